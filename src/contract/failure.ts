@@ -1,0 +1,136 @@
+// Every way in which a run can go wrong, by a stable code. Codes are part of the public contract:
+// alerts, dashboards and clients match on them, so a code is added, never renamed.
+
+/** Whom a failure speaks about: the target that was watched, or this agent and its settings. */
+export type About = 'target' | 'agent'
+
+/**
+ * The table of failure codes. `about` decides the verdict (`failed` or `errored`), `meaning` is what
+ * documentation and help texts show.
+ */
+export const FAILURES = {
+  DNS_NOT_FOUND: { about: 'target', meaning: 'the name does not exist (NXDOMAIN)' },
+  DNS_NO_ADDRESS: {
+    about: 'target',
+    meaning: 'the name exists but has no address of the asked family',
+  },
+  DNS_SERVER_FAILED: {
+    about: 'target',
+    meaning: 'the name server answered with an error, or not at all',
+  },
+  CONNECT_REFUSED: { about: 'target', meaning: 'the target refused the connection' },
+  CONNECT_UNREACHABLE: { about: 'target', meaning: 'no route to the target host or network' },
+  CONNECT_FAILED: { about: 'target', meaning: 'the connection failed for another reason' },
+  CONNECTION_RESET: { about: 'target', meaning: 'the target reset the connection' },
+  CONNECTION_CLOSED: {
+    about: 'target',
+    meaning: 'the target closed the connection before it had answered',
+  },
+  TIMEOUT_DNS: { about: 'target', meaning: 'time ran out while the name was looked up' },
+  TIMEOUT_CONNECT: { about: 'target', meaning: 'time ran out while connecting' },
+  TIMEOUT_PROXY: { about: 'target', meaning: 'time ran out while the proxy made the tunnel' },
+  TIMEOUT_TLS: { about: 'target', meaning: 'time ran out in the TLS handshake' },
+  TIMEOUT_SEND: { about: 'target', meaning: 'time ran out while the request was sent' },
+  TIMEOUT_FIRST_BYTE: {
+    about: 'target',
+    meaning: 'time ran out waiting for the first byte of the answer',
+  },
+  TIMEOUT_DOWNLOAD: { about: 'target', meaning: 'time ran out while the answer was read' },
+  PROXY_UNREACHABLE: { about: 'agent', meaning: 'the location’s proxy could not be reached' },
+  PROXY_REFUSED: { about: 'agent', meaning: 'the location’s proxy refused to make the connection' },
+  PROXY_AUTHENTICATION: { about: 'agent', meaning: 'the location’s proxy wants other credentials' },
+  TLS_EXPIRED: { about: 'target', meaning: 'a certificate of the chain has expired' },
+  TLS_NOT_YET_VALID: { about: 'target', meaning: 'a certificate of the chain is not valid yet' },
+  TLS_HOSTNAME_MISMATCH: { about: 'target', meaning: 'the certificate is for another host name' },
+  TLS_SELF_SIGNED: { about: 'target', meaning: 'the certificate is signed by itself' },
+  TLS_UNTRUSTED: {
+    about: 'target',
+    meaning: 'the chain does not lead to a trusted certificate authority',
+  },
+  TLS_REVOKED: { about: 'target', meaning: 'the certificate has been revoked' },
+  TLS_CERTIFICATE_INVALID: {
+    about: 'target',
+    meaning: 'the certificate was refused for another reason',
+  },
+  TLS_CLIENT_CERTIFICATE: {
+    about: 'target',
+    meaning: 'the target wants a client certificate, or refused ours',
+  },
+  TLS_PROTOCOL: {
+    about: 'target',
+    meaning: 'no TLS version or cipher in common, or a handshake alert',
+  },
+  TLS_NOT_SPOKEN: { about: 'target', meaning: 'the target does not speak TLS on this port' },
+  HTTP_STATUS: { about: 'target', meaning: 'the status code is 400 or above' },
+  HTTP_MALFORMED: { about: 'target', meaning: 'the answer is not valid HTTP' },
+  HTTP_HEADERS_TOO_LARGE: {
+    about: 'target',
+    meaning: 'the header section is larger than the limit',
+  },
+  HTTP_BODY_TOO_LARGE: { about: 'target', meaning: 'the body is larger than the limit' },
+  HTTP_UNPACKED_TOO_LARGE: {
+    about: 'target',
+    meaning: 'the body, unpacked, is larger than the limit',
+  },
+  HTTP_BODY_INCOMPLETE: {
+    about: 'target',
+    meaning: 'the connection ended before the whole body had come',
+  },
+  HTTP_BODY_UNDECODABLE: {
+    about: 'target',
+    meaning: 'the body is not in the encoding that it claims',
+  },
+  HTTP_REDIRECT_LIMIT: { about: 'target', meaning: 'more redirects than the limit' },
+  HTTP_REDIRECT_INVALID: { about: 'target', meaning: 'a redirect without a usable Location' },
+  TCP_EXPECT: { about: 'target', meaning: 'the target did not send what was expected' },
+  TCP_DATA_TOO_LARGE: { about: 'target', meaning: 'the target sent more than the limit' },
+  ASSERTION_FAILED: { about: 'target', meaning: 'an assertion does not hold' },
+  ASSERTION_REGEX_TIMEOUT: {
+    about: 'agent',
+    meaning: 'a regular expression took longer than the limit',
+  },
+  ASSERTION_INVALID: { about: 'agent', meaning: 'an assertion cannot be evaluated' },
+  RESPONSE_TIME_ABOVE_MAX: {
+    about: 'target',
+    meaning: 'the response time is above maxResponseTime',
+  },
+  ADDRESS_BLOCKED: { about: 'agent', meaning: 'the agent’s network policy forbids this address' },
+  SETTINGS_INVALID: { about: 'agent', meaning: 'the monitor’s settings are not valid' },
+  VARIABLE_UNKNOWN: { about: 'agent', meaning: 'the monitor uses a variable that is not defined' },
+  CHECK_TYPE_UNSUPPORTED: { about: 'agent', meaning: 'this agent cannot run this type of monitor' },
+  SCRIPT_UNSUPPORTED: {
+    about: 'agent',
+    meaning: 'this agent cannot run set-up or tear-down scripts',
+  },
+  RESOURCES_EXHAUSTED: {
+    about: 'agent',
+    meaning: 'the agent is out of descriptors, ports, buffers or memory',
+  },
+  DEADLINE_IGNORED: { about: 'agent', meaning: 'the run did not end when its deadline came' },
+  CANCELLED: { about: 'agent', meaning: 'the run was cancelled' },
+  INTERNAL: { about: 'agent', meaning: 'a fault in the agent itself' },
+} as const satisfies Record<string, { about: About; meaning: string }>
+
+export type FailureCode = keyof typeof FAILURES
+
+/** One thing that went wrong, as data. `message` is for people; match on `code`. */
+export interface Failure {
+  code: FailureCode
+  message: string
+  /** Where it happened: an address, a URL, an assertion's index, a redirect hop… */
+  details?: Record<string, unknown>
+}
+
+/** Makes a failure. `message` says what was seen and, where it helps, what was expected. */
+export function failure(
+  code: FailureCode,
+  message: string,
+  details?: Record<string, unknown>,
+): Failure {
+  return details === undefined ? { code, message } : { code, message, details }
+}
+
+/** Whether the failure speaks about the target or about this agent. */
+export function aboutWhom(failed: Failure): About {
+  return FAILURES[failed.code].about
+}

@@ -1,0 +1,97 @@
+// URL and API monitors in the public wire form.
+import * as z from 'zod'
+import { assertionsSchema, COMPARISONS, NUMERIC, type SourceRules } from './assertion.ts'
+import { monitorSchema, responseTimes } from './monitor.ts'
+import { TlsSettings } from './tls.ts'
+
+const status = { comparisons: NUMERIC, property: 'none', numeric: true } as const
+
+export const URL_SOURCES = { STATUS_CODE: status } as const satisfies SourceRules
+
+export const API_SOURCES = {
+  STATUS_CODE: { comparisons: COMPARISONS, property: 'none' },
+  JSON_BODY: { comparisons: COMPARISONS, property: 'json-path' },
+  HEADERS: { comparisons: COMPARISONS, property: 'header' },
+  TEXT_BODY: { comparisons: COMPARISONS, property: 'regex' },
+  RESPONSE_TIME: { comparisons: COMPARISONS, property: 'none', numeric: true },
+} as const satisfies SourceRules
+
+const Pair = z.strictObject({
+  key: z.string().min(1),
+  value: z.string().default(''),
+  locked: z.boolean().default(false),
+})
+
+const url = z
+  .string()
+  .min(1)
+  .max(2048)
+  .superRefine((text, context) => {
+    const problem = urlProblem(text)
+    if (problem !== undefined) context.addIssue({ code: 'custom', message: problem })
+  })
+
+/** What is wrong with the text as the address of an HTTP check, or undefined. */
+export function urlProblem(text: string): string | undefined {
+  if (!URL.canParse(text)) return 'not a URL; write it whole, like https://example.com/path'
+  const { protocol } = new URL(text)
+  if (protocol === 'http:' || protocol === 'https:') return undefined
+  return `cannot check ${protocol}// addresses; use http:// or https://`
+}
+
+const shared = {
+  url,
+  followRedirects: z.boolean().default(true),
+  /** Goes on when the certificate does not verify; what is wrong with it is still reported. */
+  skipSSL: z.boolean().default(false),
+  ipFamily: z.enum(['IPv4', 'IPv6']).default('IPv4'),
+  /** Ours: TLS settings beyond the wire form. */
+  tls: TlsSettings.optional(),
+  /** Ours: probe every address that the name resolves to, not only the first. */
+  allAddresses: z.boolean().default(false),
+}
+
+/** The request of a URL monitor. */
+export const UrlRequest = z.strictObject({
+  ...shared,
+  method: z.literal('GET').default('GET'),
+  assertions: assertionsSchema(URL_SOURCES),
+})
+export type UrlRequest = z.infer<typeof UrlRequest>
+
+/** The request of an API monitor. */
+export const ApiRequest = z.strictObject({
+  ...shared,
+  method: z.enum(['GET', 'POST', 'PUT', 'HEAD', 'DELETE', 'PATCH', 'OPTIONS']),
+  body: z.string().default(''),
+  bodyType: z.enum(['JSON', 'FORM', 'RAW', 'GRAPHQL', 'NONE']).default('NONE'),
+  headers: z.array(Pair).max(200).default([]),
+  queryParameters: z.array(Pair).max(200).default([]),
+  basicAuth: z
+    .strictObject({ username: z.string().default(''), password: z.string().default('') })
+    .nullable()
+    .optional(),
+  assertions: assertionsSchema(API_SOURCES),
+})
+export type ApiRequest = z.infer<typeof ApiRequest>
+
+export const UrlMonitor = monitorSchema('URL', {
+  request: UrlRequest,
+  ...responseTimes(3000, 5000),
+})
+export type UrlMonitor = z.infer<typeof UrlMonitor>
+
+const script = z.string().nullable().optional()
+const snippet = z.int().nullable().optional()
+
+export const ApiMonitor = monitorSchema('API', {
+  request: ApiRequest,
+  ...responseTimes(5000, 20_000),
+  localSetupScript: script,
+  localTearDownScript: script,
+  setupScriptPath: script,
+  tearDownScriptPath: script,
+  setupSnippetId: snippet,
+  tearDownSnippetId: snippet,
+})
+export type ApiMonitor = z.infer<typeof ApiMonitor>

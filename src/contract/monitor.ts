@@ -1,0 +1,156 @@
+// What every monitor has, whatever its type, in the public wire form. What the type itself wants stays
+// unknown here until the type that claims `checkType` parses it.
+import * as z from 'zod'
+import { RetryStrategy } from './retry.ts'
+import { LIMITS } from './versions.ts'
+
+/** Every type of monitor that the public contract knows. */
+export const CHECK_TYPES = [
+  'URL',
+  'API',
+  'TCP',
+  'DNS',
+  'ICMP',
+  'GRPC',
+  'TRACEROUTE',
+  'SSL',
+  'BROWSER',
+  'MULTI_STEP',
+  'PLAYWRIGHT',
+  'HEARTBEAT',
+  'AGENTIC',
+] as const
+export type CheckType = (typeof CHECK_TYPES)[number]
+
+export const FREQUENCIES = [0, 1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440] as const
+
+const frequencyAllowed: ReadonlySet<number> = new Set(FREQUENCIES)
+
+/** In deployments one resource names another by its logical id. */
+const Reference = z.strictObject({ ref: z.string().min(1) })
+
+/** A variable of a monitor; the value of a secret one is scrubbed wherever it turns up. */
+export const Variable = z.strictObject({
+  key: z
+    .string()
+    .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'letters, digits and _ only, not starting with a digit'),
+  value: z.string(),
+  locked: z.boolean().default(false),
+  secret: z.boolean().default(false),
+})
+export type Variable = z.infer<typeof Variable>
+
+export const Severity = z.enum(['CRITICAL', 'MAJOR', 'MEDIUM', 'MINOR'])
+
+const TriggerIncident = z.strictObject({
+  serviceId: z.union([z.guid(), Reference]),
+  severity: Severity,
+  name: z.string().min(1).max(255),
+  description: z.string(),
+  notifySubscribers: z.boolean(),
+})
+
+const AlertSettings = z.strictObject({
+  escalationType: z.enum(['RUN_BASED', 'TIME_BASED']).default('RUN_BASED'),
+  runBasedEscalation: z
+    .strictObject({ failedRunThreshold: z.int().min(1).max(5).default(1) })
+    .optional(),
+  timeBasedEscalation: z
+    .strictObject({ minutesFailingThreshold: z.literal([5, 10, 15, 30]).default(5) })
+    .optional(),
+  reminders: z
+    .strictObject({
+      amount: z.union([z.int().min(0).max(5), z.literal(100_000)]).default(0),
+      interval: z.literal([1, 2, 3, 4, 5, 10, 15, 30]).default(5),
+    })
+    .optional(),
+  parallelRunFailureThreshold: z
+    .strictObject({
+      enabled: z.boolean().default(false),
+      percentage: z.int().min(10).max(100).multipleOf(10).default(10),
+    })
+    .optional(),
+})
+
+/** The fields that all types share, with their bounds and defaults. */
+export const commonFields = {
+  id: z.string().min(1).max(255),
+  name: z.string().min(1).max(255),
+  description: z.string().max(510).nullable().default(null),
+  activated: z.boolean().default(true),
+  muted: z.boolean().default(false),
+  shouldFail: z.boolean().default(false),
+  /** Deprecated in the contract: accepted, without effect; `retryStrategy` says it better. */
+  doubleCheck: z.boolean().default(true),
+  locations: z.array(z.string().min(1)).nullable().default([]),
+  privateLocations: z.array(z.string().min(1)).nullable().optional(),
+  tags: z.array(z.string()).default([]),
+  frequency: z
+    .number()
+    .refine((minutes) => frequencyAllowed.has(minutes), {
+      error: `must be one of ${FREQUENCIES.join(', ')} minutes (0 means frequencyOffset seconds)`,
+    })
+    .default(10),
+  frequencyOffset: z.int().min(1).max(720).optional(),
+  runParallel: z.boolean().default(false),
+  groupId: z.union([z.int(), Reference]).nullable().default(null),
+  groupOrder: z.int().nullable().default(null),
+  runtimeId: z
+    .enum(['2026.04', '2025.04', '2024.09', '2024.02', '2023.09', '2023.02', '2022.10'])
+    .nullable()
+    .default(null),
+  useGlobalAlertSettings: z.boolean().default(true),
+  alertSettings: AlertSettings.nullable().optional(),
+  alertChannelSubscriptions: z
+    .array(
+      z.strictObject({ alertChannelId: z.union([z.int(), Reference]), activated: z.boolean() }),
+    )
+    .default([]),
+  retryStrategy: RetryStrategy.nullable().default(null),
+  triggerIncident: TriggerIncident.nullable().default(null),
+  intent: z.unknown().optional(),
+  aiAutoRepairEnabled: z.boolean().nullable().optional(),
+  environmentVariables: z.array(Variable).max(LIMITS.variablesMax).default([]),
+}
+
+/** With frequency 0 the offset is the interval in seconds; refuse what has no slots. */
+export function timingProblem(monitor: {
+  frequency: number
+  frequencyOffset?: number | undefined
+}): { path: string[]; message: string } | undefined {
+  const { frequency, frequencyOffset } = monitor
+  if (frequency !== 0) return undefined
+  if (frequencyOffset !== undefined && frequencyOffset <= 59) return undefined
+  return {
+    path: ['frequencyOffset'],
+    message: 'frequency 0 needs a frequencyOffset of 1 to 59 seconds',
+  }
+}
+
+/** A monitor whose common part has been checked and whose own part has not. */
+export const Monitor = z.looseObject({ ...commonFields, checkType: z.enum(CHECK_TYPES) })
+export type Monitor = z.infer<typeof Monitor>
+
+type Shape = Record<string, z.ZodType>
+
+/**
+ * The whole definition of one type of monitor: the common fields, `checkType`, and the type's own.
+ * Unknown keys are refused.
+ */
+export function monitorSchema<const T extends CheckType, S extends Shape>(checkType: T, own: S) {
+  return z
+    .strictObject({ ...commonFields, checkType: z.literal(checkType), ...own })
+    .superRefine((monitor, context) => {
+      const problem = timingProblem(monitor as { frequency: number })
+      if (problem !== undefined) context.addIssue({ code: 'custom', ...problem })
+    })
+}
+
+/** The pair of response-time thresholds, in milliseconds, with a type's defaults. */
+export function responseTimes(degradedMs: number, maxMs: number) {
+  const bounded = z.int().min(0).max(LIMITS.attemptMsMax)
+  return {
+    degradedResponseTime: bounded.default(degradedMs),
+    maxResponseTime: bounded.min(1).default(maxMs),
+  }
+}

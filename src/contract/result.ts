@@ -1,0 +1,70 @@
+// What comes of a job: a verdict with what was observed. A verdict about the target (passed, degraded,
+// failed) is never mixed up with one about us (errored, cancelled, missed).
+import { aboutWhom, type Failure } from './failure.ts'
+import type { Instant, RunId } from './job.ts'
+
+export const VERDICTS = ['passed', 'degraded', 'failed', 'errored', 'cancelled', 'missed'] as const
+export type Verdict = (typeof VERDICTS)[number]
+
+/** Why a slot did not run. Every such slot is counted under exactly one of these. */
+export const MISSED_REASONS = [
+  'still-running',
+  'overloaded',
+  'suspended',
+  'draining',
+  'agent-lost',
+  'no-capable-agent',
+] as const
+export type MissedReason = (typeof MISSED_REASONS)[number]
+
+/** A file that belongs to a result. */
+export interface Artifact {
+  name: string
+  bytes: number
+  sha256: string
+  contentType: string
+}
+
+/** One try of a job; a retry strategy may allow several. */
+export interface Attempt {
+  /** Milliseconds since the Unix epoch, by the agent's timetable clock. */
+  startedAt: Instant
+  durationMs: number
+  verdict: Verdict
+  failures: Failure[]
+}
+
+/** The outcome of one slot of one monitor, identified by (monitorId, location, slot). */
+export interface Result {
+  monitorId: string
+  monitorName: string
+  checkType: string
+  location: string
+  slot: Instant
+  onDemand?: RunId
+  verdict: Verdict
+  /** Only with verdict `missed`. */
+  missedReason?: MissedReason
+  startedAt: Instant
+  /** From the start of the first attempt to the end of the last one. */
+  durationMs: number
+  /** Response time that thresholds and assertions saw in the last attempt; absent when there was no answer. */
+  responseTimeMs?: number
+  attempts: Attempt[]
+  /** What the last attempt saw; its shape belongs to the type of monitor. */
+  observed: Record<string, unknown>
+  /** Failures of the last attempt. */
+  failures: Failure[]
+  artifacts: Artifact[]
+}
+
+/**
+ * The verdict that follows from what was seen. A fault of ours outweighs everything, because with it
+ * nothing can be said about the target.
+ */
+export function verdictOf(failures: readonly Failure[], degraded: boolean): Verdict {
+  if (failures.some((one) => one.code === 'CANCELLED')) return 'cancelled'
+  if (failures.some((one) => aboutWhom(one) === 'agent')) return 'errored'
+  if (failures.length > 0) return 'failed'
+  return degraded ? 'degraded' : 'passed'
+}

@@ -1,0 +1,81 @@
+// TCP monitors in the public wire form.
+import * as z from 'zod'
+import { assertionsSchema, NUMERIC, type SourceRules } from './assertion.ts'
+import { monitorSchema, responseTimes } from './monitor.ts'
+import { regexProblem } from './regex.ts'
+import { TlsSettings } from './tls.ts'
+
+export const TCP_SOURCES = {
+  RESPONSE_DATA: {
+    comparisons: [
+      'EQUALS',
+      'NOT_EQUALS',
+      'IS_EMPTY',
+      'NOT_EMPTY',
+      'LESS_THAN',
+      'GREATER_THAN',
+      'CONTAINS',
+      'NOT_CONTAINS',
+    ],
+    property: 'regex',
+  },
+  RESPONSE_TIME: { comparisons: NUMERIC, property: 'none', numeric: true },
+} as const satisfies SourceRules
+
+const pattern = z
+  .string()
+  .min(1)
+  .max(2048)
+  .superRefine((text, context) => {
+    const problem = regexProblem(text)
+    if (problem !== undefined) context.addIssue({ code: 'custom', message: problem })
+  })
+
+/** One step of a dialogue: wait for a pattern, send a text, or change to TLS. */
+const Step = z.union(
+  [
+    z.strictObject({ expect: pattern }),
+    z.strictObject({ send: z.string().min(1).max(65_536) }),
+    z.strictObject({ startTls: z.literal(true) }),
+  ],
+  { error: 'a step is one of {expect: <regex>}, {send: <text>}, {startTls: true}' },
+)
+
+/** The request of a TCP monitor. */
+export const TcpRequest = z
+  .strictObject({
+    hostname: z.string().min(1).max(2048).optional(),
+    /** Another spelling of `hostname`. */
+    url: z.string().min(1).max(2048).optional(),
+    port: z.int().min(1).max(65_535),
+    /** Sent as soon as the connection stands. */
+    data: z.string().max(1_048_576).nullable().optional(),
+    /** Another spelling of `data`. */
+    body: z.string().max(1_048_576).nullable().optional(),
+    ipFamily: z.enum(['IPv4', 'IPv6']).default('IPv4'),
+    assertions: assertionsSchema(TCP_SOURCES),
+    /** Ours: speak TLS from the first byte; settings, or `true` for the defaults. */
+    tls: z.union([z.boolean(), TlsSettings]).default(false),
+    /** Ours: go on when the certificate does not verify. */
+    skipSSL: z.boolean().default(false),
+    /** Ours: a scripted exchange, step by step, after `data`. */
+    dialogue: z.array(Step).max(50).default([]),
+    /** Ours: probe every address that the name resolves to. */
+    allAddresses: z.boolean().default(false),
+  })
+  .superRefine((request, context) => {
+    if (request.hostname === undefined && request.url === undefined) {
+      context.addIssue({
+        code: 'custom',
+        path: ['hostname'],
+        message: 'the host to connect to is missing',
+      })
+    }
+  })
+export type TcpRequest = z.infer<typeof TcpRequest>
+
+export const TcpMonitor = monitorSchema('TCP', {
+  request: TcpRequest,
+  ...responseTimes(3000, 5000),
+})
+export type TcpMonitor = z.infer<typeof TcpMonitor>

@@ -1,0 +1,87 @@
+// What each agent version can run and how far it may go, read from the manifests in versions/.
+import { readdirSync, readFileSync } from 'node:fs'
+import * as z from 'zod'
+
+const limits = z.looseObject({ artifactBytesMax: z.int().positive() })
+
+const currentLimits = z.strictObject({
+  /** One artifact, bytes. */
+  artifactBytesMax: z.int().positive(),
+  /** Body bytes read from the network. */
+  bodyBytesMax: z.int().positive(),
+  /** Body bytes after unpacking. */
+  unpackedBytesMax: z.int().positive(),
+  /** Body bytes shown in a result. */
+  bodyExcerptBytesMax: z.int().positive(),
+  /** Header section of one HTTP answer. */
+  headerBytesMax: z.int().positive(),
+  /** Redirects followed in one check. */
+  redirectsMax: z.int().positive(),
+  /** Addresses probed where all are asked for. */
+  addressesMax: z.int().positive(),
+  /** Bytes read from a TCP target. */
+  tcpReadBytesMax: z.int().positive(),
+  /** Silence after which a TCP answer counts as whole. */
+  tcpQuietMs: z.int().positive(),
+  /** Time for one regular expression on one text. */
+  regexMs: z.int().positive(),
+  /** Nesting of a JSON body that assertions look into. */
+  jsonDepthMax: z.int().positive(),
+  /** One attempt, from start to verdict. */
+  attemptMsMax: z.int().positive(),
+  retriesMax: z.int().positive(),
+  assertionsMax: z.int().positive(),
+  monitorsMax: z.int().positive(),
+  monitorsFileBytesMax: z.int().positive(),
+  variablesMax: z.int().positive(),
+})
+
+const manifest = z.strictObject({
+  version: z.string().regex(/^\d+\.\d+\.\d+$/),
+  summary: z.string(),
+  checkTypes: z.array(z.string()),
+  engines: z.array(z.string()),
+  runtimes: z.array(z.string()),
+  /** Image name → the types of monitor that it can run. */
+  images: z.record(z.string(), z.array(z.string())),
+  features: z.array(z.string()),
+  limits,
+})
+
+/** What an agent of one version can run, and its limits. */
+export type Manifest = z.infer<typeof manifest>
+
+const folder = new URL('../../versions/', import.meta.url)
+
+/** Orders two versions `<major>.<minor>.<patch>`: negative when `a` is the older one. */
+export function compareVersions(a: string, b: string): number {
+  const [left, right] = [a, b].map((version) => version.split('.').map(Number))
+  for (let part = 0; part < 3; part++) {
+    const difference = (left?.[part] ?? 0) - (right?.[part] ?? 0)
+    if (difference !== 0) return difference
+  }
+  return 0
+}
+
+/** All manifests, oldest first. */
+export const MANIFESTS: readonly Manifest[] = readdirSync(folder)
+  .filter((name) => name.endsWith('.json'))
+  .map((name) => manifest.parse(JSON.parse(readFileSync(new URL(name, folder), 'utf8'))))
+  .sort((a, b) => compareVersions(a.version, b.version))
+
+/**
+ * The manifest that holds for an agent of `version`: the newest milestone that is not newer than it.
+ * Undefined for versions before the first milestone.
+ */
+export function manifestFor(version: string): Manifest | undefined {
+  return MANIFESTS.findLast((one) => compareVersions(one.version, version) <= 0)
+}
+
+const newest = MANIFESTS.at(-1)
+if (newest === undefined) throw new Error(`no manifest in ${folder.pathname}`)
+
+/** The version of this code. */
+export const VERSION: string = newest.version
+
+/** The limits of this code, each with its unit in its name. */
+export const LIMITS: z.infer<typeof currentLimits> = currentLimits.parse(newest.limits)

@@ -1,0 +1,87 @@
+// The one signature of all monitors. A monitor only observes: a refused connection is data, not an
+// exception, and what it throws is a fault of ours.
+import type * as z from 'zod'
+import type { Failure } from '../contract/failure.ts'
+import type { CheckType } from '../contract/monitor.ts'
+import type { Dialler } from './dial.ts'
+
+/** What a monitor saw in one attempt. */
+export interface Observation {
+  /** Facts for people, assertions and dashboards; plain JSON. */
+  observed: Record<string, unknown>
+  failures: Failure[]
+  degraded?: boolean
+  /** What thresholds are compared with, where the type has such a thing. */
+  responseTimeMs?: number
+}
+
+/** What the runner lends to a monitor for one attempt. */
+export interface Context {
+  /**
+   * Aborted when time is up or the run is cancelled; `isDeadline(signal)` tells which. A monitor lets go
+   * of everything within 50 ms, and when its deadline came reports the phase in which it stood.
+   */
+  signal: AbortSignal
+  /** The only way out to the network: it holds the network policy, the resolver and the proxy. */
+  dial: Dialler
+  /** A folder for this attempt alone, made at first use and removed afterwards. */
+  workFolder(): Promise<string>
+  /** Hands over a file of the work folder as an artifact of the result. */
+  attach(path: string): void
+}
+
+/** One number for Prometheus about the newest run of a monitor. */
+export interface Sample {
+  /** A name of SAMPLES. */
+  name: string
+  value: number
+  labels?: Record<string, string>
+}
+
+/** A type of monitor: its schema, its run, and the metrics that its observations give. */
+export interface MonitorType<M> {
+  checkType: CheckType
+  schema: z.ZodType<M>
+  run(monitor: M, context: Context): Promise<Observation>
+  /** Metrics under blackbox_exporter's names where it has one. */
+  samples(observed: Record<string, unknown>): Sample[]
+  /** How long one attempt may take, from the monitor's own settings. Milliseconds. */
+  deadlineMs(monitor: M): number
+}
+
+/** A type of monitor whose own settings are forgotten, so that one table can hold them all. */
+export interface AnyMonitorType {
+  checkType: CheckType
+  schema: z.ZodType
+  run(monitor: unknown, context: Context): Promise<Observation>
+  samples(observed: Record<string, unknown>): Sample[]
+  deadlineMs(monitor: unknown): number
+}
+
+/** Ties a schema to its run and then forgets the type. */
+export function defineMonitor<M>(type: MonitorType<M>): AnyMonitorType {
+  return {
+    checkType: type.checkType,
+    schema: type.schema,
+    // The runner passes only what `schema` has parsed.
+    run: (monitor, context) => type.run(monitor as M, context),
+    samples: (observed) => type.samples(observed),
+    deadlineMs: (monitor) => type.deadlineMs(monitor as M),
+  }
+}
+
+/** The reason with which the runner aborts an attempt whose time is up. */
+export class DeadlineReached extends Error {
+  readonly deadlineMs: number
+
+  constructor(deadlineMs: number) {
+    super(`no result within ${deadlineMs} ms`)
+    this.name = 'DeadlineReached'
+    this.deadlineMs = deadlineMs
+  }
+}
+
+/** Whether the signal was aborted because time is up (and not because somebody cancelled the run). */
+export function isDeadline(signal: AbortSignal): boolean {
+  return signal.reason instanceof DeadlineReached
+}
