@@ -1,0 +1,66 @@
+// A release says its version in one voice: package.json, the newest heading of CHANGELOG.md and the
+// newest manifest in versions/ agree, and every milestone has its manifest.
+import { readFileSync } from 'node:fs'
+import { describe, expect, test } from 'vitest'
+import { LIMITS, MANIFESTS, manifestFor, VERSION } from '../src/contract/versions.ts'
+import { MONITOR_TYPES } from '../src/monitors/registry.ts'
+
+const read = (name: string) => readFileSync(new URL(`../${name}`, import.meta.url), 'utf8')
+const headings = [...read('CHANGELOG.md').matchAll(/^## (\d+\.\d+\.\d+)/gm)].map(
+  (match) => match[1],
+)
+
+describe('version', () => {
+  test('package.json, CHANGELOG.md and versions/ agree', () => {
+    const { version } = JSON.parse(read('package.json')) as { version: string }
+    expect({ changelog: headings[0], manifest: VERSION }).toEqual({
+      changelog: version,
+      manifest: version,
+    })
+  })
+
+  test('the lock file names the same version', () => {
+    const lock = JSON.parse(read('package-lock.json')) as { version: string }
+    expect(lock.version).toBe(VERSION)
+  })
+
+  test('nothing in the change log is pending', () => {
+    expect(read('CHANGELOG.md')).not.toMatch(/unreleased|pending/i)
+  })
+})
+
+describe('manifests', () => {
+  test('every milestone has one', () => {
+    const milestones = ['6.3.1', '6.3.2', '7.0.0', '8.0.0', '8.3.0', '8.4.0']
+    expect(MANIFESTS.map((one) => one.version)).toEqual(milestones)
+  })
+
+  test.each([
+    ['6.3.0', undefined],
+    ['6.3.1', '6.3.1'],
+    ['7.0.2', '7.0.0'],
+    ['8.10.0', '8.4.0'],
+  ])('an agent of version %s is held to the manifest of %s', (version, milestone) => {
+    expect(manifestFor(version)?.version).toBe(milestone)
+  })
+
+  test('artifacts may be 75 MB before 6.3.2 and 150 MB since', () => {
+    const megabytes = MANIFESTS.map((one) => one.limits.artifactBytesMax / 1024 / 1024)
+    expect(megabytes).toEqual([75, 150, 150, 150, 150, 150])
+    expect(LIMITS.artifactBytesMax).toBe(150 * 1024 * 1024)
+  })
+
+  test('no image runs what its version does not know', () => {
+    const unknown = MANIFESTS.flatMap((one) =>
+      Object.values(one.images).flatMap((types) =>
+        types.filter((type) => !one.checkTypes.includes(type)),
+      ),
+    )
+    expect(unknown).toEqual([])
+  })
+
+  test('every registered monitor is promised by the newest manifest', () => {
+    const promised = new Set(manifestFor(VERSION)?.checkTypes)
+    expect([...MONITOR_TYPES.keys()].filter((type) => !promised.has(type))).toEqual([])
+  })
+})

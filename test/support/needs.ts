@@ -1,0 +1,30 @@
+// Some tests run against programs of the system. Where one is missing its tests are skipped with the
+// command that enables them; in CI a missing program is a failure instead.
+import { execFileSync } from 'node:child_process'
+
+/** Debian package that brings each program. */
+const PACKAGES = {
+  nginx: 'nginx-light',
+  curl: 'curl',
+  openssl: 'openssl',
+  'prometheus-blackbox-exporter': 'prometheus-blackbox-exporter',
+} as const
+export type Program = keyof typeof PACKAGES
+
+/** Why a test that needs these programs cannot run here, or undefined when it can. Throws in CI. */
+export function missing(...programs: Program[]): string | undefined {
+  const absent = programs.filter((program) => !isInstalled(program))
+  if (absent.length === 0) return undefined
+  const why = `needs ${absent.join(', ')}: apt-get install ${absent.map((one) => PACKAGES[one]).join(' ')}`
+  if (process.env['CI'] !== undefined) throw new Error(why)
+  return why
+}
+
+function isInstalled(program: Program): boolean {
+  try {
+    execFileSync('sh', ['-c', `command -v ${program}`], { stdio: 'ignore' })
+    return true
+  } catch {
+    return false
+  }
+}
