@@ -1,0 +1,170 @@
+// Commands, their options and their help: one table in, an exit code out. Knows nothing of what the
+// commands do.
+import { parseArgs } from 'node:util'
+import { nearest } from './nearest.ts'
+
+/** Exit code for anything wrong with what the user typed or configured. */
+export const EXIT_CONFIGURATION = 2
+
+interface Option {
+  /** Placeholder of the value in help; absent for switches. */
+  value?: string
+  short?: string
+  help: string
+}
+
+/** What a command was called with. */
+export interface Arguments {
+  positionals: string[]
+  /** Value of an option that takes one. */
+  value(name: string): string | undefined
+  /** Whether a switch was given. */
+  on(name: string): boolean
+}
+
+/** One command of the program. */
+export interface Command {
+  name: string
+  /** One line for the overview. */
+  summary: string
+  /** Placeholders of positional arguments, like `[file]`. */
+  positionals?: string[]
+  options?: Record<string, Option>
+  /** Paragraphs under the usage line. */
+  description: string
+  /** Further help, made only when it is asked for. */
+  more?: () => string
+  examples: [command: string, what: string][]
+  /** Resolves with the exit code. */
+  run(args: Arguments): Promise<number>
+}
+
+/** The program as help shows it. */
+export interface Program {
+  name: string
+  version: string
+  summary: string
+  commands: readonly Command[]
+  /** Printed under the overview. */
+  epilogue: string
+  write(text: string): void
+  complain(text: string): void
+}
+
+/** Runs the command that `argv` names; resolves with the exit code. Never rejects for bad arguments. */
+export async function runCommandLine(program: Program, argv: readonly string[]): Promise<number> {
+  const [name, ...rest] = argv
+  if (name === undefined) {
+    program.complain(overview(program))
+    return EXIT_CONFIGURATION
+  }
+  if (name === '--version' || name === '-V' || name === 'version') {
+    program.write(`${program.version}\n`)
+    return 0
+  }
+  if (name === '--help' || name === '-h' || name === 'help') return help(program, rest[0])
+  const command = program.commands.find((one) => one.name === name)
+  if (command === undefined) return unknownCommand(program, name)
+  if (rest.includes('--help') || rest.includes('-h')) return help(program, name)
+  const args = parse(command, rest)
+  if (typeof args === 'string') {
+    program.complain(`${program.name} ${name}: ${args}\nTry: ${program.name} ${name} --help\n`)
+    return EXIT_CONFIGURATION
+  }
+  return command.run(args)
+}
+
+function unknownCommand(program: Program, name: string): number {
+  const names = program.commands.map((one) => one.name)
+  const near = nearest(name, names)
+  const mend = near === undefined ? `Commands: ${names.join(', ')}` : `Did you mean: ${near}?`
+  program.complain(`${program.name}: there is no command ${JSON.stringify(name)}. ${mend}\n`)
+  return EXIT_CONFIGURATION
+}
+
+/** The arguments, or a sentence on what is wrong with them. */
+function parse(command: Command, rest: string[]): Arguments | string {
+  const options = command.options ?? {}
+  const config = Object.fromEntries(
+    Object.entries(options).map(([name, option]) => [
+      name,
+      {
+        type: option.value === undefined ? ('boolean' as const) : ('string' as const),
+        ...(option.short === undefined ? {} : { short: option.short }),
+      },
+    ]),
+  )
+  let parsed: { values: Record<string, unknown>; positionals: string[] }
+  try {
+    parsed = parseArgs({ args: rest, options: config, allowPositionals: true, strict: true })
+  } catch (error) {
+    return optionProblem(error as Error, Object.keys(options))
+  }
+  const { values, positionals } = parsed
+  const most = command.positionals?.length ?? 0
+  if (positionals.length > most) {
+    return `unexpected argument ${JSON.stringify(positionals[most])}`
+  }
+  return {
+    positionals,
+    value: (name) => values[name] as string | undefined,
+    on: (name) => values[name] === true,
+  }
+}
+
+function optionProblem(error: Error, names: string[]): string {
+  const unknown = /Unknown option '(-[^']+)'/.exec(error.message)?.[1]
+  if (unknown === undefined) return error.message
+  const near = nearest(unknown.replace(/^-+/, ''), names)
+  return `unknown option ${unknown}${near === undefined ? '' : `; did you mean --${near}?`}`
+}
+
+function help(program: Program, name: string | undefined): number {
+  if (name === undefined || name.startsWith('-')) {
+    program.write(overview(program))
+    return 0
+  }
+  const command = program.commands.find((one) => one.name === name)
+  if (command === undefined) return unknownCommand(program, name)
+  program.write(commandHelp(program, command))
+  return 0
+}
+
+function overview(program: Program): string {
+  const width = Math.max(...program.commands.map((one) => one.name.length))
+  return [
+    `${program.name} ${program.version} — ${program.summary}`,
+    '',
+    `Usage: ${program.name} <command> [options]`,
+    '',
+    'Commands:',
+    ...program.commands.map((one) => `  ${one.name.padEnd(width)}  ${one.summary}`),
+    '',
+    `${program.name} <command> --help tells more about a command; --version prints the version.`,
+    '',
+    program.epilogue,
+    '',
+  ].join('\n')
+}
+
+function commandHelp(program: Program, command: Command): string {
+  const options = Object.entries(command.options ?? {})
+  const usage = [program.name, command.name, ...(command.positionals ?? [])]
+  if (options.length > 0) usage.push('[options]')
+  const spelled = options.map(([name, option]): [string, string] => {
+    const short = option.short === undefined ? '' : `-${option.short}, `
+    const value = option.value === undefined ? '' : ` ${option.value}`
+    return [`${short}--${name}${value}`, option.help]
+  })
+  const lines = [`Usage: ${usage.join(' ')}`, '', command.description.trim(), '']
+  if (spelled.length > 0) lines.push('Options:', ...columns(spelled), '')
+  const more = command.more?.()
+  if (more !== undefined) lines.push(more.trimEnd(), '')
+  lines.push('Examples:', ...columns(command.examples), '')
+  return lines.join('\n')
+}
+
+function columns(rows: [string, string][]): string[] {
+  const width = Math.max(...rows.map(([left]) => left.length))
+  return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`)
+}

@@ -1,0 +1,87 @@
+// A real nginx on free ports of loopback with a folder of its own, for benchmarks and conformance tests.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer, type AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+/** A running nginx. */
+export interface Nginx {
+  port: number
+  url: string
+  pid: number
+  /** Stops it and removes its folder. */
+  close(): Promise<void>
+}
+
+/** Bytes of the page at `/`. */
+const PAGE_BYTES = 2048
+
+/**
+ * Starts nginx: `/` gives a page of 2 KiB, `/json` a small JSON document. Fails when it does not listen
+ * within 5 s.
+ */
+export async function startNginx(): Promise<Nginx> {
+  const folder = await mkdtemp(join(tmpdir(), 'vedette-nginx-'))
+  const port = await freePort()
+  await writeFile(join(folder, 'index.html'), 'x'.repeat(PAGE_BYTES))
+  await writeFile(join(folder, 'nginx.conf'), configuration(folder, port))
+  const child = spawn('nginx', ['-c', join(folder, 'nginx.conf'), '-p', folder, '-e', 'stderr'], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
+  let complaint = ''
+  child.stderr.on('data', (chunk: Buffer) => (complaint += chunk.toString()))
+  const exited = once(child, 'exit')
+  const started = await answers(`http://127.0.0.1:${port}/json`, AbortSignal.timeout(5000))
+  if (!started || child.pid === undefined) throw new Error(`nginx did not start: ${complaint}`)
+  return {
+    port,
+    url: `http://127.0.0.1:${port}`,
+    pid: child.pid,
+    async close() {
+      child.kill('SIGTERM')
+      await exited
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+function configuration(folder: string, port: number): string {
+  return `
+daemon off; worker_processes 1; pid ${folder}/nginx.pid;
+events { worker_connections 4096; }
+http {
+  access_log off; client_body_temp_path ${folder}/body; proxy_temp_path ${folder}/proxy;
+  fastcgi_temp_path ${folder}/fastcgi; uwsgi_temp_path ${folder}/uwsgi; scgi_temp_path ${folder}/scgi;
+  server {
+    listen 127.0.0.1:${port} backlog=4096; root ${folder};
+    location = / { default_type text/html; try_files /index.html =404; }
+    location = /json { default_type application/json; return 200 '{"status":"ok","items":[1,2,3]}'; }
+  }
+}
+`
+}
+
+/** A port that was free a moment ago. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+/** Whether the address answers with 200 before the signal aborts. */
+export async function answers(url: string, signal: AbortSignal): Promise<boolean> {
+  while (!signal.aborted) {
+    const status = await fetch(url, { signal }).then(
+      (response) => response.status,
+      () => 0,
+    )
+    if (status === 200) return true
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+  return false
+}
