@@ -1,0 +1,79 @@
+// Variables in definitions: `{{NAME}}` inside a string stands for the value of NAME. One plain
+// substitution, no logic and no nesting, so that what a monitor sends can be read off its definition.
+import { commonFields } from './monitor.ts'
+
+/** The value of a variable, or undefined when there is none of that name. */
+export type Lookup = (name: string) => string | undefined
+
+/** A value with its variables put in, and the names that had no value, each once. */
+export interface Substituted {
+  value: unknown
+  unknown: string[]
+}
+
+// Names only, so that `{{$UUID}}`, `{{ a b }}` and other people's templates pass through untouched.
+const REFERENCE = /\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}/g
+
+/**
+ * Puts variables into every string of `value`, however deep, but not into the names of keys. What
+ * holds no reference is returned as it is, not copied; an unknown name stays as it was written. A
+ * value that looks like a reference is not looked at again.
+ */
+export function substitute(value: unknown, lookup: Lookup): Substituted {
+  const unknown = new Set<string>()
+  return { value: walk(value, lookup, unknown), unknown: [...unknown] }
+}
+
+/**
+ * Puts variables into the fields that belong to a monitor's type (`request`, scripts…). The common
+ * fields keep their text: an id, a name or a tag ends up in metrics and alerts, where no secret may.
+ */
+export function substituteOwn(
+  monitor: Readonly<Record<string, unknown>>,
+  lookup: Lookup,
+): { value: Record<string, unknown>; unknown: string[] } {
+  const unknown = new Set<string>()
+  const value: Record<string, unknown> = {}
+  for (const [key, field] of Object.entries(monitor)) {
+    value[key] = key in commonFields ? field : walk(field, lookup, unknown)
+  }
+  return { value, unknown: [...unknown] }
+}
+
+function walk(value: unknown, lookup: Lookup, unknown: Set<string>): unknown {
+  if (typeof value === 'string') return putIn(value, lookup, unknown)
+  if (Array.isArray(value)) return changedItems(value, lookup, unknown) ?? value
+  if (typeof value !== 'object' || value === null) return value
+  return changedFields(value as Record<string, unknown>, lookup, unknown) ?? value
+}
+
+function putIn(text: string, lookup: Lookup, unknown: Set<string>): string {
+  if (!text.includes('{{')) return text
+  return text.replace(REFERENCE, (written, name: string) => {
+    const found = lookup(name)
+    if (found === undefined) unknown.add(name)
+    return found ?? written
+  })
+}
+
+function changedItems(items: unknown[], lookup: Lookup, unknown: Set<string>) {
+  let copy: unknown[] | undefined
+  for (const [index, item] of items.entries()) {
+    const next = walk(item, lookup, unknown)
+    if (next === item) continue
+    copy ??= [...items]
+    copy[index] = next
+  }
+  return copy
+}
+
+function changedFields(fields: Record<string, unknown>, lookup: Lookup, unknown: Set<string>) {
+  let copy: Record<string, unknown> | undefined
+  for (const [key, field] of Object.entries(fields)) {
+    const next = walk(field, lookup, unknown)
+    if (next === field) continue
+    copy ??= { ...fields }
+    copy[key] = next
+  }
+  return copy
+}
