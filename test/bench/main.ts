@@ -1,0 +1,30 @@
+// `npm run bench [name…]`: figures side by side in one run. Ratios count; absolute figures depend on
+// the machine and on who else is using it.
+import { benchChecks } from './checks.ts'
+import { benchPhases } from './phases.ts'
+import { benchScale } from './scale.ts'
+import { benchStart } from './start.ts'
+
+const BENCHES: Record<string, { what: string; run: () => Promise<void> }> = {
+  checks: {
+    what: 'checks per CPU-second beside a bare loop and blackbox_exporter',
+    run: benchChecks,
+  },
+  phases: { what: 'phases beside those of curl -w, median of 50', run: benchPhases },
+  scale: { what: '10,000 URL monitors every 10 s on one agent for 60 s', run: benchScale },
+  start: { what: 'time from start to ready, and idle memory', run: benchStart },
+}
+
+const asked = process.argv.slice(2)
+const unknown = asked.filter((name) => !(name in BENCHES))
+if (unknown.length > 0) {
+  process.stderr.write(
+    `no bench ${unknown.join(', ')}; there are ${Object.keys(BENCHES).join(', ')}\n`,
+  )
+  process.exit(2)
+}
+for (const [name, bench] of Object.entries(BENCHES)) {
+  if (asked.length > 0 && !asked.includes(name)) continue
+  process.stdout.write(`\n## ${name}: ${bench.what}\n\n`)
+  await bench.run()
+}

@@ -1,0 +1,109 @@
+// One agent under the load that it is meant for: 10,000 URL monitors every 10 s against a local nginx,
+// scraped like Prometheus would. Lateness is from the slot's instant to the start of its first attempt.
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { startNginx } from '../support/nginx.ts'
+import { cpuMsOf, memoryMiBOf } from './process-figures.ts'
+import { startAgent } from './start.ts'
+import { markdownTable } from './table.ts'
+
+const MONITORS = 10_000
+const EVERY_SECONDS = 10
+const WARM_UP_MS = 12_000
+const MEASURED_MS = 60_000
+const SCRAPE_EVERY_MS = 15_000
+
+/** Prints lateness, missed slots, memory and CPU of one agent with many monitors. */
+export async function benchScale(): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), 'vedette-bench-'))
+  const nginx = await startNginx()
+  const file = join(folder, 'monitors.yaml')
+  const monitors = Array.from(
+    { length: MONITORS },
+    (_, n) =>
+      `  - {id: m${n}, name: monitor ${n}, type: URL, every: ${EVERY_SECONDS}s, request: {url: "${nginx.url}/?n=${n}", assertions: [STATUS_CODE EQUALS 200]}}`,
+  )
+  await writeFile(file, `monitors:\n${monitors.join('\n')}\n`)
+  const agent = await startAgent(file)
+  await pause(WARM_UP_MS)
+  const before = { metrics: await scrape(agent.url), cpuMs: cpuMsOf(agent.pid) }
+  let scrapeMs = 0
+  for (let waited = 0; waited < MEASURED_MS; waited += SCRAPE_EVERY_MS) {
+    await pause(SCRAPE_EVERY_MS)
+    const began = performance.now()
+    await scrape(agent.url)
+    scrapeMs = Math.max(scrapeMs, performance.now() - began)
+  }
+  const after = { metrics: await scrape(agent.url), cpuMs: cpuMsOf(agent.pid) }
+  const memory = memoryMiBOf(agent.pid)
+  await agent.close()
+  await nginx.close()
+  await rm(folder, { recursive: true })
+  const lateness = differences(
+    before.metrics,
+    after.metrics,
+    'vedette_slot_lateness_seconds_bucket',
+  )
+  const results = total(before.metrics, after.metrics, 'vedette_results_total')
+  const rows = [
+    ['figure', 'value'],
+    ['results in 60 s', results],
+    [
+      'not passed',
+      results - total(before.metrics, after.metrics, 'vedette_results_total', 'verdict="passed"'),
+    ],
+    ['missed', total(before.metrics, after.metrics, 'vedette_missed_total')],
+    ['lateness p50', quantile(lateness, 0.5)],
+    ['lateness p99', quantile(lateness, 0.99)],
+    ['memory', `${memory.now.toFixed(0)} MiB (peak ${memory.peak.toFixed(0)} MiB)`],
+    ['CPU', `${((after.cpuMs - before.cpuMs) / MEASURED_MS).toFixed(2)} cores`],
+    ['slowest scrape', `${Math.round(scrapeMs)} ms`],
+  ]
+  process.stdout.write(`${markdownTable(rows)}\n`)
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}
+
+async function scrape(url: string): Promise<string> {
+  const response = await fetch(`${url}/metrics`)
+  return response.text()
+}
+
+/** Every series of a metric: its labels and value. */
+function series(text: string, name: string): Map<string, number> {
+  const lines = text.matchAll(new RegExp(`^${name}(\\{[^}]*\\})? (\\S+)$`, 'gm'))
+  return new Map([...lines].map((match) => [match[1] ?? '', Number(match[2])]))
+}
+
+function total(before: string, after: string, name: string, label = ''): number {
+  const sum = (text: string) =>
+    [...series(text, name)]
+      .filter(([labels]) => labels.includes(label))
+      .reduce((all, [, value]) => all + value, 0)
+  return sum(after) - sum(before)
+}
+
+/** Counts that came since, by upper bound in seconds, cumulative. */
+function differences(
+  before: string,
+  after: string,
+  name: string,
+): [bound: number, count: number][] {
+  const old = series(before, name)
+  const bounds = new Map<number, number>()
+  for (const [labels, value] of series(after, name)) {
+    const bound = Number(/le="([^"]+)"/.exec(labels)?.[1]?.replace('+Inf', 'Infinity'))
+    bounds.set(bound, (bounds.get(bound) ?? 0) + value - (old.get(labels) ?? 0))
+  }
+  return [...bounds].toSorted(([a], [b]) => a - b)
+}
+
+/** The bucket in which the quantile lies, as `≤ 5 ms`. */
+function quantile(buckets: [number, number][], q: number): string {
+  const all = buckets.at(-1)?.[1] ?? 0
+  const bucket = buckets.find(([, count]) => count >= q * all)
+  return bucket === undefined ? 'none' : `≤ ${bucket[0] * 1000} ms`
+}

@@ -1,0 +1,71 @@
+// How fast an agent is ready, and how little it needs when it has next to nothing to do.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { answers, freePort } from '../support/nginx.ts'
+import { median, memoryMiBOf } from './process-figures.ts'
+import { markdownTable } from './table.ts'
+
+const STARTS = 10
+const IDLE_MS = 10_000
+
+/** Prints the median time to readiness over some starts, and resident memory after ten idle seconds. */
+export async function benchStart(): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), 'vedette-bench-'))
+  const file = join(folder, 'monitors.yaml')
+  await writeFile(
+    file,
+    `monitors:\n  - {name: one, type: TCP, every: 1h, request: {hostname: 127.0.0.1, port: 9}}\n`,
+  )
+  const readyMs: number[] = []
+  let memory = { now: 0, peak: 0 }
+  for (let start = 0; start < STARTS; start++) {
+    const began = performance.now()
+    const agent = await startAgent(file)
+    readyMs.push(performance.now() - began)
+    if (start === STARTS - 1) {
+      await new Promise((resolve) => setTimeout(resolve, IDLE_MS))
+      memory = memoryMiBOf(agent.pid)
+    }
+    await agent.close()
+  }
+  await rm(folder, { recursive: true })
+  const rows = [
+    ['figure', 'value'],
+    [`ready after (median of ${STARTS})`, `${Math.round(median(readyMs))} ms`],
+    ['ready after (slowest)', `${Math.round(Math.max(...readyMs))} ms`],
+    ['idle memory', `${memory.now.toFixed(0)} MiB (peak ${memory.peak.toFixed(0)} MiB)`],
+  ]
+  process.stdout.write(`${markdownTable(rows)}\n`)
+}
+
+/** An agent in a process of its own. */
+export interface AgentProcess {
+  pid: number
+  url: string
+  close(): Promise<void>
+}
+
+/** Starts `vedette agent` on a monitors file; resolves when it is ready, rejects after 20 s. */
+export async function startAgent(file: string): Promise<AgentProcess> {
+  const port = await freePort()
+  const main = new URL('../../src/main.ts', import.meta.url).pathname
+  const child = spawn(process.execPath, [main, 'agent'], {
+    env: { PATH: process.env['PATH'], MONITORS_FILE: file, AGENT_HEALTH_PORT: String(port) },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
+  const exited = once(child, 'exit')
+  const url = `http://127.0.0.1:${port}`
+  const ready = await answers(`${url}/-/readiness`, AbortSignal.timeout(20_000))
+  if (!ready || child.pid === undefined) throw new Error('the agent did not become ready')
+  return {
+    pid: child.pid,
+    url,
+    async close() {
+      child.kill('SIGTERM')
+      await exited
+    },
+  }
+}
