@@ -6,7 +6,9 @@ import {
   type EnvironmentProblem,
   type ReadText,
   type Values,
+  type VariableText,
   readEnvironment,
+  variableTexts,
 } from '../host/env.ts'
 import {
   anyText,
@@ -25,7 +27,7 @@ const MIB = 1024 * 1024
 const level = (value: LogLevel) => value
 
 /** Every environment variable of the agent. */
-export const VARIABLES = {
+export const VARIABLE_TABLE = {
   MONITORS_FILE: anyText({
     meaning: 'File with the monitors to run (YAML); the agent then needs no platform',
   }),
@@ -165,7 +167,10 @@ function networkMend(text: string): { allowed: string; mend: string } | undefine
   return { allowed: 'networks, like 10.0.0.0/8 or fd00::/8', mend: problem }
 }
 
-type Given = Values<typeof VARIABLES>
+/** The table for help and documentation, in its order. */
+export const VARIABLES: readonly VariableText[] = variableTexts(VARIABLE_TABLE)
+
+type Given = Values<typeof VARIABLE_TABLE>
 
 /** The agent's settings, checked. */
 export interface AgentConfig {
@@ -211,7 +216,7 @@ export interface ConfigOrigin {
 
 /** Reads and checks all settings of the agent. */
 export function readAgentConfig(origin: ConfigOrigin): ConfigReading {
-  const reading = readEnvironment(VARIABLES, origin.env, origin.readText)
+  const reading = readEnvironment(VARIABLE_TABLE, origin.env, origin.readText)
   const { values, given, warnings } = reading
   const bad = new Set(reading.problems.map(({ variable }) => variable))
   const problems = [...reading.problems, ...sourceProblems(values, bad)]

@@ -149,6 +149,21 @@ function shown(text: string): string {
   return JSON.stringify(text.length > 100 ? `${text.slice(0, 100)}…` : text)
 }
 
+/** A variable as help and documentation show it. */
+export interface VariableText {
+  name: string
+  default: string
+  meaning: string
+}
+
+/** The rows of a table of variables, for help and documentation. */
+export function variableTexts(table: VariableTable): VariableText[] {
+  return Object.entries(table).map(([name, { shownDefault, unit, meaning }]) => {
+    const withUnit = unit === undefined || !/^\d+$/.test(shownDefault) ? '' : ` ${unit}`
+    return { name, default: `${shownDefault}${withUnit}`, meaning }
+  })
+}
+
 /** All problems as one text, a line each. */
 export function problemText(problems: readonly EnvironmentProblem[]): string {
   const count = problems.length === 1 ? 'a problem' : `${problems.length} problems`
