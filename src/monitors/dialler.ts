@@ -46,8 +46,8 @@ async function connectDirectly(
   const { host, port, family } = endpoint
   progress.phase = 'dns'
   const startedAt = performance.now()
-  const address =
-    endpoint.address ?? literalOf(host) ?? (await resolver.resolve(host, family, signal))[0]
+  const literal = endpoint.address ?? literalOf(host)
+  const address = literal ?? (await resolver.resolve(host, family, signal))[0]
   permit(policy, address, host)
   const resolvedAt = performance.now()
   progress.phase = 'connect'
@@ -56,7 +56,7 @@ async function connectDirectly(
     socket,
     address,
     family: familyOf(address),
-    dnsMs: resolvedAt - startedAt,
+    dnsMs: literal === undefined ? resolvedAt - startedAt : 0,
     connectMs: performance.now() - resolvedAt,
   }
 }

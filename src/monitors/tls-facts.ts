@@ -72,7 +72,7 @@ const chains = new LeastRecentlyUsed<string, Chain>(CHAINS_MAX)
 export function peerFacts(socket: TLSSocket, name: string, ocspStapled: boolean): PeerFacts {
   const facts: PeerFacts = {
     protocol: socket.getProtocol() ?? 'unknown',
-    cipher: socket.getCipher().name,
+    cipher: socket.getCipher().standardName,
     ocspStapled,
     chainTrusted: true,
     hostnameVerified: true,
