@@ -56,25 +56,29 @@ export async function evaluateAssertions(
 }
 
 /**
- * Whether the regex is found in the text, within the same bounds as in assertions. Never rejects: what
- * keeps it from an answer is a failure.
+ * Where the first match of the regex ends in the text, -1 where there is none; within the same bounds as
+ * in assertions. `^` and `$` stand for the ends of lines. Never rejects: what keeps it from an answer
+ * is a failure.
  */
-export async function regexFinds(
+export async function endOfMatch(
   pattern: string,
   text: string,
   signal: AbortSignal,
-): Promise<boolean | Failure> {
+): Promise<number | Failure> {
   const assertion: Assertion = {
     source: 'TEXT',
-    property: pattern,
-    comparison: 'NOT_NULL',
+    property: `(?m:${pattern})`,
+    // Holds for every text and for none: the place of the match counts, not its value.
+    comparison: 'NOT_HAS_KEY',
     target: '',
     regex: null,
   }
   const material: Material = { kind: 'text', text }
   const outcome =
     judgeInline(assertion, material) ?? (await judgeInThread(assertion, material, signal))
-  return 'failure' in outcome ? outcome.failure : outcome.judgement.holds
+  if ('failure' in outcome) return outcome.failure
+  const { judgement } = outcome
+  return judgement.holds ? (judgement.end ?? -1) : -1
 }
 
 function materialOf(

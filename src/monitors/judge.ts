@@ -10,8 +10,12 @@ import { excerptOf, holds, type Actual } from './comparison.ts'
 export type Material =
   { kind: 'value'; value: Actual } | { kind: 'text'; text: string } | { kind: 'json'; text: string }
 
-/** Whether the assertion holds; `actual` is what it saw, `problem` why it could not be compared at all. */
-export type Judgement = { holds: true } | { holds: false; actual?: string; problem?: string }
+/**
+ * Whether the assertion holds; `end` is where the match of a regex on a text ends, `actual` what it saw,
+ * `problem` why it could not be compared at all.
+ */
+export type Judgement =
+  { holds: true; end?: number } | { holds: false; actual?: string; problem?: string }
 
 /** Characters of the value that a failure shows. */
 const ACTUAL_CHARACTERS_MAX = 200
@@ -28,18 +32,20 @@ export function judge(assertion: Assertion, material: Material, stepsMax: number
   const extracted = extract(assertion, material, stepsMax)
   if ('problem' in extracted) return { holds: false, problem: extracted.problem }
   const actual = applyRegex(assertion.regex, extracted.actual)
-  if (holds(assertion.comparison, actual, assertion.target)) return { holds: true }
+  if (holds(assertion.comparison, actual, assertion.target)) {
+    return extracted.end === undefined ? { holds: true } : { holds: true, end: extracted.end }
+  }
   return { holds: false, actual: excerptOf(actual, ACTUAL_CHARACTERS_MAX) }
 }
 
-type Extracted = { actual: Actual } | { problem: string }
+type Extracted = { actual: Actual; end?: number } | { problem: string }
 
 function extract(assertion: Assertion, material: Material, stepsMax: number): Extracted {
   switch (material.kind) {
     case 'value':
       return { actual: material.value }
     case 'text':
-      return { actual: applyRegex(assertion.property, material.text) }
+      return extractText(assertion.property, material.text)
     case 'json':
     default:
       return extractJson(assertion.property, material.text, stepsMax)
@@ -73,12 +79,22 @@ function parseJson(text: string): Json {
   return lastJson as Json
 }
 
-/** The first group of the first match, or the whole match; missing where nothing matches. */
+function extractText(pattern: string, text: string): Extracted {
+  if (pattern === '') return { actual: text }
+  const match = compileRegex(pattern).exec(text)
+  if (match === null) return { actual: undefined }
+  return { actual: valueOf(match), end: match.index + match[0].length }
+}
+
 function applyRegex(pattern: string | null, actual: Actual): Actual {
   if (pattern === null || pattern === '' || actual === undefined) return actual
   const text = typeof actual === 'string' ? actual : JSON.stringify(actual)
   const match = compileRegex(pattern).exec(text)
-  if (match === null) return undefined
+  return match === null ? undefined : valueOf(match)
+}
+
+/** The first group, or the whole match where the pattern has none. */
+function valueOf(match: RegExpExecArray): string | undefined {
   return match.length > 1 ? match[1] : match[0]
 }
 
