@@ -101,6 +101,7 @@ function sentence(issue: Issue, given: unknown): string {
     case 'invalid_key':
     case 'invalid_element':
     case 'custom':
+    default:
       return issue.message
   }
 }
