@@ -94,6 +94,7 @@ class Exchange {
     }
     client.on('response', (response) => this.#onResponse(response))
     client.on('error', (error) => this.#onError(error))
+    client.on('upgrade', (response) => this.#onUpgrade(response))
     client.on('finish', () => {
       this.#sentAt = performance.now()
       if (progress.phase === 'send') progress.phase = 'firstByte'
@@ -128,6 +129,20 @@ class Exchange {
     this.#stopReading = readBody(response, answer.body, options.keepBytes, (failed) =>
       this.#settle(failed === undefined ? undefined : new TargetFailure(failed)),
     )
+  }
+
+  /** A switch of protocols is an answer when the user asked for it by a header, and nonsense when not. */
+  #onUpgrade(response: IncomingMessage): void {
+    const { answer, options, outgoing } = this.#parts
+    if (outgoing.headers.some((name, at) => at % 2 === 0 && /^upgrade$/i.test(name))) {
+      this.#firstByte()
+      answer.response = response
+      answer.firstByteMs = this.#firstByteAt - (this.#sentAt || this.#firstByteAt)
+      this.#settle()
+    } else {
+      const message = `${options.where} switched protocols unasked`
+      this.#settle(new TargetFailure(failure('HTTP_MALFORMED', message, { where: options.where })))
+    }
   }
 
   #onError(error: NodeJS.ErrnoException): void {

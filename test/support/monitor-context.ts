@@ -37,6 +37,7 @@ export function deadlineAfter(deadlineMs: number): AbortSignal {
 export function fixedResolver(names: Record<string, string[]>): Resolver {
   return {
     resolve(host, _family, signal) {
+      if (signal.aborted) return Promise.reject(signal.reason as Error)
       const found = names[host]
       if (found !== undefined) return Promise.resolve(found as [string, ...string[]])
       return new Promise((_, reject) => {
