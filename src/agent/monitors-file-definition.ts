@@ -217,7 +217,7 @@ function settleNumbers(
 
 function report(objection: Objection, draft: Draft, around: Surroundings): void {
   const { raw, path, fields, secrets } = draft
-  const local = asWritten(objection.path, raw, around.defaultsAsWritten)
+  const local = asWritten(objection, raw, around.defaultsAsWritten)
   if (local === undefined) return
   const { root, place } = local
   const full = root === raw ? [...path, ...place] : ['defaults', ...place]
@@ -230,7 +230,8 @@ function report(objection: Objection, draft: Draft, around: Surroundings): void 
 }
 
 /** Where the user wrote what the schema objects to; undefined when that has been said already. */
-function asWritten(wire: readonly (string | number)[], raw: Fields, defaults: Fields) {
+function asWritten({ path: wire, kind }: Objection, raw: Fields, defaults: Fields) {
+  const isEmptyPlace = kind === 'missing'
   let place = [...wire]
   if (place[0] === 'checkType') place[0] = 'type'
   const fromDefaults =
@@ -240,7 +241,7 @@ function asWritten(wire: readonly (string | number)[], raw: Fields, defaults: Fi
   if (top === 'request' && list === 'assertions' && typeof index === 'number') {
     const line = valueAt(root, place.slice(0, 3))
     // A line that could not be read at all has been reported; its place is empty.
-    if (typeof line === 'string' && place.length === 3) return undefined
+    if (line !== undefined && place.length === 3 && isEmptyPlace) return undefined
     if (typeof line === 'string') place = place.slice(0, 3)
   }
   if (top === 'request' && list === 'tls' && typeof index === 'string') {

@@ -33,6 +33,11 @@ export function expandShorthands(fields: Fields, path: Path, findings: Findings)
   if (isFields(request) && Array.isArray(request['assertions'])) {
     const place = [...path, 'request', 'assertions']
     const assertions = request['assertions'].map((one: unknown, index) => {
+      if (isLineWithColon(one)) {
+        const message = 'a line with ": " in it is a mapping in YAML; put the whole line in quotes'
+        findings.push({ path: [...place, index], message })
+        return undefined
+      }
       if (typeof one !== 'string') return one
       const parsed = assertionOf(one)
       if (typeof parsed !== 'string') return parsed
@@ -43,6 +48,12 @@ export function expandShorthands(fields: Fields, path: Path, findings: Findings)
     wire['request'] = { ...request, assertions }
   }
   return wire
+}
+
+/** `- TEXT_BODY "a: b" NOT_EMPTY` as YAML reads it. */
+function isLineWithColon(value: unknown): boolean {
+  const keys = isFields(value) ? Object.keys(value) : []
+  return keys.length === 1 && /^[A-Z][A-Z_]* /.test(keys[0] ?? '')
 }
 
 function twice(path: Path, short: string, long: string): Finding {

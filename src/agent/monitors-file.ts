@@ -7,6 +7,7 @@ import { substitute } from '../contract/variables.ts'
 import { LIMITS } from '../contract/versions.ts'
 import { nearest } from '../host/nearest.ts'
 import type { AnyMonitorType } from '../monitors/monitor.ts'
+import { proxyProblem } from '../monitors/proxy.ts'
 import { readDefinition, slugOf, type Surroundings } from './monitors-file-definition.ts'
 import {
   createFindings,
@@ -204,10 +205,9 @@ function proxyOf(
     findings.push({ path, message: `the variable ${name} is not defined` })
   }
   if (unknown.length > 0) return undefined
-  if (typeof value === 'string' && URL.canParse(value)) {
-    if (/^https?:$/.test(new URL(value).protocol)) return value
-  }
-  findings.push({ path, message: 'must be a URL, like http://user:password@proxy.example:3128' })
+  const problem = typeof value === 'string' ? proxyProblem(value) : 'must be a URL, as a text'
+  if (problem === undefined) return value as string
+  findings.push({ path, message: problem })
   return undefined
 }
 
