@@ -73,10 +73,20 @@ export function createPlanner(
     }
     let plan = plans.get(monitor)
     if (plan === undefined) {
-      plan = make(monitor, surroundings)
+      plan = madeOrBroken(() => make(monitor, surroundings))
       plans.set(monitor, plan)
     }
     return plan
+  }
+}
+
+// A schema or deadline that throws is a fault of its type; it must not end the agent.
+function madeOrBroken(make: () => RunPlan): RunPlan {
+  try {
+    return make()
+  } catch (error) {
+    const problem = failure('INTERNAL', `the settings could not be read: ${String(error)}`)
+    return { scrub: createScrubber({}), problems: [problem] }
   }
 }
 

@@ -145,7 +145,14 @@ function cleaned(value: unknown, walk: Walk): unknown {
   if (typeof value === 'string') return walk.text(value)
   if (typeof value !== 'object' || value === null) return value
   if (Array.isArray(value)) return cleanedItems(value, walk)
+  if (!isPlain(value)) return value
   return cleanedFields(value as Record<string, unknown>, walk)
+}
+
+// Errors, buffers and the like become text later, which is looked at then.
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === Object.prototype || prototype === null
 }
 
 function cleanedItems(items: readonly unknown[], walk: Walk): readonly unknown[] {
