@@ -187,7 +187,7 @@ describe('hostile servers', () => {
     ['br', createBrotliCompress],
     ['zstd', createZstdCompress],
     ['deflate', createDeflate],
-  ] as const)('a bomb in %s is cut at the limit, and memory stays bounded', async (name, pack) => {
+  ] as const)('a bomb in %s is cut at the limit, and little of it is read', async (name, pack) => {
     await using server = await startHttpServer((_, response) => {
       response.writeHead(200, { 'content-encoding': name })
       const packer = pack()
