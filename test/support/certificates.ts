@@ -49,7 +49,9 @@ function selfSigned(subject: string, basicConstraints: string, names: string): K
     if (names !== '') extensions.push(`subjectAltName=${names}`)
     openssl(folder, [
       ...'req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30'.split(' '),
-      ...['-subj', subject, '-keyout', 'key.pem', '-out', 'cert.pem'],
+      '-subj',
+      subject,
+      ...'-keyout key.pem -out cert.pem'.split(' '),
       ...extensions.flatMap((one) => ['-addext', one]),
     ])
     return pairIn(folder)
@@ -69,7 +71,10 @@ function issue(folder: string, ca: KeyPair, wish: CertificateWish): KeyPair {
   openssl(folder, [
     ...'ca -batch -notext -config ca.cnf -in request.pem -out cert.pem'.split(' '),
     ...'-cert ca.pem -keyfile ca-key.pem'.split(' '),
-    ...['-startdate', asn1Time(wish.fromDays ?? -1), '-enddate', asn1Time(wish.toDays ?? 30)],
+    '-startdate',
+    asn1Time(wish.fromDays ?? -1),
+    '-enddate',
+    asn1Time(wish.toDays ?? 30),
   ])
   return pairIn(folder)
 }
