@@ -44,14 +44,15 @@ export function createFileSource(options: FileSourceOptions): FileSource {
   return {
     reload: () => wake.now('reload'),
     async *follow(stop) {
-      let files = [resolve(options.path)]
-      let signature = await signatureOf(options.first?.files ?? files)
+      let files = options.first?.files ?? [resolve(options.path)]
+      let signature = await signatureOf(files)
       let read = options.first ?? (await readWhole(options))
       let last: Snapshot | undefined
       const unwatch = watchFolder(options, wake)
       try {
         for (;;) {
           if (stop.aborted) return
+          if (read.files.join('\0') !== files.join('\0')) signature = await signatureOf(read.files)
           files = read.files
           const change = await changeFrom(read, last, options)
           if (change.kind === 'monitors') last = change.snapshot
