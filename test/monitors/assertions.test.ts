@@ -283,7 +283,7 @@ describe('time', () => {
     const failures = await evaluate(text, one)
     clearInterval(ticking)
     expect(failures.map(({ code }) => code)).toEqual(['ASSERTION_REGEX_TIMEOUT'])
-    expect(performance.now() - startedAt).toBeGreaterThanOrEqual(LIMITS.regexMs)
+    expect(performance.now() - startedAt).toBeLessThan(LIMITS.regexMs + 2000)
     expect(turns).toBeGreaterThan(10)
   })
 
