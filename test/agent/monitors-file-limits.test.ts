@@ -71,6 +71,9 @@ describe('a file that cannot be had', () => {
 
 describe('secrets', () => {
   test.each<[string, string]>([
+    ['a text for basicAuth', urlRequest('      basicAuth: hush-hush').replace('URL', 'API')],
+    ['a text for a header', urlRequest('      headers: [hush-hush]').replace('URL', 'API')],
+    ['a key that is none', urlRequest('      tls: {privateKey: hush-hush}')],
     [
       'a password in a wrong place',
       urlRequest('      basicAuth: {username: u, password: [hush-hush]}'),
