@@ -1,6 +1,6 @@
-#!/usr/bin/env node
 // The command line of Vedette. Wiring only: which part is handed to which.
 import { tmpdir } from 'node:os'
+import { fileURLToPath } from 'node:url'
 import { createAgent } from './agent/agent.ts'
 import { exitCodeOf, runOnce } from './agent/check.ts'
 import { createClock } from './agent/clock.ts'
@@ -140,7 +140,7 @@ async function withFile<T>(
   if (path !== undefined && path !== '') return use({ path, variables: [] })
   const site: ExampleSite = await startExampleSite()
   try {
-    return await use({ path: EXAMPLE_MONITORS.pathname, variables: site.variables })
+    return await use({ path: fileURLToPath(EXAMPLE_MONITORS), variables: site.variables })
   } finally {
     await site.close()
   }
