@@ -75,16 +75,15 @@ async function runAgent(reading: ConfigReading, file: FileToRun): Promise<number
   const { config } = reading
   const log = logOf(reading)
   for (const { message } of reading.warnings) log.warn(message)
-  const first = await readMonitorsFile(file.path, env, MONITOR_TYPES, file.variables)
-  if (!first.ok) return complain(first)
   const source = createFileSource({
     ...file,
     env,
     types: MONITOR_TYPES,
-    first,
     location: (named) => named ?? config.location,
     onWarnings: (warnings) => warnings.forEach((one) => log.warn(formatProblem(one))),
   })
+  const first = await source.read()
+  if (!first.ok) return complain(first)
   const agent = createAgent({
     config,
     source,

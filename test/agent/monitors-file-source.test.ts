@@ -8,7 +8,6 @@ import {
   type FileSource,
   type FileSourceOptions,
 } from '../../src/agent/monitors-file-source.ts'
-import { readMonitorsFile } from '../../src/agent/monitors-file.ts'
 import type { Change, Snapshot } from '../../src/agent/source.ts'
 import { MONITOR_TYPES } from '../../src/monitors/registry.ts'
 import { createFilesFolder } from '../support/monitors-files.ts'
@@ -204,12 +203,21 @@ describe('what is unchanged', () => {
 
 test('a file that has been read already is not read again', async () => {
   writeFileSync(path, text('A'))
-  const first = await readMonitorsFile(path, {}, MONITOR_TYPES)
+  follow({ location: () => 'lab' })
+  const first = await source.read()
   if (!first.ok) throw new Error('the file is good')
-  follow({ first, location: () => 'lab' })
   const snapshot = await nextSnapshot()
   expect(snapshot.monitors).toBe(first.file.monitors)
   expect(snapshot.location).toBe('lab')
+})
+
+test('a change between the first reading and the following is seen', async () => {
+  writeFileSync(path, text('A'))
+  follow()
+  await source.read()
+  writeFileSync(path, text('B'))
+  expect(namesOf(await nextSnapshot())).toEqual(['A'])
+  expect(namesOf(await nextSnapshot())).toEqual(['B'])
 })
 
 test('stop ends it, also while it waits', async () => {
