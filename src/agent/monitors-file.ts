@@ -8,6 +8,7 @@ import { LIMITS } from '../contract/versions.ts'
 import { nearest } from '../host/nearest.ts'
 import type { AnyMonitorType } from '../monitors/monitor.ts'
 import { proxyProblem } from '../monitors/proxy.ts'
+import { secretWarnings } from './definition-secrets.ts'
 import { readDefinition, slugOf, type Surroundings } from './monitors-file-definition.ts'
 import {
   createFindings,
@@ -116,6 +117,7 @@ async function readFields(top: Fields, reading: Reading) {
   const defaultsAsWritten = isFields(top['defaults']) ? top['defaults'] : {}
   const around = { defaults, defaultsAsWritten, variables: given.variables, types, tlsFiles }
   const monitors = await readMonitors(top, { ...around, findings, warnings })
+  warnOfShortSecrets(given.variables, monitors, warnings)
   const file: LoadedFile = {
     ...(location === undefined ? {} : { location }),
     ...(proxyUrl === undefined ? {} : { proxyUrl }),
@@ -125,6 +127,19 @@ async function readFields(top: Fields, reading: Reading) {
   }
   const secrets = given.variables.filter((one) => one.secret).map((one) => one.value)
   return { file, secrets, files: [...given.files, ...tlsFiles.files()] }
+}
+
+/** Short secrets stay visible in results; whoever wrote them should know. */
+function warnOfShortSecrets(
+  variables: readonly Variable[],
+  monitors: readonly Monitor[],
+  warnings: Findings,
+): void {
+  for (const message of secretWarnings(variables)) warnings.push({ path: ['secrets'], message })
+  for (const [index, { environmentVariables }] of monitors.entries()) {
+    const path = ['monitors', index, 'environmentVariables']
+    for (const message of secretWarnings(environmentVariables)) warnings.push({ path, message })
+  }
 }
 
 /** Definitions checked before other work gets its turn. */

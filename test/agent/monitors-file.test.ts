@@ -195,4 +195,11 @@ describe('what a good file means', () => {
     const file = await load(urlRequest('    maxResponseTime: 100\n    degradedResponseTime: 100'))
     expect(file.warnings).toMatchObject([{ line: 7, path: 'monitors[0].degradedResponseTime' }])
   })
+
+  test('is odd when a secret is too short to be scrubbed', async () => {
+    const own = '    environmentVariables: [{key: PIN, value: x7, secret: true}]'
+    const file = await load(urlRequest(own))
+    expect(file.warnings).toMatchObject([{ path: 'monitors[0].environmentVariables' }])
+    expect(file.warnings[0]?.message).not.toContain('x7')
+  })
 })
