@@ -1,5 +1,4 @@
 // The command line of Vedette. Wiring only: which part is handed to which.
-import { tmpdir } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { createAgent } from './agent/agent.ts'
 import { exitCodeOf, runOnce } from './agent/check.ts'
@@ -217,7 +216,7 @@ async function runRound(
   const runner = createRunner({
     types: MONITOR_TYPES,
     clock: createClock(),
-    workRoot: config.dataFolder ?? tmpdir(),
+    workRoot: config.workRoot,
     scrubHeaders: config.scrubHeaders,
   })
   const surroundings = surroundingsOf(snapshot, dialFrom(config))
