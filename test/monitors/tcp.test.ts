@@ -136,6 +136,8 @@ describe('response time', () => {
     await using server = await startRawServer(silent)
     const assertions = [{ source: 'RESPONSE_TIME', comparison: 'GREATER_THAN', target: 4000 }]
     expect(codes(await run({ port: server.port, assertions }))).toEqual(['ASSERTION_FAILED'])
+    const whole = [{ source: 'RESPONSE_TIME', comparison: 'NOT_EMPTY' }]
+    expect(codes(await run({ port: server.port, assertions: whole }))).toEqual([])
   })
 })
 
