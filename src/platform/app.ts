@@ -1,0 +1,95 @@
+// The public HTTP API as one Hono app: operations behind their gate, documents, and every error in the
+// one body of the contract.
+import { OpenAPIHono } from '@hono/zod-openapi'
+import { HTTPException } from 'hono/http-exception'
+import type { Logger } from 'pino'
+import { API_BOUNDS } from '../contract/api-bounds.ts'
+import { DEFAULT_POLICY, type RatePolicy } from '../contract/rate-policy.ts'
+import type { Database } from '../store/database.ts'
+import { databaseFailure } from '../store/database-failure.ts'
+import { takeFromWindow } from '../store/rate-windows.ts'
+import { accountOperations, type AccountSource } from './accounts.ts'
+import { KeyRing, type KeySource } from './auth.ts'
+import { createClientAddress } from './client-address.ts'
+import { answerError, ApiError, unavailable } from './errors.ts'
+import { createGate, rateHeadersOf } from './gate.ts'
+import { incidentUpdateOperations } from './incident-updates.ts'
+import { incidentOperations } from './incidents.ts'
+import { serveDocuments } from './openapi.ts'
+import { mount } from './operation.ts'
+import { RateLimiter } from './rate-limit.ts'
+import { runtimeOperations } from './runtimes.ts'
+import { serviceOperations } from './services.ts'
+import { statusPageOperations } from './status-pages.ts'
+
+/** What the app is made of. */
+export interface AppOptions {
+  database: Database
+  keys: KeySource
+  accounts: AccountSource
+  log: Pick<Logger, 'error' | 'warn'>
+  /** Requests a key may make by default. */
+  defaultLimit?: Pick<RatePolicy, 'limit' | 'windowS'>
+  /** Addresses or networks whose X-Forwarded-For is believed. */
+  trustedProxies?: readonly string[]
+  /** Where clients reach this platform, for the document. */
+  publicUrl?: string
+}
+
+/** The app, and what has to be told from outside. */
+export interface App {
+  app: OpenAPIHono
+  /** Keys changed, or a change may have been missed: look each up again. */
+  forgetKeys(): void
+}
+
+/** Makes the app; it opens nothing and starts nothing. */
+export function createApp(options: AppOptions): App {
+  const { database, log } = options
+  const app = new OpenAPIHono()
+  const keys = new KeyRing(options.keys)
+  const limiter = new RateLimiter({ take: (ask) => takeFromWindow(database, ask) })
+  const defaultPolicy: RatePolicy = { ...DEFAULT_POLICY, ...options.defaultLimit }
+  const gate = createGate({
+    keys,
+    limiter,
+    clientAddress: createClientAddress(options.trustedProxies ?? []),
+    policyOf: ({ policy }) => (policy === DEFAULT_POLICY ? defaultPolicy : policy),
+  })
+  app.use(async (c, next) => {
+    if (c.req.url.length > API_BOUNDS.targetBytesMax) {
+      throw new ApiError(400, `The URL must have at most ${API_BOUNDS.targetBytesMax} characters`)
+    }
+    return next()
+  })
+  const operations = [
+    // Fixed paths come before /v1/status-pages/{statusPageId}.
+    ...incidentOperations(database),
+    ...incidentUpdateOperations(database),
+    ...serviceOperations(database),
+    ...statusPageOperations(database),
+    ...accountOperations(options.accounts),
+    ...runtimeOperations(),
+  ]
+  mount(app, gate, operations, rateHeadersOf)
+  serveDocuments(app, options.publicUrl)
+  app.notFound((c) => answerError(c, new ApiError(404, 'No such route'), {}))
+  app.onError((error, c) => {
+    const known = knownError(error)
+    if (known === undefined) log.error({ err: error, path: c.req.path }, 'a request failed')
+    else if (known.status === 503) log.warn({ err: error }, 'the database did not answer')
+    return answerError(c, known, rateHeadersOf(c))
+  })
+  return { app, forgetKeys: () => keys.forget() }
+}
+
+function knownError(error: Error): ApiError | undefined {
+  if (error instanceof ApiError) return error
+  if (error instanceof HTTPException && error.status < 500) {
+    return new ApiError(400, 'The request is not as declared')
+  }
+  const kind = databaseFailure(error)?.kind
+  return kind === 'unavailable' || kind === 'timeout' || kind === 'conflict'
+    ? unavailable()
+    : undefined
+}

@@ -1,0 +1,229 @@
+// One operation of the public API: what it is called, takes and answers, and what it does. From the same
+// words come the route, the checks of the request and the operation's part of the document.
+import type { OpenAPIHono, RouteConfig } from '@hono/zod-openapi'
+import type { Context } from 'hono'
+import * as z from 'zod'
+import type { Deed } from '../contract/account.ts'
+import { API_BOUNDS } from '../contract/api-bounds.ts'
+import { PROBLEM_SCHEMAS, type ErrorStatus } from '../contract/problem.ts'
+import { DEFAULT_POLICY, type RatePolicy } from '../contract/rate-policy.ts'
+import type { KnownKey } from './auth.ts'
+import { readJson } from './body.ts'
+import { absent, ApiError } from './errors.ts'
+
+type Fields = Record<string, z.ZodType>
+type Values<F extends Fields | undefined> = F extends Fields ? z.output<z.ZodObject<F>> : object
+
+/** What an operation is asked, checked. */
+export interface Asked<P extends Fields, Q extends Fields, B extends z.ZodType> {
+  key: KnownKey
+  params: Values<P>
+  query: Values<Q>
+  body: z.output<B>
+}
+
+/** What it answers; `json` is the text of the body. */
+export type Answer = { status: 200 | 201; json: string } | { status: 204 }
+
+/** The definition of an operation. */
+export interface Operation<P extends Fields, Q extends Fields, B extends z.ZodType> {
+  operationId: string
+  tag: string
+  summary: string
+  description?: string
+  method: 'get' | 'post' | 'put' | 'patch' | 'delete'
+  path: string
+  deed: Deed
+  /** Requests are counted under it; default: DEFAULT_POLICY. */
+  policy?: RatePolicy
+  /** GUIDs in the path; one that is malformed is not found. */
+  params?: P
+  query?: Q
+  body?: B
+  answers: { status: 200 | 201 | 204; schema?: z.ZodType; description: string }
+  /** Further errors beside those that every operation has. */
+  conflict?: string
+  answer(asked: Asked<P, Q, B>): Promise<Answer>
+}
+
+/** An operation whose types are known and then forgotten, so that a list can hold them all. */
+export interface DefinedOperation {
+  readonly route: RouteConfig
+  readonly deed: Deed
+  readonly policy: RatePolicy
+  run(c: Context, key: KnownKey): Promise<Answer>
+}
+
+/** Defines an operation from its words. */
+export function defineOperation<
+  P extends Fields = Record<never, never>,
+  Q extends Fields = Record<never, never>,
+  B extends z.ZodType = z.ZodUndefined,
+>(operation: Operation<P, Q, B>): DefinedOperation {
+  const query = operation.query && z.object(operation.query)
+  const names = Object.keys(operation.query ?? {})
+  const params = operation.params && z.object(operation.params)
+  return {
+    route: routeOf(operation),
+    deed: operation.deed,
+    policy: operation.policy ?? DEFAULT_POLICY,
+    async run(c, key) {
+      return operation.answer({
+        key,
+        params: readParams(c, params) as Values<P>,
+        query: readQuery(c, query, names) as Values<Q>,
+        body: operation.body && checked(operation.body, await readJson(c)),
+      } as Asked<P, Q, B>)
+    },
+  }
+}
+
+function readParams(c: Context, schema: z.ZodType | undefined): unknown {
+  if (schema === undefined) return {}
+  const result = schema.safeParse(c.req.param())
+  if (!result.success) throw absent('resource')
+  return result.data
+}
+
+function readQuery(c: Context, schema: z.ZodType | undefined, names: string[]): unknown {
+  if (schema === undefined) return {}
+  const start = c.req.url.indexOf('?')
+  const given: Record<string, string> = {}
+  if (start !== -1) {
+    const sent = new URLSearchParams(c.req.url.slice(start + 1))
+    for (const name of names) {
+      const values = sent.getAll(name)
+      if (values.length > 1) throw new ApiError(400, `${name}: must be given once`)
+      if (values[0] !== undefined) given[name] = values[0]
+    }
+  }
+  return checked(schema, given)
+}
+
+function checked<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
+  const result = schema.safeParse(value)
+  if (result.success) return result.data
+  throw new ApiError(400, wordsOf(result.error))
+}
+
+const ISSUES_SHOWN = 5
+const MESSAGE_CHARACTERS_MAX = 500
+
+function wordsOf(error: z.ZodError): string {
+  const lines = error.issues.slice(0, ISSUES_SHOWN).map((issue) => {
+    const path = issue.path.map(String).join('.')
+    return path === '' ? issue.message : `${path}: ${issue.message}`
+  })
+  return lines.join('; ').slice(0, MESSAGE_CHARACTERS_MAX).toWellFormed()
+}
+
+const ALWAYS: readonly ErrorStatus[] = [401, 403, 404, 429, 500, 503]
+
+const MEANINGS: Partial<Record<ErrorStatus, string>> = {
+  400: 'A parameter or the body is not as declared',
+  401: 'The key or the account header is missing or not accepted',
+  403: 'The key belongs to another account, or its role does not allow this',
+  404: 'There is no such thing in this account',
+  408: 'The body came too slowly',
+  413: `The body is larger than ${API_BOUNDS.bodyBytesMax} bytes`,
+  415: 'The body is not application/json',
+  429: 'The rate limit is used up; Retry-After says when it is not',
+  500: 'Something failed inside',
+  503: 'The database is not available',
+}
+
+const RATE_HEADERS = {
+  'RateLimit-Policy': 'The limit that was counted, as "name";q=requests;w=seconds',
+  RateLimit: 'What is left of it, as "name";r=requests;t=seconds',
+  'RateLimit-Limit': 'Requests allowed in a window',
+  'RateLimit-Remaining': 'Requests left in this window',
+  'RateLimit-Reset': 'Seconds until the window ends',
+}
+
+function headersOf(status: number): Record<string, object> {
+  const named: Record<string, string> = status >= 500 ? {} : { ...RATE_HEADERS }
+  if (status === 401) named['WWW-Authenticate'] = 'The challenge, RFC 6750'
+  if (status === 429 || status === 503) named['Retry-After'] = 'Seconds to wait'
+  return Object.fromEntries(
+    Object.entries(named).map(([name, description]) => [
+      name,
+      { description, schema: { type: 'string' } },
+    ]),
+  )
+}
+
+const accountHeader = z.object({
+  'X-Service-Account': z.guid().meta({
+    format: 'uuid',
+    description: 'The account. `X-Checkly-Account` is accepted as another spelling.',
+    example: '4b0f1c3e-6a55-4d3f-9a5e-0a6f6d2f9a01',
+  }),
+})
+
+/** What the document says about an operation. */
+function routeOf(operation: Omit<Operation<Fields, Fields, z.ZodType>, 'answer'>): RouteConfig {
+  const { method, path, operationId, tag, summary, description, params, query, body } = operation
+  const policy = operation.policy ?? DEFAULT_POLICY
+  const limit = `Rate limit: ${policy.limit} requests per ${policy.windowS} seconds.`
+  const errors: ErrorStatus[] = [...ALWAYS]
+  if (query !== undefined || body !== undefined) errors.push(400)
+  if (body !== undefined) errors.push(408, 413, 415)
+  if (operation.conflict !== undefined) errors.push(409)
+  const { status, schema, description: meaning } = operation.answers
+  const responses: RouteConfig['responses'] = {
+    [status]: {
+      description: meaning,
+      headers: headersOf(status) as never,
+      ...(schema && { content: { 'application/json': { schema } } }),
+    },
+  }
+  for (const one of errors.sort((a, b) => a - b)) {
+    responses[one] = {
+      description: (one === 409 ? operation.conflict : MEANINGS[one]) ?? '',
+      headers: headersOf(one) as never,
+      content: { 'application/json': { schema: PROBLEM_SCHEMAS.get(one) as z.ZodType } },
+    }
+  }
+  return {
+    method,
+    path,
+    operationId,
+    tags: [tag],
+    summary,
+    description: description === undefined ? limit : `${description} ${limit}`,
+    security: [{ bearer: [] }],
+    request: {
+      headers: accountHeader,
+      ...(params && { params: z.object(params) }),
+      ...(query && { query: z.object(query) }),
+      ...(body && { body: { required: true, content: { 'application/json': { schema: body } } } }),
+    },
+    responses,
+  }
+}
+
+/** Asks for the caller's key before an operation runs; the gate of the app. */
+export type Gate = (c: Context, operation: DefinedOperation) => KnownKey | Promise<KnownKey>
+
+/** Puts operations into the app: into its router and into its document. */
+export function mount(
+  app: OpenAPIHono,
+  gate: Gate,
+  operations: readonly DefinedOperation[],
+  headersFor: (c: Context) => Record<string, string>,
+): void {
+  for (const operation of operations) {
+    const { route } = operation
+    app.openAPIRegistry.registerPath(route)
+    app.on(route.method, route.path.replaceAll(/\{(\w+)\}/g, ':$1'), async (c) => {
+      const admitted = gate(c, operation)
+      const key = admitted instanceof Promise ? await admitted : admitted
+      const answer = await operation.run(c, key)
+      const headers = headersFor(c)
+      headers['Cache-Control'] = 'no-store'
+      if (answer.status === 204) return c.body(null, 204, headers)
+      headers['Content-Type'] = 'application/json; charset=utf-8'
+      return c.body(answer.json, answer.status, headers)
+    })
+  }
+}
