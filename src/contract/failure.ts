@@ -89,6 +89,10 @@ export const FAILURES = {
     about: 'agent',
     meaning: 'a regular expression took longer than the limit',
   },
+  ASSERTION_QUEUE_FULL: {
+    about: 'agent',
+    meaning: 'too many expensive assertions wait for their turn',
+  },
   ASSERTION_INVALID: { about: 'agent', meaning: 'an assertion cannot be evaluated' },
   RESPONSE_TIME_ABOVE_MAX: {
     about: 'target',

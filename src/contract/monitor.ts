@@ -45,7 +45,7 @@ export const Severity = z.enum(['CRITICAL', 'MAJOR', 'MEDIUM', 'MINOR'])
 const TriggerIncident = z.strictObject({
   serviceId: z.union([z.guid(), Reference]),
   severity: Severity,
-  name: z.string().min(1).max(255),
+  name: z.string().min(1).max(2048),
   description: z.string(),
   notifySubscribers: z.boolean(),
 })
@@ -75,7 +75,7 @@ const AlertSettings = z.strictObject({
 /** The fields that all types share, with their bounds and defaults. */
 export const commonFields = {
   id: z.string().min(1).max(255),
-  name: z.string().min(1).max(255),
+  name: z.string().min(1).max(2048),
   description: z.string().max(510).nullable().default(null),
   activated: z.boolean().default(true),
   muted: z.boolean().default(false),
@@ -91,7 +91,8 @@ export const commonFields = {
       error: `must be one of ${FREQUENCIES.join(', ')} minutes (0 means frequencyOffset seconds)`,
     })
     .default(10),
-  frequencyOffset: z.int().min(1).max(720).optional(),
+  /** With frequency 0 the interval in seconds; otherwise kept and without effect. */
+  frequencyOffset: z.int().min(1).optional(),
   runParallel: z.boolean().default(false),
   groupId: z.union([z.int(), Reference]).nullable().default(null),
   groupOrder: z.int().nullable().default(null),

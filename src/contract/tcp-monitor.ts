@@ -54,7 +54,10 @@ export const TcpRequest = z
     body: z.string().max(1_048_576).nullable().optional(),
     ipFamily: z.enum(['IPv4', 'IPv6']).default('IPv4'),
     assertions: assertionsSchema(TCP_SOURCES),
-    /** Ours: speak TLS from the first byte; settings, or `true` for the defaults. */
+    /**
+     * Ours: speak TLS, with these settings, or `true` for the defaults. From the first byte, unless the
+     * dialogue says when by `startTls`.
+     */
     tls: z.union([z.boolean(), TlsSettings]).default(false),
     /** Ours: go on when the certificate does not verify. */
     skipSSL: z.boolean().default(false),
@@ -69,6 +72,13 @@ export const TcpRequest = z
         code: 'custom',
         path: ['hostname'],
         message: 'the host to connect to is missing',
+      })
+    }
+    if (request.dialogue.filter((step) => 'startTls' in step).length > 1) {
+      context.addIssue({
+        code: 'custom',
+        path: ['dialogue'],
+        message: 'a connection changes to TLS once only',
       })
     }
   })

@@ -33,10 +33,13 @@ export function substituteOwn(
   lookup: Lookup,
 ): { value: Record<string, unknown>; unknown: string[] } {
   const unknown = new Set<string>()
-  const value: Record<string, unknown> = {}
-  for (const [key, field] of Object.entries(monitor)) {
-    value[key] = key in commonFields ? field : walk(field, lookup, unknown)
-  }
+  // From entries, so that a key `__proto__` stays a key and is refused like any unknown one.
+  const value = Object.fromEntries(
+    Object.entries(monitor).map(([key, field]) => [
+      key,
+      Object.hasOwn(commonFields, key) ? field : walk(field, lookup, unknown),
+    ]),
+  )
   return { value, unknown: [...unknown] }
 }
 

@@ -31,6 +31,10 @@ const currentLimits = z.strictObject({
   attemptMsMax: z.int().positive(),
   retriesMax: z.int().positive(),
   assertionsMax: z.int().positive(),
+  /** Expensive assertions that wait for their turn. */
+  assertionsWaitingMax: z.int().positive(),
+  /** Heap of the thread in which expensive assertions run. */
+  assertionHeapMiBMax: z.int().positive(),
   monitorsMax: z.int().positive(),
   monitorsFileBytesMax: z.int().positive(),
   variablesMax: z.int().positive(),

@@ -1,6 +1,8 @@
-// The one way out to the network for every type of monitor: resolve, check the address against the
-// policy, connect (through the location's proxy where it has one), and speak TLS.
+// The words of the one way out to the network, for every type of monitor: where to connect to, what a
+// connection is and cost, and who makes it. `createDialler` of dialler.ts makes the real one.
 import type { Socket } from 'node:net'
+import type { TLSSocket } from 'node:tls'
+import type { TlsSettings } from '../contract/tls.ts'
 import type { PeerFacts } from './tls-facts.ts'
 
 export type Family = 'IPv4' | 'IPv6'
@@ -8,17 +10,26 @@ export type Family = 'IPv4' | 'IPv6'
 /** The phase in which an attempt stands; names the TIMEOUT_… code when its deadline comes. */
 export type Phase = 'dns' | 'connect' | 'proxy' | 'tls' | 'send' | 'firstByte' | 'download'
 
+/** Told as an attempt goes on, so that a deadline can be blamed on the phase it fell into. */
+export interface Progress {
+  phase: Phase
+}
+
 /** Where to connect to. */
 export interface Endpoint {
   host: string
   port: number
+  /** Which addresses of a name to use; a literal is taken as it is. */
   family: Family
   /** Connect to this address instead of resolving `host`; checked against the policy like any other. */
-  address?: string
+  address?: string | undefined
+  /** For plain HTTP: a proxy may be spoken to itself, without a tunnel; see `Connection.forward`. */
+  forward?: boolean
 }
 
 /** A connection that stands, and what it cost. Milliseconds. */
 export interface Connection {
+  /** Has a listener for errors that does nothing, so that an error between two steps ends no process. */
   socket: Socket
   /** The address that was really dialled; the proxy's where there is one. */
   address: string
@@ -27,33 +38,38 @@ export interface Connection {
   connectMs: number
   /** Making the tunnel through the proxy; absent without one. */
   proxyMs?: number
+  /** The socket leads to a proxy that takes requests in absolute form, with this Proxy-Authorization. */
+  forward?: { authorization: string | undefined }
 }
 
 /** Options of a TLS handshake on a standing connection. */
 export interface Handshake {
-  /** Sent as SNI (unless an address) and checked against the certificate. */
+  /** Sent as SNI (unless an address) and checked against the certificate. `settings.serverName` wins. */
   serverName: string
-  settings?: import('../contract/tls.ts').TlsSettings | undefined
+  settings?: TlsSettings | undefined
+  /** Application protocols to offer, in order of preference. */
+  alpn?: string[]
 }
 
+/** A TLS connection that stands, whatever is wrong with the certificate. */
 export interface SecureConnection {
-  socket: import('node:tls').TLSSocket
+  /** Has a listener for errors that does nothing, like `Connection.socket`. */
+  socket: TLSSocket
   tlsMs: number
   /** Protocol, cipher, chain and what is wrong with it; complete even when verification failed. */
   peer: PeerFacts
 }
 
-/** Told as an attempt goes on, so that a deadline can be blamed on the phase it fell into. */
-export interface Progress {
-  phase: Phase
-}
-
+/**
+ * All methods reject with TargetFailure for what the target (or the policy) did, and with the signal's
+ * reason as soon as it is aborted; `failureOf` turns both into data. No socket outlives a rejection.
+ */
 export interface Dialler {
-  /** Addresses of a name, in the resolver's order. Rejects with TargetFailure (DNS_…, ADDRESS_BLOCKED). */
+  /** Addresses of a name, in the resolver's order. Rejects with DNS_…, or ADDRESS_BLOCKED if any is. */
   resolve(host: string, family: Family, signal: AbortSignal): Promise<string[]>
-  /** Rejects with TargetFailure (DNS_…, CONNECT_…, PROXY_…, ADDRESS_BLOCKED, RESOURCES_EXHAUSTED). */
+  /** Rejects with DNS_…, CONNECT_…, PROXY_…, ADDRESS_BLOCKED, RESOURCES_EXHAUSTED. */
   connect(endpoint: Endpoint, progress: Progress, signal: AbortSignal): Promise<Connection>
-  /** Rejects with TargetFailure (TLS_PROTOCOL, TLS_NOT_SPOKEN, …); a bad certificate is no rejection, see `peer.error`. */
+  /** Rejects with TLS_PROTOCOL, TLS_NOT_SPOKEN, …; a bad certificate is no rejection, see `peer.failure`. */
   secure(
     socket: Socket,
     handshake: Handshake,

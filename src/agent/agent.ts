@@ -1,0 +1,325 @@
+// The agent: follows a source of monitors, runs them by the timetable, delivers what comes of it, and
+// stops without losing any.
+import { join } from 'node:path'
+import { tmpdir } from 'node:os'
+import type { Result } from '../contract/result.ts'
+import type { Variable } from '../contract/monitor.ts'
+import { VERSION } from '../contract/versions.ts'
+import type { Log } from '../host/log.ts'
+import { serve, type Served } from '../host/serve.ts'
+import type { Dialler } from '../monitors/dial.ts'
+import type { AnyMonitorType } from '../monitors/monitor.ts'
+import { SAMPLES } from '../monitors/samples.ts'
+import { createClock, type Clock } from './clock.ts'
+import type { AgentConfig } from './config.ts'
+import { decoded } from './definition-secrets.ts'
+import { createHealth, type HealthSources, type Phase } from './health.ts'
+import { createJobQueues, type JobQueues, type Watch } from './job-queues.ts'
+import { createAgentMetrics, type AgentMetrics } from './metrics.ts'
+import { createMonitorMetrics, type MonitorMetrics } from './monitor-metrics.ts'
+import type { Surroundings } from './run-plan.ts'
+import { createRunner } from './runner.ts'
+import { createRunningTimetable, type RunningTimetable } from './running-timetable.ts'
+import type { ResultSink } from './sink.ts'
+import type { Change, MonitorSource, Snapshot } from './source.ts'
+
+/** The settings that the agent itself needs. */
+export type AgentSettings = Pick<
+  AgentConfig,
+  'healthPort' | 'jobConcurrency' | 'uptimeConcurrency' | 'drainMs' | 'dataFolder' | 'scrubHeaders'
+>
+
+/** What an agent is made of. */
+export interface AgentOptions {
+  config: AgentSettings
+  source: MonitorSource
+  sink: ResultSink
+  types: ReadonlyMap<string, AnyMonitorType>
+  /** Makes the way out to the network, through the location's proxy if it has one. */
+  dial: (proxyUrl: string | undefined) => Dialler
+  log: Log
+  clock?: Clock
+}
+
+export interface Agent {
+  /** Serves health, runs monitors. Rejects with ListenError when the port cannot be had. */
+  start(): Promise<void>
+  /**
+   * Begins to drain, in this very tick: no slot starts any more, readiness says so. Resolves when
+   * everything that ran has been delivered and the endpoints have closed. Further calls get the same.
+   */
+  stop(): Promise<void>
+  /** Resolves when the agent has stopped, whoever stopped it. */
+  stopped: Promise<void>
+  /** Where health answers; once started. */
+  url(): string
+}
+
+/** Time for the sink to take what is left after the last run. */
+const DELIVERY_MS_MAX = 10_000
+const HEALTH_CLOSE_MS = 1000
+
+/** Puts an agent together. It does nothing before `start()`. */
+export function createAgent(options: AgentOptions): Agent {
+  return new RunningAgent(options)
+}
+
+class RunningAgent implements Agent {
+  readonly stopped: Promise<void>
+  readonly #options: AgentOptions
+  readonly #clock: Clock
+  readonly #metrics: AgentMetrics
+  readonly #monitorMetrics: MonitorMetrics
+  readonly #queues: JobQueues
+  readonly #timetable: RunningTimetable<Watch>
+  readonly #startedMs = performance.now()
+  readonly #stopping = new AbortController()
+  #phase: Phase = 'starting'
+  #watches = new Map<string, Watch>()
+  #surroundings: Surroundings | undefined
+  #proxyUrl: string | undefined
+  #refused: string | undefined
+  #health: Served | undefined
+  #undelivered = 0
+  #sinkFails = false
+  #drained: Promise<void> | undefined
+  #allDelivered: (() => void) | undefined
+  #endStopped!: () => void
+
+  constructor(options: AgentOptions) {
+    this.#options = options
+    const clock = options.clock ?? createClock()
+    this.#clock = clock
+    this.stopped = new Promise((resolve) => (this.#endStopped = resolve))
+    this.#monitorMetrics = createMonitorMetrics(SAMPLES)
+    this.#metrics = createAgentMetrics({
+      queues: () => this.#queues.state(),
+      slots: () => this.#queues.counts(),
+      monitors: () => this.#timetable.size(),
+      clockOffsetMs: () => clock.offsetMs(),
+    })
+    this.#queues = this.#makeQueues()
+    this.#timetable = createRunningTimetable<Watch>(clock, {
+      onDue: (watch, slot, plannedAt) => this.#queues.due(watch, slot, plannedAt),
+      onSkipped: (watch, slots, from, to) => this.#queues.skipped(watch, slots, from, to),
+      onClockJump: ({ byMs }) => this.#onClockJump(byMs),
+    })
+  }
+
+  async start(): Promise<void> {
+    this.#health = await serve({
+      app: createHealth(this.#healthSources()),
+      port: this.#options.config.healthPort,
+      variable: 'AGENT_HEALTH_PORT',
+    })
+    this.#timetable.start()
+    void this.#follow()
+  }
+
+  stop(): Promise<void> {
+    this.#drained ??= this.#drain()
+    return this.#drained
+  }
+
+  url(): string {
+    return this.#health?.url ?? ''
+  }
+
+  #makeQueues(): JobQueues {
+    const { config, types } = this.#options
+    const runner = createRunner({
+      types,
+      clock: this.#clock,
+      workRoot: config.dataFolder === undefined ? tmpdir() : join(config.dataFolder, 'work'),
+      scrubHeaders: config.scrubHeaders,
+      onRetry: (type) => this.#metrics.retried(type),
+      onAbandoned: (type) => this.#metrics.abandoned(type),
+    })
+    return createJobQueues({
+      concurrency: { uptime: config.uptimeConcurrency, scripted: config.jobConcurrency },
+      runner,
+      clock: this.#clock,
+      metrics: () => this.#metrics,
+      // A job comes from a monitor, and monitors come with their surroundings.
+      surroundings: () => this.#surroundings as Surroundings,
+      onResult: (result) => this.#onResult(result),
+    })
+  }
+
+  async #follow(): Promise<void> {
+    const { source, log } = this.#options
+    try {
+      for await (const change of source.follow(this.#stopping.signal)) {
+        if (this.#phase === 'draining') return
+        this.#apply(change)
+      }
+    } catch (error) {
+      log.error({ err: error }, 'the source of monitors failed; those that are known go on')
+      this.#refused = 'the source of monitors failed'
+    }
+  }
+
+  #apply(change: Change): void {
+    switch (change.kind) {
+      case 'monitors':
+        return this.#take(change.snapshot)
+      case 'refused':
+        this.#refused = change.reason
+        this.#metrics.reloaded(false)
+        this.#options.log.error({ reason: change.reason }, 'the new monitors cannot be used')
+        return
+      case 'run': {
+        const watch = this.#watches.get(change.monitorId)
+        if (watch !== undefined) this.#queues.runNow(watch, change.run)
+        else this.#options.log.warn(change, 'asked to run a monitor that is not known')
+        return
+      }
+      case 'cancel':
+        return this.#queues.cancelRun(change.run, 'somebody cancelled the run')
+    }
+  }
+
+  #take(snapshot: Snapshot): void {
+    this.#surroundings = this.#surroundingsOf(snapshot)
+    const watches = new Map<string, Watch>()
+    for (const monitor of snapshot.monitors) {
+      const known = this.#watches.get(monitor.id)
+      if (known !== undefined) known.monitor = monitor
+      watches.set(monitor.id, known ?? { monitor, waiting: undefined, running: undefined })
+    }
+    for (const [id, watch] of this.#watches) {
+      if (watches.get(id)?.monitor.activated !== true) this.#queues.dropped(watch)
+    }
+    this.#watches = watches
+    const active = [...watches.values()].filter(({ monitor }) => monitor.activated)
+    this.#timetable.set(active.map((watch) => [watch.monitor, watch]))
+    this.#monitorMetrics.keepOnly(new Set(active.map(({ monitor }) => monitor.id)))
+    this.#refused = undefined
+    this.#metrics.reloaded(true)
+    this.#phase = 'running'
+    const inactive = snapshot.monitors.length - active.length
+    const facts = { location: snapshot.location, monitors: active.length }
+    this.#options.log.info(inactive === 0 ? facts : { ...facts, inactive }, 'monitors loaded')
+  }
+
+  /** The same object as before when nothing of it changed, so that what was prepared stays valid. */
+  #surroundingsOf({ location, variables, proxyUrl }: Snapshot): Surroundings {
+    const before = this.#surroundings
+    const same =
+      before !== undefined &&
+      before.location === location &&
+      this.#proxyUrl === proxyUrl &&
+      sameVariables(before.variables, variables)
+    if (same) return before
+    const dial =
+      before !== undefined && this.#proxyUrl === proxyUrl
+        ? before.dial
+        : this.#options.dial(proxyUrl)
+    this.#proxyUrl = proxyUrl
+    return { location, variables, dial, secrets: proxySecrets(proxyUrl) }
+  }
+
+  #onResult(result: Result): void {
+    const { sink, types, log } = this.#options
+    if (result.attempts.length > 0 && this.#watches.has(result.monitorId)) {
+      const seen = Object.keys(result.observed).length > 0
+      const samples = seen ? (types.get(result.checkType)?.samples(result.observed) ?? []) : []
+      this.#monitorMetrics.record(result, samples)
+    }
+    this.#undelivered++
+    const settled = (error?: unknown) => {
+      this.#undelivered--
+      if (error !== undefined) this.#metrics.deliveryFailed()
+      const fails = error !== undefined
+      // Said once and not for every result of a long outage.
+      if (fails && !this.#sinkFails) log.error({ err: error }, 'results cannot be delivered')
+      if (!fails && this.#sinkFails) log.info('results can be delivered again')
+      this.#sinkFails = fails
+      if (this.#undelivered === 0) this.#allDelivered?.()
+    }
+    try {
+      sink.deliver(result).then(
+        () => settled(),
+        (error: unknown) => settled(error ?? new Error('refused without a reason')),
+      )
+    } catch (error) {
+      settled(error)
+    }
+  }
+
+  async #drain(): Promise<void> {
+    // Up to the first await everything happens in the tick of the signal.
+    this.#phase = 'draining'
+    this.#stopping.abort()
+    const { log, config } = this.#options
+    const idle = this.#queues.drain(config.drainMs)
+    const { running } = sum(this.#queues.state())
+    log.info({ running }, 'stopping: nothing new starts, what runs is finished and delivered')
+    await idle
+    this.#timetable.stop()
+    await this.#delivered()
+    await this.#health?.close(HEALTH_CLOSE_MS)
+    if (this.#undelivered > 0) log.error({ results: this.#undelivered }, 'results are lost')
+    log.info('stopped')
+    this.#endStopped()
+  }
+
+  #delivered(): Promise<void> {
+    if (this.#undelivered === 0) return Promise.resolve()
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, DELIVERY_MS_MAX)
+      this.#allDelivered = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+  }
+
+  #onClockJump(byMs: number): void {
+    const { log } = this.#options
+    this.#metrics.clockJumped()
+    if (byMs > 0) log.warn({ byMs }, 'the clock went forward, or the machine slept')
+    else log.warn({ byMs }, 'the clock was set back; the timetable slows down until it fits')
+  }
+
+  #healthSources(): HealthSources {
+    return {
+      phase: () => this.#phase,
+      hasMonitors: () => this.#surroundings !== undefined,
+      refused: () => this.#refused,
+      tickAgeMs: () => this.#clock.monotonicMs() - this.#timetable.tickedAtMs(),
+      metrics: () => this.#metricsText(),
+      facts: () => ({
+        version: VERSION,
+        location: this.#surroundings?.location,
+        uptimeSeconds: Math.round((performance.now() - this.#startedMs) / 1000),
+        monitors: this.#timetable.size(),
+        queues: this.#queues.state(),
+        slots: this.#queues.counts(),
+        undelivered: this.#undelivered,
+      }),
+    }
+  }
+
+  async *#metricsText(): AsyncGenerator<string, void, undefined> {
+    yield await this.#metrics.text()
+    yield* this.#monitorMetrics.text()
+  }
+}
+
+function sameVariables(a: readonly Variable[], b: readonly Variable[]): boolean {
+  return a === b || JSON.stringify(a) === JSON.stringify(b)
+}
+
+function proxySecrets(proxyUrl: string | undefined): string[] {
+  const { password = '' } = URL.parse(proxyUrl ?? '') ?? {}
+  return password === '' ? [] : [password, decoded(password)]
+}
+
+function sum(state: ReturnType<JobQueues['state']>): { waiting: number; running: number } {
+  const { uptime, scripted } = state
+  return {
+    waiting: uptime.waiting + scripted.waiting,
+    running: uptime.running + scripted.running,
+  }
+}

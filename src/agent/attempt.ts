@@ -1,0 +1,140 @@
+// One attempt of a job: lends the monitor what it needs, ends it when time is up or somebody cancels,
+// and lets go of it when it does not end by itself.
+import { failure } from '../contract/failure.ts'
+import type { Artifact } from '../contract/result.ts'
+import type { Dialler } from '../monitors/dial.ts'
+import { DeadlineReached, type AnyMonitorType, type Observation } from '../monitors/monitor.ts'
+import { createWorkFolder, type WorkFolder } from './work-folder.ts'
+
+/** What to run. */
+export interface AttemptOrder {
+  type: AnyMonitorType
+  monitor: unknown
+  deadlineMs: number
+  dial: Dialler
+  workRoot: string
+}
+
+/** How an attempt ended. */
+export interface AttemptOutcome {
+  observation: Observation
+  artifacts: Artifact[]
+  /** The monitor was still running when we let go of it. */
+  abandoned: boolean
+}
+
+/** An attempt under way. */
+export interface RunningAttempt {
+  /** Never rejects. */
+  outcome: Promise<AttemptOutcome>
+  /** Asks the monitor to end at once. */
+  cancel(reason: string): void
+}
+
+/** Why a run is ended by somebody. */
+export class RunCancelled extends Error {
+  constructor(reason: string) {
+    super(reason)
+    this.name = 'RunCancelled'
+  }
+}
+
+/** How long a monitor may go on after its deadline, or after it was cancelled, before we let go. */
+export const OVERRUN_MS_MAX = 2000
+
+/** Starts an attempt. */
+export function startAttempt(order: AttemptOrder): RunningAttempt {
+  const { type, monitor, deadlineMs, dial, workRoot } = order
+  const controller = new AbortController()
+  const folder = createWorkFolder(workRoot)
+  let timer: NodeJS.Timeout
+  let giveUp: (observation: Observation) => void
+  const abandoned = new Promise<Observation>((resolve) => (giveUp = resolve))
+
+  const end = (reason: Error) => {
+    if (controller.signal.aborted) return
+    clearTimeout(timer)
+    timer = setTimeout(() => giveUp(stillRunning(reason)), OVERRUN_MS_MAX)
+    controller.abort(reason)
+  }
+  timer = setTimeout(() => end(new DeadlineReached(deadlineMs)), deadlineMs)
+
+  const context = {
+    signal: controller.signal,
+    dial,
+    workFolder: () => folder.path(),
+    attach: (path: string) => folder.attach(path),
+  }
+  const observed = observe(type, monitor, context, controller.signal)
+  const first = Promise.race([
+    observed.then((observation) => ({ observation, abandoned: false })),
+    abandoned.then((observation) => ({ observation, abandoned: true })),
+  ])
+  return {
+    outcome: first.then((one) => {
+      clearTimeout(timer)
+      return tidy(one.observation, one.abandoned, folder)
+    }),
+    cancel: (reason) => end(new RunCancelled(reason)),
+  }
+}
+
+async function observe(
+  type: AnyMonitorType,
+  monitor: unknown,
+  context: Parameters<AnyMonitorType['run']>[1],
+  signal: AbortSignal,
+): Promise<Observation> {
+  let observation: Observation
+  try {
+    observation = await type.run(monitor, context)
+  } catch (error) {
+    observation = { observed: {}, failures: [failureOfThrown(error, signal)] }
+  }
+  const { reason } = signal as { reason: unknown }
+  if (!(reason instanceof RunCancelled)) return observation
+  // Cut short, it says nothing about the target any more.
+  return { ...observation, failures: [failure('CANCELLED', reason.message)] }
+}
+
+// A monitor reports its own timeouts; one that only throws what it was aborted with has a fault.
+function failureOfThrown(error: unknown, signal: AbortSignal) {
+  if (error instanceof RunCancelled) return failure('CANCELLED', error.message)
+  const message = error instanceof Error ? `${error.name}: ${error.message}` : String(error)
+  if (error === signal.reason)
+    return failure('INTERNAL', `the deadline was not handled: ${message}`)
+  return failure('INTERNAL', message, stackOf(error))
+}
+
+/** Enough to find the place, without filling results. */
+const STACK_CHARS_MAX = 2000
+
+function stackOf(error: unknown): Record<string, unknown> | undefined {
+  if (!(error instanceof Error) || error.stack === undefined) return undefined
+  return { stack: error.stack.slice(0, STACK_CHARS_MAX) }
+}
+
+function stillRunning(reason: Error): Observation {
+  const message = `${reason.message}, and the run did not end within ${OVERRUN_MS_MAX} ms after that`
+  const ignored = failure('DEADLINE_IGNORED', message)
+  const failures =
+    reason instanceof RunCancelled ? [failure('CANCELLED', reason.message), ignored] : [ignored]
+  return { observed: {}, failures }
+}
+
+// The common case, a monitor without files, must not cost a turn of the event loop.
+function tidy(
+  observation: Observation,
+  abandoned: boolean,
+  folder: WorkFolder,
+): AttemptOutcome | Promise<AttemptOutcome> {
+  if (!folder.isMade()) return { observation, artifacts: [], abandoned }
+  return withArtifacts(observation, abandoned, folder)
+}
+
+async function withArtifacts(observation: Observation, abandoned: boolean, folder: WorkFolder) {
+  const artifacts = await folder.artifacts()
+  // What cannot be removed costs disk, not the result.
+  await folder.remove().catch(() => undefined)
+  return { observation, artifacts, abandoned }
+}

@@ -1,0 +1,287 @@
+// The agent's settings: one table of environment variables, one reader, all problems at once. Help and
+// the README show the same table.
+import { isForPeople, type LogLevel, type Terminal } from '../host/log.ts'
+import {
+  type Environment,
+  type EnvironmentProblem,
+  type ReadText,
+  type Values,
+  type VariableText,
+  readEnvironment,
+  variableTexts,
+} from '../host/env.ts'
+import {
+  anyText,
+  byteCount,
+  onOff,
+  oneOf,
+  readableFile,
+  urlSetting,
+  wholeNumber,
+  wordList,
+} from '../host/settings.ts'
+import { networkProblem } from '../monitors/network-policy.ts'
+
+const MIB = 1024 * 1024
+
+const level = (value: LogLevel) => value
+
+/** Every environment variable of the agent. */
+export const VARIABLE_TABLE = {
+  MONITORS_FILE: anyText({
+    meaning: 'File with the monitors to run (YAML); the agent then needs no platform',
+  }),
+  LOCATION: anyText({
+    meaning:
+      'Name of the place that the agent stands in, part of every result; with a monitors file',
+    shownDefault: 'local',
+    problem: (name) =>
+      /^[a-z0-9][a-z0-9-]{0,62}$/.test(name)
+        ? undefined
+        : { allowed: '1 to 63 of a-z, 0-9 and -', mend: 'write it like berlin-office' },
+  }),
+  API_KEY: anyText({
+    meaning: 'Key of the private location, from the platform',
+    secret: true,
+    problem: (key) =>
+      /^pl_[A-Za-z0-9_-]{8,}$/.test(key)
+        ? undefined
+        : { allowed: 'a private location key, pl_…', mend: 'copy it whole, without quotes' },
+  }),
+  PLATFORM_URL: urlSetting({
+    meaning: 'Address of the platform',
+    protocols: ['https:', 'http:'],
+    example: 'https://monitoring.example.com',
+  }),
+  AGENT_HEALTH_PORT: wholeNumber({
+    meaning: 'Port of readiness, liveness, health and metrics; 0 takes any free one',
+    otherwise: 8081,
+    min: 0,
+    max: 65_535,
+  }),
+  JOB_CONCURRENCY: wholeNumber({
+    meaning: 'Browser, multistep and scripted checks and suites that run at the same time',
+    otherwise: 1,
+    min: 1,
+    max: 10,
+  }),
+  UPTIME_CONCURRENCY: wholeNumber({
+    meaning: 'Uptime checks (URL, API, TCP …) that run at the same time',
+    otherwise: 256,
+    min: 1,
+    max: 10_000,
+  }),
+  DRAIN_SECONDS: wholeNumber({
+    meaning: 'Time for running checks to end after SIGTERM; then they are cancelled',
+    otherwise: 25,
+    min: 0,
+    max: 3600,
+    unit: 's',
+  }),
+  DATA_DIR: anyText({
+    meaning: 'Folder for what the agent keeps and for work folders',
+    shownDefault: 'the system’s folder for temporary files',
+  }),
+  SPOOL_BYTES_MAX: byteCount({
+    meaning: 'Results kept on disk while the platform is away',
+    shownDefault: '256MiB',
+    otherwise: 256 * MIB,
+    min: MIB,
+    max: 1024 ** 4,
+  }),
+  LOG_LEVEL: oneOf({
+    meaning: 'Least important lines that are logged: DEBUG, INFO (or LOG), WARN, ERROR',
+    otherwise: level('info'),
+    words: {
+      DEBUG: level('debug'),
+      LOG: level('info'),
+      INFO: level('info'),
+      WARN: level('warn'),
+      ERROR: level('error'),
+    },
+  }),
+  LOG_RESULTS: oneOf<'changes' | 'all' | undefined>({
+    meaning: 'Results that are logged: all, or changes of verdict',
+    shownDefault: 'all on a terminal, else changes',
+    otherwise: undefined,
+    words: { changes: 'changes', all: 'all' },
+  }),
+  EXTERNAL_OBSERVABILITY: onOff({
+    meaning: 'Whether the agent reports its own faults to SENTRY_DSN',
+    otherwise: true,
+  }),
+  SENTRY_DSN: urlSetting({
+    meaning: 'Where the agent’s own faults are reported; nowhere without it',
+    secret: true,
+    protocols: ['https:', 'http:'],
+    example: 'https://key@sentry.example.com/1',
+  }),
+  HTTPS_PROXY: urlSetting({
+    meaning: 'Proxy to the platform',
+    secret: true,
+    alsoAs: ['https_proxy'],
+    protocols: ['http:', 'https:'],
+    example: 'http://user:password@proxy.example.com:3128',
+  }),
+  HTTP_PROXY: urlSetting({
+    meaning: 'Proxy to the platform where HTTPS_PROXY is not set',
+    secret: true,
+    alsoAs: ['http_proxy'],
+    protocols: ['http:', 'https:'],
+    example: 'http://user:password@proxy.example.com:3128',
+  }),
+  NO_PROXY: wordList({
+    meaning: 'Hosts that are reached without the proxy to the platform',
+    alsoAs: ['no_proxy'],
+  }),
+  USE_OS_DNS_RESOLVER: onOff({
+    meaning:
+      'Resolve names through the operating system, which knows /etc/hosts and search domains',
+    otherwise: false,
+  }),
+  BLOCKED_NETWORKS: wordList({
+    meaning: 'Networks that no check may reach, besides metadata and link-local addresses',
+    problem: networkMend,
+  }),
+  ALLOWED_NETWORKS: wordList({
+    meaning: 'Networks that checks may reach although they are blocked',
+    problem: networkMend,
+  }),
+  SCRUB_HEADERS: wordList({
+    meaning: 'Headers whose values are scrubbed from results and logs, besides the usual ones',
+    problem: (name) =>
+      /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)
+        ? undefined
+        : { allowed: 'names of headers', mend: 'write them like x-internal-id, x-session' },
+  }),
+  NODE_EXTRA_CA_CERTS: readableFile({
+    meaning:
+      'File with further certificate authorities to trust (PEM); read by Node.js at its start',
+    fromFile: false,
+  }),
+} as const
+
+function networkMend(text: string): { allowed: string; mend: string } | undefined {
+  const problem = networkProblem(text)
+  if (problem === undefined) return undefined
+  return { allowed: 'networks, like 10.0.0.0/8 or fd00::/8', mend: problem }
+}
+
+/** The table for help and documentation, in its order. */
+export const VARIABLES: readonly VariableText[] = variableTexts(VARIABLE_TABLE)
+
+type Given = Values<typeof VARIABLE_TABLE>
+
+/** The agent's settings, checked. */
+export interface AgentConfig {
+  monitorsFile: string | undefined
+  location: string
+  apiKey: string | undefined
+  platformUrl: string | undefined
+  healthPort: number
+  jobConcurrency: number
+  uptimeConcurrency: number
+  drainMs: number
+  dataFolder: string | undefined
+  spoolBytesMax: number
+  logLevel: LogLevel
+  logResults: 'changes' | 'all'
+  externalObservability: boolean
+  sentryDsn: string | undefined
+  platformProxyUrl: string | undefined
+  noProxy: readonly string[]
+  useOsResolver: boolean
+  blockedNetworks: readonly string[]
+  allowedNetworks: readonly string[]
+  scrubHeaders: readonly string[]
+}
+
+/** Settings, or what is wrong with them; warnings either way. */
+export interface ConfigReading {
+  config: AgentConfig
+  /** Not empty: do not start. */
+  problems: EnvironmentProblem[]
+  warnings: EnvironmentProblem[]
+  /** Values that no log line may show. */
+  secrets: string[]
+}
+
+/** Where settings come from. */
+export interface ConfigOrigin {
+  env: Environment
+  /** Decides what is logged by default. */
+  stdout: Terminal
+  readText?: ReadText
+}
+
+/** Reads and checks all settings of the agent. */
+export function readAgentConfig(origin: ConfigOrigin): ConfigReading {
+  const reading = readEnvironment(VARIABLE_TABLE, origin.env, origin.readText)
+  const { values, given, warnings } = reading
+  const bad = new Set(reading.problems.map(({ variable }) => variable))
+  const problems = [...reading.problems, ...sourceProblems(values, bad)]
+  if (given.has('MONITORS_FILE') && given.has('API_KEY')) {
+    warnings.push({
+      variable: 'API_KEY',
+      message: 'MONITORS_FILE and API_KEY are both set; the monitors file is used, the key is not',
+    })
+  }
+  return {
+    config: configOf(values, isForPeople(origin.stdout)),
+    problems,
+    warnings,
+    secrets: secretsOf(values),
+  }
+}
+
+/** What is wrong with the choice between a file and a platform. */
+function sourceProblems(values: Given, bad: ReadonlySet<string>): EnvironmentProblem[] {
+  if (values.MONITORS_FILE !== undefined || bad.has('MONITORS_FILE')) return []
+  const platform = values.API_KEY !== undefined || values.PLATFORM_URL !== undefined
+  const message = platform
+    ? 'MONITORS_FILE is not set: this version runs monitors from a file and connects to no ' +
+      'platform yet; set MONITORS_FILE to the path of a monitors file'
+    : 'MONITORS_FILE is not set: set it to the path of a file with the monitors to run'
+  return [{ variable: 'MONITORS_FILE', message }]
+}
+
+function configOf(values: Given, forPeople: boolean): AgentConfig {
+  return {
+    monitorsFile: values.MONITORS_FILE,
+    location: values.LOCATION ?? 'local',
+    apiKey: values.API_KEY,
+    platformUrl: values.PLATFORM_URL,
+    healthPort: values.AGENT_HEALTH_PORT,
+    jobConcurrency: values.JOB_CONCURRENCY,
+    uptimeConcurrency: values.UPTIME_CONCURRENCY,
+    drainMs: values.DRAIN_SECONDS * 1000,
+    dataFolder: values.DATA_DIR,
+    spoolBytesMax: values.SPOOL_BYTES_MAX,
+    logLevel: values.LOG_LEVEL,
+    logResults: values.LOG_RESULTS ?? (forPeople ? 'all' : 'changes'),
+    externalObservability: values.EXTERNAL_OBSERVABILITY,
+    sentryDsn: values.SENTRY_DSN,
+    platformProxyUrl: values.HTTPS_PROXY ?? values.HTTP_PROXY,
+    noProxy: values.NO_PROXY,
+    useOsResolver: values.USE_OS_DNS_RESOLVER,
+    blockedNetworks: values.BLOCKED_NETWORKS,
+    allowedNetworks: values.ALLOWED_NETWORKS,
+    scrubHeaders: values.SCRUB_HEADERS,
+  }
+}
+
+function secretsOf(values: Given): string[] {
+  const proxies = [values.HTTPS_PROXY, values.HTTP_PROXY].map((url) => partOf(url, 'password'))
+  return [values.API_KEY ?? '', partOf(values.SENTRY_DSN, 'username'), ...proxies].filter(
+    (one) => one !== '',
+  )
+}
+
+function partOf(url: string | undefined, part: 'username' | 'password'): string {
+  const text = URL.parse(url ?? '')?.[part] ?? ''
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}

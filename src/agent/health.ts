@@ -1,0 +1,78 @@
+// The agent's probe endpoints and its metrics, over HTTP. They answer from the start to the exit.
+import { Hono } from 'hono'
+
+/** Where an agent stands in its life. */
+export type Phase = 'starting' | 'running' | 'draining'
+
+/** What the endpoints tell; asked anew for every request. */
+export interface HealthSources {
+  phase(): Phase
+  /** Whether there have ever been monitors to run. */
+  hasMonitors(): boolean
+  /** Why the newest monitors could not be used, while those before them run. */
+  refused(): string | undefined
+  /** Since the timetable last looked. Milliseconds. */
+  tickAgeMs(): number
+  /** Facts for `/health`. */
+  facts(): Record<string, unknown>
+  /** Prometheus text format, in pieces. */
+  metrics(): AsyncGenerator<string, void, undefined>
+}
+
+/** Older than this, the timetable or the event loop hangs. */
+export const TICK_AGE_MS_MAX = 30_000
+
+/**
+ * Makes the endpoints: `/-/readiness` (503 while starting, draining or without monitors), `/-/liveness`
+ * (503 when the timetable hangs), `/health` (always 200) and `/metrics`. Monitors that were refused
+ * do not make an agent unready, since it goes on with those before; readiness warns of them.
+ */
+export function createHealth(sources: HealthSources): Hono {
+  const app = new Hono()
+  app.get('/-/readiness', (c) => {
+    const reasons = unreadyReasons(sources)
+    const refused = sources.refused()
+    const warnings = refused === undefined ? [] : [`new monitors were refused: ${refused}`]
+    const ready = reasons.length === 0
+    return c.json({ status: ready ? 'ready' : 'not ready', reasons, warnings }, ready ? 200 : 503)
+  })
+  app.get('/-/liveness', (c) => {
+    const ageMs = sources.tickAgeMs()
+    if (ageMs <= TICK_AGE_MS_MAX) return c.json({ status: 'alive', reasons: [] })
+    const reason = `the timetable has not looked for ${Math.round(ageMs / 1000)} s`
+    return c.json({ status: 'stuck', reasons: [reason] }, 503)
+  })
+  app.get('/health', (c) => c.json({ status: sources.phase(), ...sources.facts() }))
+  app.get('/metrics', () => {
+    const headers = { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' }
+    return new Response(streamOf(sources.metrics()), { headers })
+  })
+  app.notFound((c) => c.json({ error: `there is no ${c.req.path}`, paths: PATHS }, 404))
+  app.onError((error, c) => c.json({ error: error.message }, 500))
+  return app
+}
+
+const PATHS = ['/-/readiness', '/-/liveness', '/health', '/metrics']
+
+function unreadyReasons(sources: HealthSources): string[] {
+  if (sources.phase() === 'draining') return ['the agent is stopping']
+  if (sources.hasMonitors()) return []
+  const refused = sources.refused()
+  const why = refused === undefined ? 'there are no monitors yet' : `no monitors: ${refused}`
+  return [why]
+}
+
+/** A stream that makes the next piece only when the last one has been taken. */
+function streamOf(pieces: AsyncGenerator<string, void, undefined>): ReadableStream<Uint8Array> {
+  const encoder = new TextEncoder()
+  return new ReadableStream({
+    async pull(controller) {
+      const { done, value } = await pieces.next()
+      if (done === true) controller.close()
+      else controller.enqueue(encoder.encode(value))
+    },
+    async cancel() {
+      await pieces.return()
+    },
+  })
+}

@@ -1,0 +1,324 @@
+// Takes due slots to their results: two queues, and the account of every slot. A slot ends in exactly
+// one way, as a run's result or as `missed` with its reason.
+import PQueue from 'p-queue'
+import { failure } from '../contract/failure.ts'
+import type { Instant, RunId } from '../contract/job.ts'
+import type { Monitor } from '../contract/monitor.ts'
+import type { MissedReason, Result } from '../contract/result.ts'
+import { slotAtOrAfter, slotsBetween, type Slots } from '../contract/timetable.ts'
+import type { Clock } from './clock.ts'
+import type { AgentMetrics, SlotCounts } from './metrics.ts'
+import type { Surroundings } from './run-plan.ts'
+import type { Run, Runner } from './runner.ts'
+
+/** Uptime work never waits behind browsers and scripts. */
+export type Lane = 'uptime' | 'scripted'
+
+/** A monitor under watch, with its job that waits and its job that runs. */
+export interface Watch {
+  /** The newest definition; replaced in place. */
+  monitor: Monitor
+  waiting: Ticket | undefined
+  running: Ticket | undefined
+}
+
+/** A job on its way through a queue. */
+interface Ticket {
+  watch: Watch
+  lane: Lane
+  slot: Instant
+  plannedAt: Instant
+  onDemand?: RunId
+  run?: Run
+  /** Waiting for its next attempt, outside the queue. */
+  retry?: { timer: NodeJS.Timeout; at: number }
+  /** Has its result, or needs none; whatever still points to it does nothing. */
+  over: boolean
+}
+
+/** What the queues need. */
+export interface JobQueueSettings {
+  concurrency: Record<Lane, number>
+  runner: Runner
+  clock: Clock
+  metrics: () => AgentMetrics
+  surroundings: () => Surroundings
+  /** Takes every result; must not throw. */
+  onResult: (result: Result) => void
+}
+
+export interface JobQueues {
+  due(watch: Watch, slot: Instant, plannedAt: Instant): void
+  skipped(watch: Watch, slots: Slots, from: Instant, to: Instant): void
+  runNow(watch: Watch, run: RunId): void
+  cancelRun(run: RunId, reason: string): void
+  /** The monitor is gone: what waits is cancelled, what runs goes on. */
+  dropped(watch: Watch): void
+  /** Starts no slot any more. Resolves when nothing runs; what still runs at the deadline is cancelled. */
+  drain(deadlineMs: number): Promise<void>
+  counts(): Readonly<SlotCounts>
+  state(): Record<Lane, { waiting: number; running: number }>
+}
+
+/** Rows for slots that one monitor slept through; all are counted. */
+export const SKIPPED_ROWS_MAX = 10
+/** Runs on demand that wait or run at a time. */
+const ON_DEMAND_MAX = 1000
+
+const PRIORITY = { slot: 0, retry: 1, onDemand: 2 } as const
+
+const SCRIPTED: ReadonlySet<string> = new Set(['BROWSER', 'MULTI_STEP', 'PLAYWRIGHT'])
+const SCRIPT_FIELDS = [
+  'localSetupScript',
+  'localTearDownScript',
+  'setupScriptPath',
+  'tearDownScriptPath',
+  'setupSnippetId',
+  'tearDownSnippetId',
+]
+
+/** The queue that a monitor's jobs go through. */
+export function laneOf(monitor: Monitor): Lane {
+  if (SCRIPTED.has(monitor.checkType)) return 'scripted'
+  const fields = monitor as Record<string, unknown>
+  const hasScript = (field: string) => (fields[field] ?? '') !== ''
+  return monitor.checkType === 'API' && SCRIPT_FIELDS.some(hasScript) ? 'scripted' : 'uptime'
+}
+
+/** Makes the queues. */
+export function createJobQueues(settings: JobQueueSettings): JobQueues {
+  return new Queues(settings)
+}
+
+class Queues implements JobQueues {
+  readonly #settings: JobQueueSettings
+  readonly #queues: Record<Lane, PQueue>
+  /** Jobs with a run: in an attempt, or waiting for the next one. */
+  readonly #running = new Set<Ticket>()
+  readonly #waiting = new Set<Ticket>()
+  readonly #onDemand = new Map<RunId, Ticket>()
+  readonly #counts: SlotCounts = { expected: 0, recorded: 0 }
+  #draining: { until: number; idle: () => void } | undefined
+
+  constructor(settings: JobQueueSettings) {
+    this.#settings = settings
+    this.#queues = {
+      uptime: new PQueue({ concurrency: settings.concurrency.uptime }),
+      scripted: new PQueue({ concurrency: settings.concurrency.scripted }),
+    }
+  }
+
+  due(watch: Watch, slot: Instant, plannedAt: Instant): void {
+    this.#counts.expected++
+    if (this.#draining !== undefined) return this.#missed(watch, slot, 'draining')
+    if (watch.running !== undefined) return this.#missed(watch, slot, 'still-running')
+    const { waiting } = watch
+    if (waiting !== undefined) {
+      // The newer slot takes the place in line, so that a full queue shows the present.
+      const older = waiting.slot
+      waiting.slot = slot
+      waiting.plannedAt = plannedAt
+      return this.#missed(watch, older, 'overloaded')
+    }
+    watch.waiting = { watch, lane: laneOf(watch.monitor), slot, plannedAt, over: false }
+    this.#enqueue(watch.waiting, PRIORITY.slot)
+  }
+
+  skipped(watch: Watch, slots: Slots, from: Instant, to: Instant): void {
+    const count = slotsBetween(slots, from, to)
+    this.#counts.expected += count
+    const rows = Math.min(count, SKIPPED_ROWS_MAX)
+    this.#counts.recorded += count - rows
+    this.#settings.metrics().missed('suspended', count - rows)
+    const firstRow = slotAtOrAfter(slots, to) - rows * slots.everyMs
+    for (let row = 0; row < rows; row++) {
+      this.#missed(watch, firstRow + row * slots.everyMs, 'suspended')
+    }
+  }
+
+  runNow(watch: Watch, run: RunId): void {
+    if (this.#onDemand.has(run)) return
+    const now = Math.round(this.#settings.clock.now())
+    const ticket: Ticket = {
+      watch,
+      lane: laneOf(watch.monitor),
+      slot: now,
+      plannedAt: now,
+      onDemand: run,
+      over: false,
+    }
+    if (this.#draining !== undefined) return this.#cancelWaiting(ticket, 'the agent is stopping')
+    if (this.#onDemand.size >= ON_DEMAND_MAX) {
+      return this.#cancelWaiting(ticket, `more than ${ON_DEMAND_MAX} runs are asked for already`)
+    }
+    this.#onDemand.set(run, ticket)
+    this.#enqueue(ticket, PRIORITY.onDemand)
+  }
+
+  cancelRun(run: RunId, reason: string): void {
+    const ticket = this.#onDemand.get(run)
+    if (ticket === undefined) return
+    if (ticket.run === undefined) this.#cancelWaiting(ticket, reason)
+    else this.#cancelRunning(ticket, reason)
+  }
+
+  dropped(watch: Watch): void {
+    if (watch.waiting !== undefined) this.#cancelWaiting(watch.waiting, 'the monitor was removed')
+  }
+
+  drain(deadlineMs: number): Promise<void> {
+    const { clock } = this.#settings
+    const until = clock.monotonicMs() + deadlineMs
+    const idle = new Promise<void>((resolve) => {
+      this.#draining = { until, idle: resolve }
+    })
+    for (const ticket of this.#waiting) {
+      if (ticket.onDemand === undefined) this.#overtaken(ticket, 'draining')
+      else this.#cancelWaiting(ticket, 'the agent is stopping')
+    }
+    // An attempt that could only begin after the deadline is not worth waiting for.
+    for (const ticket of this.#running) {
+      if ((ticket.retry?.at ?? 0) > until) this.#cancelRunning(ticket, STOPPED)
+    }
+    const timer = setTimeout(() => {
+      for (const ticket of this.#running) this.#cancelRunning(ticket, STOPPED)
+    }, deadlineMs)
+    this.#whenIdle()
+    return idle.finally(() => clearTimeout(timer))
+  }
+
+  counts(): Readonly<SlotCounts> {
+    return this.#counts
+  }
+
+  state(): Record<Lane, { waiting: number; running: number }> {
+    const state = { uptime: { waiting: 0, running: 0 }, scripted: { waiting: 0, running: 0 } }
+    for (const ticket of this.#waiting) state[ticket.lane].waiting++
+    for (const ticket of this.#running) state[ticket.lane].running++
+    return state
+  }
+
+  #enqueue(ticket: Ticket, priority: number): void {
+    if (ticket.run === undefined) this.#waiting.add(ticket)
+    // `#step` never rejects; a fault in it is a fault in the agent, which ends the process.
+    void this.#queues[ticket.lane].add(() => this.#step(ticket), { priority })
+  }
+
+  async #step(ticket: Ticket): Promise<void> {
+    if (ticket.over) return
+    const run = ticket.run ?? this.#begin(ticket)
+    const waitMs = await run.attempt()
+    if (waitMs === undefined) return this.#finish(ticket, run.result())
+    this.#pause(ticket, run, waitMs)
+  }
+
+  #begin(ticket: Ticket): Run {
+    const { runner, clock, metrics, surroundings } = this.#settings
+    const { watch, slot, onDemand } = ticket
+    this.#waiting.delete(ticket)
+    this.#running.add(ticket)
+    if (onDemand === undefined) {
+      watch.waiting = undefined
+      watch.running = ticket
+      metrics().started(Math.max(0, clock.now() - ticket.plannedAt))
+    }
+    const job = { monitor: watch.monitor, slot, ...(onDemand === undefined ? {} : { onDemand }) }
+    ticket.run = runner.begin(job, surroundings())
+    return ticket.run
+  }
+
+  /** The place in the queue is free for others until the next attempt. */
+  #pause(ticket: Ticket, run: Run, waitMs: number): void {
+    const at = this.#settings.clock.monotonicMs() + waitMs
+    if (this.#draining !== undefined && at > this.#draining.until) {
+      run.cancel(STOPPED)
+      return this.#finish(ticket, run.result())
+    }
+    const timer = setTimeout(() => {
+      delete ticket.retry
+      this.#enqueue(ticket, PRIORITY.retry)
+    }, waitMs)
+    ticket.retry = { timer, at }
+  }
+
+  #cancelRunning(ticket: Ticket, reason: string): void {
+    const { run, retry } = ticket
+    if (run === undefined || ticket.over) return
+    run.cancel(reason)
+    if (retry === undefined) return
+    clearTimeout(retry.timer)
+    this.#finish(ticket, run.result())
+  }
+
+  #finish(ticket: Ticket, result: Result): void {
+    if (ticket.over) return
+    ticket.over = true
+    this.#running.delete(ticket)
+    if (ticket.onDemand !== undefined) this.#onDemand.delete(ticket.onDemand)
+    else {
+      ticket.watch.running = undefined
+      this.#counts.recorded++
+    }
+    this.#settings.metrics().recorded(result)
+    this.#settings.onResult(result)
+    this.#whenIdle()
+  }
+
+  /** A slot ends without having run. */
+  #overtaken(ticket: Ticket, reason: MissedReason): void {
+    this.#leaveLine(ticket)
+    this.#missed(ticket.watch, ticket.slot, reason)
+  }
+
+  #cancelWaiting(ticket: Ticket, reason: string): void {
+    this.#leaveLine(ticket)
+    const { watch, slot, onDemand } = ticket
+    if (onDemand === undefined) this.#counts.recorded++
+    const result: Result = {
+      ...this.#emptyResult(watch, slot),
+      ...(onDemand === undefined ? {} : { onDemand }),
+      verdict: 'cancelled',
+      failures: [failure('CANCELLED', reason)],
+    }
+    this.#settings.metrics().recorded(result)
+    this.#settings.onResult(result)
+  }
+
+  #leaveLine(ticket: Ticket): void {
+    ticket.over = true
+    this.#waiting.delete(ticket)
+    if (ticket.watch.waiting === ticket) ticket.watch.waiting = undefined
+    if (ticket.onDemand !== undefined) this.#onDemand.delete(ticket.onDemand)
+  }
+
+  #missed(watch: Watch, slot: Instant, missedReason: MissedReason): void {
+    const { metrics, onResult } = this.#settings
+    this.#counts.recorded++
+    const result: Result = { ...this.#emptyResult(watch, slot), verdict: 'missed', missedReason }
+    metrics().missed(missedReason, 1)
+    metrics().recorded(result)
+    onResult(result)
+  }
+
+  #emptyResult({ monitor }: Watch, slot: Instant): Omit<Result, 'verdict'> {
+    return {
+      monitorId: monitor.id,
+      monitorName: monitor.name,
+      checkType: monitor.checkType,
+      location: this.#settings.surroundings().location,
+      slot,
+      startedAt: Math.round(this.#settings.clock.now()),
+      durationMs: 0,
+      attempts: [],
+      observed: {},
+      failures: [],
+      artifacts: [],
+    }
+  }
+
+  #whenIdle(): void {
+    if (this.#running.size === 0) this.#draining?.idle()
+  }
+}
+
+const STOPPED = 'the agent is stopping'

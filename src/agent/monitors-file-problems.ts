@@ -1,0 +1,114 @@
+// Problems of a monitors file: collected all at once, each with its place, the value and the mend.
+// Values that may be secret never get into one.
+
+/** A place inside the file's value: keys and indexes from its root. */
+export type Path = readonly (string | number)[]
+
+/** One thing that is wrong with a monitors file. */
+export interface Problem {
+  /** As the user named it. */
+  file: string
+  /** From 1; absent when the problem is about the file as a whole. */
+  line?: number
+  /** From 1, in UTF-16 units. */
+  column?: number
+  /** Like `monitors[3].request.url`; empty for the file as a whole. */
+  path: string
+  /** What is wrong, and what would be right. */
+  message: string
+}
+
+/** A problem whose place is known only as a path, as the checks find it. */
+export interface Finding {
+  path: Path
+  message: string
+  /** Whether the key itself is meant, not its value. */
+  atKey?: boolean
+  /** Another place that belongs to the problem; its line is told at the end of the message. */
+  other?: Path
+}
+
+/** Takes findings in, each once, and keeps a bounded number of them. */
+export interface Findings {
+  push(finding: Finding): void
+  kept(): readonly Finding[]
+  /** All that were pushed, those not kept included. */
+  count(): number
+}
+
+const FINDINGS_MAX = 10_000
+
+/** An empty collection. */
+export function createFindings(): Findings {
+  const kept = new Map<string, Finding>()
+  let beyond = 0
+  return {
+    push(finding) {
+      const key = `${formatPath(finding.path)}: ${finding.message}`
+      if (kept.size < FINDINGS_MAX) kept.set(key, finding)
+      else if (!kept.has(key)) beyond++
+    },
+    kept: () => [...kept.values()],
+    count: () => kept.size + beyond,
+  }
+}
+
+/** Problems shown of one file; the rest is counted. */
+export const PROBLEMS_MAX = 50
+
+const VALUE_CHARS_MAX = 80
+
+/** `monitors.yaml:12:7  monitors[3].request.url: not a URL; …` */
+export function formatProblem(problem: Problem): string {
+  const place = [problem.file, problem.line, problem.column].filter((one) => one !== undefined)
+  const subject = problem.path === '' ? '' : `${problem.path}: `
+  return `${place.join(':')}  ${subject}${problem.message}`
+}
+
+/** Keys that need no quotes are joined by dots, indexes and the rest stand in brackets. */
+export function formatPath(path: Path): string {
+  let text = ''
+  for (const key of path) {
+    if (typeof key === 'number') text += `[${key}]`
+    else if (/^[A-Za-z_$][\w$-]{0,63}$/.test(key)) text += text === '' ? key : `.${key}`
+    else text += `[${shown(key)}]`
+  }
+  return text
+}
+
+/** A value as a message shows it: on one line, bounded, control characters escaped. */
+export function shown(value: unknown): string {
+  const text = typeof value === 'number' ? String(value) : (JSON.stringify(value) ?? 'nothing')
+  return text.length <= VALUE_CHARS_MAX ? text : `${text.slice(0, VALUE_CHARS_MAX)}…`
+}
+
+// Names of fields whose values are secret or may hold a secret in plain text.
+const SECRET_KEY = /pass|secret|token|private|credential|authorization|cookie|api-?_?key|proxyUrl/i
+const SECRET_PARENT = new Set(['headers', 'basicAuth', 'variables', 'environmentVariables', 'tls'])
+
+/** Whether the value at `path` must not be shown. */
+export function isSecretPath(path: Path): boolean {
+  return path.some(
+    (key) => typeof key === 'string' && (SECRET_PARENT.has(key) || SECRET_KEY.test(key)),
+  )
+}
+
+/** ` (got …)` for a plain value that may be shown, else nothing. */
+export function got(path: Path, value: unknown): string {
+  if (value === undefined || isSecretPath(path)) return ''
+  if (typeof value === 'object' && value !== null) {
+    return Array.isArray(value) ? ' (got a list)' : ' (got a mapping)'
+  }
+  const text = typeof value === 'string' ? value.replace(/\/\/[^/@\s]*@/, '//…@') : value
+  return ` (got ${shown(text)})`
+}
+
+/**
+ * Takes secret values out of a message, longest first. One- and two-letter values stay: they would
+ * tear the words apart, and hide nothing.
+ */
+export function withoutSecrets(message: string, secrets: Iterable<string>): string {
+  const present = [...secrets].filter((one) => one.length > 2 && message.includes(one))
+  present.sort((a, b) => b.length - a.length)
+  return present.reduce((text, secret) => text.replaceAll(secret, '…'), message)
+}

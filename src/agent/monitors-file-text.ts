@@ -1,0 +1,49 @@
+// Gets the text of a file that a user named, or says in plain words why it cannot be had.
+import { readFile, stat } from 'node:fs/promises'
+
+/** The text, or what is wrong. */
+export type FileText = { text: string } | { problem: string }
+
+const REASONS: Record<string, string> = {
+  ENOENT: 'does not exist; check the path',
+  EACCES: 'may not be read; give this user the right to read it',
+  EPERM: 'may not be read; give this user the right to read it',
+  EISDIR: 'is a folder; name the file in it',
+  ENOTDIR: 'lies below something that is no folder; check the path',
+  ELOOP: 'is a symbolic link that leads in a circle',
+  ENAMETOOLONG: 'is no path: the name is too long',
+  ERR_INVALID_ARG_VALUE: 'is no path',
+}
+
+/** Reads a regular file of at most `bytesMax` bytes as UTF-8, without its byte order mark. */
+export async function readText(path: string, bytesMax: number): Promise<FileText> {
+  let bytes: Buffer
+  try {
+    const facts = await stat(path)
+    if (facts.isDirectory()) return { problem: REASONS['EISDIR'] as string }
+    // A pipe could keep us waiting for ever.
+    if (!facts.isFile()) return { problem: 'is not a regular file' }
+    if (facts.size > bytesMax) {
+      return { problem: `is larger than ${bytesMax} bytes (it has ${facts.size})` }
+    }
+    bytes = await readFile(path)
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    return { problem: REASONS[code ?? ''] ?? `cannot be read: ${code ?? message}` }
+  }
+  return decode(bytes, bytesMax)
+}
+
+function decode(bytes: Buffer, bytesMax: number): FileText {
+  if (bytes.length > bytesMax) return { problem: `is larger than ${bytesMax} bytes` }
+  const [first, second] = bytes
+  if ((first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff)) {
+    return { problem: 'is in UTF-16; save it as UTF-8' }
+  }
+  if (bytes.includes(0)) return { problem: 'is not a text file' }
+  try {
+    return { text: new TextDecoder('utf-8', { fatal: true }).decode(bytes) }
+  } catch {
+    return { problem: 'is not a text in UTF-8; save it as UTF-8' }
+  }
+}

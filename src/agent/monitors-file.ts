@@ -1,0 +1,255 @@
+// The monitors file: the public API's monitor objects in YAML, with a few shorthands. Everything that
+// is wrong with a file is found at once, each problem with its line, the value and the mend.
+import { resolve } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Monitor, Variable } from '../contract/monitor.ts'
+import { substitute } from '../contract/variables.ts'
+import { LIMITS } from '../contract/versions.ts'
+import { nearest } from '../host/nearest.ts'
+import type { AnyMonitorType } from '../monitors/monitor.ts'
+import { proxyProblem } from '../monitors/proxy.ts'
+import { readDefinition, slugOf, type Surroundings } from './monitors-file-definition.ts'
+import {
+  createFindings,
+  formatPath,
+  got,
+  PROBLEMS_MAX,
+  withoutSecrets,
+  type Findings,
+  type Path,
+  type Problem,
+} from './monitors-file-problems.ts'
+import { expandShorthands, isFields, type Fields } from './monitors-file-shorthands.ts'
+import { readText } from './monitors-file-text.ts'
+import { createTlsFiles, readVariables, type Environment } from './monitors-file-variables.ts'
+import { parseYaml, type ParsedYaml } from './monitors-file-yaml.ts'
+
+/** What a good file says. */
+export interface LoadedFile {
+  /** Only where the file names it. */
+  location?: string
+  /** Proxy for all checks, `http://user:password@host:port`. */
+  proxyUrl?: string
+  /** The file's variables, its secrets with their values, and those that the program gave. */
+  variables: Variable[]
+  /** With variables still as `{{NAME}}` in their own fields; ids are unique. */
+  monitors: Monitor[]
+  /** Worth a line in the log, but no reason to stop. */
+  warnings: Problem[]
+}
+
+/** A file that was read; `files` are all that it was made of, as absolute paths. */
+export type ReadFile = { files: string[] } & (
+  { ok: true; file: LoadedFile } | { ok: false; problems: Problem[] }
+)
+
+const KEYS = ['location', 'proxyUrl', 'variables', 'secrets', 'defaults', 'monitors']
+
+const LOOKS_LIKE =
+  'write a list of monitors, like\n' +
+  '    monitors:\n' +
+  '      - name: Home page\n' +
+  '        type: URL\n' +
+  '        every: 1m\n' +
+  '        request: { url: "https://example.com/" }'
+
+/**
+ * Reads and checks a monitors file against the types of monitor that can be run. `variables` are known
+ * to it besides its own. Gives way to other work while it reads a large file. Never rejects for
+ * anything that a file, or the lack of one, may hold.
+ */
+export async function readMonitorsFile(
+  path: string,
+  env: Environment,
+  types: ReadonlyMap<string, AnyMonitorType>,
+  variables: readonly Variable[] = [],
+): Promise<ReadFile> {
+  const files = [resolve(path)]
+  const refuse = (message: string): ReadFile => ({
+    ok: false,
+    problems: [{ file: path, path: '', message }],
+    files,
+  })
+  const read = await readText(path, LIMITS.monitorsFileBytesMax)
+  if ('problem' in read) return refuse(read.problem)
+  const yaml = await parseYaml(read.text)
+  if (yaml.problems.length > 0) {
+    const problems = yaml.problems.map((one) => ({ file: path, path: '', ...one }))
+    return { ok: false, problems: bounded(problems, problems.length, path), files }
+  }
+  if (yaml.value === null || yaml.value === undefined) return refuse(`is empty; ${LOOKS_LIKE}`)
+  if (!isFields(yaml.value)) return refuse(`holds no monitors; ${LOOKS_LIKE}`)
+  const findings = createFindings()
+  const warnings = createFindings()
+  const loaded = await readFields(yaml.value, { path, env, types, variables, findings, warnings })
+  files.push(...loaded.files)
+  const { secrets } = loaded
+  if (findings.count() > 0) {
+    return { ok: false, problems: located(findings, { name: path, yaml, secrets }), files }
+  }
+  loaded.file.warnings = located(warnings, { name: path, yaml, secrets })
+  return { ok: true, file: loaded.file, files }
+}
+
+interface Reading {
+  path: string
+  env: Environment
+  types: ReadonlyMap<string, AnyMonitorType>
+  variables: readonly Variable[]
+  findings: Findings
+  warnings: Findings
+}
+
+async function readFields(top: Fields, reading: Reading) {
+  const { findings, warnings, types } = reading
+  for (const key of Object.keys(top)) {
+    if (KEYS.includes(key)) continue
+    const meant = nearest(key, KEYS)
+    const mend = meant === undefined ? `known here: ${KEYS.join(', ')}` : `did you mean ${meant}?`
+    findings.push({ path: [key], message: `unknown key; ${mend}`, atKey: true })
+  }
+  const given = await readVariables(top, reading.env, reading.variables, findings)
+  const location = locationOf(top, findings)
+  const proxyUrl = proxyOf(top, given.variables, findings)
+  const defaults = defaultsOf(top, findings)
+  const tlsFiles = createTlsFiles(reading.path)
+  const defaultsAsWritten = isFields(top['defaults']) ? top['defaults'] : {}
+  const around = { defaults, defaultsAsWritten, variables: given.variables, types, tlsFiles }
+  const monitors = await readMonitors(top, { ...around, findings, warnings })
+  const file: LoadedFile = {
+    ...(location === undefined ? {} : { location }),
+    ...(proxyUrl === undefined ? {} : { proxyUrl }),
+    variables: given.variables,
+    monitors,
+    warnings: [],
+  }
+  const secrets = given.variables.filter((one) => one.secret).map((one) => one.value)
+  return { file, secrets, files: [...given.files, ...tlsFiles.files()] }
+}
+
+/** Definitions checked before other work gets its turn. */
+const DEFINITIONS_AT_ONCE = 50
+
+async function readMonitors(top: Fields, around: Surroundings): Promise<Monitor[]> {
+  const { findings, warnings } = around
+  const list = top['monitors']
+  const path = ['monitors']
+  if (!Object.hasOwn(top, 'monitors')) {
+    findings.push({ path: [], message: `holds no monitors; ${LOOKS_LIKE}` })
+    return []
+  }
+  if (!Array.isArray(list) && list !== null) {
+    findings.push({ path, message: `must be a list, each entry with a dash${got(path, list)}` })
+    return []
+  }
+  if (list === null || list.length === 0) {
+    warnings.push({ path, message: 'is empty, so that nothing is watched' })
+    return []
+  }
+  if (list.length > LIMITS.monitorsMax) {
+    findings.push({ path, message: `at most ${LIMITS.monitorsMax} (got ${list.length})` })
+    return []
+  }
+  const monitors: Monitor[] = []
+  const firstOf = new Map<string, number>()
+  for (const [index, raw] of list.entries()) {
+    const monitor = await readDefinition(raw, index, around)
+    const id = monitor?.id ?? idOf(raw)
+    const first = id === undefined ? undefined : firstOf.get(id)
+    if (first !== undefined) findings.push(sameId(raw, index, first))
+    else if (id !== undefined) firstOf.set(id, index)
+    if (monitor !== undefined) monitors.push(monitor)
+    if (index % DEFINITIONS_AT_ONCE === 0) await nextTurn()
+  }
+  return monitors
+}
+
+/** The id that a definition gives itself or has by its name, good or not otherwise. */
+function idOf(raw: unknown): string | undefined {
+  if (!isFields(raw)) return undefined
+  if (typeof raw['id'] === 'string') return raw['id']
+  return typeof raw['name'] === 'string' ? slugOf(raw['name']) : undefined
+}
+
+function sameId(raw: unknown, index: number, first: number) {
+  const key = isFields(raw) && typeof raw['id'] === 'string' ? 'id' : 'name'
+  const path = ['monitors', index, key]
+  const other = ['monitors', first]
+  const value = isFields(raw) ? got(path, raw[key]) : ''
+  const what = key === 'id' ? 'is also the id of' : 'gives the same id as'
+  const message = `${what} ${formatPath(other)}; give one of them another id${value}`
+  return { path, message, other }
+}
+
+function locationOf(top: Fields, findings: Findings): string | undefined {
+  const path = ['location']
+  const location = top['location']
+  if (location === undefined || location === null) return undefined
+  if (typeof location === 'string' && /^[a-z0-9][a-z0-9-]{0,62}$/.test(location)) return location
+  const message = `must be 1 to 63 of a-z, 0-9 and -, like berlin-office${got(path, location)}`
+  findings.push({ path, message })
+  return undefined
+}
+
+function proxyOf(
+  top: Fields,
+  variables: readonly Variable[],
+  findings: Findings,
+): string | undefined {
+  const path = ['proxyUrl']
+  const given = top['proxyUrl']
+  if (given === undefined || given === null) return undefined
+  const lookup = (name: string) => variables.find(({ key }) => key === name)?.value
+  const { value, unknown } = substitute(given, lookup)
+  for (const name of unknown) {
+    findings.push({ path, message: `the variable ${name} is not defined` })
+  }
+  if (unknown.length > 0) return undefined
+  const problem = typeof value === 'string' ? proxyProblem(value) : 'must be a URL, as a text'
+  if (problem === undefined) return value as string
+  findings.push({ path, message: problem })
+  return undefined
+}
+
+function defaultsOf(top: Fields, findings: Findings): Fields {
+  const given = top['defaults']
+  if (given === undefined || given === null) return {}
+  if (!isFields(given)) {
+    findings.push({ path: ['defaults'], message: 'must be a mapping of fields for every monitor' })
+    return {}
+  }
+  for (const key of ['id', 'name'].filter((one) => Object.hasOwn(given, one))) {
+    const message = 'belongs to one monitor only, and cannot be a default'
+    findings.push({ path: ['defaults', key], message, atKey: true })
+  }
+  return expandShorthands(given, ['defaults'], findings)
+}
+
+interface Places {
+  name: string
+  yaml: ParsedYaml
+  secrets: string[]
+}
+
+function located(findings: Findings, { name, yaml, secrets }: Places): Problem[] {
+  const lineOf = (path: Path) => yaml.locate(path, false).line
+  const problems = findings
+    .kept()
+    .slice(0, PROBLEMS_MAX)
+    .map(({ path, message, atKey = false, other }) => {
+      const also = other === undefined ? '' : ` (the other is on line ${lineOf(other)})`
+      const text = withoutSecrets(`${message}${also}`, secrets)
+      return { file: name, path: formatPath(path), message: text, ...yaml.locate(path, atKey) }
+    })
+  return bounded(problems, findings.count(), name)
+}
+
+/** By line; what is too much is counted in a last line. */
+function bounded(problems: Problem[], count: number, file: string): Problem[] {
+  const sorted = problems
+    .slice(0, PROBLEMS_MAX)
+    .toSorted((a, b) => (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0))
+  const more = count - sorted.length
+  if (more <= 0) return sorted
+  return [...sorted, { file, path: '', message: `… and ${more} more` }]
+}

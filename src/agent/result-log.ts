@@ -1,0 +1,114 @@
+// Results as lines of the log: the sink of an agent without a platform.
+import type { Failure } from '../contract/failure.ts'
+import type { Result, Verdict } from '../contract/result.ts'
+import { LIMITS } from '../contract/versions.ts'
+import type { Log, LogLevel } from '../host/log.ts'
+import { paint } from '../host/pretty-line.ts'
+import type { ResultSink } from './sink.ts'
+
+/** How results are logged. */
+export interface ResultLogOptions {
+  log: Log
+  /** All of them, or those whose verdict differs from the one before; of first ones, what is not passed. */
+  which: 'all' | 'changes'
+  /** One readable line each; else an object with the result but for what was observed. */
+  pretty: boolean
+  colour?: boolean
+}
+
+const LEVELS: Readonly<Record<Verdict, LogLevel>> = {
+  passed: 'info',
+  degraded: 'info',
+  failed: 'warn',
+  errored: 'error',
+  cancelled: 'warn',
+  missed: 'warn',
+}
+
+const COLOURS = {
+  passed: 'green',
+  degraded: 'yellow',
+  failed: 'red',
+  errored: 'magenta',
+  cancelled: 'cyan',
+  missed: 'cyan',
+} as const
+
+/** Makes the sink. */
+export function createResultLog(options: ResultLogOptions): ResultSink {
+  const { log, which, pretty, colour = false } = options
+  const verdicts = new Map<string, Verdict>()
+  return {
+    deliver(result) {
+      const before = verdicts.get(result.monitorId) ?? 'passed'
+      if (which === 'changes') remember(verdicts, result)
+      if (which === 'changes' && before === result.verdict) return Promise.resolve()
+      const level = LEVELS[result.verdict]
+      if (pretty) log[level](resultLine(result, colour))
+      else log[level](brief(result), `${result.monitorName}: ${result.verdict}`)
+      return Promise.resolve()
+    },
+  }
+}
+
+/** Newest at the end; the oldest goes when there are more than monitors can be. */
+function remember(verdicts: Map<string, Verdict>, { monitorId, verdict }: Result): void {
+  verdicts.delete(monitorId)
+  verdicts.set(monitorId, verdict)
+  if (verdicts.size <= LIMITS.monitorsMax) return
+  for (const oldest of verdicts.keys()) {
+    verdicts.delete(oldest)
+    return
+  }
+}
+
+/** `passed    Front page  URL  200  12 ms`, and what failed first. */
+export function resultLine(result: Result, colour: boolean): string {
+  const { verdict, monitorName, checkType, missedReason, failures } = result
+  const words = [
+    paint(colour, COLOURS[verdict], verdict.padEnd(9)),
+    printable(monitorName),
+    paint(colour, 'gray', checkType),
+    ...measured(result),
+    ...(missedReason === undefined ? [] : [missedReason]),
+    ...failureWords(failures),
+  ]
+  return words.join('  ')
+}
+
+function measured({ observed, responseTimeMs, durationMs, attempts }: Result): string[] {
+  if (attempts.length === 0) return []
+  const status = observed['statusCode']
+  const timeMs = responseTimeMs ?? durationMs
+  const time = `${timeMs < 10 ? timeMs.toFixed(1) : Math.round(timeMs)} ms`
+  const tries = attempts.length === 1 ? [] : [`${attempts.length} attempts`]
+  return [...(typeof status === 'number' ? [String(status)] : []), time, ...tries]
+}
+
+function failureWords(failures: readonly Failure[]): string[] {
+  const [first, ...others] = failures
+  if (first === undefined) return []
+  const more = others.length === 0 ? '' : ` (and ${others.length} more)`
+  return [`${first.code}: ${printable(first.message)}${more}`]
+}
+
+/** One line without control characters: names and messages come from outside. */
+function printable(text: string): string {
+  // eslint-disable-next-line no-control-regex
+  return text.replaceAll(/[\u0000-\u001F\u007F-\u009F]+/g, ' ')
+}
+
+/** The result without what was observed, which can be as large as a page. */
+function brief(result: Result): Record<string, unknown> {
+  const { observed, attempts, artifacts, ...rest } = result
+  const { statusCode, address } = observed
+  return {
+    result: {
+      ...rest,
+      attempts: attempts.length,
+      ...(artifacts.length === 0 ? {} : { artifacts: artifacts.length }),
+      ...(statusCode === undefined ? {} : { statusCode }),
+      ...(address === undefined ? {} : { address }),
+    },
+  }
+}

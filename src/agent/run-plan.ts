@@ -1,0 +1,116 @@
+// Prepares a definition for its runs: variables put in, settings parsed, secrets collected. Done once
+// for each definition, so that a run costs nothing but the run.
+import type * as z from 'zod'
+import { objections } from '../contract/explain.ts'
+import { failure, type Failure } from '../contract/failure.ts'
+import type { Monitor, Variable } from '../contract/monitor.ts'
+import { substituteOwn } from '../contract/variables.ts'
+import type { Dialler } from '../monitors/dial.ts'
+import type { AnyMonitorType } from '../monitors/monitor.ts'
+import { definitionSecrets, variableSecrets } from './definition-secrets.ts'
+import { createNameTest, createScrubber, type Scrubber } from './scrub.ts'
+
+/** What is the same for all monitors of a location. A new object whenever any of it changes. */
+export interface Surroundings {
+  location: string
+  variables: readonly Variable[]
+  dial: Dialler
+  /** Further secrets: the proxy's password. */
+  secrets: readonly string[]
+}
+
+/** A definition, ready to run; or what keeps it from running. */
+export type RunPlan = { scrub: Scrubber } & (
+  { type: AnyMonitorType; monitor: unknown; deadlineMs: number } | { problems: Failure[] }
+)
+
+/** Makes plans, each once. */
+export type Planner = (monitor: Monitor, surroundings: Surroundings) => RunPlan
+
+/** Makes a planner for the given types; `scrubHeaders` are scrubbed besides the usual headers. */
+export function createPlanner(
+  types: ReadonlyMap<string, AnyMonitorType>,
+  scrubHeaders: readonly string[],
+): Planner {
+  const isSensitive = createNameTest(scrubHeaders)
+  let holder: Surroundings | undefined
+  let plans = new WeakMap<Monitor, RunPlan>()
+  // Thousands of monitors share a few sets of secrets, most of them the location's alone.
+  let scrubbers = new Map<string, Scrubber>()
+
+  const scrubberFor = (secrets: string[]): Scrubber => {
+    const key = JSON.stringify([...new Set(secrets)].sort())
+    let scrubber = scrubbers.get(key)
+    if (scrubber === undefined) {
+      scrubber = createScrubber({ secrets: new Set(secrets) }, isSensitive)
+      scrubbers.set(key, scrubber)
+    }
+    return scrubber
+  }
+
+  const make = (monitor: Monitor, surroundings: Surroundings): RunPlan => {
+    const variables = [...surroundings.variables, ...monitor.environmentVariables]
+    const values = new Map(variables.map(({ key, value }) => [key, value]))
+    const put = substituteOwn(monitor, (name) => values.get(name))
+    const scrub = scrubberFor([
+      ...surroundings.secrets,
+      ...variableSecrets(variables),
+      ...definitionSecrets(put.value, isSensitive),
+    ])
+    const type = types.get(monitor.checkType)
+    if (type === undefined) return { scrub, problems: [unsupported(monitor.checkType, types)] }
+    if (put.unknown.length > 0) return { scrub, problems: put.unknown.map(unknownVariable) }
+    const parsed = type.schema.safeParse(put.value)
+    if (!parsed.success) return { scrub, problems: invalid(parsed.error, type.schema, put.value) }
+    return { scrub, type, monitor: parsed.data, deadlineMs: type.deadlineMs(parsed.data) }
+  }
+
+  return (monitor, surroundings) => {
+    if (holder !== surroundings) {
+      holder = surroundings
+      plans = new WeakMap()
+      scrubbers = new Map()
+    }
+    let plan = plans.get(monitor)
+    if (plan === undefined) {
+      plan = madeOrBroken(() => make(monitor, surroundings))
+      plans.set(monitor, plan)
+    }
+    return plan
+  }
+}
+
+// A schema or deadline that throws is a fault of its type; it must not end the agent.
+function madeOrBroken(make: () => RunPlan): RunPlan {
+  try {
+    return make()
+  } catch (error) {
+    const problem = failure('INTERNAL', `the settings could not be read: ${String(error)}`)
+    return { scrub: createScrubber({}), problems: [problem] }
+  }
+}
+
+function unsupported(checkType: string, types: ReadonlyMap<string, AnyMonitorType>): Failure {
+  const known = [...types.keys()].join(', ')
+  const message = `this agent cannot run ${checkType} monitors; it can run ${known}`
+  return failure('CHECK_TYPE_UNSUPPORTED', message, { checkType })
+}
+
+function unknownVariable(name: string): Failure {
+  const message = `the variable ${name} is not defined; define it or take {{${name}}} out`
+  return failure('VARIABLE_UNKNOWN', message, { variable: name })
+}
+
+/** Problems of one definition that are worth showing at once. */
+const PROBLEMS_MAX = 10
+
+function invalid(error: z.ZodError, schema: z.ZodType, value: unknown): Failure[] {
+  return objections(error, schema, value)
+    .slice(0, PROBLEMS_MAX)
+    .map(({ path, message }) => {
+      const where = path.join('.')
+      return failure('SETTINGS_INVALID', `${where === '' ? 'the monitor' : where}: ${message}`, {
+        path: where,
+      })
+    })
+}

@@ -1,0 +1,209 @@
+// From a job to its result, the only place that knows how: deadline, retries, verdict, scrubbing.
+import type { Failure } from '../contract/failure.ts'
+import { failure } from '../contract/failure.ts'
+import type { Job } from '../contract/job.ts'
+import { verdictOf, type Attempt, type Result, type Verdict } from '../contract/result.ts'
+import { retryWaitMs } from '../contract/retry.ts'
+import type { AnyMonitorType } from '../monitors/monitor.ts'
+import { startAttempt, type AttemptOutcome, type RunningAttempt } from './attempt.ts'
+import type { Clock } from './clock.ts'
+import { createPlanner, type RunPlan, type Surroundings } from './run-plan.ts'
+
+/** A job under way. */
+export interface Run {
+  /**
+   * Makes the next attempt. Resolves with the milliseconds to wait before the one after it, or with
+   * undefined when `result()` is ready. Never rejects. The wait is the caller's, who need not keep a
+   * place in a queue for it.
+   */
+  attempt(): Promise<number | undefined>
+  /** Ends the attempt under way, and lets no other begin. */
+  cancel(reason: string): void
+  /** The scrubbed result; call it once, after the last attempt. */
+  result(): Result
+}
+
+export interface Runner {
+  begin(job: Job, surroundings: Surroundings): Run
+  /** The whole job with its retries, for whoever has no queue. Never rejects. */
+  run(job: Job, surroundings: Surroundings, signal: AbortSignal): Promise<Result>
+}
+
+/** What a runner needs. */
+export interface RunnerSettings {
+  types: ReadonlyMap<string, AnyMonitorType>
+  clock: Clock
+  /** Where work folders are made. */
+  workRoot: string
+  scrubHeaders: readonly string[]
+  onRetry?: (checkType: string) => void
+  /** A monitor did not end when told; a fault in it. */
+  onAbandoned?: (checkType: string) => void
+}
+
+/** Makes a runner. */
+export function createRunner(settings: RunnerSettings): Runner {
+  const planFor = createPlanner(settings.types, settings.scrubHeaders)
+  const begin = (job: Job, surroundings: Surroundings) =>
+    createRun(job, surroundings, planFor(job.monitor, surroundings), settings)
+  return {
+    begin,
+    run: (job, surroundings, signal) => runToEnd(begin(job, surroundings), signal),
+  }
+}
+
+function createRun(
+  job: Job,
+  surroundings: Surroundings,
+  plan: RunPlan,
+  settings: RunnerSettings,
+): Run {
+  const { clock } = settings
+  const { checkType, retryStrategy } = job.monitor
+  const startedMs = clock.monotonicMs()
+  const record: RunRecord = { startedAt: Math.round(clock.now()), attempts: [], last: NOTHING_SEEN }
+  let running: RunningAttempt | undefined
+
+  const add = (startedAt: number, beganMs: number, outcome: AttemptOutcome): Verdict => {
+    record.last = outcome
+    const { failures, degraded = false } = outcome.observation
+    const verdict = verdictOf(failures, degraded)
+    const durationMs = toMicroseconds(clock.monotonicMs() - beganMs)
+    record.attempts.push({ startedAt, durationMs, verdict, failures })
+    return verdict
+  }
+
+  return {
+    async attempt() {
+      if (record.cancelled !== undefined) return undefined
+      const beganAt = Math.round(clock.now())
+      const beganMs = clock.monotonicMs()
+      if ('problems' in plan) {
+        add(beganAt, beganMs, withFailures(plan.problems))
+        return undefined
+      }
+      running = startAttempt({ ...plan, dial: surroundings.dial, workRoot: settings.workRoot })
+      const outcome = await running.outcome
+      running = undefined
+      if (outcome.abandoned) settings.onAbandoned?.(checkType)
+      const verdict = add(beganAt, beganMs, outcome)
+      const { failures } = outcome.observation
+      if (record.cancelled !== undefined || !isWorthRetrying(verdict, failures)) return undefined
+      const attempts = record.attempts.length
+      const elapsedMs = clock.monotonicMs() - startedMs
+      const waitMs = retryWaitMs(retryStrategy, { attempts, elapsedMs, failures })
+      if (waitMs !== undefined) settings.onRetry?.(checkType)
+      return waitMs
+    },
+    cancel(reason) {
+      record.cancelled ??= failure('CANCELLED', reason)
+      running?.cancel(reason)
+    },
+    result: () =>
+      resultOf(job, surroundings.location, plan, record, clock.monotonicMs() - startedMs),
+  }
+}
+
+interface RunRecord {
+  startedAt: number
+  attempts: Attempt[]
+  last: AttemptOutcome
+  cancelled?: Failure
+}
+
+function resultOf(
+  job: Job,
+  location: string,
+  plan: RunPlan,
+  record: RunRecord,
+  ranMs: number,
+): Result {
+  const { monitor, slot, onDemand } = job
+  const { observation, artifacts } = record.last
+  const { responseTimeMs, degraded = false } = observation
+  const seen = scrubbed(plan, record)
+  return {
+    monitorId: monitor.id,
+    monitorName: monitor.name,
+    checkType: monitor.checkType,
+    location,
+    slot,
+    ...(onDemand === undefined ? {} : { onDemand }),
+    verdict: verdictOf(seen.failures, degraded),
+    startedAt: record.startedAt,
+    durationMs: toMicroseconds(ranMs),
+    ...(responseTimeMs === undefined ? {} : { responseTimeMs }),
+    ...seen,
+    artifacts,
+  }
+}
+
+// Names, ids and verdicts stay out of it: a secret that happens to be one of these words must not
+// make a result that nobody can attribute.
+function scrubbed(plan: RunPlan, { attempts, last, cancelled }: RunRecord) {
+  const { observed, failures } = last.observation
+  const perAttempt = attempts.map((one) => one.failures)
+  const clean = plan.scrub.value({ observed, failures, perAttempt })
+  // Cancelled between two attempts: what was seen stays visible, but is no verdict.
+  const between = cancelled !== undefined && attempts.at(-1)?.verdict !== 'cancelled'
+  return {
+    observed: clean.observed,
+    failures: between ? [cancelled, ...clean.failures] : clean.failures,
+    attempts: attempts.map((one, at) => ({ ...one, failures: clean.perAttempt[at] ?? [] })),
+  }
+}
+
+const NOTHING_SEEN: AttemptOutcome = {
+  observation: { observed: {}, failures: [] },
+  artifacts: [],
+  abandoned: false,
+}
+
+function withFailures(failures: Failure[]): AttemptOutcome {
+  return { observation: { observed: {}, failures }, artifacts: [], abandoned: false }
+}
+
+/** Faults of ours that may be gone a moment later. */
+const PASSING = new Set(['PROXY_UNREACHABLE', 'PROXY_REFUSED', 'RESOURCES_EXHAUSTED'])
+
+/**
+ * A failed attempt is tried again, and one that failed by a passing fault of ours. A degraded one is
+ * not: the target answered; nor are bad settings, which stay bad.
+ */
+function isWorthRetrying(verdict: Verdict, failures: readonly Failure[]): boolean {
+  if (verdict === 'failed') return true
+  return verdict === 'errored' && failures.every(({ code }) => PASSING.has(code))
+}
+
+function toMicroseconds(ms: number): number {
+  return Math.round(ms * 1000) / 1000
+}
+
+async function runToEnd(run: Run, signal: AbortSignal): Promise<Result> {
+  const onAbort = () => run.cancel('the run was interrupted')
+  signal.addEventListener('abort', onAbort, { once: true })
+  if (signal.aborted) onAbort()
+  try {
+    for (;;) {
+      const waitMs = await run.attempt()
+      if (waitMs === undefined) return run.result()
+      await pause(waitMs, signal)
+    }
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+  }
+}
+
+/** Resolves after the time, or at once when the signal is aborted. */
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', done)
+      resolve()
+    }
+    const timer = setTimeout(done, ms)
+    signal.addEventListener('abort', done, { once: true })
+    if (signal.aborted) done()
+  })
+}

@@ -1,0 +1,230 @@
+// Takes secrets out of what leaves the agent: values of sensitive headers, known secret values in any
+// usual encoding, and credentials in URLs. Always on; settings can only add.
+import { SECRET_CHARS_MIN, secretPattern } from './secret-pattern.ts'
+
+/** What stands where a secret stood. */
+export const SCRUBBED = '[scrubbed]'
+
+/** Headers that are always scrubbed, in any case. */
+const HEADERS: readonly string[] = [
+  'authorization',
+  'proxy-authorization',
+  'cookie',
+  'cookie2',
+  'set-cookie',
+  'set-cookie2',
+  'x-api-key',
+  'api-key',
+  'x-auth-token',
+  'x-access-token',
+  'x-csrf-token',
+  'x-xsrf-token',
+  'x-amz-security-token',
+  'x-goog-api-key',
+  'x-auth',
+  'x-authorization',
+  'authentication',
+  'x-functions-key',
+  'ocp-apim-subscription-key',
+  'x-session-id',
+  'x-amzn-oidc-data',
+  'x-forwarded-client-cert',
+]
+
+/** Parts that make any name a sensitive one, compared without `-`, `_` and case. */
+const PARTS = /token|secret|passw(?:or)?d|passphrase|apikey|privatekey|credential/
+
+/** Different names that are remembered; a server may answer with any number of them. */
+const NAMES_MAX = 10_000
+
+/** Takes secrets out. What holds none is given back as it is, not copied. */
+export interface Scrubber {
+  text(text: string): string
+  /** Texts in lists and objects too, and the values of sensitive names. */
+  value<T>(value: T): T
+  /** Whether a header or field of this name is sensitive. */
+  isSensitive(name: string): boolean
+}
+
+/** What a scrubber knows. */
+export interface ScrubSettings {
+  /** Secret values; those under 3 characters are ignored. */
+  secrets?: Iterable<string>
+  /** Further names of headers. */
+  headers?: readonly string[]
+}
+
+/** Tells sensitive names of headers and fields, remembering what it has told. */
+export function createNameTest(headers: readonly string[] = []): (name: string) => boolean {
+  const listed = new Set([...HEADERS, ...headers].map((name) => name.toLowerCase()))
+  const known = new Map<string, boolean>()
+  return (name) => {
+    let sensitive = known.get(name)
+    if (sensitive === undefined) {
+      const lower = name.toLowerCase()
+      sensitive = listed.has(lower) || PARTS.test(lower.replaceAll(/[-_. ]/g, ''))
+      if (known.size >= NAMES_MAX) known.clear()
+      known.set(name, sensitive)
+    }
+    return sensitive
+  }
+}
+
+/** Makes a scrubber; compiles its pattern once. */
+export function createScrubber(
+  settings: ScrubSettings,
+  isSensitive = createNameTest(settings.headers),
+): Scrubber {
+  const secrets = [...(settings.secrets ?? [])]
+  const pattern = secretPattern(secrets)
+  const text = (given: string) => {
+    const plain = pattern === undefined ? given : given.replace(pattern, SCRUBBED)
+    const whole = plain.length < CUT_TEXT_CHARS_MIN ? plain : withoutCutSecret(plain, secrets)
+    return withoutUrlCredentials(whole)
+  }
+  return {
+    text,
+    isSensitive,
+    value(value) {
+      const walk: Walk = { isSensitive, text, found: new Set() }
+      const clean = cleaned(value, walk)
+      if (walk.found.size === 0) return clean as typeof value
+      // What a sensitive header held may stand elsewhere too: in a message, in an echoed body.
+      const echoes = [...walk.found].flatMap(plainAndInJson)
+      const again: Walk = {
+        isSensitive: () => false,
+        text: (given) => withoutEchoes(given, echoes),
+        found: new Set(),
+      }
+      return cleaned(clean, again) as typeof value
+    },
+  }
+}
+
+/** Texts from this length on may have been cut to it, through the middle of a secret. UTF-16 units. */
+const CUT_TEXT_CHARS_MIN = 500
+/** Shorter beginnings of a secret end a text by chance. */
+const CUT_SECRET_CHARS_MIN = 4
+
+function withoutCutSecret(text: string, secrets: readonly string[]): string {
+  for (const secret of secrets) {
+    for (let chars = secret.length - 1; chars >= CUT_SECRET_CHARS_MIN; chars--) {
+      if (text.endsWith(secret.slice(0, chars))) return text.slice(0, -chars) + SCRUBBED
+    }
+  }
+  return text
+}
+
+// user:password@ or token@ after the slashes of a URL.
+const URL_CREDENTIALS = /:\/\/[^\s/?#"'<>\\{}]+@/g
+
+function withoutUrlCredentials(text: string): string {
+  if (!text.includes('@') || !text.includes('://')) return text
+  return text.replace(URL_CREDENTIALS, `://${SCRUBBED}@`)
+}
+
+function plainAndInJson(value: string): string[] {
+  const json = JSON.stringify(value).slice(1, -1)
+  return json === value ? [value] : [value, json]
+}
+
+function withoutEchoes(text: string, echoes: readonly string[]): string {
+  let clean = text
+  for (const echo of echoes) if (clean.includes(echo)) clean = clean.replaceAll(echo, SCRUBBED)
+  return clean
+}
+
+interface Walk {
+  isSensitive(name: string): boolean
+  text(text: string): string
+  /** Values of sensitive names, as they were met. */
+  found: Set<string>
+}
+
+function cleaned(value: unknown, walk: Walk): unknown {
+  if (typeof value === 'string') return walk.text(value)
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return cleanedItems(value, walk)
+  if (!isPlain(value)) return value
+  return cleanedFields(value as Record<string, unknown>, walk)
+}
+
+// Errors, buffers and the like become text later, which is looked at then.
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === Object.prototype || prototype === null
+}
+
+function cleanedItems(items: readonly unknown[], walk: Walk): readonly unknown[] {
+  // A header as a pair: ['Authorization', 'Basic …'].
+  const [name, held] = items
+  if (items.length === 2 && typeof name === 'string' && typeof held === 'string') {
+    if (walk.isSensitive(name)) return [name, hidden(held, walk)]
+  }
+  let copy: unknown[] | undefined
+  for (let at = 0; at < items.length; at++) {
+    const item = items[at]
+    const next = cleaned(item, walk)
+    if (next === item) continue
+    copy ??= [...items]
+    copy[at] = next
+  }
+  return copy ?? items
+}
+
+/** Fields that name a header, and fields that hold what it is, in lists of headers and in assertions. */
+const NAME_FIELDS = ['name', 'key', 'header', 'property']
+const VALUE_FIELDS: ReadonlySet<string> = new Set(['value', 'values', 'actual', 'target'])
+
+function cleanedFields(fields: Record<string, unknown>, walk: Walk): Record<string, unknown> {
+  const named = NAME_FIELDS.some((field) => {
+    const name = fields[field]
+    return typeof name === 'string' && walk.isSensitive(name)
+  })
+  let copy: Record<string, unknown> | undefined
+  for (const key in fields) {
+    const field = fields[key]
+    const hide = walk.isSensitive(key) || (named && VALUE_FIELDS.has(key))
+    const next = hide ? hidden(field, walk) : cleaned(field, walk)
+    if (next === field) continue
+    copy ??= { ...fields }
+    copy[key] = next
+  }
+  return copy ?? fields
+}
+
+function hidden(value: unknown, walk: Walk): unknown {
+  if (Array.isArray(value)) return value.map((item) => hidden(item, walk))
+  if (typeof value === 'object' && value !== null) return cleaned(value, walk)
+  if (typeof value !== 'string') return value
+  if (value === '') return value
+  for (const part of headerSecrets(value)) walk.found.add(part)
+  return SCRUBBED
+}
+
+/** Echoes of shorter values would be found in every other word. */
+const ECHO_CHARS_MIN = 6
+
+/**
+ * The secrets in the value of a sensitive header: the whole, what follows a scheme (`Bearer …`), the
+ * user and password of basic authentication, and the values of cookies.
+ */
+export function headerSecrets(value: string): string[] {
+  const scheme = /^(\w+)\s+(.+)$/.exec(value)
+  const credentials = scheme?.[2] ?? ''
+  const cookies = value.split(';').map((part) => part.slice(part.indexOf('=') + 1).trim())
+  const pairs = value.includes('=') ? cookies.slice(0, isSetCookie(value) ? 1 : undefined) : []
+  const basic =
+    scheme?.[1]?.toLowerCase() === 'basic' ? Buffer.from(credentials, 'base64').toString() : ''
+  const password = basic.slice(basic.indexOf(':') + 1)
+  return [value, credentials, password, ...pairs].filter((one) => one.length >= ECHO_CHARS_MIN)
+}
+
+function isSetCookie(value: string): boolean {
+  return /;\s*(?:path|expires|max-age|domain|secure|httponly|samesite)\b/i.test(value)
+}
+
+/** Whether a secret is too short to be found wherever it stands. */
+export function isTooShort(secret: string): boolean {
+  return secret.length > 0 && secret.length < SECRET_CHARS_MIN
+}

@@ -1,0 +1,109 @@
+// A regular expression that finds secrets however they were encoded on the way: plain, in URLs, in
+// JSON, in HTML, and inside base64 at any of its three alignments.
+
+/** Shorter secrets cannot be scrubbed by value: they would be found everywhere. UTF-16 units. */
+export const SECRET_CHARS_MIN = 3
+
+/** Fewer base64 letters than these say nothing about what was encoded. */
+const BASE64_CHARS_MIN = 4
+
+/** Finds every spelling of every secret; undefined when there is none to find. */
+export function secretPattern(secrets: Iterable<string>): RegExp | undefined {
+  const sources = new Set<string>()
+  for (const secret of secrets) {
+    if (secret.length < SECRET_CHARS_MIN) continue
+    sources.add(textSource(secret))
+    for (const encoded of base64Cores(secret)) sources.add(base64Source(encoded))
+  }
+  if (sources.size === 0) return undefined
+  // Where one secret begins with another, the longer one must win, or its rest would be left.
+  const longestFirst = [...sources].sort((a, b) => b.length - a.length)
+  return new RegExp(longestFirst.join('|'), 'g')
+}
+
+function textSource(text: string): string {
+  return Array.from(text, characterSource).join('')
+}
+
+const SOURCES = new Map<string, string>()
+
+// Letters and digits are written as they are by every encoder; all else has several spellings, and
+// encoders do not agree on which characters they leave alone.
+function characterSource(character: string): string {
+  if (/[A-Za-z0-9]/.test(character)) return character
+  let source = SOURCES.get(character)
+  if (source === undefined) {
+    source = `(?:${[...spellings(character)].join('|')})`
+    // Few different characters come up; the bound is against a secret made to fill memory.
+    if (SOURCES.size < 4096) SOURCES.set(character, source)
+  }
+  return source
+}
+
+/** All spellings of a character as sources of regular expressions, the longest ones first. */
+function spellings(character: string): Set<string> {
+  const percent = percentOf(character)
+  const found = [
+    percent.map((hex) => `%25${anyCase(hex)}`).join(''),
+    percent.map((hex) => `%${anyCase(hex)}`).join(''),
+    Array.from({ length: character.length }, (_, at) => {
+      const unit = character.charCodeAt(at).toString(16).padStart(4, '0')
+      return `\\\\+u${anyCase(unit)}`
+    }).join(''),
+    `&#0*${character.codePointAt(0)};`,
+    `&#[xX]0*${anyCase((character.codePointAt(0) ?? 0).toString(16))};`,
+    ...(NAMED[character] ?? []),
+    escaped(character),
+  ]
+  return new Set(found)
+}
+
+const NAMED: Readonly<Record<string, readonly string[]>> = {
+  ' ': ['\\+', '&nbsp;'],
+  '&': ['&amp;'],
+  '<': ['&lt;'],
+  '>': ['&gt;'],
+  '"': ['&quot;', '\\\\+"'],
+  "'": ['&apos;', "\\\\+'"],
+  '/': ['\\\\+/'],
+  '\\': ['\\\\\\\\'],
+  '\n': ['\\\\+r\\\\+n', '\\\\+n', '\\r\\n', '%0[dD]%0[aA]'],
+  '\r': ['\\\\+r'],
+  '\t': ['\\\\+t'],
+}
+
+function percentOf(character: string): string[] {
+  return Array.from(Buffer.from(character), (byte) => byte.toString(16).padStart(2, '0'))
+}
+
+function anyCase(hex: string): string {
+  return hex.replaceAll(/[a-f]/g, (letter) => `[${letter}${letter.toUpperCase()}]`)
+}
+
+function escaped(character: string): string {
+  return character.replaceAll(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')
+}
+
+/**
+ * What is left of the base64 of any text that holds the secret: for each of the three alignments, the
+ * letters that depend on nothing around it (RFC 4648).
+ */
+function base64Cores(secret: string): string[] {
+  const bytes = Buffer.from(secret)
+  return [0, 1, 2]
+    .map((before) => {
+      const letters = Buffer.concat([Buffer.alloc(before), bytes]).toString('base64')
+      const from = Math.ceil((before * 8) / 6)
+      const to = Math.floor(((before + bytes.length) * 8) / 6)
+      return letters.slice(from, to)
+    })
+    .filter((letters) => letters.length >= BASE64_CHARS_MIN)
+}
+
+function base64Source(letters: string): string {
+  return letters
+    .replaceAll(/[+]/g, '(?:[+-]|%2[bB])')
+    .replaceAll(/\//g, (slash, at: number) =>
+      letters[at] === slash ? '(?:\\\\*/|_|%2[fF])' : slash,
+    )
+}

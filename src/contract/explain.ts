@@ -1,0 +1,168 @@
+// Says what a schema has against a value in words for people: Zod's issues in plain sentences, each
+// with its place and, where a word was wrong, the words that would have been right.
+import * as z from 'zod'
+
+/** One objection of a schema. */
+export interface Objection {
+  /** Where, from the root of the value; of an unknown key, the key itself. */
+  path: (string | number)[]
+  /** What is wrong and what would be right, without the value itself. */
+  message: string
+  kind: 'unknown-key' | 'missing' | 'value'
+  /** Keys or words that the schema would take in this place, for "did you mean …?". */
+  candidates?: readonly string[]
+}
+
+type Issue = z.core.$ZodIssue
+type JsonSchema = Record<string, unknown>
+
+/** The objections in an error of `schema` against `value`, in Zod's order. */
+export function objections(error: z.ZodError, schema: z.ZodType, value: unknown): Objection[] {
+  return error.issues.flatMap((issue) => [...explain(issue, [], schema, value)])
+}
+
+function* explain(
+  issue: Issue,
+  above: (string | number)[],
+  schema: z.ZodType,
+  root: unknown,
+): Generator<Objection> {
+  const path = [...above, ...issue.path.map((key) => (typeof key === 'number' ? key : String(key)))]
+  if (issue.code === 'unrecognized_keys') {
+    const candidates = keysAt(schema, path)
+    for (const key of issue.keys) {
+      const known = candidates.length === 0 ? '' : `; known here: ${candidates.join(', ')}`
+      yield {
+        path: [...path, key],
+        message: `unknown key${known}`,
+        kind: 'unknown-key',
+        candidates,
+      }
+    }
+    return
+  }
+  const given = valueAt(root, path)
+  if (given === undefined && issue.code !== 'custom') {
+    const candidates = issue.code === 'invalid_value' ? issue.values.map(String) : []
+    const offer = candidates.length === 0 ? '' : `; one of ${candidates.join(', ')}`
+    yield { path, message: `is missing${offer}`, kind: 'missing' }
+    return
+  }
+  if (issue.code === 'invalid_union' && issue.message === 'Invalid input') {
+    const branch = nearestBranch(issue.errors)
+    if (branch !== undefined) {
+      for (const inner of branch) yield* explain(inner, path, schema, root)
+      return
+    }
+  }
+  const objection: Objection = { path, message: sentence(issue, given), kind: 'value' }
+  if (issue.code === 'invalid_value') objection.candidates = issue.values.map(String)
+  yield objection
+}
+
+/** The branch of a union that the value was meant for: the one that fails deepest inside. */
+function nearestBranch(errors: readonly (readonly Issue[])[]): readonly Issue[] | undefined {
+  const inside = errors.filter((issues) =>
+    issues.every((one) => one.path.length > 0 || one.code !== 'invalid_type'),
+  )
+  return inside.length === 1 ? inside[0] : undefined
+}
+
+const KINDS: Record<string, string> = {
+  string: 'a text',
+  number: 'a number',
+  int: 'a whole number',
+  boolean: 'true or false',
+  array: 'a list',
+  object: 'a mapping',
+  record: 'a mapping',
+  null: 'null',
+}
+
+function sentence(issue: Issue, given: unknown): string {
+  switch (issue.code) {
+    case 'invalid_type':
+      return `must be ${kindOf(issue.expected, given)}`
+    case 'invalid_value':
+      return issue.values.length === 1
+        ? `must be ${String(issue.values[0])}`
+        : `must be one of ${issue.values.map(String).join(', ')}`
+    case 'too_small':
+      return `must ${bound(issue.origin, 'at least', Number(issue.minimum))}`
+    case 'too_big':
+      return `must ${bound(issue.origin, 'at most', Number(issue.maximum))}`
+    case 'not_multiple_of':
+      return `must be a multiple of ${issue.divisor}`
+    case 'invalid_union':
+      return issue.message === 'Invalid input' ? unionSentence(issue.errors) : issue.message
+    case 'invalid_format':
+      return issue.format === 'guid' ? 'must be a GUID' : issue.message
+    case 'unrecognized_keys':
+    case 'invalid_key':
+    case 'invalid_element':
+    case 'custom':
+    default:
+      return issue.message
+  }
+}
+
+function kindOf(expected: string, given: unknown): string {
+  const kind = KINDS[expected] ?? expected
+  const unquoted = expected === 'string' && ['number', 'boolean'].includes(typeof given)
+  return unquoted ? `${kind}; put it in quotes` : kind
+}
+
+function bound(origin: string, word: string, limit: number): string {
+  if (origin === 'string' && word === 'at least' && limit === 1) return 'not be empty'
+  if (origin === 'string') return `have ${word} ${limit} characters`
+  if (origin === 'array') return `have ${word} ${limit} entries`
+  return `be ${word} ${limit}`
+}
+
+function unionSentence(errors: readonly (readonly Issue[])[]): string {
+  const kinds = errors.flatMap((issues) =>
+    issues
+      .filter((one) => one.path.length === 0)
+      .map((one) => sentence(one, undefined).replace(/^must be /, '')),
+  )
+  return `must be ${[...new Set(kinds)].join(', or ')}`
+}
+
+function valueAt(root: unknown, path: readonly (string | number)[]): unknown {
+  let value = root
+  for (const key of path) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined
+    value = (value as Record<string | number, unknown>)[key]
+  }
+  return value
+}
+
+const jsonSchemas = new WeakMap<z.ZodType, JsonSchema>()
+
+/** The keys that the schema knows for the mapping at `path`. */
+export function keysAt(schema: z.ZodType, path: readonly (string | number)[]): string[] {
+  let json = jsonSchemas.get(schema)
+  if (json === undefined) {
+    json = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any', reused: 'inline' })
+    jsonSchemas.set(schema, json)
+  }
+  let places: JsonSchema[] = [json]
+  for (const key of path) places = places.flatMap((one) => step(one, key))
+  const found = places.flatMap(branches).flatMap((one) => Object.keys(one['properties'] ?? {}))
+  return [...new Set(found)]
+}
+
+function branches(json: JsonSchema): JsonSchema[] {
+  const inner = [json['anyOf'], json['oneOf'], json['allOf']].flatMap(
+    (list) => (list ?? []) as JsonSchema[],
+  )
+  return inner.length === 0 ? [json] : inner.flatMap(branches)
+}
+
+function step(json: JsonSchema, key: string | number): JsonSchema[] {
+  return branches(json).flatMap((one) => {
+    if (typeof key === 'number') return one['items'] === undefined ? [] : [one['items']]
+    const properties = one['properties'] as Record<string, JsonSchema> | undefined
+    return properties !== undefined && Object.hasOwn(properties, key) ? [properties[key]] : []
+  }) as JsonSchema[]
+}

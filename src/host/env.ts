@@ -1,0 +1,172 @@
+// Reads a program's settings from the environment by a table, from which help and documentation are
+// made too. All problems are found at once; a setting may come from a file, as container platforms
+// hand out secrets.
+import { readFileSync } from 'node:fs'
+import { nearVariables } from './near-variables.ts'
+
+/** What became of a text: a value, or what is wrong with it. */
+export type Parsed<T> = { value: T } | { allowed: string; mend: string }
+
+/** One environment variable. */
+export interface Variable<T> {
+  /** One line for help: what it does. */
+  meaning: string
+  /** The default as documentation shows it, with its unit. */
+  shownDefault: string
+  /** Unit of the value where it is a number. */
+  unit?: string
+  /** Never shown; masked in messages. */
+  secret?: boolean
+  /** Other spellings that are read when the name itself is not set, like `https_proxy`. */
+  alsoAs?: readonly string[]
+  /** False where another program reads the variable, so that NAME_FILE could not reach it. */
+  fromFile?: boolean
+  parse(text: string): Parsed<T>
+  /** What holds when the variable is not set or empty. */
+  otherwise: T
+}
+
+/** Name → variable. */
+export type VariableTable = Readonly<Record<string, Variable<unknown>>>
+
+/** The values of a table, by the same names. */
+export type Values<T extends VariableTable> = {
+  [Name in keyof T]: T[Name] extends Variable<infer V> ? V : never
+}
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/** Something wrong with one variable, with the mend. */
+export interface EnvironmentProblem {
+  variable: string
+  message: string
+}
+
+/** What was read; `values` holds a variable's `otherwise` wherever there is a problem. */
+export interface Reading<T extends VariableTable> {
+  values: Values<T>
+  problems: EnvironmentProblem[]
+  /** Worth a line in the log, but no reason to stop. */
+  warnings: EnvironmentProblem[]
+  /** Names of variables that were set, directly or by file. */
+  given: ReadonlySet<string>
+}
+
+/** Reads files named by NAME_FILE; throws what node:fs throws. */
+export type ReadText = (path: string) => string
+
+/** Larger than any key, certificate or list that belongs into a variable. Bytes. */
+const FILE_BYTES_MAX = 1_048_576
+
+/** Reads all variables of the table. Never throws for what the environment holds. */
+export function readEnvironment<const T extends VariableTable>(
+  table: T,
+  env: Environment,
+  readText: ReadText = (path) => readFileSync(path, 'utf8'),
+): Reading<T> {
+  const problems: EnvironmentProblem[] = []
+  const given = new Set<string>()
+  const values: Record<string, unknown> = {}
+  for (const [name, variable] of Object.entries(table)) {
+    const read = valueOf(name, variable, env, readText)
+    values[name] = 'value' in read ? read.value : variable.otherwise
+    if ('problem' in read) problems.push({ variable: name, message: read.problem })
+    else if (read.given) given.add(name)
+  }
+  const warnings = nearVariables(env, knownNames(table)).map(({ name, meant }) => ({
+    variable: name,
+    message: `${name} is no variable of this program and has no effect; did you mean ${meant}?`,
+  }))
+  return { values: values as Values<T>, problems, warnings, given }
+}
+
+function knownNames(table: VariableTable): string[] {
+  return Object.entries(table).flatMap(([name, variable]) => [
+    name,
+    ...(variable.fromFile === false ? [] : [`${name}_FILE`]),
+    ...(variable.alsoAs ?? []),
+  ])
+}
+
+type Read = { value: unknown; given: boolean } | { problem: string }
+
+function valueOf(
+  name: string,
+  variable: Variable<unknown>,
+  env: Environment,
+  readText: ReadText,
+): Read {
+  const spelling = [name, ...(variable.alsoAs ?? [])].find((one) => (env[one] ?? '') !== '')
+  const path = variable.fromFile === false ? '' : (env[`${name}_FILE`] ?? '')
+  if (spelling !== undefined && path !== '') {
+    return { problem: `${spelling} and ${name}_FILE are both set; keep one of them` }
+  }
+  if (path !== '') return fromFile(name, path, variable, readText)
+  if (spelling === undefined) return { value: variable.otherwise, given: false }
+  return parsed(spelling, env[spelling] ?? '', variable)
+}
+
+function fromFile(name: string, path: string, variable: Variable<unknown>, readText: ReadText) {
+  let text: string
+  try {
+    text = readText(path)
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    const why = READ_PROBLEMS[code ?? ''] ?? message
+    return { problem: `${name}_FILE is ${shown(path)}: ${why}; name a file that can be read` }
+  }
+  if (Buffer.byteLength(text) > FILE_BYTES_MAX) {
+    return { problem: `${name}_FILE is ${shown(path)}: larger than ${FILE_BYTES_MAX} bytes` }
+  }
+  // Editors and `echo` end a file with a newline that is no part of the value.
+  const value = text.replace(/\r?\n$/, '')
+  if (value === '') {
+    return { problem: `${name}_FILE is ${shown(path)}: the file is empty; write the value into it` }
+  }
+  return parsed(name, value, variable, `${name}_FILE (${shown(path)}) holds`)
+}
+
+const READ_PROBLEMS: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file',
+  EACCES: 'there is no right to read it',
+  EISDIR: 'that is a folder',
+}
+
+function parsed(
+  name: string,
+  text: string,
+  variable: Variable<unknown>,
+  lead = `${name} is`,
+): Read {
+  const result = variable.parse(text.trim())
+  if ('value' in result) return { value: result.value, given: true }
+  const value = variable.secret === true ? '"***"' : shown(text)
+  return { problem: `${lead} ${value}: must be ${result.allowed}; ${result.mend}` }
+}
+
+/** A value as a message shows it: quoted, on one line, cut when long. */
+function shown(text: string): string {
+  return JSON.stringify(text.length > 100 ? `${text.slice(0, 100)}…` : text)
+}
+
+/** A variable as help and documentation show it. */
+export interface VariableText {
+  name: string
+  default: string
+  meaning: string
+}
+
+/** The rows of a table of variables, for help and documentation. */
+export function variableTexts(table: VariableTable): VariableText[] {
+  return Object.entries(table).map(([name, { shownDefault, unit, meaning }]) => {
+    const withUnit = unit === undefined || !/^\d+$/.test(shownDefault) ? '' : ` ${unit}`
+    return { name, default: `${shownDefault}${withUnit}`, meaning }
+  })
+}
+
+/** All problems as one text, a line each. */
+export function problemText(problems: readonly EnvironmentProblem[]): string {
+  const count = problems.length === 1 ? 'a problem' : `${problems.length} problems`
+  const lines = problems.map(({ message }) => `  ${message}`)
+  return `${count} in the environment:\n${lines.join('\n')}\n`
+}

@@ -1,0 +1,102 @@
+// An HTTP server for a Hono application that starts with a clear error or not at all, and that closes
+// within a deadline.
+import type { Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { createAdaptorServer } from '@hono/node-server'
+
+/** What to serve and where. */
+export interface ServeOptions {
+  /** A Hono application, or anything that answers requests. */
+  app: { fetch(request: Request, env: never): Response | Promise<Response> }
+  /** 0 takes any free port. */
+  port: number
+  /** All interfaces by default. */
+  hostname?: string
+  /** The environment variable that sets the port; errors name it. */
+  variable: string
+  /** Time for a client to send its headers. */
+  headersTimeoutMs?: number
+  /** Time for a client to send a whole request. */
+  requestTimeoutMs?: number
+  /** How long an idle connection stays open. */
+  keepAliveTimeoutMs?: number
+}
+
+/** A server that listens. */
+export interface Served {
+  port: number
+  /** For clients on this machine, `http://127.0.0.1:8081`. */
+  url: string
+  /** Takes no new connection, lets answers finish, and cuts off what is left at the deadline. */
+  close(deadlineMs: number): Promise<void>
+}
+
+/** The port cannot be listened on; the message names the variable and the mend. */
+export class ListenError extends Error {
+  readonly code: string
+
+  constructor(message: string, cause: NodeJS.ErrnoException) {
+    super(message, { cause })
+    this.name = 'ListenError'
+    this.code = cause.code ?? 'UNKNOWN'
+  }
+}
+
+const IDLE_SWEEP_MS = 100
+
+/** Starts to listen. Rejects with ListenError. */
+export async function serve(options: ServeOptions): Promise<Served> {
+  const server = createAdaptorServer({
+    fetch: (request, env) => options.app.fetch(request, env as never),
+  }) as Server
+  server.headersTimeout = options.headersTimeoutMs ?? 10_000
+  server.requestTimeout = options.requestTimeoutMs ?? 30_000
+  server.keepAliveTimeout = options.keepAliveTimeoutMs ?? 5000
+  await listening(server, options)
+  const { port } = server.address() as AddressInfo
+  const host = urlHost(options.hostname)
+  return { port, url: `http://${host}:${port}`, close: (deadlineMs) => closed(server, deadlineMs) }
+}
+
+function listening(server: Server, options: ServeOptions): Promise<void> {
+  const { port, hostname, variable } = options
+  return new Promise((resolve, reject) => {
+    const refused = (error: NodeJS.ErrnoException) =>
+      reject(new ListenError(listenProblem(error, port, variable), error))
+    server.once('error', refused)
+    server.listen({ port, ...(hostname === undefined ? {} : { host: hostname }) }, () => {
+      server.off('error', refused)
+      resolve()
+    })
+  })
+}
+
+function listenProblem(error: NodeJS.ErrnoException, port: number, variable: string): string {
+  if (error.code === 'EADDRINUSE') {
+    return `port ${port} is in use by another process; set ${variable} to a free port`
+  }
+  if (error.code === 'EACCES') {
+    return `no right to listen on port ${port}; set ${variable} to a port above 1023`
+  }
+  return `cannot listen on port ${port} (${variable}): ${error.message}`
+}
+
+function urlHost(hostname: string | undefined): string {
+  if (hostname === undefined || hostname === '0.0.0.0' || hostname === '::') return '127.0.0.1'
+  return hostname.includes(':') ? `[${hostname}]` : hostname
+}
+
+// A keep-alive connection that is busy when close() is called holds the server open until its client
+// goes away, so idle ones are swept again and again, and at the deadline all are cut.
+function closed(server: Server, deadlineMs: number): Promise<void> {
+  return new Promise((resolve) => {
+    const sweep = setInterval(() => server.closeIdleConnections(), IDLE_SWEEP_MS)
+    const cut = setTimeout(() => server.closeAllConnections(), deadlineMs)
+    server.close(() => {
+      clearInterval(sweep)
+      clearTimeout(cut)
+      resolve()
+    })
+    server.closeIdleConnections()
+  })
+}

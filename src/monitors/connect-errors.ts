@@ -1,0 +1,83 @@
+// From the errors of the operating system and of Node's sockets to stable failure codes.
+import { failure, type Failure, type FailureCode } from '../contract/failure.ts'
+import { handshakeCode } from './tls-errors.ts'
+
+interface Meaning {
+  code: FailureCode
+  sentence: string
+}
+
+const OUT_OF: Record<string, string> = {
+  EMFILE: 'file descriptors',
+  ENFILE: 'file descriptors of the whole system',
+  ENOBUFS: 'network buffers',
+  ENOMEM: 'memory',
+  EADDRNOTAVAIL: 'local addresses or ports',
+}
+
+const unreachable = (sentence: string): Meaning => ({ code: 'CONNECT_UNREACHABLE', sentence })
+
+/** What an error means while the connection is made. */
+const CONNECTING: Record<string, Meaning> = {
+  ECONNREFUSED: { code: 'CONNECT_REFUSED', sentence: 'refused the connection' },
+  EHOSTUNREACH: unreachable('cannot be reached: no route to the host'),
+  ENETUNREACH: unreachable('cannot be reached: no route to the network'),
+  ENETDOWN: unreachable('cannot be reached: the network is down'),
+  EHOSTDOWN: unreachable('cannot be reached: the host is down'),
+  EAFNOSUPPORT: unreachable('cannot be reached: this system lacks the address family'),
+  ETIMEDOUT: { code: 'TIMEOUT_CONNECT', sentence: 'did not answer; the system gave up' },
+}
+
+/** What an error means at any time. */
+const ALWAYS: Record<string, Meaning> = {
+  ECONNRESET: { code: 'CONNECTION_RESET', sentence: 'reset the connection' },
+  ECONNABORTED: { code: 'CONNECTION_RESET', sentence: 'aborted the connection' },
+  EPIPE: { code: 'CONNECTION_CLOSED', sentence: 'closed the connection while we were sending' },
+  ETIMEDOUT: {
+    code: 'CONNECTION_RESET',
+    sentence: 'fell silent; the system gave the connection up',
+  },
+  ERR_STREAM_PREMATURE_CLOSE: { code: 'CONNECTION_CLOSED', sentence: 'closed the connection' },
+}
+
+/** The failure for an error while connecting to `where` (`address:port`). */
+export function connectFailure(error: NodeJS.ErrnoException, where: string): Failure {
+  const meaning = CONNECTING[error.code ?? '']
+  if (meaning !== undefined) return failure(meaning.code, `${where} ${meaning.sentence}`, { where })
+  return connectionFailure(error, where)
+}
+
+/** The failure for an error on a connection that stands, TLS alerts included. */
+export function connectionFailure(error: NodeJS.ErrnoException, where: string): Failure {
+  const reason = error.code ?? ''
+  const lacking = OUT_OF[reason]
+  if (lacking !== undefined) {
+    return failure('RESOURCES_EXHAUSTED', `this agent is out of ${lacking} (${reason})`, { where })
+  }
+  if (reason.startsWith('ERR_SSL_')) {
+    return failure(handshakeCode(reason), `TLS with ${where} failed: ${plain(error)}`, {
+      where,
+      reason,
+    })
+  }
+  // Node calls an orderly close that comes too early ECONNRESET as well, but no system call failed.
+  if (reason === 'ECONNRESET' && error.syscall === undefined) {
+    return failure('CONNECTION_CLOSED', `${where} closed the connection too early`, { where })
+  }
+  const meaning = ALWAYS[reason]
+  if (meaning !== undefined) return failure(meaning.code, `${where} ${meaning.sentence}`, { where })
+  return failure('CONNECT_FAILED', `the connection to ${where} failed: ${plain(error)}`, {
+    where,
+    reason,
+  })
+}
+
+/** OpenSSL's errors carry file and line numbers; people want the sentence in them. */
+function plain(error: NodeJS.ErrnoException & { reason?: string }): string {
+  return (error.reason ?? error.message).split('\n')[0] as string
+}
+
+/** `address:port`, with brackets where the address needs them. */
+export function placeOf(address: string, port: number): string {
+  return address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`
+}

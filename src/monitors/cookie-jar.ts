@@ -1,0 +1,33 @@
+// Cookies of one run, carried from hop to hop. The jar is loaded only when a redirect sets a cookie.
+import type { CookieJar } from 'tough-cookie'
+
+/** Carries cookies across the redirects of one run. */
+export interface Cookies {
+  /** Takes what an answer sets. */
+  take(setCookie: readonly string[], url: string): Promise<void>
+  /** The Cookie header for a URL; undefined when there is none. */
+  headerFor(url: string): string | undefined
+}
+
+// A server that sets more is not looking for a client that keeps them.
+const COOKIES_MAX = 50
+
+/** An empty jar. Cookies that are not valid are ignored, as RFC 6265 wants it. */
+export function createCookies(): Cookies {
+  let jar: CookieJar | undefined
+  return {
+    async take(setCookie, url) {
+      if (jar === undefined) {
+        const tough = await import('tough-cookie')
+        jar = new tough.CookieJar()
+      }
+      for (const cookie of setCookie.slice(0, COOKIES_MAX)) {
+        jar.setCookieSync(cookie, url, { ignoreError: true })
+      }
+    },
+    headerFor(url) {
+      const header = jar?.getCookieStringSync(url)
+      return header === '' ? undefined : header
+    },
+  }
+}

@@ -1,0 +1,28 @@
+// A bounded memory that forgets what was not asked for the longest.
+
+/** Keeps at most `max` entries. */
+export class LeastRecentlyUsed<K, V> {
+  readonly #entries = new Map<K, V>()
+  readonly #max: number
+
+  constructor(max: number) {
+    this.#max = max
+  }
+
+  /** The value, which becomes the most recently used one. */
+  get(key: K): V | undefined {
+    const value = this.#entries.get(key)
+    if (value === undefined) return undefined
+    this.#entries.delete(key)
+    this.#entries.set(key, value)
+    return value
+  }
+
+  /** Sets the value and forgets the oldest one when there are too many. */
+  set(key: K, value: V): void {
+    this.#entries.delete(key)
+    this.#entries.set(key, value)
+    if (this.#entries.size <= this.#max) return
+    this.#entries.delete(this.#entries.keys().next().value as K)
+  }
+}

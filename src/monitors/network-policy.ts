@@ -1,0 +1,194 @@
+// Which addresses the agent may dial. The agent stands inside somebody's network, so a monitor must not be
+// a way to reach a cloud's metadata service or a network that the operator has blocked.
+import { isIP } from 'node:net'
+import { ipv4Word, ipv6Words, type Words } from './ip-address.ts'
+import { targetFailure } from './target-failure.ts'
+
+/** Why an address must not be dialled. */
+export interface Denial {
+  /** The network that it is in, as it was written. */
+  network: string
+  origin: 'default' | 'BLOCKED_NETWORKS' | 'not an address'
+}
+
+export interface NetworkPolicy {
+  /** Why the literal must not be dialled, or undefined when it may. Anything else than a literal is denied. */
+  denial(address: string): Denial | undefined
+}
+
+/** Link-local networks and the metadata services of the large clouds. */
+export const DENIED_BY_DEFAULT: readonly string[] = [
+  '169.254.0.0/16',
+  'fe80::/10',
+  'fd00:ec2::254',
+  'fd20:ce::254',
+  '100.100.100.200',
+  '168.63.129.16',
+  '192.0.0.192',
+]
+
+interface Network {
+  words: readonly number[]
+  masks: readonly number[]
+  denial: Denial
+}
+
+/** Networks by the version of their addresses. */
+interface Table {
+  v4: Network[]
+  v6: Network[]
+}
+
+/**
+ * Compiles the policy. An address in `allowed` may be dialled whatever denies it. Addresses that carry an
+ * IPv4 address (mapped, compatible, translated, 6to4, NAT64, Teredo) are judged by that one too.
+ * Throws when an entry is not a network; `networkProblem` tells beforehand.
+ */
+export function createNetworkPolicy(settings: {
+  blocked: readonly string[]
+  allowed: readonly string[]
+}): NetworkPolicy {
+  const denied: Table = { v4: [], v6: [] }
+  const allowed: Table = { v4: [], v6: [] }
+  for (const text of DENIED_BY_DEFAULT) add(denied, text, 'default')
+  for (const text of settings.blocked) add(denied, text, 'BLOCKED_NETWORKS')
+  for (const text of settings.allowed) add(allowed, text, 'default')
+
+  const judge4 = (word: number): Denial | undefined => {
+    if (find4(allowed.v4, word) !== undefined) return undefined
+    const found = find4(denied.v4, word)?.denial
+    // To connect to 0.0.0.0 is to connect to this host.
+    return found === undefined && word === 0 ? judge4(0x7f000001) : found
+  }
+  const judge6 = (words: Words): Denial | undefined => {
+    if (find6(allowed.v6, words) !== undefined) return undefined
+    const found = find6(denied.v6, words)?.denial
+    const unspecified = words.every((word) => word === 0)
+    return found === undefined && unspecified ? judge6([0, 0, 0, 1]) : found
+  }
+  return {
+    denial(address) {
+      const word = ipv4Word(address)
+      if (word >= 0) return judge4(word)
+      const words = ipv6Words(address)
+      if (words === undefined) return { network: address, origin: 'not an address' }
+      if (isMapped(words)) return judge4(words[3])
+      return judge6(words) ?? first(embedded(words), judge4)
+    },
+  }
+}
+
+/** Throws a TargetFailure (ADDRESS_BLOCKED) when the policy forbids the address. */
+export function permit(policy: NetworkPolicy, address: string, host: string): void {
+  const denial = policy.denial(address)
+  if (denial === undefined) return
+  const by =
+    denial.origin === 'default'
+      ? `${denial.network} is denied by default; ALLOWED_NETWORKS can allow it`
+      : `${denial.network} stands in ${denial.origin}`
+  const what = address === host ? address : `${address} (${host})`
+  throw targetFailure('ADDRESS_BLOCKED', `the network policy forbids ${what}: ${by}`, {
+    host,
+    address,
+    network: denial.network,
+  })
+}
+
+/** What is wrong with an entry of BLOCKED_NETWORKS or ALLOWED_NETWORKS, or undefined. */
+export function networkProblem(text: string): string | undefined {
+  const parsed = parse(text)
+  return typeof parsed === 'string' ? parsed : undefined
+}
+
+function add(table: Table, text: string, origin: Denial['origin']): void {
+  const parsed = parse(text)
+  if (typeof parsed === 'string') throw new TypeError(parsed)
+  const { words, bits } = parsed
+  const denial = { network: text, origin }
+  // A mapped network is a network of IPv4 addresses; the kernel makes no difference either.
+  if (words.length === 4 && bits >= 96 && isMapped(words as unknown as Words)) {
+    table.v4.push({ words: words.slice(3), masks: masks(bits - 96, 1), denial })
+  } else {
+    const list = words.length === 1 ? table.v4 : table.v6
+    list.push({ words, masks: masks(bits, words.length), denial })
+  }
+}
+
+/** One entry, `address` or `address/prefix`; a string says what is wrong with it. */
+function parse(text: string): { words: readonly number[]; bits: number } | string {
+  const [address = '', prefix, ...rest] = text.split('/')
+  const version = address.includes('%') ? 0 : isIP(address)
+  if (version === 0 || rest.length > 0) {
+    return `"${text}" is not a network; write an address or a CIDR block, like 10.0.0.0/8 or fd00::/8`
+  }
+  const width = version === 4 ? 32 : 128
+  if (prefix !== undefined && (!/^\d{1,3}$/.test(prefix) || Number(prefix) > width)) {
+    return `"${text}" has no valid prefix length; after the slash comes a number from 0 to ${width}`
+  }
+  const words = version === 4 ? [ipv4Word(address)] : (ipv6Words(address) as Words)
+  const bits = prefix === undefined ? width : Number(prefix)
+  const mask = masks(bits, words.length)
+  if (words.some((word, at) => (word & (mask[at] as number)) >>> 0 !== word)) {
+    return `"${text}" has bits set beyond its prefix; write the network's first address, or leave the prefix out for one address`
+  }
+  return { words, bits }
+}
+
+function masks(bits: number, count: number): number[] {
+  return Array.from({ length: count }, (_, at) => {
+    const own = Math.min(32, Math.max(0, bits - at * 32))
+    return own === 0 ? 0 : (0xffffffff << (32 - own)) >>> 0
+  })
+}
+
+function find4(networks: readonly Network[], word: number): Network | undefined {
+  for (const one of networks) {
+    if ((word & (one.masks[0] as number)) >>> 0 === one.words[0]) return one
+  }
+  return undefined
+}
+
+function find6(networks: readonly Network[], words: Words): Network | undefined {
+  return networks.find((one) =>
+    words.every((word, at) => (word & (one.masks[at] as number)) >>> 0 === one.words[at]),
+  )
+}
+
+function first<T, R>(items: readonly T[], judge: (item: T) => R | undefined): R | undefined {
+  for (const item of items) {
+    const found = judge(item)
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
+function isMapped(words: Words): boolean {
+  return words[0] === 0 && words[1] === 0 && words[2] === 0xffff
+}
+
+/** The IPv4 addresses that an IPv6 address leads to through some translation. */
+function embedded([a, b, c, d]: Words): number[] {
+  if (a === 0 && b === 0 && c === 0) return d > 1 ? [d] : [] // compatible, RFC 4291 2.5.5.1
+  if (a === 0 && b === 0 && c === 0xffff0000) return [d] // translated, RFC 2765
+  if (a >>> 16 === 0x2002) return [join16(a, b >>> 16)] // 6to4, RFC 3056
+  if (a === 0x20010000) return [b, ~d >>> 0] // Teredo server and client, RFC 4380
+  if (a !== 0x0064ff9b) return []
+  if (b === 0 && c === 0) return [d] // NAT64, RFC 6052
+  if (b >>> 16 !== 1) return []
+  // NAT64 for local use, RFC 8215: the place depends on the prefix, /48, /56, /64 or /96 (RFC 6052 2.2).
+  const bytes = [b, c, d].flatMap((word) => [24, 16, 8, 0].map((shift) => (word >>> shift) & 255))
+  const quads = [
+    [2, 3, 5, 6],
+    [3, 5, 6, 7],
+    [5, 6, 7, 8],
+    [8, 9, 10, 11],
+  ]
+  // Zero is padding of the other layouts, not an address.
+  return quads
+    .map((at) => at.reduce((word, byte) => word * 256 + (bytes[byte] as number), 0))
+    .filter((word) => word !== 0)
+}
+
+function join16(high: number, low: number): number {
+  return (high & 0xffff) * 65_536 + low
+}

@@ -1,0 +1,141 @@
+// What a TCP target sends: gathered with a cap from one socket after the other (the second is the TLS one
+// after STARTTLS), and a way to wait for more of it.
+import type { Socket } from 'node:net'
+import type { Failure } from '../contract/failure.ts'
+import { LIMITS } from '../contract/versions.ts'
+import { connectionFailure } from './connect-errors.ts'
+import { targetFailure } from './target-failure.ts'
+
+/** Bytes received so far, and whether more may come. One reader waits at a time. */
+export class Received {
+  bytes = 0
+  /** When the first and the newest byte came, by performance.now(). */
+  firstAt: number | undefined
+  lastAt: number | undefined
+  /** Why no more will come: the peer has closed the connection, or it broke. */
+  ended: 'closed' | Failure | undefined
+  readonly #chunks: Buffer[] = []
+  readonly #signal: AbortSignal
+  readonly #where: string
+  #socket: Socket | undefined
+  #news = false
+  #wake: (() => void) | undefined
+
+  /** `where` names the peer in failures. Reads nothing before `attach`. */
+  constructor(where: string, signal: AbortSignal) {
+    this.#where = where
+    this.#signal = signal
+    signal.addEventListener('abort', this.#tell)
+  }
+
+  /** Reads from this socket from now on. */
+  attach(socket: Socket): void {
+    this.#socket = socket
+    socket.on('data', this.#onData).on('end', this.#onEnd).on('close', this.#onEnd)
+    socket.on('error', this.#onError)
+  }
+
+  /** Stops reading and leaves the socket paused, for TLS to take it over. */
+  detach(): void {
+    const socket = this.#socket
+    this.#socket = undefined
+    socket?.off('data', this.#onData).off('end', this.#onEnd).off('close', this.#onEnd)
+    socket?.off('error', this.#onError).pause()
+  }
+
+  /** Stops listening to everything. */
+  close(): void {
+    this.detach()
+    this.#signal.removeEventListener('abort', this.#tell)
+  }
+
+  /**
+   * Waits until there is news since the last wait; false when `timeoutMs` pass without.
+   * Rejects with the signal's reason, or TCP_DATA_TOO_LARGE.
+   */
+  async more(timeoutMs?: number): Promise<boolean> {
+    if (!this.#news && !this.#signal.aborted) await this.#sleep(timeoutMs)
+    this.#signal.throwIfAborted()
+    if (this.bytes > LIMITS.tcpReadBytesMax) {
+      const message = `${this.#where} sent more than ${LIMITS.tcpReadBytesMax} bytes`
+      throw targetFailure('TCP_DATA_TOO_LARGE', message, { bytesMax: LIMITS.tcpReadBytesMax })
+    }
+    const news = this.#news
+    this.#news = false
+    return news
+  }
+
+  /** Lets more come for `ms`, news or not; ends sooner only when nothing more can come. */
+  async gather(ms: number): Promise<void> {
+    const until = performance.now() + ms
+    let leftMs = ms
+    while (this.ended === undefined && leftMs > 0) {
+      await this.more(leftMs)
+      leftMs = until - performance.now()
+    }
+  }
+
+  /** All that has come, up to the limit. */
+  content(): Buffer {
+    if (this.#chunks.length !== 1) this.#chunks.splice(0, Infinity, Buffer.concat(this.#chunks))
+    return (this.#chunks[0] as Buffer).subarray(0, LIMITS.tcpReadBytesMax)
+  }
+
+  #sleep(timeoutMs: number | undefined): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = timeoutMs === undefined ? undefined : setTimeout(resolve, timeoutMs)
+      this.#wake = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+  }
+
+  readonly #tell = () => {
+    this.#wake?.()
+  }
+
+  readonly #onData = (chunk: Buffer) => {
+    this.lastAt = performance.now()
+    this.firstAt ??= this.lastAt
+    this.bytes += chunk.length
+    this.#chunks.push(chunk)
+    this.#news = true
+    // Nobody may be waiting at the moment: a flood is stopped where it comes in.
+    if (this.bytes > LIMITS.tcpReadBytesMax) this.#socket?.destroy()
+    this.#tell()
+  }
+
+  readonly #onEnd = () => {
+    this.#end('closed')
+  }
+
+  readonly #onError = (error: Error) => {
+    this.#end(connectionFailure(error, this.#where))
+  }
+
+  #end(ended: 'closed' | Failure): void {
+    if (this.ended !== undefined) return
+    this.ended = ended
+    this.#news = true
+    this.#tell()
+  }
+}
+
+/**
+ * Bytes as a line that people can read: UTF-8 with control characters escaped; where it is not UTF-8,
+ * all bytes above 7 bits as `\xNN`.
+ */
+export function readableBytes(bytes: Buffer): string {
+  const text = bytes.toString('utf8')
+  const broken = text.includes('\ufffd')
+  // oxlint-disable-next-line no-control-regex -- they are what is looked for
+  const odd = broken ? /[\x00-\x1f\x7f-\xff\\]/g : /[\x00-\x1f\x7f\\]/g
+  return (broken ? bytes.toString('latin1') : text).replaceAll(odd, escaped)
+}
+
+const NAMES: Record<string, string> = { '\r': '\\r', '\n': '\\n', '\t': '\\t', '\\': '\\\\' }
+
+function escaped(character: string): string {
+  return NAMES[character] ?? `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`
+}

@@ -1,0 +1,81 @@
+// An HTTP(S) server that waits known times before the handshake, the first byte and the end of its
+// answer, so that every phase has a length worth comparing. It runs in a process of its own: in the
+// one that measures, its work would stand in the measured phases.
+import { execFileSync, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createServer as createHttpsServer } from 'node:https'
+import { type AddressInfo, connect, createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+/** How long each phase is held up. Milliseconds. */
+export interface Delays {
+  tlsMs: number
+  firstByteMs: number
+  downloadMs: number
+}
+
+/** A running server. */
+export interface DelayedServer {
+  url: string
+  /** Its self-signed certificate for 127.0.0.1, in PEM form. */
+  certificate: string
+  close(): void
+}
+
+/** Starts an HTTPS server on loopback, in a child process, with a certificate of its own. */
+export async function startDelayedServer(delays: Delays): Promise<DelayedServer> {
+  const child = fork(import.meta.filename, [JSON.stringify(delays)])
+  const [ready] = (await once(child, 'message')) as [{ port: number; certificate: string }]
+  return {
+    url: `https://127.0.0.1:${ready.port}/`,
+    certificate: ready.certificate,
+    close: () => void child.kill(),
+  }
+}
+
+async function serve(delays: Delays): Promise<void> {
+  const pair = selfSigned()
+  const web = createHttpsServer(pair, (_, response) => {
+    setTimeout(() => {
+      response.writeHead(200, { 'content-type': 'text/plain' })
+      response.write('first')
+      setTimeout(() => response.end('last'), delays.downloadMs)
+    }, delays.firstByteMs)
+  }).listen(0, '127.0.0.1')
+  await once(web, 'listening')
+  const inner = (web.address() as AddressInfo).port
+  // The handshake is held up outside the server: its first bytes to the client come late.
+  const front = createServer({ noDelay: true }, (client) => {
+    const server = connect({ port: inner, host: '127.0.0.1', noDelay: true })
+    client.on('error', () => server.destroy()).pipe(server)
+    server.on('error', () => client.destroy())
+    server.once('data', (first) => {
+      server.pause()
+      setTimeout(() => {
+        client.write(first)
+        server.pipe(client)
+      }, delays.tlsMs)
+    })
+  }).listen(0, '127.0.0.1')
+  await once(front, 'listening')
+  process.send?.({ port: (front.address() as AddressInfo).port, certificate: pair.cert })
+}
+
+function selfSigned(): { key: string; cert: string } {
+  const folder = mkdtempSync(join(tmpdir(), 'vedette-certificate-'))
+  const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')]
+  const request = `req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1`
+  execFileSync('openssl', [...request.split(' '), '-keyout', key, '-out', cert], {
+    stdio: 'ignore',
+  })
+  const pair = { key: readFileSync(key, 'utf8'), cert: readFileSync(cert, 'utf8') }
+  rmSync(folder, { recursive: true })
+  return pair
+}
+
+const [asChild] = process.argv.slice(2)
+if (process.argv[1] === import.meta.filename && asChild !== undefined) {
+  await serve(JSON.parse(asChild) as Delays)
+}

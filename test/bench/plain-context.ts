@@ -1,0 +1,20 @@
+// What a monitor needs to run outside the agent: a dialler with the default policy, and no deadline.
+import type { Context } from '../../src/monitors/monitor.ts'
+import { createDialler } from '../../src/monitors/dialler.ts'
+import { createNetworkPolicy } from '../../src/monitors/network-policy.ts'
+import { createResolver } from '../../src/monitors/resolver.ts'
+
+const dial = createDialler({
+  policy: createNetworkPolicy({ blocked: [], allowed: [] }),
+  resolver: createResolver({ useOsResolver: false }),
+})
+
+/** A context for one run. */
+export function plainContext(): Context {
+  return {
+    signal: new AbortController().signal,
+    dial,
+    workFolder: () => Promise.reject(new Error('no work folder in a bench')),
+    attach: () => undefined,
+  }
+}

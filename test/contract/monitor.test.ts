@@ -1,0 +1,143 @@
+// Aim: the fields that all monitors share have the bounds and defaults of the public contract.
+import { describe, expect, test } from 'vitest'
+import { UrlMonitor } from '../../src/contract/http-monitor.ts'
+import { FREQUENCIES, Monitor } from '../../src/contract/monitor.ts'
+
+const least = {
+  id: 'a',
+  name: 'A',
+  checkType: 'URL',
+  request: { url: 'http://example.com/' },
+}
+
+function problemsOf(fields: Record<string, unknown>): string[] {
+  const parsed = UrlMonitor.safeParse({ ...least, ...fields })
+  return (parsed.error?.issues ?? []).map((one) => one.path.join('.'))
+}
+
+test('the least definition gets every default', () => {
+  expect(UrlMonitor.parse(least)).toEqual({
+    ...least,
+    description: null,
+    activated: true,
+    muted: false,
+    shouldFail: false,
+    doubleCheck: true,
+    locations: [],
+    tags: [],
+    frequency: 10,
+    runParallel: false,
+    groupId: null,
+    groupOrder: null,
+    runtimeId: null,
+    useGlobalAlertSettings: true,
+    alertChannelSubscriptions: [],
+    retryStrategy: null,
+    triggerIncident: null,
+    environmentVariables: [],
+    degradedResponseTime: 3000,
+    maxResponseTime: 5000,
+    request: {
+      url: 'http://example.com/',
+      method: 'GET',
+      followRedirects: true,
+      skipSSL: false,
+      ipFamily: 'IPv4',
+      allAddresses: false,
+      assertions: [],
+    },
+  })
+})
+
+const incident = {
+  serviceId: '0f8fad5b-d9cb-469f-a165-70867728950e',
+  severity: 'MAJOR',
+  name: 'down',
+  description: '',
+  notifySubscribers: false,
+}
+const SERVICE = 'triggerIncident.serviceId'
+const SEVERITY = 'triggerIncident.severity'
+const retry = { type: 'FIXED' }
+
+describe('fields that are accepted', () => {
+  test.each<[string, Record<string, unknown>]>([
+    ['a description of 510 characters', { description: 'x'.repeat(510) }],
+    ['no description', { description: null }],
+    ['one second', { frequency: 0, frequencyOffset: 1 }],
+    ['59 seconds', { frequency: 0, frequencyOffset: 59 }],
+    ['an offset of minutes, which has no effect', { frequency: 10, frequencyOffset: 720 }],
+    ...FREQUENCIES.slice(1).map(
+      (minutes) =>
+        [`${minutes} minutes`, { frequency: minutes }] as [string, Record<string, unknown>],
+    ),
+    ['no locations at all', { locations: null, privateLocations: null }],
+    ['private locations', { privateLocations: ['lab'] }],
+    ['an incident to open', { triggerIncident: incident }],
+    ['a reference in a deployment', { triggerIncident: { ...incident, serviceId: { ref: 's' } } }],
+    ['a group by number', { groupId: 5 }],
+    ['retries on network errors only', { retryStrategy: { ...retry, onlyOn: ['NETWORK_ERROR'] } }],
+    ['10 retries', { retryStrategy: { ...retry, maxRetries: 10, maxDurationSeconds: 600 } }],
+    ['no retries', { retryStrategy: { type: 'NO_RETRIES' } }],
+    ['alert settings', { alertSettings: { reminders: { amount: 100_000, interval: 30 } } }],
+    ['escalation', { alertSettings: { runBasedEscalation: { failedRunThreshold: 5 } } }],
+    ['parallel', { alertSettings: { parallelRunFailureThreshold: { percentage: 100 } } }],
+    ['45 s at most', { maxResponseTime: 45_000, degradedResponseTime: 45_000 }],
+    ['200 variables', { environmentVariables: variables(200) }],
+  ])('%s', (_, fields) => {
+    expect(problemsOf(fields)).toEqual([])
+  })
+})
+
+describe('fields that are refused', () => {
+  test.each<[string, Record<string, unknown>, string]>([
+    ['an empty name', { name: '' }, 'name'],
+    ['a number as name', { name: 5 }, 'name'],
+    ['no id', { id: undefined }, 'id'],
+    ['a description of 511 characters', { description: 'x'.repeat(511) }, 'description'],
+    ['3 minutes', { frequency: 3 }, 'frequency'],
+    ['a frequency beyond numbers', { frequency: Infinity }, 'frequency'],
+    ['no seconds', { frequency: 0 }, 'frequencyOffset'],
+    ['60 seconds', { frequency: 0, frequencyOffset: 60 }, 'frequencyOffset'],
+    ['an offset of 0', { frequency: 10, frequencyOffset: 0 }, 'frequencyOffset'],
+    ['an unknown key', { frequence: 10 }, ''],
+    ['another type of monitor', { checkType: 'TCP' }, 'checkType'],
+    ['a text for a switch', { activated: 'yes' }, 'activated'],
+    ['an empty location', { locations: [''] }, 'locations.0'],
+    ['an unknown runtime', { runtimeId: '2020.01' }, 'runtimeId'],
+    ['a service that is no GUID', { triggerIncident: { ...incident, serviceId: 'x' } }, SERVICE],
+    ['an unknown severity', { triggerIncident: { ...incident, severity: 'BAD' } }, SEVERITY],
+    ['an unknown retry strategy', { retryStrategy: { type: 'OFTEN' } }, 'retryStrategy.type'],
+    ['11 retries', { retryStrategy: { ...retry, maxRetries: 11 } }, 'retryStrategy.maxRetries'],
+    ['no retry', { retryStrategy: { ...retry, maxRetries: 0 } }, 'retryStrategy.maxRetries'],
+    [
+      'retries for longer than 600 s',
+      { retryStrategy: { ...retry, maxDurationSeconds: 601 } },
+      'retryStrategy.maxDurationSeconds',
+    ],
+    ['45,001 ms', { maxResponseTime: 45_001 }, 'maxResponseTime'],
+    ['a negative threshold', { degradedResponseTime: -1 }, 'degradedResponseTime'],
+    ['201 variables', { environmentVariables: variables(201) }, 'environmentVariables'],
+    [
+      'a variable with a blank in its name',
+      { environmentVariables: [{ key: 'A B', value: '' }] },
+      'environmentVariables.0.key',
+    ],
+    [
+      '6 reminders',
+      { alertSettings: { reminders: { amount: 6 } } },
+      'alertSettings.reminders.amount',
+    ],
+  ])('%s', (_, fields, path) => {
+    expect(problemsOf(fields)).toEqual([path])
+  })
+})
+
+test('what the type wants stays unknown in the common part', () => {
+  const monitor = { ...least, checkType: 'HEARTBEAT', request: undefined, heartbeat: { period: 1 } }
+  expect(Monitor.parse(monitor)['heartbeat']).toEqual({ period: 1 })
+})
+
+function variables(count: number) {
+  return Array.from({ length: count }, (_, n) => ({ key: `V${n}`, value: '' }))
+}

@@ -1,0 +1,63 @@
+// Servers on port 0 of loopback that close with all their connections, whatever state those are in.
+import { once } from 'node:events'
+import { createServer as createHttpServer, type RequestListener } from 'node:http'
+import { createServer as createHttpsServer, type ServerOptions } from 'node:https'
+import { createServer, type AddressInfo, type Server, type Socket } from 'node:net'
+
+/** A running server. */
+export interface TestServer extends AsyncDisposable {
+  port: number
+  /** `host:port`. */
+  authority: string
+  /** Connections that stand now. */
+  open(): number
+  /** Resolves at the next connection. */
+  connection(): Promise<Socket>
+  close(): Promise<void>
+}
+
+/** A TCP server that does what it is told with each connection. */
+export function startRawServer(onConnection: (socket: Socket) => void): Promise<TestServer> {
+  return listening(createServer({ noDelay: true }, onConnection))
+}
+
+/** An HTTP server. */
+export function startHttpServer(onRequest: RequestListener): Promise<TestServer> {
+  return listening(createHttpServer(onRequest))
+}
+
+/** An HTTPS server. */
+export function startHttpsServer(
+  options: ServerOptions,
+  onRequest: RequestListener,
+): Promise<TestServer> {
+  return listening(createHttpsServer(options, onRequest))
+}
+
+/** Starts a server and keeps account of its connections. */
+export async function listening(server: Server, host = '127.0.0.1'): Promise<TestServer> {
+  const sockets = new Set<Socket>()
+  server.on('connection', (socket: Socket) => {
+    sockets.add(socket)
+    // A client that goes away is no fault of a test's server.
+    socket.on('error', () => {})
+    socket.on('close', () => sockets.delete(socket))
+  })
+  server.listen(0, host)
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const close = async () => {
+    const closed = once(server, 'close')
+    server.close()
+    for (const socket of sockets) socket.destroy()
+    await closed
+  }
+  return {
+    port,
+    authority: host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`,
+    open: () => sockets.size,
+    connection: async () => (await once(server, 'connection'))[0] as Socket,
+    close,
+    [Symbol.asyncDispose]: close,
+  }
+}
