@@ -14,7 +14,7 @@ import { databaseFailure, DatabaseUnavailableError, isUnavailable } from './data
 
 /** Where the database is: an URL, or the folder of a unix socket. */
 export type DatabaseAddress =
-  { url: string } | { socketFolder: string; user: string; database: string }
+  { url: string } | { socketFolder: string; port?: number; user: string; database: string }
 
 /** How to open a database. Times in milliseconds. */
 export interface DatabaseOptions {
@@ -123,8 +123,8 @@ export function openDatabase(options: DatabaseOptions): Database {
 
 function connection(address: DatabaseAddress): PoolConfig {
   if ('url' in address) return { connectionString: address.url }
-  const { socketFolder, user, database } = address
-  return { host: socketFolder, port: 5432, user, database, password: '', ssl: false }
+  const { socketFolder, port = 5432, user, database } = address
+  return { host: socketFolder, port, user, database, password: '', ssl: false }
 }
 
 class PooledDatabase implements Database {
