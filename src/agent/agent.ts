@@ -12,7 +12,6 @@ import type { AnyMonitorType } from '../monitors/monitor.ts'
 import { SAMPLES } from '../monitors/samples.ts'
 import { createClock, type Clock } from './clock.ts'
 import type { AgentConfig } from './config.ts'
-import { decoded } from './definition-secrets.ts'
 import { createHealth, type HealthSources, type Phase } from './health.ts'
 import { createJobQueues, type JobQueues, type Watch } from './job-queues.ts'
 import { createAgentMetrics, type AgentMetrics } from './metrics.ts'
@@ -22,6 +21,7 @@ import { createRunner } from './runner.ts'
 import { createRunningTimetable, type RunningTimetable } from './running-timetable.ts'
 import type { ResultSink } from './sink.ts'
 import type { Change, MonitorSource, Snapshot } from './source.ts'
+import { surroundingsOf } from './surroundings.ts'
 
 /** The settings that the agent itself needs. */
 export type AgentSettings = Pick<
@@ -203,7 +203,8 @@ class RunningAgent implements Agent {
   }
 
   /** The same object as before when nothing of it changed, so that what was prepared stays valid. */
-  #surroundingsOf({ location, variables, proxyUrl }: Snapshot): Surroundings {
+  #surroundingsOf(snapshot: Snapshot): Surroundings {
+    const { location, variables, proxyUrl } = snapshot
     const before = this.#surroundings
     const same =
       before !== undefined &&
@@ -212,11 +213,9 @@ class RunningAgent implements Agent {
       sameVariables(before.variables, variables)
     if (same) return before
     const dial =
-      before !== undefined && this.#proxyUrl === proxyUrl
-        ? before.dial
-        : this.#options.dial(proxyUrl)
+      before !== undefined && this.#proxyUrl === proxyUrl ? () => before.dial : this.#options.dial
     this.#proxyUrl = proxyUrl
-    return { location, variables, dial, secrets: proxySecrets(proxyUrl) }
+    return surroundingsOf(snapshot, dial)
   }
 
   #onResult(result: Result): void {
@@ -309,11 +308,6 @@ class RunningAgent implements Agent {
 
 function sameVariables(a: readonly Variable[], b: readonly Variable[]): boolean {
   return a === b || JSON.stringify(a) === JSON.stringify(b)
-}
-
-function proxySecrets(proxyUrl: string | undefined): string[] {
-  const { password = '' } = URL.parse(proxyUrl ?? '') ?? {}
-  return password === '' ? [] : [password, decoded(password)]
 }
 
 function sum(state: ReturnType<JobQueues['state']>): { waiting: number; running: number } {

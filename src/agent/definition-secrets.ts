@@ -17,9 +17,8 @@ export function definitionSecrets(
   isSensitive: (name: string) => boolean,
 ): string[] {
   const found = new Set<string>()
-  for (const [key, field] of Object.entries(definition)) {
-    if (key !== 'environmentVariables') collect(field, isSensitive, found)
-  }
+  const { environmentVariables: _, ...own } = definition
+  collect(own, isSensitive, found)
   found.delete('')
   return [...found]
 }

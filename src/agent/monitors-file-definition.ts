@@ -48,9 +48,9 @@ export async function readDefinition(
   const before = around.findings.count()
   const own = expandShorthands(raw, path, around.findings)
   const fields = withDefaults(around.defaults, own)
-  // Without a name the name is what is missing.
-  const { name = 'unnamed' } = fields
-  if (fields['id'] === undefined && typeof name === 'string') fields['id'] = slugOf(name)
+  // Without a good name it is the name that is reported, not the id.
+  const name = typeof fields['name'] === 'string' ? fields['name'] : 'unnamed'
+  fields['id'] ??= slugOf(name)
   const type = typeOf(fields['checkType'], raw, path, around)
   if (type === undefined) return undefined
   if (namesTlsFiles(fields)) await readTlsFiles(fields, path, around)

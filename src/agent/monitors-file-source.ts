@@ -20,8 +20,6 @@ export interface FileSourceOptions {
   variables?: readonly Variable[]
   /** The location's name, from the one that the file gives, if any. */
   location(named: string | undefined): string
-  /** The file as it was read at the start, so that it is not read twice. */
-  first?: ReadFile
   /** Told of what is odd about a file that is taken all the same. */
   onWarnings?(warnings: readonly Problem[]): void
   /** How often the file is looked at where the system tells nothing, as on network file systems. */
@@ -30,6 +28,8 @@ export interface FileSourceOptions {
 
 /** A source that can be told to read its file again, as on SIGHUP. */
 export interface FileSource extends MonitorSource {
+  /** Reads the file for the first time; `follow` then begins with what came of it. */
+  read(): Promise<ReadFile>
   /** Reads the file again now, changed or not, and yields what came of it. */
   reload(): void
 }
@@ -41,24 +41,26 @@ const POLL_MS = 10_000
 /** A source over one monitors file. It is followed once at a time. */
 export function createFileSource(options: FileSourceOptions): FileSource {
   const wake = createWake()
+  let first: SeenFile | undefined
   return {
+    async read() {
+      first = await readWhole(options)
+      return first.read
+    },
     reload: () => wake.now('reload'),
     async *follow(stop) {
-      let files = [resolve(options.path)]
-      let signature = await signatureOf(options.first?.files ?? files)
-      let read = options.first ?? (await readWhole(options))
+      let seen = first ?? (await readWhole(options))
       let last: Snapshot | undefined
       const unwatch = watchFolder(options, wake)
       try {
         for (;;) {
           if (stop.aborted) return
-          files = read.files
-          const change = await changeFrom(read, last, options)
+          const change = await changeFrom(seen.read, last, options)
           if (change.kind === 'monitors') last = change.snapshot
           yield change
-          signature = await nextVersion(wake, { files, signature, stop })
+          await nextVersion(wake, seen, stop)
           if (stop.aborted) return
-          read = await readWhole(options)
+          seen = await readWhole(options)
         }
       } finally {
         unwatch()
@@ -67,21 +69,30 @@ export function createFileSource(options: FileSourceOptions): FileSource {
   }
 }
 
-/** Resolves with the new signature once the files differ from `signature` or a reload is asked for. */
-async function nextVersion(
-  wake: Wake,
-  seen: { files: string[]; signature: string; stop: AbortSignal },
-): Promise<string> {
+/** A file that was read, and which version of it that was. */
+interface SeenFile {
+  read: ReadFile
+  signature: string
+}
+
+/** Resolves once the files are no longer those that were seen, or a reload is asked for. */
+async function nextVersion(wake: Wake, seen: SeenFile, stop: AbortSignal): Promise<void> {
+  const differs = async () => (await signatureOf(seen.read.files)) !== seen.signature
+  // What changed while the file was read, or before anybody watched, is a change too.
+  if (await differs()) wake.soon()
   for (;;) {
-    const why = await wake.next(seen.stop)
-    // Taken before the files are read, so that a change while they are read is seen as one.
-    const signature = await signatureOf(seen.files)
-    if (why === 'reload' || why === 'stop' || signature !== seen.signature) return signature
+    const why = await wake.next(stop)
+    if (why !== 'look' || (await differs())) return
   }
 }
 
-function readWhole({ path, env, types, variables = [] }: FileSourceOptions): Promise<ReadFile> {
-  return readMonitorsFile(path, env, types, variables)
+async function readWhole({ path, env, types, variables }: FileSourceOptions): Promise<SeenFile> {
+  const before = await signatureOf([path])
+  const read = await readMonitorsFile(path, env, types, variables)
+  // The file itself stands first; those that it names are known only now.
+  const named = read.files.slice(1)
+  const signature = [before, ...(named.length === 0 ? [] : [await signatureOf(named)])].join(' ')
+  return { read, signature }
 }
 
 async function changeFrom(

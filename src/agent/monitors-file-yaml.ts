@@ -12,6 +12,7 @@ import {
   visit,
   type Document,
   type ErrorCode,
+  type YAMLError,
 } from 'yaml'
 import type { Path } from './monitors-file-problems.ts'
 import { sectionsOf, type Section } from './monitors-file-sections.ts'
@@ -20,6 +21,8 @@ import { sectionsOf, type Section } from './monitors-file-sections.ts'
 const WHOLE_CHARS_MAX = 16_384
 /** Nodes of the value once every alias is written out. */
 const NODES_MAX = 5_000_000
+/** Errors looked at in one section; all after the first few follow from them. */
+const ERRORS_MAX = 100
 /** Lists and mappings inside each other. */
 const DEPTH_MAX = 64
 
@@ -111,9 +114,7 @@ function readSection(section: Section): Read {
     problems.push({ ...positionAt(section, offset), message })
   try {
     const document = documentOf(section.text)
-    for (const { code, pos } of [...document.errors, ...document.warnings]) {
-      add(pos[0], SYNTAX[code])
-    }
+    for (const error of tellingErrors(section, document)) add(error.pos[0], sentenceOf(error))
     if (problems.length > 0) return nothing
     const lost = section.text.includes('*') ? unresolvedAlias(document) : undefined
     if (lost !== undefined) {
@@ -130,6 +131,18 @@ function readSection(section: Section): Read {
     add(0, tooDeep ? TOO_DEEP : 'is not YAML that can be read')
   }
   return nothing
+}
+
+/** One error for each line: the others on it mostly follow from the one that tells most. */
+function tellingErrors(section: Section, document: Document.Parsed): YAMLError[] {
+  const byLine = new Map<number, YAMLError>()
+  for (const error of [...document.errors, ...document.warnings].slice(0, ERRORS_MAX)) {
+    const { line } = positionAt(section, error.pos[0])
+    const known = byLine.get(line)
+    const tells = error.code === 'MISSING_CHAR' && known?.code !== 'RESOURCE_EXHAUSTION'
+    if (known === undefined || (tells && known.code !== 'MISSING_CHAR')) byLine.set(line, error)
+  }
+  return [...byLine.values()]
 }
 
 function documentOf(text: string): Document.Parsed {
@@ -201,6 +214,14 @@ interface Extent {
 }
 
 class Excess extends Error {}
+
+function sentenceOf({ code, message }: YAMLError): string {
+  // The reader knows these two apart by its words alone.
+  if (code === 'BAD_INDENT' && message.includes('end with a')) {
+    return 'a bracket is not closed, or what is in it is not indented'
+  }
+  return SYNTAX[code]
+}
 
 // In our own words, because the reader's quote the text, which may be secret.
 const SYNTAX: Record<ErrorCode, string> = {

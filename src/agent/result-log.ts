@@ -4,6 +4,7 @@ import type { Result, Verdict } from '../contract/result.ts'
 import { LIMITS } from '../contract/versions.ts'
 import type { Log, LogLevel } from '../host/log.ts'
 import { paint } from '../host/pretty-line.ts'
+import { printable, seenWords, timeWord, verdictWord } from './result-words.ts'
 import type { ResultSink } from './sink.ts'
 
 /** How results are logged. */
@@ -24,15 +25,6 @@ const LEVELS: Readonly<Record<Verdict, LogLevel>> = {
   cancelled: 'warn',
   missed: 'warn',
 }
-
-const COLOURS = {
-  passed: 'green',
-  degraded: 'yellow',
-  failed: 'red',
-  errored: 'magenta',
-  cancelled: 'cyan',
-  missed: 'cyan',
-} as const
 
 /** Makes the sink. */
 export function createResultLog(options: ResultLogOptions): ResultSink {
@@ -62,27 +54,18 @@ function remember(verdicts: Map<string, Verdict>, { monitorId, verdict }: Result
   }
 }
 
-/** `passed    Front page  URL  200  12 ms`, and what failed first. */
+/** `passed    Front page  URL  12 ms  HTTP 200`, and what failed first. */
 export function resultLine(result: Result, colour: boolean): string {
-  const { verdict, monitorName, checkType, missedReason, failures } = result
+  const { verdict, monitorName, checkType, missedReason, failures, attempts } = result
   const words = [
-    paint(colour, COLOURS[verdict], verdict.padEnd(9)),
+    verdictWord(verdict, colour),
     printable(monitorName),
     paint(colour, 'gray', checkType),
-    ...measured(result),
+    ...(attempts.length === 0 ? [] : [timeWord(result), ...seenWords(result)]),
     ...(missedReason === undefined ? [] : [missedReason]),
     ...failureWords(failures),
   ]
   return words.join('  ')
-}
-
-function measured({ observed, responseTimeMs, durationMs, attempts }: Result): string[] {
-  if (attempts.length === 0) return []
-  const status = observed['statusCode']
-  const timeMs = responseTimeMs ?? durationMs
-  const time = `${timeMs < 10 ? timeMs.toFixed(1) : Math.round(timeMs)} ms`
-  const tries = attempts.length === 1 ? [] : [`${attempts.length} attempts`]
-  return [...(typeof status === 'number' ? [String(status)] : []), time, ...tries]
 }
 
 function failureWords(failures: readonly Failure[]): string[] {
@@ -90,12 +73,6 @@ function failureWords(failures: readonly Failure[]): string[] {
   if (first === undefined) return []
   const more = others.length === 0 ? '' : ` (and ${others.length} more)`
   return [`${first.code}: ${printable(first.message)}${more}`]
-}
-
-/** One line without control characters: names and messages come from outside. */
-function printable(text: string): string {
-  // eslint-disable-next-line no-control-regex
-  return text.replaceAll(/[\u0000-\u001F\u007F-\u009F]+/g, ' ')
 }
 
 /** The result without what was observed, which can be as large as a page. */

@@ -21,8 +21,11 @@ export function secretPattern(secrets: Iterable<string>): RegExp | undefined {
   return new RegExp(longestFirst.join('|'), 'g')
 }
 
+// A run of backslashes is one thing: each round of escaping doubles it, and one pattern for each of
+// them would try every way to share a long run.
 function textSource(text: string): string {
-  return Array.from(text, characterSource).join('')
+  const parts = text.match(/\\+|[^\\]/gu) ?? []
+  return parts.map(characterSource).join('')
 }
 
 const SOURCES = new Map<string, string>()
@@ -31,6 +34,7 @@ const SOURCES = new Map<string, string>()
 // encoders do not agree on which characters they leave alone.
 function characterSource(character: string): string {
   if (/[A-Za-z0-9]/.test(character)) return character
+  if (character.startsWith('\\')) return backslashSource(character.length)
   let source = SOURCES.get(character)
   if (source === undefined) {
     source = `(?:${[...spellings(character)].join('|')})`
@@ -38,6 +42,10 @@ function characterSource(character: string): string {
     if (SOURCES.size < 4096) SOURCES.set(character, source)
   }
   return source
+}
+
+function backslashSource(count: number): string {
+  return `(?:\\\\{${count},${8 * count}}|(?:%5[cC]|%255[cC]|&#0*92;|&#[xX]0*5[cC];|${ESCAPE}u005[cC]){${count}})`
 }
 
 /** All spellings of a character as sources of regular expressions, the longest ones first. */
@@ -48,7 +56,7 @@ function spellings(character: string): Set<string> {
     percent.map((hex) => `%${anyCase(hex)}`).join(''),
     Array.from({ length: character.length }, (_, at) => {
       const unit = character.charCodeAt(at).toString(16).padStart(4, '0')
-      return `\\\\+u${anyCase(unit)}`
+      return `${ESCAPE}u${anyCase(unit)}`
     }).join(''),
     `&#0*${character.codePointAt(0)};`,
     `&#[xX]0*${anyCase((character.codePointAt(0) ?? 0).toString(16))};`,
@@ -58,18 +66,21 @@ function spellings(character: string): Set<string> {
   return new Set(found)
 }
 
+// One backslash escapes, three escape the escape, seven do it once more; without a bound, a long run of
+// them would take a time that grows with its square.
+const ESCAPE = '\\\\{1,7}'
+
 const NAMED: Readonly<Record<string, readonly string[]>> = {
   ' ': ['\\+', '&nbsp;'],
   '&': ['&amp;'],
   '<': ['&lt;'],
   '>': ['&gt;'],
-  '"': ['&quot;', '\\\\+"'],
-  "'": ['&apos;', "\\\\+'"],
-  '/': ['\\\\+/'],
-  '\\': ['\\\\\\\\'],
-  '\n': ['\\\\+r\\\\+n', '\\\\+n', '\\r\\n', '%0[dD]%0[aA]'],
-  '\r': ['\\\\+r'],
-  '\t': ['\\\\+t'],
+  '"': ['&quot;', `${ESCAPE}"`],
+  "'": ['&apos;', `${ESCAPE}'`],
+  '/': [`${ESCAPE}/`],
+  '\n': [`${ESCAPE}r${ESCAPE}n`, `${ESCAPE}n`, '\\r\\n', '%0[dD]%0[aA]'],
+  '\r': [`${ESCAPE}r`],
+  '\t': [`${ESCAPE}t`],
 }
 
 function percentOf(character: string): string[] {

@@ -18,7 +18,20 @@ type JsonSchema = Record<string, unknown>
 
 /** The objections in an error of `schema` against `value`, in Zod's order. */
 export function objections(error: z.ZodError, schema: z.ZodType, value: unknown): Objection[] {
-  return error.issues.flatMap((issue) => [...explain(issue, [], schema, value)])
+  return error.issues
+    .filter((issue) => !isSafeIntegerBound(issue) || !hasCompany(issue, error.issues))
+    .flatMap((issue) => [...explain(issue, [], schema, value)])
+}
+
+/** Zod's own bound for whole numbers, which says less than the schema's. */
+function isSafeIntegerBound(issue: Issue): boolean {
+  if (issue.code === 'too_big') return issue.maximum === Number.MAX_SAFE_INTEGER
+  return issue.code === 'too_small' && issue.minimum === Number.MIN_SAFE_INTEGER
+}
+
+function hasCompany(issue: Issue, issues: readonly Issue[]): boolean {
+  const place = issue.path.join('.')
+  return issues.some((one) => one !== issue && one.path.join('.') === place)
 }
 
 function* explain(

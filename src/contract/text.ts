@@ -1,12 +1,12 @@
 // Text of people, measured in characters as JSON Schema and PostgreSQL measure it, not in UTF-16 units.
 import * as z from 'zod'
 
-/** Whether `text` has at most `charactersMax` Unicode characters. */
-export function fits(text: string, charactersMax: number): boolean {
-  if (text.length <= charactersMax) return true
-  if (text.length > 2 * charactersMax) return false
+/** Whether `value` has at most `charactersMax` Unicode characters. */
+export function fits(value: string, charactersMax: number): boolean {
+  if (value.length <= charactersMax) return true
+  if (value.length > 2 * charactersMax) return false
   let characters = 0
-  for (const _ of text) characters++
+  for (const _ of value) characters++
   return characters <= charactersMax
 }
 

@@ -27,6 +27,8 @@ const currentLimits = z.strictObject({
   regexMs: z.int().positive(),
   /** Nesting of a JSON body that assertions look into. */
   jsonDepthMax: z.int().positive(),
+  /** Values in a JSON body that assertions look into; their memory is what is bounded. */
+  jsonValuesMax: z.int().positive(),
   /** One attempt, from start to verdict. */
   attemptMsMax: z.int().positive(),
   retriesMax: z.int().positive(),

@@ -106,19 +106,26 @@ function numberIn(text: string): number | undefined {
   return DECIMAL.test(text.trim()) ? Number(text) : undefined
 }
 
-function jsonOf(text: string): Json | undefined {
+// The target is compared with each element of a list, and read once.
+let lastTarget = ''
+let lastJson: Json | undefined
+
+function jsonOf(target: string): Json | undefined {
+  if (target === lastTarget) return lastJson
+  lastTarget = target
   try {
-    return JSON.parse(text) as Json
+    lastJson = JSON.parse(target) as Json
   } catch {
-    return undefined
+    lastJson = undefined
   }
+  return lastJson
 }
 
 function contains(actual: Actual, target: string): boolean {
   if (actual === undefined || actual === null) return false
   if (typeof actual === 'string') return actual.includes(target)
   if (Array.isArray(actual)) return actual.some((element) => equals(element, target))
-  return JSON.stringify(actual).includes(target)
+  return textOf(actual).includes(target)
 }
 
 function hasKey(actual: Actual, target: string): boolean {
@@ -142,6 +149,14 @@ function isEmpty(actual: Actual): boolean {
   if (actual === undefined || actual === null || actual === '') return true
   if (Array.isArray(actual)) return actual.length === 0
   return isObject(actual) && Object.keys(actual).length === 0
+}
+
+/** Characters of the JSON text of a value that a regex or CONTAINS looks at. */
+const TEXT_CHARACTERS_MAX = 1_048_576
+
+/** The text that a value is for a regex: a text itself, else its JSON up to a megabyte. */
+export function textOf(actual: Json): string {
+  return typeof actual === 'string' ? actual : excerptOf(actual, TEXT_CHARACTERS_MAX)
 }
 
 /** The value as JSON, cut at `charactersMax`; costs no more than that, however large the value is. */

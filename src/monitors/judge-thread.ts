@@ -17,6 +17,9 @@ interface Waiting {
   settle(outcome: ThreadOutcome): void
 }
 
+/** How long an idle thread is kept. */
+const REST_MS_MAX = 30_000
+
 /** For the thread to start and to receive the text; only a machine in great distress needs as long. */
 const AWAKE_MS_MAX = 10_000
 
@@ -60,9 +63,10 @@ class JudgeThread {
     if (this.#current !== undefined) return
     const one = this.#line.shift()
     if (one === undefined) {
-      this.#worker?.unref()
+      this.#rest()
       return
     }
+    clearTimeout(this.#timer)
     this.#current = one
     const worker = (this.#worker ??= this.#start())
     worker.ref()
@@ -74,6 +78,16 @@ class JudgeThread {
     this.#sent = one.material
     this.#expireIn(AWAKE_MS_MAX)
     worker.postMessage(request, [])
+  }
+
+  /** Nothing to do: keeps no process alive, and after a while no memory either. */
+  #rest(): void {
+    this.#worker?.unref()
+    this.#timer = setTimeout(() => {
+      const worker = this.#worker
+      this.#worker = undefined
+      void worker?.terminate()
+    }, REST_MS_MAX).unref()
   }
 
   #start(): Worker {
@@ -96,6 +110,7 @@ class JudgeThread {
     if (worker !== this.#worker || reply.id !== this.#id) return
     if ('started' in reply) this.#expireIn(LIMITS.regexMs)
     else if ('judgement' in reply) this.#finish({ judgement: reply.judgement })
+    else if (reply.tooExpensive) this.#finish({ failure: tooExpensive(reply.fault) })
     else this.#finish({ failure: invalid(reply.fault) })
   }
 
@@ -119,8 +134,7 @@ class JudgeThread {
     const worker = this.#worker
     this.#worker = undefined
     void worker?.terminate()
-    const message = `took longer than ${LIMITS.regexMs} ms`
-    this.#finish({ failure: failure('ASSERTION_REGEX_TIMEOUT', message) })
+    this.#finish({ failure: tooExpensive(`took longer than ${LIMITS.regexMs} ms`) })
   }
 
   #finish(outcome: ThreadOutcome): void {
@@ -130,6 +144,10 @@ class JudgeThread {
     one?.settle(outcome)
     this.#next()
   }
+}
+
+function tooExpensive(message: string): Failure {
+  return failure('ASSERTION_REGEX_TIMEOUT', message)
 }
 
 function invalid(reason: string): Failure {

@@ -4,7 +4,7 @@ import type { Assertion } from '../contract/assertion.ts'
 import { compileJsonPath, findByJsonPath, type Json } from '../contract/json-path.ts'
 import { compileRegex } from '../contract/regex.ts'
 import { LIMITS } from '../contract/versions.ts'
-import { excerptOf, holds, type Actual } from './comparison.ts'
+import { excerptOf, holds, textOf, type Actual } from './comparison.ts'
 
 /** What a source gives, before an assertion picks its value out of it. */
 export type Material =
@@ -20,9 +20,11 @@ export type Judgement =
 /** Characters of the value that a failure shows. */
 const ACTUAL_CHARACTERS_MAX = 200
 
-/** The last JSON text that was parsed: several assertions look into one body. */
+type Parsed = { document: Json } | { problem: string }
+
+/** The last JSON text and what came of it: several assertions look into one body. */
 let lastText: string | undefined
-let lastJson: Json | undefined
+let lastParsed: Parsed | undefined
 
 /**
  * Judges an assertion. Throws StepsExceeded when its JSONPath needs more than `stepsMax` steps;
@@ -53,30 +55,36 @@ function extract(assertion: Assertion, material: Material, stepsMax: number): Ex
 }
 
 function extractJson(property: string, text: string, stepsMax: number): Extracted {
-  if (nestsDeeperThan(text, LIMITS.jsonDepthMax)) {
-    return { problem: `the JSON is nested deeper than ${LIMITS.jsonDepthMax}` }
-  }
-  let document: Json
-  try {
-    document = parseJson(text)
-  } catch {
-    const shown = excerptOf(text, 60)
-    return {
-      problem: text === '' ? 'there is no JSON, nothing came' : `this is not JSON: ${shown}`,
-    }
-  }
-  if (property === '' || property === '$') return { actual: document }
-  const found = findByJsonPath(compileJsonPath(property), document, stepsMax)
+  const parsed = parseJson(text)
+  if ('problem' in parsed) return parsed
+  if (property === '' || property === '$') return { actual: parsed.document }
+  const found = findByJsonPath(compileJsonPath(property), parsed.document, stepsMax)
   // One match is that value; several are compared as a list.
   return { actual: found.length > 1 ? found : found[0] }
 }
 
-function parseJson(text: string): Json {
-  if (text !== lastText) {
-    lastJson = JSON.parse(text) as Json
+/** Does beforehand what all judgements on the material share, so that none of them is charged for it. */
+export function prepare(material: Material): void {
+  if (material.kind === 'json') parseJson(material.text)
+}
+
+function parseJson(text: string): Parsed {
+  if (text !== lastText || lastParsed === undefined) {
+    lastParsed = parseAnew(text)
     lastText = text
   }
-  return lastJson as Json
+  return lastParsed
+}
+
+function parseAnew(text: string): Parsed {
+  const problem = sizeProblem(text)
+  if (problem !== undefined) return { problem }
+  try {
+    return { document: JSON.parse(text) as Json }
+  } catch {
+    if (text === '') return { problem: 'there is no JSON, nothing came' }
+    return { problem: `this is not JSON: ${excerptOf(text, 60)}` }
+  }
 }
 
 function extractText(pattern: string, text: string): Extracted {
@@ -88,8 +96,7 @@ function extractText(pattern: string, text: string): Extracted {
 
 function applyRegex(pattern: string | null, actual: Actual): Actual {
   if (pattern === null || pattern === '' || actual === undefined) return actual
-  const text = typeof actual === 'string' ? actual : JSON.stringify(actual)
-  const match = compileRegex(pattern).exec(text)
+  const match = compileRegex(pattern).exec(textOf(actual))
   return match === null ? undefined : valueOf(match)
 }
 
@@ -98,18 +105,25 @@ function valueOf(match: RegExpExecArray): string | undefined {
   return match.length > 1 ? match[1] : match[0]
 }
 
-/** Whether brackets of a JSON text nest deeper than `depthMax`; before parsing, so that nothing overflows. */
-export function nestsDeeperThan(text: string, depthMax: number): boolean {
-  if (text.length <= depthMax) return false
+/**
+ * What makes a JSON text too large to be parsed. Looked at beforehand, because a parser that runs out of
+ * memory or stack in the middle takes the whole process with it, worker thread or not.
+ */
+function sizeProblem(text: string): string | undefined {
+  const { jsonDepthMax, jsonValuesMax } = LIMITS
+  if (text.length <= jsonDepthMax) return undefined
   let depth = 0
+  let values = 0
   for (let at = 0; at < text.length; at++) {
     const character = text.charCodeAt(at)
     if (character === 0x22) at = endOfString(text, at)
+    else if (character === 0x2c) values++
     else if (character === 0x5b || character === 0x7b) {
-      if (++depth > depthMax) return true
+      values++
+      if (++depth > jsonDepthMax) return `the JSON is nested deeper than ${jsonDepthMax}`
     } else if (character === 0x5d || character === 0x7d) depth--
   }
-  return false
+  return values > jsonValuesMax ? `the JSON has more than ${jsonValuesMax} values` : undefined
 }
 
 /** Where the JSON string that starts at `at` has its closing quote. */

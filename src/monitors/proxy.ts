@@ -28,6 +28,11 @@ export function proxyProblem(text: string): string | undefined {
   if (url.pathname !== '/' || url.search !== '' || url.hash !== '') {
     return 'a proxy has no path; write http://proxy.example:3128'
   }
+  try {
+    decodeURIComponent(`${url.username}:${url.password}`)
+  } catch {
+    return 'a % in the credentials starts no valid escape; write a literal % as %25'
+  }
   return undefined
 }
 

@@ -86,30 +86,32 @@ async function converse(running: Running): Promise<void> {
 /** Reads until the assertions are settled, the peer closes, or it has been silent for long enough. */
 async function readAnswer(running: Running, received: Received): Promise<void> {
   const { plan, progress } = running
-  let looked = -1
+  let looked = 0
   let patient = false
   while (received.ended === undefined) {
-    progress.phase = received.bytes === 0 ? 'firstByte' : 'download'
-    if (received.bytes > 0) {
-      if (plan.settlesEarly && received.bytes !== looked) {
-        // Small pieces are gathered: looking at everything again for each of them costs its square.
-        if (looked > 0 && received.bytes < looked * 2) await received.gather(GATHER_MS)
-        looked = received.bytes
-        if (await isSettled(running)) return
-      }
-      if (!(await received.more(silenceMs(running, LIMITS.tcpQuietMs)))) return
-    } else if (patient) {
-      await received.more()
-    } else if (!(await received.more(silenceMs(running, 2 * LIMITS.tcpQuietMs)))) {
-      // Nothing came: fine when that is what the assertions want, else go on to the deadline.
+    const { bytes } = received
+    progress.phase = bytes === 0 ? 'firstByte' : 'download'
+    if (plan.settlesEarly && bytes > looked) {
+      // Small pieces are gathered: looking at everything again for each of them costs its square.
+      if (looked > 0 && bytes < looked * 2) await received.gather(GATHER_MS)
+      looked = received.bytes
       if (await isSettled(running)) return
-      patient = true
     }
+    const wantedMs = bytes === 0 ? 2 * LIMITS.tcpQuietMs : LIMITS.tcpQuietMs
+    const silenceMs = patient ? undefined : silenceBefore(running, wantedMs)
+    if (await received.more(silenceMs)) {
+      patient = false
+      continue
+    }
+    // Whole silence after an answer ends it. No answer, or silence cut short by the deadline, is fine
+    // when the assertions are; else go on to the deadline.
+    if ((bytes > 0 && silenceMs === wantedMs) || (await isSettled(running))) return
+    patient = true
   }
 }
 
 /** Silence must be over before the deadline, or a short answer would be a time-out. */
-function silenceMs({ plan, startedAt }: Running, wantedMs: number): number {
+function silenceBefore({ plan, startedAt }: Running, wantedMs: number): number {
   const leftMs = plan.maxResponseTime - (performance.now() - startedAt) - MARGIN_MS
   return Math.max(1, Math.min(wantedMs, leftMs))
 }

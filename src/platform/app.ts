@@ -3,7 +3,6 @@
 import { OpenAPIHono } from '@hono/zod-openapi'
 import { HTTPException } from 'hono/http-exception'
 import type { Logger } from 'pino'
-import { API_BOUNDS } from '../contract/api-bounds.ts'
 import { DEFAULT_POLICY, type RatePolicy } from '../contract/rate-policy.ts'
 import type { Database } from '../store/database.ts'
 import { databaseFailure } from '../store/database-failure.ts'
@@ -16,7 +15,7 @@ import { createGate, rateHeadersOf } from './gate.ts'
 import { incidentUpdateOperations } from './incident-updates.ts'
 import { incidentOperations } from './incidents.ts'
 import { serveDocuments } from './openapi.ts'
-import { mount } from './operation.ts'
+import { checkTarget, mount } from './operation.ts'
 import { RateLimiter } from './rate-limit.ts'
 import { runtimeOperations } from './runtimes.ts'
 import { serviceOperations } from './services.ts'
@@ -56,14 +55,7 @@ export function createApp(options: AppOptions): App {
     clientAddress: createClientAddress(options.trustedProxies ?? []),
     policyOf: ({ policy }) => (policy === DEFAULT_POLICY ? defaultPolicy : policy),
   })
-  app.use(async (c, next) => {
-    if (c.req.url.length > API_BOUNDS.targetBytesMax) {
-      throw new ApiError(400, `The URL must have at most ${API_BOUNDS.targetBytesMax} characters`)
-    }
-    return next()
-  })
   const operations = [
-    // Fixed paths come before /v1/status-pages/{statusPageId}.
     ...incidentOperations(database),
     ...incidentUpdateOperations(database),
     ...serviceOperations(database),
@@ -73,12 +65,15 @@ export function createApp(options: AppOptions): App {
   ]
   mount(app, gate, operations, rateHeadersOf)
   serveDocuments(app, options.publicUrl)
-  app.notFound((c) => answerError(c, new ApiError(404, 'No such route'), {}))
+  app.notFound((c) => {
+    checkTarget(c)
+    return answerError(new ApiError(404, 'No such route'), {})
+  })
   app.onError((error, c) => {
     const known = knownError(error)
     if (known === undefined) log.error({ err: error, path: c.req.path }, 'a request failed')
     else if (known.status === 503) log.warn({ err: error }, 'the database did not answer')
-    return answerError(c, known, rateHeadersOf(c))
+    return answerError(known, rateHeadersOf(c))
   })
   return { app, forgetKeys: () => keys.forget() }
 }

@@ -32,7 +32,8 @@ const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
 /** What a request says about itself, in good form but not yet believed. */
 export interface Claim {
-  hash: Buffer
+  /** SHA-256 of the key, base64. */
+  hash: string
   accountId: string
 }
 
@@ -52,7 +53,7 @@ export function readClaim(c: Context): Claim {
   if (theirs !== undefined && theirs.toLowerCase() !== account) {
     throw unauthorized('The account headers differ')
   }
-  return { hash: digest('sha256', secret, 'buffer'), accountId: account }
+  return { hash: digest('sha256', secret, 'base64'), accountId: account }
 }
 
 /** Remembers keys for a few seconds, so that most requests need no look-up. */
@@ -68,25 +69,25 @@ export class KeyRing {
 
   /** The key of a claim when it is fresh in memory. */
   recall(claim: Claim): KnownKey | undefined {
-    const found = this.#remembered.get(claim.hash.toString('latin1'))
-    if (found === undefined || performance.now() >= found.freshUntil) return undefined
-    return timingSafeEqual(found.key.hash, claim.hash) ? found.key : undefined
+    // Only hashes are compared here: how long that takes says nothing about a key.
+    const found = this.#remembered.get(claim.hash)
+    return found !== undefined && performance.now() < found.freshUntil ? found.key : undefined
   }
 
   /** Whether the key was good before, though it has to be looked up again. */
   isKnown(claim: Claim): boolean {
-    return this.#remembered.has(claim.hash.toString('latin1'))
+    return this.#remembered.has(claim.hash)
   }
 
   /** Looks the key of a claim up; undefined when it is not accepted. Rejects when the source does. */
   async find(claim: Claim): Promise<KnownKey | undefined> {
-    const name = claim.hash.toString('latin1')
-    const asked = this.#asking.get(name)
+    const { hash } = claim
+    const asked = this.#asking.get(hash)
     if (asked !== undefined) return asked
-    const asking: Promise<KnownKey | undefined> = this.#ask(name, claim).finally(() => {
-      if (this.#asking.get(name) === asking) this.#asking.delete(name)
+    const asking: Promise<KnownKey | undefined> = this.#ask(hash).finally(() => {
+      if (this.#asking.get(hash) === asking) this.#asking.delete(hash)
     })
-    this.#asking.set(name, asking)
+    this.#asking.set(hash, asking)
     return asking
   }
 
@@ -97,17 +98,18 @@ export class KeyRing {
     for (const one of this.#remembered.values()) one.freshUntil = 0
   }
 
-  async #ask(name: string, claim: Claim): Promise<KnownKey | undefined> {
+  async #ask(hash: string): Promise<KnownKey | undefined> {
     const generation = this.#generation
-    const key = await this.#source.find(claim.hash)
-    if (key === undefined || !timingSafeEqual(key.hash, claim.hash)) {
-      this.#remembered.delete(name)
+    const bytes = Buffer.from(hash, 'base64')
+    const key = await this.#source.find(bytes)
+    if (key === undefined || !timingSafeEqual(key.hash, bytes)) {
+      this.#remembered.delete(hash)
       return undefined
     }
     // An answer from before a revocation must not be remembered after it.
     const freshUntil = generation === this.#generation ? performance.now() + FRESH_MS : 0
-    this.#remembered.delete(name)
-    this.#remembered.set(name, { key, freshUntil })
+    this.#remembered.delete(hash)
+    this.#remembered.set(hash, { key, freshUntil })
     if (this.#remembered.size > REMEMBERED_MAX) {
       const oldest = this.#remembered.keys().next().value
       if (oldest !== undefined) this.#remembered.delete(oldest)

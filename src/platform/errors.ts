@@ -1,5 +1,4 @@
 // Turns whatever went wrong into the one error body of the public API, and nothing else of it.
-import type { Context } from 'hono'
 import { problem, type ErrorStatus } from '../contract/problem.ts'
 
 /** An error that a request is answered with, as the public contract words it. */
@@ -43,16 +42,18 @@ export function unavailable(): ApiError {
 
 /** The answer to `error`. Anything that is no ApiError says only that it was our fault. */
 export function answerError(
-  c: Context,
   error: ApiError | undefined,
   headers: Record<string, string>,
 ): Response {
   const status = error?.status ?? 500
   const body = problem(status, error?.message ?? 'Something failed inside', error?.attributes)
-  return c.body(JSON.stringify(body), status, {
-    'Content-Type': 'application/json; charset=utf-8',
-    'Cache-Control': 'no-store',
-    ...headers,
-    ...error?.headers,
+  return new Response(JSON.stringify(body), {
+    status,
+    headers: {
+      'Content-Type': 'application/json; charset=utf-8',
+      'Cache-Control': 'no-store',
+      ...headers,
+      ...error?.headers,
+    },
   })
 }

@@ -2,7 +2,7 @@
 import type { Context } from 'hono'
 import { allows } from '../contract/account.ts'
 import { FAILED_AUTHENTICATION, type RatePolicy } from '../contract/rate-policy.ts'
-import { checkAccount, KeyRing, readClaim, type Claim, type KnownKey } from './auth.ts'
+import { checkAccount, readClaim, type Claim, type KeyRing, type KnownKey } from './auth.ts'
 import type { ClientAddress } from './client-address.ts'
 import { ApiError, unauthorized } from './errors.ts'
 import type { DefinedOperation, Gate } from './operation.ts'
@@ -14,7 +14,7 @@ export interface GateParts {
   limiter: RateLimiter
   clientAddress: ClientAddress
   /** Turns an operation's policy into the one that is counted: configuration may set another limit. */
-  policyOf(operation: DefinedOperation): RatePolicy
+  policyOf: (operation: DefinedOperation) => RatePolicy
 }
 
 const RATE = 'rate'

@@ -1,6 +1,6 @@
 // Status page incidents: listed, opened, read, changed and deleted.
 import { randomUUID } from 'node:crypto'
-import * as z from 'zod'
+import type * as z from 'zod'
 import {
   Incident,
   IncidentInput,

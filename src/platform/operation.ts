@@ -12,6 +12,7 @@ import { readJson } from './body.ts'
 import { absent, ApiError } from './errors.ts'
 
 type Fields = Record<string, z.ZodType>
+type NoFields = Record<string, never>
 type Values<F extends Fields | undefined> = F extends Fields ? z.output<z.ZodObject<F>> : object
 
 /** What an operation is asked, checked. */
@@ -56,8 +57,8 @@ export interface DefinedOperation {
 
 /** Defines an operation from its words. */
 export function defineOperation<
-  P extends Fields = Record<never, never>,
-  Q extends Fields = Record<never, never>,
+  P extends Fields = NoFields,
+  Q extends Fields = NoFields,
   B extends z.ZodType = z.ZodUndefined,
 >(operation: Operation<P, Q, B>): DefinedOperation {
   const query = operation.query && z.object(operation.query)
@@ -117,7 +118,7 @@ function wordsOf(error: z.ZodError): string {
   return lines.join('; ').slice(0, MESSAGE_CHARACTERS_MAX).toWellFormed()
 }
 
-const ALWAYS: readonly ErrorStatus[] = [401, 403, 404, 429, 500, 503]
+const ALWAYS: readonly ErrorStatus[] = [401, 403, 404, 429, 431, 500, 503]
 
 const MEANINGS: Partial<Record<ErrorStatus, string>> = {
   400: 'A parameter or the body is not as declared',
@@ -128,6 +129,7 @@ const MEANINGS: Partial<Record<ErrorStatus, string>> = {
   413: `The body is larger than ${API_BOUNDS.bodyBytesMax} bytes`,
   415: 'The body is not application/json',
   429: 'The rate limit is used up; Retry-After says when it is not',
+  431: `The headers have more than ${API_BOUNDS.headerBytesMax} bytes together`,
   500: 'Something failed inside',
   503: 'The database is not available',
 }
@@ -141,7 +143,7 @@ const RATE_HEADERS = {
 }
 
 function headersOf(status: number): Record<string, object> {
-  const named: Record<string, string> = status >= 500 ? {} : { ...RATE_HEADERS }
+  const named: Record<string, string> = status > 429 ? {} : { ...RATE_HEADERS }
   if (status === 401) named['WWW-Authenticate'] = 'The challenge, RFC 6750'
   if (status === 429 || status === 503) named['Retry-After'] = 'Seconds to wait'
   return Object.fromEntries(
@@ -202,6 +204,16 @@ function routeOf(operation: Omit<Operation<Fields, Fields, z.ZodType>, 'answer'>
   }
 }
 
+/** With it no two paths can be confused, so that Hono matches all of them by one expression. */
+const GUID_LIKE = '[0-9A-Fa-f-]{36}'
+
+/** Throws 400 for an URL that is longer than any we answer. */
+export function checkTarget(c: Context): void {
+  if (c.req.url.length > API_BOUNDS.targetBytesMax) {
+    throw new ApiError(400, `The URL must have at most ${API_BOUNDS.targetBytesMax} characters`)
+  }
+}
+
 /** Asks for the caller's key before an operation runs; the gate of the app. */
 export type Gate = (c: Context, operation: DefinedOperation) => KnownKey | Promise<KnownKey>
 
@@ -215,15 +227,17 @@ export function mount(
   for (const operation of operations) {
     const { route } = operation
     app.openAPIRegistry.registerPath(route)
-    app.on(route.method, route.path.replaceAll(/\{(\w+)\}/g, ':$1'), async (c) => {
+    app.on(route.method, route.path.replaceAll(/\{(\w+)\}/g, `:$1{${GUID_LIKE}}`), async (c) => {
+      checkTarget(c)
       const admitted = gate(c, operation)
       const key = admitted instanceof Promise ? await admitted : admitted
       const answer = await operation.run(c, key)
       const headers = headersFor(c)
       headers['Cache-Control'] = 'no-store'
-      if (answer.status === 204) return c.body(null, 204, headers)
+      if (answer.status === 204) return new Response(null, { status: 204, headers })
       headers['Content-Type'] = 'application/json; charset=utf-8'
-      return c.body(answer.json, answer.status, headers)
+      // Not c.body: plain headers go to the socket as they are.
+      return new Response(answer.json, { status: answer.status, headers })
     })
   }
 }

@@ -11,7 +11,7 @@ function runtimes(): Runtime[] {
   const names = new Set(MANIFESTS.flatMap((manifest) => manifest.runtimes))
   return [...names]
     .sort()
-    .reverse()
+    .toReversed()
     .map((name) => {
       const isCurrent = name === CURRENT_RUNTIME
       const last = MANIFESTS.findLastIndex((manifest) => manifest.runtimes.includes(name))

@@ -51,7 +51,7 @@ export interface AgentProcess {
 /** Starts `vedette agent` on a monitors file; resolves when it is ready, rejects after 20 s. */
 export async function startAgent(file: string): Promise<AgentProcess> {
   const port = await freePort()
-  const main = new URL('../../src/main.ts', import.meta.url).pathname
+  const main = new URL('../../src/launch.js', import.meta.url).pathname
   const child = spawn(process.execPath, [main, 'agent'], {
     env: { PATH: process.env['PATH'], MONITORS_FILE: file, AGENT_HEALTH_PORT: String(port) },
     stdio: ['ignore', 'ignore', 'inherit'],

@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { tmpdir } from 'node:os'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createClock } from '../../src/agent/clock.ts'
+import { formatProblem } from '../../src/agent/monitors-file-problems.ts'
 import { readMonitorsFile, type LoadedFile } from '../../src/agent/monitors-file.ts'
 import { createRunner } from '../../src/agent/runner.ts'
 import { EXAMPLE_MONITORS, startExampleSite, type ExampleSite } from '../../src/examples/site.ts'
@@ -19,8 +20,8 @@ beforeAll(async () => {
   site = await startExampleSite()
   const path = fileURLToPath(EXAMPLE_MONITORS)
   const read = await readMonitorsFile(path, {}, MONITOR_TYPES, site.variables)
-  expect(read).toMatchObject({ ok: true })
-  if (read.ok) file = read.file
+  if (!read.ok) throw new Error(read.problems.map(formatProblem).join('\n'))
+  file = read.file
 })
 afterAll(() => site.close())
 

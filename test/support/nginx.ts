@@ -33,13 +33,16 @@ export async function startNginx(): Promise<Nginx> {
   let complaint = ''
   child.stderr.on('data', (chunk: Buffer) => (complaint += chunk.toString()))
   const exited = once(child, 'exit')
-  const started = await answers(`http://127.0.0.1:${port}/json`, AbortSignal.timeout(5000))
+  const kill = () => void child.kill()
+  process.once('exit', kill)
+  const started = await answers(`http://127.0.0.1:${port}/`, AbortSignal.timeout(5000))
   if (!started || child.pid === undefined) throw new Error(`nginx did not start: ${complaint}`)
   return {
     port,
     url: `http://127.0.0.1:${port}`,
     pid: child.pid,
     async close() {
+      process.off('exit', kill)
       child.kill('SIGTERM')
       await exited
       await rm(folder, { recursive: true, force: true })
@@ -48,8 +51,10 @@ export async function startNginx(): Promise<Nginx> {
 }
 
 function configuration(folder: string, port: number): string {
+  // As root, nginx would serve as somebody who may not look into the folder.
+  const user = process.getuid?.() === 0 ? 'user root;' : ''
   return `
-daemon off; worker_processes 1; pid ${folder}/nginx.pid;
+${user} daemon off; worker_processes 1; pid ${folder}/nginx.pid;
 events { worker_connections 4096; }
 http {
   access_log off; client_body_temp_path ${folder}/body; proxy_temp_path ${folder}/proxy;

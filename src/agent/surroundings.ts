@@ -1,0 +1,18 @@
+// What is the same for all monitors of a location, made from what a source says of it.
+import type { Dialler } from '../monitors/dial.ts'
+import { decoded } from './definition-secrets.ts'
+import type { Surroundings } from './run-plan.ts'
+import type { Snapshot } from './source.ts'
+
+/** Puts the surroundings together; `dial` makes the way out, through the location's proxy if it has one. */
+export function surroundingsOf(
+  { location, variables, proxyUrl }: Snapshot,
+  dial: (proxyUrl: string | undefined) => Dialler,
+): Surroundings {
+  return { location, variables, dial: dial(proxyUrl), secrets: proxySecrets(proxyUrl) }
+}
+
+function proxySecrets(proxyUrl: string | undefined): string[] {
+  const { password = '' } = URL.parse(proxyUrl ?? '') ?? {}
+  return password === '' ? [] : [password, decoded(password)]
+}

@@ -1,0 +1,18 @@
+#!/usr/bin/env node
+// Starts the command line. Plain JavaScript, so that an old Node can still say what it is missing, and so
+// that the compile cache is on before the first TypeScript file is read: from the second start on nothing
+// is stripped or compiled again, which halves the start-up and saves some 25 MiB.
+import module from 'node:module'
+import { fileURLToPath } from 'node:url'
+
+const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
+if (major < 24 || (major === 24 && minor < 12)) {
+  process.stderr.write(
+    `vedette: this is Node.js ${process.versions.node}, and Vedette needs 24.12 or newer.\n` +
+      'The project brings its own: run it as `npx vedette …` or `npm start` in its folder.\n',
+  )
+  process.exit(2)
+}
+// In the project's own folder: what lies in a folder that anybody may write to must not be run.
+module.enableCompileCache(fileURLToPath(new URL('../node_modules/.cache/vedette', import.meta.url)))
+await import('./main.ts')

@@ -1,0 +1,187 @@
+// The timetable tells every slot once, in time, and accounts for those that passed unnoticed. Time is
+// moved by hand: timers and clocks together.
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { createClock } from '../../src/agent/clock.ts'
+import { createRunningTimetable } from '../../src/agent/running-timetable.ts'
+import {
+  slotAtOrAfter,
+  slotAtOrBefore,
+  slotsBetween,
+  slotsOf,
+} from '../../src/contract/timetable.ts'
+import { fakeClocks } from '../support/fake-clock.ts'
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+})
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+const every = (seconds: number, id = 'a') => ({ id, frequency: 0, frequencyOffset: seconds })
+
+function setUp() {
+  const clocks = fakeClocks()
+  const clock = createClock(clocks)
+  const due: { id: string; slot: number; plannedAt: number; at: number }[] = []
+  const skipped: { id: string; count: number }[] = []
+  const jumps: number[] = []
+  const timetable = createRunningTimetable<string>(clock, {
+    onDue: (id, slot, plannedAt) => due.push({ id, slot, plannedAt, at: clock.now() }),
+    onSkipped: (id, slots, from, to) => skipped.push({ id, count: slotsBetween(slots, from, to) }),
+    onClockJump: ({ byMs }) => jumps.push(byMs),
+  })
+  const run = (ms: number) => {
+    for (let passed = 0; passed < ms; passed++) {
+      clocks.pass(1)
+      vi.advanceTimersByTime(1)
+    }
+  }
+  return { clocks, clock, timetable, due, skipped, jumps, run }
+}
+
+describe('slots', () => {
+  test('each is told once, at most two milliseconds late', () => {
+    const { clock, timetable, due, run } = setUp()
+    const start = clock.now()
+    timetable.set([[every(1), 'a']])
+    timetable.start()
+    run(10_000)
+    const slots = due.map(({ slot }) => slot)
+    const first = slotAtOrAfter(slotsOf(every(1)), start)
+    expect(slots).toEqual(Array.from({ length: 10 }, (_, n) => first + n * 1000))
+    expect(Math.max(...due.map(({ at, slot }) => at - slot))).toBeLessThanOrEqual(2)
+  })
+
+  test('nothing is told before the start and after the stop', () => {
+    const { timetable, due, run } = setUp()
+    timetable.set([[every(1), 'a']])
+    run(900)
+    expect(due).toEqual([])
+    timetable.start()
+    run(2000)
+    timetable.stop()
+    const { length } = due
+    run(5000)
+    expect(length).toBeGreaterThanOrEqual(2)
+    expect(due).toHaveLength(length)
+  })
+})
+
+describe('first runs', () => {
+  test('come within three seconds, for the newest slot that has passed, and only once', () => {
+    const { clock, timetable, due, run } = setUp()
+    const start = clock.now()
+    const timing = { id: 'slow', frequency: 60 }
+    timetable.set([[timing, 'slow']])
+    timetable.start()
+    run(3000)
+    const passed = slotAtOrBefore(slotsOf(timing), start)
+    expect(due.map(({ slot }) => slot)).toEqual([passed])
+    expect(due[0]?.plannedAt).toBeGreaterThan(start)
+    run(10_000)
+    expect(due).toHaveLength(1)
+  })
+
+  test('are spread and not all at once', () => {
+    const { timetable, due, run } = setUp()
+    timetable.set(
+      Array.from({ length: 300 }, (_, n) => [{ id: `m${n}`, frequency: 60 }, `m${n}`] as const),
+    )
+    timetable.start()
+    run(1500)
+    expect(due.length).toBeGreaterThan(100)
+    expect(due.length).toBeLessThan(200)
+    run(1501)
+    expect(due).toHaveLength(300)
+  })
+})
+
+describe('a new set', () => {
+  test('keeps the place of what has the same timing', () => {
+    const { timetable, due, run } = setUp()
+    timetable.set([[every(10), 'old']])
+    timetable.start()
+    run(15_000)
+    const before = due.length
+    timetable.set([[every(10), 'new']])
+    run(10_000)
+    expect(due.slice(before).map(({ id }) => id)).toEqual(['new'])
+    const slots = due.map(({ slot }) => slot)
+    expect(new Set(slots).size).toBe(slots.length)
+  })
+
+  test('drops what is no longer in it', () => {
+    const { timetable, due, run } = setUp()
+    timetable.set([
+      [every(1, 'a'), 'a'],
+      [every(1, 'b'), 'b'],
+    ])
+    timetable.start()
+    run(2000)
+    timetable.set([[every(1, 'b'), 'b']])
+    due.length = 0
+    run(3000)
+    expect(due.map(({ id }) => id)).toEqual(['b', 'b', 'b'])
+    expect(timetable.size()).toBe(1)
+  })
+
+  test('gives a changed timing its new slots', () => {
+    const { clock, timetable, due, run } = setUp()
+    timetable.set([[{ id: 'a', frequency: 60 }, 'a']])
+    timetable.start()
+    run(4000)
+    due.length = 0
+    const changed = clock.now()
+    timetable.set([[every(2), 'a']])
+    run(4000)
+    const first = slotAtOrAfter(slotsOf(every(2)), changed)
+    expect(due.map(({ slot }) => slot)).toEqual([first, first + 2000])
+  })
+})
+
+describe('time that passes unnoticed', () => {
+  test('a machine that slept skips what passed and runs the newest slot', () => {
+    const { clocks, clock, timetable, due, skipped, jumps, run } = setUp()
+    timetable.set([[every(1), 'a']])
+    timetable.start()
+    run(3000)
+    due.length = 0
+    clocks.setWall(60_000)
+    run(1000)
+    expect(jumps).toEqual([60_000])
+    const told = due.length + skipped.reduce((total, { count }) => total + count, 0)
+    expect(told).toBe(61)
+    expect(due[0]?.slot).toBeLessThanOrEqual(clock.now())
+  })
+
+  test('so does a process that was stopped while the clocks went on', () => {
+    const { clocks, timetable, due, skipped, run } = setUp()
+    timetable.set([[every(1), 'a']])
+    timetable.start()
+    run(3000)
+    due.length = 0
+    clocks.pass(30_000)
+    run(1000)
+    expect(due.length + (skipped[0]?.count ?? 0)).toBe(31)
+  })
+
+  test('a clock that is set back brings no slot twice', () => {
+    const { clocks, timetable, due, run } = setUp()
+    timetable.set([[every(1), 'a']])
+    timetable.start()
+    run(3000)
+    clocks.setWall(-30_000)
+    run(5000)
+    const slots = due.map(({ slot }) => slot)
+    expect(new Set(slots).size).toBe(slots.length)
+    expect(slots.length).toBeGreaterThanOrEqual(7)
+  })
+})
+
+test('it ticks at least every second, with nothing to do', () => {
+  const { clocks, timetable, run } = setUp()
+  timetable.start()
+  run(5000)
+  expect(clocks.monotonicMs() - timetable.tickedAtMs()).toBeLessThanOrEqual(1000)
+})

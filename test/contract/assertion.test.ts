@@ -1,0 +1,47 @@
+// Aim: the schema of assertions takes what the wire and people write, and refuses, with the field and a
+// mend, what could never be evaluated.
+import { describe, expect, test } from 'vitest'
+import { assertionsSchema } from '../../src/contract/assertion.ts'
+import { API_SOURCES } from '../../src/contract/http-monitor.ts'
+import { TCP_SOURCES } from '../../src/contract/tcp-monitor.ts'
+import { LIMITS } from '../../src/contract/versions.ts'
+
+const api = assertionsSchema(API_SOURCES)
+const tcp = assertionsSchema(TCP_SOURCES)
+
+test('defaults are those of the wire, and numbers become text', () => {
+  expect(api.parse([{ source: 'STATUS_CODE', comparison: 'EQUALS', target: 200 }])).toEqual([
+    { source: 'STATUS_CODE', property: '', comparison: 'EQUALS', target: '200', regex: null },
+  ])
+})
+
+describe('refused', () => {
+  const one = { source: 'JSON_BODY', comparison: 'EQUALS', target: 'x' }
+  test.each([
+    ['an unknown source', { ...one, source: 'BODY' }, 'source'],
+    ['an unknown comparison', { ...one, comparison: 'IS' }, 'comparison'],
+    ['a path that cannot be read', { ...one, property: '$.a[' }, 'property'],
+    ['a header without a name', { ...one, source: 'HEADERS' }, 'property'],
+    ['a regex that cannot be read', { ...one, regex: '(' }, 'regex'],
+    ['a text source with a bad regex', { ...one, source: 'TEXT_BODY', property: '[' }, 'property'],
+    ['an order without a number', { ...one, comparison: 'LESS_THAN', target: 'ten' }, 'target'],
+    [
+      'a property where there is none',
+      { ...one, source: 'STATUS_CODE', property: 'x' },
+      'property',
+    ],
+  ])('%s', (_, value, field) => {
+    const issues = api.safeParse([value]).error?.issues ?? []
+    expect(issues.map(({ path }) => path.join('.'))).toContain(`0.${field}`)
+  })
+
+  test('a comparison that the source does not offer', () => {
+    const value = { source: 'RESPONSE_DATA', comparison: 'HAS_KEY', target: 'x' }
+    expect(tcp.safeParse([value]).error?.issues[0]?.path).toEqual([0, 'comparison'])
+  })
+
+  test('more assertions than the limit', () => {
+    const many = Array.from({ length: LIMITS.assertionsMax + 1 }, () => one)
+    expect(api.safeParse(many).success).toBe(false)
+  })
+})

@@ -1,0 +1,47 @@
+// The first signal asks to stop, the second ends at once, SIGHUP reloads.
+import { EventEmitter } from 'node:events'
+import { expect, test, vi } from 'vitest'
+import { onSignals } from '../../src/host/signals.ts'
+
+function setUp() {
+  const source = new EventEmitter()
+  const actions = {
+    stop: vi.fn<(signal: string) => void>(),
+    reload: vi.fn<() => void>(),
+    exit: vi.fn<(code: number) => void>(),
+  }
+  const off = onSignals(actions, source)
+  return { source, off, ...actions }
+}
+
+test('the first SIGTERM stops, in its own tick', () => {
+  const { source, stop, exit } = setUp()
+  source.emit('SIGTERM')
+  expect(stop.mock.calls).toEqual([['SIGTERM']])
+  expect(exit).not.toHaveBeenCalled()
+})
+
+test.each([
+  ['SIGTERM twice', 'SIGTERM', 'SIGTERM', 143],
+  ['SIGINT after SIGTERM', 'SIGTERM', 'SIGINT', 130],
+])('%s ends with 128 + the number of the second', (_, first, second, code) => {
+  const { source, stop, exit } = setUp()
+  source.emit(first)
+  source.emit(second)
+  expect(stop).toHaveBeenCalledTimes(1)
+  expect(exit.mock.calls).toEqual([[code]])
+})
+
+test('SIGHUP reloads, as often as it comes', () => {
+  const { source, reload, stop } = setUp()
+  source.emit('SIGHUP')
+  source.emit('SIGHUP')
+  expect(reload).toHaveBeenCalledTimes(2)
+  expect(stop).not.toHaveBeenCalled()
+})
+
+test('nothing is listened to afterwards', () => {
+  const { source, off } = setUp()
+  off()
+  expect(source.eventNames()).toEqual([])
+})

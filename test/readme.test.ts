@@ -1,0 +1,71 @@
+// The README must not drift from the code: its tables of failure codes and variables are those of the
+// code, its monitors files are valid, and the commands that it names exist.
+import { readFileSync } from 'node:fs'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { VARIABLES } from '../src/agent/config.ts'
+import { readMonitorsFile } from '../src/agent/monitors-file.ts'
+import { FAILURES } from '../src/contract/failure.ts'
+import { MONITOR_TYPES } from '../src/monitors/registry.ts'
+
+const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8')
+
+/** Rows of the first table under a heading that contains `heading`, cells trimmed. */
+function tableUnder(heading: string): string[][] {
+  const from = readme.indexOf(heading)
+  expect(from, `README has ${heading}`).toBeGreaterThan(-1)
+  const table = /(?:^\|.*\|\n)+/m.exec(readme.slice(from))?.[0] ?? ''
+  return table
+    .trimEnd()
+    .split('\n')
+    .slice(2)
+    .map((line) =>
+      line
+        .slice(1, -1)
+        .split(' | ')
+        .map((cell) => cell.trim()),
+    )
+}
+
+test('the failure codes are those of the code', () => {
+  const rows = tableUnder('Every failure has a stable `code`').map(([code, about, meaning]) => [
+    code?.replaceAll('`', ''),
+    about,
+    meaning,
+  ])
+  const expected = Object.entries(FAILURES).map(([code, { about, meaning }]) => [
+    code,
+    about,
+    meaning,
+  ])
+  expect(rows).toEqual(expected)
+})
+
+test('the variables and their defaults are those of the code', () => {
+  const rows = tableUnder('## Configuration').map(([name, fallback]) => [name, fallback])
+  const expected = VARIABLES.map(({ name, default: fallback }) => [`\`${name}\``, fallback])
+  expect(rows).toEqual(expected)
+})
+
+describe('monitors files', () => {
+  const blocks = [...readme.matchAll(/^```yaml\n([\s\S]*?)^```$/gm)]
+    .map((match) => match[1] ?? '')
+    .filter((yaml) => /^monitors:$/m.test(yaml))
+
+  test('there are some', () => expect(blocks.length).toBeGreaterThan(1))
+
+  test.each(blocks.map((yaml, index) => [index + 1, yaml]))(
+    'number %i is valid',
+    async (_, yaml) => {
+      const folder = await mkdtemp(join(tmpdir(), 'vedette-readme-'))
+      const file = join(folder, 'monitors.yaml')
+      await writeFile(file, String(yaml))
+      const env = { API_TOKEN: 'secret-token', PROXY_PASSWORD: 'secret-password' }
+      const read = await readMonitorsFile(file, env, MONITOR_TYPES)
+      await rm(folder, { recursive: true })
+      expect(read).toMatchObject({ ok: true })
+    },
+  )
+})
