@@ -32,6 +32,7 @@ import { createDialler } from './monitors/dialler.ts'
 import { createNetworkPolicy } from './monitors/network-policy.ts'
 import { MONITOR_TYPES } from './monitors/registry.ts'
 import { createResolver } from './monitors/resolver.ts'
+import { platformCommands } from './platform/commands.ts'
 
 const env = process.env
 const { stdout, stderr } = process
@@ -308,6 +309,7 @@ const COMMANDS: Command[] = [
     examples: [['vedette validate monitors.yaml', 'checks a file before it is used']],
     run: validate,
   },
+  ...platformCommands({ env, stdout, stderr }),
 ]
 
 process.exitCode = await runCommandLine(

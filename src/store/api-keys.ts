@@ -46,24 +46,18 @@ export async function createApiKey(database: Queryable, key: NewApiKey): Promise
   return row as ApiKeyRow
 }
 
-/**
- * Makes sure that a key given from outside opens its account with its role, however often this is
- * called; a key that was revoked opens it again. Undefined when the key belongs to another account.
- */
-export async function ensureApiKey(
-  database: Queryable,
-  key: NewApiKey,
-): Promise<ApiKeyRow | undefined> {
-  const [row] = await database.query<ApiKeyRow>(
-    `insert into api_keys as k (account_id, name, role, hash, suffix)
+/** Adds a key unless there is one with its hash, and returns the one that is there. */
+export async function ensureApiKey(database: Queryable, key: NewApiKey): Promise<ApiKeyRow> {
+  await database.query(
+    `insert into api_keys (account_id, name, role, hash, suffix)
      values ($1, $2, $3, $4, $5)
-     on conflict on constraint api_keys_hash_key
-       do update set role = excluded.role, revoked_at = null
-       where k.account_id = excluded.account_id
-     returning ${COLUMNS}`,
+     on conflict on constraint api_keys_hash_key do nothing`,
     [key.accountId, key.name, key.role, key.hash, key.suffix],
   )
-  return row
+  const [row] = await database.query<ApiKeyRow>(`select ${COLUMNS} from api_keys where hash = $1`, [
+    key.hash,
+  ])
+  return row as ApiKeyRow
 }
 
 /** The key with this hash, unless it was revoked. */
@@ -95,14 +89,20 @@ export function listApiKeys(
   )
 }
 
+/** The channel on which every change of a key is announced. */
+export const KEYS_CHANNEL = 'vedette_keys'
+
 /** Revokes a key for good; undefined when there is none. A second time changes nothing. */
 export async function revokeApiKey(
   database: Queryable,
   id: string,
 ): Promise<ApiKeyRow | undefined> {
   const [row] = await database.query<ApiKeyRow>(
-    `update api_keys set revoked_at = coalesce(revoked_at, now())
-     where id = $1 returning ${COLUMNS}`,
+    `with revoked as (
+       update api_keys set revoked_at = coalesce(revoked_at, now())
+       where id = $1 returning ${COLUMNS}
+     ), told as (select pg_notify('${KEYS_CHANNEL}', id::text) from revoked)
+     select revoked.* from revoked, told`,
     [id],
   )
   return row

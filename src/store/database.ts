@@ -3,11 +3,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
   type ClientBase,
+  type ClientConfig,
   type CustomTypesConfig,
   DatabaseError,
   Pool,
   type PoolClient,
-  type PoolConfig,
   types,
 } from 'pg'
 import { databaseFailure, DatabaseUnavailableError, isUnavailable } from './database-failure.ts'
@@ -102,15 +102,16 @@ const columnTypes: CustomTypesConfig = {
 export function openDatabase(options: DatabaseOptions): Database {
   const statementTimeoutMs = options.statementTimeoutMs ?? STATEMENT_TIMEOUT_MS
   const pool = new Pool({
-    ...connection(options.address),
+    ...clientConfig(options.address),
     application_name: options.applicationName,
     max: options.connectionsMax ?? CONNECTIONS_MAX,
-    connectionTimeoutMillis: options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
+    ...(options.connectTimeoutMs === undefined
+      ? {}
+      : { connectionTimeoutMillis: options.connectTimeoutMs }),
     idleTimeoutMillis: IDLE_CONNECTION_MS,
     statement_timeout: statementTimeoutMs,
     query_timeout: statementTimeoutMs + SILENCE_MS,
     idle_in_transaction_session_timeout: IDLE_TRANSACTION_MS,
-    keepAlive: true,
     options: '-c TimeZone=UTC -c DateStyle=ISO',
     types: columnTypes,
   })
@@ -121,10 +122,12 @@ export function openDatabase(options: DatabaseOptions): Database {
   return new PooledDatabase(pool)
 }
 
-function connection(address: DatabaseAddress): PoolConfig {
-  if ('url' in address) return { connectionString: address.url }
+/** What the driver needs to know about an address. */
+export function clientConfig(address: DatabaseAddress): ClientConfig {
+  const common = { connectionTimeoutMillis: CONNECT_TIMEOUT_MS, keepAlive: true }
+  if ('url' in address) return { ...common, connectionString: address.url }
   const { socketFolder, port = 5432, user, database } = address
-  return { host: socketFolder, port, user, database, password: '', ssl: false }
+  return { ...common, host: socketFolder, port, user, database, password: '', ssl: false }
 }
 
 class PooledDatabase implements Database {
