@@ -228,9 +228,9 @@ export function mount(
     const { route } = operation
     app.openAPIRegistry.registerPath(route)
     app.on(route.method, route.path.replaceAll(/\{(\w+)\}/g, `:$1{${GUID_LIKE}}`), async (c) => {
-      checkTarget(c)
       const admitted = gate(c, operation)
       const key = admitted instanceof Promise ? await admitted : admitted
+      checkTarget(c)
       const answer = await operation.run(c, key)
       const headers = headersFor(c)
       headers['Cache-Control'] = 'no-store'

@@ -4,7 +4,7 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createAdaptorServer } from '@hono/node-server'
 import { Hono } from 'hono'
-import pg from 'pg'
+import { Pool } from 'pg'
 import { createApp } from '../../src/platform/app.ts'
 import { createHttpServer } from '../../src/platform/http-server.ts'
 import { readAccount } from '../../src/store/accounts.ts'
@@ -53,7 +53,7 @@ function bare(order: ServerOrder, answer: () => Promise<string>): Server {
 }
 
 async function sameQuery(order: ServerOrder): Promise<Server> {
-  const pool = new pg.Pool({ connectionString: order.databaseUrl, max: 16 })
+  const pool = new Pool({ connectionString: order.databaseUrl, max: 16 })
   const { text, name, values } = await pageQuery(order)
   return bare(order, async () => {
     const { rows } = await pool.query<{ entries: string }>({ text, name, values })

@@ -1,6 +1,6 @@
 // Aim: a cursor brings back exactly the place it was made from, and nothing that was not made by us is
 // taken for one.
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { decodeCursor, encodeCursor, instantOf } from '../../src/contract/cursor.ts'
 

@@ -1,6 +1,6 @@
 // Aim: duration and last status follow from the updates of an incident as the contract says, also when it
 // is opened again, told afterwards, or closed twice.
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { courseOf, type Turn } from '../../src/contract/incident-course.ts'
 import { INCIDENT_STATUSES, type IncidentStatus } from '../../src/contract/incident.ts'

@@ -40,7 +40,7 @@ export function checkAgainst(document: ApiDocument): CheckAnswer {
   return (method, path, { status, headers, text }) => {
     const where = `${method} ${path} → ${status}`
     const template = templateOf(document, path)
-    const operation = template && document.paths[template]?.[method.toLowerCase()]
+    const operation = document.paths[template]?.[method.toLowerCase()]
     if (operation === undefined) {
       if (status >= 500 || status < 400) throw new Error(`${where}: an unknown route`)
       return
@@ -55,7 +55,7 @@ export function checkAgainst(document: ApiDocument): CheckAnswer {
       return
     }
     const part = (name: string) => name.replaceAll('~', '~0').replaceAll('/', '~1')
-    const pointer = `/paths/${part(template ?? '')}/${method.toLowerCase()}/responses/${status}/content/application~1json/schema`
+    const pointer = `/paths/${part(template)}/${method.toLowerCase()}/responses/${status}/content/application~1json/schema`
     const validate = validatorOf(encodeURI(pointer))
     if (!validate(JSON.parse(text))) {
       throw new Error(`${where}: ${ajv.errorsText(validate.errors)} in ${text.slice(0, 500)}`)
@@ -63,13 +63,14 @@ export function checkAgainst(document: ApiDocument): CheckAnswer {
   }
 }
 
-function templateOf(document: ApiDocument, path: string): string | undefined {
+function templateOf(document: ApiDocument, path: string): string {
   const plain = path.split('?')[0] ?? ''
   const templates = Object.keys(document.paths)
-  return templates.find((template) => {
+  const found = templates.find((template) => {
     const expression = template.replaceAll(/\{\w+\}/g, '[0-9A-Fa-f-]{36}')
     return new RegExp(`^${expression}$`).test(plain)
   })
+  return found ?? ''
 }
 
 /** Makes every object with named properties refuse others. */

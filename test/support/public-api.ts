@@ -12,6 +12,10 @@ import { createApiKey, findActiveKey } from '../../src/store/api-keys.ts'
 import type { Database } from '../../src/store/database.ts'
 import { checkAgainst, type ApiDocument, type CheckAnswer } from './api-document.ts'
 
+/** A body of which a test knows the shape. */
+// oxlint-disable-next-line typescript/no-explicit-any -- bodies of many shapes are only looked into
+export type Loose = any
+
 /** An answer whose body has been read. */
 export interface ApiAnswer<Body = unknown> {
   status: number
@@ -34,7 +38,7 @@ export interface ApiClient {
   accountId: string
   secret: string
   keyId: string
-  call<Body = any>(method: string, path: string, request?: ApiRequest): Promise<ApiAnswer<Body>>
+  call<Body = Loose>(method: string, path: string, request?: ApiRequest): Promise<ApiAnswer<Body>>
 }
 
 /** A running API. */
@@ -43,8 +47,7 @@ export interface PublicApi {
   port: number
   app: App
   document: ApiDocument
-  /** Errors of ours that the app logged. */
-  faults: unknown[]
+  /** Rejects when the app logged a fault of ours. */
   close(): Promise<void>
 }
 
@@ -72,7 +75,20 @@ export async function startPublicApi(
   const { port } = server.address() as AddressInfo
   const url = `http://127.0.0.1:${port}`
   const document = (await (await fetch(`${url}/openapi.json`)).json()) as ApiDocument
-  return { url, port, app, document, faults, close: () => close(server) }
+  return {
+    url,
+    port,
+    app,
+    document,
+    async close() {
+      await close(server)
+      if (faults.length > 0) throw new AggregateError(faults.map(faultOf), 'the app had faults')
+    },
+  }
+}
+
+function faultOf(logged: unknown): unknown {
+  return (logged as { err?: unknown }).err ?? logged
 }
 
 async function close(server: Server): Promise<void> {

@@ -105,7 +105,7 @@ create unlogged table rate_windows (
 -- Platform processes remember keys for a few seconds; this tells them to look again at once.
 create function tell_api_keys_changed() returns trigger language plpgsql as $$
 begin
-  notify api_keys_changed;
+  notify vedette_keys;
   return null;
 end $$;
 create trigger api_keys_changed after update of role, revoked_at, account_id or delete on api_keys
