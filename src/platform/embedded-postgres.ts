@@ -158,20 +158,23 @@ class SupervisedPostgres implements EmbeddedPostgres {
       waitMs = Math.min(waitMs * 2, RESTART_MS_MAX)
       since = performance.now()
       this.restarts++
-      this.#process = new PostgresProcess(this.#run)
-      await this.#logReady(this.#process)
+      await this.#startAgain()
     }
   }
 
-  async #logReady(run: PostgresProcess): Promise<void> {
-    const { log } = this.#run
+  async #startAgain(): Promise<void> {
+    const { log, folder } = this.#run
+    let run: PostgresProcess | undefined
     try {
+      await endLeftover(folder, log)
+      run = new PostgresProcess(this.#run)
+      this.#process = run
       await run.ready(DATABASE, this.#stopping.signal)
       log.info({ pid: run.pid }, 'PostgreSQL is running again')
     } catch (error) {
       if (this.#stopping.signal.aborted) return
       log.error({ err: error }, 'PostgreSQL did not start')
-      await run.stop()
+      await run?.stop()
     }
   }
 

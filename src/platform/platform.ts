@@ -135,6 +135,7 @@ class RunningPlatform implements Platform {
       isProbe(request.url) ? probes.fetch(request) : this.#answer(request, env),
     )
     this.#served.push(await listenWith(server, { port, ...where, variable: 'PORT' }))
+    this.#options.log.info({ url: this.url() }, 'listening')
     if (metricsPort === undefined) return
     const app = serveMetrics(new Hono(), metrics)
     this.#served.push(await serve({ app, port: metricsPort, ...where, variable: 'METRICS_PORT' }))

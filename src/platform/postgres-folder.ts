@@ -3,13 +3,14 @@
 //   DATA_DIR/postgres/data   PostgreSQL's own
 //   DATA_DIR/postgres/run    its socket
 import { spawn } from 'node:child_process'
-import { createHash } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
 import {
   chmodSync,
   chownSync,
   existsSync,
   lstatSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   realpathSync,
   renameSync,
@@ -33,6 +34,7 @@ export const POSTGRES_ROLE = 'vedette'
 
 /** sun_path of unix(7) holds 108 bytes, the last one zero; the socket's name takes its share. */
 const SOCKET_FOLDER_BYTES_MAX = 107 - '/.s.PGSQL.5432'.length
+const DRAFT = 'data-draft-'
 const INITDB_MS = 120_000
 const OUTPUT_CHARS_MAX = 4000
 
@@ -68,11 +70,22 @@ export async function prepareFolder(
     const message = `${folder.data} is no folder of PostgreSQL; move it away, or set DATA_DIR`
     throw new EmbeddedPostgresError('FOLDER', message)
   }
-  // A first start that was killed half-way leaves only the draft behind.
-  const draft = `${folder.data}.new`
-  rmSync(draft, { recursive: true, force: true })
+  removeDrafts(folder.root)
+  const draft = join(folder.root, `${DRAFT}${randomUUID()}`)
   await initialise(draft, folder.root, user, binaries)
   renameSync(draft, folder.data)
+}
+
+/** What first starts left that were killed half-way; their initdb may still be at it for a moment. */
+function removeDrafts(root: string): void {
+  const drafts = readdirSync(root).filter((name) => name.startsWith(DRAFT))
+  for (const name of drafts) {
+    try {
+      rmSync(join(root, name), { recursive: true, force: true })
+    } catch {
+      // The next start that makes a folder tries again.
+    }
+  }
 }
 
 /** A folder that only PostgreSQL's user may enter. */

@@ -1,7 +1,7 @@
 // One run of the embedded PostgreSQL, from its start to its end. It never outlives the platform: a
 // watcher waits for the platform's end of a pipe to close, which even kill -9 does.
 import { type ChildProcess, spawn } from 'node:child_process'
-import { readFileSync, rmSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -195,7 +195,16 @@ const LEFTOVER_POLL_MS = 10
 export async function endLeftover(folder: PostgresFolder, log: Log): Promise<void> {
   const file = join(folder.data, 'postmaster.pid')
   const pid = firstNumber(file)
-  if (pid === undefined) return
+  if (pid !== undefined) await ended(pid, folder, log)
+  // These name a process too, and PostgreSQL would take whoever has that number now for itself; so it
+  // would a dead one whom nobody has buried, as in a container without init.
+  rmSync(file, { force: true })
+  for (const name of readdirSync(folder.run)) {
+    if (name.startsWith('.s.PGSQL.')) rmSync(join(folder.run, name), { force: true })
+  }
+}
+
+async function ended(pid: number, folder: PostgresFolder, log: Log): Promise<void> {
   let signalled = false
   const start = performance.now()
   while (isPostgresOn(pid, folder.data)) {
@@ -204,7 +213,7 @@ export async function endLeftover(folder: PostgresFolder, log: Log): Promise<voi
     if (!signalled && waitedMs > 1000) {
       signalled = true
       log.warn({ pid }, 'a PostgreSQL from an earlier run is still there; ending it')
-      process.kill(pid, 'SIGINT')
+      interrupt(pid)
     }
     if (waitedMs > LEFTOVER_MS) {
       const message = `a PostgreSQL from an earlier run (process ${pid}) does not end; end it by hand`
@@ -212,8 +221,14 @@ export async function endLeftover(folder: PostgresFolder, log: Log): Promise<voi
     }
     await sleep(LEFTOVER_POLL_MS)
   }
-  // Its number may be somebody else's by now, and PostgreSQL would take that one for itself.
-  if (firstNumber(file) === pid) rmSync(file, { force: true })
+}
+
+function interrupt(pid: number): void {
+  try {
+    process.kill(pid, 'SIGINT')
+  } catch {
+    // It has ended since we looked.
+  }
 }
 
 function firstNumber(file: string): number | undefined {

@@ -34,7 +34,7 @@ export interface TestDatabase {
   url: string
   database: Database
   /** Closes `database` and removes it; only for callers of `createTestDatabase`. */
-  drop(): Promise<void>
+  drop: () => Promise<void>
 }
 
 /** Makes a database; `migrated: false` leaves it empty. */
