@@ -89,7 +89,7 @@ export function listApiKeys(
   )
 }
 
-/** The channel on which every change of a key is announced. */
+/** The channel on which a trigger announces every change of a key. */
 export const KEYS_CHANNEL = 'vedette_keys'
 
 /** Revokes a key for good; undefined when there is none. A second time changes nothing. */
@@ -98,11 +98,8 @@ export async function revokeApiKey(
   id: string,
 ): Promise<ApiKeyRow | undefined> {
   const [row] = await database.query<ApiKeyRow>(
-    `with revoked as (
-       update api_keys set revoked_at = coalesce(revoked_at, now())
-       where id = $1 returning ${COLUMNS}
-     ), told as (select pg_notify('${KEYS_CHANNEL}', id::text) from revoked)
-     select revoked.* from revoked, told`,
+    `update api_keys set revoked_at = coalesce(revoked_at, now())
+     where id = $1 returning ${COLUMNS}`,
     [id],
   )
   return row

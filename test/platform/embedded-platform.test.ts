@@ -1,6 +1,7 @@
 // A platform with its own PostgreSQL, as real processes: its first start, its end, and every way in which
 // one of the two can be killed without the other.
-import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { chownSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import {
@@ -89,6 +90,24 @@ describe('the folder', () => {
     expect(ended.stderr).toContain('was made by PostgreSQL 14')
     writeFileSync(file, version)
     expect(await readiness((await start(dataDir)).url)).toEqual({ status: 200, reasons: [] })
+  })
+
+  test('is used although other processes have the numbers that dead ones left in it', async () => {
+    const first = await start(dataDir)
+    first.kill('SIGTERM')
+    await first.ended
+    const root = join(dataDir, 'postgres')
+    const { uid, gid } = statSync(root)
+    const ids = process.getuid?.() === 0 ? { uid, gid } : {}
+    const stranger = spawn('sleep', ['600'], { ...ids, stdio: 'ignore' })
+    const files = ['data/postmaster.pid', 'run/.s.PGSQL.5432.lock'].map((name) => join(root, name))
+    for (const file of files) {
+      writeFileSync(file, `${stranger.pid}\n${join(root, 'data')}\n`)
+      if (process.getuid?.() === 0) chownSync(file, uid, gid)
+    }
+    const platform = await start(dataDir)
+    expect(await readiness(platform.url)).toEqual({ status: 200, reasons: [] })
+    expect(stranger.kill()).toBe(true)
   })
 
   test('that is half-made by a first start that was killed is made anew', async () => {

@@ -2,7 +2,8 @@
 // others at the same time, and names what it cannot use.
 import { connect } from 'node:net'
 import { pipeline } from 'node:stream'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
+import { listApiKeys, revokeApiKey } from '../../src/store/api-keys.ts'
 import { createTestDatabase, DATABASE_SERVERS, useDatabase } from '../support/database.ts'
 import { startPlatform, startVedette } from '../support/platform-process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -14,6 +15,21 @@ const ACCOUNT = '0195fa32-6f5e-7c6f-b3a1-0a7d3e0c5d11'
 
 describe.each(DATABASE_SERVERS)('on $name', (server) => {
   const use = useDatabase(server, { migrated: false })
+
+  test('a key that is revoked is refused long before it would be looked up again', async () => {
+    const { url, database, drop } = await createTestDatabase(server)
+    const env = { DATABASE_URL: url, DATA_DIR: temporaryFolder(), ADMIN_API_KEY: KEY }
+    const platform = await startPlatform({ ...env, ACCOUNT_ID: ACCOUNT })
+    const headers = { authorization: `Bearer ${KEY}`, 'x-service-account': ACCOUNT }
+    const status = async () => (await fetch(`${platform.url}/v1/accounts/me`, { headers })).status
+    expect(await status()).toBe(200)
+    const [key] = await listApiKeys(database, { limit: 1 })
+    await revokeApiKey(database, key?.id ?? '')
+    await vi.waitFor(async () => expect(await status()).toBe(401), { timeout: 2000, interval: 20 })
+    platform.kill('SIGTERM')
+    await platform.ended
+    await drop()
+  })
 
   test('three that start at once on an empty database serve the same account', async () => {
     const env = {

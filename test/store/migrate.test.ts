@@ -4,6 +4,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openDatabase } from '../../src/store/database.ts'
 import { migrate, type Migration, readMigrations } from '../../src/store/migrate.ts'
 import { createTestDatabase, DATABASE_SERVERS, type TestDatabase } from '../support/database.ts'
 
@@ -39,6 +40,17 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(numbers.flat().sort((a, b) => a - b)).toEqual(all)
     const rows = await database.query('select number from migrations order by number')
     expect(rows).toEqual(all.map((number) => ({ number })))
+  })
+
+  test('of many that start in the same moment one works and the others find nothing left', async () => {
+    const { url } = await empty()
+    const pools = Array.from({ length: 8 }, () =>
+      openDatabase({ address: { url }, applicationName: 'vedette tests' }),
+    )
+    await Promise.all(pools.map((pool) => pool.query('select 1')))
+    const ran = await Promise.all(pools.map((pool) => migrate(pool)))
+    await Promise.all(pools.map((pool) => pool.close()))
+    expect(ran.filter((numbers) => numbers.length > 0)).toEqual([all])
   })
 
   test('a second run finds nothing to do', async () => {
