@@ -1,7 +1,8 @@
-#!/usr/bin/env node
+#!/usr/bin/env -S node --max-semi-space-size=12 --heap-growing-percent=30
 // Starts the command line. Plain JavaScript, so that an old Node can still say what it is missing, and so
 // that the compile cache is on before the first TypeScript file is read: from the second start on nothing
-// is stripped or compiled again, which halves the start-up and saves some 25 MiB.
+// is stripped or compiled again, which saves most of the start-up and some 25 MiB. The flags above make V8
+// collect sooner: an agent lives long and holds little, and memory is what it is billed for.
 import module from 'node:module'
 import { fileURLToPath } from 'node:url'
 

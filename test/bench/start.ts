@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { answers, freePort } from '../support/nginx.ts'
 import { median, memoryMiBOf } from './process-figures.ts'
 import { markdownTable } from './table.ts'
@@ -51,9 +51,13 @@ export interface AgentProcess {
 /** Starts `vedette agent` on a monitors file; resolves when it is ready, rejects after 20 s. */
 export async function startAgent(file: string): Promise<AgentProcess> {
   const port = await freePort()
-  const main = new URL('../../src/launch.js', import.meta.url).pathname
-  const child = spawn(process.execPath, [main, 'agent'], {
-    env: { PATH: process.env['PATH'], MONITORS_FILE: file, AGENT_HEALTH_PORT: String(port) },
+  const launch = new URL('../../src/launch.js', import.meta.url).pathname
+  const child = spawn(launch, ['agent'], {
+    env: {
+      PATH: `${dirname(process.execPath)}:${process.env['PATH']}`,
+      MONITORS_FILE: file,
+      AGENT_HEALTH_PORT: String(port),
+    },
     stdio: ['ignore', 'ignore', 'inherit'],
   })
   const exited = once(child, 'exit')

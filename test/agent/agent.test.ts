@@ -1,0 +1,224 @@
+// The whole agent in one process: a source of the test's own, a fake monitor, real HTTP for health.
+import { setTimeout as pause } from 'node:timers/promises'
+import { afterEach, describe, expect, test } from 'vitest'
+import { createAgent, type Agent } from '../../src/agent/agent.ts'
+import type { Change, MonitorSource } from '../../src/agent/source.ts'
+import type { Monitor } from '../../src/contract/monitor.ts'
+import type { Result } from '../../src/contract/result.ts'
+import { createLog } from '../../src/host/log.ts'
+import type { Dialler } from '../../src/monitors/dial.ts'
+import { aMonitor, fakeType } from '../support/fake-monitors.ts'
+
+const agents: Agent[] = []
+afterEach(async () => {
+  await Promise.all(agents.splice(0).map((agent) => agent.stop()))
+})
+
+/** A source that the test speaks through. */
+function createSource(): MonitorSource & { say(change: Change): void; end(error?: Error): void } {
+  const said: Change[] = []
+  let wake = Promise.withResolvers<void>()
+  let failed: Error | undefined
+  return {
+    say(change) {
+      said.push(change)
+      wake.resolve()
+    },
+    end(error) {
+      failed = error
+      wake.resolve()
+    },
+    async *follow(stop) {
+      stop.addEventListener('abort', () => wake.resolve())
+      while (!stop.aborted) {
+        yield* said.splice(0)
+        if (failed !== undefined) throw failed
+        await wake.promise
+        wake = Promise.withResolvers()
+      }
+    },
+  }
+}
+
+async function setUp(
+  options: { deliver?: (result: Result) => Promise<void>; drainMs?: number } = {},
+) {
+  const fake = fakeType()
+  const source = createSource()
+  const results: Result[] = []
+  const lines: string[] = []
+  const proxies: (string | undefined)[] = []
+  const agent = createAgent({
+    config: {
+      healthPort: 0,
+      jobConcurrency: 1,
+      uptimeConcurrency: 256,
+      drainMs: options.drainMs ?? 100,
+      dataFolder: undefined,
+      scrubHeaders: [],
+    },
+    source,
+    sink: {
+      deliver(result) {
+        results.push(result)
+        return options.deliver?.(result) ?? Promise.resolve()
+      },
+    },
+    types: fake.types,
+    dial(proxyUrl) {
+      proxies.push(proxyUrl)
+      return {} as Dialler
+    },
+    log: createLog({
+      level: 'info',
+      pretty: false,
+      destination: { write: (line) => void lines.push(line) },
+    }),
+  })
+  agents.push(agent)
+  await agent.start()
+  const set = (...monitors: Monitor[]) =>
+    source.say({ kind: 'monitors', snapshot: { location: 'office', variables: [], monitors } })
+  const get = async (path: string) => {
+    const response = await fetch(agent.url() + path)
+    return { status: response.status, text: await response.text() }
+  }
+  const until = async (what: () => boolean | Promise<boolean>) => {
+    while (!(await what())) await pause(5)
+  }
+  return { agent, fake, source, results, lines, proxies, set, get, until }
+}
+
+describe('from start to results', () => {
+  test('readiness waits for monitors; the first results come within seconds', async () => {
+    const { fake, set, get, until, results } = await setUp()
+    expect((await get('/-/readiness')).status).toBe(503)
+    expect((await get('/-/liveness')).status).toBe(200)
+    set(aMonitor('a'), aMonitor('b', { frequency: 60 }), aMonitor('c', { activated: false }))
+    await until(async () => (await get('/-/readiness')).status === 200)
+    const runs = [await fake.next(), await fake.next()]
+    for (const run of runs) run.end()
+    await until(() => results.length === 2)
+    expect(results.map(({ monitorId }) => monitorId).toSorted()).toEqual(['a', 'b'])
+    expect(
+      results.every(({ location, verdict }) => location === 'office' && verdict === 'passed'),
+    ).toBe(true)
+  })
+
+  test('metrics show the agent and its monitors; a dropped monitor vanishes', async () => {
+    const { fake, set, get, until, results } = await setUp()
+    set(aMonitor('a', { frequencyOffset: 1 }))
+    const run = await fake.next()
+    run.end()
+    await until(() => results.length > 0)
+    const { text } = await get('/metrics')
+    const label = 'monitor="a",name="Monitor a",type="URL",location="office"'
+    expect(text).toContain(`probe_success{${label}} 1\n`)
+    expect(text).toContain(`probe_http_status_code{${label}} 200\n`)
+    expect(text).toMatch(/^vedette_results_total\{verdict="passed",type="URL"\} 1$/m)
+    expect(text).toMatch(/^vedette_slot_lateness_seconds_count \d+$/m)
+    expect(text).toMatch(/^vedette_agent_info\{version="[\d.]+"\} 1$/m)
+    set(aMonitor('b', { frequency: 60 }))
+    await until(async () => !(await get('/metrics')).text.includes('monitor="a"'))
+  })
+})
+
+describe('changes', () => {
+  test('that are refused leave the monitors running, and are seen everywhere', async () => {
+    const { fake, source, set, get, until, lines } = await setUp()
+    set(aMonitor('a'))
+    await fake.next()
+    source.say({ kind: 'refused', reason: 'monitors.yaml:3: odd' })
+    await until(async () => (await get('/-/readiness')).text.includes('monitors.yaml:3: odd'))
+    expect((await get('/-/readiness')).status).toBe(200)
+    expect((await get('/metrics')).text).toContain('vedette_config_last_reload_successful 0')
+    expect(lines.some((line) => line.includes('monitors.yaml:3: odd'))).toBe(true)
+    set(aMonitor('a'))
+    await until(async () => !(await get('/-/readiness')).text.includes('odd'))
+  })
+
+  test('of the proxy make a new way out, others do not', async () => {
+    const { source, set, proxies, until } = await setUp()
+    set(aMonitor('a'))
+    set(aMonitor('b'))
+    const proxyUrl = 'http://u:p@proxy:1'
+    const snapshot = { location: 'office', variables: [], monitors: [aMonitor('a')], proxyUrl }
+    source.say({ kind: 'monitors', snapshot })
+    await until(() => proxies.length === 2)
+    expect(proxies).toEqual([undefined, proxyUrl])
+  })
+
+  test('can ask for runs and cancel them', async () => {
+    const { fake, source, set, until, results } = await setUp()
+    set(aMonitor('a', { activated: false }))
+    source.say({ kind: 'run', run: 'one', monitorId: 'a' })
+    source.say({ kind: 'run', run: 'two', monitorId: 'unknown' })
+    await fake.next()
+    source.say({ kind: 'cancel', run: 'one' })
+    await until(() => results.length === 1)
+    expect(results[0]).toMatchObject({ onDemand: 'one', verdict: 'cancelled' })
+  })
+
+  test('that end with an error leave the monitors running', async () => {
+    const { fake, source, set, get, until, lines } = await setUp()
+    set(aMonitor('a'))
+    await fake.next()
+    source.end(new Error('the disk is on fire'))
+    await until(() => lines.some((line) => line.includes('the disk is on fire')))
+    expect((await get('/-/readiness')).status).toBe(200)
+  })
+})
+
+describe('stopping', () => {
+  test('readiness changes in the same tick; the others answer until everything is delivered', async () => {
+    const { agent, fake, set, get, results } = await setUp({ drainMs: 20_000 })
+    set(aMonitor('a'))
+    const run = await fake.next()
+    const stopped = agent.stop()
+    const answers = await Promise.all(
+      ['/-/readiness', '/-/liveness', '/health', '/metrics'].map(get),
+    )
+    expect(answers.map(({ status }) => status)).toEqual([503, 200, 200, 200])
+    run.end()
+    await stopped
+    expect(results.at(-1)).toMatchObject({ monitorId: 'a', verdict: 'passed' })
+    await expect(get('/health')).rejects.toThrow('fetch failed')
+  })
+
+  test('a result in delivery is waited for', async () => {
+    const delivered = Promise.withResolvers<void>()
+    const { agent, fake, set, get, until, results } = await setUp({
+      deliver: () => delivered.promise,
+    })
+    set(aMonitor('a'))
+    const run = await fake.next()
+    run.end()
+    await until(() => results.length > 0)
+    let over = false
+    const stopped = agent.stop().then(() => (over = true))
+    expect((await get('/health')).status).toBe(200)
+    expect(over).toBe(false)
+    delivered.resolve()
+    await stopped
+  })
+
+  test('what runs past the drain time is cancelled and delivered', async () => {
+    const { agent, fake, set, results } = await setUp({ drainMs: 20 })
+    set(aMonitor('a'))
+    await fake.next()
+    await agent.stop()
+    expect(results.at(-1)).toMatchObject({ monitorId: 'a', verdict: 'cancelled' })
+  })
+})
+
+test('a sink that fails ends nothing, is counted, and is complained about once', async () => {
+  const deliver = () => Promise.reject(new Error('no room'))
+  const { fake, source, set, get, until, lines } = await setUp({ deliver })
+  set(aMonitor('a', { frequency: 60 }))
+  for (const run of ['one', 'two', 'three']) source.say({ kind: 'run', run, monitorId: 'a' })
+  for (let n = 0; n < 4; n++) (await fake.next()).end()
+  await until(async () =>
+    (await get('/metrics')).text.includes('vedette_delivery_failures_total 4'),
+  )
+  expect(lines.filter((line) => line.includes('cannot be delivered'))).toHaveLength(1)
+})

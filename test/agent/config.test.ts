@@ -1,0 +1,133 @@
+// The agent's settings: every default, every bound, and what is wrong told at once.
+import { describe, expect, test } from 'vitest'
+import { readAgentConfig, VARIABLES } from '../../src/agent/config.ts'
+
+const FILE = { MONITORS_FILE: 'monitors.yaml' }
+const read = (env: Record<string, string>, isTTY = false) =>
+  readAgentConfig({ env, stdout: { isTTY } })
+const variables = (env: Record<string, string>) =>
+  read(env).problems.map(({ variable }) => variable)
+
+test('a monitors file is all that is needed', () => {
+  const { config, problems, warnings } = read(FILE)
+  expect([problems, warnings]).toEqual([[], []])
+  expect(config).toEqual({
+    monitorsFile: 'monitors.yaml',
+    location: 'local',
+    healthPort: 8081,
+    jobConcurrency: 1,
+    uptimeConcurrency: 256,
+    drainMs: 25_000,
+    spoolBytesMax: 256 * 1024 * 1024,
+    logLevel: 'info',
+    logResults: 'changes',
+    externalObservability: true,
+    noProxy: [],
+    useOsResolver: false,
+    blockedNetworks: [],
+    allowedNetworks: [],
+    scrubHeaders: [],
+  })
+})
+
+describe('values', () => {
+  test.each<[string, Record<string, string>, Record<string, unknown>]>([
+    ['levels in the old spelling', { LOG_LEVEL: 'LOG' }, { logLevel: 'info' }],
+    ['levels in any case', { LOG_LEVEL: 'Debug' }, { logLevel: 'debug' }],
+    ['drain in milliseconds', { DRAIN_SECONDS: '0' }, { drainMs: 0 }],
+    ['spool with a unit', { SPOOL_BYTES_MAX: '1GiB' }, { spoolBytesMax: 2 ** 30 }],
+    ['observability off', { EXTERNAL_OBSERVABILITY: 'off' }, { externalObservability: false }],
+    [
+      'networks',
+      { BLOCKED_NETWORKS: '10.0.0.0/8, fd00::/8' },
+      { blockedNetworks: ['10.0.0.0/8', 'fd00::/8'] },
+    ],
+    [
+      'HTTP_PROXY where there is no HTTPS_PROXY',
+      { HTTP_PROXY: 'http://p:1' },
+      { platformProxyUrl: 'http://p:1' },
+    ],
+    [
+      'HTTPS_PROXY first',
+      { HTTP_PROXY: 'http://p:1', HTTPS_PROXY: 'http://q:1' },
+      { platformProxyUrl: 'http://q:1' },
+    ],
+    ['proxies in lower case', { https_proxy: 'http://q:1' }, { platformProxyUrl: 'http://q:1' }],
+  ])('%s', (_, env, expected) => {
+    const { config, problems } = read({ ...FILE, ...env })
+    expect(problems).toEqual([])
+    expect(config).toMatchObject(expected)
+  })
+
+  test('on a terminal all results are logged, unless told otherwise', () => {
+    expect(read(FILE, true).config.logResults).toBe('all')
+    expect(read({ ...FILE, LOG_RESULTS: 'changes' }, true).config.logResults).toBe('changes')
+  })
+})
+
+describe('problems', () => {
+  test.each([
+    ['AGENT_HEALTH_PORT', '65536'],
+    ['JOB_CONCURRENCY', '0'],
+    ['JOB_CONCURRENCY', '11'],
+    ['UPTIME_CONCURRENCY', 'many'],
+    ['DRAIN_SECONDS', '-1'],
+    ['SPOOL_BYTES_MAX', '10'],
+    ['LOG_LEVEL', 'LOUD'],
+    ['LOG_RESULTS', 'some'],
+    ['EXTERNAL_OBSERVABILITY', 'perhaps'],
+    ['API_KEY', 'sk_1234567890'],
+    ['PLATFORM_URL', 'platform.example'],
+    ['SENTRY_DSN', 'x'],
+    ['HTTPS_PROXY', 'socks5://p:1'],
+    ['BLOCKED_NETWORKS', '10.0.0.0/33'],
+    ['ALLOWED_NETWORKS', 'everything'],
+    ['SCRUB_HEADERS', 'x:y'],
+    ['LOCATION', 'Berlin Office'],
+    ['NODE_EXTRA_CA_CERTS', '/nope.pem'],
+    ['USE_OS_DNS_RESOLVER', '2'],
+  ])('%s=%s is one', (name, value) => {
+    expect(variables({ ...FILE, [name]: value })).toEqual([name])
+  })
+
+  test('are all told at once', () => {
+    expect(variables({ JOB_CONCURRENCY: '99', LOG_LEVEL: 'x' })).toEqual([
+      'JOB_CONCURRENCY',
+      'LOG_LEVEL',
+      'MONITORS_FILE',
+    ])
+  })
+
+  test('without a monitors file say what this version needs', () => {
+    const platform = { API_KEY: 'pl_1234567890', PLATFORM_URL: 'https://p.example' }
+    const [problem] = read(platform).problems
+    expect(problem?.variable).toBe('MONITORS_FILE')
+    expect(problem?.message).toContain('connects to no platform yet')
+  })
+})
+
+test('a name that is nearly right is warned of', () => {
+  const { warnings } = read({ ...FILE, JOB_CONCURENCY: '3' })
+  expect(warnings[0]?.message).toContain('did you mean JOB_CONCURRENCY?')
+})
+
+test('a key beside a file has no effect, and is said to have none', () => {
+  const { warnings } = read({ ...FILE, API_KEY: 'pl_1234567890' })
+  expect(warnings.map(({ variable }) => variable)).toEqual(['API_KEY'])
+})
+
+test('secrets are told, for scrubbing', () => {
+  const { secrets } = read({
+    ...FILE,
+    API_KEY: 'pl_1234567890',
+    HTTPS_PROXY: 'http://u:p%40ss@h:1',
+    SENTRY_DSN: 'https://dsnkey@s.example/1',
+  })
+  expect(secrets).toEqual(['pl_1234567890', 'dsnkey', 'p@ss'])
+})
+
+test('every variable is documented', () => {
+  for (const { name, meaning } of VARIABLES)
+    expect([name, meaning.length > 10]).toEqual([name, true])
+  expect(VARIABLES.find(({ name }) => name === 'DRAIN_SECONDS')?.default).toBe('25 s')
+})

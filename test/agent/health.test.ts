@@ -1,0 +1,89 @@
+// The probe endpoints say what is so, with the reason, in every phase of the agent's life.
+import { describe, expect, test } from 'vitest'
+import { createHealth, TICK_AGE_MS_MAX, type HealthSources } from '../../src/agent/health.ts'
+
+function app(changes: Partial<HealthSources> = {}) {
+  return createHealth({
+    phase: () => 'running',
+    hasMonitors: () => true,
+    refused: () => undefined,
+    tickAgeMs: () => 10,
+    facts: () => ({ version: '1.2.3' }),
+    async *metrics() {
+      yield 'a 1\n'
+      yield 'b 2\n'
+    },
+    ...changes,
+  })
+}
+
+async function ask(path: string, changes: Partial<HealthSources> = {}) {
+  const response = await app(changes).request(path)
+  return { status: response.status, body: (await response.json()) as Record<string, unknown> }
+}
+
+describe('readiness', () => {
+  test.each<[string, Partial<HealthSources>, number, unknown]>([
+    ['is given while monitors run', {}, 200, []],
+    [
+      'is not given before there are monitors',
+      { phase: () => 'starting', hasMonitors: () => false },
+      503,
+      ['there are no monitors yet'],
+    ],
+    [
+      'is not given when the first ones are unusable',
+      { hasMonitors: () => false, refused: () => 'line 3: odd' },
+      503,
+      ['no monitors: line 3: odd'],
+    ],
+    ['is not given while draining', { phase: () => 'draining' }, 503, ['the agent is stopping']],
+  ])('%s', async (_, changes, status, reasons) => {
+    const answer = await ask('/-/readiness', changes)
+    expect([answer.status, answer.body['reasons']]).toEqual([status, reasons])
+  })
+
+  test('stays, with a warning, when new monitors were refused and those before run on', async () => {
+    const { status, body } = await ask('/-/readiness', { refused: () => 'line 3: odd' })
+    expect(status).toBe(200)
+    expect(body['warnings']).toEqual(['new monitors were refused: line 3: odd'])
+  })
+})
+
+describe('liveness', () => {
+  test.each([
+    ['is given while the timetable looks', TICK_AGE_MS_MAX, 200],
+    ['is not given when it hangs', TICK_AGE_MS_MAX + 1, 503],
+  ])('%s', async (_, ageMs, status) => {
+    expect((await ask('/-/liveness', { tickAgeMs: () => ageMs })).status).toBe(status)
+  })
+
+  test('has nothing to do with draining', async () => {
+    expect((await ask('/-/liveness', { phase: () => 'draining' })).status).toBe(200)
+  })
+})
+
+test('health always answers, with the facts', async () => {
+  const answer = await ask('/health', { phase: () => 'draining', hasMonitors: () => false })
+  expect(answer).toEqual({ status: 200, body: { status: 'draining', version: '1.2.3' } })
+})
+
+test('metrics come as Prometheus text, piece by piece', async () => {
+  const response = await app().request('/metrics')
+  expect(response.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8')
+  expect(await response.text()).toBe('a 1\nb 2\n')
+})
+
+test.each(['/-/readiness', '/-/liveness', '/health', '/metrics'])(
+  'HEAD %s has no body',
+  async (path) => {
+    const response = await app().request(path, { method: 'HEAD' })
+    expect([response.status, await response.text()]).toEqual([200, ''])
+  },
+)
+
+test('an unknown path is 404 and names those that exist', async () => {
+  const { status, body } = await ask('/nope')
+  expect(status).toBe(404)
+  expect(body['paths']).toContain('/-/readiness')
+})

@@ -1,0 +1,174 @@
+// What happens when the real process is told to stop, told twice, killed, or cannot start. Targets are
+// servers of the test that hold their answers as long as it wants.
+import { once } from 'node:events'
+import { writeFile } from 'node:fs/promises'
+import { createServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterEach, describe, expect, test } from 'vitest'
+import type { Result } from '../../src/contract/result.ts'
+import { startAgentProcess, temporaryFile, type AgentProcess } from '../support/agent-process.ts'
+
+const cleanUps: (() => unknown)[] = []
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp()
+})
+
+/** A server that keeps requests until they are answered by hand. */
+async function holdingServer() {
+  const held: ServerResponse[] = []
+  const waiters: (() => void)[] = []
+  const server = createServer((_, response) => {
+    held.push(response)
+    for (const waiter of waiters.splice(0)) waiter()
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  cleanUps.push(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const { port } = server.address() as AddressInfo
+  return {
+    url: `http://127.0.0.1:${port}/`,
+    held,
+    async requests(count: number) {
+      while (held.length < count) await new Promise<void>((resolve) => waiters.push(resolve))
+    },
+  }
+}
+
+async function monitorsFile(url: string, count = 3): Promise<string> {
+  const monitors = Array.from(
+    { length: count },
+    (_, n) =>
+      `  - {id: m${n}, name: monitor ${n}, type: URL, every: 1m, maxResponseTime: 30000, request: {url: "${url}"}}`,
+  )
+  const file = await temporaryFile('monitors.yaml', `monitors:\n${monitors.join('\n')}\n`)
+  cleanUps.push(() => file.remove())
+  return file.path
+}
+
+async function start(env: Record<string, string>): Promise<AgentProcess> {
+  const agent = await startAgentProcess(env)
+  cleanUps.push(() => agent.child.exitCode ?? agent.child.kill('SIGKILL'))
+  return agent
+}
+
+const statusOf = async (agent: AgentProcess, path: string) => (await fetch(agent.url + path)).status
+const resultsOf = (agent: AgentProcess) =>
+  agent.lines.flatMap((line) => (line['result'] === undefined ? [] : [line['result'] as Result]))
+
+describe('SIGTERM while jobs run', () => {
+  test('readiness says no at once, the others answer, the jobs end and are delivered, exit 0', async () => {
+    const server = await holdingServer()
+    const agent = await start({ MONITORS_FILE: await monitorsFile(server.url) })
+    await server.requests(3)
+    expect(await statusOf(agent, '/-/readiness')).toBe(200)
+    agent.child.kill('SIGTERM')
+    await agent.line(({ msg }) => msg === 'told to stop')
+    expect(await statusOf(agent, '/-/readiness')).toBe(503)
+    expect(await statusOf(agent, '/-/liveness')).toBe(200)
+    expect(await statusOf(agent, '/health')).toBe(200)
+    expect(resultsOf(agent)).toEqual([])
+    for (const response of server.held) response.end('late but well')
+    expect(await agent.ended).toMatchObject({ code: 0, stderr: '' })
+    const verdicts = resultsOf(agent).map(({ monitorId, verdict }) => `${monitorId} ${verdict}`)
+    expect(verdicts.toSorted()).toEqual(['m0 passed', 'm1 passed', 'm2 passed'])
+  })
+
+  test('what is not over after DRAIN_SECONDS is cancelled, delivered, and still exit 0', async () => {
+    const server = await holdingServer()
+    const MONITORS_FILE = await monitorsFile(server.url)
+    const agent = await start({ MONITORS_FILE, DRAIN_SECONDS: '1' })
+    await server.requests(3)
+    agent.child.kill('SIGTERM')
+    expect(await agent.ended).toMatchObject({ code: 0 })
+    expect(resultsOf(agent).map(({ verdict }) => verdict)).toEqual(Array(3).fill('cancelled'))
+  })
+
+  test.each([
+    ['SIGTERM', 143],
+    ['SIGINT', 130],
+  ] as const)('a second signal, %s, ends it at once with %i', async (signal, code) => {
+    const server = await holdingServer()
+    const agent = await start({ MONITORS_FILE: await monitorsFile(server.url) })
+    await server.requests(1)
+    agent.child.kill('SIGTERM')
+    await agent.line(({ msg }) => msg === 'told to stop')
+    agent.child.kill(signal)
+    expect(await agent.ended).toMatchObject({ code })
+  })
+})
+
+test('killed and started anew, it takes its port again and runs the slots of now', async () => {
+  const server = await holdingServer()
+  const MONITORS_FILE = await monitorsFile(server.url)
+  const first = await start({ MONITORS_FILE })
+  await server.requests(3)
+  first.child.kill('SIGKILL')
+  expect(await first.ended).toMatchObject({ signal: 'SIGKILL' })
+  const { port } = new URL(first.url)
+  const second = await start({ MONITORS_FILE, AGENT_HEALTH_PORT: port })
+  await server.requests(6)
+  for (const response of server.held) response.end('well')
+  await second.line((line) => (line['result'] as Result | undefined)?.monitorId === 'm2')
+  second.child.kill('SIGTERM')
+  expect(await second.ended).toMatchObject({ code: 0 })
+  const results = resultsOf(second)
+  const slots = results.map(({ monitorId, slot }) => `${monitorId} ${slot}`)
+  expect(new Set(slots).size).toBe(slots.length)
+  expect(new Set(results.map(({ monitorId }) => monitorId)).size).toBe(3)
+})
+
+describe('SIGHUP', () => {
+  test('reads the file again; a bad one leaves the monitors running', async () => {
+    const server = await holdingServer()
+    const MONITORS_FILE = await monitorsFile(server.url)
+    const agent = await start({ MONITORS_FILE })
+    await server.requests(3)
+    await writeFile(MONITORS_FILE, 'monitors: [{nome: x}]\n')
+    agent.child.kill('SIGHUP')
+    await agent.line(({ level }) => level === 'error')
+    expect(await statusOf(agent, '/-/readiness')).toBe(200)
+    const readiness = await (await fetch(`${agent.url}/-/readiness`)).text()
+    expect(readiness).toContain('monitors.yaml:1')
+    expect((await fetch(`${agent.url}/health`)).status).toBe(200)
+  })
+})
+
+describe('it does not start', () => {
+  test('with bad settings: all of them named, exit 2', async () => {
+    const agent = await start({ JOB_CONCURRENCY: '12', LOG_LEVEL: 'loud' })
+    const { code, stderr } = await agent.ended
+    expect(code).toBe(2)
+    for (const name of ['JOB_CONCURRENCY', 'LOG_LEVEL', 'MONITORS_FILE']) {
+      expect(stderr).toContain(name)
+    }
+  })
+
+  test('on a port that is taken: exit 2, with the variable to set', async () => {
+    const server = await holdingServer()
+    const MONITORS_FILE = await monitorsFile(server.url)
+    const other = createServer()
+    other.listen(0)
+    await once(other, 'listening')
+    cleanUps.push(() => other.close())
+    const taken = String((other.address() as AddressInfo).port)
+    const agent = await start({ MONITORS_FILE, AGENT_HEALTH_PORT: taken })
+    const { code, stderr } = await agent.ended
+    expect([code, stderr.includes('AGENT_HEALTH_PORT')]).toEqual([2, true])
+  })
+})
+
+test('no secret of the environment is in any line that it writes', async () => {
+  const secret = 'pl_verysecretkey123'
+  const server = await holdingServer()
+  const MONITORS_FILE = await monitorsFile(`${server.url}?key=${secret}`, 1)
+  const agent = await start({ MONITORS_FILE, API_KEY: secret, LOG_LEVEL: 'debug' })
+  await server.requests(1)
+  server.held[0]?.writeHead(500).end(secret)
+  await agent.line((line) => line['result'] !== undefined)
+  agent.child.kill('SIGTERM')
+  const { stderr } = await agent.ended
+  expect(JSON.stringify(agent.lines) + stderr).not.toContain(secret)
+})
