@@ -11,6 +11,7 @@ import { accountOperations, type AccountSource } from './accounts.ts'
 import { KeyRing, type KeySource } from './auth.ts'
 import { createClientAddress } from './client-address.ts'
 import { answerError, ApiError, unavailable } from './errors.ts'
+import { FixedPathRouter } from './fixed-path-router.ts'
 import { createGate, rateHeadersOf } from './gate.ts'
 import { incidentUpdateOperations } from './incident-updates.ts'
 import { incidentOperations } from './incidents.ts'
@@ -45,7 +46,7 @@ export interface App {
 /** Makes the app; it opens nothing and starts nothing. */
 export function createApp(options: AppOptions): App {
   const { database, log } = options
-  const app = new OpenAPIHono()
+  const app = new OpenAPIHono({ router: new FixedPathRouter() })
   const keys = new KeyRing(options.keys)
   const limiter = new RateLimiter({ take: (ask) => takeFromWindow(database, ask) })
   const defaultPolicy: RatePolicy = { ...DEFAULT_POLICY, ...options.defaultLimit }

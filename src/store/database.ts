@@ -8,9 +8,12 @@ import {
   DatabaseError,
   Pool,
   type PoolClient,
+  Query,
+  type QueryConfig,
   types,
 } from 'pg'
 import { databaseFailure, DatabaseUnavailableError, isUnavailable } from './database-failure.ts'
+import { SilenceWatch } from './silence-watch.ts'
 
 /** Where the database is: an URL, or the folder of a unix socket. */
 export type DatabaseAddress =
@@ -26,6 +29,8 @@ export interface DatabaseOptions {
   connectTimeoutMs?: number
   /** The server ends a statement after this. */
   statementTimeoutMs?: number
+  /** The client gives up this much after the server should have: only a silent network gets here. */
+  silenceMs?: number
   /** Told when a connection that nobody was using is lost. */
   onLost?: (error: Error) => void
 }
@@ -73,7 +78,6 @@ export interface Database extends Queryable {
 export const CONNECTIONS_MAX = 16
 const CONNECT_TIMEOUT_MS = 5000
 const STATEMENT_TIMEOUT_MS = 10_000
-/** The client gives up this much after the server should have: only a silent network gets here. */
 const SILENCE_MS = 5000
 const IDLE_TRANSACTION_MS = 30_000
 const IDLE_CONNECTION_MS = 60_000
@@ -110,7 +114,6 @@ export function openDatabase(options: DatabaseOptions): Database {
       : { connectionTimeoutMillis: options.connectTimeoutMs }),
     idleTimeoutMillis: IDLE_CONNECTION_MS,
     statement_timeout: statementTimeoutMs,
-    query_timeout: statementTimeoutMs + SILENCE_MS,
     idle_in_transaction_session_timeout: IDLE_TRANSACTION_MS,
     options: '-c TimeZone=UTC -c DateStyle=ISO',
     types: columnTypes,
@@ -119,7 +122,7 @@ export function openDatabase(options: DatabaseOptions): Database {
   // while one is in use its statement fails as well.
   pool.on('error', (error) => options.onLost?.(error))
   pool.on('connect', (client) => client.on('error', () => undefined))
-  return new PooledDatabase(pool)
+  return new PooledDatabase(pool, statementTimeoutMs, options.silenceMs ?? SILENCE_MS)
 }
 
 /** What the driver needs to know about an address. */
@@ -132,25 +135,46 @@ export function clientConfig(address: DatabaseAddress): ClientConfig {
 
 class PooledDatabase implements Database {
   readonly #pool: Pool
+  readonly #statementTimeoutMs: number
+  readonly #watch: SilenceWatch
   #closed: Promise<void> | undefined
 
-  constructor(pool: Pool) {
+  constructor(pool: Pool, statementTimeoutMs: number, silenceMs: number) {
     this.#pool = pool
+    this.#statementTimeoutMs = statementTimeoutMs
+    this.#watch = new SilenceWatch(statementTimeoutMs + silenceMs)
   }
 
-  async query<Row extends object>(
+  query<Row extends object>(
     statement: string | Statement,
     values: readonly unknown[] = [],
   ): Promise<Row[]> {
-    const client = await this.#connect()
-    try {
-      const rows = await run<Row>(client, statement, values)
-      client.release()
-      return rows
-    } catch (error) {
-      client.release(isUnavailable(error) || !(error instanceof DatabaseError))
-      throw error
-    }
+    // By callbacks: this is the way of every statement outside transactions, and each promise on it
+    // would cost a share of what the statement itself costs.
+    return new Promise((resolve, reject) => {
+      if (this.#closed !== undefined) {
+        reject(new DatabaseUnavailableError('the database is closed'))
+        return
+      }
+      this.#pool.connect((failure, client) => {
+        if (client === undefined) {
+          reject(failure ?? new DatabaseUnavailableError('no connection'))
+          return
+        }
+        this.#watch.begin(client)
+        const query = queryOf<Row>(statement, values, (error, result) => {
+          this.#watch.end(client)
+          if (error instanceof Error) {
+            client.release(isUnavailable(error) || !(error instanceof DatabaseError))
+            reject(error)
+          } else {
+            client.release()
+            resolve(result.rows)
+          }
+        })
+        client.query(query)
+      })
+    })
   }
 
   async transaction<T>(
@@ -175,7 +199,7 @@ class PooledDatabase implements Database {
     options: TransactionOptions,
   ): Promise<T> {
     const client = await this.#connect()
-    const limitMs = options.statementTimeoutMs
+    const limitMs = options.statementTimeoutMs ?? this.#statementTimeoutMs
     const inside: Queryable = {
       query: (statement, values = []) => run(client, statement, values, limitMs),
     }
@@ -197,6 +221,7 @@ class PooledDatabase implements Database {
   }
 
   close(): Promise<void> {
+    this.#watch.close()
     this.#closed ??= this.#pool.end()
     return this.#closed
   }
@@ -214,17 +239,36 @@ function begin({ isolation = 'read committed', readOnly, statementTimeoutMs }: T
     : `${start}; set local statement_timeout = ${Math.ceil(statementTimeoutMs)}`
 }
 
+type Done<Row extends object> = (error: Error | null | undefined, result: { rows: Row[] }) => void
+
+/** The driver copies a configuration property by property; a query that is made already it takes as it is. */
+function queryOf<Row extends object>(
+  statement: string | Statement,
+  values: readonly unknown[],
+  done: Done<Row>,
+): Query<Row> {
+  if (typeof statement === 'string') return new Query<Row>(configOf(statement, values), done)
+  const query = new Query<Row>(statement.text, values, done)
+  return Object.assign(query, { name: statement.name })
+}
+
+function configOf(statement: string | Statement, values: readonly unknown[]): QueryConfig {
+  const { text, name } = typeof statement === 'string' ? { text: statement } : statement
+  // Without values the simple protocol is used, which takes several statements in one text.
+  if (values.length === 0) return { text, ...(name !== undefined && { name }) }
+  return name === undefined
+    ? { text, values: values as unknown[] }
+    : { text, name, values: values as unknown[] }
+}
+
 async function run<Row extends object>(
   client: ClientBase,
   statement: string | Statement,
   values: readonly unknown[],
-  limitMs?: number,
+  limitMs: number,
 ): Promise<Row[]> {
-  const query = typeof statement === 'string' ? { text: statement } : statement
-  const limit = limitMs === undefined ? {} : { query_timeout: limitMs + SILENCE_MS }
-  // Without values the simple protocol is used, which takes several statements in one text.
-  const given = values.length === 0 ? {} : { values: values as unknown[] }
-  const result = await client.query<Row>({ ...query, ...given, ...limit })
+  const config = { ...configOf(statement, values), query_timeout: limitMs + SILENCE_MS }
+  const result = await client.query<Row>(config)
   return result.rows
 }
 
