@@ -17,9 +17,12 @@ const CURSOR_BYTES = 25
 /** 9999-12-31T23:59:59.999999Z, the last instant that PostgreSQL and ISO 8601 both write plainly. */
 const CREATED_US_MAX = 253_402_300_799_999_999n
 
+/** Every cursor is written here first; encodeCursor fills all of it. */
+const scratch = Buffer.alloc(CURSOR_BYTES)
+
 /** The opaque text of a place in `listing`. */
 export function encodeCursor(listing: Listing, place: Place): string {
-  const bytes = Buffer.alloc(CURSOR_BYTES)
+  const bytes = scratch
   bytes.writeUInt8(LISTINGS[listing], 0)
   bytes.writeBigUInt64BE(place.createdUs, 1)
   bytes.write(place.id.replaceAll('-', ''), 9, 'hex')

@@ -61,8 +61,7 @@ export function defineOperation<
   Q extends Fields = NoFields,
   B extends z.ZodType = z.ZodUndefined,
 >(operation: Operation<P, Q, B>): DefinedOperation {
-  const query = operation.query && z.object(operation.query)
-  const names = Object.keys(operation.query ?? {})
+  const readQuery = queryReader(operation.query)
   const params = operation.params && z.object(operation.params)
   return {
     route: routeOf(operation),
@@ -72,7 +71,7 @@ export function defineOperation<
       return operation.answer({
         key,
         params: readParams(c, params) as Values<P>,
-        query: readQuery(c, query, names) as Values<Q>,
+        query: readQuery(c) as Values<Q>,
         body: operation.body && checked(operation.body, await readJson(c)),
       } as Asked<P, Q, B>)
     },
@@ -86,19 +85,40 @@ function readParams(c: Context, schema: z.ZodType | undefined): unknown {
   return result.data
 }
 
-function readQuery(c: Context, schema: z.ZodType | undefined, names: string[]): unknown {
-  if (schema === undefined) return {}
-  const start = c.req.url.indexOf('?')
-  const given: Record<string, string> = {}
-  if (start !== -1) {
-    const sent = new URLSearchParams(c.req.url.slice(start + 1))
-    for (const name of names) {
-      const values = sent.getAll(name)
-      if (values.length > 1) throw new ApiError(400, `${name}: must be given once`)
-      if (values[0] !== undefined) given[name] = values[0]
+const SHORT_QUERY_CHARACTERS = 16
+const SHORT_QUERIES_MAX = 100
+
+/**
+ * Reads the query of requests by `schema`. Short queries that were good, such as `limit=20`, are
+ * remembered: most clients send the same one again and again.
+ */
+function queryReader(shape: Fields | undefined): (c: Context) => unknown {
+  if (shape === undefined) return () => ({})
+  const schema = z.object(shape)
+  const names = Object.keys(shape)
+  const remembered = new Map<string, unknown>()
+  return (c) => {
+    const start = c.req.url.indexOf('?')
+    const text = start === -1 ? '' : c.req.url.slice(start + 1)
+    const known = remembered.get(text)
+    if (known !== undefined) return known
+    const query = Object.freeze(checked(schema, valuesOf(text, names)))
+    if (text.length <= SHORT_QUERY_CHARACTERS && remembered.size < SHORT_QUERIES_MAX) {
+      remembered.set(text, query)
     }
+    return query
   }
-  return checked(schema, given)
+}
+
+function valuesOf(text: string, names: readonly string[]): Record<string, string> {
+  const sent = new URLSearchParams(text)
+  const given: Record<string, string> = {}
+  for (const name of names) {
+    const values = sent.getAll(name)
+    if (values.length > 1) throw new ApiError(400, `${name}: must be given once`)
+    if (values[0] !== undefined) given[name] = values[0]
+  }
+  return given
 }
 
 function checked<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {

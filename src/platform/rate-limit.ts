@@ -142,14 +142,37 @@ function verdictOf(window: Window, policy: RatePolicy, allowed: boolean, now: nu
   }
 }
 
+interface PolicyWords {
+  policy: string
+  start: string
+  limit: string
+}
+
+const wordsByPolicy = new WeakMap<RatePolicy, PolicyWords>()
+
+function wordsOf(policy: RatePolicy): PolicyWords {
+  const known = wordsByPolicy.get(policy)
+  if (known !== undefined) return known
+  const { name, limit, windowS } = policy
+  const words = {
+    policy: `"${name}";q=${limit};w=${windowS}`,
+    start: `"${name}";r=`,
+    limit: String(limit),
+  }
+  wordsByPolicy.set(policy, words)
+  return words
+}
+
 /** The headers that tell a client where it stands (draft-ietf-httpapi-ratelimit-headers). */
 export function rateHeaders(verdict: RateVerdict): Record<string, string> {
-  const { policy, remaining, resetS } = verdict
+  const words = wordsOf(verdict.policy)
+  const remaining = String(verdict.remaining)
+  const resetS = String(verdict.resetS)
   return {
-    'RateLimit-Policy': `"${policy.name}";q=${policy.limit};w=${policy.windowS}`,
-    RateLimit: `"${policy.name}";r=${remaining};t=${resetS}`,
-    'RateLimit-Limit': String(policy.limit),
-    'RateLimit-Remaining': String(remaining),
-    'RateLimit-Reset': String(resetS),
+    'RateLimit-Policy': words.policy,
+    RateLimit: `${words.start}${remaining};t=${resetS}`,
+    'RateLimit-Limit': words.limit,
+    'RateLimit-Remaining': remaining,
+    'RateLimit-Reset': resetS,
   }
 }
