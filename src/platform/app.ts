@@ -6,7 +6,7 @@ import type { Logger } from 'pino'
 import { DEFAULT_POLICY, type RatePolicy } from '../contract/rate-policy.ts'
 import type { Database } from '../store/database.ts'
 import { databaseFailure } from '../store/database-failure.ts'
-import { takeFromWindow } from '../store/rate-windows.ts'
+import { sweepWindows, takeFromWindow } from '../store/rate-windows.ts'
 import { accountOperations, type AccountSource } from './accounts.ts'
 import { KeyRing, type KeySource } from './auth.ts'
 import { createClientAddress } from './client-address.ts'
@@ -17,7 +17,7 @@ import { incidentUpdateOperations } from './incident-updates.ts'
 import { incidentOperations } from './incidents.ts'
 import { serveDocuments } from './openapi.ts'
 import { checkTarget, mount } from './operation.ts'
-import { RateLimiter } from './rate-limit.ts'
+import { RateLimiter, type WindowSource } from './rate-limit.ts'
 import { runtimeOperations } from './runtimes.ts'
 import { serviceOperations } from './services.ts'
 import { statusPageOperations } from './status-pages.ts'
@@ -48,7 +48,7 @@ export function createApp(options: AppOptions): App {
   const { database, log } = options
   const app = new OpenAPIHono({ router: new FixedPathRouter() })
   const keys = new KeyRing(options.keys)
-  const limiter = new RateLimiter({ take: (ask) => takeFromWindow(database, ask) })
+  const limiter = new RateLimiter(windowsOf(database))
   const defaultPolicy: RatePolicy = { ...DEFAULT_POLICY, ...options.defaultLimit }
   const gate = createGate({
     keys,
@@ -77,6 +77,23 @@ export function createApp(options: AppOptions): App {
     return answerError(known, rateHeadersOf(c))
   })
   return { app, forgetKeys: () => keys.forget() }
+}
+
+const SWEEP_MS = 600_000
+
+/** Windows of the database; now and then those that ended long ago are dropped. */
+function windowsOf(database: Database): WindowSource {
+  let sweptAt = -Infinity
+  return {
+    take(ask) {
+      if (performance.now() - sweptAt > SWEEP_MS) {
+        sweptAt = performance.now()
+        // What is not dropped now is dropped the next time.
+        sweepWindows(database).catch(() => {})
+      }
+      return takeFromWindow(database, ask)
+    },
+  }
 }
 
 function knownError(error: Error): ApiError | undefined {

@@ -1,6 +1,6 @@
 // Aim: never more requests than the limit are accepted in a window, over all processes on one database,
 // and clients are told where they stand.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { CUSTOM_POLICIES } from '../../src/contract/rate-policy.ts'
 import { RateLimiter, rateHeaders } from '../../src/platform/rate-limit.ts'
 import { takeFromWindow } from '../../src/store/rate-windows.ts'
@@ -60,6 +60,22 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     let accepted = 0
     while ((await busy.take('still', policy)).allowed) accepted++
     expect(accepted).toBe(600 - 25)
+  })
+
+  test('windows that ended long ago are dropped', async () => {
+    const { database: open } = database()
+    await open.query(
+      `insert into rate_windows (scope, starts_ms, ends_ms, used, granted)
+       values ('long ago', 0, 60000, 1, 1)`,
+    )
+    const api = await startPublicApi(open)
+    const client = await addClient(api, open)
+    await client.call('GET', INCIDENTS)
+    await vi.waitFor(async () => {
+      const left = await open.query(`select from rate_windows where scope = 'long ago'`)
+      expect(left).toHaveLength(0)
+    })
+    await api.close()
   })
 
   test('a new window begins with the whole limit', async () => {
