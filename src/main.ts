@@ -31,6 +31,7 @@ import { createDialler } from './monitors/dialler.ts'
 import { createNetworkPolicy } from './monitors/network-policy.ts'
 import { MONITOR_TYPES } from './monitors/registry.ts'
 import { createResolver } from './monitors/resolver.ts'
+import { platformCommands } from './platform/commands.ts'
 
 const env = process.env
 const { stdout, stderr } = process
@@ -307,6 +308,7 @@ const COMMANDS: Command[] = [
     examples: [['vedette validate monitors.yaml', 'checks a file before it is used']],
     run: validateCommand,
   },
+  ...platformCommands({ env, stdout, stderr }),
 ]
 
 process.exitCode = await runCommandLine(

@@ -6,6 +6,7 @@ export default defineConfig({
   root: new URL('..', import.meta.url).pathname,
   test: {
     include: ['test/**/*.test.ts'],
+    globalSetup: ['test/support/database-servers.ts'],
     testTimeout: 30_000,
     hookTimeout: 60_000,
     pool: 'forks',

@@ -44,21 +44,32 @@ export class ListenError extends Error {
 
 const IDLE_SWEEP_MS = 100
 
-/** Starts to listen. Rejects with ListenError. */
-export async function serve(options: ServeOptions): Promise<Served> {
+/** Makes a server and starts to listen. Rejects with ListenError. */
+export function serve(options: ServeOptions): Promise<Served> {
   const server = createAdaptorServer({
     fetch: (request, env) => options.app.fetch(request, env as never),
   }) as Server
   server.headersTimeout = options.headersTimeoutMs ?? 10_000
   server.requestTimeout = options.requestTimeoutMs ?? 30_000
   server.keepAliveTimeout = options.keepAliveTimeoutMs ?? 5000
+  return listenWith(server, options)
+}
+
+/** Starts to listen with a server made elsewhere. Rejects with ListenError. */
+export async function listenWith(
+  server: Server,
+  options: Pick<ServeOptions, 'port' | 'hostname' | 'variable'>,
+): Promise<Served> {
   await listening(server, options)
   const { port } = server.address() as AddressInfo
   const host = urlHost(options.hostname)
   return { port, url: `http://${host}:${port}`, close: (deadlineMs) => closed(server, deadlineMs) }
 }
 
-function listening(server: Server, options: ServeOptions): Promise<void> {
+function listening(
+  server: Server,
+  options: Pick<ServeOptions, 'port' | 'hostname' | 'variable'>,
+): Promise<void> {
   const { port, hostname, variable } = options
   return new Promise((resolve, reject) => {
     const refused = (error: NodeJS.ErrnoException) =>

@@ -1,6 +1,7 @@
 // `npm run bench [name…]`: figures side by side in one run. Ratios count; absolute figures depend on
 // the machine and on who else is using it.
 import { benchChecks } from './checks.ts'
+import { benchIncidents } from './incidents.ts'
 import { benchPhases } from './phases.ts'
 import { benchScale } from './scale.ts'
 import { benchStart } from './start.ts'
@@ -9,6 +10,10 @@ const BENCHES: Record<string, { what: string; run: () => Promise<void> }> = {
   checks: {
     what: 'checks per CPU-second beside a bare loop and blackbox_exporter',
     run: benchChecks,
+  },
+  incidents: {
+    what: 'pages of incidents beside bare routes; BENCH_DATABASE_URL names an empty database',
+    run: benchIncidents,
   },
   phases: { what: 'phases beside those of curl -w, median of 50', run: benchPhases },
   scale: { what: '10,000 URL monitors every 10 s on one agent for 60 s', run: benchScale },

@@ -1,0 +1,55 @@
+// Accounts, keys and what a key's role lets it do.
+import * as z from 'zod'
+
+export const ROLES = ['Admin', 'Read & Write', 'Read & Run', 'Read Only'] as const
+/** What a key may do: Admin everything, the others as their names say. */
+export type Role = (typeof ROLES)[number]
+
+/** What an operation does, which decides the roles that may ask for it. */
+export type Deed = 'read' | 'run' | 'write' | 'administer'
+
+const DEEDS: Record<Role, ReadonlySet<Deed>> = {
+  Admin: new Set(['read', 'run', 'write', 'administer']),
+  'Read & Write': new Set(['read', 'run', 'write']),
+  'Read & Run': new Set(['read', 'run']),
+  'Read Only': new Set(['read']),
+}
+
+/** Whether a key with `role` may do `deed`. */
+export function allows(role: Role, deed: Deed): boolean {
+  return DEEDS[role].has(deed)
+}
+
+const guid = () => z.guid().meta({ format: 'uuid' })
+
+/** An account as it is read. */
+export const Account = z
+  .object({
+    id: guid(),
+    name: z.string(),
+    runtimeId: z.string().meta({ example: '2026.04' }),
+    plan: z.string(),
+    features: z.array(z.string()),
+  })
+  .meta({ id: 'Account' })
+export type Account = z.infer<typeof Account>
+
+/** Who asks: a key stands for a service user of its own. */
+export const User = z
+  .object({ id: guid(), name: z.string(), role: z.enum(ROLES), accountId: guid() })
+  .meta({ id: 'User' })
+
+/** A set of packages that scripts see. */
+export const Runtime = z
+  .object({
+    name: z.string().meta({ example: '2026.04' }),
+    stage: z.enum(['ALPHA', 'BETA', 'CURRENT', 'DEPRECATED', 'REMOVED', 'STABLE']),
+    nodeJsVersion: z.string().optional(),
+    multiStepSupport: z.boolean(),
+    default: z.boolean(),
+    runtimeEndOfLife: z.string().optional(),
+    description: z.string(),
+    dependencies: z.record(z.string(), z.string()),
+  })
+  .meta({ id: 'Runtime' })
+export type Runtime = z.infer<typeof Runtime>

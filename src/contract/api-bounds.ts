@@ -1,0 +1,29 @@
+// How far a request to the public API may go, and how much the platform keeps of one thing. Units stand
+// last in the names. The agent's own limits are elsewhere: versions.ts.
+
+/** The bounds of the public API. */
+export const API_BOUNDS = {
+  /** A request's body. */
+  bodyBytesMax: 1024 * 1024,
+  /** From a request's head to the end of its body. */
+  bodyMs: 10_000,
+  /** Nesting of a JSON body. */
+  jsonDepthMax: 32,
+  /** A request's head, all headers together. */
+  headerBytesMax: 16 * 1024,
+  /** Path and query of a request. */
+  targetBytesMax: 8 * 1024,
+  /** A bearer key as it is sent. */
+  keyCharactersMax: 256,
+  nameCharactersMax: 255,
+  descriptionCharactersMax: 10_000,
+  servicesPerIncidentMax: 100,
+  updatesPerIncidentMax: 1_000,
+  /** Updates shown in an incident or listed at once: the latest ones. */
+  updatesShownMax: 100,
+  /** Text of updates after which a page of incidents ends early; `nextId` leads on. */
+  pageTextBytesMax: 8 * 1024 * 1024,
+  cardsPerPageMax: 50,
+  servicesPerCardMax: 100,
+  subscriptionsAtOnceMax: 100,
+} as const

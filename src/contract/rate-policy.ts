@@ -1,0 +1,27 @@
+// How many requests a key may make: the default and the routes that have a limit of their own.
+
+/** At most `limit` requests within `windowS` seconds. */
+export interface RatePolicy {
+  /** Shown in the RateLimit headers; each policy is counted apart. */
+  name: string
+  limit: number
+  windowS: number
+}
+
+/** The policy of every route that names no other. */
+export const DEFAULT_POLICY: RatePolicy = { name: 'default', limit: 600, windowS: 60 }
+
+/** Routes with limits of their own, by the name of their policy. */
+export const CUSTOM_POLICIES = {
+  analytics: { name: 'analytics', limit: 30, windowS: 60 },
+  'check-results': { name: 'check-results', limit: 60, windowS: 60 },
+  'alert-notifications': { name: 'alert-notifications', limit: 5, windowS: 10 },
+  'private-location-metrics': { name: 'private-location-metrics', limit: 300, windowS: 86_400 },
+} as const satisfies Record<string, RatePolicy>
+
+/** Failed authentications of one address, over which it has to wait. */
+export const FAILED_AUTHENTICATION: RatePolicy = {
+  name: 'failed-authentication',
+  limit: 60,
+  windowS: 60,
+}

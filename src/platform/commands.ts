@@ -1,0 +1,94 @@
+// The platform's commands as the command line shows them.
+import { ROLES } from '../contract/account.ts'
+import { type Arguments, type Command, EXIT_CONFIGURATION } from '../host/command-line.ts'
+import type { VariableText } from '../host/env.ts'
+import { VARIABLES } from './config.ts'
+import { type KeysRequest, runKeys } from './keys-command.ts'
+import { type CommandSurroundings, runPlatform } from './run-platform.ts'
+
+/** `vedette platform` and `vedette keys`. */
+export function platformCommands(surroundings: CommandSurroundings): Command[] {
+  return [platformCommand(surroundings), keysCommand(surroundings)]
+}
+
+function platformCommand(surroundings: CommandSurroundings): Command {
+  return {
+    name: 'platform',
+    summary: 'Run the platform and its public API; settings come from the environment',
+    description:
+      'Serves the API on PostgreSQL: the one that DATABASE_URL names, or else an embedded one that it\n' +
+      'starts in DATA_DIR. The first start makes an account and an Admin key, and shows them once.\n' +
+      'SIGTERM drains: requests in flight end, the exit code is 0; a second signal ends it at once.\n' +
+      'Exit code 2: something is wrong with the settings; 1: the database did not answer in time.',
+    more: () => environmentHelp(VARIABLES),
+    examples: [
+      ['vedette platform', 'runs it with a database of its own in ./data'],
+      ['DATABASE_URL=postgresql://… vedette platform', 'runs it on your PostgreSQL'],
+      ['curl localhost:3000/-/readiness', 'asks whether it is ready, and why not'],
+    ],
+    run: () => runPlatform(surroundings),
+  }
+}
+
+function keysCommand(surroundings: CommandSurroundings): Command {
+  return {
+    name: 'keys',
+    summary: 'Create, list and revoke keys of the public API',
+    positionals: ['<create|list|revoke>', '[id]'],
+    description:
+      'Works on the platform’s database (DATABASE_URL, or the embedded one in DATA_DIR), whether the\n' +
+      `platform runs or not. Roles: ${ROLES.join(', ')}. A key is shown once, when it is made.\n` +
+      'A revoked key is refused within seconds by every process of the platform.',
+    options: {
+      name: { value: '<name>', help: 'what the key is for (create)' },
+      role: { value: '<role>', help: 'what the key may do (create)' },
+      account: { value: '<id>', help: 'the account, where there are several (create, list)' },
+    },
+    examples: [
+      ['vedette keys create --name deploys --role "Read & Write"', 'makes a key'],
+      ['vedette keys list', 'shows all keys, without the keys themselves'],
+      ['vedette keys revoke 7d0b…', 'ends one, by its id'],
+    ],
+    run(args) {
+      const request = requestOf(args)
+      if (typeof request !== 'string') return runKeys(request, surroundings)
+      surroundings.stderr.write(`vedette keys: ${request}\nTry: vedette keys --help\n`)
+      return Promise.resolve(EXIT_CONFIGURATION)
+    },
+  }
+}
+
+/** The request, or a sentence on what is wrong with it. */
+function requestOf(args: Arguments): KeysRequest | string {
+  const [action, id] = args.positionals
+  const accountId = args.value('account')
+  const isExtra = id !== undefined && action !== 'revoke'
+  if (isExtra) return `unexpected argument ${JSON.stringify(id)}`
+  switch (action) {
+    case 'create': {
+      const [name, role] = [args.value('name'), args.value('role')]
+      if (name === undefined) return 'create needs --name <name>'
+      if (role === undefined) return `create needs --role <role>: ${ROLES.join(', ')}`
+      return { action, name, role, accountId }
+    }
+    case 'list':
+      return { action, accountId }
+    case 'revoke':
+      return id === undefined ? 'revoke needs the id of a key' : { action, id }
+    case undefined:
+      return 'say what to do: create, list or revoke'
+    default:
+      return `there is no ${JSON.stringify(action)}; there are create, list and revoke`
+  }
+}
+
+function environmentHelp(variables: readonly VariableText[]): string {
+  const width = Math.max(...variables.map(({ name }) => name.length))
+  const rows = variables.map(
+    ({ name, default: fallback, meaning }) =>
+      `  ${name.padEnd(width)}  ${meaning} (default ${fallback})`,
+  )
+  return ['Environment (each NAME also as NAME_FILE, a file that holds the value):', ...rows].join(
+    '\n',
+  )
+}

@@ -1,0 +1,189 @@
+// The platform's settings: one table of environment variables, one reader, all problems at once.
+import {
+  type Environment,
+  type EnvironmentProblem,
+  type ReadText,
+  readEnvironment,
+  type VariableText,
+  variableTexts,
+} from '../host/env.ts'
+import type { LogLevel } from '../host/log.ts'
+import { anyText, oneOf, urlSetting, wholeNumber, wordList } from '../host/settings.ts'
+import { keyProblem } from './api-key.ts'
+import { createClientAddress } from './client-address.ts'
+
+const level = (value: LogLevel) => value
+const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+
+/** Every environment variable of the platform. */
+export const VARIABLE_TABLE = {
+  DATABASE_URL: urlSetting({
+    meaning: 'PostgreSQL 15 to 18; without it an embedded one runs in DATA_DIR',
+    shownDefault: 'embedded',
+    secret: true,
+    protocols: ['postgresql:', 'postgres:'],
+    example: 'postgresql://user:password@host:5432/vedette',
+  }),
+  DATABASE_CONNECTIONS: wholeNumber({
+    meaning: 'Connections to PostgreSQL that one process opens at most',
+    otherwise: 16,
+    min: 2,
+    max: 500,
+  }),
+  DATABASE_WAIT_SECONDS: wholeNumber({
+    meaning: 'How long a start waits for a database that does not answer yet',
+    otherwise: 300,
+    min: 0,
+    max: 86_400,
+    unit: 's',
+  }),
+  DATA_DIR: anyText({
+    meaning: 'Folder for the embedded PostgreSQL and credentials.json',
+    shownDefault: './data',
+  }),
+  PORT: wholeNumber({
+    meaning: 'Port of the API, readiness, liveness and health; 0 takes any free one',
+    otherwise: 3000,
+    min: 0,
+    max: 65_535,
+  }),
+  HOST: anyText({ meaning: 'Address to listen on', shownDefault: 'all' }),
+  METRICS_PORT: wholeNumber({
+    meaning: 'Port of its own for /metrics, which then are not on PORT; 0 leaves them there',
+    otherwise: 0,
+    min: 0,
+    max: 65_535,
+  }),
+  PUBLIC_URL: urlSetting({
+    meaning: 'Where clients reach the platform, for the API document',
+    protocols: ['https:', 'http:'],
+    example: 'https://monitoring.example.com',
+  }),
+  TRUSTED_PROXIES: wordList({
+    meaning: 'Addresses or networks whose X-Forwarded-For is believed',
+    problem: proxyProblem,
+  }),
+  RATE_LIMIT: wholeNumber({
+    meaning: 'Requests that a key may make in 60 s',
+    otherwise: 600,
+    min: 1,
+    max: 10_000_000,
+  }),
+  ACCOUNT_ID: anyText({
+    meaning: 'Id of the account that is created at the first start',
+    shownDefault: 'a new one',
+    problem: (id) =>
+      GUID.test(id) ? undefined : { allowed: 'a UUID', mend: 'make one with `uuidgen`' },
+  }),
+  ADMIN_API_KEY: anyText({
+    meaning: 'Admin key of that account',
+    shownDefault: 'a new one',
+    secret: true,
+    problem: keyProblem,
+  }),
+  DRAIN_SECONDS: wholeNumber({
+    meaning: 'Time for requests in flight to end after SIGTERM',
+    otherwise: 25,
+    min: 0,
+    max: 3600,
+    unit: 's',
+  }),
+  DRAIN_DELAY_SECONDS: wholeNumber({
+    meaning: 'Time after SIGTERM in which requests are still taken, for load balancers to notice',
+    otherwise: 0,
+    min: 0,
+    max: 300,
+    unit: 's',
+  }),
+  LOG_LEVEL: oneOf({
+    meaning: 'Least important lines that are logged: DEBUG, INFO (or LOG), WARN, ERROR',
+    otherwise: level('info'),
+    words: {
+      DEBUG: level('debug'),
+      LOG: level('info'),
+      INFO: level('info'),
+      WARN: level('warn'),
+      ERROR: level('error'),
+    },
+  }),
+} as const
+
+function proxyProblem(text: string): { allowed: string; mend: string } | undefined {
+  try {
+    createClientAddress([text])
+    return undefined
+  } catch {
+    return { allowed: 'addresses or networks', mend: 'write them like 10.0.0.0/8, 192.0.2.7' }
+  }
+}
+
+/** The table for help and documentation, in its order. */
+export const VARIABLES: readonly VariableText[] = variableTexts(VARIABLE_TABLE)
+
+/** The platform's settings, checked. */
+export interface PlatformConfig {
+  /** Undefined: embedded. */
+  databaseUrl: string | undefined
+  connectionsMax: number
+  databaseWaitMs: number
+  dataDir: string
+  port: number
+  hostname: string | undefined
+  /** Undefined: on `port`. */
+  metricsPort: number | undefined
+  publicUrl: string | undefined
+  trustedProxies: readonly string[]
+  requestsPerMinute: number
+  accountId: string | undefined
+  adminApiKey: string | undefined
+  drainMs: number
+  drainDelayMs: number
+  logLevel: LogLevel
+}
+
+/** Settings, or what is wrong with them; warnings either way. */
+export interface PlatformConfigReading {
+  config: PlatformConfig
+  /** Not empty: do not start. */
+  problems: EnvironmentProblem[]
+  warnings: EnvironmentProblem[]
+  /** Values that no log line may show. */
+  secrets: string[]
+}
+
+/** Reads and checks all settings of the platform. */
+export function readPlatformConfig(env: Environment, readText?: ReadText): PlatformConfigReading {
+  const { values, problems, warnings } = readEnvironment(VARIABLE_TABLE, env, readText)
+  const config: PlatformConfig = {
+    databaseUrl: values.DATABASE_URL,
+    connectionsMax: values.DATABASE_CONNECTIONS,
+    databaseWaitMs: values.DATABASE_WAIT_SECONDS * 1000,
+    dataDir: values.DATA_DIR ?? './data',
+    port: values.PORT,
+    hostname: values.HOST,
+    metricsPort: values.METRICS_PORT === 0 ? undefined : values.METRICS_PORT,
+    publicUrl: values.PUBLIC_URL,
+    trustedProxies: values.TRUSTED_PROXIES,
+    requestsPerMinute: values.RATE_LIMIT,
+    accountId: values.ACCOUNT_ID?.toLowerCase(),
+    adminApiKey: values.ADMIN_API_KEY,
+    drainMs: values.DRAIN_SECONDS * 1000,
+    drainDelayMs: values.DRAIN_DELAY_SECONDS * 1000,
+    logLevel: values.LOG_LEVEL,
+  }
+  return { config, problems, warnings, secrets: secretsOf(config) }
+}
+
+function secretsOf({ databaseUrl, adminApiKey }: PlatformConfig): string[] {
+  const password = URL.parse(databaseUrl ?? '')?.password ?? ''
+  const plain = /%[0-9a-f]{2}/i.test(password) ? [unescaped(password)] : []
+  return [adminApiKey ?? '', password, ...plain].filter((one) => one !== '')
+}
+
+function unescaped(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}

@@ -1,0 +1,130 @@
+// Gets a platform its database: the one it was given or the embedded one, answering and migrated.
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Log } from '../host/log.ts'
+import {
+  type Database,
+  type DatabaseAddress,
+  openDatabase,
+  type Queryable,
+} from '../store/database.ts'
+import { databaseFailure, isUnavailable } from '../store/database-failure.ts'
+import { migrate } from '../store/migrate.ts'
+import { type EmbeddedPostgres, startEmbeddedPostgres } from './embedded-postgres.ts'
+
+/** Where the database is to come from. */
+export interface DatabaseChoice {
+  /** Undefined: the embedded one in `dataDir`. */
+  databaseUrl: string | undefined
+  dataDir: string
+  connectionsMax: number
+  /** How long a database that does not answer is waited for. */
+  databaseWaitMs: number
+}
+
+/** A database that is ready for use. */
+export interface PlatformDatabase {
+  database: Database
+  address: DatabaseAddress
+  /** Undefined where the database was given. */
+  embedded: EmbeddedPostgres | undefined
+  /** Closes the connections, then stops what was started. Safe to call twice. */
+  close(): Promise<void>
+}
+
+/** What goes on meanwhile. */
+export interface OpeningOptions {
+  applicationName: string
+  log: Log
+  signal: AbortSignal
+  /** Told what is waited for. */
+  onWaiting?: (reason: string) => void
+  /** The embedded folder was taken away. */
+  onLockLost?: () => void
+}
+
+const AGAIN_MS_MIN = 100
+const AGAIN_MS_MAX = 5000
+const PING_MS = 2000
+
+/**
+ * Opens, waits and migrates. Rejects with EmbeddedPostgresError, MigrationError, the signal's reason,
+ * or what the database threw last when the wait is over.
+ */
+export async function openPlatformDatabase(
+  choice: DatabaseChoice,
+  options: OpeningOptions,
+): Promise<PlatformDatabase> {
+  const { log, signal, applicationName } = options
+  const embedded =
+    choice.databaseUrl === undefined
+      ? await startEmbeddedPostgres({
+          dataDir: choice.dataDir,
+          log,
+          signal,
+          ...(options.onLockLost === undefined ? {} : { onLockLost: options.onLockLost }),
+        })
+      : undefined
+  const address = embedded?.address ?? { url: choice.databaseUrl ?? '' }
+  const database = openDatabase({
+    address,
+    applicationName,
+    connectionsMax: choice.connectionsMax,
+    onLost: (error) => log.debug({ err: error }, 'a connection to the database was lost'),
+  })
+  const close = async () => {
+    await database.close()
+    await embedded?.stop()
+  }
+  try {
+    const numbers = await persistently(() => migrate(database), choice.databaseWaitMs, options)
+    if (numbers.length > 0) log.info({ migrations: numbers }, 'the database was migrated')
+  } catch (error) {
+    await close()
+    throw error
+  }
+  return { database, address, embedded, close }
+}
+
+/** Tries again while the database does not answer, less and less often. */
+async function persistently<T>(
+  work: () => Promise<T>,
+  waitMs: number,
+  { log, signal, onWaiting }: OpeningOptions,
+): Promise<T> {
+  const deadline = performance.now() + waitMs
+  for (let pauseMs = AGAIN_MS_MIN; ; pauseMs = Math.min(pauseMs * 2, AGAIN_MS_MAX)) {
+    try {
+      return await work()
+    } catch (error) {
+      const waits = isUnavailable(error) && performance.now() + pauseMs < deadline
+      if (!waits) throw error
+      const reason = `the database does not answer: ${reasonOf(error)}`
+      log.warn(reason)
+      onWaiting?.(reason)
+      await sleep(pauseMs, undefined, { signal })
+    }
+  }
+}
+
+/** Why a database did not answer, in a few words that hold no secret. */
+export function reasonOf(error: unknown): string {
+  const code = databaseFailure(error)?.code ?? 'UNKNOWN'
+  const message = error instanceof Error ? error.message : String(error)
+  return message === '' || message.includes(code) ? message || code : `${message} (${code})`
+}
+
+/** Resolves with the reason why the database does not answer, or undefined when it does. */
+export async function silence(database: Queryable): Promise<string | undefined> {
+  const late = new AbortController()
+  try {
+    return await Promise.race([
+      database.query('select 1').then(
+        () => undefined,
+        (error: unknown) => `the database does not answer: ${reasonOf(error)}`,
+      ),
+      sleep(PING_MS, `the database has not answered for ${PING_MS} ms`, { signal: late.signal }),
+    ])
+  } finally {
+    late.abort()
+  }
+}

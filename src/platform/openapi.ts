@@ -1,0 +1,80 @@
+// The documents that describe the public API: the present one, made from the operations, and the old one,
+// which is kept as it was.
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import type { OpenAPIHono } from '@hono/zod-openapi'
+import type { Context } from 'hono'
+import { docsPage, DOCS_POLICY } from './docs.ts'
+
+const TAGS = [
+  { name: 'Status Page Incidents', description: 'Incidents with their services and updates' },
+  { name: 'Status Page Services', description: 'What incidents tell of' },
+  { name: 'Status Pages', description: 'Pages that people look at, and who subscribed to them' },
+  { name: 'Accounts', description: 'Whose key it is' },
+  { name: 'Runtimes', description: 'Packages that scripts see' },
+]
+
+interface Text {
+  body: string
+  etag: string
+}
+
+function textOf(body: string): Text {
+  return { body, etag: `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"` }
+}
+
+/** The text of the present document; `publicUrl` is where clients reach this platform. */
+function documentText(app: OpenAPIHono, publicUrl: string): string {
+  app.openAPIRegistry.registerComponent('securitySchemes', 'bearer', {
+    type: 'http',
+    scheme: 'bearer',
+    description: 'An API key. Its account goes into the header X-Service-Account.',
+  })
+  return JSON.stringify(
+    app.getOpenAPI31Document({
+      openapi: '3.1.0',
+      info: {
+        title: 'Vedette Public API v1',
+        version: 'v1',
+        description:
+          'Manage status pages and their incidents. Every error has the body {statusCode, error, message}; `attributes` stands in those of 401 and 429.',
+        license: { name: 'MIT', url: 'https://spdx.org/licenses/MIT.html' },
+      },
+      servers: [{ url: publicUrl }],
+      security: [{ bearer: [] }],
+      tags: TAGS,
+    }),
+  )
+}
+
+/** Serves /openapi.json, /swagger.json and /docs. To be called when all operations are mounted. */
+export function serveDocuments(app: OpenAPIHono, publicUrl = '/'): void {
+  const current = textOf(documentText(app, publicUrl))
+  const legacy = textOf(readFileSync(new URL('./swagger.json', import.meta.url), 'utf8'))
+  const page = textOf(docsPage(current.body))
+  const json = { 'Content-Type': 'application/json; charset=utf-8' }
+  app.get('/openapi.json', (c) => send(c, current, json))
+  app.get('/swagger.json', (c) =>
+    send(c, legacy, {
+      ...json,
+      // RFC 9745: a date, as the platform has had the other document from its first day.
+      Deprecation: '@1767225600',
+      Link: '</openapi.json>; rel="successor-version"; type="application/json"',
+    }),
+  )
+  app.get('/docs', (c) =>
+    send(c, page, {
+      'Content-Type': 'text/html; charset=utf-8',
+      'Content-Security-Policy': DOCS_POLICY,
+      'X-Content-Type-Options': 'nosniff',
+    }),
+  )
+}
+
+function send(c: Context, text: Text, headers: Record<string, string>): Response {
+  // Asked for again after an hour; unchanged it costs no body.
+  const kept = { ...headers, ETag: text.etag, 'Cache-Control': 'public, max-age=3600' }
+  const asked = c.req.header('if-none-match') ?? ''
+  const isKnown = asked.split(',').some((tag) => tag.trim().replace(/^W\//, '') === text.etag)
+  return isKnown ? c.body(null, 304, kept) : c.body(text.body, 200, kept)
+}

@@ -1,0 +1,263 @@
+// One operation of the public API: what it is called, takes and answers, and what it does. From the same
+// words come the route, the checks of the request and the operation's part of the document.
+import type { OpenAPIHono, RouteConfig } from '@hono/zod-openapi'
+import type { Context } from 'hono'
+import * as z from 'zod'
+import type { Deed } from '../contract/account.ts'
+import { API_BOUNDS } from '../contract/api-bounds.ts'
+import { PROBLEM_SCHEMAS, type ErrorStatus } from '../contract/problem.ts'
+import { DEFAULT_POLICY, type RatePolicy } from '../contract/rate-policy.ts'
+import type { KnownKey } from './auth.ts'
+import { readJson } from './body.ts'
+import { absent, ApiError } from './errors.ts'
+
+type Fields = Record<string, z.ZodType>
+type NoFields = Record<string, never>
+type Values<F extends Fields | undefined> = F extends Fields ? z.output<z.ZodObject<F>> : object
+
+/** What an operation is asked, checked. */
+export interface Asked<P extends Fields, Q extends Fields, B extends z.ZodType> {
+  key: KnownKey
+  params: Values<P>
+  query: Values<Q>
+  body: z.output<B>
+}
+
+/** What it answers; `json` is the text of the body. */
+export type Answer = { status: 200 | 201; json: string } | { status: 204 }
+
+/** The definition of an operation. */
+export interface Operation<P extends Fields, Q extends Fields, B extends z.ZodType> {
+  operationId: string
+  tag: string
+  summary: string
+  description?: string
+  method: 'get' | 'post' | 'put' | 'patch' | 'delete'
+  path: string
+  deed: Deed
+  /** Requests are counted under it; default: DEFAULT_POLICY. */
+  policy?: RatePolicy
+  /** GUIDs in the path; one that is malformed is not found. */
+  params?: P
+  query?: Q
+  body?: B
+  answers: { status: 200 | 201 | 204; schema?: z.ZodType; description: string }
+  /** Further errors beside those that every operation has. */
+  conflict?: string
+  answer(asked: Asked<P, Q, B>): Promise<Answer>
+}
+
+/** An operation whose types are known and then forgotten, so that a list can hold them all. */
+export interface DefinedOperation {
+  readonly route: RouteConfig
+  readonly deed: Deed
+  readonly policy: RatePolicy
+  run(c: Context, key: KnownKey): Promise<Answer>
+}
+
+/** Defines an operation from its words. */
+export function defineOperation<
+  P extends Fields = NoFields,
+  Q extends Fields = NoFields,
+  B extends z.ZodType = z.ZodUndefined,
+>(operation: Operation<P, Q, B>): DefinedOperation {
+  const readQuery = queryReader(operation.query)
+  const params = operation.params && z.object(operation.params)
+  return {
+    route: routeOf(operation),
+    deed: operation.deed,
+    policy: operation.policy ?? DEFAULT_POLICY,
+    async run(c, key) {
+      return operation.answer({
+        key,
+        params: readParams(c, params) as Values<P>,
+        query: readQuery(c) as Values<Q>,
+        body: operation.body && checked(operation.body, await readJson(c)),
+      } as Asked<P, Q, B>)
+    },
+  }
+}
+
+function readParams(c: Context, schema: z.ZodType | undefined): unknown {
+  if (schema === undefined) return {}
+  const result = schema.safeParse(c.req.param())
+  if (!result.success) throw absent('resource')
+  return result.data
+}
+
+const SHORT_QUERY_CHARACTERS = 16
+const SHORT_QUERIES_MAX = 100
+
+/**
+ * Reads the query of requests by `schema`. Short queries that were good, such as `limit=20`, are
+ * remembered: most clients send the same one again and again.
+ */
+function queryReader(shape: Fields | undefined): (c: Context) => unknown {
+  if (shape === undefined) return () => ({})
+  const schema = z.object(shape)
+  const names = Object.keys(shape)
+  const remembered = new Map<string, unknown>()
+  return (c) => {
+    const start = c.req.url.indexOf('?')
+    const text = start === -1 ? '' : c.req.url.slice(start + 1)
+    const known = remembered.get(text)
+    if (known !== undefined) return known
+    const query = Object.freeze(checked(schema, valuesOf(text, names)))
+    if (text.length <= SHORT_QUERY_CHARACTERS && remembered.size < SHORT_QUERIES_MAX) {
+      remembered.set(text, query)
+    }
+    return query
+  }
+}
+
+function valuesOf(text: string, names: readonly string[]): Record<string, string> {
+  const sent = new URLSearchParams(text)
+  const given: Record<string, string> = {}
+  for (const name of names) {
+    const values = sent.getAll(name)
+    if (values.length > 1) throw new ApiError(400, `${name}: must be given once`)
+    if (values[0] !== undefined) given[name] = values[0]
+  }
+  return given
+}
+
+function checked<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
+  const result = schema.safeParse(value)
+  if (result.success) return result.data
+  throw new ApiError(400, wordsOf(result.error))
+}
+
+const ISSUES_SHOWN = 5
+const MESSAGE_CHARACTERS_MAX = 500
+
+function wordsOf(error: z.ZodError): string {
+  const lines = error.issues.slice(0, ISSUES_SHOWN).map((issue) => {
+    const path = issue.path.map(String).join('.')
+    return path === '' ? issue.message : `${path}: ${issue.message}`
+  })
+  return lines.join('; ').slice(0, MESSAGE_CHARACTERS_MAX).toWellFormed()
+}
+
+const ALWAYS: readonly ErrorStatus[] = [401, 403, 404, 429, 431, 500, 503]
+
+const MEANINGS: Partial<Record<ErrorStatus, string>> = {
+  400: 'A parameter or the body is not as declared',
+  401: 'The key or the account header is missing or not accepted',
+  403: 'The key belongs to another account, or its role does not allow this',
+  404: 'There is no such thing in this account',
+  408: 'The body came too slowly',
+  413: `The body is larger than ${API_BOUNDS.bodyBytesMax} bytes`,
+  415: 'The body is not application/json',
+  429: 'The rate limit is used up; Retry-After says when it is not',
+  431: `The headers have more than ${API_BOUNDS.headerBytesMax} bytes together`,
+  500: 'Something failed inside',
+  503: 'The database is not available',
+}
+
+const RATE_HEADERS = {
+  'RateLimit-Policy': 'The limit that was counted, as "name";q=requests;w=seconds',
+  RateLimit: 'What is left of it, as "name";r=requests;t=seconds',
+  'RateLimit-Limit': 'Requests allowed in a window',
+  'RateLimit-Remaining': 'Requests left in this window',
+  'RateLimit-Reset': 'Seconds until the window ends',
+}
+
+function headersOf(status: number): Record<string, object> {
+  const named: Record<string, string> = status > 429 ? {} : { ...RATE_HEADERS }
+  if (status === 401) named['WWW-Authenticate'] = 'The challenge, RFC 6750'
+  if (status === 429 || status === 503) named['Retry-After'] = 'Seconds to wait'
+  return Object.fromEntries(
+    Object.entries(named).map(([name, description]) => [
+      name,
+      { description, schema: { type: 'string' } },
+    ]),
+  )
+}
+
+const accountHeader = z.object({
+  'X-Service-Account': z.guid().meta({
+    format: 'uuid',
+    description: 'The account. `X-Checkly-Account` is accepted as another spelling.',
+    example: '4b0f1c3e-6a55-4d3f-9a5e-0a6f6d2f9a01',
+  }),
+})
+
+/** What the document says about an operation. */
+function routeOf(operation: Omit<Operation<Fields, Fields, z.ZodType>, 'answer'>): RouteConfig {
+  const { method, path, operationId, tag, summary, description, params, query, body } = operation
+  const policy = operation.policy ?? DEFAULT_POLICY
+  const limit = `Rate limit: ${policy.limit} requests per ${policy.windowS} seconds.`
+  const errors: ErrorStatus[] = [...ALWAYS]
+  if (query !== undefined || body !== undefined) errors.push(400)
+  if (body !== undefined) errors.push(408, 413, 415)
+  if (operation.conflict !== undefined) errors.push(409)
+  const { status, schema, description: meaning } = operation.answers
+  const responses: RouteConfig['responses'] = {
+    [status]: {
+      description: meaning,
+      headers: headersOf(status) as never,
+      ...(schema && { content: { 'application/json': { schema } } }),
+    },
+  }
+  for (const one of errors.sort((a, b) => a - b)) {
+    responses[one] = {
+      description: (one === 409 ? operation.conflict : MEANINGS[one]) ?? '',
+      headers: headersOf(one) as never,
+      content: { 'application/json': { schema: PROBLEM_SCHEMAS.get(one) as z.ZodType } },
+    }
+  }
+  return {
+    method,
+    path,
+    operationId,
+    tags: [tag],
+    summary,
+    description: description === undefined ? limit : `${description} ${limit}`,
+    security: [{ bearer: [] }],
+    request: {
+      headers: accountHeader,
+      ...(params && { params: z.object(params) }),
+      ...(query && { query: z.object(query) }),
+      ...(body && { body: { required: true, content: { 'application/json': { schema: body } } } }),
+    },
+    responses,
+  }
+}
+
+/** With it no two paths can be confused, so that Hono matches all of them by one expression. */
+const GUID_LIKE = '[0-9A-Fa-f-]{36}'
+
+/** Throws 400 for an URL that is longer than any we answer. */
+export function checkTarget(c: Context): void {
+  if (c.req.url.length > API_BOUNDS.targetBytesMax) {
+    throw new ApiError(400, `The URL must have at most ${API_BOUNDS.targetBytesMax} characters`)
+  }
+}
+
+/** Asks for the caller's key before an operation runs; the gate of the app. */
+export type Gate = (c: Context, operation: DefinedOperation) => KnownKey | Promise<KnownKey>
+
+/** Puts operations into the app: into its router and into its document. */
+export function mount(
+  app: OpenAPIHono,
+  gate: Gate,
+  operations: readonly DefinedOperation[],
+  headersFor: (c: Context) => Record<string, string>,
+): void {
+  for (const operation of operations) {
+    const { route } = operation
+    app.openAPIRegistry.registerPath(route)
+    app.on(route.method, route.path.replaceAll(/\{(\w+)\}/g, `:$1{${GUID_LIKE}}`), async (c) => {
+      const admitted = gate(c, operation)
+      const key = admitted instanceof Promise ? await admitted : admitted
+      checkTarget(c)
+      const answer = await operation.run(c, key)
+      const headers = headersFor(c)
+      headers['Cache-Control'] = 'no-store'
+      if (answer.status === 204) return new Response(null, { status: 204, headers })
+      headers['Content-Type'] = 'application/json; charset=utf-8'
+      // Not c.body: plain headers go to the socket as they are.
+      return new Response(answer.json, { status: answer.status, headers })
+    })
+  }
+}

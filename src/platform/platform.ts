@@ -1,0 +1,215 @@
+// The platform's life: listen, open the database, answer, drain. It answers 503 before the database is
+// there, and ends with 0 when it was told to.
+import { Hono } from 'hono'
+import { VERSION } from '../contract/versions.ts'
+import type { Log } from '../host/log.ts'
+import { listenWith, serve, type Served } from '../host/serve.ts'
+import { readAccount } from '../store/accounts.ts'
+import { KEYS_CHANNEL } from '../store/api-keys.ts'
+import { listen } from '../store/notifications.ts'
+import { type App, createApp } from './app.ts'
+import type { PlatformConfig } from './config.ts'
+import { answerError, unavailable } from './errors.ts'
+import { type Credentials, ensureFirstAccount, keepCredentials } from './first-account.ts'
+import { createHttpServer } from './http-server.ts'
+import { createKnownKeys, type KnownKeys } from './known-keys.ts'
+import { createPlatformMetrics, type PlatformMetrics } from './metrics.ts'
+import { openPlatformDatabase, type PlatformDatabase, silence } from './open-database.ts'
+import { createProbes, isProbe, type Phase, serveMetrics } from './probes.ts'
+
+/** What a platform is made of. */
+export interface PlatformOptions {
+  config: PlatformConfig
+  log: Log
+  /** Shows credentials that were made at the first start; `path` is where they are kept. */
+  onCredentials: (credentials: Credentials, path: string | undefined) => void
+}
+
+/** A platform that was made and not yet started. */
+export interface Platform {
+  /**
+   * Resolves when requests are answered. Rejects with ListenError, EmbeddedPostgresError,
+   * MigrationError, CredentialsError or a failure of the database; nothing is left behind then. When
+   * it is stopped meanwhile it resolves as well.
+   */
+  start(): Promise<void>
+  /** Drains; what it begins is seen by readiness in the same tick. Resolves as `stopped` does. */
+  stop(): Promise<void>
+  /** Resolves when everything has ended. */
+  readonly stopped: Promise<void>
+  /** Where it listens; undefined before it does. */
+  url(): string | undefined
+}
+
+/** Makes a platform. */
+export function createPlatform(options: PlatformOptions): Platform {
+  return new RunningPlatform(options)
+}
+
+class RunningPlatform implements Platform {
+  readonly #options: PlatformOptions
+  readonly #stopping = new AbortController()
+  readonly #metrics: PlatformMetrics
+  readonly #ended = Promise.withResolvers<void>()
+  #phase: Phase = 'starting'
+  #waitingFor = 'the platform is starting'
+  #served: Served[] = []
+  #database: PlatformDatabase | undefined
+  #keys: KnownKeys | undefined
+  #app: App | undefined
+  #hearing: Promise<void> = Promise.resolve()
+  #starting: Promise<void> | undefined
+  #stop: Promise<void> | undefined
+
+  constructor(options: PlatformOptions) {
+    this.#options = options
+    this.#metrics = createPlatformMetrics({
+      connections: () => this.#database?.database.connections() ?? { open: 0, idle: 0, waiting: 0 },
+      postgresRestarts: () => this.#database?.embedded?.restarts ?? 0,
+    })
+  }
+
+  get stopped(): Promise<void> {
+    return this.#ended.promise
+  }
+
+  url(): string | undefined {
+    return this.#served[0]?.url
+  }
+
+  start(): Promise<void> {
+    this.#starting ??= this.#start().catch(async (error: unknown) => {
+      if (this.#stopping.signal.aborted) return
+      await this.#release(0)
+      throw error
+    })
+    return this.#starting
+  }
+
+  async #start(): Promise<void> {
+    await this.#listen()
+    const { config, log } = this.#options
+    const { signal } = this.#stopping
+    this.#waitingFor = 'the database is starting'
+    this.#database = await openPlatformDatabase(config, {
+      applicationName: 'vedette platform',
+      log,
+      signal,
+      onWaiting: (reason) => {
+        this.#waitingFor = reason
+      },
+      onLockLost: () => {
+        log.error('another process has taken the data folder; stopping')
+        void this.stop()
+      },
+    })
+    signal.throwIfAborted()
+    await this.#welcome(this.#database)
+    this.#app = this.#createApp(this.#database)
+    this.#hearing = listen({
+      address: this.#database.address,
+      channel: KEYS_CHANNEL,
+      onNews: () => this.#app?.forgetKeys(),
+      signal,
+    })
+    if (!signal.aborted) this.#phase = 'running'
+  }
+
+  async #listen(): Promise<void> {
+    const { port, hostname, metricsPort } = this.#options.config
+    const metrics = () => this.#metrics.text()
+    const where = hostname === undefined ? {} : { hostname }
+    const probes = createProbes({
+      phase: () => this.#phase,
+      waitingFor: () => this.#waitingFor,
+      databaseSilence: async () =>
+        this.#database === undefined ? this.#waitingFor : silence(this.#database.database),
+      facts: () => ({
+        version: VERSION,
+        database: this.#options.config.databaseUrl === undefined ? 'embedded' : 'given',
+        uptimeSeconds: Math.round(process.uptime()),
+      }),
+      metrics: metricsPort === undefined ? metrics : undefined,
+    })
+    const server = createHttpServer((request, env) =>
+      isProbe(request.url) ? probes.fetch(request) : this.#answer(request, env),
+    )
+    this.#served.push(await listenWith(server, { port, ...where, variable: 'PORT' }))
+    this.#options.log.info({ url: this.url() }, 'listening')
+    if (metricsPort === undefined) return
+    const app = serveMetrics(new Hono(), metrics)
+    this.#served.push(await serve({ app, port: metricsPort, ...where, variable: 'METRICS_PORT' }))
+  }
+
+  #answer(request: Request, env: unknown): Response | Promise<Response> {
+    const begin = performance.now()
+    const answer = this.#app?.app.fetch(request, env as never) ?? answerError(unavailable(), {})
+    const count = (response: Response) => {
+      this.#metrics.answered(response.status, (performance.now() - begin) / 1000)
+      return response
+    }
+    return answer instanceof Promise ? answer.then(count) : count(answer)
+  }
+
+  async #welcome({ database }: PlatformDatabase): Promise<void> {
+    const { config, log, onCredentials } = this.#options
+    let path: string | undefined
+    const first = await ensureFirstAccount(database, {
+      accountId: config.accountId,
+      adminApiKey: config.adminApiKey,
+      keep: (credentials) => {
+        try {
+          path = keepCredentials(config.dataDir, credentials)
+        } catch (error) {
+          log.warn({ err: error }, 'the credentials could not be kept in DATA_DIR')
+        }
+      },
+    })
+    if (first.warning !== undefined) log.warn(first.warning)
+    if (first.made !== undefined) onCredentials(first.made, path)
+  }
+
+  #createApp({ database }: PlatformDatabase): App {
+    const { config, log } = this.#options
+    this.#keys = createKnownKeys(database, log)
+    return createApp({
+      database,
+      keys: this.#keys,
+      accounts: { find: (id) => readAccount(database, id) },
+      log,
+      defaultLimit: { limit: config.requestsPerMinute, windowS: 60 },
+      trustedProxies: config.trustedProxies,
+      ...(config.publicUrl === undefined ? {} : { publicUrl: config.publicUrl }),
+    })
+  }
+
+  stop(): Promise<void> {
+    this.#phase = 'draining'
+    this.#stop ??= this.#drain()
+    return this.#stop
+  }
+
+  async #drain(): Promise<void> {
+    const { config, log } = this.#options
+    if (this.#app !== undefined && config.drainDelayMs > 0) {
+      await new Promise((resolve) => {
+        setTimeout(resolve, config.drainDelayMs)
+      })
+    }
+    this.#stopping.abort(new Error('the platform is stopping'))
+    await this.#starting?.catch(() => undefined)
+    await this.#release(config.drainMs)
+    log.info('platform stopped')
+    this.#ended.resolve()
+  }
+
+  /** Requests end before the connections that they use, and those before the database itself. */
+  async #release(deadlineMs: number): Promise<void> {
+    this.#stopping.abort(new Error('the platform is stopping'))
+    await Promise.all(this.#served.map((one) => one.close(deadlineMs)))
+    await this.#hearing
+    this.#keys?.close()
+    await this.#keys?.flush()
+    await this.#database?.close()
+  }
+}

@@ -1,0 +1,81 @@
+// What load balancers, orchestrators and Prometheus ask a platform, at every stage of its life.
+import { Hono } from 'hono'
+
+/** Where a platform stands in its life. */
+export type Phase = 'starting' | 'running' | 'draining'
+
+/** What the endpoints tell; asked anew for every request. */
+export interface ProbeSources {
+  phase(): Phase
+  /** What a start waits for. */
+  waitingFor(): string
+  /** Why the database does not answer; undefined when it does. Never rejects. */
+  databaseSilence(): Promise<string | undefined>
+  /** Facts for `/health`. */
+  facts(): Record<string, unknown>
+  /** Prometheus text format; undefined where it is served elsewhere. */
+  metrics: (() => Promise<string>) | undefined
+}
+
+/** An answer of the database holds this long, so that probes cost it nothing. */
+const FRESH_MS = 500
+const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
+
+/** Whether a request's URL is one of these endpoints. */
+export function isProbe(url: string): boolean {
+  return PROBE.test(url)
+}
+
+const PROBE = /^https?:\/\/[^/]*\/(?:-\/(?:liveness|readiness)|health|metrics)(?:\?|$)/
+
+/**
+ * Makes the endpoints: `/-/liveness` (200 as long as requests are answered), `/-/readiness` (503 with
+ * reasons while starting, draining or without the database), `/health` (always 200), `/metrics`.
+ */
+export function createProbes(sources: ProbeSources): Hono {
+  const app = new Hono()
+  const silence = remembered(() => sources.databaseSilence())
+  app.get('/-/liveness', (c) => c.json({ status: 'alive', reasons: [] }))
+  app.get('/-/readiness', async (c) => {
+    const reasons = await unreadyReasons(sources, silence)
+    const ready = reasons.length === 0
+    return c.json({ status: ready ? 'ready' : 'not ready', reasons }, ready ? 200 : 503)
+  })
+  app.get('/health', (c) => c.json({ status: sources.phase(), ...sources.facts() }))
+  const { metrics } = sources
+  if (metrics !== undefined) serveMetrics(app, metrics)
+  return app
+}
+
+/** Serves `/metrics` with `app`. */
+export function serveMetrics(app: Hono, metrics: () => Promise<string>): Hono {
+  return app.get('/metrics', async (c) => {
+    return c.body(await metrics(), 200, { 'content-type': METRICS_TYPE })
+  })
+}
+
+async function unreadyReasons(
+  sources: ProbeSources,
+  silence: () => Promise<string | undefined>,
+): Promise<string[]> {
+  const phase = sources.phase()
+  if (phase === 'draining') return ['the platform is stopping']
+  if (phase === 'starting') return [sources.waitingFor()]
+  const reason = await silence()
+  // The signal may have come while the database was asked.
+  if (sources.phase() === 'draining') return ['the platform is stopping']
+  return reason === undefined ? [] : [reason]
+}
+
+function remembered<T>(ask: () => Promise<T>): () => Promise<T> {
+  let last: Promise<T> | undefined
+  let until = 0
+  return () => {
+    if (last !== undefined && performance.now() < until) return last
+    until = Number.POSITIVE_INFINITY
+    last = ask().finally(() => {
+      until = performance.now() + FRESH_MS
+    })
+    return last
+  }
+}

@@ -1,0 +1,107 @@
+// `vedette platform`: settings from the environment, a log, signals, an exit code.
+import { VERSION } from '../contract/versions.ts'
+import { EXIT_CONFIGURATION } from '../host/command-line.ts'
+import { type Environment, problemText } from '../host/env.ts'
+import { createLog, isForPeople, type Log, mayColour } from '../host/log.ts'
+import { ListenError } from '../host/serve.ts'
+import { onSignals } from '../host/signals.ts'
+import { isUnavailable } from '../store/database-failure.ts'
+import { MigrationError } from '../store/migrate.ts'
+import { type PlatformConfigReading, readPlatformConfig } from './config.ts'
+import { EmbeddedPostgresError } from './embedded-postgres-error.ts'
+import { type Credentials, CredentialsError } from './first-account.ts'
+import { reasonOf } from './open-database.ts'
+import { createPlatform } from './platform.ts'
+
+/** Where text goes; `process.stdout` and `process.stderr` fit. */
+export interface Output {
+  write(text: string): unknown
+  isTTY?: boolean | undefined
+}
+
+/** What a command of the platform is run with. */
+export interface CommandSurroundings {
+  env: Environment
+  stdout: Output
+  stderr: Output
+}
+
+/** Makes the platform's log, without its secrets. */
+export function platformLog(
+  reading: PlatformConfigReading,
+  { env, stdout }: CommandSurroundings,
+): Log {
+  const { secrets } = reading
+  return createLog({
+    level: reading.config.logLevel,
+    pretty: isForPeople(stdout),
+    colour: mayColour(stdout, env),
+    scrubLine: (line) => secrets.reduce((text, secret) => text.replaceAll(secret, '***'), line),
+  })
+}
+
+/** Runs the platform until it is told to stop; resolves with the exit code. */
+export async function runPlatform(surroundings: CommandSurroundings): Promise<number> {
+  const { env, stdout, stderr } = surroundings
+  const reading = readPlatformConfig(env)
+  if (reading.problems.length > 0) {
+    stderr.write(`vedette: ${problemText(reading.problems)}`)
+    return EXIT_CONFIGURATION
+  }
+  const log = platformLog(reading, surroundings)
+  for (const { message } of reading.warnings) log.warn(message)
+  const platform = createPlatform({
+    config: reading.config,
+    log,
+    onCredentials: (made, path) => stdout.write(credentialsText(made, path)),
+  })
+  let isStopping = false
+  const offSignals = onSignals({
+    stop: (signal) => {
+      isStopping = true
+      log.info({ signal }, 'told to stop')
+      void platform.stop()
+    },
+  })
+  try {
+    await platform.start()
+    if (!isStopping) log.info({ version: VERSION, url: platform.url() }, 'platform started')
+    await platform.stopped
+    return 0
+  } catch (error) {
+    const known = knownFault(error)
+    if (known === undefined) throw error
+    stderr.write(`vedette: ${known.message}\n`)
+    return known.exitCode
+  } finally {
+    offSignals()
+  }
+}
+
+/** What the operator can mend, and the exit code: 2 for settings, 1 for what may pass. */
+export function knownFault(error: unknown): { message: string; exitCode: number } | undefined {
+  const isSetting =
+    error instanceof ListenError ||
+    error instanceof EmbeddedPostgresError ||
+    error instanceof MigrationError ||
+    error instanceof CredentialsError
+  if (isSetting) return { message: error.message, exitCode: EXIT_CONFIGURATION }
+  if (!isUnavailable(error)) return undefined
+  const message = `the database does not answer: ${reasonOf(error)}; check DATABASE_URL`
+  return { message, exitCode: 1 }
+}
+
+function credentialsText(
+  { accountId, adminApiKey }: Credentials,
+  path: string | undefined,
+): string {
+  const kept =
+    path === undefined ? 'They are kept nowhere else.' : `They are kept in ${path} for its owner.`
+  return [
+    'Vedette made an account and its first key, which are shown only now:',
+    `  ACCOUNT_ID     ${accountId}`,
+    `  ADMIN_API_KEY  ${adminApiKey}`,
+    kept,
+    '',
+  ].join('\n')
+}

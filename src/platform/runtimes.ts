@@ -1,0 +1,46 @@
+// The runtimes that scripts can ask for, newest first, from the manifests in versions/.
+import * as z from 'zod'
+import { Runtime } from '../contract/account.ts'
+import { MANIFESTS } from '../contract/versions.ts'
+import { defineOperation, type DefinedOperation } from './operation.ts'
+
+/** The runtime of the newest agent. */
+export const CURRENT_RUNTIME: string = MANIFESTS.at(-1)?.runtimes[0] ?? ''
+
+function runtimes(): Runtime[] {
+  const names = new Set(MANIFESTS.flatMap((manifest) => manifest.runtimes))
+  return [...names]
+    .sort()
+    .toReversed()
+    .map((name) => {
+      const isCurrent = name === CURRENT_RUNTIME
+      const last = MANIFESTS.findLastIndex((manifest) => manifest.runtimes.includes(name))
+      return {
+        name,
+        stage: isCurrent ? 'CURRENT' : 'DEPRECATED',
+        multiStepSupport: true,
+        default: isCurrent,
+        description: isCurrent
+          ? 'In agents of the present version'
+          : `Not in agents since version ${MANIFESTS[last + 1]?.version}`,
+        dependencies: {},
+      }
+    })
+}
+
+/** The operation that lists runtimes. */
+export function runtimeOperations(): DefinedOperation[] {
+  const json = JSON.stringify(runtimes())
+  return [
+    defineOperation({
+      operationId: 'getV1Runtimes',
+      tag: 'Runtimes',
+      summary: 'List runtimes',
+      method: 'get',
+      path: '/v1/runtimes',
+      deed: 'read',
+      answers: { status: 200, schema: z.array(Runtime), description: 'The runtimes' },
+      answer: async () => ({ status: 200, json }),
+    }),
+  ]
+}

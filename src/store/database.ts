@@ -1,0 +1,286 @@
+// The one way to PostgreSQL: a bounded pool in which every wait ends, statements by text or by prepared
+// name, and transactions that are tried again when PostgreSQL asks for it.
+import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  type ClientBase,
+  type ClientConfig,
+  type CustomTypesConfig,
+  DatabaseError,
+  Pool,
+  type PoolClient,
+  Query,
+  type QueryConfig,
+  types,
+} from 'pg'
+import { databaseFailure, DatabaseUnavailableError, isUnavailable } from './database-failure.ts'
+import { SilenceWatch } from './silence-watch.ts'
+
+/** Where the database is: an URL, or the folder of a unix socket. */
+export type DatabaseAddress =
+  { url: string } | { socketFolder: string; port?: number; user: string; database: string }
+
+/** How to open a database. Times in milliseconds. */
+export interface DatabaseOptions {
+  address: DatabaseAddress
+  /** Shown in pg_stat_activity. */
+  applicationName: string
+  connectionsMax?: number
+  /** Time for a connection, a free place in the pool included. */
+  connectTimeoutMs?: number
+  /** The server ends a statement after this. */
+  statementTimeoutMs?: number
+  /** The client gives up this much after the server should have: only a silent network gets here. */
+  silenceMs?: number
+  /** Told when a connection that nobody was using is lost. */
+  onLost?: (error: Error) => void
+}
+
+/** One statement: its text, and a name where the server is to keep it prepared. */
+export interface Statement {
+  text: string
+  name?: string
+}
+
+/** Whatever runs statements: the database itself, or one transaction on it. */
+export interface Queryable {
+  /** The rows. Throws what `databaseFailure` sorts. */
+  query<Row extends object = Record<string, unknown>>(
+    statement: string | Statement,
+    values?: readonly unknown[],
+  ): Promise<Row[]>
+}
+
+/** How to run a transaction. */
+export interface TransactionOptions {
+  isolation?: 'read committed' | 'repeatable read' | 'serializable'
+  readOnly?: boolean
+  /** Tries in all when PostgreSQL reports a conflict; 5 by default. `work` runs anew each time. */
+  attempts?: number
+  /** Instead of the pool's own limit for one statement. */
+  statementTimeoutMs?: number
+}
+
+/** A database that is open. */
+export interface Database extends Queryable {
+  /**
+   * Runs `work` in one transaction and commits it, or rolls back when `work` throws. When the
+   * connection is lost during the commit itself, nobody knows whether it happened: the error is of kind
+   * `unavailable`, and the transaction is not tried again.
+   */
+  transaction<T>(work: (inside: Queryable) => Promise<T>, options?: TransactionOptions): Promise<T>
+  /** Connections: open, idle, and callers that wait for one. */
+  connections(): { open: number; idle: number; waiting: number }
+  /** Closes every connection once what runs on it has ended. Safe to call twice. */
+  close(): Promise<void>
+}
+
+/** Connections that one process opens at most. */
+export const CONNECTIONS_MAX = 16
+const CONNECT_TIMEOUT_MS = 5000
+const STATEMENT_TIMEOUT_MS = 10_000
+const SILENCE_MS = 5000
+const IDLE_TRANSACTION_MS = 30_000
+const IDLE_CONNECTION_MS = 60_000
+const RETRY_BASE_MS = 5
+
+const int8 = (text: string): number => Number(text)
+const verbatim = (text: string): string => text
+
+/**
+ * What columns become: bigint and numeric numbers (ours count, and stay below 2^53), date its text
+ * `YYYY-MM-DD`, timestamptz a Date (declare timestamptz(3), so that nothing is lost).
+ */
+const PARSERS = new Map<number, (text: string) => unknown>([
+  [types.builtins.INT8, int8],
+  [types.builtins.NUMERIC, int8],
+  [types.builtins.DATE, verbatim],
+])
+
+const columnTypes: CustomTypesConfig = {
+  // Every column comes as text: nothing here asks for the binary form.
+  getTypeParser: (oid: Parameters<typeof types.getTypeParser>[0]) =>
+    PARSERS.get(oid) ?? types.getTypeParser(oid),
+}
+
+/** Opens a database. Connects at the first statement, not before. */
+export function openDatabase(options: DatabaseOptions): Database {
+  const statementTimeoutMs = options.statementTimeoutMs ?? STATEMENT_TIMEOUT_MS
+  const pool = new Pool({
+    ...clientConfig(options.address),
+    application_name: options.applicationName,
+    max: options.connectionsMax ?? CONNECTIONS_MAX,
+    ...(options.connectTimeoutMs === undefined
+      ? {}
+      : { connectionTimeoutMillis: options.connectTimeoutMs }),
+    idleTimeoutMillis: IDLE_CONNECTION_MS,
+    statement_timeout: statementTimeoutMs,
+    idle_in_transaction_session_timeout: IDLE_TRANSACTION_MS,
+    options: '-c TimeZone=UTC -c DateStyle=ISO',
+    types: columnTypes,
+  })
+  // Without a listener a lost connection would end the process: the pool speaks for idle ones, and
+  // while one is in use its statement fails as well.
+  pool.on('error', (error) => options.onLost?.(error))
+  pool.on('connect', (client) => client.on('error', () => undefined))
+  return new PooledDatabase(pool, statementTimeoutMs, options.silenceMs ?? SILENCE_MS)
+}
+
+/** What the driver needs to know about an address. */
+export function clientConfig(address: DatabaseAddress): ClientConfig {
+  const common = { connectionTimeoutMillis: CONNECT_TIMEOUT_MS, keepAlive: true }
+  if ('url' in address) return { ...common, connectionString: address.url }
+  const { socketFolder, port = 5432, user, database } = address
+  return { ...common, host: socketFolder, port, user, database, password: '', ssl: false }
+}
+
+class PooledDatabase implements Database {
+  readonly #pool: Pool
+  readonly #statementTimeoutMs: number
+  readonly #watch: SilenceWatch
+  #closed: Promise<void> | undefined
+
+  constructor(pool: Pool, statementTimeoutMs: number, silenceMs: number) {
+    this.#pool = pool
+    this.#statementTimeoutMs = statementTimeoutMs
+    this.#watch = new SilenceWatch(statementTimeoutMs + silenceMs)
+  }
+
+  query<Row extends object>(
+    statement: string | Statement,
+    values: readonly unknown[] = [],
+  ): Promise<Row[]> {
+    // By callbacks: this is the way of every statement outside transactions, and each promise on it
+    // would cost a share of what the statement itself costs.
+    return new Promise((resolve, reject) => {
+      if (this.#closed !== undefined) {
+        reject(new DatabaseUnavailableError('the database is closed'))
+        return
+      }
+      this.#pool.connect((failure, client) => {
+        if (client === undefined) {
+          reject(failure ?? new DatabaseUnavailableError('no connection'))
+          return
+        }
+        this.#watch.begin(client)
+        const query = queryOf<Row>(statement, values, (error, result) => {
+          this.#watch.end(client)
+          if (error instanceof Error) {
+            client.release(isUnavailable(error) || !(error instanceof DatabaseError))
+            reject(error)
+          } else {
+            client.release()
+            resolve(result.rows)
+          }
+        })
+        client.query(query)
+      })
+    })
+  }
+
+  async transaction<T>(
+    work: (inside: Queryable) => Promise<T>,
+    options: TransactionOptions = {},
+  ): Promise<T> {
+    const attempts = options.attempts ?? 5
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.#attempt(work, options)
+      } catch (error) {
+        const again = attempt < attempts && databaseFailure(error)?.kind === 'conflict'
+        if (!again) throw error
+        // Doubling with full jitter keeps two that met from meeting again.
+        await sleep(Math.random() * RETRY_BASE_MS * 2 ** attempt)
+      }
+    }
+  }
+
+  async #attempt<T>(
+    work: (inside: Queryable) => Promise<T>,
+    options: TransactionOptions,
+  ): Promise<T> {
+    const client = await this.#connect()
+    const limitMs = options.statementTimeoutMs ?? this.#statementTimeoutMs
+    const inside: Queryable = {
+      query: (statement, values = []) => run(client, statement, values, limitMs),
+    }
+    try {
+      await client.query(begin(options))
+      const value = await work(inside)
+      await client.query('commit')
+      client.release()
+      return value
+    } catch (error) {
+      await rollback(client, error)
+      throw error
+    }
+  }
+
+  connections(): { open: number; idle: number; waiting: number } {
+    const { totalCount, idleCount, waitingCount } = this.#pool
+    return { open: totalCount, idle: idleCount, waiting: waitingCount }
+  }
+
+  close(): Promise<void> {
+    this.#watch.close()
+    this.#closed ??= this.#pool.end()
+    return this.#closed
+  }
+
+  async #connect(): Promise<PoolClient> {
+    if (this.#closed !== undefined) throw new DatabaseUnavailableError('the database is closed')
+    return this.#pool.connect()
+  }
+}
+
+function begin({ isolation = 'read committed', readOnly, statementTimeoutMs }: TransactionOptions) {
+  const start = `begin isolation level ${isolation}${readOnly === true ? ' read only' : ''}`
+  return statementTimeoutMs === undefined
+    ? start
+    : `${start}; set local statement_timeout = ${Math.ceil(statementTimeoutMs)}`
+}
+
+type Done<Row extends object> = (error: Error | null | undefined, result: { rows: Row[] }) => void
+
+/** The driver copies a configuration property by property; a query that is made already it takes as it is. */
+function queryOf<Row extends object>(
+  statement: string | Statement,
+  values: readonly unknown[],
+  done: Done<Row>,
+): Query<Row> {
+  if (typeof statement === 'string') return new Query<Row>(configOf(statement, values), done)
+  const query = new Query<Row>(statement.text, values, done)
+  return Object.assign(query, { name: statement.name })
+}
+
+function configOf(statement: string | Statement, values: readonly unknown[]): QueryConfig {
+  const { text, name } = typeof statement === 'string' ? { text: statement } : statement
+  // Without values the simple protocol is used, which takes several statements in one text.
+  if (values.length === 0) return { text, ...(name !== undefined && { name }) }
+  return name === undefined
+    ? { text, values: values as unknown[] }
+    : { text, name, values: values as unknown[] }
+}
+
+async function run<Row extends object>(
+  client: ClientBase,
+  statement: string | Statement,
+  values: readonly unknown[],
+  limitMs: number,
+): Promise<Row[]> {
+  const config = { ...configOf(statement, values), query_timeout: limitMs + SILENCE_MS }
+  const result = await client.query<Row>(config)
+  return result.rows
+}
+
+async function rollback(client: PoolClient, error: unknown): Promise<void> {
+  if (isUnavailable(error)) {
+    client.release(true)
+    return
+  }
+  try {
+    await client.query('rollback')
+    client.release()
+  } catch {
+    client.release(true)
+  }
+}

@@ -1,0 +1,48 @@
+// Hears what other processes announce on the database, on a connection of its own that is made anew
+// whenever it is lost.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Client } from 'pg'
+import { clientConfig, type DatabaseAddress } from './database.ts'
+
+/** What to listen to. */
+export interface ListenOptions {
+  address: DatabaseAddress
+  /** Names that need no quoting. */
+  channel: string
+  /** Called for each announcement, and once the connection stands: some may have been missed. */
+  onNews: () => void
+  /** Ends it. */
+  signal: AbortSignal
+}
+
+const AGAIN_MS = 1000
+
+/** Listens until the signal fires; resolves then, and never rejects. */
+export async function listen(options: ListenOptions): Promise<void> {
+  const { signal } = options
+  while (!signal.aborted) {
+    await listenOnce(options).catch(() => undefined)
+    await sleep(AGAIN_MS, undefined, { signal }).catch(() => undefined)
+  }
+}
+
+/** Rejects when there is no connection; resolves when it is lost or no longer wanted. */
+async function listenOnce({ address, channel, onNews, signal }: ListenOptions): Promise<void> {
+  const client = new Client({ ...clientConfig(address), application_name: 'vedette listener' })
+  const lost = new Promise<void>((resolve) => {
+    client.once('end', resolve)
+    client.on('error', () => resolve())
+  })
+  const end = () => void client.end().catch(() => undefined)
+  signal.addEventListener('abort', end, { once: true })
+  try {
+    await client.connect()
+    client.on('notification', onNews)
+    await client.query(`listen ${channel}`)
+    onNews()
+    await lost
+  } finally {
+    signal.removeEventListener('abort', end)
+    end()
+  }
+}

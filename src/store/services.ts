@@ -1,0 +1,81 @@
+// Statements on services.
+import { serviceJson } from './json-text.ts'
+import { pageStatement } from './page.ts'
+import { statement, type Connection } from './statement.ts'
+
+/** The services of an account. */
+export const listServices = pageStatement({
+  name: 'services-page',
+  from: 'services',
+  where: 'account_id = $1::uuid and deleted_at is null',
+  json: serviceJson('i'),
+})
+
+const read = statement<[string, string], { json: string }>(
+  'service-read',
+  `select ${serviceJson('s')} as json from services s
+   where s.id = $1 and s.account_id = $2 and s.deleted_at is null`,
+)
+
+/** A service of the account as JSON text. */
+export async function readService(
+  connection: Connection,
+  accountId: string,
+  id: string,
+): Promise<string | undefined> {
+  return (await read(connection, id, accountId))[0]?.json
+}
+
+const insert = statement<[string, string, string], { json: string }>(
+  'service-insert',
+  `insert into services as s (id, account_id, name) values ($1, $2, $3)
+   returning ${serviceJson('s')} as json`,
+)
+
+/** Adds a service and answers with it as JSON text. */
+export async function insertService(
+  connection: Connection,
+  service: { id: string; accountId: string; name: string },
+): Promise<string> {
+  return (await insert(connection, service.id, service.accountId, service.name))[0]?.json ?? ''
+}
+
+const rename = statement<[string, string, string], { json: string }>(
+  'service-rename',
+  `update services s set name = $3, updated_at = clock_timestamp()
+   where s.id = $1 and s.account_id = $2 and s.deleted_at is null
+   returning ${serviceJson('s')} as json`,
+)
+
+/** Renames a service; undefined when the account has none of that id. */
+export async function renameService(
+  connection: Connection,
+  service: { id: string; accountId: string; name: string },
+): Promise<string | undefined> {
+  return (await rename(connection, service.id, service.accountId, service.name))[0]?.json
+}
+
+const remove = statement<[string, string], { deleted: boolean; shown: boolean }>(
+  'service-delete',
+  `with found as (
+     select s.id, exists (select from status_page_card_services shown
+       where shown.service_id = s.id) as shown
+     from services s
+     where s.id = $1 and s.account_id = $2 and s.deleted_at is null for update of s
+   ), gone as (
+     update services set deleted_at = clock_timestamp()
+     where id in (select id from found where not shown) returning id
+   )
+   select shown, exists (select from gone) as deleted from found`,
+)
+
+/** Deletes a service unless a status page shows it. It stays in the incidents that told of it. */
+export async function deleteService(
+  connection: Connection,
+  accountId: string,
+  id: string,
+): Promise<'deleted' | 'shown' | 'absent'> {
+  const [row] = await remove(connection, id, accountId)
+  if (row === undefined) return 'absent'
+  return row.deleted ? 'deleted' : 'shown'
+}

@@ -1,0 +1,217 @@
+// A platform with its own PostgreSQL, as real processes: its first start, its end, and every way in which
+// one of the two can be killed without the other.
+import { spawn } from 'node:child_process'
+import { chownSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import {
+  childrenOf,
+  commandLine,
+  processesWith,
+  startPlatform,
+  startVedette,
+  type StartedPlatform,
+} from '../support/platform-process.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import {
+  createIncident,
+  createService,
+  keptCredentials,
+  listNames,
+} from '../support/written-incidents.ts'
+
+const running: StartedPlatform[] = []
+
+async function start(dataDir: string, env: Record<string, string> = {}): Promise<StartedPlatform> {
+  const platform = await startPlatform({ DATA_DIR: dataDir, RATE_LIMIT: '1000000', ...env })
+  running.push(platform)
+  return platform
+}
+
+afterEach(async () => {
+  for (const one of running.splice(0)) {
+    one.kill('SIGKILL')
+    await one.ended
+  }
+})
+
+/** Number of the main process of PostgreSQL on this folder. */
+function postmaster(dataDir: string): number {
+  const file = join(dataDir, 'postgres/data/postmaster.pid')
+  return Number.parseInt(readFileSync(file, 'utf8'), 10)
+}
+
+const postgresOn = (dataDir: string) => processesWith('-D', join(dataDir, 'postgres/data'))
+
+async function readiness(url: string): Promise<{ status: number; reasons: string[] }> {
+  const answer = await fetch(`${url}/-/readiness`)
+  const { reasons } = (await answer.json()) as { reasons: string[] }
+  return { status: answer.status, reasons }
+}
+
+describe('the first start', () => {
+  const dataDir = temporaryFolder()
+
+  test('makes an account and a key, shows them once and keeps them for the owner alone', async () => {
+    const platform = await start(dataDir)
+    const kept = keptCredentials(dataDir)
+    expect(platform.stdout).toContain(kept.accountId)
+    expect(platform.stdout).toContain(kept.adminApiKey)
+    expect(statSync(join(dataDir, 'credentials.json')).mode & 0o777).toBe(0o600)
+    expect(await listNames(platform.url, kept)).toMatchObject({ counts: new Map() })
+    platform.kill('SIGTERM')
+    expect(await platform.ended).toMatchObject({ code: 0, stderr: '' })
+    const again = await start(dataDir)
+    expect(again.stdout).not.toContain(kept.adminApiKey)
+    expect(keptCredentials(dataDir)).toEqual(kept)
+    expect(await listNames(again.url, kept)).toMatchObject({ counts: new Map() })
+  })
+})
+
+describe('the folder', () => {
+  const dataDir = temporaryFolder()
+
+  test('serves one platform; a second is refused and told what to do', async () => {
+    const platform = await start(dataDir)
+    const second = await startVedette(['platform'], { DATA_DIR: dataDir, PORT: '0' }).ended
+    expect(second).toMatchObject({ code: 2 })
+    expect(second.stderr).toMatch(
+      new RegExp(`is in use: process ${platform.pid} on .* DATABASE_URL\n$`),
+    )
+    expect(await readiness(platform.url)).toEqual({ status: 200, reasons: [] })
+  })
+
+  test('of another major version is refused and left alone', async () => {
+    const file = join(dataDir, 'postgres/data/PG_VERSION')
+    const version = readFileSync(file, 'utf8')
+    writeFileSync(file, '14\n')
+    const ended = await startVedette(['platform'], { DATA_DIR: dataDir, PORT: '0' }).ended
+    expect(ended).toMatchObject({ code: 2 })
+    expect(ended.stderr).toContain('was made by PostgreSQL 14')
+    writeFileSync(file, version)
+    expect(await readiness((await start(dataDir)).url)).toEqual({ status: 200, reasons: [] })
+  })
+
+  test('is used although other processes have the numbers that dead ones left in it', async () => {
+    const first = await start(dataDir)
+    first.kill('SIGTERM')
+    await first.ended
+    const root = join(dataDir, 'postgres')
+    const { uid, gid } = statSync(root)
+    const ids = process.getuid?.() === 0 ? { uid, gid } : {}
+    const stranger = spawn('sleep', ['600'], { ...ids, stdio: 'ignore' })
+    const files = ['data/postmaster.pid', 'run/.s.PGSQL.5432.lock'].map((name) => join(root, name))
+    for (const file of files) {
+      writeFileSync(file, `${stranger.pid}\n${join(root, 'data')}\n`)
+      if (process.getuid?.() === 0) chownSync(file, uid, gid)
+    }
+    const platform = await start(dataDir)
+    expect(await readiness(platform.url)).toEqual({ status: 200, reasons: [] })
+    expect(stranger.kill()).toBe(true)
+  })
+
+  test('that is half-made by a first start that was killed is made anew', async () => {
+    const fresh = temporaryFolder()
+    const killed = startVedette(['platform'], { DATA_DIR: fresh, PORT: '0' })
+    const parts = () => readdirSync(join(fresh, 'postgres')).join(' ')
+    await vi.waitFor(() => expect(parts()).toContain('data-draft-'), 20_000)
+    killed.kill('SIGKILL')
+    await killed.ended
+    expect(existsSync(join(fresh, 'postgres/data'))).toBe(false)
+    expect(await readiness((await start(fresh)).url)).toEqual({ status: 200, reasons: [] })
+  })
+})
+
+describe('told to stop', () => {
+  const dataDir = temporaryFolder()
+
+  test('it ends with 0, PostgreSQL is shut down cleanly, and no process is left', async () => {
+    const platform = await start(dataDir)
+    expect(postgresOn(dataDir).length).toBeGreaterThan(0)
+    platform.kill('SIGTERM')
+    expect((await platform.ended).code).toBe(0)
+    expect(postgresOn(dataDir)).toEqual([])
+    expect(existsSync(join(dataDir, 'postgres.lock'))).toBe(false)
+    const next = await start(dataDir, { LOG_LEVEL: 'DEBUG' })
+    expect(next.stdout).toContain('database system was shut down at')
+    expect(next.stdout).not.toContain('not properly shut down')
+  })
+
+  test('it is unready at once, still answers, and ends', async () => {
+    const platform = await start(dataDir, { DRAIN_DELAY_SECONDS: '1' })
+    platform.kill('SIGTERM')
+    await platform.line(/told to stop/)
+    expect(await readiness(platform.url)).toEqual({
+      status: 503,
+      reasons: ['the platform is stopping'],
+    })
+    expect((await fetch(`${platform.url}/-/liveness`)).status).toBe(200)
+    expect((await listNames(platform.url, keptCredentials(dataDir))).counts.size).toBe(0)
+    expect((await platform.ended).code).toBe(0)
+  })
+
+  test('twice, it ends at once and leaves no PostgreSQL behind', async () => {
+    const platform = await start(dataDir, { DRAIN_DELAY_SECONDS: '60' })
+    platform.kill('SIGTERM')
+    await platform.line(/told to stop/)
+    platform.kill('SIGTERM')
+    expect((await platform.ended).code).toBe(143)
+    await vi.waitFor(() => expect(postgresOn(dataDir)).toEqual([]), { timeout: 20_000 })
+  })
+})
+
+describe('kill -9', () => {
+  const dataDir = temporaryFolder()
+
+  test('of PostgreSQL: 503 while it is away, then all goes on and nothing is lost', async () => {
+    const platform = await start(dataDir)
+    const writer = keptCredentials(dataDir)
+    const serviceId = await createService(platform.url, writer)
+    const acknowledged: string[] = []
+    const statuses = new Set<number | undefined>()
+    let count = 0
+    const write = async () => {
+      const name = `incident ${count++}`
+      const status = await createIncident(platform.url, writer, { name, serviceId })
+      statuses.add(status)
+      if (status === 201) acknowledged.push(name)
+      return status
+    }
+    await write()
+    for (let round = 0; round < 3; round++) {
+      const victim = postmaster(dataDir)
+      process.kill(victim, 'SIGKILL')
+      while ((await write()) === 201);
+      expect((await readiness(platform.url)).reasons[0]).toMatch(/^the database does not answer/)
+      while ((await write()) !== 201);
+      expect(postmaster(dataDir)).not.toBe(victim)
+    }
+    await vi.waitFor(async () => expect((await readiness(platform.url)).status).toBe(200))
+    expect(statuses).toEqual(new Set([201, 503]))
+    const { counts } = await listNames(platform.url, writer)
+    expect(acknowledged.filter((name) => counts.get(name) !== 1)).toEqual([])
+    const metrics = await (await fetch(`${platform.url}/metrics`)).text()
+    expect(metrics).toContain('vedette_embedded_postgres_restarts 3')
+  })
+
+  test('of the platform: PostgreSQL ends by itself', async () => {
+    const platform = await start(dataDir)
+    platform.kill('SIGKILL')
+    await platform.ended
+    await vi.waitFor(() => expect(postgresOn(dataDir)).toEqual([]), { timeout: 20_000 })
+  })
+
+  test('of the platform and of what watches over PostgreSQL: the next start ends it', async () => {
+    const platform = await start(dataDir)
+    const left = postmaster(dataDir)
+    const watcher = childrenOf(left).find((pid) => commandLine(pid)[0] === '/bin/sh')
+    process.kill(watcher ?? -1, 'SIGKILL')
+    platform.kill('SIGKILL')
+    await platform.ended
+    const next = await start(dataDir)
+    expect(next.stdout).toContain('from an earlier run')
+    expect(postmaster(dataDir)).not.toBe(left)
+    expect(postgresOn(dataDir)).not.toContain(left)
+    expect(await readiness(next.url)).toEqual({ status: 200, reasons: [] })
+  })
+})

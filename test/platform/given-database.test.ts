@@ -1,0 +1,139 @@
+// A platform on a database that it was given: it waits for one that is not there yet, starts beside
+// others at the same time, and names what it cannot use.
+import { connect } from 'node:net'
+import { pipeline } from 'node:stream'
+import { describe, expect, test, vi } from 'vitest'
+import { listApiKeys, revokeApiKey } from '../../src/store/api-keys.ts'
+import { createTestDatabase, DATABASE_SERVERS, useDatabase } from '../support/database.ts'
+import { startPlatform, startVedette } from '../support/platform-process.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import { startRawServer } from '../support/test-server.ts'
+import { createIncident, createService, listNames } from '../support/written-incidents.ts'
+
+const KEY = 'a-key-that-was-given-by-somebody'
+const ACCOUNT = '0195fa32-6f5e-7c6f-b3a1-0a7d3e0c5d11'
+
+describe.each(DATABASE_SERVERS)('on $name', (server) => {
+  const use = useDatabase(server, { migrated: false })
+
+  test('a key that is revoked is refused long before it would be looked up again', async () => {
+    const { url, database, drop } = await createTestDatabase(server)
+    const env = { DATABASE_URL: url, DATA_DIR: temporaryFolder(), ADMIN_API_KEY: KEY }
+    const platform = await startPlatform({ ...env, ACCOUNT_ID: ACCOUNT })
+    const headers = { authorization: `Bearer ${KEY}`, 'x-service-account': ACCOUNT }
+    const status = async () => (await fetch(`${platform.url}/v1/accounts/me`, { headers })).status
+    expect(await status()).toBe(200)
+    const [key] = await listApiKeys(database, { limit: 1 })
+    await revokeApiKey(database, key?.id ?? '')
+    await vi.waitFor(async () => expect(await status()).toBe(401), { timeout: 2000, interval: 20 })
+    platform.kill('SIGTERM')
+    await platform.ended
+    await drop()
+  })
+
+  test('three that start at once on an empty database serve the same account', async () => {
+    const env = {
+      DATABASE_URL: use().url,
+      DATA_DIR: temporaryFolder(),
+      ACCOUNT_ID: ACCOUNT,
+      ADMIN_API_KEY: KEY,
+    }
+    const platforms = await Promise.all([1, 2, 3].map(() => startPlatform(env)))
+    const writer = { accountId: ACCOUNT, adminApiKey: KEY }
+    const [first, second, third] = platforms.map(({ url }) => url) as [string, string, string]
+    const serviceId = await createService(first, writer)
+    expect(await createIncident(second, writer, { name: 'seen by all', serviceId })).toBe(201)
+    expect((await listNames(third, writer)).counts).toEqual(new Map([['seen by all', 1]]))
+    for (const one of platforms) one.kill('SIGTERM')
+    for (const one of platforms) {
+      const ended = await one.ended
+      expect(ended).toMatchObject({ code: 0, stderr: '' })
+      expect(ended.stdout).not.toContain(KEY)
+    }
+  })
+})
+
+test('a database that does not answer yet is waited for with 503', async () => {
+  const made = await createTestDatabase(undefined, { migrated: false })
+  const target = new URL(made.url)
+  let isOpen = false
+  await using gate = await startRawServer((socket) => {
+    if (!isOpen) socket.destroy()
+    else pipeline(socket, connect(Number(target.port), target.hostname), socket, () => undefined)
+  })
+  const waiting = startVedette(['platform'], {
+    DATABASE_URL: `postgresql://vedette@${gate.authority}${target.pathname}`,
+    DATA_DIR: temporaryFolder(),
+    PORT: '0',
+  })
+  const [, url = ''] = await waiting.line(/"url":"([^"]+)","msg":"listening"/)
+  await waiting.line(/the database does not answer/)
+  const readiness = await fetch(`${url}/-/readiness`)
+  expect(readiness.status).toBe(503)
+  expect(await readiness.text()).toContain('the database does not answer')
+  const answer = await fetch(`${url}/v1/status-pages/incidents`)
+  expect(answer.status).toBe(503)
+  expect(await answer.json()).toMatchObject({ statusCode: 503, error: 'Service Unavailable' })
+  expect((await fetch(`${url}/-/liveness`)).status).toBe(200)
+  isOpen = true
+  await waiting.line(/platform started/)
+  expect((await fetch(`${url}/-/readiness`)).status).toBe(200)
+  waiting.kill('SIGTERM')
+  expect((await waiting.ended).code).toBe(0)
+  await made.drop()
+})
+
+test('a platform that waits for its database ends when it is told to', async () => {
+  const waiting = startVedette(['platform'], {
+    DATABASE_URL: 'postgresql://a@127.0.0.1:1/a',
+    PORT: '0',
+  })
+  await waiting.line(/the database does not answer/)
+  waiting.kill('SIGTERM')
+  expect((await waiting.ended).code).toBe(0)
+})
+
+test('when the wait is over it ends with 1 and shows no password', async () => {
+  const ended = await startVedette(['platform'], {
+    DATABASE_URL: 'postgresql://a:s3cret-word@127.0.0.1:1/a',
+    DATABASE_WAIT_SECONDS: '0',
+    PORT: '0',
+  }).ended
+  expect(ended.code).toBe(1)
+  expect(ended.stderr).toMatch(/^vedette: the database does not answer: .*ECONNREFUSED/)
+  expect(ended.stdout + ended.stderr).not.toContain('s3cret-word')
+})
+
+test('all that is wrong with the settings is told at once', async () => {
+  const ended = await startVedette(['platform'], {
+    DATABASE_URL: 'mysql://a:s3cret-word@b/c',
+    PORT: '99999',
+    ADMIN_API_KEY: 'short',
+    ACCOUNT_ID: 'me',
+    TRUSTED_PROXIES: '10.0.0.0/8, nonsense',
+    LOG_LEVEL: 'loud',
+  }).ended
+  expect(ended).toMatchObject({ code: 2, stdout: '' })
+  const names = [
+    'DATABASE_URL',
+    'PORT',
+    'ADMIN_API_KEY',
+    'ACCOUNT_ID',
+    'TRUSTED_PROXIES',
+    'LOG_LEVEL',
+  ]
+  for (const name of names) expect(ended.stderr).toContain(`  ${name} is `)
+  expect(ended.stderr).toContain('6 problems')
+  expect(ended.stderr).not.toMatch(/s3cret-word|short/)
+})
+
+test('a port in use is named', async () => {
+  await using taken = await startRawServer(() => undefined)
+  const ended = await startVedette(['platform'], {
+    DATABASE_URL: 'postgresql://a@127.0.0.1:1/a',
+    PORT: String(taken.port),
+    HOST: '127.0.0.1',
+  }).ended
+  expect(ended.code).toBe(2)
+  expect(ended.stderr).toContain('set PORT to a free port')
+})

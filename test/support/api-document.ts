@@ -1,0 +1,83 @@
+// Holds answers against the OpenAPI document: a status that is not documented, a body that does not fit
+// or has a field too many, or a missing header is a failure.
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
+import formats from 'ajv-formats'
+
+interface Answer {
+  description: string
+  headers?: Record<string, unknown>
+  content?: Record<string, { schema: object }>
+}
+
+/** As much of an OpenAPI document as tests look into. */
+export interface ApiDocument {
+  openapi: string
+  info: { title: string; version: string }
+  paths: Record<string, Record<string, { operationId: string; responses: Record<string, Answer> }>>
+  components: { schemas: Record<string, object> }
+}
+
+/** Throws when an answer is not as the document says. */
+export type CheckAnswer = (
+  method: string,
+  path: string,
+  answer: { status: number; headers: Headers; text: string },
+) => void
+
+/** Makes the check for `document`. */
+export function checkAgainst(document: ApiDocument): CheckAnswer {
+  const strict = structuredClone(document)
+  close(strict)
+  const ajv = new Ajv2020({ strict: false, allErrors: true })
+  ;(formats as unknown as (to: Ajv2020) => void)(ajv)
+  ajv.addSchema(strict, 'document')
+  const validators = new Map<string, ValidateFunction>()
+  const validatorOf = (pointer: string): ValidateFunction => {
+    const known = validators.get(pointer) ?? ajv.compile({ $ref: `document#${pointer}` })
+    validators.set(pointer, known)
+    return known
+  }
+  return (method, path, { status, headers, text }) => {
+    const where = `${method} ${path} → ${status}`
+    const template = templateOf(document, path)
+    const operation = document.paths[template]?.[method.toLowerCase()]
+    if (operation === undefined) {
+      if (status >= 500 || status < 400) throw new Error(`${where}: an unknown route`)
+      return
+    }
+    const documented = operation.responses[String(status)]
+    if (documented === undefined) throw new Error(`${where}: not documented: ${text}`)
+    for (const name of Object.keys(documented.headers ?? {})) {
+      if (!headers.has(name)) throw new Error(`${where}: header ${name} is missing`)
+    }
+    if (documented.content === undefined) {
+      if (text !== '') throw new Error(`${where}: has a body`)
+      return
+    }
+    const part = (name: string) => name.replaceAll('~', '~0').replaceAll('/', '~1')
+    const pointer = `/paths/${part(template)}/${method.toLowerCase()}/responses/${status}/content/application~1json/schema`
+    const validate = validatorOf(encodeURI(pointer))
+    if (!validate(JSON.parse(text))) {
+      throw new Error(`${where}: ${ajv.errorsText(validate.errors)} in ${text.slice(0, 500)}`)
+    }
+  }
+}
+
+function templateOf(document: ApiDocument, path: string): string {
+  const plain = path.split('?')[0] ?? ''
+  const templates = Object.keys(document.paths)
+  const found = templates.find((template) => {
+    const expression = template.replaceAll(/\{\w+\}/g, '[0-9A-Fa-f-]{36}')
+    return new RegExp(`^${expression}$`).test(plain)
+  })
+  return found ?? ''
+}
+
+/** Makes every object with named properties refuse others. */
+function close(node: unknown): void {
+  if (typeof node !== 'object' || node === null) return
+  const schema = node as Record<string, unknown>
+  const isObject = schema['type'] === 'object' && typeof schema['properties'] === 'object'
+  if (isObject) schema['additionalProperties'] ??= false
+  for (const child of Object.values(schema)) close(child)
+}

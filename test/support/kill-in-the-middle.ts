@@ -1,0 +1,109 @@
+// Starts a platform, writes through it, kills it in the middle, and starts it again; in the end what was
+// acknowledged is compared with what is there.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type StartedPlatform, startPlatform } from './platform-process.ts'
+import {
+  createIncident,
+  createService,
+  keptCredentials,
+  listNames,
+  type Writer,
+} from './written-incidents.ts'
+
+/** How often a platform is killed. */
+export const KILLS = 50
+
+const WRITERS = 4
+/** After this many acknowledged writes the next one is a good moment: others are under way. */
+const WRITES_MAX = 24
+
+/** What is there in the end. */
+export interface Aftermath {
+  /** Of the last platform, which was told to stop. */
+  exitCode: number | null
+  acknowledged: number
+  /** Cut off by a kill; they may be there or not. */
+  unanswered: number
+  /** Acknowledged and not there. */
+  lost: string[]
+  doubled: string[]
+  updatesPerIncident: number[]
+}
+
+/** What a whole story has to end with; an incident and its update come together or not at all. */
+export const NOTHING_LOST = { exitCode: 0, lost: [], doubled: [], updatesPerIncident: [1] }
+
+/** Runs the whole story on the database that `env` names; `dataDir` holds the credentials. */
+export async function killInTheMiddle(
+  env: Record<string, string>,
+  dataDir: string,
+): Promise<Aftermath> {
+  const acknowledged: string[] = []
+  let asked = 0
+  let serviceId = ''
+  for (let kill = 0; kill < KILLS; kill++) {
+    const platform = await startPlatform({ ...env, RATE_LIMIT: '10000000' })
+    const writer = keptCredentials(dataDir)
+    serviceId ||= await createService(platform.url, writer)
+    const writes = 1 + (kill % WRITES_MAX)
+    asked += await writeUntilKilled(
+      { platform, writer, serviceId, acknowledged, writes, kill },
+      () =>
+        killAll(
+          platform,
+          env['DATABASE_URL'] === undefined && kill % 2 === 1 ? dataDir : undefined,
+        ),
+    )
+    await platform.ended
+  }
+  const platform = await startPlatform(env)
+  const { counts, updates } = await listNames(platform.url, keptCredentials(dataDir))
+  platform.kill('SIGTERM')
+  return {
+    exitCode: (await platform.ended).code,
+    acknowledged: acknowledged.length,
+    unanswered: asked - acknowledged.length,
+    lost: acknowledged.filter((name) => !counts.has(name)),
+    doubled: [...counts].filter(([, count]) => count !== 1).map(([name]) => name),
+    updatesPerIncident: [...updates],
+  }
+}
+
+interface Round {
+  platform: StartedPlatform
+  writer: Writer
+  serviceId: string
+  acknowledged: string[]
+  writes: number
+  kill: number
+}
+
+/** Several writers at once; resolves with the number of writes that were asked for. */
+async function writeUntilKilled(round: Round, kill: () => void): Promise<number> {
+  const { platform, writer, serviceId, acknowledged, writes } = round
+  let asked = 0
+  let answered = 0
+  let isKilled = false
+  const write = async (): Promise<void> => {
+    while (!isKilled) {
+      const name = `kill ${round.kill} write ${asked++}`
+      const status = await createIncident(platform.url, writer, { name, serviceId })
+      if (status !== 201) continue
+      acknowledged.push(name)
+      if (++answered < writes || isKilled) continue
+      isKilled = true
+      kill()
+    }
+  }
+  await Promise.all(Array.from({ length: WRITERS }, write))
+  return asked
+}
+
+function killAll(platform: StartedPlatform, dataDir: string | undefined): void {
+  if (dataDir !== undefined) {
+    const file = join(dataDir, 'postgres/data/postmaster.pid')
+    process.kill(Number.parseInt(readFileSync(file, 'utf8'), 10), 'SIGKILL')
+  }
+  platform.kill('SIGKILL')
+}

@@ -1,0 +1,79 @@
+// Writes incidents as fast as answers come, remembers which were acknowledged, and counts them afterwards.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** Who writes. */
+export interface Writer {
+  accountId: string
+  adminApiKey: string
+}
+
+interface Listed {
+  entries: { id: string; name: string; incidentUpdates: unknown[] }[]
+  nextId: string | null
+}
+
+/** The credentials that a platform kept in its folder. */
+export function keptCredentials(dataDir: string): Writer {
+  return JSON.parse(readFileSync(join(dataDir, 'credentials.json'), 'utf8')) as Writer
+}
+
+async function call(url: string, writer: Writer, body?: unknown): Promise<Response> {
+  const headers = {
+    authorization: `Bearer ${writer.adminApiKey}`,
+    'x-service-account': writer.accountId,
+    'content-type': 'application/json',
+  }
+  return fetch(
+    url,
+    body === undefined ? { headers } : { method: 'POST', headers, body: JSON.stringify(body) },
+  )
+}
+
+/** Creates the service that incidents are about; resolves with its id. */
+export async function createService(url: string, writer: Writer): Promise<string> {
+  const answer = await call(`${url}/v1/status-pages/services`, writer, { name: 'shop' })
+  if (!answer.ok) throw new Error(`${answer.status} ${await answer.text()}`)
+  return ((await answer.json()) as { id: string }).id
+}
+
+/** Creates one incident; resolves with the status of the answer, or undefined when there was none. */
+export async function createIncident(
+  url: string,
+  writer: Writer,
+  { name, serviceId }: { name: string; serviceId: string },
+): Promise<number | undefined> {
+  const services = [{ id: serviceId, name: 'shop', accountId: writer.accountId }]
+  const incidentUpdates = [{ description: 'Looking into it', status: 'INVESTIGATING' }]
+  const body = { name, severity: 'MINOR', services, incidentUpdates }
+  try {
+    const answer = await call(`${url}/v1/status-pages/incidents`, writer, body)
+    // An answer that is cut short acknowledges nothing.
+    await answer.text()
+    return answer.status
+  } catch {
+    return undefined
+  }
+}
+
+/** How often each name is there, and the number of updates of each incident. */
+export async function listNames(
+  url: string,
+  writer: Writer,
+): Promise<{ counts: Map<string, number>; updates: Set<number> }> {
+  const counts = new Map<string, number>()
+  const updates = new Set<number>()
+  let next: string | null = null
+  do {
+    const query: string = next === null ? '' : `&nextId=${encodeURIComponent(next)}`
+    const answer = await call(`${url}/v1/status-pages/incidents?limit=100${query}`, writer)
+    if (!answer.ok) throw new Error(`${answer.status} ${await answer.text()}`)
+    const page = (await answer.json()) as Listed
+    for (const { name, incidentUpdates } of page.entries) {
+      counts.set(name, (counts.get(name) ?? 0) + 1)
+      updates.add(incidentUpdates.length)
+    }
+    next = page.nextId
+  } while (next !== null)
+  return { counts, updates }
+}
