@@ -24,6 +24,7 @@ import {
   runCommandLine,
 } from './host/command-line.ts'
 import { problemText } from './host/env.ts'
+import { environmentHelp } from './host/environment-help.ts'
 import { createLog, isForPeople, type Log, mayColour } from './host/log.ts'
 import { ListenError } from './host/serve.ts'
 import { onSignals } from './host/signals.ts'
@@ -243,16 +244,7 @@ const FILE_HELP =
   'The file is the one named, or else MONITORS_FILE, or else the built-in example, which comes with a\n' +
   'small local site and needs no network.'
 
-function variablesHelp(): string {
-  const width = Math.max(...VARIABLES.map(({ name }) => name.length))
-  const rows = VARIABLES.map(
-    ({ name, default: fallback, meaning }) =>
-      `  ${name.padEnd(width)}  ${meaning}${fallback === '' ? '' : ` (default ${fallback})`}`,
-  )
-  return ['Environment (each NAME also as NAME_FILE, a file that holds the value):', ...rows].join(
-    '\n',
-  )
-}
+const variablesHelp = () => environmentHelp(VARIABLES)
 
 const COMMANDS: Command[] = [
   {

@@ -1,10 +1,10 @@
 // The platform's commands as the command line shows them.
 import { ROLES } from '../contract/account.ts'
 import { type Arguments, type Command, EXIT_CONFIGURATION } from '../host/command-line.ts'
-import type { VariableText } from '../host/env.ts'
+import { environmentHelp } from '../host/environment-help.ts'
 import { VARIABLES } from './config.ts'
-import { type KeysRequest, runKeys } from './keys-command.ts'
-import { type CommandSurroundings, runPlatform } from './run-platform.ts'
+import type { KeysRequest } from './keys-command.ts'
+import type { CommandSurroundings } from './run-platform.ts'
 
 /** `vedette platform` and `vedette keys`. */
 export function platformCommands(surroundings: CommandSurroundings): Command[] {
@@ -26,7 +26,11 @@ function platformCommand(surroundings: CommandSurroundings): Command {
       ['DATABASE_URL=postgresql://… vedette platform', 'runs it on your PostgreSQL'],
       ['curl localhost:3000/-/readiness', 'asks whether it is ready, and why not'],
     ],
-    run: () => runPlatform(surroundings),
+    async run() {
+      // Loaded only here: an agent must not carry the platform in its memory.
+      const { runPlatform } = await import('./run-platform.ts')
+      return runPlatform(surroundings)
+    },
   }
 }
 
@@ -49,11 +53,14 @@ function keysCommand(surroundings: CommandSurroundings): Command {
       ['vedette keys list', 'shows all keys, without the keys themselves'],
       ['vedette keys revoke 7d0b…', 'ends one, by its id'],
     ],
-    run(args) {
+    async run(args) {
       const request = requestOf(args)
-      if (typeof request !== 'string') return runKeys(request, surroundings)
+      if (typeof request !== 'string') {
+        const { runKeys } = await import('./keys-command.ts')
+        return runKeys(request, surroundings)
+      }
       surroundings.stderr.write(`vedette keys: ${request}\nTry: vedette keys --help\n`)
-      return Promise.resolve(EXIT_CONFIGURATION)
+      return EXIT_CONFIGURATION
     },
   }
 }
@@ -80,15 +87,4 @@ function requestOf(args: Arguments): KeysRequest | string {
     default:
       return `there is no ${JSON.stringify(action)}; there are create, list and revoke`
   }
-}
-
-function environmentHelp(variables: readonly VariableText[]): string {
-  const width = Math.max(...variables.map(({ name }) => name.length))
-  const rows = variables.map(
-    ({ name, default: fallback, meaning }) =>
-      `  ${name.padEnd(width)}  ${meaning} (default ${fallback})`,
-  )
-  return ['Environment (each NAME also as NAME_FILE, a file that holds the value):', ...rows].join(
-    '\n',
-  )
 }
