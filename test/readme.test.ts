@@ -8,6 +8,7 @@ import { describe, expect, test } from 'vitest'
 import { VARIABLES } from '../src/agent/config.ts'
 import { readMonitorsFile } from '../src/agent/monitors-file.ts'
 import { FAILURES } from '../src/contract/failure.ts'
+import { VARIABLES as PLATFORM_VARIABLES } from '../src/platform/config.ts'
 import { MONITOR_TYPES } from '../src/monitors/registry.ts'
 
 const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8')
@@ -46,6 +47,15 @@ test('the failure codes are those of the code', () => {
 test('the variables and their defaults are those of the code', () => {
   const rows = tableUnder('## Configuration').map(([name, fallback]) => [name, fallback])
   const expected = VARIABLES.map(({ name, default: fallback }) => [`\`${name}\``, fallback])
+  expect(rows).toEqual(expected)
+})
+
+test('so are those of the platform', () => {
+  const rows = tableUnder('### Configuration of the platform').map(([name, fallback]) => [
+    name,
+    fallback,
+  ])
+  const expected = PLATFORM_VARIABLES.map(({ name, default: unset }) => [`\`${name}\``, unset])
   expect(rows).toEqual(expected)
 })
 
