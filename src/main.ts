@@ -1,5 +1,4 @@
 // The command line of Vedette. Wiring only: which part is handed to which.
-import { tmpdir } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { createAgent } from './agent/agent.ts'
 import { exitCodeOf, runOnce } from './agent/check.ts'
@@ -146,20 +145,20 @@ async function withFile<T>(
   }
 }
 
-async function agent(): Promise<number> {
+async function agentCommand(): Promise<number> {
   const reading = settings()
   if (typeof reading === 'number') return reading
   return runAgent(reading, { path: reading.config.monitorsFile ?? '', variables: [] })
 }
 
-async function start(): Promise<number> {
+async function startCommand(): Promise<number> {
   return withFile(undefined, (file) => {
     const reading = settings({ MONITORS_FILE: file.path, LOG_RESULTS: env['LOG_RESULTS'] ?? 'all' })
     return typeof reading === 'number' ? Promise.resolve(reading) : runAgent(reading, file)
   })
 }
 
-async function validate(args: Arguments): Promise<number> {
+async function validateCommand(args: Arguments): Promise<number> {
   return withFile(args.positionals[0], async (file) => {
     const read = await readMonitorsFile(file.path, env, MONITOR_TYPES, file.variables)
     if (!read.ok) return complain(read)
@@ -170,7 +169,7 @@ async function validate(args: Arguments): Promise<number> {
   })
 }
 
-async function check(args: Arguments): Promise<number> {
+async function checkCommand(args: Arguments): Promise<number> {
   if (args.on('json') && args.on('junit')) {
     stderr.write('vedette check: --json and --junit exclude each other\n')
     return EXIT_CONFIGURATION
@@ -218,7 +217,7 @@ async function runRound(
   const runner = createRunner({
     types: MONITOR_TYPES,
     clock: createClock(),
-    workRoot: config.dataFolder ?? tmpdir(),
+    workRoot: config.workRoot,
     scrubHeaders: config.scrubHeaders,
   })
   const surroundings = surroundingsOf(snapshot, dialFrom(config))
@@ -265,7 +264,7 @@ const COMMANDS: Command[] = [
       ['vedette start', 'watches the built-in example'],
       ['MONITORS_FILE=monitors.yaml vedette start', 'watches your own'],
     ],
-    run: start,
+    run: startCommand,
   },
   {
     name: 'agent',
@@ -280,7 +279,7 @@ const COMMANDS: Command[] = [
       ['curl localhost:8081/-/readiness', 'asks whether it is ready, and why not'],
       ['curl localhost:8081/metrics', 'shows what Prometheus reads'],
     ],
-    run: agent,
+    run: agentCommand,
   },
   {
     name: 'check',
@@ -299,7 +298,7 @@ const COMMANDS: Command[] = [
       ['vedette check monitors.yaml --json | jq .verdict', 'feeds another program'],
       ['vedette check monitors.yaml --only shop', 'runs one of them'],
     ],
-    run: check,
+    run: checkCommand,
   },
   {
     name: 'validate',
@@ -307,7 +306,7 @@ const COMMANDS: Command[] = [
     positionals: ['[file]'],
     description: `Reads the file as the agent would and runs nothing. Every problem is named with its line, the\nvalue and the mend. ${FILE_HELP}\nExit code 0: the file is good; 2: it is not.`,
     examples: [['vedette validate monitors.yaml', 'checks a file before it is used']],
-    run: validate,
+    run: validateCommand,
   },
   ...platformCommands({ env, stdout, stderr }),
 ]

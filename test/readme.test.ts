@@ -61,7 +61,7 @@ describe('monitors files', () => {
     async (_, yaml) => {
       const folder = await mkdtemp(join(tmpdir(), 'vedette-readme-'))
       const file = join(folder, 'monitors.yaml')
-      await writeFile(file, String(yaml))
+      await writeFile(file, yaml)
       const env = { API_TOKEN: 'secret-token', PROXY_PASSWORD: 'secret-password' }
       const read = await readMonitorsFile(file, env, MONITOR_TYPES)
       await rm(folder, { recursive: true })

@@ -1,7 +1,5 @@
 // The agent: follows a source of monitors, runs them by the timetable, delivers what comes of it, and
 // stops without losing any.
-import { join } from 'node:path'
-import { tmpdir } from 'node:os'
 import type { Result } from '../contract/result.ts'
 import type { Variable } from '../contract/monitor.ts'
 import { VERSION } from '../contract/versions.ts'
@@ -26,7 +24,7 @@ import { surroundingsOf } from './surroundings.ts'
 /** The settings that the agent itself needs. */
 export type AgentSettings = Pick<
   AgentConfig,
-  'healthPort' | 'jobConcurrency' | 'uptimeConcurrency' | 'drainMs' | 'dataFolder' | 'scrubHeaders'
+  'healthPort' | 'jobConcurrency' | 'uptimeConcurrency' | 'drainMs' | 'workRoot' | 'scrubHeaders'
 >
 
 /** What an agent is made of. */
@@ -112,6 +110,8 @@ class RunningAgent implements Agent {
       port: this.#options.config.healthPort,
       variable: 'AGENT_HEALTH_PORT',
     })
+    // Told to stop before it had begun: nobody else would close what was opened meanwhile.
+    if (this.#phase === 'draining') return this.#health.close(HEALTH_CLOSE_MS)
     this.#timetable.start()
     void this.#follow()
   }
@@ -130,7 +130,7 @@ class RunningAgent implements Agent {
     const runner = createRunner({
       types,
       clock: this.#clock,
-      workRoot: config.dataFolder === undefined ? tmpdir() : join(config.dataFolder, 'work'),
+      workRoot: config.workRoot,
       scrubHeaders: config.scrubHeaders,
       onRetry: (type) => this.#metrics.retried(type),
       onAbandoned: (type) => this.#metrics.abandoned(type),
@@ -139,7 +139,7 @@ class RunningAgent implements Agent {
       concurrency: { uptime: config.uptimeConcurrency, scripted: config.jobConcurrency },
       runner,
       clock: this.#clock,
-      metrics: () => this.#metrics,
+      metrics: this.#metrics,
       // A job comes from a monitor, and monitors come with their surroundings.
       surroundings: () => this.#surroundings as Surroundings,
       onResult: (result) => this.#onResult(result),
@@ -252,7 +252,8 @@ class RunningAgent implements Agent {
     this.#stopping.abort()
     const { log, config } = this.#options
     const idle = this.#queues.drain(config.drainMs)
-    const { running } = sum(this.#queues.state())
+    const { uptime, scripted } = this.#queues.state()
+    const running = uptime.running + scripted.running
     log.info({ running }, 'stopping: nothing new starts, what runs is finished and delivered')
     await idle
     this.#timetable.stop()
@@ -308,12 +309,4 @@ class RunningAgent implements Agent {
 
 function sameVariables(a: readonly Variable[], b: readonly Variable[]): boolean {
   return a === b || JSON.stringify(a) === JSON.stringify(b)
-}
-
-function sum(state: ReturnType<JobQueues['state']>): { waiting: number; running: number } {
-  const { uptime, scripted } = state
-  return {
-    waiting: uptime.waiting + scripted.waiting,
-    running: uptime.running + scripted.running,
-  }
 }

@@ -1,5 +1,8 @@
 // The agent's settings: one table of environment variables, one reader, all problems at once. Help and
 // the README show the same table.
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { isLocationName, LOCATION_NAME_RULE } from '../contract/location-name.ts'
 import { isForPeople, type LogLevel, type Terminal } from '../host/log.ts'
 import {
   type Environment,
@@ -36,9 +39,9 @@ export const VARIABLE_TABLE = {
       'Name of the place that the agent stands in, part of every result; with a monitors file',
     shownDefault: 'local',
     problem: (name) =>
-      /^[a-z0-9][a-z0-9-]{0,62}$/.test(name)
+      isLocationName(name)
         ? undefined
-        : { allowed: '1 to 63 of a-z, 0-9 and -', mend: 'write it like berlin-office' },
+        : { allowed: LOCATION_NAME_RULE, mend: 'write it like berlin-office' },
   }),
   API_KEY: anyText({
     meaning: 'Key of the private location, from the platform',
@@ -182,7 +185,8 @@ export interface AgentConfig {
   jobConcurrency: number
   uptimeConcurrency: number
   drainMs: number
-  dataFolder: string | undefined
+  /** Where the folders of runs are made. */
+  workRoot: string
   spoolBytesMax: number
   logLevel: LogLevel
   logResults: 'changes' | 'all'
@@ -255,7 +259,7 @@ function configOf(values: Given, forPeople: boolean): AgentConfig {
     jobConcurrency: values.JOB_CONCURRENCY,
     uptimeConcurrency: values.UPTIME_CONCURRENCY,
     drainMs: values.DRAIN_SECONDS * 1000,
-    dataFolder: values.DATA_DIR,
+    workRoot: values.DATA_DIR === undefined ? tmpdir() : join(values.DATA_DIR, 'work'),
     spoolBytesMax: values.SPOOL_BYTES_MAX,
     logLevel: values.LOG_LEVEL,
     logResults: values.LOG_RESULTS ?? (forPeople ? 'all' : 'changes'),

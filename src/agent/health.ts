@@ -23,8 +23,8 @@ export interface HealthSources {
 export const TICK_AGE_MS_MAX = 30_000
 
 /**
- * Makes the endpoints: `/-/readiness` (503 while starting, draining or without monitors), `/-/liveness`
- * (503 when the timetable hangs), `/health` (always 200) and `/metrics`. Monitors that were refused
+ * Makes the endpoints: `/-/readiness` (503 while starting, draining, hanging or without monitors),
+ * `/-/liveness` (503 when the timetable hangs), `/health` (always 200) and `/metrics`. Monitors that were refused
  * do not make an agent unready, since it goes on with those before; readiness warns of them.
  */
 export function createHealth(sources: HealthSources): Hono {
@@ -37,10 +37,9 @@ export function createHealth(sources: HealthSources): Hono {
     return c.json({ status: ready ? 'ready' : 'not ready', reasons, warnings }, ready ? 200 : 503)
   })
   app.get('/-/liveness', (c) => {
-    const ageMs = sources.tickAgeMs()
-    if (ageMs <= TICK_AGE_MS_MAX) return c.json({ status: 'alive', reasons: [] })
-    const reason = `the timetable has not looked for ${Math.round(ageMs / 1000)} s`
-    return c.json({ status: 'stuck', reasons: [reason] }, 503)
+    const reasons = hangReasons(sources)
+    const alive = reasons.length === 0
+    return c.json({ status: alive ? 'alive' : 'stuck', reasons }, alive ? 200 : 503)
   })
   app.get('/health', (c) => c.json({ status: sources.phase(), ...sources.facts() }))
   app.get('/metrics', () => {
@@ -54,9 +53,16 @@ export function createHealth(sources: HealthSources): Hono {
 
 const PATHS = ['/-/readiness', '/-/liveness', '/health', '/metrics']
 
+function hangReasons(sources: HealthSources): string[] {
+  const ageMs = sources.tickAgeMs()
+  if (ageMs <= TICK_AGE_MS_MAX) return []
+  return [`the timetable has not looked for ${Math.round(ageMs / 1000)} s`]
+}
+
 function unreadyReasons(sources: HealthSources): string[] {
   if (sources.phase() === 'draining') return ['the agent is stopping']
-  if (sources.hasMonitors()) return []
+  const hang = hangReasons(sources)
+  if (hang.length > 0 || sources.hasMonitors()) return hang
   const refused = sources.refused()
   const why = refused === undefined ? 'there are no monitors yet' : `no monitors: ${refused}`
   return [why]

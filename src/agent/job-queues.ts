@@ -2,6 +2,7 @@
 // one way, as a run's result or as `missed` with its reason.
 import PQueue from 'p-queue'
 import { failure } from '../contract/failure.ts'
+import { scriptFields } from '../contract/http-monitor.ts'
 import type { Instant, RunId } from '../contract/job.ts'
 import type { Monitor } from '../contract/monitor.ts'
 import type { MissedReason, Result } from '../contract/result.ts'
@@ -41,7 +42,7 @@ export interface JobQueueSettings {
   concurrency: Record<Lane, number>
   runner: Runner
   clock: Clock
-  metrics: () => AgentMetrics
+  metrics: AgentMetrics
   surroundings: () => Surroundings
   /** Takes every result; must not throw. */
   onResult: (result: Result) => void
@@ -68,21 +69,11 @@ const ON_DEMAND_MAX = 1000
 const PRIORITY = { slot: 0, retry: 1, onDemand: 2 } as const
 
 const SCRIPTED: ReadonlySet<string> = new Set(['BROWSER', 'MULTI_STEP', 'PLAYWRIGHT'])
-const SCRIPT_FIELDS = [
-  'localSetupScript',
-  'localTearDownScript',
-  'setupScriptPath',
-  'tearDownScriptPath',
-  'setupSnippetId',
-  'tearDownSnippetId',
-]
 
 /** The queue that a monitor's jobs go through. */
 export function laneOf(monitor: Monitor): Lane {
   if (SCRIPTED.has(monitor.checkType)) return 'scripted'
-  const fields = monitor as Record<string, unknown>
-  const hasScript = (field: string) => (fields[field] ?? '') !== ''
-  return monitor.checkType === 'API' && SCRIPT_FIELDS.some(hasScript) ? 'scripted' : 'uptime'
+  return monitor.checkType === 'API' && scriptFields(monitor).length > 0 ? 'scripted' : 'uptime'
 }
 
 /** Makes the queues. */
@@ -129,7 +120,7 @@ class Queues implements JobQueues {
     this.#counts.expected += count
     const rows = Math.min(count, SKIPPED_ROWS_MAX)
     this.#counts.recorded += count - rows
-    this.#settings.metrics().missed('suspended', count - rows)
+    this.#settings.metrics.missed('suspended', count - rows)
     const firstRow = slotAtOrAfter(slots, to) - rows * slots.everyMs
     for (let row = 0; row < rows; row++) {
       this.#missed(watch, firstRow + row * slots.everyMs, 'suspended')
@@ -220,7 +211,7 @@ class Queues implements JobQueues {
     if (onDemand === undefined) {
       watch.waiting = undefined
       watch.running = ticket
-      metrics().started(Math.max(0, clock.now() - ticket.plannedAt))
+      metrics.started(Math.max(0, clock.now() - ticket.plannedAt))
     }
     const job = { monitor: watch.monitor, slot, ...(onDemand === undefined ? {} : { onDemand }) }
     ticket.run = runner.begin(job, surroundings())
@@ -259,7 +250,7 @@ class Queues implements JobQueues {
       ticket.watch.running = undefined
       this.#counts.recorded++
     }
-    this.#settings.metrics().recorded(result)
+    this.#settings.metrics.recorded(result)
     this.#settings.onResult(result)
     this.#whenIdle()
   }
@@ -280,7 +271,7 @@ class Queues implements JobQueues {
       verdict: 'cancelled',
       failures: [failure('CANCELLED', reason)],
     }
-    this.#settings.metrics().recorded(result)
+    this.#settings.metrics.recorded(result)
     this.#settings.onResult(result)
   }
 
@@ -295,8 +286,8 @@ class Queues implements JobQueues {
     const { metrics, onResult } = this.#settings
     this.#counts.recorded++
     const result: Result = { ...this.#emptyResult(watch, slot), verdict: 'missed', missedReason }
-    metrics().missed(missedReason, 1)
-    metrics().recorded(result)
+    metrics.missed(missedReason, 1)
+    metrics.recorded(result)
     onResult(result)
   }
 

@@ -1,7 +1,8 @@
 // One definition of a monitors file, from what the user wrote to a monitor that the agent can run:
 // shorthands, defaults, id, TLS files, variables, schema.
 import { createHash } from 'node:crypto'
-import { objections, type Objection } from '../contract/explain.ts'
+import { objections, valueAt, type Objection } from '../contract/explain.ts'
+import { scriptFields } from '../contract/http-monitor.ts'
 import { CHECK_TYPES, Monitor, type Variable } from '../contract/monitor.ts'
 import { substitute, substituteOwn, type Lookup } from '../contract/variables.ts'
 import { nearest } from '../host/nearest.ts'
@@ -11,7 +12,7 @@ import { expandShorthands, isFields, type Fields } from './monitors-file-shortha
 import { TLS_FILES, type TlsFiles } from './monitors-file-variables.ts'
 
 /** What a definition is read with. */
-export interface Surroundings {
+export interface FileContext {
   /** Fields for every monitor, in the wire form, and as the user wrote them. */
   defaults: Fields
   defaultsAsWritten: Fields
@@ -37,7 +38,7 @@ interface Draft {
 export async function readDefinition(
   raw: unknown,
   index: number,
-  around: Surroundings,
+  around: FileContext,
 ): Promise<Monitor | undefined> {
   const path = ['monitors', index]
   if (!isFields(raw)) {
@@ -86,7 +87,7 @@ function typeOf(
   checkType: unknown,
   raw: Fields,
   path: Path,
-  { types, findings }: Surroundings,
+  { types, findings }: FileContext,
 ): AnyMonitorType | undefined {
   const found = typeof checkType === 'string' ? types.get(checkType) : undefined
   if (found !== undefined) return found
@@ -113,7 +114,7 @@ function namesTlsFiles(fields: Fields): boolean {
   return Object.keys(TLS_FILES).some((key) => Object.hasOwn(request['tls'] as Fields, key))
 }
 
-async function readTlsFiles(fields: Fields, path: Path, around: Surroundings): Promise<void> {
+async function readTlsFiles(fields: Fields, path: Path, around: FileContext): Promise<void> {
   const request = fields['request'] as Fields
   const tls = { ...(request['tls'] as Fields) }
   for (const [fileKey, key] of Object.entries(TLS_FILES)) {
@@ -148,7 +149,7 @@ function variablesFor(fields: Fields, variables: readonly Variable[]) {
 }
 
 /** Checks the draft as it will be run, with its variables put in; settles numbers in it. */
-function isSound(draft: Draft, around: Surroundings): boolean {
+function isSound(draft: Draft, around: FileContext): boolean {
   const { fields, type, lookup } = draft
   const filled = substituteOwn(fields, lookup)
   const unknownAt = filled.unknown.length === 0 ? [] : reportUnknown(draft, around)
@@ -168,7 +169,7 @@ function isSound(draft: Draft, around: Surroundings): boolean {
 }
 
 /** Says of each text that holds an unknown variable which one; the places, joined by dots. */
-function reportUnknown({ fields, path, lookup }: Draft, around: Surroundings): string[] {
+function reportUnknown({ fields, path, lookup }: Draft, around: FileContext): string[] {
   const places: string[] = []
   const known = around.variables.map(({ key }) => key)
   const visit = (value: unknown, at: (string | number)[]) => {
@@ -215,7 +216,7 @@ function settleNumbers(
   return settled
 }
 
-function report(objection: Objection, draft: Draft, around: Surroundings): void {
+function report(objection: Objection, draft: Draft, around: FileContext): void {
   const { raw, path, fields, secrets } = draft
   const local = asWritten(objection, raw, around.defaultsAsWritten)
   if (local === undefined) return
@@ -270,31 +271,13 @@ function mendOf(objection: Objection, fields: Fields): string {
   return meant === undefined ? message : `unknown key; did you mean ${meant}?`
 }
 
-function valueAt(root: unknown, path: readonly (string | number)[]): unknown {
-  let value = root
-  for (const key of path) {
-    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined
-    value = (value as Record<string | number, unknown>)[key]
-  }
-  return value
-}
-
-const SCRIPTS = [
-  'localSetupScript',
-  'localTearDownScript',
-  'setupScriptPath',
-  'tearDownScriptPath',
-  'setupSnippetId',
-  'tearDownSnippetId',
-]
-
-function warn({ fields, path }: Draft, { warnings }: Surroundings): void {
+function warn({ fields, path }: Draft, { warnings }: FileContext): void {
   const { degradedResponseTime: degraded, maxResponseTime: max } = fields
   if (typeof degraded === 'number' && typeof max === 'number' && degraded >= max) {
     const message = `is not below maxResponseTime (${max}), so that no run can be degraded`
     warnings.push({ path: [...path, 'degradedResponseTime'], message })
   }
-  for (const key of SCRIPTS.filter((one) => fields[one] !== undefined && fields[one] !== null)) {
+  for (const key of scriptFields(fields)) {
     const message = 'this agent cannot run scripts, so that every run will be errored'
     warnings.push({ path: [...path, key], message })
   }

@@ -1,6 +1,6 @@
 // The monitors file as a source: follows it on disk and brings each new set of monitors. A bad new file
 // is refused, and what was there before goes on.
-import { watch } from 'node:fs'
+import { watch, type FSWatcher } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -50,6 +50,8 @@ export function createFileSource(options: FileSourceOptions): FileSource {
     reload: () => wake.now('reload'),
     async *follow(stop) {
       let seen = first ?? (await readWhole(options))
+      // What is not needed again must not stay in memory beside what replaces it.
+      first = undefined
       let last: Snapshot | undefined
       const unwatch = watchFolder(options, wake)
       try {
@@ -147,16 +149,20 @@ async function signatureOf(files: readonly string[]): Promise<string> {
  */
 function watchFolder({ path, pollMs = POLL_MS }: FileSourceOptions, wake: Wake): () => void {
   const poll = setInterval(() => wake.now('look'), pollMs)
+  const watcher = watcherOf(dirname(resolve(path)), wake)
+  return () => {
+    clearInterval(poll)
+    watcher?.close()
+    wake.calm()
+  }
+}
+
+function watcherOf(folder: string, wake: Wake): FSWatcher | undefined {
   try {
-    const watcher = watch(dirname(resolve(path)), () => wake.soon())
-    watcher.on('error', () => watcher.close())
-    return () => {
-      clearInterval(poll)
-      watcher.close()
-      wake.calm()
-    }
+    const watcher = watch(folder, () => wake.soon())
+    return watcher.on('error', () => watcher.close())
   } catch {
-    return () => clearInterval(poll)
+    return undefined
   }
 }
 

@@ -4,11 +4,10 @@ import { dirname, resolve } from 'node:path'
 import * as z from 'zod'
 import { Variable } from '../contract/monitor.ts'
 import { LIMITS } from '../contract/versions.ts'
+import type { Environment } from '../host/env.ts'
 import { got, type Findings } from './monitors-file-problems.ts'
 import { isFields } from './monitors-file-shorthands.ts'
 import { readText } from './monitors-file-text.ts'
-
-export type Environment = Readonly<Record<string, string | undefined>>
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_]{0,254}$/
 const NAME_RULE = 'a name has letters, digits and _ only, and does not begin with a digit'

@@ -2,13 +2,16 @@
 // is wrong with a file is found at once, each problem with its line, the value and the mend.
 import { resolve } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { isLocationName, LOCATION_NAME_RULE } from '../contract/location-name.ts'
 import type { Monitor, Variable } from '../contract/monitor.ts'
 import { substitute } from '../contract/variables.ts'
 import { LIMITS } from '../contract/versions.ts'
+import type { Environment } from '../host/env.ts'
 import { nearest } from '../host/nearest.ts'
 import type { AnyMonitorType } from '../monitors/monitor.ts'
 import { proxyProblem } from '../monitors/proxy.ts'
-import { readDefinition, slugOf, type Surroundings } from './monitors-file-definition.ts'
+import { secretWarnings } from './definition-secrets.ts'
+import { readDefinition, slugOf, type FileContext } from './monitors-file-definition.ts'
 import {
   createFindings,
   formatPath,
@@ -21,7 +24,7 @@ import {
 } from './monitors-file-problems.ts'
 import { expandShorthands, isFields, type Fields } from './monitors-file-shorthands.ts'
 import { readText } from './monitors-file-text.ts'
-import { createTlsFiles, readVariables, type Environment } from './monitors-file-variables.ts'
+import { createTlsFiles, readVariables } from './monitors-file-variables.ts'
 import { parseYaml, type ParsedYaml } from './monitors-file-yaml.ts'
 
 /** What a good file says. */
@@ -116,6 +119,7 @@ async function readFields(top: Fields, reading: Reading) {
   const defaultsAsWritten = isFields(top['defaults']) ? top['defaults'] : {}
   const around = { defaults, defaultsAsWritten, variables: given.variables, types, tlsFiles }
   const monitors = await readMonitors(top, { ...around, findings, warnings })
+  warnOfShortSecrets(given.variables, monitors, warnings)
   const file: LoadedFile = {
     ...(location === undefined ? {} : { location }),
     ...(proxyUrl === undefined ? {} : { proxyUrl }),
@@ -127,10 +131,23 @@ async function readFields(top: Fields, reading: Reading) {
   return { file, secrets, files: [...given.files, ...tlsFiles.files()] }
 }
 
+/** Short secrets stay visible in results; whoever wrote them should know. */
+function warnOfShortSecrets(
+  variables: readonly Variable[],
+  monitors: readonly Monitor[],
+  warnings: Findings,
+): void {
+  for (const message of secretWarnings(variables)) warnings.push({ path: ['secrets'], message })
+  for (const [index, { environmentVariables }] of monitors.entries()) {
+    const path = ['monitors', index, 'environmentVariables']
+    for (const message of secretWarnings(environmentVariables)) warnings.push({ path, message })
+  }
+}
+
 /** Definitions checked before other work gets its turn. */
 const DEFINITIONS_AT_ONCE = 50
 
-async function readMonitors(top: Fields, around: Surroundings): Promise<Monitor[]> {
+async function readMonitors(top: Fields, around: FileContext): Promise<Monitor[]> {
   const { findings, warnings } = around
   const list = top['monitors']
   const path = ['monitors']
@@ -185,8 +202,8 @@ function locationOf(top: Fields, findings: Findings): string | undefined {
   const path = ['location']
   const location = top['location']
   if (location === undefined || location === null) return undefined
-  if (typeof location === 'string' && /^[a-z0-9][a-z0-9-]{0,62}$/.test(location)) return location
-  const message = `must be 1 to 63 of a-z, 0-9 and -, like berlin-office${got(path, location)}`
+  if (typeof location === 'string' && isLocationName(location)) return location
+  const message = `must be ${LOCATION_NAME_RULE}, like berlin-office${got(path, location)}`
   findings.push({ path, message })
   return undefined
 }

@@ -4,11 +4,12 @@ import type * as z from 'zod'
 import { objections } from '../contract/explain.ts'
 import { failure, type Failure } from '../contract/failure.ts'
 import type { Monitor, Variable } from '../contract/monitor.ts'
+import { createNameTest } from '../contract/sensitive-name.ts'
 import { substituteOwn } from '../contract/variables.ts'
 import type { Dialler } from '../monitors/dial.ts'
 import type { AnyMonitorType } from '../monitors/monitor.ts'
 import { definitionSecrets, variableSecrets } from './definition-secrets.ts'
-import { createNameTest, createScrubber, type Scrubber } from './scrub.ts'
+import { createScrubber, type Scrubber } from './scrub.ts'
 
 /** What is the same for all monitors of a location. A new object whenever any of it changes. */
 export interface Surroundings {

@@ -4,7 +4,6 @@ import type { Instant } from '../contract/job.ts'
 import {
   slotAtOrAfter,
   slotAtOrBefore,
-  slotsBetween,
   slotsOf,
   type Slots,
   type Timing,
@@ -153,9 +152,4 @@ function newEntry<T>(slots: Slots, subject: T, now: Instant, count: number): Ent
   if (next - now <= spreadMs) return { subject, slots, slot: next, dueAt: next, place: -1 }
   const dueAt = now + (slots.offsetMs / slots.everyMs) * spreadMs
   return { subject, slots, slot: slotAtOrBefore(slots, now), dueAt, place: -1 }
-}
-
-/** How many slots lie in [from, to), for counting what was skipped. */
-export function skippedCount(slots: Slots, from: Instant, to: Instant): number {
-  return slotsBetween(slots, from, to)
 }

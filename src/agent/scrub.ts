@@ -1,41 +1,10 @@
 // Takes secrets out of what leaves the agent: values of sensitive headers, known secret values in any
 // usual encoding, and credentials in URLs. Always on; settings can only add.
+import { createNameTest } from '../contract/sensitive-name.ts'
 import { SECRET_CHARS_MIN, secretPattern } from './secret-pattern.ts'
 
 /** What stands where a secret stood. */
 export const SCRUBBED = '[scrubbed]'
-
-/** Headers that are always scrubbed, in any case. */
-const HEADERS: readonly string[] = [
-  'authorization',
-  'proxy-authorization',
-  'cookie',
-  'cookie2',
-  'set-cookie',
-  'set-cookie2',
-  'x-api-key',
-  'api-key',
-  'x-auth-token',
-  'x-access-token',
-  'x-csrf-token',
-  'x-xsrf-token',
-  'x-amz-security-token',
-  'x-goog-api-key',
-  'x-auth',
-  'x-authorization',
-  'authentication',
-  'x-functions-key',
-  'ocp-apim-subscription-key',
-  'x-session-id',
-  'x-amzn-oidc-data',
-  'x-forwarded-client-cert',
-]
-
-/** Parts that make any name a sensitive one, compared without `-`, `_` and case. */
-const PARTS = /token|secret|passw(?:or)?d|passphrase|apikey|privatekey|credential/
-
-/** Different names that are remembered; a server may answer with any number of them. */
-const NAMES_MAX = 10_000
 
 /** Takes secrets out. What holds none is given back as it is, not copied. */
 export interface Scrubber {
@@ -52,22 +21,6 @@ export interface ScrubSettings {
   secrets?: Iterable<string>
   /** Further names of headers. */
   headers?: readonly string[]
-}
-
-/** Tells sensitive names of headers and fields, remembering what it has told. */
-export function createNameTest(headers: readonly string[] = []): (name: string) => boolean {
-  const listed = new Set([...HEADERS, ...headers].map((name) => name.toLowerCase()))
-  const known = new Map<string, boolean>()
-  return (name) => {
-    let sensitive = known.get(name)
-    if (sensitive === undefined) {
-      const lower = name.toLowerCase()
-      sensitive = listed.has(lower) || PARTS.test(lower.replaceAll(/[-_. ]/g, ''))
-      if (known.size >= NAMES_MAX) known.clear()
-      known.set(name, sensitive)
-    }
-    return sensitive
-  }
 }
 
 /** Makes a scrubber; compiles its pattern once. */

@@ -38,7 +38,9 @@ export function createWorkFolder(root: string): WorkFolder {
     },
     async artifacts() {
       if (made === undefined || attached.length === 0) return []
-      const folder = await realpath(await made)
+      // A folder that could not be made, or is gone already, holds no artifact.
+      const folder = await made.then((path) => realpath(path)).catch(() => undefined)
+      if (folder === undefined) return []
       const described = await Promise.all(attached.map((path) => describe(path, folder)))
       return described.filter((one) => one !== undefined)
     },

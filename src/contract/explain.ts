@@ -141,7 +141,8 @@ function unionSentence(errors: readonly (readonly Issue[])[]): string {
   return `must be ${[...new Set(kinds)].join(', or ')}`
 }
 
-function valueAt(root: unknown, path: readonly (string | number)[]): unknown {
+/** What stands at the path; undefined where it leads nowhere. */
+export function valueAt(root: unknown, path: readonly (string | number)[]): unknown {
   let value = root
   for (const key of path) {
     if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined

@@ -84,14 +84,27 @@ export type UrlMonitor = z.infer<typeof UrlMonitor>
 const script = z.string().nullable().optional()
 const snippet = z.int().nullable().optional()
 
-export const ApiMonitor = monitorSchema('API', {
-  request: ApiRequest,
-  ...responseTimes(5000, 20_000),
+const scripts = {
   localSetupScript: script,
   localTearDownScript: script,
   setupScriptPath: script,
   tearDownScriptPath: script,
   setupSnippetId: snippet,
   tearDownSnippetId: snippet,
+}
+
+/** The fields by which a definition really has a script; an empty text is none. */
+export function scriptFields(definition: Readonly<Record<string, unknown>>): string[] {
+  return Object.keys(scripts).filter((field) => {
+    const given = definition[field]
+    if (typeof given === 'string') return given.trim() !== ''
+    return given !== undefined && given !== null
+  })
+}
+
+export const ApiMonitor = monitorSchema('API', {
+  request: ApiRequest,
+  ...responseTimes(5000, 20_000),
+  ...scripts,
 })
 export type ApiMonitor = z.infer<typeof ApiMonitor>

@@ -1,7 +1,7 @@
 // API monitors: one request of any method, with headers, body and authentication, and assertions on all of
 // the answer.
 import { validateHeaderName, validateHeaderValue } from 'node:http'
-import { ApiMonitor, type ApiRequest } from '../contract/http-monitor.ts'
+import { ApiMonitor, scriptFields, type ApiRequest } from '../contract/http-monitor.ts'
 import { failure, type Failure } from '../contract/failure.ts'
 import { LIMITS } from '../contract/versions.ts'
 import { checkHttp, type HttpPlan } from './http-check.ts'
@@ -25,17 +25,8 @@ function prepare(monitor: ApiMonitor): Prepared {
   return made
 }
 
-const SCRIPTS = [
-  'localSetupScript',
-  'localTearDownScript',
-  'setupScriptPath',
-  'tearDownScriptPath',
-  'setupSnippetId',
-  'tearDownSnippetId',
-] as const
-
 function scriptProblem(monitor: ApiMonitor): Failure | undefined {
-  const field = SCRIPTS.find((name) => String(monitor[name] ?? '').trim() !== '')
+  const [field] = scriptFields(monitor)
   if (field === undefined) return undefined
   return failure('SCRIPT_UNSUPPORTED', `this agent cannot run scripts; remove ${field}`, { field })
 }

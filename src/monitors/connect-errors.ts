@@ -37,6 +37,7 @@ const ALWAYS: Record<string, Meaning> = {
     code: 'CONNECTION_RESET',
     sentence: 'fell silent; the system gave the connection up',
   },
+  ERR_STREAM_DESTROYED: { code: 'CONNECTION_CLOSED', sentence: 'closed the connection' },
   ERR_STREAM_PREMATURE_CLOSE: { code: 'CONNECTION_CLOSED', sentence: 'closed the connection' },
 }
 

@@ -6,9 +6,9 @@ import { evaluateAssertions } from './assertions.ts'
 import type { Context, Observation } from './monitor.ts'
 import { isDeadline } from './monitor.ts'
 import { bodyText, observedOf, type HttpObserved } from './http-observed.ts'
-import { TargetFailure } from './target-failure.ts'
+import { failureOf } from './target-failure.ts'
 import { isDegraded, tooSlow, type Thresholds } from './thresholds.ts'
-import { travel, type Route, type Trip } from './http-trip.ts'
+import { notBegun, travel, type Route, type Trip } from './http-trip.ts'
 
 /** All of a monitor's definition that a check needs, made ready once. */
 export interface HttpPlan extends Route {
@@ -93,9 +93,8 @@ async function checkAllAddresses(plan: HttpPlan, context: Context): Promise<Obse
   try {
     addresses = await context.dial.resolve(host, plan.family, context.signal)
   } catch (error) {
-    // The usual way reports this failure as it reports all others.
-    if (!(error instanceof TargetFailure) && !isDeadline(context.signal)) throw error
-    return judgeTrip(plan, await travel(plan, context), context.signal)
+    const failed = failureOf(error, { phase: 'dns' })
+    return judgeTrip(plan, notBegun(plan, failed, performance.now() - startedAt), context.signal)
   }
   const dnsMs = performance.now() - startedAt
   const probed = addresses.slice(0, LIMITS.addressesMax)

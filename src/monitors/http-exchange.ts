@@ -119,7 +119,7 @@ class Exchange {
     // An answer may come before the whole request went out.
     if (this.#sentAt === 0) this.#sentAt = this.#firstByteAt
     answer.response = response
-    answer.firstByteMs = this.#firstByteAt - this.#sentAt
+    answer.firstByteMs = Math.max(0, this.#firstByteAt - this.#sentAt)
     if (outgoing.body !== undefined) answer.sendMs = this.#sentAt - this.#startedAt
     progress.phase = 'download'
     if (options.isEnough(response)) {

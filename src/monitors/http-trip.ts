@@ -91,6 +91,14 @@ export async function travel(route: Route, context: Context, address?: string): 
   return trip
 }
 
+/** The way that ended with this failure before its first connection. */
+export function notBegun({ first }: Route, failed: Failure, totalMs: number): Trip {
+  const hop: Hop = { url: first.shownUrl, method: first.method, phases: { totalMs } }
+  const trip: Trip = { hops: [hop], answer: { body: emptyBody() }, totalMs }
+  trip.failed = located(failed, trip)
+  return trip
+}
+
 interface Step {
   route: Route
   trip: Trip

@@ -2,8 +2,10 @@
 // reach on our behalf is held against the network policy as far as we can see it.
 import type { Socket } from 'node:net'
 import type { Connection, Endpoint, Progress } from './dial.ts'
+import { basic } from './http-target.ts'
 import { familyOf, literalOf, nameOf } from './ip-address.ts'
 import { LeastRecentlyUsed } from './least-recently-used.ts'
+import { DeadlineReached } from './monitor.ts'
 import { permit, type NetworkPolicy } from './network-policy.ts'
 import { openSocket } from './open-socket.ts'
 import { askForTunnel } from './proxy-tunnel.ts'
@@ -79,13 +81,12 @@ function locationOf(proxyUrl: string): Location {
   if (problem !== undefined) throw new TypeError(`proxyUrl: ${problem}`)
   const url = new URL(proxyUrl)
   const secure = url.protocol === 'https:'
-  const credentials = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`
+  const [username, password] = [decodeURIComponent(url.username), decodeURIComponent(url.password)]
   return {
     host: url.hostname.replace(/^\[|\]$/g, ''),
     port: url.port === '' ? (secure ? 443 : 80) : Number(url.port),
     secure,
-    authorization:
-      credentials === ':' ? undefined : `Basic ${Buffer.from(credentials).toString('base64')}`,
+    authorization: username === '' && password === '' ? undefined : basic(username, password),
   }
 }
 
@@ -142,6 +143,13 @@ async function speakTls(location: Location, socket: Socket, signal: AbortSignal)
 
 /** What goes wrong on the way to the proxy says nothing about the target. */
 function proxyFault(error: unknown): unknown {
+  if (error instanceof DeadlineReached) {
+    return targetFailure(
+      'PROXY_UNREACHABLE',
+      `the location’s proxy cannot be used: ${error.message}`,
+      { deadlineMs: error.deadlineMs },
+    )
+  }
   if (!(error instanceof TargetFailure)) return error
   const { code, message, details } = error.failure
   if (code === 'RESOURCES_EXHAUSTED') return error

@@ -1,5 +1,6 @@
 // Where an HTTP answer sends the client next, and with what, as browsers do it (Fetch standard, 4.4).
 import type { IncomingMessage } from 'node:http'
+import { createNameTest } from '../contract/sensitive-name.ts'
 import type { HttpTarget } from './http-target.ts'
 import { bareUrl, targetFor } from './http-target.ts'
 import { targetFailure } from './target-failure.ts'
@@ -39,7 +40,9 @@ export function redirectTarget(from: HttpTarget, response: IncomingMessage): Htt
 }
 
 const ABOUT_THE_BODY = /^(content-.*|transfer-encoding)$/i
-const SENSITIVE = /auth|cookie|token|secret|api-?key|password|passwd|session|credential|signature/i
+const isSensitive = createNameTest()
+// Wider than what is scrubbed: to leave a header behind costs less than to hand out a session.
+const MAY_BE_SENSITIVE = /auth|cookie|session|signature/i
 
 /** The headers that go along: nothing about a body that is left behind, no secrets to another origin. */
 function carriedOver(from: HttpTarget, to: URL, withoutBody: boolean): string[] {
@@ -48,10 +51,13 @@ function carriedOver(from: HttpTarget, to: URL, withoutBody: boolean): string[] 
   for (let at = 0; at < from.headers.length; at += 2) {
     const name = from.headers[at] as string
     if (withoutBody && ABOUT_THE_BODY.test(name)) continue
-    const bound =
-      /^host$/i.test(name) || SENSITIVE.test(name) || from.locked.has(name.toLowerCase())
-    if (bound && !sameOrigin) continue
+    if (!sameOrigin && isBoundToOrigin(name, from.locked)) continue
     kept.push(name, from.headers[at + 1] as string)
   }
   return kept
+}
+
+function isBoundToOrigin(name: string, locked: ReadonlySet<string>): boolean {
+  if (/^host$/i.test(name) || locked.has(name.toLowerCase())) return true
+  return isSensitive(name) || MAY_BE_SENSITIVE.test(name)
 }

@@ -1,7 +1,7 @@
 // A TCP connection on its way through a check: its facts so far, and the steps that change it.
 import type { Socket } from 'node:net'
 import type { Failure } from '../contract/failure.ts'
-import { connectionFailure } from './connect-errors.ts'
+import { connectionFailure, placeOf } from './connect-errors.ts'
 import type { Family, Progress } from './dial.ts'
 import type { Context } from './monitor.ts'
 import { TargetFailure } from './target-failure.ts'
@@ -59,6 +59,11 @@ export interface Running {
   received: Received | undefined
 }
 
+/** The peer of a connection that stands, for messages. */
+export function peerOf({ probe, plan }: Running): string {
+  return placeOf(probe.address ?? plan.host, plan.port)
+}
+
 /** Changes the connection to TLS; rejects when the certificate does not verify and has to. */
 export async function secure(running: Running): Promise<void> {
   const { plan, context, probe, progress } = running
@@ -81,7 +86,7 @@ export async function secure(running: Running): Promise<void> {
 
 /** Sends and waits until the system has taken it all. Rejects with CONNECTION_… or the signal's reason. */
 export async function send(running: Running, data: Buffer): Promise<void> {
-  const { socket, probe, plan, context, progress } = running
+  const { socket, context, progress } = running
   const { signal } = context
   progress.phase = 'send'
   signal.throwIfAborted()
@@ -93,5 +98,5 @@ export async function send(running: Running, data: Buffer): Promise<void> {
   signal.removeEventListener('abort', onAbort)
   signal.throwIfAborted()
   if (error === null || error === undefined) return
-  throw new TargetFailure(connectionFailure(error, `${probe.address}:${plan.port}`))
+  throw new TargetFailure(connectionFailure(error, peerOf(running)))
 }

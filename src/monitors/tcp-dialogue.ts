@@ -4,7 +4,7 @@ import { endOfMatch } from './assertions.ts'
 import { DeadlineReached } from './monitor.ts'
 import { TargetFailure, targetFailure } from './target-failure.ts'
 import type { Step } from './tcp-plan.ts'
-import { secure, send, type Running, type StepOutcome } from './tcp-connection.ts'
+import { peerOf, secure, send, type Running, type StepOutcome } from './tcp-connection.ts'
 import type { Received } from './tcp-received.ts'
 
 /** How far the dialogue has got. */
@@ -103,13 +103,14 @@ const GATHER_MS = 20
 
 /** The failure of a step whose pattern did not come. */
 function unexpected(
-  { probe, plan, received }: Running,
+  running: Running,
   pattern: string,
   unread: string,
   { step }: Place,
 ): TargetFailure {
   const details = { step, pattern }
-  const where = `${probe.address}:${plan.port}`
+  const where = peerOf(running)
+  const { probe, received } = running
   const ended = received?.ended
   if (typeof ended === 'object' && unread === '') {
     return targetFailure(ended.code, `step ${step}: ${ended.message}`, details)

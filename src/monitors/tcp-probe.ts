@@ -4,7 +4,7 @@ import { evaluateAssertions, type AssertionSources } from './assertions.ts'
 import type { Endpoint, Progress } from './dial.ts'
 import type { Context } from './monitor.ts'
 import { failureOf, targetFailure } from './target-failure.ts'
-import { secure, send, type Probe, type Running } from './tcp-connection.ts'
+import { peerOf, secure, send, type Probe, type Running } from './tcp-connection.ts'
 import { runDialogue } from './tcp-dialogue.ts'
 import type { Plan } from './tcp-plan.ts'
 import { readableBytes, Received } from './tcp-received.ts'
@@ -60,7 +60,7 @@ async function converse(running: Running): Promise<void> {
   const { plan, context, probe, progress, socket } = running
   const reads = plan.dataAssertions.length > 0 || plan.dialogue.length > 0
   if (reads) {
-    running.received = new Received(`${probe.address}:${plan.port}`, context.signal)
+    running.received = new Received(peerOf(running), context.signal)
     running.received.attach(socket)
   }
   running.sentAt = performance.now()
@@ -145,7 +145,7 @@ async function judgeAnswer(running: Running): Promise<void> {
     else if (received.ended === 'closed' && received.bytes === 0) {
       throw targetFailure(
         'CONNECTION_CLOSED',
-        `${probe.address}:${plan.port} closed the connection without an answer`,
+        `${peerOf(running)} closed the connection without an answer`,
       )
     }
   }

@@ -1,6 +1,7 @@
 // What an observation of a TCP monitor gives Prometheus: blackbox_exporter's names where it has them.
 import type { Sample } from './monitor.ts'
 import type { Probe } from './tcp-connection.ts'
+import { tlsSamples } from './tls-samples.ts'
 
 /** The samples of one observation, as `observed` of a TCP monitor has it. */
 export function tcpSamples(observed: Record<string, unknown>): Sample[] {
@@ -30,29 +31,4 @@ const PHASES: Record<string, string> = {
   tlsMs: 'tls',
   firstByteMs: 'processing',
   downloadMs: 'transfer',
-}
-
-function tlsSamples(tls: NonNullable<Probe['tls']>): Sample[] {
-  const samples: Sample[] = [
-    { name: 'probe_tls_version_info', value: 1, labels: { version: versionLabel(tls.protocol) } },
-  ]
-  const earliest = secondsOf(tls.earliestExpiry)
-  if (earliest !== undefined) {
-    samples.push({ name: 'probe_ssl_earliest_cert_expiry', value: earliest })
-  }
-  // When the last certificate that is needed for trust expires: only a verified chain has that.
-  const last = tls.verified ? earliest : undefined
-  if (last !== undefined) {
-    samples.push({ name: 'probe_ssl_last_chain_expiry_timestamp_seconds', value: last })
-  }
-  return samples
-}
-
-/** As blackbox_exporter writes it: `TLS 1.3`. */
-function versionLabel(protocol: string): string {
-  return protocol.replace(/^TLSv(1)$/, 'TLS 1.0').replace(/^TLSv/, 'TLS ')
-}
-
-function secondsOf(instant: string | undefined): number | undefined {
-  return instant === undefined ? undefined : Date.parse(instant) / 1000
 }

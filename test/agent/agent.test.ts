@@ -1,4 +1,5 @@
 // The whole agent in one process: a source of the test's own, a fake monitor, real HTTP for health.
+import { tmpdir } from 'node:os'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterEach, describe, expect, test } from 'vitest'
 import { createAgent, type Agent } from '../../src/agent/agent.ts'
@@ -41,7 +42,11 @@ function createSource(): MonitorSource & { say(change: Change): void; end(error?
 }
 
 async function setUp(
-  options: { deliver?: (result: Result) => Promise<void>; drainMs?: number } = {},
+  options: {
+    deliver?: (result: Result) => Promise<void>
+    drainMs?: number
+    stopAtOnce?: boolean
+  } = {},
 ) {
   const fake = fakeType()
   const source = createSource()
@@ -54,7 +59,7 @@ async function setUp(
       jobConcurrency: 1,
       uptimeConcurrency: 256,
       drainMs: options.drainMs ?? 100,
-      dataFolder: undefined,
+      workRoot: tmpdir(),
       scrubHeaders: [],
     },
     source,
@@ -76,7 +81,9 @@ async function setUp(
     }),
   })
   agents.push(agent)
-  await agent.start()
+  const started = agent.start()
+  if (options.stopAtOnce === true) void agent.stop()
+  await started
   const set = (...monitors: Monitor[]) =>
     source.say({ kind: 'monitors', snapshot: { location: 'office', variables: [], monitors } })
   const get = async (path: string) => {
@@ -88,6 +95,12 @@ async function setUp(
   }
   return { agent, fake, source, results, lines, proxies, set, get, until }
 }
+
+test('told to stop while it starts, it leaves nothing open', async () => {
+  const { agent, get } = await setUp({ stopAtOnce: true })
+  await agent.stopped
+  await expect(get('/health')).rejects.toThrow('fetch failed')
+})
 
 describe('from start to results', () => {
   test('readiness waits for monitors; the first results come within seconds', async () => {

@@ -1,4 +1,5 @@
 // The agent's settings: every default, every bound, and what is wrong told at once.
+import { tmpdir } from 'node:os'
 import { describe, expect, test } from 'vitest'
 import { readAgentConfig, VARIABLES } from '../../src/agent/config.ts'
 
@@ -14,6 +15,7 @@ test('a monitors file is all that is needed', () => {
   expect(config).toEqual({
     monitorsFile: 'monitors.yaml',
     location: 'local',
+    workRoot: tmpdir(),
     healthPort: 8081,
     jobConcurrency: 1,
     uptimeConcurrency: 256,

@@ -38,6 +38,12 @@ describe('readiness', () => {
       ['no monitors: line 3: odd'],
     ],
     ['is not given while draining', { phase: () => 'draining' }, 503, ['the agent is stopping']],
+    [
+      'is not given while the timetable hangs',
+      { tickAgeMs: () => 31_000 },
+      503,
+      ['the timetable has not looked for 31 s'],
+    ],
   ])('%s', async (_, changes, status, reasons) => {
     const answer = await ask('/-/readiness', changes)
     expect([answer.status, answer.body['reasons']]).toEqual([status, reasons])

@@ -39,7 +39,7 @@ function setUp(concurrency = { uptime: 1, scripted: 1 }) {
     concurrency,
     runner: createRunner({ types: fake.types, clock, workRoot: tmpdir(), scrubHeaders: [] }),
     clock,
-    metrics: () => metrics,
+    metrics,
     surroundings: () => surroundings,
     onResult(result) {
       results.push(result)

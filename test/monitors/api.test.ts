@@ -167,6 +167,8 @@ describe('redirects', () => {
   })
 
   const headers = [
+    pair('Ocp-Apim-Subscription-Key', 'secret'),
+    pair('X-Forwarded-Client-Cert', 'secret'),
     pair('Authorization', 'Bearer secret'),
     pair('Cookie', 'session=secret'),
     pair('X-API-Key', 'secret'),

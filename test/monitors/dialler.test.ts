@@ -93,6 +93,7 @@ describe('connecting', () => {
     ['ECONNRESET', 'read', 'CONNECTION_RESET'],
     ['ECONNRESET', undefined, 'CONNECTION_CLOSED'],
     ['EPIPE', 'write', 'CONNECTION_CLOSED'],
+    ['ERR_STREAM_DESTROYED', undefined, 'CONNECTION_CLOSED'],
     ['ETIMEDOUT', 'read', 'CONNECTION_RESET'],
     ['ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED', undefined, 'TLS_CLIENT_CERTIFICATE'],
   ])('on a connection that stands: %s of %s', (code, syscall, expected) => {

@@ -96,6 +96,19 @@ describe('tunnels', () => {
     const wishes = { proxyUrl: `http://${proxy.authority}`, signal: deadlineAfter(60) }
     expect((await check('https://127.0.0.1:9/', wishes)).codes).toEqual(['TIMEOUT_PROXY'])
   })
+
+  test.each(['http', 'https'])('a proxy whose name nobody answers for, for %s', async (scheme) => {
+    const proxyUrl = 'http://proxy.test:3128'
+    const wishes = { proxyUrl, resolver: fixedResolver({}), signal: deadlineAfter(60) }
+    const seen = await check(`${scheme}://127.0.0.1:9/`, wishes)
+    expect(seen.codes).toEqual(['PROXY_UNREACHABLE'])
+  })
+
+  test('a proxy that is to speak TLS and says nothing', async () => {
+    await using proxy = await startRawServer(() => {})
+    const wishes = { proxyUrl: `https://${proxy.authority}`, signal: deadlineAfter(60) }
+    expect((await check('https://127.0.0.1:9/', wishes)).codes).toEqual(['PROXY_UNREACHABLE'])
+  })
 })
 
 describe('plain HTTP', () => {

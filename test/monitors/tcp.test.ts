@@ -136,6 +136,8 @@ describe('response time', () => {
     await using server = await startRawServer(silent)
     const assertions = [{ source: 'RESPONSE_TIME', comparison: 'GREATER_THAN', target: 4000 }]
     expect(codes(await run({ port: server.port, assertions }))).toEqual(['ASSERTION_FAILED'])
+    const whole = [{ source: 'RESPONSE_TIME', comparison: 'NOT_EMPTY' }]
+    expect(codes(await run({ port: server.port, assertions: whole }))).toEqual([])
   })
 })
 
@@ -290,6 +292,9 @@ describe('TLS', () => {
     expect(samples.get('probe_ip_protocol')?.value).toBe(4)
     expect(samples.get('probe_failed_due_to_regex')?.value).toBe(0)
     expect(samples.get('probe_tls_version_info')?.labels).toEqual({ version: 'TLS 1.3' })
+    expect(samples.get('probe_tls_cipher_info')?.labels).toEqual({
+      cipher: expect.stringMatching(/^TLS_/) as string,
+    })
     const expiry = samples.get('probe_ssl_earliest_cert_expiry')?.value ?? 0
     expect(Math.abs(expiry - inTenDays)).toBeLessThan(86_400)
     expect(samples.has('probe_tcp_duration_seconds')).toBe(true)

@@ -237,5 +237,14 @@ describe('all addresses', () => {
     const wishes = { resolver: fixedResolver({}), signal: deadlineAfter(40) }
     const seen = await checkUrl('http://nowhere.test/', request, {}, wishes)
     expect(seen.codes).toEqual(['TIMEOUT_DNS'])
+    expect(seen.observed.hops).toMatchObject([{ url: 'http://nowhere.test/' }])
+  })
+
+  test('one of which is forbidden are not probed in part', async () => {
+    await using server = await startHttpServer((_, response) => response.end('ok'))
+    const resolver = fixedResolver({ 'half.test': ['127.0.0.1', '169.254.169.254'] })
+    const address = `http://half.test:${server.port}/`
+    const seen = await checkUrl(address, { allAddresses: true }, {}, { resolver })
+    expect(seen.codes).toEqual(['ADDRESS_BLOCKED'])
   })
 })

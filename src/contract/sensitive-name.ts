@@ -1,0 +1,50 @@
+// Which names of headers and fields belong to secrets. One list for all that must not show a secret, and
+// for what must not carry one to somebody else.
+
+/** Headers that are always scrubbed, in any case. */
+const HEADERS: readonly string[] = [
+  'authorization',
+  'proxy-authorization',
+  'cookie',
+  'cookie2',
+  'set-cookie',
+  'set-cookie2',
+  'x-api-key',
+  'api-key',
+  'x-auth-token',
+  'x-access-token',
+  'x-csrf-token',
+  'x-xsrf-token',
+  'x-amz-security-token',
+  'x-goog-api-key',
+  'x-auth',
+  'x-authorization',
+  'authentication',
+  'x-functions-key',
+  'ocp-apim-subscription-key',
+  'x-session-id',
+  'x-amzn-oidc-data',
+  'x-forwarded-client-cert',
+]
+
+/** Parts that make any name a sensitive one, compared without `-`, `_` and case. */
+const PARTS = /token|secret|passw(?:or)?d|passphrase|apikey|privatekey|credential/
+
+/** Different names that are remembered; a server may answer with any number of them. */
+const NAMES_MAX = 10_000
+
+/** Tells sensitive names of headers and fields, remembering what it has told. */
+export function createNameTest(headers: readonly string[] = []): (name: string) => boolean {
+  const listed = new Set([...HEADERS, ...headers].map((name) => name.toLowerCase()))
+  const known = new Map<string, boolean>()
+  return (name) => {
+    let sensitive = known.get(name)
+    if (sensitive === undefined) {
+      const lower = name.toLowerCase()
+      sensitive = listed.has(lower) || PARTS.test(lower.replaceAll(/[-_. ]/g, ''))
+      if (known.size >= NAMES_MAX) known.clear()
+      known.set(name, sensitive)
+    }
+    return sensitive
+  }
+}
