@@ -1,5 +1,6 @@
 // The one way to PostgreSQL: a bounded pool in which every wait ends, statements by text or by prepared
 // name, and transactions that are tried again when PostgreSQL asks for it.
+import { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
   type ClientBase,
@@ -70,7 +71,7 @@ export interface Database extends Queryable {
   transaction<T>(work: (inside: Queryable) => Promise<T>, options?: TransactionOptions): Promise<T>
   /** Connections: open, idle, and callers that wait for one. */
   connections(): { open: number; idle: number; waiting: number }
-  /** Closes every connection once what runs on it has ended. Safe to call twice. */
+  /** Closes every connection once what runs on it has ended, or after 5 s. Safe to call twice. */
   close(): Promise<void>
 }
 
@@ -82,6 +83,8 @@ const SILENCE_MS = 5000
 const IDLE_TRANSACTION_MS = 30_000
 const IDLE_CONNECTION_MS = 60_000
 const RETRY_BASE_MS = 5
+/** Statements that still run when the database is closed get this long. */
+const CLOSE_MS = 5000
 
 const int8 = (text: string): number => Number(text)
 const verbatim = (text: string): string => text
@@ -105,6 +108,7 @@ const columnTypes: CustomTypesConfig = {
 /** Opens a database. Connects at the first statement, not before. */
 export function openDatabase(options: DatabaseOptions): Database {
   const statementTimeoutMs = options.statementTimeoutMs ?? STATEMENT_TIMEOUT_MS
+  const sockets = new Set<Socket>()
   const pool = new Pool({
     ...clientConfig(options.address),
     application_name: options.applicationName,
@@ -117,12 +121,19 @@ export function openDatabase(options: DatabaseOptions): Database {
     idle_in_transaction_session_timeout: IDLE_TRANSACTION_MS,
     options: '-c TimeZone=UTC -c DateStyle=ISO',
     types: columnTypes,
+    stream: () => remembered(new Socket(), sockets),
   })
   // Without a listener a lost connection would end the process: the pool speaks for idle ones, and
   // while one is in use its statement fails as well.
   pool.on('error', (error) => options.onLost?.(error))
   pool.on('connect', (client) => client.on('error', () => undefined))
-  return new PooledDatabase(pool, statementTimeoutMs, options.silenceMs ?? SILENCE_MS)
+  return new PooledDatabase(pool, sockets, statementTimeoutMs, options.silenceMs ?? SILENCE_MS)
+}
+
+function remembered(socket: Socket, sockets: Set<Socket>): Socket {
+  sockets.add(socket)
+  socket.once('close', () => sockets.delete(socket))
+  return socket
 }
 
 /** What the driver needs to know about an address. */
@@ -135,12 +146,19 @@ export function clientConfig(address: DatabaseAddress): ClientConfig {
 
 class PooledDatabase implements Database {
   readonly #pool: Pool
+  readonly #sockets: ReadonlySet<Socket>
   readonly #statementTimeoutMs: number
   readonly #watch: SilenceWatch
   #closed: Promise<void> | undefined
 
-  constructor(pool: Pool, statementTimeoutMs: number, silenceMs: number) {
+  constructor(
+    pool: Pool,
+    sockets: ReadonlySet<Socket>,
+    statementTimeoutMs: number,
+    silenceMs: number,
+  ) {
     this.#pool = pool
+    this.#sockets = sockets
     this.#statementTimeoutMs = statementTimeoutMs
     this.#watch = new SilenceWatch(statementTimeoutMs + silenceMs)
   }
@@ -221,9 +239,18 @@ class PooledDatabase implements Database {
   }
 
   close(): Promise<void> {
-    this.#watch.close()
-    this.#closed ??= this.#pool.end()
+    this.#closed ??= this.#close()
     return this.#closed
+  }
+
+  async #close(): Promise<void> {
+    this.#watch.close()
+    // Against a server that does not let go, which would keep the process alive.
+    const cut = setTimeout(() => {
+      for (const socket of this.#sockets) socket.destroy()
+    }, CLOSE_MS)
+    cut.unref()
+    await this.#pool.end()
   }
 
   async #connect(): Promise<PoolClient> {

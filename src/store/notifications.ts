@@ -1,5 +1,6 @@
 // Hears what other processes announce on the database, on a connection of its own that is made anew
 // whenever it is lost.
+import { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'pg'
 import { clientConfig, type DatabaseAddress } from './database.ts'
@@ -28,21 +29,33 @@ export async function listen(options: ListenOptions): Promise<void> {
 
 /** Rejects when there is no connection; resolves when it is lost or no longer wanted. */
 async function listenOnce({ address, channel, onNews, signal }: ListenOptions): Promise<void> {
-  const client = new Client({ ...clientConfig(address), application_name: 'vedette listener' })
-  const lost = new Promise<void>((resolve) => {
-    client.once('end', resolve)
+  const socket = new Socket()
+  const client = new Client({
+    ...clientConfig(address),
+    application_name: 'vedette listener',
+    stream: () => socket,
+  })
+  // The driver's own end() leaves a connect() that is under way without an answer for ever.
+  const over = new Promise<void>((resolve) => {
+    socket.once('close', () => resolve())
     client.on('error', () => resolve())
   })
-  const end = () => void client.end().catch(() => undefined)
+  const end = () => void socket.destroy()
   signal.addEventListener('abort', end, { once: true })
   try {
-    await client.connect()
-    client.on('notification', onNews)
-    await client.query(`listen ${channel}`)
-    onNews()
-    await lost
+    if (signal.aborted) return
+    const standing = begin(client, channel, onNews)
+    await Promise.race([standing, over])
+    await over
   } finally {
     signal.removeEventListener('abort', end)
     end()
   }
+}
+
+async function begin(client: Client, channel: string, onNews: () => void): Promise<void> {
+  await client.connect()
+  client.on('notification', onNews)
+  await client.query(`listen ${channel}`)
+  onNews()
 }

@@ -20,6 +20,9 @@ import {
   listNames,
 } from '../support/written-incidents.ts'
 
+// Real processes, each with a start of its own, on machines that may be busy with other things.
+vi.setConfig({ testTimeout: 120_000 })
+
 const running: StartedPlatform[] = []
 
 async function start(dataDir: string, env: Record<string, string> = {}): Promise<StartedPlatform> {

@@ -10,6 +10,9 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 import { startRawServer } from '../support/test-server.ts'
 import { createIncident, createService, listNames } from '../support/written-incidents.ts'
 
+// Real processes, each with a start of its own, on machines that may be busy with other things.
+vi.setConfig({ testTimeout: 120_000 })
+
 const KEY = 'a-key-that-was-given-by-somebody'
 const ACCOUNT = '0195fa32-6f5e-7c6f-b3a1-0a7d3e0c5d11'
 

@@ -10,6 +10,9 @@ import { startPlatform, startVedette } from '../support/platform-process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { keptCredentials } from '../support/written-incidents.ts'
 
+// Real processes, each with a start of its own, on machines that may be busy with other things.
+vi.setConfig({ testTimeout: 120_000 })
+
 async function keys(request: KeysRequest, env: Record<string, string>) {
   let [out, err] = ['', '']
   const exitCode = await runKeys(request, {

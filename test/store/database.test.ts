@@ -1,7 +1,7 @@
 // The way to PostgreSQL: what values become, how failures are sorted, that every wait ends, and that a
 // transaction is whole or nothing.
 import { createServer } from 'node:net'
-import { afterEach, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import { type Database, openDatabase } from '../../src/store/database.ts'
 import { databaseFailure, isDuplicate } from '../../src/store/database-failure.ts'
 import { listen } from '../../src/store/notifications.ts'
@@ -194,6 +194,29 @@ test('a server that never answers is given up', async () => {
   await using server = await startRawServer(() => undefined)
   const database = open(`postgresql://a@${server.authority}/a`, { connectTimeoutMs: 100 })
   expect(await failureOf(database.query('select 1'))).toMatchObject({ kind: 'unavailable' })
+})
+
+test('listening ends at once although the server has not answered yet', async () => {
+  await using server = await startRawServer((socket) => socket.resume())
+  const connected = server.connection()
+  const end = new AbortController()
+  const address = { url: `postgresql://a@${server.authority}/a` }
+  const heard = listen({ address, channel: 'a', onNews: () => undefined, signal: end.signal })
+  await connected
+  end.abort()
+  await heard
+  await vi.waitFor(() => expect(server.open()).toBe(0))
+})
+
+test('closing cuts what a silent server holds open', async () => {
+  await using server = await startRawServer((socket) => socket.resume())
+  const connected = server.connection()
+  const database = open(`postgresql://a@${server.authority}/a`, { connectTimeoutMs: 60_000 })
+  const waiting = failureOf(database.query('select 1'))
+  await connected
+  await database.close()
+  expect(await waiting).toMatchObject({ kind: 'unavailable' })
+  await vi.waitFor(() => expect(server.open()).toBe(0))
 })
 
 test('a closed database says so', async () => {

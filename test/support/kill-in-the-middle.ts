@@ -14,6 +14,7 @@ import {
 /** How often a platform is killed. */
 export const KILLS = 50
 
+const RATE_LIMIT = '10000000'
 const WRITERS = 4
 /** After this many acknowledged writes the next one is a good moment: others are under way. */
 const WRITES_MAX = 24
@@ -43,7 +44,7 @@ export async function killInTheMiddle(
   let asked = 0
   let serviceId = ''
   for (let kill = 0; kill < KILLS; kill++) {
-    const platform = await startPlatform({ ...env, RATE_LIMIT: '10000000' })
+    const platform = await startPlatform({ ...env, RATE_LIMIT })
     const writer = keptCredentials(dataDir)
     serviceId ||= await createService(platform.url, writer)
     const writes = 1 + (kill % WRITES_MAX)
@@ -57,7 +58,7 @@ export async function killInTheMiddle(
     )
     await platform.ended
   }
-  const platform = await startPlatform(env)
+  const platform = await startPlatform({ ...env, RATE_LIMIT })
   const { counts, updates } = await listNames(platform.url, keptCredentials(dataDir))
   platform.kill('SIGTERM')
   return {

@@ -2,6 +2,14 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { afterAll } from 'vitest'
+
+const alive = new Set<ChildProcess>()
+
+// What a failed test leaves running must not outlive its file.
+afterAll(() => {
+  for (const child of alive) child.kill('SIGKILL')
+})
 
 const LAUNCH = fileURLToPath(new URL('../../src/launch.js', import.meta.url))
 
@@ -46,6 +54,7 @@ class SpawnedProcess implements VedetteProcess {
 
   constructor(child: ChildProcess) {
     this.#child = child
+    alive.add(child)
     child.stdout?.on('data', (chunk: Buffer) => {
       this.stdout += chunk.toString()
       this.#tell()
@@ -56,6 +65,7 @@ class SpawnedProcess implements VedetteProcess {
     this.ended = new Promise((resolve) => {
       child.once('close', (code, signal) => {
         this.#isOver = true
+        alive.delete(child)
         this.#tell()
         resolve({ code, signal, stdout: this.stdout, stderr: this.#stderr })
       })
