@@ -72,7 +72,11 @@ function readPacked(
 ): () => void {
   let decoders: Transform[] = []
   const start = (firstByte: number): Transform => {
-    if (body.encodings.length > ENCODINGS_MAX) throw new TypeError('too many encodings')
+    if (body.encodings.length > ENCODINGS_MAX) {
+      const count = body.encodings.length
+      body.encodings = body.encodings.slice(0, ENCODINGS_MAX)
+      throw new TypeError(`${count} encodings on top of each other`)
+    }
     decoders = body.encodings.toReversed().map((name, at) => decoderFor(name, at, firstByte))
     for (const [at, decoder] of decoders.entries()) {
       decoder.on('error', (error) => done(undecodable(body, error)))

@@ -141,6 +141,15 @@ describe('hostile servers', () => {
     expect(seen.responseTimeMs).toBeUndefined()
   })
 
+  test('one that stacks thousands of encodings does not fill the result with them', async () => {
+    const encodings = Array.from({ length: 8000 }, () => 'gzip').join(',')
+    const sent = answer(`200 OK\r\nContent-Encoding: ${encodings}`, 'x')
+    await using server = await startRawServer(last(sent))
+    const seen = await checkUrl(`http://${server.authority}/`)
+    expect(seen.codes).toEqual(['HTTP_BODY_UNDECODABLE'])
+    expect(JSON.stringify(seen.failures).length).toBeLessThan(500)
+  })
+
   test('a body without end is cut at the limit', async () => {
     await using server = await startHttpServer((_, response) => pour(response))
     const seen = await checkUrl(`http://${server.authority}/`)
