@@ -1,5 +1,6 @@
 // Evaluates the assertions of a check, top down, and reports each one that does not hold. What is
 // certainly cheap runs here; people's regexes and expensive paths run in a thread with a time limit.
+import { setImmediate as turn } from 'node:timers/promises'
 import { TARGETLESS, type Assertion } from '../contract/assertion.ts'
 import { failure, type Failure } from '../contract/failure.ts'
 import { compileJsonPath, StepsExceeded } from '../contract/json-path.ts'
@@ -27,6 +28,8 @@ const REGEX_STEPS_INLINE_MAX = 5_000_000
 const PATH_STEPS_INLINE_MAX = 20_000
 /** JSON that is parsed within a few milliseconds. */
 const JSON_CHARACTERS_INLINE_MAX = 262_144
+/** Each is cheap and hundreds are not: after so long in one go, others have their turn. */
+const INLINE_MS_MAX = 20
 
 /**
  * Evaluates all assertions in order. Every one that does not hold gives ASSERTION_FAILED with details
@@ -43,14 +46,20 @@ export async function evaluateAssertions(
 ): Promise<Failure[]> {
   const failures: Failure[] = []
   const materials = new Map<string, Material>()
+  let since = performance.now()
+  let isTimeUp = false
   for (const [index, assertion] of assertions.entries()) {
     const material = materialOf(assertion, sources[assertion.source], materials)
     // Most are judged in place: no promise for those, this is the hot path.
-    const inline = judgeInline(assertion, material)
+    const inline = isTimeUp ? undefined : judgeInline(assertion, material)
     const outcome = inline ?? (await judgeInThread(assertion, material as Material, signal))
     const failed = failureOf(index, assertion, outcome)
     if (failed !== undefined) failures.push(failed)
     if (inline === undefined && signal.aborted) break
+    if (performance.now() - since < INLINE_MS_MAX) continue
+    await turn()
+    since = performance.now()
+    isTimeUp = signal.aborted
   }
   return failures
 }
