@@ -86,6 +86,7 @@ class JudgeThread {
     this.#timer = setTimeout(() => {
       const worker = this.#worker
       this.#worker = undefined
+      this.#sent = undefined
       void worker?.terminate()
     }, REST_MS_MAX).unref()
   }
