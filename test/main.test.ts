@@ -1,0 +1,32 @@
+// Aim: the exit code of the real command line tells the verdict, whatever becomes of its output.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import { temporaryFile } from './support/agent-process.ts'
+import { startHttpServer } from './support/test-server.ts'
+
+const program = fileURLToPath(new URL('../src/launch.js', import.meta.url))
+
+test.each([
+  ['what passed has passed', 200, 0],
+  ['what failed has failed', 500, 1],
+])('where nobody reads the output any more, %s', async (_, status, exitCode) => {
+  await using server = await startHttpServer((__, response) => response.writeHead(status).end())
+  const url = `http://${server.authority}/`
+  const monitors = ['a', 'b', 'c'].map(
+    (name) => `  - {name: ${name}, type: URL, request: {url: "${url}"}}`,
+  )
+  const file = await temporaryFile('monitors.yaml', `monitors:\n${monitors.join('\n')}\n`)
+  const child = spawn(process.execPath, [program, 'check', file.path, '--json'], {
+    env: { PATH: process.env['PATH'] },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  child.stdout.destroy()
+  let complaint = ''
+  child.stderr.on('data', (text: Buffer) => (complaint += text.toString()))
+  const [code] = await once(child, 'close')
+  await file.remove()
+  expect(complaint).toBe('')
+  expect(code).toBe(exitCode)
+})
