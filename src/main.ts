@@ -34,6 +34,9 @@ import { MONITOR_TYPES } from './monitors/registry.ts'
 import { createResolver } from './monitors/resolver.ts'
 import { platformCommands } from './platform/commands.ts'
 
+/** Time for the last lines to be read after everything is done. */
+const LAST_WORDS_MS = 2000
+
 const env = process.env
 const { stdout, stderr } = process
 
@@ -330,3 +333,6 @@ process.exitCode = await runCommandLine(
   },
   process.argv.slice(2),
 )
+
+// What is still being written, to a log whose reader stalls, may not keep the process for ever.
+setTimeout(() => process.exit(), LAST_WORDS_MS).unref()

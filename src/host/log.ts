@@ -1,6 +1,6 @@
 // The log of a long-running process: pino's JSON lines, or lines that people read on a terminal.
-// Written synchronously, so that a line is out before the process can end.
 import pino, { type Logger } from 'pino'
+import { createLineWriter } from './line-writer.ts'
 import { prettyLine } from './pretty-line.ts'
 
 export type Log = Logger
@@ -29,14 +29,22 @@ export interface LogOptions {
   scrubLine?: (line: string) => string
 }
 
-/** Makes a log. A reader that goes away (EPIPE) silences it and ends nothing. */
+/**
+ * Makes a log. A reader that goes away silences it, and one that stalls costs lines, which are counted;
+ * neither holds the process up. Lines still on their way are lost by `process.exit()`, not by a natural end.
+ */
 export function createLog(options: LogOptions): Log {
   const { level, pretty, colour = false, scrubFields, scrubLine } = options
-  const out = options.destination ?? standardOutput()
+  const out =
+    options.destination ??
+    createLineWriter({
+      fd: 1,
+      onDropped: (lines) => log.warn({ lines }, 'lines of the log were dropped: nobody read them'),
+    })
   const destination = pretty
     ? { write: (line: string) => out.write(prettyLine(line, colour)) }
     : out
-  return pino(
+  const log = pino(
     {
       level,
       base: null,
@@ -50,12 +58,7 @@ export function createLog(options: LogOptions): Log {
     },
     destination,
   )
-}
-
-// pino's own destination drops what it cannot write when the reader has gone.
-function standardOutput(): LineSink {
-  const stream = pino.destination({ dest: 1, sync: true })
-  return { write: (line) => void stream.write(line) }
+  return log
 }
 
 /** What is known about a stream that might be a terminal. */
