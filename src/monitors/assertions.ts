@@ -171,7 +171,9 @@ function failureOf(
   const { judgement } = outcome
   if (judgement.holds) return undefined
   if (judgement.problem !== undefined) {
-    return failure('ASSERTION_FAILED', `${what}: ${judgement.problem}`, details)
+    // What we cannot look into says nothing about the target.
+    const code = judgement.ours === true ? 'ASSERTION_INVALID' : 'ASSERTION_FAILED'
+    return failure(code, `${what}: ${judgement.problem}`, details)
   }
   const { actual } = judgement
   return failure('ASSERTION_FAILED', `${what}: got ${actual}`, { ...details, actual })

@@ -12,15 +12,17 @@ export type Material =
 
 /**
  * Whether the assertion holds; `end` is where the match of a regex on a text ends, `actual` what it saw,
- * `problem` why it could not be compared at all.
+ * `problem` why it could not be compared at all, and `ours` that a limit of ours is why.
  */
 export type Judgement =
-  { holds: true; end?: number } | { holds: false; actual?: string; problem?: string }
+  | { holds: true; end?: number }
+  | { holds: false; actual?: string; problem?: string; ours?: boolean }
 
 /** Characters of the value that a failure shows. */
 const ACTUAL_CHARACTERS_MAX = 200
 
-type Parsed = { document: Json } | { problem: string }
+type Unreadable = { problem: string; ours?: boolean }
+type Parsed = { document: Json } | Unreadable
 
 /** The last JSON text and what came of it: several assertions look into one body. */
 let lastText: string | undefined
@@ -32,7 +34,7 @@ let lastParsed: Parsed | undefined
  */
 export function judge(assertion: Assertion, material: Material, stepsMax: number): Judgement {
   const extracted = extract(assertion, material, stepsMax)
-  if ('problem' in extracted) return { holds: false, problem: extracted.problem }
+  if ('problem' in extracted) return { holds: false, ...extracted }
   const actual = applyRegex(assertion.regex, extracted.actual)
   if (holds(assertion.comparison, actual, assertion.target)) {
     return extracted.end === undefined ? { holds: true } : { holds: true, end: extracted.end }
@@ -40,7 +42,7 @@ export function judge(assertion: Assertion, material: Material, stepsMax: number
   return { holds: false, actual: excerptOf(actual, ACTUAL_CHARACTERS_MAX) }
 }
 
-type Extracted = { actual: Actual; end?: number } | { problem: string }
+type Extracted = { actual: Actual; end?: number } | Unreadable
 
 function extract(assertion: Assertion, material: Material, stepsMax: number): Extracted {
   switch (material.kind) {
@@ -78,7 +80,7 @@ function parseJson(text: string): Parsed {
 
 function parseAnew(text: string): Parsed {
   const problem = sizeProblem(text)
-  if (problem !== undefined) return { problem }
+  if (problem !== undefined) return { problem, ours: true }
   try {
     return { document: JSON.parse(text) as Json }
   } catch {
