@@ -25,6 +25,7 @@ export interface Phases {
   sendMs?: number
   firstByteMs?: number
   downloadMs?: number
+  /** The sum of the phases; where the request failed, the time until then. */
   totalMs: number
 }
 
@@ -87,7 +88,11 @@ export async function travel(route: Route, context: Context, address?: string): 
   } catch (error) {
     trip.failed = located(failureOf(error, progress), trip)
   }
-  trip.totalMs = performance.now() - startedAt
+  // Of a whole way only what the target and the network took: our own work between the phases is not theirs.
+  trip.totalMs =
+    trip.failed === undefined
+      ? trip.hops.reduce((sum, { phases }) => sum + phases.totalMs, 0)
+      : performance.now() - startedAt
   return trip
 }
 
@@ -136,8 +141,13 @@ async function goHop(step: Step, context: Context, progress: Progress): Promise<
     if (sendMs !== undefined) hop.phases.sendMs = sendMs
     if (firstByteMs !== undefined) hop.phases.firstByteMs = firstByteMs
     if (downloadMs !== undefined) hop.phases.downloadMs = downloadMs
-    hop.phases.totalMs = performance.now() - startedAt
+    const whole = downloadMs !== undefined
+    hop.phases.totalMs = whole ? sumOf(hop.phases) : performance.now() - startedAt
   }
+}
+
+function sumOf({ totalMs: _, ...phases }: Phases): number {
+  return Object.values(phases).reduce((sum, ms) => sum + ms, 0)
 }
 
 /** Dials, and shakes hands where the target speaks TLS. */
