@@ -149,6 +149,28 @@ describe('SIGHUP', () => {
   })
 })
 
+describe('a signal while the file is read for the first time', () => {
+  // A file that takes its time, and a warning, which is logged when the signals are listened to.
+  const env = async () => ({
+    MONITORS_FILE: await monitorsFile('http://127.0.0.1:9/', 3000),
+    API_KEY: 'pl_verysecretkey123',
+  })
+
+  test('SIGHUP ends nothing', async () => {
+    const agent = launch(await env())
+    await agent.line(({ level }) => level === 'warn')
+    agent.child.kill('SIGHUP')
+    expect(await agent.line(({ msg }) => msg === 'agent started')).toMatchObject({ level: 'info' })
+  })
+
+  test('SIGTERM ends it, with exit 0', async () => {
+    const agent = launch(await env())
+    await agent.line(({ level }) => level === 'warn')
+    agent.child.kill('SIGTERM')
+    expect(await agent.ended).toEqual({ code: 0, signal: null, stderr: '' })
+  })
+})
+
 describe('it does not start', () => {
   test('and a test that needs it is told why', async () => {
     await expect(start({ LOG_LEVEL: 'loud' })).rejects.toThrow('LOG_LEVEL')
