@@ -78,7 +78,6 @@ interface FileToRun {
 async function runAgent(reading: ConfigReading, file: FileToRun): Promise<number> {
   const { config } = reading
   const log = logOf(reading)
-  for (const { message } of reading.warnings) log.warn(message)
   const source = createFileSource({
     ...file,
     env,
@@ -86,8 +85,6 @@ async function runAgent(reading: ConfigReading, file: FileToRun): Promise<number
     location: (named) => named ?? config.location,
     onWarnings: (warnings) => warnings.forEach((one) => log.warn(formatProblem(one))),
   })
-  const first = await source.read()
-  if (!first.ok) return complain(first)
   const agent = createAgent({
     config,
     source,
@@ -101,25 +98,31 @@ async function runAgent(reading: ConfigReading, file: FileToRun): Promise<number
     dial: dialFrom(config),
     log,
   })
+  let isStopping = false
+  // Before the file is read, which can take seconds.
   const offSignals = onSignals({
     stop: (signal) => {
+      isStopping = true
       log.info({ signal }, 'told to stop')
       void agent.stop()
     },
     reload: () => source.reload(),
   })
+  for (const { message } of reading.warnings) log.warn(message)
   try {
-    await agent.start()
+    const first = await source.read()
+    if (!first.ok && !isStopping) return complain(first)
+    if (!isStopping) await agent.start()
+    if (!isStopping) log.info({ version: VERSION, url: agent.url() }, 'agent started')
+    await agent.stopped
+    return 0
   } catch (error) {
-    offSignals()
     if (!(error instanceof ListenError)) throw error
     stderr.write(`vedette: ${error.message}\n`)
     return EXIT_CONFIGURATION
+  } finally {
+    offSignals()
   }
-  log.info({ version: VERSION, url: agent.url() }, 'agent started')
-  await agent.stopped
-  offSignals()
-  return 0
 }
 
 /** Prints what is wrong with a monitors file. */

@@ -74,6 +74,8 @@ class RunningAgent implements Agent {
   readonly #stopping = new AbortController()
   #phase: Phase = 'starting'
   #watches = new Map<string, Watch>()
+  /** Of monitors that are gone while their run is not over: back again, they must not run beside it. */
+  readonly #leaving = new Map<string, Watch>()
   #surroundings: Surroundings | undefined
   #proxyUrl: string | undefined
   #refused: string | undefined
@@ -183,12 +185,14 @@ class RunningAgent implements Agent {
     this.#surroundings = this.#surroundingsOf(snapshot)
     const watches = new Map<string, Watch>()
     for (const monitor of snapshot.monitors) {
-      const known = this.#watches.get(monitor.id)
+      const known = this.#watches.get(monitor.id) ?? this.#leaving.get(monitor.id)
+      this.#leaving.delete(monitor.id)
       if (known !== undefined) known.monitor = monitor
       watches.set(monitor.id, known ?? { monitor, waiting: undefined, running: undefined })
     }
     for (const [id, watch] of this.#watches) {
       if (watches.get(id)?.monitor.activated !== true) this.#queues.dropped(watch)
+      if (!watches.has(id) && watch.running !== undefined) this.#leaving.set(id, watch)
     }
     this.#watches = watches
     const active = [...watches.values()].filter(({ monitor }) => monitor.activated)
@@ -220,6 +224,9 @@ class RunningAgent implements Agent {
 
   #onResult(result: Result): void {
     const { sink, types, log } = this.#options
+    if (this.#leaving.get(result.monitorId)?.running === undefined) {
+      this.#leaving.delete(result.monitorId)
+    }
     if (result.attempts.length > 0 && this.#watches.has(result.monitorId)) {
       const seen = Object.keys(result.observed).length > 0
       const samples = seen ? (types.get(result.checkType)?.samples(result.observed) ?? []) : []

@@ -8,6 +8,7 @@ import {
   type Slots,
   type Timing,
 } from '../contract/timetable.ts'
+import { LIMITS } from '../contract/versions.ts'
 import type { Clock, ClockJump } from './clock.ts'
 import { DueHeap, type Due } from './due-heap.ts'
 
@@ -24,8 +25,8 @@ export interface RunningTimetable<T> {
   /**
    * The subjects from now on, by id. Whoever keeps its timing keeps its place; a new one, unless its
    * first slot comes soon anyway, is due for the newest slot that has passed, so that the first
-   * result does not take a whole interval. Restarting an agent within a slot so runs that slot again,
-   * under the same identity.
+   * result does not take a whole interval. Whoever comes back is given no slot a second time.
+   * Restarting an agent within a slot runs that slot again, under the same identity.
    */
   set(subjects: Iterable<[timing: Timing, subject: T]>): void
   start(): void
@@ -40,7 +41,12 @@ interface Entry<T> extends Due {
   slots: Slots
   /** The slot that is due at `dueAt`. */
   slot: Instant
+  /** The newest slot that was told; none of the id's slots up to here is told again. */
+  toldUntil: Instant
 }
+
+/** What was told of those that are gone, by id, for as long as it could be told again. */
+type Told = Map<string, { until: Instant; forgetAt: Instant }>
 
 /** Longest sleep: clocks are observed and a sign of life is given at least this often. */
 const TICK_MS_MAX = 1000
@@ -48,6 +54,8 @@ const TICK_MS_MAX = 1000
 const FIRST_RUNS_MS = 3000
 /** First runs are at least so far apart on average, so that thousands do not come at once. */
 const FIRST_RUN_APART_MS = 2
+/** Those that are gone and still known. Files that bring ever new monitors must not fill the memory. */
+const TOLD_MAX = LIMITS.monitorsMax
 
 /** Makes a timetable on the agent's clock. */
 export function createRunningTimetable<T>(
@@ -55,6 +63,7 @@ export function createRunningTimetable<T>(
   events: TimetableEvents<T>,
 ): RunningTimetable<T> {
   const heap = new DueHeap<Entry<T>>()
+  const told: Told = new Map()
   let entries = new Map<string, Entry<T>>()
   let timer: NodeJS.Timeout | undefined
   let running = false
@@ -66,6 +75,7 @@ export function createRunningTimetable<T>(
     const missedUntil = Math.max(slot, newest)
     entry.slot = slotAtOrAfter(slots, Math.max(newest, slot) + 1)
     entry.dueAt = entry.slot
+    entry.toldUntil = missedUntil
     heap.moved(entry)
     if (missedUntil > slot) events.onSkipped(subject, slots, slot, missedUntil)
     events.onDue(subject, missedUntil, missedUntil > slot ? missedUntil : dueAt)
@@ -93,7 +103,7 @@ export function createRunningTimetable<T>(
 
   return {
     set(subjects) {
-      entries = exchange(heap, entries, [...subjects], clock.now())
+      entries = exchange(heap, entries, told, [...subjects], clock.now())
       arm()
     },
     start() {
@@ -114,6 +124,7 @@ export function createRunningTimetable<T>(
 function exchange<T>(
   heap: DueHeap<Entry<T>>,
   old: Map<string, Entry<T>>,
+  told: Told,
   subjects: readonly [Timing, T][],
   now: Instant,
 ): Map<string, Entry<T>> {
@@ -131,25 +142,54 @@ function exchange<T>(
     entries.set(timing.id, before)
     if (before.slots.everyMs !== slots.everyMs) {
       before.slots = slots
-      before.slot = slotAtOrAfter(slots, now)
+      before.slot = nextSlot(slots, now, before.toldUntil)
       before.dueAt = before.slot
       heap.moved(before)
     }
   }
-  for (const gone of old.values()) heap.remove(gone)
+  for (const [id, gone] of old) {
+    heap.remove(gone)
+    remember(told, id, gone)
+  }
   for (const [id, slots, subject] of added) {
-    const entry = newEntry(slots, subject, now, added.length)
+    const toldUntil = told.get(id)?.until ?? Number.NEGATIVE_INFINITY
+    told.delete(id)
+    const entry = newEntry({ slots, subject, toldUntil }, now, added.length)
     entries.set(id, entry)
     heap.add(entry)
   }
+  forget(told, now)
   return entries
 }
 
+function remember<T>(told: Told, id: string, { toldUntil, slots }: Entry<T>): void {
+  if (toldUntil === Number.NEGATIVE_INFINITY) return
+  told.set(id, { until: toldUntil, forgetAt: toldUntil + slots.everyMs })
+}
+
+/** Once the next slot has passed, the one that was told is not the newest any more. */
+function forget(told: Told, now: Instant): void {
+  for (const [id, { forgetAt }] of told) {
+    if (forgetAt <= now || told.size > TOLD_MAX) told.delete(id)
+  }
+}
+
+type Newcomer<T> = Pick<Entry<T>, 'slots' | 'subject' | 'toldUntil'>
+
 /** The first run lies where the monitor's offset lies in its interval, in a shorter interval. */
-function newEntry<T>(slots: Slots, subject: T, now: Instant, count: number): Entry<T> {
-  const next = slotAtOrAfter(slots, now)
+function newEntry<T>(newcomer: Newcomer<T>, now: Instant, count: number): Entry<T> {
+  const { slots, toldUntil } = newcomer
+  const next = nextSlot(slots, now, toldUntil)
+  const passed = slotAtOrBefore(slots, now)
   const spreadMs = Math.min(slots.everyMs, Math.max(FIRST_RUNS_MS, count * FIRST_RUN_APART_MS))
-  if (next - now <= spreadMs) return { subject, slots, slot: next, dueAt: next, place: -1 }
+  if (next - now <= spreadMs || passed <= toldUntil) {
+    return { ...newcomer, slot: next, dueAt: next, place: -1 }
+  }
   const dueAt = now + (slots.offsetMs / slots.everyMs) * spreadMs
-  return { subject, slots, slot: slotAtOrBefore(slots, now), dueAt, place: -1 }
+  return { ...newcomer, slot: passed, dueAt, place: -1 }
+}
+
+/** The first slot from now on that was not told yet. */
+function nextSlot(slots: Slots, now: Instant, toldUntil: Instant): Instant {
+  return slotAtOrAfter(slots, Math.max(now, toldUntil + 1))
 }

@@ -172,6 +172,23 @@ describe('changes', () => {
     expect(results[0]).toMatchObject({ onDemand: 'one', verdict: 'cancelled' })
   })
 
+  test('that take a running monitor out and put it back do not let it run beside itself', async () => {
+    const { fake, set, until, results } = await setUp()
+    const a = aMonitor('a', { frequencyOffset: 1 })
+    set(a)
+    const run = await fake.next()
+    set()
+    set(aMonitor('b', { activated: false }))
+    set(a)
+    await until(() => results.length > 0 || fake.begun() > 1)
+    expect(fake.begun()).toBe(1)
+    expect(results[0]).toMatchObject({ monitorId: 'a', missedReason: 'still-running' })
+    run.end()
+    await until(() => fake.begun() > 1)
+    const passed = results.filter(({ verdict }) => verdict === 'passed')
+    expect(passed.map(({ monitorId }) => monitorId)).toEqual(['a'])
+  })
+
   test('that end with an error leave the monitors running', async () => {
     const { fake, source, set, get, until, lines } = await setUp()
     set(aMonitor('a'))

@@ -6,7 +6,13 @@ import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
 import type { Result } from '../../src/contract/result.ts'
-import { startAgentProcess, temporaryFile, type AgentProcess } from '../support/agent-process.ts'
+import {
+  launchAgentProcess,
+  startAgentProcess,
+  temporaryFile,
+  type AgentProcess,
+  type StartedAgent,
+} from '../support/agent-process.ts'
 
 const cleanUps: (() => unknown)[] = []
 afterEach(async () => {
@@ -48,13 +54,20 @@ async function monitorsFile(url: string, count = 3): Promise<string> {
   return file.path
 }
 
-async function start(env: Record<string, string>): Promise<AgentProcess> {
+async function start(env: Record<string, string>): Promise<StartedAgent> {
   const agent = await startAgentProcess(env)
   cleanUps.push(() => agent.child.exitCode ?? agent.child.kill('SIGKILL'))
   return agent
 }
 
-const statusOf = async (agent: AgentProcess, path: string) => (await fetch(agent.url + path)).status
+/** Starts one that is not waited for. */
+function launch(env: Record<string, string>): AgentProcess {
+  const agent = launchAgentProcess(env)
+  cleanUps.push(() => agent.child.exitCode ?? agent.child.kill('SIGKILL'))
+  return agent
+}
+
+const statusOf = async (agent: StartedAgent, path: string) => (await fetch(agent.url + path)).status
 const resultsOf = (agent: AgentProcess) =>
   agent.lines.flatMap((line) => (line['result'] === undefined ? [] : [line['result'] as Result]))
 
@@ -136,9 +149,35 @@ describe('SIGHUP', () => {
   })
 })
 
+describe('a signal while the file is read for the first time', () => {
+  // A file that takes its time, and a warning, which is logged when the signals are listened to.
+  const env = async () => ({
+    MONITORS_FILE: await monitorsFile('http://127.0.0.1:9/', 3000),
+    API_KEY: 'pl_verysecretkey123',
+  })
+
+  test('SIGHUP ends nothing', async () => {
+    const agent = launch(await env())
+    await agent.line(({ level }) => level === 'warn')
+    agent.child.kill('SIGHUP')
+    expect(await agent.line(({ msg }) => msg === 'agent started')).toMatchObject({ level: 'info' })
+  })
+
+  test('SIGTERM ends it, with exit 0', async () => {
+    const agent = launch(await env())
+    await agent.line(({ level }) => level === 'warn')
+    agent.child.kill('SIGTERM')
+    expect(await agent.ended).toEqual({ code: 0, signal: null, stderr: '' })
+  })
+})
+
 describe('it does not start', () => {
+  test('and a test that needs it is told why', async () => {
+    await expect(start({ LOG_LEVEL: 'loud' })).rejects.toThrow('LOG_LEVEL')
+  })
+
   test('with bad settings: all of them named, exit 2', async () => {
-    const agent = await start({ JOB_CONCURRENCY: '12', LOG_LEVEL: 'loud' })
+    const agent = launch({ JOB_CONCURRENCY: '12', LOG_LEVEL: 'loud' })
     const { code, stderr } = await agent.ended
     expect(code).toBe(2)
     for (const name of ['JOB_CONCURRENCY', 'LOG_LEVEL', 'MONITORS_FILE']) {
@@ -154,7 +193,7 @@ describe('it does not start', () => {
     await once(other, 'listening')
     cleanUps.push(() => other.close())
     const taken = String((other.address() as AddressInfo).port)
-    const agent = await start({ MONITORS_FILE, AGENT_HEALTH_PORT: taken })
+    const agent = launch({ MONITORS_FILE, AGENT_HEALTH_PORT: taken })
     const { code, stderr } = await agent.ended
     expect([code, stderr.includes('AGENT_HEALTH_PORT')]).toEqual([2, true])
   })

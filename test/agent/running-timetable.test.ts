@@ -126,6 +126,39 @@ describe('a new set', () => {
     expect(timetable.size()).toBe(1)
   })
 
+  test.each<[string, number, { id: string; frequency: number; frequencyOffset?: number }]>([
+    ['within one interval', 30_000, { id: 'a', frequency: 60 }],
+    ['in the very millisecond', 0, { id: 'a', frequency: 60 }],
+    ['with an interval that is short', 3000, every(10)],
+  ])('gives no slot again to what was out of it, %s', (_, awayMs, timing) => {
+    const { timetable, due, run } = setUp()
+    timetable.set([[timing, 'old']])
+    timetable.start()
+    while (due.length === 0) run(1)
+    timetable.set([])
+    run(awayMs)
+    timetable.set([[timing, 'back']])
+    run(15_000)
+    const slots = due.map(({ slot }) => slot)
+    expect(new Set(slots).size).toBe(slots.length)
+  })
+
+  test('gives what comes back after an interval the newest slot at once', () => {
+    const { clock, clocks, timetable, due, run } = setUp()
+    const timing = { id: 'a', frequency: 60 }
+    timetable.set([[timing, 'old']])
+    timetable.start()
+    run(3000)
+    timetable.set([])
+    clocks.pass(3_600_000)
+    timetable.set([])
+    timetable.set([[timing, 'back']])
+    const passed = slotAtOrBefore(slotsOf(timing), clock.now())
+    run(3000)
+    expect(due.map(({ id }) => id)).toEqual(['old', 'back'])
+    expect(due[1]?.slot).toBe(passed)
+  })
+
   test('gives a changed timing its new slots', () => {
     const { clock, timetable, due, run } = setUp()
     timetable.set([[{ id: 'a', frequency: 60 }, 'a']])

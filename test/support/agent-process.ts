@@ -12,49 +12,63 @@ export type LogLine = Record<string, unknown> & { msg?: string }
 
 export interface AgentProcess {
   child: ChildProcess
-  url: string
   lines: LogLine[]
-  /** The first line, past or future, that fits. */
+  /** The first line, past or future, that fits; rejects when the process ends without one. */
   line(fits: (line: LogLine) => boolean): Promise<LogLine>
   /** Resolves when the process has ended. */
   ended: Promise<{ code: number | null; signal: NodeJS.Signals | null; stderr: string }>
 }
 
+/** An agent that serves. */
+export interface StartedAgent extends AgentProcess {
+  url: string
+}
+
 const program = fileURLToPath(new URL('../../src/launch.js', import.meta.url))
 
-/** Starts `vedette agent`; resolves when it serves, or when it has ended. */
-export async function startAgentProcess(env: Record<string, string>): Promise<AgentProcess> {
+/** Starts `vedette agent` and waits until it serves; rejects with what it wrote when it ends before. */
+export async function startAgentProcess(env: Record<string, string>): Promise<StartedAgent> {
+  const agent = launchAgentProcess(env)
+  const started = await agent.line(({ msg }) => msg === 'agent started')
+  return { ...agent, url: String(started['url']) }
+}
+
+/** Starts `vedette agent`, which may end before it serves. */
+export function launchAgentProcess(env: Record<string, string>): AgentProcess {
   const child = spawn(process.execPath, [program, 'agent'], {
     env: { PATH: process.env['PATH'], AGENT_HEALTH_PORT: '0', LOG_RESULTS: 'all', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const lines: LogLine[] = []
   const waiters = new Set<() => void>()
+  const tell = () => {
+    for (const waiter of waiters) waiter()
+  }
   createInterface({ input: child.stdout }).on('line', (text) => {
     lines.push(JSON.parse(text) as LogLine)
-    for (const waiter of waiters) waiter()
+    tell()
   })
   let stderr = ''
+  let isOver = false
   child.stderr.on('data', (text: Buffer) => (stderr += text.toString()))
-  const ended = once(child, 'close').then(([code, signal]) => ({
-    code: code as number | null,
-    signal: signal as NodeJS.Signals | null,
-    stderr,
-  }))
+  const ended = once(child, 'close').then(([code, signal]) => {
+    isOver = true
+    tell()
+    return { code: code as number | null, signal: signal as NodeJS.Signals | null, stderr }
+  })
   const line = (fits: (line: LogLine) => boolean): Promise<LogLine> =>
-    new Promise((resolve) => {
+    new Promise((resolve, reject) => {
       const look = () => {
         const found = lines.find(fits)
-        if (found === undefined) return
+        if (found === undefined && !isOver) return
         waiters.delete(look)
-        resolve(found)
+        if (found !== undefined) resolve(found)
+        else reject(new Error(`the agent ended without the line: ${stderr}`))
       }
       waiters.add(look)
       look()
     })
-  const started = await Promise.race([line(({ msg }) => msg === 'agent started'), ended])
-  const url = 'url' in started ? String(started['url']) : ''
-  return { child, url, lines, line, ended }
+  return { child, lines, line, ended }
 }
 
 /** A file in a folder of its own. */
