@@ -99,6 +99,10 @@ export const FAILURES = {
     meaning: 'the response time is above maxResponseTime',
   },
   ADDRESS_BLOCKED: { about: 'agent', meaning: 'the agent’s network policy forbids this address' },
+  POLICY_UNDECIDED: {
+    about: 'agent',
+    meaning: 'time ran out before the network policy was decided on',
+  },
   SETTINGS_INVALID: { about: 'agent', meaning: 'the monitor’s settings are not valid' },
   VARIABLE_UNKNOWN: { about: 'agent', meaning: 'the monitor uses a variable that is not defined' },
   CHECK_TYPE_UNSUPPORTED: { about: 'agent', meaning: 'this agent cannot run this type of monitor' },

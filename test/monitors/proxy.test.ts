@@ -153,6 +153,18 @@ describe('the network policy', () => {
     expect(proxy.seen).toEqual([])
   })
 
+  test('is no fault of the target where our own name servers are silent', async () => {
+    await using proxy = await startConnectProxy()
+    const wishes = {
+      proxyUrl: `http://${proxy.authority}`,
+      resolver: fixedResolver({}),
+      signal: deadlineAfter(30),
+    }
+    const seen = await check('https://inside.test/', wishes)
+    expect(seen.codes).toEqual(['POLICY_UNDECIDED'])
+    expect(proxy.seen).toEqual([])
+  })
+
   test('lets a name pass that only the proxy knows', async () => {
     await using target = await startTarget()
     await using proxy = await startConnectProxy({ names: { 'inside.test': '127.0.0.1' } })
