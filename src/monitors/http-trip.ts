@@ -6,12 +6,12 @@ import { LIMITS } from '../contract/versions.ts'
 import { placeOf } from './connect-errors.ts'
 import { createCookies, type Cookies } from './cookie-jar.ts'
 import type { Connection, Family, Progress } from './dial.ts'
-import { emptyBody } from './http-body.ts'
+import { emptyBody, releaseBody } from './http-body.ts'
 import { exchange, type Answer, type Outgoing } from './http-exchange.ts'
 import type { HttpTarget } from './http-target.ts'
 import type { Context } from './monitor.ts'
 import { isRedirect, redirectTarget } from './redirects.ts'
-import { failureOf, TargetFailure, targetFailure } from './target-failure.ts'
+import { failureOf, isFailure, TargetFailure, targetFailure } from './target-failure.ts'
 import type { PeerFacts } from './tls-facts.ts'
 
 /** Milliseconds; a phase that did not come to its end is absent. */
@@ -70,7 +70,8 @@ export interface Trip {
 
 /**
  * Goes the way. Does not reject for what targets do; rejects with the signal's reason when the run is
- * cancelled. `address` holds the first hop's origin to one of its addresses.
+ * cancelled. `address` holds the first hop's origin to one of its addresses. The body of the answer is the
+ * caller's to release.
  */
 export async function travel(route: Route, context: Context, address?: string): Promise<Trip> {
   const trip: Trip = { hops: [], answer: { body: emptyBody() }, totalMs: 0 }
@@ -85,6 +86,7 @@ export async function travel(route: Route, context: Context, address?: string): 
       target = await following(route, trip, target, cookies)
     }
   } catch (error) {
+    if (!isFailure(error)) releaseBody(trip.answer.body)
     trip.failed = located(failureOf(error, progress), trip)
   }
   trip.totalMs = performance.now() - startedAt
