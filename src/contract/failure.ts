@@ -98,7 +98,10 @@ export const FAILURES = {
     about: 'target',
     meaning: 'the response time is above maxResponseTime',
   },
-  ADDRESS_BLOCKED: { about: 'agent', meaning: 'the agent’s network policy forbids this address' },
+  ADDRESS_BLOCKED: {
+    about: 'agent',
+    meaning: 'the agent’s network policy, or its system’s firewall, forbids this address',
+  },
   POLICY_UNDECIDED: {
     about: 'agent',
     meaning: 'time ran out before the network policy was decided on',
