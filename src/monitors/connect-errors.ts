@@ -94,6 +94,15 @@ function plain(error: NodeJS.ErrnoException & { reason?: string }): string {
   return (error.reason ?? error.message).split('\n')[0] as string
 }
 
+/** The peer of a connection that stands, for messages: through a proxy, its address is not the target's. */
+export function peerPlace(
+  target: { host: string; port: number },
+  { address, proxyHost }: { address: string; proxyHost?: string | undefined },
+): string {
+  if (proxyHost === undefined) return placeOf(address, target.port)
+  return `${placeOf(target.host, target.port)} (through the proxy ${proxyHost})`
+}
+
 /** `address:port`, with brackets where the address needs them. */
 export function placeOf(address: string, port: number): string {
   return address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`

@@ -3,7 +3,7 @@
 import { failure, type Failure } from '../contract/failure.ts'
 import type { TlsSettings } from '../contract/tls.ts'
 import { LIMITS } from '../contract/versions.ts'
-import { placeOf } from './connect-errors.ts'
+import { peerPlace } from './connect-errors.ts'
 import { createCookies, type Cookies } from './cookie-jar.ts'
 import type { Connection, Family, Progress } from './dial.ts'
 import { emptyBody, releaseBody } from './http-body.ts'
@@ -120,7 +120,7 @@ async function goHop(step: Step, context: Context, progress: Progress): Promise<
   try {
     const connection = await connect(step, hop, context, progress)
     const options = {
-      where: placeOf(connection.address, target.port),
+      where: peerPlace(target, connection),
       keepBytes: route.keepBytes,
       isEnough: (response: { statusCode?: number | undefined }) =>
         route.followRedirects && isRedirect(response.statusCode as number),
@@ -159,7 +159,8 @@ async function connect(
   phases.connectMs = connection.connectMs
   if (connection.proxyMs !== undefined) phases.proxyMs = connection.proxyMs
   if (!secure) return connection
-  const handshake = { serverName: host, settings: route.tls, alpn: ['http/1.1'] }
+  const where = peerPlace(target, connection)
+  const handshake = { serverName: host, settings: route.tls, where, alpn: ['http/1.1'] }
   const secured = await dial.secure(connection.socket, handshake, progress, signal)
   phases.tlsMs = secured.tlsMs
   trip.peer = secured.peer

@@ -110,6 +110,7 @@ async function reach(
       socket,
       address,
       family: familyOf(address),
+      proxyHost: host,
       dnsMs: literal === undefined ? resolvedAt - startedAt : 0,
       connectMs,
     }

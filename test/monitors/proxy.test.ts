@@ -5,6 +5,7 @@ import type { FailureCode } from '../../src/contract/failure.ts'
 import type { HttpObserved } from '../../src/monitors/http-observed.ts'
 import { proxyProblem } from '../../src/monitors/proxy.ts'
 import { failureOf } from '../../src/monitors/target-failure.ts'
+import { tcp } from '../../src/monitors/tcp.ts'
 import { url } from '../../src/monitors/url.ts'
 import { createAuthority } from '../support/certificates.ts'
 import { startConnectProxy } from '../support/connect-proxy.ts'
@@ -108,6 +109,45 @@ describe('tunnels', () => {
     await using proxy = await startRawServer(() => {})
     const wishes = { proxyUrl: `https://${proxy.authority}`, signal: deadlineAfter(60) }
     expect((await check('https://127.0.0.1:9/', wishes)).codes).toEqual(['PROXY_UNREACHABLE'])
+  })
+})
+
+describe('what is said of a target behind the proxy', () => {
+  test.each([
+    ['http', 'HTTP_MALFORMED'],
+    ['https', 'TLS_NOT_SPOKEN'],
+  ])('names the target and the proxy’s host for %s', async (scheme, code) => {
+    await using target = await startRawServer((socket) => socket.end('no protocol at all\r\n'))
+    // A forwarding proxy would read the answer itself, so this one makes way for the target's.
+    await using proxy =
+      scheme === 'http'
+        ? await startRawServer((socket) => socket.end('no protocol at all\r\n'))
+        : await startConnectProxy({ credentials: 'me:hunter2' })
+    const proxyUrl = `http://me:hunter2@localhost:${proxy.port}`
+    const seen = await check(`${scheme}://127.0.0.1:${target.port}/`, { proxyUrl })
+    expect(seen.codes).toEqual([code])
+    const [failed] = seen.failures
+    expect(failed?.message).toContain(`127.0.0.1:${target.port} (through the proxy localhost)`)
+    expect(JSON.stringify(failed)).not.toMatch(/hunter2|:undefined/)
+  })
+
+  test('and for TCP', async () => {
+    await using target = await startRawServer((socket) => socket.end())
+    await using proxy = await startConnectProxy()
+    const monitor = tcp.schema.parse({
+      id: 'm',
+      name: 'm',
+      checkType: 'TCP',
+      request: {
+        hostname: '127.0.0.1',
+        port: target.port,
+        assertions: [{ source: 'RESPONSE_DATA', comparison: 'CONTAINS', target: 'x' }],
+      },
+    })
+    const proxyUrl = `http://localhost:${proxy.port}`
+    const { failures } = await tcp.run(monitor, testContext({ proxyUrl }))
+    expect(failures[0]?.code).toBe('CONNECTION_CLOSED')
+    expect(failures[0]?.message).toContain(`127.0.0.1:${target.port} (through the proxy localhost)`)
   })
 })
 
