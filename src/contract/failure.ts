@@ -115,7 +115,7 @@ export const FAILURES = {
   },
   RESOURCES_EXHAUSTED: {
     about: 'agent',
-    meaning: 'the agent is out of descriptors, ports, buffers or memory',
+    meaning: 'the agent is out of descriptors, ports, buffers, memory or processor time',
   },
   DEADLINE_IGNORED: { about: 'agent', meaning: 'the run did not end when its deadline came' },
   CANCELLED: { about: 'agent', meaning: 'the run was cancelled' },
