@@ -164,7 +164,12 @@ function withFailures(failures: Failure[]): AttemptOutcome {
 }
 
 /** Faults of ours that may be gone a moment later. */
-const PASSING = new Set(['PROXY_UNREACHABLE', 'PROXY_REFUSED', 'RESOURCES_EXHAUSTED'])
+const PASSING = new Set([
+  'PROXY_UNREACHABLE',
+  'PROXY_REFUSED',
+  'POLICY_UNDECIDED',
+  'RESOURCES_EXHAUSTED',
+])
 
 /**
  * A failed attempt is tried again, and one that failed by a passing fault of ours. A degraded one is

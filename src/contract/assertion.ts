@@ -33,7 +33,7 @@ export interface SourceRule {
   comparisons: readonly Comparison[]
   /** What `property` holds; `none` means that it must be empty. */
   property: 'none' | 'json-path' | 'regex' | 'header'
-  /** Whether `target` must be a number. */
+  /** Whether `target` must be a number, for the comparisons of NUMERIC. */
   numeric?: boolean
 }
 
@@ -93,8 +93,10 @@ function* problemsOf(assertion: Assertion, rule: SourceRule): Generator<Problem>
   const regexMend = regex === null || regex === '' ? undefined : regexProblem(regex)
   if (regexMend !== undefined) yield { path: ['regex'], message: regexMend }
   const needsNumber =
-    rule.numeric === true || comparison === 'GREATER_THAN' || comparison === 'LESS_THAN'
-  if (needsNumber && !TARGETLESS.includes(comparison) && !isNumber(target)) {
+    (rule.numeric === true && NUMERIC.includes(comparison)) ||
+    comparison === 'GREATER_THAN' ||
+    comparison === 'LESS_THAN'
+  if (needsNumber && !isNumber(target)) {
     yield { path: ['target'], message: `${source} ${comparison} needs a number as target` }
   }
 }

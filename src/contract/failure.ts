@@ -98,7 +98,14 @@ export const FAILURES = {
     about: 'target',
     meaning: 'the response time is above maxResponseTime',
   },
-  ADDRESS_BLOCKED: { about: 'agent', meaning: 'the agent’s network policy forbids this address' },
+  ADDRESS_BLOCKED: {
+    about: 'agent',
+    meaning: 'the agent’s network policy, or its system’s firewall, forbids this address',
+  },
+  POLICY_UNDECIDED: {
+    about: 'agent',
+    meaning: 'time ran out before the network policy was decided on',
+  },
   SETTINGS_INVALID: { about: 'agent', meaning: 'the monitor’s settings are not valid' },
   VARIABLE_UNKNOWN: { about: 'agent', meaning: 'the monitor uses a variable that is not defined' },
   CHECK_TYPE_UNSUPPORTED: { about: 'agent', meaning: 'this agent cannot run this type of monitor' },
@@ -108,7 +115,7 @@ export const FAILURES = {
   },
   RESOURCES_EXHAUSTED: {
     about: 'agent',
-    meaning: 'the agent is out of descriptors, ports, buffers or memory',
+    meaning: 'the agent is out of descriptors, ports, buffers, memory or processor time',
   },
   DEADLINE_IGNORED: { about: 'agent', meaning: 'the run did not end when its deadline came' },
   CANCELLED: { about: 'agent', meaning: 'the run was cancelled' },

@@ -11,6 +11,8 @@ const currentLimits = z.strictObject({
   bodyBytesMax: z.int().positive(),
   /** Body bytes after unpacking. */
   unpackedBytesMax: z.int().positive(),
+  /** Body bytes that all runs together keep in memory. */
+  bodiesBytesMax: z.int().positive(),
   /** Body bytes shown in a result. */
   bodyExcerptBytesMax: z.int().positive(),
   /** Header section of one HTTP answer. */

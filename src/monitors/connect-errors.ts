@@ -28,6 +28,20 @@ const CONNECTING: Record<string, Meaning> = {
   ETIMEDOUT: { code: 'TIMEOUT_CONNECT', sentence: 'did not answer; the system gave up' },
 }
 
+/** A firewall, a security module or a prohibiting route of our own system; no packet left it. */
+const FORBIDDEN: Meaning = {
+  code: 'ADDRESS_BLOCKED',
+  sentence: 'may not be reached: the firewall or the rules of this agent’s system forbid it',
+}
+
+/** Over IPv6 Linux says EACCES for a router's "administratively prohibited", too (RFC 4443, 3.1). */
+const FILTERED = unreachable('cannot be reached: a filter on the way prohibits it')
+
+function meaningOf(reason: string, where: string): Meaning | undefined {
+  if (reason === 'EACCES') return where.startsWith('[') ? FILTERED : FORBIDDEN
+  return reason === 'EPERM' ? FORBIDDEN : CONNECTING[reason]
+}
+
 /** What an error means at any time. */
 const ALWAYS: Record<string, Meaning> = {
   ECONNRESET: { code: 'CONNECTION_RESET', sentence: 'reset the connection' },
@@ -43,9 +57,11 @@ const ALWAYS: Record<string, Meaning> = {
 
 /** The failure for an error while connecting to `where` (`address:port`). */
 export function connectFailure(error: NodeJS.ErrnoException, where: string): Failure {
-  const meaning = CONNECTING[error.code ?? '']
-  if (meaning !== undefined) return failure(meaning.code, `${where} ${meaning.sentence}`, { where })
-  return connectionFailure(error, where)
+  const reason = error.code ?? ''
+  const meaning = meaningOf(reason, where)
+  if (meaning === undefined) return connectionFailure(error, where)
+  const details = meaning === FORBIDDEN ? { where, reason } : { where }
+  return failure(meaning.code, `${where} ${meaning.sentence}`, details)
 }
 
 /** The failure for an error on a connection that stands, TLS alerts included. */
@@ -76,6 +92,15 @@ export function connectionFailure(error: NodeJS.ErrnoException, where: string): 
 /** OpenSSL's errors carry file and line numbers; people want the sentence in them. */
 function plain(error: NodeJS.ErrnoException & { reason?: string }): string {
   return (error.reason ?? error.message).split('\n')[0] as string
+}
+
+/** The peer of a connection that stands, for messages: through a proxy, its address is not the target's. */
+export function peerPlace(
+  target: { host: string; port: number },
+  { address, proxyHost }: { address: string; proxyHost?: string | undefined },
+): string {
+  if (proxyHost === undefined) return placeOf(address, target.port)
+  return `${placeOf(target.host, target.port)} (through the proxy ${proxyHost})`
 }
 
 /** `address:port`, with brackets where the address needs them. */

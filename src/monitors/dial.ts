@@ -38,6 +38,8 @@ export interface Connection {
   connectMs: number
   /** Making the tunnel through the proxy; absent without one. */
   proxyMs?: number
+  /** Host of the proxy, for messages; absent without one. */
+  proxyHost?: string
   /** The socket leads to a proxy that takes requests in absolute form, with this Proxy-Authorization. */
   forward?: { authorization: string | undefined }
 }
@@ -47,6 +49,8 @@ export interface Handshake {
   /** Sent as SNI (unless an address) and checked against the certificate. `settings.serverName` wins. */
   serverName: string
   settings?: TlsSettings | undefined
+  /** The peer, for messages; else what the socket says. */
+  where?: string
   /** Application protocols to offer, in order of preference. */
   alpn?: string[]
 }

@@ -12,6 +12,7 @@ import {
 } from 'node:zlib'
 import { failure, type Failure } from '../contract/failure.ts'
 import { LIMITS } from '../contract/versions.ts'
+import { bodyBudget } from './body-budget.ts'
 
 /** What was read of a body so far. */
 export interface Body {
@@ -24,11 +25,21 @@ export interface Body {
   /** The unpacked beginning, up to what was to be kept. */
   kept: Buffer[]
   keptBytes: number
+  /** Let go: what still comes is not kept. */
+  released: boolean
 }
 
 /** A body of which nothing has come yet. */
 export function emptyBody(): Body {
-  return { bytes: 0, unpackedBytes: 0, encodings: [], kept: [], keptBytes: 0 }
+  return { bytes: 0, unpackedBytes: 0, encodings: [], kept: [], keptBytes: 0, released: false }
+}
+
+/** Lets go of what was kept, when nobody will look at it again. Without it the budget of all runs shrinks. */
+export function releaseBody(body: Body): void {
+  if (body.released) return
+  body.released = true
+  bodyBudget.giveBack(body.keptBytes)
+  body.kept = []
 }
 
 /** Encodings that are asked for and undone, most wanted last as with browsers. */
@@ -39,8 +50,9 @@ const ENCODINGS_MAX = 3
 
 /**
  * Reads to the end, or to the first failure: HTTP_BODY_TOO_LARGE, HTTP_UNPACKED_TOO_LARGE,
- * HTTP_BODY_UNDECODABLE, HTTP_BODY_INCOMPLETE. Keeps at most `keepBytes`. `done` is called once; the
- * connection is the caller's to destroy. Returns a function that stops reading.
+ * HTTP_BODY_UNDECODABLE, HTTP_BODY_INCOMPLETE, RESOURCES_EXHAUSTED where all runs together keep too much.
+ * Keeps at most `keepBytes`, until `releaseBody`. What `done` is told first counts; the connection is the
+ * caller's to destroy. Returns a function that stops reading.
  */
 export function readBody(
   response: IncomingMessage,
@@ -57,7 +69,7 @@ export function readBody(
     body.bytes += chunk.length
     body.unpackedBytes = body.bytes
     if (body.bytes > LIMITS.bodyBytesMax) done(tooLarge())
-    else if (body.keptBytes < keepBytes) keep(body, chunk, keepBytes)
+    else if (!keep(body, chunk, keepBytes)) done(bodyBudget.exceeded())
   })
   response.on('end', () => done())
   response.on('error', () => done(incomplete()))
@@ -87,7 +99,7 @@ function readPacked(
     last.on('data', (chunk: Buffer) => {
       body.unpackedBytes += chunk.length
       if (body.unpackedBytes > LIMITS.unpackedBytesMax) done(unpackedTooLarge(body))
-      else if (body.keptBytes < keepBytes) keep(body, chunk, keepBytes)
+      else if (!keep(body, chunk, keepBytes)) done(bodyBudget.exceeded())
     })
     last.on('end', () => done())
     return decoders[0] as Transform
@@ -116,10 +128,14 @@ function readPacked(
   }
 }
 
-function keep(body: Body, chunk: Buffer, keepBytes: number): void {
-  const room = keepBytes - body.keptBytes
-  body.kept.push(chunk.length > room ? chunk.subarray(0, room) : chunk)
-  body.keptBytes += Math.min(room, chunk.length)
+/** Keeps of the chunk what is to be kept; false when all runs together keep too much already. */
+function keep(body: Body, chunk: Buffer, keepBytes: number): boolean {
+  const bytes = Math.min(keepBytes - body.keptBytes, chunk.length)
+  if (bytes <= 0 || body.released) return true
+  if (!bodyBudget.take(bytes)) return false
+  body.kept.push(chunk.length > bytes ? chunk.subarray(0, bytes) : chunk)
+  body.keptBytes += bytes
+  return true
 }
 
 const DECODERS: ReadonlyMap<string, (firstByte: number, at: number) => Transform> = new Map([

@@ -5,6 +5,7 @@ import { LIMITS } from '../contract/versions.ts'
 import { evaluateAssertions } from './assertions.ts'
 import type { Context, Observation } from './monitor.ts'
 import { isDeadline } from './monitor.ts'
+import { releaseBody } from './http-body.ts'
 import { bodyText, observedOf, type HttpObserved } from './http-observed.ts'
 import { failureOf } from './target-failure.ts'
 import { isDegraded, tooSlow, type Thresholds } from './thresholds.ts'
@@ -28,8 +29,20 @@ export async function checkHttp(plan: HttpPlan, context: Context): Promise<Obser
   return judgeTrip(plan, trip, context.signal)
 }
 
-/** What follows from the way that was gone: failures, degradation, the facts for people. */
+/** What follows from the way that was gone: failures, degradation, the facts for people. Ends its body. */
 async function judgeTrip(plan: HttpPlan, trip: Trip, signal: AbortSignal): Promise<Observation> {
+  try {
+    return await observationOf(plan, trip, signal)
+  } finally {
+    releaseBody(trip.answer.body)
+  }
+}
+
+async function observationOf(
+  plan: HttpPlan,
+  trip: Trip,
+  signal: AbortSignal,
+): Promise<Observation> {
   const whole = trip.failed === undefined
   const failures = whole ? await judgeAnswer(plan, trip, signal) : [trip.failed as Failure]
   const showBody = plan.showBody || failures.length > 0

@@ -3,15 +3,15 @@
 import { failure, type Failure } from '../contract/failure.ts'
 import type { TlsSettings } from '../contract/tls.ts'
 import { LIMITS } from '../contract/versions.ts'
-import { placeOf } from './connect-errors.ts'
+import { peerPlace } from './connect-errors.ts'
 import { createCookies, type Cookies } from './cookie-jar.ts'
 import type { Connection, Family, Progress } from './dial.ts'
-import { emptyBody } from './http-body.ts'
+import { emptyBody, releaseBody } from './http-body.ts'
 import { exchange, type Answer, type Outgoing } from './http-exchange.ts'
 import type { HttpTarget } from './http-target.ts'
 import type { Context } from './monitor.ts'
 import { isRedirect, redirectTarget } from './redirects.ts'
-import { failureOf, TargetFailure, targetFailure } from './target-failure.ts'
+import { failureOf, isFailure, TargetFailure, targetFailure } from './target-failure.ts'
 import type { PeerFacts } from './tls-facts.ts'
 
 /** Milliseconds; a phase that did not come to its end is absent. */
@@ -71,7 +71,8 @@ export interface Trip {
 
 /**
  * Goes the way. Does not reject for what targets do; rejects with the signal's reason when the run is
- * cancelled. `address` holds the first hop's origin to one of its addresses.
+ * cancelled. `address` holds the first hop's origin to one of its addresses. The body of the answer is the
+ * caller's to release.
  */
 export async function travel(route: Route, context: Context, address?: string): Promise<Trip> {
   const trip: Trip = { hops: [], answer: { body: emptyBody() }, totalMs: 0 }
@@ -86,6 +87,7 @@ export async function travel(route: Route, context: Context, address?: string): 
       target = await following(route, trip, target, cookies)
     }
   } catch (error) {
+    if (!isFailure(error)) releaseBody(trip.answer.body)
     trip.failed = located(failureOf(error, progress), trip)
   }
   // Of a whole way only what the target and the network took: our own work between the phases is not theirs.
@@ -123,7 +125,7 @@ async function goHop(step: Step, context: Context, progress: Progress): Promise<
   try {
     const connection = await connect(step, hop, context, progress)
     const options = {
-      where: placeOf(connection.address, target.port),
+      where: peerPlace(target, connection),
       keepBytes: route.keepBytes,
       isEnough: (response: { statusCode?: number | undefined }) =>
         route.followRedirects && isRedirect(response.statusCode as number),
@@ -167,7 +169,8 @@ async function connect(
   phases.connectMs = connection.connectMs
   if (connection.proxyMs !== undefined) phases.proxyMs = connection.proxyMs
   if (!secure) return connection
-  const handshake = { serverName: host, settings: route.tls, alpn: ['http/1.1'] }
+  const where = peerPlace(target, connection)
+  const handshake = { serverName: host, settings: route.tls, where, alpn: ['http/1.1'] }
   const secured = await dial.secure(connection.socket, handshake, progress, signal)
   phases.tlsMs = secured.tlsMs
   trip.peer = secured.peer

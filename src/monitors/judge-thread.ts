@@ -23,13 +23,19 @@ const REST_MS_MAX = 30_000
 /** For the thread to start and to receive the text; only a machine in great distress needs as long. */
 const AWAKE_MS_MAX = 10_000
 
-class JudgeThread {
+/** The line and its thread; exported for tests, everybody else calls `judgeInThread`. */
+export class JudgeThread {
+  readonly #awakeMsMax: number
   readonly #line: Waiting[] = []
   #current: Waiting | undefined
   #worker: Worker | undefined
   #sent: Material | undefined
   #timer: NodeJS.Timeout | undefined
   #id = 0
+
+  constructor(awakeMsMax = AWAKE_MS_MAX) {
+    this.#awakeMsMax = awakeMsMax
+  }
 
   /** Judges in the thread; never rejects, and ends at once when the signal is aborted. */
   judge(assertion: Assertion, material: Material, signal: AbortSignal): Promise<ThreadOutcome> {
@@ -76,7 +82,7 @@ class JudgeThread {
       material: one.material === this.#sent ? undefined : one.material,
     }
     this.#sent = one.material
-    this.#expireIn(AWAKE_MS_MAX)
+    this.#expireIn(this.#awakeMsMax, notAwake(this.#awakeMsMax))
     worker.postMessage(request, [])
   }
 
@@ -109,7 +115,7 @@ class JudgeThread {
 
   #hear(worker: Worker, reply: JudgeReply): void {
     if (worker !== this.#worker || reply.id !== this.#id) return
-    if ('started' in reply) this.#expireIn(LIMITS.regexMs)
+    if ('started' in reply) this.#expireIn(LIMITS.regexMs, tooSlow())
     else if ('judgement' in reply) this.#finish({ judgement: reply.judgement })
     else if (reply.tooExpensive) this.#finish({ failure: tooExpensive(reply.fault) })
     else this.#finish({ failure: invalid(reply.fault) })
@@ -121,21 +127,21 @@ class JudgeThread {
     this.#finish({ failure: invalid(reason) })
   }
 
-  #expireIn(ms: number): void {
+  #expireIn(ms: number, failed: Failure): void {
     clearTimeout(this.#timer)
     const id = this.#id
     this.#timer = setTimeout(() => {
       // Where our own loop was late, the answer may be there already: let it in first.
-      setImmediate(() => setImmediate(() => this.#expire(id)))
+      setImmediate(() => setImmediate(() => this.#expire(id, failed)))
     }, ms)
   }
 
-  #expire(id: number): void {
+  #expire(id: number, failed: Failure): void {
     if (this.#current === undefined || id !== this.#id) return
     const worker = this.#worker
     this.#worker = undefined
     void worker?.terminate()
-    this.#finish({ failure: tooExpensive(`took longer than ${LIMITS.regexMs} ms`) })
+    this.#finish({ failure: failed })
   }
 
   #finish(outcome: ThreadOutcome): void {
@@ -145,6 +151,16 @@ class JudgeThread {
     one?.settle(outcome)
     this.#next()
   }
+}
+
+function tooSlow(): Failure {
+  return tooExpensive(`took longer than ${LIMITS.regexMs} ms`)
+}
+
+/** The thread has not even begun, so that no assertion is to blame. */
+function notAwake(awakeMsMax: number): Failure {
+  const message = `the thread that judges was not ready within ${awakeMsMax} ms`
+  return failure('RESOURCES_EXHAUSTED', message, { awakeMsMax })
 }
 
 function tooExpensive(message: string): Failure {
@@ -172,7 +188,7 @@ const thread = new JudgeThread()
 /**
  * Judges an assertion in the worker thread, where it may take LIMITS.regexMs and
  * LIMITS.assertionHeapMiBMax. Never rejects: the failure is ASSERTION_REGEX_TIMEOUT,
- * ASSERTION_QUEUE_FULL, ASSERTION_INVALID (memory), or CANCELLED.
+ * RESOURCES_EXHAUSTED (the thread was not ready in time), ASSERTION_QUEUE_FULL, ASSERTION_INVALID (memory), or CANCELLED.
  */
 export function judgeInThread(
   assertion: Assertion,

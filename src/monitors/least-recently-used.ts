@@ -25,4 +25,9 @@ export class LeastRecentlyUsed<K, V> {
     if (this.#entries.size <= this.#max) return
     this.#entries.delete(this.#entries.keys().next().value as K)
   }
+
+  /** Forgets the entry. */
+  delete(key: K): void {
+    this.#entries.delete(key)
+  }
 }

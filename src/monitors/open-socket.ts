@@ -7,7 +7,7 @@ const ignore = () => {}
 
 /**
  * Connects to a literal that the network policy has passed. Rejects with TargetFailure (CONNECT_…,
- * RESOURCES_EXHAUSTED), or the signal's reason.
+ * ADDRESS_BLOCKED by the system, RESOURCES_EXHAUSTED), or the signal's reason.
  */
 export function openSocket(address: string, port: number, signal: AbortSignal): Promise<Socket> {
   return new Promise((resolve, reject) => {

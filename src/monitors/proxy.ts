@@ -3,11 +3,11 @@
 import type { Socket } from 'node:net'
 import type { Connection, Endpoint, Progress } from './dial.ts'
 import { basic } from './http-target.ts'
-import { familyOf, literalOf, nameOf } from './ip-address.ts'
-import { LeastRecentlyUsed } from './least-recently-used.ts'
+import { familyOf, literalOf } from './ip-address.ts'
 import { DeadlineReached } from './monitor.ts'
-import { permit, type NetworkPolicy } from './network-policy.ts'
+import type { NetworkPolicy } from './network-policy.ts'
 import { openSocket } from './open-socket.ts'
+import { createInspection } from './proxy-inspection.ts'
 import { askForTunnel } from './proxy-tunnel.ts'
 import type { Resolver } from './resolver.ts'
 import { TargetFailure, targetFailure } from './target-failure.ts'
@@ -51,7 +51,7 @@ export function createProxy(
   { policy, resolver }: { policy: NetworkPolicy; resolver: Resolver },
 ): Proxy {
   const location = locationOf(proxyUrl)
-  const inspect = inspector(policy, resolver)
+  const inspect = createInspection({ policy, resolver })
   return {
     async tunnel(endpoint, progress, signal) {
       await inspect(endpoint, signal)
@@ -110,6 +110,7 @@ async function reach(
       socket,
       address,
       family: familyOf(address),
+      proxyHost: host,
       dnsMs: literal === undefined ? resolvedAt - startedAt : 0,
       connectMs,
     }
@@ -157,50 +158,4 @@ function proxyFault(error: unknown): unknown {
     ...details,
     reason: code,
   })
-}
-
-/** Names under which the clouds' metadata services answer, and where they lead. */
-const METADATA_NAMES: ReadonlyMap<string, string> = new Map([
-  ['metadata', '169.254.169.254'],
-  ['metadata.google.internal', '169.254.169.254'],
-  ['metadata.goog', '169.254.169.254'],
-  ['metadata.azure.internal', '169.254.169.254'],
-  ['metadata.tencentyun.com', '169.254.0.23'],
-  ['instance-data', '169.254.169.254'],
-  ['instance-data.ec2.internal', '169.254.169.254'],
-  ['metadata.platformequinix.com', '169.254.169.254'],
-])
-
-const LOOK_UP_MS = 2000
-const UNKNOWN_FOR_MS = 60_000
-const UNKNOWN_MAX = 1000
-
-/**
- * Holds what the proxy is asked to reach against the policy. The proxy resolves names itself and may know
- * more or others than we do, so a name that we cannot resolve passes; it is not asked for again for a while.
- */
-function inspector(policy: NetworkPolicy, resolver: Resolver) {
-  const unknown = new LeastRecentlyUsed<string, number>(UNKNOWN_MAX)
-  return async ({ host, address, family }: Endpoint, signal: AbortSignal): Promise<void> => {
-    signal.throwIfAborted()
-    const literal = address ?? literalOf(host)
-    if (literal !== undefined) {
-      permit(policy, literal, host)
-      return
-    }
-    const name = (nameOf(host) ?? host).replace(/\.$/, '')
-    const metadata = METADATA_NAMES.get(name)
-    if (metadata !== undefined) permit(policy, metadata, host)
-    if ((unknown.get(name) ?? 0) > performance.now()) return
-    const limit = AbortSignal.any([signal, AbortSignal.timeout(LOOK_UP_MS)])
-    // Either family: what the monitor asks for does not bind the proxy.
-    const found = await Promise.allSettled([
-      resolver.resolve(host, family, limit),
-      resolver.resolve(host, family === 'IPv4' ? 'IPv6' : 'IPv4', limit),
-    ])
-    signal.throwIfAborted()
-    const addresses = found.flatMap((one) => (one.status === 'fulfilled' ? one.value : []))
-    for (const one of addresses) permit(policy, one, host)
-    if (addresses.length === 0) unknown.set(name, performance.now() + UNKNOWN_FOR_MS)
-  }
 }

@@ -1,6 +1,5 @@
 // Where an HTTP answer sends the client next, and with what, as browsers do it (Fetch standard, 4.4).
 import type { IncomingMessage } from 'node:http'
-import { createNameTest } from '../contract/sensitive-name.ts'
 import type { HttpTarget } from './http-target.ts'
 import { bareUrl, targetFor } from './http-target.ts'
 import { targetFailure } from './target-failure.ts'
@@ -40,9 +39,23 @@ export function redirectTarget(from: HttpTarget, response: IncomingMessage): Htt
 }
 
 const ABOUT_THE_BODY = /^(content-.*|transfer-encoding)$/i
-const isSensitive = createNameTest()
-// Wider than what is scrubbed: to leave a header behind costs less than to hand out a session.
-const MAY_BE_SENSITIVE = /auth|cookie|session|signature/i
+
+/**
+ * All that goes along to another origin. No list of secret names can be whole: what a header of any other
+ * name holds is between the user and the origin that it was written for.
+ */
+const HARMLESS: ReadonlySet<string> = new Set([
+  'accept',
+  'accept-charset',
+  'accept-encoding',
+  'accept-language',
+  'cache-control',
+  'content-encoding',
+  'content-language',
+  'content-type',
+  'pragma',
+  'user-agent',
+])
 
 /** The headers that go along: nothing about a body that is left behind, no secrets to another origin. */
 function carriedOver(from: HttpTarget, to: URL, withoutBody: boolean): string[] {
@@ -58,6 +71,6 @@ function carriedOver(from: HttpTarget, to: URL, withoutBody: boolean): string[] 
 }
 
 function isBoundToOrigin(name: string, locked: ReadonlySet<string>): boolean {
-  if (/^host$/i.test(name) || locked.has(name.toLowerCase())) return true
-  return isSensitive(name) || MAY_BE_SENSITIVE.test(name)
+  const lower = name.toLowerCase()
+  return !HARMLESS.has(lower) || locked.has(lower)
 }

@@ -34,6 +34,11 @@ const TIMEOUTS: Record<Phase, { code: FailureCode; doing: string }> = {
   download: { code: 'TIMEOUT_DOWNLOAD', doing: 'reading the answer' },
 }
 
+/** Whether `failureOf` makes a failure of the error, rather than throw it on. */
+export function isFailure(error: unknown): boolean {
+  return error instanceof TargetFailure || error instanceof DeadlineReached
+}
+
 /**
  * The failure that a caught error stands for: the one that it carries, or the time-out of the phase in
  * which the deadline came. Any other error (a cancelled run, a fault of ours) is thrown on.

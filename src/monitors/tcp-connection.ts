@@ -1,8 +1,8 @@
 // A TCP connection on its way through a check: its facts so far, and the steps that change it.
 import type { Socket } from 'node:net'
 import type { Failure } from '../contract/failure.ts'
-import { connectionFailure, placeOf } from './connect-errors.ts'
-import type { Family, Progress } from './dial.ts'
+import { connectionFailure, peerPlace } from './connect-errors.ts'
+import type { Connection, Family, Progress } from './dial.ts'
 import type { Context } from './monitor.ts'
 import { TargetFailure } from './target-failure.ts'
 import type { Plan } from './tcp-plan.ts'
@@ -55,19 +55,21 @@ export interface Running {
   startedAt: number
   /** When the request was out and the answer began to be awaited. */
   sentAt: number
+  /** As it was dialled. */
+  connection: Connection
   socket: Socket
   received: Received | undefined
 }
 
 /** The peer of a connection that stands, for messages. */
-export function peerOf({ probe, plan }: Running): string {
-  return placeOf(probe.address ?? plan.host, plan.port)
+export function peerOf({ connection, plan }: Running): string {
+  return peerPlace(plan, connection)
 }
 
 /** Changes the connection to TLS; rejects when the certificate does not verify and has to. */
 export async function secure(running: Running): Promise<void> {
   const { plan, context, probe, progress } = running
-  const handshake = { serverName: plan.host, settings: plan.tlsSettings }
+  const handshake = { serverName: plan.host, settings: plan.tlsSettings, where: peerOf(running) }
   running.received?.detach()
   const plain = running.socket
   const { socket, tlsMs, peer } = await context.dial.secure(

@@ -37,6 +37,7 @@ export async function probeTcp(
       progress,
       startedAt,
       sentAt: startedAt,
+      connection,
       socket,
       received: undefined,
     }

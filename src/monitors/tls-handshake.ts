@@ -61,7 +61,7 @@ export function shakeHands(
       resolve({ socket: secure, tlsMs, peer: peerFacts(secure, name, ocspStapled) })
     }
     const onError = (error: NodeJS.ErrnoException) => {
-      const where = placeOf(socket.remoteAddress ?? name, socket.remotePort ?? 0)
+      const where = handshake.where ?? placeOf(socket.remoteAddress ?? name, socket.remotePort ?? 0)
       fail(new TargetFailure(connectionFailure(error, where)))
     }
     const onAbort = () => fail(signal.reason as Error)

@@ -15,6 +15,22 @@ test('defaults are those of the wire, and numbers become text', () => {
   ])
 })
 
+test.each(['HAS_KEY', 'NOT_HAS_KEY', 'HAS_VALUE', 'CONTAINS', 'NOT_CONTAINS', 'IS_NULL'])(
+  'a number that is compared by %s needs no number as target',
+  (comparison) => {
+    const value = { source: 'RESPONSE_TIME', comparison, target: 'x' }
+    expect(api.safeParse([value]).success).toBe(true)
+  },
+)
+
+test.each(['EQUALS', 'NOT_EQUALS', 'GREATER_THAN', 'LESS_THAN'])(
+  'a number that is compared by %s needs one',
+  (comparison) => {
+    const value = { source: 'RESPONSE_TIME', comparison, target: 'x' }
+    expect(api.safeParse([value]).error?.issues[0]?.path).toEqual([0, 'target'])
+  },
+)
+
 describe('refused', () => {
   const one = { source: 'JSON_BODY', comparison: 'EQUALS', target: 'x' }
   test.each([

@@ -173,7 +173,9 @@ describe('redirects', () => {
     pair('Cookie', 'session=secret'),
     pair('X-API-Key', 'secret'),
     pair('X-Locked', 'secret', true),
-    pair('X-Plain', 'plain'),
+    pair('X-Foo', 'secret'),
+    pair('User-Agent', 'secret', true),
+    pair('Accept-Language', 'de'),
   ]
 
   test('secrets stay with their origin', async () => {
@@ -183,7 +185,10 @@ describe('redirects', () => {
     await check({ url: `http://${server.authority}/302?to=${to}`, headers })
     expect(JSON.stringify(server.received[0]?.headers)).toContain('secret')
     expect(JSON.stringify(other.received[0]?.headers)).not.toContain('secret')
-    expect(other.received[0]?.headers).toMatchObject({ 'x-plain': 'plain', host: other.authority })
+    expect(other.received[0]?.headers).toMatchObject({
+      'accept-language': 'de',
+      host: other.authority,
+    })
   })
 
   test('and go along within it', async () => {
@@ -192,6 +197,7 @@ describe('redirects', () => {
     expect(server.received[1]?.headers).toMatchObject({
       authorization: 'Bearer secret',
       'x-api-key': 'secret',
+      'x-foo': 'secret',
     })
   })
 

@@ -78,15 +78,22 @@ describe('connecting', () => {
     ['ENETUNREACH', 'connect', 'CONNECT_UNREACHABLE'],
     ['ETIMEDOUT', 'connect', 'TIMEOUT_CONNECT'],
     ['ECONNRESET', 'connect', 'CONNECTION_RESET'],
-    ['EACCES', 'connect', 'CONNECT_FAILED'],
+    ['EINVAL', 'connect', 'CONNECT_FAILED'],
     ['EMFILE', 'socket', 'RESOURCES_EXHAUSTED'],
     ['ENFILE', 'socket', 'RESOURCES_EXHAUSTED'],
     ['ENOBUFS', 'connect', 'RESOURCES_EXHAUSTED'],
     ['ENOMEM', 'connect', 'RESOURCES_EXHAUSTED'],
     ['EADDRNOTAVAIL', 'connect', 'RESOURCES_EXHAUSTED'],
+    ['EACCES', 'connect', 'ADDRESS_BLOCKED'],
+    ['EPERM', 'connect', 'ADDRESS_BLOCKED'],
   ])('the system says %s', (code, syscall, expected) => {
     const error = Object.assign(new Error(code), { code, syscall })
     expect(connectFailure(error, '192.0.2.1:80').code).toBe(expected)
+  })
+
+  test('over IPv6 a router that prohibits looks like EACCES', () => {
+    const error = Object.assign(new Error('EACCES'), { code: 'EACCES', syscall: 'connect' })
+    expect(connectFailure(error, '[2001:db8::1]:80').code).toBe('CONNECT_UNREACHABLE')
   })
 
   test.each<[string, string | undefined, FailureCode]>([

@@ -5,6 +5,7 @@ import type { FailureCode } from '../../src/contract/failure.ts'
 import type { HttpObserved } from '../../src/monitors/http-observed.ts'
 import { proxyProblem } from '../../src/monitors/proxy.ts'
 import { failureOf } from '../../src/monitors/target-failure.ts'
+import { tcp } from '../../src/monitors/tcp.ts'
 import { url } from '../../src/monitors/url.ts'
 import { createAuthority } from '../support/certificates.ts'
 import { startConnectProxy } from '../support/connect-proxy.ts'
@@ -111,6 +112,45 @@ describe('tunnels', () => {
   })
 })
 
+describe('what is said of a target behind the proxy', () => {
+  test.each([
+    ['http', 'HTTP_MALFORMED'],
+    ['https', 'TLS_NOT_SPOKEN'],
+  ])('names the target and the proxy’s host for %s', async (scheme, code) => {
+    await using target = await startRawServer((socket) => socket.end('no protocol at all\r\n'))
+    // A forwarding proxy would read the answer itself, so this one makes way for the target's.
+    await using proxy =
+      scheme === 'http'
+        ? await startRawServer((socket) => socket.end('no protocol at all\r\n'))
+        : await startConnectProxy({ credentials: 'me:hunter2' })
+    const proxyUrl = `http://me:hunter2@localhost:${proxy.port}`
+    const seen = await check(`${scheme}://127.0.0.1:${target.port}/`, { proxyUrl })
+    expect(seen.codes).toEqual([code])
+    const [failed] = seen.failures
+    expect(failed?.message).toContain(`127.0.0.1:${target.port} (through the proxy localhost)`)
+    expect(JSON.stringify(failed)).not.toMatch(/hunter2|:undefined/)
+  })
+
+  test('and for TCP', async () => {
+    await using target = await startRawServer((socket) => socket.end())
+    await using proxy = await startConnectProxy()
+    const monitor = tcp.schema.parse({
+      id: 'm',
+      name: 'm',
+      checkType: 'TCP',
+      request: {
+        hostname: '127.0.0.1',
+        port: target.port,
+        assertions: [{ source: 'RESPONSE_DATA', comparison: 'CONTAINS', target: 'x' }],
+      },
+    })
+    const proxyUrl = `http://localhost:${proxy.port}`
+    const { failures } = await tcp.run(monitor, testContext({ proxyUrl }))
+    expect(failures[0]?.code).toBe('CONNECTION_CLOSED')
+    expect(failures[0]?.message).toContain(`127.0.0.1:${target.port} (through the proxy localhost)`)
+  })
+})
+
 describe('plain HTTP', () => {
   test('is forwarded in absolute form, with the credentials for the proxy alone', async () => {
     let received: NodeJS.Dict<string | string[]> = {}
@@ -150,6 +190,18 @@ describe('the network policy', () => {
       const seen = await check(`${scheme}://${host}/`, wishes)
       expect(seen.codes).toEqual(['ADDRESS_BLOCKED'])
     }
+    expect(proxy.seen).toEqual([])
+  })
+
+  test('is no fault of the target where our own name servers are silent', async () => {
+    await using proxy = await startConnectProxy()
+    const wishes = {
+      proxyUrl: `http://${proxy.authority}`,
+      resolver: fixedResolver({}),
+      signal: deadlineAfter(30),
+    }
+    const seen = await check('https://inside.test/', wishes)
+    expect(seen.codes).toEqual(['POLICY_UNDECIDED'])
     expect(proxy.seen).toEqual([])
   })
 
