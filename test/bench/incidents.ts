@@ -11,6 +11,7 @@ import { migrate } from '../../src/store/migrate.ts'
 import { load, type LoadFigures } from './http-load.ts'
 import type { ServerOrder } from './incidents-server.ts'
 import { cpuMsOf, median } from './process-figures.ts'
+import { debianMajors, startServer } from '../support/database-servers.ts'
 import { markdownTable } from './table.ts'
 
 const KINDS = ['same bytes', 'same query', 'platform'] as const
@@ -150,10 +151,22 @@ async function growth(databaseUrl: string, accounts: Map<number, Account>): Prom
   process.stdout.write(`${markdownTable([head, ...rows])}\n`)
 }
 
-/** Runs on the database of BENCH_DATABASE_URL, which it fills; the database must be for this alone. */
+/**
+ * Runs on the database of BENCH_DATABASE_URL, which it fills and which must be for this alone; without it on
+ * the embedded PostgreSQL, and on Debian's where there is one.
+ */
 export async function benchIncidents(): Promise<void> {
-  const databaseUrl = process.env['BENCH_DATABASE_URL']
-  if (databaseUrl === undefined) throw new Error('BENCH_DATABASE_URL names an empty database')
+  const given = process.env['BENCH_DATABASE_URL']
+  if (given !== undefined) return benchOn(given)
+  for (const name of debianMajors().length === 0 ? ['embedded'] : ['embedded', 'other']) {
+    const { running, stop: stopServer } = await startServer(name)
+    process.stdout.write(`### ${name === 'embedded' ? 'embedded' : 'Debian’s'} PostgreSQL\n\n`)
+    await benchOn(running.urlPattern.replace('{database}', running.template))
+    await stopServer()
+  }
+}
+
+async function benchOn(databaseUrl: string): Promise<void> {
   const database = openDatabase({ address: { url: databaseUrl }, applicationName: 'bench' })
   await migrate(database)
   const accounts = new Map<number, Account>()

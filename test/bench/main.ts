@@ -12,7 +12,7 @@ const BENCHES: Record<string, { what: string; run: () => Promise<void> }> = {
     run: benchChecks,
   },
   incidents: {
-    what: 'pages of incidents beside bare routes; BENCH_DATABASE_URL names an empty database',
+    what: 'pages of incidents beside bare routes, on the embedded and on Debian’s PostgreSQL',
     run: benchIncidents,
   },
   phases: { what: 'phases beside those of curl -w, median of 50', run: benchPhases },

@@ -36,10 +36,10 @@ const TEMPLATE = 'vedette_template'
 
 /** Called by vitest before and, what it returns, after all tests. */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const servers = new Map<string, Promise<Started>>()
+  const servers = new Map<string, Promise<StartedServer>>()
   const broker = createServer((request, response) => {
     const name = (request.url ?? '/').slice(1)
-    const started = servers.get(name) ?? start(name)
+    const started = servers.get(name) ?? startServer(name)
     servers.set(name, started)
     started.then(
       ({ running }) => response.end(JSON.stringify(running)),
@@ -55,12 +55,17 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   }
 }
 
-interface Started {
+/** A server of ours, and how to end it. */
+export interface StartedServer {
   running: RunningServer
   stop(): Promise<void>
 }
 
-async function start(name: string): Promise<Started> {
+/**
+ * Starts a server with a migrated template: `embedded`, or `other` for TEST_DATABASE_URL or Debian's.
+ * Rejects when it is not ready within 60 s.
+ */
+export async function startServer(name: string): Promise<StartedServer> {
   const given = process.env['TEST_DATABASE_URL']
   if (name === 'other' && given !== undefined) return startGiven(given)
   const binaries = name === 'other' ? debianBinaries() : findPostgresBinaries()
@@ -86,7 +91,7 @@ async function start(name: string): Promise<Started> {
 }
 
 /** A server that somebody named; its databases are ours to make and drop by name. */
-async function startGiven(url: string): Promise<Started> {
+async function startGiven(url: string): Promise<StartedServer> {
   const template = `${TEMPLATE}_${process.pid}`
   const pattern = new URL(url)
   pattern.pathname = '/{database}'
