@@ -165,20 +165,7 @@ async function startCommand(): Promise<number> {
   })
 }
 
-/**
- * Output that cannot be written says nothing about the monitors: where the reader is gone (`| head -1`), the
- * exit code still tells the verdict; anything else, like a full disk, is named.
- */
-function surviveOutputErrors(): void {
-  stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code === 'EPIPE') return
-    stderr.write(`vedette: the output cannot be written: ${error.message}\n`)
-    process.exit(EXIT_CONFIGURATION)
-  })
-}
-
 async function validateCommand(args: Arguments): Promise<number> {
-  surviveOutputErrors()
   return withFile(args.positionals[0], async (file) => {
     const read = await readMonitorsFile(file.path, env, MONITOR_TYPES, file.variables)
     if (!read.ok) return complain(read)
@@ -190,7 +177,6 @@ async function validateCommand(args: Arguments): Promise<number> {
 }
 
 async function checkCommand(args: Arguments): Promise<number> {
-  surviveOutputErrors()
   if (args.on('json') && args.on('junit')) {
     stderr.write('vedette check: --json and --junit exclude each other\n')
     return EXIT_CONFIGURATION
@@ -323,6 +309,22 @@ const COMMANDS: Command[] = [
   ...platformCommands({ env, stdout, stderr }),
 ]
 
+/**
+ * Output that cannot be written says nothing about the monitors: where the reader is gone (`| head -1`), the
+ * exit code still tells the verdict, and an agent runs on; anything else, like a full disk, is named.
+ */
+function surviveOutputErrors(): void {
+  stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE') return
+    stderr.write(`vedette: the output cannot be written: ${error.message}\n`)
+    process.exit(EXIT_CONFIGURATION)
+  })
+  stderr.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') process.exit(EXIT_CONFIGURATION)
+  })
+}
+
+surviveOutputErrors()
 process.exitCode = await runCommandLine(
   {
     name: 'vedette',

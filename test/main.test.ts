@@ -30,3 +30,19 @@ test.each([
   expect(complaint).toBe('')
   expect(code).toBe(exitCode)
 })
+
+test.each([
+  ['--help', 0],
+  ['start --help', 0],
+  ['validate', 0],
+  ['validate /nowhere.yaml', 2],
+  ['start --nowhere', 2],
+])('where nobody reads what `vedette %s` says, it ends with %i', async (words, exitCode) => {
+  const child = spawn(process.execPath, [program, ...words.split(' ')], {
+    env: { PATH: process.env['PATH'] },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  child.stdout.destroy()
+  child.stderr.destroy()
+  expect(await once(child, 'close')).toEqual([exitCode, null])
+})

@@ -171,6 +171,18 @@ describe('a signal while the file is read for the first time', () => {
   })
 })
 
+test('a reader of the log that goes away ends nothing', async () => {
+  const server = await holdingServer()
+  const agent = await start({ MONITORS_FILE: await monitorsFile(server.url) })
+  await server.requests(3)
+  agent.child.stdout?.destroy()
+  agent.child.stderr?.destroy()
+  for (const response of server.held) response.end('nobody reads of it')
+  expect(await statusOf(agent, '/-/readiness')).toBe(200)
+  agent.child.kill('SIGTERM')
+  expect(await agent.ended).toMatchObject({ code: 0 })
+})
+
 describe('it does not start', () => {
   test('and a test that needs it is told why', async () => {
     await expect(start({ LOG_LEVEL: 'loud' })).rejects.toThrow('LOG_LEVEL')
