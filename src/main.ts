@@ -28,6 +28,7 @@ import { environmentHelp } from './host/environment-help.ts'
 import { createLog, isForPeople, type Log, mayColour } from './host/log.ts'
 import { ListenError } from './host/serve.ts'
 import { onSignals } from './host/signals.ts'
+import { endOnUncaught } from './host/uncaught.ts'
 import { createDialler } from './monitors/dialler.ts'
 import { createNetworkPolicy } from './monitors/network-policy.ts'
 import { MONITOR_TYPES } from './monitors/registry.ts'
@@ -78,6 +79,7 @@ interface FileToRun {
 async function runAgent(reading: ConfigReading, file: FileToRun): Promise<number> {
   const { config } = reading
   const log = logOf(reading)
+  endOnUncaught(log)
   const source = createFileSource({
     ...file,
     env,
