@@ -3,7 +3,13 @@ import { fileURLToPath } from 'node:url'
 import { createAgent } from './agent/agent.ts'
 import { exitCodeOf, runOnce } from './agent/check.ts'
 import { createClock } from './agent/clock.ts'
-import { type AgentConfig, type ConfigReading, readAgentConfig, VARIABLES } from './agent/config.ts'
+import {
+  type AgentConfig,
+  type ConfigReading,
+  readAgentConfig,
+  readMonitorsFilePath,
+  VARIABLES,
+} from './agent/config.ts'
 import { formatProblem, type Problem } from './agent/monitors-file-problems.ts'
 import { createFileSource, snapshotOf } from './agent/monitors-file-source.ts'
 import { type LoadedFile, type ReadFile, readMonitorsFile } from './agent/monitors-file.ts'
@@ -23,7 +29,7 @@ import {
   EXIT_CONFIGURATION,
   runCommandLine,
 } from './host/command-line.ts'
-import { problemText } from './host/env.ts'
+import { type Environment, type EnvironmentProblem, problemText } from './host/env.ts'
 import { environmentHelp } from './host/environment-help.ts'
 import { createLog, isForPeople, type Log, mayColour } from './host/log.ts'
 import { ListenError } from './host/serve.ts'
@@ -42,10 +48,13 @@ const env = process.env
 const { stdout, stderr } = process
 
 /** Runs with these settings; a number is the exit code when the settings are no good. */
-function settings(changes: Record<string, string> = {}): ConfigReading | number {
+function settings(changes: Environment = {}): ConfigReading | number {
   const reading = readAgentConfig({ env: { ...env, ...changes }, stdout })
-  if (reading.problems.length === 0) return reading
-  stderr.write(`vedette: ${problemText(reading.problems)}`)
+  return reading.problems.length === 0 ? reading : refuse(reading.problems)
+}
+
+function refuse(problems: readonly EnvironmentProblem[]): number {
+  stderr.write(`vedette: ${problemText(problems)}`)
   return EXIT_CONFIGURATION
 }
 
@@ -140,11 +149,13 @@ function warn(warnings: readonly Problem[]): void {
 }
 
 /** The file that a command names, or that the environment does, or the example beside its site. */
-async function withFile<T>(
+async function withFile(
   named: string | undefined,
-  use: (file: FileToRun) => Promise<T>,
-): Promise<T> {
-  const path = named ?? env['MONITORS_FILE']
+  use: (file: FileToRun) => Promise<number>,
+): Promise<number> {
+  const { path, problems } =
+    named === undefined ? readMonitorsFilePath(env) : { path: named, problems: [] }
+  if (problems.length > 0) return refuse(problems)
   if (path !== undefined && path !== '') return use({ path, variables: [] })
   const site: ExampleSite = await startExampleSite()
   try {
@@ -154,6 +165,12 @@ async function withFile<T>(
   }
 }
 
+/** Puts a file that was found in the place of whatever the environment names. */
+const onlyFile = ({ path }: FileToRun): Environment => ({
+  MONITORS_FILE: path,
+  MONITORS_FILE_FILE: undefined,
+})
+
 async function agentCommand(): Promise<number> {
   const reading = settings()
   if (typeof reading === 'number') return reading
@@ -161,8 +178,9 @@ async function agentCommand(): Promise<number> {
 }
 
 async function startCommand(): Promise<number> {
+  const isChosen = [env['LOG_RESULTS'], env['LOG_RESULTS_FILE']].some((one) => (one ?? '') !== '')
   return withFile(undefined, (file) => {
-    const reading = settings({ MONITORS_FILE: file.path, LOG_RESULTS: env['LOG_RESULTS'] ?? 'all' })
+    const reading = settings({ ...onlyFile(file), ...(isChosen ? {} : { LOG_RESULTS: 'all' }) })
     return typeof reading === 'number' ? Promise.resolve(reading) : runAgent(reading, file)
   })
 }
@@ -184,7 +202,7 @@ async function checkCommand(args: Arguments): Promise<number> {
     return EXIT_CONFIGURATION
   }
   return withFile(args.positionals[0], async (file) => {
-    const reading = settings({ MONITORS_FILE: file.path })
+    const reading = settings(onlyFile(file))
     if (typeof reading === 'number') return reading
     const read = await readMonitorsFile(file.path, env, MONITOR_TYPES, file.variables)
     if (!read.ok) return complain(read)
