@@ -3,7 +3,13 @@ import { fileURLToPath } from 'node:url'
 import { createAgent } from './agent/agent.ts'
 import { exitCodeOf, runOnce } from './agent/check.ts'
 import { createClock } from './agent/clock.ts'
-import { type AgentConfig, type ConfigReading, readAgentConfig, VARIABLES } from './agent/config.ts'
+import {
+  type AgentConfig,
+  type ConfigReading,
+  readAgentConfig,
+  readMonitorsFilePath,
+  VARIABLES,
+} from './agent/config.ts'
 import { formatProblem, type Problem } from './agent/monitors-file-problems.ts'
 import { createFileSource, snapshotOf } from './agent/monitors-file-source.ts'
 import { type LoadedFile, type ReadFile, readMonitorsFile } from './agent/monitors-file.ts'
@@ -23,11 +29,12 @@ import {
   EXIT_CONFIGURATION,
   runCommandLine,
 } from './host/command-line.ts'
-import { problemText } from './host/env.ts'
+import { type Environment, type EnvironmentProblem, problemText } from './host/env.ts'
 import { environmentHelp } from './host/environment-help.ts'
 import { createLog, isForPeople, type Log, mayColour } from './host/log.ts'
 import { ListenError } from './host/serve.ts'
 import { onSignals } from './host/signals.ts'
+import { endOnUncaught } from './host/uncaught.ts'
 import { createDialler } from './monitors/dialler.ts'
 import { createNetworkPolicy } from './monitors/network-policy.ts'
 import { MONITOR_TYPES } from './monitors/registry.ts'
@@ -41,10 +48,13 @@ const env = process.env
 const { stdout, stderr } = process
 
 /** Runs with these settings; a number is the exit code when the settings are no good. */
-function settings(changes: Record<string, string> = {}): ConfigReading | number {
+function settings(changes: Environment = {}): ConfigReading | number {
   const reading = readAgentConfig({ env: { ...env, ...changes }, stdout })
-  if (reading.problems.length === 0) return reading
-  stderr.write(`vedette: ${problemText(reading.problems)}`)
+  return reading.problems.length === 0 ? reading : refuse(reading.problems)
+}
+
+function refuse(problems: readonly EnvironmentProblem[]): number {
+  stderr.write(`vedette: ${problemText(problems)}`)
   return EXIT_CONFIGURATION
 }
 
@@ -78,6 +88,7 @@ interface FileToRun {
 async function runAgent(reading: ConfigReading, file: FileToRun): Promise<number> {
   const { config } = reading
   const log = logOf(reading)
+  endOnUncaught(log)
   const source = createFileSource({
     ...file,
     env,
@@ -138,11 +149,13 @@ function warn(warnings: readonly Problem[]): void {
 }
 
 /** The file that a command names, or that the environment does, or the example beside its site. */
-async function withFile<T>(
+async function withFile(
   named: string | undefined,
-  use: (file: FileToRun) => Promise<T>,
-): Promise<T> {
-  const path = named ?? env['MONITORS_FILE']
+  use: (file: FileToRun) => Promise<number>,
+): Promise<number> {
+  const { path, problems } =
+    named === undefined ? readMonitorsFilePath(env) : { path: named, problems: [] }
+  if (problems.length > 0) return refuse(problems)
   if (path !== undefined && path !== '') return use({ path, variables: [] })
   const site: ExampleSite = await startExampleSite()
   try {
@@ -152,6 +165,12 @@ async function withFile<T>(
   }
 }
 
+/** Puts a file that was found in the place of whatever the environment names. */
+const onlyFile = ({ path }: FileToRun): Environment => ({
+  MONITORS_FILE: path,
+  MONITORS_FILE_FILE: undefined,
+})
+
 async function agentCommand(): Promise<number> {
   const reading = settings()
   if (typeof reading === 'number') return reading
@@ -159,26 +178,14 @@ async function agentCommand(): Promise<number> {
 }
 
 async function startCommand(): Promise<number> {
+  const isChosen = [env['LOG_RESULTS'], env['LOG_RESULTS_FILE']].some((one) => (one ?? '') !== '')
   return withFile(undefined, (file) => {
-    const reading = settings({ MONITORS_FILE: file.path, LOG_RESULTS: env['LOG_RESULTS'] ?? 'all' })
+    const reading = settings({ ...onlyFile(file), ...(isChosen ? {} : { LOG_RESULTS: 'all' }) })
     return typeof reading === 'number' ? Promise.resolve(reading) : runAgent(reading, file)
   })
 }
 
-/**
- * Output that cannot be written says nothing about the monitors: where the reader is gone (`| head -1`), the
- * exit code still tells the verdict; anything else, like a full disk, is named.
- */
-function surviveOutputErrors(): void {
-  stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code === 'EPIPE') return
-    stderr.write(`vedette: the output cannot be written: ${error.message}\n`)
-    process.exit(EXIT_CONFIGURATION)
-  })
-}
-
 async function validateCommand(args: Arguments): Promise<number> {
-  surviveOutputErrors()
   return withFile(args.positionals[0], async (file) => {
     const read = await readMonitorsFile(file.path, env, MONITOR_TYPES, file.variables)
     if (!read.ok) return complain(read)
@@ -190,13 +197,12 @@ async function validateCommand(args: Arguments): Promise<number> {
 }
 
 async function checkCommand(args: Arguments): Promise<number> {
-  surviveOutputErrors()
   if (args.on('json') && args.on('junit')) {
     stderr.write('vedette check: --json and --junit exclude each other\n')
     return EXIT_CONFIGURATION
   }
   return withFile(args.positionals[0], async (file) => {
-    const reading = settings({ MONITORS_FILE: file.path })
+    const reading = settings(onlyFile(file))
     if (typeof reading === 'number') return reading
     const read = await readMonitorsFile(file.path, env, MONITOR_TYPES, file.variables)
     if (!read.ok) return complain(read)
@@ -323,6 +329,22 @@ const COMMANDS: Command[] = [
   ...platformCommands({ env, stdout, stderr }),
 ]
 
+/**
+ * Output that cannot be written says nothing about the monitors: where the reader is gone (`| head -1`), the
+ * exit code still tells the verdict, and an agent runs on; anything else, like a full disk, is named.
+ */
+function surviveOutputErrors(): void {
+  stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE') return
+    stderr.write(`vedette: the output cannot be written: ${error.message}\n`)
+    process.exit(EXIT_CONFIGURATION)
+  })
+  stderr.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') process.exit(EXIT_CONFIGURATION)
+  })
+}
+
+surviveOutputErrors()
 process.exitCode = await runCommandLine(
   {
     name: 'vedette',

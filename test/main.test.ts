@@ -1,9 +1,11 @@
-// Aim: the exit code of the real command line tells the verdict, whatever becomes of its output.
+// Aim: the exit code of the real command line tells the verdict, whatever becomes of its output; and every
+// command finds its file and settings by the same rules.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { expect, test } from 'vitest'
+import { afterEach, describe, expect, test } from 'vitest'
 import { temporaryFile } from './support/agent-process.ts'
+import { startVedette } from './support/platform-process.ts'
 import { startHttpServer } from './support/test-server.ts'
 
 const program = fileURLToPath(new URL('../src/launch.js', import.meta.url))
@@ -29,4 +31,84 @@ test.each([
   await file.remove()
   expect(complaint).toBe('')
   expect(code).toBe(exitCode)
+})
+
+test.each([
+  ['--help', 0],
+  ['start --help', 0],
+  ['validate', 0],
+  ['validate /nowhere.yaml', 2],
+  ['start --nowhere', 2],
+])('where nobody reads what `vedette %s` says, it ends with %i', async (words, exitCode) => {
+  const child = spawn(process.execPath, [program, ...words.split(' ')], {
+    env: { PATH: process.env['PATH'] },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  child.stdout.destroy()
+  child.stderr.destroy()
+  expect(await once(child, 'close')).toEqual([exitCode, null])
+})
+
+const cleanUps: (() => Promise<void>)[] = []
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0)) await cleanUp()
+})
+
+async function madeFile(name: string, text: string): Promise<string> {
+  const made = await temporaryFile(name, text)
+  cleanUps.push(() => made.remove())
+  return made.path
+}
+
+/** A file with one monitor, whose address nobody answers at. */
+const monitors = () =>
+  madeFile(
+    'mine.yaml',
+    'monitors: [{id: mine, name: mine, type: TCP, request: {hostname: 127.0.0.1, port: 9}}]\n',
+  )
+
+describe('the path in the file that MONITORS_FILE_FILE names', () => {
+  test.each([
+    ['validate', 'mine.yaml: 1 monitor, no problem'],
+    ['check', 'mine'],
+  ])('is taken by %s', async (command, expected) => {
+    const path = await madeFile('path.txt', `${await monitors()}\n`)
+    const { stdout, stderr } = await startVedette([command], { MONITORS_FILE_FILE: path }).ended
+    expect(stderr).toBe('')
+    expect(stdout).toContain(expected)
+  })
+
+  test('is taken by start', async () => {
+    const path = await madeFile('path.txt', `${await monitors()}\n`)
+    const env = { MONITORS_FILE_FILE: path, AGENT_HEALTH_PORT: '0' }
+    const started = startVedette(['start'], env)
+    await started.line(/"monitorId":"mine"/)
+    started.kill('SIGTERM')
+    expect(await started.ended).toMatchObject({ code: 0, stderr: '' })
+  })
+
+  test.each(['validate', 'check'])('gives way to one that %s is called with', async (command) => {
+    const env = { MONITORS_FILE_FILE: await madeFile('path.txt', '/nowhere.yaml\n') }
+    const { stdout, stderr } = await startVedette([command, await monitors()], env).ended
+    expect(stderr).toBe('')
+    expect(stdout).toContain('mine')
+  })
+
+  test.each(['validate', 'check', 'start'])('%s says when it cannot be read', async (command) => {
+    const env = { MONITORS_FILE_FILE: '/nowhere.txt', AGENT_HEALTH_PORT: '0' }
+    const { code, stderr } = await startVedette([command], env).ended
+    expect([code, stderr.includes('MONITORS_FILE_FILE')]).toEqual([2, true])
+  })
+})
+
+test('LOG_RESULTS_FILE says what start logs, as it does for the agent', async () => {
+  const env = {
+    MONITORS_FILE: await monitors(),
+    LOG_RESULTS_FILE: await madeFile('which.txt', 'changes\n'),
+    AGENT_HEALTH_PORT: '0',
+  }
+  const started = startVedette(['start'], env)
+  await started.line(/"msg":"agent started"/)
+  started.kill('SIGTERM')
+  expect(await started.ended).toMatchObject({ code: 0, stderr: '' })
 })

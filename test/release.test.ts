@@ -24,6 +24,11 @@ describe('version', () => {
     expect(lock.version).toBe(VERSION)
   })
 
+  test('the image says the same version', () => {
+    const labels = read('docker/Dockerfile').matchAll(/image\.version="([^"]*)"/g)
+    expect([...labels].map((match) => match[1])).toEqual([VERSION])
+  })
+
   test('nothing in the change log is pending', () => {
     expect(read('CHANGELOG.md')).not.toMatch(/unreleased|pending/i)
   })

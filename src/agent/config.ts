@@ -238,6 +238,16 @@ export function readAgentConfig(origin: ConfigOrigin): ConfigReading {
   }
 }
 
+/** Where the environment says the monitors file is, for commands that do without one. */
+export function readMonitorsFilePath(
+  env: Environment,
+  readText?: ReadText,
+): { path: string | undefined; problems: EnvironmentProblem[] } {
+  const { MONITORS_FILE } = VARIABLE_TABLE
+  const { values, problems } = readEnvironment({ MONITORS_FILE }, env, readText)
+  return { path: values.MONITORS_FILE, problems }
+}
+
 /** What is wrong with the choice between a file and a platform. */
 function sourceProblems(values: Given, bad: ReadonlySet<string>): EnvironmentProblem[] {
   if (values.MONITORS_FILE !== undefined || bad.has('MONITORS_FILE')) return []

@@ -171,6 +171,39 @@ describe('a signal while the file is read for the first time', () => {
   })
 })
 
+describe('a fault that nobody catches', () => {
+  test.each([
+    ['an exception', 'throw fault'],
+    ['a rejection', 'Promise.reject(fault)'],
+  ])('%s is logged without secrets and ends it with exit 1', async (_, fault) => {
+    const secret = 'pl_verysecretkey123'
+    const code = `process.on('SIGUSR2', () => { const fault = new Error('odd: ${secret}'); ${fault} })`
+    const server = await holdingServer()
+    const agent = await start({
+      MONITORS_FILE: await monitorsFile(server.url),
+      API_KEY: secret,
+      NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(code)}`,
+    })
+    agent.child.kill('SIGUSR2')
+    expect(await agent.ended).toEqual({ code: 1, signal: null, stderr: '' })
+    expect(agent.lines.at(-1)).toMatchObject({ level: 'error', err: { type: 'Error' } })
+    expect(JSON.stringify(agent.lines)).toContain('odd: ')
+    expect(JSON.stringify(agent.lines)).not.toContain(secret)
+  })
+})
+
+test('a reader of the log that goes away ends nothing', async () => {
+  const server = await holdingServer()
+  const agent = await start({ MONITORS_FILE: await monitorsFile(server.url) })
+  await server.requests(3)
+  agent.child.stdout?.destroy()
+  agent.child.stderr?.destroy()
+  for (const response of server.held) response.end('nobody reads of it')
+  expect(await statusOf(agent, '/-/readiness')).toBe(200)
+  agent.child.kill('SIGTERM')
+  expect(await agent.ended).toMatchObject({ code: 0 })
+})
+
 describe('it does not start', () => {
   test('and a test that needs it is told why', async () => {
     await expect(start({ LOG_LEVEL: 'loud' })).rejects.toThrow('LOG_LEVEL')
