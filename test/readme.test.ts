@@ -1,15 +1,17 @@
 // The README must not drift from the code: its tables of failure codes and variables are those of the
 // code, its monitors files are valid, and the commands that it names exist.
-import { readFileSync } from 'node:fs'
+import { readFileSync, realpathSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { VARIABLES } from '../src/agent/config.ts'
 import { readMonitorsFile } from '../src/agent/monitors-file.ts'
 import { FAILURES } from '../src/contract/failure.ts'
 import { VARIABLES as PLATFORM_VARIABLES } from '../src/platform/config.ts'
+import { postgresFolder } from '../src/platform/postgres-folder.ts'
 import { MONITOR_TYPES } from '../src/monitors/registry.ts'
+import { temporaryFolder } from './support/temporary-folder.ts'
 
 const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8')
 
@@ -78,4 +80,10 @@ describe('monitors files', () => {
       expect(read).toMatchObject({ ok: true })
     },
   )
+})
+
+test('the backup of the embedded database asks where its socket is', () => {
+  const folder = temporaryFolder()
+  const socketFolder = relative(realpathSync(folder), postgresFolder(folder).run)
+  expect(readme).toContain(`pg_dump -h "$PWD/data/${socketFolder}" `)
 })

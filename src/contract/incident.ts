@@ -67,6 +67,9 @@ export const Incident = z
   .meta({ id: 'StatusPageIncident' })
 export type Incident = z.infer<typeof Incident>
 
+/** RFC 3339 writes four digits of a year, and an offset may lead past them. */
+const LAST_INSTANT_MS = Date.parse('9999-12-31T23:59:59.999Z')
+
 /** Fields of the read model that a write may carry along without effect. */
 const readOnly = {
   id: z.unknown().optional(),
@@ -84,6 +87,9 @@ export const IncidentUpdateInput = z
     publicIncidentUpdateDate: z.iso
       .datetime({ offset: true })
       .refine((value) => Date.parse(value) >= 0, { error: 'must not be before 1970' })
+      .refine((value) => !(Date.parse(value) > LAST_INSTANT_MS), {
+        error: 'must not be after 9999 in UTC',
+      })
       .optional()
       .meta({ format: 'date-time', description: 'Default: the time of the request' }),
     notifySubscribers: z.boolean().default(false),

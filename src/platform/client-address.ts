@@ -28,9 +28,13 @@ export function createClientAddress(trustedProxies: readonly string[]): ClientAd
 function networks(list: readonly string[]): BlockList {
   const trusted = new BlockList()
   for (const one of list) {
-    const [address = '', prefix] = one.split('/')
+    const [address = '', prefix, ...more] = one.split('/')
     const family = isIPv6(address) ? 'ipv6' : 'ipv4'
-    if (isIP(address) === 0) throw new TypeError(`"${one}" is no address and no network`)
+    // An empty prefix would be read as 0, and all the world be trusted.
+    const isNetwork = prefix === undefined || (/^\d{1,3}$/.test(prefix) && more.length === 0)
+    if (isIP(address) === 0 || !isNetwork) {
+      throw new TypeError(`"${one}" is no address and no network`)
+    }
     trusted.addSubnet(
       address,
       prefix === undefined ? (family === 'ipv6' ? 128 : 32) : Number(prefix),

@@ -2,9 +2,10 @@
 // what never becomes a request.
 import { createServer, type Server } from 'node:http'
 import type { Socket } from 'node:net'
-import { createAdaptorServer } from '@hono/node-server'
+import { getRequestListener, RequestError } from '@hono/node-server'
 import { API_BOUNDS } from '../contract/api-bounds.ts'
 import { ERROR_TEXTS, problem, type ErrorStatus } from '../contract/problem.ts'
+import { answerError, ApiError } from './errors.ts'
 
 /** The head of a request has to arrive within this. */
 const HEADERS_MS = 10_000
@@ -12,21 +13,29 @@ const HEADERS_MS = 10_000
 const KEEP_ALIVE_MS = 65_000
 
 /** Makes the server for `fetch`, not listening yet. */
-export function createHttpServer(fetch: (request: Request, env: unknown) => unknown): Server {
-  const server = createAdaptorServer({
-    fetch,
-    createServer,
-    serverOptions: {
-      maxHeaderSize: API_BOUNDS.headerBytesMax,
-      headersTimeout: HEADERS_MS,
-      // The app itself gives up on a slow body before this.
-      requestTimeout: HEADERS_MS + API_BOUNDS.bodyMs,
-      connectionsCheckingInterval: 1000,
-      keepAliveTimeout: KEEP_ALIVE_MS,
-    },
-  }) as Server
+export function createHttpServer(
+  fetch: (request: Request, env: unknown) => Response | Promise<Response>,
+): Server {
+  const options = {
+    maxHeaderSize: API_BOUNDS.headerBytesMax,
+    headersTimeout: HEADERS_MS,
+    // The app itself gives up on a slow body before this.
+    requestTimeout: HEADERS_MS + API_BOUNDS.bodyMs,
+    connectionsCheckingInterval: 1000,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    // The listener refuses a missing host too, and with a body.
+    requireHostHeader: false,
+  }
+  const listener = getRequestListener(fetch, { errorHandler })
+  const server = createServer(options, (incoming, outgoing) => void listener(incoming, outgoing))
   server.on('clientError', answerClientError)
   return server
+}
+
+/** Answers a head that is HTTP but names nothing that could be asked for: a bad host, `*`, a backslash. */
+function errorHandler(error: unknown): Response {
+  const refused = error instanceof RequestError
+  return answerError(refused ? new ApiError(400, 'The request names no URL') : undefined, {})
 }
 
 const STATUSES: Record<string, [ErrorStatus, string]> = {

@@ -176,7 +176,7 @@ class PooledDatabase implements Database {
       }
       this.#pool.connect((failure, client) => {
         if (client === undefined) {
-          reject(failure ?? new DatabaseUnavailableError('no connection'))
+          reject(noConnection(failure))
           return
         }
         this.#watch.begin(client)
@@ -255,8 +255,19 @@ class PooledDatabase implements Database {
 
   async #connect(): Promise<PoolClient> {
     if (this.#closed !== undefined) throw new DatabaseUnavailableError('the database is closed')
-    return this.#pool.connect()
+    try {
+      return await this.#pool.connect()
+    } catch (error) {
+      throw noConnection(error)
+    }
   }
+}
+
+/** Of TLS, passwords and certificates the driver complains in errors of many makes, most without a code. */
+function noConnection(failure: unknown): unknown {
+  if (databaseFailure(failure) !== undefined) return failure
+  const message = failure instanceof Error ? failure.message : 'no connection'
+  return new DatabaseUnavailableError(message, { cause: failure })
 }
 
 function begin({ isolation = 'read committed', readOnly, statementTimeoutMs }: TransactionOptions) {

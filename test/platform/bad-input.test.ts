@@ -353,6 +353,13 @@ describe('a request', () => {
     'GET / HTTP/9.9\r\n\r\n',
     'GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n',
     '\x16\x03\x01hello\r\n\r\n',
+    'GET / HTTP/1.1\r\nConnection: close\r\n\r\n',
+    'GET / HTTP/1.0\r\n\r\n',
+    'GET / HTTP/1.1\r\nHost: a b\r\nConnection: close\r\n\r\n',
+    'GET / HTTP/1.1\r\nHost: x@y\r\nConnection: close\r\n\r\n',
+    'OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n',
+    'GET http://[/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n',
+    'GET /a\\b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n',
   ])('that is not HTTP is refused with 400: %j', async (text) => {
     const answer = await send(text)
     expect(answer.status).toBe(400)

@@ -219,6 +219,20 @@ test('closing cuts what a silent server holds open', async () => {
   await vi.waitFor(() => expect(server.open()).toBe(0))
 })
 
+test.each([
+  ['query', (database: Database) => database.query('select 1')],
+  [
+    'transaction',
+    (database: Database) => database.transaction((inside) => inside.query('select 1')),
+  ],
+])('a server that refuses TLS cannot be reached: %s', async (_sentence, ask) => {
+  await using server = await startRawServer((socket) =>
+    socket.once('data', () => socket.write('N')),
+  )
+  const database = open(`postgresql://a@${server.authority}/a?sslmode=verify-full`)
+  expect(await failureOf(ask(database))).toMatchObject({ kind: 'unavailable' })
+})
+
 test('a closed database says so', async () => {
   const database = open('postgresql://a@127.0.0.1:1/a')
   await database.close()
