@@ -16,6 +16,7 @@ import {
 import {
   anyText,
   byteCount,
+  leastLevel,
   onOff,
   oneOf,
   readableFile,
@@ -26,8 +27,6 @@ import {
 import { networkProblem } from '../monitors/network-policy.ts'
 
 const MIB = 1024 * 1024
-
-const level = (value: LogLevel) => value
 
 /** Every environment variable of the agent. */
 export const VARIABLE_TABLE = {
@@ -92,17 +91,7 @@ export const VARIABLE_TABLE = {
     min: MIB,
     max: 1024 ** 4,
   }),
-  LOG_LEVEL: oneOf({
-    meaning: 'Least important lines that are logged: DEBUG, INFO (or LOG), WARN, ERROR',
-    otherwise: level('info'),
-    words: {
-      DEBUG: level('debug'),
-      LOG: level('info'),
-      INFO: level('info'),
-      WARN: level('warn'),
-      ERROR: level('error'),
-    },
-  }),
+  LOG_LEVEL: leastLevel(),
   LOG_RESULTS: oneOf<'changes' | 'all' | undefined>({
     meaning: 'Results that are logged: all, or changes of verdict',
     shownDefault: 'all on a terminal, else changes',

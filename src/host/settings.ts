@@ -1,6 +1,7 @@
 // The kinds of settings that an environment variable can hold, each with its own error message.
 import { accessSync, constants, statSync } from 'node:fs'
 import type { Parsed, Variable } from './env.ts'
+import type { LogLevel } from './log.ts'
 
 /** What every kind takes besides its own bounds. */
 interface About {
@@ -41,6 +42,22 @@ export function oneOf<T>(
     const key = text.toLowerCase()
     if (table.has(key)) return { value: table.get(key) as T }
     return { allowed: `one of ${Object.keys(words).join(', ')}`, mend: 'upper or lower case' }
+  })
+}
+
+/** How much is logged; `LOG` is another word for info. */
+export function leastLevel(): Variable<LogLevel> {
+  const level = (value: LogLevel) => value
+  return oneOf({
+    meaning: 'Least important lines that are logged: DEBUG, INFO (or LOG), WARN, ERROR',
+    otherwise: level('info'),
+    words: {
+      DEBUG: level('debug'),
+      LOG: level('info'),
+      INFO: level('info'),
+      WARN: level('warn'),
+      ERROR: level('error'),
+    },
   })
 }
 

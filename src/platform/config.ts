@@ -8,11 +8,10 @@ import {
   variableTexts,
 } from '../host/env.ts'
 import type { LogLevel } from '../host/log.ts'
-import { anyText, oneOf, urlSetting, wholeNumber, wordList } from '../host/settings.ts'
+import { anyText, leastLevel, urlSetting, wholeNumber, wordList } from '../host/settings.ts'
 import { keyProblem } from './api-key.ts'
 import { createClientAddress } from './client-address.ts'
 
-const level = (value: LogLevel) => value
 const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
 /** Every environment variable of the platform. */
@@ -95,17 +94,7 @@ export const VARIABLE_TABLE = {
     max: 300,
     unit: 's',
   }),
-  LOG_LEVEL: oneOf({
-    meaning: 'Least important lines that are logged: DEBUG, INFO (or LOG), WARN, ERROR',
-    otherwise: level('info'),
-    words: {
-      DEBUG: level('debug'),
-      LOG: level('info'),
-      INFO: level('info'),
-      WARN: level('warn'),
-      ERROR: level('error'),
-    },
-  }),
+  LOG_LEVEL: leastLevel(),
 } as const
 
 function proxyProblem(text: string): { allowed: string; mend: string } | undefined {

@@ -159,10 +159,11 @@ export async function benchIncidents(): Promise<void> {
   const given = process.env['BENCH_DATABASE_URL']
   if (given !== undefined) return benchOn(given)
   for (const name of debianMajors().length === 0 ? ['embedded'] : ['embedded', 'other']) {
-    const { running, stop: stopServer } = await startServer(name)
+    const server = await startServer(name)
+    const { urlPattern, template } = server.running
     process.stdout.write(`### ${name === 'embedded' ? 'embedded' : 'Debian’s'} PostgreSQL\n\n`)
-    await benchOn(running.urlPattern.replace('{database}', running.template))
-    await stopServer()
+    await benchOn(urlPattern.replace('{database}', template))
+    await server.stop()
   }
 }
 
