@@ -138,10 +138,10 @@ function wordsOf(error: z.ZodError): string {
   return lines.join('; ').slice(0, MESSAGE_CHARACTERS_MAX).toWellFormed()
 }
 
-const ALWAYS: readonly ErrorStatus[] = [401, 403, 404, 429, 431, 500, 503]
+const ALWAYS: readonly ErrorStatus[] = [400, 401, 403, 404, 429, 431, 500, 503]
 
 const MEANINGS: Partial<Record<ErrorStatus, string>> = {
-  400: 'A parameter or the body is not as declared',
+  400: 'The URL, a parameter or the body is not as declared',
   401: 'The key or the account header is missing or not accepted',
   403: 'The key belongs to another account, or its role does not allow this',
   404: 'There is no such thing in this account',
@@ -188,7 +188,6 @@ function routeOf(operation: Omit<Operation<Fields, Fields, z.ZodType>, 'answer'>
   const policy = operation.policy ?? DEFAULT_POLICY
   const limit = `Rate limit: ${policy.limit} requests per ${policy.windowS} seconds.`
   const errors: ErrorStatus[] = [...ALWAYS]
-  if (query !== undefined || body !== undefined) errors.push(400)
   if (body !== undefined) errors.push(408, 413, 415)
   if (operation.conflict !== undefined) errors.push(409)
   const { status, schema, description: meaning } = operation.answers

@@ -98,7 +98,9 @@ function oneService(database: Database): DefinedOperation[] {
       answers: { status: 204, description: 'The service is deleted' },
       conflict: 'A status page shows the service',
       async answer({ key, params: { serviceId } }) {
-        const outcome = await deleteService(database, key.accountId, serviceId)
+        const outcome = await database.transaction((inside) =>
+          deleteService(inside, key.accountId, serviceId),
+        )
         if (outcome === 'absent') throw absent('service')
         if (outcome === 'shown') throw new ApiError(409, 'A status page shows this service')
         return { status: 204 }

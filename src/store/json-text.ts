@@ -49,8 +49,3 @@ export function incidentJson(i: string, updatesMax: number): string {
     || ',"created_at":' || ${dayJson(`${i}.created_at`)}
     || ',"updated_at":' || ${dayJson(`${i}.updated_at`)} || '}'`
 }
-
-/** Columns that tell the place of a row in a listing. */
-export function placeColumns(row: string): string {
-  return `(extract(epoch from ${row}.created_at) * 1000000)::bigint::text as created_us, ${row}.id`
-}

@@ -55,27 +55,27 @@ export async function renameService(
   return (await rename(connection, service.id, service.accountId, service.name))[0]?.json
 }
 
-const remove = statement<[string, string], { deleted: boolean; shown: boolean }>(
-  'service-delete',
-  `with found as (
-     select s.id, exists (select from status_page_card_services shown
-       where shown.service_id = s.id) as shown
-     from services s
-     where s.id = $1 and s.account_id = $2 and s.deleted_at is null for update of s
-   ), gone as (
-     update services set deleted_at = clock_timestamp()
-     where id in (select id from found where not shown) returning id
-   )
-   select shown, exists (select from gone) as deleted from found`,
+const lock = statement<[string, string], { id: string }>(
+  'service-lock',
+  `select id from services where id = $1 and account_id = $2 and deleted_at is null for update`,
 )
 
-/** Deletes a service unless a status page shows it. It stays in the incidents that told of it. */
+const remove = statement<[string], { id: string }>(
+  'service-delete',
+  `update services set deleted_at = clock_timestamp()
+   where id = $1 and not exists (select from status_page_card_services where service_id = $1)
+   returning id`,
+)
+
+/**
+ * Deletes a service unless a status page shows it. It stays in the incidents that told of it. To be
+ * called in a transaction: the lock has to come before the look at who shows it.
+ */
 export async function deleteService(
-  connection: Connection,
+  inside: Connection,
   accountId: string,
   id: string,
 ): Promise<'deleted' | 'shown' | 'absent'> {
-  const [row] = await remove(connection, id, accountId)
-  if (row === undefined) return 'absent'
-  return row.deleted ? 'deleted' : 'shown'
+  if ((await lock(inside, id, accountId)).length === 0) return 'absent'
+  return (await remove(inside, id)).length === 1 ? 'deleted' : 'shown'
 }

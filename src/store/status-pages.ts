@@ -107,12 +107,18 @@ const insertCards = statement<[string, string[], string[]], { id: string }>(
    returning id`,
 )
 
+// Locked, so that nobody deletes a service between the look at it and the link.
 const linkServices = statement<[string, string[], string[]], { service_id: string }>(
   'status-page-cards-link',
-  `insert into status_page_card_services (card_id, service_id, position)
+  `with present as (
+     select id from services
+     where id = any ($3::uuid[]) and account_id = $1 and deleted_at is null
+     order by id for share
+   )
+   insert into status_page_card_services (card_id, service_id, position)
    select wanted.card_id, s.id, wanted.position
    from unnest($2::uuid[], $3::uuid[]) with ordinality wanted (card_id, service_id, position)
-   join services s on s.id = wanted.service_id and s.account_id = $1 and s.deleted_at is null
+   join present s on s.id = wanted.service_id
    on conflict do nothing
    returning service_id`,
 )

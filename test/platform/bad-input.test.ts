@@ -336,8 +336,8 @@ describe('a body', () => {
 })
 
 describe('a request', () => {
-  test('with a very long URL is refused with 400', async () => {
-    expect((await client.call('GET', `${INCIDENTS}?x=${'y'.repeat(9000)}`)).status).toBe(400)
+  test.each([INCIDENTS, '/v1/accounts/me'])('to %s with a very long URL is refused', async (at) => {
+    expect((await client.call('GET', `${at}?x=${'y'.repeat(9000)}`)).status).toBe(400)
   })
 
   test('with very large headers is refused with 431', async () => {
