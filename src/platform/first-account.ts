@@ -6,6 +6,7 @@ import {
   fsyncSync,
   mkdirSync,
   openSync,
+  readFileSync,
   renameSync,
   writeSync,
 } from 'node:fs'
@@ -101,7 +102,10 @@ function addAdminKey(inside: Queryable, { accountId, adminApiKey }: Credentials,
   return ensureApiKey(inside, { accountId, name, role: 'Admin', ...tracesOf(adminApiKey) })
 }
 
-/** Keeps credentials in `<folder>/credentials.json` for its owner alone, whole or not at all. */
+/**
+ * Keeps credentials in `<folder>/credentials.json` for its owner alone, whole or not at all. Those of another
+ * account, from another database, are put aside as `credentials-<account>.json`.
+ */
 export function keepCredentials(folder: string, credentials: Credentials): string {
   mkdirSync(folder, { recursive: true, mode: 0o755 })
   const path = join(folder, 'credentials.json')
@@ -115,6 +119,22 @@ export function keepCredentials(folder: string, credentials: Credentials): strin
   } finally {
     closeSync(file)
   }
+  const other = accountIn(path)
+  if (other !== undefined && other !== credentials.accountId) {
+    renameSync(path, join(folder, `credentials-${other}.json`))
+  }
   renameSync(draft, path)
   return path
+}
+
+/** The account of a credentials file; undefined when there is none that we wrote. */
+function accountIn(path: string): string | undefined {
+  try {
+    const { accountId } = JSON.parse(readFileSync(path, 'utf8')) as Partial<Credentials>
+    return typeof accountId === 'string' && /^[0-9a-f-]{36}$/.test(accountId)
+      ? accountId
+      : undefined
+  } catch {
+    return undefined
+  }
 }

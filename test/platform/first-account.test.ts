@@ -87,3 +87,13 @@ test('credentials are kept for the owner alone, over whatever was there', () => 
   expect(JSON.parse(readFileSync(path, 'utf8'))).toEqual({ accountId: 'a', adminApiKey: 'b' })
   expect(statSync(path).mode & 0o777).toBe(0o600)
 })
+
+test('credentials of another database are put aside, not lost', () => {
+  const folder = temporaryFolder()
+  const [first, second] = [randomUUID(), randomUUID()]
+  const path = keepCredentials(folder, { accountId: first, adminApiKey: 'one' })
+  keepCredentials(folder, { accountId: second, adminApiKey: 'two' })
+  const aside = readFileSync(join(folder, `credentials-${first}.json`), 'utf8')
+  expect(JSON.parse(aside)).toEqual({ accountId: first, adminApiKey: 'one' })
+  expect(JSON.parse(readFileSync(path, 'utf8'))).toEqual({ accountId: second, adminApiKey: 'two' })
+})

@@ -93,8 +93,8 @@ create unique index status_page_subscriptions_once
 create index status_page_subscriptions_listed
   on status_page_subscriptions (status_page_id, created_at desc, id desc);
 
--- Counts that need not outlive a crash; room on each page keeps their updates in place.
-create unlogged table rate_windows (
+-- Room on each page keeps the many updates of a count in place.
+create table rate_windows (
   scope text primary key,
   starts_ms bigint not null,
   ends_ms bigint not null,
