@@ -187,6 +187,15 @@ async function createDatabase(probe: Database, name: string): Promise<void> {
 /** How long a PostgreSQL that was left behind gets to end. */
 const LEFTOVER_MS = 30_000
 const LEFTOVER_POLL_MS = 10
+/**
+ * What it is told, and after how long: to stop fast, to stop at once, and in the end nothing that it could
+ * refuse. Each loses nothing that was acknowledged; after the last two the log of changes is played again.
+ */
+const LEFTOVER_SIGNALS = [
+  { afterMs: 1000, signal: 'SIGINT' },
+  { afterMs: 8000, signal: 'SIGQUIT' },
+  { afterMs: 15_000, signal: 'SIGKILL' },
+] as const
 
 /**
  * Ends a PostgreSQL that an earlier platform left behind on this folder, should there be one, and
@@ -205,15 +214,17 @@ export async function endLeftover(folder: PostgresFolder, log: Log): Promise<voi
 }
 
 async function ended(pid: number, folder: PostgresFolder, log: Log): Promise<void> {
-  let signalled = false
+  const signals = [...LEFTOVER_SIGNALS]
   const start = performance.now()
   while (isPostgresOn(pid, folder.data)) {
     const waitedMs = performance.now() - start
-    // Its watcher is most likely at work already.
-    if (!signalled && waitedMs > 1000) {
-      signalled = true
-      log.warn({ pid }, 'a PostgreSQL from an earlier run is still there; ending it')
-      interrupt(pid)
+    // At first its watcher is most likely at work already.
+    const [next] = signals
+    if (next !== undefined && waitedMs > next.afterMs) {
+      signals.shift()
+      const { signal } = next
+      log.warn({ pid, signal }, 'a PostgreSQL from an earlier run is still there; ending it')
+      tell(pid, signal)
     }
     if (waitedMs > LEFTOVER_MS) {
       const message = `a PostgreSQL from an earlier run (process ${pid}) does not end; end it by hand`
@@ -223,9 +234,9 @@ async function ended(pid: number, folder: PostgresFolder, log: Log): Promise<voi
   }
 }
 
-function interrupt(pid: number): void {
+function tell(pid: number, signal: NodeJS.Signals): void {
   try {
-    process.kill(pid, 'SIGINT')
+    process.kill(pid, signal)
   } catch {
     // It has ended since we looked.
   }
