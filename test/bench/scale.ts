@@ -54,7 +54,7 @@ export async function benchScale(): Promise<void> {
   const results = total(before.metrics, after.metrics, 'vedette_results_total')
   const rows = [
     ['figure', 'value'],
-    ['results in 60 s', results],
+    ['results', results],
     [
       'not passed',
       results - total(before.metrics, after.metrics, 'vedette_results_total', 'verdict="passed"'),
