@@ -1,11 +1,15 @@
 // Aim: the API's documents are valid, say what the API does, need no internet, and tell the old one from
 // the present one.
+import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { useDatabase } from '../support/database.ts'
 import { startPublicApi, type Loose, type PublicApi } from '../support/public-api.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const database = useDatabase()
 let api: PublicApi
@@ -19,11 +23,34 @@ const problems = async (document: object) => {
   return valid ? [] : errors
 }
 
+/** Errors of the linter with its recommended rules. */
+async function lint(document: object): Promise<string[]> {
+  const file = join(temporaryFolder(), 'openapi.json')
+  writeFileSync(file, JSON.stringify(document))
+  const linter = fileURLToPath(new URL('../../node_modules/.bin/redocly', import.meta.url))
+  // Nothing leaves this machine: no usage figures, no question for a newer version.
+  const env = { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' }
+  const child = spawn(linter, ['lint', '--format=json', file], {
+    env,
+    stdio: ['ignore', 'pipe', 'ignore'],
+  })
+  let text = ''
+  for await (const chunk of child.stdout) text += String(chunk)
+  const report = JSON.parse(text) as { problems: { severity: string; ruleId: string }[] }
+  return report.problems.filter((one) => one.severity === 'error').map((one) => one.ruleId)
+}
+
 describe('/openapi.json', () => {
   test('is valid OpenAPI 3.1 and titled with v1', async () => {
     expect(await problems(api.document)).toEqual([])
     expect(api.document.openapi).toBe('3.1.0')
     expect(api.document.info.title).toContain('v1')
+  })
+
+  test('passes the linter', async () => {
+    expect(await lint(api.document)).toEqual([])
+    const { info: _, ...untitled } = api.document
+    expect(await lint(untitled)).toHaveLength(1)
   })
 
   test('documents the listing as the contract words it', () => {
