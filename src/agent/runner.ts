@@ -1,4 +1,5 @@
 // From a job to its result, the only place that knows how: deadline, retries, verdict, scrubbing.
+import { toMicroseconds } from '../contract/duration.ts'
 import type { Failure } from '../contract/failure.ts'
 import { failure } from '../contract/failure.ts'
 import type { Job } from '../contract/job.ts'
@@ -178,10 +179,6 @@ const PASSING = new Set([
 function isWorthRetrying(verdict: Verdict, failures: readonly Failure[]): boolean {
   if (verdict === 'failed') return true
   return verdict === 'errored' && failures.every(({ code }) => PASSING.has(code))
-}
-
-function toMicroseconds(ms: number): number {
-  return Math.round(ms * 1000) / 1000
 }
 
 async function runToEnd(run: Run, signal: AbortSignal): Promise<Result> {

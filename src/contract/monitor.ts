@@ -1,6 +1,7 @@
 // What every monitor has, whatever its type, in the public wire form. What the type itself wants stays
 // unknown here until the type that claims `checkType` parses it.
 import * as z from 'zod'
+import { IncidentSeverity } from './incident.ts'
 import { RetryStrategy } from './retry.ts'
 import { LIMITS } from './versions.ts'
 
@@ -40,11 +41,9 @@ export const Variable = z.strictObject({
 })
 export type Variable = z.infer<typeof Variable>
 
-export const Severity = z.enum(['CRITICAL', 'MAJOR', 'MEDIUM', 'MINOR'])
-
 const TriggerIncident = z.strictObject({
   serviceId: z.union([z.guid(), Reference]),
-  severity: Severity,
+  severity: IncidentSeverity,
   name: z.string().min(1).max(2048),
   description: z.string(),
   notifySubscribers: z.boolean(),

@@ -1,4 +1,5 @@
 // What an HTTP check shows of what it saw: plain JSON for results, dashboards and people.
+import { toMicroseconds } from '../contract/duration.ts'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { LIMITS } from '../contract/versions.ts'
 import type { Family } from './dial.ts'
@@ -106,10 +107,6 @@ function round(phases: Phases): void {
     if (own !== undefined) phases[phase] = toMicroseconds(own)
   }
   phases.totalMs = toMicroseconds(phases.totalMs)
-}
-
-function toMicroseconds(valueMs: number): number {
-  return Math.round(valueMs * 1000) / 1000
 }
 
 const TEXT =

@@ -5,6 +5,7 @@ import { type Environment, problemText } from '../host/env.ts'
 import { createLog, isForPeople, type Log, mayColour } from '../host/log.ts'
 import { ListenError } from '../host/serve.ts'
 import { onSignals } from '../host/signals.ts'
+import { endOnUncaught } from '../host/uncaught.ts'
 import { isUnavailable } from '../store/database-failure.ts'
 import { MigrationError } from '../store/migrate.ts'
 import { type PlatformConfigReading, readPlatformConfig } from './config.ts'
@@ -49,6 +50,8 @@ export async function runPlatform(surroundings: CommandSurroundings): Promise<nu
     return EXIT_CONFIGURATION
   }
   const log = platformLog(reading, surroundings)
+  // The watcher of the embedded PostgreSQL ends it when this process is gone.
+  endOnUncaught(log)
   for (const { message } of reading.warnings) log.warn(message)
   const platform = createPlatform({
     config: reading.config,

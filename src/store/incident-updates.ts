@@ -59,21 +59,21 @@ const insert = statement<
    returning ${updateJson('u')} as json`,
 )
 
+/** What both statements take, in their order. */
+function columnsOf(
+  { id, incidentId }: { id: string; incidentId: string },
+  { description, status, publicAt, notifySubscribers }: UpdateFields,
+): [string, string, string, string | null, string | null, boolean] {
+  return [id, incidentId, description, status ?? null, publicAt ?? null, notifySubscribers]
+}
+
 /** Adds an update and answers with it as JSON text. */
 export async function insertIncidentUpdate(
   connection: Connection,
   of: { id: string; incidentId: string },
-  { description, status, publicAt, notifySubscribers }: UpdateFields,
+  fields: UpdateFields,
 ): Promise<string> {
-  const [row] = await insert(
-    connection,
-    of.id,
-    of.incidentId,
-    description,
-    status ?? null,
-    publicAt ?? null,
-    notifySubscribers,
-  )
+  const [row] = await insert(connection, ...columnsOf(of, fields))
   return row?.json ?? ''
 }
 
@@ -92,17 +92,9 @@ const change = statement<
 export async function changeIncidentUpdate(
   connection: Connection,
   of: { id: string; incidentId: string },
-  { description, status, publicAt, notifySubscribers }: UpdateFields,
+  fields: UpdateFields,
 ): Promise<string | undefined> {
-  const [row] = await change(
-    connection,
-    of.id,
-    of.incidentId,
-    description,
-    status ?? null,
-    publicAt ?? null,
-    notifySubscribers,
-  )
+  const [row] = await change(connection, ...columnsOf(of, fields))
   return row?.json
 }
 
