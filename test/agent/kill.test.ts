@@ -47,7 +47,7 @@ async function monitorsFile(url: string, count = 3): Promise<string> {
   const monitors = Array.from(
     { length: count },
     (_, n) =>
-      `  - {id: m${n}, name: monitor ${n}, type: URL, every: 1m, maxResponseTime: 30000, request: {url: "${url}"}}`,
+      `  - {id: m${n}, name: monitor ${n}, type: URL, every: 1d, maxResponseTime: 30000, request: {url: "${url}"}}`,
   )
   const file = await temporaryFile('monitors.yaml', `monitors:\n${monitors.join('\n')}\n`)
   cleanUps.push(() => file.remove())
