@@ -41,6 +41,17 @@ export function slotsOf(timing: Timing): Slots {
   return { everyMs: everyMs(timing), offsetMs: offsetMs(timing) }
 }
 
+/**
+ * The slots that fall to one of several locations which take turns: slot(n) is that of location n mod
+ * `locations`. They are slots again, further apart.
+ */
+export function turnsOf(slots: Slots, location: number, locations: number): Slots {
+  return {
+    everyMs: slots.everyMs * locations,
+    offsetMs: slots.offsetMs + location * slots.everyMs,
+  }
+}
+
 /** The first slot at or after `instant`. */
 export function slotAtOrAfter(slots: Slots, instant: Instant): Instant {
   const n = Math.ceil((instant - slots.offsetMs) / slots.everyMs)

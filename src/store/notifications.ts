@@ -10,8 +10,8 @@ export interface ListenOptions {
   address: DatabaseAddress
   /** Names that need no quoting. */
   channel: string
-  /** Called for each announcement, and once the connection stands: some may have been missed. */
-  onNews: () => void
+  /** Called with each announcement, and with nothing once the connection stands: some may have been missed. */
+  onNews: (payload?: string) => void
   /** Ends it. */
   signal: AbortSignal
 }
@@ -53,9 +53,13 @@ async function listenOnce({ address, channel, onNews, signal }: ListenOptions): 
   }
 }
 
-async function begin(client: Client, channel: string, onNews: () => void): Promise<void> {
+async function begin(
+  client: Client,
+  channel: string,
+  onNews: ListenOptions['onNews'],
+): Promise<void> {
   await client.connect()
-  client.on('notification', onNews)
+  client.on('notification', ({ payload }) => onNews(payload))
   await client.query(`listen ${channel}`)
   onNews()
 }
