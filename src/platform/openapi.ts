@@ -23,40 +23,73 @@ function textOf(body: string): Text {
   return { body, etag: `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"` }
 }
 
-/** The text of the present document; `publicUrl` is where clients reach this platform. */
-function documentText(app: OpenAPIHono, publicUrl: string): string {
+/** What a document says beside its operations. */
+interface DocumentWords {
+  info: { title: string; version: string; description: string }
+  tags: { name: string; description: string }[]
+  /** Of the bearer key. */
+  key: string
+  /** Where clients reach this platform. */
+  publicUrl: string
+}
+
+/** The text of the document of all operations that are mounted in `app`. */
+function documentText(app: OpenAPIHono, { info, tags, key, publicUrl }: DocumentWords): string {
   app.openAPIRegistry.registerComponent('securitySchemes', 'bearer', {
     type: 'http',
     scheme: 'bearer',
-    description: 'An API key. Its account goes into the header X-Service-Account.',
+    description: key,
   })
   return JSON.stringify(
     app.getOpenAPI31Document({
       openapi: '3.1.0',
-      info: {
-        title: 'Vedette Public API v1',
-        version: 'v1',
-        description:
-          'Manage status pages and their incidents. Every error has the body {statusCode, error, message}; `attributes` stands in those of 401 and 429.',
-        license: { name: 'MIT', url: 'https://spdx.org/licenses/MIT.html' },
-      },
+      info: { ...info, license: { name: 'MIT', url: 'https://spdx.org/licenses/MIT.html' } },
       servers: [{ url: publicUrl }],
       security: [{ bearer: [] }],
-      tags: TAGS,
+      tags,
     }),
   )
 }
 
+const PUBLIC_WORDS = {
+  info: {
+    title: 'Vedette Public API v1',
+    version: 'v1',
+    description:
+      'Manage status pages and their incidents. Every error has the body {statusCode, error, message}; `attributes` stands in those of 401 and 429.',
+  },
+  tags: TAGS,
+  key: 'An API key. Its account goes into the header X-Service-Account.',
+}
+
+const AGENT_WORDS = {
+  info: {
+    title: 'Vedette Agent API v1',
+    version: 'v1',
+    description:
+      'How agents talk to their platform; all calls are the agent’s. Instants are milliseconds since the Unix epoch on the platform’s clock. Every error has the body {statusCode, error, message}; `attributes` stands in those of 401 and 429.',
+  },
+  tags: [{ name: 'Agents', description: 'What agents ask for and deliver' }],
+  key: 'A key of a private location, `pl_…`.',
+}
+
+/** Serves /agent/v1/openapi.json. To be called when all calls of agents are mounted. */
+export function serveAgentDocument(app: OpenAPIHono, publicUrl = '/'): void {
+  const text = textOf(documentText(app, { ...AGENT_WORDS, publicUrl }))
+  app.get('/agent/v1/openapi.json', (c) => send(c, text, JSON_HEADERS))
+}
+
+const JSON_HEADERS = { 'Content-Type': 'application/json; charset=utf-8' }
+
 /** Serves /openapi.json, /swagger.json and /docs. To be called when all operations are mounted. */
 export function serveDocuments(app: OpenAPIHono, publicUrl = '/'): void {
-  const current = textOf(documentText(app, publicUrl))
+  const current = textOf(documentText(app, { ...PUBLIC_WORDS, publicUrl }))
   const legacy = textOf(readFileSync(new URL('./swagger.json', import.meta.url), 'utf8'))
   const page = textOf(docsPage(current.body))
-  const json = { 'Content-Type': 'application/json; charset=utf-8' }
-  app.get('/openapi.json', (c) => send(c, current, json))
+  app.get('/openapi.json', (c) => send(c, current, JSON_HEADERS))
   app.get('/swagger.json', (c) =>
     send(c, legacy, {
-      ...json,
+      ...JSON_HEADERS,
       // RFC 9745: a date, as the platform has had the other document from its first day.
       Deprecation: '@1767225600',
       Link: '</openapi.json>; rel="successor-version"; type="application/json"',

@@ -1,21 +1,19 @@
 // The platform's life: listen, open the database, answer, drain. It answers 503 before the database is
 // there, and ends with 0 when it was told to.
+import { randomBytes } from 'node:crypto'
 import { Hono } from 'hono'
 import { VERSION } from '../contract/versions.ts'
 import type { Log } from '../host/log.ts'
 import { listenWith, serve, type Served } from '../host/serve.ts'
-import { readAccount } from '../store/accounts.ts'
-import { KEYS_CHANNEL } from '../store/api-keys.ts'
-import { listen } from '../store/notifications.ts'
-import { type App, createApp } from './app.ts'
+import { type Assembly, assemble } from './assembly.ts'
 import type { PlatformConfig } from './config.ts'
 import { answerError, unavailable } from './errors.ts'
 import { type Credentials, ensureFirstAccount, keepCredentials } from './first-account.ts'
 import { createHttpServer } from './http-server.ts'
-import { createKnownKeys, type KnownKeys } from './known-keys.ts'
 import { createPlatformMetrics, type PlatformMetrics } from './metrics.ts'
 import { openPlatformDatabase, type PlatformDatabase, silence } from './open-database.ts'
 import { createProbes, isProbe, type Phase, serveMetrics } from './probes.ts'
+import { createSealer } from './sealing.ts'
 
 /** What a platform is made of. */
 export interface PlatformOptions {
@@ -55,9 +53,8 @@ class RunningPlatform implements Platform {
   #waitingFor = 'the platform is starting'
   #served: Served[] = []
   #database: PlatformDatabase | undefined
-  #keys: KnownKeys | undefined
-  #app: App | undefined
-  #hearing: Promise<void> = Promise.resolve()
+  #assembly: Assembly | undefined
+  #working: Promise<void> = Promise.resolve()
   #starting: Promise<void> | undefined
   #stop: Promise<void> | undefined
 
@@ -105,13 +102,13 @@ class RunningPlatform implements Platform {
     })
     signal.throwIfAborted()
     await this.#welcome(this.#database)
-    this.#app = this.#createApp(this.#database)
-    this.#hearing = listen({
-      address: this.#database.address,
-      channel: KEYS_CHANNEL,
-      onNews: () => this.#app?.forgetKeys(),
-      signal,
+    this.#assembly = await assemble({
+      config,
+      log,
+      open: this.#database,
+      sealer: createSealer(randomBytes(32).toString('hex')),
     })
+    this.#working = this.#assembly.work(signal)
     if (!signal.aborted) this.#phase = 'running'
   }
 
@@ -143,7 +140,7 @@ class RunningPlatform implements Platform {
 
   #answer(request: Request, env: unknown): Response | Promise<Response> {
     const begin = performance.now()
-    const answer = this.#app?.app.fetch(request, env as never) ?? answerError(unavailable(), {})
+    const answer = this.#assembly?.answer(request, env) ?? answerError(unavailable(), {})
     const count = (response: Response) => {
       this.#metrics.answered(response.status, (performance.now() - begin) / 1000)
       return response
@@ -169,29 +166,16 @@ class RunningPlatform implements Platform {
     if (first.made !== undefined) onCredentials(first.made, path)
   }
 
-  #createApp({ database }: PlatformDatabase): App {
-    const { config, log } = this.#options
-    this.#keys = createKnownKeys(database, log)
-    return createApp({
-      database,
-      keys: this.#keys,
-      accounts: { find: (id) => readAccount(database, id) },
-      log,
-      defaultLimit: { limit: config.requestsPerMinute, windowS: 60 },
-      trustedProxies: config.trustedProxies,
-      ...(config.publicUrl === undefined ? {} : { publicUrl: config.publicUrl }),
-    })
-  }
-
   stop(): Promise<void> {
     this.#phase = 'draining'
+    this.#assembly?.drain()
     this.#stop ??= this.#drain()
     return this.#stop
   }
 
   async #drain(): Promise<void> {
     const { config, log } = this.#options
-    if (this.#app !== undefined && config.drainDelayMs > 0) {
+    if (this.#assembly !== undefined && config.drainDelayMs > 0) {
       await new Promise((resolve) => {
         setTimeout(resolve, config.drainDelayMs)
       })
@@ -207,9 +191,8 @@ class RunningPlatform implements Platform {
   async #release(deadlineMs: number): Promise<void> {
     this.#stopping.abort(new Error('the platform is stopping'))
     await Promise.all(this.#served.map((one) => one.close(deadlineMs)))
-    await this.#hearing
-    this.#keys?.close()
-    await this.#keys?.flush()
+    await this.#working
+    await this.#assembly?.close()
     await this.#database?.close()
   }
 }

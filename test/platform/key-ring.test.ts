@@ -1,7 +1,8 @@
 // Aim: keys are looked up seldom, and a revocation is never outlived by an answer that was on its way.
 import { hash as digest } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { KeyRing, type Claim, type KnownKey } from '../../src/platform/auth.ts'
+import type { Claim, KnownKey } from '../../src/platform/auth.ts'
+import { KeyRing } from '../../src/platform/key-ring.ts'
 
 const claim: Claim = { hash: digest('sha256', 'secret', 'base64'), accountId: 'a' }
 const key: KnownKey = {
@@ -15,7 +16,7 @@ const key: KnownKey = {
 /** A ring whose look-ups are answered by hand. */
 function ringByHand() {
   const asked: ((found: KnownKey | undefined) => void)[] = []
-  const ring = new KeyRing({
+  const ring = new KeyRing<KnownKey>({
     find: () => new Promise((resolve) => asked.push(resolve)),
   })
   return { ring, asked }

@@ -1,0 +1,68 @@
+// The agents' API as one Hono app of its own: calls behind the gate of location keys, their document,
+// and every error in the contract's body.
+import { OpenAPIHono } from '@hono/zod-openapi'
+import type { Log } from '../host/log.ts'
+import type { Database } from '../store/database.ts'
+import { type DefinedAgentOperation, mountAgentOperations } from './agent-operation.ts'
+import { answerFaults } from './answer-faults.ts'
+import { createClientAddress } from './client-address.ts'
+import { windowsOf } from './database-windows.ts'
+import { FixedPathRouter } from './fixed-path-router.ts'
+import { KeyRing, type KeySource } from './key-ring.ts'
+import { createLocationGate, type KnownLocationKey } from './location-gate.ts'
+import { serveAgentDocument } from './openapi.ts'
+import type { PlatformClock } from './platform-clock.ts'
+import { RateLimiter } from './rate-limit.ts'
+import type { OnRecorded } from './recorded.ts'
+import type { Sealer } from './sealing.ts'
+
+/** What the app is made of. */
+export interface AgentsAppOptions {
+  database: Database
+  sealer: Sealer
+  clock: PlatformClock
+  log: Log
+  locationKeys: KeySource<KnownLocationKey>
+  /** Told of results in the transaction that records them, in this order. */
+  onRecorded: readonly OnRecorded[]
+  /** Addresses or networks whose X-Forwarded-For is believed. */
+  trustedProxies?: readonly string[]
+  /** Where agents reach this platform, for the document. */
+  publicUrl?: string
+}
+
+/** The app, and what has to be told from outside. */
+export interface AgentsApp {
+  app: OpenAPIHono
+  /** Keys changed, or a change may have been missed: look each up again. */
+  forgetKeys(): void
+}
+
+/** Whether a request's URL is one of this app's. */
+export function isAgentCall(url: string): boolean {
+  return AGENT_CALL.test(url)
+}
+
+const AGENT_CALL = /^https?:\/\/[^/]*\/agent\/v1\//
+
+/** Makes the app; it opens nothing and starts nothing. */
+export function createAgentsApp(options: AgentsAppOptions): AgentsApp {
+  const { database, clock, log } = options
+  const app = new OpenAPIHono({ router: new FixedPathRouter() })
+  const keys = new KeyRing(options.locationKeys)
+  const gate = createLocationGate({
+    database,
+    keys,
+    limiter: new RateLimiter(windowsOf(database)),
+    clientAddress: createClientAddress(options.trustedProxies ?? []),
+  })
+  mountAgentOperations(app, { gate, operations: callsOf(options), now: () => clock.now() })
+  serveAgentDocument(app, options.publicUrl)
+  answerFaults(app, log)
+  return { app, forgetKeys: () => keys.forget() }
+}
+
+/** Every call of agents. */
+function callsOf(_options: AgentsAppOptions): DefinedAgentOperation[] {
+  return []
+}

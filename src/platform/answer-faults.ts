@@ -1,0 +1,33 @@
+// What becomes of a request that failed, in every app of the platform: the contract's error body.
+import type { OpenAPIHono } from '@hono/zod-openapi'
+import { HTTPException } from 'hono/http-exception'
+import type { Logger } from 'pino'
+import { databaseFailure } from '../store/database-failure.ts'
+import { rateHeadersOf } from './admission.ts'
+import { answerError, ApiError, unavailable } from './errors.ts'
+import { checkTarget } from './operation.ts'
+
+/** Answers unknown routes and whatever is thrown; faults of ours are logged. */
+export function answerFaults(app: OpenAPIHono, log: Pick<Logger, 'error' | 'warn'>): void {
+  app.notFound((c) => {
+    checkTarget(c)
+    return answerError(new ApiError(404, 'No such route'), {})
+  })
+  app.onError((error, c) => {
+    const known = knownError(error)
+    if (known === undefined) log.error({ err: error, path: c.req.path }, 'a request failed')
+    else if (known.status === 503) log.warn({ err: error }, 'the database did not answer')
+    return answerError(known, rateHeadersOf(c))
+  })
+}
+
+function knownError(error: Error): ApiError | undefined {
+  if (error instanceof ApiError) return error
+  if (error instanceof HTTPException && error.status < 500) {
+    return new ApiError(400, 'The request is not as declared')
+  }
+  const kind = databaseFailure(error)?.kind
+  return kind === 'unavailable' || kind === 'timeout' || kind === 'conflict'
+    ? unavailable()
+    : undefined
+}

@@ -1,0 +1,101 @@
+// What runs on the platform's database: both apps, the keys they know, what is heard from other
+// processes, and the chores. Those who add a part add it here.
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Log } from '../host/log.ts'
+import { readAccount } from '../store/accounts.ts'
+import { KEYS_CHANNEL } from '../store/api-keys.ts'
+import { listen } from '../store/notifications.ts'
+import { createAgentsApp, isAgentCall } from './agents-app.ts'
+import { createApp } from './app.ts'
+import { type Chore, doChores } from './chores.ts'
+import type { PlatformConfig } from './config.ts'
+import { createKnownKeys, createKnownLocationKeys } from './known-keys.ts'
+import type { PlatformDatabase } from './open-database.ts'
+import { createPlatformClock, type PlatformClock } from './platform-clock.ts'
+import type { OnRecorded } from './recorded.ts'
+import type { Sealer } from './sealing.ts'
+
+/** What it is made of. */
+export interface AssemblyParts {
+  config: PlatformConfig
+  log: Log
+  open: PlatformDatabase
+  sealer: Sealer
+}
+
+/** Everything that runs on the database. */
+export interface Assembly {
+  /** Answers a request, to whichever app it goes. */
+  answer(request: Request, env: unknown): Response | Promise<Response>
+  /** Does what has to be done beside requests, until the signal fires. Never rejects. */
+  work(signal: AbortSignal): Promise<void>
+  /** Answers the calls that are held; from now on none is held for long. */
+  drain(): void
+  /** Ends what `work` has not; to be called when no request is under way. Never rejects. */
+  close(): Promise<void>
+}
+
+/** How often the platform's clock is held against its database's. */
+const FOLLOW_MS = 10_000
+
+/** Puts the parts together; `close` ends timers. Rejects when the database does not answer. */
+export async function assemble({ config, log, open, sealer }: AssemblyParts): Promise<Assembly> {
+  const { database } = open
+  const clock = createPlatformClock(database)
+  await clock.follow()
+  const keys = createKnownKeys(database, log)
+  const locationKeys = createKnownLocationKeys(database, log)
+  // Told in this order, inside the transaction that records results.
+  const onRecorded: OnRecorded[] = []
+  const chores: Chore[] = []
+  const { trustedProxies, publicUrl } = config
+  const surroundings = { trustedProxies, ...(publicUrl === undefined ? {} : { publicUrl }) }
+  const people = createApp({
+    database,
+    keys,
+    accounts: { find: (id) => readAccount(database, id) },
+    log,
+    defaultLimit: { limit: config.requestsPerMinute, windowS: 60 },
+    ...surroundings,
+  })
+  const agents = createAgentsApp({
+    database,
+    sealer,
+    clock,
+    log,
+    locationKeys,
+    onRecorded,
+    ...surroundings,
+  })
+  const forgetKeys = () => {
+    people.forgetKeys()
+    agents.forgetKeys()
+  }
+  return {
+    answer: (request, env) =>
+      (isAgentCall(request.url) ? agents.app : people.app).fetch(request, env as never),
+    async work(signal) {
+      const { address } = open
+      await Promise.all([
+        listen({ address, channel: KEYS_CHANNEL, onNews: forgetKeys, signal }),
+        doChores(chores, { database, log, signal }),
+        followClock(clock, log, signal),
+      ])
+    },
+    drain() {},
+    async close() {
+      for (const one of [keys, locationKeys]) one.close()
+      await Promise.all([keys.flush(), locationKeys.flush()])
+    },
+  }
+}
+
+async function followClock(clock: PlatformClock, log: Log, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    await sleep(FOLLOW_MS, undefined, { signal }).catch(() => undefined)
+    if (signal.aborted) return
+    await clock.follow().catch((error: unknown) => {
+      log.debug({ err: error }, 'the clock was not compared with the database’s')
+    })
+  }
+}

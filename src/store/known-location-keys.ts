@@ -1,0 +1,42 @@
+// Statements on the keys that agents come with. The database knows a key by its hash alone.
+import { statement, type Connection } from './statement.ts'
+
+/** A key as an agent's call finds it. */
+export interface LocationKeyRow {
+  id: string
+  location_id: string
+  account_id: string
+  slug_name: string
+  hash: Buffer
+  revoked: boolean
+}
+
+const find = statement<[Buffer], LocationKeyRow>(
+  'location-key-find',
+  `select k.id, k.location_id, l.account_id, l.slug_name, k.hash, k.revoked_at is not null as revoked
+   from location_keys k join private_locations l on l.id = k.location_id
+   where k.hash = $1`,
+)
+
+/** The key with this hash, revoked or not. */
+export async function findLocationKey(
+  connection: Connection,
+  hash: Buffer,
+): Promise<LocationKeyRow | undefined> {
+  return (await find(connection, hash))[0]
+}
+
+const touch = statement<[readonly string[]], never>(
+  'location-key-touch',
+  `update location_keys set last_used_at = clock_timestamp()
+   where id = any($1::uuid[])
+     and (last_used_at is null or last_used_at < clock_timestamp() - interval '1 minute')`,
+)
+
+/** Notes that keys were used, each at most once a minute. */
+export async function touchLocationKeys(
+  connection: Connection,
+  ids: readonly string[],
+): Promise<void> {
+  await touch(connection, ids)
+}
