@@ -14,9 +14,9 @@ export interface RunHandOut {
   /** A leaving agent finishes what it has and is given nothing more. */
   leaving: boolean
   /** Which agent a monitor's present slot belongs to; undefined when no live one can run it. */
-  ownerOf(monitorId: string, needs: readonly string[]): string | undefined
+  ownerOf: (monitorId: string, needs: readonly string[]) => string | undefined
   /** Opens a sealed definition. */
-  open(effective: string): Monitor
+  open: (effective: string) => Monitor
 }
 
 /**

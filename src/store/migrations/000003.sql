@@ -65,6 +65,8 @@ create table monitors (
   -- The wire form as it was given, and as it holds with its group's settings; both sealed.
   definition text not null,
   effective text not null,
+  -- The locations that either of them names, so that none of them is deleted.
+  location_ids uuid[] not null default '{}',
   file_name text,
   file_key text,
   created_at timestamptz(3) not null default clock_timestamp(),
