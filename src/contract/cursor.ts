@@ -10,7 +10,13 @@ export interface Place {
 }
 
 /** The listings that have cursors; the cursor of one is refused by the others. */
-const LISTINGS = { incidents: 1, services: 2, 'status-pages': 3, subscriptions: 4 } as const
+const LISTINGS = {
+  incidents: 1,
+  services: 2,
+  'status-pages': 3,
+  subscriptions: 4,
+  runs: 20,
+} as const
 export type Listing = keyof typeof LISTINGS
 
 const CURSOR_BYTES = 25

@@ -16,6 +16,7 @@ export const CUSTOM_POLICIES = {
   analytics: { name: 'analytics', limit: 30, windowS: 60 },
   'check-results': { name: 'check-results', limit: 60, windowS: 60 },
   'alert-notifications': { name: 'alert-notifications', limit: 5, windowS: 10 },
+  'on-demand-runs': { name: 'on-demand-runs', limit: 60, windowS: 60 },
   'private-location-metrics': { name: 'private-location-metrics', limit: 300, windowS: 86_400 },
 } as const satisfies Record<string, RatePolicy>
 

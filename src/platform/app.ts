@@ -16,7 +16,7 @@ import { incidentUpdateOperations } from './incident-updates.ts'
 import { incidentOperations } from './incidents.ts'
 import { KeyRing, type KeySource } from './key-ring.ts'
 import { serveDocuments } from './openapi.ts'
-import { mount } from './operation.ts'
+import { type DefinedOperation, mount } from './operation.ts'
 import { RateLimiter } from './rate-limit.ts'
 import { runtimeOperations } from './runtimes.ts'
 import { serviceOperations } from './services.ts'
@@ -32,6 +32,8 @@ export interface AppOptions {
   defaultLimit?: Pick<RatePolicy, 'limit' | 'windowS'>
   /** Addresses or networks whose X-Forwarded-For is believed. */
   trustedProxies?: readonly string[]
+  /** Of parts that have a life of their own beside the app. */
+  operations?: readonly DefinedOperation[]
   /** Where clients reach this platform, for the document. */
   publicUrl?: string
 }
@@ -63,6 +65,7 @@ export function createApp(options: AppOptions): App {
     ...statusPageOperations(database),
     ...accountOperations(options.accounts),
     ...runtimeOperations(),
+    ...(options.operations ?? []),
   ]
   mount(app, gate, operations, rateHeadersOf)
   serveDocuments(app, options.publicUrl)

@@ -11,6 +11,11 @@ export function dayOrNullJson(column: string): string {
   return `coalesce(${dayJson(column)}, 'null')`
 }
 
+/** An instant in UTC with milliseconds, as JSON text; null stays null. */
+export function instantJson(column: string): string {
+  return `'"' || to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') || '"'`
+}
+
 /** A text, as JSON text. */
 export function textJson(column: string): string {
   return `to_json(${column})::text`

@@ -65,6 +65,8 @@ create table monitors (
   -- The wire form as it was given, and as it holds with its group's settings; both sealed.
   definition text not null,
   effective text not null,
+  -- The locations that either of them names, so that none of them is deleted.
+  location_ids uuid[] not null default '{}',
   file_name text,
   file_key text,
   created_at timestamptz(3) not null default clock_timestamp(),
@@ -228,20 +230,41 @@ create table runs (
   account_id uuid not null references accounts (id) on delete cascade,
   monitor_id uuid not null references monitors (id) on delete cascade,
   location_id uuid not null references private_locations (id) on delete cascade,
-  -- Who has it; null while nobody does.
+  -- Who has been told of it; null while nobody has.
   agent_id uuid,
+  -- sent: an agent was told; running: it said that it began.
   state text not null check (state in ('queued', 'sent', 'running', 'finished')),
   asked_by text not null,
   cancel_asked_at timestamptz(3),
   created_at timestamptz(3) not null default clock_timestamp(),
+  -- Since when it waits for an agent: its beginning, or when it was taken from one that was lost.
+  queued_at timestamptz(3) not null default clock_timestamp(),
+  -- When the agent first named it among its runs; null: it has to be told again.
+  taken_at timestamptz(3),
   finished_at timestamptz(3),
-  -- The whole result once it is finished; `missed` when nobody took it in time.
-  verdict text,
-  result jsonb
+  verdict text check (verdict in ('passed', 'degraded', 'failed', 'errored', 'cancelled', 'missed')),
+  missed_reason text,
+  -- With `no-capable-agent`: what is needed.
+  needed text,
+  -- The platform ended it because nobody reported; what an agent reports replaces that.
+  filled boolean not null default false,
+  -- The whole result as the agent sent it.
+  result jsonb,
+  check ((state = 'finished') = (verdict is not null)),
+  check ((state = 'finished') = (finished_at is not null))
 );
 create index runs_open on runs (location_id) where state <> 'finished';
 create index runs_listed on runs (monitor_id, created_at desc, id desc);
 create index runs_finished on runs (finished_at) where state = 'finished';
+
+create function tell_run_changed() returns trigger language plpgsql as $$
+begin
+  perform pg_notify('vedette_runs', new.id::text);
+  return null;
+end
+$$;
+create trigger runs_changed after update on runs
+  for each row execute function tell_run_changed();
 
 -- Files of results. `owner_key`: `<monitor>.<slot>` or the id of a run.
 create table artifacts (
@@ -250,15 +273,23 @@ create table artifacts (
   location_id uuid not null,
   owner_key text not null,
   name text not null,
-  bytes bigint not null,
-  sha256 bytea not null check (octet_length(sha256) = 32),
+  -- arriving: bytes are on their way, or an upload broke off and is not cleaned up yet.
+  -- refused: it never came to be, for the reason in `refusal`.
+  state text not null check (state in ('arriving', 'stored', 'refused')),
+  refusal text,
+  bytes bigint,
+  sha256 bytea check (octet_length(sha256) = 32),
   content_type text not null,
   -- Where the store keeps it.
   stored_as text not null,
   created_at timestamptz(3) not null default clock_timestamp(),
-  constraint artifacts_once unique (location_id, owner_key, name)
+  check (state <> 'stored' or (bytes is not null and sha256 is not null)),
+  check ((state = 'refused') = (refusal is not null))
 );
+create unique index artifacts_once on artifacts (location_id, owner_key, name)
+  where state <> 'arriving';
 create index artifacts_by_age on artifacts (created_at);
+create index artifacts_arriving on artifacts (created_at) where state = 'arriving';
 
 -- How an account wants to be alerted where a monitor says nothing else.
 create table alert_settings (

@@ -1,0 +1,95 @@
+// Runs on demand beside their operations: results finish them, chores end those of which nobody reports,
+// and whoever waits hears of every change.
+import { finishRuns, RUNS_CHANNEL, type RunResult } from '../store/runs.ts'
+import type { Database, DatabaseAddress } from '../store/database.ts'
+import { listen } from '../store/notifications.ts'
+import {
+  dropOldRuns,
+  endCancelledRuns,
+  handBackLostRuns,
+  missRun,
+  overdueRuns,
+} from '../store/stale-runs.ts'
+import { runOperations } from './check-runs.ts'
+import type { Chore } from './chores.ts'
+import type { DefinedOperation } from './operation.ts'
+import type { OnRecorded } from './recorded.ts'
+import { createRunWatch } from './run-watch.ts'
+
+/** What runs on demand need. */
+export interface RunsOptions {
+  database: Database
+  /** Finished runs are kept this long. */
+  keptMs: number
+  /** Whether an agent with these abilities can run what has these needs. */
+  capable: (needs: readonly string[], abilities: readonly string[]) => boolean
+  /** Needs in words, for people. */
+  neededWords: (needs: readonly string[]) => string
+}
+
+/** Runs on demand of one platform process. */
+export interface Runs {
+  /** Part of the public API. */
+  operations: DefinedOperation[]
+  /** Finishes runs by results that were recorded. */
+  onRecorded: OnRecorded
+  chores: Chore[]
+  /** Hears of changes until the signal fires, then lets everybody go who waits. Never rejects. */
+  listen(address: DatabaseAddress, signal: AbortSignal): Promise<void>
+}
+
+const STALE_EVERY_MS = 5_000
+const OLD_EVERY_MS = 3_600_000
+
+/** Makes them; starts nothing. */
+export function createRuns(options: RunsOptions): Runs {
+  const { database, keptMs } = options
+  const watch = createRunWatch()
+  return {
+    operations: runOperations(database, watch),
+    async onRecorded(inside, { locationId, agentId, results }) {
+      const asked = results.map(({ result }) => result).filter(isOnDemand)
+      await finishRuns(inside, { locationId, agentId }, asked)
+    },
+    chores: [
+      {
+        name: 'runs-stale',
+        everyMs: STALE_EVERY_MS,
+        leaseMs: 60_000,
+        run: (signal) => endStale(options, signal),
+      },
+      {
+        name: 'runs-old',
+        everyMs: OLD_EVERY_MS,
+        leaseMs: 60_000,
+        run: () => dropOldRuns(database, keptMs),
+      },
+    ],
+    async listen(address, signal) {
+      const onNews = (runId?: string) => watch.tell(runId)
+      const close = () => watch.close()
+      signal.addEventListener('abort', close, { once: true })
+      await listen({ address, channel: RUNS_CHANNEL, onNews, signal })
+      close()
+    },
+  }
+}
+
+function isOnDemand(result: { onDemand?: string | undefined }): result is RunResult {
+  return result.onDemand !== undefined
+}
+
+/** Cancelled ones first: what is to be cancelled is not given to another agent. */
+async function endStale(options: RunsOptions, signal: AbortSignal): Promise<void> {
+  const { database, capable, neededWords } = options
+  await endCancelledRuns(database)
+  await handBackLostRuns(database)
+  for (const { id, needs, abilities } of await overdueRuns(database)) {
+    if (signal.aborted) return
+    const lacking = abilities.length > 0 && !abilities.some((one) => capable(needs, one))
+    const why = lacking
+      ? { reason: 'no-capable-agent' as const, needed: neededWords(needs) }
+      : { reason: 'agent-lost' as const, needed: null }
+    await missRun(database, id, why)
+  }
+}

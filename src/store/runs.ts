@@ -1,0 +1,170 @@
+// Statements on runs that somebody asked for: asked, handed to one agent, finished once.
+//
+//   queued ──told──▶ sent ──begun──▶ running ──result──▶ finished
+//     ▲               │                 │                   ▲
+//     └── agent lost ─┴─────────────────┘      cancelled or missed in time
+//
+// Every change is announced on `vedette_runs` by a trigger; what agents have to hear of is announced on
+// `vedette_agents` with the location's id, as everything else for them.
+import type { SyncRequest, WireResult } from '../contract/agent-protocol.ts'
+import { statement, type Connection } from './statement.ts'
+
+/** Announces each run that changed, by its id. */
+export const RUNS_CHANNEL = 'vedette_runs'
+
+/** A run that is not finished. */
+export interface OpenRun {
+  id: string
+  monitorId: string
+  /** The monitor's definition as it holds, sealed. */
+  effective: string
+  /** What it takes to run it, in the words of placements.needs. */
+  needs: string[]
+  state: 'queued' | 'sent' | 'running'
+  /** Who was told of it; null: it is to be given to the monitor's owner. */
+  agentId: string | null
+  /** That agent has named it among its runs, so that it need not be told again. */
+  taken: boolean
+  /** Somebody wants it cancelled; never so while it is queued. */
+  cancelAsked: boolean
+}
+
+const open = statement<[string], OpenRun>(
+  'runs-open',
+  `select r.id, r.monitor_id as "monitorId", m.effective,
+     coalesce(p.needs, array[m.check_type]) as needs, r.state, r.agent_id as "agentId",
+     r.taken_at is not null as taken, r.cancel_asked_at is not null as "cancelAsked"
+   from runs r join monitors m on m.id = r.monitor_id
+   left join placements p on p.location_id = r.location_id and p.monitor_id = r.monitor_id
+   where r.location_id = $1 and r.state <> 'finished' and m.deleted_at is null
+   order by r.created_at, r.id`,
+)
+
+/** What has to be handed to agents of a location or is with one, oldest first. */
+export function openRunsFor(connection: Connection, locationId: string): Promise<OpenRun[]> {
+  return open(connection, locationId)
+}
+
+const take = statement<[string, string, string[]], { id: string }>(
+  'runs-take',
+  `update runs set state = 'sent', agent_id = $2, taken_at = null
+   where location_id = $1 and id = any ($3::uuid[]) and state = 'queued' returning id`,
+)
+
+/** Gives queued runs to an agent; the ids of those that nobody else was given meanwhile. */
+export async function takeRuns(
+  connection: Connection,
+  to: { locationId: string; agentId: string },
+  ids: string[],
+): Promise<string[]> {
+  if (ids.length === 0) return []
+  return (await take(connection, to.locationId, to.agentId, ids)).map(({ id }) => id)
+}
+
+const note = statement<[string, string, string[], string[]], { id: string }>(
+  'runs-note',
+  `with said as (
+     select * from unnest($3::uuid[], $4::text[]) as one (id, state)
+   ), changed as (
+     update runs r set agent_id = $2, taken_at = coalesce(r.taken_at, clock_timestamp()),
+       state = case when r.state = 'running' then r.state else said.state end
+     from said
+     where r.id = said.id and r.location_id = $1 and (
+       (r.state in ('sent', 'running') and r.agent_id = $2
+         and (r.taken_at is null or (r.state = 'sent' and said.state = 'running')))
+       or r.state = 'queued')
+   )
+   select said.id from said left join runs r on r.id = said.id and r.location_id = $1
+   where r.id is null or r.state = 'finished' or (r.state <> 'queued' and r.agent_id <> $2)`,
+)
+
+/**
+ * Notes what an agent says of its runs. Answers with those that it should not have: finished without
+ * it, given to another agent, or unknown here; they are to be cancelled.
+ */
+export async function noteRunStates(
+  connection: Connection,
+  from: { locationId: string; agentId: string },
+  said: SyncRequest['runs'],
+): Promise<string[]> {
+  if (said.length === 0) return []
+  const states = said.map(({ state }) => (state === 'running' ? 'running' : 'sent'))
+  const ids = said.map(({ run }) => run)
+  const strays = await note(connection, from.locationId, from.agentId, ids, states)
+  return strays.map(({ id }) => id)
+}
+
+const HANDED_BACK = `state = 'queued', agent_id = null, taken_at = null, queued_at = clock_timestamp()`
+
+const handBack = statement<[string, string, string[]], never>(
+  'runs-hand-back',
+  `update runs set ${HANDED_BACK}
+   where location_id = $1 and agent_id = $2 and state in ('sent', 'running')
+     and cancel_asked_at is null and id <> all ($3::uuid[])`,
+)
+
+/**
+ * Lets others have the runs of an agent that was lost or has restarted, but for those it still names.
+ * Those to be cancelled stay until `endStaleRuns` ends them.
+ */
+export async function handBackRuns(
+  connection: Connection,
+  from: { locationId: string; agentId: string },
+  kept: readonly string[] = [],
+): Promise<void> {
+  await handBack(connection, from.locationId, from.agentId, [...kept])
+}
+
+/** What became of a result of a run. */
+export type RunOutcome = 'recorded' | 'known' | 'unknown'
+
+/** A result with the run that it answers. */
+export type RunResult = WireResult & { onDemand: string }
+
+const FINISH_ROWS = `select one.*, r.id is not null as exists
+     from unnest($3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::jsonb[])
+       with ordinality as one (id, monitor_id, verdict, missed_reason, result, place)
+     left join runs r on r.id = one.id and r.location_id = $1 and r.monitor_id = one.monitor_id`
+
+const finish = statement<
+  [string, string, string[], string[], string[], (string | null)[], string[]],
+  { outcome: RunOutcome }
+>(
+  'runs-finish',
+  `with said as (${FINISH_ROWS}), first as (
+     select distinct on (id) * from said where exists order by id, place
+   ), changed as (
+     update runs r set state = 'finished', agent_id = $2, finished_at = clock_timestamp(),
+       verdict = first.verdict, missed_reason = first.missed_reason, needed = null, filled = false,
+       result = first.result
+     from first where r.id = first.id and (r.state <> 'finished' or r.filled)
+     returning first.place
+   )
+   select case when place in (select place from changed) then 'recorded'
+     when exists then 'known' else 'unknown' end as outcome
+   from said order by place`,
+)
+
+/**
+ * Finishes runs by their results, in the order given. A run keeps its first result; one that the
+ * platform had given up takes the result all the same. `unknown`: the location has no such run of that
+ * monitor.
+ */
+export async function finishRuns(
+  connection: Connection,
+  from: { locationId: string; agentId: string },
+  results: readonly RunResult[],
+): Promise<RunOutcome[]> {
+  if (results.length === 0) return []
+  const rows = await finish(
+    connection,
+    from.locationId,
+    from.agentId,
+    results.map(({ onDemand }) => onDemand),
+    results.map(({ monitorId }) => monitorId),
+    results.map(({ verdict }) => verdict),
+    results.map(({ missedReason }) => missedReason ?? null),
+    results.map((result) => JSON.stringify(result)),
+  )
+  return rows.map(({ outcome }) => outcome)
+}
