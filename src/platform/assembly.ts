@@ -1,17 +1,22 @@
 // What runs on the platform's database: both apps, the keys they know, what is heard from other
 // processes, and the chores. Those who add a part add it here.
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Registry } from 'prom-client'
 import type { Log } from '../host/log.ts'
 import { readAccount } from '../store/accounts.ts'
+import { AGENTS_CHANNEL, countAgents } from '../store/agents.ts'
 import { KEYS_CHANNEL } from '../store/api-keys.ts'
 import { listen } from '../store/notifications.ts'
+import { createAgentMetrics } from './agent-metrics.ts'
 import { createAgentsApp, isAgentCall } from './agents-app.ts'
 import { createApp } from './app.ts'
 import { type Chore, doChores } from './chores.ts'
 import type { PlatformConfig } from './config.ts'
 import { createKnownKeys, createKnownLocationKeys } from './known-keys.ts'
+import { Membership } from './membership.ts'
 import type { PlatformDatabase } from './open-database.ts'
 import { createPlatformClock, type PlatformClock } from './platform-clock.ts'
+import { presenceChores } from './presence.ts'
 import type { OnRecorded } from './recorded.ts'
 import type { Sealer } from './sealing.ts'
 
@@ -21,6 +26,8 @@ export interface AssemblyParts {
   log: Log
   open: PlatformDatabase
   sealer: Sealer
+  /** Where parts put their metrics. */
+  registry: Registry
 }
 
 /** Everything that runs on the database. */
@@ -39,7 +46,8 @@ export interface Assembly {
 const FOLLOW_MS = 10_000
 
 /** Puts the parts together; `close` ends timers. Rejects when the database does not answer. */
-export async function assemble({ config, log, open, sealer }: AssemblyParts): Promise<Assembly> {
+export async function assemble(parts: AssemblyParts): Promise<Assembly> {
+  const { config, log, open, sealer, registry } = parts
   const { database } = open
   const clock = createPlatformClock(database)
   await clock.follow()
@@ -47,7 +55,12 @@ export async function assemble({ config, log, open, sealer }: AssemblyParts): Pr
   const locationKeys = createKnownLocationKeys(database, log)
   // Told in this order, inside the transaction that records results.
   const onRecorded: OnRecorded[] = []
-  const chores: Chore[] = []
+  const agentMetrics = createAgentMetrics(registry, {
+    syncsHeld: () => agents.syncsHeld(),
+    agents: () => countAgents(database),
+  })
+  const membership = new Membership(database, agentMetrics)
+  const chores: Chore[] = [...presenceChores(database, membership)]
   const { trustedProxies, publicUrl } = config
   const surroundings = { trustedProxies, ...(publicUrl === undefined ? {} : { publicUrl }) }
   const people = createApp({
@@ -64,6 +77,7 @@ export async function assemble({ config, log, open, sealer }: AssemblyParts): Pr
     clock,
     log,
     locationKeys,
+    membership,
     onRecorded,
     ...surroundings,
   })
@@ -78,11 +92,12 @@ export async function assemble({ config, log, open, sealer }: AssemblyParts): Pr
       const { address } = open
       await Promise.all([
         listen({ address, channel: KEYS_CHANNEL, onNews: forgetKeys, signal }),
+        listen({ address, channel: AGENTS_CHANNEL, onNews: (id) => agents.tell(id), signal }),
         doChores(chores, { database, log, signal }),
         followClock(clock, log, signal),
       ])
     },
-    drain() {},
+    drain: () => agents.drain(),
     async close() {
       for (const one of [keys, locationKeys]) one.close()
       await Promise.all([keys.flush(), locationKeys.flush()])
