@@ -43,6 +43,11 @@ export function definitionSchema(checkType: string): z.ZodType | undefined {
   return Object.hasOwn(SCHEMAS, checkType) ? SCHEMAS[checkType as DefinedType] : undefined
 }
 
+/** All of them by checkType. */
+export const DEFINITION_SCHEMAS: ReadonlyMap<string, { schema: z.ZodType }> = new Map(
+  Object.entries(SCHEMAS).map(([checkType, schema]) => [checkType, { schema }]),
+)
+
 /** What is wrong with a type of monitor, or undefined. */
 export function typeProblem(checkType: unknown): string | undefined {
   if (checkType === 'AGENTIC') return 'AGENTIC monitors cannot run in private locations'
