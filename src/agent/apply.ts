@@ -46,7 +46,9 @@ export function applyRequestOf(file: FileToApply, order: ApplyOrder): ApplyReque
     prune: order.prune,
     dryRun: order.planOnly,
     locations: privateLocations.length > 0 ? privateLocations : otherwise,
-    groups: [...file.groups].map(([key, definition]) => ({ key, definition })),
+    groups: [...file.groups].flatMap(([key, definition]) =>
+      definition === undefined ? [] : [{ key, definition }],
+    ),
     monitors: file.monitors.map(({ monitor: { id, ...definition }, group }) => ({
       key: id,
       ...(group === undefined ? {} : { group }),

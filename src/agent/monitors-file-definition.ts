@@ -9,6 +9,7 @@ import { scriptFields } from '../contract/http-monitor.ts'
 import { CHECK_TYPES, Monitor, type Variable } from '../contract/monitor.ts'
 import { substitute, substituteOwn, type Lookup } from '../contract/variables.ts'
 import { nearest } from '../host/nearest.ts'
+import type { FileGroups } from './monitors-file-groups.ts'
 import { got, withoutSecrets, type Findings, type Path } from './monitors-file-problems.ts'
 import { expandShorthands, isFields, type Fields } from './monitors-file-shorthands.ts'
 import { TLS_FILES, type TlsFiles } from './monitors-file-variables.ts'
@@ -38,7 +39,7 @@ export interface FileContext {
   defaultsAsWritten: Fields
   variables: readonly Variable[]
   types: ReadonlyMap<string, KnownType>
-  groups: ReadonlyMap<string, CheckGroup>
+  groups: FileGroups
   tlsFiles: TlsFiles
   findings: Findings
   warnings: Findings
@@ -99,9 +100,9 @@ function takeGroup(
   delete fields['group']
   if (key === undefined || key === null) return undefined
   const place = [...path, 'group']
-  const definition = typeof key === 'string' ? groups.get(key) : undefined
-  if (typeof key === 'string' && definition !== undefined) {
-    if ((fields['groupId'] ?? null) === null) return { key, definition }
+  if (typeof key === 'string' && groups.has(key)) {
+    const definition = groups.get(key)
+    if ((fields['groupId'] ?? null) === null) return definition && { key, definition }
     findings.push({ path: place, message: 'means the same as groupId beside it; keep one of them' })
     return undefined
   }

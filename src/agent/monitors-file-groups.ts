@@ -8,9 +8,12 @@ import { expandAssertions, isFields, type Fields } from './monitors-file-shortha
 
 const KEY = /^[^\s/]{1,255}$/
 
-/** Reads the groups; findings tell what is wrong with them, and those that are no good are left out. */
-export function readGroups(given: unknown, findings: Findings): Map<string, CheckGroup> {
-  const groups = new Map<string, CheckGroup>()
+/** Key → group; undefined for one that is no good, which has been told. */
+export type FileGroups = ReadonlyMap<string, CheckGroup | undefined>
+
+/** Reads the groups; findings tell what is wrong with them. */
+export function readGroups(given: unknown, findings: Findings): FileGroups {
+  const groups = new Map<string, CheckGroup | undefined>()
   if (given === undefined || given === null) return groups
   const path = ['groups']
   if (!isFields(given)) {
@@ -20,9 +23,8 @@ export function readGroups(given: unknown, findings: Findings): Map<string, Chec
   }
   for (const [key, fields] of Object.entries(given)) {
     const place = [...path, key]
-    const group = KEY.test(key) ? readGroup(key, fields, place, findings) : undefined
-    if (group !== undefined) groups.set(key, group)
-    else if (!KEY.test(key)) {
+    groups.set(key, readGroup(key, fields, place, findings))
+    if (!KEY.test(key)) {
       const message = 'a key has 1 to 255 characters, without blanks and slashes'
       findings.push({ path: place, message, atKey: true })
     }

@@ -3,7 +3,6 @@
 import { resolve } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { DEFINITION_SCHEMAS } from '../contract/check-definition.ts'
-import type { CheckGroup } from '../contract/check-group.ts'
 import { isLocationName, LOCATION_NAME_RULE } from '../contract/location-name.ts'
 import type { Monitor, Variable } from '../contract/monitor.ts'
 import { substitute } from '../contract/variables.ts'
@@ -20,7 +19,7 @@ import {
   type KnownType,
   type Purpose,
 } from './monitors-file-definition.ts'
-import { readGroups } from './monitors-file-groups.ts'
+import { type FileGroups, readGroups } from './monitors-file-groups.ts'
 import {
   createFindings,
   formatPath,
@@ -105,7 +104,7 @@ export interface FileToApply {
   privateLocations: string[]
   proxyUrl?: string
   variables: Variable[]
-  groups: ReadonlyMap<string, CheckGroup>
+  groups: FileGroups
   /** In the order of the file; as they are defined, what their groups hand on is not in them. */
   monitors: FileMonitor[]
 }

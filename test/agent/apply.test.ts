@@ -153,7 +153,7 @@ describe('a good file', () => {
     edit('https://shop.test', 'https://store.test')
     const { lines, out } = await apply({ env: { API_TOKEN: 'another-token' } })
     expect(lines).toEqual([
-      '  ~ monitor   orders (Orders): frequencyOffset, frequency',
+      '  ~ monitor   orders (Orders): frequency, frequencyOffset',
       '  ~ variable  BASE: value',
       '  ~ variable  API_TOKEN: value',
       '3 to update, 2 unchanged',
@@ -190,7 +190,7 @@ describe('a good file', () => {
     edit('{{BASE}}', '{{ELSEWHERE}}')
     const { code, err } = await apply()
     expect(code).toBe(0)
-    expect(err).toMatch(/^warning: .*monitors\.yaml:19:12 .*ELSEWHERE is not defined/)
+    expect(err).toMatch(/^warning: .*monitors\.yaml:20:12 .*ELSEWHERE is not defined/)
   })
 })
 
@@ -229,11 +229,16 @@ describe('what is wrong with a file is told with its place, and nothing is sent'
       'an unknown group',
       'group: shop',
       'group: shpo',
-      /:15:12 .*did you mean shop\? \(got "shpo"\)/,
+      /:16:12 .*did you mean shop\? \(got "shpo"\)/,
     ],
     ['an unknown field of a group', 'tags: [shop]', 'tag: [shop]', /:8:5 .*did you mean tags\?/],
     ['a bad field of a group', 'tags: [shop]', 'concurrency: 0', /:8:18 .*concurrency.*at least 1/],
-    ['a bad line in a group', 'LESS_THAN 500', 'LESS 500', /:11:\d+ .*did you mean LESS_THAN\?/],
+    [
+      'a bad line in a group',
+      'LESS_THAN 500',
+      'LESS_THN 500',
+      /:11:\d+ .*did you mean LESS_THAN\?/,
+    ],
     ['a bad record type', 'recordType: A,', 'recordType: Q,', /:25:46 .*must be one of A, AAAA/],
     ['a type that is none', 'type: DNS', 'type: DSN', /:23:11 .*did you mean DNS\?/],
     ['a secret without a value', '[API_TOKEN]', '[OTHER]', /:4:\d+ .*OTHER has no value/],
@@ -340,14 +345,13 @@ describe('a platform that does not do it', () => {
 })
 
 test('a proxy to the platform is used, unless NO_PROXY says not to', async () => {
-  const proxy = await startConnectProxy()
-  try {
-    const env = { HTTPS_PROXY: proxy.url }
-    await apply({ env: { ...env, NO_PROXY: '127.0.0.1' } })
-    expect(server.requests).toHaveLength(1)
-  } finally {
-    await proxy.close()
-  }
+  await using proxy = await startConnectProxy({ credentials: 'me:pass' })
+  const env = { HTTPS_PROXY: `http://me:pass@${proxy.authority}` }
+  expect(await apply({ env })).toMatchObject({ code: 0 })
+  expect(proxy.seen).toHaveLength(1)
+  expect(await apply({ env: { ...env, NO_PROXY: '127.0.0.1' } })).toMatchObject({ code: 0 })
+  expect(proxy.seen).toHaveLength(1)
+  expect(server.requests).toHaveLength(2)
 })
 
 test('names from elsewhere cannot move the cursor', async () => {

@@ -116,16 +116,16 @@ function planOf(asked: ApplyRequest, kept: Map<string, Kept>): PlannedChange[] {
 
 function wantedOf({ name: file, groups, monitors, variables, locations }: ApplyRequest) {
   const all: Kept[] = [
-    ...groups.map(({ key, definition }) => kept('group', key, definition['name'], definition)),
+    ...groups.map(({ key, definition }) => oneOf('group', key, definition['name'], definition)),
     ...monitors.map(({ key, group, definition }) =>
-      kept('monitor', key, definition['name'], { group, locations, ...definition }),
+      oneOf('monitor', key, definition['name'], { group, locations, ...definition }),
     ),
-    ...variables.map((one) => kept('variable', one.key, one.key, one)),
+    ...variables.map((one) => oneOf('variable', one.key, one.key, one)),
   ]
   return new Map(all.map((one) => [`${file} ${one.kind} ${one.key}`, one]))
 }
 
-function kept(kind: ApplyKind, key: string, name: unknown, value: object): Kept {
+function oneOf(kind: ApplyKind, key: string, name: unknown, value: object): Kept {
   return { kind, key, name: String(name), text: JSON.stringify(value) }
 }
 
