@@ -1,5 +1,6 @@
 // The command line of Vedette. Wiring only: which part is handed to which.
 import { AGENT_COMMAND } from './commands/agent-command.ts'
+import { APPLY_COMMAND } from './commands/apply-command.ts'
 import { CHECK_COMMAND, VALIDATE_COMMAND } from './commands/check-command.ts'
 import { START_COMMAND } from './commands/start-command.ts'
 import { VERSION } from './contract/versions.ts'
@@ -16,6 +17,7 @@ const COMMANDS = [
   AGENT_COMMAND,
   CHECK_COMMAND,
   VALIDATE_COMMAND,
+  APPLY_COMMAND,
   ...platformCommands({ env, stdout, stderr }),
 ]
 

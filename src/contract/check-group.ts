@@ -60,7 +60,8 @@ export const CheckGroup = z.strictObject({
 export type CheckGroup = z.infer<typeof CheckGroup>
 
 /**
- * The monitor as it holds in its group. Both must have been parsed; neither is changed.
+ * The monitor as it holds in its group. Neither is changed; of the monitor the common part must have been
+ * parsed, of the group all.
  * - `locations` and `privateLocations` of the group that are not empty, each for itself, and
  *   `runParallel`, `retryStrategy` and alert settings that are set, stand instead of the monitor's.
  * - It is activated where both are and muted where either is; it has the tags and alert channels of both.
@@ -119,12 +120,12 @@ function baseUrlOf({ apiCheckDefaults }: CheckGroup): Variable[] {
   return value === '' ? [] : [{ key: 'GROUP_BASE_URL', value, locked: false, secret: false }]
 }
 
-/** The part of a parsed API monitor's request that a group may add to. */
+/** The part of an API monitor's request that a group may add to; defaults may not be in it yet. */
 interface ApiFields {
-  headers: z.infer<typeof pairs>
-  queryParameters: z.infer<typeof pairs>
-  basicAuth?: { username: string; password: string } | null
-  assertions: Assertion[]
+  headers?: z.infer<typeof pairs>
+  queryParameters?: z.infer<typeof pairs>
+  basicAuth?: { username?: string; password?: string } | null
+  assertions?: Assertion[]
 }
 
 function apiFields(monitor: Monitor, group: CheckGroup): Record<string, unknown> {
@@ -140,10 +141,14 @@ function requestFields(request: ApiFields, defaults: ApiCheckDefaults): ApiField
   const { username = '', password = '' } = request.basicAuth ?? {}
   const basicAuth = username === '' && password === '' ? defaults.basicAuth : request.basicAuth
   return {
-    headers: behind(request.headers, defaults.headers, ({ key }) => key.toLowerCase()),
-    queryParameters: behind(request.queryParameters, defaults.queryParameters, ({ key }) => key),
+    headers: behind(request.headers ?? [], defaults.headers, ({ key }) => key.toLowerCase()),
+    queryParameters: behind(
+      request.queryParameters ?? [],
+      defaults.queryParameters,
+      ({ key }) => key,
+    ),
     ...(basicAuth !== undefined && { basicAuth }),
-    assertions: behind(request.assertions, defaults.assertions, (one) => JSON.stringify(one)),
+    assertions: behind(request.assertions ?? [], defaults.assertions, (one) => JSON.stringify(one)),
   }
 }
 
@@ -167,7 +172,8 @@ export function inheritanceProblem(effective: Monitor): string | undefined {
     return `has more than ${LIMITS.variablesMax} variables together with its group`
   }
   if (effective.checkType !== 'API') return undefined
-  const { headers, queryParameters, assertions } = effective['request'] as ApiFields
+  const request = effective['request'] as ApiFields
+  const { headers = [], queryParameters = [], assertions = [] } = request
   if (headers.length > 200) return 'has more than 200 headers together with its group'
   if (queryParameters.length > 200) return 'has more than 200 parameters together with its group'
   return assertions.length > LIMITS.assertionsMax
