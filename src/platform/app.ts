@@ -8,6 +8,7 @@ import { accountOperations, type AccountSource } from './accounts.ts'
 import { rateHeadersOf } from './admission.ts'
 import { answerFaults } from './answer-faults.ts'
 import type { KnownKey } from './auth.ts'
+import { checkOperations } from './checks.ts'
 import { createClientAddress } from './client-address.ts'
 import { windowsOf } from './database-windows.ts'
 import { FixedPathRouter } from './fixed-path-router.ts'
@@ -18,7 +19,9 @@ import { KeyRing, type KeySource } from './key-ring.ts'
 import { serveDocuments } from './openapi.ts'
 import { type DefinedOperation, mount } from './operation.ts'
 import { RateLimiter } from './rate-limit.ts'
+import type { PlatformClock } from './platform-clock.ts'
 import { runtimeOperations } from './runtimes.ts'
+import type { Sealer } from './sealing.ts'
 import { serviceOperations } from './services.ts'
 import { statusPageOperations } from './status-pages.ts'
 
@@ -27,6 +30,9 @@ export interface AppOptions {
   database: Database
   keys: KeySource<KnownKey>
   accounts: AccountSource
+  /** Seals secrets that the database keeps. */
+  sealer: Sealer
+  clock: Pick<PlatformClock, 'now'>
   log: Pick<Logger, 'error' | 'warn'>
   /** Requests a key may make by default. */
   defaultLimit?: Pick<RatePolicy, 'limit' | 'windowS'>
@@ -59,6 +65,7 @@ export function createApp(options: AppOptions): App {
     policyOf: ({ policy }) => (policy === DEFAULT_POLICY ? defaultPolicy : policy),
   })
   const operations = [
+    ...checkOperations(options),
     ...incidentOperations(database),
     ...incidentUpdateOperations(database),
     ...serviceOperations(database),

@@ -54,6 +54,8 @@ export async function assemble({ config, log, open, sealer }: AssemblyParts): Pr
     database,
     keys,
     accounts: { find: (id) => readAccount(database, id) },
+    sealer,
+    clock,
     log,
     defaultLimit: { limit: config.requestsPerMinute, windowS: 60 },
     ...surroundings,

@@ -97,12 +97,11 @@ function compare(
     if (row.until_ms !== null) continue
     // Clocks of several processes may differ by a little; an era never ends before it began.
     const atMs = Math.max(nowMs, row.from_ms)
-    const { location_id: locationId, every_ms: everyMs, offset_ms: offsetMs } = row
+    const { location_id: locationId, needs, every_ms: everyMs, offset_ms: offsetMs } = row
+    const fromMs = row.from_ms
     changes.closed.push({ locationId, monitorId, atMs })
-    changes.placements.push({
-      ...{ locationId, monitorId, needs: row.needs, everyMs, offsetMs },
-      ...{ fromMs: row.from_ms, untilMs: atMs },
-    })
+    const its = { locationId, monitorId, needs, everyMs, offsetMs, fromMs, untilMs: atMs }
+    changes.placements.push(its)
   }
 }
 

@@ -1,0 +1,100 @@
+// What a definition comes to: with its group's settings, the locations where it stands, its slots in each
+// of them, and what an agent has to be able to do.
+import { type CheckGroup, effectiveMonitor } from '../contract/check-group.ts'
+import type { KeptCheckType } from '../contract/check.ts'
+import type { Monitor } from '../contract/monitor.ts'
+import { slotsOf, turnsOf } from '../contract/timetable.ts'
+import type { WantedPlacement } from '../store/placements.ts'
+import type { DraftProblem } from './check-draft.ts'
+import type { Definition } from './sealed-monitor.ts'
+
+/** What definitions of an account may name. */
+export interface Surroundings {
+  /** Slug name → id of every private location. */
+  locations: ReadonlyMap<string, string>
+  groups: ReadonlyMap<number, CheckGroup>
+}
+
+/** A definition with all that follows from it. */
+export interface EffectiveCheck {
+  effective: Monitor
+  groupId: number | null
+  /** Locations that the definition or its group names for it. */
+  locationIds: string[]
+  wanted: WantedPlacement[]
+}
+
+/** Without slots: the platform itself waits for their pings. */
+const WITHOUT_LOCATION: ReadonlySet<string> = new Set<KeptCheckType>(['HEARTBEAT'])
+
+/** Works out what `definition` comes to under `id`, or what it names that is not there. */
+export function effectiveCheck(
+  check: { id: string; definition: Readonly<Definition> },
+  { locations, groups }: Surroundings,
+): EffectiveCheck | { problems: DraftProblem[] } {
+  const own = { ...check.definition, id: check.id } as Monitor
+  const groupId = typeof own.groupId === 'number' ? own.groupId : null
+  const group = groupId === null ? undefined : groups.get(groupId)
+  if (groupId !== null && group === undefined) {
+    return { problems: [{ path: ['groupId'], message: `there is no group ${groupId}` }] }
+  }
+  const effective = group === undefined ? own : effectiveMonitor(own, group)
+  const slugs = [...new Set(effective.privateLocations ?? [])]
+  const named = [...new Set([...(own.privateLocations ?? []), ...slugs])]
+  const problems = locationProblems(named, locations)
+  const isElsewhere = (effective.locations ?? []).length > 0
+  if (slugs.length === 0 && !isElsewhere && !WITHOUT_LOCATION.has(own.checkType)) {
+    const message = 'You have to set at least one `location` or `privateLocation`'
+    problems.push({ path: [], message })
+  }
+  if (problems.length > 0) return { problems }
+  const ids = (some: string[]) => some.map((slug) => locations.get(slug) ?? '')
+  return {
+    effective,
+    groupId,
+    locationIds: ids(named),
+    wanted: wantedPlacements(effective, ids(slugs)),
+  }
+}
+
+const KNOWN_SHOWN = 20
+
+/** What is wrong with the locations that a definition names. */
+export function locationProblems(
+  slugs: readonly string[],
+  locations: ReadonlyMap<string, string>,
+): DraftProblem[] {
+  const unknown = slugs.filter((slug) => !locations.has(slug))
+  if (unknown.length === 0) return []
+  const known = [...locations.keys()].toSorted().slice(0, KNOWN_SHOWN)
+  const there = known.length === 0 ? 'there is none yet' : `there are ${known.join(', ')}`
+  return unknown.map((slug) => ({
+    path: ['privateLocations'],
+    message: `there is no private location "${slug}"; ${there}`,
+  }))
+}
+
+function wantedPlacements(monitor: Monitor, locationIds: readonly string[]): WantedPlacement[] {
+  if (!monitor.activated || WITHOUT_LOCATION.has(monitor.checkType)) return []
+  const slots = slotsOf(monitor)
+  const needs = needsOf(monitor)
+  return locationIds.map((locationId, index) => ({
+    locationId,
+    needs,
+    slots: monitor.runParallel ? slots : turnsOf(slots, index, locationIds.length),
+  }))
+}
+
+/** What an agent has to be able to do, in words that its abilities are spelled in too. */
+export function needsOf(monitor: Monitor): string[] {
+  const { checkType, runtimeId } = monitor
+  const { engine, engineVersion } = monitor as { engine?: unknown; engineVersion?: unknown }
+  const needs: string[] = [checkType]
+  if (checkType === 'PLAYWRIGHT' && typeof engine === 'string') {
+    const version = typeof engineVersion === 'string' ? `@${engineVersion}` : ''
+    needs.push(`engine:${engine}${version}`)
+  }
+  const isScripted = checkType === 'BROWSER' || checkType === 'MULTI_STEP'
+  if (isScripted && runtimeId !== null) needs.push(`runtime:${runtimeId}`)
+  return needs
+}
