@@ -1,8 +1,9 @@
 // Monitors as the public API reads and writes them: /v1/checks. The definition of each type is that of
 // check-definition.ts; here stands what a request may carry beside it and what an answer adds.
 import * as z from 'zod'
-import { schemaFor } from './check-definition.ts'
-import { CHECK_TYPES, type CheckType, commonFields } from './monitor.ts'
+import { type DefinedType, definitionSchema } from './check-definition.ts'
+import { CheckGroup } from './check-group.ts'
+import { CHECK_TYPES, commonFields } from './monitor.ts'
 
 /** Type → the last part of its path under /v1/checks. */
 export const CHECK_PATHS = {
@@ -18,15 +19,7 @@ export const CHECK_PATHS = {
   MULTI_STEP: 'multistep',
   PLAYWRIGHT: 'playwright',
   HEARTBEAT: 'heartbeat',
-} as const satisfies Partial<Record<CheckType, string>>
-
-/** A type that the platform keeps. */
-export type KeptCheckType = keyof typeof CHECK_PATHS
-
-/** Whether the platform keeps monitors of this type. */
-export function isKept(checkType: unknown): checkType is KeptCheckType {
-  return typeof checkType === 'string' && Object.hasOwn(CHECK_PATHS, checkType)
-}
+} as const satisfies Record<DefinedType, string>
 
 /** What a secret value reads as; written back it stands for the value that is kept. */
 export const SECRET_MASK = '********'
@@ -67,8 +60,10 @@ export const Check = z
   })
 
 /** The body that makes or replaces a monitor of a type, for the document. */
-export function checkInput(checkType: KeptCheckType): z.ZodType {
-  const { id: _id, ...shape } = schemaFor(checkType).shape
+export function checkInput(checkType: DefinedType): z.ZodType {
+  const schema = definitionSchema(checkType)
+  if (!(schema instanceof z.ZodObject)) throw new Error(`${checkType} is defined by no object`)
+  const { id: _id, ...shape } = schema.shape
   const words = CHECK_PATHS[checkType]
   return z
     .strictObject({ ...shape, checkType: z.literal(checkType).optional(), ...READ_ONLY })
@@ -79,3 +74,13 @@ export function checkInput(checkType: KeptCheckType): z.ZodType {
 export const CheckFields = z
   .record(z.string(), z.unknown())
   .meta({ id: 'CheckFields', description: 'Fields of the monitor, as in the input of its type' })
+
+/** The body that makes or replaces a group, for the document. */
+export const CheckGroupInput = z
+  .strictObject({ ...CheckGroup.shape, ...READ_ONLY })
+  .meta({ id: 'CheckGroupInput' })
+
+/** A group as it is read. */
+export const CheckGroupRead = z
+  .object({ ...CheckGroup.shape, id: z.int(), ...timestamps })
+  .meta({ id: 'CheckGroup' })

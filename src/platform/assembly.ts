@@ -10,6 +10,7 @@ import { createApp } from './app.ts'
 import { type Chore, doChores } from './chores.ts'
 import type { PlatformConfig } from './config.ts'
 import { createKnownKeys, createKnownLocationKeys } from './known-keys.ts'
+import { locationSampling } from './location-metrics.ts'
 import type { PlatformDatabase } from './open-database.ts'
 import { createPlatformClock, type PlatformClock } from './platform-clock.ts'
 import type { OnRecorded } from './recorded.ts'
@@ -47,7 +48,7 @@ export async function assemble({ config, log, open, sealer }: AssemblyParts): Pr
   const locationKeys = createKnownLocationKeys(database, log)
   // Told in this order, inside the transaction that records results.
   const onRecorded: OnRecorded[] = []
-  const chores: Chore[] = []
+  const chores: Chore[] = [locationSampling(database)]
   const { trustedProxies, publicUrl } = config
   const surroundings = { trustedProxies, ...(publicUrl === undefined ? {} : { publicUrl }) }
   const people = createApp({

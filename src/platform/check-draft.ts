@@ -1,9 +1,17 @@
 // From what a client sends to a definition that can be kept: checked by the schema of its type, with the
 // secrets that it left masked put back.
+import { randomUUID } from 'node:crypto'
 import type * as z from 'zod'
-import { schemaFor } from '../contract/check-definition.ts'
+import {
+  type DefinedType,
+  DEFINED_TYPES,
+  definitionSchema,
+  typeProblem,
+} from '../contract/check-definition.ts'
 import { CheckGroup } from '../contract/check-group.ts'
-import { CHECK_PATHS, isKept, type KeptCheckType } from '../contract/check.ts'
+import { objections } from '../contract/explain.ts'
+import { type Lookup, substituteOwn } from '../contract/variables.ts'
+import type { Surroundings } from './effective-check.ts'
 import { unmaskSecrets } from './masked-secrets.ts'
 import type { Definition } from './sealed-monitor.ts'
 
@@ -21,61 +29,121 @@ export type Draft<T = object> =
 /** Stands for the id while the schema looks at a definition, which is kept without. */
 const ANY_ID = '00000000-0000-4000-8000-000000000000'
 
-/**
- * Checks the definition of a monitor of `checkType`, without its id. `kept` is what is there already;
- * masks stand for its secrets.
- */
+/** What a definition is checked beside. */
+export interface DraftBeside {
+  /** What is there already; masks stand for its secrets. */
+  kept: Readonly<Definition> | undefined
+  surroundings: Pick<Surroundings, 'groups' | 'variables'>
+}
+
+/** Checks the definition of a monitor of `checkType`, without its id. */
 export function draftCheck(
-  checkType: KeptCheckType,
+  checkType: DefinedType,
   body: Readonly<Definition>,
-  kept?: Readonly<Definition>,
+  { kept, surroundings }: DraftBeside,
 ): Draft {
   const { id: _, created_at: _created, updated_at: _updated, ...given } = body
   const named = given['checkType']
   if (named !== undefined && named !== checkType) {
     return refused(['checkType'], `must be ${checkType} here; the type of a monitor never changes`)
   }
-  const draft = drafted(schemaFor(checkType), { ...given, id: ANY_ID, checkType }, kept)
+  // Before the schema: what a secret has to look like is true of the value, not of its mask.
+  const { definition, problems } = unmaskSecrets(
+    { ...given, checkType, ...pinged(given, kept) },
+    kept,
+  )
+  if (problems.length > 0) return { ok: false, problems }
+  const written = { ...definition, id: ANY_ID }
+  // What a text has to look like is true of its variables' values, and what is kept is the text.
+  const { value } = substituteOwn(written, lookupFor(definition, surroundings))
+  const draft = parsed(definitionSchema(checkType), value)
   if (!draft.ok) return draft
-  const { id: _any, ...definition } = draft.definition
-  const problems = references(definition)
-  return problems.length > 0 ? { ok: false, problems } : { ok: true, definition }
+  const { id: _any, ...whole } = restored(draft.definition, value, written) as Definition
+  const found = references(whole)
+  return found.length > 0 ? { ok: false, problems: found } : { ok: true, definition: whole }
+}
+
+/** What pings a heartbeat's address must go on doing so: a token that is left out is kept, or made. */
+function pinged(given: Definition, kept: Readonly<Definition> | undefined): Definition {
+  const { heartbeat } = given
+  if (typeof heartbeat !== 'object' || heartbeat === null || 'pingToken' in heartbeat) return {}
+  const before = kept?.['heartbeat'] as { pingToken?: unknown } | undefined
+  return { heartbeat: { ...heartbeat, pingToken: before?.pingToken ?? randomUUID() } }
 }
 
 /** Checks a definition that names its own type. */
 export function draftAnyCheck(
   body: Readonly<Definition>,
-  kept?: Readonly<Definition>,
-): Draft<{ checkType: KeptCheckType }> {
-  const checkType = body['checkType']
-  if (!isKept(checkType)) {
-    const known = Object.keys(CHECK_PATHS).join(', ')
-    return refused(['checkType'], `must be one of ${known}`)
+  beside: DraftBeside,
+): Draft<{ checkType: DefinedType }> {
+  const checkType = DEFINED_TYPES.find((one) => one === body['checkType'])
+  if (checkType === undefined) {
+    return refused(['checkType'], typeProblem(body['checkType']) ?? 'is not known')
   }
-  const draft = draftCheck(checkType, body, kept)
+  const draft = draftCheck(checkType, body, beside)
   return draft.ok ? { ...draft, checkType } : draft
 }
 
 /** Checks the definition of a group. */
 export function draftGroup(body: Readonly<Definition>, kept?: Readonly<Definition>): Draft {
   const { id: _, created_at: _created, updated_at: _updated, ...given } = body
-  const draft = drafted(CheckGroup, given, kept)
-  if (!draft.ok) return draft
-  const problems = references(draft.definition)
-  return problems.length > 0 ? { ok: false, problems } : draft
-}
-
-function drafted(schema: z.ZodType, given: Definition, kept: Definition | undefined): Draft {
-  // Before the schema: what a secret has to look like is true of the value, not of its mask.
   const { definition, problems } = unmaskSecrets(given, kept)
   if (problems.length > 0) return { ok: false, problems }
-  const result = schema.safeParse(definition)
-  if (result.success) return { ok: true, definition: result.data as Definition }
-  return { ok: false, problems: result.error.issues.map(problemOf) }
+  const draft = parsed(CheckGroup, definition)
+  if (!draft.ok) return draft
+  const found = references(draft.definition)
+  return found.length > 0 ? { ok: false, problems: found } : draft
 }
 
-function problemOf({ path, message }: z.core.$ZodIssue): DraftProblem {
-  return { path: path.map((part) => (typeof part === 'number' ? part : String(part))), message }
+/** Variables as an agent finds them: the monitor's own, those of its group, those of the account. */
+function lookupFor(
+  definition: Definition,
+  { groups, variables }: DraftBeside['surroundings'],
+): Lookup {
+  const { groupId } = definition
+  const group = typeof groupId === 'number' ? groups.get(groupId) : undefined
+  const baseUrl = { key: 'GROUP_BASE_URL', value: group?.apiCheckDefaults?.url ?? '' }
+  const near = [
+    ...listOf(definition['environmentVariables']),
+    ...(group?.environmentVariables ?? []),
+    ...(baseUrl.value === '' ? [] : [baseUrl]),
+  ] as { key?: unknown; value?: unknown }[]
+  return (name) => {
+    const found = near.find((one) => one?.key === name)?.value
+    return typeof found === 'string' ? found : variables.get(name)
+  }
+}
+
+function listOf(value: unknown): unknown[] {
+  return Array.isArray(value) ? value : []
+}
+
+function parsed(schema: z.ZodType | undefined, value: Definition): Draft {
+  if (schema === undefined) return refused(['checkType'], 'is not known')
+  const result = schema.safeParse(value)
+  if (result.success) return { ok: true, definition: result.data as Definition }
+  return {
+    ok: false,
+    problems: objections(result.error, schema, value).map(({ path, message }) => ({
+      path,
+      message,
+    })),
+  }
+}
+
+/** Puts the texts with variables back where their values stood while the schema looked. */
+function restored(value: unknown, substituted: unknown, written: unknown): unknown {
+  if (substituted === written) return value
+  if (typeof written === 'string') return written
+  if (Array.isArray(value)) {
+    const [from, to] = [listOf(substituted), listOf(written)]
+    return value.map((item, index) => restored(item, from[index], to[index]))
+  }
+  if (typeof value !== 'object' || value === null) return value
+  const [from, to] = [(substituted ?? {}) as Definition, (written ?? {}) as Definition]
+  return Object.fromEntries(
+    Object.entries(value).map(([key, field]) => [key, restored(field, from[key], to[key])]),
+  )
 }
 
 /** `{ref}` names a thing of a deployment; here there is none. */

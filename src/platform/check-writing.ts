@@ -1,16 +1,19 @@
 // Writes monitors, and puts them where they belong: one way for the API, for groups and for whole files.
+import { API_BOUNDS } from '../contract/api-bounds.ts'
 import type { CheckGroup } from '../contract/check-group.ts'
-import type { KeptCheckType } from '../contract/check.ts'
+import type { DefinedType } from '../contract/check-definition.ts'
 import type { Monitor } from '../contract/monitor.ts'
 import { lockAccount } from '../store/accounts.ts'
 import { readCheckGroups } from '../store/check-groups.ts'
 import type { Database, Queryable } from '../store/database.ts'
 import { deleteMonitors, writeMonitors, type MonitorRow } from '../store/monitors.ts'
 import { place, type Placing } from '../store/placements.ts'
+import { listAccountVariables } from '../store/account-variables.ts'
 import { locationIdsBySlug } from '../store/private-locations.ts'
+import { differences } from './definition-differences.ts'
 import { type EffectiveCheck, effectiveCheck, type Surroundings } from './effective-check.ts'
 import type { PlatformClock } from './platform-clock.ts'
-import { type Definition, openSealed, sealDefinition } from './sealed-monitor.ts'
+import { asKept, type Definition, openSealed, sealDefinition } from './sealed-monitor.ts'
 import type { Sealer } from './sealing.ts'
 
 /** What it takes to work on monitors. */
@@ -23,7 +26,7 @@ export interface MonitorParts {
 /** A checked definition under the id that it has or is to have. */
 export interface KeptCheck {
   id: string
-  checkType: KeptCheckType
+  checkType: DefinedType
   definition: Definition
   /** Which file it came from, and its key there. */
   file: { name: string; key: string } | null
@@ -52,7 +55,7 @@ export function changing<T>(
   )
 }
 
-/** What definitions of the account may name: all its locations, and the groups of `groupIds`. */
+/** What definitions of the account may name: its locations and variables, the groups of `groupIds`. */
 export async function readSurroundings(
   inside: Queryable,
   { sealer }: Pick<MonitorParts, 'sealer'>,
@@ -64,7 +67,12 @@ export async function readSurroundings(
   const groups = new Map(
     rows.map((row) => [row.id, openSealed(sealer, row.definition) as CheckGroup]),
   )
-  return { locations, groups }
+  const variables = await listAccountVariables(inside, ask.accountId, API_BOUNDS.variablesMax)
+  return {
+    locations,
+    groups,
+    variables: new Map(variables.map((row) => [row.key, sealer.open(row.value)])),
+  }
 }
 
 /** Writes monitors and places them. To be called inside `changing`. */
@@ -119,10 +127,17 @@ export function keptCheck(sealer: Sealer, row: MonitorRow): KeptCheck {
   const { id, check_type: checkType, file_name: name, file_key: key } = row
   return {
     id,
-    checkType: checkType as KeptCheckType,
+    checkType: checkType as DefinedType,
     definition: openSealed(sealer, row.definition),
     file: name === null || key === null ? null : { name, key },
   }
+}
+
+/** Whether a monitor comes out otherwise than it is kept, by its group or by an older reading of it. */
+export function comesOutElse(sealer: Sealer, row: MonitorRow, settled: EffectiveCheck): boolean {
+  const was = openSealed(sealer, row.effective)
+  const isElse = differences(was, asKept(settled.effective)).length > 0
+  return isElse || row.location_ids.join() !== settled.locationIds.join()
 }
 
 /**
@@ -142,10 +157,7 @@ export function resettled(
       const name = String(check.definition['name'])
       return { name, message: settled.problems[0]?.message ?? '' }
     }
-    const was = openSealed(sealer, row.effective)
-    const same = JSON.stringify(was) === JSON.stringify(settled.effective)
-    const locations = row.location_ids.join() === settled.locationIds.join()
-    if (!same || !locations) changed.push({ ...check, settled })
+    if (comesOutElse(sealer, row, settled)) changed.push({ ...check, settled })
   }
   return { changed }
 }

@@ -1,15 +1,10 @@
 // Monitors: listed, made, read, replaced, changed and deleted in the public wire form.
 import { randomUUID } from 'node:crypto'
 import * as z from 'zod'
-import {
-  Check,
-  CHECK_PATHS,
-  CheckFields,
-  checkInput,
-  type KeptCheckType,
-} from '../contract/check.ts'
-import { CHECK_TYPES } from '../contract/monitor.ts'
+import { DEFINED_TYPES, type DefinedType } from '../contract/check-definition.ts'
+import { Check, CHECK_PATHS, CheckFields, checkInput } from '../contract/check.ts'
 import { LIMITS } from '../contract/versions.ts'
+import type { Queryable } from '../store/database.ts'
 import { countMonitors, listMonitors, readMonitor, type MonitorRow } from '../store/monitors.ts'
 import { draftCheck, problemWords } from './check-draft.ts'
 import {
@@ -40,10 +35,9 @@ const PLACES =
 
 /** The operations on monitors. */
 export function checkOperations(parts: MonitorParts): DefinedOperation[] {
-  const types = Object.keys(CHECK_PATHS) as KeptCheckType[]
   return [
     list(parts),
-    ...types.flatMap((checkType) => ofType(parts, checkType)),
+    ...DEFINED_TYPES.flatMap((checkType) => ofType(parts, checkType)),
     read(parts),
     ...changes(parts),
     remove(parts),
@@ -68,7 +62,7 @@ function list({ database, sealer }: MonitorParts): DefinedOperation {
         .transform(Number)
         .optional()
         .openapi({ type: 'integer', description: 'Only checks of this group' }),
-      checkType: z.enum(CHECK_TYPES).optional().openapi({ description: 'Only checks of a type' }),
+      checkType: z.enum(DEFINED_TYPES).optional().openapi({ description: 'Only checks of a type' }),
       search: z.string().min(1).optional().openapi({ description: 'Part of the name' }),
     },
     answers: { status: 200, schema: z.array(Check), description: 'A page of checks' },
@@ -85,7 +79,7 @@ function list({ database, sealer }: MonitorParts): DefinedOperation {
   })
 }
 
-function ofType(parts: MonitorParts, checkType: KeptCheckType): DefinedOperation[] {
+function ofType(parts: MonitorParts, checkType: DefinedType): DefinedOperation[] {
   const part = CHECK_PATHS[checkType]
   const words = {
     tag: TAG,
@@ -103,10 +97,10 @@ function ofType(parts: MonitorParts, checkType: KeptCheckType): DefinedOperation
       method: 'post',
       path: `${PATH}/${part}`,
       answers: { ...answers, status: 201 },
-      async answer({ key: { accountId }, body }) {
-        const check = draft(checkType, body)
-        return { status: 201, json: await create(parts, accountId, check) }
-      },
+      answer: async ({ key: { accountId }, body }) => ({
+        status: 201,
+        json: await create(parts, accountId, checkType, body),
+      }),
     }),
     defineOperation({
       ...words,
@@ -185,32 +179,27 @@ function remove(parts: MonitorParts): DefinedOperation {
   })
 }
 
-function draft(checkType: KeptCheckType, body: Definition, kept?: Definition): Definition {
-  const made = draftCheck(checkType, body, kept)
-  if (made.ok) return made.definition
-  throw new ApiError(400, problemWords(made.problems))
-}
-
 async function create(
   parts: MonitorParts,
   accountId: string,
-  definition: Definition,
+  checkType: DefinedType,
+  body: Definition,
 ): Promise<string> {
-  const checkType = definition['checkType'] as KeptCheckType
-  const check = { id: randomUUID(), checkType, definition, file: null }
+  const id = randomUUID()
   const row = await changing(parts, accountId, async (inside) => {
     if ((await countMonitors(inside, accountId)) >= LIMITS.monitorsMax) {
       throw new ApiError(409, `An account has at most ${LIMITS.monitorsMax} checks; delete some`)
     }
-    await settleAndSave(inside, parts, accountId, check)
-    return readMonitor(inside, accountId, check.id)
+    const check = { id, checkType, definition: {}, file: null }
+    await draftAndSave(inside, parts, { accountId, check, body })
+    return readMonitor(inside, accountId, id)
   })
   return row === undefined ? '' : JSON.stringify(wireForm(parts.sealer, row))
 }
 
 async function replace(
   parts: MonitorParts,
-  of: { accountId: string; id: string; checkType?: KeptCheckType },
+  of: { accountId: string; id: string; checkType?: DefinedType },
   bodyOf: (kept: Definition) => Definition,
 ): Promise<{ status: 200; json: string }> {
   const { accountId, id } = of
@@ -218,26 +207,29 @@ async function replace(
     const before = await readMonitor(inside, accountId, id)
     const isOther = of.checkType !== undefined && before?.check_type !== of.checkType
     if (before === undefined || isOther) throw absent('check')
-    const kept = keptCheck(parts.sealer, before)
-    const definition = draft(kept.checkType, bodyOf(kept.definition), kept.definition)
-    await settleAndSave(inside, parts, accountId, { ...kept, definition })
+    const check = keptCheck(parts.sealer, before)
+    const body = bodyOf(check.definition)
+    await draftAndSave(inside, parts, { accountId, check, body })
     return readMonitor(inside, accountId, id)
   })
   return { status: 200, json: row === undefined ? '' : JSON.stringify(wireForm(parts.sealer, row)) }
 }
 
-async function settleAndSave(
-  inside: Parameters<typeof saveChecks>[0],
+/** Makes `body` the definition of a check that is kept under its id, or is to be. */
+async function draftAndSave(
+  inside: Queryable,
   parts: MonitorParts,
-  accountId: string,
-  check: KeptCheck,
+  { accountId, check, body }: { accountId: string; check: KeptCheck; body: Definition },
 ): Promise<void> {
-  const groupId = check.definition['groupId']
-  const groupIds = typeof groupId === 'number' ? [groupId] : []
+  const { groupId } = body
+  const groupIds = typeof groupId === 'number' && Number.isSafeInteger(groupId) ? [groupId] : []
   const surroundings = await readSurroundings(inside, parts, { accountId, groupIds })
-  const settled = effectiveCheck(check, surroundings)
+  const draft = draftCheck(check.checkType, body, { kept: check.definition, surroundings })
+  if (!draft.ok) throw new ApiError(400, problemWords(draft.problems))
+  const drafted = { ...check, definition: draft.definition }
+  const settled = effectiveCheck(drafted, surroundings)
   if ('problems' in settled) throw new ApiError(400, problemWords(settled.problems))
-  await saveChecks(inside, parts, accountId, [{ ...check, settled }])
+  await saveChecks(inside, parts, accountId, [{ ...drafted, settled }])
 }
 
 /** A monitor as it is read: what was written, secret values masked. */

@@ -1,7 +1,7 @@
 // What a definition comes to: with its group's settings, the locations where it stands, its slots in each
 // of them, and what an agent has to be able to do.
-import { type CheckGroup, effectiveMonitor } from '../contract/check-group.ts'
-import type { KeptCheckType } from '../contract/check.ts'
+import { type DefinedType, needsOf } from '../contract/check-definition.ts'
+import { type CheckGroup, effectiveMonitor, inheritanceProblem } from '../contract/check-group.ts'
 import type { Monitor } from '../contract/monitor.ts'
 import { slotsOf, turnsOf } from '../contract/timetable.ts'
 import type { WantedPlacement } from '../store/placements.ts'
@@ -13,6 +13,8 @@ export interface Surroundings {
   /** Slug name → id of every private location. */
   locations: ReadonlyMap<string, string>
   groups: ReadonlyMap<number, CheckGroup>
+  /** Variables of the account. */
+  variables: ReadonlyMap<string, string>
 }
 
 /** A definition with all that follows from it. */
@@ -25,7 +27,7 @@ export interface EffectiveCheck {
 }
 
 /** Without slots: the platform itself waits for their pings. */
-const WITHOUT_LOCATION: ReadonlySet<string> = new Set<KeptCheckType>(['HEARTBEAT'])
+const WITHOUT_LOCATION: ReadonlySet<string> = new Set<DefinedType>(['HEARTBEAT'])
 
 /** Works out what `definition` comes to under `id`, or what it names that is not there. */
 export function effectiveCheck(
@@ -38,7 +40,7 @@ export function effectiveCheck(
   if (groupId !== null && group === undefined) {
     return { problems: [{ path: ['groupId'], message: `there is no group ${groupId}` }] }
   }
-  const effective = group === undefined ? own : effectiveMonitor(own, group)
+  const effective = effectiveMonitor(own, group)
   const slugs = [...new Set(effective.privateLocations ?? [])]
   const named = [...new Set([...(own.privateLocations ?? []), ...slugs])]
   const problems = locationProblems(named, locations)
@@ -47,6 +49,8 @@ export function effectiveCheck(
     const message = 'You have to set at least one `location` or `privateLocation`'
     problems.push({ path: [], message })
   }
+  const grown = inheritanceProblem(effective)
+  if (grown !== undefined) problems.push({ path: [], message: grown })
   if (problems.length > 0) return { problems }
   const ids = (some: string[]) => some.map((slug) => locations.get(slug) ?? '')
   return {
@@ -83,18 +87,4 @@ function wantedPlacements(monitor: Monitor, locationIds: readonly string[]): Wan
     needs,
     slots: monitor.runParallel ? slots : turnsOf(slots, index, locationIds.length),
   }))
-}
-
-/** What an agent has to be able to do, in words that its abilities are spelled in too. */
-export function needsOf(monitor: Monitor): string[] {
-  const { checkType, runtimeId } = monitor
-  const { engine, engineVersion } = monitor as { engine?: unknown; engineVersion?: unknown }
-  const needs: string[] = [checkType]
-  if (checkType === 'PLAYWRIGHT' && typeof engine === 'string') {
-    const version = typeof engineVersion === 'string' ? `@${engineVersion}` : ''
-    needs.push(`engine:${engine}${version}`)
-  }
-  const isScripted = checkType === 'BROWSER' || checkType === 'MULTI_STEP'
-  if (isScripted && runtimeId !== null) needs.push(`runtime:${runtimeId}`)
-  return needs
 }
