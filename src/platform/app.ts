@@ -4,10 +4,14 @@ import { OpenAPIHono } from '@hono/zod-openapi'
 import type { Logger } from 'pino'
 import { DEFAULT_POLICY, type RatePolicy } from '../contract/rate-policy.ts'
 import type { Database } from '../store/database.ts'
+import { accountVariableOperations } from './account-variables.ts'
 import { accountOperations, type AccountSource } from './accounts.ts'
 import { rateHeadersOf } from './admission.ts'
 import { answerFaults } from './answer-faults.ts'
+import { applyOperations } from './apply.ts'
 import type { KnownKey } from './auth.ts'
+import { checkGroupOperations } from './check-groups.ts'
+import { checkOperations } from './checks.ts'
 import { createClientAddress } from './client-address.ts'
 import { windowsOf } from './database-windows.ts'
 import { FixedPathRouter } from './fixed-path-router.ts'
@@ -15,10 +19,15 @@ import { createGate } from './gate.ts'
 import { incidentUpdateOperations } from './incident-updates.ts'
 import { incidentOperations } from './incidents.ts'
 import { KeyRing, type KeySource } from './key-ring.ts'
+import { locationKeyOperations } from './location-keys.ts'
+import { locationMetricsOperations } from './location-metrics.ts'
 import { serveDocuments } from './openapi.ts'
 import { type DefinedOperation, mount } from './operation.ts'
+import type { PlatformClock } from './platform-clock.ts'
+import { privateLocationOperations } from './private-locations.ts'
 import { RateLimiter } from './rate-limit.ts'
 import { runtimeOperations } from './runtimes.ts'
+import type { Sealer } from './sealing.ts'
 import { serviceOperations } from './services.ts'
 import { statusPageOperations } from './status-pages.ts'
 
@@ -27,6 +36,9 @@ export interface AppOptions {
   database: Database
   keys: KeySource<KnownKey>
   accounts: AccountSource
+  /** Seals secrets that the database keeps. */
+  sealer: Sealer
+  clock: Pick<PlatformClock, 'now'>
   log: Pick<Logger, 'error' | 'warn'>
   /** Requests a key may make by default. */
   defaultLimit?: Pick<RatePolicy, 'limit' | 'windowS'>
@@ -59,6 +71,13 @@ export function createApp(options: AppOptions): App {
     policyOf: ({ policy }) => (policy === DEFAULT_POLICY ? defaultPolicy : policy),
   })
   const operations = [
+    ...applyOperations(options),
+    ...checkOperations(options),
+    ...checkGroupOperations(options),
+    ...privateLocationOperations(options),
+    ...locationKeyOperations(database),
+    ...locationMetricsOperations(options),
+    ...accountVariableOperations(options),
     ...incidentOperations(database),
     ...incidentUpdateOperations(database),
     ...serviceOperations(database),

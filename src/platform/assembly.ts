@@ -13,6 +13,7 @@ import { createApp } from './app.ts'
 import { type Chore, doChores } from './chores.ts'
 import type { PlatformConfig } from './config.ts'
 import { createKnownKeys, createKnownLocationKeys } from './known-keys.ts'
+import { locationSampling } from './location-metrics.ts'
 import { Membership } from './membership.ts'
 import type { PlatformDatabase } from './open-database.ts'
 import { createPlatformClock, type PlatformClock } from './platform-clock.ts'
@@ -60,13 +61,15 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
     agents: () => countAgents(database),
   })
   const membership = new Membership(database, agentMetrics)
-  const chores: Chore[] = [...presenceChores(database, membership)]
+  const chores: Chore[] = [...presenceChores(database, membership), locationSampling(database)]
   const { trustedProxies, publicUrl } = config
   const surroundings = { trustedProxies, ...(publicUrl === undefined ? {} : { publicUrl }) }
   const people = createApp({
     database,
     keys,
     accounts: { find: (id) => readAccount(database, id) },
+    sealer,
+    clock,
     log,
     defaultLimit: { limit: config.requestsPerMinute, windowS: 60 },
     ...surroundings,

@@ -11,6 +11,7 @@ import type { LogLevel } from '../host/log.ts'
 import { anyText, leastLevel, urlSetting, wholeNumber, wordList } from '../host/settings.ts'
 import { keyProblem } from './api-key.ts'
 import { createClientAddress } from './client-address.ts'
+import { SECRETS_KEY_CHARACTERS_MIN } from './secrets-key.ts'
 
 const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
@@ -37,8 +38,20 @@ export const VARIABLE_TABLE = {
     unit: 's',
   }),
   DATA_DIR: anyText({
-    meaning: 'Folder for the embedded PostgreSQL and credentials.json',
+    meaning: 'Folder for the embedded PostgreSQL, credentials.json and secrets.key',
     shownDefault: './data',
+  }),
+  SECRETS_KEY: anyText({
+    meaning: 'Key under which secrets in the database are sealed; the same for every process',
+    shownDefault: 'DATA_DIR/secrets.key',
+    secret: true,
+    problem: (key) =>
+      key.length >= SECRETS_KEY_CHARACTERS_MIN
+        ? undefined
+        : {
+            allowed: `at least ${SECRETS_KEY_CHARACTERS_MIN} characters`,
+            mend: 'make one with `openssl rand -hex 32`',
+          },
   }),
   PORT: wholeNumber({
     meaning: 'Port of the API, readiness, liveness and health; 0 takes any free one',
@@ -116,6 +129,8 @@ export interface PlatformConfig {
   connectionsMax: number
   databaseWaitMs: number
   dataDir: string
+  /** Undefined: the one in `dataDir`. */
+  secretsKey: string | undefined
   port: number
   hostname: string | undefined
   /** Undefined: on `port`. */
@@ -148,6 +163,7 @@ export function readPlatformConfig(env: Environment, readText?: ReadText): Platf
     connectionsMax: values.DATABASE_CONNECTIONS,
     databaseWaitMs: values.DATABASE_WAIT_SECONDS * 1000,
     dataDir: values.DATA_DIR ?? './data',
+    secretsKey: values.SECRETS_KEY,
     port: values.PORT,
     hostname: values.HOST,
     metricsPort: values.METRICS_PORT === 0 ? undefined : values.METRICS_PORT,
@@ -163,10 +179,10 @@ export function readPlatformConfig(env: Environment, readText?: ReadText): Platf
   return { config, problems, warnings, secrets: secretsOf(config) }
 }
 
-function secretsOf({ databaseUrl, adminApiKey }: PlatformConfig): string[] {
+function secretsOf({ databaseUrl, adminApiKey, secretsKey }: PlatformConfig): string[] {
   const password = URL.parse(databaseUrl ?? '')?.password ?? ''
   const plain = /%[0-9a-f]{2}/i.test(password) ? [unescaped(password)] : []
-  return [adminApiKey ?? '', password, ...plain].filter((one) => one !== '')
+  return [adminApiKey ?? '', secretsKey ?? '', password, ...plain].filter((one) => one !== '')
 }
 
 function unescaped(text: string): string {

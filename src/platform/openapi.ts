@@ -7,6 +7,11 @@ import type { Context } from 'hono'
 import { docsPage, DOCS_POLICY } from './docs.ts'
 
 const TAGS = [
+  { name: 'Checks', description: 'Monitors of every type' },
+  { name: 'Check Groups', description: 'Groups of checks, and what their members take over' },
+  { name: 'Private Locations', description: 'Where agents stand, and their keys' },
+  { name: 'Environment Variables', description: 'Variables of all checks' },
+  { name: 'Apply', description: 'Whole files of checks, all or nothing' },
   { name: 'Status Page Incidents', description: 'Incidents with their services and updates' },
   { name: 'Status Page Services', description: 'What incidents tell of' },
   { name: 'Status Pages', description: 'Pages that people look at, and who subscribed to them' },

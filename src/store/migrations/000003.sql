@@ -43,6 +43,8 @@ create table check_groups (
   name text not null,
   -- The wire form, sealed: it may hold secrets.
   definition text not null,
+  -- The locations that it names, so that none of them is deleted.
+  location_ids uuid[] not null default '{}',
   -- Set by whoever applies a file of monitors: the file's name and the group's key in it.
   file_name text,
   file_key text,
@@ -79,6 +81,19 @@ create index monitors_listed on monitors (account_id, created_at desc, id desc)
 create index monitors_by_group on monitors (group_id) where deleted_at is null;
 create unique index monitors_of_file on monitors (account_id, file_name, file_key)
   where deleted_at is null;
+
+-- Variables of all monitors of an account. The value is sealed.
+create table account_variables (
+  account_id uuid not null references accounts (id) on delete cascade,
+  key text not null,
+  value text not null,
+  locked boolean not null,
+  secret boolean not null,
+  file_name text,
+  created_at timestamptz(3) not null default clock_timestamp(),
+  updated_at timestamptz(3),
+  primary key (account_id, key)
+);
 
 -- Which monitor stands in which location, and at which revision of the location that last changed.
 create table placements (
@@ -147,6 +162,17 @@ create table location_epochs (
   created_at timestamptz(3) not null default clock_timestamp(),
   primary key (location_id, epoch)
 );
+
+-- How much waited in a location, minute by minute.
+create table location_samples (
+  location_id uuid not null references private_locations (id) on delete cascade,
+  at timestamptz(3) not null,
+  queue_size int not null,
+  -- How long the oldest of what waited had been due; null where no agent said so.
+  oldest_scheduled_ms bigint,
+  primary key (location_id, at)
+);
+create index location_samples_by_age on location_samples (at);
 
 -- Since when some platform process has been there without a pause: agents cannot report to nobody.
 create table platform_pulse (
