@@ -12,6 +12,8 @@ export interface MetricSources {
 export interface PlatformMetrics {
   /** A request was answered. */
   answered(status: number, seconds: number): void
+  /** Where parts of the platform put metrics of their own. */
+  readonly registry: Registry
   /** Prometheus text format 0.0.4. */
   text(): Promise<string>
 }
@@ -47,6 +49,7 @@ export function createPlatformMetrics(sources: MetricSources): PlatformMetrics {
       requests.inc({ status })
       durations.observe(seconds)
     },
+    registry,
     text: () => registry.metrics(),
   }
 }
