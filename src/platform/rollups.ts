@@ -2,6 +2,7 @@
 import type { Database } from '../store/database.ts'
 import { readSweptSpan } from '../store/accounting.ts'
 import { lockRollupsDone, makeHourDue, rollUpDue } from '../store/rollups.ts'
+import type { Connection } from '../store/statement.ts'
 import type { Chore } from './chores.ts'
 
 const HOUR_MS = 3_600_000
@@ -19,18 +20,21 @@ export function rollupsChore(database: Database): Chore {
   }
 }
 
-/** Rolls up whatever is due, until nothing is or the signal fires. */
+/** Rolls up whatever is due, hour by hour, until nothing is or the signal fires. */
 export async function rollUp(database: Database, signal: AbortSignal): Promise<void> {
   const long = { statementTimeoutMs: STATEMENT_MS }
-  while (!signal.aborted && (await database.transaction(endOneHour, long)));
-  while (!signal.aborted) {
-    const done = await database.transaction((inside) => rollUpDue(inside, AT_ONCE), long)
-    if (done < AT_ONCE) return
+  let isMore = true
+  while (isMore && !signal.aborted) {
+    isMore = await database.transaction(endOneHour, long)
+    let done = AT_ONCE
+    while (done === AT_ONCE && !signal.aborted) {
+      done = await database.transaction((inside) => rollUpDue(inside, AT_ONCE), long)
+    }
   }
 }
 
 /** Makes the next hour due when it is over and swept; whether it was. */
-async function endOneHour(inside: Parameters<typeof rollUpDue>[0]): Promise<boolean> {
+async function endOneHour(inside: Connection): Promise<boolean> {
   const hourMs = await lockRollupsDone(inside)
   if (hourMs === undefined) return false
   const swept = await readSweptSpan(inside)

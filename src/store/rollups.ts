@@ -57,37 +57,55 @@ const takeDue = statement<[number], { location_id: string; monitor_id: string; h
    returning d.location_id, d.monitor_id, d.hour`,
 )
 
-const counts = VERDICTS.map((verdict) => `count(*) filter (where verdict = '${verdict}')`)
+const VERDICT_COUNTS = VERDICTS.map((verdict) => {
+  return `count(*) filter (where verdict = '${verdict}') as ${verdict}`
+})
+
+/** Columns of `results` that an hour is counted from. */
+export const COUNTED =
+  'r.location_id, r.monitor_id, r.slot, r.account_id, r.verdict, r.response_time_ms'
+/** What an hour is counted into, as the columns of `rollups` are called. */
+export const HOUR_COUNTS = [
+  ...VERDICTS,
+  'response_time_ms_sum',
+  'response_time_ms_min',
+  'response_time_ms_max',
+  'response_times',
+].join(', ')
+
+/**
+ * A query that counts `rows`, a query of COUNTED, into (location_id, monitor_id, hour, account_id) and
+ * HOUR_COUNTS: first each class of response time, and from these the hour.
+ */
+export function countHoursSql(rows: string): string {
+  return `select location_id, monitor_id, hour, (array_agg(account_id))[1] as account_id,
+      ${VERDICTS.map((verdict) => `sum(${verdict})::int as ${verdict}`).join(', ')},
+      coalesce(sum(time_sum), 0) as response_time_ms_sum, min(time_min) as response_time_ms_min,
+      max(time_max) as response_time_ms_max,
+      coalesce(jsonb_object_agg(class, times) filter (where class is not null), '{}')
+        as response_times
+    from (
+      select location_id, monitor_id, date_trunc('hour', slot, 'UTC') as hour, account_id,
+        ${classSql('response_time_ms')} as class, ${VERDICT_COUNTS.join(', ')},
+        count(response_time_ms) as times, sum(response_time_ms::float8) as time_sum,
+        min(response_time_ms) as time_min, max(response_time_ms) as time_max
+      from (${rows}) counted group by 1, 2, 3, 4, 5
+    ) classes group by 1, 2, 3`
+}
 
 const compute = statement<[string[], string[], Date[]], never>(
   'rollups-compute',
-  // Two levels: per class of response time, and from these the whole hour. The limit keeps the look at the
-  // rows of one hour a look into the index of the day's partition.
-  `insert into rollups (location_id, monitor_id, hour, account_id, ${VERDICTS.join(', ')},
-     response_time_ms_sum, response_time_ms_min, response_time_ms_max, response_times)
-   select d.location_id, d.monitor_id, d.hour, h.*
-   from unnest($1::uuid[], $2::uuid[], $3::timestamptz[]) d(location_id, monitor_id, hour)
-   cross join lateral (
-     select (array_agg(account_id))[1], ${VERDICTS.map((v) => `sum(${v})::int`).join(', ')},
-       coalesce(sum(time_sum), 0), min(time_min), max(time_max),
-       coalesce(jsonb_object_agg(class, times) filter (where class is not null), '{}')
-     from (
-       select account_id, ${classSql('response_time_ms')} as class,
-         ${counts.map((one, at) => `${one} as ${VERDICTS[at]}`).join(', ')},
-         count(response_time_ms) as times, sum(response_time_ms::float8) as time_sum,
-         min(response_time_ms) as time_min, max(response_time_ms) as time_max
-       from results r
+  // The offset keeps the look at the rows of one hour a look into the index of the day's partition.
+  `insert into rollups (location_id, monitor_id, hour, account_id, ${HOUR_COUNTS})
+   ${countHoursSql(`select r.* from unnest($1::uuid[], $2::uuid[], $3::timestamptz[])
+       d(location_id, monitor_id, hour)
+     cross join lateral (select ${COUNTED} from results r
        where r.location_id = d.location_id and r.monitor_id = d.monitor_id
-         and r.slot >= d.hour and r.slot < d.hour + interval '1 hour'
-       group by 1, 2
-     ) classes having count(*) > 0
-   ) h
+         and r.slot >= d.hour and r.slot < d.hour + interval '1 hour' offset 0) r`)}
    on conflict (location_id, monitor_id, hour) do update set
-     ${VERDICTS.map((v) => `${v} = excluded.${v}`).join(', ')},
-     response_time_ms_sum = excluded.response_time_ms_sum,
-     response_time_ms_min = excluded.response_time_ms_min,
-     response_time_ms_max = excluded.response_time_ms_max,
-     response_times = excluded.response_times`,
+     ${HOUR_COUNTS.split(', ')
+       .map((column) => `${column} = excluded.${column}`)
+       .join(', ')}`,
 )
 
 /** Rolls up some of the hours that are due, at most `limit`, and answers with how many. */
