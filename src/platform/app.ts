@@ -6,8 +6,11 @@ import { DEFAULT_POLICY, type RatePolicy } from '../contract/rate-policy.ts'
 import type { Database } from '../store/database.ts'
 import { accountOperations, type AccountSource } from './accounts.ts'
 import { rateHeadersOf } from './admission.ts'
+import { analyticsOperations } from './analytics.ts'
 import { answerFaults } from './answer-faults.ts'
 import type { KnownKey } from './auth.ts'
+import { checkResultOperations } from './check-results.ts'
+import { checkStatusOperations } from './check-statuses.ts'
 import { createClientAddress } from './client-address.ts'
 import { windowsOf } from './database-windows.ts'
 import { FixedPathRouter } from './fixed-path-router.ts'
@@ -18,8 +21,10 @@ import { KeyRing, type KeySource } from './key-ring.ts'
 import { serveDocuments } from './openapi.ts'
 import { type DefinedOperation, mount } from './operation.ts'
 import { RateLimiter } from './rate-limit.ts'
+import { RESULTS_MS } from './retention.ts'
 import { runtimeOperations } from './runtimes.ts'
 import { serviceOperations } from './services.ts'
+import { accountingOperations } from './slot-account.ts'
 import { statusPageOperations } from './status-pages.ts'
 
 /** What the app is made of. */
@@ -32,6 +37,10 @@ export interface AppOptions {
   defaultLimit?: Pick<RatePolicy, 'limit' | 'windowS'>
   /** Addresses or networks whose X-Forwarded-For is believed. */
   trustedProxies?: readonly string[]
+  /** Milliseconds on the platform's clock; by default the machine's. */
+  now?: () => number
+  /** How long rows of results are kept; default RESULTS_MS. */
+  resultsMs?: number
   /** Of parts that have a life of their own beside the app. */
   operations?: readonly DefinedOperation[]
   /** Where clients reach this platform, for the document. */
@@ -65,6 +74,14 @@ export function createApp(options: AppOptions): App {
     ...statusPageOperations(database),
     ...accountOperations(options.accounts),
     ...runtimeOperations(),
+    ...checkResultOperations(database),
+    ...checkStatusOperations(database),
+    ...analyticsOperations({
+      database,
+      now: options.now ?? Date.now,
+      resultsMs: options.resultsMs ?? RESULTS_MS,
+    }),
+    ...accountingOperations(database),
     ...(options.operations ?? []),
   ]
   mount(app, gate, operations, rateHeadersOf)

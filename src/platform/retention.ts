@@ -9,6 +9,9 @@ const DAY_MS = 86_400_000
 /** Partitions are made this long before they are needed. */
 const AHEAD_MS = 3 * DAY_MS
 
+/** How long results are kept where nobody says otherwise. */
+export const RESULTS_MS = 30 * DAY_MS
+
 /** How long what is kept, and on which clock. */
 export interface RetentionParts {
   database: Database
