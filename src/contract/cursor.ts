@@ -16,6 +16,8 @@ const LISTINGS = {
   'status-pages': 3,
   subscriptions: 4,
   runs: 20,
+  'check-results': 30,
+  'check-statuses': 31,
 } as const
 export type Listing = keyof typeof LISTINGS
 

@@ -7,11 +7,14 @@ import type { Database } from '../store/database.ts'
 import { accountVariableOperations } from './account-variables.ts'
 import { accountOperations, type AccountSource } from './accounts.ts'
 import { rateHeadersOf } from './admission.ts'
+import { analyticsOperations } from './analytics.ts'
 import { answerFaults } from './answer-faults.ts'
 import { applyOperations } from './apply.ts'
 import type { KnownKey } from './auth.ts'
 import { checkGroupOperations } from './check-groups.ts'
 import { checkOperations } from './checks.ts'
+import { checkResultOperations } from './check-results.ts'
+import { checkStatusOperations } from './check-statuses.ts'
 import { createClientAddress } from './client-address.ts'
 import { windowsOf } from './database-windows.ts'
 import { FixedPathRouter } from './fixed-path-router.ts'
@@ -26,9 +29,11 @@ import { type DefinedOperation, mount } from './operation.ts'
 import type { PlatformClock } from './platform-clock.ts'
 import { privateLocationOperations } from './private-locations.ts'
 import { RateLimiter } from './rate-limit.ts'
+import { RESULTS_MS } from './retention.ts'
 import { runtimeOperations } from './runtimes.ts'
 import type { Sealer } from './sealing.ts'
 import { serviceOperations } from './services.ts'
+import { accountingOperations } from './slot-account.ts'
 import { statusPageOperations } from './status-pages.ts'
 
 /** What the app is made of. */
@@ -44,6 +49,10 @@ export interface AppOptions {
   defaultLimit?: Pick<RatePolicy, 'limit' | 'windowS'>
   /** Addresses or networks whose X-Forwarded-For is believed. */
   trustedProxies?: readonly string[]
+  /** Milliseconds on the platform's clock; by default the machine's. */
+  now?: () => number
+  /** How long rows of results are kept; default RESULTS_MS. */
+  resultsMs?: number
   /** Of parts that have a life of their own beside the app. */
   operations?: readonly DefinedOperation[]
   /** Where clients reach this platform, for the document. */
@@ -84,6 +93,14 @@ export function createApp(options: AppOptions): App {
     ...statusPageOperations(database),
     ...accountOperations(options.accounts),
     ...runtimeOperations(),
+    ...checkResultOperations(database),
+    ...checkStatusOperations(database),
+    ...analyticsOperations({
+      database,
+      now: options.now ?? Date.now,
+      resultsMs: options.resultsMs ?? RESULTS_MS,
+    }),
+    ...accountingOperations(database),
     ...(options.operations ?? []),
   ]
   mount(app, gate, operations, rateHeadersOf)

@@ -59,7 +59,11 @@ function tooLarge(bodyBytesMax: number): ApiError {
   return new ApiError(413, `The body must have at most ${bodyBytesMax} bytes`, UNREAD)
 }
 
-async function readBytes(c: Context, bounds: BodyBounds): Promise<Buffer> {
+/** The bytes of a body. Throws ApiError: 413 past `bodyBytesMax`, 408 past `bodyMs`, 400 when it is cut off. */
+export async function readBytes(
+  c: Context,
+  bounds: Pick<BodyBounds, 'bodyBytesMax' | 'bodyMs'>,
+): Promise<Buffer> {
   const reader = c.req.raw.body?.getReader()
   if (reader === undefined) return Buffer.alloc(0)
   const chunks: Uint8Array[] = []

@@ -13,6 +13,7 @@ import { keyProblem } from './api-key.ts'
 import { createClientAddress } from './client-address.ts'
 import { SECRETS_KEY_CHARACTERS_MIN } from './secrets-key.ts'
 
+const DAY_MS = 86_400_000
 const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
 /** Every environment variable of the platform. */
@@ -93,6 +94,20 @@ export const VARIABLE_TABLE = {
     secret: true,
     problem: keyProblem,
   }),
+  RESULTS_RETENTION_DAYS: wholeNumber({
+    meaning: 'How long results are kept, one row for each slot',
+    otherwise: 30,
+    min: 1,
+    max: 3660,
+    unit: 'days',
+  }),
+  ROLLUPS_RETENTION_DAYS: wholeNumber({
+    meaning: 'How long the hourly figures behind analytics are kept',
+    otherwise: 400,
+    min: 1,
+    max: 3660,
+    unit: 'days',
+  }),
   DRAIN_SECONDS: wholeNumber({
     meaning: 'Time for requests in flight to end after SIGTERM',
     otherwise: 25,
@@ -140,6 +155,8 @@ export interface PlatformConfig {
   requestsPerMinute: number
   accountId: string | undefined
   adminApiKey: string | undefined
+  resultsMs: number
+  rollupsMs: number
   drainMs: number
   drainDelayMs: number
   logLevel: LogLevel
@@ -172,6 +189,8 @@ export function readPlatformConfig(env: Environment, readText?: ReadText): Platf
     requestsPerMinute: values.RATE_LIMIT,
     accountId: values.ACCOUNT_ID?.toLowerCase(),
     adminApiKey: values.ADMIN_API_KEY,
+    resultsMs: values.RESULTS_RETENTION_DAYS * DAY_MS,
+    rollupsMs: values.ROLLUPS_RETENTION_DAYS * DAY_MS,
     drainMs: values.DRAIN_SECONDS * 1000,
     drainDelayMs: values.DRAIN_DELAY_SECONDS * 1000,
     logLevel: values.LOG_LEVEL,

@@ -16,6 +16,10 @@ const TAGS = [
   { name: 'Status Page Services', description: 'What incidents tell of' },
   { name: 'Status Pages', description: 'Pages that people look at, and who subscribed to them' },
   { name: 'Accounts', description: 'Whose key it is' },
+  { name: 'Check Results', description: 'What came of each slot of a monitor' },
+  { name: 'Check Status', description: 'How monitors are at present' },
+  { name: 'Analytics', description: 'Availability and response times over spans of time' },
+  { name: 'Accounting', description: 'That every slot has its row' },
   { name: 'Runtimes', description: 'Packages that scripts see' },
 ]
 
