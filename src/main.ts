@@ -125,8 +125,7 @@ async function runAgent(reading: ConfigReading, file: FileToRun): Promise<number
     if (!first.ok && !isStopping) return complain(first)
     if (!isStopping) await agent.start()
     if (!isStopping) log.info({ version: VERSION, url: agent.url() }, 'agent started')
-    await agent.stopped
-    return 0
+    return await agent.stopped
   } catch (error) {
     if (!(error instanceof ListenError)) throw error
     stderr.write(`vedette: ${error.message}\n`)

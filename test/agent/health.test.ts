@@ -7,6 +7,7 @@ function app(changes: Partial<HealthSources> = {}) {
     phase: () => 'running',
     hasMonitors: () => true,
     refused: () => undefined,
+    source: () => undefined,
     tickAgeMs: () => 10,
     facts: () => ({ version: '1.2.3' }),
     async *metrics() {

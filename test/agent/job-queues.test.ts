@@ -4,12 +4,8 @@ import { tmpdir } from 'node:os'
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createClock } from '../../src/agent/clock.ts'
-import {
-  createJobQueues,
-  laneOf,
-  SKIPPED_ROWS_MAX,
-  type Watch,
-} from '../../src/agent/job-queues.ts'
+import { createJobQueues, SKIPPED_ROWS_MAX, type Watch } from '../../src/agent/job-queues.ts'
+import { laneOf } from '../../src/agent/lane.ts'
 import type { AgentMetrics } from '../../src/agent/metrics.ts'
 import { createRunner } from '../../src/agent/runner.ts'
 import { failure } from '../../src/contract/failure.ts'
