@@ -284,6 +284,7 @@ class RunningAgent implements Agent {
     this.#stopping.abort()
     this.#timetable.stop()
     await this.#delivered()
+    await this.#options.sink.flush?.(DELIVERY_MS_MAX)
     await this.#health?.close(HEALTH_CLOSE_MS)
     if (this.#undelivered > 0) log.error({ results: this.#undelivered }, 'results are lost')
     log.info('stopped')
@@ -343,11 +344,13 @@ class RunningAgent implements Agent {
   }
 
   #healthSources(): HealthSources {
+    const { source, sink } = this.#options
     return {
       phase: () => this.#phase,
       hasMonitors: () => this.#surroundings !== undefined,
       refused: () => this.#refused,
-      source: () => this.#options.source.state?.(),
+      unready: () => source.state?.().unready,
+      warnings: () => [...(source.state?.().warnings ?? []), ...(sink.warnings?.() ?? [])],
       tickAgeMs: () => this.#clock.monotonicMs() - this.#timetable.tickedAtMs(),
       metrics: () => this.#metricsText(),
       facts: () => ({
@@ -358,13 +361,16 @@ class RunningAgent implements Agent {
         queues: this.#queues.state(),
         slots: this.#queues.counts(),
         undelivered: this.#undelivered,
-        ...this.#options.source.state?.().facts,
+        ...source.state?.().facts,
+        ...sink.facts?.(),
       }),
     }
   }
 
   async *#metricsText(): AsyncGenerator<string, void, undefined> {
     yield await this.#metrics.text()
+    const delivery = await this.#options.sink.metricsText?.()
+    if (delivery !== undefined) yield delivery
     yield* this.#monitorMetrics.text()
   }
 }

@@ -174,6 +174,8 @@ export interface AgentConfig {
   jobConcurrency: number
   uptimeConcurrency: number
   drainMs: number
+  /** DATA_DIR. */
+  dataDir: string | undefined
   /** Where the folders of runs are made. */
   workRoot: string
   spoolBytesMax: number
@@ -240,11 +242,22 @@ export function readMonitorsFilePath(
 /** What is wrong with the choice between a file and a platform. */
 function sourceProblems(values: Given, bad: ReadonlySet<string>): EnvironmentProblem[] {
   if (values.MONITORS_FILE !== undefined || bad.has('MONITORS_FILE')) return []
-  const platform = values.API_KEY !== undefined || values.PLATFORM_URL !== undefined
-  const message = platform
-    ? 'MONITORS_FILE is not set: this version runs monitors from a file and connects to no ' +
-      'platform yet; set MONITORS_FILE to the path of a monitors file'
-    : 'MONITORS_FILE is not set: set it to the path of a file with the monitors to run'
+  const [hasKey, hasUrl] = (['API_KEY', 'PLATFORM_URL'] as const).map(
+    (name) => values[name] !== undefined || bad.has(name),
+  )
+  if (hasKey === true && hasUrl === true) return []
+  if (hasKey === true) {
+    const message = 'PLATFORM_URL is not set: API_KEY needs the address of the platform beside it'
+    return [{ variable: 'PLATFORM_URL', message }]
+  }
+  if (hasUrl === true) {
+    const message =
+      'API_KEY is not set: PLATFORM_URL needs the key of the private location beside it, pl_…'
+    return [{ variable: 'API_KEY', message }]
+  }
+  const message =
+    'MONITORS_FILE is not set: set it to the path of a file with the monitors to run, or set ' +
+    'API_KEY and PLATFORM_URL to run those of a platform'
   return [{ variable: 'MONITORS_FILE', message }]
 }
 
@@ -258,6 +271,7 @@ function configOf(values: Given, forPeople: boolean): AgentConfig {
     jobConcurrency: values.JOB_CONCURRENCY,
     uptimeConcurrency: values.UPTIME_CONCURRENCY,
     drainMs: values.DRAIN_SECONDS * 1000,
+    dataDir: values.DATA_DIR,
     workRoot: values.DATA_DIR === undefined ? tmpdir() : join(values.DATA_DIR, 'work'),
     spoolBytesMax: values.SPOOL_BYTES_MAX,
     logLevel: values.LOG_LEVEL,

@@ -1,6 +1,5 @@
 // The agent's probe endpoints and its metrics, over HTTP. They answer from the start to the exit.
 import { Hono } from 'hono'
-import type { SourceState } from './source.ts'
 
 /** Where an agent stands in its life. */
 export type Phase = 'starting' | 'running' | 'draining'
@@ -12,8 +11,10 @@ export interface HealthSources {
   hasMonitors(): boolean
   /** Why the newest monitors could not be used, while those before them run. */
   refused(): string | undefined
-  /** How the source of the monitors is. */
-  source(): SourceState | undefined
+  /** Why the source of monitors says that the agent is not ready. */
+  unready(): string | undefined
+  /** What else is wrong while the agent goes on. */
+  warnings(): string[]
   /** Since the timetable last looked. Milliseconds. */
   tickAgeMs(): number
   /** Facts for `/health`. */
@@ -35,8 +36,7 @@ export function createHealth(sources: HealthSources): Hono {
     const reasons = unreadyReasons(sources)
     const refused = sources.refused()
     const warnings = refused === undefined ? [] : [`new monitors were refused: ${refused}`]
-    const warning = sources.source()?.warning
-    if (warning !== undefined) warnings.push(warning)
+    warnings.push(...sources.warnings())
     const ready = reasons.length === 0
     return c.json({ status: ready ? 'ready' : 'not ready', reasons, warnings }, ready ? 200 : 503)
   })
@@ -65,7 +65,7 @@ function hangReasons(sources: HealthSources): string[] {
 
 function unreadyReasons(sources: HealthSources): string[] {
   if (sources.phase() === 'draining') return ['the agent is stopping']
-  const unready = sources.source()?.unready
+  const unready = sources.unready()
   const hang = [...hangReasons(sources), ...(unready === undefined ? [] : [unready])]
   if (hang.length > 0 || sources.hasMonitors()) return hang
   const refused = sources.refused()

@@ -64,7 +64,7 @@ export interface SourceState {
   /** Why the agent is not ready. */
   unready?: string | undefined
   /** What is wrong while the agent goes on with the monitors that it has. */
-  warning?: string | undefined
+  warnings: string[]
   /** For `/health`. */
   facts: Record<string, unknown>
 }
