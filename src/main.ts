@@ -1,6 +1,5 @@
 // The command line of Vedette. Wiring only: which part is handed to which.
 import { fileURLToPath } from 'node:url'
-import { createAgent } from './agent/agent.ts'
 import { exitCodeOf, runOnce } from './agent/check.ts'
 import { createClock } from './agent/clock.ts'
 import {
@@ -16,6 +15,7 @@ import { type LoadedFile, type ReadFile, readMonitorsFile } from './agent/monito
 import { junitOf } from './agent/report-junit.ts'
 import { tableOf } from './agent/report-table.ts'
 import { createResultLog } from './agent/result-log.ts'
+import { type AgentEnds, runAgent } from './agent/run-agent.ts'
 import { createRunner } from './agent/runner.ts'
 import { createScrubber } from './agent/scrub.ts'
 import { surroundingsOf } from './agent/surroundings.ts'
@@ -32,7 +32,6 @@ import {
 import { type Environment, type EnvironmentProblem, problemText } from './host/env.ts'
 import { environmentHelp } from './host/environment-help.ts'
 import { createLog, isForPeople, type Log, mayColour } from './host/log.ts'
-import { ListenError } from './host/serve.ts'
 import { onSignals } from './host/signals.ts'
 import { endOnUncaught } from './host/uncaught.ts'
 import { createDialler } from './monitors/dialler.ts'
@@ -84,8 +83,15 @@ interface FileToRun {
   variables: readonly Variable[]
 }
 
-/** Runs the agent on a monitors file until it is told to stop; resolves with the exit code. */
-async function runAgent(reading: ConfigReading, file: FileToRun): Promise<number> {
+/** Runs the agent until it is told to stop; resolves with the exit code. */
+function run(reading: ConfigReading, log: Log, ends: AgentEnds): Promise<number> {
+  const dial = dialFrom(reading.config)
+  const complainOf = (text: string) => stderr.write(text)
+  return runAgent({ reading, log, ...ends, types: MONITOR_TYPES, dial, complain: complainOf })
+}
+
+/** Runs the agent on a monitors file. */
+function runOnFile(reading: ConfigReading, file: FileToRun): Promise<number> {
   const { config } = reading
   const log = logOf(reading)
   endOnUncaught(log)
@@ -96,42 +102,39 @@ async function runAgent(reading: ConfigReading, file: FileToRun): Promise<number
     location: (named) => named ?? config.location,
     onWarnings: (warnings) => warnings.forEach((one) => log.warn(formatProblem(one))),
   })
-  const agent = createAgent({
-    config,
-    source,
-    sink: createResultLog({
-      log,
-      which: config.logResults,
-      pretty: isForPeople(stdout),
-      colour: mayColour(stdout, env),
-    }),
-    types: MONITOR_TYPES,
-    dial: dialFrom(config),
+  const sink = createResultLog({
     log,
+    which: config.logResults,
+    pretty: isForPeople(stdout),
+    colour: mayColour(stdout, env),
   })
-  let isStopping = false
-  // Before the file is read, which can take seconds.
-  const offSignals = onSignals({
-    stop: (signal) => {
-      isStopping = true
-      log.info({ signal }, 'told to stop')
-      void agent.stop()
+  return run(reading, log, {
+    source,
+    sink,
+    async prepare() {
+      const first = await source.read()
+      return first.ok ? undefined : complain(first)
     },
     reload: () => source.reload(),
   })
-  for (const { message } of reading.warnings) log.warn(message)
+}
+
+/** Runs the agent on what a platform says. */
+async function runOnPlatform(
+  reading: ConfigReading,
+  to: { apiKey: string; platformUrl: string },
+): Promise<number> {
+  const log = logOf(reading)
+  endOnUncaught(log)
+  const clock = createClock()
+  const { openPlatformParts } = await import('./agent/platform-agent.ts')
+  const settings = { ...reading.config, ...to }
+  const checkTypes = MONITOR_TYPES.keys()
+  const parts = await openPlatformParts({ settings, checkTypes, clock, log })
   try {
-    const first = await source.read()
-    if (!first.ok && !isStopping) return complain(first)
-    if (!isStopping) await agent.start()
-    if (!isStopping) log.info({ version: VERSION, url: agent.url() }, 'agent started')
-    return await agent.stopped
-  } catch (error) {
-    if (!(error instanceof ListenError)) throw error
-    stderr.write(`vedette: ${error.message}\n`)
-    return EXIT_CONFIGURATION
+    return await run(reading, log, { ...parts, clock })
   } finally {
-    offSignals()
+    parts.close()
   }
 }
 
@@ -173,14 +176,18 @@ const onlyFile = ({ path }: FileToRun): Environment => ({
 async function agentCommand(): Promise<number> {
   const reading = settings()
   if (typeof reading === 'number') return reading
-  return runAgent(reading, { path: reading.config.monitorsFile ?? '', variables: [] })
+  const { monitorsFile, apiKey, platformUrl } = reading.config
+  if (monitorsFile === undefined && apiKey !== undefined && platformUrl !== undefined) {
+    return runOnPlatform(reading, { apiKey, platformUrl })
+  }
+  return runOnFile(reading, { path: monitorsFile ?? '', variables: [] })
 }
 
 async function startCommand(): Promise<number> {
   const isChosen = [env['LOG_RESULTS'], env['LOG_RESULTS_FILE']].some((one) => (one ?? '') !== '')
   return withFile(undefined, (file) => {
     const reading = settings({ ...onlyFile(file), ...(isChosen ? {} : { LOG_RESULTS: 'all' }) })
-    return typeof reading === 'number' ? Promise.resolve(reading) : runAgent(reading, file)
+    return typeof reading === 'number' ? Promise.resolve(reading) : runOnFile(reading, file)
   })
 }
 
@@ -289,10 +296,12 @@ const COMMANDS: Command[] = [
     description:
       'Runs monitors on their timetable until SIGTERM, which drains: running jobs are finished and\n' +
       'delivered, the exit code is 0. A second signal ends it at once. SIGHUP reads the monitors file again;\n' +
-      'so does a change of it. Exit code 2: something is wrong with the settings or the file.',
+      'so does a change of it. With API_KEY and PLATFORM_URL it runs what the platform says.\n' +
+      'Exit code 2: something is wrong with the settings or the file; 3: the key was revoked.',
     more: variablesHelp,
     examples: [
       ['MONITORS_FILE=monitors.yaml vedette agent', 'runs the monitors of a file'],
+      ['API_KEY=pl_… PLATFORM_URL=https://… vedette agent', 'runs those of a platform'],
       ['curl localhost:8081/-/readiness', 'asks whether it is ready, and why not'],
       ['curl localhost:8081/metrics', 'shows what Prometheus reads'],
     ],

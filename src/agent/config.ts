@@ -146,6 +146,14 @@ export const VARIABLE_TABLE = {
         ? undefined
         : { allowed: 'names of headers', mend: 'write them like x-internal-id, x-session' },
   }),
+  VEDETTE_IMAGE: anyText({
+    meaning: 'Build of the agent, told to the platform; images set it themselves',
+    shownDefault: 'agent-uptime',
+    problem: (name) =>
+      /^[a-z0-9-]{1,64}$/.test(name)
+        ? undefined
+        : { allowed: 'the name of an image', mend: 'leave it to the image' },
+  }),
   NODE_EXTRA_CA_CERTS: readableFile({
     meaning:
       'File with further certificate authorities to trust (PEM); read by Node.js at its start',
@@ -170,6 +178,8 @@ export interface AgentConfig {
   location: string
   apiKey: string | undefined
   platformUrl: string | undefined
+  /** Name of the build. */
+  image: string
   healthPort: number
   jobConcurrency: number
   uptimeConcurrency: number
@@ -267,6 +277,7 @@ function configOf(values: Given, forPeople: boolean): AgentConfig {
     location: values.LOCATION ?? 'local',
     apiKey: values.API_KEY,
     platformUrl: values.PLATFORM_URL,
+    image: values.VEDETTE_IMAGE ?? 'agent-uptime',
     healthPort: values.AGENT_HEALTH_PORT,
     jobConcurrency: values.JOB_CONCURRENCY,
     uptimeConcurrency: values.UPTIME_CONCURRENCY,

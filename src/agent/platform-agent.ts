@@ -18,15 +18,13 @@ import type { MonitorSource } from './source.ts'
 /** What the settings must hold for it. */
 export type PlatformSettings = Pick<
   AgentConfig,
-  'dataDir' | 'spoolBytesMax' | 'platformProxyUrl' | 'noProxy'
+  'dataDir' | 'image' | 'spoolBytesMax' | 'platformProxyUrl' | 'noProxy'
 > & { apiKey: string; platformUrl: string }
 
 export interface PlatformPartsOptions {
   settings: PlatformSettings
   /** The types of monitor that this agent can run. */
   checkTypes: Iterable<string>
-  /** The build: `agent`, `agent-uptime` or another. */
-  image: string
   clock: Clock
   log: Log
 }
@@ -80,12 +78,12 @@ export async function openPlatformParts(options: PlatformPartsOptions): Promise<
 /** Until the platform has said how often. */
 const FULL_PASSED_EVERY_MS = 3_600_000
 
-function factsOf({ checkTypes, image }: PlatformPartsOptions, id: () => string) {
+function factsOf({ checkTypes, settings }: PlatformPartsOptions, id: () => string) {
   const known: readonly string[] = CHECK_TYPES
   const own = {
     instance: randomUUID(),
     version: VERSION,
-    image,
+    image: settings.image,
     checkTypes: [...checkTypes].filter((one): one is CheckType => known.includes(one)),
     engines: [],
     runtimes: [],

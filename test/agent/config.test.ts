@@ -15,6 +15,7 @@ test('a monitors file is all that is needed', () => {
   expect(config).toEqual({
     monitorsFile: 'monitors.yaml',
     location: 'local',
+    image: 'agent-uptime',
     workRoot: tmpdir(),
     healthPort: 8081,
     jobConcurrency: 1,
