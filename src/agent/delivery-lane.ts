@@ -20,7 +20,7 @@ export interface LaneOptions {
   send(entries: readonly string[], signal: AbortSignal): Promise<BatchOutcome>
   tally: DeliveryTally
   log: Log
-  complain(key: string, facts: Record<string, unknown>, message: string): void
+  complain: (key: string, facts: Record<string, unknown>, message: string) => void
   signal: AbortSignal
 }
 
@@ -45,6 +45,8 @@ export class DeliveryLane {
   readonly #left = new Map<Kept, number>()
   /** Batches that were not delivered since the start. */
   failures = 0
+  /** Results that are settled while others of their frame are not. */
+  settledBefore = 0
   #inARow = 0
   #dropsInARow = 0
   #isWaiting = false
@@ -117,7 +119,7 @@ export class DeliveryLane {
     this.#dropsInARow = 0
     const refused = answer?.refused ?? []
     for (const { index, code, message } of refused) {
-      count(tally.refused, String(code))
+      count(tally.refused, code)
       const facts = { code, reason: message, ...nameOf(piece.entries[index]?.text) }
       complain(`refused ${code}`, facts, 'the platform refused a result')
     }
@@ -142,8 +144,10 @@ export class DeliveryLane {
       const left = (this.#left.get(kept) ?? 1) - 1
       if (left > 0) {
         this.#left.set(kept, left)
+        this.settledBefore++
       } else {
         this.#left.delete(kept)
+        this.settledBefore -= kept.entries.length - 1
         done.push(kept)
       }
     }

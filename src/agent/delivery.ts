@@ -206,14 +206,15 @@ class RunningDelivery implements Delivery {
     if (this.#isFlushing) return undefined
     this.#adopted ??= await this.#adoption.next()
     if (this.#adopted === undefined) return undefined
-    const { spool, close } = this.#adopted
+    const { spool } = this.#adopted
+    const adopted = this.#adopted
     const kept = await this.#readBack(spool)
     if (kept.length > 0) return this.#batch(kept, spool)
     this.#adopted = undefined
     for (const reason of ['damaged', 'full', 'memory'] as const) {
       this.#spool.lost[reason] += spool.lost[reason]
     }
-    await close()
+    await adopted.close()
     return undefined
   }
 
@@ -291,7 +292,8 @@ class RunningDelivery implements Delivery {
   }
 
   #waiting(): number {
-    return this.#spool.waiting + (this.#adopted?.spool.waiting ?? 0)
+    const settled = this.#freshLane.settledBefore + this.#oldLane.settledBefore
+    return this.#spool.waiting + (this.#adopted?.spool.waiting ?? 0) - settled
   }
 
   #oldestAgeMs(): number {

@@ -33,80 +33,98 @@ export function spoolName(fingerprint: string): string {
 
 /** Makes the search for an agent in its folder. */
 export function createSpoolAdoption(folder: AgentFolder, log: Log): SpoolAdoption {
-  const told = new Set<string>()
-  let foreign = 0
-  const mine = spoolName(folder.seal.fingerprint)
+  return new Search(folder, log)
+}
 
-  const lookInto = async (path: string): Promise<'ours' | undefined> => {
-    let isOurs = false
-    for (const name of (await namesIn(path)).filter((one) => SPOOL.test(one))) {
-      const spool = join(path, name)
-      const found = await contents(spool)
-      if (found === undefined) continue
-      if (name === mine) isOurs = true
-      else foreign += await keepForeign(spool, found)
-    }
-    return isOurs ? 'ours' : undefined
+class Search implements SpoolAdoption {
+  readonly #folder: AgentFolder
+  readonly #log: Log
+  readonly #ours: string
+  readonly #told = new Set<string>()
+  #foreignBytes = 0
+
+  constructor(folder: AgentFolder, log: Log) {
+    this.#folder = folder
+    this.#log = log
+    this.#ours = spoolName(folder.seal.fingerprint)
   }
 
-  const keepForeign = async (spool: string, found: Contents): Promise<number> => {
-    if (Date.now() - found.newestMs > FOREIGN_MS_MAX) {
-      log.warn({ ...found, spool }, 'results that another API_KEY sealed are a week old; removed')
-      await rm(spool, { recursive: true, force: true })
-      return 0
-    }
-    if (!told.has(spool)) {
-      told.add(spool)
-      const what =
-        'results lie here that another API_KEY sealed; only an agent with it delivers them'
-      log.warn({ spool, bytes: found.bytes }, what)
-    }
-    return found.bytes
+  foreignBytes(): number {
+    return this.#foreignBytes
   }
 
-  const adopt = async (path: string): Promise<AdoptedSpool | undefined> => {
-    // Only looks that can lead to something take the lock, which for another container takes seconds.
-    if (!(await namesIn(path)).some((name) => SPOOL.test(name))) return undefined
-    const lock = await lockAgentFolder(path, () => undefined)
+  async next(): Promise<AdoptedSpool | undefined> {
+    const { neighbours, path: own } = this.#folder
+    if (neighbours === undefined || own === undefined) return undefined
+    this.#foreignBytes = 0
+    await this.#lookAtForeign(own, await spoolsIn(own)).catch(() => undefined)
+    for (const name of await namesIn(neighbours)) {
+      const path = join(neighbours, name)
+      if (path === own) continue
+      const adopted = await this.#lookInto(path).catch(() => undefined)
+      if (adopted !== undefined) return adopted
+    }
+    return undefined
+  }
+
+  async #lookInto(path: string): Promise<AdoptedSpool | undefined> {
+    // The lock is only tried where there is something, since for another container's it takes seconds.
+    if ((await spoolsIn(path)).size === 0) return undefined
+    const held = { isLost: false }
+    const lock = await lockAgentFolder(path, () => (held.isLost = true))
     if (lock === undefined) return undefined
-    const isOurs = (await lookInto(path).catch(() => undefined)) === 'ours'
-    const adopted = isOurs ? await open(join(path, mine), lock) : undefined
-    if (adopted === undefined) giveBack(lock)
+    let adopted: AdoptedSpool | undefined
+    try {
+      const spools = await spoolsIn(path)
+      await this.#lookAtForeign(path, spools)
+      if (spools.has(this.#ours)) adopted = await this.#open(join(path, this.#ours), lock, held)
+    } finally {
+      if (adopted === undefined) giveBack(lock)
+    }
     return adopted
   }
 
-  const open = async (path: string, lock: FolderLock): Promise<AdoptedSpool | undefined> => {
-    const { seal } = folder
-    const none = () => undefined
-    const options = { folder: path, seal, bytesMax: Infinity, log, onKept: none }
-    const spool = await openSpool({ ...options, isHeld: () => true })
+  async #open(
+    path: string,
+    lock: FolderLock,
+    held: { isLost: boolean },
+  ): Promise<AdoptedSpool | undefined> {
+    const { seal } = this.#folder
+    const spool = await openSpool({
+      folder: path,
+      seal,
+      bytesMax: Infinity,
+      log: this.#log,
+      onKept: () => undefined,
+      isHeld: () => !held.isLost,
+    })
     const close = async () => {
       await spool.close()
       giveBack(lock)
     }
-    if (spool.hasOld()) {
-      log.info({ spool: path, results: spool.waiting }, 'delivering what another agent left')
-      return { spool, close }
+    if (!spool.hasOld()) {
+      await spool.close()
+      return undefined
     }
-    await spool.close()
-    return undefined
+    this.#log.info({ spool: path, results: spool.waiting }, 'delivering what another agent left')
+    return { spool, close }
   }
 
-  return {
-    foreignBytes: () => foreign,
-    async next() {
-      const { neighbours, path: own } = folder
-      if (neighbours === undefined || own === undefined) return undefined
-      foreign = 0
-      await lookInto(own).catch(() => undefined)
-      for (const name of await namesIn(neighbours)) {
-        const path = join(neighbours, name)
-        if (path === own) continue
-        const adopted = await adopt(path).catch(() => undefined)
-        if (adopted !== undefined) return adopted
+  async #lookAtForeign(path: string, spools: Map<string, Contents>): Promise<void> {
+    for (const [name, found] of spools) {
+      if (name === this.#ours) continue
+      const spool = join(path, name)
+      const facts = { spool, bytes: found.bytes }
+      if (Date.now() - found.newestMs > FOREIGN_MS_MAX) {
+        this.#log.warn(facts, 'results that another API_KEY sealed are a week old and are removed')
+        await rm(spool, { recursive: true, force: true })
+        continue
       }
-      return undefined
-    },
+      this.#foreignBytes += found.bytes
+      if (this.#told.has(spool)) continue
+      this.#told.add(spool)
+      this.#log.warn(facts, 'another API_KEY sealed these results; an agent with it delivers them')
+    }
   }
 }
 
@@ -115,19 +133,23 @@ interface Contents {
   newestMs: number
 }
 
-/** What lies in a spool; undefined when there is nothing. */
-async function contents(spool: string): Promise<Contents | undefined> {
-  const files = (await namesIn(spool)).filter((name) => name.endsWith('.seg'))
-  if (files.length === 0) return undefined
-  const stats = await Promise.all(files.map((name) => stat(join(spool, name))))
-  return {
-    bytes: stats.reduce((sum, { size }) => sum + size, 0),
-    newestMs: Math.max(...stats.map(({ mtimeMs }) => mtimeMs)),
+/** The spools of a folder that hold something, by their names. */
+async function spoolsIn(path: string): Promise<Map<string, Contents>> {
+  const spools = new Map<string, Contents>()
+  for (const name of (await namesIn(path)).filter((one) => SPOOL.test(one))) {
+    const spool = join(path, name)
+    const files = (await namesIn(spool)).filter((one) => one.endsWith('.seg'))
+    if (files.length === 0) continue
+    const stats = await Promise.all(files.map((one) => stat(join(spool, one))))
+    const bytes = stats.reduce((sum, { size }) => sum + size, 0)
+    spools.set(name, { bytes, newestMs: Math.max(...stats.map(({ mtimeMs }) => mtimeMs)) })
   }
+  return spools
 }
 
 async function namesIn(path: string): Promise<string[]> {
-  return (await readdir(path).catch(() => [])).toSorted()
+  const names: string[] = await readdir(path).catch(() => [])
+  return names.toSorted()
 }
 
 function giveBack(lock: FolderLock): void {
