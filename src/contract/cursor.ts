@@ -15,6 +15,7 @@ const LISTINGS = {
   services: 2,
   'status-pages': 3,
   subscriptions: 4,
+  'alert-notifications': 10,
   runs: 20,
 } as const
 export type Listing = keyof typeof LISTINGS

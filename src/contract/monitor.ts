@@ -48,13 +48,15 @@ export const Pair = z.strictObject({
   locked: z.boolean().default(false),
 })
 
-const TriggerIncident = z.strictObject({
+/** The incident that an alert of the monitor opens. */
+export const TriggerIncident = z.strictObject({
   serviceId: z.union([z.guid(), Reference]),
   severity: IncidentSeverity,
   name: z.string().min(1).max(2048),
   description: z.string(),
   notifySubscribers: z.boolean(),
 })
+export type TriggerIncident = z.infer<typeof TriggerIncident>
 
 /** When failing runs become an alert, and how often it is told again. */
 export const AlertSettings = z.strictObject({
@@ -78,6 +80,7 @@ export const AlertSettings = z.strictObject({
     })
     .optional(),
 })
+export type AlertSettings = z.infer<typeof AlertSettings>
 
 /** The fields that all types share, with their bounds and defaults. */
 export const commonFields = {
