@@ -94,5 +94,7 @@ async function post(
 
 function cut(value: string, charactersMax: number): string {
   if (fits(value, charactersMax)) return value
-  return `${Array.from(value).slice(0, charactersMax - 1).join('')}…`
+  return `${Array.from(value)
+    .slice(0, charactersMax - 1)
+    .join('')}…`
 }

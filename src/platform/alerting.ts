@@ -94,7 +94,11 @@ async function onRecorded(
   const moves: Move[] = rows.map((row) => ({ row, runs: runs.get(row.monitorId) ?? [] }))
   if (bad.size > 0) {
     const monitorIds = [...bad].toSorted()
-    const begun = await beginAlertStates(inside, { accountId, monitorIds, fresh: freshAlertState() })
+    const begun = await beginAlertStates(inside, {
+      accountId,
+      monitorIds,
+      fresh: freshAlertState(),
+    })
     const given = monitorIds.flatMap((monitorId) =>
       (runs.get(monitorId) ?? []).map(({ run }) => ({ monitorId, slot: run.slot })),
     )
