@@ -61,6 +61,9 @@ export const WebhookConfig = z
       .refine((value) => URL.parse(value)?.username === '' && URL.parse(value)?.password === '', {
         error: 'must carry no user and password: send them in a header',
       })
+      .refine((value) => !/[{}]/.test(URL.parse(value)?.host ?? ''), {
+        error: 'must have a host without variables',
+      })
       .superRefine(templated),
     method: z.enum(METHODS).default('POST'),
     template: optionalText(ALERT_BOUNDS.templateCharactersMax)

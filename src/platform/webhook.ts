@@ -18,11 +18,15 @@ export interface WebhookPost {
 export type WebhookAnswer = { status: number; retryAfter: string | undefined } | { problem: string }
 
 /**
- * Posts it within ALERT_BOUNDS.answerMs. Redirects that keep the method (307, 308) are followed within
+ * Posts it within `answerMs`, redirects counted in. Redirects that keep the method (307, 308) are followed within
  * the same origin. Never rejects.
  */
-export async function postWebhook(post: WebhookPost, signal: AbortSignal): Promise<WebhookAnswer> {
-  const deadline = AbortSignal.timeout(ALERT_BOUNDS.answerMs)
+export async function postWebhook(
+  post: WebhookPost,
+  signal: AbortSignal,
+  answerMs: number = ALERT_BOUNDS.answerMs,
+): Promise<WebhookAnswer> {
+  const deadline = AbortSignal.timeout(answerMs)
   const either = AbortSignal.any([signal, deadline])
   let { url } = post
   try {

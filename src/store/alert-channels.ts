@@ -1,6 +1,7 @@
 // Statements on alert channels and on how an account is alerted.
 import type { AlertSettings } from '../contract/monitor.ts'
 import type { Subscriptions } from '../contract/alert-channel.ts'
+import { lockAccount } from './accounts.ts'
 import { statement, type Connection } from './statement.ts'
 
 /** What is written of a channel. */
@@ -92,10 +93,6 @@ function valuesOf(fields: ChannelFields): Written {
   ]
 }
 
-const lockAccount = statement<[string], { id: string }>(
-  'alert-channels-lock-account',
-  'select id from accounts where id = $1 for no key update',
-)
 const count = statement<[string], { count: number }>(
   'alert-channels-count',
   'select count(*)::int as count from alert_channels where account_id = $1',
