@@ -30,7 +30,7 @@ import { locationNoticesChore } from './location-notices.ts'
 import type { PlatformClock } from './platform-clock.ts'
 import type { OnRecorded, Recorded, RecordedResult } from './recorded.ts'
 import type { Sealer } from './sealing.ts'
-import { createOutbox, type OutboxOptions } from './webhook-outbox.ts'
+import { sendWebhooks, type OutboxOptions } from './webhook-outbox.ts'
 
 /** What alerting needs. */
 export interface AlertingOptions {
@@ -48,10 +48,8 @@ export interface AlertingOptions {
 export interface Alerting {
   onRecorded: OnRecorded
   chores: Chore[]
-  /** Begins to send what stands in the outbox. */
-  start(): void
-  /** Resolves when what is being sent has ended. */
-  stop(): Promise<void>
+  /** Sends what stands in the outbox until the signal fires and what was begun has ended. Never rejects. */
+  send(signal: AbortSignal): Promise<void>
 }
 
 /** After a state began it is looked at again: another process may have recorded at the same moment. */
@@ -65,7 +63,7 @@ export function createAlerting(options: AlertingOptions): Alerting {
   const { database, sealer, log, clock, publicUrl } = options
   const now = () => clock.now()
   const told: MoveOptions = { sealer, log, now, publicUrl }
-  const outbox = createOutbox({ database, sealer, log, now, ...options.outbox })
+  const outbox = { database, sealer, log, now, ...options.outbox }
   return {
     onRecorded: (inside, recorded) => onRecorded(inside, recorded, told),
     chores: [
@@ -73,8 +71,7 @@ export function createAlerting(options: AlertingOptions): Alerting {
       locationNoticesChore(database, told),
       notificationsChore(database),
     ],
-    start: () => outbox.start(),
-    stop: () => outbox.stop(),
+    send: (signal) => sendWebhooks(outbox, signal),
   }
 }
 

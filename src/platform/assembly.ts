@@ -6,6 +6,7 @@ import { readAccount } from '../store/accounts.ts'
 import { KEYS_CHANNEL } from '../store/api-keys.ts'
 import { listen } from '../store/notifications.ts'
 import { createAgentsApp, isAgentCall } from './agents-app.ts'
+import { createAlerting } from './alerting.ts'
 import { createApp } from './app.ts'
 import { type Chore, doChores } from './chores.ts'
 import type { PlatformConfig } from './config.ts'
@@ -46,10 +47,11 @@ export async function assemble({ config, log, open, sealer }: AssemblyParts): Pr
   await clock.follow()
   const keys = createKnownKeys(database, log)
   const locationKeys = createKnownLocationKeys(database, log)
-  // Told in this order, inside the transaction that records results.
-  const onRecorded: OnRecorded[] = []
-  const chores: Chore[] = [locationSampling(database)]
   const { trustedProxies, publicUrl } = config
+  const alerting = createAlerting({ database, sealer, clock, log, publicUrl })
+  // Told in this order, inside the transaction that records results.
+  const onRecorded: OnRecorded[] = [alerting.onRecorded]
+  const chores: Chore[] = [locationSampling(database), ...alerting.chores]
   const surroundings = { trustedProxies, ...(publicUrl === undefined ? {} : { publicUrl }) }
   const people = createApp({
     database,
@@ -83,6 +85,7 @@ export async function assemble({ config, log, open, sealer }: AssemblyParts): Pr
         listen({ address, channel: KEYS_CHANNEL, onNews: forgetKeys, signal }),
         doChores(chores, { database, log, signal }),
         followClock(clock, log, signal),
+        alerting.send(signal),
       ])
     },
     drain() {},

@@ -31,13 +31,6 @@ export interface OutboxOptions {
   restMs?: number
 }
 
-/** An outbox that was made and not yet started. */
-export interface Outbox {
-  start(): void
-  /** Takes no more; resolves when what was taken has ended. */
-  stop(): Promise<void>
-}
-
 const REST_MS = 1000
 const AT_ONCE_MAX = 16
 const PER_CHANNEL_MAX = 4
@@ -48,51 +41,50 @@ const RETRY_AFTER_MS_MAX = 3_600_000
 /** Seconds between attempts: about nine hours in all. */
 const AGAIN_S = [5, 15, 60, 120, 300, 600, 1200, 1800, 3600, 3600, 7200, 7200, 7200]
 
-function spreadOut(attempt: number): number | undefined {
+/** How long to wait after the attempt of this number, from 1, in milliseconds; undefined: give up. */
+export function spreadOut(attempt: number): number | undefined {
   const seconds = AGAIN_S[attempt - 1]
   // Jitter keeps receivers that come back from being asked all at once.
   return seconds === undefined ? undefined : seconds * 1000 * (0.8 + Math.random() * 0.4)
 }
 
-/** Makes an outbox. */
-export function createOutbox(options: OutboxOptions): Outbox {
-  return new RunningOutbox(options)
+/**
+ * Sends what is due until the signal fires; resolves when what was taken has ended, which takes no longer
+ * than an attempt may. Never rejects.
+ */
+export async function sendWebhooks(options: OutboxOptions, signal: AbortSignal): Promise<void> {
+  await new Outbox(options, signal).run()
 }
 
-class RunningOutbox implements Outbox {
+class Outbox {
   readonly #options: OutboxOptions
-  readonly #stopping = new AbortController()
+  readonly #stop: AbortSignal
   /** Channel of each notification that is under way. */
   readonly #underWay = new Map<Promise<void>, number>()
-  #running: Promise<void> | undefined
   #wake = Promise.withResolvers<void>()
 
-  constructor(options: OutboxOptions) {
+  constructor(options: OutboxOptions, stop: AbortSignal) {
     this.#options = options
+    this.#stop = stop
   }
 
-  start(): void {
-    this.#running ??= this.#run()
-  }
-
-  async stop(): Promise<void> {
-    this.#stopping.abort()
-    await this.#running
+  async run(): Promise<void> {
+    while (!this.#stop.aborted) {
+      const took = await this.#take()
+      if (took > 0 && this.#underWay.size < AT_ONCE_MAX) continue
+      await this.#rest()
+    }
     await Promise.all(this.#underWay.keys())
   }
 
-  async #run(): Promise<void> {
-    const { signal } = this.#stopping
-    while (!signal.aborted) {
-      const took = await this.#take()
-      if (took > 0 && this.#underWay.size < AT_ONCE_MAX) continue
-      this.#wake = Promise.withResolvers<void>()
-      const rested = new AbortController()
-      const restMs = this.#options.restMs ?? REST_MS
-      const rest = sleep(restMs, undefined, { signal: AbortSignal.any([signal, rested.signal]) })
-      await Promise.race([rest.catch(() => undefined), this.#wake.promise])
-      rested.abort()
-    }
+  /** Until something under way has ended, or for a while. */
+  async #rest(): Promise<void> {
+    this.#wake = Promise.withResolvers<void>()
+    const rested = new AbortController()
+    const signal = AbortSignal.any([this.#stop, rested.signal])
+    const rest = sleep(this.#options.restMs ?? REST_MS, undefined, { signal })
+    await Promise.race([rest.catch(() => undefined), this.#wake.promise])
+    rested.abort()
   }
 
   /** Takes what is due and begins to send it; answers with how many. */

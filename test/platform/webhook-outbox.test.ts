@@ -4,7 +4,7 @@ import { createHmac, randomUUID } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Payload } from '../../src/contract/alert-payload.ts'
-import { createOutbox, type Outbox } from '../../src/platform/webhook-outbox.ts'
+import { sendWebhooks, spreadOut, type OutboxOptions } from '../../src/platform/webhook-outbox.ts'
 import { isBlockedAddress } from '../../src/platform/webhook-address.ts'
 import { postWebhook } from '../../src/platform/webhook.ts'
 import { insertNotifications } from '../../src/store/alert-notifications.ts'
@@ -16,7 +16,8 @@ import { startRawServer } from '../support/test-server.ts'
 const database = useDatabase()
 let api: PublicApi
 let client: ApiClient
-let outboxes: Outbox[] = []
+let stopping = new AbortController()
+let sending: Promise<void>[] = []
 const opened: AsyncDisposable[] = []
 
 beforeAll(async () => {
@@ -27,19 +28,19 @@ beforeEach(async () => {
   client = await addClient(api, database().database)
 })
 afterEach(async () => {
-  await Promise.all(outboxes.map((one) => one.stop()))
-  outboxes = []
+  stopping.abort()
+  await Promise.all(sending)
+  sending = []
+  stopping = new AbortController()
   await Promise.all(opened.splice(0).map((one) => one[Symbol.asyncDispose]()))
 })
 
-/** Starts an outbox; three tries, hardly a pause between them. */
-const start = (againMs = (attempt: number) => (attempt < 3 ? 10 : undefined)) => {
+/** Starts to send as a process does; three tries, hardly a pause between them, unless told otherwise. */
+const start = (more: Partial<OutboxOptions> = {}) => {
   const { log } = rememberedLog()
+  const againMs = (attempt: number) => (attempt < 3 ? 10 : undefined)
   const options = { database: database().database, sealer: SEALER, log, now: Date.now }
-  const outbox = createOutbox({ ...options, againMs, restMs: 10 })
-  outboxes.push(outbox)
-  outbox.start()
-  return outbox
+  sending.push(sendWebhooks({ ...options, againMs, restMs: 10, ...more }, stopping.signal))
 }
 const receiver = async (...answer: Parameters<typeof startReceiver>): Promise<Receiver> => {
   const one = await startReceiver(...answer)
@@ -210,11 +211,7 @@ describe('tried again', () => {
   test('for about nine hours', async () => {
     const to = await receiver(statuses(500))
     await post(await channel({ url: to.url }), ['a'])
-    const { log } = rememberedLog()
-    const options = { database: database().database, sealer: SEALER, log, now: Date.now, restMs: 5 }
-    const outbox = createOutbox(options)
-    outboxes.push(outbox)
-    outbox.start()
+    start({ againMs: spreadOut })
     const waits: number[] = []
     for (let attempt = 1; attempt <= 13; attempt++) {
       await to.waitFor(attempt)
