@@ -15,6 +15,7 @@ const LISTINGS = {
   services: 2,
   'status-pages': 3,
   subscriptions: 4,
+  'alert-notifications': 10,
   runs: 20,
   'check-results': 30,
   'check-statuses': 31,

@@ -8,6 +8,8 @@ import { accountVariableOperations } from './account-variables.ts'
 import { accountOperations, type AccountSource } from './accounts.ts'
 import { rateHeadersOf } from './admission.ts'
 import { analyticsOperations } from './analytics.ts'
+import { alertChannelOperations } from './alert-channels.ts'
+import { alertSettingsOperations } from './alert-settings.ts'
 import { answerFaults } from './answer-faults.ts'
 import { applyOperations } from './apply.ts'
 import type { KnownKey } from './auth.ts'
@@ -19,6 +21,7 @@ import { createClientAddress } from './client-address.ts'
 import { windowsOf } from './database-windows.ts'
 import { FixedPathRouter } from './fixed-path-router.ts'
 import { createGate } from './gate.ts'
+import type { Told } from './incident-notices.ts'
 import { incidentUpdateOperations } from './incident-updates.ts'
 import { incidentOperations } from './incidents.ts'
 import { KeyRing, type KeySource } from './key-ring.ts'
@@ -79,6 +82,7 @@ export function createApp(options: AppOptions): App {
     clientAddress: createClientAddress(options.trustedProxies ?? []),
     policyOf: ({ policy }) => (policy === DEFAULT_POLICY ? defaultPolicy : policy),
   })
+  const told: Told = { now: () => options.clock.now(), publicUrl: options.publicUrl }
   const operations = [
     ...applyOperations(options),
     ...checkOperations(options),
@@ -87,8 +91,10 @@ export function createApp(options: AppOptions): App {
     ...locationKeyOperations(database),
     ...locationMetricsOperations(options),
     ...accountVariableOperations(options),
-    ...incidentOperations(database),
-    ...incidentUpdateOperations(database),
+    ...alertChannelOperations(database, options.sealer),
+    ...alertSettingsOperations(database),
+    ...incidentOperations(database, told),
+    ...incidentUpdateOperations(database, told),
     ...serviceOperations(database),
     ...statusPageOperations(database),
     ...accountOperations(options.accounts),

@@ -9,6 +9,7 @@ import { KEYS_CHANNEL } from '../store/api-keys.ts'
 import { listen } from '../store/notifications.ts'
 import { createAgentMetrics } from './agent-metrics.ts'
 import { createAgentsApp, isAgentCall } from './agents-app.ts'
+import { createAlerting } from './alerting.ts'
 import { createApp } from './app.ts'
 import { type Chore, doChores } from './chores.ts'
 import type { PlatformConfig } from './config.ts'
@@ -54,15 +55,20 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
   await clock.follow()
   const keys = createKnownKeys(database, log)
   const locationKeys = createKnownLocationKeys(database, log)
-  // Told in this order, inside the transaction that records results.
-  const onRecorded: OnRecorded[] = []
   const agentMetrics = createAgentMetrics(registry, {
     syncsHeld: () => agents.syncsHeld(),
     agents: () => countAgents(database),
   })
   const membership = new Membership(database, agentMetrics)
-  const chores: Chore[] = [...presenceChores(database, membership), locationSampling(database)]
   const { trustedProxies, publicUrl } = config
+  const alerting = createAlerting({ database, sealer, clock, log, publicUrl })
+  // Told in this order, inside the transaction that records results.
+  const onRecorded: OnRecorded[] = [alerting.onRecorded]
+  const chores: Chore[] = [
+    ...presenceChores(database, membership),
+    locationSampling(database),
+    ...alerting.chores,
+  ]
   const surroundings = { trustedProxies, ...(publicUrl === undefined ? {} : { publicUrl }) }
   const people = createApp({
     database,
@@ -98,6 +104,7 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
         listen({ address, channel: AGENTS_CHANNEL, onNews: (id) => agents.tell(id), signal }),
         doChores(chores, { database, log, signal }),
         followClock(clock, log, signal),
+        alerting.send(signal),
       ])
     },
     drain: () => agents.drain(),
