@@ -5,6 +5,8 @@ import type { Log } from '../host/log.ts'
 import type { Database } from '../store/database.ts'
 import { type DefinedAgentOperation, mountAgentOperations } from './agent-operation.ts'
 import { answerFaults } from './answer-faults.ts'
+import { artifactOperation } from './artifact-intake.ts'
+import type { ArtifactStore } from './artifact-store.ts'
 import { createClientAddress } from './client-address.ts'
 import { windowsOf } from './database-windows.ts'
 import { FixedPathRouter } from './fixed-path-router.ts'
@@ -25,6 +27,8 @@ export interface AgentsAppOptions {
   locationKeys: KeySource<KnownLocationKey>
   /** Told of results in the transaction that records them, in this order. */
   onRecorded: readonly OnRecorded[]
+  /** Where files of results are kept. */
+  artifacts: ArtifactStore
   /** Addresses or networks whose X-Forwarded-For is believed. */
   trustedProxies?: readonly string[]
   /** Where agents reach this platform, for the document. */
@@ -63,6 +67,6 @@ export function createAgentsApp(options: AgentsAppOptions): AgentsApp {
 }
 
 /** Every call of agents. */
-function callsOf(_options: AgentsAppOptions): DefinedAgentOperation[] {
-  return []
+function callsOf({ database, log, artifacts }: AgentsAppOptions): DefinedAgentOperation[] {
+  return [artifactOperation({ database, log, store: artifacts })]
 }

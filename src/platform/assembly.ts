@@ -7,6 +7,7 @@ import { KEYS_CHANNEL } from '../store/api-keys.ts'
 import { listen } from '../store/notifications.ts'
 import { createAgentsApp, isAgentCall } from './agents-app.ts'
 import { createApp } from './app.ts'
+import { artifactOperations, artifactRetention, createArtifactStore } from './artifacts.ts'
 import { type Chore, doChores } from './chores.ts'
 import type { PlatformConfig } from './config.ts'
 import { createKnownKeys, createKnownLocationKeys } from './known-keys.ts'
@@ -47,7 +48,12 @@ export async function assemble({ config, log, open, sealer }: AssemblyParts): Pr
   const locationKeys = createKnownLocationKeys(database, log)
   // Told in this order, inside the transaction that records results.
   const onRecorded: OnRecorded[] = []
-  const chores: Chore[] = []
+  const artifacts = {
+    database,
+    store: createArtifactStore(config),
+    keptMs: config.artifactsKeptMs,
+  }
+  const chores: Chore[] = [artifactRetention(artifacts)]
   const { trustedProxies, publicUrl } = config
   const surroundings = { trustedProxies, ...(publicUrl === undefined ? {} : { publicUrl }) }
   const people = createApp({
@@ -56,6 +62,7 @@ export async function assemble({ config, log, open, sealer }: AssemblyParts): Pr
     accounts: { find: (id) => readAccount(database, id) },
     log,
     defaultLimit: { limit: config.requestsPerMinute, windowS: 60 },
+    operations: artifactOperations(artifacts),
     ...surroundings,
   })
   const agents = createAgentsApp({
@@ -65,6 +72,7 @@ export async function assemble({ config, log, open, sealer }: AssemblyParts): Pr
     log,
     locationKeys,
     onRecorded,
+    artifacts: artifacts.store,
     ...surroundings,
   })
   const forgetKeys = () => {
