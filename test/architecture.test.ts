@@ -19,8 +19,10 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   store: ['contract'],
   agent: ['contract', 'monitors', 'host'],
   platform: ['contract', 'store', 'host'],
+  // What the command line does with the parts; the platform is loaded only by what needs it.
+  commands: ['contract', 'host', 'examples', 'monitors', 'agent', 'platform'],
   // main.ts alone stands in src itself.
-  '': ['contract', 'host', 'examples', 'monitors', 'store', 'agent', 'platform'],
+  '': ['commands', 'contract', 'host', 'platform'],
 }
 
 const BANNED_FILES = /^(utils?|common|helpers?|lib|types|misc|shared|index)$/

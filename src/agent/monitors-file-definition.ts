@@ -1,23 +1,45 @@
 // One definition of a monitors file, from what the user wrote to a monitor that the agent can run:
 // shorthands, defaults, id, TLS files, variables, schema.
 import { createHash } from 'node:crypto'
+import type * as z from 'zod'
+import { typeProblem } from '../contract/check-definition.ts'
+import { type CheckGroup, effectiveMonitor, inheritanceProblem } from '../contract/check-group.ts'
 import { objections, valueAt, type Objection } from '../contract/explain.ts'
 import { scriptFields } from '../contract/http-monitor.ts'
 import { CHECK_TYPES, Monitor, type Variable } from '../contract/monitor.ts'
 import { substitute, substituteOwn, type Lookup } from '../contract/variables.ts'
 import { nearest } from '../host/nearest.ts'
-import type { AnyMonitorType } from '../monitors/monitor.ts'
+import type { FileGroups } from './monitors-file-groups.ts'
 import { got, withoutSecrets, type Findings, type Path } from './monitors-file-problems.ts'
 import { expandShorthands, isFields, type Fields } from './monitors-file-shorthands.ts'
 import { TLS_FILES, type TlsFiles } from './monitors-file-variables.ts'
 
+/** A type of monitor, as far as its definition goes. */
+export interface KnownType {
+  schema: z.ZodType
+}
+
+/**
+ * `run`: by this agent, so that all variables must be known and groups are counted in. `apply`: on a
+ * platform, which may know more variables and keeps the groups.
+ */
+export type Purpose = 'run' | 'apply'
+
+/** A monitor of a file, and the key of its group there. */
+export interface FileMonitor {
+  monitor: Monitor
+  group?: string
+}
+
 /** What a definition is read with. */
 export interface FileContext {
+  purpose: Purpose
   /** Fields for every monitor, in the wire form, and as the user wrote them. */
   defaults: Fields
   defaultsAsWritten: Fields
   variables: readonly Variable[]
-  types: ReadonlyMap<string, AnyMonitorType>
+  types: ReadonlyMap<string, KnownType>
+  groups: FileGroups
   tlsFiles: TlsFiles
   findings: Findings
   warnings: Findings
@@ -29,7 +51,7 @@ interface Draft {
   path: Path
   /** In the wire form, with defaults and id; variables still as written. */
   fields: Fields
-  type: AnyMonitorType
+  type: KnownType
   lookup: Lookup
   secrets: string[]
 }
@@ -39,7 +61,7 @@ export async function readDefinition(
   raw: unknown,
   index: number,
   around: FileContext,
-): Promise<Monitor | undefined> {
+): Promise<FileMonitor | undefined> {
   const path = ['monitors', index]
   if (!isFields(raw)) {
     const message = 'must be a monitor: a mapping with name, type and request'
@@ -55,9 +77,62 @@ export async function readDefinition(
   const type = typeOf(fields['checkType'], raw, path, around)
   if (type === undefined) return undefined
   if (namesTlsFiles(fields)) await readTlsFiles(fields, path, around)
-  const draft = { raw, path, fields, type, ...variablesFor(fields, around.variables) }
+  const group = takeGroup(fields, path, around)
+  const variables = [...(group?.definition.environmentVariables ?? []), ...around.variables]
+  const draft = { raw, path, fields, type, ...variablesFor(fields, variables) }
   const sound = isSound(draft, around)
-  return sound && around.findings.count() === before ? Monitor.parse(fields) : undefined
+  if (!sound || around.findings.count() !== before) return undefined
+  return inGroup(Monitor.parse(fields), group, path, around)
+}
+
+interface KnownGroup {
+  key: string
+  definition: CheckGroup
+}
+
+/** Takes the name of a group out of the fields, which then are in the wire form. */
+function takeGroup(
+  fields: Fields,
+  path: Path,
+  { groups, findings }: FileContext,
+): KnownGroup | undefined {
+  const key = fields['group']
+  delete fields['group']
+  if (key === undefined || key === null) return undefined
+  const place = [...path, 'group']
+  if (typeof key === 'string' && groups.has(key)) {
+    const definition = groups.get(key)
+    if ((fields['groupId'] ?? null) === null) return definition && { key, definition }
+    findings.push({ path: place, message: 'means the same as groupId beside it; keep one of them' })
+    return undefined
+  }
+  const meant = typeof key === 'string' ? nearest(key, groups.keys()) : undefined
+  const known = [...groups.keys()].slice(0, 20).join(', ')
+  const mend =
+    meant !== undefined
+      ? `did you mean ${meant}?`
+      : known === ''
+        ? 'the file has none; write them under groups'
+        : `known here: ${known}`
+  findings.push({ path: place, message: `there is no such group; ${mend}${got(place, key)}` })
+  return undefined
+}
+
+/** Run here, a monitor holds as its group makes it; a platform is told both, and does that itself. */
+function inGroup(
+  monitor: Monitor,
+  group: KnownGroup | undefined,
+  path: Path,
+  { purpose, findings }: FileContext,
+): FileMonitor | undefined {
+  const effective = effectiveMonitor(monitor, group?.definition)
+  const problem = group === undefined ? undefined : inheritanceProblem(effective)
+  if (problem !== undefined) {
+    findings.push({ path: [...path, 'group'], message: problem })
+    return undefined
+  }
+  if (purpose === 'run') return { monitor: effective }
+  return group === undefined ? { monitor } : { monitor, group: group.key }
 }
 
 function withDefaults(defaults: Fields, own: Fields): Fields {
@@ -87,8 +162,8 @@ function typeOf(
   checkType: unknown,
   raw: Fields,
   path: Path,
-  { types, findings }: FileContext,
-): AnyMonitorType | undefined {
+  { types, findings, purpose }: FileContext,
+): KnownType | undefined {
   const found = typeof checkType === 'string' ? types.get(checkType) : undefined
   if (found !== undefined) return found
   const place = [...path, Object.hasOwn(raw, 'checkType') ? 'checkType' : 'type']
@@ -96,6 +171,8 @@ function typeOf(
   const known = CHECK_TYPES.find((one) => one === checkType)
   if (checkType === undefined) {
     findings.push({ path: place, message: `is missing; one of ${runnable}` })
+  } else if (known !== undefined && purpose === 'apply') {
+    findings.push({ path: place, message: typeProblem(known) ?? '' })
   } else if (known !== undefined) {
     const message = `this agent cannot run ${known} monitors; it can run ${runnable}`
     findings.push({ path: place, message })
@@ -158,14 +235,18 @@ function isSound(draft: Draft, around: FileContext): boolean {
     parsed = type.schema.safeParse(substituteOwn(fields, lookup).value)
   }
   if (!parsed.success) {
-    for (const objection of objections(parsed.error, type.schema, filled.value)) {
-      const place = objection.path.join('.')
-      if (!unknownAt.includes(place)) report(objection, draft, around)
-    }
-    return false
+    const all = objections(parsed.error, type.schema, filled.value)
+    const sure = all.filter(({ path }) => !unknownAt.includes(path.join('.')))
+    for (const objection of sure) report(objection, draft, around)
+    if (sure.length > 0 || around.purpose === 'run') return false
   }
   warn(draft, around)
-  return unknownAt.length === 0
+  return unknownAt.length === 0 || around.purpose === 'apply'
+}
+
+const UNKNOWN_MEND: Readonly<Record<Purpose, string>> = {
+  run: 'define it under variables or secrets',
+  apply: 'the platform has to know it, or define it under variables or secrets',
 }
 
 /** Says of each text that holds an unknown variable which one; the places, joined by dots. */
@@ -176,11 +257,12 @@ function reportUnknown({ fields, path, lookup }: Draft, around: FileContext): st
     if (typeof value === 'string') {
       for (const name of substitute(value, lookup).unknown) {
         const meant = nearest(name, known)
-        const mend =
-          meant === undefined ? 'define it under variables or secrets' : `did you mean ${meant}?`
         const place = [...path, ...at]
+        const mend = meant === undefined ? UNKNOWN_MEND[around.purpose] : `did you mean ${meant}?`
         const message = `the variable ${name} is not defined; ${mend}${got(place, value)}`
-        around.findings.push({ path: place, message })
+        // A platform may know it already.
+        const where = around.purpose === 'run' ? around.findings : around.warnings
+        where.push({ path: place, message })
         places.push(at.join('.'))
       }
     } else if (Array.isArray(value)) value.forEach((one, index) => visit(one, [...at, index]))
@@ -265,18 +347,19 @@ function mendOf(objection: Objection, fields: Fields): string {
     const near = choice ? nearest(given, candidates) : undefined
     return near === undefined ? message : `${message}; did you mean ${near}?`
   }
-  const shorthands = path.length === 1 ? ['type', 'every'] : []
+  const shorthands = path.length === 1 ? ['type', 'every', 'group'] : []
   if (path.at(-2) === 'tls') shorthands.push(...Object.keys(TLS_FILES))
   const meant = nearest(String(path.at(-1)), [...candidates, ...shorthands])
   return meant === undefined ? message : `unknown key; did you mean ${meant}?`
 }
 
-function warn({ fields, path }: Draft, { warnings }: FileContext): void {
+function warn({ fields, path }: Draft, { warnings, purpose }: FileContext): void {
   const { degradedResponseTime: degraded, maxResponseTime: max } = fields
   if (typeof degraded === 'number' && typeof max === 'number' && degraded >= max) {
     const message = `is not below maxResponseTime (${max}), so that no run can be degraded`
     warnings.push({ path: [...path, 'degradedResponseTime'], message })
   }
+  if (purpose === 'apply') return
   for (const key of scriptFields(fields)) {
     const message = 'this agent cannot run scripts, so that every run will be errored'
     warnings.push({ path: [...path, key], message })

@@ -32,22 +32,28 @@ export function expandShorthands(fields: Fields, path: Path, findings: Findings)
   const { request } = fields
   if (isFields(request) && Array.isArray(request['assertions'])) {
     const place = [...path, 'request', 'assertions']
-    const assertions = request['assertions'].map((one: unknown, index) => {
-      if (isLineWithColon(one)) {
-        const message = 'a line with ": " in it is a mapping in YAML; put the whole line in quotes'
-        findings.push({ path: [...place, index], message })
-        return undefined
-      }
-      if (typeof one !== 'string') return one
-      const parsed = assertionOf(one)
-      if (typeof parsed !== 'string') return parsed
-      findings.push({ path: [...place, index], message: `${parsed}${got(place, one)}` })
-      // Its place stays, so that those after it keep their index.
-      return undefined
-    })
+    const assertions = expandAssertions(request['assertions'], place, findings)
     wire['request'] = { ...request, assertions }
   }
   return wire
+}
+
+/** Assertions in the wire form; in the place of a line that cannot be read stands undefined. */
+export function expandAssertions(list: unknown[], path: Path, findings: Findings): unknown[] {
+  return list.map((one, index) => {
+    const place = [...path, index]
+    if (isLineWithColon(one)) {
+      const message = 'a line with ": " in it is a mapping in YAML; put the whole line in quotes'
+      findings.push({ path: place, message })
+      return undefined
+    }
+    if (typeof one !== 'string') return one
+    const parsed = assertionOf(one)
+    if (typeof parsed !== 'string') return parsed
+    findings.push({ path: place, message: `${parsed}${got(path, one)}` })
+    // Its place stays, so that those after it keep their index.
+    return undefined
+  })
 }
 
 /** `- TEXT_BODY "a: b" NOT_EMPTY` as YAML reads it. */

@@ -2,16 +2,24 @@
 // is wrong with a file is found at once, each problem with its line, the value and the mend.
 import { resolve } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { DEFINITION_SCHEMAS } from '../contract/check-definition.ts'
 import { isLocationName, LOCATION_NAME_RULE } from '../contract/location-name.ts'
 import type { Monitor, Variable } from '../contract/monitor.ts'
 import { substitute } from '../contract/variables.ts'
 import { LIMITS } from '../contract/versions.ts'
 import type { Environment } from '../host/env.ts'
 import { nearest } from '../host/nearest.ts'
-import type { AnyMonitorType } from '../monitors/monitor.ts'
 import { proxyProblem } from '../monitors/proxy.ts'
 import { secretWarnings } from './definition-secrets.ts'
-import { readDefinition, slugOf, type FileContext } from './monitors-file-definition.ts'
+import {
+  readDefinition,
+  slugOf,
+  type FileContext,
+  type FileMonitor,
+  type KnownType,
+  type Purpose,
+} from './monitors-file-definition.ts'
+import { type FileGroups, readGroups } from './monitors-file-groups.ts'
 import {
   createFindings,
   formatPath,
@@ -46,7 +54,16 @@ export type ReadFile = { files: string[] } & (
   { ok: true; file: LoadedFile } | { ok: false; problems: Problem[] }
 )
 
-const KEYS = ['location', 'proxyUrl', 'variables', 'secrets', 'defaults', 'monitors']
+const KEYS = [
+  'location',
+  'privateLocations',
+  'proxyUrl',
+  'variables',
+  'secrets',
+  'defaults',
+  'groups',
+  'monitors',
+]
 
 const LOOKS_LIKE =
   'write a list of monitors, like\n' +
@@ -64,11 +81,74 @@ const LOOKS_LIKE =
 export async function readMonitorsFile(
   path: string,
   env: Environment,
-  types: ReadonlyMap<string, AnyMonitorType>,
+  types: ReadonlyMap<string, KnownType>,
   variables: readonly Variable[] = [],
 ): Promise<ReadFile> {
+  const read = await readFor({ purpose: 'run', path, env, types, variables })
+  if (!read.ok) return read
+  const { location, proxyUrl, monitors } = read.held
+  const file: LoadedFile = {
+    ...(location === undefined ? {} : { location }),
+    ...(proxyUrl === undefined ? {} : { proxyUrl }),
+    variables: read.held.variables,
+    monitors: monitors.map(({ monitor }) => monitor),
+    warnings: read.warnings,
+  }
+  return { ok: true, file, files: read.files }
+}
+
+/** All that a good file says, for a platform that is to make it true. */
+export interface FileToApply {
+  location?: string
+  /** Slugs of locations for monitors that name none; over `location`. */
+  privateLocations: string[]
+  proxyUrl?: string
+  variables: Variable[]
+  groups: FileGroups
+  /** In the order of the file; as they are defined, what their groups hand on is not in them. */
+  monitors: FileMonitor[]
+}
+
+/** A file that was read to be applied. */
+export type ReadFileToApply =
+  | {
+      ok: true
+      file: FileToApply
+      warnings: Problem[]
+      /** Says of what is found later where in the file it is. */
+      locate: (findings: Findings) => Problem[]
+    }
+  | { ok: false; problems: Problem[] }
+
+/**
+ * Reads and checks a monitors file to be applied on a platform: every type that can be defined is good,
+ * whether this agent runs it or not. Never rejects for anything that a file may hold.
+ */
+export async function readFileToApply(path: string, env: Environment): Promise<ReadFileToApply> {
+  const types = DEFINITION_SCHEMAS
+  const read = await readFor({ purpose: 'apply', path, env, types, variables: [] })
+  if (!read.ok) return read
+  return { ok: true, file: read.held, warnings: read.warnings, locate: read.locate }
+}
+
+/** What is to be read, and what for. */
+interface Order {
+  purpose: Purpose
+  path: string
+  env: Environment
+  types: ReadonlyMap<string, KnownType>
+  variables: readonly Variable[]
+}
+
+type ReadHeld = { files: string[] } & (
+  | { ok: true; held: FileToApply; warnings: Problem[]; locate: (findings: Findings) => Problem[] }
+  | { ok: false; problems: Problem[] }
+)
+
+async function readFor(order: Order): Promise<ReadHeld> {
+  const { path } = order
   const files = [resolve(path)]
-  const refuse = (message: string): ReadFile => ({
+  const refuse = (message: string): ReadHeld => ({
     ok: false,
     problems: [{ file: path, path: '', message }],
     files,
@@ -84,27 +164,21 @@ export async function readMonitorsFile(
   if (!isFields(yaml.value)) return refuse(`holds no monitors; ${LOOKS_LIKE}`)
   const findings = createFindings()
   const warnings = createFindings()
-  const loaded = await readFields(yaml.value, { path, env, types, variables, findings, warnings })
+  const loaded = await readFields(yaml.value, { ...order, findings, warnings })
   files.push(...loaded.files)
   const { secrets } = loaded
-  if (findings.count() > 0) {
-    return { ok: false, problems: located(findings, { name: path, yaml, secrets }), files }
-  }
-  loaded.file.warnings = located(warnings, { name: path, yaml, secrets })
-  return { ok: true, file: loaded.file, files }
+  const locate = (found: Findings) => located(found, { name: path, yaml, secrets })
+  if (findings.count() > 0) return { ok: false, problems: locate(findings), files }
+  return { ok: true, held: loaded.held, warnings: locate(warnings), locate, files }
 }
 
-interface Reading {
-  path: string
-  env: Environment
-  types: ReadonlyMap<string, AnyMonitorType>
-  variables: readonly Variable[]
+interface Reading extends Order {
   findings: Findings
   warnings: Findings
 }
 
 async function readFields(top: Fields, reading: Reading) {
-  const { findings, warnings, types } = reading
+  const { findings, warnings, types, purpose } = reading
   for (const key of Object.keys(top)) {
     if (KEYS.includes(key)) continue
     const meant = nearest(key, KEYS)
@@ -113,41 +187,50 @@ async function readFields(top: Fields, reading: Reading) {
   }
   const given = await readVariables(top, reading.env, reading.variables, findings)
   const location = locationOf(top, findings)
+  const privateLocations = privateLocationsOf(top, findings)
   const proxyUrl = proxyOf(top, given.variables, findings)
   const defaults = defaultsOf(top, findings)
+  const groups = readGroups(top['groups'], findings)
   const tlsFiles = createTlsFiles(reading.path)
   const defaultsAsWritten = isFields(top['defaults']) ? top['defaults'] : {}
-  const around = { defaults, defaultsAsWritten, variables: given.variables, types, tlsFiles }
-  const monitors = await readMonitors(top, { ...around, findings, warnings })
-  warnOfShortSecrets(given.variables, monitors, warnings)
-  const file: LoadedFile = {
+  const around = { purpose, defaults, defaultsAsWritten, groups, types, tlsFiles }
+  const { variables } = given
+  const monitors = await readMonitors(top, { ...around, variables, findings, warnings })
+  warnOfShortSecrets(variables, monitors, warnings)
+  if (purpose === 'apply' && proxyUrl !== undefined) {
+    const message = 'stays here: on a platform it is a setting of the private location'
+    warnings.push({ path: ['proxyUrl'], message })
+  }
+  const held: FileToApply = {
     ...(location === undefined ? {} : { location }),
     ...(proxyUrl === undefined ? {} : { proxyUrl }),
-    variables: given.variables,
+    privateLocations,
+    variables,
+    groups,
     monitors,
-    warnings: [],
   }
-  const secrets = given.variables.filter((one) => one.secret).map((one) => one.value)
-  return { file, secrets, files: [...given.files, ...tlsFiles.files()] }
+  const secrets = variables.filter((one) => one.secret).map((one) => one.value)
+  return { held, secrets, files: [...given.files, ...tlsFiles.files()] }
 }
 
 /** Short secrets stay visible in results; whoever wrote them should know. */
 function warnOfShortSecrets(
   variables: readonly Variable[],
-  monitors: readonly Monitor[],
+  monitors: readonly FileMonitor[],
   warnings: Findings,
 ): void {
   for (const message of secretWarnings(variables)) warnings.push({ path: ['secrets'], message })
-  for (const [index, { environmentVariables }] of monitors.entries()) {
+  for (const [index, { monitor }] of monitors.entries()) {
     const path = ['monitors', index, 'environmentVariables']
-    for (const message of secretWarnings(environmentVariables)) warnings.push({ path, message })
+    for (const message of secretWarnings(monitor.environmentVariables))
+      warnings.push({ path, message })
   }
 }
 
 /** Definitions checked before other work gets its turn. */
 const DEFINITIONS_AT_ONCE = 50
 
-async function readMonitors(top: Fields, around: FileContext): Promise<Monitor[]> {
+async function readMonitors(top: Fields, around: FileContext): Promise<FileMonitor[]> {
   const { findings, warnings } = around
   const list = top['monitors']
   const path = ['monitors']
@@ -167,15 +250,15 @@ async function readMonitors(top: Fields, around: FileContext): Promise<Monitor[]
     findings.push({ path, message: `at most ${LIMITS.monitorsMax} (got ${list.length})` })
     return []
   }
-  const monitors: Monitor[] = []
+  const monitors: FileMonitor[] = []
   const firstOf = new Map<string, number>()
   for (const [index, raw] of list.entries()) {
-    const monitor = await readDefinition(raw, index, around)
-    const id = monitor?.id ?? idOf(raw)
+    const read = await readDefinition(raw, index, around)
+    const id = read?.monitor.id ?? idOf(raw)
     const first = id === undefined ? undefined : firstOf.get(id)
     if (first !== undefined) findings.push(sameId(raw, index, first))
     else if (id !== undefined) firstOf.set(id, index)
-    if (monitor !== undefined) monitors.push(monitor)
+    if (read !== undefined) monitors.push(read)
     if (index % DEFINITIONS_AT_ONCE === 0) await nextTurn()
   }
   return monitors
@@ -206,6 +289,18 @@ function locationOf(top: Fields, findings: Findings): string | undefined {
   const message = `must be ${LOCATION_NAME_RULE}, like berlin-office${got(path, location)}`
   findings.push({ path, message })
   return undefined
+}
+
+function privateLocationsOf(top: Fields, findings: Findings): string[] {
+  const given = top['privateLocations']
+  if (given === undefined || given === null) return []
+  const path = ['privateLocations']
+  if (Array.isArray(given) && given.every((one) => typeof one === 'string' && one !== '')) {
+    return given as string[]
+  }
+  const message = 'must be a list of slug names of private locations, like [berlin-office]'
+  findings.push({ path, message: `${message}${got(path, given)}` })
+  return []
 }
 
 function proxyOf(

@@ -25,20 +25,48 @@ export type Comparison = (typeof COMPARISONS)[number]
 
 export const NUMERIC: readonly Comparison[] = ['EQUALS', 'NOT_EQUALS', 'LESS_THAN', 'GREATER_THAN']
 
+/** What a text can be compared by. */
+export const TEXTUAL = [
+  'EQUALS',
+  'NOT_EQUALS',
+  'IS_EMPTY',
+  'NOT_EMPTY',
+  'LESS_THAN',
+  'GREATER_THAN',
+  'CONTAINS',
+  'NOT_CONTAINS',
+] as const satisfies readonly Comparison[]
+
+/** All but those that look for keys and values inside of objects. */
+export const WITHOUT_KEYS: readonly Comparison[] = [...TEXTUAL, 'IS_NULL', 'NOT_NULL']
+
 /** Comparisons that look at the value alone and ignore `target`. */
 export const TARGETLESS: readonly Comparison[] = ['IS_EMPTY', 'NOT_EMPTY', 'IS_NULL', 'NOT_NULL']
 
-/** What one source of a type of monitor allows. */
-export interface SourceRule {
+/** What a value may be compared by, and with. */
+export interface ValueRule {
   comparisons: readonly Comparison[]
-  /** What `property` holds; `none` means that it must be empty. */
-  property: 'none' | 'json-path' | 'regex' | 'header'
   /** Whether `target` must be a number, for the comparisons of NUMERIC. */
   numeric?: boolean
+  /** Bounds of such a number, both of them allowed. */
+  range?: readonly [min: number, max: number]
+  /** The only targets there are, lowest first: comparisons of NUMERIC go by this order. */
+  targets?: readonly string[]
+}
+
+/** What one source of a type of monitor allows. */
+export interface SourceRule extends ValueRule {
+  /** What `property` holds; `none` means that it must be empty. `header` and `metadata` are names. */
+  property: 'none' | 'json-path' | 'regex' | 'header' | 'metadata'
+}
+
+/** A source of several values, of which `property` names one. */
+export interface PropertiesRule {
+  properties: Readonly<Record<string, ValueRule>>
 }
 
 /** Source → what it allows. */
-export type SourceRules = Readonly<Record<string, SourceRule>>
+export type SourceRules = Readonly<Record<string, SourceRule | PropertiesRule>>
 
 // The wire knows strings only; people write 200 and true in YAML, which means the same.
 const text = z.union([z.string(), z.number(), z.boolean()]).transform(String)
@@ -67,7 +95,7 @@ export function assertionsSchema(rules: SourceRules) {
       regex: z.string().max(2048).nullable().default(null),
     })
     .superRefine((assertion, context) => {
-      for (const problem of problemsOf(assertion, rules[assertion.source] as SourceRule)) {
+      for (const problem of problemsOf(assertion, rules[assertion.source])) {
         context.addIssue({ code: 'custom', ...problem })
       }
     })
@@ -79,31 +107,75 @@ interface Problem {
   message: string
 }
 
-function* problemsOf(assertion: Assertion, rule: SourceRule): Generator<Problem> {
-  const { source, comparison, property, target, regex } = assertion
+function* problemsOf(
+  assertion: Assertion,
+  rule: SourceRule | PropertiesRule | undefined,
+): Generator<Problem> {
+  const { property, regex } = assertion
+  const regexMend = regex === null || regex === '' ? undefined : regexProblem(regex)
+  if (regexMend !== undefined) yield { path: ['regex'], message: regexMend }
+  // Another objection says that there is no such source.
+  if (rule === undefined) return
+  if (!('properties' in rule)) {
+    const mend = propertyProblem(rule, property)
+    if (mend !== undefined) yield { path: ['property'], message: mend }
+    yield* valueProblems(assertion, assertion.source, rule)
+    return
+  }
+  const known = Object.keys(rule.properties)
+  const value = Object.hasOwn(rule.properties, property) ? rule.properties[property] : undefined
+  if (value !== undefined) yield* valueProblems(assertion, `${assertion.source} ${property}`, value)
+  else {
+    const message =
+      property === ''
+        ? `is missing; one of ${known.join(', ')}`
+        : `must be one of ${known.join(', ')}`
+    yield { path: ['property'], message }
+  }
+}
+
+function* valueProblems(
+  { comparison, target }: Assertion,
+  what: string,
+  rule: ValueRule,
+): Generator<Problem> {
   if (!rule.comparisons.includes(comparison)) {
     const offered = rule.comparisons.join(', ')
     yield {
       path: ['comparison'],
-      message: `${source} cannot be compared by ${comparison}; use one of ${offered}`,
+      message: `${what} cannot be compared by ${comparison}; use one of ${offered}`,
     }
   }
-  const mend = propertyProblem(rule, property)
-  if (mend !== undefined) yield { path: ['property'], message: mend }
-  const regexMend = regex === null || regex === '' ? undefined : regexProblem(regex)
-  if (regexMend !== undefined) yield { path: ['regex'], message: regexMend }
+  const mend = targetProblem(comparison, target, rule)
+  if (mend !== undefined) yield { path: ['target'], message: `${what} ${comparison} ${mend}` }
+}
+
+function targetProblem(
+  comparison: Comparison,
+  target: string,
+  rule: ValueRule,
+): string | undefined {
+  const { numeric = false, range, targets } = rule
+  if (targets !== undefined) {
+    const isKnown = TARGETLESS.includes(comparison) || targets.includes(target)
+    return isKnown ? undefined : `needs one of ${targets.join(', ')} as target`
+  }
   const needsNumber =
-    (rule.numeric === true && NUMERIC.includes(comparison)) ||
+    (numeric && NUMERIC.includes(comparison)) ||
     comparison === 'GREATER_THAN' ||
     comparison === 'LESS_THAN'
-  if (needsNumber && !isNumber(target)) {
-    yield { path: ['target'], message: `${source} ${comparison} needs a number as target` }
-  }
+  if (!needsNumber) return undefined
+  if (!isNumber(target)) return 'needs a number as target'
+  if (range === undefined) return undefined
+  const [min, max] = range
+  const isWithin = Number(target) >= min && Number(target) <= max
+  return isWithin ? undefined : `needs a target from ${min} to ${max}`
 }
 
 function propertyProblem(rule: SourceRule, property: string): string | undefined {
   if (property === '') {
-    return rule.property === 'header' ? 'the name of a header is missing' : undefined
+    if (rule.property === 'header') return 'the name of a header is missing'
+    return rule.property === 'metadata' ? 'the name of a metadata entry is missing' : undefined
   }
   if (rule.property === 'none') return 'this source takes no property; leave it out'
   if (rule.property === 'json-path') return jsonPathProblem(property)

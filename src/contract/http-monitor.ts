@@ -1,7 +1,7 @@
 // URL and API monitors in the public wire form.
 import * as z from 'zod'
 import { assertionsSchema, COMPARISONS, NUMERIC, type SourceRules } from './assertion.ts'
-import { monitorSchema, responseTimes } from './monitor.ts'
+import { monitorSchema, Pair, responseTimes } from './monitor.ts'
 import { TlsSettings } from './tls.ts'
 
 const status = { comparisons: NUMERIC, property: 'none', numeric: true } as const
@@ -15,12 +15,6 @@ export const API_SOURCES = {
   TEXT_BODY: { comparisons: COMPARISONS, property: 'regex' },
   RESPONSE_TIME: { comparisons: COMPARISONS, property: 'none', numeric: true },
 } as const satisfies SourceRules
-
-const Pair = z.strictObject({
-  key: z.string().min(1),
-  value: z.string().default(''),
-  locked: z.boolean().default(false),
-})
 
 const url = z
   .string()

@@ -41,6 +41,13 @@ export const Variable = z.strictObject({
 })
 export type Variable = z.infer<typeof Variable>
 
+/** A header, a query parameter or an entry of metadata; the value of a locked one is scrubbed. */
+export const Pair = z.strictObject({
+  key: z.string().min(1),
+  value: z.string().default(''),
+  locked: z.boolean().default(false),
+})
+
 const TriggerIncident = z.strictObject({
   serviceId: z.union([z.guid(), Reference]),
   severity: IncidentSeverity,
@@ -49,7 +56,8 @@ const TriggerIncident = z.strictObject({
   notifySubscribers: z.boolean(),
 })
 
-const AlertSettings = z.strictObject({
+/** When failing runs become an alert, and how often it is told again. */
+export const AlertSettings = z.strictObject({
   escalationType: z.enum(['RUN_BASED', 'TIME_BASED']).default('RUN_BASED'),
   runBasedEscalation: z
     .strictObject({ failedRunThreshold: z.int().min(1).max(5).default(1) })
@@ -113,11 +121,13 @@ export const commonFields = {
   environmentVariables: z.array(Variable).max(LIMITS.variablesMax).default([]),
 }
 
-/** With frequency 0 the offset is the interval in seconds; refuse what has no slots. */
-export function timingProblem(monitor: {
+interface Timed {
   frequency: number
   frequencyOffset?: number | undefined
-}): { path: string[]; message: string } | undefined {
+}
+
+/** With frequency 0 the offset is the interval in seconds; refuse what has no slots. */
+export function timingProblem(monitor: Timed): { path: string[]; message: string } | undefined {
   const { frequency, frequencyOffset } = monitor
   if (frequency !== 0) return undefined
   if (frequencyOffset !== undefined && frequencyOffset <= 59) return undefined
@@ -135,20 +145,38 @@ type Shape = Record<string, z.ZodType>
 
 /**
  * The whole definition of one type of monitor: the common fields, `checkType`, and the type's own.
- * Unknown keys are refused.
+ * Unknown keys are refused, and so are slots closer together than `everySecondsMin`.
  */
-export function monitorSchema<const T extends CheckType, S extends Shape>(checkType: T, own: S) {
+export function monitorSchema<const T extends CheckType, S extends Shape>(
+  checkType: T,
+  own: S,
+  everySecondsMin = 1,
+) {
   return z
     .strictObject({ ...commonFields, checkType: z.literal(checkType), ...own })
     .superRefine((monitor, context) => {
-      const problem = timingProblem(monitor as { frequency: number })
+      const timed = monitor as Timed
+      const problem = timingProblem(timed) ?? tooOften(timed, checkType, everySecondsMin)
       if (problem !== undefined) context.addIssue({ code: 'custom', ...problem })
     })
 }
 
-/** The pair of response-time thresholds, in milliseconds, with a type's defaults. */
-export function responseTimes(degradedMs: number, maxMs: number) {
-  const bounded = z.int().min(0).max(LIMITS.attemptMsMax)
+function tooOften(
+  { frequency, frequencyOffset = 0 }: Timed,
+  checkType: string,
+  secondsMin: number,
+) {
+  if (frequency > 0 || frequencyOffset >= secondsMin) return undefined
+  const least = secondsMin < 60 ? `every ${secondsMin} seconds` : 'once a minute'
+  return {
+    path: secondsMin < 60 ? ['frequencyOffset'] : ['frequency'],
+    message: `${checkType} monitors run at most ${least}`,
+  }
+}
+
+/** The pair of response-time thresholds, in milliseconds, with a type's defaults and upper bound. */
+export function responseTimes(degradedMs: number, maxMs: number, capMs = LIMITS.attemptMsMax) {
+  const bounded = z.int().min(0).max(capMs)
   return {
     degradedResponseTime: bounded.default(degradedMs),
     maxResponseTime: bounded.min(1).default(maxMs),

@@ -1,24 +1,13 @@
 // TCP monitors in the public wire form.
 import * as z from 'zod'
-import { assertionsSchema, type SourceRules } from './assertion.ts'
+import { assertionsSchema, TEXTUAL, type SourceRules } from './assertion.ts'
 import { monitorSchema, responseTimes } from './monitor.ts'
 import { regexProblem } from './regex.ts'
 import { TlsSettings } from './tls.ts'
 
-const COMPARISONS = [
-  'EQUALS',
-  'NOT_EQUALS',
-  'IS_EMPTY',
-  'NOT_EMPTY',
-  'LESS_THAN',
-  'GREATER_THAN',
-  'CONTAINS',
-  'NOT_CONTAINS',
-] as const
-
 export const TCP_SOURCES = {
-  RESPONSE_DATA: { comparisons: COMPARISONS, property: 'regex' },
-  RESPONSE_TIME: { comparisons: COMPARISONS, property: 'none', numeric: true },
+  RESPONSE_DATA: { comparisons: TEXTUAL, property: 'regex' },
+  RESPONSE_TIME: { comparisons: TEXTUAL, property: 'none', numeric: true },
 } as const satisfies SourceRules
 
 const pattern = z

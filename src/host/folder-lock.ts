@@ -142,9 +142,14 @@ function discard(file: string, gone: LockHolder): void {
 
 function renewed(file: string, token: string, onLost: () => void): FolderLock {
   const timer = setInterval(() => {
-    if (read(file)?.token === token) {
-      const now = new Date()
-      utimesSync(file, now, now)
+    try {
+      if (read(file)?.token === token) {
+        const now = new Date()
+        utimesSync(file, now, now)
+        return
+      }
+    } catch {
+      // A disk that fails for a moment takes no lock away.
       return
     }
     clearInterval(timer)

@@ -3,9 +3,9 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import type * as z from 'zod'
-import { ApiMonitor, UrlMonitor } from '../../src/contract/http-monitor.ts'
+import { definitionSchema } from '../../src/contract/check-definition.ts'
+import { CheckGroup } from '../../src/contract/check-group.ts'
 import { Monitor } from '../../src/contract/monitor.ts'
-import { TcpMonitor } from '../../src/contract/tcp-monitor.ts'
 
 interface Resource {
   type: string
@@ -19,7 +19,8 @@ const checks: Record<string, unknown>[] = resources
   .filter((one) => one.type === 'check')
   .map((one) => ({ ...one.payload, id: one.logicalId }))
 
-const whole: Record<string, z.ZodType> = { URL: UrlMonitor, API: ApiMonitor, TCP: TcpMonitor }
+const schemaOf = (check: Record<string, unknown>) =>
+  definitionSchema(String(check['checkType'])) as z.ZodType
 
 describe('definitions sent on deploy', () => {
   test('are of every network type', () => {
@@ -32,19 +33,17 @@ describe('definitions sent on deploy', () => {
     expect(Monitor.parse(check)).toMatchObject(check)
   })
 
-  test.each(checks.filter((one) => String(one['checkType']) in whole))(
-    '$checkType parses as a whole, unchanged',
-    (check) => {
-      expect(whole[String(check['checkType'])]?.parse(check)).toMatchObject(check)
-    },
-  )
+  test.each(checks)('$checkType parses as a whole, unchanged', (check) => {
+    expect(schemaOf(check).parse(check)).toMatchObject(check)
+  })
 
-  test.each(checks.filter((one) => String(one['checkType']) in whole))(
-    'what $checkType parses to parses to itself',
-    (check) => {
-      const schema = whole[String(check['checkType'])] as z.ZodType
-      const once = schema.parse(check)
-      expect(schema.parse(once)).toEqual(once)
-    },
-  )
+  test.each(checks)('what $checkType parses to parses to itself', (check) => {
+    const once = schemaOf(check).parse(check)
+    expect(schemaOf(check).parse(once)).toEqual(once)
+  })
+
+  test('the group parses, unchanged', () => {
+    const group = resources.find((one) => one.type === 'check-group')?.payload
+    expect(CheckGroup.parse(group)).toMatchObject(group as object)
+  })
 })

@@ -98,7 +98,8 @@ create index placements_changed on placements (location_id, revision);
 create index placements_by_monitor on placements (monitor_id);
 
 -- The expected slots: n × every_ms + offset_ms within [from_ms, until_ms). One row for each era of a
--- monitor's timing in a location, so that they can be computed for any span of the past.
+-- monitor's timing in a location, so that they can be computed for any span of the past. Eras of the same
+-- monitor in the same location never overlap.
 create table expectations (
   location_id uuid not null,
   monitor_id uuid not null,
@@ -106,6 +107,8 @@ create table expectations (
   until_ms bigint,
   every_ms bigint not null check (every_ms >= 1000),
   offset_ms bigint not null,
+  -- When the row was written: the first slot may lie before it, and nobody can report it any sooner.
+  opened_ms bigint not null default (extract(epoch from clock_timestamp()) * 1000)::bigint,
   primary key (location_id, monitor_id, from_ms)
 );
 create index expectations_open on expectations (until_ms);
@@ -175,11 +178,17 @@ create table results (
   primary key (location_id, monitor_id, slot)
 ) partition by range (slot);
 create index results_by_monitor on results (monitor_id, slot desc);
+-- Rows come nearly in the order of their slots, so a few bytes for each 128 pages find a span of time.
+create index results_by_slot on results using brin (slot) with (autosummarize = on);
 
--- How far slots have been accounted for: up to here every expected slot has its row.
+-- How far slots have been accounted for: from `kept_from_ms` (rows before it were dropped) up to here every
+-- expected slot has its row. The totals count what was swept since the beginning.
 create table accounting (
   one boolean primary key default true check (one),
-  swept_until_ms bigint not null
+  swept_until_ms bigint not null,
+  kept_from_ms bigint not null default 0,
+  expected_total bigint not null default 0,
+  recorded_total bigint not null default 0
 );
 
 -- An hour of a monitor in a location. `response_times`: counts by class of response time (see
@@ -196,6 +205,7 @@ create table rollups (
   cancelled int not null,
   missed int not null,
   response_time_ms_sum double precision not null,
+  response_time_ms_min real,
   response_time_ms_max real,
   response_times jsonb not null,
   primary key (location_id, monitor_id, hour)

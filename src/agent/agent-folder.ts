@@ -1,0 +1,234 @@
+// The folder in which an agent keeps its name, its last monitors and results that are not delivered yet:
+//   DATA_DIR/agents/<n>                 of one agent at a time; the first whose lock is free
+//   DATA_DIR/agents/<n>/id              the agent's id, the same after a restart
+//   DATA_DIR/agents/<n>/spool.<key>     results, sealed; <key> is the fingerprint of the API key
+// An agent that can keep nothing runs all the same, and says so.
+import { randomUUID } from 'node:crypto'
+import { chmod, lstat, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { FolderLockedError, lockFolder, type FolderLock } from '../host/folder-lock.ts'
+import { createAgentSeal, type AgentSeal } from './agent-seal.ts'
+
+/** What an agent keeps, and where. */
+export interface AgentFolder {
+  /** A GUID: the same after a restart, another one where nothing can be kept. */
+  readonly id: string
+  readonly seal: AgentSeal
+  /** Undefined: nothing can be kept on disk, and `problem` says why. */
+  readonly path: string | undefined
+  readonly problem: string | undefined
+  /** Where the folders of all agents of this DATA_DIR are. */
+  readonly neighbours: string | undefined
+  /** Whether the folder is this agent's now; while it is not, nothing may be written to it. */
+  isHeld(): boolean
+  /** Keeps a small file, sealed; the whole of it or what was there before. Rejects when it cannot. */
+  keep(name: string, bytes: Buffer): Promise<void>
+  /** What was kept under the name; undefined when there is none, or none that this key opens. */
+  kept(name: string): Promise<Buffer | undefined>
+  /** Gives the folder back. Safe to call twice. */
+  close(): void
+}
+
+/** Where an agent's folder is to be. */
+export interface AgentFolderOptions {
+  /** DATA_DIR; undefined: a folder for this key among the system's temporary files. */
+  dataDir: string | undefined
+  apiKey: string
+  /**
+   * Somebody else took the folder, because this process stood still for seconds or because somebody removed
+   * it. The other one may now go by this agent's id: this one has to end.
+   */
+  onLost: () => void
+}
+
+/** Agents that share a DATA_DIR. */
+export const AGENT_FOLDERS_MAX = 256
+const LOCK = 'lock'
+/** Between tries to have a folder again that was removed. */
+const RETAKE_MS = 5000
+const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
+
+/** Takes the first folder that is free. Never rejects. */
+export async function openAgentFolder(options: AgentFolderOptions): Promise<AgentFolder> {
+  const seal = createAgentSeal(options.apiKey)
+  try {
+    const root =
+      options.dataDir ?? (await temporaryRoot(join(tmpdir(), `vedette-${seal.fingerprint}`)))
+    const neighbours = join(root, 'agents')
+    await mkdir(neighbours, { recursive: true, mode: 0o700 })
+    const { path, hold } = await takeFree(neighbours)
+    const id = await idOf(path).catch((error: unknown) => {
+      hold.release()
+      throw error
+    })
+    hold.keepFor(id, options.onLost)
+    return folderOn(path, { id, seal, neighbours, hold })
+  } catch (error) {
+    return inMemory(seal, error instanceof Error ? error.message : String(error))
+  }
+}
+
+/** Takes the lock of another agent's folder; undefined when that agent is there, or it cannot be had. */
+export async function lockAgentFolder(
+  path: string,
+  onLost: () => void,
+): Promise<FolderLock | undefined> {
+  try {
+    return await lockFolder(path, LOCK, onLost)
+  } catch {
+    return undefined
+  }
+}
+
+async function takeFree(neighbours: string): Promise<{ path: string; hold: Hold }> {
+  for (let n = 1; n <= AGENT_FOLDERS_MAX; n++) {
+    const path = join(neighbours, String(n))
+    const hold = new Hold(path)
+    try {
+      await hold.take()
+      return { path, hold }
+    } catch (error) {
+      if (!(error instanceof FolderLockedError)) throw error
+    }
+  }
+  throw new Error(`${AGENT_FOLDERS_MAX} agents use ${neighbours}; give this one another DATA_DIR`)
+}
+
+/** Keeps a folder locked, and takes it again where somebody removed it. */
+class Hold {
+  readonly #path: string
+  #lock: FolderLock | undefined
+  #isOver = false
+  #timer: NodeJS.Timeout | undefined
+  #id: string | undefined
+  #onLost: (() => void) | undefined
+
+  constructor(path: string) {
+    this.#path = path
+  }
+
+  isHeld(): boolean {
+    return this.#lock !== undefined
+  }
+
+  async take(): Promise<void> {
+    await mkdir(this.#path, { recursive: true, mode: 0o700 })
+    this.#lock = await lockFolder(this.#path, LOCK, () => void this.#retake())
+    // One that was unpacked from a backup may be open to others.
+    await chmod(this.#path, 0o700).catch(() => undefined)
+  }
+
+  keepFor(id: string, onLost: () => void): void {
+    this.#id = id
+    this.#onLost = onLost
+  }
+
+  release(): void {
+    this.#isOver = true
+    clearTimeout(this.#timer)
+    giveBack(this.#lock)
+    this.#lock = undefined
+  }
+
+  async #retake(): Promise<void> {
+    this.#lock = undefined
+    if (this.#isOver) return
+    try {
+      await this.take()
+      const kept = await idOf(this.#path, this.#id)
+      if (kept !== this.#id) throw new FolderTakenError()
+      if (this.#isOver) this.release()
+    } catch (error) {
+      giveBack(this.#lock)
+      this.#lock = undefined
+      if (error instanceof FolderLockedError || error instanceof FolderTakenError) {
+        this.#onLost?.()
+      } else {
+        this.#timer = setTimeout(() => void this.#retake(), RETAKE_MS)
+        this.#timer.unref()
+      }
+    }
+  }
+}
+
+/** The folder was another agent's in the meantime. */
+class FolderTakenError extends Error {}
+
+/** Anybody may put a folder of any name among temporary files, so this one has to be our own. */
+async function temporaryRoot(path: string): Promise<string> {
+  await mkdir(path, { recursive: true, mode: 0o700 })
+  const found = await lstat(path)
+  const isOurs = process.getuid === undefined || found.uid === process.getuid()
+  if (!found.isDirectory() || !isOurs || (found.mode & 0o022) !== 0) {
+    throw new Error(`${path} belongs to somebody else, or others may write to it; set DATA_DIR`)
+  }
+  return path
+}
+
+async function idOf(path: string, otherwise = randomUUID() as string): Promise<string> {
+  const file = join(path, 'id')
+  const text = (await readFile(file, 'utf8').catch(() => '')).trim()
+  if (GUID.test(text)) return text
+  await replace(file, Buffer.from(`${otherwise}\n`))
+  return otherwise
+}
+
+/** Writes the whole file or leaves the one that was there. */
+async function replace(file: string, bytes: Buffer): Promise<void> {
+  const draft = `${file}.${randomUUID()}`
+  try {
+    await writeFile(draft, bytes, { mode: 0o600, flush: true })
+    await rename(draft, file)
+  } catch (error) {
+    await rm(draft, { force: true }).catch(() => undefined)
+    throw error
+  }
+}
+
+function folderOn(
+  path: string,
+  held: { id: string; seal: AgentSeal; neighbours: string; hold: Hold },
+): AgentFolder {
+  const { id, seal, neighbours, hold } = held
+  return {
+    id,
+    seal,
+    path,
+    neighbours,
+    problem: undefined,
+    isHeld: () => hold.isHeld(),
+    async keep(name, bytes) {
+      if (!hold.isHeld()) throw new Error(`the folder ${path} is gone`)
+      await replace(join(path, name), seal.seal(bytes, name))
+    },
+    async kept(name) {
+      const sealed = await readFile(join(path, name)).catch(() => undefined)
+      return sealed === undefined ? undefined : seal.open(sealed, name)
+    },
+    close: () => hold.release(),
+  }
+}
+
+function inMemory(seal: AgentSeal, problem: string): AgentFolder {
+  return {
+    id: randomUUID(),
+    seal,
+    path: undefined,
+    neighbours: undefined,
+    problem,
+    isHeld: () => false,
+    keep: () => Promise.reject(new Error(problem)),
+    kept: () => Promise.resolve(undefined),
+    close: () => undefined,
+  }
+}
+
+// A folder that was removed in the meantime holds no lock that could be given back.
+function giveBack(lock: FolderLock | undefined): void {
+  try {
+    lock?.release()
+  } catch {
+    return
+  }
+}

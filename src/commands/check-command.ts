@@ -1,0 +1,132 @@
+// `vedette check` and `vedette validate`: a file of monitors tried out, once.
+import { exitCodeOf, runOnce } from '../agent/check.ts'
+import { createClock } from '../agent/clock.ts'
+import type { AgentConfig } from '../agent/config.ts'
+import { snapshotOf } from '../agent/monitors-file-source.ts'
+import { type LoadedFile, readMonitorsFile } from '../agent/monitors-file.ts'
+import { junitOf } from '../agent/report-junit.ts'
+import { tableOf } from '../agent/report-table.ts'
+import { createRunner } from '../agent/runner.ts'
+import { surroundingsOf } from '../agent/surroundings.ts'
+import type { Monitor } from '../contract/monitor.ts'
+import type { Result } from '../contract/result.ts'
+import { type Arguments, type Command, EXIT_CONFIGURATION } from '../host/command-line.ts'
+import { isForPeople, mayColour } from '../host/log.ts'
+import { onSignals } from '../host/signals.ts'
+import { MONITOR_TYPES } from '../monitors/registry.ts'
+import { complain, FILE_HELP, onlyFile, warn, withFile } from './monitors-to-run.ts'
+import { dialFrom, settings } from './settings.ts'
+
+const { env, stdout, stderr } = process
+
+async function validateCommand(args: Arguments): Promise<number> {
+  return withFile(args.positionals[0], async (file) => {
+    const read = await readMonitorsFile(file.path, env, MONITOR_TYPES, file.variables)
+    if (!read.ok) return complain(read)
+    warn(read.file.warnings)
+    const { length } = read.file.monitors
+    stdout.write(`${file.path}: ${length} monitor${length === 1 ? '' : 's'}, no problem\n`)
+    return 0
+  })
+}
+
+async function checkCommand(args: Arguments): Promise<number> {
+  if (args.on('json') && args.on('junit')) {
+    stderr.write('vedette check: --json and --junit exclude each other\n')
+    return EXIT_CONFIGURATION
+  }
+  return withFile(args.positionals[0], async (file) => {
+    const reading = settings(onlyFile(file))
+    if (typeof reading === 'number') return reading
+    const read = await readMonitorsFile(file.path, env, MONITOR_TYPES, file.variables)
+    if (!read.ok) return complain(read)
+    warn(read.file.warnings)
+    const monitors = chosen(read.file.monitors, args)
+    if (typeof monitors === 'string') {
+      stderr.write(`vedette check: ${monitors}\n`)
+      return EXIT_CONFIGURATION
+    }
+    const results = await runRound(reading.config, read.file, monitors, args.on('json'))
+    if (args.on('junit')) stdout.write(junitOf(results))
+    else if (!args.on('json')) stdout.write(tableOf(results, { colour: mayColour(stdout, env) }))
+    return exitCodeOf(results)
+  })
+}
+
+/** The monitors that the options choose, or a sentence on why there are none. */
+function chosen(all: readonly Monitor[], args: Arguments): Monitor[] | string {
+  const [only, tag] = [args.value('only'), args.value('tag')]
+  const monitors = all.filter(
+    (one) =>
+      (only === undefined ? one.activated : one.id === only || one.name === only) &&
+      (tag === undefined || one.tags.includes(tag)),
+  )
+  if (monitors.length > 0) return monitors
+  if (only === undefined && tag === undefined) return 'the file has no activated monitor'
+  const known = all.slice(0, 20).map((one) => one.id)
+  return `no monitor matches; ids in the file: ${known.join(', ')}${all.length > 20 ? ', …' : ''}`
+}
+
+/** Runs the monitors once, with progress on a terminal; Ctrl-C cancels what is left. */
+async function runRound(
+  config: AgentConfig,
+  file: LoadedFile,
+  monitors: readonly Monitor[],
+  json: boolean,
+): Promise<Result[]> {
+  const snapshot = snapshotOf(file, file.location ?? config.location)
+  const runner = createRunner({
+    types: MONITOR_TYPES,
+    clock: createClock(),
+    workRoot: config.workRoot,
+    scrubHeaders: config.scrubHeaders,
+  })
+  const surroundings = surroundingsOf(snapshot, dialFrom(config))
+  const stop = new AbortController()
+  const offSignals = onSignals({ stop: () => stop.abort() })
+  const progress = isForPeople(stderr)
+  const results = await runOnce({
+    monitors,
+    run: (job, signal) => runner.run(job, surroundings, signal),
+    concurrency: config.uptimeConcurrency,
+    signal: stop.signal,
+    onResult(result, done) {
+      if (json) stdout.write(`${JSON.stringify(result)}\n`)
+      if (progress) stderr.write(`\r\u001B[K${done}/${monitors.length} checked`)
+    },
+  })
+  if (progress) stderr.write('\r\u001B[K')
+  offSignals()
+  return results
+}
+
+/** `vedette check`. */
+export const CHECK_COMMAND: Command = {
+  name: 'check',
+  summary: 'Run every monitor of a file once, now, and report',
+  positionals: ['[file]'],
+  description: `Runs every activated monitor once, with its retries, and prints a table. ${FILE_HELP}\nExit code 0: all passed or were degraded; 1: something failed; 2: the file or the settings are bad.`,
+  options: {
+    json: { help: 'print one result a line as JSON, as they come' },
+    junit: { help: 'print JUnit XML for CI systems' },
+    only: { value: '<id>', help: 'run this monitor alone, activated or not' },
+    tag: { value: '<tag>', help: 'run monitors with this tag alone' },
+  },
+  examples: [
+    ['vedette check', 'runs the built-in example'],
+    ['vedette check monitors.yaml', 'runs your own'],
+    ['vedette check monitors.yaml --json | jq .verdict', 'feeds another program'],
+    ['vedette check monitors.yaml --only shop', 'runs one of them'],
+  ],
+  run: checkCommand,
+}
+
+/** `vedette validate`. */
+export const VALIDATE_COMMAND: Command = {
+  name: 'validate',
+  summary: 'Read a monitors file and name every problem in it',
+  positionals: ['[file]'],
+  description: `Reads the file as the agent would and runs nothing. Every problem is named with its line, the\nvalue and the mend. ${FILE_HELP}\nExit code 0: the file is good; 2: it is not.`,
+  examples: [['vedette validate monitors.yaml', 'checks a file before it is used']],
+  run: validateCommand,
+}

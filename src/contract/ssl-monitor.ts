@@ -1,0 +1,133 @@
+// SSL monitors in the public wire form: what a server shows in its TLS handshake, and how good that is.
+import * as z from 'zod'
+import {
+  assertionsSchema,
+  NUMERIC,
+  TEXTUAL,
+  WITHOUT_KEYS,
+  type Comparison,
+  type SourceRules,
+  type ValueRule,
+} from './assertion.ts'
+import { hostName } from './host-name.ts'
+import { monitorSchema, responseTimes } from './monitor.ts'
+
+/** Versions of TLS as the wire names them, oldest first. */
+export const TLS_VERSIONS = ['TLS1.0', 'TLS1.1', 'TLS1.2', 'TLS1.3'] as const
+
+const SAME: readonly Comparison[] = ['EQUALS', 'NOT_EQUALS']
+const PART: readonly Comparison[] = ['CONTAINS', 'NOT_CONTAINS']
+
+const number: ValueRule = { comparisons: NUMERIC, numeric: true }
+const text: ValueRule = { comparisons: [...SAME, ...PART] }
+const exact: ValueRule = { comparisons: SAME }
+const yesOrNo: ValueRule = { comparisons: ['EQUALS'], targets: ['true', 'false'] }
+
+export const SSL_SOURCES = {
+  /** The server's own certificate. */
+  CERTIFICATE: {
+    properties: {
+      daysUntilExpiry: number,
+      keySizeBits: number,
+      subjectCN: text,
+      issuerCN: text,
+      serialNumber: exact,
+      fingerprintSha256: exact,
+      issuerFingerprintSha256: exact,
+      keyAlgorithm: exact,
+      signatureAlgorithm: exact,
+      sans: { comparisons: PART },
+      selfSigned: yesOrNo,
+      isCA: yesOrNo,
+    },
+  },
+  CONNECTION: {
+    properties: {
+      tlsVersion: { comparisons: NUMERIC, targets: TLS_VERSIONS },
+      cipherSuite: text,
+      resolvedIp: text,
+      hostnameVerified: yesOrNo,
+      chainTrusted: yesOrNo,
+      ocspStapled: yesOrNo,
+      ocspStatus: { comparisons: SAME, targets: ['good', 'revoked', 'unknown'] },
+    },
+  },
+  RESPONSE_TIME: { comparisons: NUMERIC, property: 'none', numeric: true },
+  JSON_RESPONSE: { comparisons: WITHOUT_KEYS, property: 'json-path' },
+  TEXT_RESPONSE: { comparisons: TEXTUAL, property: 'regex' },
+} as const satisfies SourceRules
+
+const SEVERITIES = ['fail', 'degrade', 'ignore'] as const
+/** What a rule of the baseline does to the verdict when it is broken. */
+export type BaselineSeverity = (typeof SEVERITIES)[number]
+
+const rule = (severity: BaselineSeverity) =>
+  z.strictObject({ severity: z.enum(SEVERITIES).default(severity) }).prefault({})
+
+const versionRule = (value: (typeof TLS_VERSIONS)[number], severity: BaselineSeverity) =>
+  z
+    .strictObject({
+      value: z.enum(TLS_VERSIONS).default(value),
+      severity: z.enum(SEVERITIES).default(severity),
+    })
+    .prefault({})
+
+const keySizeRule = (bits: number, severity: BaselineSeverity) =>
+  z
+    .strictObject({
+      value: z.int().min(1024).max(16_384).default(bits),
+      severity: z.enum(SEVERITIES).default(severity),
+    })
+    .prefault({})
+
+/** What is asked of every server, beyond a chain that verifies. */
+export const SecurityBaseline = z.strictObject({
+  enabled: z.boolean().default(true),
+  minTLSVersion: versionRule('TLS1.2', 'fail'),
+  minKeySizeBits: keySizeRule(2048, 'fail'),
+  weakSignatureAlgorithm: rule('fail'),
+  weakCipherSuite: rule('fail'),
+  knownBadCA: rule('fail'),
+  recommendedTLSVersion: versionRule('TLS1.3', 'ignore'),
+  recommendedKeySizeBits: keySizeRule(3072, 'ignore'),
+  ocspMustStapleRespected: rule('ignore'),
+  sctPresent: rule('ignore'),
+})
+export type SecurityBaseline = z.infer<typeof SecurityBaseline>
+
+const SslConfig = z.strictObject({
+  hostname: hostName,
+  port: z.int().min(1).max(65_535).default(443),
+  /** Name sent in the handshake and looked for in the certificate, instead of the host. */
+  serverName: z.string().min(1).max(253).optional(),
+  ipFamily: z.enum(['IPv4', 'IPv6']).default('IPv4'),
+  /** Goes on when the chain does not verify; what is wrong with it is still reported. */
+  skipChainValidation: z.boolean().default(false),
+  handshakeTimeoutMs: z.int().min(1000).max(30_000).default(10_000),
+  /** Days before the certificate's end from which on the run is degraded. */
+  alertDaysBeforeExpiry: z.int().min(1).max(365).default(20),
+  securityBaseline: SecurityBaseline.prefault({}),
+  clientCertificateMode: z.enum(['auto', 'explicit']).default('auto'),
+})
+
+/** The request of an SSL monitor. */
+export const SslRequest = z
+  .strictObject({
+    sslConfig: SslConfig,
+    /** The client certificate to show, by its id on the platform. */
+    sslClientCertificateId: z.string().min(1).max(255).nullable().optional(),
+    assertions: assertionsSchema(SSL_SOURCES),
+  })
+  .superRefine(({ sslConfig, sslClientCertificateId = null }, context) => {
+    if (sslConfig.clientCertificateMode !== 'explicit' || sslClientCertificateId !== null) return
+    const message = 'is missing; clientCertificateMode explicit needs it'
+    context.addIssue({ code: 'custom', path: ['sslClientCertificateId'], message })
+  })
+export type SslRequest = z.infer<typeof SslRequest>
+
+export const SslMonitor = monitorSchema(
+  'SSL',
+  { request: SslRequest, ...responseTimes(3000, 10_000, 30_000) },
+  60,
+)
+export type SslMonitor = z.infer<typeof SslMonitor>

@@ -1,0 +1,73 @@
+// Traceroute monitors in the public wire form. A destination that is not reached has failed; thresholds
+// are compared with the average round-trip time of the last hop.
+import * as z from 'zod'
+import {
+  assertionsSchema,
+  NUMERIC,
+  type Comparison,
+  type SourceRules,
+  type ValueRule,
+} from './assertion.ts'
+import { hostName } from './host-name.ts'
+import { monitorSchema, responseTimes } from './monitor.ts'
+
+const COUNTED: readonly Comparison[] = ['EQUALS', 'GREATER_THAN', 'LESS_THAN']
+
+const time: ValueRule = { comparisons: NUMERIC, numeric: true }
+
+export const TRACEROUTE_SOURCES = {
+  /** Round-trip times of the last hop, in milliseconds. */
+  RESPONSE_TIME: { properties: { avg: time, min: time, max: time, stdDev: time } },
+  HOP_COUNT: { comparisons: COUNTED, property: 'none', numeric: true },
+  PACKET_LOSS: { comparisons: COUNTED, property: 'none', numeric: true, range: [0, 100] },
+} as const satisfies SourceRules
+
+const UNKNOWN_HOPS = 15
+
+/** The request of a traceroute monitor. */
+export const TracerouteRequest = z
+  .strictObject({
+    /** The host alone. */
+    url: hostName,
+    protocol: z.enum(['TCP', 'UDP', 'ICMP', 'SCTP']).default('TCP'),
+    /** See `traceroutePort`; ICMP has none. */
+    port: z.int().min(1).max(65_535).optional(),
+    ipFamily: z.enum(['IPv4', 'IPv6']).default('IPv4'),
+    maxHops: z.int().min(1).max(64).default(30),
+    /** Hops in a row without an answer that end the trace; see `unknownHopsMax`. */
+    maxUnknownHops: z.int().min(1).max(30).optional(),
+    /** Whether the names of the hops are looked up. */
+    ptrLookup: z.boolean().default(true),
+    /** Seconds for the whole trace. */
+    timeout: z.int().min(1).max(30).default(10),
+    assertions: assertionsSchema(TRACEROUTE_SOURCES),
+  })
+  .superRefine(({ protocol, port, maxHops, maxUnknownHops = 0 }, context) => {
+    if (protocol === 'ICMP' && port !== undefined) {
+      const message = 'ICMP has no ports; leave it out'
+      context.addIssue({ code: 'custom', path: ['port'], message })
+    }
+    if (maxUnknownHops > maxHops) {
+      const message = `must be at most maxHops (${maxHops})`
+      context.addIssue({ code: 'custom', path: ['maxUnknownHops'], message })
+    }
+  })
+export type TracerouteRequest = z.infer<typeof TracerouteRequest>
+
+/** The port to trace to; undefined for ICMP. */
+export function traceroutePort({ protocol, port }: TracerouteRequest): number | undefined {
+  if (protocol === 'ICMP') return undefined
+  return port ?? (protocol === 'TCP' ? 443 : 33_434)
+}
+
+/** How many hops in a row may stay silent: 15, or fewer where the trace is shorter than that. */
+export function unknownHopsMax({ maxHops, maxUnknownHops }: TracerouteRequest): number {
+  return maxUnknownHops ?? Math.min(UNKNOWN_HOPS, maxHops)
+}
+
+export const TracerouteMonitor = monitorSchema(
+  'TRACEROUTE',
+  { request: TracerouteRequest, ...responseTimes(10_000, 20_000, 30_000) },
+  30,
+)
+export type TracerouteMonitor = z.infer<typeof TracerouteMonitor>

@@ -1,0 +1,154 @@
+// The sweep: slots that nobody reported become `missed` with a reason, so that every expected slot has
+// exactly one row. What is reported later still replaces them.
+import type { Database } from '../store/database.ts'
+import { markRollupsDue } from '../store/results.ts'
+import { startOfDay } from '../store/result-partitions.ts'
+import type { Connection } from '../store/statement.ts'
+import {
+  advanceSweep,
+  beginSweep,
+  countDueSlots,
+  fillMissed,
+  findMissingSlots,
+  type MissingSlots,
+  readMembers,
+  readPulseSince,
+  type SweepWindow,
+} from '../store/sweep.ts'
+import type { Chore } from './chores.ts'
+
+/** Who can run what; see assignment.ts. */
+export interface Capability {
+  /** Whether an agent with `abilities` can run what has `needs`. */
+  capable(needs: readonly string[], abilities: readonly string[]): boolean
+  /** What it takes, in words: `DNS: agent 7.0.0 or newer`. */
+  neededWords(needs: readonly string[]): string
+}
+
+/** What a sweep needs. */
+export interface SweepParts {
+  database: Database
+  /** Milliseconds on the platform's clock. */
+  now: () => number
+  capability: Capability
+  /** Rows of slots longer ago than this are not kept. */
+  retentionMs: number
+}
+
+/** How long agents have to deliver before a slot counts as missed. */
+export const SWEEP_GRACE_MS = 120_000
+/** How long after the platform came back nothing is swept: agents have to deliver first. */
+export const SWEEP_RETURN_MS = 60_000
+/** What one transaction sweeps at first, and at most; then so much that about so many slots are due. */
+const WINDOW_MS = 30_000
+const WINDOW_MS_MAX = 3_600_000
+const WINDOW_SLOTS = 20_000
+const SWEEP_STATEMENT_MS = 60_000
+
+/** What a sweep did. */
+export interface Swept {
+  sweptUntilMs: number
+  expected: number
+  filled: number
+}
+
+/** The sweep as a chore. */
+export function sweepChore(parts: SweepParts): Chore {
+  return {
+    name: 'account-for-slots',
+    everyMs: 10_000,
+    leaseMs: 300_000,
+    run: async (signal) => {
+      await sweep(parts, signal)
+    },
+  }
+}
+
+/** Sweeps window by window until nothing is due or the signal fires. */
+export async function sweep(parts: SweepParts, signal: AbortSignal): Promise<Swept> {
+  const done: Swept = { sweptUntilMs: 0, expected: 0, filled: 0 }
+  let windowMs = WINDOW_MS
+  for (;;) {
+    const one = await parts.database.transaction((inside) => sweepOnce(inside, parts, windowMs), {
+      statementTimeoutMs: SWEEP_STATEMENT_MS,
+    })
+    const fitting = windowMs * (WINDOW_SLOTS / Math.max(1, one.expected))
+    windowMs = Math.ceil(Math.min(fitting, 2 * windowMs, WINDOW_MS_MAX))
+    done.sweptUntilMs = one.sweptUntilMs
+    done.expected += one.expected
+    done.filled += one.filled
+    if (one.isLast || signal.aborted) return done
+  }
+}
+
+async function sweepOnce(
+  inside: Connection,
+  { now, capability, retentionMs }: SweepParts,
+  windowMs: number,
+): Promise<Swept & { isLast: boolean }> {
+  const nowMs = Math.floor(now())
+  const target = nowMs - SWEEP_GRACE_MS
+  const floorMs = startOfDay(nowMs - retentionMs)
+  const before = await beginSweep(inside, target)
+  const since = await readPulseSince(inside)
+  const isBack = since === undefined || nowMs >= since + SWEEP_RETURN_MS
+  // Nothing was ever swept while nobody stood anywhere, and what is not kept needs no row.
+  const fromMs = Math.max(before, floorMs)
+  const untilMs = Math.min(fromMs + windowMs, target)
+  if (!isBack || untilMs <= fromMs) {
+    return { sweptUntilMs: before, expected: 0, filled: 0, isLast: true }
+  }
+  const window: SweepWindow = { fromMs, untilMs, floorMs }
+  const expected = await countDueSlots(inside, window)
+  const { missing, filled } = await fillWindow(inside, window, capability)
+  // Some were reported between the look and the filling; look again instead of believing it.
+  const left = filled === missing ? 0 : countOf(await findMissingSlots(inside, window))
+  await advanceSweep(inside, { untilMs, expected, recorded: expected - left })
+  return { sweptUntilMs: untilMs, expected, filled, isLast: untilMs === target }
+}
+
+async function fillWindow(
+  inside: Connection,
+  window: SweepWindow,
+  capability: Capability,
+): Promise<{ missing: number; filled: number }> {
+  const groups = await findMissingSlots(inside, window)
+  let filled = 0
+  for (const group of groups) {
+    filled += await fillMissed(inside, group, await reasonOf(inside, group, capability))
+    await markPastHours(inside, window, group)
+  }
+  return { missing: countOf(groups), filled }
+}
+
+function countOf(groups: MissingSlots[]): number {
+  return groups.reduce((sum, { slotsMs }) => sum + slotsMs.length, 0)
+}
+
+async function reasonOf(
+  inside: Connection,
+  { locationId, epoch, needs }: MissingSlots,
+  { capable, neededWords }: Capability,
+): Promise<{ reason: string; needed?: string }> {
+  const members = epoch === null ? [] : await readMembers(inside, locationId, epoch)
+  const nobodyCan =
+    members.length > 0 && !members.some(({ abilities }) => capable(needs, abilities))
+  return nobodyCan
+    ? { reason: 'no-capable-agent', needed: neededWords(needs) }
+    : { reason: 'agent-lost' }
+}
+
+/** The first slot of a monitor may lie hours back, in an hour that was rolled up. */
+async function markPastHours(
+  inside: Connection,
+  { fromMs }: SweepWindow,
+  { locationId, monitorIds, slotsMs }: MissingSlots,
+): Promise<void> {
+  const hourMs = fromMs - (fromMs % 3_600_000)
+  const past = slotsMs.flatMap((slot, at) => (slot < hourMs ? [at] : []))
+  if (past.length === 0) return
+  await markRollupsDue(inside, locationId, {
+    monitorIds: past.map((at) => monitorIds[at] ?? ''),
+    slotsMs: past.map((at) => slotsMs[at] ?? 0),
+  })
+}

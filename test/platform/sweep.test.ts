@@ -1,0 +1,239 @@
+// Aim: after a sweep every expected slot has exactly one row and there is no other row, whatever eras,
+// deliveries and membership came before; the account says so, and late results replace what was filled in.
+import { randomUUID } from 'node:crypto'
+import { beforeEach, describe, expect, test } from 'vitest'
+import { slotAtOrAfter, slotAtOrBefore } from '../../src/contract/timetable.ts'
+import { recordResults } from '../../src/platform/results-intake.ts'
+import { sweep, SWEEP_GRACE_MS, SWEEP_RETURN_MS } from '../../src/platform/sweep.ts'
+import { accountOf, readSweptSpan } from '../../src/store/accounting.ts'
+import type { Database } from '../../src/store/database.ts'
+import { ensurePartitions } from '../../src/store/result-partitions.ts'
+import { DATABASE_SERVERS, useDatabase } from '../support/database.ts'
+import {
+  addEra,
+  addLocation,
+  addMonitor,
+  type Placing,
+  slotOf,
+  type TestLocation,
+  wireResult,
+} from '../support/placed-monitors.ts'
+import { randomFrom, type Random } from '../support/random.ts'
+
+const DAY_MS = 86_400_000
+const RETENTION_MS = 3 * DAY_MS
+/** Noon of yesterday: the stories play in a past of their own. */
+const START = Math.floor(Date.now() / DAY_MS) * DAY_MS - DAY_MS / 2
+const capability = {
+  capable: (needs: readonly string[], abilities: readonly string[]) =>
+    needs.every((need) => abilities.includes(need)),
+  neededWords: (needs: readonly string[]) => `${needs.join()}: agent 9.9.9 or newer`,
+}
+
+describe.each(DATABASE_SERVERS)('on $name', (server) => {
+  const use = useDatabase(server)
+
+  beforeEach(async () => {
+    const { database } = use()
+    await ensurePartitions(database, START - RETENTION_MS, Date.now() + DAY_MS)
+    await database.query('truncate accounting, platform_pulse, results, expectations')
+  })
+
+  const sweepAt = (nowMs: number) =>
+    sweep(
+      { database: use().database, now: () => nowMs, capability, retentionMs: RETENTION_MS },
+      AbortSignal.timeout(20_000),
+    )
+
+  const deliver = (at: TestLocation, nowMs: number, results: unknown[]) =>
+    recordResults(use().database, {
+      key: at,
+      agentId: randomUUID(),
+      results,
+      nowMs,
+      retentionMs: RETENTION_MS,
+      onRecorded: [],
+    })
+
+  const account = (fromMs: number, toMs: number, accountId?: string) =>
+    use().database.transaction(
+      (inside) => accountOf(inside, { fromMs, toMs, ...(accountId && { accountId }) }),
+      { isolation: 'repeatable read', readOnly: true },
+    )
+
+  const rows = async (at: TestLocation) =>
+    use().database.query<{
+      slot_ms: number
+      monitor_id: string
+      verdict: string
+      missed_reason: string | null
+      needed: string | null
+    }>(
+      `select *, (extract(epoch from slot) * 1000)::bigint as slot_ms from results
+       where location_id = $1 order by slot, monitor_id`,
+      [at.locationId],
+    )
+
+  test('fills what nobody reported, by who was there', async () => {
+    const { database } = use()
+    const here = await addLocation(database)
+    const monitor = await addMonitor(database, here, { fromMs: START, needs: ['DNS'] })
+    const epoch = (number: number, fromMs: number, members: object[]) =>
+      database.query(
+        `insert into location_epochs (location_id, epoch, from_ms, members, cause)
+         values ($1, $2, $3, $4, '{}')`,
+        [here.locationId, number, fromMs, JSON.stringify(members)],
+      )
+    await epoch(1, START + 20_000, [{ id: 'a', version: '1.0.0', abilities: ['URL'] }])
+    await epoch(2, START + 40_000, [
+      { id: 'a', version: '1.0.0', abilities: ['URL'] },
+      { id: 'b', version: '9.9.9', abilities: ['URL', 'DNS'] },
+    ])
+    const now = START + 60_000 + SWEEP_GRACE_MS
+    await deliver(here, now, [wireResult({ ...monitor, slot: slotOf(monitor, 5) })])
+    expect(await sweepAt(now)).toEqual({ sweptUntilMs: START + 60_000, expected: 6, filled: 5 })
+    const needed = 'DNS: agent 9.9.9 or newer'
+    expect(await rows(here)).toMatchObject([
+      { missed_reason: 'agent-lost', needed: null },
+      { missed_reason: 'agent-lost', needed: null },
+      { missed_reason: 'no-capable-agent', needed },
+      { missed_reason: 'no-capable-agent', needed },
+      { missed_reason: 'agent-lost', needed: null, filled: true },
+      { verdict: 'passed' },
+    ])
+    expect((await account(START, now, here.accountId)).locations).toMatchObject([
+      {
+        slugName: here.slugName,
+        expected: 6,
+        recorded: 6,
+        missing: 0,
+        unexpected: 0,
+        byVerdict: { passed: 1, missed: 5 },
+        byReason: { 'agent-lost': 3, 'no-capable-agent': 2 },
+      },
+    ])
+    // What comes at last replaces what was filled in and changes no count.
+    await deliver(here, now, [wireResult({ ...monitor, slot: slotOf(monitor, 0) })])
+    expect((await account(START, now, here.accountId)).locations).toMatchObject([
+      { recorded: 6, missing: 0, byVerdict: { passed: 2, missed: 4 } },
+    ])
+  })
+
+  test('leaves agents time to deliver after the platform was away', async () => {
+    const { database } = use()
+    const here = await addLocation(database)
+    await addMonitor(database, here, { fromMs: START })
+    const now = START + DAY_MS / 4
+    await database.query(
+      `insert into platform_pulse (since, last) values (to_timestamp($1::float8 / 1000), now())`,
+      [now - SWEEP_RETURN_MS + 1000],
+    )
+    expect(await sweepAt(now)).toMatchObject({ filled: 0 })
+    expect(await sweepAt(now + 1000)).toMatchObject({ filled: 6 * 60 * 6 - 12 + 1 })
+  })
+
+  test('counts a first slot that lies before the monitor was placed', async () => {
+    const { database } = use()
+    const here = await addLocation(database)
+    await addMonitor(database, here, { fromMs: START })
+    await sweepAt(START + DAY_MS / 4)
+    const placedMs = START + DAY_MS / 4
+    const daily = { everyMs: DAY_MS, offsetMs: 5_000 }
+    const fromMs = slotAtOrBefore(daily, placedMs)
+    await addMonitor(database, here, { ...daily, fromMs, openedMs: placedMs })
+    expect((await account(0, placedMs, here.accountId)).locations).toMatchObject([{ missing: 0 }])
+    await sweepAt(placedMs + 2 * SWEEP_GRACE_MS)
+    const { locations } = await account(0, placedMs + DAY_MS, here.accountId)
+    expect(locations).toMatchObject([{ missing: 0, unexpected: 0 }])
+    expect((await rows(here)).filter(({ slot_ms }) => slot_ms === fromMs)).toHaveLength(1)
+  })
+
+  test('passes over what is too old to be kept', async () => {
+    const { database } = use()
+    const here = await addLocation(database)
+    await addMonitor(database, here, { fromMs: START - 100 * DAY_MS, everyMs: DAY_MS / 24 })
+    const { filled } = await sweepAt(START)
+    expect(filled).toBeGreaterThan(24 * 3)
+    expect(filled).toBeLessThan(24 * 5)
+  })
+
+  test('two that sweep at once fill each slot once', async () => {
+    const { database } = use()
+    const here = await addLocation(database)
+    await addMonitor(database, here, { fromMs: START })
+    const now = START + 600_000 + SWEEP_GRACE_MS
+    const swept = await Promise.all([sweepAt(now), sweepAt(now), sweepAt(now)])
+    expect(swept.reduce((sum, { filled }) => sum + filled, 0)).toBe(60)
+    expect(await readSweptSpan(database)).toMatchObject({ expectedTotal: 60, recordedTotal: 60 })
+  })
+
+  test.each(Array.from({ length: 12 }, (_, seed) => seed))('random story %i', async (seed) => {
+    const random = randomFrom(seed)
+    const { database } = use()
+    const here = await addLocation(database)
+    const stories = await Promise.all(
+      Array.from({ length: 1 + random.below(6) }, () => story(database, here, random)),
+    )
+    const expected = new Set(stories.flat())
+    let now = START
+    while (now < STORY_END + SWEEP_GRACE_MS) {
+      now = Math.min(now + 1 + random.below(200_000), STORY_END + SWEEP_GRACE_MS)
+      const due = [...expected].filter((one) => slotIn(one) < now && slotIn(one) > now - 400_000)
+      const batch = due.filter(() => random.below(3) === 0).map(reported)
+      const foreign = due.map((one) => ({ ...reported(one), slot: slotIn(one) + 1 }))
+      const answers = await Promise.all([
+        deliver(here, now, [...batch, ...foreign]),
+        deliver(here, now, batch),
+        sweepAt(now),
+      ])
+      expect(answers[0].refused).toHaveLength(foreign.length)
+    }
+    await sweepAt(STORY_END + SWEEP_GRACE_MS)
+    const found = (await rows(here)).map(({ monitor_id, slot_ms }) => `${monitor_id} ${slot_ms}`)
+    expect(found.toSorted()).toEqual([...expected].toSorted())
+    const { locations } = await account(0, STORY_END, here.accountId)
+    const all = expected.size
+    expect(locations).toMatchObject([{ expected: all, recorded: all, missing: 0, unexpected: 0 }])
+    const part = [START + 100_001, STORY_END - 100_001] as const
+    const inPart = [...expected].filter((one) => slotIn(one) >= part[0] && slotIn(one) < part[1])
+    const { locations: parts } = await account(...part, here.accountId)
+    expect(parts).toMatchObject([{ expected: inPart.length, recorded: inPart.length, missing: 0 }])
+  })
+})
+
+const STORY_END = START + 20 * 60_000
+
+/** Eras of a monitor as its owner changes it again and again; answers with its slots. */
+async function story(database: Database, here: TestLocation, random: Random): Promise<string[]> {
+  const slots: string[] = []
+  const monitorId = randomUUID()
+  let at = START + random.below(600_000)
+  let endOfLast = 0
+  while (at < STORY_END) {
+    const everyMs = 1000 * (1 + random.below(60))
+    const timing = { everyMs, offsetMs: random.below(everyMs) }
+    // As for a monitor that is placed or switched on: its newest slot has to run at once.
+    const fromMs = random.below(2) === 0 ? at : Math.max(endOfLast, slotAtOrBefore(timing, at))
+    const untilMs = at + 1 + random.below(600_000)
+    const isOpen = untilMs > STORY_END + SWEEP_GRACE_MS
+    const era: Placing = { ...timing, fromMs, openedMs: at, ...(isOpen ? {} : { untilMs }) }
+    if (slots.length === 0) await addMonitor(database, here, { ...era, monitorId })
+    else await addEra(database, here, { ...era, ...timing, monitorId })
+    const last = Math.min(untilMs, STORY_END)
+    for (let slot = slotAtOrAfter(timing, fromMs); slot < last; slot += everyMs) {
+      slots.push(`${monitorId} ${slot}`)
+    }
+    if (isOpen) break
+    endOfLast = untilMs
+    at = untilMs + random.below(100_000)
+  }
+  return slots
+}
+
+function slotIn(one: string): number {
+  return Number(one.split(' ')[1])
+}
+
+function reported(one: string) {
+  return wireResult({ monitorId: one.split(' ')[0] ?? '', slot: slotIn(one) })
+}

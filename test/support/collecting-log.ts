@@ -1,0 +1,9 @@
+// A log whose lines a test can read.
+import { createLog, type Log, type LogLevel } from '../../src/host/log.ts'
+
+/** Makes the log; `lines` grows with every line of JSON. */
+export function collectingLog(level: LogLevel = 'info'): { log: Log; lines: string[] } {
+  const lines: string[] = []
+  const destination = { write: (line: string) => void lines.push(line) }
+  return { log: createLog({ level, pretty: false, destination }), lines }
+}
