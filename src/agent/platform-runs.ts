@@ -77,12 +77,16 @@ export class PlatformRuns {
     for (;;) {
       const query = `waitMs=${RUN_BOUNDS.waitMsMax - 5_000}&knownState=${state}`
       const path = `/v1/checks/${run.checkId}/runs/${run.id}?${query}`
+      const begin = performance.now()
       try {
         const now = await this.#ask({ method: 'GET', path, schema: RunDetail })
         away = undefined
-        if (now.state !== state) onState(now.state)
+        const isNews = now.state !== state
+        if (isNews) onState(now.state)
         state = now.state
         if (state === 'finished') return now
+        // A platform that is stopping holds no answer; it must not be asked again in a hurry.
+        if (!isNews && performance.now() - begin < AGAIN_MS) await sleep(AGAIN_MS)
       } catch (error) {
         if (!(error instanceof PlatformRunError) || error.code === 'refused') throw error
         away ??= performance.now()

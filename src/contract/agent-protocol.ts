@@ -3,7 +3,7 @@
 // platform's clock, unless it says otherwise.
 import * as z from 'zod'
 import { FAILURES } from './failure.ts'
-import { CHECK_TYPES, Monitor, Variable } from './monitor.ts'
+import { Monitor, Variable } from './monitor.ts'
 import { MISSED_REASONS, VERDICTS } from './result.ts'
 
 /** How far the calls between agent and platform may go; units stand last in the names. */
@@ -12,6 +12,10 @@ export const PROTOCOL_BOUNDS = {
   syncHoldMsMax: 25_000,
   /** Silence after which an agent counts as lost. */
   agentSilenceMsMax: 30_000,
+  /** The body of a sync: what a leaving agent had not started is most of it. */
+  syncBytesMax: 16 * 1024 * 1024,
+  /** Agents that share a location's monitors at a time. */
+  membersMax: 500,
   /** How far ahead a planned change of who runs what is announced. */
   handOverMs: 3_000,
   resultsPerBatchMax: 1_000,
@@ -43,7 +47,8 @@ export const AgentFacts = z.object({
   version: z.string().regex(/^\d{1,6}\.\d{1,6}\.\d{1,6}$/),
   /** `agent`, `agent-uptime` or another build. */
   image: z.string().min(1).max(64),
-  checkTypes: z.array(z.enum(CHECK_TYPES)).max(CHECK_TYPES.length),
+  /** Newer agents may know types that the platform does not. */
+  checkTypes: z.array(z.string().max(64)).max(100),
   /** Such as `node@24`. */
   engines: z.array(z.string().max(32)).max(50),
   /** Such as `2026.04`. */

@@ -9,7 +9,7 @@ import { GrpcMonitor } from './grpc-monitor.ts'
 import { HeartbeatMonitor } from './heartbeat-monitor.ts'
 import { ApiMonitor, scriptFields, UrlMonitor } from './http-monitor.ts'
 import { IcmpMonitor } from './icmp-monitor.ts'
-import { CHECK_TYPES, type CheckType, type Monitor } from './monitor.ts'
+import { CHECK_TYPES, type CheckType, Monitor } from './monitor.ts'
 import { MultistepMonitor } from './multistep-monitor.ts'
 import { SslMonitor } from './ssl-monitor.ts'
 import { SuiteMonitor } from './suite-monitor.ts'
@@ -19,7 +19,7 @@ import { type Lookup, substitute, substituteOwn } from './variables.ts'
 import { MANIFESTS } from './versions.ts'
 
 /** checkType → schema of the whole definition. */
-const SCHEMAS: Readonly<Record<Exclude<CheckType, 'AGENTIC'>, z.ZodType>> = {
+const SCHEMAS: Readonly<Record<Exclude<CheckType, 'AGENTIC'>, z.ZodObject>> = {
   URL: UrlMonitor,
   API: ApiMonitor,
   TCP: TcpMonitor,
@@ -38,8 +38,13 @@ const SCHEMAS: Readonly<Record<Exclude<CheckType, 'AGENTIC'>, z.ZodType>> = {
 export const DEFINED_TYPES = CHECK_TYPES.filter((one) => one !== 'AGENTIC')
 export type DefinedType = (typeof DEFINED_TYPES)[number]
 
+/** The schema of a whole definition, `id` and `checkType` included. */
+export function schemaFor(checkType: DefinedType): z.ZodObject {
+  return SCHEMAS[checkType]
+}
+
 /** The schema of a whole definition of this type; undefined where `typeProblem` says why. */
-export function definitionSchema(checkType: string): z.ZodType | undefined {
+export function definitionSchema(checkType: string): z.ZodObject | undefined {
   return Object.hasOwn(SCHEMAS, checkType) ? SCHEMAS[checkType as DefinedType] : undefined
 }
 
@@ -55,26 +60,40 @@ export function typeProblem(checkType: unknown): string | undefined {
   return `must be one of ${DEFINED_TYPES.join(', ')}`
 }
 
+/** A definition that is good, with its defaults, or what is wrong with it. */
+export type DefinitionReading =
+  { ok: true; definition: Monitor } | { ok: false; problems: Objection[] }
+
 /**
- * What is wrong with a definition, with the variables put in that `lookup` knows; nothing when it is
- * good. A text with a variable that is not known yet is given the benefit of the doubt.
+ * Checks a definition, `id` included, as it will be run: with the variables put in that `lookup` knows. A
+ * text with one that is not known yet is given the benefit of the doubt. What comes back is still as it
+ * was written; where variables stand in it, defaults are filled in for the common fields alone.
  */
-export function definitionProblems(
-  definition: Readonly<Record<string, unknown>>,
+export function readDefinition(
+  written: Readonly<Record<string, unknown>>,
   lookup: Lookup,
-): Objection[] {
-  const { checkType } = definition
+): DefinitionReading {
+  const { checkType } = written
   const schema = typeof checkType === 'string' ? definitionSchema(checkType) : undefined
   if (schema === undefined) {
     const message = typeProblem(checkType) ?? ''
-    return [{ path: ['checkType'], message, kind: 'value', candidates: DEFINED_TYPES }]
+    const kind = checkType === undefined ? 'missing' : 'value'
+    return {
+      ok: false,
+      problems: [{ path: ['checkType'], message, kind, candidates: DEFINED_TYPES }],
+    }
   }
-  const { value } = substituteOwn(definition, lookup)
+  const { value } = substituteOwn(written, lookup)
   const parsed = schema.safeParse(value)
-  if (parsed.success) return []
-  return objections(parsed.error, schema, value).filter(
-    ({ path }) => substitute(valueAt(value, path), () => undefined).unknown.length === 0,
+  const isPlain = substituteOwn(written, () => undefined).unknown.length === 0
+  if (parsed.success) {
+    return { ok: true, definition: isPlain ? (parsed.data as Monitor) : Monitor.parse(written) }
+  }
+  const problems = objections(parsed.error, schema, value).filter(
+    ({ path }) => isPlain || substitute(valueAt(value, path), () => undefined).unknown.length === 0,
   )
+  if (problems.length > 0) return { ok: false, problems }
+  return { ok: true, definition: Monitor.parse(written) }
 }
 
 /** The runtime for scripts that name none: the newest. */

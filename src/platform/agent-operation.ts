@@ -61,9 +61,12 @@ export function defineAgentOperation<P extends Fields = NoFields>(
   }
 }
 
-/** 200 with JSON; `headers` are added. */
-export function agentJson(body: object, headers: Record<string, string> = {}): Response {
-  return new Response(JSON.stringify(body), {
+/** 200 with the text of a JSON body; `headers` are added. */
+export function agentJson(
+  text: string | Uint8Array<ArrayBuffer>,
+  headers: Record<string, string> = {},
+): Response {
+  return new Response(text, {
     status: 200,
     headers: {
       'Content-Type': 'application/json; charset=utf-8',

@@ -10,13 +10,19 @@ import type { ArtifactStore } from './artifact-store.ts'
 import { createClientAddress } from './client-address.ts'
 import { windowsOf } from './database-windows.ts'
 import { FixedPathRouter } from './fixed-path-router.ts'
+import { HeldCalls } from './held-calls.ts'
 import { KeyRing, type KeySource } from './key-ring.ts'
 import { createLocationGate, type KnownLocationKey } from './location-gate.ts'
+import { LocationNews } from './location-news.ts'
+import type { Membership } from './membership.ts'
 import { serveAgentDocument } from './openapi.ts'
 import type { PlatformClock } from './platform-clock.ts'
 import { RateLimiter } from './rate-limit.ts'
 import type { OnRecorded } from './recorded.ts'
+import type { HandOutRuns } from './run-news.ts'
 import type { Sealer } from './sealing.ts'
+import { syncOperation } from './sync.ts'
+import type { ReadVariables } from './sync-changes.ts'
 
 /** What the app is made of. */
 export interface AgentsAppOptions {
@@ -25,10 +31,15 @@ export interface AgentsAppOptions {
   clock: PlatformClock
   log: Log
   locationKeys: KeySource<KnownLocationKey>
+  membership: Membership
   /** Told of results in the transaction that records them, in this order. */
   onRecorded: readonly OnRecorded[]
-  /** Where files of results are kept. */
-  artifacts: ArtifactStore
+  /** Where files of results are kept; without it none are taken. */
+  artifacts?: ArtifactStore
+  /** Hands out runs on demand; without it there are none. */
+  handOutRuns?: HandOutRuns
+  /** Reads the variables of an account; without it there are none. */
+  readVariables?: ReadVariables
   /** Addresses or networks whose X-Forwarded-For is believed. */
   trustedProxies?: readonly string[]
   /** Where agents reach this platform, for the document. */
@@ -40,6 +51,11 @@ export interface AgentsApp {
   app: OpenAPIHono
   /** Keys changed, or a change may have been missed: look each up again. */
   forgetKeys(): void
+  /** Agents of a location may have news to fetch; without its id, those of any. */
+  tell(locationId?: string): void
+  /** Answers the calls that are held; from now on none is held for long. */
+  drain(): void
+  syncsHeld(): number
 }
 
 /** Whether a request's URL is one of this app's. */
@@ -60,13 +76,39 @@ export function createAgentsApp(options: AgentsAppOptions): AgentsApp {
     limiter: new RateLimiter(windowsOf(database)),
     clientAddress: createClientAddress(options.trustedProxies ?? []),
   })
-  mountAgentOperations(app, { gate, operations: callsOf(options), now: () => clock.now() })
+  const news = new LocationNews()
+  const held = new HeldCalls()
+  const operations = callsOf(options, { news, held })
+  mountAgentOperations(app, { gate, operations, now: () => clock.now() })
   serveAgentDocument(app, options.publicUrl)
   answerFaults(app, log)
-  return { app, forgetKeys: () => keys.forget() }
+  return {
+    app,
+    forgetKeys: () => keys.forget(),
+    tell: (locationId) => news.tell(locationId),
+    drain: () => held.drain(),
+    syncsHeld: () => held.count,
+  }
 }
 
 /** Every call of agents. */
-function callsOf({ database, log, artifacts }: AgentsAppOptions): DefinedAgentOperation[] {
-  return [artifactOperation({ database, log, store: artifacts })]
+function callsOf(
+  options: AgentsAppOptions,
+  waiting: { news: LocationNews; held: HeldCalls },
+): DefinedAgentOperation[] {
+  const { database, sealer, clock, log, membership, artifacts: store } = options
+  const handOutRuns = options.handOutRuns ?? (async () => ({ runs: [], cancel: [] }))
+  const readVariables = options.readVariables ?? (async () => [])
+  return [
+    syncOperation({
+      database,
+      sealer,
+      clock,
+      membership,
+      handOutRuns,
+      readVariables,
+      ...waiting,
+    }),
+    ...(store === undefined ? [] : [artifactOperation({ database, log, store })]),
+  ]
 }

@@ -102,7 +102,7 @@ export function artifactOperation(intake: ArtifactIntake): DefinedAgentOperation
       const upload = { key, ownerKey: owner, name, facts, expected, body: c.req.raw.body }
       uploads++
       try {
-        return agentJson(await receive(intake, upload))
+        return agentJson(JSON.stringify(await receive(intake, upload)))
       } finally {
         uploads--
       }

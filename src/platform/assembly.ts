@@ -1,19 +1,27 @@
 // What runs on the platform's database: both apps, the keys they know, what is heard from other
 // processes, and the chores. Those who add a part add it here.
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Registry } from 'prom-client'
 import type { Log } from '../host/log.ts'
 import { readAccount } from '../store/accounts.ts'
+import { AGENTS_CHANNEL, countAgents } from '../store/agents.ts'
 import { KEYS_CHANNEL } from '../store/api-keys.ts'
 import { listen } from '../store/notifications.ts'
+import { createAgentMetrics } from './agent-metrics.ts'
 import { createAgentsApp, isAgentCall } from './agents-app.ts'
 import { createApp } from './app.ts'
 import { artifactOperations, artifactRetention, createArtifactStore } from './artifacts.ts'
 import { type Chore, doChores } from './chores.ts'
 import type { PlatformConfig } from './config.ts'
+import { capable, neededWords } from './assignment.ts'
 import { createKnownKeys, createKnownLocationKeys } from './known-keys.ts'
+import { Membership } from './membership.ts'
 import type { PlatformDatabase } from './open-database.ts'
 import { createPlatformClock, type PlatformClock } from './platform-clock.ts'
+import { presenceChores } from './presence.ts'
 import type { OnRecorded } from './recorded.ts'
+import { handOutRuns } from './run-hand-out.ts'
+import { createRuns } from './runs.ts'
 import type { Sealer } from './sealing.ts'
 
 /** What it is made of. */
@@ -22,6 +30,8 @@ export interface AssemblyParts {
   log: Log
   open: PlatformDatabase
   sealer: Sealer
+  /** Where parts put their metrics. */
+  registry: Registry
 }
 
 /** Everything that runs on the database. */
@@ -38,22 +48,35 @@ export interface Assembly {
 
 /** How often the platform's clock is held against its database's. */
 const FOLLOW_MS = 10_000
+/** How long runs on demand are kept after their end. */
+const RUNS_KEPT_MS = 30 * 86_400_000
 
 /** Puts the parts together; `close` ends timers. Rejects when the database does not answer. */
-export async function assemble({ config, log, open, sealer }: AssemblyParts): Promise<Assembly> {
+export async function assemble(parts: AssemblyParts): Promise<Assembly> {
+  const { config, log, open, sealer, registry } = parts
   const { database } = open
   const clock = createPlatformClock(database)
   await clock.follow()
   const keys = createKnownKeys(database, log)
   const locationKeys = createKnownLocationKeys(database, log)
+  const runs = createRuns({ database, keptMs: RUNS_KEPT_MS, capable, neededWords })
   // Told in this order, inside the transaction that records results.
-  const onRecorded: OnRecorded[] = []
+  const onRecorded: OnRecorded[] = [runs.onRecorded]
   const artifacts = {
     database,
     store: createArtifactStore(config),
     keptMs: config.artifactsKeptMs,
   }
-  const chores: Chore[] = [artifactRetention(artifacts)]
+  const agentMetrics = createAgentMetrics(registry, {
+    syncsHeld: () => agents.syncsHeld(),
+    agents: () => countAgents(database),
+  })
+  const membership = new Membership(database, agentMetrics)
+  const chores: Chore[] = [
+    ...presenceChores(database, membership),
+    ...runs.chores,
+    artifactRetention(artifacts),
+  ]
   const { trustedProxies, publicUrl } = config
   const surroundings = { trustedProxies, ...(publicUrl === undefined ? {} : { publicUrl }) }
   const people = createApp({
@@ -62,7 +85,7 @@ export async function assemble({ config, log, open, sealer }: AssemblyParts): Pr
     accounts: { find: (id) => readAccount(database, id) },
     log,
     defaultLimit: { limit: config.requestsPerMinute, windowS: 60 },
-    operations: artifactOperations(artifacts),
+    operations: [...runs.operations, ...artifactOperations(artifacts)],
     ...surroundings,
   })
   const agents = createAgentsApp({
@@ -71,8 +94,10 @@ export async function assemble({ config, log, open, sealer }: AssemblyParts): Pr
     clock,
     log,
     locationKeys,
+    membership,
     onRecorded,
     artifacts: artifacts.store,
+    handOutRuns,
     ...surroundings,
   })
   const forgetKeys = () => {
@@ -86,11 +111,16 @@ export async function assemble({ config, log, open, sealer }: AssemblyParts): Pr
       const { address } = open
       await Promise.all([
         listen({ address, channel: KEYS_CHANNEL, onNews: forgetKeys, signal }),
+        listen({ address, channel: AGENTS_CHANNEL, onNews: (id) => agents.tell(id), signal }),
+        runs.listen(address, signal),
         doChores(chores, { database, log, signal }),
         followClock(clock, log, signal),
       ])
     },
-    drain() {},
+    drain() {
+      agents.drain()
+      runs.drain()
+    },
     async close() {
       for (const one of [keys, locationKeys]) one.close()
       await Promise.all([keys.flush(), locationKeys.flush()])

@@ -10,6 +10,8 @@ export interface MetricSources {
 
 /** Counts what happens; asks the sources for what is. */
 export interface PlatformMetrics {
+  /** For the metrics of the platform's parts. */
+  readonly registry: Registry
   /** A request was answered. */
   answered(status: number, seconds: number): void
   /** Prometheus text format 0.0.4. */
@@ -43,6 +45,7 @@ export function createPlatformMetrics(sources: MetricSources): PlatformMetrics {
   }).set({ version: VERSION }, 1)
   registerStates(registry, sources)
   return {
+    registry,
     answered(status, seconds) {
       requests.inc({ status })
       durations.observe(seconds)

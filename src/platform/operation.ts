@@ -133,7 +133,8 @@ function valuesOf(text: string, names: readonly string[]): Record<string, string
   return given
 }
 
-function checked<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
+/** What a schema makes of a value. Throws 400 that names what does not fit. */
+export function checked<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
   const result = schema.safeParse(value)
   if (result.success) return result.data
   throw new ApiError(400, wordsOf(result.error))

@@ -107,6 +107,7 @@ class RunningPlatform implements Platform {
       log,
       open: this.#database,
       sealer: createSealer(randomBytes(32).toString('hex')),
+      registry: this.#metrics.registry,
     })
     this.#working = this.#assembly.work(signal)
     if (!signal.aborted) this.#phase = 'running'

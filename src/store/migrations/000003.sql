@@ -113,12 +113,14 @@ create table expectations (
 );
 create index expectations_open on expectations (until_ms);
 
--- Agents that ever reported, by the id that each keeps in its folder.
+-- Agents that ever reported, by the id that each keeps in its folder. Ids count within their location,
+-- so that nobody can speak for an agent of another one.
 create table agents (
-  id uuid primary key,
+  id uuid not null,
   location_id uuid not null references private_locations (id) on delete cascade,
-  -- Another one after each start.
+  -- Another one after each start; those before it, latest first, have nothing to say any more.
   instance uuid not null,
+  former_instances uuid[] not null default '{}',
   version text not null,
   image text not null,
   -- What it can run, in the words of placements.needs.
@@ -127,9 +129,10 @@ create table agents (
   -- What it said last of its queues.
   queues jsonb not null default '{}',
   first_seen_at timestamptz(3) not null default clock_timestamp(),
-  last_seen_at timestamptz(3) not null default clock_timestamp()
+  last_seen_at timestamptz(3) not null default clock_timestamp(),
+  primary key (location_id, id)
 );
-create index agents_by_location on agents (location_id, state);
+create index agents_live on agents (last_seen_at) where state = 'live';
 
 -- Who is in a location, from which slot on. Who runs a slot follows from the epoch that holds at the
 -- slot's instant: agents and platforms agree on it without asking each other.
@@ -139,7 +142,7 @@ create table location_epochs (
   from_ms bigint not null,
   -- [{"id", "version", "abilities"}], by id.
   members jsonb not null,
-  -- Why it began: who joined, left or was lost, and what the leaving one had not started.
+  -- Why it began: {"kind", "agents", "notStarted"}; see store/location-epochs.ts.
   cause jsonb not null,
   created_at timestamptz(3) not null default clock_timestamp(),
   primary key (location_id, epoch)

@@ -1,0 +1,135 @@
+// From what an agent has to what it must run: who owned a monitor before, who owns it now, and from which
+// slot on. Pure, so that every process answers the same.
+import type { Epoch, EpochMember } from '../store/location-epochs.ts'
+import type { ChangedPlacement } from '../store/placement-changes.ts'
+import { type Assignment, createAssignment } from './assignment.ts'
+
+/** What an agent has, as its token says. */
+export interface Held {
+  epoch: number
+  revision: number
+}
+
+/** A monitor that an agent is to run. */
+export interface Taken {
+  placement: ChangedPlacement
+  /**
+   * No slot before it is this agent's, for whoever had the monitor runs those; -Infinity: nobody does,
+   * and what is recorded already says where to go on.
+   */
+  fromMs: number
+  /** It is to be another's from here on. */
+  untilMs?: number
+}
+
+/** What an agent has to be told. */
+export interface HandOver {
+  set: Taken[]
+  drop: { monitorId: string; until: number }[]
+}
+
+/** What a hand-over is worked out from. */
+export interface HandOverFacts {
+  agentId: string
+  /** Undefined: it has nothing, or nobody knows what. */
+  held: Held | undefined
+  /** Oldest first, the newest one last; where something is held, its epoch is among them. */
+  epochs: readonly Epoch[]
+  /** All that hold where epochs changed or nothing is held; else those that changed. */
+  placements: readonly ChangedPlacement[]
+  nowMs: number
+}
+
+/** Works out what an agent has to be told. */
+export function handOver({ agentId, held, epochs, placements, nowMs }: HandOverFacts): HandOver {
+  const history = new OwnerHistory(epochs, agentId)
+  const newest = epochs.length - 1
+  const present = epochs.findLastIndex(({ fromMs }) => fromMs <= nowMs)
+  const heldAt = epochs.findIndex(({ epoch }) => epoch === held?.epoch)
+  const answer: HandOver = { set: [], drop: [] }
+  for (const placement of placements) {
+    const { monitorId, untilMs } = placement
+    const isNews = held === undefined || placement.revision > held.revision
+    const had = held && history.stretch(placement, heldAt)
+    const due = untilMs === null ? history.dueStretch(placement, { newest, present }) : undefined
+    if (due !== undefined) {
+      const fromMs = history.takenAt(placement, due.first, newest)
+      const goesOn =
+        !isNews &&
+        had?.first === due.first &&
+        fromMs === history.takenAt(placement, due.first, heldAt)
+      const until = due.untilMs === undefined ? {} : { untilMs: due.untilMs }
+      if (!goesOn) answer.set.push({ placement, fromMs, ...until })
+      // That it will end was not yet known when the agent heard of it.
+      else if (due.untilMs !== undefined && due.last >= heldAt) {
+        answer.drop.push({ monitorId, until: due.untilMs })
+      }
+    } else if (held !== undefined && (isNews || had !== undefined)) {
+      answer.drop.push({ monitorId, until: untilMs ?? had?.untilMs ?? nowMs })
+    }
+  }
+  return answer
+}
+
+/** Epochs one after the other in which an agent owns a monitor. */
+interface Stretch {
+  first: number
+  last: number
+  /** When the epoch after it begins; undefined while there is none. */
+  untilMs: number | undefined
+}
+
+/** What one agent owned in each epoch. */
+class OwnerHistory {
+  readonly #epochs: readonly Epoch[]
+  readonly #assignments: Assignment<EpochMember>[]
+  readonly #agentId: string
+
+  constructor(epochs: readonly Epoch[], agentId: string) {
+    this.#epochs = epochs
+    this.#assignments = epochs.map(({ members }) => createAssignment(members))
+    this.#agentId = agentId
+  }
+
+  #owner({ monitorId, needs }: ChangedPlacement, at: number): string | undefined {
+    return this.#assignments[at]?.owner(monitorId, needs)?.id
+  }
+
+  /** The stretch around the epoch `at`; undefined when the agent is not the owner in it. */
+  stretch(placement: ChangedPlacement, at: number): Stretch | undefined {
+    const isOwner = (one: number) => this.#owner(placement, one) === this.#agentId
+    if (at < 0 || !isOwner(at)) return undefined
+    let first = at
+    while (first > 0 && isOwner(first - 1)) first--
+    let last = at
+    while (last + 1 < this.#epochs.length && isOwner(last + 1)) last++
+    return { first, last, untilMs: this.#epochs[last + 1]?.fromMs }
+  }
+
+  /** The stretch that holds from now on: the newest, or one that another will take over in a moment. */
+  dueStretch(
+    placement: ChangedPlacement,
+    { newest, present }: { newest: number; present: number },
+  ): Stretch | undefined {
+    const lasting = this.stretch(placement, newest)
+    return lasting ?? (present < newest ? this.stretch(placement, present) : undefined)
+  }
+
+  /**
+   * From which instant on the monitor is the agent's that owns it from the epoch `first` on, by what is
+   * known in the epoch `upTo`: the beginning of that epoch, or when the owner before was gone, should
+   * that be earlier. -Infinity: nobody had it, or nobody knows when its owner went.
+   */
+  takenAt(placement: ChangedPlacement, first: number, upTo: number): number {
+    const before = this.#owner(placement, first - 1)
+    if (before === undefined) return -Infinity
+    let taken = this.#epochs[first]?.fromMs ?? -Infinity
+    for (let one = first; one <= upTo; one++) {
+      const cause = this.#epochs[one]?.cause
+      if (cause?.goneAtMs === undefined || !cause.agents.includes(before)) continue
+      const goneAtMs = cause.notStarted?.[placement.monitorId] ?? cause.goneAtMs ?? -Infinity
+      taken = Math.min(taken, goneAtMs)
+    }
+    return taken
+  }
+}
