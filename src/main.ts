@@ -2,6 +2,7 @@
 import { AGENT_COMMAND } from './commands/agent-command.ts'
 import { APPLY_COMMAND } from './commands/apply-command.ts'
 import { CHECK_COMMAND, VALIDATE_COMMAND } from './commands/check-command.ts'
+import { CANCEL_COMMAND, RUN_COMMAND } from './commands/run-command.ts'
 import { START_COMMAND } from './commands/start-command.ts'
 import { VERSION } from './contract/versions.ts'
 import { EXIT_CONFIGURATION, runCommandLine } from './host/command-line.ts'
@@ -18,6 +19,8 @@ const COMMANDS = [
   CHECK_COMMAND,
   VALIDATE_COMMAND,
   APPLY_COMMAND,
+  RUN_COMMAND,
+  CANCEL_COMMAND,
   ...platformCommands({ env, stdout, stderr }),
 ]
 

@@ -1,4 +1,4 @@
-// The settings of `vedette apply`: which platform, which account, with which key.
+// The settings of commands that call a platform's public API: which platform, which account, with which key.
 import {
   type Environment,
   type EnvironmentProblem,
@@ -9,6 +9,7 @@ import {
 } from '../host/env.ts'
 import { anyText, urlSetting, wordList } from '../host/settings.ts'
 import { VARIABLE_TABLE } from './config.ts'
+import type { PublicApiTarget } from './public-api.ts'
 
 const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
@@ -26,7 +27,8 @@ const APPLY_VARIABLE_TABLE = {
       GUID.test(id) ? undefined : { allowed: 'a UUID', mend: 'the platform shows it at its start' },
   }),
   VEDETTE_API_KEY: anyText({
-    meaning: 'Key of the public API, with the role Read & Write or Admin',
+    meaning:
+      'Key of the public API whose role allows what is asked: Read & Run to run, Read & Write to apply',
     secret: true,
     alsoAs: ['ADMIN_API_KEY'],
     problem: (key) =>
@@ -43,13 +45,7 @@ const APPLY_VARIABLE_TABLE = {
 export const APPLY_VARIABLES: readonly VariableText[] = variableTexts(APPLY_VARIABLE_TABLE)
 
 /** Where a file is applied. */
-export interface ApplyTarget {
-  platformUrl: string
-  accountId: string
-  apiKey: string
-  proxyUrl: string | undefined
-  noProxy: readonly string[]
-}
+export type ApplyTarget = PublicApiTarget
 
 /** The settings, or what is wrong with them. */
 export function readApplyTarget(

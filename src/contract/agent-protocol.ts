@@ -29,6 +29,8 @@ export const PROTOCOL_BOUNDS = {
   /** How far a slot may lie ahead of the platform's clock. */
   aheadMsMax: 60_000,
   artifactsPerResultMax: 100,
+  /** One artifact, from its first byte to its last. */
+  artifactMsMax: 1_800_000,
   onDemandRunsMax: 1_000,
 } as const
 

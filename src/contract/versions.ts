@@ -93,3 +93,13 @@ export const VERSION: string = newest.version
 
 /** The limits of this code, each with its unit in its name. */
 export const LIMITS: z.infer<typeof currentLimits> = currentLimits.parse(newest.limits)
+
+/**
+ * How large one artifact of an agent of `version` may be, bytes. A version that is not known, or none,
+ * counts as the oldest.
+ */
+export function artifactBytesMax(version: string | undefined): number {
+  const isVersion = /^\d{1,6}\.\d{1,6}\.\d{1,6}$/.test(version ?? '')
+  const known = isVersion ? manifestFor(version ?? '') : undefined
+  return (known ?? MANIFESTS[0])?.limits.artifactBytesMax ?? LIMITS.artifactBytesMax
+}

@@ -8,6 +8,7 @@ import {
 } from '../contract/account-variable.ts'
 import { API_BOUNDS } from '../contract/api-bounds.ts'
 import { SECRET_MASK } from '../contract/check.ts'
+import type { Variable } from '../contract/monitor.ts'
 import {
   type AccountVariableFields,
   type AccountVariableRow,
@@ -41,6 +42,21 @@ const answers = { status: 200 as const, schema: AccountVariable, description: 'T
 /** The operations on variables of the account. */
 export function accountVariableOperations(parts: MonitorParts): DefinedOperation[] {
   return [...reads(parts), create(parts), replace(parts), remove(parts)]
+}
+
+/** All variables of an account as its monitors know them, opened. Throws SealError. */
+export async function openAccountVariables(
+  connection: Queryable,
+  sealer: Sealer,
+  accountId: string,
+): Promise<Variable[]> {
+  const rows = await listAccountVariables(connection, accountId, API_BOUNDS.variablesMax)
+  return rows.map(({ key, value, locked, secret }) => ({
+    key,
+    value: sealer.open(value),
+    locked,
+    secret,
+  }))
 }
 
 function reads({ database, sealer }: MonitorParts): DefinedOperation[] {

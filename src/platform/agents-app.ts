@@ -5,6 +5,8 @@ import type { Log } from '../host/log.ts'
 import type { Database } from '../store/database.ts'
 import { type DefinedAgentOperation, mountAgentOperations } from './agent-operation.ts'
 import { answerFaults } from './answer-faults.ts'
+import { artifactOperation } from './artifact-intake.ts'
+import type { ArtifactStore } from './artifact-store.ts'
 import { createClientAddress } from './client-address.ts'
 import { windowsOf } from './database-windows.ts'
 import { FixedPathRouter } from './fixed-path-router.ts'
@@ -17,6 +19,8 @@ import { serveAgentDocument } from './openapi.ts'
 import type { PlatformClock } from './platform-clock.ts'
 import { RateLimiter } from './rate-limit.ts'
 import type { OnRecorded } from './recorded.ts'
+import { resultsOperation } from './results-operation.ts'
+import type { ResultsMetrics } from './results-metrics.ts'
 import type { HandOutRuns } from './run-news.ts'
 import type { Sealer } from './sealing.ts'
 import { syncOperation } from './sync.ts'
@@ -32,6 +36,10 @@ export interface AgentsAppOptions {
   membership: Membership
   /** Told of results in the transaction that records them, in this order. */
   onRecorded: readonly OnRecorded[]
+  /** How results are recorded; without it none are taken. */
+  results?: { metrics: ResultsMetrics; retentionMs: number }
+  /** Where files of results are kept; without it none are taken. */
+  artifacts?: ArtifactStore
   /** Hands out runs on demand; without it there are none. */
   handOutRuns?: HandOutRuns
   /** Reads the variables of an account; without it there are none. */
@@ -92,7 +100,8 @@ function callsOf(
   options: AgentsAppOptions,
   waiting: { news: LocationNews; held: HeldCalls },
 ): DefinedAgentOperation[] {
-  const { database, sealer, clock, membership } = options
+  const { database, sealer, clock, log, membership, onRecorded, results } = options
+  const { artifacts: store } = options
   const handOutRuns = options.handOutRuns ?? (async () => ({ runs: [], cancel: [] }))
   const readVariables = options.readVariables ?? (async () => [])
   return [
@@ -105,5 +114,7 @@ function callsOf(
       readVariables,
       ...waiting,
     }),
+    ...(results === undefined ? [] : [resultsOperation({ database, log, onRecorded, ...results })]),
+    ...(store === undefined ? [] : [artifactOperation({ database, log, store })]),
   ]
 }

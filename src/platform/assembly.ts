@@ -9,17 +9,22 @@ import { KEYS_CHANNEL } from '../store/api-keys.ts'
 import { listen } from '../store/notifications.ts'
 import { createAgentMetrics } from './agent-metrics.ts'
 import { createAgentsApp, isAgentCall } from './agents-app.ts'
+import { openAccountVariables } from './account-variables.ts'
 import { createAlerting } from './alerting.ts'
 import { createApp } from './app.ts'
+import { artifactOperations, artifactRetention, createArtifactStore } from './artifacts.ts'
 import { type Chore, doChores } from './chores.ts'
 import type { PlatformConfig } from './config.ts'
+import { capable, neededWords } from './assignment.ts'
 import { createKnownKeys, createKnownLocationKeys } from './known-keys.ts'
 import { locationSampling } from './location-metrics.ts'
 import { Membership } from './membership.ts'
 import type { PlatformDatabase } from './open-database.ts'
 import { createPlatformClock, type PlatformClock } from './platform-clock.ts'
 import { presenceChores } from './presence.ts'
-import type { OnRecorded } from './recorded.ts'
+import { createRecording } from './recording.ts'
+import { handOutRuns } from './run-hand-out.ts'
+import { createRuns } from './runs.ts'
 import type { Sealer } from './sealing.ts'
 
 /** What it is made of. */
@@ -46,30 +51,21 @@ export interface Assembly {
 
 /** How often the platform's clock is held against its database's. */
 const FOLLOW_MS = 10_000
+/** How long runs on demand are kept after their end. */
+const RUNS_KEPT_MS = 30 * 86_400_000
 
 /** Puts the parts together; `close` ends timers. Rejects when the database does not answer. */
 export async function assemble(parts: AssemblyParts): Promise<Assembly> {
   const { config, log, open, sealer, registry } = parts
-  const { database } = open
+  const { database, address } = open
   const clock = createPlatformClock(database)
   await clock.follow()
   const keys = createKnownKeys(database, log)
   const locationKeys = createKnownLocationKeys(database, log)
-  const agentMetrics = createAgentMetrics(registry, {
-    syncsHeld: () => agents.syncsHeld(),
-    agents: () => countAgents(database),
-  })
-  const membership = new Membership(database, agentMetrics)
   const { trustedProxies, publicUrl } = config
-  const alerting = createAlerting({ database, sealer, clock, log, publicUrl })
-  // Told in this order, inside the transaction that records results.
-  const onRecorded: OnRecorded[] = [alerting.onRecorded]
-  const chores: Chore[] = [
-    ...presenceChores(database, membership),
-    locationSampling(database),
-    ...alerting.chores,
-  ]
   const surroundings = { trustedProxies, ...(publicUrl === undefined ? {} : { publicUrl }) }
+  const working = await createWorkingParts(parts, clock)
+  const { runs, alerting, recording, artifacts } = working
   const people = createApp({
     database,
     keys,
@@ -78,8 +74,16 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
     clock,
     log,
     defaultLimit: { limit: config.requestsPerMinute, windowS: 60 },
+    now: () => clock.now(),
+    resultsMs: config.resultsMs,
+    operations: [...runs.operations, ...artifactOperations(artifacts)],
     ...surroundings,
   })
+  const agentMetrics = createAgentMetrics(registry, {
+    syncsHeld: () => agents.syncsHeld(),
+    agents: () => countAgents(database),
+  })
+  const membership = new Membership(database, agentMetrics)
   const agents = createAgentsApp({
     database,
     sealer,
@@ -87,9 +91,15 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
     log,
     locationKeys,
     membership,
-    onRecorded,
+    // Told in this order, inside the transaction that records results.
+    onRecorded: [alerting.onRecorded, runs.onRecorded],
+    results: { metrics: recording.metrics, retentionMs: config.resultsMs },
+    artifacts: artifacts.store,
+    handOutRuns,
+    readVariables: (inside, accountId) => openAccountVariables(inside, sealer, accountId),
     ...surroundings,
   })
+  const chores = [...presenceChores(database, membership), ...working.chores]
   const forgetKeys = () => {
     people.forgetKeys()
     agents.forgetKeys()
@@ -98,21 +108,46 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
     answer: (request, env) =>
       (isAgentCall(request.url) ? agents.app : people.app).fetch(request, env as never),
     async work(signal) {
-      const { address } = open
       await Promise.all([
         listen({ address, channel: KEYS_CHANNEL, onNews: forgetKeys, signal }),
         listen({ address, channel: AGENTS_CHANNEL, onNews: (id) => agents.tell(id), signal }),
+        runs.listen(address, signal),
         doChores(chores, { database, log, signal }),
         followClock(clock, log, signal),
         alerting.send(signal),
       ])
     },
-    drain: () => agents.drain(),
+    drain() {
+      agents.drain()
+      runs.drain()
+    },
     async close() {
       for (const one of [keys, locationKeys]) one.close()
       await Promise.all([keys.flush(), locationKeys.flush()])
     },
   }
+}
+
+/** The parts that do something by themselves, and what they do. */
+async function createWorkingParts(parts: AssemblyParts, clock: PlatformClock) {
+  const { config, log, open, sealer, registry } = parts
+  const { database } = open
+  const { resultsMs, rollupsMs, artifactsKeptMs: keptMs, publicUrl } = config
+  const now = () => clock.now()
+  const capability = { capable, neededWords }
+  const runs = createRuns({ database, keptMs: RUNS_KEPT_MS, ...capability })
+  const artifacts = { database, store: createArtifactStore(config), keptMs }
+  const alerting = createAlerting({ database, sealer, clock, log, publicUrl })
+  const recording = createRecording({ database, now, registry, capability, resultsMs, rollupsMs })
+  await recording.prepare()
+  const chores: Chore[] = [
+    locationSampling(database),
+    ...recording.chores,
+    ...alerting.chores,
+    ...runs.chores,
+    artifactRetention(artifacts),
+  ]
+  return { runs, artifacts, alerting, recording, chores }
 }
 
 async function followClock(clock: PlatformClock, log: Log, signal: AbortSignal): Promise<void> {

@@ -22,6 +22,7 @@ import {
   listRuns,
   locationsOf,
   readRun,
+  type RunAddress,
   type RunnableIn,
   type RunRow,
 } from '../store/run-requests.ts'
@@ -41,7 +42,7 @@ const answers = { status: 200 as const, schema: RunDetailSchema, description: 'T
 
 /** The operations on runs on demand. */
 export function runOperations(database: Database, watch: RunWatch): DefinedOperation[] {
-  return [ask(database), list(database), read(database, watch), cancel(database)]
+  return [ask(database), list(database), read(database, watch), ...cancels(database)]
 }
 
 function ask(database: Database): DefinedOperation {
@@ -176,7 +177,7 @@ interface Wait {
 async function follow(
   database: Database,
   watch: RunWatch,
-  run: { id: string; monitorId: string; accountId: string },
+  run: RunAddress,
   { waitMs, knownState }: Wait,
 ): Promise<RunRow | undefined> {
   if (waitMs === 0) return readRun(database, run)
@@ -198,26 +199,40 @@ async function follow(
   }
 }
 
-function cancel(database: Database): DefinedOperation {
-  return defineOperation({
-    operationId: 'postV1ChecksCheckidRunsRunidCancel',
+function cancels(database: Database): DefinedOperation[] {
+  const common = {
     tag: TAG,
-    summary: 'Cancel a run',
     description:
       'At once when no agent has it; else its agent is told, and its result says what became of it. Cancelling again, or a run that is finished, changes nothing.',
-    method: 'post',
-    path: `${ONE}/cancel`,
-    deed: 'run',
-    params,
+    method: 'post' as const,
+    deed: 'run' as const,
     answers,
-    async answer({ key: { accountId }, params: { checkId: monitorId, runId: id } }) {
-      const run = { id, monitorId, accountId }
-      await cancelRun(database, run)
-      const row = await readRun(database, run)
-      if (row === undefined) throw absent('run')
-      return { status: 200, json: await detailJson(database, id, row) }
-    },
-  })
+  }
+  const cancel = async (run: RunAddress) => {
+    await cancelRun(database, run)
+    const row = await readRun(database, run)
+    if (row === undefined) throw absent('run')
+    return { status: 200 as const, json: await detailJson(database, run.id, row) }
+  }
+  return [
+    defineOperation({
+      ...common,
+      operationId: 'postV1ChecksCheckidRunsRunidCancel',
+      summary: 'Cancel a run of a check',
+      path: `${ONE}/cancel`,
+      params,
+      answer: ({ key: { accountId }, params: { checkId: monitorId, runId: id } }) =>
+        cancel({ id, monitorId, accountId }),
+    }),
+    defineOperation({
+      ...common,
+      operationId: 'postV1RunsRunidCancel',
+      summary: 'Cancel a run by its id alone',
+      path: '/v1/runs/{runId}/cancel',
+      params: { runId: params.runId },
+      answer: ({ key: { accountId }, params: { runId: id } }) => cancel({ id, accountId }),
+    }),
+  ]
 }
 
 async function detailJson(database: Database, id: string, row: RunRow): Promise<string> {

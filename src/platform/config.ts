@@ -4,12 +4,14 @@ import {
   type EnvironmentProblem,
   type ReadText,
   readEnvironment,
+  type Values,
   type VariableText,
   variableTexts,
 } from '../host/env.ts'
 import type { LogLevel } from '../host/log.ts'
 import { anyText, leastLevel, urlSetting, wholeNumber, wordList } from '../host/settings.ts'
 import { keyProblem } from './api-key.ts'
+import type { BucketOptions } from './artifact-bucket.ts'
 import { createClientAddress } from './client-address.ts'
 import { SECRETS_KEY_CHARACTERS_MIN } from './secrets-key.ts'
 
@@ -39,7 +41,7 @@ export const VARIABLE_TABLE = {
     unit: 's',
   }),
   DATA_DIR: anyText({
-    meaning: 'Folder for the embedded PostgreSQL, credentials.json and secrets.key',
+    meaning: 'Folder for the embedded PostgreSQL, credentials.json, secrets.key and artifacts',
     shownDefault: './data',
   }),
   SECRETS_KEY: anyText({
@@ -108,6 +110,25 @@ export const VARIABLE_TABLE = {
     max: 3660,
     unit: 'days',
   }),
+  ARTIFACTS_RETENTION_DAYS: wholeNumber({
+    meaning: 'How long files of results are kept',
+    otherwise: 7,
+    min: 1,
+    max: 3650,
+    unit: 'days',
+  }),
+  ARTIFACTS_S3_URL: urlSetting({
+    meaning: 'S3-compatible service that keeps files of results; without it DATA_DIR does',
+    protocols: ['https:', 'http:'],
+    example: 'https://s3.eu-central-1.amazonaws.com',
+  }),
+  ARTIFACTS_S3_BUCKET: anyText({
+    meaning: 'Its bucket, which has to exist; addressed by path',
+    problem: bucketProblem,
+  }),
+  ARTIFACTS_S3_REGION: anyText({ meaning: 'Its region', shownDefault: 'us-east-1' }),
+  ARTIFACTS_S3_ACCESS_KEY_ID: anyText({ meaning: 'Id of the access key there' }),
+  ARTIFACTS_S3_SECRET_ACCESS_KEY: anyText({ meaning: 'The access key itself', secret: true }),
   DRAIN_SECONDS: wholeNumber({
     meaning: 'Time for requests in flight to end after SIGTERM',
     otherwise: 25,
@@ -134,6 +155,11 @@ function proxyProblem(text: string): { allowed: string; mend: string } | undefin
   }
 }
 
+function bucketProblem(text: string): { allowed: string; mend: string } | undefined {
+  if (/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/.test(text)) return undefined
+  return { allowed: 'the name of a bucket', mend: '3 to 63 of a-z, 0-9, dots and hyphens' }
+}
+
 /** The table for help and documentation, in its order. */
 export const VARIABLES: readonly VariableText[] = variableTexts(VARIABLE_TABLE)
 
@@ -157,6 +183,9 @@ export interface PlatformConfig {
   adminApiKey: string | undefined
   resultsMs: number
   rollupsMs: number
+  artifactsKeptMs: number
+  /** Undefined: a folder in `dataDir`. */
+  artifactBucket: BucketOptions | undefined
   drainMs: number
   drainDelayMs: number
   logLevel: LogLevel
@@ -191,6 +220,8 @@ export function readPlatformConfig(env: Environment, readText?: ReadText): Platf
     adminApiKey: values.ADMIN_API_KEY,
     resultsMs: values.RESULTS_RETENTION_DAYS * DAY_MS,
     rollupsMs: values.ROLLUPS_RETENTION_DAYS * DAY_MS,
+    artifactsKeptMs: values.ARTIFACTS_RETENTION_DAYS * DAY_MS,
+    artifactBucket: bucketOf(values, problems),
     drainMs: values.DRAIN_SECONDS * 1000,
     drainDelayMs: values.DRAIN_DELAY_SECONDS * 1000,
     logLevel: values.LOG_LEVEL,
@@ -198,10 +229,46 @@ export function readPlatformConfig(env: Environment, readText?: ReadText): Platf
   return { config, problems, warnings, secrets: secretsOf(config) }
 }
 
-function secretsOf({ databaseUrl, adminApiKey, secretsKey }: PlatformConfig): string[] {
+type BucketValues = Pick<
+  Values<typeof VARIABLE_TABLE>,
+  | 'ARTIFACTS_S3_URL'
+  | 'ARTIFACTS_S3_BUCKET'
+  | 'ARTIFACTS_S3_REGION'
+  | 'ARTIFACTS_S3_ACCESS_KEY_ID'
+  | 'ARTIFACTS_S3_SECRET_ACCESS_KEY'
+>
+
+/** The bucket that is named; adds a problem for each setting that it lacks. */
+function bucketOf(values: BucketValues, problems: EnvironmentProblem[]): BucketOptions | undefined {
+  const needed = {
+    ARTIFACTS_S3_URL: values.ARTIFACTS_S3_URL,
+    ARTIFACTS_S3_BUCKET: values.ARTIFACTS_S3_BUCKET,
+    ARTIFACTS_S3_ACCESS_KEY_ID: values.ARTIFACTS_S3_ACCESS_KEY_ID,
+    ARTIFACTS_S3_SECRET_ACCESS_KEY: values.ARTIFACTS_S3_SECRET_ACCESS_KEY,
+  }
+  const names = Object.entries(needed)
+  const given = names.find(([, value]) => value !== undefined)
+  if (given === undefined) return undefined
+  for (const [variable] of names.filter(([, value]) => value === undefined)) {
+    // A setting that is given and no good is complained of already.
+    if (problems.some((one) => one.variable === variable)) continue
+    problems.push({ variable, message: `${variable} is not set, and ${given[0]} is: set both` })
+  }
+  return {
+    url: needed.ARTIFACTS_S3_URL ?? '',
+    bucket: needed.ARTIFACTS_S3_BUCKET ?? '',
+    region: values.ARTIFACTS_S3_REGION ?? 'us-east-1',
+    accessKeyId: needed.ARTIFACTS_S3_ACCESS_KEY_ID ?? '',
+    secretAccessKey: needed.ARTIFACTS_S3_SECRET_ACCESS_KEY ?? '',
+  }
+}
+
+function secretsOf(config: PlatformConfig): string[] {
+  const { databaseUrl, adminApiKey, secretsKey, artifactBucket } = config
   const password = URL.parse(databaseUrl ?? '')?.password ?? ''
   const plain = /%[0-9a-f]{2}/i.test(password) ? [unescaped(password)] : []
-  return [adminApiKey ?? '', secretsKey ?? '', password, ...plain].filter((one) => one !== '')
+  const given = [adminApiKey, secretsKey, artifactBucket?.secretAccessKey]
+  return [...given, password, ...plain].filter((one) => one !== undefined && one !== '') as string[]
 }
 
 function unescaped(text: string): string {

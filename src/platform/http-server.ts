@@ -3,6 +3,7 @@
 import { createServer, type Server } from 'node:http'
 import type { Socket } from 'node:net'
 import { getRequestListener, RequestError } from '@hono/node-server'
+import { PROTOCOL_BOUNDS } from '../contract/agent-protocol.ts'
 import { API_BOUNDS } from '../contract/api-bounds.ts'
 import { ERROR_TEXTS, problem, type ErrorStatus } from '../contract/problem.ts'
 import { answerError, ApiError } from './errors.ts'
@@ -19,8 +20,8 @@ export function createHttpServer(
   const options = {
     maxHeaderSize: API_BOUNDS.headerBytesMax,
     headersTimeout: HEADERS_MS,
-    // The app itself gives up on a slow body before this.
-    requestTimeout: HEADERS_MS + API_BOUNDS.bodyMs,
+    // The apps themselves give up on a slow body before this: artifacts take longest.
+    requestTimeout: HEADERS_MS + PROTOCOL_BOUNDS.artifactMsMax,
     connectionsCheckingInterval: 1000,
     keepAliveTimeout: KEEP_ALIVE_MS,
     // The listener refuses a missing host too, and with a body.

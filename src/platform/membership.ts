@@ -17,6 +17,7 @@ import {
   type LockedLocation,
   lockLocation,
 } from '../store/location-epochs.ts'
+import { handBackRuns } from '../store/runs.ts'
 import type { Connection } from '../store/statement.ts'
 import { absent, ApiError } from './errors.ts'
 
@@ -62,6 +63,10 @@ export class Membership {
         throw new ApiError(409, `This location has ${PROTOCOL_BOUNDS.membersMax} agents already`)
       }
       await writeAgent(inside, said, 'live')
+      if (known !== undefined && known.instance !== said.instance) {
+        // Another process of it knows nothing of the runs on demand that the former one had.
+        await handBackRuns(inside, { locationId: said.locationId, agentId: said.id })
+      }
       // Another process of the same agent may be waiting: it has to hear that it is not the one any more.
       if (cause === undefined) await announceNews(inside, said.locationId)
       else return this.#begin(inside, location, { ...cause, fromMs: beginning(cause, location) })
@@ -90,6 +95,7 @@ export class Membership {
     const ids = await this.#change(locationId, async (inside, location) => {
       const gone = await loseAgents(inside, locationId, SILENCE)
       if (gone.length === 0) return gone
+      for (const agentId of gone) await handBackRuns(inside, { locationId, agentId })
       const cause: EpochCause = { kind: 'lost', agents: gone, goneAtMs: null }
       await this.#begin(inside, location, { ...cause, fromMs: location.nowMs })
       return gone

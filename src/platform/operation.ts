@@ -21,10 +21,13 @@ export interface Asked<P extends Fields, Q extends Fields, B extends z.ZodType> 
   params: Values<P>
   query: Values<Q>
   body: z.output<B>
+  /** A header of the request. */
+  header: (name: string) => string | undefined
 }
 
-/** What it answers; `json` is the text of the body. */
-export type Answer = { status: 200 | 201; json: string } | { status: 204 }
+/** What it answers; `json` is the text of the body, `response` a whole answer that is no JSON. */
+export type Answer =
+  { status: 200 | 201; json: string } | { status: 204 } | { status: 200; response: Response }
 
 /** The definition of an operation. */
 export interface Operation<P extends Fields, Q extends Fields, B extends z.ZodType> {
@@ -47,7 +50,15 @@ export interface Operation<P extends Fields, Q extends Fields, B extends z.ZodTy
   bodyShown?: z.ZodType
   /** Where the body may go further than API_BOUNDS say. */
   bodyBounds?: Partial<BodyBounds>
-  answers: { status: 200 | 201 | 204; schema?: z.ZodType; description: string }
+  answers: {
+    status: 200 | 201 | 204
+    schema?: z.ZodType
+    description: string
+    /** Default: application/json. */
+    contentType?: string
+    /** Further answers without a schema, and what they mean. */
+    also?: Record<number, string>
+  }
   /** Further errors beside those that every operation has. */
   conflict?: string
   answer(asked: Asked<P, Q, B>): Promise<Answer>
@@ -83,6 +94,7 @@ export function defineOperation<
         params: readParams(c, params) as Values<P>,
         query: readQuery(c) as Values<Q>,
         body: operation.body && checked(operation.body, await readJson(c, bounds)),
+        header: (name) => c.req.header(name),
       } as Asked<P, Q, B>)
     },
   }
@@ -207,13 +219,16 @@ function routeOf(operation: Omit<Operation<Fields, Fields, z.ZodType>, 'answer'>
   const errors: ErrorStatus[] = [...ALWAYS]
   if (body !== undefined) errors.push(408, 413, 415)
   if (operation.conflict !== undefined) errors.push(409)
-  const { status, schema, description: meaning } = operation.answers
+  const { status, schema, description: meaning, contentType, also } = operation.answers
   const responses: RouteConfig['responses'] = {
     [status]: {
       description: meaning,
       headers: headersOf(status) as never,
-      ...(schema && { content: { 'application/json': { schema } } }),
+      ...(schema && { content: { [contentType ?? 'application/json']: { schema } } }),
     },
+  }
+  for (const [other, words] of Object.entries(also ?? {})) {
+    responses[other] = { description: words, headers: headersOf(Number(other)) as never }
   }
   for (const one of errors.sort((a, b) => a - b)) {
     responses[one] = {
@@ -279,6 +294,11 @@ export function mount(
       const headers = headersFor(c)
       headers['Cache-Control'] = 'no-store'
       if (answer.status === 204) return new Response(null, { status: 204, headers })
+      if ('response' in answer) {
+        for (const [name, value] of Object.entries(headers))
+          answer.response.headers.set(name, value)
+        return answer.response
+      }
       headers['Content-Type'] = 'application/json; charset=utf-8'
       // Not c.body: plain headers go to the socket as they are.
       return new Response(answer.json, { status: answer.status, headers })

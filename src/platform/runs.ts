@@ -34,7 +34,9 @@ export interface Runs {
   /** Finishes runs by results that were recorded. */
   onRecorded: OnRecorded
   chores: Chore[]
-  /** Hears of changes until the signal fires, then lets everybody go who waits. Never rejects. */
+  /** Answers those who wait; from now on nobody waits. */
+  drain(): void
+  /** Hears of changes until the signal fires. Never rejects. */
   listen(address: DatabaseAddress, signal: AbortSignal): Promise<void>
 }
 
@@ -65,13 +67,9 @@ export function createRuns(options: RunsOptions): Runs {
         run: () => dropOldRuns(database, keptMs),
       },
     ],
-    async listen(address, signal) {
-      const onNews = (runId?: string) => watch.tell(runId)
-      const close = () => watch.close()
-      signal.addEventListener('abort', close, { once: true })
-      await listen({ address, channel: RUNS_CHANNEL, onNews, signal })
-      close()
-    },
+    drain: () => watch.close(),
+    listen: (address, signal) =>
+      listen({ address, channel: RUNS_CHANNEL, onNews: (runId) => watch.tell(runId), signal }),
   }
 }
 

@@ -147,7 +147,7 @@ export async function whyUnrecorded(
 
 const lockRuns = statement<[string, string], { id: string; monitor_id: string; finished: boolean }>(
   'results-runs',
-  `select id, monitor_id, state = 'finished' as finished from runs
+  `select id, monitor_id, state = 'finished' and not filled as finished from runs
    where location_id = $1 and id = any ($2::uuid[]) order by id for update`,
 )
 

@@ -110,14 +110,22 @@ export async function insertRun(inside: Connection, run: NewRun): Promise<string
   return (await insert(inside, id, accountId, monitorId, locationId, askedBy, openMax))[0]?.json
 }
 
-const cancel = statement<[string, string, string], { id: string }>(
+/** Which run, of whom; where its monitor is named it has to be that one's. */
+export interface RunAddress {
+  id: string
+  accountId: string
+  monitorId?: string
+}
+
+const cancel = statement<[string, string | null, string], { id: string }>(
   'runs-cancel',
   `with changed as (
      update runs set cancel_asked_at = clock_timestamp(),
        state = case when state = 'queued' then 'finished' else state end,
        verdict = case when state = 'queued' then 'cancelled' end,
        finished_at = case when state = 'queued' then clock_timestamp() end
-     where id = $1 and monitor_id = $2 and account_id = $3 and state <> 'finished'
+     where id = $1 and ($2::uuid is null or monitor_id = $2) and account_id = $3
+       and state <> 'finished'
        and cancel_asked_at is null
      returning id, location_id
    ), told as (select pg_notify('vedette_agents', location_id::text) from changed)
@@ -128,11 +136,8 @@ const cancel = statement<[string, string, string], { id: string }>(
  * Cancels a run: at once when nobody has it, else its agent is told. Does nothing when it is finished or
  * being cancelled.
  */
-export async function cancelRun(
-  connection: Connection,
-  run: { id: string; monitorId: string; accountId: string },
-): Promise<void> {
-  await cancel(connection, run.id, run.monitorId, run.accountId)
+export async function cancelRun(connection: Connection, run: RunAddress): Promise<void> {
+  await cancel(connection, run.id, run.monitorId ?? null, run.accountId)
 }
 
 /** A run as it is read: its public part as text, and its result as the agent sent it. */
@@ -144,17 +149,18 @@ export interface RunRow {
   result: WireResult | null
 }
 
-const read = statement<[string, string, string], RunRow>(
+const read = statement<[string, string | null, string], RunRow>(
   'runs-read',
   `select ${runJson('r')} as json, r.state, r.cancel_asked_at is not null as "cancelAsked",
      r.location_id as "locationId", r.result
-   from runs r where r.id = $1 and r.monitor_id = $2 and r.account_id = $3`,
+   from runs r
+   where r.id = $1 and ($2::uuid is null or r.monitor_id = $2) and r.account_id = $3`,
 )
 
-/** A run of the account's monitor. */
+/** A run of the account. */
 export async function readRun(
   connection: Connection,
-  run: { id: string; monitorId: string; accountId: string },
+  run: RunAddress,
 ): Promise<RunRow | undefined> {
-  return (await read(connection, run.id, run.monitorId, run.accountId))[0]
+  return (await read(connection, run.id, run.monitorId ?? null, run.accountId))[0]
 }

@@ -14,8 +14,8 @@ const { takenWithinMs, openMsMax } = RUN_BOUNDS
 const ago = (ms: number) => `clock_timestamp() - interval '${ms} milliseconds'`
 
 /** Whether the agent of the run `r` is gone for good; an agent that nobody knows never was. */
-const GONE = `not exists (select from agents a where a.id = r.agent_id
-     and (a.state = 'live' or (a.state = 'left' and a.last_seen_at > ${ago(LEFT_MS)})))`
+const GONE = `not exists (select from agents a
+     where a.location_id = r.location_id and a.id = r.agent_id and (a.state = 'live' or (a.state = 'left' and a.last_seen_at > ${ago(LEFT_MS)})))`
 
 const handBack = statement<[], { id: string }>(
   'runs-hand-back-lost',

@@ -1,0 +1,136 @@
+// What `vedette run` and `vedette cancel` ask a platform: which monitor is meant, a run, its course, its
+// end.
+import { setTimeout as sleep } from 'node:timers/promises'
+import * as z from 'zod'
+import { type Run, RUN_BOUNDS, RunDetail, RunsAsked, type RunState } from '../contract/run.ts'
+import { callPublicApi, messageOf, type PublicApiTarget, reasonOf } from './public-api.ts'
+
+/** Why something could not be done, in a sentence for people. */
+export class PlatformRunError extends Error {
+  /** `refused`: asking the same again is no use. */
+  readonly code: 'refused' | 'unreachable'
+
+  constructor(code: 'refused' | 'unreachable', message: string) {
+    super(message)
+    this.name = 'PlatformRunError'
+    this.code = code
+  }
+}
+
+const CALL_MS = 30_000
+const AGAIN_MS = 1_000
+/** How long a platform may be away while a run is followed. */
+const AWAY_MS_MAX = 120_000
+const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+
+const Found = z.array(z.object({ id: z.guid(), name: z.string() }))
+
+interface Ask<T extends z.ZodType> {
+  method: 'GET' | 'POST'
+  path: string
+  body?: object
+  schema: T
+  signal?: AbortSignal
+}
+
+/** Calls of the public API about runs. All of them reject with PlatformRunError. */
+export class PlatformRuns {
+  readonly #target: PublicApiTarget
+
+  constructor(target: PublicApiTarget) {
+    this.#target = target
+  }
+
+  /** The id of the monitor that is meant by its id or its exact name. */
+  async findMonitor(named: string): Promise<string> {
+    if (GUID.test(named)) return named.toLowerCase()
+    const query = new URLSearchParams({ search: named, limit: '100' }).toString()
+    const found = await this.#ask({ method: 'GET', path: `/v1/checks?${query}`, schema: Found })
+    const [one, other] = found.filter(({ name }) => name === named)
+    if (one === undefined) {
+      const near = found.map(({ name }) => `“${name}”`).slice(0, 10)
+      const mend = near.length === 0 ? '' : `; there are ${near.join(', ')}`
+      throw new PlatformRunError('refused', `no monitor is called “${named}”${mend}`)
+    }
+    if (other === undefined) return one.id
+    const message = `several monitors are called “${named}”; name one by its id: ${one.id}, ${other.id}`
+    throw new PlatformRunError('refused', message)
+  }
+
+  /** Asks for a run in each of the locations, or in all of the monitor's. */
+  async ask(monitorId: string, locations: readonly string[] | undefined): Promise<Run[]> {
+    const path = `/v1/checks/${monitorId}/runs`
+    const body = locations === undefined ? {} : { locations }
+    return (await this.#ask({ method: 'POST', path, body, schema: RunsAsked })).runs
+  }
+
+  /** Cancels a run; says where it stands then. */
+  cancel(runId: string): Promise<RunDetail> {
+    const path = `/v1/runs/${encodeURIComponent(runId)}/cancel`
+    return this.#ask({ method: 'POST', path, schema: RunDetail })
+  }
+
+  /** Follows a run to its end; tells of each new state. Bears a platform that is away for a while. */
+  async follow(run: Run, onState: (state: RunState) => void): Promise<RunDetail> {
+    let state = run.state
+    let away: number | undefined
+    for (;;) {
+      const query = `waitMs=${RUN_BOUNDS.waitMsMax - 5_000}&knownState=${state}`
+      const path = `/v1/checks/${run.checkId}/runs/${run.id}?${query}`
+      const begin = performance.now()
+      try {
+        const now = await this.#ask({ method: 'GET', path, schema: RunDetail })
+        away = undefined
+        const isNews = now.state !== state
+        if (isNews) onState(now.state)
+        state = now.state
+        if (state === 'finished') return now
+        // A platform that is stopping holds no answer; it must not be asked again in a hurry.
+        if (!isNews && performance.now() - begin < AGAIN_MS) await sleep(AGAIN_MS)
+      } catch (error) {
+        if (!(error instanceof PlatformRunError) || error.code === 'refused') throw error
+        away ??= performance.now()
+        if (performance.now() - away > AWAY_MS_MAX) throw error
+        await sleep(AGAIN_MS)
+      }
+    }
+  }
+
+  async #ask<T extends z.ZodType>({ method, path, body, schema }: Ask<T>): Promise<z.output<T>> {
+    const signal = AbortSignal.timeout(CALL_MS)
+    const sent = body && { body: Buffer.from(JSON.stringify(body)) }
+    const { platformUrl } = this.#target
+    let answer
+    try {
+      answer = await callPublicApi(this.#target, { method, path, signal, ...sent })
+    } catch (error) {
+      const why = signal.aborted ? `no answer within ${CALL_MS / 1000} s` : reasonOf(error)
+      throw new PlatformRunError('unreachable', `${platformUrl}: ${why}`)
+    }
+    const { status, text } = answer
+    if (status !== 200 && status !== 201) throw refusal(status, messageOf(text))
+    const parsed = schema.safeParse(jsonOf(text))
+    if (parsed.success) return parsed.data
+    throw new PlatformRunError('refused', `${platformUrl} answers, but not as a platform does`)
+  }
+}
+
+const MENDS: Record<number, string> = {
+  401: 'check VEDETTE_API_KEY and ACCOUNT_ID',
+  403: 'use a key that may run monitors',
+}
+
+function refusal(status: number, said: string): PlatformRunError {
+  const refused = status >= 400 && status < 500 && status !== 408 && status !== 429
+  const sentence = said === '' ? `the platform answered ${status}` : `${said} (${status})`
+  const mend = MENDS[status] === undefined ? '' : `; ${MENDS[status]}`
+  return new PlatformRunError(refused ? 'refused' : 'unreachable', `${sentence}${mend}`)
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,217 @@
+// Aim: `vedette run` finds its monitor, follows the run to its end on a real platform's API, prints what
+// `vedette check` would, cancels once on Ctrl-C, and ends with the exit code that tells what happened.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { cancelNow, type RunOrder, runNow } from '../../src/agent/run-now.ts'
+import { createRuns, type Runs } from '../../src/platform/runs.ts'
+import { finishRuns, noteRunStates, takeRuns } from '../../src/store/runs.ts'
+import { useDatabase } from '../support/database.ts'
+import { addAgent, addLocation, addMonitor, type LocationRow } from '../support/monitor-rows.ts'
+import { startVedette } from '../support/platform-process.ts'
+import { addClient, startPublicApi, type ApiClient, type PublicApi } from '../support/public-api.ts'
+
+const database = useDatabase()
+const db = () => database().database
+const stop = new AbortController()
+let runs: Runs
+let api: PublicApi
+let listening: Promise<void>
+
+beforeAll(async () => {
+  runs = createRuns({
+    database: db(),
+    keptMs: 86_400_000,
+    capable: () => true,
+    neededWords: () => '',
+  })
+  listening = runs.listen({ url: database().url }, stop.signal)
+  api = await startPublicApi(db(), { operations: runs.operations })
+})
+afterAll(async () => {
+  stop.abort()
+  runs.drain()
+  await listening
+  await api.close()
+})
+
+interface Scene {
+  client: ApiClient
+  locations: LocationRow[]
+  monitorId: string
+  env: Record<string, string>
+}
+
+const scene = async (count = 1): Promise<Scene> => {
+  const client = await addClient(api, db(), { role: 'Read & Run' })
+  const locations: LocationRow[] = []
+  for (let left = count; left > 0; left--) {
+    locations.push(await addLocation(db(), client.accountId))
+  }
+  const monitorId = await addMonitor(db(), client.accountId, { locations })
+  const env = {
+    PLATFORM_URL: api.url,
+    ACCOUNT_ID: client.accountId,
+    VEDETTE_API_KEY: client.secret,
+  }
+  return { client, locations, monitorId, env }
+}
+
+/** The command, and what it said. */
+const start = ({ env, monitorId }: Scene, order: Partial<RunOrder> = {}) => {
+  const said = { out: '', err: '' }
+  const told = new Set<() => void>()
+  const ctrlC = new AbortController()
+  const around = {
+    env,
+    write: (text: string) => {
+      said.out += text
+    },
+    complain: (text: string) => {
+      said.err += text
+      for (const one of told) one()
+    },
+    colour: false,
+    stop: ctrlC.signal,
+  }
+  const code = runNow(
+    { monitor: monitorId, location: undefined, wait: true, json: false, ...order },
+    around,
+  )
+  const line = (pattern: RegExp) =>
+    new Promise<RegExpExecArray>((resolve) => {
+      const look = () => {
+        const match = pattern.exec(said.err)
+        if (match === null) return
+        told.delete(look)
+        resolve(match)
+      }
+      told.add(look)
+      look()
+    })
+  return { said, code, line, ctrlC, around }
+}
+
+/** Does an agent's part: takes the run and begins it. */
+const begin = async (location: LocationRow, run: string) => {
+  const from = { locationId: location.id, agentId: await addAgent(db(), location.id) }
+  await takeRuns(db(), from, [run])
+  await noteRunStates(db(), from, [{ run, state: 'running' }])
+  return from
+}
+const resultOf = (run: string, monitorId: string, verdict: 'passed' | 'failed' | 'cancelled') => ({
+  monitorId,
+  slot: 1_760_000_000_000,
+  onDemand: run,
+  verdict,
+  startedAt: 1_760_000_000_000,
+  durationMs: 12.5,
+  responseTimeMs: 11,
+  attempts: 2,
+  ...(verdict === 'failed' && {
+    failures: [{ code: 'CONNECT_REFUSED', message: 'connection refused' }],
+  }),
+})
+const RUN = /: queued, run ([0-9a-f-]{36})/
+
+describe('vedette run', () => {
+  test.each([
+    { verdict: 'passed' as const, code: 0 },
+    { verdict: 'failed' as const, code: 1 },
+    { verdict: 'cancelled' as const, code: 4 },
+  ])('$verdict ends with $code', async ({ verdict, code }) => {
+    const one = await scene()
+    const [location] = one.locations as [LocationRow]
+    const command = start(one)
+    const [, run = ''] = await command.line(RUN)
+    const from = await begin(location, run)
+    await command.line(/: running\n/)
+    await finishRuns(db(), from, [resultOf(run, one.monitorId, verdict)])
+    expect(await command.code).toBe(code)
+    expect(command.said.out).toContain(verdict)
+    expect(command.said.out).toContain('the shop')
+    expect(command.said.out).toContain('2 attempts')
+    expect(command.said.out.includes('CONNECT_REFUSED: connection refused')).toBe(code === 1)
+  })
+
+  test('runs in every location, or in the one that is named', async () => {
+    const one = await scene(2)
+    const asked = start(one, { wait: false })
+    expect(await asked.code).toBe(0)
+    expect(asked.said.out.trim().split('\n')).toHaveLength(2)
+    const location = one.locations[1]?.slug ?? ''
+    const named = start(one, { wait: false, json: true, location })
+    expect(await named.code).toBe(0)
+    expect(JSON.parse(named.said.out)).toMatchObject({ location, state: 'queued' })
+  })
+
+  test('Ctrl-C cancels, once, and the end is shown', async () => {
+    const one = await scene()
+    const command = start(one, { json: true })
+    await command.line(RUN)
+    command.ctrlC.abort()
+    expect(await command.code).toBe(4)
+    expect(command.said.err.match(/cancelling/g)).toHaveLength(1)
+    expect(JSON.parse(command.said.out)).toMatchObject({ verdict: 'cancelled' })
+  })
+
+  test('a platform that holds no answers any more is asked on', async () => {
+    const one = await scene()
+    const [location] = one.locations as [LocationRow]
+    const command = start(one)
+    const [, run = ''] = await command.line(RUN)
+    runs.drain()
+    const from = await begin(location, run)
+    await finishRuns(db(), from, [resultOf(run, one.monitorId, 'passed')])
+    expect(await command.code).toBe(0)
+  })
+
+  test.each([
+    { what: 'no key', env: { VEDETTE_API_KEY: '' }, code: 2, words: 'VEDETTE_API_KEY' },
+    { what: 'a wrong key', env: { VEDETTE_API_KEY: 'wrong-key' }, code: 2, words: 'Bad Token' },
+    { what: 'no platform', env: { PLATFORM_URL: 'http://127.0.0.1:1' }, code: 3, words: 'listens' },
+  ])('$what ends with $code and says why, without the key', async ({ env, code, words }) => {
+    const one = await scene()
+    const command = start({ ...one, env: { ...one.env, ...env } })
+    expect(await command.code).toBe(code)
+    expect(command.said.err).toContain(words)
+    expect(command.said.err).not.toContain(one.client.secret)
+  })
+
+  test('an unknown monitor is refused', async () => {
+    const one = await scene()
+    const command = start(one, { monitor: one.client.accountId })
+    expect(await command.code).toBe(2)
+    expect(command.said.err).toContain('No such check')
+  })
+})
+
+describe('vedette cancel', () => {
+  test('says what became of the run', async () => {
+    const one = await scene()
+    const [location] = one.locations as [LocationRow]
+    const asked = start(one, { wait: false })
+    await asked.code
+    const run = asked.said.out.trim()
+    await begin(location, run)
+    const running = start(one, { wait: false })
+    await running.code
+    running.said.out = ''
+    expect(await cancelNow(run, running.around)).toBe(0)
+    expect(running.said.out).toBe(`run ${run} is being cancelled by its agent\n`)
+  })
+
+  test('an unknown run is refused', async () => {
+    const one = await scene()
+    const { around, said } = start(one, { wait: false })
+    expect(await cancelNow(one.monitorId, around)).toBe(2)
+    expect(said.err).toContain('No such run')
+    expect(await cancelNow('../x', around)).toBe(2)
+  })
+
+  test('both commands are there, with their help', async () => {
+    for (const command of ['run', 'cancel']) {
+      const { code, stdout } = await startVedette([command, '--help'], {}).ended
+      expect([code, stdout.includes('VEDETTE_API_KEY')]).toEqual([0, true])
+      expect((await startVedette([command], {}).ended).code).toBe(2)
+    }
+  })
+})

@@ -1,0 +1,156 @@
+// A small service that speaks as much of S3 as artifacts need, and checks each signature by its own
+// reading of Signature Version 4 (AWS documentation, "Signature Version 4 signing process").
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
+import { once } from 'node:events'
+import { createReadStream, createWriteStream } from 'node:fs'
+import { rename, rm, stat } from 'node:fs/promises'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { Transform } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { temporaryFolder } from './temporary-folder.ts'
+
+/** A service that listens. */
+export interface S3Server {
+  url: string
+  bucket: string
+  region: string
+  accessKeyId: string
+  secretAccessKey: string
+  /** Keys of what is kept. */
+  keys(): string[]
+  /** Answers every request with this status from now on. */
+  failWith(status: number | undefined): void
+  close(): void
+}
+
+const hex = (text: string | Buffer) => createHash('sha256').update(text).digest('hex')
+const hmac = (key: string | Buffer, text: string) => createHmac('sha256', key).update(text).digest()
+
+/** Starts a service with one bucket. */
+export async function startS3Server(): Promise<S3Server> {
+  const folder = temporaryFolder()
+  const kept = new Map<string, string>()
+  const identity = {
+    bucket: 'artifacts',
+    region: 'eu-test-1',
+    accessKeyId: 'AKIATEST',
+    secretAccessKey: 'secret/of+the=test',
+  }
+  let failure: number | undefined
+  let count = 0
+  const server = createServer((request, response) => {
+    answer(request, response).catch(() => response.destroy())
+  })
+  const answer = async (request: IncomingMessage, response: ServerResponse) => {
+    if (failure !== undefined) return refuse(response, failure, 'SlowDown')
+    const problem = signatureProblem(request, identity)
+    if (problem !== undefined) return refuse(response, 403, problem)
+    const key = decodeURIComponent(request.url ?? '')
+    if (!key.startsWith(`/${identity.bucket}/`)) return refuse(response, 404, 'NoSuchBucket')
+    const file = kept.get(key)
+    if (request.method === 'PUT') {
+      const path = join(folder, String(count++))
+      const code = await take(request, path)
+      if (code !== undefined) return refuse(response, 400, code)
+      kept.set(key, path)
+      return response.end()
+    }
+    if (request.method === 'DELETE') {
+      kept.delete(key)
+      if (file !== undefined) await rm(file)
+      return response.writeHead(204).end()
+    }
+    if (file === undefined) return refuse(response, 404, 'NoSuchKey')
+    const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '') ?? []
+    const { size } = await stat(file)
+    const [start, end] = [Number(first ?? 0), Number(last ?? size - 1)]
+    response.writeHead(first === undefined ? 200 : 206, { 'content-length': end - start + 1 })
+    if (size === 0) return response.end()
+    await pipeline(createReadStream(file, { start, end }), response)
+    return undefined
+  }
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  return {
+    ...identity,
+    url: `http://127.0.0.1:${port}`,
+    keys: () => [...kept.keys()],
+    failWith: (status) => {
+      failure = status
+    },
+    close: () => {
+      server.closeAllConnections()
+      server.close()
+    },
+  }
+}
+
+function refuse(response: ServerResponse, status: number, code: string): void {
+  response.writeHead(status, { connection: 'close' })
+  response.end(`<?xml version="1.0"?><Error><Code>${code}</Code></Error>`)
+}
+
+/** Writes a body down when it is as signed; else the code of the error. */
+async function take(request: IncomingMessage, path: string): Promise<string | undefined> {
+  if (request.headers['content-length'] === undefined) return 'MissingContentLength'
+  const hash = createHash('sha256')
+  const hashing = new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      hash.update(chunk)
+      done(null, chunk)
+    },
+  })
+  const part = `${path}.part`
+  try {
+    await pipeline(request, hashing, createWriteStream(part))
+  } catch {
+    await rm(part, { force: true })
+    return 'IncompleteBody'
+  }
+  if (hash.digest('hex') !== request.headers['x-amz-content-sha256']) {
+    await rm(part)
+    return 'XAmzContentSHA256Mismatch'
+  }
+  await rename(part, path)
+  return undefined
+}
+
+const AUTHORIZATION =
+  /^AWS4-HMAC-SHA256 Credential=([^/]+)\/(\d{8})\/([^/]+)\/s3\/aws4_request, ?SignedHeaders=([^,]+), ?Signature=([0-9a-f]{64})$/
+
+/** What is wrong with the signature of a request. */
+function signatureProblem(
+  request: IncomingMessage,
+  identity: { accessKeyId: string; secretAccessKey: string; region: string },
+): string | undefined {
+  const { headers } = request
+  const [, id, day = '', region = '', signed = '', signature = ''] =
+    AUTHORIZATION.exec(headers.authorization ?? '') ?? []
+  if (id !== identity.accessKeyId) return 'InvalidAccessKeyId'
+  if (region !== identity.region) return 'AuthorizationHeaderMalformed'
+  const names = signed.split(';')
+  const at = String(headers['x-amz-date'])
+  const needed = ['host', 'x-amz-content-sha256', 'x-amz-date']
+  if (!needed.every((name) => names.includes(name)) || !at.startsWith(day)) return 'AccessDenied'
+  const [path = '', query = ''] = (request.url ?? '').split('?')
+  const canonical = [
+    request.method,
+    path,
+    query,
+    ...names.map((name) => `${name}:${String(headers[name]).trim().replaceAll(/\s+/g, ' ')}`),
+    '',
+    signed,
+    headers['x-amz-content-sha256'],
+  ].join('\n')
+  const scope = `${day}/${region}/s3/aws4_request`
+  const text = ['AWS4-HMAC-SHA256', at, scope, hex(canonical)].join('\n')
+  const key = [region, 's3', 'aws4_request'].reduce<Buffer>(
+    (secret, part) => hmac(secret, part),
+    hmac(`AWS4${identity.secretAccessKey}`, day),
+  )
+  const ours = Buffer.from(hmac(key, text).toString('hex'))
+  return timingSafeEqual(ours, Buffer.from(signature)) ? undefined : 'SignatureDoesNotMatch'
+}
