@@ -1,11 +1,10 @@
 // The one call with which a file is applied: the platform's public API, through a proxy where one is set.
-import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http'
-import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import { APPLY_BOUNDS, ApplyAnswer, type ApplyRequest } from '../contract/apply.ts'
-import { VERSION } from '../contract/versions.ts'
 import type { ApplyTarget } from './apply-config.ts'
+import { LinkError } from './link-error.ts'
+import { createPlatformLink } from './platform-link.ts'
 
 const ANSWER_BYTES_MAX = 64 * 1024 * 1024
 
@@ -33,71 +32,37 @@ export async function callApply(
     throw new ApplyError('refused', message)
   }
   const body = await promisify(gzip)(plain)
-  const deadline = AbortSignal.timeout(deadlineMs)
-  const either = AbortSignal.any([signal, deadline])
-  let answer: Answer
+  const link = createPlatformLink(target)
   try {
-    answer = await send(target, body, either)
+    const { status, body: answer } = await link.request({
+      method: 'POST',
+      path: '/v1/apply',
+      headers: {
+        'content-type': 'application/json',
+        'content-encoding': 'gzip',
+        'x-service-account': target.accountId,
+      },
+      body,
+      deadlineMs,
+      answerBytesMax: ANSWER_BYTES_MAX,
+      signal,
+    })
+    return read({ status, text: answer.toString() }, target)
   } catch (error) {
-    if (signal.aborted) throw new ApplyError('unreachable', 'interrupted; what was sent may hold')
-    const why = deadline.aborted ? `no answer within ${deadlineMs / 1000} s` : reasonOf(error)
-    throw new ApplyError('unreachable', `${target.platformUrl}: ${why}`)
+    if (!(error instanceof LinkError)) throw error
+    const isStopped = error.code === 'ABORTED'
+    throw new ApplyError(
+      'unreachable',
+      isStopped ? 'interrupted; it may be applied' : error.message,
+    )
+  } finally {
+    link.close()
   }
-  return read(answer, target)
 }
 
 interface Answer {
   status: number
   text: string
-}
-
-function send(target: ApplyTarget, body: Buffer, signal: AbortSignal): Promise<Answer> {
-  const url = new URL(`${target.platformUrl.replace(/\/+$/, '')}/v1/apply`)
-  const isSecure = url.protocol === 'https:'
-  const proxyEnv = proxyEnvOf(target)
-  const agent = isSecure ? new HttpsAgent({ proxyEnv }) : new HttpAgent({ proxyEnv })
-  const headers = {
-    Authorization: `Bearer ${target.apiKey}`,
-    'X-Service-Account': target.accountId,
-    'Content-Type': 'application/json',
-    'Content-Encoding': 'gzip',
-    'Content-Length': body.byteLength,
-    'User-Agent': `vedette/${VERSION}`,
-    Accept: 'application/json',
-  }
-  return new Promise<Answer>((resolve, reject) => {
-    const call = isSecure ? httpsRequest : httpRequest
-    const outgoing = call(url, { method: 'POST', headers, agent, signal }, (incoming) => {
-      readAnswer(incoming).then(resolve, reject)
-    })
-    // After an answer that came early, the rest of the body has nobody to read it.
-    outgoing.on('error', reject)
-    outgoing.end(body)
-  }).finally(() => agent.destroy())
-}
-
-/** In the words of Node's own reading of the environment. */
-function proxyEnvOf({ proxyUrl, noProxy }: ApplyTarget): Record<string, string> {
-  if (proxyUrl === undefined) return {}
-  return { HTTP_PROXY: proxyUrl, HTTPS_PROXY: proxyUrl, NO_PROXY: noProxy.join(',') }
-}
-
-async function readAnswer(incoming: IncomingMessage): Promise<Answer> {
-  const chunks: Buffer[] = []
-  let bytes = 0
-  for await (const chunk of incoming as AsyncIterable<Buffer>) {
-    bytes += chunk.byteLength
-    if (bytes > ANSWER_BYTES_MAX)
-      throw new Error(`the answer has more than ${ANSWER_BYTES_MAX} bytes`)
-    chunks.push(chunk)
-  }
-  return { status: incoming.statusCode ?? 0, text: Buffer.concat(chunks).toString() }
-}
-
-function reasonOf(error: unknown): string {
-  const { code, message } = error as NodeJS.ErrnoException
-  const first = error instanceof AggregateError ? (error.errors[0] as Error).message : message
-  return code === 'ECONNREFUSED' ? 'nothing listens there; is the platform running?' : first
 }
 
 function read({ status, text }: Answer, target: ApplyTarget): ApplyAnswer {
