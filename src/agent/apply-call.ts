@@ -2,12 +2,11 @@
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import { APPLY_BOUNDS, ApplyAnswer, type ApplyRequest } from '../contract/apply.ts'
-import {
-  callPublicApi,
-  type PublicApiAnswer,
-  type PublicApiTarget,
-  reasonOf,
-} from './public-api.ts'
+import type { ApplyTarget } from './apply-config.ts'
+import { LinkError } from './link-error.ts'
+import { createPlatformLink } from './platform-link.ts'
+
+const ANSWER_BYTES_MAX = 64 * 1024 * 1024
 
 /** Why there is no answer, in a sentence for people. */
 export class ApplyError extends Error {
@@ -23,7 +22,7 @@ export class ApplyError extends Error {
 
 /** Sends the request; throws ApplyError for every answer but a good one, and when none comes in time. */
 export async function callApply(
-  target: PublicApiTarget,
+  target: ApplyTarget,
   request: ApplyRequest,
   { signal, deadlineMs }: { signal: AbortSignal; deadlineMs: number },
 ): Promise<ApplyAnswer> {
@@ -33,21 +32,40 @@ export async function callApply(
     throw new ApplyError('refused', message)
   }
   const body = await promisify(gzip)(plain)
-  const deadline = AbortSignal.timeout(deadlineMs)
-  const either = AbortSignal.any([signal, deadline])
-  let answer: PublicApiAnswer
+  const link = createPlatformLink(target)
   try {
-    const call = { method: 'POST' as const, path: '/v1/apply', body, coding: 'gzip' as const }
-    answer = await callPublicApi(target, { ...call, signal: either })
+    const { status, body: answer } = await link.request({
+      method: 'POST',
+      path: '/v1/apply',
+      headers: {
+        'content-type': 'application/json',
+        'content-encoding': 'gzip',
+        'x-service-account': target.accountId,
+      },
+      body,
+      deadlineMs,
+      answerBytesMax: ANSWER_BYTES_MAX,
+      signal,
+    })
+    return read({ status, text: answer.toString() }, target)
   } catch (error) {
-    if (signal.aborted) throw new ApplyError('unreachable', 'interrupted; what was sent may hold')
-    const why = deadline.aborted ? `no answer within ${deadlineMs / 1000} s` : reasonOf(error)
-    throw new ApplyError('unreachable', `${target.platformUrl}: ${why}`)
+    if (!(error instanceof LinkError)) throw error
+    const isStopped = error.code === 'ABORTED'
+    throw new ApplyError(
+      'unreachable',
+      isStopped ? 'interrupted; it may be applied' : error.message,
+    )
+  } finally {
+    link.close()
   }
-  return read(answer, target)
 }
 
-function read({ status, text }: PublicApiAnswer, target: PublicApiTarget): ApplyAnswer {
+interface Answer {
+  status: number
+  text: string
+}
+
+function read({ status, text }: Answer, target: ApplyTarget): ApplyAnswer {
   const json = jsonOf(text)
   const parsed = status === 200 ? ApplyAnswer.safeParse(json) : undefined
   if (parsed?.success === true) return parsed.data

@@ -3,7 +3,12 @@
 import { createHash } from 'node:crypto'
 import type * as z from 'zod'
 import { typeProblem } from '../contract/check-definition.ts'
-import { type CheckGroup, effectiveMonitor, inheritanceProblem } from '../contract/check-group.ts'
+import {
+  type CheckGroup,
+  effectiveMonitor,
+  groupVariables,
+  inheritanceProblem,
+} from '../contract/check-group.ts'
 import { objections, valueAt, type Objection } from '../contract/explain.ts'
 import { scriptFields } from '../contract/http-monitor.ts'
 import { CHECK_TYPES, Monitor, type Variable } from '../contract/monitor.ts'
@@ -78,7 +83,8 @@ export async function readDefinition(
   if (type === undefined) return undefined
   if (namesTlsFiles(fields)) await readTlsFiles(fields, path, around)
   const group = takeGroup(fields, path, around)
-  const variables = [...(group?.definition.environmentVariables ?? []), ...around.variables]
+  const inherited = group === undefined ? [] : groupVariables(group.definition)
+  const variables = [...inherited, ...around.variables]
   const draft = { raw, path, fields, type, ...variablesFor(fields, variables) }
   const sound = isSound(draft, around)
   if (!sound || around.findings.count() !== before) return undefined

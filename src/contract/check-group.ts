@@ -95,7 +95,7 @@ function inherit(monitor: Monitor, group: CheckGroup): Monitor {
     ),
     environmentVariables: behind(
       monitor.environmentVariables,
-      [...group.environmentVariables, ...baseUrlOf(group)],
+      groupVariables(group),
       ({ key }) => key,
     ),
     ...(monitor.checkType === 'API' && apiFields(monitor, group)),
@@ -115,9 +115,12 @@ function behind<T>(first: readonly T[], second: readonly T[], keyOf: (one: T) =>
   return [...first, ...second.filter((one) => !known.has(keyOf(one)))]
 }
 
-function baseUrlOf({ apiCheckDefaults }: CheckGroup): Variable[] {
+/** The variables that a group's monitors know, behind their own. */
+export function groupVariables({ environmentVariables, apiCheckDefaults }: CheckGroup): Variable[] {
   const value = apiCheckDefaults?.url ?? ''
-  return value === '' ? [] : [{ key: 'GROUP_BASE_URL', value, locked: false, secret: false }]
+  if (value === '') return environmentVariables
+  const baseUrl = { key: 'GROUP_BASE_URL', value, locked: false, secret: false }
+  return behind(environmentVariables, [baseUrl], ({ key }) => key)
 }
 
 /** The part of an API monitor's request that a group may add to; defaults may not be in it yet. */
