@@ -240,11 +240,10 @@ class PlatformSource implements PlatformMonitorSource {
         this.end(message, EXIT_REFUSED)
         return { changes: [], waitMs: 0 }
       }
-      case 'twin': {
-        const waitMs = await this.#renew()
-        return { changes: [], waitMs }
-      }
+      case 'twin':
+        break
     }
+    return { changes: [], waitMs: await this.#renew() }
   }
 
   /** A copy of this agent's folder is in use elsewhere: this one goes on under another name. */
