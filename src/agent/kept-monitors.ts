@@ -94,7 +94,9 @@ async function textOf(what: Parameters<KeptMonitors['now']>[0]): Promise<Buffer>
   const { answer, monitors, aheadMs } = what
   const { variables, ...rest } = answer
   const set: string[] = []
-  await inSlices(monitors, ({ digest: _, ...assigned }) => set.push(JSON.stringify(assigned)))
+  await inSlices(monitors, ({ monitor, slots, from, until }) =>
+    set.push(JSON.stringify({ monitor, slots, from, until })),
+  )
   const nothing = { receivedAt: 0, sentAt: 0, runs: [], cancel: [], peers: 0 }
   const head = JSON.stringify({ ...rest, ...nothing, aheadMs })
   const changes = `{"whole":true,"drop":[],"variables":${JSON.stringify(variables)},"set":[`

@@ -112,6 +112,8 @@ class PlatformSource implements PlatformMonitorSource {
   }
 
   leave(leaving: Leaving): Promise<boolean> {
+    // A platform that was never heard of has nobody to tell.
+    if (!this.#hasSynced) return Promise.resolve(false)
     return new Promise((resolve) => {
       const late = setTimeout(() => resolve(false), LEAVE_MS)
       const told = (isTaken: boolean) => {
@@ -227,6 +229,7 @@ class PlatformSource implements PlatformMonitorSource {
       case 'failed': {
         const { problem, askedForMs } = outcome
         this.#state.failed(problem)
+        if (problem.isRefusal) this.#leaving?.told(false)
         const waitMs = problem.isRefusal ? this.#wait.slow(askedForMs) : this.#wait.next(askedForMs)
         log.debug({ code: problem.code, waitMs: Math.round(waitMs) }, 'sync failed')
         return { changes: [], waitMs }
@@ -238,8 +241,9 @@ class PlatformSource implements PlatformMonitorSource {
         return { changes: [], waitMs: 0 }
       }
       case 'twin':
-        return { changes: [], waitMs: await this.#renew() }
+        break
     }
+    return { changes: [], waitMs: await this.#renew() }
   }
 
   /** A copy of this agent's folder is in use elsewhere: this one goes on under another name. */

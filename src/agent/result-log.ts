@@ -43,6 +43,20 @@ export function createResultLog(options: ResultLogOptions): ResultSink {
   }
 }
 
+/** A sink whose results are logged as well. */
+export function withResultLog(sink: ResultSink, options: ResultLogOptions): ResultSink {
+  const resultLog = createResultLog(options)
+  return {
+    async deliver(result) {
+      await Promise.all([resultLog.deliver(result), sink.deliver(result)])
+    },
+    flush: async (deadlineMs) => sink.flush?.(deadlineMs),
+    facts: () => sink.facts?.() ?? {},
+    warnings: () => sink.warnings?.() ?? [],
+    metricsText: async () => (await sink.metricsText?.()) ?? '',
+  }
+}
+
 /** Newest at the end; the oldest goes when there are more than monitors can be. */
 function remember(verdicts: Map<string, Verdict>, { monitorId, verdict }: Result): void {
   verdicts.delete(monitorId)

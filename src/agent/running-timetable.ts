@@ -102,8 +102,10 @@ export function createRunningTimetable<T>(
     const jump = clock.observe()
     const now = clock.now()
     // Going back in time would mean waiting until what was told comes up again; better it is told twice.
-    if (jump?.wentBack === true) told.clear()
-    if (jump?.wentBack === true) for (const entry of entries.values()) startOver(heap, entry, now)
+    if (jump?.wentBack === true) {
+      told.clear()
+      for (const entry of entries.values()) startOver(heap, entry, now)
+    }
     if (jump !== undefined) events.onClockJump(jump)
     for (let top = heap.peek(); top !== undefined && top.dueAt <= now; top = heap.peek()) {
       fire(top, now)
@@ -126,13 +128,7 @@ export function createRunningTimetable<T>(
       entries = exchange(heap, entries, told, [...subjects], clock.now())
       arm()
     },
-    untold(instant) {
-      const passed = [...entries.values()].filter((one) => one.place >= 0 && one.slot < instant)
-      return passed.map((one) => ({
-        subject: one.subject,
-        slot: Math.max(one.slot, newestOf(one, instant - 1)),
-      }))
-    },
+    untold: (instant) => untoldAt(entries.values(), instant),
     start() {
       running = true
       tickedAtMs = clock.monotonicMs()
@@ -145,6 +141,17 @@ export function createRunningTimetable<T>(
     tickedAtMs: () => tickedAtMs,
     size: () => heap.size,
   }
+}
+
+function untoldAt<T>(
+  entries: Iterable<Entry<T>>,
+  instant: Instant,
+): { subject: T; slot: Instant }[] {
+  const passed = [...entries].filter(({ place, slot }) => place >= 0 && slot < instant)
+  return passed.map((one) => ({
+    subject: one.subject,
+    slot: Math.max(one.slot, newestOf(one, instant - 1)),
+  }))
 }
 
 /** The newest slot at `now` that is still ours. */

@@ -112,33 +112,34 @@ class Course implements SyncState {
       'The platform’s clock minus this machine’s.',
       () => this.aheadMs / 1000,
     )
-    this.#registerLabelled(registry)
+    failuresCounter(registry, this.#failures)
+    revisionGauge(registry, () => this.#revision)
   }
+}
 
-  #registerLabelled(registry: Registry): void {
-    const registers = [registry]
-    const failures = this.#failures
-    new Counter({
-      name: 'vedette_sync_failures_total',
-      help: 'Syncs with the platform that failed, by code.',
-      labelNames: ['code'],
-      registers,
-      collect() {
-        this.reset()
-        for (const [code, count] of failures) this.inc({ code }, count)
-      },
-    })
-    const revision = () => this.#revision
-    new Gauge({
-      name: 'vedette_platform_revision_info',
-      help: 'The revision of the monitors that are held; always 1.',
-      labelNames: ['revision'],
-      registers,
-      collect() {
-        this.reset()
-        const held = revision()
-        if (held !== undefined) this.set({ revision: held }, 1)
-      },
-    })
-  }
+function failuresCounter(registry: Registry, failures: ReadonlyMap<string, number>): Counter {
+  return new Counter({
+    name: 'vedette_sync_failures_total',
+    help: 'Syncs with the platform that failed, by code.',
+    labelNames: ['code'],
+    registers: [registry],
+    collect() {
+      this.reset()
+      for (const [code, count] of failures) this.inc({ code }, count)
+    },
+  })
+}
+
+function revisionGauge(registry: Registry, revision: () => string | undefined): Gauge {
+  return new Gauge({
+    name: 'vedette_platform_revision_info',
+    help: 'The revision of the monitors that are held; always 1.',
+    labelNames: ['revision'],
+    registers: [registry],
+    collect() {
+      this.reset()
+      const held = revision()
+      if (held !== undefined) this.set({ revision: held }, 1)
+    },
+  })
 }

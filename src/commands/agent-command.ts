@@ -1,9 +1,9 @@
 // `vedette agent`: the agent as in production, on what a platform or a file says.
 import { createClock } from '../agent/clock.ts'
-import { type ConfigReading, VARIABLES } from '../agent/config.ts'
+import { type AgentConfig, type ConfigReading, VARIABLES } from '../agent/config.ts'
 import { formatProblem } from '../agent/monitors-file-problems.ts'
 import { createFileSource } from '../agent/monitors-file-source.ts'
-import { createResultLog } from '../agent/result-log.ts'
+import { createResultLog, type ResultLogOptions, withResultLog } from '../agent/result-log.ts'
 import { type AgentEnds, runAgent } from '../agent/run-agent.ts'
 import type { Command } from '../host/command-line.ts'
 import { environmentHelp } from '../host/environment-help.ts'
@@ -22,6 +22,13 @@ function run(reading: ConfigReading, log: Log, ends: AgentEnds): Promise<number>
   return runAgent({ reading, log, ...ends, types: MONITOR_TYPES, dial, complain: complainOf })
 }
 
+const resultLogOf = ({ logResults }: AgentConfig, log: Log): ResultLogOptions => ({
+  log,
+  which: logResults,
+  pretty: isForPeople(stdout),
+  colour: mayColour(stdout, env),
+})
+
 /** Runs the agent on a monitors file until it is told to stop; resolves with the exit code. */
 export function runOnFile(reading: ConfigReading, file: FileToRun): Promise<number> {
   const { config } = reading
@@ -34,12 +41,7 @@ export function runOnFile(reading: ConfigReading, file: FileToRun): Promise<numb
     location: (named) => named ?? config.location,
     onWarnings: (warnings) => warnings.forEach((one) => log.warn(formatProblem(one))),
   })
-  const sink = createResultLog({
-    log,
-    which: config.logResults,
-    pretty: isForPeople(stdout),
-    colour: mayColour(stdout, env),
-  })
+  const sink = createResultLog(resultLogOf(config, log))
   return run(reading, log, {
     source,
     sink,
@@ -68,7 +70,8 @@ async function runOnPlatform(
     log,
   })
   try {
-    return await run(reading, log, { ...parts, clock })
+    const sink = withResultLog(parts.sink, resultLogOf(reading.config, log))
+    return await run(reading, log, { source: parts.source, sink, clock })
   } finally {
     parts.close()
   }

@@ -291,3 +291,41 @@ test('expected = recorded + waiting + running, after any course of events', asyn
     { numRuns: 50 },
   )
 })
+
+describe('handing over', () => {
+  /** One run under way, one slot that waits behind it. */
+  async function leaving(takeOver: Promise<boolean>) {
+    const { fake, queues, ends } = setUp()
+    queues.due(watchOf('a'), 1000, 1000)
+    const running = await fake.next()
+    queues.due(watchOf('b'), 1500, 1500)
+    expect(queues.notStarted()).toEqual([{ monitorId: 'b', slot: 1500 }])
+    const idle = queues.drain(60_000, { leftAt: 2000, takeOver })
+    const late = watchOf('c')
+    queues.due(late, 1900, 1900)
+    queues.due(late, 2500, 2500)
+    await takeOver
+    running.end()
+    await idle
+    queues.due(late, 3500, 3500)
+    return { ends: ends(), counts: queues.counts() }
+  }
+
+  test('makes no row of what others take, before and after it is clear', async () => {
+    const { ends, counts } = await leaving(Promise.resolve(true))
+    expect(ends).toEqual(['a 1000 passed'])
+    expect(counts).toEqual({ expected: 3, recorded: 1, handedOver: 2 })
+  })
+
+  test('makes a row of everything where nobody takes it', async () => {
+    const { ends, counts } = await leaving(Promise.resolve(false))
+    expect(ends.toSorted()).toEqual([
+      'a 1000 passed',
+      'b 1500 missed: draining',
+      'c 1900 missed: draining',
+      'c 2500 missed: draining',
+      'c 3500 missed: draining',
+    ])
+    expect(counts).toEqual({ expected: 5, recorded: 5, handedOver: 0 })
+  })
+})

@@ -218,3 +218,87 @@ test('it ticks at least every second, with nothing to do', () => {
   run(5000)
   expect(clocks.monotonicMs() - timetable.tickedAtMs()).toBeLessThanOrEqual(1000)
 })
+
+describe('slots that somebody else gave out', () => {
+  const slots = { everyMs: 10_000, offsetMs: 3000 }
+
+  test('begin with the newest that has passed since `from`, in time before the next', () => {
+    const { clock, timetable, due, skipped, run } = setUp()
+    const passed = slotAtOrBefore(slots, clock.now())
+    timetable.set([[{ id: 'a', slots, from: passed - 50_000 }, 'a']])
+    timetable.start()
+    run(10_000)
+    expect(due.map(({ slot }) => slot)).toEqual([passed, passed + 10_000])
+    expect(due[0]?.at).toBeLessThan(passed + 10_000)
+    expect(skipped).toEqual([])
+  })
+
+  test('are told although the next one comes soon', () => {
+    const { clock, clocks, timetable, due, run } = setUp()
+    const passed = slotAtOrBefore(slots, clock.now())
+    clocks.pass(passed + 9000 - clock.now())
+    timetable.set([[{ id: 'a', slots, from: passed }, 'a']])
+    timetable.start()
+    run(2000)
+    expect(due.map(({ slot }) => slot)).toEqual([passed, passed + 10_000])
+  })
+
+  test('do not begin before `from`', () => {
+    const { clock, timetable, due, run } = setUp()
+    const next = slotAtOrAfter(slots, clock.now())
+    timetable.set([[{ id: 'a', slots, from: next + 1 }, 'a']])
+    timetable.start()
+    run(25_000)
+    expect(due.map(({ slot }) => slot)).toEqual([next + 10_000, next + 20_000])
+  })
+
+  test('end before `until`, by themselves', () => {
+    const { clock, timetable, due, run } = setUp()
+    const next = slotAtOrAfter(slots, clock.now())
+    timetable.set([[{ id: 'a', slots, from: next, until: next + 10_000 }, 'a']])
+    timetable.start()
+    run(25_000)
+    expect(due.map(({ slot }) => slot)).toEqual([next])
+    expect(timetable.size()).toBe(0)
+  })
+
+  test('go on where the end is taken back, and none is told twice', () => {
+    const { clock, timetable, due, run } = setUp()
+    const next = slotAtOrAfter(slots, clock.now())
+    timetable.set([[{ id: 'a', slots, from: next }, 'a']])
+    timetable.start()
+    run(11_000)
+    timetable.set([[{ id: 'a', slots, from: next, until: next + 10_000 }, 'a']])
+    run(10_000)
+    timetable.set([[{ id: 'a', slots, from: next }, 'a']])
+    run(10_000)
+    const told = due.map(({ slot }) => slot)
+    expect(told).toEqual([...new Set(told)])
+    expect(told).toContain(next + 10_000)
+    expect(told).toContain(next + 20_000)
+  })
+
+  test('that have passed and were not told can be asked for', () => {
+    const { clock, timetable, run } = setUp()
+    const hourly = { everyMs: 3_600_000, offsetMs: 1_800_000 }
+    const passed = slotAtOrBefore(hourly, clock.now())
+    timetable.set([[{ id: 'a', slots: hourly, from: 0 }, 'a']])
+    expect(timetable.untold(clock.now())).toEqual([{ subject: 'a', slot: passed }])
+    timetable.start()
+    run(3000)
+    expect(timetable.untold(clock.now())).toEqual([])
+  })
+
+  test('go on when the clock that is followed goes far back', () => {
+    const { clock, timetable, due, run } = setUp()
+    clock.follow(clock.now())
+    timetable.set([[{ id: 'a', slots, from: 0 }, 'a']])
+    timetable.start()
+    run(30_000)
+    clock.follow(clock.now() - 3_600_000)
+    due.length = 0
+    run(30_000)
+    expect(due.length).toBeGreaterThanOrEqual(2)
+    expect(Math.max(...due.map(({ slot }) => slot))).toBeLessThanOrEqual(clock.now())
+  })
+})

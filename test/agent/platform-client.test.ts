@@ -1,0 +1,272 @@
+// The platform as a source, against a platform that misbehaves: what is good is taken, what is bad is left out
+// as a whole, told and counted; what the agent has to say does not wait.
+import { Registry } from 'prom-client'
+import { afterEach, describe, expect, test } from 'vitest'
+import { createClock, type MachineClocks } from '../../src/agent/clock.ts'
+import { createPlatformSource } from '../../src/agent/platform-client.ts'
+import { createPlatformLink } from '../../src/agent/platform-link.ts'
+import type { AgentReport, Change, Snapshot } from '../../src/agent/source.ts'
+import { createLog } from '../../src/host/log.ts'
+import { json, startFakePlatform, type FakePlatform } from '../support/fake-platform.ts'
+import { aMonitor } from '../support/fake-monitors.ts'
+
+const ends: (() => Promise<void>)[] = []
+afterEach(async () => {
+  for (const end of ends.splice(0)) await end()
+})
+
+const A = '22222222-2222-4222-8222-222222222222'
+const B = '33333333-3333-4333-8333-333333333333'
+const RUN = '44444444-4444-4444-8444-444444444444'
+const slots = { everyMs: 10_000, offsetMs: 0 }
+const given = (id: string, fields: Record<string, unknown> = {}) => ({
+  monitor: aMonitor(id, fields),
+  slots,
+  from: 1000,
+})
+const whole = (...set: unknown[]) => ({ whole: true, set, drop: [], variables: [] }) as never
+
+async function setUp(
+  options: { clocks?: MachineClocks; prepare?: (at: FakePlatform) => void } = {},
+) {
+  const at = await startFakePlatform()
+  options.prepare?.(at)
+  const link = createPlatformLink({ platformUrl: at.url, apiKey: 'pl_0123456789abcdef' })
+  const clock = createClock(options.clocks)
+  const lines: string[] = []
+  let id = A
+  const source = createPlatformSource({
+    link,
+    clock,
+    random: () => 0,
+    folder: {
+      path: undefined,
+      keep: () => Promise.resolve(),
+      kept: () => Promise.resolve(undefined),
+    },
+    facts: () => ({
+      id,
+      instance: B,
+      version: '8.4.0',
+      image: 'agent-uptime',
+      checkTypes: ['URL'],
+      engines: [],
+      runtimes: [],
+    }),
+    renewId() {
+      id = RUN
+      return Promise.resolve(true)
+    },
+    log: createLog({
+      level: 'info',
+      pretty: false,
+      destination: { write: (line) => void lines.push(line) },
+    }),
+  })
+  const stop = new AbortController()
+  const runs: { run: string; state: 'waiting' | 'running' }[] = []
+  let runsChanged: () => void = () => undefined
+  const queue = { waiting: 0, running: 0, free: 1 }
+  const report: AgentReport = {
+    queues: () => ({ uptime: queue, scripted: queue }),
+    runs: () => [...runs],
+    onRunsChanged: (changed) => (runsChanged = changed),
+  }
+  const changes = source.follow(stop.signal, report)[Symbol.asyncIterator]()
+  const next = async (): Promise<Change> => (await changes.next()).value as Change
+  const monitors = async (): Promise<Snapshot> => {
+    for (;;) {
+      const change = await next()
+      if (change.kind === 'monitors') return change.snapshot
+    }
+  }
+  ends.push(async () => {
+    stop.abort()
+    await changes.return?.()
+    link.close()
+    await at.close()
+  })
+  return { at, clock, source, lines, runs, tellRuns: () => runsChanged(), next, monitors, stop }
+}
+
+describe('monitors', () => {
+  test('come as a whole and then as changes; what is dropped ends at its instant', async () => {
+    const { at, monitors } = await setUp({
+      prepare: (one) => one.say({ revision: '1', changes: whole(given(A), given(B)) }),
+    })
+    const first = await monitors()
+    expect(first.location).toBe('office')
+    expect(first.monitors.map(({ id }) => id)).toEqual([A, B])
+    expect(first.assignments?.get(A)).toMatchObject({ slots, from: 1000 })
+    const until = Date.now() + 60_000
+    const drop = [{ monitorId: B, until }]
+    const second = monitors()
+    await at.sync(({ have }) => have === '1')
+    at.say({ revision: '2', changes: { whole: false, set: [], drop, variables: [] } })
+    const changed = await second
+    expect(changed.assignments?.get(B)?.until).toBe(until)
+    expect(changed.assignments?.get(A)?.until).toBeUndefined()
+    expect(changed.monitors[0]).toBe(first.monitors[0])
+  })
+
+  test('that this agent cannot read run all the same, to say so', async () => {
+    const odd = { ...given(A), monitor: { ...aMonitor(A), checkType: 'TELEPATHY', frequency: 7 } }
+    const { monitors } = await setUp({
+      prepare: (one) => one.say({ revision: '1', changes: whole(odd, given(B)) }),
+    })
+    const { monitors: all } = await monitors()
+    expect(all.map(({ checkType }) => checkType)).toEqual(['TELEPATHY', 'URL'])
+  })
+
+  test('ten thousand of them hold nothing up for long', async () => {
+    const set = Array.from({ length: 10_000 }, (_, n) =>
+      given(`${String(n).padStart(8, '0')}-2222-4222-8222-222222222222`),
+    )
+    const { monitors } = await setUp({
+      prepare: (one) => one.say({ revision: '1', changes: whole(...set) }),
+    })
+    const { monitors: all } = await monitors()
+    expect(all).toHaveLength(10_000)
+  })
+})
+
+describe('answers that are no good', () => {
+  test.each<[string, string, (at: FakePlatform) => void]>([
+    [
+      'a failing platform',
+      'HTTP_500',
+      (at) => at.misbehave((_, response) => (json(response, { message: 'no' }, 500), true)),
+    ],
+    [
+      'a page of something in between',
+      'MALFORMED',
+      (at) => at.misbehave((_, response) => (response.end('<html>'), true)),
+    ],
+    [
+      'an answer without what it must have',
+      'MALFORMED',
+      (at) => at.misbehave((_, response) => (json(response, { revision: '9' }), true)),
+    ],
+    [
+      'an entry that is none',
+      'MALFORMED',
+      (at) => at.say({ revision: '9', changes: whole(given(A), { monitor: {}, slots }) }),
+    ],
+    [
+      'an answer that is cut',
+      'TRUNCATED',
+      (at) =>
+        at.misbehave((_, response) => {
+          response.writeHead(200, { 'content-length': '100' })
+          response.write('{"rev', () => response.destroy())
+          return true
+        }),
+    ],
+    [
+      'a redirect',
+      'REDIRECTED',
+      (at) =>
+        at.misbehave((_, response) => (response.writeHead(302, { location: '/' }).end(), true)),
+    ],
+  ])('%s is told and counted, and what is there goes on', async (_, code, spoil) => {
+    const { at, source, monitors, next } = await setUp({
+      prepare: (one) => one.say({ revision: '1', changes: whole(given(A)) }),
+    })
+    const registry = new Registry()
+    source.registerMetrics?.(registry)
+    await monitors()
+    const news = next()
+    await at.sync(({ have }) => have === '1')
+    spoil(at)
+    at.say({})
+    const counted = `vedette_sync_failures_total{code="${code}"}`
+    while (!(await registry.metrics()).includes(counted)) {
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    const { unready, warnings } = source.state?.() ?? { unready: '', warnings: [] }
+    expect([unready === undefined, warnings.length]).toEqual(
+      code === 'REDIRECTED' ? [false, 0] : [true, 1],
+    )
+    if (code === 'REDIRECTED') return
+    at.misbehave(undefined)
+    at.say({ revision: '10', changes: whole(given(B)) })
+    expect(await news).toMatchObject({ kind: 'monitors' })
+  })
+
+  test('Retry-After is obeyed', async () => {
+    const { at, monitors, lines } = await setUp({
+      prepare: (one) =>
+        one.misbehave((_, response) => {
+          response.writeHead(429, { 'retry-after': '1' }).end()
+          return true
+        }),
+    })
+    const coming = monitors()
+    await at.sync(() => true)
+    const askedAt = performance.now()
+    at.misbehave(undefined)
+    await coming
+    expect(performance.now() - askedAt).toBeGreaterThan(900)
+    expect(lines.filter((line) => line.includes('HTTP_429'))).toHaveLength(1)
+  })
+
+  test('another agent with the same id makes this one take another', async () => {
+    const { at, monitors } = await setUp({
+      prepare: (one) =>
+        one.misbehave((_, response, said) => {
+          if (said?.agent.id !== A) return false
+          json(response, { message: 'Another instance runs' }, 409)
+          return true
+        }),
+    })
+    await monitors()
+    expect(at.syncs.map(({ agent }) => agent.id)).toEqual([A, RUN])
+  })
+})
+
+describe('runs on demand', () => {
+  test('are asked for, and what becomes of them is told at once; cancels come within a second', async () => {
+    const { at, monitors, next, runs, tellRuns } = await setUp()
+    await monitors()
+    const asked = next()
+    await at.sync(({ waitMs }) => waitMs > 0)
+    at.say({ runs: [{ run: RUN, monitor: aMonitor(B) }] })
+    expect(await asked).toMatchObject({ kind: 'run', run: RUN, monitorId: B, monitor: { id: B } })
+    const cancelled = next()
+    runs.push({ run: RUN, state: 'running' })
+    tellRuns()
+    await at.sync((said) => said.runs.some(({ run }) => run === RUN))
+    const saidAt = performance.now()
+    at.say({ runs: [], cancel: [RUN] })
+    expect(await cancelled).toEqual({ kind: 'cancel', run: RUN })
+    expect(performance.now() - saidAt).toBeLessThan(1000)
+  })
+})
+
+describe('the clock', () => {
+  test.each([[7_200_000], [-7_200_000]])(
+    'is the platform’s, which is %i ms ahead',
+    async (aheadMs) => {
+      const { clock, monitors, lines } = await setUp({
+        prepare: (one) => Object.assign(one, { aheadMs }),
+      })
+      await monitors()
+      expect(Math.abs(clock.now() - Date.now() - aheadMs)).toBeLessThan(1000)
+      expect(lines.some((line) => line.includes('clock is wrong'))).toBe(true)
+    },
+  )
+})
+
+describe('leaving', () => {
+  test('is told at once, with what was not started, and hears of heirs', async () => {
+    const { at, source, monitors, next } = await setUp({ prepare: (one) => one.say({ peers: 1 }) })
+    await monitors()
+    void next()
+    await at.sync(({ waitMs }) => waitMs > 0)
+    const notStarted = [{ monitorId: A, slot: 5000 }]
+    const isTaken = source.leave?.({ leftAt: 6000, notStarted })
+    expect(await isTaken).toBe(true)
+    expect(at.syncs.at(-1)).toMatchObject({ state: 'leaving', leftAt: 6000, notStarted })
+    await at.sync((said) => said.state === 'leaving' && said.notStarted === undefined)
+  })
+})
