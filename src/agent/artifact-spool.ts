@@ -107,8 +107,9 @@ export class ArtifactSpool {
       await file.appendFile(salt)
       let number = 0
       let left = bytes
-      const pieces = createReadStream(path, { highWaterMark: PIECE_BYTES, end: bytes - 1 })
-      for await (const piece of bytes === 0 ? [] : inPieces(pieces)) {
+      // A stream cannot be told to read nothing.
+      const stream = bytes === 0 ? [] : createReadStream(path, { end: bytes - 1 })
+      for await (const piece of inPieces(stream)) {
         await file.appendFile(seal.seal(piece, number++, NO_DATA))
         left -= piece.length
       }
@@ -216,7 +217,7 @@ function sealedBytes(bytes: number): number {
 }
 
 /** Pieces of one size but for the last, whatever a stream hands out. */
-async function* inPieces(stream: AsyncIterable<unknown>): AsyncGenerator<Buffer> {
+async function* inPieces(stream: AsyncIterable<unknown> | never[]): AsyncGenerator<Buffer> {
   let rest: Buffer = NO_DATA
   for await (const chunk of stream) {
     rest = rest.length === 0 ? (chunk as Buffer) : Buffer.concat([rest, chunk as Buffer])

@@ -94,6 +94,16 @@ async function send(artifact: WaitingArtifact, options: ArtifactUploadOptions): 
   const { link, spool, signal } = options
   const { owner, name, bytes, sha256, contentType } = artifact
   const digest = Buffer.from(sha256, 'hex').toString('base64')
+  // However the link tells of it: what cannot be read here will not be readable later.
+  let isUnreadable = false
+  async function* bytesOfFile() {
+    try {
+      yield* spool.read(artifact)
+    } catch (error) {
+      isUnreadable = true
+      throw error
+    }
+  }
   try {
     const { status, headers, body } = await link.request({
       method: 'PUT',
@@ -104,7 +114,7 @@ async function send(artifact: WaitingArtifact, options: ArtifactUploadOptions): 
         // RFC 9530
         'content-digest': `sha-256=:${digest}:`,
       },
-      body: Readable.from(spool.read(artifact), { objectMode: false, highWaterMark: 64 * 1024 }),
+      body: Readable.from(bytesOfFile(), { objectMode: false, highWaterMark: 64 * 1024 }),
       bytes,
       deadlineMs: Math.max(UPLOAD_MS_MIN, bytes / BYTES_PER_MS_MIN),
       signal,
@@ -113,9 +123,7 @@ async function send(artifact: WaitingArtifact, options: ArtifactUploadOptions): 
     const retryAfter = headers['retry-after']
     return { action: actionForStatus(status), word: String(status), message, retryAfter }
   } catch (error) {
-    const { code, cause } = error as { code?: unknown; cause?: { code?: unknown } }
-    const isDamaged = [code, cause?.code].some((one) => one === 'DAMAGED' || one === 'ENOENT')
-    if (isDamaged) return { action: 'halve', word: 'DAMAGED', message: 'it is damaged' }
+    if (isUnreadable) return { action: 'halve', word: 'DAMAGED', message: 'it cannot be read' }
     return outcomeOfError(error)
   }
 }

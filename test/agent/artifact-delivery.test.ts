@@ -120,7 +120,7 @@ describe('a file', () => {
 })
 
 describe('what is left out', () => {
-  test('is named with the reason, and two of one name are told apart', async () => {
+  test('is named with the reason, and the others are kept', async () => {
     const platform = await platformOf()
     const small = { settings: () => ({ fullPassedEveryMs: 0, artifactBytesMax: 10 }) }
     const one = await started(temporaryFolder(), platform, small)
