@@ -20,11 +20,11 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 
 /** Runs as an attempt does: files are attached, kept, and the folder is gone. */
 async function resultWith(
-  started: Started,
+  one: Started,
   files: Record<string, Buffer>,
   number = 0,
 ): Promise<{ result: Result; leftOut: string[] }> {
-  const folder = createWorkFolder(temporaryFolder(), started.delivery.files)
+  const folder = createWorkFolder(temporaryFolder(), one.delivery.files)
   const path = await folder.path()
   for (const [name, bytes] of Object.entries(files)) {
     writeFileSync(join(path, name), bytes)
