@@ -143,6 +143,7 @@ class RunningAgent implements Agent {
       clock: this.#clock,
       workRoot: config.workRoot,
       scrubHeaders: config.scrubHeaders,
+      files: this.#options.sink.files,
       onRetry: (type) => this.#metrics.retried(type),
       onAbandoned: (type) => this.#metrics.abandoned(type),
     })

@@ -4,6 +4,7 @@ import { failure } from '../contract/failure.ts'
 import type { Artifact } from '../contract/result.ts'
 import type { Dialler } from '../monitors/dial.ts'
 import { DeadlineReached, type AnyMonitorType, type Observation } from '../monitors/monitor.ts'
+import type { FileKeep } from './sink.ts'
 import { createWorkFolder, type WorkFolder } from './work-folder.ts'
 
 /** What to run. */
@@ -13,12 +14,16 @@ export interface AttemptOrder {
   deadlineMs: number
   dial: Dialler
   workRoot: string
+  /** Takes the files of the run. */
+  files?: FileKeep | undefined
 }
 
 /** How an attempt ended. */
 export interface AttemptOutcome {
   observation: Observation
   artifacts: Artifact[]
+  /** Files that the monitor attached and that are left out: a sentence each. */
+  leftOut?: readonly string[]
   /** The monitor was still running when we let go of it. */
   abandoned: boolean
 }
@@ -44,9 +49,9 @@ export const OVERRUN_MS_MAX = 2000
 
 /** Starts an attempt. */
 export function startAttempt(order: AttemptOrder): RunningAttempt {
-  const { type, monitor, deadlineMs, dial, workRoot } = order
+  const { type, monitor, deadlineMs, dial, workRoot, files } = order
   const controller = new AbortController()
-  const folder = createWorkFolder(workRoot)
+  const folder = createWorkFolder(workRoot, files)
   let timer: NodeJS.Timeout
   let giveUp: (observation: Observation) => void
   const abandoned = new Promise<Observation>((resolve) => (giveUp = resolve))
@@ -133,8 +138,8 @@ function tidy(
 }
 
 async function withArtifacts(observation: Observation, abandoned: boolean, folder: WorkFolder) {
-  const artifacts = await folder.artifacts()
+  const { artifacts, leftOut } = await folder.artifacts()
   // What cannot be removed costs disk, not the result.
   await folder.remove().catch(() => undefined)
-  return { observation, artifacts, abandoned }
+  return { observation, artifacts, leftOut, abandoned }
 }

@@ -28,9 +28,9 @@ const MESSAGE_CHARS_MAX = 300
 const pack = promisify(gzip)
 
 /** Makes the sender. It never rejects. */
-export function createBatchSender(link: DeliveryLink, agentId: string) {
+export function createBatchSender(link: DeliveryLink, agentId: () => string) {
   return async (entries: readonly string[], signal: AbortSignal): Promise<BatchOutcome> => {
-    const plain = Buffer.from(`{"agentId":"${agentId}","results":[${entries.join(',')}]}`)
+    const plain = Buffer.from(`{"agentId":"${agentId()}","results":[${entries.join(',')}]}`)
     const isPacked = plain.length >= GZIP_BYTES_MIN
     const body = isPacked ? await pack(plain) : plain
     const headers = {

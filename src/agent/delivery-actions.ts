@@ -4,7 +4,8 @@
  * - `done`: it is delivered.
  * - `retry`: soon, then less and less often.
  * - `hold`: something has to be set right by somebody; tried again now and then, nothing is lost.
- * - `halve`: something in it is no good; halves are sent until that is alone, which is given up.
+ * - `halve`: something in it is no good; halves are sent until that is alone, which is given up. A file
+ *   has no halves.
  */
 export type DeliveryAction = 'done' | 'retry' | 'hold' | 'halve'
 
@@ -25,6 +26,8 @@ export const STATUS_ACTIONS: readonly StatusRow[] = [
   // The wrong address, or a platform that is too old.
   { from: 404, to: 405, action: 'hold' },
   { from: 408, to: 408, action: 'retry' },
+  // Another file of that name is there.
+  { from: 409, to: 409, action: 'halve' },
   { from: 413, to: 413, action: 'halve' },
   { from: 422, to: 422, action: 'halve' },
   { from: 425, to: 425, action: 'retry' },

@@ -38,10 +38,13 @@ export function count(counts: Map<string, number>, key: string, by = 1): void {
 /** How often the same complaint is logged. */
 const COMPLAINT_MS = 60_000
 
+/** Logs a complaint; `key` tells complaints apart. */
+export type Complain = (key: string, facts: Record<string, unknown>, message: string) => void
+
 /** Makes a logger of complaints: each key at most once a minute, with how many there were. */
-export function createComplaints(log: Log) {
+export function createComplaints(log: Log): Complain {
   const last = new Map<string, { at: number; unsaid: number }>()
-  return (key: string, facts: Record<string, unknown>, message: string): void => {
+  return (key, facts, message) => {
     const now = performance.now()
     const known = last.get(key) ?? { at: -Infinity, unsaid: 0 }
     if (last.size < 100 || last.has(key)) last.set(key, known)

@@ -5,14 +5,22 @@ import { PROTOCOL_BOUNDS } from '../contract/agent-protocol.ts'
 import type { Result } from '../contract/result.ts'
 import type { Log } from '../host/log.ts'
 import type { AgentFolder } from './agent-folder.ts'
+import { ArtifactSpool } from './artifact-spool.ts'
+import { startArtifactUpload, type ArtifactUpload } from './artifact-upload.ts'
 import { createBatchSender } from './batch-sender.ts'
 import { createBell } from './bell.ts'
 import { DeliveryLane, type Batch } from './delivery-lane.ts'
 import type { DeliveryLink } from './delivery-link.ts'
 import { createDeliveryMetrics } from './delivery-metrics.ts'
-import { createComplaints, createTally, type DeliveryTally } from './delivery-tally.ts'
+import {
+  count,
+  createComplaints,
+  createTally,
+  type Complain,
+  type DeliveryTally,
+} from './delivery-tally.ts'
 import { RECENT_BOUNDS, RecentResults, type RecentBounds } from './recent-results.ts'
-import type { ResultSink } from './sink.ts'
+import type { FileKeep, ResultSink } from './sink.ts'
 import { createSpoolAdoption, spoolName, type AdoptedSpool } from './spool-adoption.ts'
 import { openSpool, type Kept, type Spool } from './spool.ts'
 import type { OpenFile } from './spool-segment.ts'
@@ -30,6 +38,8 @@ export interface DeliveryOptions {
   spoolBytesMax: number
   settings: () => DeliverySettings
   log: Log
+  /** By what this agent goes; as its folder says unless told otherwise. */
+  agentId?: () => string
   recentBounds?: RecentBounds
   openFile?: OpenFile
 }
@@ -48,6 +58,8 @@ export interface Delivery extends ResultSink {
    * stays on disk for the next start. Never rejects.
    */
   flush(deadlineMs: number): Promise<void>
+  /** Keeps files of runs until they are delivered. */
+  files: FileKeep
   /** For `/health`. */
   facts(): Record<string, unknown>
   /** For readiness: what somebody should know, though the agent goes on. */
@@ -70,6 +82,11 @@ export async function createDelivery(options: DeliveryOptions): Promise<Delivery
 }
 
 class RunningDelivery implements Delivery {
+  readonly files: FileKeep = {
+    bytesMax: () => this.#options.settings().artifactBytesMax,
+    stage: (path, artifact) =>
+      this.#artifacts?.stage(path, artifact) ?? Promise.resolve('nothing can be kept on disk'),
+  }
   readonly #options: DeliveryOptions
   readonly #tally: DeliveryTally = createTally()
   readonly #stop = new AbortController()
@@ -84,6 +101,8 @@ class RunningDelivery implements Delivery {
   #freshLane!: DeliveryLane
   #oldLane!: DeliveryLane
   #adopted: AdoptedSpool | undefined
+  #artifacts: ArtifactSpool | undefined
+  #upload: ArtifactUpload | undefined
   /** Read back, but too much for the batch before it. */
   #ahead: { kept: Kept; spool: Spool } | undefined
   #lastBatchAt = -Infinity
@@ -105,8 +124,8 @@ class RunningDelivery implements Delivery {
       damagedPlaces: () => this.#spool.damagedPlaces,
       keptOnDisk: () => this.#problem() === undefined,
       foreignBytes: () => this.#adoption.foreignBytes(),
-      artifactsWaiting: () => 0,
-      artifactBytes: () => 0,
+      artifactsWaiting: () => this.#artifacts?.count() ?? 0,
+      artifactBytes: () => this.#artifacts?.bytes() ?? 0,
     })
   }
 
@@ -122,11 +141,12 @@ class RunningDelivery implements Delivery {
       bytesMax: spoolBytesMax,
       log,
       isHeld: () => folder.isHeld(),
+      shareRoom: (bytes) => this.#artifacts?.makeRoom(bytes),
       onKept: (kept) => this.#onKept(kept),
       onRecovered: () => void this.#recent.rescue().then(() => this.#old.ring()),
       ...(openFile === undefined ? {} : { openFile }),
     })
-    const send = createBatchSender(link, folder.id)
+    const send = createBatchSender(link, this.#options.agentId ?? (() => folder.id))
     const complain = createComplaints(log)
     const lane = (take: () => Promise<Batch | undefined>) =>
       new DeliveryLane({
@@ -143,6 +163,7 @@ class RunningDelivery implements Delivery {
       })
     this.#freshLane = lane(() => this.#takeFresh())
     this.#oldLane = lane(() => this.#takeOld())
+    await this.#openArtifacts(complain)
     this.#stop.signal.addEventListener('abort', () => {
       this.#fresh.ring()
       this.#old.ring()
@@ -151,7 +172,37 @@ class RunningDelivery implements Delivery {
 
   deliver(result: Result): Promise<void> {
     this.#tally.produced++
-    return this.#spool.append(wireText(result, this.#isFull(result)), result.onDemand !== undefined)
+    const text = wireText(result, this.#isFull(result))
+    const safe = this.#spool.append(text, result.onDemand !== undefined)
+    if (this.#artifacts === undefined || result.artifacts.length === 0) return safe
+    const claimed = this.#artifacts.claim(result)
+    return Promise.all([safe, claimed]).then(() => this.#upload?.ring())
+  }
+
+  async #openArtifacts(complain: Complain): Promise<void> {
+    const { folder, spoolBytesMax, log, link } = this.#options
+    if (folder.path === undefined) return
+    const spool = new ArtifactSpool({
+      folder: join(folder.path, `artifacts.${folder.seal.fingerprint}`),
+      seal: folder.seal,
+      log,
+      bytesMax: () => spoolBytesMax - this.#spool.bytes(),
+      onDropped: () => count(this.#tally.artifacts, 'dropped'),
+    })
+    await spool.load()
+    this.#artifacts = spool
+    const { signal } = this.#stop
+    const oldestResultAt = () => this.#oldestAt()
+    const tally = this.#tally
+    this.#upload = startArtifactUpload({
+      spool,
+      link,
+      tally,
+      log,
+      complain,
+      oldestResultAt,
+      signal,
+    })
   }
 
   hurry(): void {
@@ -244,6 +295,7 @@ class RunningDelivery implements Delivery {
         for (const one of done) this.#inHand.delete(one)
         await spool.forget(done)
         this.#settled.ring()
+        if (this.#artifacts?.next(this.#oldestAt()) !== undefined) this.#upload?.ring()
       },
     }
   }
@@ -263,7 +315,7 @@ class RunningDelivery implements Delivery {
       await this.#settled.wait(leftMs)
     }
     this.#stop.abort()
-    await Promise.all([this.#freshLane.ended, this.#oldLane.ended])
+    await Promise.all([this.#freshLane.ended, this.#oldLane.ended, this.#upload?.ended])
     this.#letGo()
     const { log } = this.#options
     if (this.#spool.waiting > 0) {
@@ -296,16 +348,22 @@ class RunningDelivery implements Delivery {
     return this.#spool.waiting + (this.#adopted?.spool.waiting ?? 0) - settled
   }
 
-  #oldestAgeMs(): number {
+  /** When the oldest result came that waits; Infinity when there is none. */
+  #oldestAt(): number {
+    if (this.#waiting() === 0) return Infinity
     const spools = [this.#spool.oldestAt(), this.#adopted?.spool.oldestAt() ?? Infinity]
     const inHand = [...this.#inHand.keys()].map(({ at }) => at)
-    const oldest = Math.min(this.#recent.oldestAt(), ...spools, ...inHand)
+    return Math.min(this.#recent.oldestAt(), ...spools, ...inHand)
+  }
+
+  #oldestAgeMs(): number {
+    const oldest = this.#oldestAt()
     return oldest === Infinity ? 0 : Math.max(0, Date.now() - oldest)
   }
 
   facts(): Record<string, unknown> {
     const { produced, delivered, refused } = this.#tally
-    return {
+    const results = {
       produced,
       delivered,
       refused: [...refused.values()].reduce((sum, one) => sum + one, 0),
@@ -315,7 +373,9 @@ class RunningDelivery implements Delivery {
       spoolBytes: this.#spool.bytes(),
       keptOnDisk: this.#problem() === undefined,
       problem: this.#freshLane.problem ?? this.#oldLane.problem,
+      artifacts: this.#artifacts?.count() ?? 0,
     }
+    return { delivery: results }
   }
 
   warnings(): string[] {

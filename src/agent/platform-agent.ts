@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { VERSION } from '../contract/versions.ts'
+import { LIMITS, VERSION } from '../contract/versions.ts'
 import { CHECK_TYPES, type CheckType } from '../contract/monitor.ts'
 import type { Log } from '../host/log.ts'
 import { openAgentFolder, type AgentFolder } from './agent-folder.ts'
@@ -55,7 +55,10 @@ export async function openPlatformParts(options: PlatformPartsOptions): Promise<
     noProxy: settings.noProxy,
   })
   const identity = identityIn(folder)
-  let delivering = { fullPassedEveryMs: FULL_PASSED_EVERY_MS, artifactBytesMax: 0 }
+  let delivering = {
+    fullPassedEveryMs: FULL_PASSED_EVERY_MS,
+    artifactBytesMax: LIMITS.artifactBytesMax,
+  }
   const source = createPlatformSource({
     link,
     clock,
@@ -71,6 +74,7 @@ export async function openPlatformParts(options: PlatformPartsOptions): Promise<
     log,
     spoolBytesMax: settings.spoolBytesMax,
     settings: () => delivering,
+    agentId: () => identity.id(),
   })
   return { source, sink, close: () => close(folder, link) }
 }

@@ -9,6 +9,7 @@ import type { AnyMonitorType } from '../monitors/monitor.ts'
 import { startAttempt, type AttemptOutcome, type RunningAttempt } from './attempt.ts'
 import type { Clock } from './clock.ts'
 import { createPlanner, type RunPlan, type Surroundings } from './run-plan.ts'
+import type { FileKeep } from './sink.ts'
 
 /** A job under way. */
 export interface Run {
@@ -37,6 +38,8 @@ export interface RunnerSettings {
   /** Where work folders are made. */
   workRoot: string
   scrubHeaders: readonly string[]
+  /** Takes the files of runs. */
+  files?: FileKeep | undefined
   onRetry?: (checkType: string) => void
   /** A monitor did not end when told; a fault in it. */
   onAbandoned?: (checkType: string) => void
@@ -83,7 +86,8 @@ function createRun(
         add(beganAt, beganMs, withFailures(plan.problems))
         return undefined
       }
-      running = startAttempt({ ...plan, dial: surroundings.dial, workRoot: settings.workRoot })
+      const { workRoot, files } = settings
+      running = startAttempt({ ...plan, dial: surroundings.dial, workRoot, files })
       const outcome = await running.outcome
       running = undefined
       if (outcome.abandoned) settings.onAbandoned?.(checkType)
@@ -142,7 +146,10 @@ function resultOf(
 // Names, ids and verdicts stay out of it: a secret that happens to be one of these words must not
 // make a result that nobody can attribute.
 function scrubbed(plan: RunPlan, { attempts, last, cancelled }: RunRecord) {
-  const { observed, failures } = last.observation
+  const { failures } = last.observation
+  const { leftOut = [] } = last
+  const seen = last.observation.observed
+  const observed = leftOut.length === 0 ? seen : { ...seen, artifactsLeftOut: leftOut }
   const perAttempt = attempts.map((one) => one.failures)
   const clean = plan.scrub.value({ observed, failures, perAttempt })
   // Cancelled between two attempts: what was seen stays visible, but is no verdict.

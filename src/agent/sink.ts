@@ -1,5 +1,5 @@
 // Where results go. Declared by the agent, which alone uses it.
-import type { Result } from '../contract/result.ts'
+import type { Artifact, Result } from '../contract/result.ts'
 
 /**
  * Takes scrubbed results. There is no stop signal, on purpose: a result that exists is delivered,
@@ -15,4 +15,14 @@ export interface ResultSink {
   warnings?(): string[]
   /** Prometheus text format 0.0.4. */
   metricsText?(): Promise<string>
+  /** Takes the files of results; without it only their names and sums are known. */
+  files?: FileKeep
+}
+
+/** Keeps files of a run until their result is delivered. */
+export interface FileKeep {
+  /** One file; larger ones are left out. */
+  bytesMax(): number
+  /** Copies the file before the run's folder goes. Returns why it cannot be kept, or undefined. Never rejects. */
+  stage(path: string, artifact: Artifact): Promise<string | undefined>
 }

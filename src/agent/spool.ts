@@ -41,8 +41,8 @@ export interface SpoolOptions {
   onKept: (kept: Kept) => void
   /** The disk works again. */
   onRecovered?: () => void
-  /** Makes room among other things that share the bound; returns the bytes that these still take. */
-  shareRoom?: (bytes: number) => number
+  /** Other things that share the bound may take no more than this. */
+  shareRoom?: (bytes: number) => void
   openFile?: OpenFile
 }
 
@@ -216,9 +216,9 @@ export class Spool {
   async #makeRoom(bytes: number): Promise<void> {
     const { bytesMax, shareRoom, log } = this.#options
     for (;;) {
-      const over = this.bytes() + bytes - bytesMax
-      const elsewhere = shareRoom?.(Math.max(0, over)) ?? 0
-      if (over + elsewhere <= 0) return
+      const room = bytesMax - this.bytes() - bytes
+      shareRoom?.(Math.max(0, room))
+      if (room >= 0) return
       const oldest = this.#segments.find((one) => one !== this.#active)
       if (oldest === undefined) return
       const results = oldest.loseWaiting()

@@ -84,13 +84,14 @@ function shortened({ code, message }: Failure): Failure {
 }
 
 /**
- * Decides which passed results go whole: those on demand, and one of each monitor in a while; everything
- * that did not pass does anyway.
+ * Decides which passed results go whole: those on demand, those that lack a file, and one of each monitor in
+ * a while; everything that did not pass does anyway.
  */
 export function createFullness(everyMs: () => number): (result: Result) => boolean {
   const last = new Map<string, number>()
-  return ({ monitorId, verdict, slot, onDemand }) => {
+  return ({ monitorId, verdict, slot, onDemand, observed }) => {
     if (verdict !== 'passed' || onDemand !== undefined) return true
+    if (observed['artifactsLeftOut'] !== undefined) return true
     const before = last.get(monitorId)
     if (before !== undefined && slot - before < everyMs() && slot >= before) return false
     // Monitors that are gone stand at the front, since those that run come to the end again.

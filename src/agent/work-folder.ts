@@ -6,6 +6,7 @@ import { basename, join, sep } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import type { Artifact } from '../contract/result.ts'
 import { LIMITS } from '../contract/versions.ts'
+import type { FileKeep } from './sink.ts'
 
 /** A folder that need not exist yet. */
 export interface WorkFolder {
@@ -14,17 +15,24 @@ export interface WorkFolder {
   isMade(): boolean
   /** Remembers a file of the folder as an artifact. */
   attach(path: string): void
-  /** The attached files that exist, are inside the folder and within the size limit. */
-  artifacts(): Promise<Artifact[]>
+  /** The attached files that exist and are inside the folder. */
+  artifacts(): Promise<AttachedFiles>
   /** Removes the folder with all that is in it. */
   remove(): Promise<void>
+}
+
+/** What a run attached. */
+export interface AttachedFiles {
+  artifacts: Artifact[]
+  /** What is left out, with the reason: a sentence each. */
+  leftOut: string[]
 }
 
 /** Files of one attempt; more are ignored. */
 const ARTIFACTS_MAX = 100
 
 /** A work folder below `root`. */
-export function createWorkFolder(root: string): WorkFolder {
+export function createWorkFolder(root: string, files?: FileKeep): WorkFolder {
   let made: Promise<string> | undefined
   const attached: string[] = []
   return {
@@ -37,12 +45,13 @@ export function createWorkFolder(root: string): WorkFolder {
       if (attached.length < ARTIFACTS_MAX) attached.push(path)
     },
     async artifacts() {
-      if (made === undefined || attached.length === 0) return []
+      const found: AttachedFiles = { artifacts: [], leftOut: [] }
+      if (made === undefined || attached.length === 0) return found
       // A folder that could not be made, or is gone already, holds no artifact.
       const folder = await made.then((path) => realpath(path)).catch(() => undefined)
-      if (folder === undefined) return []
-      const described = await Promise.all(attached.map((path) => describe(path, folder)))
-      return described.filter((one) => one !== undefined)
+      if (folder === undefined) return found
+      for (const path of attached) await addFile(path, folder, found, files)
+      return found
     },
     async remove() {
       if (made === undefined) return
@@ -52,18 +61,42 @@ export function createWorkFolder(root: string): WorkFolder {
   }
 }
 
-async function describe(path: string, folder: string): Promise<Artifact | undefined> {
+async function addFile(
+  path: string,
+  folder: string,
+  found: AttachedFiles,
+  files: FileKeep | undefined,
+): Promise<void> {
   try {
     const real = await realpath(path)
     const { size } = await stat(real)
-    if (!real.startsWith(folder + sep) || size > LIMITS.artifactBytesMax) return undefined
+    if (!real.startsWith(folder + sep)) return
+    const name = nameFor(path, found.artifacts)
+    const bytesMax = Math.min(LIMITS.artifactBytesMax, files?.bytesMax() ?? Infinity)
+    if (size > bytesMax) {
+      found.leftOut.push(`${name}: it has ${size} bytes, more than the ${bytesMax} that are taken`)
+      return
+    }
     const hash = createHash('sha256')
     await pipeline(createReadStream(real), hash)
     const sha256 = hash.digest('hex')
-    const contentType = 'application/octet-stream'
-    return { name: basename(path), bytes: size, sha256, contentType }
+    const artifact = { name, bytes: size, sha256, contentType: 'application/octet-stream' }
+    const problem = await files?.stage(real, artifact)
+    if (problem === undefined) found.artifacts.push(artifact)
+    else found.leftOut.push(`${name}: ${problem}`)
   } catch {
     // A file that has gone is no artifact.
-    return undefined
+    return
+  }
+}
+
+/** A name that is a name everywhere, and no other file's of this attempt. */
+function nameFor(path: string, others: readonly Artifact[]): string {
+  const plain = basename(path)
+    .toWellFormed()
+    .replaceAll(/[\\\p{Cc}\u2028\u2029]/gu, '_')
+  for (let number = 1; ; number++) {
+    const name = number === 1 ? plain : `${number}-${plain}`
+    if (!others.some((one) => one.name === name)) return name
   }
 }

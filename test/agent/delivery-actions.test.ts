@@ -21,6 +21,7 @@ describe('the action', () => {
     [405, 'hold'],
     [407, 'hold'],
     [408, 'retry'],
+    [409, 'halve'],
     [413, 'halve'],
     [415, 'hold'],
     [422, 'halve'],

@@ -60,7 +60,13 @@ export async function started(
     folder.close()
   }
   cleanUps.push(() => end(0))
-  return { delivery, folder, lines, end, facts: () => delivery.facts() as Record<string, number> }
+  return {
+    delivery,
+    folder,
+    lines,
+    end,
+    facts: () => delivery.facts()['delivery'] as Record<string, number>,
+  }
 }
 
 /** The one monitor. */
