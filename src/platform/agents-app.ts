@@ -17,6 +17,9 @@ import { serveAgentDocument } from './openapi.ts'
 import type { PlatformClock } from './platform-clock.ts'
 import { RateLimiter } from './rate-limit.ts'
 import type { OnRecorded } from './recorded.ts'
+import type { ResultsMetrics } from './results-metrics.ts'
+import { resultsOperation } from './results-operation.ts'
+import { RESULTS_MS } from './retention.ts'
 import type { HandOutRuns } from './run-news.ts'
 import type { Sealer } from './sealing.ts'
 import { syncOperation } from './sync.ts'
@@ -32,6 +35,10 @@ export interface AgentsAppOptions {
   membership: Membership
   /** Told of results in the transaction that records them, in this order. */
   onRecorded: readonly OnRecorded[]
+  /** Counts what becomes of results; without it nobody does. */
+  resultsMetrics?: ResultsMetrics
+  /** How long results are kept; default RESULTS_MS. */
+  resultsMs?: number
   /** Hands out runs on demand; without it there are none. */
   handOutRuns?: HandOutRuns
   /** Reads the variables of an account; without it there are none. */
@@ -104,6 +111,13 @@ function callsOf(
       handOutRuns,
       readVariables,
       ...waiting,
+    }),
+    resultsOperation({
+      database,
+      log: options.log,
+      metrics: options.resultsMetrics ?? { answered: () => undefined },
+      retentionMs: options.resultsMs ?? RESULTS_MS,
+      onRecorded: options.onRecorded,
     }),
   ]
 }

@@ -10,6 +10,7 @@ import { listen } from '../store/notifications.ts'
 import { createAgentMetrics } from './agent-metrics.ts'
 import { createAgentsApp, isAgentCall } from './agents-app.ts'
 import { createApp } from './app.ts'
+import { capable, neededWords } from './assignment.ts'
 import { type Chore, doChores } from './chores.ts'
 import type { PlatformConfig } from './config.ts'
 import { createKnownKeys, createKnownLocationKeys } from './known-keys.ts'
@@ -19,6 +20,7 @@ import type { PlatformDatabase } from './open-database.ts'
 import { createPlatformClock, type PlatformClock } from './platform-clock.ts'
 import { presenceChores } from './presence.ts'
 import type { OnRecorded } from './recorded.ts'
+import { createRecording, type Recording } from './recording.ts'
 import type { Sealer } from './sealing.ts'
 
 /** What it is made of. */
@@ -61,7 +63,14 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
     agents: () => countAgents(database),
   })
   const membership = new Membership(database, agentMetrics)
-  const chores: Chore[] = [...presenceChores(database, membership), locationSampling(database)]
+  const { resultsMs } = config
+  const recording = recordingOf(parts, clock)
+  await recording.prepare()
+  const chores: Chore[] = [
+    ...presenceChores(database, membership),
+    locationSampling(database),
+    ...recording.chores,
+  ]
   const { trustedProxies, publicUrl } = config
   const surroundings = { trustedProxies, ...(publicUrl === undefined ? {} : { publicUrl }) }
   const people = createApp({
@@ -72,6 +81,7 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
     clock,
     log,
     defaultLimit: { limit: config.requestsPerMinute, windowS: 60 },
+    resultsMs,
     ...surroundings,
   })
   const agents = createAgentsApp({
@@ -82,6 +92,8 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
     locationKeys,
     membership,
     onRecorded,
+    resultsMetrics: recording.metrics,
+    resultsMs,
     ...surroundings,
   })
   const forgetKeys = () => {
@@ -106,6 +118,17 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
       await Promise.all([keys.flush(), locationKeys.flush()])
     },
   }
+}
+
+function recordingOf({ config, open, registry }: AssemblyParts, clock: PlatformClock): Recording {
+  return createRecording({
+    database: open.database,
+    registry,
+    resultsMs: config.resultsMs,
+    rollupsMs: config.rollupsMs,
+    now: () => clock.now(),
+    capability: { capable, neededWords },
+  })
 }
 
 async function followClock(clock: PlatformClock, log: Log, signal: AbortSignal): Promise<void> {

@@ -42,7 +42,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   beforeAll(async () => {
     const { database } = use()
     await ensurePartitions(database, NOW - 4 * DAY_MS, NOW + DAY_MS)
-    api = await startPublicApi(database, { now: () => NOW })
+    api = await startPublicApi(database, { clock: { now: () => NOW } })
     client = await addClient(api, database)
     const { accountId } = client
     locations = await Promise.all(

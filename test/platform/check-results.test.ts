@@ -36,7 +36,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   beforeAll(async () => {
     const { database } = use()
     await ensurePartitions(database, NOW - 3 * DAY_MS, NOW + DAY_MS)
-    api = await startPublicApi(database, { now: () => NOW })
+    api = await startPublicApi(database, { clock: { now: () => NOW } })
     client = await addClient(api, database)
     const { accountId } = client
     office = await addLocation(database, { accountId, slugName: 'office' })
