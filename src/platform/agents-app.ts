@@ -19,8 +19,9 @@ import { serveAgentDocument } from './openapi.ts'
 import type { PlatformClock } from './platform-clock.ts'
 import { RateLimiter } from './rate-limit.ts'
 import type { OnRecorded } from './recorded.ts'
-import { resultsOperation } from './results-operation.ts'
 import type { ResultsMetrics } from './results-metrics.ts'
+import { resultsOperation } from './results-operation.ts'
+import { RESULTS_MS } from './retention.ts'
 import type { HandOutRuns } from './run-news.ts'
 import type { Sealer } from './sealing.ts'
 import { syncOperation } from './sync.ts'
@@ -36,8 +37,10 @@ export interface AgentsAppOptions {
   membership: Membership
   /** Told of results in the transaction that records them, in this order. */
   onRecorded: readonly OnRecorded[]
-  /** How results are recorded; without it none are taken. */
-  results?: { metrics: ResultsMetrics; retentionMs: number }
+  /** Counts what becomes of results; without it nobody does. */
+  resultsMetrics?: ResultsMetrics
+  /** How long results are kept; default RESULTS_MS. */
+  resultsMs?: number
   /** Where files of results are kept; without it none are taken. */
   artifacts?: ArtifactStore
   /** Hands out runs on demand; without it there are none. */
@@ -100,8 +103,7 @@ function callsOf(
   options: AgentsAppOptions,
   waiting: { news: LocationNews; held: HeldCalls },
 ): DefinedAgentOperation[] {
-  const { database, sealer, clock, log, membership, onRecorded, results } = options
-  const { artifacts: store } = options
+  const { database, sealer, clock, log, membership, artifacts: store } = options
   const handOutRuns = options.handOutRuns ?? (async () => ({ runs: [], cancel: [] }))
   const readVariables = options.readVariables ?? (async () => [])
   return [
@@ -114,7 +116,13 @@ function callsOf(
       readVariables,
       ...waiting,
     }),
-    ...(results === undefined ? [] : [resultsOperation({ database, log, onRecorded, ...results })]),
+    resultsOperation({
+      database,
+      log,
+      metrics: options.resultsMetrics ?? { answered: () => undefined },
+      retentionMs: options.resultsMs ?? RESULTS_MS,
+      onRecorded: options.onRecorded,
+    }),
     ...(store === undefined ? [] : [artifactOperation({ database, log, store })]),
   ]
 }

@@ -52,8 +52,6 @@ export interface AppOptions {
   defaultLimit?: Pick<RatePolicy, 'limit' | 'windowS'>
   /** Addresses or networks whose X-Forwarded-For is believed. */
   trustedProxies?: readonly string[]
-  /** Milliseconds on the platform's clock; by default the machine's. */
-  now?: () => number
   /** How long rows of results are kept; default RESULTS_MS. */
   resultsMs?: number
   /** Of parts that have a life of their own beside the app. */
@@ -103,7 +101,7 @@ export function createApp(options: AppOptions): App {
     ...checkStatusOperations(database),
     ...analyticsOperations({
       database,
-      now: options.now ?? Date.now,
+      now: () => options.clock.now(),
       resultsMs: options.resultsMs ?? RESULTS_MS,
     }),
     ...accountingOperations(database),

@@ -74,7 +74,6 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
     clock,
     log,
     defaultLimit: { limit: config.requestsPerMinute, windowS: 60 },
-    now: () => clock.now(),
     resultsMs: config.resultsMs,
     operations: [...runs.operations, ...artifactOperations(artifacts)],
     ...surroundings,
@@ -93,7 +92,8 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
     membership,
     // Told in this order, inside the transaction that records results.
     onRecorded: [alerting.onRecorded, runs.onRecorded],
-    results: { metrics: recording.metrics, retentionMs: config.resultsMs },
+    resultsMetrics: recording.metrics,
+    resultsMs: config.resultsMs,
     artifacts: artifacts.store,
     handOutRuns,
     readVariables: (inside, accountId) => openAccountVariables(inside, sealer, accountId),

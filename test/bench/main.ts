@@ -2,6 +2,7 @@
 // the machine and on who else is using it.
 import { benchChecks } from './checks.ts'
 import { benchIncidents } from './incidents.ts'
+import { benchIngest } from './ingest.ts'
 import { benchPhases } from './phases.ts'
 import { benchScale } from './scale.ts'
 import { benchStart } from './start.ts'
@@ -14,6 +15,10 @@ const BENCHES: Record<string, { what: string; run: () => Promise<void> }> = {
   incidents: {
     what: 'pages of incidents beside bare routes, on the embedded and on Debian’s PostgreSQL',
     run: benchIncidents,
+  },
+  ingest: {
+    what: 'results recorded per CPU-second of the platform and of its database',
+    run: benchIngest,
   },
   phases: { what: 'phases beside those of curl -w, median of 50', run: benchPhases },
   scale: { what: '10,000 URL monitors every 10 s on one agent for 60 s', run: benchScale },

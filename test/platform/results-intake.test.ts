@@ -247,7 +247,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     }
     const send = () => record([result], { onRecorded: [finish] })
     const answers = await Promise.all([send(), send(), send()])
-    expect(answers.map(({ recorded }) => recorded).toSorted()).toEqual([0, 0, 1])
+    expect(answers.reduce((sum, { recorded }) => sum + recorded, 0)).toBe(1)
     expect(await rowsOf(one.monitorId)).toEqual([])
     const foreign = await record([{ ...result, monitorId: monitor.monitorId }])
     expect(foreign.refused).toMatchObject([{ code: 'RUN_UNKNOWN' }])
@@ -271,7 +271,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     )
     const hours = [0, 1, 2, 355].map((n) => Math.floor(slotOf(one, n) / 3_600_000) * 3_600_000)
     const past = [...new Set(hours)].filter((one) => one < hour.getTime())
-    expect(due.map((row) => row.hour.getTime()).toSorted()).toEqual(past.toSorted())
+    expect(new Set(due.map((row) => row.hour.getTime()))).toEqual(new Set(past))
   })
 })
 

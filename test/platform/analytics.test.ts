@@ -1,0 +1,235 @@
+// Aim: analytics say the same as a plain computation on all results, whether hours were rolled up or not,
+// were changed by late results since, or are cut in the middle.
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { WireResult } from '../../src/contract/agent-protocol.ts'
+import { RELATIVE_ERROR } from '../../src/contract/response-histogram.ts'
+import { recordResults } from '../../src/platform/results-intake.ts'
+import { rollUp } from '../../src/platform/rollups.ts'
+import { ensurePartitions } from '../../src/store/result-partitions.ts'
+import { DATABASE_SERVERS, useDatabase } from '../support/database.ts'
+import {
+  addLocation,
+  addMonitor,
+  type PlacedMonitor,
+  slotOf,
+  type TestLocation,
+  wireResult,
+} from '../support/placed-monitors.ts'
+import {
+  addClient,
+  type ApiClient,
+  type Loose,
+  type PublicApi,
+  startPublicApi,
+} from '../support/public-api.ts'
+import { type Random, randomFrom } from '../support/random.ts'
+
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
+const NOW = Math.floor(Date.now() / HOUR_MS) * HOUR_MS + 1_234_000
+const VERDICTS = ['passed', 'passed', 'passed', 'degraded', 'failed', 'errored', 'missed'] as const
+
+describe.each(DATABASE_SERVERS)('on $name', (server) => {
+  const use = useDatabase(server)
+  let api: PublicApi
+  let client: ApiClient
+  let locations: TestLocation[]
+  let monitor: PlacedMonitor
+  const sent: (WireResult & { slug: string })[] = []
+  const random = randomFrom(7)
+
+  beforeAll(async () => {
+    const { database } = use()
+    await ensurePartitions(database, NOW - 4 * DAY_MS, NOW + DAY_MS)
+    api = await startPublicApi(database, { clock: { now: () => NOW } })
+    client = await addClient(api, database)
+    const { accountId } = client
+    locations = await Promise.all(
+      ['office', 'plant'].map((slugName) => addLocation(database, { accountId, slugName })),
+    )
+    for (const at of locations) {
+      monitor = await addMonitor(database, at, {
+        fromMs: NOW - 2 * DAY_MS,
+        everyMs: 60_000,
+        ...(monitor !== undefined && { monitorId: monitor.monitorId }),
+      })
+    }
+    for (const at of locations) await send(at, slots(0, 2 * 1440 - 1, random))
+    await rolledUp()
+  })
+  afterAll(() => api.close())
+  // A key of its own for each test: keys may not ask for analytics often.
+  beforeEach(async () => {
+    client = await addClient(api, use().database, { accountId: client.accountId })
+  })
+
+  /** Of the slots numbered [from, to) most. */
+  const slots = (from: number, to: number, among: Random) =>
+    Array.from({ length: to - from }, (_, n) => from + n).filter(() => among.below(10) > 0)
+
+  const send = async (at: TestLocation, numbers: number[]) => {
+    const results = numbers.map((n) => aResult(monitor, n, random))
+    for (let start = 0; start < results.length; start += 1000) {
+      const batch = results.slice(start, start + 1000)
+      const answer = await recordResults(use().database, {
+        key: at,
+        agentId: randomUUID(),
+        results: batch,
+        nowMs: NOW,
+        retentionMs: 3 * DAY_MS,
+        onRecorded: [],
+      })
+      expect(answer.refused).toEqual([])
+      expect(answer.recorded).toBe(batch.length)
+    }
+    sent.push(...results.map((one) => ({ ...one, slug: at.slugName })))
+  }
+
+  const rolledUp = async () => {
+    await use().database.query(
+      `insert into accounting (swept_until_ms) values ($1)
+       on conflict (one) do update set swept_until_ms = $1`,
+      [NOW - 120_000],
+    )
+    await rollUp(use().database, AbortSignal.timeout(20_000))
+  }
+
+  const ask = async (words: string): Promise<Loose> => {
+    const path = `/v1/analytics/url-monitors/${monitor.monitorId}?${words}`
+    const { status, text, body } = await client.call('GET', path)
+    expect([status, status === 200 ? '' : text]).toEqual([200, ''])
+    return body
+  }
+
+  const holds = (data: Loose, slug: string | null) => {
+    const from = Date.parse(data.from)
+    const to = Date.parse(data.to)
+    const some = sent.filter(
+      (one) => one.slot >= from && one.slot < to && (slug === null || one.slug === slug),
+    )
+    expect(data).toMatchObject(plainly(some))
+    const times = some
+      .flatMap(({ responseTimeMs }) => responseTimeMs ?? [])
+      .toSorted((a, b) => a - b)
+    for (const [name, share] of [
+      ['p50', 0.5],
+      ['p95', 0.95],
+      ['p99', 0.99],
+    ] as const) {
+      const exact = times[Math.max(1, Math.ceil(share * times.length)) - 1]
+      const shown = data[`responseTime_${name}`]
+      if (exact === undefined) expect(shown).toBeNull()
+      else expect(Math.abs(shown - exact) / exact).toBeLessThan(RELATIVE_ERROR * 1.01)
+    }
+  }
+
+  const spans: [string, string][] = [
+    ['the last day', 'quickRange=last24Hours'],
+    ['by default', ''],
+    ['everything', 'quickRange=last7Days'],
+    ['by hours', 'quickRange=last24Hours&interval=hour'],
+    ['by days and location', 'quickRange=last7Days&interval=day&groupBy=location'],
+    ['by location', 'groupBy=location'],
+    ['whole hours', `from=${seconds(-30, 0)}&to=${seconds(-3, 0)}`],
+    ['cut hours', `from=${seconds(-30, 777)}&to=${seconds(-3, 1234)}&interval=hour`],
+    ['within an hour', `from=${seconds(-3, 100)}&to=${seconds(-3, 2000)}`],
+    ['over the newest hours', `from=${seconds(-2, 1)}&interval=hour`],
+  ]
+
+  const compare = async (words: string) => {
+    const { series, checkId } = await ask(words)
+    expect(checkId).toBe(monitor.monitorId)
+    let total = 0
+    for (const { location, data } of series) {
+      for (const one of data) {
+        holds(one, location)
+        total += one.counts.total
+      }
+    }
+    expect(total).toBeGreaterThan(0)
+  }
+
+  test.each(spans)('%s', (_, words) => compare(words))
+
+  test('after late results, before and after they are rolled up', async () => {
+    const [office] = locations
+    const known = new Set(sent.filter(({ slug }) => slug === 'office').map(({ slot }) => slot))
+    const late = Array.from({ length: 2 * 1440 - 1 }, (_, n) => n).filter(
+      (n) => !known.has(slotOf(monitor, n)),
+    )
+    await send(office as TestLocation, late)
+    const due = () => use().database.query('select from rollups_due')
+    expect((await due()).length).toBeGreaterThan(10)
+    for (const [, words] of spans) await compare(words)
+    await rolledUp()
+    expect(await due()).toHaveLength(0)
+    for (const [, words] of spans) await compare(words)
+  })
+
+  test('chosen figures only', async () => {
+    const { series, metadata } = await ask('metrics=availability,responseTime_p95')
+    expect(Object.keys(metadata)).toEqual(['availability', 'responseTime_p95'])
+    expect(Object.keys(series[0].data[0])).toEqual([
+      'from',
+      'to',
+      'counts',
+      'availability',
+      'responseTime_p95',
+    ])
+  })
+
+  test.each([
+    ['another type', 'tcp-monitors', '', 404],
+    ['a span and a quick one', 'url-monitors', 'quickRange=last7Days&from=1', 400],
+    ['a span that ends before it begins', 'url-monitors', 'from=20&to=10', 400],
+    ['too long a span', 'url-monitors', 'from=1', 400],
+    ['too many steps', 'url-monitors', `from=${seconds(-24 * 60, 0)}&interval=hour`, 400],
+    ['an unknown figure', 'url-monitors', 'metrics=availability,speed', 400],
+  ])('%s is refused', async (_, path, words, status) => {
+    const answer = await client.call('GET', `/v1/analytics/${path}/${monitor.monitorId}?${words}`)
+    expect(answer.status).toBe(status)
+  })
+})
+
+/** Seconds since the epoch, so many hours and seconds from the present hour. */
+function seconds(hours: number, more: number): number {
+  return Math.floor(NOW / HOUR_MS) * 3600 + hours * 3600 + more
+}
+
+function aResult(of: PlacedMonitor, n: number, random: Random): WireResult {
+  const verdict = VERDICTS[random.below(VERDICTS.length)] ?? 'passed'
+  const isAnswered = verdict !== 'missed' && verdict !== 'errored'
+  const { responseTimeMs, ...rest } = wireResult({
+    monitorId: of.monitorId,
+    slot: slotOf(of, n),
+    verdict,
+    ...(verdict === 'missed' && { missedReason: 'draining' as const }),
+  })
+  void responseTimeMs
+  return isAnswered ? { ...rest, responseTimeMs: 1 + random.below(2_000_000) / 1000 } : rest
+}
+
+/** Counts, availability, mean and ends, computed as anybody would. */
+function plainly(some: WireResult[]) {
+  const count = (...of: string[]) => some.filter(({ verdict }) => of.includes(verdict)).length
+  const times = some.flatMap(({ responseTimeMs }) => responseTimeMs ?? [])
+  const about = count('passed', 'degraded', 'failed')
+  const ratio = (100 * count('passed', 'degraded')) / about
+  const mean = times.reduce((sum, one) => sum + one, 0) / times.length
+  return {
+    counts: {
+      total: some.length,
+      passed: count('passed'),
+      degraded: count('degraded'),
+      failed: count('failed'),
+      errored: count('errored'),
+      cancelled: 0,
+      missed: count('missed'),
+    },
+    availability: about === 0 ? null : expect.closeTo(ratio, 3),
+    responseTime_avg: times.length === 0 ? null : expect.closeTo(mean, 1),
+    responseTime_min: times.length === 0 ? null : expect.closeTo(Math.min(...times), 1),
+    responseTime_max: times.length === 0 ? null : expect.closeTo(Math.max(...times), 1),
+  }
+}

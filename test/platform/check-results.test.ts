@@ -1,0 +1,253 @@
+// Aim: results are listed newest first without repeating or dropping one while others come, each can be read
+// in full by an id that nobody keeps, and the state of a monitor is that of its newest slots.
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { WireResult } from '../../src/contract/agent-protocol.ts'
+import { recordResults } from '../../src/platform/results-intake.ts'
+import { rollUp } from '../../src/platform/rollups.ts'
+import { ensurePartitions } from '../../src/store/result-partitions.ts'
+import { DATABASE_SERVERS, useDatabase } from '../support/database.ts'
+import {
+  addLocation,
+  addMonitor,
+  type PlacedMonitor,
+  slotOf,
+  type TestLocation,
+  wireResult,
+} from '../support/placed-monitors.ts'
+import {
+  addClient,
+  type ApiClient,
+  type Loose,
+  type PublicApi,
+  startPublicApi,
+} from '../support/public-api.ts'
+
+const DAY_MS = 86_400_000
+const NOW = Math.floor(Date.now() / 10_000) * 10_000
+
+describe.each(DATABASE_SERVERS)('on $name', (server) => {
+  const use = useDatabase(server)
+  let api: PublicApi
+  let client: ApiClient
+  let office: TestLocation
+  let plant: TestLocation
+
+  beforeAll(async () => {
+    const { database } = use()
+    await ensurePartitions(database, NOW - 3 * DAY_MS, NOW + DAY_MS)
+    api = await startPublicApi(database, { clock: { now: () => NOW } })
+    client = await addClient(api, database)
+    const { accountId } = client
+    office = await addLocation(database, { accountId, slugName: 'office' })
+    plant = await addLocation(database, { accountId, slugName: 'plant' })
+  })
+  afterAll(() => api.close())
+
+  const record = (at: TestLocation, results: WireResult[]) =>
+    recordResults(use().database, {
+      key: at,
+      agentId: randomUUID(),
+      results,
+      nowMs: NOW,
+      retentionMs: 2 * DAY_MS,
+      onRecorded: [],
+    })
+
+  /** A monitor that stands in both locations. */
+  const inBoth = async (placing = {}): Promise<PlacedMonitor> => {
+    const { database } = use()
+    const one = await addMonitor(database, office, { fromMs: NOW - 3_600_000, ...placing })
+    await addMonitor(database, plant, { ...placing, ...one })
+    return one
+  }
+
+  const walk = async (path: string, between: () => Promise<unknown> = async () => undefined) => {
+    const seen: Loose[] = []
+    let nextId: string | null = ''
+    while (nextId !== null) {
+      const join = path.includes('?') ? '&' : '?'
+      const cursor: string = nextId === '' ? '' : `${join}nextId=${nextId}`
+      const { status, body } = await client.call('GET', `${path}${cursor}`)
+      expect(status).toBe(200)
+      expect(body.length).toBe(body.entries.length)
+      seen.push(...body.entries)
+      nextId = body.nextId
+      await between()
+    }
+    return seen
+  }
+
+  test('a walk shows every row once, newest slot first, while rows are added', async () => {
+    const one = await inBoth()
+    const at = (n: number) => wireResult({ monitorId: one.monitorId, slot: slotOf(one, n) })
+    const there = Array.from({ length: 30 }, (_, n) => at(2 * n))
+    for (const location of [office, plant]) await record(location, there)
+    let added = 0
+    const seen = await walk(`/v1/check-results/${one.monitorId}?limit=7`, async () => {
+      for (const n of [1 + 2 * added, 200 + added]) await record(office, [at(n)])
+      added++
+    })
+    const keys = seen.map(({ slot, location }) => `${slot} ${location}`)
+    expect(new Set(keys).size).toBe(keys.length)
+    expect(seen.map(({ slot }) => slot)).toEqual(
+      seen.map(({ slot }) => slot).toSorted((a, b) => (a < b ? 1 : -1)),
+    )
+    for (const { slot } of there) {
+      for (const slug of ['office', 'plant']) {
+        expect(keys).toContain(`${new Date(slot).toISOString()} ${slug}`)
+      }
+    }
+    expect(new Set(seen.map(({ id }) => id)).size).toBe(seen.length)
+  })
+
+  test('filters by location, verdict and time', async () => {
+    const one = await inBoth()
+    const verdicts = ['passed', 'failed', 'degraded', 'errored', 'passed'] as const
+    const batch = verdicts.map((verdict, n) =>
+      wireResult({ monitorId: one.monitorId, slot: slotOf(one, n), verdict }),
+    )
+    await record(office, batch)
+    await record(plant, batch.slice(0, 2))
+    const count = async (words: string) =>
+      (await walk(`/v1/check-results/${one.monitorId}?limit=2${words}`)).length
+    expect(await count('')).toBe(7)
+    expect(await count('&location=plant')).toBe(2)
+    expect(await count('&location=nowhere')).toBe(0)
+    expect(await count('&verdict=failed,errored')).toBe(3)
+    const from = slotOf(one, 1) / 1000
+    expect(await count(`&location=office&from=${from}&to=${from + 20}`)).toBe(2)
+  })
+
+  test('shows a result with all that is kept of it', async () => {
+    const one = await inBoth()
+    const failed = wireResult({
+      monitorId: one.monitorId,
+      slot: slotOf(one, 3),
+      verdict: 'failed',
+      attempts: 2,
+      failures: [{ code: 'CONNECTION_REFUSED', message: 'refused', details: { port: 1 } }],
+      detail: { observed: { ip: '127.0.0.1' }, attempts: [{ n: 1 }, { n: 2 }] },
+      artifacts: [{ name: 'a.log', bytes: 1, sha256: '0'.repeat(64), contentType: 'text/plain' }],
+    })
+    await record(office, [failed])
+    await record(plant, [wireResult({ monitorId: one.monitorId, slot: failed.slot })])
+    const path = `/v1/check-results/${one.monitorId}`
+    const { body } = await client.call('GET', path)
+    const ids = Object.fromEntries(body.entries.map((row: Loose) => [row.location, row.id]))
+    const { body: full } = await client.call('GET', `${path}/${ids['office']}`)
+    expect(full).toMatchObject({
+      location: 'office',
+      slot: new Date(failed.slot).toISOString(),
+      hasFailures: true,
+      hasErrors: false,
+      failureCode: 'CONNECTION_REFUSED',
+      attempts: 2,
+      attemptResults: [{ n: 1 }, { n: 2 }],
+      observed: { ip: '127.0.0.1' },
+      failures: failed.failures,
+      artifacts: failed.artifacts,
+      responseTime: 11.5,
+    })
+    const { body: short } = await client.call('GET', `${path}/${ids['plant']}`)
+    expect(short).toMatchObject({ location: 'plant', verdict: 'passed', observed: null })
+  })
+
+  test('what is not there or of another account is not found', async () => {
+    const one = await inBoth()
+    await record(office, [wireResult({ monitorId: one.monitorId, slot: slotOf(one, 0) })])
+    const path = `/v1/check-results/${one.monitorId}`
+    const stranger = await addClient(api, use().database)
+    const [row] = (await client.call('GET', path)).body.entries
+    const asks: [ApiClient, string][] = [
+      [client, `/v1/check-results/${randomUUID()}`],
+      [client, `${path}/${randomUUID()}`],
+      [stranger, path],
+      [stranger, `${path}/${row.id}`],
+      [stranger, `/v1/check-statuses/${one.monitorId}`],
+      [stranger, `/v1/analytics/url-monitors/${one.monitorId}`],
+    ]
+    for (const [who, where] of asks) expect((await who.call('GET', where)).status).toBe(404)
+    expect((await stranger.call('GET', '/v1/check-statuses')).body.entries).toEqual([])
+  })
+
+  test.each(['verdict=fine', 'from=x', 'nextId=AAAA', 'limit=0'])(
+    '%s is refused',
+    async (words) => {
+      const one = await inBoth()
+      const { status } = await client.call('GET', `/v1/check-results/${one.monitorId}?${words}`)
+      expect(status).toBe(400)
+    },
+  )
+
+  describe('the state of a monitor', () => {
+    const send = (at: TestLocation, of: PlacedMonitor, verdicts: WireResult['verdict'][]) =>
+      record(
+        at,
+        verdicts.map((verdict, n) =>
+          wireResult({
+            monitorId: of.monitorId,
+            slot: slotOf(of, n),
+            verdict,
+            ...(verdict === 'missed' && { missedReason: 'overloaded' as const }),
+          }),
+        ),
+      )
+    const iso = (of: PlacedMonitor, n: number) => new Date(slotOf(of, n)).toISOString()
+
+    test('is that of its newest slots, and since when', async () => {
+      const one = await inBoth()
+      const path = `/v1/check-statuses/${one.monitorId}`
+      expect((await client.call('GET', path)).body).toMatchObject({
+        verdict: null,
+        locations: [
+          { location: 'office', verdict: null, lastSlot: null, since: null },
+          { location: 'plant', lastCheckResultId: null },
+        ],
+      })
+      await send(office, one, ['passed', 'failed', 'passed', 'passed', 'passed'])
+      await send(plant, one, ['passed', 'degraded', 'missed', 'missed'])
+      const { body } = await client.call('GET', path)
+      expect(body).toMatchObject({
+        verdict: 'passed',
+        hasFailures: false,
+        hasErrors: true,
+        isDegraded: false,
+        locations: [
+          { verdict: 'passed', lastSlot: iso(one, 4), since: iso(one, 2) },
+          { verdict: 'missed', lastSlot: iso(one, 3), since: iso(one, 2) },
+        ],
+      })
+      const id = body.locations[0].lastCheckResultId
+      const newest = await client.call('GET', `/v1/check-results/${one.monitorId}/${id}`)
+      expect(newest.body.slot).toBe(iso(one, 4))
+    })
+
+    test('is known since an hour that was rolled up', async () => {
+      const one = await inBoth({ fromMs: NOW - DAY_MS, everyMs: 600_000 })
+      const verdicts = Array.from({ length: 100 }, (_, n) => (n === 20 ? 'failed' : 'passed'))
+      await send(office, one, verdicts as WireResult['verdict'][])
+      await use().database.query(
+        `insert into accounting (swept_until_ms) values ($1)
+         on conflict (one) do update set swept_until_ms = $1`,
+        [NOW - 200_000],
+      )
+      await rollUp(use().database, AbortSignal.timeout(20_000))
+      const { body } = await client.call('GET', `/v1/check-statuses/${one.monitorId}`)
+      expect(body.locations[0]).toMatchObject({
+        verdict: 'passed',
+        lastSlot: iso(one, 99),
+        since: iso(one, 21),
+      })
+    })
+
+    test('is listed for all monitors', async () => {
+      const all = await walk('/v1/check-statuses?limit=3')
+      const rows = await use().database.query<{ id: string }>(
+        'select id from monitors where account_id = $1 order by created_at desc, id desc',
+        [client.accountId],
+      )
+      expect(all.map(({ checkId }) => checkId)).toEqual(rows.map(({ id }) => id))
+    })
+  })
+})
