@@ -14,7 +14,7 @@ import { type AccountVariableRow, listAccountVariables } from '../store/account-
 import { checkGroupsOfFile } from '../store/check-groups.ts'
 import type { Queryable } from '../store/database.ts'
 import { monitorsOfFile, type MonitorRow } from '../store/monitors.ts'
-import type { DraftProblem } from './check-draft.ts'
+import type { DraftProblem } from './draft-problem.ts'
 import { type MonitorParts, readSurroundings } from './check-writing.ts'
 import { groupDefinition } from './group-writing.ts'
 import { type Definition, openSealed } from './sealed-monitor.ts'

@@ -11,16 +11,10 @@ import {
 import { CheckGroup } from '../contract/check-group.ts'
 import { objections } from '../contract/explain.ts'
 import { type Lookup, substituteOwn } from '../contract/variables.ts'
+import type { DraftProblem } from './draft-problem.ts'
 import type { Surroundings } from './effective-check.ts'
 import { unmaskSecrets } from './masked-secrets.ts'
 import type { Definition } from './sealed-monitor.ts'
-
-/** Something that is wrong with a definition. */
-export interface DraftProblem {
-  /** From the definition's root. */
-  path: (string | number)[]
-  message: string
-}
 
 /** A definition that fits its schema, or what is wrong with it. */
 export type Draft<T = object> =
@@ -168,15 +162,4 @@ function refused(
   message: string,
 ): { ok: false; problems: DraftProblem[] } {
   return { ok: false, problems: [{ path, message }] }
-}
-
-const PROBLEMS_SHOWN = 5
-const MESSAGE_CHARACTERS_MAX = 1_000
-
-/** Problems as one message. */
-export function problemWords(problems: readonly DraftProblem[]): string {
-  const lines = problems
-    .slice(0, PROBLEMS_SHOWN)
-    .map(({ path, message }) => (path.length === 0 ? message : `${path.join('.')}: ${message}`))
-  return lines.join('; ').slice(0, MESSAGE_CHARACTERS_MAX).toWellFormed()
 }

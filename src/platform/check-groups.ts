@@ -9,7 +9,8 @@ import {
   listCheckGroups,
   readCheckGroups,
 } from '../store/check-groups.ts'
-import { draftGroup, problemWords } from './check-draft.ts'
+import { draftGroup } from './check-draft.ts'
+import { problemWords } from './draft-problem.ts'
 import { changing, type MonitorParts, readSurroundings } from './check-writing.ts'
 import { absent, ApiError } from './errors.ts'
 import { addGroup, groupDefinition, replaceGroup } from './group-writing.ts'

@@ -6,7 +6,8 @@ import { Check, CHECK_PATHS, CheckFields, checkInput } from '../contract/check.t
 import { LIMITS } from '../contract/versions.ts'
 import type { Queryable } from '../store/database.ts'
 import { countMonitors, listMonitors, readMonitor, type MonitorRow } from '../store/monitors.ts'
-import { draftCheck, problemWords } from './check-draft.ts'
+import { draftCheck } from './check-draft.ts'
+import { problemWords } from './draft-problem.ts'
 import {
   changing,
   keptCheck,

@@ -5,7 +5,7 @@ import { type CheckGroup, effectiveMonitor, inheritanceProblem } from '../contra
 import type { Monitor } from '../contract/monitor.ts'
 import { slotsOf, turnsOf } from '../contract/timetable.ts'
 import type { WantedPlacement } from '../store/placements.ts'
-import type { DraftProblem } from './check-draft.ts'
+import type { DraftProblem } from './draft-problem.ts'
 import type { Definition } from './sealed-monitor.ts'
 
 /** What definitions of an account may name. */

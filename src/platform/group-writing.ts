@@ -6,7 +6,7 @@ import { monitorsOfGroup } from '../store/monitors.ts'
 import { readSurroundings, resettled, saveChecks, type MonitorParts } from './check-writing.ts'
 import { locationProblems, type Surroundings } from './effective-check.ts'
 import { ApiError } from './errors.ts'
-import { problemWords } from './check-draft.ts'
+import { problemWords } from './draft-problem.ts'
 import { type Definition, openSealed, sealDefinition } from './sealed-monitor.ts'
 import type { Sealer } from './sealing.ts'
 
