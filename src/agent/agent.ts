@@ -1,24 +1,28 @@
 // The agent: follows a source of monitors, runs them by the timetable, delivers what comes of it, and
 // stops without losing any.
 import type { Result } from '../contract/result.ts'
-import type { Variable } from '../contract/monitor.ts'
+import type { Monitor, Variable } from '../contract/monitor.ts'
 import { VERSION } from '../contract/versions.ts'
 import type { Log } from '../host/log.ts'
 import { serve, type Served } from '../host/serve.ts'
 import type { Dialler } from '../monitors/dial.ts'
 import type { AnyMonitorType } from '../monitors/monitor.ts'
 import { SAMPLES } from '../monitors/samples.ts'
-import { createClock, type Clock } from './clock.ts'
+import { createClock, type Clock, type ClockJump } from './clock.ts'
 import type { AgentConfig } from './config.ts'
 import { createHealth, type HealthSources, type Phase } from './health.ts'
-import { createJobQueues, type JobQueues, type Watch } from './job-queues.ts'
+import { createJobQueues, type Heirs, type JobQueues, type Watch } from './job-queues.ts'
 import { createAgentMetrics, type AgentMetrics } from './metrics.ts'
 import { createMonitorMetrics, type MonitorMetrics } from './monitor-metrics.ts'
 import type { Surroundings } from './run-plan.ts'
 import { createRunner } from './runner.ts'
-import { createRunningTimetable, type RunningTimetable } from './running-timetable.ts'
+import {
+  type AssignedTiming,
+  createRunningTimetable,
+  type RunningTimetable,
+} from './running-timetable.ts'
 import type { ResultSink } from './sink.ts'
-import type { Change, MonitorSource, Snapshot } from './source.ts'
+import type { AgentReport, Change, MonitorSource, Snapshot } from './source.ts'
 import { surroundingsOf } from './surroundings.ts'
 
 /** The settings that the agent itself needs. */
@@ -47,8 +51,8 @@ export interface Agent {
    * everything that ran has been delivered and the endpoints have closed. Further calls get the same.
    */
   stop(): Promise<void>
-  /** Resolves when the agent has stopped, whoever stopped it. */
-  stopped: Promise<void>
+  /** Resolves when the agent has stopped, whoever stopped it, with the exit code that it leaves. */
+  stopped: Promise<number>
   /** Where health answers; once started. */
   url(): string
 }
@@ -63,7 +67,7 @@ export function createAgent(options: AgentOptions): Agent {
 }
 
 class RunningAgent implements Agent {
-  readonly stopped: Promise<void>
+  readonly stopped: Promise<number>
   readonly #options: AgentOptions
   readonly #clock: Clock
   readonly #metrics: AgentMetrics
@@ -84,7 +88,9 @@ class RunningAgent implements Agent {
   #sinkFails = false
   #drained: Promise<void> | undefined
   #allDelivered: (() => void) | undefined
-  #endStopped!: () => void
+  #endStopped!: (exitCode: number) => void
+  #exitCode = 0
+  #onRunsChanged: (() => void) | undefined
 
   constructor(options: AgentOptions) {
     this.#options = options
@@ -92,17 +98,20 @@ class RunningAgent implements Agent {
     this.#clock = clock
     this.stopped = new Promise((resolve) => (this.#endStopped = resolve))
     this.#monitorMetrics = createMonitorMetrics(SAMPLES)
-    this.#metrics = createAgentMetrics({
-      queues: () => this.#queues.state(),
-      slots: () => this.#queues.counts(),
-      monitors: () => this.#timetable.size(),
-      clockOffsetMs: () => clock.offsetMs(),
-    })
+    this.#metrics = createAgentMetrics(
+      {
+        queues: () => this.#queues.state(),
+        slots: () => this.#queues.counts(),
+        monitors: () => this.#timetable.size(),
+        clockOffsetMs: () => clock.offsetMs(),
+      },
+      (registry) => options.source.registerMetrics?.(registry),
+    )
     this.#queues = this.#makeQueues()
     this.#timetable = createRunningTimetable<Watch>(clock, {
       onDue: (watch, slot, plannedAt) => this.#queues.due(watch, slot, plannedAt),
       onSkipped: (watch, slots, from, to) => this.#queues.skipped(watch, slots, from, to),
-      onClockJump: ({ byMs }) => this.#onClockJump(byMs),
+      onClockJump: (jump) => this.#onClockJump(jump),
     })
   }
 
@@ -145,15 +154,16 @@ class RunningAgent implements Agent {
       // A job comes from a monitor, and monitors come with their surroundings.
       surroundings: () => this.#surroundings as Surroundings,
       onResult: (result) => this.#onResult(result),
+      onRunsChanged: () => this.#onRunsChanged?.(),
     })
   }
 
   async #follow(): Promise<void> {
     const { source, log } = this.#options
     try {
-      for await (const change of source.follow(this.#stopping.signal)) {
-        if (this.#phase === 'draining') return
-        this.#apply(change)
+      for await (const change of source.follow(this.#stopping.signal, this.#report())) {
+        // What runs while the agent drains can still be cancelled; nothing else is news to it.
+        if (this.#phase !== 'draining' || change.kind === 'cancel') this.#apply(change)
       }
     } catch (error) {
       log.error({ err: error }, 'the source of monitors failed; those that are known go on')
@@ -170,10 +180,16 @@ class RunningAgent implements Agent {
         this.#metrics.reloaded(false)
         this.#options.log.error({ reason: change.reason }, 'the new monitors cannot be used')
         return
+      case 'over':
+        this.#options.log.error({ reason: change.reason }, 'there is nothing left to do here')
+        this.#exitCode = change.exitCode
+        void this.stop()
+        return
       case 'run': {
-        const watch = this.#watches.get(change.monitorId)
-        if (watch !== undefined) this.#queues.runNow(watch, change.run)
-        else this.#options.log.warn(change, 'asked to run a monitor that is not known')
+        const { run, monitor, monitorId } = change
+        const watch = monitor === undefined ? this.#watches.get(monitorId) : watchOf(monitor)
+        if (watch !== undefined) this.#queues.runNow(watch, run)
+        else this.#options.log.warn({ run, monitorId }, 'asked to run a monitor that is not known')
         return
       }
       case 'cancel':
@@ -188,7 +204,7 @@ class RunningAgent implements Agent {
       const known = this.#watches.get(monitor.id) ?? this.#leaving.get(monitor.id)
       this.#leaving.delete(monitor.id)
       if (known !== undefined) known.monitor = monitor
-      watches.set(monitor.id, known ?? { monitor, waiting: undefined, running: undefined })
+      watches.set(monitor.id, known ?? watchOf(monitor))
     }
     for (const [id, watch] of this.#watches) {
       if (watches.get(id)?.monitor.activated !== true) this.#queues.dropped(watch)
@@ -196,7 +212,8 @@ class RunningAgent implements Agent {
     }
     this.#watches = watches
     const active = [...watches.values()].filter(({ monitor }) => monitor.activated)
-    this.#timetable.set(active.map((watch) => [watch.monitor, watch]))
+    const { assignments } = snapshot
+    this.#timetable.set(active.map((watch) => [timingOf(watch.monitor, assignments), watch]))
     this.#monitorMetrics.keepOnly(new Set(active.map(({ monitor }) => monitor.id)))
     this.#refused = undefined
     this.#metrics.reloaded(true)
@@ -256,19 +273,55 @@ class RunningAgent implements Agent {
   async #drain(): Promise<void> {
     // Up to the first await everything happens in the tick of the signal.
     this.#phase = 'draining'
-    this.#stopping.abort()
     const { log, config } = this.#options
-    const idle = this.#queues.drain(config.drainMs)
+    const heirs = this.#heirs()
+    if (heirs === undefined) this.#stopping.abort()
+    const idle = this.#queues.drain(config.drainMs, heirs)
     const { uptime, scripted } = this.#queues.state()
     const running = uptime.running + scripted.running
     log.info({ running }, 'stopping: nothing new starts, what runs is finished and delivered')
     await idle
+    this.#stopping.abort()
     this.#timetable.stop()
     await this.#delivered()
+    await this.#options.sink.flush?.(DELIVERY_MS_MAX)
     await this.#health?.close(HEALTH_CLOSE_MS)
     if (this.#undelivered > 0) log.error({ results: this.#undelivered }, 'results are lost')
     log.info('stopped')
-    this.#endStopped()
+    this.#endStopped(this.#exitCode)
+  }
+
+  /** Asks whether others take over; undefined where there can be none. */
+  #heirs(): Heirs | undefined {
+    const { source, log } = this.#options
+    if (source.leave === undefined || this.#exitCode !== 0) return undefined
+    const leftAt = this.#clock.now()
+    const untold = this.#timetable
+      .untold(leftAt)
+      .map(({ subject, slot }) => ({ monitorId: subject.monitor.id, slot }))
+    const notStarted = [...this.#queues.notStarted(), ...untold]
+    const takeOver = source.leave({ leftAt, notStarted }).then((isTaken) => {
+      if (isTaken) this.#timetable.set([])
+      const words = isTaken ? 'others take over what has not started' : 'nobody takes over'
+      log.info({ notStarted: notStarted.length }, words)
+      return isTaken
+    })
+    return { leftAt, takeOver }
+  }
+
+  #report(): AgentReport {
+    const { jobConcurrency, uptimeConcurrency } = this.#options.config
+    return {
+      queues: () => {
+        const { uptime, scripted } = this.#queues.state()
+        return {
+          uptime: { ...uptime, free: Math.max(0, uptimeConcurrency - uptime.running) },
+          scripted: { ...scripted, free: Math.max(0, jobConcurrency - scripted.running) },
+        }
+      },
+      runs: () => this.#queues.runs(),
+      onRunsChanged: (changed) => (this.#onRunsChanged = changed),
+    }
   }
 
   #delivered(): Promise<void> {
@@ -282,18 +335,22 @@ class RunningAgent implements Agent {
     })
   }
 
-  #onClockJump(byMs: number): void {
+  #onClockJump({ byMs, wentBack }: ClockJump): void {
     const { log } = this.#options
     this.#metrics.clockJumped()
-    if (byMs > 0) log.warn({ byMs }, 'the clock went forward, or the machine slept')
+    if (wentBack === true) log.warn({ byMs }, 'the platform’s clock went back, and so do we')
+    else if (byMs > 0) log.warn({ byMs }, 'the clock went forward, or the machine slept')
     else log.warn({ byMs }, 'the clock was set back; the timetable slows down until it fits')
   }
 
   #healthSources(): HealthSources {
+    const { source, sink } = this.#options
     return {
       phase: () => this.#phase,
       hasMonitors: () => this.#surroundings !== undefined,
       refused: () => this.#refused,
+      unready: () => source.state?.().unready,
+      warnings: () => [...(source.state?.().warnings ?? []), ...(sink.warnings?.() ?? [])],
       tickAgeMs: () => this.#clock.monotonicMs() - this.#timetable.tickedAtMs(),
       metrics: () => this.#metricsText(),
       facts: () => ({
@@ -304,14 +361,30 @@ class RunningAgent implements Agent {
         queues: this.#queues.state(),
         slots: this.#queues.counts(),
         undelivered: this.#undelivered,
+        ...source.state?.().facts,
+        ...sink.facts?.(),
       }),
     }
   }
 
   async *#metricsText(): AsyncGenerator<string, void, undefined> {
     yield await this.#metrics.text()
+    const delivery = await this.#options.sink.metricsText?.()
+    if (delivery !== undefined) yield delivery
     yield* this.#monitorMetrics.text()
   }
+}
+
+function watchOf(monitor: Monitor): Watch {
+  return { monitor, waiting: undefined, running: undefined }
+}
+
+function timingOf(
+  monitor: Monitor,
+  assignments: Snapshot['assignments'],
+): Monitor | AssignedTiming {
+  const assigned = assignments?.get(monitor.id)
+  return assigned === undefined ? monitor : { ...assigned, id: monitor.id }
 }
 
 function sameVariables(a: readonly Variable[], b: readonly Variable[]): boolean {

@@ -146,6 +146,14 @@ export const VARIABLE_TABLE = {
         ? undefined
         : { allowed: 'names of headers', mend: 'write them like x-internal-id, x-session' },
   }),
+  VEDETTE_IMAGE: anyText({
+    meaning: 'Build of the agent, told to the platform; images set it themselves',
+    shownDefault: 'agent-uptime',
+    problem: (name) =>
+      /^[a-z0-9-]{1,64}$/.test(name)
+        ? undefined
+        : { allowed: 'the name of an image', mend: 'leave it to the image' },
+  }),
   NODE_EXTRA_CA_CERTS: readableFile({
     meaning:
       'File with further certificate authorities to trust (PEM); read by Node.js at its start',
@@ -170,10 +178,14 @@ export interface AgentConfig {
   location: string
   apiKey: string | undefined
   platformUrl: string | undefined
+  /** Name of the build. */
+  image: string
   healthPort: number
   jobConcurrency: number
   uptimeConcurrency: number
   drainMs: number
+  /** DATA_DIR. */
+  dataDir: string | undefined
   /** Where the folders of runs are made. */
   workRoot: string
   spoolBytesMax: number
@@ -240,11 +252,22 @@ export function readMonitorsFilePath(
 /** What is wrong with the choice between a file and a platform. */
 function sourceProblems(values: Given, bad: ReadonlySet<string>): EnvironmentProblem[] {
   if (values.MONITORS_FILE !== undefined || bad.has('MONITORS_FILE')) return []
-  const platform = values.API_KEY !== undefined || values.PLATFORM_URL !== undefined
-  const message = platform
-    ? 'MONITORS_FILE is not set: this version runs monitors from a file and connects to no ' +
-      'platform yet; set MONITORS_FILE to the path of a monitors file'
-    : 'MONITORS_FILE is not set: set it to the path of a file with the monitors to run'
+  const [hasKey, hasUrl] = (['API_KEY', 'PLATFORM_URL'] as const).map(
+    (name) => values[name] !== undefined || bad.has(name),
+  )
+  if (hasKey === true && hasUrl === true) return []
+  if (hasKey === true) {
+    const message = 'PLATFORM_URL is not set: API_KEY needs the address of the platform beside it'
+    return [{ variable: 'PLATFORM_URL', message }]
+  }
+  if (hasUrl === true) {
+    const message =
+      'API_KEY is not set: PLATFORM_URL needs the key of the private location beside it, pl_…'
+    return [{ variable: 'API_KEY', message }]
+  }
+  const message =
+    'MONITORS_FILE is not set: set it to the path of a file with the monitors to run, or set ' +
+    'API_KEY and PLATFORM_URL to run those of a platform'
   return [{ variable: 'MONITORS_FILE', message }]
 }
 
@@ -254,10 +277,12 @@ function configOf(values: Given, forPeople: boolean): AgentConfig {
     location: values.LOCATION ?? 'local',
     apiKey: values.API_KEY,
     platformUrl: values.PLATFORM_URL,
+    image: values.VEDETTE_IMAGE ?? 'agent-uptime',
     healthPort: values.AGENT_HEALTH_PORT,
     jobConcurrency: values.JOB_CONCURRENCY,
     uptimeConcurrency: values.UPTIME_CONCURRENCY,
     drainMs: values.DRAIN_SECONDS * 1000,
+    dataDir: values.DATA_DIR,
     workRoot: values.DATA_DIR === undefined ? tmpdir() : join(values.DATA_DIR, 'work'),
     spoolBytesMax: values.SPOOL_BYTES_MAX,
     logLevel: values.LOG_LEVEL,

@@ -11,6 +11,10 @@ export interface HealthSources {
   hasMonitors(): boolean
   /** Why the newest monitors could not be used, while those before them run. */
   refused(): string | undefined
+  /** Why the source of monitors says that the agent is not ready. */
+  unready(): string | undefined
+  /** What else is wrong while the agent goes on. */
+  warnings(): string[]
   /** Since the timetable last looked. Milliseconds. */
   tickAgeMs(): number
   /** Facts for `/health`. */
@@ -23,8 +27,7 @@ export interface HealthSources {
 export const TICK_AGE_MS_MAX = 30_000
 
 /**
- * Makes the endpoints: `/-/readiness` (503 while starting, draining, hanging or without monitors),
- * `/-/liveness` (503 when the timetable hangs), `/health` (always 200) and `/metrics`. Monitors that were refused
+ * Makes the endpoints: `/-/readiness` (503 while starting, draining, hanging or without monitors), `/-/liveness` (503 when the timetable hangs), `/health` (always 200) and `/metrics`. Monitors that were refused
  * do not make an agent unready, since it goes on with those before; readiness warns of them.
  */
 export function createHealth(sources: HealthSources): Hono {
@@ -33,6 +36,7 @@ export function createHealth(sources: HealthSources): Hono {
     const reasons = unreadyReasons(sources)
     const refused = sources.refused()
     const warnings = refused === undefined ? [] : [`new monitors were refused: ${refused}`]
+    warnings.push(...sources.warnings())
     const ready = reasons.length === 0
     return c.json({ status: ready ? 'ready' : 'not ready', reasons, warnings }, ready ? 200 : 503)
   })
@@ -61,7 +65,8 @@ function hangReasons(sources: HealthSources): string[] {
 
 function unreadyReasons(sources: HealthSources): string[] {
   if (sources.phase() === 'draining') return ['the agent is stopping']
-  const hang = hangReasons(sources)
+  const unready = sources.unready()
+  const hang = [...hangReasons(sources), ...(unready === undefined ? [] : [unready])]
   if (hang.length > 0 || sources.hasMonitors()) return hang
   const refused = sources.refused()
   const why = refused === undefined ? 'there are no monitors yet' : `no monitors: ${refused}`

@@ -2,18 +2,15 @@
 // one way, as a run's result or as `missed` with its reason.
 import PQueue from 'p-queue'
 import { failure } from '../contract/failure.ts'
-import { scriptFields } from '../contract/http-monitor.ts'
 import type { Instant, RunId } from '../contract/job.ts'
 import type { Monitor } from '../contract/monitor.ts'
 import type { MissedReason, Result } from '../contract/result.ts'
 import { slotAtOrAfter, slotsBetween, type Slots } from '../contract/timetable.ts'
 import type { Clock } from './clock.ts'
+import { laneOf, type Lane } from './lane.ts'
 import type { AgentMetrics, SlotCounts } from './metrics.ts'
 import type { Surroundings } from './run-plan.ts'
 import type { Run, Runner } from './runner.ts'
-
-/** Uptime work never waits behind browsers and scripts. */
-export type Lane = 'uptime' | 'scripted'
 
 /** A monitor under watch, with its job that waits and its job that runs. */
 export interface Watch {
@@ -46,6 +43,16 @@ export interface JobQueueSettings {
   surroundings: () => Surroundings
   /** Takes every result; must not throw. */
   onResult: (result: Result) => void
+  /** Told when runs on demand begin, start and end; must not throw. */
+  onRunsChanged?: () => void
+}
+
+/** Who takes over what an agent that leaves has not started. */
+export interface Heirs {
+  /** Slots from then on are theirs, if they take over. */
+  leftAt: Instant
+  /** Never rejects. */
+  takeOver: Promise<boolean>
 }
 
 export interface JobQueues {
@@ -55,8 +62,15 @@ export interface JobQueues {
   cancelRun(run: RunId, reason: string): void
   /** The monitor is gone: what waits is cancelled, what runs goes on. */
   dropped(watch: Watch): void
-  /** Starts no slot any more. Resolves when nothing runs; what still runs at the deadline is cancelled. */
-  drain(deadlineMs: number): Promise<void>
+  /**
+   * Starts no slot any more. Resolves when nothing runs; what still runs at the deadline is cancelled. What
+   * waits or comes due is `missed: draining`, unless there are heirs who take it over.
+   */
+  drain(deadlineMs: number, heirs?: Heirs): Promise<void>
+  /** Slots that are due and have not started. */
+  notStarted(): { monitorId: string; slot: Instant }[]
+  /** Runs on demand that are not over. */
+  runs(): { run: RunId; state: 'waiting' | 'running' }[]
   counts(): Readonly<SlotCounts>
   state(): Record<Lane, { waiting: number; running: number }>
 }
@@ -68,12 +82,19 @@ const ON_DEMAND_MAX = 1000
 
 const PRIORITY = { slot: 0, retry: 1, onDemand: 2 } as const
 
-const SCRIPTED: ReadonlySet<string> = new Set(['BROWSER', 'MULTI_STEP', 'PLAYWRIGHT'])
+/** A slot that an agent which leaves does not start, until it is clear who does. */
+interface Held {
+  watch: Watch
+  slot: Instant
+  isCounted: boolean
+}
 
-/** The queue that a monitor's jobs go through. */
-export function laneOf(monitor: Monitor): Lane {
-  if (SCRIPTED.has(monitor.checkType)) return 'scripted'
-  return monitor.checkType === 'API' && scriptFields(monitor).length > 0 ? 'scripted' : 'uptime'
+interface Draining {
+  until: number
+  idle: () => void
+  /** Until it is clear whether there are heirs. */
+  held: Held[] | undefined
+  isHandedOver: boolean
 }
 
 /** Makes the queues. */
@@ -88,8 +109,10 @@ class Queues implements JobQueues {
   readonly #running = new Set<Ticket>()
   readonly #waiting = new Set<Ticket>()
   readonly #onDemand = new Map<RunId, Ticket>()
-  readonly #counts: SlotCounts = { expected: 0, recorded: 0 }
-  #draining: { until: number; idle: () => void } | undefined
+  /** The last ones that are over, so that none runs again when it is asked for again. */
+  readonly #pastRuns = new Set<RunId>()
+  readonly #counts: SlotCounts = { expected: 0, recorded: 0, handedOver: 0 }
+  #draining: Draining | undefined
 
   constructor(settings: JobQueueSettings) {
     this.#settings = settings
@@ -100,6 +123,11 @@ class Queues implements JobQueues {
   }
 
   due(watch: Watch, slot: Instant, plannedAt: Instant): void {
+    if (this.#draining?.isHandedOver === true) return
+    if (this.#draining?.held !== undefined) {
+      this.#draining.held.push({ watch, slot, isCounted: false })
+      return
+    }
     this.#counts.expected++
     if (this.#draining !== undefined) return this.#missed(watch, slot, 'draining')
     if (watch.running !== undefined) return this.#missed(watch, slot, 'still-running')
@@ -116,6 +144,7 @@ class Queues implements JobQueues {
   }
 
   skipped(watch: Watch, slots: Slots, from: Instant, to: Instant): void {
+    if (this.#draining?.isHandedOver === true) return
     const count = slotsBetween(slots, from, to)
     this.#counts.expected += count
     const rows = Math.min(count, SKIPPED_ROWS_MAX)
@@ -128,7 +157,7 @@ class Queues implements JobQueues {
   }
 
   runNow(watch: Watch, run: RunId): void {
-    if (this.#onDemand.has(run)) return
+    if (this.#onDemand.has(run) || this.#pastRuns.has(run)) return
     const now = Math.round(this.#settings.clock.now())
     const ticket: Ticket = {
       watch,
@@ -138,12 +167,13 @@ class Queues implements JobQueues {
       onDemand: run,
       over: false,
     }
-    if (this.#draining !== undefined) return this.#cancelWaiting(ticket, 'the agent is stopping')
+    if (this.#draining !== undefined) return this.#cancelWaiting(ticket, STOPPED)
     if (this.#onDemand.size >= ON_DEMAND_MAX) {
       return this.#cancelWaiting(ticket, `more than ${ON_DEMAND_MAX} runs are asked for already`)
     }
     this.#onDemand.set(run, ticket)
     this.#enqueue(ticket, PRIORITY.onDemand)
+    this.#settings.onRunsChanged?.()
   }
 
   cancelRun(run: RunId, reason: string): void {
@@ -157,15 +187,21 @@ class Queues implements JobQueues {
     if (watch.waiting !== undefined) this.#cancelWaiting(watch.waiting, 'the monitor was removed')
   }
 
-  drain(deadlineMs: number): Promise<void> {
+  drain(deadlineMs: number, heirs?: Heirs): Promise<void> {
     const { clock } = this.#settings
     const until = clock.monotonicMs() + deadlineMs
+    const held: Held[] | undefined = heirs === undefined ? undefined : []
     const idle = new Promise<void>((resolve) => {
-      this.#draining = { until, idle: resolve }
+      this.#draining = { until, idle: resolve, held, isHandedOver: false }
     })
     for (const ticket of this.#waiting) {
-      if (ticket.onDemand === undefined) this.#overtaken(ticket, 'draining')
-      else this.#cancelWaiting(ticket, 'the agent is stopping')
+      const { watch, slot } = ticket
+      if (ticket.onDemand !== undefined) this.#cancelWaiting(ticket, STOPPED)
+      else if (held === undefined) this.#overtaken(ticket, 'draining')
+      else {
+        this.#leaveLine(ticket)
+        held.push({ watch, slot, isCounted: true })
+      }
     }
     // An attempt that could only begin after the deadline is not worth waiting for.
     for (const ticket of this.#running) {
@@ -174,8 +210,21 @@ class Queues implements JobQueues {
     const timer = setTimeout(() => {
       for (const ticket of this.#running) this.#cancelRunning(ticket, STOPPED)
     }, deadlineMs)
+    void heirs?.takeOver.then((isTaken) => this.#settle(isTaken, heirs.leftAt))
     this.#whenIdle()
     return idle.finally(() => clearTimeout(timer))
+  }
+
+  notStarted(): { monitorId: string; slot: Instant }[] {
+    const slots = [...this.#waiting].filter(({ onDemand }) => onDemand === undefined)
+    return slots.map(({ watch, slot }) => ({ monitorId: watch.monitor.id, slot }))
+  }
+
+  runs(): { run: RunId; state: 'waiting' | 'running' }[] {
+    return [...this.#onDemand].map(([run, ticket]) => ({
+      run,
+      state: ticket.run === undefined ? 'waiting' : 'running',
+    }))
   }
 
   counts(): Readonly<SlotCounts> {
@@ -187,6 +236,21 @@ class Queues implements JobQueues {
     for (const ticket of this.#waiting) state[ticket.lane].waiting++
     for (const ticket of this.#running) state[ticket.lane].running++
     return state
+  }
+
+  /** Now it is clear who runs what has been held. */
+  #settle(isTaken: boolean, leftAt: Instant): void {
+    const draining = this.#draining
+    const held = draining?.held ?? []
+    if (draining === undefined) return
+    draining.held = undefined
+    draining.isHandedOver = isTaken
+    for (const { watch, slot, isCounted } of held) {
+      if (!isCounted && !(isTaken && slot >= leftAt)) this.#counts.expected++
+      if (!isTaken) this.#missed(watch, slot, 'draining')
+      else if (isCounted || slot < leftAt) this.#counts.handedOver++
+    }
+    this.#whenIdle()
   }
 
   #enqueue(ticket: Ticket, priority: number): void {
@@ -215,6 +279,7 @@ class Queues implements JobQueues {
     }
     const job = { monitor: watch.monitor, slot, ...(onDemand === undefined ? {} : { onDemand }) }
     ticket.run = runner.begin(job, surroundings())
+    if (onDemand !== undefined) this.#settings.onRunsChanged?.()
     return ticket.run
   }
 
@@ -245,7 +310,7 @@ class Queues implements JobQueues {
     if (ticket.over) return
     ticket.over = true
     this.#running.delete(ticket)
-    if (ticket.onDemand !== undefined) this.#onDemand.delete(ticket.onDemand)
+    if (ticket.onDemand !== undefined) this.#runIsOver(ticket.onDemand)
     else {
       ticket.watch.running = undefined
       this.#counts.recorded++
@@ -279,7 +344,14 @@ class Queues implements JobQueues {
     ticket.over = true
     this.#waiting.delete(ticket)
     if (ticket.watch.waiting === ticket) ticket.watch.waiting = undefined
-    if (ticket.onDemand !== undefined) this.#onDemand.delete(ticket.onDemand)
+    if (ticket.onDemand !== undefined) this.#runIsOver(ticket.onDemand)
+  }
+
+  #runIsOver(run: RunId): void {
+    this.#onDemand.delete(run)
+    this.#pastRuns.add(run)
+    if (this.#pastRuns.size > ON_DEMAND_MAX) this.#pastRuns.delete(first(this.#pastRuns))
+    this.#settings.onRunsChanged?.()
   }
 
   #missed(watch: Watch, slot: Instant, missedReason: MissedReason): void {
@@ -308,8 +380,12 @@ class Queues implements JobQueues {
   }
 
   #whenIdle(): void {
-    if (this.#running.size === 0) this.#draining?.idle()
+    if (this.#running.size === 0 && this.#draining?.held === undefined) this.#draining?.idle()
   }
 }
 
 const STOPPED = 'the agent is stopping'
+
+function first<T>(values: Set<T>): T {
+  return values.values().next().value as T
+}

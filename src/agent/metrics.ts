@@ -4,12 +4,14 @@ import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom
 import type { MissedReason, Result } from '../contract/result.ts'
 import { VERSION } from '../contract/versions.ts'
 
-/** Slots and what became of them: expected = recorded + those that wait or run. */
+/** Slots and what became of them: expected = recorded + handed over + those that wait or run. */
 export interface SlotCounts {
   /** Slots that came due. */
   expected: number
   /** Slots that have their one result. */
   recorded: number
+  /** Slots that others run since this agent leaves. */
+  handedOver: number
 }
 
 /** What is asked for at each scrape. */
@@ -39,8 +41,11 @@ const LATENESS_SECONDS = [
   0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10,
 ] as const
 
-/** Makes the metrics in a registry of their own. */
-export function createAgentMetrics(sources: MetricSources): AgentMetrics {
+/** Makes the metrics in a registry of their own; `more` adds those of other parts. */
+export function createAgentMetrics(
+  sources: MetricSources,
+  more: (registry: Registry) => void = () => undefined,
+): AgentMetrics {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   registerGauges(registry, sources)
@@ -73,6 +78,7 @@ export function createAgentMetrics(sources: MetricSources): AgentMetrics {
   const undelivered = counter(registry, 'delivery_failures_total', 'Results that a sink refused.')
   const jumps = counter(registry, 'clock_jumps_total', 'Times the wall clock was set or slept.')
   const reload = reloadGauges(registry)
+  more(registry)
   return {
     started: (latenessMs) => lateness.observe(latenessMs / 1000),
     recorded: ({ verdict, checkType }) => results.inc({ verdict, type: checkType }),
@@ -161,5 +167,10 @@ function registerGauges(registry: Registry, sources: MetricSources): void {
     'vedette_slots_recorded_total',
     'Slots that have their result.',
     () => sources.slots().recorded,
+  )
+  total(
+    'vedette_slots_handed_over_total',
+    'Slots that had come due and that others run since this agent leaves.',
+    () => sources.slots().handedOver,
   )
 }

@@ -28,6 +28,7 @@ export interface FileSourceOptions {
 
 /** A source that can be told to read its file again, as on SIGHUP. */
 export interface FileSource extends MonitorSource {
+  follow(stop: AbortSignal): AsyncIterable<Change>
   /** Reads the file for the first time; `follow` then begins with what came of it. */
   read(): Promise<ReadFile>
   /** Reads the file again now, changed or not, and yields what came of it. */

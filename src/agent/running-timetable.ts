@@ -21,6 +21,15 @@ export interface TimetableEvents<T> {
   onClockJump(jump: ClockJump): void
 }
 
+/** Slots that somebody else gave out: those within [from, until) are ours. */
+export interface AssignedTiming {
+  id: string
+  slots: Slots
+  /** The newest slot that has passed since then is told at once, those before it are not. */
+  from: Instant
+  until?: Instant | undefined
+}
+
 export interface RunningTimetable<T> {
   /**
    * The subjects from now on, by id. Whoever keeps its timing keeps its place; a new one, unless its
@@ -28,7 +37,9 @@ export interface RunningTimetable<T> {
    * result does not take a whole interval. Whoever comes back is given no slot a second time.
    * Restarting an agent within a slot runs that slot again, under the same identity.
    */
-  set(subjects: Iterable<[timing: Timing, subject: T]>): void
+  set(subjects: Iterable<[timing: Timing | AssignedTiming, subject: T]>): void
+  /** What has passed at `instant` and was not told: of each subject the newest slot. */
+  untold(instant: Instant): { subject: T; slot: Instant }[]
   start(): void
   stop(): void
   /** Milliseconds of the monotonic clock at which the timetable last looked. */
@@ -36,9 +47,15 @@ export interface RunningTimetable<T> {
   size(): number
 }
 
-interface Entry<T> extends Due {
-  subject: T
+/** Slots and which of them are meant. */
+interface Span {
   slots: Slots
+  from: Instant
+  until: Instant
+}
+
+interface Entry<T> extends Due, Span {
+  subject: T
   /** The slot that is due at `dueAt`. */
   slot: Instant
   /** The newest slot that was told; none of the id's slots up to here is told again. */
@@ -71,20 +88,23 @@ export function createRunningTimetable<T>(
 
   const fire = (entry: Entry<T>, now: Instant) => {
     const { slot, dueAt, slots, subject } = entry
-    const newest = slotAtOrBefore(slots, now)
-    const missedUntil = Math.max(slot, newest)
-    entry.slot = slotAtOrAfter(slots, Math.max(newest, slot) + 1)
+    const newest = Math.max(slot, newestOf(entry, now))
+    entry.slot = newest + slots.everyMs
     entry.dueAt = entry.slot
-    entry.toldUntil = missedUntil
-    heap.moved(entry)
-    if (missedUntil > slot) events.onSkipped(subject, slots, slot, missedUntil)
-    events.onDue(subject, missedUntil, missedUntil > slot ? missedUntil : dueAt)
+    entry.toldUntil = newest
+    if (entry.slot < entry.until) heap.moved(entry)
+    else heap.remove(entry)
+    if (newest > slot) events.onSkipped(subject, slots, slot, newest)
+    events.onDue(subject, newest, newest > slot ? newest : dueAt)
   }
 
   const tick = () => {
     const jump = clock.observe()
-    if (jump !== undefined) events.onClockJump(jump)
     const now = clock.now()
+    // Going back in time would mean waiting until what was told comes up again; better it is told twice.
+    if (jump?.wentBack === true) told.clear()
+    if (jump?.wentBack === true) for (const entry of entries.values()) startOver(heap, entry, now)
+    if (jump !== undefined) events.onClockJump(jump)
     for (let top = heap.peek(); top !== undefined && top.dueAt <= now; top = heap.peek()) {
       fire(top, now)
     }
@@ -106,6 +126,13 @@ export function createRunningTimetable<T>(
       entries = exchange(heap, entries, told, [...subjects], clock.now())
       arm()
     },
+    untold(instant) {
+      const passed = [...entries.values()].filter((one) => one.place >= 0 && one.slot < instant)
+      return passed.map((one) => ({
+        subject: one.subject,
+        slot: Math.max(one.slot, newestOf(one, instant - 1)),
+      }))
+    },
     start() {
       running = true
       tickedAtMs = clock.monotonicMs()
@@ -120,46 +147,77 @@ export function createRunningTimetable<T>(
   }
 }
 
+/** The newest slot at `now` that is still ours. */
+function newestOf({ slots, until }: Span, now: Instant): Instant {
+  const passed = slotAtOrBefore(slots, now)
+  return passed < until ? passed : slotAtOrAfter(slots, until) - slots.everyMs
+}
+
 /** Puts the new subjects in the place of the old ones; returns the new entries. */
 function exchange<T>(
   heap: DueHeap<Entry<T>>,
   old: Map<string, Entry<T>>,
   told: Told,
-  subjects: readonly [Timing, T][],
+  subjects: readonly [Timing | AssignedTiming, T][],
   now: Instant,
 ): Map<string, Entry<T>> {
   const entries = new Map<string, Entry<T>>()
-  const added: [string, Slots, T][] = []
+  const added: [string, Span, T][] = []
   for (const [timing, subject] of subjects) {
-    const slots = slotsOf(timing)
+    const span = spanOf(timing)
     const before = old.get(timing.id)
     old.delete(timing.id)
     if (before === undefined) {
-      added.push([timing.id, slots, subject])
+      added.push([timing.id, span, subject])
       continue
     }
     before.subject = subject
     entries.set(timing.id, before)
-    if (before.slots.everyMs !== slots.everyMs) {
-      before.slots = slots
-      before.slot = nextSlot(slots, now, before.toldUntil)
-      before.dueAt = before.slot
-      heap.moved(before)
-    }
+    retime(heap, before, span, now)
   }
   for (const [id, gone] of old) {
     heap.remove(gone)
     remember(told, id, gone)
   }
-  for (const [id, slots, subject] of added) {
+  for (const [id, span, subject] of added) {
     const toldUntil = told.get(id)?.until ?? Number.NEGATIVE_INFINITY
     told.delete(id)
-    const entry = newEntry({ slots, subject, toldUntil }, now, added.length)
+    const entry = { ...span, subject, toldUntil, slot: 0, dueAt: 0, place: -1 }
     entries.set(id, entry)
-    heap.add(entry)
+    putIn(heap, entry, now, added.length)
   }
   forget(told, now)
   return entries
+}
+
+function spanOf(timing: Timing | AssignedTiming): Span {
+  if ('slots' in timing) {
+    const { slots, from, until = Number.POSITIVE_INFINITY } = timing
+    return { slots, from, until }
+  }
+  const [from, until] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY]
+  return { slots: slotsOf(timing), from, until }
+}
+
+function retime<T>(heap: DueHeap<Entry<T>>, entry: Entry<T>, span: Span, now: Instant): void {
+  const { slots, from, until } = entry
+  const isSame = slots.everyMs === span.slots.everyMs && slots.offsetMs === span.slots.offsetMs
+  if (isSame && from === span.from && until === span.until) return
+  Object.assign(entry, span)
+  // Only the end was set: what was planned before it stays as it is.
+  if (isSame && from === span.from && entry.place >= 0 && entry.slot < span.until) return
+  heap.remove(entry)
+  if (span.from === Number.NEGATIVE_INFINITY) startOver(heap, entry, now)
+  else putIn(heap, entry, now, 1)
+}
+
+/** Goes on with the next slot. */
+function startOver<T>(heap: DueHeap<Entry<T>>, entry: Entry<T>, now: Instant): void {
+  heap.remove(entry)
+  if (entry.toldUntil > now + entry.slots.everyMs) entry.toldUntil = now
+  entry.slot = nextSlot(entry, now)
+  entry.dueAt = entry.slot
+  if (entry.slot < entry.until) heap.add(entry)
 }
 
 function remember<T>(told: Told, id: string, { toldUntil, slots }: Entry<T>): void {
@@ -174,22 +232,40 @@ function forget(told: Told, now: Instant): void {
   }
 }
 
-type Newcomer<T> = Pick<Entry<T>, 'slots' | 'subject' | 'toldUntil'>
-
-/** The first run lies where the monitor's offset lies in its interval, in a shorter interval. */
-function newEntry<T>(newcomer: Newcomer<T>, now: Instant, count: number): Entry<T> {
-  const { slots, toldUntil } = newcomer
-  const next = nextSlot(slots, now, toldUntil)
-  const passed = slotAtOrBefore(slots, now)
-  const spreadMs = Math.min(slots.everyMs, Math.max(FIRST_RUNS_MS, count * FIRST_RUN_APART_MS))
-  if (next - now <= spreadMs || passed <= toldUntil) {
-    return { ...newcomer, slot: next, dueAt: next, place: -1 }
-  }
-  const dueAt = now + (slots.offsetMs / slots.everyMs) * spreadMs
-  return { ...newcomer, slot: passed, dueAt, place: -1 }
+/** Plans the first run; nothing is planned where every slot lies behind or is told already. */
+function putIn<T>(heap: DueHeap<Entry<T>>, entry: Entry<T>, now: Instant, count: number): void {
+  const first = firstOf(entry, now, count)
+  entry.slot = first.slot
+  entry.dueAt = first.dueAt
+  if (entry.slot < entry.until) heap.add(entry)
 }
 
-/** The first slot from now on that was not told yet. */
-function nextSlot(slots: Slots, now: Instant, toldUntil: Instant): Instant {
-  return slotAtOrAfter(slots, Math.max(now, toldUntil + 1))
+/** The first run lies where the monitor's offset lies in its interval, in a shorter interval. */
+function firstOf(
+  entry: Span & { toldUntil: Instant },
+  now: Instant,
+  count: number,
+): { slot: Instant; dueAt: Instant } {
+  const { slots, from, until, toldUntil } = entry
+  const next = nextSlot(entry, now)
+  const passed = slotAtOrBefore(slots, now)
+  const isOurs = passed > toldUntil && passed >= from && passed < until
+  const spreadMs = Math.min(slots.everyMs, Math.max(FIRST_RUNS_MS, count * FIRST_RUN_APART_MS))
+  const isSoon = next - now <= spreadMs
+  // What was assigned has to be run, soon or not; and in time for the next one to start.
+  const isAssigned = from !== Number.NEGATIVE_INFINITY
+  if (!isOurs || (isSoon && !isAssigned)) return { slot: next, dueAt: next }
+  const withinMs = isAssigned ? Math.min(spreadMs, (next - now) / 2) : spreadMs
+  return {
+    slot: passed,
+    dueAt: now + ((slots.offsetMs % slots.everyMs) / slots.everyMs) * withinMs,
+  }
+}
+
+/** The first slot from now on that is ours and was not told yet. */
+function nextSlot(
+  { slots, from, toldUntil }: Span & { toldUntil: Instant },
+  now: Instant,
+): Instant {
+  return slotAtOrAfter(slots, Math.max(now, from, toldUntil + 1))
 }

@@ -7,4 +7,12 @@ import type { Result } from '../contract/result.ts'
  */
 export interface ResultSink {
   deliver(result: Result): Promise<void>
+  /** After the last result: delivers what is left, or puts it where it is safe. Never rejects. */
+  flush?(deadlineMs: number): Promise<void>
+  /** For `/health`. */
+  facts?(): Record<string, unknown>
+  /** For readiness: what somebody should know, though the agent goes on. */
+  warnings?(): string[]
+  /** Prometheus text format 0.0.4. */
+  metricsText?(): Promise<string>
 }

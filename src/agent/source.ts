@@ -1,6 +1,15 @@
-// Where monitors come from: a file now, the platform later. Declared by the agent, which alone uses it.
-import type { RunId } from '../contract/job.ts'
+// Where monitors come from: a file, or the platform. Declared by the agent, which alone uses it.
+import type { Registry } from 'prom-client'
+import type { Instant, RunId } from '../contract/job.ts'
 import type { Monitor, Variable } from '../contract/monitor.ts'
+import type { Slots } from '../contract/timetable.ts'
+
+/** Which slots of a monitor are this agent's: those within [from, until). */
+export interface Assignment {
+  slots: Slots
+  from: Instant
+  until?: Instant | undefined
+}
 
 /** Everything that an agent watches, as a whole: what is not in it is dropped. */
 export interface Snapshot {
@@ -12,6 +21,8 @@ export interface Snapshot {
   variables: readonly Variable[]
   /** Ids are unique. An unchanged monitor may be the same object as before or an equal one. */
   monitors: readonly Monitor[]
+  /** By the monitor's id. Without it all slots of every monitor are this agent's, by the monitor's timing. */
+  assignments?: ReadonlyMap<string, Assignment>
 }
 
 /** News from a source. */
@@ -20,12 +31,53 @@ export type Change =
   | { kind: 'monitors'; snapshot: Snapshot }
   /** New monitors came but are unusable, so the ones before stay; `reason` is for people. */
   | { kind: 'refused'; reason: string }
-  /** Somebody wants this monitor run now, in front of all that waits. */
-  | { kind: 'run'; run: RunId; monitorId: string }
+  /**
+   * Somebody wants this monitor run now, in front of all that waits. With `monitor` it is run by that
+   * definition, whether the agent watches it or not. Asked again, it is not run again.
+   */
+  | { kind: 'run'; run: RunId; monitorId: string; monitor?: Monitor }
   /** Somebody wants a run that was asked for ended, waiting or running. */
   | { kind: 'cancel'; run: RunId }
+  /** There will never be monitors again: the agent has to stop, with this exit code. */
+  | { kind: 'over'; reason: string; exitCode: number }
+
+/** What an agent can tell a source about itself; asked anew each time. */
+export interface AgentReport {
+  /** Jobs by queue. */
+  queues(): Record<'uptime' | 'scripted', { waiting: number; running: number; free: number }>
+  /** Runs on demand that are not over. */
+  runs(): { run: RunId; state: 'waiting' | 'running' }[]
+  /** Calls back whenever `runs` has changed. */
+  onRunsChanged(changed: () => void): void
+}
+
+/** An agent's last words. */
+export interface Leaving {
+  /** It starts no slot from then on. */
+  leftAt: Instant
+  /** Slots before that which had not been started. */
+  notStarted: { monitorId: string; slot: Instant }[]
+}
+
+/** How a source is, for probes; the words are for people. */
+export interface SourceState {
+  /** Why the agent is not ready. */
+  unready?: string | undefined
+  /** What is wrong while the agent goes on with the monitors that it has. */
+  warnings: string[]
+  /** For `/health`. */
+  facts: Record<string, unknown>
+}
 
 /** Yields the first set of monitors as soon as it can and then each change, until `stop`. */
 export interface MonitorSource {
-  follow(stop: AbortSignal): AsyncIterable<Change>
+  follow(stop: AbortSignal, report: AgentReport): AsyncIterable<Change>
+  /**
+   * Says that the agent leaves while `follow` goes on; resolves, within seconds, with whether others take
+   * over what was not started. Never rejects. A source without it has no others.
+   */
+  leave?(leaving: Leaving): Promise<boolean>
+  state?(): SourceState
+  /** Adds the metrics of the source to the agent's. */
+  registerMetrics?(registry: Registry): void
 }

@@ -1,15 +1,13 @@
-// `vedette agent`: the agent as in production.
-import { createAgent } from '../agent/agent.ts'
+// `vedette agent`: the agent as in production, on what a platform or a file says.
+import { createClock } from '../agent/clock.ts'
 import { type ConfigReading, VARIABLES } from '../agent/config.ts'
 import { formatProblem } from '../agent/monitors-file-problems.ts'
 import { createFileSource } from '../agent/monitors-file-source.ts'
 import { createResultLog } from '../agent/result-log.ts'
-import { VERSION } from '../contract/versions.ts'
-import { type Command, EXIT_CONFIGURATION } from '../host/command-line.ts'
+import { type AgentEnds, runAgent } from '../agent/run-agent.ts'
+import type { Command } from '../host/command-line.ts'
 import { environmentHelp } from '../host/environment-help.ts'
-import { isForPeople, mayColour } from '../host/log.ts'
-import { ListenError } from '../host/serve.ts'
-import { onSignals } from '../host/signals.ts'
+import { isForPeople, type Log, mayColour } from '../host/log.ts'
 import { endOnUncaught } from '../host/uncaught.ts'
 import { MONITOR_TYPES } from '../monitors/registry.ts'
 import { complain, type FileToRun } from './monitors-to-run.ts'
@@ -17,8 +15,15 @@ import { dialFrom, logOf, settings } from './settings.ts'
 
 const { env, stdout, stderr } = process
 
+/** Runs the agent until it is told to stop; resolves with the exit code. */
+function run(reading: ConfigReading, log: Log, ends: AgentEnds): Promise<number> {
+  const dial = dialFrom(reading.config)
+  const complainOf = (text: string) => stderr.write(text)
+  return runAgent({ reading, log, ...ends, types: MONITOR_TYPES, dial, complain: complainOf })
+}
+
 /** Runs the agent on a monitors file until it is told to stop; resolves with the exit code. */
-export async function runAgent(reading: ConfigReading, file: FileToRun): Promise<number> {
+export function runOnFile(reading: ConfigReading, file: FileToRun): Promise<number> {
   const { config } = reading
   const log = logOf(reading)
   endOnUncaught(log)
@@ -29,50 +34,54 @@ export async function runAgent(reading: ConfigReading, file: FileToRun): Promise
     location: (named) => named ?? config.location,
     onWarnings: (warnings) => warnings.forEach((one) => log.warn(formatProblem(one))),
   })
-  const agent = createAgent({
-    config,
-    source,
-    sink: createResultLog({
-      log,
-      which: config.logResults,
-      pretty: isForPeople(stdout),
-      colour: mayColour(stdout, env),
-    }),
-    types: MONITOR_TYPES,
-    dial: dialFrom(config),
+  const sink = createResultLog({
     log,
+    which: config.logResults,
+    pretty: isForPeople(stdout),
+    colour: mayColour(stdout, env),
   })
-  let isStopping = false
-  // Before the file is read, which can take seconds.
-  const offSignals = onSignals({
-    stop: (signal) => {
-      isStopping = true
-      log.info({ signal }, 'told to stop')
-      void agent.stop()
+  return run(reading, log, {
+    source,
+    sink,
+    async prepare() {
+      const first = await source.read()
+      return first.ok ? undefined : complain(first)
     },
     reload: () => source.reload(),
   })
-  for (const { message } of reading.warnings) log.warn(message)
+}
+
+/** Runs the agent on what a platform says until it is told to stop; resolves with the exit code. */
+async function runOnPlatform(
+  reading: ConfigReading,
+  to: { apiKey: string; platformUrl: string },
+): Promise<number> {
+  const log = logOf(reading)
+  endOnUncaught(log)
+  const clock = createClock()
+  // Loaded only here: an agent on a file must not carry it in its memory.
+  const { openPlatformParts } = await import('../agent/platform-agent.ts')
+  const parts = await openPlatformParts({
+    settings: { ...reading.config, ...to },
+    checkTypes: MONITOR_TYPES.keys(),
+    clock,
+    log,
+  })
   try {
-    const first = await source.read()
-    if (!first.ok && !isStopping) return complain(first)
-    if (!isStopping) await agent.start()
-    if (!isStopping) log.info({ version: VERSION, url: agent.url() }, 'agent started')
-    await agent.stopped
-    return 0
-  } catch (error) {
-    if (!(error instanceof ListenError)) throw error
-    stderr.write(`vedette: ${error.message}\n`)
-    return EXIT_CONFIGURATION
+    return await run(reading, log, { ...parts, clock })
   } finally {
-    offSignals()
+    parts.close()
   }
 }
 
 async function agentCommand(): Promise<number> {
   const reading = settings()
   if (typeof reading === 'number') return reading
-  return runAgent(reading, { path: reading.config.monitorsFile ?? '', variables: [] })
+  const { monitorsFile, apiKey, platformUrl } = reading.config
+  if (monitorsFile === undefined && apiKey !== undefined && platformUrl !== undefined) {
+    return runOnPlatform(reading, { apiKey, platformUrl })
+  }
+  return runOnFile(reading, { path: monitorsFile ?? '', variables: [] })
 }
 
 /** `vedette agent`. */
@@ -82,10 +91,12 @@ export const AGENT_COMMAND: Command = {
   description:
     'Runs monitors on their timetable until SIGTERM, which drains: running jobs are finished and\n' +
     'delivered, the exit code is 0. A second signal ends it at once. SIGHUP reads the monitors file again;\n' +
-    'so does a change of it. Exit code 2: something is wrong with the settings or the file.',
+    'so does a change of it. With API_KEY and PLATFORM_URL it runs what the platform says.\n' +
+    'Exit code 2: something is wrong with the settings or the file; 3: the key was revoked.',
   more: () => environmentHelp(VARIABLES),
   examples: [
     ['MONITORS_FILE=monitors.yaml vedette agent', 'runs the monitors of a file'],
+    ['API_KEY=pl_… PLATFORM_URL=https://… vedette agent', 'runs those of a platform'],
     ['curl localhost:8081/-/readiness', 'asks whether it is ready, and why not'],
     ['curl localhost:8081/metrics', 'shows what Prometheus reads'],
   ],

@@ -2,7 +2,7 @@
 import { VARIABLES } from '../agent/config.ts'
 import type { Command } from '../host/command-line.ts'
 import { environmentHelp } from '../host/environment-help.ts'
-import { runAgent } from './agent-command.ts'
+import { runOnFile } from './agent-command.ts'
 import { FILE_HELP, onlyFile, withFile } from './monitors-to-run.ts'
 import { settings } from './settings.ts'
 
@@ -12,7 +12,7 @@ async function startCommand(): Promise<number> {
   const isChosen = [env['LOG_RESULTS'], env['LOG_RESULTS_FILE']].some((one) => (one ?? '') !== '')
   return withFile(undefined, (file) => {
     const reading = settings({ ...onlyFile(file), ...(isChosen ? {} : { LOG_RESULTS: 'all' }) })
-    return typeof reading === 'number' ? Promise.resolve(reading) : runAgent(reading, file)
+    return typeof reading === 'number' ? Promise.resolve(reading) : runOnFile(reading, file)
   })
 }
 

@@ -56,7 +56,13 @@ export const AgentFacts = z.object({
 })
 export type AgentFacts = z.infer<typeof AgentFacts>
 
-const Queue = z.object({ waiting: count, running: count, free: count })
+const Queue = z.object({
+  waiting: count,
+  running: count,
+  free: count,
+  /** How long the one that waits longest has been due. */
+  oldestMs: z.number().min(0).optional(),
+})
 
 /** What an agent says when it syncs. Unknown fields are ignored, so that newer agents can say more. */
 export const SyncRequest = z.object({

@@ -26,4 +26,9 @@ export const API_BOUNDS = {
   cardsPerPageMax: 50,
   servicesPerCardMax: 100,
   subscriptionsAtOnceMax: 100,
+  /** Of one account. */
+  privateLocationsMax: 1_000,
+  checkGroupsMax: 10_000,
+  variablesMax: 1_000,
+  variableCharactersMax: 65_536,
 } as const

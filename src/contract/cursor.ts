@@ -15,7 +15,10 @@ const LISTINGS = {
   services: 2,
   'status-pages': 3,
   subscriptions: 4,
+  'alert-notifications': 10,
   runs: 20,
+  'check-results': 30,
+  'check-statuses': 31,
 } as const
 export type Listing = keyof typeof LISTINGS
 

@@ -48,13 +48,20 @@ export const Pair = z.strictObject({
   locked: z.boolean().default(false),
 })
 
-const TriggerIncident = z.strictObject({
+/** The incident that an alert of the monitor opens. */
+export const TriggerIncident = z.strictObject({
   serviceId: z.union([z.guid(), Reference]),
   severity: IncidentSeverity,
   name: z.string().min(1).max(2048),
   description: z.string(),
   notifySubscribers: z.boolean(),
 })
+export type TriggerIncident = z.infer<typeof TriggerIncident>
+
+/** One of some numbers, which the API's document would otherwise take for texts. */
+function oneOf<const N extends number>(numbers: readonly N[]) {
+  return z.literal(numbers).meta({ type: 'integer', enum: [...numbers] })
+}
 
 /** When failing runs become an alert, and how often it is told again. */
 export const AlertSettings = z.strictObject({
@@ -63,12 +70,12 @@ export const AlertSettings = z.strictObject({
     .strictObject({ failedRunThreshold: z.int().min(1).max(5).default(1) })
     .optional(),
   timeBasedEscalation: z
-    .strictObject({ minutesFailingThreshold: z.literal([5, 10, 15, 30]).default(5) })
+    .strictObject({ minutesFailingThreshold: oneOf([5, 10, 15, 30]).default(5) })
     .optional(),
   reminders: z
     .strictObject({
-      amount: z.union([z.int().min(0).max(5), z.literal(100_000)]).default(0),
-      interval: z.literal([1, 2, 3, 4, 5, 10, 15, 30]).default(5),
+      amount: oneOf([0, 1, 2, 3, 4, 5, 100_000]).default(0),
+      interval: oneOf([1, 2, 3, 4, 5, 10, 15, 30]).default(5),
     })
     .optional(),
   parallelRunFailureThreshold: z
@@ -78,6 +85,7 @@ export const AlertSettings = z.strictObject({
     })
     .optional(),
 })
+export type AlertSettings = z.infer<typeof AlertSettings>
 
 /** The fields that all types share, with their bounds and defaults. */
 export const commonFields = {

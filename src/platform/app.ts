@@ -4,22 +4,39 @@ import { OpenAPIHono } from '@hono/zod-openapi'
 import type { Logger } from 'pino'
 import { DEFAULT_POLICY, type RatePolicy } from '../contract/rate-policy.ts'
 import type { Database } from '../store/database.ts'
+import { accountVariableOperations } from './account-variables.ts'
 import { accountOperations, type AccountSource } from './accounts.ts'
 import { rateHeadersOf } from './admission.ts'
+import { analyticsOperations } from './analytics.ts'
+import { alertChannelOperations } from './alert-channels.ts'
+import { alertSettingsOperations } from './alert-settings.ts'
 import { answerFaults } from './answer-faults.ts'
+import { applyOperations } from './apply.ts'
 import type { KnownKey } from './auth.ts'
+import { checkGroupOperations } from './check-groups.ts'
+import { checkOperations } from './checks.ts'
+import { checkResultOperations } from './check-results.ts'
+import { checkStatusOperations } from './check-statuses.ts'
 import { createClientAddress } from './client-address.ts'
 import { windowsOf } from './database-windows.ts'
 import { FixedPathRouter } from './fixed-path-router.ts'
 import { createGate } from './gate.ts'
+import type { Told } from './incident-notices.ts'
 import { incidentUpdateOperations } from './incident-updates.ts'
 import { incidentOperations } from './incidents.ts'
 import { KeyRing, type KeySource } from './key-ring.ts'
+import { locationKeyOperations } from './location-keys.ts'
+import { locationMetricsOperations } from './location-metrics.ts'
 import { serveDocuments } from './openapi.ts'
 import { type DefinedOperation, mount } from './operation.ts'
+import type { PlatformClock } from './platform-clock.ts'
+import { privateLocationOperations } from './private-locations.ts'
 import { RateLimiter } from './rate-limit.ts'
+import { RESULTS_MS } from './retention.ts'
 import { runtimeOperations } from './runtimes.ts'
+import type { Sealer } from './sealing.ts'
 import { serviceOperations } from './services.ts'
+import { accountingOperations } from './slot-account.ts'
 import { statusPageOperations } from './status-pages.ts'
 
 /** What the app is made of. */
@@ -27,11 +44,18 @@ export interface AppOptions {
   database: Database
   keys: KeySource<KnownKey>
   accounts: AccountSource
+  /** Seals secrets that the database keeps. */
+  sealer: Sealer
+  clock: Pick<PlatformClock, 'now'>
   log: Pick<Logger, 'error' | 'warn'>
   /** Requests a key may make by default. */
   defaultLimit?: Pick<RatePolicy, 'limit' | 'windowS'>
   /** Addresses or networks whose X-Forwarded-For is believed. */
   trustedProxies?: readonly string[]
+  /** Milliseconds on the platform's clock; by default the machine's. */
+  now?: () => number
+  /** How long rows of results are kept; default RESULTS_MS. */
+  resultsMs?: number
   /** Of parts that have a life of their own beside the app. */
   operations?: readonly DefinedOperation[]
   /** Where clients reach this platform, for the document. */
@@ -58,13 +82,31 @@ export function createApp(options: AppOptions): App {
     clientAddress: createClientAddress(options.trustedProxies ?? []),
     policyOf: ({ policy }) => (policy === DEFAULT_POLICY ? defaultPolicy : policy),
   })
+  const told: Told = { now: () => options.clock.now(), publicUrl: options.publicUrl }
   const operations = [
-    ...incidentOperations(database),
-    ...incidentUpdateOperations(database),
+    ...applyOperations(options),
+    ...checkOperations(options),
+    ...checkGroupOperations(options),
+    ...privateLocationOperations(options),
+    ...locationKeyOperations(database),
+    ...locationMetricsOperations(options),
+    ...accountVariableOperations(options),
+    ...alertChannelOperations(database, options.sealer),
+    ...alertSettingsOperations(database),
+    ...incidentOperations(database, told),
+    ...incidentUpdateOperations(database, told),
     ...serviceOperations(database),
     ...statusPageOperations(database),
     ...accountOperations(options.accounts),
     ...runtimeOperations(),
+    ...checkResultOperations(database),
+    ...checkStatusOperations(database),
+    ...analyticsOperations({
+      database,
+      now: options.now ?? Date.now,
+      resultsMs: options.resultsMs ?? RESULTS_MS,
+    }),
+    ...accountingOperations(database),
     ...(options.operations ?? []),
   ]
   mount(app, gate, operations, rateHeadersOf)

@@ -9,12 +9,14 @@ import { KEYS_CHANNEL } from '../store/api-keys.ts'
 import { listen } from '../store/notifications.ts'
 import { createAgentMetrics } from './agent-metrics.ts'
 import { createAgentsApp, isAgentCall } from './agents-app.ts'
+import { createAlerting } from './alerting.ts'
 import { createApp } from './app.ts'
 import { artifactOperations, artifactRetention, createArtifactStore } from './artifacts.ts'
 import { type Chore, doChores } from './chores.ts'
 import type { PlatformConfig } from './config.ts'
 import { capable, neededWords } from './assignment.ts'
 import { createKnownKeys, createKnownLocationKeys } from './known-keys.ts'
+import { locationSampling } from './location-metrics.ts'
 import { Membership } from './membership.ts'
 import type { PlatformDatabase } from './open-database.ts'
 import { createPlatformClock, type PlatformClock } from './platform-clock.ts'
@@ -60,8 +62,6 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
   const keys = createKnownKeys(database, log)
   const locationKeys = createKnownLocationKeys(database, log)
   const runs = createRuns({ database, keptMs: RUNS_KEPT_MS, capable, neededWords })
-  // Told in this order, inside the transaction that records results.
-  const onRecorded: OnRecorded[] = [runs.onRecorded]
   const artifacts = {
     database,
     store: createArtifactStore(config),
@@ -72,17 +72,24 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
     agents: () => countAgents(database),
   })
   const membership = new Membership(database, agentMetrics)
+  const { trustedProxies, publicUrl } = config
+  const alerting = createAlerting({ database, sealer, clock, log, publicUrl })
+  // Told in this order, inside the transaction that records results.
+  const onRecorded: OnRecorded[] = [alerting.onRecorded, runs.onRecorded]
   const chores: Chore[] = [
     ...presenceChores(database, membership),
+    locationSampling(database),
+    ...alerting.chores,
     ...runs.chores,
     artifactRetention(artifacts),
   ]
-  const { trustedProxies, publicUrl } = config
   const surroundings = { trustedProxies, ...(publicUrl === undefined ? {} : { publicUrl }) }
   const people = createApp({
     database,
     keys,
     accounts: { find: (id) => readAccount(database, id) },
+    sealer,
+    clock,
     log,
     defaultLimit: { limit: config.requestsPerMinute, windowS: 60 },
     operations: [...runs.operations, ...artifactOperations(artifacts)],
@@ -115,6 +122,7 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
         runs.listen(address, signal),
         doChores(chores, { database, log, signal }),
         followClock(clock, log, signal),
+        alerting.send(signal),
       ])
     },
     drain() {

@@ -1,4 +1,6 @@
 // Reads a JSON body within its bounds: bytes, time, nesting, and text that PostgreSQL can keep.
+import { promisify } from 'node:util'
+import { gunzip } from 'node:zlib'
 import type { Context } from 'hono'
 import { API_BOUNDS } from '../contract/api-bounds.ts'
 import { ApiError } from './errors.ts'
@@ -19,13 +21,16 @@ export async function readJson(c: Context, bounds: BodyBounds = API_BOUNDS): Pro
   if (!JSON_TYPE.test(type)) {
     throw new ApiError(415, 'The body must be application/json in UTF-8', UNREAD)
   }
-  const coding = c.req.header('content-encoding') ?? 'identity'
-  if (coding.toLowerCase() !== 'identity') {
-    throw new ApiError(415, 'The body must not be compressed', UNREAD)
+  const coding = (c.req.header('content-encoding') ?? 'identity').toLowerCase()
+  const isPacked = bounds.gzip === true && coding === 'gzip'
+  if (coding !== 'identity' && !isPacked) {
+    const allowed = bounds.gzip === true ? 'must be plain or gzip' : 'must not be compressed'
+    throw new ApiError(415, `The body ${allowed}`, UNREAD)
   }
   const announced = Number(c.req.header('content-length') ?? 0)
   if (announced > bodyBytesMax) throw tooLarge(bodyBytesMax)
-  const value = parse(await readBytes(c, bounds))
+  const bytes = await readBytes(c, bounds)
+  const value = parse(isPacked ? await unpacked(bytes, bodyBytesMax) : bytes)
   checkValue(value, bounds.jsonDepthMax)
   return value
 }
@@ -35,13 +40,30 @@ export interface BodyBounds {
   bodyBytesMax: number
   bodyMs: number
   jsonDepthMax: number
+  /** Takes bodies that are packed by gzip; `bodyBytesMax` holds for what comes out, too. */
+  gzip?: boolean
+}
+
+const unpack = promisify(gunzip)
+
+async function unpacked(bytes: Buffer, maxOutputLength: number): Promise<Buffer> {
+  try {
+    return await unpack(bytes, { maxOutputLength })
+  } catch (error) {
+    const isLarge = (error as { code?: unknown }).code === 'ERR_BUFFER_TOO_LARGE'
+    throw isLarge ? tooLarge(maxOutputLength) : new ApiError(400, 'The body is not gzip')
+  }
 }
 
 function tooLarge(bodyBytesMax: number): ApiError {
   return new ApiError(413, `The body must have at most ${bodyBytesMax} bytes`, UNREAD)
 }
 
-async function readBytes(c: Context, bounds: BodyBounds): Promise<Buffer> {
+/** The bytes of a body. Throws ApiError: 413 past `bodyBytesMax`, 408 past `bodyMs`, 400 when it is cut off. */
+export async function readBytes(
+  c: Context,
+  bounds: Pick<BodyBounds, 'bodyBytesMax' | 'bodyMs'>,
+): Promise<Buffer> {
   const reader = c.req.raw.body?.getReader()
   if (reader === undefined) return Buffer.alloc(0)
   const chunks: Uint8Array[] = []

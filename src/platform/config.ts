@@ -13,6 +13,7 @@ import { anyText, leastLevel, urlSetting, wholeNumber, wordList } from '../host/
 import { keyProblem } from './api-key.ts'
 import type { BucketOptions } from './artifact-bucket.ts'
 import { createClientAddress } from './client-address.ts'
+import { SECRETS_KEY_CHARACTERS_MIN } from './secrets-key.ts'
 
 const DAY_MS = 86_400_000
 const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
@@ -40,8 +41,20 @@ export const VARIABLE_TABLE = {
     unit: 's',
   }),
   DATA_DIR: anyText({
-    meaning: 'Folder for the embedded PostgreSQL, credentials.json and artifacts',
+    meaning: 'Folder for the embedded PostgreSQL, credentials.json, secrets.key and artifacts',
     shownDefault: './data',
+  }),
+  SECRETS_KEY: anyText({
+    meaning: 'Key under which secrets in the database are sealed; the same for every process',
+    shownDefault: 'DATA_DIR/secrets.key',
+    secret: true,
+    problem: (key) =>
+      key.length >= SECRETS_KEY_CHARACTERS_MIN
+        ? undefined
+        : {
+            allowed: `at least ${SECRETS_KEY_CHARACTERS_MIN} characters`,
+            mend: 'make one with `openssl rand -hex 32`',
+          },
   }),
   PORT: wholeNumber({
     meaning: 'Port of the API, readiness, liveness and health; 0 takes any free one',
@@ -102,6 +115,20 @@ export const VARIABLE_TABLE = {
   ARTIFACTS_S3_REGION: anyText({ meaning: 'Its region', shownDefault: 'us-east-1' }),
   ARTIFACTS_S3_ACCESS_KEY_ID: anyText({ meaning: 'Id of the access key there' }),
   ARTIFACTS_S3_SECRET_ACCESS_KEY: anyText({ meaning: 'The access key itself', secret: true }),
+  RESULTS_RETENTION_DAYS: wholeNumber({
+    meaning: 'How long results are kept, one row for each slot',
+    otherwise: 30,
+    min: 1,
+    max: 3660,
+    unit: 'days',
+  }),
+  ROLLUPS_RETENTION_DAYS: wholeNumber({
+    meaning: 'How long the hourly figures behind analytics are kept',
+    otherwise: 400,
+    min: 1,
+    max: 3660,
+    unit: 'days',
+  }),
   DRAIN_SECONDS: wholeNumber({
     meaning: 'Time for requests in flight to end after SIGTERM',
     otherwise: 25,
@@ -143,6 +170,8 @@ export interface PlatformConfig {
   connectionsMax: number
   databaseWaitMs: number
   dataDir: string
+  /** Undefined: the one in `dataDir`. */
+  secretsKey: string | undefined
   port: number
   hostname: string | undefined
   /** Undefined: on `port`. */
@@ -155,6 +184,8 @@ export interface PlatformConfig {
   artifactsKeptMs: number
   /** Undefined: a folder in `dataDir`. */
   artifactBucket: BucketOptions | undefined
+  resultsMs: number
+  rollupsMs: number
   drainMs: number
   drainDelayMs: number
   logLevel: LogLevel
@@ -178,6 +209,7 @@ export function readPlatformConfig(env: Environment, readText?: ReadText): Platf
     connectionsMax: values.DATABASE_CONNECTIONS,
     databaseWaitMs: values.DATABASE_WAIT_SECONDS * 1000,
     dataDir: values.DATA_DIR ?? './data',
+    secretsKey: values.SECRETS_KEY,
     port: values.PORT,
     hostname: values.HOST,
     metricsPort: values.METRICS_PORT === 0 ? undefined : values.METRICS_PORT,
@@ -188,6 +220,8 @@ export function readPlatformConfig(env: Environment, readText?: ReadText): Platf
     adminApiKey: values.ADMIN_API_KEY,
     artifactsKeptMs: values.ARTIFACTS_RETENTION_DAYS * DAY_MS,
     artifactBucket: bucketOf(values, problems),
+    resultsMs: values.RESULTS_RETENTION_DAYS * DAY_MS,
+    rollupsMs: values.ROLLUPS_RETENTION_DAYS * DAY_MS,
     drainMs: values.DRAIN_SECONDS * 1000,
     drainDelayMs: values.DRAIN_DELAY_SECONDS * 1000,
     logLevel: values.LOG_LEVEL,
@@ -229,12 +263,12 @@ function bucketOf(values: BucketValues, problems: EnvironmentProblem[]): BucketO
   }
 }
 
-function secretsOf({ databaseUrl, adminApiKey, artifactBucket }: PlatformConfig): string[] {
+function secretsOf(config: PlatformConfig): string[] {
+  const { databaseUrl, adminApiKey, secretsKey, artifactBucket } = config
   const password = URL.parse(databaseUrl ?? '')?.password ?? ''
   const plain = /%[0-9a-f]{2}/i.test(password) ? [unescaped(password)] : []
-  return [adminApiKey ?? '', artifactBucket?.secretAccessKey ?? '', password, ...plain].filter(
-    (one) => one !== '',
-  )
+  const keys = [adminApiKey, secretsKey, artifactBucket?.secretAccessKey, password, ...plain]
+  return keys.filter((one): one is string => one !== undefined && one !== '')
 }
 
 function unescaped(text: string): string {

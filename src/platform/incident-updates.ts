@@ -17,6 +17,7 @@ import {
 } from '../store/incident-updates.ts'
 import { lockIncident, setIncidentCourse } from '../store/incidents.ts'
 import { absent, ApiError } from './errors.ts'
+import { tellOfUpdate, type Told } from './incident-notices.ts'
 import { defineOperation, type DefinedOperation } from './operation.ts'
 import { idParameter } from './parameters.ts'
 
@@ -27,8 +28,8 @@ const ofIncident = { incidentId: idParameter('incident') }
 const ofUpdate = { ...ofIncident, incidentUpdateId: idParameter('incident update') }
 
 /** The operations on incident updates. */
-export function incidentUpdateOperations(database: Database): DefinedOperation[] {
-  return [list(database), post(database), read(database), replace(database), remove(database)]
+export function incidentUpdateOperations(database: Database, told: Told): DefinedOperation[] {
+  return [list(database), post(database, told), read(database), replace(database), remove(database)]
 }
 
 function list(database: Database): DefinedOperation {
@@ -53,7 +54,7 @@ function list(database: Database): DefinedOperation {
   })
 }
 
-function post(database: Database): DefinedOperation {
+function post(database: Database, told: Told): DefinedOperation {
   return defineOperation({
     operationId: 'postV1StatuspagesIncidentsIncidentidIncidentupdates',
     tag: TAG,
@@ -65,15 +66,20 @@ function post(database: Database): DefinedOperation {
     body: IncidentUpdateInput,
     answers: { status: 200, schema: IncidentUpdate, description: 'The update' },
     conflict: `The incident has ${API_BOUNDS.updatesPerIncidentMax} updates already`,
-    async answer({ key, params: { incidentId }, body }) {
-      const json = await onIncident(database, key.accountId, incidentId, async (inside) => {
+    async answer({ key: { accountId }, params: { incidentId }, body }) {
+      const work = async (inside: Queryable) => {
         const turns = await readTurns(inside, incidentId)
         if (turns.length >= API_BOUNDS.updatesPerIncidentMax) {
           throw new ApiError(409, `An incident has at most ${turns.length} updates`)
         }
         const of = { id: randomUUID(), incidentId }
         return insertIncidentUpdate(inside, of, updateFieldsOf(body))
-      })
+      }
+      const tell = async (inside: Queryable, updateJson: string) => {
+        if (!body.notifySubscribers) return
+        await tellOfUpdate(inside, { accountId, incidentId, updateJson }, told)
+      }
+      const json = await onIncident(database, accountId, incidentId, work, tell)
       return { status: 200, json }
     },
   })
@@ -144,17 +150,22 @@ function remove(database: Database): DefinedOperation {
   })
 }
 
-/** Runs `work` with the incident locked, and writes down the course that its updates then have. */
+/**
+ * Runs `work` with the incident locked, writes down the course that its updates then have, and runs
+ * `after` with what work came to.
+ */
 async function onIncident<T>(
   database: Database,
   accountId: string,
   incidentId: string,
   work: (inside: Queryable) => Promise<T>,
+  after?: (inside: Queryable, value: T) => Promise<void>,
 ): Promise<T> {
   return database.transaction(async (inside) => {
     if (!(await lockIncident(inside, accountId, incidentId))) throw absent('incident')
     const value = await work(inside)
     await writeCourse(inside, incidentId)
+    await after?.(inside, value)
     return value
   })
 }

@@ -20,6 +20,7 @@ import {
 } from '../store/incidents.ts'
 import { insertIncidentUpdate } from '../store/incident-updates.ts'
 import { absent } from './errors.ts'
+import { tellOfUpdate, type Told } from './incident-notices.ts'
 import { updateFieldsOf, writeCourse } from './incident-updates.ts'
 import { pageJson, pageOf, pageParameters } from './listing.ts'
 import { defineOperation, type DefinedOperation } from './operation.ts'
@@ -31,8 +32,14 @@ const ONE = `${PATH}/{incidentId}`
 const params = { incidentId: idParameter('incident') }
 
 /** The operations on incidents. */
-export function incidentOperations(database: Database): DefinedOperation[] {
-  return [list(database), create(database), read(database), ...writes(database), remove(database)]
+export function incidentOperations(database: Database, told: Told): DefinedOperation[] {
+  return [
+    list(database),
+    create(database, told),
+    read(database),
+    ...writes(database),
+    remove(database),
+  ]
 }
 
 function list(database: Database): DefinedOperation {
@@ -59,7 +66,7 @@ function list(database: Database): DefinedOperation {
   })
 }
 
-function create(database: Database): DefinedOperation {
+function create(database: Database, told: Told): DefinedOperation {
   return defineOperation({
     operationId: 'postV1StatuspagesIncidents',
     tag: TAG,
@@ -75,11 +82,16 @@ function create(database: Database): DefinedOperation {
       const json = await database.transaction(async (inside) => {
         await insertIncident(inside, { id, accountId, name, severity })
         await setServices(inside, { id, accountId }, services)
+        const toTell: string[] = []
         for (const update of incidentUpdates) {
           const of = { id: randomUUID(), incidentId: id }
-          await insertIncidentUpdate(inside, of, updateFieldsOf(update))
+          const updateJson = await insertIncidentUpdate(inside, of, updateFieldsOf(update))
+          if (update.notifySubscribers) toTell.push(updateJson)
         }
         await writeCourse(inside, id)
+        for (const updateJson of toTell) {
+          await tellOfUpdate(inside, { accountId, incidentId: id, updateJson }, told)
+        }
         return (await readIncident(inside, accountId, id)) ?? ''
       })
       return { status: 201, json }

@@ -5,24 +5,21 @@ import { decodeCursor, encodeCursor, type Listing, type Place } from '../contrac
 const LIMIT_MAX = 100
 const LIMIT_DEFAULT = 20
 
+function numberFrom1(max: number, otherwise: number, description: string) {
+  const error = `must be a whole number from 1 to ${max}`
+  return z
+    .string()
+    .regex(/^\d{1,9}$/, { error, abort: true })
+    .transform(Number)
+    .refine((value) => value >= 1 && value <= max, { error })
+    .default(otherwise)
+    .openapi({ type: 'integer', minimum: 1, maximum: max, default: otherwise, description })
+}
+
 /** `limit` and `nextId` of a listing; `nextId` becomes the place that it stands for. */
 export function pageParameters(listing: Listing) {
   return {
-    limit: z
-      .string()
-      .regex(/^\d{1,9}$/, { error: `must be a whole number from 1 to ${LIMIT_MAX}`, abort: true })
-      .transform(Number)
-      .refine((limit) => limit >= 1 && limit <= LIMIT_MAX, {
-        error: `must be a whole number from 1 to ${LIMIT_MAX}`,
-      })
-      .default(LIMIT_DEFAULT)
-      .openapi({
-        type: 'integer',
-        minimum: 1,
-        maximum: LIMIT_MAX,
-        default: LIMIT_DEFAULT,
-        description: 'Entries in a page',
-      }),
+    limit: numberFrom1(LIMIT_MAX, LIMIT_DEFAULT, 'Entries in a page'),
     nextId: z
       .string()
       .transform((cursor, context) => {
@@ -36,6 +33,17 @@ export function pageParameters(listing: Listing) {
         type: 'string',
         description: 'The `nextId` of the page before; leave it out for the first page',
       }),
+  }
+}
+
+const PAGED_LIMIT_DEFAULT = 10
+const PAGE_MAX = 1_000_000
+
+/** `limit` and `page` of a listing of the older kind, whose answer is a plain list. */
+export function pagedParameters() {
+  return {
+    limit: numberFrom1(LIMIT_MAX, PAGED_LIMIT_DEFAULT, 'Entries in a page'),
+    page: numberFrom1(PAGE_MAX, 1, 'Number of the page'),
   }
 }
 

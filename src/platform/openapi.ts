@@ -7,10 +7,22 @@ import type { Context } from 'hono'
 import { docsPage, DOCS_POLICY } from './docs.ts'
 
 const TAGS = [
+  { name: 'Checks', description: 'Monitors of every type' },
+  { name: 'Check Groups', description: 'Groups of checks, and what their members take over' },
+  { name: 'Private Locations', description: 'Where agents stand, and their keys' },
+  { name: 'Environment Variables', description: 'Variables of all checks' },
+  { name: 'Apply', description: 'Whole files of checks, all or nothing' },
+  { name: 'Alert Channels', description: 'Where alerts and notices are sent' },
+  { name: 'Alert Settings', description: 'When failing checks become alerts' },
+  { name: 'Alert Notifications', description: 'What was told, and whether it arrived' },
   { name: 'Status Page Incidents', description: 'Incidents with their services and updates' },
   { name: 'Status Page Services', description: 'What incidents tell of' },
   { name: 'Status Pages', description: 'Pages that people look at, and who subscribed to them' },
   { name: 'Accounts', description: 'Whose key it is' },
+  { name: 'Check Results', description: 'What came of each slot of a monitor' },
+  { name: 'Check Status', description: 'How monitors are at present' },
+  { name: 'Analytics', description: 'Availability and response times over spans of time' },
+  { name: 'Accounting', description: 'That every slot has its row' },
   { name: 'Runtimes', description: 'Packages that scripts see' },
 ]
 

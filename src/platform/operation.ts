@@ -8,7 +8,7 @@ import { API_BOUNDS } from '../contract/api-bounds.ts'
 import { PROBLEM_SCHEMAS, type ErrorStatus } from '../contract/problem.ts'
 import { DEFAULT_POLICY, type RatePolicy } from '../contract/rate-policy.ts'
 import type { KnownKey } from './auth.ts'
-import { readJson } from './body.ts'
+import { type BodyBounds, readJson } from './body.ts'
 import { absent, ApiError } from './errors.ts'
 
 type Fields = Record<string, z.ZodType>
@@ -40,10 +40,16 @@ export interface Operation<P extends Fields, Q extends Fields, B extends z.ZodTy
   deed: Deed
   /** Requests are counted under it; default: DEFAULT_POLICY. */
   policy?: RatePolicy
-  /** GUIDs in the path; one that is malformed is not found. */
+  /** What stands in the path; what is malformed is not found. GUIDs, unless `looks` says otherwise. */
   params?: P
+  /** What the router takes for a parameter: an expression without groups or slashes. */
+  looks?: Partial<Record<keyof P & string, string>>
   query?: Q
   body?: B
+  /** What the document shows of the body where `body` leaves the checking to `answer`. */
+  bodyShown?: z.ZodType
+  /** Where the body may go further than API_BOUNDS say. */
+  bodyBounds?: Partial<BodyBounds>
   answers: {
     status: 200 | 201 | 204
     schema?: z.ZodType
@@ -63,6 +69,8 @@ export interface DefinedOperation {
   readonly route: RouteConfig
   readonly deed: Deed
   readonly policy: RatePolicy
+  /** The route's path as Hono's router wants it. */
+  readonly routed: string
   run(c: Context, key: KnownKey): Promise<Answer>
 }
 
@@ -74,16 +82,18 @@ export function defineOperation<
 >(operation: Operation<P, Q, B>): DefinedOperation {
   const readQuery = queryReader(operation.query)
   const params = operation.params && z.object(operation.params)
+  const bounds: BodyBounds = { ...API_BOUNDS, ...operation.bodyBounds }
   return {
     route: routeOf(operation),
     deed: operation.deed,
     policy: operation.policy ?? DEFAULT_POLICY,
+    routed: routedPath(operation.path, operation.looks ?? {}),
     async run(c, key) {
       return operation.answer({
         key,
         params: readParams(c, params) as Values<P>,
         query: readQuery(c) as Values<Q>,
-        body: operation.body && checked(operation.body, await readJson(c)),
+        body: operation.body && checked(operation.body, await readJson(c, bounds)),
         header: (name) => c.req.header(name),
       } as Asked<P, Q, B>)
     },
@@ -159,7 +169,6 @@ const MEANINGS: Partial<Record<ErrorStatus, string>> = {
   403: 'The key belongs to another account, or its role does not allow this',
   404: 'There is no such thing in this account',
   408: 'The body came too slowly',
-  413: `The body is larger than ${API_BOUNDS.bodyBytesMax} bytes`,
   415: 'The body is not application/json',
   429: 'The rate limit is used up; Retry-After says when it is not',
   431: `The headers have more than ${API_BOUNDS.headerBytesMax} bytes together`,
@@ -195,10 +204,17 @@ const accountHeader = z.object({
   }),
 })
 
+function meaningOf(status: ErrorStatus, conflict: string | undefined, bytesMax: number): string {
+  if (status === 409) return conflict ?? ''
+  return status === 413 ? `The body is larger than ${bytesMax} bytes` : (MEANINGS[status] ?? '')
+}
+
 /** What the document says about an operation. */
 function routeOf(operation: Omit<Operation<Fields, Fields, z.ZodType>, 'answer'>): RouteConfig {
+  const bodyBytesMax = operation.bodyBounds?.bodyBytesMax ?? API_BOUNDS.bodyBytesMax
   const { method, path, operationId, tag, summary, description, params, query, body } = operation
   const policy = operation.policy ?? DEFAULT_POLICY
+  const shown = operation.bodyShown ?? body
   const limit = `Rate limit: ${policy.limit} requests per ${policy.windowS} seconds.`
   const errors: ErrorStatus[] = [...ALWAYS]
   if (body !== undefined) errors.push(408, 413, 415)
@@ -216,7 +232,7 @@ function routeOf(operation: Omit<Operation<Fields, Fields, z.ZodType>, 'answer'>
   }
   for (const one of errors.sort((a, b) => a - b)) {
     responses[one] = {
-      description: (one === 409 ? operation.conflict : MEANINGS[one]) ?? '',
+      description: meaningOf(one, operation.conflict, bodyBytesMax),
       headers: headersOf(one) as never,
       content: { 'application/json': { schema: PROBLEM_SCHEMAS.get(one) as z.ZodType } },
     }
@@ -233,7 +249,9 @@ function routeOf(operation: Omit<Operation<Fields, Fields, z.ZodType>, 'answer'>
       headers: accountHeader,
       ...(params && { params: z.object(params) }),
       ...(query && { query: z.object(query) }),
-      ...(body && { body: { required: true, content: { 'application/json': { schema: body } } } }),
+      ...(shown && {
+        body: { required: true, content: { 'application/json': { schema: shown } } },
+      }),
     },
     responses,
   }
@@ -241,6 +259,12 @@ function routeOf(operation: Omit<Operation<Fields, Fields, z.ZodType>, 'answer'>
 
 /** With it no two paths can be confused, so that Hono matches all of them by one expression. */
 const GUID_LIKE = '[0-9A-Fa-f-]{36}'
+
+function routedPath(path: string, looks: Partial<Record<string, string>>): string {
+  return path.replaceAll(/\{(\w+)\}/g, (_all, name: string) => {
+    return `:${name}{${looks[name] ?? GUID_LIKE}}`
+  })
+}
 
 /** Throws 400 for an URL that is longer than any we answer. */
 export function checkTarget(c: Context): void {
@@ -262,7 +286,7 @@ export function mount(
   for (const operation of operations) {
     const { route } = operation
     app.openAPIRegistry.registerPath(route)
-    app.on(route.method, route.path.replaceAll(/\{(\w+)\}/g, `:$1{${GUID_LIKE}}`), async (c) => {
+    app.on(route.method, operation.routed, async (c) => {
       const admitted = gate(c, operation)
       const key = admitted instanceof Promise ? await admitted : admitted
       checkTarget(c)

@@ -1,6 +1,5 @@
 // The platform's life: listen, open the database, answer, drain. It answers 503 before the database is
 // there, and ends with 0 when it was told to.
-import { randomBytes } from 'node:crypto'
 import { Hono } from 'hono'
 import { VERSION } from '../contract/versions.ts'
 import type { Log } from '../host/log.ts'
@@ -13,7 +12,7 @@ import { createHttpServer } from './http-server.ts'
 import { createPlatformMetrics, type PlatformMetrics } from './metrics.ts'
 import { openPlatformDatabase, type PlatformDatabase, silence } from './open-database.ts'
 import { createProbes, isProbe, type Phase, serveMetrics } from './probes.ts'
-import { createSealer } from './sealing.ts'
+import { ensureSealer } from './secrets-key.ts'
 
 /** What a platform is made of. */
 export interface PlatformOptions {
@@ -106,8 +105,8 @@ class RunningPlatform implements Platform {
       config,
       log,
       open: this.#database,
-      sealer: createSealer(randomBytes(32).toString('hex')),
       registry: this.#metrics.registry,
+      sealer: await ensureSealer(this.#database.database, config),
     })
     this.#working = this.#assembly.work(signal)
     if (!signal.aborted) this.#phase = 'running'

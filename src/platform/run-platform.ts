@@ -13,6 +13,7 @@ import { EmbeddedPostgresError } from './embedded-postgres-error.ts'
 import { type Credentials, CredentialsError } from './first-account.ts'
 import { reasonOf } from './open-database.ts'
 import { createPlatform } from './platform.ts'
+import { SecretsKeyError } from './secrets-key.ts'
 
 /** Where text goes; `process.stdout` and `process.stderr` fit. */
 export interface Output {
@@ -87,7 +88,8 @@ export function knownFault(error: unknown): { message: string; exitCode: number 
     error instanceof ListenError ||
     error instanceof EmbeddedPostgresError ||
     error instanceof MigrationError ||
-    error instanceof CredentialsError
+    error instanceof CredentialsError ||
+    error instanceof SecretsKeyError
   if (isSetting) return { message: error.message, exitCode: EXIT_CONFIGURATION }
   if (!isUnavailable(error)) return undefined
   const message = `the database does not answer: ${reasonOf(error)}; check DATABASE_URL`

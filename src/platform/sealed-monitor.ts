@@ -23,3 +23,8 @@ export function openSealed(sealer: Sealer, sealed: string): Definition {
 export function openDefinition(sealer: Sealer, effective: string): Monitor {
   return openSealed(sealer, effective) as Monitor
 }
+
+/** A definition as it comes back from the database: without what is undefined. */
+export function asKept(definition: object): Definition {
+  return JSON.parse(JSON.stringify(definition)) as Definition
+}

@@ -20,9 +20,9 @@ import type { Chore } from './chores.ts'
 /** Who can run what; see assignment.ts. */
 export interface Capability {
   /** Whether an agent with `abilities` can run what has `needs`. */
-  capable(needs: readonly string[], abilities: readonly string[]): boolean
+  capable: (needs: readonly string[], abilities: readonly string[]) => boolean
   /** What it takes, in words: `DNS: agent 7.0.0 or newer`. */
-  neededWords(needs: readonly string[]): string
+  neededWords: (needs: readonly string[]) => string
 }
 
 /** What a sweep needs. */

@@ -41,3 +41,15 @@ export function listAccounts(database: Queryable, limit: number): Promise<Accoun
     [limit],
   )
 }
+
+/**
+ * Holds an account for the rest of the transaction: whoever changes its monitors, groups or locations
+ * comes one after the other, so that what one has read stays true until it has written. Rows that only
+ * refer to the account wait for nobody.
+ */
+export async function lockAccount(inside: Queryable, id: string): Promise<void> {
+  await inside.query(
+    { name: 'account-lock', text: 'select id from accounts where id = $1 for no key update' },
+    [id],
+  )
+}

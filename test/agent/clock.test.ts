@@ -78,9 +78,61 @@ test('drift is slewed away without a jump and without swinging around', () => {
   expect(Math.min(...offsets)).toBeGreaterThanOrEqual(0)
 })
 
-test('somebody else’s clock is followed by the same rules', () => {
-  const { clock, start } = setUp()
-  clock.follow(5000)
-  expect(clock.observe()).toEqual({ byMs: 5000 })
-  expect(clock.now()).toBe(start + 5000)
+describe('somebody else’s clock', () => {
+  test.each([[3_600_000], [-7_200_000]])(
+    'is taken over at once the first time, by %i ms',
+    (byMs) => {
+      const { clock, start } = setUp()
+      clock.follow(start + byMs)
+      expect(clock.now()).toBe(start + byMs)
+      expect(clock.observe()).toBeUndefined()
+    },
+  )
+
+  test.each([[3_600_000], [-3_600_000]])(
+    'is what counts when somebody sets the machine’s own by %i ms',
+    (byMs) => {
+      const { clocks, clock, start } = setUp()
+      clock.follow(start + 5000)
+      clocks.setWall(byMs)
+      clocks.pass(1000)
+      expect(clock.observe()).toBeUndefined()
+      expect(clock.now()).toBe(start + 6000)
+    },
+  )
+
+  test('goes on while the machine sleeps', () => {
+    const { clocks, clock, start } = setUp()
+    clock.follow(start)
+    clocks.sleep(60_000)
+    expect(clock.observe()).toEqual({ byMs: 60_000 })
+    expect(clock.now()).toBe(start + 60_000)
+    expect(clock.observe()).toBeUndefined()
+  })
+
+  test('is followed forward at once, and slewed to when it differs little', () => {
+    const { clocks, clock, start } = setUp()
+    clock.follow(start)
+    clock.follow(start + 10_000)
+    expect(clock.observe()).toEqual({ byMs: 10_000 })
+    clock.follow(clock.now() - 100)
+    expect(clock.observe()).toBeUndefined()
+    for (let second = 0; second < 120; second++) {
+      clocks.pass(1000)
+      expect(clock.observe()).toBeUndefined()
+    }
+    expect(Math.abs(clock.offsetMs())).toBeLessThan(5)
+  })
+
+  test('that is set back a little is waited for, and followed back when it is far', () => {
+    const { clock, start } = setUp()
+    clock.follow(start)
+    clock.follow(start - 4000)
+    expect(clock.observe()).toEqual({ byMs: -4000 })
+    expect(clock.now()).toBe(start)
+    clock.follow(start - 60_000)
+    expect(clock.observe()).toEqual({ byMs: -60_000, wentBack: true })
+    expect(clock.now()).toBe(start - 60_000)
+    expect(clock.observe()).toBeUndefined()
+  })
 })

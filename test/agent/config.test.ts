@@ -15,6 +15,7 @@ test('a monitors file is all that is needed', () => {
   expect(config).toEqual({
     monitorsFile: 'monitors.yaml',
     location: 'local',
+    image: 'agent-uptime',
     workRoot: tmpdir(),
     healthPort: 8081,
     jobConcurrency: 1,
@@ -100,11 +101,29 @@ describe('problems', () => {
     ])
   })
 
-  test('without a monitors file say what this version needs', () => {
-    const platform = { API_KEY: 'pl_1234567890', PLATFORM_URL: 'https://p.example' }
-    const [problem] = read(platform).problems
-    expect(problem?.variable).toBe('MONITORS_FILE')
-    expect(problem?.message).toContain('connects to no platform yet')
+  test.each<[string, Record<string, string>, string, string]>([
+    ['nothing to run', {}, 'MONITORS_FILE', 'API_KEY and PLATFORM_URL'],
+    ['a key alone', { API_KEY: 'pl_1234567890' }, 'PLATFORM_URL', 'address of the platform'],
+    ['an address alone', { PLATFORM_URL: 'https://p.example' }, 'API_KEY', 'pl_…'],
+  ])('%s', (_, env, variable, words) => {
+    const { problems } = read(env)
+    expect(problems.map((one) => one.variable)).toEqual([variable])
+    expect(problems[0]?.message).toContain(words)
+  })
+
+  test('of one half are not told of the other', () => {
+    expect(variables({ API_KEY: 'wrong', PLATFORM_URL: 'https://p.example' })).toEqual(['API_KEY'])
+  })
+})
+
+test('a key and an address are all that is needed, too', () => {
+  const platform = { API_KEY: 'pl_1234567890', PLATFORM_URL: 'https://p.example' }
+  const { config, problems, warnings } = read({ ...platform, DATA_DIR: '/data' })
+  expect([problems, warnings]).toEqual([[], []])
+  expect(config).toMatchObject({
+    apiKey: 'pl_1234567890',
+    platformUrl: 'https://p.example',
+    dataDir: '/data',
   })
 })
 

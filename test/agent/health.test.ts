@@ -7,6 +7,8 @@ function app(changes: Partial<HealthSources> = {}) {
     phase: () => 'running',
     hasMonitors: () => true,
     refused: () => undefined,
+    unready: () => undefined,
+    warnings: () => [],
     tickAgeMs: () => 10,
     facts: () => ({ version: '1.2.3' }),
     async *metrics() {

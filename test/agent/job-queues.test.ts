@@ -4,12 +4,8 @@ import { tmpdir } from 'node:os'
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createClock } from '../../src/agent/clock.ts'
-import {
-  createJobQueues,
-  laneOf,
-  SKIPPED_ROWS_MAX,
-  type Watch,
-} from '../../src/agent/job-queues.ts'
+import { createJobQueues, SKIPPED_ROWS_MAX, type Watch } from '../../src/agent/job-queues.ts'
+import { laneOf } from '../../src/agent/lane.ts'
 import type { AgentMetrics } from '../../src/agent/metrics.ts'
 import { createRunner } from '../../src/agent/runner.ts'
 import { failure } from '../../src/contract/failure.ts'
@@ -76,7 +72,7 @@ describe('a slot that comes due', () => {
       'a 3000 missed: still-running',
       'a 1000 passed',
     ])
-    expect(queues.counts()).toEqual({ expected: 3, recorded: 3 })
+    expect(queues.counts()).toEqual({ expected: 3, recorded: 3, handedOver: 0 })
   })
 
   test('while the former one waits takes its place in line', async () => {
@@ -95,7 +91,7 @@ describe('a slot that comes due', () => {
     third.end()
     await resultCount(4)
     expect(ends().slice(1)).toEqual(['a 1 passed', 'b 12 passed', 'c 3 passed'])
-    expect(queues.counts()).toEqual({ expected: 4, recorded: 4 })
+    expect(queues.counts()).toEqual({ expected: 4, recorded: 4, handedOver: 0 })
   })
 
   test('of a replaced definition runs the newest one', async () => {
@@ -175,7 +171,7 @@ describe('runs on demand', () => {
     third.end()
     await resultCount(3)
     expect(results.map(({ onDemand }) => onDemand)).toEqual([undefined, 'run-1', undefined])
-    expect(queues.counts()).toEqual({ expected: 2, recorded: 2 })
+    expect(queues.counts()).toEqual({ expected: 2, recorded: 2, handedOver: 0 })
   })
 
   test('can be cancelled while they wait and while they run', async () => {
@@ -207,7 +203,7 @@ test('a monitor that is dropped: what waits is cancelled, what runs goes on', as
   run.end()
   await resultCount(2)
   expect(ends()).toEqual(['b 2 cancelled', 'a 1 passed'])
-  expect(queues.counts()).toEqual({ expected: 2, recorded: 2 })
+  expect(queues.counts()).toEqual({ expected: 2, recorded: 2, handedOver: 0 })
 })
 
 test('slots that were slept through are all counted, and the newest of them shown', () => {
@@ -217,7 +213,7 @@ test('slots that were slept through are all counted, and the newest of them show
   expect(results).toHaveLength(SKIPPED_ROWS_MAX)
   expect(results.at(-1)).toMatchObject({ slot: 99_250, missedReason: 'suspended' })
   expect(missed.get('suspended')).toBe(100)
-  expect(queues.counts()).toEqual({ expected: 100, recorded: 100 })
+  expect(queues.counts()).toEqual({ expected: 100, recorded: 100, handedOver: 0 })
 })
 
 describe('draining', () => {
@@ -240,7 +236,7 @@ describe('draining', () => {
     ])
     expect(ends().filter((end) => end.includes('cancelled'))).toHaveLength(2)
     expect(fake.begun()).toBe(1)
-    expect(queues.counts()).toEqual({ expected: 3, recorded: 3 })
+    expect(queues.counts()).toEqual({ expected: 3, recorded: 3, handedOver: 0 })
   })
 
   test('cancels what still runs at the deadline, and waits until it has let go', async () => {
@@ -255,7 +251,7 @@ describe('draining', () => {
   test('with nothing to do is over at once', async () => {
     const { queues } = setUp()
     await queues.drain(60_000)
-    expect(queues.counts()).toEqual({ expected: 0, recorded: 0 })
+    expect(queues.counts()).toEqual({ expected: 0, recorded: 0, handedOver: 0 })
   })
 })
 

@@ -7,6 +7,7 @@ import { Hono } from 'hono'
 import { Pool } from 'pg'
 import { createApp } from '../../src/platform/app.ts'
 import { createHttpServer } from '../../src/platform/http-server.ts'
+import { createSealer } from '../../src/platform/sealing.ts'
 import { readAccount } from '../../src/store/accounts.ts'
 import { findActiveKey } from '../../src/store/api-keys.ts'
 import { openDatabase, type Statement } from '../../src/store/database.ts'
@@ -38,6 +39,8 @@ function platform(order: ServerOrder): Server {
       },
     },
     accounts: { find: (id) => readAccount(database, id) },
+    sealer: createSealer('what is sealed here is of no worth'),
+    clock: Date,
     log: { error: console.error, warn: console.error },
     // So high that nothing is refused; blocks are of the same size as with the default limit.
     defaultLimit: { limit: 1_000_000_000, windowS: 60 },

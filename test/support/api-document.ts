@@ -9,11 +9,23 @@ interface Answer {
   content?: Record<string, { schema: object }>
 }
 
+interface Parameter {
+  in: string
+  name: string
+  schema: { type?: string; pattern?: string }
+}
+
+interface Operation {
+  operationId: string
+  parameters?: Parameter[]
+  responses: Record<string, Answer>
+}
+
 /** As much of an OpenAPI document as tests look into. */
 export interface ApiDocument {
   openapi: string
   info: { title: string; version: string }
-  paths: Record<string, Record<string, { operationId: string; responses: Record<string, Answer> }>>
+  paths: Record<string, Record<string, Operation>>
   components: { schemas: Record<string, object> }
 }
 
@@ -67,10 +79,20 @@ function templateOf(document: ApiDocument, path: string): string {
   const plain = path.split('?')[0] ?? ''
   const templates = Object.keys(document.paths)
   const found = templates.find((template) => {
-    const expression = template.replaceAll(/\{\w+\}/g, '[0-9A-Fa-f-]{36}')
+    const [operation] = Object.values(document.paths[template] ?? {})
+    const expression = template.replaceAll(/\{(\w+)\}/g, (_all, name: string) =>
+      looksOf(operation?.parameters?.find((one) => one.in === 'path' && one.name === name)),
+    )
     return new RegExp(`^${expression}$`).test(plain)
   })
   return found ?? ''
+}
+
+/** What the router takes for a parameter, as its schema tells it. */
+function looksOf(parameter: Parameter | undefined): string {
+  const { type, pattern } = parameter?.schema ?? {}
+  if (type === 'integer') return '\\d{1,15}'
+  return pattern?.replace(/^\^(.*)\$$/, '$1') ?? '[0-9A-Fa-f-]{36}'
 }
 
 /** Makes every object with named properties refuse others. */

@@ -4,23 +4,31 @@ import type { MachineClocks } from '../../src/agent/clock.ts'
 export interface FakeClocks extends MachineClocks {
   /** Time passes, for both clocks. */
   pass(ms: number): void
-  /** Somebody sets the wall clock, or the machine sleeps. */
+  /** Somebody sets the wall clock. */
   setWall(byMs: number): void
+  /** The machine sleeps: the monotonic clock stands, the others go on. */
+  sleep(ms: number): void
 }
 
 /** Clocks that stand until they are moved. */
 export function fakeClocks(wallMs = 1_700_000_000_000): FakeClocks {
   let wall = wallMs
   let monotonic = 5000
+  let slept = 0
   return {
     wallMs: () => wall,
     monotonicMs: () => monotonic,
+    uptimeMs: () => 60_000 + monotonic + slept,
     pass(ms) {
       wall += ms
       monotonic += ms
     },
     setWall(byMs) {
       wall += byMs
+    },
+    sleep(ms) {
+      wall += ms
+      slept += ms
     },
   }
 }

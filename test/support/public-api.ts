@@ -7,6 +7,7 @@ import type { AddressInfo } from 'node:net'
 import type { Role } from '../../src/contract/account.ts'
 import { createApp, type App, type AppOptions } from '../../src/platform/app.ts'
 import { createHttpServer } from '../../src/platform/http-server.ts'
+import { createSealer } from '../../src/platform/sealing.ts'
 import { createAccount, readAccount } from '../../src/store/accounts.ts'
 import { createApiKey, findActiveKey } from '../../src/store/api-keys.ts'
 import type { Database } from '../../src/store/database.ts'
@@ -66,6 +67,8 @@ export async function startPublicApi(
       },
     },
     accounts: { find: (id) => readAccount(database, id) },
+    sealer: createSealer('a secret that only tests know'),
+    clock: { now: () => Date.now() },
     log: { error: (fault: unknown) => void faults.push(fault), warn: () => {} },
     ...options,
   })

@@ -43,6 +43,8 @@ create table check_groups (
   name text not null,
   -- The wire form, sealed: it may hold secrets.
   definition text not null,
+  -- The locations that it names, so that none of them is deleted.
+  location_ids uuid[] not null default '{}',
   -- Set by whoever applies a file of monitors: the file's name and the group's key in it.
   file_name text,
   file_key text,
@@ -79,6 +81,19 @@ create index monitors_listed on monitors (account_id, created_at desc, id desc)
 create index monitors_by_group on monitors (group_id) where deleted_at is null;
 create unique index monitors_of_file on monitors (account_id, file_name, file_key)
   where deleted_at is null;
+
+-- Variables of all monitors of an account. The value is sealed.
+create table account_variables (
+  account_id uuid not null references accounts (id) on delete cascade,
+  key text not null,
+  value text not null,
+  locked boolean not null,
+  secret boolean not null,
+  file_name text,
+  created_at timestamptz(3) not null default clock_timestamp(),
+  updated_at timestamptz(3),
+  primary key (account_id, key)
+);
 
 -- Which monitor stands in which location, and at which revision of the location that last changed.
 create table placements (
@@ -147,6 +162,17 @@ create table location_epochs (
   created_at timestamptz(3) not null default clock_timestamp(),
   primary key (location_id, epoch)
 );
+
+-- How much waited in a location, minute by minute.
+create table location_samples (
+  location_id uuid not null references private_locations (id) on delete cascade,
+  at timestamptz(3) not null,
+  queue_size int not null,
+  -- How long the oldest of what waited had been due; null where no agent said so.
+  oldest_scheduled_ms bigint,
+  primary key (location_id, at)
+);
+create index location_samples_by_age on location_samples (at);
 
 -- Since when some platform process has been there without a pause: agents cannot report to nobody.
 create table platform_pulse (
@@ -311,45 +337,65 @@ create table alert_channels (
   send_recovery boolean not null,
   send_failure boolean not null,
   send_degraded boolean not null,
+  ssl_expiry boolean not null,
+  ssl_expiry_days int not null,
   -- Also notices about locations without agents, and of incidents with notifySubscribers.
   send_notices boolean not null default true,
   -- For every monitor that names no channels.
   is_default boolean not null default false,
+  -- Monitors and groups that are told of here: [{"checkId" or "groupId", "activated"}].
+  subscriptions jsonb not null default '[]',
+  -- The receiver said that it is gone; nothing is sent until somebody changes the channel.
+  paused_at timestamptz(3),
   created_at timestamptz(3) not null default clock_timestamp(),
   updated_at timestamptz(3)
 );
 create index alert_channels_listed on alert_channels (account_id, id);
 
--- A monitor that is not well, or has just been; none for those that are.
+-- A monitor that is not well; none for those that are.
 create table alert_states (
   monitor_id uuid primary key references monitors (id) on delete cascade,
   account_id uuid not null,
   -- What the pure step of contract/alert.ts keeps between results.
   state jsonb not null,
+  -- The last run that was not passed, as it is told of.
+  last_bad jsonb,
   -- When time alone may change something: an escalation, a reminder.
   due_at timestamptz(3),
-  incident_id uuid references incidents (id) on delete set null,
+  -- The incident that the alert opened. No reference: somebody may delete it while the alert is moved.
+  incident_id uuid,
   updated_at timestamptz(3) not null default clock_timestamp()
 );
 create index alert_states_due on alert_states (due_at) where due_at is not null;
 
--- What was told to whom, and whether it arrived.
+-- What was told to whom, and whether it arrived: the outbox of webhooks.
 create table alert_notifications (
   id uuid primary key,
   account_id uuid not null references accounts (id) on delete cascade,
   channel_id bigint not null references alert_channels (id) on delete cascade,
   monitor_id uuid,
+  -- What must arrive in its order in one channel: a monitor, an incident, a location.
+  topic uuid not null,
+  -- Order of creation, which clocks of several processes do not give.
+  seq bigint generated always as identity,
   kind text not null,
   -- The body as it is posted, without secrets.
   payload jsonb not null,
   state text not null check (state in ('waiting', 'sent', 'failed')),
   attempts smallint not null default 0,
+  -- While it waits: when it is tried next. Whoever tries it moves this on first.
+  next_at timestamptz(3),
   status int,
   message text,
   created_at timestamptz(3) not null default clock_timestamp(),
   finished_at timestamptz(3)
 );
 create index alert_notifications_listed on alert_notifications (account_id, created_at desc, id desc);
+create index alert_notifications_due on alert_notifications (next_at) where state = 'waiting';
+create index alert_notifications_waiting on alert_notifications (channel_id, topic, seq)
+  where state = 'waiting';
+create index alert_notifications_finished on alert_notifications (finished_at)
+  where finished_at is not null;
 
 -- Which SECRETS_KEY the sealed columns were sealed under, so that another one is refused at the start.
 create table secrets_key (

@@ -1,0 +1,104 @@
+// Sends one batch of results and tells what came of it.
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
+import type { ResultsAnswer } from '../contract/agent-protocol.ts'
+import { actionForError, actionForStatus, type DeliveryAction } from './delivery-actions.ts'
+import type { DeliveryLink } from './delivery-link.ts'
+
+/** What came of a batch. */
+export interface BatchOutcome {
+  action: DeliveryAction
+  /** The status, or the code of the error: for counts and logs. */
+  word: string
+  message: string
+  /** Bytes as sent. */
+  bytes: number
+  retryAfter?: string | undefined
+  /** With `done`. */
+  answer?: ResultsAnswer
+}
+
+const PATH = '/agent/v1/results'
+/** Time for one batch to be sent and answered. */
+const BATCH_MS_MAX = 30_000
+/** Smaller ones gain nothing. */
+const GZIP_BYTES_MIN = 1024
+const MESSAGE_CHARS_MAX = 300
+
+const pack = promisify(gzip)
+
+/** Makes the sender. It never rejects. */
+export function createBatchSender(link: DeliveryLink, agentId: string) {
+  return async (entries: readonly string[], signal: AbortSignal): Promise<BatchOutcome> => {
+    const plain = Buffer.from(`{"agentId":"${agentId}","results":[${entries.join(',')}]}`)
+    const isPacked = plain.length >= GZIP_BYTES_MIN
+    const body = isPacked ? await pack(plain) : plain
+    const headers = {
+      'content-type': 'application/json',
+      ...(isPacked ? { 'content-encoding': 'gzip' } : {}),
+    }
+    const bytes = body.length
+    try {
+      const ask = { method: 'POST', path: PATH, headers, body, bytes, signal } as const
+      const {
+        status,
+        headers: got,
+        body: text,
+      } = await link.request({
+        ...ask,
+        deadlineMs: BATCH_MS_MAX,
+      })
+      const outcome = outcomeOf(status, text, entries.length)
+      return { ...outcome, bytes, retryAfter: got['retry-after'] }
+    } catch (error) {
+      return { ...outcomeOfError(error), bytes }
+    }
+  }
+}
+
+/** What a call without a usable answer comes to. */
+export function outcomeOfError(error: unknown): Omit<BatchOutcome, 'bytes'> {
+  const { code, message } = error as { code?: unknown; message?: unknown }
+  const word = typeof code === 'string' ? code : 'UNREACHABLE'
+  return {
+    action: actionForError(word),
+    word,
+    message: String(message).slice(0, MESSAGE_CHARS_MAX),
+  }
+}
+
+function outcomeOf(status: number, body: Buffer, sent: number): Omit<BatchOutcome, 'bytes'> {
+  const action = actionForStatus(status)
+  const word = String(status)
+  const text = body.toString('utf8', 0, 64 * 1024)
+  const message = text.slice(0, MESSAGE_CHARS_MAX)
+  if (action === 'done') {
+    const answer = answerIn(body, sent)
+    if (answer !== undefined) return { action, word, message: '', answer }
+    return { action: 'retry', word: 'UNREADABLE', message: `an answer that is none: ${message}` }
+  }
+  // A proxy's page about a bad request says nothing about what the platform thinks of the results.
+  if (action === 'halve' && status !== 413 && !isProblem(text)) {
+    return { action: 'hold', word, message }
+  }
+  return { action, word, message }
+}
+
+/** The answer, if it accounts for every result that was sent. */
+function answerIn(body: Buffer, sent: number): ResultsAnswer | undefined {
+  try {
+    const answer = JSON.parse(body.toString()) as ResultsAnswer
+    const { recorded, known, refused } = answer
+    return recorded + known + refused.length === sent ? answer : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function isProblem(text: string): boolean {
+  try {
+    return typeof (JSON.parse(text) as { statusCode?: unknown }).statusCode === 'number'
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,118 @@
+// The last monitors on disk, for a restart while the platform is away. Written as a whole some time after a
+// change, sealed; what is damaged or was kept under another key is as good as not there.
+import { stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Log } from '../host/log.ts'
+import { type AssignedMonitor, inSlices } from './assigned-monitors.ts'
+import { answerOf, type ReadAnswer } from './sync-answer.ts'
+
+/** Where things are kept: the part of an agent's folder that is needed here. */
+export interface Keeping {
+  /** Undefined where nothing can be kept. */
+  readonly path: string | undefined
+  keep(name: string, bytes: Buffer): Promise<void>
+  kept(name: string): Promise<Buffer | undefined>
+}
+
+/** What is kept besides the monitors: an answer without anything that was news. */
+export type KeptAnswer = Pick<ReadAnswer, 'location' | 'revision' | 'settings'> & {
+  variables: NonNullable<ReadAnswer['changes']>['variables']
+}
+
+/** What was kept, as the answer that would give the same. */
+export interface Kept {
+  answer: ReadAnswer
+  /** The platform's clock minus this machine's, when it was kept. Milliseconds. */
+  aheadMs: number
+}
+
+export interface KeptMonitors {
+  /** Asks `what` after a while and keeps it; further calls until then ask for no more. */
+  soon(what: () => Parameters<KeptMonitors['now']>[0]): void
+  /** Keeps it now. Never rejects. */
+  now(what: {
+    answer: KeptAnswer
+    monitors: Iterable<AssignedMonitor>
+    aheadMs: number
+  }): Promise<void>
+  /** What was kept, if it can be read. Never rejects. */
+  read(): Promise<Kept | undefined>
+  /** Keeps what is still to be kept. */
+  flush(): Promise<void>
+}
+
+const NAME = 'monitors'
+/** Changes come in bursts, and each writes all of it. */
+const SOON_MS = 2000
+
+/** Keeps monitors in an agent's folder. */
+export function createKeptMonitors(folder: Keeping, log: Log): KeptMonitors {
+  let timer: NodeJS.Timeout | undefined
+  let waiting: (() => Parameters<KeptMonitors['now']>[0]) | undefined
+  let writing = Promise.resolve()
+  let isTold = false
+
+  const write: KeptMonitors['now'] = async (what) => {
+    if (folder.path === undefined) return
+    try {
+      await folder.keep(NAME, await textOf(what))
+      isTold = false
+    } catch (error) {
+      if (!isTold) log.warn({ err: error }, 'the monitors cannot be kept on disk for a restart')
+      isTold = true
+    }
+  }
+  const due = () => {
+    const what = waiting
+    waiting = undefined
+    clearTimeout(timer)
+    if (what !== undefined) writing = writing.then(() => write(what()))
+    return writing
+  }
+
+  return {
+    soon(what) {
+      if (waiting === undefined) timer = setTimeout(() => void due(), SOON_MS)
+      waiting = what
+    },
+    now: write,
+    flush: due,
+    async read() {
+      const bytes = await folder.kept(NAME).catch(() => undefined)
+      const kept = bytes === undefined ? undefined : parsed(bytes)
+      if (kept === undefined && (await isThere(folder))) {
+        log.warn(
+          'what was kept of the monitors cannot be read, or is of another key; it is ignored',
+        )
+      }
+      return kept
+    },
+  }
+}
+
+async function textOf(what: Parameters<KeptMonitors['now']>[0]): Promise<Buffer> {
+  const { answer, monitors, aheadMs } = what
+  const { variables, ...rest } = answer
+  const set: string[] = []
+  await inSlices(monitors, ({ digest: _, ...assigned }) => set.push(JSON.stringify(assigned)))
+  const nothing = { receivedAt: 0, sentAt: 0, runs: [], cancel: [], peers: 0 }
+  const head = JSON.stringify({ ...rest, ...nothing, aheadMs })
+  const changes = `{"whole":true,"drop":[],"variables":${JSON.stringify(variables)},"set":[`
+  return Buffer.from(`${head.slice(0, -1)},"changes":${changes}${set.join(',')}]}}`)
+}
+
+function parsed(bytes: Buffer): Kept | undefined {
+  try {
+    const value = JSON.parse(bytes.toString()) as { aheadMs: unknown }
+    const { aheadMs } = value
+    return { answer: answerOf(value), aheadMs: typeof aheadMs === 'number' ? aheadMs : 0 }
+  } catch {
+    return undefined
+  }
+}
+
+async function isThere({ path }: Keeping): Promise<boolean> {
+  if (path === undefined) return false
+  const found = await stat(join(path, NAME)).catch(() => undefined)
+  return found !== undefined
+}

@@ -1,0 +1,117 @@
+// What an agent needs besides itself to run for a platform. Loaded only then: an agent on a monitors file
+// stays as small as it is.
+import { randomUUID } from 'node:crypto'
+import { rename, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { VERSION } from '../contract/versions.ts'
+import { CHECK_TYPES, type CheckType } from '../contract/monitor.ts'
+import type { Log } from '../host/log.ts'
+import { openAgentFolder, type AgentFolder } from './agent-folder.ts'
+import type { Clock } from './clock.ts'
+import type { AgentConfig } from './config.ts'
+import { createDelivery } from './delivery.ts'
+import { createPlatformSource } from './platform-client.ts'
+import { createPlatformLink, type PlatformLink } from './platform-link.ts'
+import type { ResultSink } from './sink.ts'
+import type { MonitorSource } from './source.ts'
+
+/** What the settings must hold for it. */
+export type PlatformSettings = Pick<
+  AgentConfig,
+  'dataDir' | 'image' | 'spoolBytesMax' | 'platformProxyUrl' | 'noProxy'
+> & { apiKey: string; platformUrl: string }
+
+export interface PlatformPartsOptions {
+  settings: PlatformSettings
+  /** The types of monitor that this agent can run. */
+  checkTypes: Iterable<string>
+  clock: Clock
+  log: Log
+}
+
+/** An agent's ends towards a platform. */
+export interface PlatformParts {
+  source: MonitorSource
+  sink: ResultSink
+  /** Gives back the folder and cuts connections. */
+  close(): void
+}
+
+/** Exit code where the folder of the agent has become somebody else's: a new start helps. */
+const EXIT_FOLDER_LOST = 1
+
+/** Opens the agent's folder and the way to the platform; asks it nothing yet. */
+export async function openPlatformParts(options: PlatformPartsOptions): Promise<PlatformParts> {
+  const { settings, clock, log } = options
+  const folder = await openAgentFolder({
+    dataDir: settings.dataDir,
+    apiKey: settings.apiKey,
+    onLost: () => source.end('another process took the folder of this agent', EXIT_FOLDER_LOST),
+  })
+  const link = createPlatformLink({
+    platformUrl: settings.platformUrl,
+    apiKey: settings.apiKey,
+    proxyUrl: settings.platformProxyUrl,
+    noProxy: settings.noProxy,
+  })
+  const identity = identityIn(folder)
+  let delivering = { fullPassedEveryMs: FULL_PASSED_EVERY_MS, artifactBytesMax: 0 }
+  const source = createPlatformSource({
+    link,
+    clock,
+    log,
+    folder,
+    renewId: () => identity.renew(log),
+    onSettings: (said) => (delivering = said),
+    facts: factsOf(options, () => identity.id()),
+  })
+  const sink = await createDelivery({
+    folder,
+    link,
+    log,
+    spoolBytesMax: settings.spoolBytesMax,
+    settings: () => delivering,
+  })
+  return { source, sink, close: () => close(folder, link) }
+}
+
+/** Until the platform has said how often. */
+const FULL_PASSED_EVERY_MS = 3_600_000
+
+function factsOf({ checkTypes, settings }: PlatformPartsOptions, id: () => string) {
+  const known: readonly string[] = CHECK_TYPES
+  const own = {
+    instance: randomUUID(),
+    version: VERSION,
+    image: settings.image,
+    checkTypes: [...checkTypes].filter((one): one is CheckType => known.includes(one)),
+    engines: [],
+    runtimes: [],
+  }
+  return () => ({ ...own, id: id() })
+}
+
+/** The agent's id, which changes only where a copy of its folder is in use elsewhere. */
+function identityIn(folder: AgentFolder) {
+  let { id } = folder
+  return {
+    id: () => id,
+    async renew(log: Log): Promise<boolean> {
+      id = randomUUID()
+      if (folder.path === undefined || !folder.isHeld()) return true
+      const file = join(folder.path, 'id')
+      try {
+        await writeFile(`${file}.new`, `${id}\n`, { mode: 0o600, flush: true })
+        await rename(`${file}.new`, file)
+      } catch (error) {
+        log.warn({ err: error }, 'the new id cannot be kept; the next start takes another one')
+      }
+      return true
+    },
+  }
+}
+
+function close(folder: AgentFolder, link: PlatformLink): void {
+  link.close()
+  folder.close()
+}

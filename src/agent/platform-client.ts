@@ -1,0 +1,371 @@
+// The platform as a source of monitors: one long poll after the other, in which the agent says how it is
+// and hears what is its own. While the platform is away the agent goes on with what it has.
+import type { Registry } from 'prom-client'
+import type { AgentFacts, SyncRequest } from '../contract/agent-protocol.ts'
+import type { Log } from '../host/log.ts'
+import { createAssignedMonitors, type AssignedMonitors } from './assigned-monitors.ts'
+import type { Clock } from './clock.ts'
+import { createKeptMonitors, type KeptMonitors, type Keeping } from './kept-monitors.ts'
+import type { LinkAnswer, PlatformLink } from './platform-link.ts'
+import { createPlatformTime } from './platform-time.ts'
+import type { AgentReport, Change, Leaving, MonitorSource, SourceState } from './source.ts'
+import { MalformedAnswerError, monitorOf, readDefinition, type ReadAnswer } from './sync-answer.ts'
+import { malformed, sync, type SyncOutcome } from './sync-call.ts'
+import { createSyncState } from './sync-state.ts'
+import { createSyncWait } from './sync-wait.ts'
+
+/** What a platform source needs. */
+export interface PlatformSourceOptions {
+  link: PlatformLink
+  clock: Clock
+  /** Asked for each sync: the id may change. */
+  facts: () => AgentFacts
+  /** Another agent goes by the id: takes another one, or resolves with false when it cannot. */
+  renewId: () => Promise<boolean>
+  folder: Keeping
+  /** Told of the settings of each answer. */
+  onSettings?: (settings: ReadAnswer['settings']) => void
+  log: Log
+  /** For tests: in [0, 1). */
+  random?: () => number
+  /** How long the platform is asked to hold a sync without news. */
+  holdMs?: number
+}
+
+/** The exit code of an agent whose key can never work again. */
+export const EXIT_REFUSED = 3
+
+const HOLD_MS = 20_000
+/** Without an answer for so long, what was kept on disk is used. */
+const KEPT_AFTER_MS = 3000
+/** Time for the platform to say whether others take over. */
+const LEAVE_MS = 2000
+/** What happens to runs on demand is told after this time, so that much of it is told at once. */
+const RUNS_TOLD_AFTER_MS = 100
+const CUTS_APART_MS = 1000
+/** A difference of clocks that is worth a line in the log. */
+const AHEAD_MS_WORTH_TELLING = 5000
+
+/** A source that can be told that there is no use in going on. */
+export interface PlatformMonitorSource extends MonitorSource {
+  end(reason: string, exitCode: number): void
+}
+
+/** Makes the source. It is followed once. */
+export function createPlatformSource(options: PlatformSourceOptions): PlatformMonitorSource {
+  return new PlatformSource(options)
+}
+
+class PlatformSource implements PlatformMonitorSource {
+  readonly #options: PlatformSourceOptions
+  readonly #held: AssignedMonitors = createAssignedMonitors()
+  readonly #kept: KeptMonitors
+  readonly #state: ReturnType<typeof createSyncState>
+  readonly #wait: ReturnType<typeof createSyncWait>
+  readonly #time = createPlatformTime()
+  #last: ReadAnswer | undefined
+  #have: string | null = null
+  #hasTriedKept = false
+  #renewals = 0
+  /** Ends the sync or the wait that is under way. */
+  #cut: AbortController | undefined
+  #isHeld = false
+  #hasSynced = false
+  #cutForRunsAtMs = Number.NEGATIVE_INFINITY
+  #leaving: (Leaving & { told: (isTaken: boolean) => void; isTold: boolean }) | undefined
+  #runsTimer: NodeJS.Timeout | undefined
+  #over: Change | undefined
+
+  constructor(options: PlatformSourceOptions) {
+    this.#options = options
+    this.#kept = createKeptMonitors(options.folder, options.log)
+    this.#state = createSyncState(options.log)
+    this.#wait = createSyncWait(options.random)
+  }
+
+  async *follow(stop: AbortSignal, report: AgentReport): AsyncGenerator<Change, void, undefined> {
+    const onStop = () => this.#cut?.abort()
+    stop.addEventListener('abort', onStop)
+    report.onRunsChanged(() => this.#runsChanged())
+    try {
+      while (!stop.aborted) {
+        if (this.#over !== undefined) {
+          yield this.#over
+          return
+        }
+        const asking = this.#ask(report)
+        if (await this.#isLate(asking)) yield* await this.#fromKept()
+        const outcome = await asking
+        if (outcome.kind === 'failed' && !this.#state.hasMonitors) yield* await this.#fromKept()
+        const { changes, waitMs } = await this.#changesOf(outcome)
+        yield* changes
+        // Not when somebody cut in meanwhile: then there is something to say.
+        const isCalm: boolean = this.#cut?.signal.aborted !== true
+        if (waitMs > 0 && isCalm && !stop.aborted) await this.#pause(waitMs)
+      }
+    } finally {
+      stop.removeEventListener('abort', onStop)
+      clearTimeout(this.#runsTimer)
+      this.#leaving?.told(false)
+      await this.#kept.flush()
+    }
+  }
+
+  leave(leaving: Leaving): Promise<boolean> {
+    return new Promise((resolve) => {
+      const late = setTimeout(() => resolve(false), LEAVE_MS)
+      const told = (isTaken: boolean) => {
+        clearTimeout(late)
+        resolve(isTaken)
+      }
+      this.#leaving = { ...leaving, told, isTold: false }
+      this.#cut?.abort()
+    })
+  }
+
+  end(reason: string, exitCode: number): void {
+    this.#over ??= { kind: 'over', reason, exitCode }
+    this.#cut?.abort()
+  }
+
+  state(): SourceState {
+    return this.#state.shown()
+  }
+
+  registerMetrics(registry: Registry): void {
+    this.#state.register(registry)
+  }
+
+  /** What the agent has to say shall not wait until the hold ends; but cuts must not follow each other. */
+  #runsChanged(): void {
+    if (this.#runsTimer !== undefined) return
+    const sinceCutMs = performance.now() - this.#cutForRunsAtMs
+    const waitMs = Math.max(RUNS_TOLD_AFTER_MS, CUTS_APART_MS - sinceCutMs)
+    this.#runsTimer = setTimeout(() => {
+      this.#runsTimer = undefined
+      if (!this.#isHeld) return
+      this.#cutForRunsAtMs = performance.now()
+      this.#cut?.abort()
+    }, waitMs)
+  }
+
+  async #ask(report: AgentReport): Promise<SyncOutcome> {
+    // What it has to say about runs it says now.
+    clearTimeout(this.#runsTimer)
+    this.#runsTimer = undefined
+    this.#cut = new AbortController()
+    const request = this.#request(report)
+    this.#isHeld = request.waitMs > 0
+    const outcome = await sync(this.#options.link, request, this.#cut.signal)
+    this.#isHeld = false
+    return outcome
+  }
+
+  #request(report: AgentReport): SyncRequest {
+    const leaving = this.#leaving
+    const said =
+      leaving === undefined
+        ? { state: 'running' as const }
+        : {
+            state: 'leaving' as const,
+            leftAt: leaving.leftAt,
+            ...(leaving.isTold ? {} : { notStarted: leaving.notStarted.slice(0, NOT_STARTED_MAX) }),
+          }
+    // Whoever is told something is answered at once.
+    const isNews = !this.#hasSynced || leaving?.isTold === false
+    return {
+      agent: this.#options.facts(),
+      ...said,
+      have: this.#have,
+      runs: report.runs(),
+      queues: report.queues(),
+      waitMs: isNews ? 0 : (this.#options.holdMs ?? HOLD_MS),
+    }
+  }
+
+  /** Whether there are no monitors yet and the platform takes its time. */
+  async #isLate(asking: Promise<SyncOutcome>): Promise<boolean> {
+    if (this.#state.hasMonitors || this.#hasTriedKept) return false
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<boolean>((resolve) => {
+      timer = setTimeout(() => resolve(true), KEPT_AFTER_MS)
+    })
+    const isLate = await Promise.race([late, asking.then(() => false)])
+    clearTimeout(timer)
+    return isLate
+  }
+
+  /** The monitors that were kept on disk, once. */
+  async #fromKept(): Promise<Change[]> {
+    if (this.#hasTriedKept) return []
+    this.#hasTriedKept = true
+    const kept = await this.#kept.read()
+    if (kept === undefined) return []
+    const { answer, aheadMs } = kept
+    try {
+      const { clock, log } = this.#options
+      clock.follow(Date.now() + aheadMs)
+      const changes = await this.#take(answer)
+      this.#state.aheadMs = aheadMs
+      this.#state.isOnKept = true
+      const monitors = this.#held.assignments().size
+      log.info({ monitors }, 'the platform is away; monitors that were kept on disk run')
+      return changes
+    } catch (error) {
+      if (error instanceof MalformedAnswerError) return []
+      throw error
+    }
+  }
+
+  async #changesOf(outcome: SyncOutcome): Promise<{ changes: Change[]; waitMs: number }> {
+    const { log } = this.#options
+    switch (outcome.kind) {
+      case 'cut':
+        return { changes: [], waitMs: 0 }
+      case 'answered':
+        return this.#answered(outcome)
+      case 'failed': {
+        const { problem, askedForMs } = outcome
+        this.#state.failed(problem)
+        const waitMs = problem.isRefusal ? this.#wait.slow(askedForMs) : this.#wait.next(askedForMs)
+        log.debug({ code: problem.code, waitMs: Math.round(waitMs) }, 'sync failed')
+        return { changes: [], waitMs }
+      }
+      case 'revoked': {
+        const { message } = outcome
+        this.#state.failed({ code: 'REVOKED', message, isRefusal: true })
+        this.end(message, EXIT_REFUSED)
+        return { changes: [], waitMs: 0 }
+      }
+      case 'twin':
+        return { changes: [], waitMs: await this.#renew() }
+    }
+  }
+
+  /** A copy of this agent's folder is in use elsewhere: this one goes on under another name. */
+  async #renew(): Promise<number> {
+    const message = 'another agent goes by the id of this one, as after a copy of its DATA_DIR'
+    const isNew = this.#renewals < RENEWALS_MAX && (await this.#options.renewId())
+    this.#renewals++
+    if (isNew) {
+      this.#options.log.warn(`${message}; this one takes a new id`)
+      this.#have = null
+      return 0
+    }
+    this.#state.failed({ code: 'HTTP_409', message, isRefusal: true })
+    return this.#wait.slow(undefined)
+  }
+
+  async #answered({
+    answer,
+    link,
+  }: SyncOutcome & { kind: 'answered' }): Promise<{ changes: Change[]; waitMs: number }> {
+    try {
+      this.#follow(answer, link)
+      const orders = ordersOf(answer)
+      const news = await this.#take(answer)
+      this.#hasSynced = true
+      this.#wait.reset()
+      this.#state.succeeded(answer.revision)
+      this.#options.onSettings?.(answer.settings)
+      const leaving = this.#leaving
+      // An answer to what was asked before the agent left says nothing about its heirs.
+      if (leaving !== undefined && this.#cut?.signal.aborted === false && !leaving.isTold) {
+        leaving.isTold = true
+        leaving.told(answer.peers > 0)
+      }
+      return { changes: [...news, ...orders], waitMs: 0 }
+    } catch (error) {
+      if (!(error instanceof MalformedAnswerError)) throw error
+      const problem = malformed(error)
+      this.#state.failed(problem)
+      return { changes: [], waitMs: this.#wait.next(undefined) }
+    }
+  }
+
+  /** Sets the clock by the answer. */
+  #follow({ receivedAt, sentAt }: ReadAnswer, { sentAtMs, answeredAtMs }: LinkAnswer): void {
+    const { clock, log } = this.#options
+    const isFirst = this.#time.at(0) === undefined
+    if (!this.#time.add({ sentAtMs, answeredAtMs, receivedAt, replySentAt: sentAt })) return
+    const ahead = this.#aheadMs()
+    if (ahead === undefined) return
+    clock.follow(Date.now() + ahead)
+    this.#state.aheadMs = ahead
+    const aheadMs = Math.round(ahead)
+    if (isFirst && Math.abs(aheadMs) > AHEAD_MS_WORTH_TELLING) {
+      log.warn({ aheadMs }, 'this machine’s clock is wrong; the platform’s is used in its place')
+    }
+  }
+
+  /** The platform's clock minus this machine's; undefined before the first answer. */
+  #aheadMs(): number | undefined {
+    const now = this.#time.at(performance.now())
+    return now === undefined ? undefined : now - Date.now()
+  }
+
+  /** Takes what the answer changes; throws MalformedAnswerError, then nothing has changed. */
+  async #take(answer: ReadAnswer): Promise<Change[]> {
+    const { changes, location, revision } = answer
+    const before = this.#last
+    if (changes !== null) await this.#held.take(changes, this.#options.clock.now())
+    const isSameLocation =
+      before?.location.slugName === location.slugName &&
+      before.location.proxyUrl === location.proxyUrl
+    this.#have = revision
+    const variables = changes?.variables ?? before?.changes?.variables ?? []
+    const shell = { whole: true, set: [], drop: [], variables }
+    this.#last = { ...answer, runs: [], cancel: [], changes: shell }
+    if (changes === null && isSameLocation) return []
+    this.#keepSoon()
+    this.#state.hasMonitors = true
+    const { slugName, proxyUrl } = location
+    const snapshot = {
+      location: slugName,
+      ...(proxyUrl === null ? {} : { proxyUrl }),
+      variables,
+      monitors: this.#held.monitors(),
+      assignments: this.#held.assignments(),
+    }
+    return [{ kind: 'monitors', snapshot }]
+  }
+
+  #keepSoon(): void {
+    this.#kept.soon(() => {
+      const { location, revision, settings, changes } = this.#last as ReadAnswer
+      return {
+        answer: { location, revision, settings, variables: changes?.variables ?? [] },
+        monitors: this.#held.assignments().values(),
+        aheadMs: this.#aheadMs() ?? this.#state.aheadMs,
+      }
+    })
+  }
+
+  /** Waits, unless the agent has something to say. */
+  #pause(ms: number): Promise<void> {
+    const cut = new AbortController()
+    this.#cut = cut
+    return new Promise((resolve) => {
+      const done = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+      const timer = setTimeout(done, ms)
+      cut.signal.addEventListener('abort', done, { once: true })
+    })
+  }
+}
+
+/** Runs that are asked for and those that are to end. */
+function ordersOf({ runs, cancel }: ReadAnswer): Change[] {
+  const asked = runs.map(({ run, monitor }): Change => {
+    const definition = readDefinition(monitor)
+    return { kind: 'run', run, monitorId: definition.id, monitor: monitorOf(definition) }
+  })
+  return [...asked, ...cancel.map((run): Change => ({ kind: 'cancel', run }))]
+}
+
+/** New ids that one process takes; more would mean that something else is wrong. */
+const RENEWALS_MAX = 3
+/** Slots that are named in one request; its size is bounded on the other side. */
+const NOT_STARTED_MAX = 100_000

@@ -1,0 +1,55 @@
+// Runs an agent as the process: from its settings to the exit code, with the signals in between.
+import { EXIT_CONFIGURATION } from '../host/command-line.ts'
+import type { Log } from '../host/log.ts'
+import { ListenError } from '../host/serve.ts'
+import { onSignals } from '../host/signals.ts'
+import { VERSION } from '../contract/versions.ts'
+import { createAgent, type AgentOptions } from './agent.ts'
+import type { ConfigReading } from './config.ts'
+
+/** What differs between an agent on a monitors file and one on a platform. */
+export type AgentEnds = Pick<AgentOptions, 'source' | 'sink' | 'clock'> & {
+  /** Reads what is needed before the start; a number is the exit code when it is no good. */
+  prepare?(): Promise<number | undefined>
+  reload?(): void
+}
+
+/** All that a process with an agent in it is made of. */
+export type RunAgentOptions = AgentEnds &
+  Pick<AgentOptions, 'types' | 'dial'> & {
+    reading: ConfigReading
+    log: Log
+    /** Writes to standard error. */
+    complain(text: string): void
+  }
+
+/** Runs the agent until it is told to stop; resolves with the exit code. */
+export async function runAgent(options: RunAgentOptions): Promise<number> {
+  const { reading, log } = options
+  const agent = createAgent({ ...options, config: reading.config })
+  let isStopping = false
+  // Before anything is read, which can take seconds.
+  const offSignals = onSignals({
+    stop: (signal) => {
+      isStopping = true
+      log.info({ signal }, 'told to stop')
+      void agent.stop()
+    },
+    // Where there is nothing to read again, SIGHUP shall not end the agent either.
+    reload: () => options.reload?.(),
+  })
+  for (const { message } of reading.warnings) log.warn(message)
+  try {
+    const refused = await options.prepare?.()
+    if (refused !== undefined && !isStopping) return refused
+    if (!isStopping) await agent.start()
+    if (!isStopping) log.info({ version: VERSION, url: agent.url() }, 'agent started')
+    return await agent.stopped
+  } catch (error) {
+    if (!(error instanceof ListenError)) throw error
+    options.complain(`vedette: ${error.message}\n`)
+    return EXIT_CONFIGURATION
+  } finally {
+    offSignals()
+  }
+}

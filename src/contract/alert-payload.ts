@@ -1,0 +1,88 @@
+// What is posted to alert channels: one body for everything that is told, told apart by `type`.
+import type { AlertKind } from './alert.ts'
+
+/** A run that was not passed, or the one that ended an alert, as it is told of. */
+export interface BadRun {
+  /** Id of the location. */
+  location: string
+  /** ISO 8601, as every instant here. */
+  slot: string
+  verdict: string
+  startedAt: string
+  durationMs: number
+  responseTimeMs: number | null
+  failures: { code: string; message: string }[]
+}
+
+/** Failures that are told of a run, and characters of each of their messages. */
+export const TOLD_FAILURES_MAX = 5
+export const TOLD_MESSAGE_CHARACTERS_MAX = 1000
+
+/** Addresses of more, under PUBLIC_URL; null where the platform does not know its own address. */
+export interface PayloadLinks {
+  monitor?: string | null
+  results?: string | null
+  incident?: string | null
+  location?: string | null
+}
+
+/** An alert of a monitor. */
+export interface AlertPayload {
+  type: `alert.${AlertKind}`
+  at: string
+  accountId: string
+  /** One sentence for people. */
+  title: string
+  monitor: {
+    id: string
+    name: string
+    checkType: string
+    tags: string[]
+    group: { id: number; name: string } | null
+  }
+  /** Since when it fails or is degraded, and the number of the reminder. */
+  alert: { since: string; reminder?: number }
+  /** Locations that speak for it; none with a recovery. */
+  locations: { id: string; name: string; slugName: string }[]
+  /** The run that decided, or the last one that was not passed. */
+  run: BadRun | null
+  incidentId: string | null
+  links: PayloadLinks
+}
+
+/** An update of an incident, posted with notifySubscribers. */
+export interface IncidentPayload {
+  type: 'incident.update'
+  at: string
+  accountId: string
+  title: string
+  incident: {
+    id: string
+    name: string
+    severity: string
+    status: string
+    services: { id: string; name: string }[]
+  }
+  update: { id: string; status?: string; description: string; publicIncidentUpdateDate: string }
+  links: PayloadLinks
+}
+
+/** A location has no agent, or has one again. */
+export interface LocationPayload {
+  type: 'location.unattended' | 'location.attended'
+  at: string
+  accountId: string
+  title: string
+  location: { id: string; name: string; slugName: string }
+  /** While there is none: none ever was there, or one was and went silent. */
+  absence?: 'never-reported' | 'stopped-reporting'
+  since: string | null
+  lastSeenAt: string | null
+  links: PayloadLinks
+}
+
+/** Whatever is posted. */
+export type Payload = AlertPayload | IncidentPayload | LocationPayload
+
+/** The name of a notification's kind: the type of its payload. */
+export type PayloadType = Payload['type']

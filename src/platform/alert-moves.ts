@@ -1,0 +1,204 @@
+// Moves the alert states of monitors by their runs or by time, and draws the consequences: incidents and
+// notifications. All in the transaction of whoever calls, with the states' rows locked.
+import {
+  alertRulesOf,
+  freshAlertState,
+  stepAlert,
+  type AlertEvent,
+  type AlertRules,
+  type TargetRun,
+} from '../contract/alert.ts'
+import type { BadRun } from '../contract/alert-payload.ts'
+import type { AlertSettings, Monitor } from '../contract/monitor.ts'
+import type { Log } from '../host/log.ts'
+import { readAlertSettings } from '../store/alert-channels.ts'
+import {
+  deleteAlertStates,
+  readAlertedMonitors,
+  saveAlertStates,
+  type AlertedMonitor,
+  type AlertStateChange,
+  type AlertStateRow,
+} from '../store/alert-states.ts'
+import type { Connection } from '../store/statement.ts'
+import {
+  openAlertIncident,
+  resolveAlertIncident,
+  UNWATCHED_DESCRIPTION,
+} from './alert-incidents.ts'
+import { tellAlerts, type AlertToTell } from './alert-telling.ts'
+import type { Told } from './incident-notices.ts'
+import { openDefinition } from './sealed-monitor.ts'
+import type { Sealer } from './sealing.ts'
+
+/** What moving alerts needs beside the transaction. */
+export interface MoveOptions extends Told {
+  sealer: Sealer
+  log: Log
+}
+
+/** A run about the target, and how it is told of. */
+export interface ToldRun {
+  run: TargetRun
+  facts: BadRun
+}
+
+/** A state that is locked, and the runs that came; none: only time has passed. */
+export interface Move {
+  row: AlertStateRow
+  runs: readonly ToldRun[]
+  /** It is to be looked at again by then at the latest. */
+  againAt?: number
+}
+
+const RECOVERED_DESCRIPTION = 'The monitor that opened this incident has recovered.'
+
+/** Moves states. The moves name different monitors. */
+export async function moveAlerts(
+  inside: Connection,
+  moves: readonly Move[],
+  options: MoveOptions,
+): Promise<void> {
+  if (moves.length === 0) return
+  const monitors = await readAlertedMonitors(
+    inside,
+    moves.map(({ row }) => row.monitorId),
+  )
+  const byId = new Map(monitors.map((one) => [one.id, one]))
+  const settingsOf = accountSettings(inside)
+  const kept: AlertStateChange[] = []
+  const gone: string[] = []
+  const toTell: AlertToTell[] = []
+  for (const move of moves) {
+    const { row } = move
+    const monitor = byId.get(row.monitorId)
+    const definition = monitor && opened(monitor, options)
+    if (monitor === undefined) {
+      await endUnwatched(inside, row, options)
+      gone.push(row.monitorId)
+    } else if (definition === undefined) {
+      kept.push({ ...row, dueAt: null })
+    } else {
+      const rules = rulesOf(monitor, definition, await settingsOf(row.accountId, definition))
+      const moved = await moveOne(inside, { move, monitor, definition, rules }, options)
+      toTell.push(...moved.toTell)
+      if (moved.change === undefined) gone.push(row.monitorId)
+      else kept.push(moved.change)
+    }
+  }
+  await saveAlertStates(inside, kept)
+  await deleteAlertStates(inside, gone)
+  await tellAlerts(inside, toTell, options)
+}
+
+/** Ends the state of a monitor that nobody watches any more: nothing is told, its incident is closed. */
+async function endUnwatched(
+  inside: Connection,
+  row: AlertStateRow,
+  options: MoveOptions,
+): Promise<void> {
+  if (row.incidentId === null) return
+  const words = { description: UNWATCHED_DESCRIPTION, notifySubscribers: false }
+  const context = { ...options, inside, accountId: row.accountId }
+  await resolveAlertIncident(context, row.incidentId, words)
+}
+
+interface OneMove {
+  move: Move
+  monitor: AlertedMonitor
+  definition: Monitor
+  rules: AlertRules
+}
+
+interface Moved {
+  /** Undefined: the monitor is well, the state need not be kept. */
+  change: AlertStateChange | undefined
+  toTell: AlertToTell[]
+}
+
+async function moveOne(inside: Connection, one: OneMove, options: MoveOptions): Promise<Moved> {
+  const { move, rules } = one
+  const now = options.now()
+  const toTell: AlertToTell[] = []
+  let { state, lastBad, incidentId } = move.row
+  let step = stepAlert(state, now, rules, move.runs[0]?.run)
+  for (let index = 0; ;) {
+    const came = move.runs[index]
+    if (came !== undefined && came.run.verdict !== 'passed') lastBad = came.facts
+    for (const event of step.events) {
+      const before = incidentId
+      incidentId = await followIncident(inside, { ...one, event, incidentId }, options)
+      const run = event.kind.endsWith('recovery') ? came?.facts : lastBad
+      const told = { event, run: run ?? null, incidentId: incidentId ?? before }
+      if (!event.quiet) toTell.push({ ...told, monitor: one.monitor, definition: one.definition })
+    }
+    ;({ state } = step)
+    index++
+    if (index >= move.runs.length) break
+    step = stepAlert(state, now, rules, move.runs[index]?.run)
+  }
+  if (step.well) return { change: undefined, toTell }
+  const due = Math.min(step.dueAt ?? Infinity, move.againAt ?? Infinity)
+  const dueAt = due === Infinity ? null : due
+  return { change: { ...move.row, state, lastBad, incidentId, dueAt }, toTell }
+}
+
+/** Opens or resolves the incident of an alert; answers with the one that belongs to it then. */
+async function followIncident(
+  inside: Connection,
+  one: OneMove & { event: AlertEvent; incidentId: string | null },
+  options: MoveOptions,
+): Promise<string | null> {
+  const { event, incidentId, monitor, definition } = one
+  const trigger = definition.triggerIncident
+  const context = { ...options, inside, accountId: monitor.accountId }
+  if (event.kind === 'failure' && incidentId === null && trigger !== null) {
+    return openAlertIncident(context, monitor, trigger)
+  }
+  if (event.kind !== 'recovery') return incidentId
+  if (incidentId !== null) {
+    const notifySubscribers = trigger?.notifySubscribers ?? false
+    const words = { description: RECOVERED_DESCRIPTION, notifySubscribers }
+    await resolveAlertIncident(context, incidentId, words)
+  }
+  return null
+}
+
+function opened(monitor: AlertedMonitor, { sealer, log }: MoveOptions): Monitor | undefined {
+  try {
+    return openDefinition(sealer, monitor.effective)
+  } catch (error) {
+    log.error({ err: error, monitor: monitor.id }, 'a monitor cannot be opened and alerts nobody')
+    return undefined
+  }
+}
+
+function rulesOf(
+  { locations, muted }: AlertedMonitor,
+  definition: Monitor,
+  settings: AlertSettings | null | undefined,
+): AlertRules {
+  return alertRulesOf(settings, { parallel: definition.runParallel, locations, muted })
+}
+
+/** The settings of a monitor: its own, or those of its account, which are read once. */
+function accountSettings(inside: Connection) {
+  const known = new Map<string, AlertSettings | undefined>()
+  return async (
+    accountId: string,
+    definition: Monitor,
+  ): Promise<AlertSettings | null | undefined> => {
+    if (!definition.useGlobalAlertSettings) return definition.alertSettings
+    if (!known.has(accountId)) known.set(accountId, await readAlertSettings(inside, accountId))
+    return known.get(accountId)
+  }
+}
+
+/** The state that a monitor begins with; `newest` is a later slot that was recorded already. */
+export function beginningState(location: string, newest: number | undefined) {
+  const state = freshAlertState()
+  if (newest !== undefined) {
+    state.locations[location] = { slot: newest, verdict: 'passed', runs: 0, since: null }
+  }
+  return state
+}

@@ -1,0 +1,170 @@
+// Groups of monitors: listed, made, read, replaced and deleted in the public wire form.
+import * as z from 'zod'
+import { API_BOUNDS } from '../contract/api-bounds.ts'
+import { CheckFields, CheckGroupInput, CheckGroupRead } from '../contract/check.ts'
+import {
+  type CheckGroupRow,
+  countCheckGroups,
+  deleteCheckGroups,
+  listCheckGroups,
+  readCheckGroups,
+} from '../store/check-groups.ts'
+import { draftGroup, problemWords } from './check-draft.ts'
+import { changing, type MonitorParts, readSurroundings } from './check-writing.ts'
+import { absent, ApiError } from './errors.ts'
+import { addGroup, groupDefinition, replaceGroup } from './group-writing.ts'
+import { pagedParameters } from './listing.ts'
+import { maskSecrets } from './masked-secrets.ts'
+import { defineOperation, type DefinedOperation } from './operation.ts'
+import { NUMBER_LIKE, numberParameter } from './parameters.ts'
+import type { Definition } from './sealed-monitor.ts'
+import type { Sealer } from './sealing.ts'
+
+const TAG = 'Check Groups'
+const PATH = '/v1/check-groups'
+const ONE = `${PATH}/{id}`
+const params = { id: numberParameter('group') }
+const looks = { id: NUMBER_LIKE }
+const answers = { status: 200 as const, schema: CheckGroupRead, description: 'The group' }
+
+/** The operations on groups. */
+export function checkGroupOperations(parts: MonitorParts): DefinedOperation[] {
+  return [...reads(parts), ...writes(parts), remove(parts)]
+}
+
+function reads({ database, sealer }: MonitorParts): DefinedOperation[] {
+  return [
+    defineOperation({
+      operationId: 'getV1Checkgroups',
+      tag: TAG,
+      summary: 'List groups of checks',
+      description: 'Newest first.',
+      method: 'get',
+      path: PATH,
+      deed: 'read',
+      query: pagedParameters(),
+      answers: { status: 200, schema: z.array(CheckGroupRead), description: 'A page of groups' },
+      async answer({ key: { accountId }, query: { limit, page } }) {
+        const offset = (page - 1) * limit
+        const rows = await listCheckGroups(database, { accountId, limit, offset })
+        return { status: 200, json: JSON.stringify(rows.map((row) => wireForm(sealer, row))) }
+      },
+    }),
+    defineOperation({
+      operationId: 'getV1CheckgroupsId',
+      tag: TAG,
+      summary: 'Read a group of checks',
+      method: 'get',
+      path: ONE,
+      deed: 'read',
+      params,
+      looks,
+      answers,
+      async answer({ key, params: { id } }) {
+        const [row] = await readCheckGroups(database, key.accountId, [id])
+        return found(sealer, row)
+      },
+    }),
+  ]
+}
+
+function writes(parts: MonitorParts): DefinedOperation[] {
+  const { sealer } = parts
+  const words = {
+    tag: TAG,
+    deed: 'write' as const,
+    body: CheckFields,
+    bodyShown: CheckGroupInput,
+  }
+  return [
+    defineOperation({
+      ...words,
+      operationId: 'postV1Checkgroups',
+      summary: 'Create a group of checks',
+      description: 'Checks join it by their `groupId`.',
+      method: 'post',
+      path: PATH,
+      conflict: 'The account has as many groups as it may have',
+      answers: { ...answers, status: 201 },
+      async answer({ key: { accountId }, body }) {
+        const definition = draft(body)
+        const row = await changing(parts, accountId, async (inside) => {
+          if ((await countCheckGroups(inside, accountId)) >= API_BOUNDS.checkGroupsMax) {
+            throw new ApiError(409, `An account has at most ${API_BOUNDS.checkGroupsMax} groups`)
+          }
+          const ask = { accountId, groupIds: [] }
+          const { locations } = await readSurroundings(inside, parts, ask)
+          return addGroup(inside, parts, accountId, { definition, file: null, locations })
+        })
+        return { status: 201, json: JSON.stringify(wireForm(sealer, row)) }
+      },
+    }),
+    defineOperation({
+      ...words,
+      operationId: 'putV1CheckgroupsId',
+      summary: 'Replace a group of checks',
+      description: 'What its members take over from it changes with it.',
+      method: 'put',
+      path: ONE,
+      params,
+      looks,
+      answers,
+      async answer({ key: { accountId }, params: { id }, body }) {
+        const row = await changing(parts, accountId, async (inside) => {
+          const [before] = await readCheckGroups(inside, accountId, [id])
+          if (before === undefined) throw absent('group')
+          const definition = draft(body, groupDefinition(sealer, before))
+          return replaceGroup(inside, parts, accountId, { id, definition })
+        })
+        return found(sealer, row)
+      },
+    }),
+  ]
+}
+
+function remove(parts: MonitorParts): DefinedOperation {
+  return defineOperation({
+    operationId: 'deleteV1CheckgroupsId',
+    tag: TAG,
+    summary: 'Delete a group of checks',
+    method: 'delete',
+    path: ONE,
+    deed: 'write',
+    params,
+    looks,
+    answers: { status: 204, description: 'The group is deleted' },
+    conflict: 'The group has checks',
+    async answer({ key: { accountId }, params: { id } }) {
+      await changing(parts, accountId, async (inside) => {
+        const there = await readCheckGroups(inside, accountId, [id])
+        if (there.length === 0) throw absent('group')
+        const gone = await deleteCheckGroups(inside, accountId, [id])
+        if (gone.length === 0) {
+          throw new ApiError(409, 'The group has checks; move or delete them first')
+        }
+      })
+      return { status: 204 }
+    },
+  })
+}
+
+function draft(body: Definition, kept?: Definition): Definition {
+  const made = draftGroup(body, kept)
+  if (made.ok) return made.definition
+  throw new ApiError(400, problemWords(made.problems))
+}
+
+function found(sealer: Sealer, row: CheckGroupRow | undefined): { status: 200; json: string } {
+  if (row === undefined) throw absent('group')
+  return { status: 200, json: JSON.stringify(wireForm(sealer, row)) }
+}
+
+/** A group as it is read: what was written, secret values masked. */
+function wireForm(sealer: Sealer, row: CheckGroupRow): Definition {
+  return {
+    ...maskSecrets(groupDefinition(sealer, row)),
+    id: row.id,
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at?.toISOString() ?? null,
+  }
+}

@@ -1,0 +1,92 @@
+// GET /v1/check-statuses: how monitors are at present, from their newest results.
+import {
+  CheckStatus,
+  hasErrors,
+  hasFailures,
+  overallVerdict,
+  resultId,
+} from '../contract/check-result.ts'
+import type { CheckStatus as Status } from '../contract/check-result.ts'
+import { listStatuses, readStatus, type StatusRow } from '../store/check-results.ts'
+import type { Database } from '../store/database.ts'
+import { absent } from './errors.ts'
+import { pageJson, pageOf, pageParameters } from './listing.ts'
+import { defineOperation, type DefinedOperation } from './operation.ts'
+import { idParameter } from './parameters.ts'
+
+const TAG = 'Check Status'
+const PATH = '/v1/check-statuses'
+const LISTING = 'check-statuses'
+
+/** The operations on the present state of monitors. */
+export function checkStatusOperations(database: Database): DefinedOperation[] {
+  return [
+    defineOperation({
+      operationId: 'getV1Checkstatuses',
+      tag: TAG,
+      summary: 'List the present state of monitors',
+      method: 'get',
+      path: PATH,
+      deed: 'read',
+      query: pageParameters(LISTING),
+      answers: {
+        status: 200,
+        schema: pageOf(CheckStatus, 'CheckStatusesPage'),
+        description: 'A page of states, newest monitors first',
+      },
+      async answer({ key: { accountId }, query: { limit, nextId: after } }) {
+        const rows = await listStatuses(database, { accountId, limit: limit + 1, after })
+        const shown = rows.slice(0, limit)
+        const last = shown.at(-1)
+        const next =
+          rows.length > shown.length && last !== undefined
+            ? { createdUs: BigInt(last.createdUs), id: last.id }
+            : undefined
+        const entries = shown.map((row) => JSON.stringify(statusOf(row))).join(',')
+        return { status: 200, json: pageJson(LISTING, { entries, length: shown.length, next }) }
+      },
+    }),
+    defineOperation({
+      operationId: 'getV1CheckstatusesCheckid',
+      tag: TAG,
+      summary: 'Read the present state of a monitor',
+      method: 'get',
+      path: `${PATH}/{checkId}`,
+      deed: 'read',
+      params: { checkId: idParameter('monitor') },
+      answers: { status: 200, schema: CheckStatus, description: 'Its state' },
+      async answer({ key, params: { checkId } }) {
+        const row = await readStatus(database, key.accountId, checkId)
+        if (row === undefined) throw absent('monitor')
+        return { status: 200, json: JSON.stringify(statusOf(row)) }
+      },
+    }),
+  ]
+}
+
+function statusOf({ id, name, checkType, activated, locations }: StatusRow): Status {
+  const verdicts = locations.map(({ verdict }) => verdict)
+  const some = (is: (verdict: NonNullable<(typeof verdicts)[number]>) => boolean) =>
+    verdicts.some((verdict) => verdict !== null && is(verdict))
+  return {
+    checkId: id,
+    name,
+    checkType,
+    activated,
+    verdict: overallVerdict(verdicts),
+    hasFailures: some(hasFailures),
+    hasErrors: some(hasErrors),
+    isDegraded: some((verdict) => verdict === 'degraded'),
+    locations: locations.map(({ locationId, location, verdict, slotMs, sinceMs }) => ({
+      location,
+      verdict,
+      lastSlot: isoOf(slotMs),
+      since: isoOf(sinceMs),
+      lastCheckResultId: slotMs === null ? null : resultId({ locationId, monitorId: id, slotMs }),
+    })),
+  }
+}
+
+function isoOf(instantMs: number | null): string | null {
+  return instantMs === null ? null : new Date(instantMs).toISOString()
+}

@@ -1,0 +1,247 @@
+// Monitors: listed, made, read, replaced, changed and deleted in the public wire form.
+import { randomUUID } from 'node:crypto'
+import * as z from 'zod'
+import { DEFINED_TYPES, type DefinedType } from '../contract/check-definition.ts'
+import { Check, CHECK_PATHS, CheckFields, checkInput } from '../contract/check.ts'
+import { LIMITS } from '../contract/versions.ts'
+import type { Queryable } from '../store/database.ts'
+import { countMonitors, listMonitors, readMonitor, type MonitorRow } from '../store/monitors.ts'
+import { draftCheck, problemWords } from './check-draft.ts'
+import {
+  changing,
+  keptCheck,
+  type KeptCheck,
+  type MonitorParts,
+  readSurroundings,
+  removeChecks,
+  saveChecks,
+} from './check-writing.ts'
+import { effectiveCheck } from './effective-check.ts'
+import { absent, ApiError } from './errors.ts'
+import { pagedParameters } from './listing.ts'
+import { maskSecrets } from './masked-secrets.ts'
+import { defineOperation, type DefinedOperation } from './operation.ts'
+import { idParameter } from './parameters.ts'
+import { type Definition, openSealed } from './sealed-monitor.ts'
+import type { Sealer } from './sealing.ts'
+
+const TAG = 'Checks'
+const PATH = '/v1/checks'
+const ONE = `${PATH}/{id}`
+const params = { id: idParameter('check') }
+const answers = { status: 200 as const, schema: Check, description: 'The check' }
+const PLACES =
+  'It runs in the private locations that it or its group names; `locations` (public regions) are kept and do not exist on a platform of your own.'
+
+/** The operations on monitors. */
+export function checkOperations(parts: MonitorParts): DefinedOperation[] {
+  return [
+    list(parts),
+    ...DEFINED_TYPES.flatMap((checkType) => ofType(parts, checkType)),
+    read(parts),
+    ...changes(parts),
+    remove(parts),
+  ]
+}
+
+function list({ database, sealer }: MonitorParts): DefinedOperation {
+  return defineOperation({
+    operationId: 'getV1Checks',
+    tag: TAG,
+    summary: 'List checks',
+    description: 'Newest first.',
+    method: 'get',
+    path: PATH,
+    deed: 'read',
+    query: {
+      ...pagedParameters(),
+      tag: z.string().min(1).optional().openapi({ description: 'Only checks with this tag' }),
+      groupId: z
+        .string()
+        .regex(/^\d{1,15}$/, 'must be the number of a group')
+        .transform(Number)
+        .optional()
+        .openapi({ type: 'integer', description: 'Only checks of this group' }),
+      checkType: z.enum(DEFINED_TYPES).optional().openapi({ description: 'Only checks of a type' }),
+      search: z.string().min(1).optional().openapi({ description: 'Part of the name' }),
+    },
+    answers: { status: 200, schema: z.array(Check), description: 'A page of checks' },
+    async answer({ key: { accountId }, query }) {
+      const { limit, page, tag = null, groupId = null, checkType = null, search = null } = query
+      const rows = await listMonitors(database, {
+        accountId,
+        limit,
+        offset: (page - 1) * limit,
+        filters: { tag, groupId, checkType, search },
+      })
+      return { status: 200, json: JSON.stringify(rows.map((row) => wireForm(sealer, row))) }
+    },
+  })
+}
+
+function ofType(parts: MonitorParts, checkType: DefinedType): DefinedOperation[] {
+  const part = CHECK_PATHS[checkType]
+  const words = {
+    tag: TAG,
+    deed: 'write' as const,
+    body: CheckFields,
+    bodyShown: checkInput(checkType),
+    conflict: 'The account has as many checks as it may have',
+  }
+  return [
+    defineOperation({
+      ...words,
+      operationId: `postV1Checks${capital(part)}`,
+      summary: `Create a check of type ${checkType}`,
+      description: PLACES,
+      method: 'post',
+      path: `${PATH}/${part}`,
+      answers: { ...answers, status: 201 },
+      answer: async ({ key: { accountId }, body }) => ({
+        status: 201,
+        json: await create(parts, accountId, checkType, body),
+      }),
+    }),
+    defineOperation({
+      ...words,
+      operationId: `putV1Checks${capital(part)}Id`,
+      summary: `Replace a check of type ${checkType}`,
+      description: `${PLACES} A secret value that is sent as it reads is kept.`,
+      method: 'put',
+      path: `${PATH}/${part}/{id}`,
+      params,
+      answers,
+      answer: ({ key: { accountId }, params: { id }, body }) =>
+        replace(parts, { accountId, id, checkType }, () => body),
+    }),
+  ]
+}
+
+function read({ database, sealer }: MonitorParts): DefinedOperation {
+  return defineOperation({
+    operationId: 'getV1ChecksId',
+    tag: TAG,
+    summary: 'Read a check',
+    method: 'get',
+    path: ONE,
+    deed: 'read',
+    params,
+    answers,
+    async answer({ key, params: { id } }) {
+      const row = await readMonitor(database, key.accountId, id)
+      if (row === undefined) throw absent('check')
+      return { status: 200, json: JSON.stringify(wireForm(sealer, row)) }
+    },
+  })
+}
+
+function changes(parts: MonitorParts): DefinedOperation[] {
+  const words = { tag: TAG, path: ONE, deed: 'write' as const, params, body: CheckFields, answers }
+  return [
+    defineOperation({
+      ...words,
+      operationId: 'putV1ChecksId',
+      summary: 'Replace a check of any type',
+      method: 'put',
+      answer: ({ key: { accountId }, params: { id }, body }) =>
+        replace(parts, { accountId, id }, () => body),
+    }),
+    defineOperation({
+      ...words,
+      operationId: 'patchV1ChecksId',
+      summary: 'Change some fields of a check',
+      description: 'A field that is given is replaced as a whole, `request` too.',
+      method: 'patch',
+      answer: ({ key: { accountId }, params: { id }, body }) =>
+        replace(parts, { accountId, id }, (kept) => ({ ...kept, ...body })),
+    }),
+  ]
+}
+
+function remove(parts: MonitorParts): DefinedOperation {
+  return defineOperation({
+    operationId: 'deleteV1ChecksId',
+    tag: TAG,
+    summary: 'Delete a check',
+    description: 'Its results stay until their retention ends.',
+    method: 'delete',
+    path: ONE,
+    deed: 'write',
+    params,
+    answers: { status: 204, description: 'The check is deleted' },
+    async answer({ key: { accountId }, params: { id } }) {
+      const gone = await changing(parts, accountId, (inside) =>
+        removeChecks(inside, parts, accountId, [id]),
+      )
+      if (gone.length === 0) throw absent('check')
+      return { status: 204 }
+    },
+  })
+}
+
+async function create(
+  parts: MonitorParts,
+  accountId: string,
+  checkType: DefinedType,
+  body: Definition,
+): Promise<string> {
+  const id = randomUUID()
+  const row = await changing(parts, accountId, async (inside) => {
+    if ((await countMonitors(inside, accountId)) >= LIMITS.monitorsMax) {
+      throw new ApiError(409, `An account has at most ${LIMITS.monitorsMax} checks; delete some`)
+    }
+    const check = { id, checkType, definition: {}, file: null }
+    await draftAndSave(inside, parts, { accountId, check, body })
+    return readMonitor(inside, accountId, id)
+  })
+  return row === undefined ? '' : JSON.stringify(wireForm(parts.sealer, row))
+}
+
+async function replace(
+  parts: MonitorParts,
+  of: { accountId: string; id: string; checkType?: DefinedType },
+  bodyOf: (kept: Definition) => Definition,
+): Promise<{ status: 200; json: string }> {
+  const { accountId, id } = of
+  const row = await changing(parts, accountId, async (inside) => {
+    const before = await readMonitor(inside, accountId, id)
+    const isOther = of.checkType !== undefined && before?.check_type !== of.checkType
+    if (before === undefined || isOther) throw absent('check')
+    const check = keptCheck(parts.sealer, before)
+    const body = bodyOf(check.definition)
+    await draftAndSave(inside, parts, { accountId, check, body })
+    return readMonitor(inside, accountId, id)
+  })
+  return { status: 200, json: row === undefined ? '' : JSON.stringify(wireForm(parts.sealer, row)) }
+}
+
+/** Makes `body` the definition of a check that is kept under its id, or is to be. */
+async function draftAndSave(
+  inside: Queryable,
+  parts: MonitorParts,
+  { accountId, check, body }: { accountId: string; check: KeptCheck; body: Definition },
+): Promise<void> {
+  const { groupId } = body
+  const groupIds = typeof groupId === 'number' && Number.isSafeInteger(groupId) ? [groupId] : []
+  const surroundings = await readSurroundings(inside, parts, { accountId, groupIds })
+  const draft = draftCheck(check.checkType, body, { kept: check.definition, surroundings })
+  if (!draft.ok) throw new ApiError(400, problemWords(draft.problems))
+  const drafted = { ...check, definition: draft.definition }
+  const settled = effectiveCheck(drafted, surroundings)
+  if ('problems' in settled) throw new ApiError(400, problemWords(settled.problems))
+  await saveChecks(inside, parts, accountId, [{ ...drafted, settled }])
+}
+
+/** A monitor as it is read: what was written, secret values masked. */
+export function wireForm(sealer: Sealer, row: MonitorRow): Definition {
+  return {
+    ...maskSecrets(openSealed(sealer, row.definition)),
+    id: row.id,
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at?.toISOString() ?? null,
+  }
+}
+
+function capital(word: string): string {
+  return `${word[0]?.toUpperCase()}${word.slice(1)}`
+}

@@ -1,0 +1,27 @@
+// Instants and other words in queries of the public API, as the contract spells them.
+import { z } from '@hono/zod-openapi'
+
+/** Seconds since the Unix epoch in a query; becomes milliseconds. */
+export function unixSeconds(description: string) {
+  return z
+    .string()
+    .regex(/^\d{1,11}$/, { error: 'must be whole seconds since the Unix epoch' })
+    .transform((text) => Number(text) * 1000)
+    .optional()
+    .openapi({ type: 'integer', minimum: 0, description })
+}
+
+/** Words of `names` with commas between them; becomes the list of those given. */
+export function wordsOf<Name extends string>(names: readonly Name[], description: string) {
+  const known: ReadonlySet<string> = new Set(names)
+  return z
+    .string()
+    .transform((text, context) => {
+      const given = [...new Set(text.split(','))]
+      if (given.every((one): one is Name => known.has(one))) return given
+      context.addIssue({ code: 'custom', message: `must be some of ${names.join(', ')}` })
+      return z.NEVER
+    })
+    .optional()
+    .openapi({ type: 'string', description: `${description}: some of ${names.join(', ')}` })
+}

@@ -1,0 +1,45 @@
+// The part of the platform that records: what it prepares at the start, does now and then, and tells of
+// in metrics.
+import type { Registry } from 'prom-client'
+import { readSweptSpan } from '../store/accounting.ts'
+import type { Database } from '../store/database.ts'
+import type { Chore } from './chores.ts'
+import { prepareResults, retentionChore } from './retention.ts'
+import { createResultsMetrics, registerAccount, type ResultsMetrics } from './results-metrics.ts'
+import { rollupsChore } from './rollups.ts'
+import { type Capability, sweepChore } from './sweep.ts'
+
+/** What recording needs. */
+export interface RecordingParts {
+  database: Database
+  /** Milliseconds on the platform's clock. */
+  now: () => number
+  registry: Registry
+  capability: Capability
+  resultsMs: number
+  rollupsMs: number
+}
+
+/** What records. */
+export interface Recording {
+  chores: Chore[]
+  /** For `resultsOperation`. */
+  metrics: ResultsMetrics
+  /** To be called at the start, before agents are answered. Rejects when the database is away. */
+  prepare(): Promise<void>
+}
+
+/** Makes it; starts nothing. */
+export function createRecording(parts: RecordingParts): Recording {
+  const { database, now, registry, capability, resultsMs } = parts
+  registerAccount(registry, () => readSweptSpan(database))
+  return {
+    chores: [
+      sweepChore({ database, now, capability, retentionMs: resultsMs }),
+      rollupsChore(database),
+      retentionChore(parts),
+    ],
+    metrics: createResultsMetrics(registry),
+    prepare: () => prepareResults(parts),
+  }
+}

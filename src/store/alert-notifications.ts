@@ -1,0 +1,239 @@
+// Statements on what is told through channels: the outbox of webhooks and its history.
+import { randomUUID } from 'node:crypto'
+import type { Payload } from '../contract/alert-payload.ts'
+import { textJson } from './json-text.ts'
+import { pageStatement } from './page.ts'
+import { statement, type Connection } from './statement.ts'
+
+function instantJson(column: string): string {
+  return `coalesce('"' || to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+    || '"', 'null')`
+}
+
+const orNull = (expression: string) => `coalesce(${expression}, 'null')`
+
+/** The notifications of an account. */
+export const listNotifications = pageStatement({
+  name: 'alert-notifications-page',
+  from: 'alert_notifications',
+  where: 'account_id = $1::uuid',
+  json: `'{"id":"' || i.id || '","alertChannelId":' || i.channel_id
+    || ',"checkId":' || ${orNull(`'"' || i.monitor_id || '"'`)}
+    || ',"type":' || ${textJson('i.kind')} || ',"state":"' || i.state
+    || '","attempts":' || i.attempts || ',"status":' || ${orNull('i.status::text')}
+    || ',"message":' || ${orNull(textJson('i.message'))}
+    || ',"nextAttemptAt":' || ${instantJson('i.next_at')}
+    || ',"payload":' || i.payload::text || ',"created_at":' || ${instantJson('i.created_at')}
+    || ',"finishedAt":' || ${instantJson('i.finished_at')} || '}'`,
+})
+
+/** Something to tell through one channel. */
+export interface NewNotification {
+  accountId: string
+  channelId: number
+  monitorId: string | null
+  /** What must arrive in its order: a monitor, an incident, a location. */
+  topic: string
+  payload: Payload
+}
+
+const insert = statement<
+  [string[], string[], number[], (string | null)[], string[], string[], string[]],
+  never
+>(
+  'alert-notifications-insert',
+  // The share on the channel's row keeps it from being deleted meanwhile; one that is gone is left out.
+  `with channels as (
+     select id from alert_channels where id = any ($3::bigint[]) order by id for key share)
+   insert into alert_notifications
+     (id, account_id, channel_id, monitor_id, topic, kind, payload, state, next_at)
+   select one.id, one.account_id, one.channel_id, one.monitor_id, one.topic, one.kind, one.payload,
+     'waiting', clock_timestamp()
+   from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::uuid[], $5::uuid[], $6::text[], $7::jsonb[])
+     with ordinality
+     one (id, account_id, channel_id, monitor_id, topic, kind, payload, place)
+   join channels c on c.id = one.channel_id
+   order by one.place`,
+)
+
+/** Puts notifications into the outbox; they are sent once the transaction is committed. */
+export async function insertNotifications(
+  inside: Connection,
+  all: readonly NewNotification[],
+): Promise<void> {
+  if (all.length === 0) return
+  await insert(
+    inside,
+    all.map(() => randomUUID()),
+    all.map((one) => one.accountId),
+    all.map((one) => one.channelId),
+    all.map((one) => one.monitorId),
+    all.map((one) => one.topic),
+    all.map((one) => one.payload.type),
+    all.map((one) => JSON.stringify(one.payload)),
+  )
+}
+
+/** A notification that is to be sent now. */
+export interface DueNotification {
+  id: string
+  channelId: number
+  payload: Payload
+  /** This attempt counted. */
+  attempts: number
+  createdAt: Date
+  /** Sealed. */
+  config: string
+}
+
+const claim = statement<[number, number, number[], number], DueNotification>(
+  'alert-notifications-claim',
+  // One of a topic at a time, so that a recovery never comes before its failure.
+  `with due as (
+     select n.id, n.channel_id,
+       row_number() over (partition by n.channel_id order by n.next_at) as place
+     from alert_notifications n
+     where n.state = 'waiting' and n.next_at <= clock_timestamp()
+       and n.channel_id <> all ($3::bigint[])
+       and not exists (select from alert_notifications before
+         where before.state = 'waiting' and before.channel_id = n.channel_id
+           and before.topic = n.topic and before.seq < n.seq)
+   ), mine as (
+     select n.id from alert_notifications n join due on due.id = n.id
+     where due.place <= $4::int and n.state = 'waiting' and n.next_at <= clock_timestamp()
+     order by n.seq limit $1::int for update of n skip locked
+   )
+   update alert_notifications n set attempts = n.attempts + 1,
+     next_at = clock_timestamp() + make_interval(secs => $2::double precision / 1000)
+   from mine, alert_channels c
+   where n.id = mine.id and c.id = n.channel_id
+   returning n.id, n.channel_id as "channelId", n.payload, n.attempts::int,
+     n.created_at as "createdAt", c.config`,
+)
+
+/**
+ * Takes notifications that are due, for `leaseMs`: when their outcome is not told by then, they are due
+ * again. At most `perChannelMax` of a channel, none of `busy` channels.
+ */
+export async function claimNotifications(
+  connection: Connection,
+  ask: { rowsMax: number; leaseMs: number; perChannelMax: number; busy: number[] },
+): Promise<DueNotification[]> {
+  return claim(connection, ask.rowsMax, ask.leaseMs, ask.busy, ask.perChannelMax)
+}
+
+/** What became of an attempt. */
+export interface Outcome {
+  id: string
+  /** `waiting`: it is tried again after `againMs`. */
+  state: 'waiting' | 'sent' | 'failed'
+  againMs: number | null
+  status: number | null
+  message: string | null
+}
+
+const note = statement<[string, string, number | null, number | null, string | null], never>(
+  'alert-notification-note',
+  `update alert_notifications set state = $2, status = $4, message = $5,
+     next_at = clock_timestamp() + make_interval(secs => $3::double precision / 1000),
+     finished_at = case when $2 = 'waiting' then null else clock_timestamp() end
+   where id = $1 and state = 'waiting'`,
+)
+
+/** Writes down what became of an attempt. */
+export async function noteOutcome(connection: Connection, outcome: Outcome): Promise<void> {
+  await note(
+    connection,
+    outcome.id,
+    outcome.state,
+    outcome.againMs,
+    outcome.status,
+    outcome.message,
+  )
+}
+
+const giveUp = statement<[number, string], never>(
+  'alert-notifications-give-up',
+  `update alert_notifications set state = 'failed', message = $2, next_at = null,
+     finished_at = clock_timestamp()
+   where channel_id = $1 and state = 'waiting'`,
+)
+
+/** Gives up all that waits for a channel. */
+export async function giveUpWaiting(
+  connection: Connection,
+  channelId: number,
+  message: string,
+): Promise<void> {
+  await giveUp(connection, channelId, message)
+}
+
+const drop = statement<[number, number], { id: string }>(
+  'alert-notifications-drop',
+  `delete from alert_notifications where id in (
+     select id from alert_notifications
+     where finished_at < clock_timestamp() - make_interval(days => $1::int) limit $2::int)
+   returning id`,
+)
+
+/** Forgets notifications that were finished `days` ago; answers with how many, at most `rowsMax`. */
+export async function dropNotifications(
+  connection: Connection,
+  days: number,
+  rowsMax: number,
+): Promise<number> {
+  return (await drop(connection, days, rowsMax)).length
+}
+
+/** A location as notices tell of it. */
+export interface LocationRow {
+  id: string
+  accountId: string
+  name: string
+  slugName: string
+  since: Date | null
+  lastSeenAt: Date | null
+}
+
+const locationColumns = `l.id, l.account_id as "accountId", l.name, l.slug_name as "slugName",
+  l.absent_since as since,
+  (select max(a.last_seen_at) from agents a where a.location_id = l.id) as "lastSeenAt"`
+
+const unattended = statement<[number], LocationRow>(
+  'locations-unattended',
+  `update private_locations l set absence_told_at = clock_timestamp()
+   where l.absence_told_at is null
+     and l.absent_since <= clock_timestamp() - make_interval(secs => $1::double precision / 1000)
+   returning ${locationColumns}`,
+)
+
+/** Locations without an agent for `absentMs` of which nobody was told yet; they count as told now. */
+export async function takeUnattended(inside: Connection, absentMs: number): Promise<LocationRow[]> {
+  return unattended(inside, absentMs)
+}
+
+const attended = statement<[], LocationRow>(
+  'locations-attended',
+  `update private_locations l set absence_told_at = null
+   where l.absence_told_at is not null and l.absent_since is null
+   returning ${locationColumns}`,
+)
+
+/** Locations whose absence was told and that have an agent again. */
+export async function takeAttended(inside: Connection): Promise<LocationRow[]> {
+  return attended(inside)
+}
+
+const named = statement<[string[]], { id: string; name: string; slugName: string }>(
+  'locations-named',
+  `select id, name, slug_name as "slugName" from private_locations where id = any ($1::uuid[])`,
+)
+
+/** The names of locations, by id. */
+export async function readLocationNames(
+  connection: Connection,
+  ids: string[],
+): Promise<Map<string, { id: string; name: string; slugName: string }>> {
+  const rows = await named(connection, ids)
+  return new Map(rows.map((row) => [row.id, row]))
+}

@@ -1,0 +1,124 @@
+// Statements on groups of monitors. Definitions are sealed before they come here.
+import { statement, type Connection } from './statement.ts'
+
+/** A group. */
+export interface CheckGroupRow {
+  id: number
+  name: string
+  /** Sealed: the wire form as it was given. */
+  definition: string
+  file_name: string | null
+  file_key: string | null
+  created_at: Date
+  updated_at: Date | null
+}
+
+const COLUMNS = 'id, name, definition, file_name, file_key, created_at, updated_at'
+
+const list = statement<[string, number, number], CheckGroupRow>(
+  'check-groups-list',
+  `select ${COLUMNS} from check_groups where account_id = $1
+   order by id desc limit $2::int offset $3::bigint`,
+)
+
+/** Groups of an account, newest first. */
+export function listCheckGroups(
+  connection: Connection,
+  ask: { accountId: string; limit: number; offset: number },
+): Promise<CheckGroupRow[]> {
+  return list(connection, ask.accountId, ask.limit, ask.offset)
+}
+
+const readSome = statement<[string, number[]], CheckGroupRow>(
+  'check-groups-read',
+  `select ${COLUMNS} from check_groups where account_id = $1 and id = any ($2::bigint[])`,
+)
+
+/** The groups of the account that have one of these ids. */
+export function readCheckGroups(
+  connection: Connection,
+  accountId: string,
+  ids: readonly number[],
+): Promise<CheckGroupRow[]> {
+  return readSome(connection, accountId, [...ids])
+}
+
+/** Groups that came from the file of this name. */
+export const checkGroupsOfFile = statement<[accountId: string, fileName: string], CheckGroupRow>(
+  'check-groups-of-file',
+  `select ${COLUMNS} from check_groups where account_id = $1 and file_name = $2 order by file_key`,
+)
+
+const count = statement<[string], { count: number }>(
+  'check-groups-count',
+  'select count(*)::int as count from check_groups where account_id = $1',
+)
+
+/** How many groups the account has. */
+export async function countCheckGroups(connection: Connection, accountId: string): Promise<number> {
+  return (await count(connection, accountId))[0]?.count ?? 0
+}
+
+/** What is written of a group. */
+export interface CheckGroupFields {
+  name: string
+  definition: string
+  locationIds: readonly string[]
+  fileName: string | null
+  fileKey: string | null
+}
+
+const insert = statement<
+  [string, string, string, string[], string | null, string | null],
+  CheckGroupRow
+>(
+  'check-group-insert',
+  `insert into check_groups (account_id, name, definition, location_ids, file_name, file_key)
+   values ($1, $2, $3, $4::uuid[], $5, $6) returning ${COLUMNS}`,
+)
+
+/** Adds a group. */
+export async function insertCheckGroup(
+  inside: Connection,
+  accountId: string,
+  group: CheckGroupFields,
+): Promise<CheckGroupRow> {
+  const { name, definition, locationIds, fileName, fileKey } = group
+  const ids = [...locationIds]
+  const [row] = await insert(inside, accountId, name, definition, ids, fileName, fileKey)
+  if (row === undefined) throw new Error('an insert answers with its row')
+  return row
+}
+
+const change = statement<[number, string, string, string, string[]], CheckGroupRow>(
+  'check-group-change',
+  `update check_groups set name = $3, definition = $4, location_ids = $5::uuid[],
+     updated_at = clock_timestamp()
+   where id = $1 and account_id = $2 returning ${COLUMNS}`,
+)
+
+/** Replaces a group; which file it came from stays. Undefined when the account has none of that id. */
+export async function changeCheckGroup(
+  inside: Connection,
+  accountId: string,
+  group: Pick<CheckGroupFields, 'name' | 'definition' | 'locationIds'> & { id: number },
+): Promise<CheckGroupRow | undefined> {
+  const { id, name, definition, locationIds } = group
+  return (await change(inside, id, accountId, name, definition, [...locationIds]))[0]
+}
+
+const remove = statement<[string, number[]], { id: number }>(
+  'check-groups-delete',
+  `delete from check_groups g where account_id = $1 and id = any ($2::bigint[])
+     and not exists (select from monitors m where m.group_id = g.id and m.deleted_at is null)
+   returning id`,
+)
+
+/** Deletes groups that have no members and answers with their ids. */
+export async function deleteCheckGroups(
+  inside: Connection,
+  accountId: string,
+  ids: readonly number[],
+): Promise<number[]> {
+  return (await remove(inside, accountId, [...ids])).map((row) => row.id)
+}
