@@ -1,5 +1,6 @@
 // `npm run bench [name…]`: figures side by side in one run. Ratios count; absolute figures depend on
 // the machine and on who else is using it.
+import { benchArtifacts } from './artifacts.ts'
 import { benchChecks } from './checks.ts'
 import { benchIncidents } from './incidents.ts'
 import { benchIngest } from './ingest.ts'
@@ -8,6 +9,7 @@ import { benchScale } from './scale.ts'
 import { benchStart } from './start.ts'
 
 const BENCHES: Record<string, { what: string; run: () => Promise<void> }> = {
+  artifacts: { what: 'a file of 150 MiB into a folder and into a bucket', run: benchArtifacts },
   checks: {
     what: 'checks per CPU-second beside a bare loop and blackbox_exporter',
     run: benchChecks,

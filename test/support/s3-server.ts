@@ -9,7 +9,6 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { temporaryFolder } from './temporary-folder.ts'
 
 /** A service that listens. */
 export interface S3Server {
@@ -28,9 +27,8 @@ export interface S3Server {
 const hex = (text: string | Buffer) => createHash('sha256').update(text).digest('hex')
 const hmac = (key: string | Buffer, text: string) => createHmac('sha256', key).update(text).digest()
 
-/** Starts a service with one bucket. */
-export async function startS3Server(): Promise<S3Server> {
-  const folder = temporaryFolder()
+/** Starts a service with one bucket, which keeps what it is given in `folder`. */
+export async function startS3Server(folder: string): Promise<S3Server> {
   const kept = new Map<string, string>()
   const identity = {
     bucket: 'artifacts',

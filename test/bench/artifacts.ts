@@ -1,0 +1,77 @@
+// What one file of the largest size costs the platform on its way into a folder and into a bucket: time,
+// processor and memory of the process that takes it. The bucket's service is a small one of the tests.
+import { spawn } from 'node:child_process'
+import { randomBytes, randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { LIMITS } from '../../src/contract/versions.ts'
+import { createAccount } from '../../src/store/accounts.ts'
+import { type Database, openDatabase } from '../../src/store/database.ts'
+import { addLocationKey, bring, zeros } from '../support/artifact-uploads.ts'
+import { startServer } from '../support/database-servers.ts'
+import { addLocation, addMonitor } from '../support/monitor-rows.ts'
+import { startS3Server } from '../support/s3-server.ts'
+import { cpuMsOf, memoryMiBOf } from './process-figures.ts'
+import { markdownTable } from './table.ts'
+
+const ROUNDS = 5
+const SLOT = 1_760_000_000_000
+
+/** Prints a row for each store. */
+export async function benchArtifacts(): Promise<void> {
+  const server = await startServer('embedded')
+  const folder = await mkdtemp(join(tmpdir(), 'vedette-bench-'))
+  const { keys: _, failWith: __, close, ...bucket } = await startS3Server(folder)
+  const url = server.running.urlPattern.replace('{database}', server.running.template)
+  const database = openDatabase({ address: { url }, applicationName: 'bench' })
+  const head = ['store', 'MB/s', 'CPU ms per file', 'memory before', 'highest']
+  const rows = [head]
+  for (const [name, env] of [
+    ['folder', { FOLDER: join(folder, 'artifacts') }],
+    ['bucket', { S3: JSON.stringify(bucket) }],
+  ] as const) {
+    rows.push([name, ...(await weigh(database, { DATABASE_URL: url, ...env }))])
+  }
+  process.stdout.write(`${markdownTable(rows)}\n`)
+  close()
+  await database.close()
+  await server.stop()
+  await rm(folder, { recursive: true })
+}
+
+async function weigh(database: Database, env: Record<string, string>): Promise<string[]> {
+  const script = fileURLToPath(new URL('../support/artifact-process.ts', import.meta.url))
+  const child = spawn(process.execPath, [script], { env, stdio: ['ignore', 'pipe', 'inherit'] })
+  const [line] = (await once(child.stdout, 'data')) as [Buffer]
+  const port = Number(/port (\d+)/.exec(line.toString())?.[1])
+  const pid = child.pid ?? 0
+  const accountId = randomUUID()
+  await createAccount(database, { id: accountId, name: 'bench' })
+  const location = await addLocation(database, accountId)
+  const monitorId = await addMonitor(database, accountId, { locations: [location] })
+  const secret = await addLocationKey(database, location.id)
+  const to = { port, secret, owner: `${monitorId}.${SLOT}` }
+  await bring({ ...to, name: 'warm', body: randomBytes(1_000_000) })
+  const before = { cpuMs: cpuMsOf(pid), memory: memoryMiBOf(pid).now, at: performance.now() }
+  const bytes = LIMITS.artifactBytesMax
+  for (let round = 0; round < ROUNDS; round++) {
+    const { body, digest } = zeros(bytes)
+    const headers = { 'content-digest': digest, 'content-length': String(bytes) }
+    const { status } = await bring({ ...to, name: `file ${round}`, body, headers })
+    if (status !== 200) throw new Error(`answered ${status}`)
+  }
+  const seconds = (performance.now() - before.at) / 1000
+  const cpuMs = (cpuMsOf(pid) - before.cpuMs) / ROUNDS
+  const { peak } = memoryMiBOf(pid)
+  child.kill()
+  await once(child, 'exit')
+  return [
+    ((ROUNDS * bytes) / 1e6 / seconds).toFixed(0),
+    cpuMs.toFixed(0),
+    `${before.memory.toFixed(0)} MiB`,
+    `${peak.toFixed(0)} MiB`,
+  ]
+}
