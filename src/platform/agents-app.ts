@@ -17,7 +17,7 @@ import { serveAgentDocument } from './openapi.ts'
 import type { PlatformClock } from './platform-clock.ts'
 import { RateLimiter } from './rate-limit.ts'
 import type { OnRecorded } from './recorded.ts'
-import type { HandOutRuns } from './run-news.ts'
+import { handOutRuns } from './run-hand-out.ts'
 import type { Sealer } from './sealing.ts'
 import { syncOperation } from './sync.ts'
 import type { ReadVariables } from './sync-changes.ts'
@@ -32,8 +32,6 @@ export interface AgentsAppOptions {
   membership: Membership
   /** Told of results in the transaction that records them, in this order. */
   onRecorded: readonly OnRecorded[]
-  /** Hands out runs on demand; without it there are none. */
-  handOutRuns?: HandOutRuns
   /** Reads the variables of an account; without it there are none. */
   readVariables?: ReadVariables
   /** Addresses or networks whose X-Forwarded-For is believed. */
@@ -93,7 +91,6 @@ function callsOf(
   waiting: { news: LocationNews; held: HeldCalls },
 ): DefinedAgentOperation[] {
   const { database, sealer, clock, membership } = options
-  const handOutRuns = options.handOutRuns ?? (async () => ({ runs: [], cancel: [] }))
   const readVariables = options.readVariables ?? (async () => [])
   return [
     syncOperation({

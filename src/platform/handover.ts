@@ -1,5 +1,6 @@
 // From what an agent has to what it must run: who owned a monitor before, who owns it now, and from which
 // slot on. Pure, so that every process answers the same.
+import { PROTOCOL_BOUNDS } from '../contract/agent-protocol.ts'
 import type { Epoch, EpochMember } from '../store/location-epochs.ts'
 import type { ChangedPlacement } from '../store/placement-changes.ts'
 import { type Assignment, createAssignment } from './assignment.ts'
@@ -71,6 +72,12 @@ export function handOver({ agentId, held, epochs, placements, nowMs }: HandOverF
   return answer
 }
 
+/**
+ * One that was lost has said nothing for this long, at most; what it gave up before that it had run until
+ * then.
+ */
+const LOST_AGO_MS = PROTOCOL_BOUNDS.agentSilenceMsMax + 15_000
+
 /** Epochs one after the other in which an agent owns a monitor. */
 interface Stretch {
   first: number
@@ -125,10 +132,11 @@ class OwnerHistory {
     if (before === undefined) return -Infinity
     let taken = this.#epochs[first]?.fromMs ?? -Infinity
     for (let one = first; one <= upTo; one++) {
-      const cause = this.#epochs[one]?.cause
-      if (cause?.goneAtMs === undefined || !cause.agents.includes(before)) continue
-      const goneAtMs = cause.notStarted?.[placement.monitorId] ?? cause.goneAtMs ?? -Infinity
-      taken = Math.min(taken, goneAtMs)
+      const epoch = this.#epochs[one]
+      if (epoch?.cause.goneAtMs === undefined || !epoch.cause.agents.includes(before)) continue
+      const { goneAtMs, notStarted } = epoch.cause
+      if (goneAtMs !== null) taken = Math.min(taken, notStarted?.[placement.monitorId] ?? goneAtMs)
+      else if (taken > epoch.fromMs - LOST_AGO_MS) taken = -Infinity
     }
     return taken
   }

@@ -138,14 +138,18 @@ describe('a held sync', () => {
     const gone = agent.send(
       api,
       {
-        ...{ agent: agent.facts, state: 'running', have: agent.have, runs: [], waitMs: 20_000 },
+        agent: agent.facts,
+        state: 'running',
+        have: agent.have,
+        runs: [],
+        waitMs: 20_000,
         queues: { uptime: queue, scripted: queue },
       },
       { signal: leave.signal },
     )
     await expect.poll(() => api.agents.syncsHeld()).toBe(1)
     leave.abort()
-    await expect(gone).rejects.toThrow()
+    await expect(gone).rejects.toThrow(/abort/)
     await expect.poll(() => api.agents.syncsHeld()).toBe(0)
   })
 
@@ -244,7 +248,7 @@ describe('what an agent can run', () => {
     const ids = await place(types.map((checkType) => ({ checkType })))
     const agent = new FakeAgent(location.secret, facts)
     expect((await agent.sync(api)).status).toBe(200)
-    const given = ids.flatMap((id, index) => (agent.monitors.has(id) ? [types[index]] : []))
+    const given = ids.flatMap((id, index) => (agent.monitors.has(id) ? [types[index] ?? ''] : []))
     expect(given.toSorted()).toEqual(expected)
   })
 

@@ -59,7 +59,13 @@ export async function startAgentsApi(
   })
   const membership = new Membership(database, news)
   const agents = createAgentsApp({
-    ...{ database, sealer: TEST_SEALER, clock, log, locationKeys, membership, onRecorded: [] },
+    database,
+    sealer: TEST_SEALER,
+    clock,
+    log,
+    locationKeys,
+    membership,
+    onRecorded: [],
     ...options,
   })
   const stop = new AbortController()
@@ -72,7 +78,9 @@ export async function startAgentsApi(
   const hearing = [
     listen({ address, channel: AGENTS_CHANNEL, onNews, signal: stop.signal }),
     listen({
-      ...{ address, channel: KEYS_CHANNEL, signal: stop.signal },
+      address,
+      channel: KEYS_CHANNEL,
+      signal: stop.signal,
       onNews: () => agents.forgetKeys(),
     }),
   ]
@@ -82,7 +90,13 @@ export async function startAgentsApi(
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const document = (await (await fetch(`${url}/agent/v1/openapi.json`)).json()) as ApiDocument
   return {
-    ...{ url, agents, membership, registry, document, check: checkAgainst(document), faults },
+    url,
+    agents,
+    membership,
+    registry,
+    document,
+    check: checkAgainst(document),
+    faults,
     async close() {
       stop.abort()
       server.closeAllConnections()

@@ -131,8 +131,13 @@ export async function addResult(
      values ($1, $2, to_timestamp($3::double precision / 1000), $4, $5, $6, $7,
        to_timestamp($3::double precision / 1000), 1, 1)`,
     [
-      ...[location.id, monitorId, slotMs, location.accountId],
-      ...[filled ? 'missed' : 'passed', filled ? 'agent-lost' : null, filled],
+      location.id,
+      monitorId,
+      slotMs,
+      location.accountId,
+      filled ? 'missed' : 'passed',
+      filled ? 'agent-lost' : null,
+      filled,
     ],
   )
 }
