@@ -110,8 +110,9 @@ export const SyncAnswer = z.object({
     .object({
       /** What is not in `set` is dropped at once, but for what `drop` names. */
       whole: z.boolean(),
+      /** Each takes the place of what the agent had of that monitor; slots that it has begun stay so. */
       set: z.array(AssignedMonitor),
-      /** Given up: slots before `until` are still this agent's. */
+      /** Given up: slots before `until` are still this agent's. Some it may never have had. */
       drop: z.array(z.object({ monitorId: guid, until: instant })),
       /** Known to all monitors of the account. */
       variables: z.array(Variable),

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startAgentsApi } from '../support/agents-api.ts'
 import { useDatabase } from '../support/database.ts'
 import { startPublicApi, type Loose, type PublicApi } from '../support/public-api.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -155,5 +156,20 @@ describe('/docs', () => {
     }
     expect(html).not.toMatch(/<script|<link|<img|src=|https?:\/\/(?!127\.0\.0\.1)/)
     expect(response.headers.get('content-security-policy')).toContain("default-src 'none'")
+  })
+})
+
+describe('/agent/v1/openapi.json', () => {
+  test('is valid OpenAPI 3.1, passes the linter, and is behind no key', async () => {
+    const agents = await startAgentsApi(database())
+    expect(await problems(agents.document)).toEqual([])
+    expect(await lint(agents.document)).toEqual([])
+    expect(agents.document.openapi).toBe('3.1.0')
+    const sync = agents.document.paths['/agent/v1/sync']?.['post'] as Loose
+    expect(sync.security).toEqual([{ bearer: [] }])
+    expect(Object.keys(sync.responses)).toEqual(
+      expect.arrayContaining(['200', '400', '401', '403', '409', '429', '503']),
+    )
+    await agents.close()
   })
 })

@@ -10,6 +10,9 @@ import {
 import { manifestFor, VERSION } from '../../src/contract/versions.ts'
 import type { AgentsApi } from './agents-api.ts'
 
+/** Where an agent calls. */
+export type AgentsEnd = Pick<AgentsApi, 'url' | 'check'>
+
 /** The answer to a sync. */
 export interface SyncedAnswer {
   status: number
@@ -64,20 +67,20 @@ export class FakeAgent {
   }
 
   /** Syncs once and takes what the answer says. `waitMs` is 0 unless the request says otherwise. */
-  async sync(api: AgentsApi, request: Partial<SyncRequest> = {}): Promise<SyncedAnswer> {
+  async sync(api: AgentsEnd, request: Partial<SyncRequest> = {}): Promise<SyncedAnswer> {
     const said = await this.send(api, { ...this.#request(), ...request })
     if (said.answer !== undefined) this.#take(said.answer)
     return said
   }
 
   /** Says that it leaves. */
-  leave(api: AgentsApi, request: Partial<SyncRequest> = {}): Promise<SyncedAnswer> {
+  leave(api: AgentsEnd, request: Partial<SyncRequest> = {}): Promise<SyncedAnswer> {
     return this.sync(api, { state: 'leaving', leftAt: Date.now(), ...request })
   }
 
   /** Sends any body as a sync. */
   async send(
-    api: AgentsApi,
+    api: AgentsEnd,
     body: unknown,
     { signal, headers }: { signal?: AbortSignal; headers?: Record<string, string> } = {},
   ): Promise<SyncedAnswer> {
@@ -136,7 +139,8 @@ export class FakeAgent {
     this.monitors.set(id, assigned)
     const { from, until = Infinity } = assigned
     const spans = this.spans.get(id) ?? []
-    for (const span of spans) span.until = Math.min(span.until, from)
+    // It takes the place of what was there: none of the slots before it is this agent's any more.
+    for (const span of spans) span.until = Math.min(span.until, from, Date.now())
     this.spans.set(id, [...spans.filter((span) => span.until > span.from), { from, until }])
   }
 }
