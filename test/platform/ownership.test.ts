@@ -8,6 +8,7 @@ import { useDatabase } from '../support/database.ts'
 import { FakeAgent } from '../support/fake-agent.ts'
 import { addLocation, placeMonitors, type TestLocation } from '../support/locations.ts'
 
+const { handOverMs } = PROTOCOL_BOUNDS
 const use = useDatabase()
 let apis: [AgentsApi, AgentsApi]
 beforeAll(async () => {
@@ -28,6 +29,7 @@ function createRandom(seed: number): () => number {
 class History {
   readonly live: FakeAgent[] = []
   readonly gone: FakeAgent[] = []
+  readonly #left = new Set<FakeAgent>()
   readonly #location: TestLocation
   readonly #random: () => number
 
@@ -51,6 +53,7 @@ class History {
     if (dice < 0.5) {
       await one.leave(this.#api)
       this.#remove(one)
+      this.#left.add(one)
       return 'leave'
     }
     if (dice < 0.7) return this.#lose(one)
@@ -68,7 +71,7 @@ class History {
     const back = this.#random() < 0.4 ? this.gone.pop() : undefined
     const one = back ?? new FakeAgent(this.#location.secret)
     // It may have been started anew meanwhile, or only been cut off.
-    if (back !== undefined && this.#random() < 0.5) back.restart()
+    if (back !== undefined && (this.#left.delete(back) || this.#random() < 0.5)) back.restart()
     this.live.push(one)
     await one.sync(this.#api)
     return back === undefined ? 'join' : 'rejoin'
@@ -106,7 +109,7 @@ function ownersAt(agents: readonly FakeAgent[], id: string, instant: number): Fa
   )
 }
 
-test.each([1, 2, 3])('history %i', { timeout: 120_000 }, async (seed) => {
+test.each([1, 2, 3, 4])('history %i', { timeout: 120_000 }, async (seed) => {
   const location = await addLocation(use().database)
   const ids = await placeMonitors(
     { database: use().database, sealer: TEST_SEALER },
