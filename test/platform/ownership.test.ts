@@ -8,7 +8,6 @@ import { useDatabase } from '../support/database.ts'
 import { FakeAgent } from '../support/fake-agent.ts'
 import { addLocation, placeMonitors, type TestLocation } from '../support/locations.ts'
 
-const { handOverMs } = PROTOCOL_BOUNDS
 const use = useDatabase()
 let apis: [AgentsApi, AgentsApi]
 beforeAll(async () => {
