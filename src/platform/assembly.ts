@@ -132,13 +132,15 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
 async function createWorkingParts(parts: AssemblyParts, clock: PlatformClock) {
   const { config, log, open, sealer, registry } = parts
   const { database } = open
-  const { resultsMs, rollupsMs, artifactsKeptMs: keptMs, publicUrl } = config
+  const { resultsMs, rollupsMs, accountingGraceMs: graceMs, artifactsKeptMs: keptMs } = config
+  const { publicUrl } = config
   const now = () => clock.now()
   const capability = { capable, neededWords }
   const runs = createRuns({ database, keptMs: RUNS_KEPT_MS, ...capability })
   const artifacts = { database, store: createArtifactStore(config), keptMs }
   const alerting = createAlerting({ database, sealer, clock, log, publicUrl })
-  const recording = createRecording({ database, now, registry, capability, resultsMs, rollupsMs })
+  const kept = { resultsMs, rollupsMs, graceMs }
+  const recording = createRecording({ database, now, registry, capability, ...kept })
   await recording.prepare()
   const chores: Chore[] = [
     locationSampling(database),

@@ -103,6 +103,13 @@ export const VARIABLE_TABLE = {
     max: 3660,
     unit: 'days',
   }),
+  ACCOUNTING_GRACE_SECONDS: wholeNumber({
+    meaning: 'How long agents have to report a slot before it counts as missed',
+    otherwise: 120,
+    min: 5,
+    max: 86_400,
+    unit: 's',
+  }),
   ROLLUPS_RETENTION_DAYS: wholeNumber({
     meaning: 'How long the hourly figures behind analytics are kept',
     otherwise: 400,
@@ -182,6 +189,7 @@ export interface PlatformConfig {
   accountId: string | undefined
   adminApiKey: string | undefined
   resultsMs: number
+  accountingGraceMs: number
   rollupsMs: number
   artifactsKeptMs: number
   /** Undefined: a folder in `dataDir`. */
@@ -219,6 +227,7 @@ export function readPlatformConfig(env: Environment, readText?: ReadText): Platf
     accountId: values.ACCOUNT_ID?.toLowerCase(),
     adminApiKey: values.ADMIN_API_KEY,
     resultsMs: values.RESULTS_RETENTION_DAYS * DAY_MS,
+    accountingGraceMs: values.ACCOUNTING_GRACE_SECONDS * 1000,
     rollupsMs: values.ROLLUPS_RETENTION_DAYS * DAY_MS,
     artifactsKeptMs: values.ARTIFACTS_RETENTION_DAYS * DAY_MS,
     artifactBucket: bucketOf(values, problems),
@@ -268,7 +277,8 @@ function secretsOf(config: PlatformConfig): string[] {
   const password = URL.parse(databaseUrl ?? '')?.password ?? ''
   const plain = /%[0-9a-f]{2}/i.test(password) ? [unescaped(password)] : []
   const given = [adminApiKey, secretsKey, artifactBucket?.secretAccessKey]
-  return [...given, password, ...plain].filter((one) => one !== undefined && one !== '') as string[]
+  const all = [...given, password, ...plain]
+  return all.filter((one): one is string => one !== undefined && one !== '')
 }
 
 function unescaped(text: string): string {

@@ -1,7 +1,11 @@
 // From what an agent has to what it must run: who owned a monitor before, who owns it now, and from which
 // slot on. Pure, so that every process answers the same.
 import { PROTOCOL_BOUNDS } from '../contract/agent-protocol.ts'
+<<<<<<< HEAD
 import type { Epoch, EpochMember } from '../store/location-epochs.ts'
+=======
+import type { Epoch, EpochCause, EpochMember } from '../store/location-epochs.ts'
+>>>>>>> sync
 import type { ChangedPlacement } from '../store/placement-changes.ts'
 import { type Assignment, createAssignment } from './assignment.ts'
 
@@ -58,6 +62,7 @@ export function handOver({ agentId, held, epochs, placements, nowMs }: HandOverF
       const goesOn =
         !isNews &&
         had?.first === due.first &&
+        due.isUnbroken &&
         fromMs === history.takenAt(placement, due.first, heldAt)
       const until = due.untilMs === undefined ? {} : { untilMs: due.untilMs }
       if (!goesOn) answer.set.push({ placement, fromMs, ...until })
@@ -102,34 +107,58 @@ class OwnerHistory {
     return this.#assignments[at]?.owner(monitorId, needs)?.id
   }
 
-  /** The stretch around the epoch `at`; undefined when the agent is not the owner in it. */
+  /** The stretch of the agent around the epoch `at`; undefined when it is not the owner in it. */
   stretch(placement: ChangedPlacement, at: number): Stretch | undefined {
-    const isOwner = (one: number) => this.#owner(placement, one) === this.#agentId
-    if (at < 0 || !isOwner(at)) return undefined
-    let first = at
-    while (first > 0 && isOwner(first - 1)) first--
+    if (at < 0 || this.#owner(placement, at) !== this.#agentId) return undefined
     let last = at
-    while (last + 1 < this.#epochs.length && isOwner(last + 1)) last++
-    return { first, last, untilMs: this.#epochs[last + 1]?.fromMs }
+    while (last + 1 < this.#epochs.length && this.#owner(placement, last + 1) === this.#agentId) {
+      last++
+    }
+    const untilMs = this.#epochs[last + 1]?.fromMs
+    return { first: this.#firstOf(placement, at), last, untilMs }
   }
 
-  /** The stretch that holds from now on: the newest, or one that another will take over in a moment. */
-  dueStretch(
-    placement: ChangedPlacement,
-    { newest, present }: { newest: number; present: number },
-  ): Stretch | undefined {
-    const lasting = this.stretch(placement, newest)
-    return lasting ?? (present < newest ? this.stretch(placement, present) : undefined)
+  /** The first of the epochs up to `at` that have the same owner as it. */
+  #firstOf(placement: ChangedPlacement, at: number): number {
+    const owner = this.#owner(placement, at)
+    let first = at
+    while (first > 0 && this.#owner(placement, first - 1) === owner) first--
+    return first
+  }
+
+  /** Whether the agent itself was gone after a stretch: it has nothing of it any more. */
+  #isPast({ last }: Stretch): boolean {
+    return this.#departure(this.#agentId, last + 1, this.#epochs.length - 1) !== undefined
   }
 
   /**
-   * From which instant on the monitor is the agent's that owns it from the epoch `first` on, by what is
+   * What is the agent's from now on, in the epoch that holds and those that are to come. Should it have
+   * two parts of that, for moments, what lies between is done twice rather than by nobody.
+   */
+  dueStretch(
+    placement: ChangedPlacement,
+    { newest, present }: { newest: number; present: number },
+  ): (Stretch & { isUnbroken: boolean }) | undefined {
+    let due: (Stretch & { isUnbroken: boolean }) | undefined
+    for (let at = Math.max(present, 0); at <= newest; at++) {
+      const stretch = this.stretch(placement, at)
+      if (stretch === undefined || (stretch.untilMs !== undefined && this.#isPast(stretch)))
+        continue
+      due = { ...stretch, first: due?.first ?? stretch.first, isUnbroken: due === undefined }
+      at = stretch.last
+    }
+    return due
+  }
+
+  /**
+   * From which instant on the monitor is its owner's that owns it from the epoch `first` on, by what is
    * known in the epoch `upTo`: the beginning of that epoch, or when the owner before was gone, should
    * that be earlier. -Infinity: nobody had it, or nobody knows when its owner went.
    */
   takenAt(placement: ChangedPlacement, first: number, upTo: number): number {
     const before = this.#owner(placement, first - 1)
     if (before === undefined) return -Infinity
+<<<<<<< HEAD
     let taken = this.#epochs[first]?.fromMs ?? -Infinity
     for (let one = first; one <= upTo; one++) {
       const epoch = this.#epochs[one]
@@ -137,7 +166,38 @@ class OwnerHistory {
       const { goneAtMs, notStarted } = epoch.cause
       if (goneAtMs !== null) taken = Math.min(taken, notStarted?.[placement.monitorId] ?? goneAtMs)
       else if (taken > epoch.fromMs - LOST_AGO_MS) taken = -Infinity
-    }
-    return taken
+=======
+    const beginsMs = this.#epochs[first]?.fromMs ?? -Infinity
+    const cause = this.#departure(before, first, upTo)
+    if (cause === undefined) return beginsMs
+    const { goneAtMs, atMs, notStarted } = cause
+    const theirsMs = this.takenAt(placement, this.#firstOf(placement, first - 1), upTo)
+    // It went before its own turn came: until then the monitor is whose it was before.
+    if (theirsMs > (goneAtMs ?? atMs)) return Math.min(beginsMs, theirsMs)
+    if (goneAtMs === null) return beginsMs > atMs - LOST_AGO_MS ? -Infinity : beginsMs
+    return Math.min(beginsMs, notStarted?.[placement.monitorId] ?? goneAtMs)
   }
+
+  /** Why the agent was gone in one of these epochs; undefined when it was not. */
+  #departure(agentId: string, first: number, upTo: number): Departure | undefined {
+    for (let at = first; at <= upTo; at++) {
+      const cause = this.#epochs[at]?.cause
+      if (cause !== undefined && isDeparture(cause) && cause.agents.includes(agentId)) return cause
+>>>>>>> sync
+    }
+    return undefined
+  }
+}
+
+type Departure = EpochCause & { goneAtMs: number | null }
+
+function isDeparture(cause: EpochCause): cause is Departure {
+  return cause.goneAtMs !== undefined
+}
+
+/** Whether an agent was gone in some epoch after `epoch`: what it held then says nothing any more. */
+export function wasGone(epochs: readonly Epoch[], epoch: number, agentId: string): boolean {
+  return epochs.some(
+    (one) => one.epoch > epoch && isDeparture(one.cause) && one.cause.agents.includes(agentId),
+  )
 }

@@ -84,7 +84,7 @@ export class Membership {
       const goneAtMs = Math.ceil(
         Math.min(Math.max(atMs, nowMs - LEFT_AGO_MS_MAX), nowMs + PROTOCOL_BOUNDS.handOverMs),
       )
-      const cause: EpochCause = { kind: 'leave', agents: [said.id], goneAtMs }
+      const cause: EpochCause = { kind: 'leave', agents: [said.id], atMs: nowMs, goneAtMs }
       if (notStarted.length > 0) cause.notStarted = firstSlots(notStarted)
       return this.#begin(inside, location, { ...cause, fromMs: goneAtMs })
     })
@@ -95,9 +95,15 @@ export class Membership {
     const ids = await this.#change(locationId, async (inside, location) => {
       const gone = await loseAgents(inside, locationId, SILENCE)
       if (gone.length === 0) return gone
+<<<<<<< HEAD
       for (const agentId of gone) await handBackRuns(inside, { locationId, agentId })
       const cause: EpochCause = { kind: 'lost', agents: gone, goneAtMs: null }
       await this.#begin(inside, location, { ...cause, fromMs: location.nowMs })
+=======
+      const { nowMs } = location
+      const cause: EpochCause = { kind: 'lost', agents: gone, atMs: nowMs, goneAtMs: null }
+      await this.#begin(inside, location, { ...cause, fromMs: nowMs })
+>>>>>>> sync
       return gone
     })
     if (ids.length > 0) this.#news.lost(ids.length)
@@ -148,17 +154,17 @@ export function superseded(agentId: string): ApiError {
 function causeOf(
   known: AgentRow | undefined,
   { id, abilities }: AgentSaying,
-  { members }: LockedLocation,
+  { members, nowMs: atMs }: LockedLocation,
 ): EpochCause | undefined {
   if (known?.state !== 'live' || !members.some((one) => one.id === id)) {
-    return { kind: 'join', agents: [id] }
+    return { kind: 'join', agents: [id], atMs }
   }
   const now = new Set(abilities)
   const hasLost = known.abilities.some((one) => !now.has(one))
   // What it cannot run any more nobody runs until others do.
-  if (hasLost) return { kind: 'change', agents: [id], goneAtMs: null }
+  if (hasLost) return { kind: 'change', agents: [id], atMs, goneAtMs: null }
   const isSame = known.abilities.length === now.size
-  return isSame ? undefined : { kind: 'change', agents: [id] }
+  return isSame ? undefined : { kind: 'change', agents: [id], atMs }
 }
 
 /** Others are told a moment ahead that they give something up. */

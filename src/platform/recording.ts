@@ -18,6 +18,8 @@ export interface RecordingParts {
   capability: Capability
   resultsMs: number
   rollupsMs: number
+  /** How long agents have to deliver before a slot counts as missed. */
+  graceMs: number
 }
 
 /** What records. */
@@ -31,11 +33,11 @@ export interface Recording {
 
 /** Makes it; starts nothing. */
 export function createRecording(parts: RecordingParts): Recording {
-  const { database, now, registry, capability, resultsMs } = parts
+  const { database, now, registry, capability, resultsMs, graceMs } = parts
   registerAccount(registry, () => readSweptSpan(database))
   return {
     chores: [
-      sweepChore({ database, now, capability, retentionMs: resultsMs }),
+      sweepChore({ database, now, capability, retentionMs: resultsMs, graceMs }),
       rollupsChore(database),
       retentionChore(parts),
     ],

@@ -33,9 +33,11 @@ export interface SweepParts {
   capability: Capability
   /** Rows of slots longer ago than this are not kept. */
   retentionMs: number
+  /** How long agents have to deliver before a slot counts as missed; default SWEEP_GRACE_MS. */
+  graceMs?: number
 }
 
-/** How long agents have to deliver before a slot counts as missed. */
+/** How long agents have to deliver where nobody says otherwise. */
 export const SWEEP_GRACE_MS = 120_000
 /** How long after the platform came back nothing is swept: agents have to deliver first. */
 export const SWEEP_RETURN_MS = 60_000
@@ -83,15 +85,16 @@ export async function sweep(parts: SweepParts, signal: AbortSignal): Promise<Swe
 
 async function sweepOnce(
   inside: Connection,
-  { now, capability, retentionMs }: SweepParts,
+  { now, capability, retentionMs, graceMs = SWEEP_GRACE_MS }: SweepParts,
   windowMs: number,
 ): Promise<Swept & { isLast: boolean }> {
   const nowMs = Math.floor(now())
-  const target = nowMs - SWEEP_GRACE_MS
+  const target = nowMs - graceMs
   const floorMs = startOfDay(nowMs - retentionMs)
   const before = await beginSweep(inside, target)
   const since = await readPulseSince(inside)
-  const isBack = since === undefined || nowMs >= since + SWEEP_RETURN_MS
+  const returnMs = Math.min(graceMs, SWEEP_RETURN_MS)
+  const isBack = since === undefined || nowMs >= since + returnMs
   // Nothing was ever swept while nobody stood anywhere, and what is not kept needs no row.
   const fromMs = Math.max(before, floorMs)
   const untilMs = Math.min(fromMs + windowMs, target)

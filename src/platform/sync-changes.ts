@@ -2,11 +2,11 @@
 import type { SyncAnswer } from '../contract/agent-protocol.ts'
 import { type AgentStanding, agentStanding } from '../store/agents.ts'
 import type { Database } from '../store/database.ts'
-import { type Epoch, readEpochs } from '../store/location-epochs.ts'
+import { readEpochs } from '../store/location-epochs.ts'
 import { placementsSince } from '../store/placement-changes.ts'
 import type { Connection } from '../store/statement.ts'
 import { absent } from './errors.ts'
-import { handOver, type Held } from './handover.ts'
+import { handOver, type Held, wasGone } from './handover.ts'
 import type { AnswerChanges } from './sync-answer.ts'
 
 /** Variables of an account, known to all its monitors. */
@@ -72,7 +72,11 @@ async function read(inside: Connection, ask: ChangesAsk): Promise<ReadChanges> {
     epoch: claimed?.epoch ?? standing.epoch,
     sinceMs: nowMs - HISTORY_MS,
   })
-  const held = claimed !== undefined && hasEpoch(epochs, claimed.epoch) ? claimed : undefined
+  const holds =
+    claimed !== undefined &&
+    epochs.some(({ epoch }) => epoch === claimed.epoch) &&
+    !wasGone(epochs, claimed.epoch, agentId)
+  const held = holds ? claimed : undefined
   const placements = await placementsSince(inside, locationId, {
     revision: held?.revision ?? -1,
     all: held?.epoch !== standing.epoch,
@@ -83,8 +87,4 @@ async function read(inside: Connection, ask: ChangesAsk): Promise<ReadChanges> {
     changes: { whole: held === undefined, variables, ...told },
     token: tokenOf(standing, ask.instance),
   }
-}
-
-function hasEpoch(epochs: readonly Epoch[], epoch: number): boolean {
-  return epochs.some((one) => one.epoch === epoch)
 }

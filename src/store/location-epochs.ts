@@ -15,6 +15,8 @@ export interface EpochCause {
   kind: 'join' | 'leave' | 'lost' | 'change'
   /** Whom it is about. */
   agents: string[]
+  /** When it was found out, which may be before the epoch begins. */
+  atMs: number
   /** Of those that are gone, when they stopped; null: nobody knows. Absent: nobody is gone. */
   goneAtMs?: number | null
   /** Monitor → the slot from which on the leaving one had started none. */

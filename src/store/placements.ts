@@ -1,10 +1,8 @@
 // Where monitors stand and since when: placements, which agents are told of, and eras, from which the
 // expected slots of any span of the past follow.
 import { slotAtOrBefore, type Slots } from '../contract/timetable.ts'
+import { AGENTS_CHANNEL } from './agents.ts'
 import { statement, type Connection } from './statement.ts'
-
-/** The channel on which a location's id is announced when its agents have news to fetch. */
-export const AGENTS_CHANNEL = 'vedette_agents'
 
 /** A location in which a monitor is to stand. */
 export interface WantedPlacement {

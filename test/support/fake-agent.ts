@@ -124,7 +124,11 @@ export class FakeAgent {
     if (changes === null) return
     if (changes.whole) {
       const kept = new Set(changes.drop.map(({ monitorId }) => monitorId))
-      for (const id of this.monitors.keys()) if (!kept.has(id)) this.monitors.delete(id)
+      for (const [id, spans] of this.spans) {
+        if (kept.has(id)) continue
+        this.monitors.delete(id)
+        for (const span of spans) span.until = Math.min(span.until, Date.now())
+      }
     }
     for (const assigned of changes.set) this.#set(assigned)
     for (const { monitorId, until } of changes.drop) {
