@@ -19,14 +19,10 @@ import { serveAgentDocument } from './openapi.ts'
 import type { PlatformClock } from './platform-clock.ts'
 import { RateLimiter } from './rate-limit.ts'
 import type { OnRecorded } from './recorded.ts'
-<<<<<<< HEAD
 import type { ResultsMetrics } from './results-metrics.ts'
 import { resultsOperation } from './results-operation.ts'
 import { RESULTS_MS } from './retention.ts'
 import type { HandOutRuns } from './run-news.ts'
-=======
-import { handOutRuns } from './run-hand-out.ts'
->>>>>>> sync
 import type { Sealer } from './sealing.ts'
 import { syncOperation } from './sync.ts'
 import type { ReadVariables } from './sync-changes.ts'
@@ -41,7 +37,6 @@ export interface AgentsAppOptions {
   membership: Membership
   /** Told of results in the transaction that records them, in this order. */
   onRecorded: readonly OnRecorded[]
-<<<<<<< HEAD
   /** Counts what becomes of results; without it nobody does. */
   resultsMetrics?: ResultsMetrics
   /** How long results are kept; default RESULTS_MS. */
@@ -50,8 +45,6 @@ export interface AgentsAppOptions {
   artifacts?: ArtifactStore
   /** Hands out runs on demand; without it there are none. */
   handOutRuns?: HandOutRuns
-=======
->>>>>>> sync
   /** Reads the variables of an account; without it there are none. */
   readVariables?: ReadVariables
   /** Addresses or networks whose X-Forwarded-For is believed. */
@@ -110,12 +103,8 @@ function callsOf(
   options: AgentsAppOptions,
   waiting: { news: LocationNews; held: HeldCalls },
 ): DefinedAgentOperation[] {
-<<<<<<< HEAD
   const { database, sealer, clock, log, membership, artifacts: store } = options
   const handOutRuns = options.handOutRuns ?? (async () => ({ runs: [], cancel: [] }))
-=======
-  const { database, sealer, clock, membership } = options
->>>>>>> sync
   const readVariables = options.readVariables ?? (async () => [])
   return [
     syncOperation({

@@ -1,11 +1,7 @@
 // From what an agent has to what it must run: who owned a monitor before, who owns it now, and from which
 // slot on. Pure, so that every process answers the same.
 import { PROTOCOL_BOUNDS } from '../contract/agent-protocol.ts'
-<<<<<<< HEAD
-import type { Epoch, EpochMember } from '../store/location-epochs.ts'
-=======
 import type { Epoch, EpochCause, EpochMember } from '../store/location-epochs.ts'
->>>>>>> sync
 import type { ChangedPlacement } from '../store/placement-changes.ts'
 import { type Assignment, createAssignment } from './assignment.ts'
 
@@ -158,15 +154,6 @@ class OwnerHistory {
   takenAt(placement: ChangedPlacement, first: number, upTo: number): number {
     const before = this.#owner(placement, first - 1)
     if (before === undefined) return -Infinity
-<<<<<<< HEAD
-    let taken = this.#epochs[first]?.fromMs ?? -Infinity
-    for (let one = first; one <= upTo; one++) {
-      const epoch = this.#epochs[one]
-      if (epoch?.cause.goneAtMs === undefined || !epoch.cause.agents.includes(before)) continue
-      const { goneAtMs, notStarted } = epoch.cause
-      if (goneAtMs !== null) taken = Math.min(taken, notStarted?.[placement.monitorId] ?? goneAtMs)
-      else if (taken > epoch.fromMs - LOST_AGO_MS) taken = -Infinity
-=======
     const beginsMs = this.#epochs[first]?.fromMs ?? -Infinity
     const cause = this.#departure(before, first, upTo)
     if (cause === undefined) return beginsMs
@@ -183,7 +170,6 @@ class OwnerHistory {
     for (let at = first; at <= upTo; at++) {
       const cause = this.#epochs[at]?.cause
       if (cause !== undefined && isDeparture(cause) && cause.agents.includes(agentId)) return cause
->>>>>>> sync
     }
     return undefined
   }

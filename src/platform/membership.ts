@@ -95,15 +95,10 @@ export class Membership {
     const ids = await this.#change(locationId, async (inside, location) => {
       const gone = await loseAgents(inside, locationId, SILENCE)
       if (gone.length === 0) return gone
-<<<<<<< HEAD
       for (const agentId of gone) await handBackRuns(inside, { locationId, agentId })
-      const cause: EpochCause = { kind: 'lost', agents: gone, goneAtMs: null }
-      await this.#begin(inside, location, { ...cause, fromMs: location.nowMs })
-=======
       const { nowMs } = location
       const cause: EpochCause = { kind: 'lost', agents: gone, atMs: nowMs, goneAtMs: null }
       await this.#begin(inside, location, { ...cause, fromMs: nowMs })
->>>>>>> sync
       return gone
     })
     if (ids.length > 0) this.#news.lost(ids.length)

@@ -142,15 +142,9 @@ describe('join', () => {
     await first.sync(api)
     await second.sync(api)
     for (const id of added) {
-<<<<<<< HEAD
-      const [mine, theirs] = [first.monitors.get(id), second.monitors.get(id)]
-      expect(mine?.from ?? Infinity).toBeLessThan(Date.now())
-      if (theirs !== undefined) expect(mine?.until).toBe(theirs.from)
-=======
       const mine = first.monitors.get(id)
       expect(mine?.from ?? Infinity).toBeLessThan(Date.now())
       expect(mine?.until).toBe(second.monitors.get(id)?.from)
->>>>>>> sync
     }
     expect(added.some((id) => second.monitors.has(id))).toBe(true)
   })
@@ -322,17 +316,11 @@ describe('restart', () => {
   })
 
   test('with another version: what it can run changes hands', async () => {
-<<<<<<< HEAD
-    await placeMonitors({ database: use().database, sealer: TEST_SEALER }, location, [
-      ...Array.from({ length: 20 }, () => ({ checkType: 'DNS' })),
-    ])
-=======
     await placeMonitors(
       { database: use().database, sealer: TEST_SEALER },
       location,
       Array.from({ length: 20 }, () => ({ checkType: 'DNS' })),
     )
->>>>>>> sync
     const [first, second] = await twoAgents()
     expect(first.monitors.size + second.monitors.size).toBe(80)
     first.restart({ version: '6.3.2', checkTypes: ['TCP'] })

@@ -28,10 +28,7 @@ function createRandom(seed: number): () => number {
 class History {
   readonly live: FakeAgent[] = []
   readonly gone: FakeAgent[] = []
-<<<<<<< HEAD
-=======
   readonly #left = new Set<FakeAgent>()
->>>>>>> sync
   readonly #location: TestLocation
   readonly #random: () => number
 
@@ -55,10 +52,7 @@ class History {
     if (dice < 0.5) {
       await one.leave(this.#api)
       this.#remove(one)
-<<<<<<< HEAD
-=======
       this.#left.add(one)
->>>>>>> sync
       return 'leave'
     }
     if (dice < 0.7) return this.#lose(one)
@@ -76,11 +70,7 @@ class History {
     const back = this.#random() < 0.4 ? this.gone.pop() : undefined
     const one = back ?? new FakeAgent(this.#location.secret)
     // It may have been started anew meanwhile, or only been cut off.
-<<<<<<< HEAD
-    if (back !== undefined && this.#random() < 0.5) back.restart()
-=======
     if (back !== undefined && (this.#left.delete(back) || this.#random() < 0.5)) back.restart()
->>>>>>> sync
     this.live.push(one)
     await one.sync(this.#api)
     return back === undefined ? 'join' : 'rejoin'
@@ -118,11 +108,7 @@ function ownersAt(agents: readonly FakeAgent[], id: string, instant: number): Fa
   )
 }
 
-<<<<<<< HEAD
-test.each([1, 2, 3])('history %i', { timeout: 120_000 }, async (seed) => {
-=======
 test.each([1, 2, 3, 4])('history %i', { timeout: 120_000 }, async (seed) => {
->>>>>>> sync
   const location = await addLocation(use().database)
   const ids = await placeMonitors(
     { database: use().database, sealer: TEST_SEALER },
