@@ -190,8 +190,8 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   })
 
   test('a variable of the same call is known to its monitors', async () => {
-    const request = { url: 'https://{{HOST}}/' }
-    const variables = [{ key: 'HOST', value: 'example.org' }]
+    const request = { url: '{{HOST}}/' }
+    const variables = [{ key: 'HOST', value: 'https://example.org' }]
     expect((await apply([monitor('a', { request })], { variables })).applied).toBe(true)
     expect((await apply([monitor('a', { request })], { prune: true })).problems).toHaveLength(1)
   })
