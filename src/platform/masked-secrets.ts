@@ -3,10 +3,10 @@ import { SECRET_MASK } from '../contract/check.ts'
 import type { Definition } from './sealed-monitor.ts'
 
 /** Fields that are secret wherever they stand, by the object that they stand in. */
-const SECRET_FIELDS: Record<string, readonly string[]> = {
-  basicAuth: ['password'],
-  tls: ['privateKey', 'passphrase'],
-}
+const SECRET_FIELDS: ReadonlyMap<string, readonly string[]> = new Map([
+  ['basicAuth', ['password']],
+  ['tls', ['privateKey', 'passphrase']],
+])
 
 /** The definition with a mask in place of every secret value that is not empty. */
 export function maskSecrets(definition: Readonly<Definition>): Definition {
@@ -89,7 +89,7 @@ function refuseReveal(
 
 function hiddenFields(fields: Definition, path: string): readonly string[] {
   if (fields['secret'] === true) return ['value']
-  return SECRET_FIELDS[path.slice(path.lastIndexOf('.') + 1)] ?? []
+  return SECRET_FIELDS.get(path.slice(path.lastIndexOf('.') + 1)) ?? []
 }
 
 /** What a variable is known by among others. */

@@ -138,6 +138,9 @@ function valuesOf(text: string, names: readonly string[]): Record<string, string
   for (const name of names) {
     const values = sent.getAll(name)
     if (values.length > 1) throw new ApiError(400, `${name}: must be given once`)
+    if (values[0]?.includes('\0') === true) {
+      throw new ApiError(400, `${name}: must not hold the character U+0000`)
+    }
     if (values[0] !== undefined) given[name] = values[0]
   }
   return given

@@ -9,6 +9,7 @@ import { API_BOUNDS } from '../../src/contract/api-bounds.ts'
 import { readJson } from '../../src/platform/body.ts'
 import { answerError, type ApiError } from '../../src/platform/errors.ts'
 import { createHttpServer } from '../../src/platform/http-server.ts'
+import { bent, FAULT_OF_CLIENT, nasty } from '../support/bent-bodies.ts'
 import { useDatabase } from '../support/database.ts'
 import { addClient, startPublicApi, type ApiClient, type PublicApi } from '../support/public-api.ts'
 
@@ -71,89 +72,6 @@ const BODIES: [string, string, () => string, () => Record<string, unknown>][] = 
     subscriptionInput,
   ],
 ]
-
-/** Values that break things elsewhere. */
-const nasty = fc.oneof(
-  fc.constantFrom<unknown>(
-    null,
-    true,
-    0,
-    -0,
-    1e308,
-    -1e308,
-    Number.MAX_SAFE_INTEGER,
-    '',
-    ' ',
-    '\0',
-    'a\0b',
-    '\ud800',
-    '\udfff\ud800',
-    "'; drop table incidents; --",
-    '\u{1F6A8}'.repeat(255),
-    '\u{1F6A8}'.repeat(256),
-    'x'.repeat(10_001),
-    '$1',
-    '{{x}}',
-    'constructor',
-    '9999-12-31T23:59:59.999Z',
-    '0000-01-01T00:00:00Z',
-    '1969-12-31T23:59:59Z',
-    '2026-02-30T00:00:00Z',
-    '2026-01-01T00:00:00+14:00',
-    '9999-12-31T23:59:59-14:00',
-    'infinity',
-    'now',
-    [],
-    {},
-    [[]],
-    [null],
-    'http://user:pass@[::1]:99999/',
-    'javascript:alert(1)',
-    'HTTP://x',
-    'https://x/"><script>',
-    'ffffffff-ffff-ffff-ffff-ffffffffffff',
-    '00000000-0000-0000-0000-000000000000',
-  ),
-  fc.string({ unit: 'binary', maxLength: 300 }),
-  fc.jsonValue({ maxDepth: 5 }),
-)
-
-/** `body` with some of its fields, at any depth, replaced, dropped or added. */
-function bent(body: Record<string, unknown>): fc.Arbitrary<unknown> {
-  const fields = Object.keys(body)
-  const change = fc.record({
-    field: fc.oneof(
-      fc.constantFrom(...fields),
-      fc.constantFrom('id', 'constructor', 'toString', 'description'),
-    ),
-    inner: fc.option(
-      fc.constantFrom(
-        'id',
-        'name',
-        'description',
-        'status',
-        'services',
-        'publicIncidentUpdateDate',
-        'notifySubscribers',
-      ),
-    ),
-    value: fc.option(nasty, { nil: undefined }),
-  })
-  return fc.array(change, { minLength: 1, maxLength: 3 }).map((changes) => {
-    const copy = structuredClone(body)
-    for (const { field, inner, value } of changes) {
-      const list = copy[field]
-      const first: unknown = Array.isArray(list) ? list[0] : undefined
-      if (inner !== null && typeof first === 'object' && first !== null)
-        Object.assign(first, { [inner]: value })
-      else copy[field] = value
-    }
-    return copy
-  })
-}
-
-/** Statuses that a client's own mistake may have. */
-const FAULT_OF_CLIENT = [200, 201, 204, 400, 404, 409, 413]
 
 describe('a fuzzed', () => {
   test.each(BODIES)('%s by %s is answered as documented', async (_what, method, path, good) => {
