@@ -78,7 +78,12 @@ export async function readApplyContext(
     await breathe(inside, index)
   }
   return {
-    ...{ inside, parts, accountId, request, monitors, problems: [] },
+    inside,
+    parts,
+    accountId,
+    request,
+    monitors,
+    problems: [],
     groups: new Map(
       groups.map((row) => [
         row.file_key ?? '',

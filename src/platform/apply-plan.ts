@@ -48,7 +48,10 @@ export interface ApplyPlan {
 /** Makes the plan; what is wrong stands in the context's problems, and then the plan is of no use. */
 export async function planApply(context: ApplyContext): Promise<ApplyPlan> {
   const plan: ApplyPlan = {
-    ...{ lines: [], groups: [], monitors: [], variables: [] },
+    lines: [],
+    groups: [],
+    monitors: [],
+    variables: [],
     gone: { groups: [], monitors: [], variables: [] },
     groupOf: new Map(),
   }

@@ -47,9 +47,17 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     test('comes back as it was made', async () => {
       const location = await add({ slugName: 'Data-Center-1', icon: 'server' })
       expect(location).toMatchObject({
-        ...{ name: 'Here', slugName: 'Data-Center-1', icon: 'server', proxyUrl: null },
-        ...{ keys: [], lastSeen: null, agentCount: 0, agentStatus: 'never-reported' },
-        ...{ minAgentVersion: null, runningAgents: [], updated_at: null },
+        name: 'Here',
+        slugName: 'Data-Center-1',
+        icon: 'server',
+        proxyUrl: null,
+        keys: [],
+        lastSeen: null,
+        agentCount: 0,
+        agentStatus: 'never-reported',
+        minAgentVersion: null,
+        runningAgents: [],
+        updated_at: null,
       })
       expect(await read(location.id)).toEqual(location)
       const { minAgentVersion: _, runningAgents: _agents, ...listed } = location
@@ -145,7 +153,9 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       await addAgent(location.id, '6.0.0', 'lost')
       const running = await read(location.id)
       expect(running).toMatchObject({
-        ...{ agentCount: 3, agentStatus: 'reporting', minAgentVersion: '7.0.0' },
+        agentCount: 3,
+        agentStatus: 'reporting',
+        minAgentVersion: '7.0.0',
         lastSeen: expect.stringMatching(/Z$/),
         runningAgents: [
           { version: '7.0.0', isOutdated: true, count: 1 },

@@ -25,13 +25,11 @@ describe('a sealer', () => {
   test('opens nothing that was sealed under another key, changed, or never sealed', () => {
     const sealed = sealer.seal('text')
     expect(() => createSealer(`${KEY}x`).open(sealed)).toThrow(SealError)
-    for (let at = 3; at < sealed.length; at++) {
-      const other = sealed[at] === 'A' ? 'B' : 'A'
-      const changed = `${sealed.slice(0, at)}${other}${sealed.slice(at + 1)}`
-      const isSame = Buffer.from(changed.slice(3), 'base64url').equals(
-        Buffer.from(sealed.slice(3), 'base64url'),
-      )
-      if (!isSame) expect(() => sealer.open(changed)).toThrow(SealError)
+    const bytes = Buffer.from(sealed.slice(3), 'base64url')
+    for (const at of bytes.keys()) {
+      const changed = Buffer.from(bytes)
+      changed[at] = (changed[at] ?? 0) ^ 1
+      expect(() => sealer.open(`s1.${changed.toString('base64url')}`)).toThrow(SealError)
     }
     for (const bad of ['', 's1.', 'text', sealed.slice(3), sealed.slice(0, -8)]) {
       expect(() => sealer.open(bad)).toThrow(SealError)
