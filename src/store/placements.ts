@@ -1,6 +1,6 @@
 // Where monitors stand and since when: placements, which agents are told of, and eras, from which the
 // expected slots of any span of the past follow.
-import { slotAtOrBefore, type Slots } from '../contract/timetable.ts'
+import { slotAtOrAfter, slotAtOrBefore, type Slots } from '../contract/timetable.ts'
 import { AGENTS_CHANNEL } from './agents.ts'
 import { statement, type Connection } from './statement.ts'
 
@@ -58,9 +58,9 @@ const readCurrent = statement<[string[]], PlacementRow>(
 
 /**
  * Makes `wanted` the places of each monitor from `nowMs` on, and tells their agents: placements are
- * stamped with the next revision of their location, also where only the definition changed. A monitor
- * that is new in a location is expected from the newest slot that has passed, since agents run that one
- * at once. To be called in a transaction that holds the account (`lockAccount`).
+ * stamped with the next revision of their location, also where only the definition changed. No slot is
+ * expected before agents can have heard of it. To be called in a transaction that holds the account
+ * (`lockAccount`).
  */
 export async function place(
   inside: Connection,
@@ -77,6 +77,20 @@ export async function place(
   const locationIds = [...new Set(changes.placements.map((one) => one.locationId))]
   const revisions = await raiseRevisions(inside, accountId, locationIds)
   await write(inside, changes, revisions)
+}
+
+/** Agents hear of a change well within this. */
+const HEAR_MS = 2_000
+/** For a slot that comes so soon nobody minds to wait. */
+const SOON_MS = 10_000
+
+/**
+ * From when on a monitor that is new in a location is expected: from the next slot, or, where that is
+ * not soon, from the one that has passed last, which agents run at once.
+ */
+function beginning(slots: Slots, nowMs: number): number {
+  const next = slotAtOrAfter(slots, nowMs + HEAR_MS)
+  return next <= nowMs + SOON_MS ? next : slotAtOrBefore(slots, nowMs)
 }
 
 function compare(
@@ -116,14 +130,14 @@ function settle(
     return placement
   }
   if (row === undefined || row.until_ms !== null) {
-    const newest = slotAtOrBefore(slots, nowMs)
-    changes.opened.push(to(Math.max(newest, row?.until_ms ?? newest)))
+    const fromMs = beginning(slots, nowMs)
+    changes.opened.push(to(Math.max(fromMs, row?.until_ms ?? fromMs)))
   } else if (row.every_ms === slots.everyMs && row.offset_ms === slots.offsetMs) {
     to(row.from_ms)
   } else {
     const atMs = Math.max(nowMs, row.from_ms)
     changes.closed.push({ locationId, monitorId, atMs })
-    changes.opened.push(to(atMs))
+    changes.opened.push(to(Math.max(atMs, nowMs + HEAR_MS)))
   }
 }
 
