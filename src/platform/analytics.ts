@@ -135,10 +135,10 @@ function spanOf(asked: Query, nowMs: number, resultsMs: number): Span {
   const toMs = Math.min(asked.to ?? Math.ceil(nowMs), Math.ceil(nowMs))
   const hours = QUICK_RANGES[asked.quickRange ?? 'last24Hours']
   const given = asked.from ?? toMs - hours * HOUR_MS
+  if (given >= toMs) throw new ApiError(400, 'from: must lie before to, and before now')
   // Before that there are no rows from which to count a part of an hour.
   const isRolledUp = given < nowMs - resultsMs
   const fromMs = isRolledUp ? Math.floor(given / HOUR_MS) * HOUR_MS : given
-  if (fromMs >= toMs) throw new ApiError(400, 'from: must lie before to, and before now')
   if (toMs - fromMs > DAYS_MAX * 24 * HOUR_MS) {
     throw new ApiError(400, `from: must lie at most ${DAYS_MAX} days before to`)
   }

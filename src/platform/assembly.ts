@@ -64,8 +64,7 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
   const locationKeys = createKnownLocationKeys(database, log)
   const { trustedProxies, publicUrl } = config
   const surroundings = { trustedProxies, ...(publicUrl === undefined ? {} : { publicUrl }) }
-  const working = await createWorkingParts(parts, clock)
-  const { runs, alerting, recording, artifacts } = working
+  const { runs, alerting, recording, artifacts, ...more } = await createWorkingParts(parts, clock)
   const people = createApp({
     database,
     keys,
@@ -99,10 +98,9 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
     readVariables: (inside, accountId) => openAccountVariables(inside, sealer, accountId),
     ...surroundings,
   })
-  const chores = [...presenceChores(database, membership), ...working.chores]
+  const chores = [...presenceChores(database, membership), ...more.chores]
   const forgetKeys = () => {
-    people.forgetKeys()
-    agents.forgetKeys()
+    for (const one of [people, agents]) one.forgetKeys()
   }
   return {
     answer: (request, env) =>

@@ -5,12 +5,14 @@ import { createHash, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
 import { gzipSync } from 'node:zlib'
+import { capable, neededWords } from '../../src/platform/assignment.ts'
+import { sweep, SWEEP_GRACE_MS } from '../../src/platform/sweep.ts'
 import { createAccount } from '../../src/store/accounts.ts'
 import { type Database, openDatabase } from '../../src/store/database.ts'
 import { ensurePartitions } from '../../src/store/result-partitions.ts'
 import { startServer } from '../support/database-servers.ts'
 import type { IngestOrder } from './ingest-server.ts'
-import { cpuMsOf, memoryMiBOf } from './process-figures.ts'
+import { cpuMsOf, median, memoryMiBOf } from './process-figures.ts'
 import { markdownTable } from './table.ts'
 
 const MONITORS = 10_000
@@ -65,7 +67,10 @@ function batchesOf(of: Location, round: number): Buffer<ArrayBuffer>[] {
   const slot = of.startMs + round * EVERY_MS
   const agentId = randomUUID()
   const results = of.monitorIds.map((monitorId, n) => ({
-    ...{ monitorId, slot, verdict: 'passed', attempts: 1 },
+    monitorId,
+    slot,
+    verdict: 'passed',
+    attempts: 1,
     startedAt: slot + Math.round(Math.random() * 20),
     durationMs: Math.round(Math.random() * 100_000) / 1000,
     responseTimeMs: Math.round(Math.random() * 90_000) / 1000,
@@ -130,6 +135,40 @@ async function start(order: IngestOrder): Promise<Running> {
   return { child, url: `http://127.0.0.1:${port}` }
 }
 
+/** Milliseconds to sweep the slots of ten seconds, all reported or none. */
+async function sweepMs(database: Database, untilMs: number): Promise<number> {
+  const parts = {
+    database,
+    capability: { capable, neededWords },
+    retentionMs: 86_400_000,
+    now: () => untilMs + SWEEP_GRACE_MS,
+  }
+  const begin = performance.now()
+  const { expected } = await sweep(parts, AbortSignal.timeout(600_000))
+  if (expected !== MONITORS) throw new Error(`swept ${expected} of ${MONITORS}`)
+  return performance.now() - begin
+}
+
+/** A window whose slots were all reported, and one of which none was. */
+async function sweepRows(database: Database, { startMs }: Location): Promise<string[][]> {
+  await database.query('update expectations set opened_ms = from_ms')
+  const times: number[] = []
+  for (const round of [2, 3, 4, ROUNDS + 1]) {
+    const untilMs = startMs + round * EVERY_MS
+    // From the middle of an interval to the middle of the next.
+    await database.query(
+      `insert into accounting (swept_until_ms) values ($1)
+       on conflict (one) do update set swept_until_ms = $1`,
+      [untilMs - EVERY_MS / 2],
+    )
+    times.push(await sweepMs(database, untilMs + EVERY_MS / 2))
+  }
+  return [
+    ['ms to sweep 10 s when all was reported', `${Math.round(median(times.slice(0, 3)))}`],
+    ['ms to sweep 10 s when nothing was', `${Math.round(times[3] ?? 0)}`],
+  ]
+}
+
 /** Runs on an embedded PostgreSQL of its own. */
 export async function benchIngest(): Promise<void> {
   const server = await startServer('embedded')
@@ -159,6 +198,7 @@ export async function benchIngest(): Promise<void> {
     ['results per second', Math.round((results * 1000) / (performance.now() - before.at))],
     ['bytes per result on the wire, gzip', (bytes / results).toFixed(1)],
     ['memory of the platform, peak MiB', Math.round(memoryMiBOf(pid).peak)],
+    ...(await sweepRows(database, of)),
   ]
   process.stdout.write(`${markdownTable([['what', 'figure'], ...figures])}\n`)
   const exited = once(child, 'exit')
