@@ -65,7 +65,10 @@ function batchesOf(of: Location, round: number): Buffer<ArrayBuffer>[] {
   const slot = of.startMs + round * EVERY_MS
   const agentId = randomUUID()
   const results = of.monitorIds.map((monitorId, n) => ({
-    ...{ monitorId, slot, verdict: 'passed', attempts: 1 },
+    monitorId,
+    slot,
+    verdict: 'passed',
+    attempts: 1,
     startedAt: slot + Math.round(Math.random() * 20),
     durationMs: Math.round(Math.random() * 100_000) / 1000,
     responseTimeMs: Math.round(Math.random() * 90_000) / 1000,

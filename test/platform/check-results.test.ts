@@ -226,7 +226,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     test('is known since an hour that was rolled up', async () => {
       const one = await inBoth({ fromMs: NOW - DAY_MS, everyMs: 600_000 })
       const verdicts = Array.from({ length: 100 }, (_, n) => (n === 20 ? 'failed' : 'passed'))
-      await send(office, one, verdicts as WireResult['verdict'][])
+      await send(office, one, verdicts)
       await use().database.query(
         `insert into accounting (swept_until_ms) values ($1)
          on conflict (one) do update set swept_until_ms = $1`,

@@ -45,7 +45,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     })
 
   const rowsOf = (monitorId: string) =>
-    use().database.query<Record<string, unknown>>(
+    use().database.query(
       `select *, (extract(epoch from slot) * 1000)::bigint as slot_ms
        from results where monitor_id = $1 order by slot`,
       [monitorId],
@@ -80,7 +80,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     })
     expect(answer).toEqual({ recorded: 3, known: 0, refused: [] })
     expect(told).toHaveLength(1)
-    expect(told[0]).toMatchObject({ ...{ accountId: here.accountId, agentId } })
+    expect(told[0]).toMatchObject({ accountId: here.accountId, agentId })
     expect(told[0]?.results.map(({ late }) => late)).toEqual([false, true, true])
     expect(await rowsOf(one.monitorId)).toMatchObject([
       { verdict: 'passed', detail: null, response_time_ms: 11.5, agent_id: agentId },
@@ -273,7 +273,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       [one.monitorId],
     )
     const hours = [0, 1, 2, 355].map((n) => Math.floor(slotOf(one, n) / 3_600_000) * 3_600_000)
-    const past = [...new Set(hours)].filter((one) => one < hour.getTime())
+    const past = [...new Set(hours)].filter((each) => each < hour.getTime())
     expect(new Set(due.map((row) => row.hour.getTime()))).toEqual(new Set(past))
   })
 })
