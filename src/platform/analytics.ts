@@ -138,7 +138,7 @@ function spanOf(asked: Query, nowMs: number, resultsMs: number): Span {
   // Before that there are no rows from which to count a part of an hour.
   const isRolledUp = given < nowMs - resultsMs
   const fromMs = isRolledUp ? Math.floor(given / HOUR_MS) * HOUR_MS : given
-  if (fromMs >= toMs) throw new ApiError(400, 'from: must lie before to, and before now')
+  if (given >= toMs) throw new ApiError(400, 'from: must lie before to, and before now')
   if (toMs - fromMs > DAYS_MAX * 24 * HOUR_MS) {
     throw new ApiError(400, `from: must lie at most ${DAYS_MAX} days before to`)
   }
