@@ -28,7 +28,7 @@ export interface RunOrder {
 export interface RunSurroundings {
   env: Environment
   write(text: string): void
-  complain(text: string): void
+  complain: (text: string) => void
   colour: boolean
   /** Cancels what is followed, once. */
   stop: AbortSignal

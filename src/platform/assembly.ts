@@ -57,7 +57,7 @@ const RUNS_KEPT_MS = 30 * 86_400_000
 /** Puts the parts together; `close` ends timers. Rejects when the database does not answer. */
 export async function assemble(parts: AssemblyParts): Promise<Assembly> {
   const { config, log, open, sealer, registry } = parts
-  const { database, address } = open
+  const { database } = open
   const clock = createPlatformClock(database)
   await clock.follow()
   const keys = createKnownKeys(database, log)
@@ -99,17 +99,13 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
     ...surroundings,
   })
   const chores = [...presenceChores(database, membership), ...more.chores]
-  const forgetKeys = () => {
-    for (const one of [people, agents]) one.forgetKeys()
-  }
   return {
     answer: (request, env) =>
       (isAgentCall(request.url) ? agents.app : people.app).fetch(request, env as never),
     async work(signal) {
       await Promise.all([
-        listen({ address, channel: KEYS_CHANNEL, onNews: forgetKeys, signal }),
-        listen({ address, channel: AGENTS_CHANNEL, onNews: (id) => agents.tell(id), signal }),
-        runs.listen(address, signal),
+        listenToNews(open, { people, agents }, signal),
+        runs.listen(open.address, signal),
         doChores(chores, { database, log, signal }),
         followClock(clock, log, signal),
         alerting.send(signal),
@@ -124,6 +120,25 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
       await Promise.all([keys.flush(), locationKeys.flush()])
     },
   }
+}
+
+/** Lets both apps hear what other processes have changed. */
+async function listenToNews(
+  { address }: PlatformDatabase,
+  {
+    people,
+    agents,
+  }: { people: ReturnType<typeof createApp>; agents: ReturnType<typeof createAgentsApp> },
+  signal: AbortSignal,
+): Promise<void> {
+  const forgetKeys = () => {
+    people.forgetKeys()
+    agents.forgetKeys()
+  }
+  await Promise.all([
+    listen({ address, channel: KEYS_CHANNEL, onNews: forgetKeys, signal }),
+    listen({ address, channel: AGENTS_CHANNEL, onNews: (id) => agents.tell(id), signal }),
+  ])
 }
 
 /** The parts that do something by themselves, and what they do. */

@@ -23,7 +23,9 @@ function serve({ databaseUrl }: IngestOrder): void {
   const log = createLog({ level: 'warn', pretty: false })
   const registry = new Registry()
   const agents = createAgentsApp({
-    ...{ database, log, onRecorded: [] },
+    database,
+    log,
+    onRecorded: [],
     sealer: createSealer('bench'),
     clock: createPlatformClock(database),
     locationKeys: createKnownLocationKeys(database, log),

@@ -161,10 +161,11 @@ async function record(
   runs: readonly GivenRun[],
 ): Promise<void> {
   const locationId = runs[0]?.locationId ?? ''
-  const results = runs.map(({ late = false, locationId: _, ...run }) => ({
-    late,
-    result: { ...run, startedAt: run.slot, durationMs: 12, responseTimeMs: 10, attempts: 1 },
-  }))
+  const results = runs.map((given) => {
+    const { late = false, locationId: _, ...run } = given
+    const more = { startedAt: run.slot, durationMs: 12, responseTimeMs: 10, attempts: 1 }
+    return { late, result: { ...run, ...more } }
+  })
   await database.transaction(async (inside) => {
     for (const { result } of results) {
       await inside.query(

@@ -18,10 +18,10 @@ export interface S3Server {
   accessKeyId: string
   secretAccessKey: string
   /** Keys of what is kept. */
-  keys(): string[]
+  keys: () => string[]
   /** Answers every request with this status from now on. */
-  failWith(status: number | undefined): void
-  close(): void
+  failWith: (status: number | undefined) => void
+  close: () => void
 }
 
 const hex = (text: string | Buffer) => createHash('sha256').update(text).digest('hex')
