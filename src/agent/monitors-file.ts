@@ -122,11 +122,15 @@ export type ReadFileToApply =
 
 /**
  * Reads and checks a monitors file to be applied on a platform: every type that can be defined is good,
- * whether this agent runs it or not. Never rejects for anything that a file may hold.
+ * whether this agent runs it or not. `variables` are known besides the file's own. Never rejects for anything that a file may hold.
  */
-export async function readFileToApply(path: string, env: Environment): Promise<ReadFileToApply> {
+export async function readFileToApply(
+  path: string,
+  env: Environment,
+  variables: readonly Variable[] = [],
+): Promise<ReadFileToApply> {
   const types = DEFINITION_SCHEMAS
-  const read = await readFor({ purpose: 'apply', path, env, types, variables: [] })
+  const read = await readFor({ purpose: 'apply', path, env, types, variables })
   if (!read.ok) return read
   return { ok: true, file: read.held, warnings: read.warnings, locate: read.locate }
 }

@@ -47,6 +47,7 @@ export function createResultLog(options: ResultLogOptions): ResultSink {
 export function withResultLog(sink: ResultSink, options: ResultLogOptions): ResultSink {
   const resultLog = createResultLog(options)
   return {
+    ...(sink.files === undefined ? {} : { files: sink.files }),
     async deliver(result) {
       await Promise.all([resultLog.deliver(result), sink.deliver(result)])
     },

@@ -53,10 +53,14 @@ export function runOnFile(reading: ConfigReading, file: FileToRun): Promise<numb
   })
 }
 
-/** Runs the agent on what a platform says until it is told to stop; resolves with the exit code. */
-async function runOnPlatform(
+/**
+ * Runs the agent on what a platform says until it is told to stop; resolves with the exit code. `reload`
+ * is what SIGHUP does.
+ */
+export async function runOnPlatform(
   reading: ConfigReading,
   to: { apiKey: string; platformUrl: string },
+  reload?: () => void,
 ): Promise<number> {
   const log = logOf(reading)
   endOnUncaught(log)
@@ -71,7 +75,8 @@ async function runOnPlatform(
   })
   try {
     const sink = withResultLog(parts.sink, resultLogOf(reading.config, log))
-    return await run(reading, log, { source: parts.source, sink, clock })
+    const ends = { source: parts.source, sink, clock }
+    return await run(reading, log, reload === undefined ? ends : { ...ends, reload })
   } finally {
     parts.close()
   }

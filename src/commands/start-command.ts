@@ -1,30 +1,25 @@
-// `vedette start`: something to see at once, without any settings.
-import { VARIABLES } from '../agent/config.ts'
+// `vedette start`: everything at once, without any settings.
 import type { Command } from '../host/command-line.ts'
-import { environmentHelp } from '../host/environment-help.ts'
-import { runOnFile } from './agent-command.ts'
-import { FILE_HELP, onlyFile, withFile } from './monitors-to-run.ts'
-import { settings } from './settings.ts'
-
-const { env } = process
-
-async function startCommand(): Promise<number> {
-  const isChosen = [env['LOG_RESULTS'], env['LOG_RESULTS_FILE']].some((one) => (one ?? '') !== '')
-  return withFile(undefined, (file) => {
-    const reading = settings({ ...onlyFile(file), ...(isChosen ? {} : { LOG_RESULTS: 'all' }) })
-    return typeof reading === 'number' ? Promise.resolve(reading) : runOnFile(reading, file)
-  })
-}
+import { withFile } from './monitors-to-run.ts'
 
 /** `vedette start`. */
 export const START_COMMAND: Command = {
   name: 'start',
-  summary: 'Watch the example monitors, or those of MONITORS_FILE, with readable output',
-  description: `Starts the agent at once, without any settings. ${FILE_HELP}\nStops on Ctrl-C.`,
-  more: () => environmentHelp(VARIABLES),
+  summary: 'Run everything in one process: platform, agent, and monitors to watch',
+  description:
+    'Starts the platform on an embedded PostgreSQL in DATA_DIR (./data), an agent beside it, and the monitors\n' +
+    'of MONITORS_FILE, or else the built-in examples, which come with a small local site and need no\n' +
+    'network. The monitors are those of the file, also after it has changed. PORT and AGENT_HEALTH_PORT\n' +
+    'give way to free ports where nobody chose them. All variables of `vedette platform` and `vedette agent`\n' +
+    'hold. Stops on Ctrl-C.',
   examples: [
-    ['vedette start', 'watches the built-in example'],
+    ['vedette start', 'watches the built-in examples'],
     ['MONITORS_FILE=monitors.yaml vedette start', 'watches your own'],
   ],
-  run: startCommand,
+  run: () =>
+    withFile(undefined, async (file) => {
+      // Loaded only here: an agent must not carry the platform in its memory.
+      const { runEverything } = await import('./start.ts')
+      return runEverything(file)
+    }),
 }

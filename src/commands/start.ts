@@ -1,0 +1,257 @@
+// Everything in one process: the platform on its embedded database, an agent beside it, and monitors to
+// watch. They meet over HTTP, as they would on two machines.
+import { readFileSync, watchFile, unwatchFile } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { ApplyError } from '../agent/apply-call.ts'
+import type { ApplyTarget } from '../agent/apply-config.ts'
+import type { ConfigReading } from '../agent/config.ts'
+import { readAgentConfig } from '../agent/config.ts'
+import { formatProblem } from '../agent/monitors-file-problems.ts'
+import { VERSION } from '../contract/versions.ts'
+import { EXIT_CONFIGURATION } from '../host/command-line.ts'
+import type { Environment } from '../host/env.ts'
+import { createLog, isForPeople, type Log, mayColour } from '../host/log.ts'
+import { paint } from '../host/pretty-line.ts'
+import { onSignals } from '../host/signals.ts'
+import { readPlatformConfig, type PlatformConfigReading } from '../platform/config.ts'
+import type { Credentials } from '../platform/first-account.ts'
+import { createPlatform, type Platform } from '../platform/platform.ts'
+import { knownFault } from '../platform/run-platform.ts'
+import { runOnPlatform } from './agent-command.ts'
+import {
+  applyInstallation,
+  ensureLocation,
+  InstallationError,
+  type LocalLocation,
+  type ReadInstallation,
+  readInstallation,
+} from './local-installation.ts'
+import { complain, type FileToRun } from './monitors-to-run.ts'
+import { refuse } from './settings.ts'
+
+const { env, stdout, stderr } = process
+
+/** How often the file of monitors is looked at. */
+const LOOK_MS = 2_000
+const DEFAULT_PORTS = { PORT: '3000', AGENT_HEALTH_PORT: '8081' } as const
+/** Stands for the key until there is one. */
+const NO_KEY_YET = 'pl_not-yet-made'
+
+interface Settings {
+  platform: PlatformConfigReading
+  agent: ConfigReading
+}
+
+/** Runs everything until it is told to stop; resolves with the exit code. */
+export async function runEverything(file: FileToRun): Promise<number> {
+  const given = await withFreePorts(env)
+  const settings = readSettings(given)
+  if (typeof settings === 'number') return settings
+  const read = await readInstallation(file, env)
+  if (!read.ok) return complain({ ...read, files: [file.path] })
+  const log = logOf(settings.platform)
+  let made: Credentials | undefined
+  const platform = createPlatform({
+    config: settings.platform.config,
+    log,
+    onCredentials: (credentials) => (made = credentials),
+  })
+  const offSignals = onSignals({ stop: () => void platform.stop() })
+  try {
+    await platform.start()
+    const url = platform.url()
+    offSignals()
+    if (url === undefined) return 0
+    const target = targetOf(url, made ?? credentialsFrom(settings.platform))
+    return await runAgentBeside({ platform, target, settings, file, read, log })
+  } catch (error) {
+    const message = messageOf(error)
+    if (message === undefined) throw error
+    stderr.write(`vedette: ${message}\n`)
+    return EXIT_CONFIGURATION
+  } finally {
+    offSignals()
+    await platform.stop()
+  }
+}
+
+interface Beside {
+  platform: Platform
+  target: ApplyTarget
+  settings: Settings
+  file: FileToRun
+  read: ReadInstallation & { ok: true }
+  log: Log
+}
+
+async function runAgentBeside({ target, settings, file, read, log }: Beside): Promise<number> {
+  const { config } = settings.agent
+  const slugName = read.file.location ?? config.location
+  const dataDir = settings.platform.config.dataDir
+  const location = await ensureLocation(target, slugName, dataDir)
+  const problems = await applyInstallation(target, read, slugName)
+  if (problems.length > 0) return complain({ ok: false, problems, files: [file.path] })
+  const { apiKey } = location
+  const { platformUrl } = target
+  const reading: ConfigReading = {
+    ...settings.agent,
+    // To itself it goes without a proxy.
+    config: { ...config, dataDir: config.dataDir ?? dataDir, platformProxyUrl: undefined },
+    secrets: [...settings.agent.secrets, apiKey, target.apiKey],
+  }
+  const applyAgain = () => void applyChanged({ target, file, slugName, log })
+  watchFile(file.path, { interval: LOOK_MS, persistent: false }, applyAgain)
+  if (isForPeople(stdout)) stdout.write(screenOf({ target, location, dataDir, reading, read }))
+  else log.info({ version: VERSION, url: platformUrl, location: slugName }, 'everything started')
+  try {
+    return await runOnPlatform(reading, { apiKey, platformUrl }, applyAgain)
+  } finally {
+    unwatchFile(file.path, applyAgain)
+  }
+}
+
+/** Brings a file that changed; one that is no good changes nothing. */
+async function applyChanged(ask: {
+  target: ApplyTarget
+  file: FileToRun
+  slugName: string
+  log: Log
+}): Promise<void> {
+  const { target, file, slugName, log } = ask
+  try {
+    const read = await readInstallation(file, env)
+    const problems = read.ok ? await applyInstallation(target, read, slugName) : read.problems
+    for (const one of problems) log.error(formatProblem(one))
+    if (problems.length === 0) log.info({ file: file.path }, 'the monitors file was applied')
+    else log.error('the monitors file cannot be used; what was there before goes on')
+  } catch (error) {
+    log.error({ err: error }, 'the monitors file could not be applied')
+  }
+}
+
+/** Ports that nobody chose are any free ones where the usual ones are taken. */
+async function withFreePorts(given: Environment): Promise<Environment> {
+  const chosen: Record<string, string | undefined> = { ...given }
+  for (const [variable, port] of Object.entries(DEFAULT_PORTS)) {
+    const isChosen = [chosen[variable], chosen[`${variable}_FILE`]].some(
+      (one) => (one ?? '') !== '',
+    )
+    if (!isChosen && !(await isFree(Number(port)))) chosen[variable] = '0'
+  }
+  return chosen
+}
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const server = createServer()
+    server.once('error', () => resolve(false))
+    server.listen(port, () => server.close(() => resolve(true)))
+  })
+}
+
+function readSettings(given: Environment): Settings | number {
+  const platform = readPlatformConfig(given)
+  const isChosen = [given['LOG_RESULTS'], given['LOG_RESULTS_FILE']].some(
+    (one) => (one ?? '') !== '',
+  )
+  const agent = readAgentConfig({
+    env: {
+      ...given,
+      MONITORS_FILE: undefined,
+      MONITORS_FILE_FILE: undefined,
+      API_KEY: NO_KEY_YET,
+      API_KEY_FILE: undefined,
+      PLATFORM_URL: 'http://127.0.0.1',
+      PLATFORM_URL_FILE: undefined,
+      ...(isChosen ? {} : { LOG_RESULTS: 'all' }),
+    },
+    stdout,
+  })
+  const problems = [...platform.problems, ...agent.problems]
+  const named = new Map(problems.map((one) => [one.variable, one]))
+  return named.size > 0 ? refuse([...named.values()]) : { platform, agent }
+}
+
+/** On a terminal the agent's results are what there is to see; the platform says what is wrong. */
+function logOf({ config, secrets }: PlatformConfigReading): Log {
+  const pretty = isForPeople(stdout)
+  const isChosen = (env['LOG_LEVEL'] ?? '') !== ''
+  return createLog({
+    level: pretty && !isChosen ? 'warn' : config.logLevel,
+    pretty,
+    colour: mayColour(stdout, env),
+    scrubLine: (line) => secrets.reduce((text, secret) => text.replaceAll(secret, '***'), line),
+  })
+}
+
+/** Those that an earlier start made or the environment names. Throws InstallationError. */
+function credentialsFrom({ config }: PlatformConfigReading): Credentials {
+  const { accountId, adminApiKey, dataDir } = config
+  if (accountId !== undefined && adminApiKey !== undefined) return { accountId, adminApiKey }
+  const path = join(dataDir, 'credentials.json')
+  try {
+    const kept = JSON.parse(readFileSync(path, 'utf8')) as Credentials
+    return { accountId: accountId ?? kept.accountId, adminApiKey: adminApiKey ?? kept.adminApiKey }
+  } catch {
+    throw new InstallationError(
+      `the key of the account is not in ${path}; set ACCOUNT_ID and ADMIN_API_KEY, ` +
+        'or make a key with `vedette keys create`',
+    )
+  }
+}
+
+function targetOf(url: string, { accountId, adminApiKey }: Credentials): ApplyTarget {
+  const local = new URL(url)
+  local.hostname = '127.0.0.1'
+  return {
+    platformUrl: local.origin,
+    accountId,
+    apiKey: adminApiKey,
+    proxyUrl: undefined,
+    noProxy: [],
+  }
+}
+
+function messageOf(error: unknown): string | undefined {
+  if (error instanceof InstallationError || error instanceof ApplyError) return error.message
+  return knownFault(error)?.message
+}
+
+interface Shown {
+  target: ApplyTarget
+  location: LocalLocation
+  dataDir: string
+  reading: ConfigReading
+  read: ReadInstallation & { ok: true }
+}
+
+/** What a person needs to go on from here. */
+function screenOf({ target, location, dataDir, reading, read }: Shown): string {
+  const colour = mayColour(stdout, env)
+  const { platformUrl, accountId, apiKey } = target
+  const { healthPort } = reading.config
+  const monitors = read.file.monitors.length
+  const rows: [string, string][] = [
+    ['API', `${platformUrl}/v1   documentation ${platformUrl}/docs`],
+    ['Account', `${accountId}   (header X-Service-Account)`],
+    [
+      'Admin key',
+      `${apiKey.slice(0, 7)}…${apiKey.slice(-4)}   whole in ${dataDir}/credentials.json`,
+    ],
+    ['Location', `${location.slugName}   the key of its agents is in ${location.keptIn}`],
+    ...(healthPort === 0
+      ? []
+      : [['Agent', `http://127.0.0.1:${healthPort}/health   and /metrics`] as [string, string]]),
+  ]
+  return [
+    '',
+    paint(colour, 'green', `Vedette ${VERSION} watches ${monitors} monitors. Ctrl-C stops it.`),
+    '',
+    ...rows.map(([name, words]) => `  ${name.padEnd(10)} ${words}`),
+    '',
+    '  Results, newest last:',
+    '',
+    '',
+  ].join('\n')
+}
