@@ -1,12 +1,10 @@
-// The one call with which a file is applied: the platform's public API, through a proxy where one is set.
+// The one call with which a file is applied, and what its answers mean.
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import { APPLY_BOUNDS, ApplyAnswer, type ApplyRequest } from '../contract/apply.ts'
 import type { ApplyTarget } from './apply-config.ts'
 import { LinkError } from './link-error.ts'
-import { createPlatformLink } from './platform-link.ts'
-
-const ANSWER_BYTES_MAX = 64 * 1024 * 1024
+import { callPublicApi, type PublicAnswer } from './public-call.ts'
 
 /** Why there is no answer, in a sentence for people. */
 export class ApplyError extends Error {
@@ -32,22 +30,9 @@ export async function callApply(
     throw new ApplyError('refused', message)
   }
   const body = await promisify(gzip)(plain)
-  const link = createPlatformLink(target)
   try {
-    const { status, body: answer } = await link.request({
-      method: 'POST',
-      path: '/v1/apply',
-      headers: {
-        'content-type': 'application/json',
-        'content-encoding': 'gzip',
-        'x-service-account': target.accountId,
-      },
-      body,
-      deadlineMs,
-      answerBytesMax: ANSWER_BYTES_MAX,
-      signal,
-    })
-    return read({ status, text: answer.toString() }, target)
+    const call = { method: 'POST', path: '/v1/apply', body, coding: 'gzip' } as const
+    return read(await callPublicApi(target, { ...call, deadlineMs, signal }), target)
   } catch (error) {
     if (!(error instanceof LinkError)) throw error
     const isStopped = error.code === 'ABORTED'
@@ -55,22 +40,12 @@ export async function callApply(
       'unreachable',
       isStopped ? 'interrupted; it may be applied' : error.message,
     )
-  } finally {
-    link.close()
   }
 }
 
-interface Answer {
-  status: number
-  text: string
-}
-
-function read({ status, text }: Answer, target: ApplyTarget): ApplyAnswer {
-  const json = jsonOf(text)
+function read({ status, json, said }: PublicAnswer, target: ApplyTarget): ApplyAnswer {
   const parsed = status === 200 ? ApplyAnswer.safeParse(json) : undefined
   if (parsed?.success === true) return parsed.data
-  const { message } = (json ?? {}) as { message?: unknown }
-  const said = typeof message === 'string' ? message : ''
   const where = target.platformUrl
   switch (status) {
     case 200:
@@ -92,13 +67,5 @@ function read({ status, text }: Answer, target: ApplyTarget): ApplyAnswer {
       const sentence = said === '' ? `the platform answered ${status}` : `${said} (${status})`
       throw new ApplyError(code ? 'refused' : 'unreachable', sentence)
     }
-  }
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown
-  } catch {
-    return undefined
   }
 }

@@ -9,7 +9,6 @@ import {
 } from '../host/env.ts'
 import { anyText, urlSetting, wordList } from '../host/settings.ts'
 import { VARIABLE_TABLE } from './config.ts'
-import type { PublicApiTarget } from './public-api.ts'
 
 const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
@@ -44,8 +43,14 @@ const APPLY_VARIABLE_TABLE = {
 /** The table for help, in its order. */
 export const APPLY_VARIABLES: readonly VariableText[] = variableTexts(APPLY_VARIABLE_TABLE)
 
-/** Where a file is applied. */
-export type ApplyTarget = PublicApiTarget
+/** Which platform, which account, with which key. */
+export interface ApplyTarget {
+  platformUrl: string
+  accountId: string
+  apiKey: string
+  proxyUrl: string | undefined
+  noProxy: readonly string[]
+}
 
 /** The settings, or what is wrong with them. */
 export function readApplyTarget(

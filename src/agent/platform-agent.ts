@@ -66,6 +66,8 @@ export async function openPlatformParts(options: PlatformPartsOptions): Promise<
     folder,
     renewId: () => identity.renew(log),
     onSettings: (said) => (delivering = said),
+    // What waits for its next try need not, now that the platform is there.
+    onBack: () => sink.hurry(),
     facts: factsOf(options, () => identity.id()),
   })
   const sink = await createDelivery({

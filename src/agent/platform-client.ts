@@ -25,6 +25,8 @@ export interface PlatformSourceOptions {
   folder: Keeping
   /** Told of the settings of each answer. */
   onSettings?: (settings: ReadAnswer['settings']) => void
+  /** Told when the platform answers for the first time, or again. */
+  onBack?: () => void
   log: Log
   /** For tests: in [0, 1). */
   random?: () => number
@@ -270,8 +272,9 @@ class PlatformSource implements PlatformMonitorSource {
       const news = await this.#take(answer)
       this.#hasSynced = true
       this.#wait.reset()
-      this.#state.succeeded(answer.revision)
+      const isBack = this.#state.succeeded(answer.revision)
       this.#options.onSettings?.(answer.settings)
+      if (isBack) this.#options.onBack?.()
       const leaving = this.#leaving
       // An answer to what was asked before the agent left says nothing about its heirs.
       if (leaving !== undefined && this.#cut?.signal.aborted === false && !leaving.isTold) {

@@ -18,11 +18,11 @@ import { bareHost, portOf, proxyFor, TunnelAgent, type PlatformProxy } from './p
 
 /** A call to the platform. */
 export interface LinkRequest {
-  method: 'POST' | 'PUT'
-  /** Below the platform's address: `/agent/v1/sync`. */
+  method: 'GET' | 'POST' | 'PUT'
+  /** Below the platform's address, with its query: `/agent/v1/sync`. */
   path: string
   headers?: Record<string, string>
-  body: Buffer | Readable
+  body?: Buffer | Readable
   /** Length of a body that is a stream, where it is known. */
   bytes?: number
   /** From now to the last byte of the answer. */
@@ -100,14 +100,15 @@ class Link implements PlatformLink {
 
   async request(ask: LinkRequest): Promise<LinkAnswer> {
     const endsAtMs = performance.now() + ask.deadlineMs
-    const isOnce = !Buffer.isBuffer(ask.body)
+    const stream = Buffer.isBuffer(ask.body) ? undefined : ask.body
+    const isOnce = stream !== undefined
     try {
       const answer =
         (await this.#send(ask, endsAtMs, isOnce)) ?? (await this.#send(ask, endsAtMs, true))
       if (answer === undefined) throw new Error('the last try answers or rejects')
       return this.#judged(answer)
     } finally {
-      if (isOnce) (ask.body as Readable).destroy()
+      stream?.destroy()
     }
   }
 
@@ -280,7 +281,7 @@ interface Begun {
 }
 
 /** Sends the request; resolves when its answer begins. */
-function begun(request: ClientRequest, body: Buffer | Readable): Promise<Begun> {
+function begun(request: ClientRequest, body: Buffer | Readable | undefined): Promise<Begun> {
   return new Promise((resolve, reject) => {
     let sentAtMs = performance.now()
     request.on('finish', () => (sentAtMs = performance.now()))
@@ -289,7 +290,7 @@ function begun(request: ClientRequest, body: Buffer | Readable): Promise<Begun> 
     request.on('response', (response) =>
       resolve({ response, sentAtMs, answeredAtMs: performance.now() }),
     )
-    if (Buffer.isBuffer(body)) request.end(body)
+    if (body === undefined || Buffer.isBuffer(body)) request.end(body)
     else pipeline(body, request, () => {})
   })
 }

@@ -3,7 +3,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as z from 'zod'
 import { type Run, RUN_BOUNDS, RunDetail, RunsAsked, type RunState } from '../contract/run.ts'
-import { callPublicApi, messageOf, type PublicApiTarget, reasonOf } from './public-api.ts'
+import type { ApplyTarget } from './apply-config.ts'
+import { LinkError } from './link-error.ts'
+import { callPublicApi, type PublicAnswer, type PublicCall } from './public-call.ts'
 
 /** Why something could not be done, in a sentence for people. */
 export class PlatformRunError extends Error {
@@ -18,6 +20,8 @@ export class PlatformRunError extends Error {
 }
 
 const CALL_MS = 30_000
+/** What somebody asked for is not given up: a stop cancels the run by a call of its own. */
+const NEVER = new AbortController().signal
 const AGAIN_MS = 1_000
 /** How long a platform may be away while a run is followed. */
 const AWAY_MS_MAX = 120_000
@@ -30,14 +34,13 @@ interface Ask<T extends z.ZodType> {
   path: string
   body?: object
   schema: T
-  signal?: AbortSignal
 }
 
 /** Calls of the public API about runs. All of them reject with PlatformRunError. */
 export class PlatformRuns {
-  readonly #target: PublicApiTarget
+  readonly #target: ApplyTarget
 
-  constructor(target: PublicApiTarget) {
+  constructor(target: ApplyTarget) {
     this.#target = target
   }
 
@@ -97,21 +100,25 @@ export class PlatformRuns {
   }
 
   async #ask<T extends z.ZodType>({ method, path, body, schema }: Ask<T>): Promise<z.output<T>> {
-    const signal = AbortSignal.timeout(CALL_MS)
-    const sent = body && { body: Buffer.from(JSON.stringify(body)) }
-    const { platformUrl } = this.#target
-    let answer
-    try {
-      answer = await callPublicApi(this.#target, { method, path, signal, ...sent })
-    } catch (error) {
-      const why = signal.aborted ? `no answer within ${CALL_MS / 1000} s` : reasonOf(error)
-      throw new PlatformRunError('unreachable', `${platformUrl}: ${why}`)
-    }
-    const { status, text } = answer
-    if (status !== 200 && status !== 201) throw refusal(status, messageOf(text))
-    const parsed = schema.safeParse(jsonOf(text))
+    const { status, json, said } = await this.#call({
+      method,
+      path,
+      ...(body && { body: Buffer.from(JSON.stringify(body)) }),
+    })
+    if (status !== 200 && status !== 201) throw refusal(status, said)
+    const parsed = schema.safeParse(json)
     if (parsed.success) return parsed.data
+    const { platformUrl } = this.#target
     throw new PlatformRunError('refused', `${platformUrl} answers, but not as a platform does`)
+  }
+
+  async #call(call: Pick<PublicCall, 'method' | 'path' | 'body'>): Promise<PublicAnswer> {
+    try {
+      return await callPublicApi(this.#target, { ...call, deadlineMs: CALL_MS, signal: NEVER })
+    } catch (error) {
+      if (!(error instanceof LinkError)) throw error
+      throw new PlatformRunError('unreachable', error.message)
+    }
   }
 }
 
@@ -125,12 +132,4 @@ function refusal(status: number, said: string): PlatformRunError {
   const sentence = said === '' ? `the platform answered ${status}` : `${said} (${status})`
   const mend = MENDS[status] === undefined ? '' : `; ${MENDS[status]}`
   return new PlatformRunError(refused ? 'refused' : 'unreachable', `${sentence}${mend}`)
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

@@ -4,9 +4,8 @@ import type { Result } from '../contract/result.ts'
 import type { Run, RunDetail } from '../contract/run.ts'
 import { EXIT_CONFIGURATION } from '../host/command-line.ts'
 import { type Environment, problemText } from '../host/env.ts'
-import { readApplyTarget } from './apply-config.ts'
+import { type ApplyTarget, readApplyTarget } from './apply-config.ts'
 import { PlatformRunError, PlatformRuns } from './platform-runs.ts'
-import type { PublicApiTarget } from './public-api.ts'
 import { tableOf } from './report-table.ts'
 import { printable } from './result-words.ts'
 
@@ -84,7 +83,7 @@ async function onPlatform(
   }
 }
 
-function withoutKey(text: string, { apiKey }: PublicApiTarget): string {
+function withoutKey(text: string, { apiKey }: ApplyTarget): string {
   return printable(text.replaceAll(apiKey, '***'))
 }
 

@@ -15,7 +15,8 @@ export interface SyncProblem {
 
 export interface SyncState {
   failed(problem: SyncProblem): void
-  succeeded(revision: string): void
+  /** Whether the platform is back: the sync before this one did not work, or there was none. */
+  succeeded(revision: string): boolean
   /** How far the platform's clock is ahead of this machine's. Milliseconds. */
   aheadMs: number
   /** Whether there are monitors, from the platform or from disk. */
@@ -59,7 +60,7 @@ class Course implements SyncState {
     this.#log[level]({ code }, `no sync with the platform${goesOn}: ${message}`)
   }
 
-  succeeded(revision: string): void {
+  succeeded(revision: string): boolean {
     const wasAway = this.#problem !== undefined
     this.#problem = undefined
     this.isOnKept = false
@@ -69,6 +70,7 @@ class Course implements SyncState {
     const seconds = Math.round((performance.now() - this.#sinceMs) / 1000)
     if (wasAway) this.#log.info({ seconds }, 'the platform answers again')
     else if (isFirst) this.#log.info('the platform answers')
+    return wasAway || isFirst
   }
 
   shown(): SourceState {

@@ -167,7 +167,12 @@ describe('vedette run', () => {
   test.each([
     { what: 'no key', env: { VEDETTE_API_KEY: '' }, code: 2, words: 'VEDETTE_API_KEY' },
     { what: 'a wrong key', env: { VEDETTE_API_KEY: 'wrong-key' }, code: 2, words: 'Bad Token' },
-    { what: 'no platform', env: { PLATFORM_URL: 'http://127.0.0.1:1' }, code: 3, words: 'listens' },
+    {
+      what: 'no platform',
+      env: { PLATFORM_URL: 'http://127.0.0.1:1' },
+      code: 3,
+      words: 'refused the connection',
+    },
   ])('$what ends with $code and says why, without the key', async ({ env, code, words }) => {
     const one = await scene()
     const command = start({ ...one, env: { ...one.env, ...env } })
