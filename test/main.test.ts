@@ -2,6 +2,9 @@
 // command finds its file and settings by the same rules.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, test } from 'vitest'
 import { temporaryFile } from './support/agent-process.ts'
@@ -60,6 +63,13 @@ async function madeFile(name: string, text: string): Promise<string> {
   return made.path
 }
 
+/** A folder and ports that nobody else has. */
+async function ofItsOwn() {
+  const folder = await mkdtemp(join(tmpdir(), 'vedette-start-'))
+  cleanUps.push(() => rm(folder, { recursive: true, force: true }))
+  return { DATA_DIR: folder, PORT: '0', AGENT_HEALTH_PORT: '0' }
+}
+
 /** A file with one monitor, whose address nobody answers at. */
 const monitors = () =>
   madeFile(
@@ -80,9 +90,9 @@ describe('the path in the file that MONITORS_FILE_FILE names', () => {
 
   test('is taken by start', async () => {
     const path = await madeFile('path.txt', `${await monitors()}\n`)
-    const env = { MONITORS_FILE_FILE: path, AGENT_HEALTH_PORT: '0' }
+    const env = { MONITORS_FILE_FILE: path, ...(await ofItsOwn()) }
     const started = startVedette(['start'], env)
-    await started.line(/"monitorId":"mine"/)
+    await started.line(/"monitorName":"mine"/)
     started.kill('SIGTERM')
     expect(await started.ended).toMatchObject({ code: 0, stderr: '' })
   })
@@ -95,7 +105,7 @@ describe('the path in the file that MONITORS_FILE_FILE names', () => {
   })
 
   test.each(['validate', 'check', 'start'])('%s says when it cannot be read', async (command) => {
-    const env = { MONITORS_FILE_FILE: '/nowhere.txt', AGENT_HEALTH_PORT: '0' }
+    const env = { MONITORS_FILE_FILE: '/nowhere.txt', ...(await ofItsOwn()) }
     const { code, stderr } = await startVedette([command], env).ended
     expect([code, stderr.includes('MONITORS_FILE_FILE')]).toEqual([2, true])
   })
@@ -105,7 +115,7 @@ test('LOG_RESULTS_FILE says what start logs, as it does for the agent', async ()
   const env = {
     MONITORS_FILE: await monitors(),
     LOG_RESULTS_FILE: await madeFile('which.txt', 'changes\n'),
-    AGENT_HEALTH_PORT: '0',
+    ...(await ofItsOwn()),
   }
   const started = startVedette(['start'], env)
   await started.line(/"msg":"agent started"/)

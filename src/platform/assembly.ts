@@ -147,7 +147,8 @@ async function createWorkingParts(parts: AssemblyParts, clock: PlatformClock) {
   const { database } = open
   const { resultsMs, rollupsMs, accountingGraceMs: graceMs, artifactsKeptMs: keptMs } = config
   const { publicUrl } = config
-  const now = () => clock.now()
+  // Whole milliseconds, as instants are in the database.
+  const now = () => Math.floor(clock.now())
   const capability = { capable, neededWords }
   const runs = createRuns({ database, keptMs: RUNS_KEPT_MS, ...capability })
   const artifacts = { database, store: createArtifactStore(config), keptMs }
