@@ -1,0 +1,116 @@
+// Aim: `vedette start` is a whole installation in one process: its monitors stand on the platform, its agent
+// delivers what it sees, a second start goes on from the first, and the file of monitors is followed.
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, expect, test } from 'vitest'
+import { eventually } from '../support/eventually.ts'
+import { processesWith, startVedette } from '../support/platform-process.ts'
+
+const cleanUps: (() => unknown)[] = []
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp()
+})
+
+async function ownFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'vedette-start-'))
+  cleanUps.push(() => rm(folder, { recursive: true, force: true }))
+  return folder
+}
+
+/** Starts everything in `folder` and waits until it stands; calls its API with the key that it keeps. */
+async function start(folder: string, env: Record<string, string> = {}) {
+  const started = startVedette(['start'], {
+    DATA_DIR: folder,
+    PORT: '0',
+    AGENT_HEALTH_PORT: '0',
+    ...env,
+  })
+  cleanUps.push(() => started.kill('SIGKILL'))
+  const [, url = ''] = await started.line(/"url":"([^"]+)"[^\n]*"msg":"everything started"/)
+  const { accountId, adminApiKey } = JSON.parse(
+    await readFile(join(folder, 'credentials.json'), 'utf8'),
+  ) as Record<string, string>
+  const get = async <T>(path: string): Promise<T> => {
+    const response = await fetch(url + path, {
+      headers: {
+        authorization: `Bearer ${adminApiKey}`,
+        'x-service-account': accountId ?? '',
+      },
+    })
+    return (await response.json()) as T
+  }
+  return { started, get, accountId }
+}
+
+interface Named {
+  id: string
+  name: string
+}
+
+const namesOf = (checks: Named[]) => checks.map(({ name }) => name).toSorted()
+const listed = '/v1/checks?limit=100'
+
+test('the examples are watched, a second start goes on, and nothing is left running', async () => {
+  const folder = await ownFolder()
+  const first = await start(folder)
+  const checks = await first.get<Named[]>(listed)
+  expect(checks.length).toBeGreaterThan(5)
+  const [, name = ''] = await first.started.line(/"msg":"([^"]+): passed"/)
+  const seen = checks.find((one) => one.name === name)
+  const results = await eventually(async () => {
+    const page = await first.get<{ length: number; entries: { verdict: string }[] }>(
+      `/v1/check-results/${seen?.id}`,
+    )
+    return page.length > 0 && page
+  })
+  expect(results.entries[0]).toMatchObject({ verdict: 'passed' })
+  const kept = join(folder, 'local-location.json')
+  expect((await stat(kept)).mode & 0o777).toBe(0o600)
+  const key = await readFile(kept, 'utf8')
+  expect(first.started.stdout).not.toContain((JSON.parse(key) as { apiKey: string }).apiKey)
+  first.started.kill('SIGTERM')
+  expect(await first.started.ended).toMatchObject({ code: 0, stderr: '' })
+  expect(processesWith(folder)).toEqual([])
+
+  const second = await start(folder)
+  expect(second.accountId).toBe(first.accountId)
+  expect(namesOf(await second.get(listed))).toEqual(namesOf(checks))
+  expect(await readFile(kept, 'utf8')).toBe(key)
+  await second.started.line(/: passed"/)
+  second.started.kill('SIGINT')
+  expect(await second.started.ended).toMatchObject({ code: 0, stderr: '' })
+})
+
+test('a file of monitors is followed: what is good is applied, what is not changes nothing', async () => {
+  const folder = await ownFolder()
+  const file = join(folder, 'monitors.yaml')
+  const monitor = (id: string) =>
+    `  - {id: ${id}, name: ${id}, type: TCP, every: 10s, request: {hostname: 127.0.0.1, port: 9}}\n`
+  await writeFile(file, `location: cellar\nmonitors:\n${monitor('one')}`)
+  const { started, get } = await start(folder, { MONITORS_FILE: file })
+  expect(namesOf(await get(listed))).toEqual(['one'])
+  expect(await get('/v1/private-locations')).toMatchObject([{ slugName: 'cellar' }])
+  await writeFile(file, `monitors:\n${monitor('two')}${monitor('three')}`)
+  await started.line(/the monitors file was applied/)
+  expect(namesOf(await get(listed))).toEqual(['three', 'two'])
+  await writeFile(file, 'monitors: [{name: broken, type: NOTHING}]\n')
+  await started.line(/the monitors file cannot be used; what was there before goes on/)
+  expect(namesOf(await get(listed))).toEqual(['three', 'two'])
+  started.kill('SIGTERM')
+  expect(await started.ended).toMatchObject({ code: 0, stderr: '' })
+})
+
+test('without the key of an account that is there it says what to do', async () => {
+  const folder = await ownFolder()
+  const { started } = await start(folder)
+  started.kill('SIGTERM')
+  await started.ended
+  await rm(join(folder, 'credentials.json'))
+  const { code, stderr } = await startVedette(['start'], {
+    DATA_DIR: folder,
+    PORT: '0',
+    AGENT_HEALTH_PORT: '0',
+  }).ended
+  expect([code, stderr]).toEqual([2, expect.stringContaining('ADMIN_API_KEY')])
+})
