@@ -33,9 +33,13 @@ export async function startAgentProcess(env: Record<string, string>): Promise<St
   return { ...agent, url: String(started['url']) }
 }
 
-/** Starts `vedette agent`, which may end before it serves. */
-export function launchAgentProcess(env: Record<string, string>): AgentProcess {
-  const child = spawn(process.execPath, [program, 'agent'], {
+/** Starts `vedette agent`, which may end before it serves; `prefix` is put before its command line. */
+export function launchAgentProcess(
+  env: Record<string, string>,
+  prefix: readonly string[] = [],
+): AgentProcess {
+  const [command = '', ...args] = [...prefix, process.execPath, program, 'agent']
+  const child = spawn(command, args, {
     env: { PATH: process.env['PATH'], AGENT_HEALTH_PORT: '0', LOG_RESULTS: 'all', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
