@@ -38,8 +38,8 @@ export function launchAgentProcess(
   env: Record<string, string>,
   prefix: readonly string[] = [],
 ): AgentProcess {
-  const [command = '', ...args] = [...prefix, process.execPath, program, 'agent']
-  const child = spawn(command, args, {
+  const words = [...prefix, process.execPath, program, 'agent']
+  const child = spawn(words[0] ?? '', words.slice(1), {
     env: { PATH: process.env['PATH'], AGENT_HEALTH_PORT: '0', LOG_RESULTS: 'all', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })

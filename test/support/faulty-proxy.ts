@@ -41,7 +41,7 @@ export async function startFaultyProxy(target: () => string): Promise<FaultyProx
     counts.requests++
     const fault = proxy.fault(request)
     if (fault !== undefined) counts.faults++
-    void answer(request, response, target(), fault)
+    answer(request, response, target(), fault)
   })
   server.requestTimeout = 0
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -63,7 +63,11 @@ function answer(
   target: string,
   fault: Fault | undefined,
 ): void {
-  switch (fault?.kind) {
+  if (fault === undefined || fault.kind === 'truncate' || fault.kind === 'lose') {
+    forward(request, response, target, fault)
+    return
+  }
+  switch (fault.kind) {
     case 'silence':
       request.resume()
       return
@@ -77,9 +81,6 @@ function answer(
     case 'garbage':
       request.resume()
       response.writeHead(200, { 'content-type': 'application/json' }).end(fault.body)
-      return
-    default:
-      forward(request, response, target, fault)
   }
 }
 

@@ -1,5 +1,6 @@
 // A whole installation of real processes: platforms on one PostgreSQL, agents, monitors over the public
 // API, and the proof that every slot has exactly one row.
+import { spawn } from 'node:child_process'
 import { randomBytes, randomUUID } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
@@ -9,6 +10,7 @@ import { join } from 'node:path'
 import type { Database } from '../../src/store/database.ts'
 import { launchAgentProcess, type AgentProcess } from './agent-process.ts'
 import { createTestDatabase, type DatabaseServer, type TestDatabase } from './database.ts'
+import { eventually } from './eventually.ts'
 import { startPlatform, type StartedPlatform } from './platform-process.ts'
 
 /** A location with the key of its agents. */
@@ -163,20 +165,28 @@ export class Fleet {
     return agent
   }
 
+  /** Resolves when exactly so many agents are live. */
+  async agents(count: number, ms = 60_000): Promise<void> {
+    const live = `select id from agents where state = 'live'`
+    await eventually(async () => (await this.database.query(live)).length === count, {
+      ms,
+      what: `${count} live agents`,
+    })
+  }
+
   /**
    * Waits until the platform has accounted for every slot before `until`, then holds the tables against
    * the definitions by a computation of its own.
    */
   async account(until: number = Date.now(), waitMs = 120_000): Promise<Account> {
-    const deadline = performance.now() + waitMs
-    for (;;) {
-      const [row] = await this.database.query<{ swept: number }>(
-        'select coalesce(max(swept_until_ms), 0)::float8 as swept from accounting',
-      )
-      if ((row?.swept ?? 0) >= until) break
-      if (performance.now() > deadline) throw new Error(`not swept until ${until}: ${row?.swept}`)
-      await new Promise((resolve) => setTimeout(resolve, 200))
-    }
+    const swept = 'select swept_until_ms as swept from accounting'
+    await eventually(
+      async () => {
+        const [row] = await this.database.query<{ swept: number }>(swept)
+        return row !== undefined && row.swept >= until
+      },
+      { ms: waitMs, what: 'the sweep up to now' },
+    )
     return accountOf(this.database, until)
   }
 
@@ -238,6 +248,8 @@ export interface Target {
   requests: Map<string, number>
   /** What it answers; 200 by default. */
   status: number
+  /** Answers at the same address in another network as well; call what is returned to end that. */
+  alsoIn(prefix: readonly string[]): () => void
   close(): void
 }
 
@@ -253,6 +265,12 @@ async function startTarget(): Promise<Target> {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     requests,
     status: 200,
+    alsoIn(prefix) {
+      const { port } = new URL(target.url)
+      const script = `require('http').createServer((q, s) => s.end('here')).listen(${port})`
+      const child = spawn('env', [...prefix, process.execPath, '-e', script], { stdio: 'ignore' })
+      return () => child.kill('SIGKILL')
+    },
     close() {
       server.closeAllConnections()
       server.close()

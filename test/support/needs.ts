@@ -7,6 +7,8 @@ const PACKAGES = {
   nginx: 'nginx-light',
   curl: 'curl',
   openssl: 'openssl',
+  ip: 'iproute2',
+  faketime: 'faketime',
   'prometheus-blackbox-exporter': 'prometheus-blackbox-exporter',
 } as const
 export type Program = keyof typeof PACKAGES

@@ -1,0 +1,162 @@
+// Agents that are killed, restarted one after the other, cut off and joined again: every slot keeps
+// exactly one row, a lost agent's monitors run elsewhere soon, and a rolling restart misses nothing.
+import { afterEach, describe, expect, test } from 'vitest'
+import { DATABASE_SERVERS } from '../support/database.ts'
+import { eventually } from '../support/eventually.ts'
+import { Fleet, type FleetLocation } from '../support/fleet.ts'
+import { missing } from '../support/needs.ts'
+import { createNetworkNamespace, type NetworkNamespace } from '../support/network-namespace.ts'
+
+const cleanUps: (() => unknown)[] = []
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp()
+})
+
+const [server] = DATABASE_SERVERS.toReversed()
+
+async function fleetWith(...names: string[]) {
+  if (server === undefined) throw new Error('there is always a database')
+  const fleet = await Fleet.create(server)
+  cleanUps.push(() => fleet.close())
+  await fleet.startPlatform()
+  const location = await fleet.createLocation('cellar')
+  const agents = names.map((name) => started(fleet, location, name))
+  await fleet.agents(names.length)
+  return { fleet, location, agents }
+}
+
+/** Monitors that have a row whose slot is at or after `since` with a verdict about the target. */
+async function monitorsSeenSince(fleet: Fleet, since: number): Promise<number> {
+  const [row] = await fleet.database.query<{ n: number }>(
+    `select count(distinct monitor_id)::int as n from results
+     where slot >= to_timestamp($1::float8 / 1000) and verdict = 'passed'`,
+    [since],
+  )
+  return row?.n ?? 0
+}
+
+const started = (fleet: Fleet, location: FleetLocation, name: string, prefix?: readonly string[]) =>
+  fleet.startAgent({ location, name, ...(prefix === undefined ? {} : { prefix }) })
+
+describe('killed', () => {
+  test('again and again, one agent leaves no slot without a row', async () => {
+    const { fleet, location } = await fleetWith()
+    const ids = await fleet.createMonitors(20, 2, ['cellar'])
+    for (let round = 0; round < 8; round++) {
+      const agent = started(fleet, location, 'one')
+      const since = Date.now()
+      await eventually(async () => (await monitorsSeenSince(fleet, since)) >= ids.length / 2)
+      agent.child.kill('SIGKILL')
+      await agent.ended
+    }
+    const account = await fleet.account()
+    expect(account).toMatchObject({ missing: 0, unexpected: 0 })
+    expect(account.recorded).toBe(account.expected)
+    expect(account.byVerdict['passed']).toBeGreaterThan(ids.length * 4)
+    expect(Object.keys(account.byReason).filter((reason) => reason !== 'agent-lost')).toEqual([])
+  }, 240_000)
+
+  test('one of two: within 35 s its monitors run on the other', async () => {
+    const { fleet, agents } = await fleetWith('one', 'two')
+    const ids = await fleet.createMonitors(40, 5, ['cellar'])
+    const [one, two] = agents
+    await eventually(() => sharedByTwo(fleet))
+    two?.child.kill('SIGKILL')
+    const killedAt = Date.now()
+    await two?.ended
+    await eventually(async () => await ranOnOne(fleet, killedAt, ids.length), {
+      ms: 35_000,
+      what: 'every monitor on the agent that is left',
+    })
+    expect(Date.now() - killedAt).toBeLessThan(35_000)
+    one?.child.kill('SIGTERM')
+    await one?.ended
+    expect(await fleet.account()).toMatchObject({ missing: 0, unexpected: 0 })
+  }, 240_000)
+})
+
+/** Whether two agents have recorded something in the last seconds. */
+async function sharedByTwo(fleet: Fleet): Promise<boolean> {
+  const rows = await fleet.database.query(
+    `select agent_id from results where slot > now() - interval '6 s' and not filled group by 1`,
+  )
+  return rows.length === 2
+}
+
+/** Whether one agent has run so many monitors since. */
+async function ranOnOne(fleet: Fleet, since: number, count: number): Promise<boolean> {
+  const rows = await fleet.database.query<{ n: number }>(
+    `select count(distinct monitor_id)::int as n from results
+     where not filled and received_at > to_timestamp($1::float8 / 1000) + interval '1 s'
+     group by agent_id`,
+    [since],
+  )
+  return rows.some(({ n }) => n === count)
+}
+
+describe('a rolling restart', () => {
+  test('of two agents misses not one slot', async () => {
+    const { fleet, location, agents } = await fleetWith('one', 'two')
+    await fleet.createMonitors(30, 2, ['cellar'])
+    await eventually(() => sharedByTwo(fleet))
+    const from = Date.now()
+    for (let round = 0; round < 2; round++) {
+      for (const [at, name] of ['one', 'two'].entries()) {
+        agents[at]?.child.kill('SIGTERM')
+        expect(await agents[at]?.ended).toMatchObject({ code: 0 })
+        const again = started(fleet, location, name)
+        agents[at] = again
+        const since = Date.now()
+        await again.line(({ msg }) => msg === 'agent started')
+        await eventually(async () => {
+          return Date.now() > since + 4_000 && (await sharedByTwo(fleet))
+        })
+      }
+    }
+    const account = await fleet.account()
+    expect(account).toMatchObject({ missing: 0, unexpected: 0, byReason: {} })
+    expect(Object.keys(account.byVerdict)).toEqual(['passed'])
+    expect(account.expected).toBeGreaterThan(((Date.now() - from) / 2000) * 20)
+  }, 240_000)
+})
+
+describe.skipIf(missing('ip') !== undefined)('cut off', () => {
+  test('and back: five agents that join, leave and vanish share every slot', async () => {
+    const { fleet, location } = await fleetWith()
+    const platform = fleet.platforms[0]
+    if (platform === undefined) throw new Error('one was started')
+    const namespaces: NetworkNamespace[] = []
+    cleanUps.push(() => namespaces.forEach((one) => one.remove()))
+    const join = (name: string) => {
+      const namespace = createNetworkNamespace()
+      namespaces.push(namespace)
+      cleanUps.push(fleet.target.alsoIn(namespace.prefix))
+      const port = new URL(platform.url).port
+      const agent = fleet.startAgent({
+        location,
+        name,
+        prefix: namespace.prefix,
+        platformUrl: `http://${namespace.outside}:${port}`,
+      })
+      return { agent, namespace }
+    }
+    const members = ['a', 'b', 'c', 'd', 'e'].map(join)
+    await fleet.agents(5)
+    const ids = await fleet.createMonitors(50, 2, ['cellar'])
+    await eventually(async () => (await monitorsSeenSince(fleet, 0)) === ids.length)
+    members[1]?.namespace.cut()
+    members[2]?.namespace.cut()
+    await fleet.agents(3)
+    members[3]?.agent.child.kill('SIGTERM')
+    await members[3]?.agent.ended
+    members[1]?.namespace.heal()
+    members[2]?.namespace.heal()
+    await fleet.agents(4)
+    const since = Date.now()
+    await eventually(async () => (await monitorsSeenSince(fleet, since)) === ids.length)
+    const account = await fleet.account()
+    expect(account).toMatchObject({ missing: 0, unexpected: 0 })
+    // Those that were cut off went on by themselves and delivered when they were back.
+    expect(account.byReason).toEqual({})
+  }, 300_000)
+})

@@ -1,0 +1,107 @@
+// What a machine does to an agent: its clock is set, its disk is full. Slots follow the platform's time,
+// and the account holds.
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, describe, expect, test } from 'vitest'
+import { DATABASE_SERVERS } from '../support/database.ts'
+import { eventually } from '../support/eventually.ts'
+import { Fleet } from '../support/fleet.ts'
+import { missing } from '../support/needs.ts'
+
+const cleanUps: (() => unknown)[] = []
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp()
+})
+
+const [server] = DATABASE_SERVERS.toReversed()
+const LIBFAKETIME = `/usr/lib/${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}-linux-gnu/faketime/libfaketime.so.1`
+
+async function fleet() {
+  if (server === undefined) throw new Error('there is always a database')
+  const made = await Fleet.create(server)
+  cleanUps.push(() => made.close())
+  await made.startPlatform()
+  return { made, location: await made.createLocation('cellar') }
+}
+
+/** Whether so many monitors have passed in slots since. */
+async function seen(of: Fleet, since: number, monitors: number): Promise<boolean> {
+  const [row] = await of.database.query<{ n: number }>(
+    `select count(distinct monitor_id)::int as n from results
+     where slot >= to_timestamp($1::float8 / 1000) and verdict = 'passed'`,
+    [since],
+  )
+  return row?.n === monitors
+}
+
+describe.skipIf(missing('faketime') !== undefined)('the clock of an agent’s machine', () => {
+  test('is wrong by hours and jumps forth and back: slots keep to the platform’s time', async () => {
+    const { made, location } = await fleet()
+    const offset = join(mkdtempSync(join(tmpdir(), 'vedette-clock-')), 'offset')
+    const set = (seconds: string) => writeFileSync(offset, seconds)
+    set('-86400')
+    expect(existsSync(LIBFAKETIME)).toBe(true)
+    const agent = made.startAgent({
+      location,
+      name: 'one',
+      env: {
+        LD_PRELOAD: LIBFAKETIME,
+        FAKETIME_TIMESTAMP_FILE: offset,
+        FAKETIME_NO_CACHE: '1',
+        DONT_FAKE_MONOTONIC: '1',
+      },
+    })
+    await made.agents(1)
+    const ids = await made.createMonitors(20, 2, ['cellar'])
+    for (const seconds of ['+7200', '-7200', '+0', '+3', '-3', '-86400']) {
+      const since = Date.now()
+      set(seconds)
+      await eventually(() => seen(made, since + 1000, ids.length), { what: `slots at ${seconds}` })
+    }
+    agent.child.kill('SIGTERM')
+    const until = Date.now()
+    await agent.ended
+    const account = await made.account(until)
+    expect(account).toMatchObject({ missing: 0, unexpected: 0, byReason: {} })
+    expect(account.byVerdict).toEqual({ passed: account.expected })
+  }, 240_000)
+})
+
+describe.skipIf(process.getuid?.() !== 0)('the disk of an agent', () => {
+  test('is full while the platform is away: it goes on, and says what it had to drop', async () => {
+    const { made, location } = await fleet()
+    const disk = mkdtempSync(join(tmpdir(), 'vedette-disk-'))
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', disk])
+    cleanUps.push(() => execFileSync('umount', ['-l', disk]))
+    const agent = made.startAgent({ location, name: 'one', env: { DATA_DIR: disk } })
+    await made.agents(1)
+    const ids = await made.createMonitors(40, 1, ['cellar'])
+    await eventually(() => seen(made, 0, ids.length))
+    const [platform] = made.platforms
+    if (platform === undefined) throw new Error('one runs')
+    await made.endPlatform(platform, 'SIGKILL')
+    writeFileSync(join(disk, 'filler'), Buffer.alloc(600 * 1024))
+    try {
+      writeFileSync(join(disk, 'more'), Buffer.alloc(1024 * 1024))
+    } catch {
+      // It is full now.
+    }
+    const before = total(made)
+    await eventually(() => total(made) > before + 2000, { ms: 90_000 })
+    const since = Date.now()
+    await made.startPlatform()
+    await eventually(() => seen(made, since, ids.length), { ms: 60_000 })
+    const account = await made.account()
+    expect(account).toMatchObject({ missing: 0, unexpected: 0 })
+    agent.child.kill('SIGTERM')
+    expect(await agent.ended).toMatchObject({ code: 0 })
+  }, 240_000)
+})
+
+function total(of: Fleet): number {
+  let sum = 0
+  for (const count of of.target.requests.values()) sum += count
+  return sum
+}

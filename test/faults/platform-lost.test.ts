@@ -1,0 +1,108 @@
+// A platform that is killed, restarted, away for long, or whose database restarts: agents go on, deliver
+// what they saw, and the account of every slot holds.
+import { afterEach, describe, expect, test } from 'vitest'
+import { DATABASE_SERVERS } from '../support/database.ts'
+import { eventually } from '../support/eventually.ts'
+import { Fleet } from '../support/fleet.ts'
+
+const cleanUps: (() => unknown)[] = []
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp()
+})
+
+const [server] = DATABASE_SERVERS.toReversed()
+
+async function runningFleet(monitors: number, everySeconds: number) {
+  if (server === undefined) throw new Error('there is always a database')
+  const fleet = await Fleet.create(server)
+  cleanUps.push(() => fleet.close())
+  await fleet.startPlatform()
+  const location = await fleet.createLocation('cellar')
+  const agent = fleet.startAgent({ location, name: 'one' })
+  await fleet.agents(1)
+  const ids = await fleet.createMonitors(monitors, everySeconds, ['cellar'])
+  await eventually(() => seen(fleet, 0, ids.length))
+  return { fleet, location, ids, agent }
+}
+
+/** Whether so many monitors have passed since. */
+async function seen(fleet: Fleet, since: number, monitors: number): Promise<boolean> {
+  const [row] = await fleet.database.query<{ n: number }>(
+    `select count(distinct monitor_id)::int as n from results
+     where slot >= to_timestamp($1::float8 / 1000) and verdict = 'passed'`,
+    [since],
+  )
+  return row?.n === monitors
+}
+
+describe('the platform', () => {
+  test.each(['SIGKILL', 'SIGTERM'] as const)(
+    'ended by %s and started again, over and over, misses nothing',
+    async (signal) => {
+      const { fleet, ids } = await runningFleet(20, 2)
+      for (let round = 0; round < 5; round++) {
+        const [platform] = fleet.platforms
+        if (platform === undefined) throw new Error('one runs')
+        await fleet.endPlatform(platform, signal)
+        const since = Date.now()
+        await fleet.startPlatform()
+        await eventually(() => seen(fleet, since, ids.length), { ms: 60_000 })
+      }
+      const account = await fleet.account()
+      expect(account).toMatchObject({ missing: 0, unexpected: 0, byReason: {} })
+      expect(account.byVerdict).toEqual({ passed: account.expected })
+    },
+    240_000,
+  )
+
+  test('away while the agent runs and restarts: it goes on from what it keeps', async () => {
+    const { fleet, location, ids, agent } = await runningFleet(10, 2)
+    const [platform] = fleet.platforms
+    if (platform === undefined) throw new Error('one runs')
+    const { url } = platform
+    await fleet.endPlatform(platform, 'SIGKILL')
+    const requestsBefore = total(fleet)
+    await eventually(() => total(fleet) > requestsBefore + 50, { ms: 60_000 })
+    agent.child.kill('SIGTERM')
+    expect(await agent.ended).toMatchObject({ code: 0 })
+    const again = fleet.startAgent({ location, name: 'one', platformUrl: url })
+    await again.line(({ msg }) => msg === 'agent started')
+    const requestsThen = total(fleet)
+    await eventually(() => total(fleet) > requestsThen + 50, { ms: 60_000 })
+    const since = Date.now()
+    await fleet.startPlatform()
+    await eventually(() => seen(fleet, since, ids.length), { ms: 60_000 })
+    const account = await fleet.account()
+    expect(account).toMatchObject({ missing: 0, unexpected: 0 })
+    const missed = account.byVerdict['missed'] ?? 0
+    // Only what fell between the end of one process and the start of the next.
+    expect(missed).toBeLessThanOrEqual(ids.length * 4)
+    expect(account.byVerdict['passed']).toBe(account.expected - missed)
+  }, 240_000)
+
+  test('its database restarted: what was under way is recorded once', async () => {
+    const { fleet, ids } = await runningFleet(20, 1)
+    for (let round = 0; round < 4; round++) {
+      await cutConnections(fleet)
+      const since = Date.now()
+      await eventually(() => seen(fleet, since, ids.length), { ms: 60_000 })
+    }
+    const account = await fleet.account()
+    expect(account).toMatchObject({ missing: 0, unexpected: 0, byReason: {} })
+    expect(account.byVerdict).toEqual({ passed: account.expected })
+  }, 240_000)
+})
+
+/** What a restart of the server does to its clients: every connection dies in the middle. */
+async function cutConnections(fleet: Fleet): Promise<void> {
+  await fleet.database.query(
+    `select pg_terminate_backend(pid) from pg_stat_activity
+     where datname = current_database() and pid <> pg_backend_pid()`,
+  )
+}
+
+function total(fleet: Fleet): number {
+  let sum = 0
+  for (const count of fleet.target.requests.values()) sum += count
+  return sum
+}
