@@ -61,7 +61,7 @@ export class Fleet {
       SECRETS_KEY: randomBytes(32).toString('hex'),
       ACCOUNT_ID: this.#accountId,
       ADMIN_API_KEY: this.#apiKey,
-      ACCOUNTING_GRACE_SECONDS: '5',
+      ACCOUNTING_GRACE_SECONDS: '15',
       RATE_LIMIT: '1000000',
       ...env,
     }
@@ -211,6 +211,8 @@ export interface Account {
   unexpected: number
   byVerdict: Record<string, number>
   byReason: Record<string, number>
+  /** Some of the slots that were missed, for whoever has to find out why. */
+  examples: unknown[]
 }
 
 async function accountOf(database: Database, until: number): Promise<Account> {
@@ -233,7 +235,12 @@ async function accountOf(database: Database, until: number): Promise<Account> {
          (select verdict, count(*) n from rows group by 1) v) as "byVerdict",
        (select coalesce(jsonb_object_agg(missed_reason, n), '{}') from
          (select missed_reason, count(*) n from rows where missed_reason is not null group by 1) m)
-         as "byReason"
+         as "byReason",
+       (select coalesce(jsonb_agg(to_jsonb(e)), '[]') from (
+         select r.monitor_id, r.slot, r.missed_reason, r.filled, r.received_at, r.started_at,
+           p.from_ms, to_timestamp(p.from_ms / 1000.0) as placed, p.every_ms
+         from rows r left join placements p using (location_id, monitor_id)
+         where r.verdict <> 'passed' order by r.slot limit 10) e) as examples
      from joined`,
     [Math.floor(until)],
   )
