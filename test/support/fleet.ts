@@ -90,7 +90,9 @@ export class Fleet {
     const isFirst = this.platforms.length === 0
     const port = isFirst ? { PORT: String(this.#port) } : {}
     const started = await startPlatform({ ...this.#env, ...port, ...env })
-    if (isFirst) this.#port = Number(new URL(started.url).port)
+    const listening = new URL(started.url)
+    if (isFirst) this.#port = Number(listening.port)
+    started.url = `http://127.0.0.1:${listening.port}`
     this.platforms.push(started)
     return started
   }
