@@ -1,15 +1,38 @@
-// How the tests run: every file in a process of its own, several files at once.
+// How the tests run: every file in a process of its own, several files at once. Those about faults come
+// after all others, one file at a time: they count every slot, and slots need a machine that keeps up.
 import { defineConfig } from 'vitest/config'
 import { ClosingReporter } from './support/closing-reporter.ts'
+
+const shared = {
+  globalSetup: ['test/support/database-servers.ts'],
+  testTimeout: 30_000,
+  hookTimeout: 60_000,
+  pool: 'forks' as const,
+}
 
 export default defineConfig({
   root: new URL('..', import.meta.url).pathname,
   test: {
-    include: ['test/**/*.test.ts'],
-    globalSetup: ['test/support/database-servers.ts'],
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
-    pool: 'forks',
     reporters: ['default', new ClosingReporter()],
+    projects: [
+      {
+        test: {
+          ...shared,
+          name: 'parts',
+          include: ['test/**/*.test.ts'],
+          exclude: ['test/faults/**', '**/node_modules/**'],
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        test: {
+          ...shared,
+          name: 'faults',
+          include: ['test/faults/**/*.test.ts'],
+          fileParallelism: false,
+          sequence: { groupOrder: 1 },
+        },
+      },
+    ],
   },
 })

@@ -3,7 +3,7 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import { DATABASE_SERVERS } from '../support/database.ts'
 import { eventually } from '../support/eventually.ts'
-import { Fleet, type FleetLocation } from '../support/fleet.ts'
+import { faultsOf, Fleet, type FleetLocation } from '../support/fleet.ts'
 import { missing } from '../support/needs.ts'
 import { createNetworkNamespace, type NetworkNamespace } from '../support/network-namespace.ts'
 
@@ -54,7 +54,9 @@ describe('killed', () => {
     expect(account).toMatchObject({ missing: 0, unexpected: 0 })
     expect(account.recorded).toBe(account.expected)
     expect(account.byVerdict['passed']).toBeGreaterThan(ids.length * 4)
-    expect(Object.keys(account.byReason).filter((reason) => reason !== 'agent-lost')).toEqual([])
+    const { 'agent-lost': lost, ...others } = account.byReason
+    expect(lost).toBeGreaterThan(0)
+    expect(faultsOf({ ...account, byReason: others })).toEqual({})
   }, 240_000)
 
   test('one of two: within 35 s its monitors run on the other', async () => {
@@ -116,8 +118,7 @@ describe('a rolling restart', () => {
     }
     const until = Date.now()
     const account = await fleet.account(until)
-    expect(account).toEqual({ ...account, missing: 0, unexpected: 0, byReason: {}, examples: [] })
-    expect(Object.keys(account.byVerdict)).toEqual(['passed'])
+    expect(faultsOf(account)).toEqual({})
     expect(account.expected).toBeGreaterThan(((until - from) / 2000) * 20)
   }, 240_000)
 })
@@ -157,8 +158,7 @@ describe.skipIf(missing('ip') !== undefined)('cut off', () => {
     const since = Date.now()
     await eventually(async () => (await monitorsSeenSince(fleet, since)) === ids.length)
     const account = await fleet.account()
-    expect(account).toMatchObject({ missing: 0, unexpected: 0 })
     // Those that were cut off went on by themselves and delivered when they were back.
-    expect(account.byReason).toEqual({})
+    expect(faultsOf(account)).toEqual({})
   }, 300_000)
 })

@@ -217,6 +217,26 @@ export interface Account {
   examples: unknown[]
 }
 
+/**
+ * What is wrong with an account of slots that should all have passed. A machine that did not keep up is no
+ * fault of the account: slots that were overtaken on the agent say so, as long as they are few.
+ */
+export function faultsOf(account: Account): Record<string, unknown> {
+  const { expected, missing, unexpected, byReason, byVerdict, examples } = account
+  const { 'still-running': late = 0, overloaded = 0, ...others } = byReason
+  const { passed = 0, missed: _missed, ...otherVerdicts } = byVerdict
+  const slow = late + overloaded
+  const faults = {
+    ...(missing > 0 && { missing }),
+    ...(unexpected > 0 && { unexpected }),
+    ...others,
+    ...otherVerdicts,
+    ...(slow > expected / 10 && { slow }),
+    ...(passed === 0 && { passed }),
+  }
+  return Object.keys(faults).length === 0 ? {} : { ...faults, examples }
+}
+
 async function accountOf(database: Database, until: number): Promise<Account> {
   const [row] = await database.query<Account>(
     `with expected as (
