@@ -36,8 +36,12 @@ async function seen(of: Fleet, since: number, monitors: number): Promise<boolean
   return row?.n === monitors
 }
 
-describe.skipIf(missing('faketime') !== undefined)('the clock of an agent’s machine', () => {
-  test('is wrong by hours and jumps forth and back: slots keep to the platform’s time', async () => {
+describe('the clock of an agent’s machine', () => {
+  test('is wrong by hours and jumps forth and back: slots keep to the platform’s time', async ({
+    skip,
+  }) => {
+    const lacking = missing('faketime')
+    skip(lacking !== undefined, lacking)
     const { made, location } = await fleet()
     const offset = join(mkdtempSync(join(tmpdir(), 'vedette-clock-')), 'offset')
     const set = (seconds: string) => writeFileSync(offset, seconds)
@@ -68,8 +72,11 @@ describe.skipIf(missing('faketime') !== undefined)('the clock of an agent’s ma
   }, 240_000)
 })
 
-describe.skipIf(process.getuid?.() !== 0)('the disk of an agent', () => {
-  test('is full while the platform is away: it goes on, and says what it had to drop', async () => {
+describe('the disk of an agent', () => {
+  test('is full while the platform is away: it goes on, and says what it had to drop', async ({
+    skip,
+  }) => {
+    skip(process.getuid?.() !== 0, 'needs root, to mount a small disk')
     const { made, location } = await fleet()
     const disk = mkdtempSync(join(tmpdir(), 'vedette-disk-'))
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', disk])
