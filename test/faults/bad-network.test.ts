@@ -51,8 +51,8 @@ async function withFault(fault: Fault, faults: number, everyNth = 2) {
   await eventually(() => proxy.counts.faults >= faults, { ms: 200_000, what: `${faults} faults` })
   const until = Date.now()
   proxy.fault = () => undefined
-  const account = await fleet.account(until)
+  // It brings what it has before it ends; what came late takes the place of what was filled in.
   agent.child.kill('SIGTERM')
   const { code } = await agent.ended
-  return { account, code }
+  return { account: await fleet.account(until), code }
 }
