@@ -1,10 +1,10 @@
 // The monitors that the platform has given this agent: takes changes, as a whole or not at all, and reads
 // only the definitions that have changed, in slices, so that ten thousand hold nothing up.
 import { hash } from 'node:crypto'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Instant } from '../contract/job.ts'
 import type { Monitor } from '../contract/monitor.ts'
 import { LIMITS } from '../contract/versions.ts'
+import { inSlices } from './in-slices.ts'
 import type { Assignment } from './source.ts'
 import { MalformedAnswerError, monitorOf, readEntry, type ReadChanges } from './sync-answer.ts'
 
@@ -23,8 +23,6 @@ export interface AssignedMonitors {
   assignments(): ReadonlyMap<string, AssignedMonitor>
 }
 
-/** How long one slice may hold up everything else. */
-const SLICE_MS = 10
 /** What was given up stays for so long after its last slot, since a run of it may still wait. */
 const KEEP_ENDED_MS = 60_000
 
@@ -56,16 +54,5 @@ export function createAssignedMonitors(): AssignedMonitors {
     },
     monitors: () => [...held.values()].map(({ monitor }) => monitor),
     assignments: () => held,
-  }
-}
-
-/** Does something with each, and lets others have their turn in between. */
-export async function inSlices<T>(all: Iterable<T>, each: (one: T) => void): Promise<void> {
-  let endsAtMs = performance.now() + SLICE_MS
-  for (const one of all) {
-    each(one)
-    if (performance.now() < endsAtMs) continue
-    await nextTurn()
-    endsAtMs = performance.now() + SLICE_MS
   }
 }

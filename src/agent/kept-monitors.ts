@@ -3,7 +3,9 @@
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Log } from '../host/log.ts'
-import { type AssignedMonitor, inSlices } from './assigned-monitors.ts'
+import { parseAnswer } from './answer-text.ts'
+import type { AssignedMonitor } from './assigned-monitors.ts'
+import { inSlices } from './in-slices.ts'
 import { answerOf, type ReadAnswer } from './sync-answer.ts'
 
 /** Where things are kept: the part of an agent's folder that is needed here. */
@@ -79,7 +81,7 @@ export function createKeptMonitors(folder: Keeping, log: Log): KeptMonitors {
     flush: due,
     async read() {
       const bytes = await folder.kept(NAME).catch(() => undefined)
-      const kept = bytes === undefined ? undefined : parsed(bytes)
+      const kept = bytes === undefined ? undefined : await parsed(bytes)
       if (kept === undefined && (await isThere(folder))) {
         log.warn(
           'what was kept of the monitors cannot be read, or is of another key; it is ignored',
@@ -103,9 +105,9 @@ async function textOf(what: Parameters<KeptMonitors['now']>[0]): Promise<Buffer>
   return Buffer.from(`${head.slice(0, -1)},"changes":${changes}${set.join(',')}]}}`)
 }
 
-function parsed(bytes: Buffer): Kept | undefined {
+async function parsed(bytes: Buffer): Promise<Kept | undefined> {
   try {
-    const value = JSON.parse(bytes.toString()) as { aheadMs: unknown }
+    const value = (await parseAnswer(bytes)) as { aheadMs: unknown }
     const { aheadMs } = value
     return { answer: answerOf(value), aheadMs: typeof aheadMs === 'number' ? aheadMs : 0 }
   } catch {

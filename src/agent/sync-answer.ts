@@ -5,6 +5,7 @@ import { SyncAnswer } from '../contract/agent-protocol.ts'
 import { objections } from '../contract/explain.ts'
 import { Monitor, Variable } from '../contract/monitor.ts'
 import { EVERY_MS_MIN } from '../contract/timetable.ts'
+import { parseAnswer } from './answer-text.ts'
 import type { Assignment } from './source.ts'
 
 /** An answer, but for the definitions in it, which are read one by one. */
@@ -26,9 +27,9 @@ export type ReadChanges = NonNullable<ReadAnswer['changes']>
 /** The answer is not what the protocol says; the message says where. */
 export class MalformedAnswerError extends Error {}
 
-/** Reads the answer; throws MalformedAnswerError. */
-export function readSyncAnswer(body: Buffer): ReadAnswer {
-  return answerOf(jsonOf(body))
+/** Reads the answer; rejects with MalformedAnswerError. */
+export async function readSyncAnswer(body: Buffer): Promise<ReadAnswer> {
+  return answerOf(await jsonOf(body))
 }
 
 /** Reads an answer that is parsed already; throws MalformedAnswerError. */
@@ -39,9 +40,9 @@ export function answerOf(value: unknown): ReadAnswer {
   throw new MalformedAnswerError(`${first?.path.join('.') ?? ''}: ${first?.message ?? 'no object'}`)
 }
 
-function jsonOf(body: Buffer): unknown {
+async function jsonOf(body: Buffer): Promise<unknown> {
   try {
-    return JSON.parse(body.toString()) as unknown
+    return await parseAnswer(body)
   } catch {
     throw new MalformedAnswerError('it is not JSON')
   }

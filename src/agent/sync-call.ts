@@ -48,7 +48,7 @@ export async function sync(
       answerBytesMax: ANSWER_BYTES_MAX,
       signal,
     })
-    if (answer.status === 200) return answered(answer)
+    if (answer.status === 200) return await answered(answer)
     return refused(answer)
   } catch (error) {
     if (!(error instanceof LinkError)) throw error
@@ -58,9 +58,9 @@ export async function sync(
   }
 }
 
-function answered(link: LinkAnswer): SyncOutcome {
+async function answered(link: LinkAnswer): Promise<SyncOutcome> {
   try {
-    return { kind: 'answered', answer: readSyncAnswer(link.body), link }
+    return { kind: 'answered', answer: await readSyncAnswer(link.body), link }
   } catch (error) {
     if (!(error instanceof MalformedAnswerError)) throw error
     return failed(malformed(error))

@@ -86,10 +86,12 @@ const SOON_MS = 10_000
 
 /**
  * From when on a monitor that is new in a location is expected: from the next slot, or, where that is
- * not soon, from the one that has passed last, which agents run at once.
+ * not soon, from the one that has passed last. Agents that hear too late for their first slot run it all
+ * the same, until the next one comes; only where slots follow each other closely is that too late.
  */
 function beginning(slots: Slots, nowMs: number): number {
-  const next = slotAtOrAfter(slots, nowMs + HEAR_MS)
+  const isOften = slots.everyMs < 2 * HEAR_MS
+  const next = slotAtOrAfter(slots, isOften ? nowMs + HEAR_MS : nowMs)
   return next <= nowMs + SOON_MS ? next : slotAtOrBefore(slots, nowMs)
 }
 

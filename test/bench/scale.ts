@@ -1,11 +1,11 @@
 // One agent under the load that it is meant for: 10,000 URL monitors every 10 s against a local nginx,
 // scraped like Prometheus would. Lateness is from the slot's instant to the start of its first attempt.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { get } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { startNginx } from '../support/nginx.ts'
+import { bucketGrowth, growth, quantile, scrape } from './metrics-text.ts'
 import { cpuMsOf, memoryMiBOf } from './process-figures.ts'
 import { startAgent } from './start.ts'
 import { markdownTable } from './table.ts'
@@ -46,20 +46,20 @@ export async function benchScale(): Promise<void> {
   await agent.close()
   await nginx.close()
   await rm(folder, { recursive: true })
-  const lateness = differences(
+  const lateness = bucketGrowth(
     before.metrics,
     after.metrics,
     'vedette_slot_lateness_seconds_bucket',
   )
-  const results = total(before.metrics, after.metrics, 'vedette_results_total')
+  const results = growth(before.metrics, after.metrics, 'vedette_results_total')
   const rows = [
     ['figure', 'value'],
     ['results', results],
     [
       'not passed',
-      results - total(before.metrics, after.metrics, 'vedette_results_total', 'verdict="passed"'),
+      results - growth(before.metrics, after.metrics, 'vedette_results_total', 'verdict="passed"'),
     ],
-    ['missed', total(before.metrics, after.metrics, 'vedette_missed_total')],
+    ['missed', growth(before.metrics, after.metrics, 'vedette_missed_total')],
     ['lateness p50', quantile(lateness, 0.5)],
     ['lateness p99', quantile(lateness, 0.99)],
     ['lateness of a timer in an idle process, p99', `${(idle.percentile(99) / 1e6).toFixed(1)} ms`],
@@ -72,51 +72,4 @@ export async function benchScale(): Promise<void> {
 
 function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms))
-}
-
-function scrape(url: string): Promise<string> {
-  return new Promise((resolve, reject) => {
-    get(`${url}/metrics`, (response) => {
-      const pieces: Buffer[] = []
-      response.on('data', (piece: Buffer) => pieces.push(piece))
-      response.on('end', () => resolve(Buffer.concat(pieces).toString()))
-      response.on('error', reject)
-    }).on('error', reject)
-  })
-}
-
-/** Every series of a metric: its labels and value. */
-function series(text: string, name: string): Map<string, number> {
-  const lines = text.matchAll(new RegExp(`^${name}(\\{[^}]*\\})? (\\S+)$`, 'gm'))
-  return new Map([...lines].map((match) => [match[1] ?? '', Number(match[2])]))
-}
-
-function total(before: string, after: string, name: string, label = ''): number {
-  const sum = (text: string) =>
-    [...series(text, name)]
-      .filter(([labels]) => labels.includes(label))
-      .reduce((all, [, value]) => all + value, 0)
-  return sum(after) - sum(before)
-}
-
-/** Counts that came since, by upper bound in seconds, cumulative. */
-function differences(
-  before: string,
-  after: string,
-  name: string,
-): [bound: number, count: number][] {
-  const old = series(before, name)
-  const bounds = new Map<number, number>()
-  for (const [labels, value] of series(after, name)) {
-    const bound = Number(/le="([^"]+)"/.exec(labels)?.[1]?.replace('+Inf', 'Infinity'))
-    bounds.set(bound, (bounds.get(bound) ?? 0) + value - (old.get(labels) ?? 0))
-  }
-  return [...bounds].toSorted(([a], [b]) => a - b)
-}
-
-/** The bucket in which the quantile lies, as `≤ 5 ms`. */
-function quantile(buckets: [number, number][], q: number): string {
-  const all = buckets.at(-1)?.[1] ?? 0
-  const bucket = buckets.find(([, count]) => count >= q * all)
-  return bucket === undefined ? 'none' : `≤ ${bucket[0] * 1000} ms`
 }

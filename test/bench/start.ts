@@ -1,11 +1,9 @@
 // How fast an agent is ready, and how little it needs when it has next to nothing to do.
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
-import { answers, freePort } from '../support/nginx.ts'
+import { join } from 'node:path'
 import { median, memoryMiBOf } from './process-figures.ts'
+import { type RunningProgram, startProgram } from './program.ts'
 import { markdownTable } from './table.ts'
 
 const STARTS = 10
@@ -41,35 +39,7 @@ export async function benchStart(): Promise<void> {
   process.stdout.write(`${markdownTable(rows)}\n`)
 }
 
-/** An agent in a process of its own. */
-export interface AgentProcess {
-  pid: number
-  url: string
-  close(): Promise<void>
-}
-
 /** Starts `vedette agent` on a monitors file; resolves when it is ready, rejects after 20 s. */
-export async function startAgent(file: string): Promise<AgentProcess> {
-  const port = await freePort()
-  const launch = new URL('../../src/launch.js', import.meta.url).pathname
-  const child = spawn(launch, ['agent'], {
-    env: {
-      PATH: `${dirname(process.execPath)}:${process.env['PATH']}`,
-      MONITORS_FILE: file,
-      AGENT_HEALTH_PORT: String(port),
-    },
-    stdio: ['ignore', 'ignore', 'inherit'],
-  })
-  const exited = once(child, 'exit')
-  const url = `http://127.0.0.1:${port}`
-  const ready = await answers(`${url}/-/readiness`, AbortSignal.timeout(20_000))
-  if (!ready || child.pid === undefined) throw new Error('the agent did not become ready')
-  return {
-    pid: child.pid,
-    url,
-    async close() {
-      child.kill('SIGTERM')
-      await exited
-    },
-  }
+export function startAgent(file: string): Promise<RunningProgram> {
+  return startProgram('agent', 'AGENT_HEALTH_PORT', { MONITORS_FILE: file })
 }

@@ -96,6 +96,11 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       expected: [[127_000, null, 60_000]],
     },
     {
+      sentence: 'also where it comes so soon that agents may hear of it later: they run it then',
+      steps: [[126_500, { everyMs: 10_000, offsetMs: 7_000 }]],
+      expected: [[127_000, null, 10_000]],
+    },
+    {
       sentence: 'but from none that agents cannot have heard of',
       steps: [[126_000, { everyMs: 1_000, offsetMs: 500 }]],
       expected: [[128_500, null, 1_000]],

@@ -61,11 +61,18 @@ export interface StartedServer {
   stop(): Promise<void>
 }
 
+/** What tests write need not outlive a power cut. */
+const HASTE = { fsync: 'off' }
+
 /**
  * Starts a server with a migrated template: `embedded`, or `other` for TEST_DATABASE_URL or Debian's.
- * Rejects when it is not ready within 60 s.
+ * Rejects when it is not ready within 60 s. What PostgreSQL is told beside the platform's own settings may
+ * be given; not for a server that runs already.
  */
-export async function startServer(name: string): Promise<StartedServer> {
+export async function startServer(
+  name: string,
+  more: Readonly<Record<string, string>> = HASTE,
+): Promise<StartedServer> {
   const given = process.env['TEST_DATABASE_URL']
   if (name === 'other' && given !== undefined) return startGiven(given)
   const binaries = name === 'other' ? debianBinaries() : findPostgresBinaries()
@@ -75,8 +82,7 @@ export async function startServer(name: string): Promise<StartedServer> {
   const user = choosePostgresUser(folder.root, binaries.postgres)
   await prepareFolder(folder, user, binaries)
   const port = await freePort()
-  // What tests write need not outlive a power cut.
-  const settings = { listen_addresses: '127.0.0.1', max_connections: '200', fsync: 'off' }
+  const settings = { listen_addresses: '127.0.0.1', max_connections: '200', ...more }
   const server = new PostgresProcess({ binaries, user, folder, log, port, settings })
   await server.ready(TEMPLATE, AbortSignal.timeout(60_000))
   const urlPattern = `postgresql://vedette@127.0.0.1:${port}/{database}`

@@ -1,0 +1,50 @@
+// Parses the JSON of an answer that may hold ten thousand monitors, without holding everything else up: where
+// the platform wrote one monitor behind the other they are parsed one by one.
+import { inSlices } from './in-slices.ts'
+
+/** Shorter ones take no time worth dividing. */
+const SLICED_BYTES_MIN = 64 * 1024
+// Inside a JSON string a quote has a backslash before it, so that none of these can stand there.
+const FIRST = '"set":[{"monitor":'
+const NEXT = ',{"monitor":'
+const END = ']}'
+
+/** What the text says; rejects with a SyntaxError when it is not JSON. */
+export async function parseAnswer(text: Buffer): Promise<unknown> {
+  const sliced = text.length < SLICED_BYTES_MIN ? undefined : await parseSliced(text)
+  return sliced ?? (JSON.parse(text.toString()) as unknown)
+}
+
+/** Undefined where the text is not divided as expected, which need not mean that it is no good. */
+async function parseSliced(text: Buffer): Promise<unknown> {
+  const first = text.indexOf(FIRST)
+  const end = text.lastIndexOf(END)
+  if (first < 0 || end < first) return undefined
+  const begin = first + FIRST.indexOf('{')
+  const set: unknown[] = []
+  try {
+    // What stands around the entries, with a mark in their place, tells whether this is where they belong.
+    const around = JSON.parse(
+      `${text.toString('utf8', 0, begin)}null${text.toString('utf8', end)}`,
+    ) as { changes?: { set?: unknown } | null }
+    const { changes } = around
+    const marked = changes?.set
+    if (!Array.isArray(marked) || marked.length !== 1 || marked[0] !== null) return undefined
+    await inSlices(spans(text, begin, end), ([from, to]) => {
+      set.push(JSON.parse(text.toString('utf8', from, to)))
+    })
+    return { ...around, changes: { ...changes, set } }
+  } catch {
+    return undefined
+  }
+}
+
+function* spans(text: Buffer, begin: number, end: number): Generator<[from: number, to: number]> {
+  let from = begin
+  while (from < end) {
+    const next = text.indexOf(NEXT, from)
+    const to = next < 0 || next > end ? end : next
+    yield [from, to]
+    from = to + 1
+  }
+}

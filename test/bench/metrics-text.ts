@@ -1,0 +1,54 @@
+// Reads Prometheus' text format as far as benches need it: counters and histograms, one scrape against
+// another.
+import { get } from 'node:http'
+
+/** The metrics of a process; `url` is its root. Rejects when there is no whole answer. */
+export function scrape(url: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    get(`${url}/metrics`, (response) => {
+      const pieces: Buffer[] = []
+      response.on('data', (piece: Buffer) => pieces.push(piece))
+      response.on('end', () => resolve(Buffer.concat(pieces).toString()))
+      response.on('error', reject)
+    }).on('error', reject)
+  })
+}
+
+/** Every series of a metric: its labels and value. */
+function series(text: string, name: string): Map<string, number> {
+  const lines = text.matchAll(new RegExp(`^${name}(\\{[^}]*\\})? (\\S+)$`, 'gm'))
+  return new Map([...lines].map((match) => [match[1] ?? '', Number(match[2])]))
+}
+
+/** The sum of a metric's series whose labels hold `label`. */
+export function sum(text: string, name: string, label = ''): number {
+  return [...series(text, name)]
+    .filter(([labels]) => labels.includes(label))
+    .reduce((all, [, value]) => all + value, 0)
+}
+
+/** By how much that sum has grown between two scrapes. */
+export function growth(before: string, after: string, name: string, label = ''): number {
+  return sum(after, name, label) - sum(before, name, label)
+}
+
+/** Upper bounds and how many observations lie below them, cumulative. */
+export type Buckets = [bound: number, count: number][]
+
+/** What a histogram counted between two scrapes; `name` is that of its buckets. */
+export function bucketGrowth(before: string, after: string, name: string): Buckets {
+  const old = series(before, name)
+  const bounds = new Map<number, number>()
+  for (const [labels, value] of series(after, name)) {
+    const bound = Number(/le="([^"]+)"/.exec(labels)?.[1]?.replace('+Inf', 'Infinity'))
+    bounds.set(bound, (bounds.get(bound) ?? 0) + value - (old.get(labels) ?? 0))
+  }
+  return [...bounds].toSorted(([a], [b]) => a - b)
+}
+
+/** The bucket in which the quantile lies, of bounds in seconds: `≤ 5 ms`. */
+export function quantile(buckets: Buckets, q: number): string {
+  const all = buckets.at(-1)?.[1] ?? 0
+  const bucket = buckets.find(([, count]) => count >= q * all)
+  return bucket === undefined ? 'none' : `≤ ${bucket[0] * 1000} ms`
+}
