@@ -2,6 +2,8 @@
 // while there is nothing; and nothing that it sends does harm.
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { createPlatformLink } from '../../src/agent/platform-link.ts'
+import { sync } from '../../src/agent/sync-call.ts'
 import { MANIFESTS } from '../../src/contract/versions.ts'
 import { startAgentsApi, TEST_SEALER, type AgentsApi } from '../support/agents-api.ts'
 import { useDatabase } from '../support/database.ts'
@@ -312,4 +314,30 @@ describe('garbage', () => {
     const agent = new FakeAgent(location.secret)
     expect((await agent.send(api, body())).status).toBe(status)
   })
+})
+
+test('an agent that leaves with a lot to hand over packs what it says, and is heard', async () => {
+  const agent = new FakeAgent(location.secret)
+  await agent.sync(api)
+  const link = createPlatformLink({ platformUrl: api.url, apiKey: location.secret })
+  const queue = { waiting: 0, running: 0, free: 10 }
+  try {
+    const said = await sync(
+      link,
+      {
+        agent: agent.facts,
+        state: 'leaving',
+        leftAt: Date.now(),
+        notStarted: Array.from({ length: 2_000 }, () => ({ monitorId: randomUUID(), slot: 5 })),
+        have: agent.have,
+        runs: [],
+        queues: { uptime: queue, scripted: queue },
+        waitMs: 0,
+      },
+      AbortSignal.timeout(10_000),
+    )
+    expect(said).toMatchObject({ kind: 'answered', answer: { peers: 0 } })
+  } finally {
+    link.close()
+  }
 })
