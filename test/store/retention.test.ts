@@ -108,26 +108,9 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const monitor = await addMonitor(database, here, { fromMs: old, untilMs: old + DAY_MS })
     await addEra(database, here, { ...monitor, fromMs: NOW - 7 * DAY_MS, everyMs: DAY_MS })
     await database.query(`insert into accounting (swept_until_ms) values ($1)`, [NOW])
-    for (const [epoch, from] of [old, old + DAY_MS, NOW - DAY_MS].entries()) {
-      await database.query(
-        `insert into location_epochs (location_id, epoch, from_ms, members, cause)
-         values ($1, $2, $3, '[]', '{}')`,
-        [here.locationId, epoch + 1, from],
-      )
-    }
-    await database.query('update private_locations set epoch = 3')
-    for (const state of ['live', 'lost']) {
-      await database.query(
-        `insert into agents (id, location_id, instance, version, image, abilities, state, last_seen_at)
-         values (gen_random_uuid(), $1, gen_random_uuid(), '1.0.0', 'agent', '{}', $2, $3)`,
-        [here.locationId, state, new Date(old)],
-      )
-    }
     await retainAt(NOW)
     const count = async (table: string) => (await database.query(`select from ${table}`)).length
-    // The second epoch still held at the first slot that is kept.
-    expect(await count('location_epochs')).toBe(2)
-    expect([await count('expectations'), await count('agents')]).toEqual([1, 1])
+    expect(await count('expectations')).toBe(1)
     for (let day = -5; day < 0; day++) {
       await insertRow(database, here, startOfDay(NOW + (day + 1) * DAY_MS), monitor.monitorId)
     }
