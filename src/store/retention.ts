@@ -22,6 +22,17 @@ const dropEras = statement<[number, number], { n: number }>(
    ) select count(*)::int as n from gone`,
 )
 
+const dropMonitors = statement<[number, number], { n: number }>(
+  'retention-monitors',
+  // With their placements. Who asked for runs may look at these for as long as they are kept.
+  `with gone as (
+     delete from monitors where id = any (array(
+       select id from monitors m where deleted_at < to_timestamp($1::bigint / 1000::float8)
+         and not exists (select from runs r where r.monitor_id = m.id) limit $2::int))
+     returning 1
+   ) select count(*)::int as n from gone`,
+)
+
 /** Drops rows of `what` that ended before the instant, some thousand at a time, until none is left. */
 export async function dropBefore(
   connection: Connection,
@@ -41,4 +52,5 @@ export async function dropBefore(
 const DROPS = {
   rollups: dropRollups,
   eras: dropEras,
+  monitors: dropMonitors,
 } as const

@@ -118,6 +118,37 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(account).toMatchObject({ fromMs: startOfDay(NOW - KEPT_MS), toMs: NOW })
     expect(account.locations).toMatchObject([{ expected: 6, recorded: 5, missing: 1 }])
   })
+
+  test('forgets deleted monitors with the last of their results, but none that has runs', async () => {
+    const here = await addLocation(database)
+    const made = await Promise.all(
+      ['deleted long ago', 'with a run', 'deleted lately', 'there'].map(() =>
+        addMonitor(database, here, { fromMs: NOW - 20 * DAY_MS }),
+      ),
+    )
+    const [old, withRun, lately, there] = made.map(({ monitorId }) => monitorId)
+    await database.query('update monitors set deleted_at = $2 where id = any ($1::uuid[])', [
+      [old, withRun],
+      new Date(NOW - 7 * DAY_MS),
+    ])
+    await database.query('update monitors set deleted_at = $2 where id = $1', [
+      lately,
+      new Date(NOW - DAY_MS),
+    ])
+    await database.query(
+      `insert into runs (id, account_id, monitor_id, location_id, state, asked_by)
+       values (gen_random_uuid(), $1, $2, $3, 'queued', 'somebody')`,
+      [here.accountId, withRun, here.locationId],
+    )
+    await retainAt(NOW)
+    const left = await database.query<{ id: string }>('select id from monitors')
+    expect(left.map(({ id }) => id).toSorted()).toEqual([withRun, lately, there].toSorted())
+    const [placed] = await database.query<{ n: number }>(
+      'select count(*)::int as n from placements where monitor_id = $1',
+      [old],
+    )
+    expect(placed).toEqual({ n: 0 })
+  })
 })
 
 async function insertRow(
