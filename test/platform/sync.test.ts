@@ -5,6 +5,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createPlatformLink } from '../../src/agent/platform-link.ts'
 import { sync } from '../../src/agent/sync-call.ts'
 import { MANIFESTS } from '../../src/contract/versions.ts'
+import { sampleLocations } from '../../src/store/location-samples.ts'
 import { startAgentsApi, TEST_SEALER, type AgentsApi } from '../support/agents-api.ts'
 import { useDatabase } from '../support/database.ts'
 import { FakeAgent } from '../support/fake-agent.ts'
@@ -295,6 +296,14 @@ describe('garbage', () => {
       400,
     ],
     ['a hold without end', () => ({ ...good(), waitMs: 1e9 }), 400],
+    [
+      'a wait longer than the database can count',
+      () => {
+        const { uptime, scripted } = good().queues
+        return { ...good(), queues: { uptime: { ...uptime, oldestMs: 1e30 }, scripted } }
+      },
+      400,
+    ],
     ['deep nesting', () => `${'['.repeat(100)}${']'.repeat(100)}`, 400],
     ['text that cannot be kept', () => ({ ...good(), have: '\0' }), 400],
     ['too much of it', () => 'x'.repeat(17 * 1024 * 1024), 413],
@@ -313,6 +322,8 @@ describe('garbage', () => {
   test.each(rows)('%s', async (_sentence, body, status) => {
     const agent = new FakeAgent(location.secret)
     expect((await agent.send(api, body())).status).toBe(status)
+    // One agent's words must not keep the platform from sampling the queues of all.
+    await sampleLocations(use().database, 15)
   })
 })
 
