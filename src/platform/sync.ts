@@ -80,10 +80,10 @@ export function syncOperation(options: SyncOptions): DefinedAgentOperation {
       description: 'What changed; packed by gzip where it is large and Accept-Encoding allows it',
     },
     errors: {
-      403: 'The agent is older than the first milestone that the platform knows',
+      403: 'The agent is older than the first milestone that the platform knows, or the location is full',
       404: 'The location is gone',
       408: 'The body came too slowly',
-      409: 'Another process has taken over the agent’s id, or the location is full',
+      409: 'Another process has taken over the agent’s id',
       413: `The body is larger than ${PROTOCOL_BOUNDS.syncBytesMax} bytes`,
       415: 'The body is not application/json, or packed in another way than gzip',
     },

@@ -283,6 +283,23 @@ describe('lost', () => {
   })
 })
 
+test('a location that is full refuses one more, and does not call it another’s twin', async () => {
+  await agent().sync(api)
+  const many = Array.from({ length: PROTOCOL_BOUNDS.membersMax }, () => ({
+    id: randomUUID(),
+    version: '8.4.0',
+    abilities: [],
+  }))
+  await use().database.query(
+    'update location_epochs set members = $2::jsonb where location_id = $1',
+    [location.id, JSON.stringify(many)],
+  )
+  const told = await agent().sync(api)
+  // 409 would have it take another id and try again.
+  expect(told.status).toBe(403)
+  expect(told.body.message).toContain('500 agents')
+})
+
 describe('long ago', () => {
   test('agents are forgotten, but the last of a location: that it stopped reporting stays known', async () => {
     const [first, second] = await twoAgents()
