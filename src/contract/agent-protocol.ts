@@ -61,7 +61,7 @@ const Queue = z.object({
   running: count,
   free: count,
   /** How long the one that waits longest has been due. */
-  oldestMs: z.number().min(0).optional(),
+  oldestMs: instant.optional(),
 })
 
 /** What an agent says when it syncs. Unknown fields are ignored, so that newer agents can say more. */

@@ -52,7 +52,7 @@ export class Membership {
 
   /**
    * Takes an agent in: a new one, one that was gone, restarted, or can run other things than before.
-   * Throws 409 when another process has taken over its id, or when the location is full.
+   * Throws 409 when another process has taken over its id, 403 when the location is full.
    */
   async admit(said: AgentSaying): Promise<void> {
     await this.#change(said.locationId, async (inside, location) => {
@@ -60,7 +60,7 @@ export class Membership {
       refuseFormer(known, said)
       const cause = causeOf(known, said, location)
       if (cause?.kind === 'join' && location.members.length >= PROTOCOL_BOUNDS.membersMax) {
-        throw new ApiError(409, `This location has ${PROTOCOL_BOUNDS.membersMax} agents already`)
+        throw new ApiError(403, `This location has ${PROTOCOL_BOUNDS.membersMax} agents already`)
       }
       await writeAgent(inside, said, 'live')
       if (known !== undefined && known.instance !== said.instance) {

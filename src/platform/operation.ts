@@ -300,6 +300,8 @@ export function mount(
       if ('response' in answer) {
         for (const [name, value] of Object.entries(headers))
           answer.response.headers.set(name, value)
+        // Nobody reads it then, and what it comes from would stay open for good.
+        if (c.req.method === 'HEAD') await answer.response.body?.cancel()
         return answer.response
       }
       headers['Content-Type'] = 'application/json; charset=utf-8'

@@ -48,7 +48,6 @@ export async function retain(parts: RetentionParts, signal: AbortSignal): Promis
   await forgetSlotsBefore(database, keptFromMs)
   await dropPartitions(database, keptFromMs)
   await dropBefore(database, 'eras', keptFromMs, signal)
-  await dropBefore(database, 'epochs', keptFromMs, signal)
-  await dropBefore(database, 'agents', keptFromMs, signal)
+  await dropBefore(database, 'monitors', keptFromMs, signal)
   await dropBefore(database, 'rollups', now() - rollupsMs, signal)
 }

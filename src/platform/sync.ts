@@ -39,6 +39,8 @@ const BODY_BOUNDS = {
   bodyBytesMax: PROTOCOL_BOUNDS.syncBytesMax,
   bodyMs: 15_000,
   jsonDepthMax: 8,
+  // Agents pack what is long, such as all that a leaving one had not started.
+  gzip: true,
 }
 /** Answers with monitors that are written at a time: each may take some megabytes. */
 const LARGE_AT_ONCE = 2
@@ -68,18 +70,22 @@ export function syncOperation(options: SyncOptions): DefinedAgentOperation {
       'Held for up to waitMs while there is no news. An agent that does not call for 30 seconds counts as lost. A second call of an agent ends its first.',
     method: 'post',
     path: '/agent/v1/sync',
-    body: { contentType: 'application/json', schema: SyncRequest },
+    body: {
+      contentType: 'application/json',
+      schema: SyncRequest,
+      description: `At most ${PROTOCOL_BOUNDS.syncBytesMax} bytes, unpacked as well; Content-Encoding gzip is welcome.`,
+    },
     answers: {
       schema: SyncAnswer,
       description: 'What changed; packed by gzip where it is large and Accept-Encoding allows it',
     },
     errors: {
-      403: 'The agent is older than the first milestone that the platform knows',
+      403: 'The agent is older than the first milestone that the platform knows, or the location is full',
       404: 'The location is gone',
       408: 'The body came too slowly',
-      409: 'Another process has taken over the agent’s id, or the location is full',
+      409: 'Another process has taken over the agent’s id',
       413: `The body is larger than ${PROTOCOL_BOUNDS.syncBytesMax} bytes`,
-      415: 'The body is not application/json',
+      415: 'The body is not application/json, or packed in another way than gzip',
     },
     answer: (call) => sync.answer(call),
   })

@@ -171,11 +171,16 @@ export async function countAgents(connection: Connection): Promise<Record<string
 
 const forget = statement<[number], never>(
   'agents-forget',
-  `delete from agents
-   where state <> 'live' and last_seen_at < clock_timestamp() - make_interval(days => $1)`,
+  `delete from agents a
+   where state <> 'live' and last_seen_at < clock_timestamp() - make_interval(days => $1)
+     and exists (select from agents later where later.location_id = a.location_id
+       and (later.last_seen_at, later.id) > (a.last_seen_at, a.id))`,
 )
 
-/** Drops agents that have not been there for `days`. */
+/**
+ * Drops agents that have not been there for `days`, but for the last one of each location: one that
+ * stopped reporting is told apart from one that never did.
+ */
 export async function forgetAgents(connection: Connection, days: number): Promise<void> {
   await forget(connection, days)
 }

@@ -22,25 +22,13 @@ const dropEras = statement<[number, number], { n: number }>(
    ) select count(*)::int as n from gone`,
 )
 
-const dropEpochs = statement<[number, number], { n: number }>(
-  'retention-epochs',
-  // An epoch holds until the next one begins; the newest always stays.
+const dropMonitors = statement<[number, number], { n: number }>(
+  'retention-monitors',
+  // With their placements. Who asked for runs may look at these for as long as they are kept.
   `with gone as (
-     delete from location_epochs where ctid = any (array(
-       select e.ctid from location_epochs e
-       join private_locations l on l.id = e.location_id and l.epoch > e.epoch
-       join location_epochs n on n.location_id = e.location_id and n.epoch = e.epoch + 1
-       where n.from_ms < $1::bigint limit $2::int))
-     returning 1
-   ) select count(*)::int as n from gone`,
-)
-
-const dropAgents = statement<[number, number], { n: number }>(
-  'retention-agents',
-  `with gone as (
-     delete from agents where ctid = any (array(
-       select ctid from agents where state <> 'live'
-         and last_seen_at < to_timestamp($1::bigint / 1000::float8) limit $2::int))
+     delete from monitors where id = any (array(
+       select id from monitors m where deleted_at < to_timestamp($1::bigint / 1000::float8)
+         and not exists (select from runs r where r.monitor_id = m.id) limit $2::int))
      returning 1
    ) select count(*)::int as n from gone`,
 )
@@ -64,6 +52,5 @@ export async function dropBefore(
 const DROPS = {
   rollups: dropRollups,
   eras: dropEras,
-  epochs: dropEpochs,
-  agents: dropAgents,
+  monitors: dropMonitors,
 } as const

@@ -2,7 +2,10 @@
 // while there is nothing; and nothing that it sends does harm.
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { createPlatformLink } from '../../src/agent/platform-link.ts'
+import { sync } from '../../src/agent/sync-call.ts'
 import { MANIFESTS } from '../../src/contract/versions.ts'
+import { sampleLocations } from '../../src/store/location-samples.ts'
 import { startAgentsApi, TEST_SEALER, type AgentsApi } from '../support/agents-api.ts'
 import { useDatabase } from '../support/database.ts'
 import { FakeAgent } from '../support/fake-agent.ts'
@@ -293,6 +296,14 @@ describe('garbage', () => {
       400,
     ],
     ['a hold without end', () => ({ ...good(), waitMs: 1e9 }), 400],
+    [
+      'a wait longer than the database can count',
+      () => {
+        const { uptime, scripted } = good().queues
+        return { ...good(), queues: { uptime: { ...uptime, oldestMs: 1e30 }, scripted } }
+      },
+      400,
+    ],
     ['deep nesting', () => `${'['.repeat(100)}${']'.repeat(100)}`, 400],
     ['text that cannot be kept', () => ({ ...good(), have: '\0' }), 400],
     ['too much of it', () => 'x'.repeat(17 * 1024 * 1024), 413],
@@ -311,5 +322,33 @@ describe('garbage', () => {
   test.each(rows)('%s', async (_sentence, body, status) => {
     const agent = new FakeAgent(location.secret)
     expect((await agent.send(api, body())).status).toBe(status)
+    // One agent's words must not keep the platform from sampling the queues of all.
+    await sampleLocations(use().database, 15)
   })
+})
+
+test('an agent that leaves with a lot to hand over packs what it says, and is heard', async () => {
+  const agent = new FakeAgent(location.secret)
+  await agent.sync(api)
+  const link = createPlatformLink({ platformUrl: api.url, apiKey: location.secret })
+  const queue = { waiting: 0, running: 0, free: 10 }
+  try {
+    const said = await sync(
+      link,
+      {
+        agent: agent.facts,
+        state: 'leaving',
+        leftAt: Date.now(),
+        notStarted: Array.from({ length: 2_000 }, () => ({ monitorId: randomUUID(), slot: 5 })),
+        have: agent.have,
+        runs: [],
+        queues: { uptime: queue, scripted: queue },
+        waitMs: 0,
+      },
+      AbortSignal.timeout(10_000),
+    )
+    expect(said).toMatchObject({ kind: 'answered', answer: { peers: 0 } })
+  } finally {
+    link.close()
+  }
 })

@@ -108,32 +108,46 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const monitor = await addMonitor(database, here, { fromMs: old, untilMs: old + DAY_MS })
     await addEra(database, here, { ...monitor, fromMs: NOW - 7 * DAY_MS, everyMs: DAY_MS })
     await database.query(`insert into accounting (swept_until_ms) values ($1)`, [NOW])
-    for (const [epoch, from] of [old, old + DAY_MS, NOW - DAY_MS].entries()) {
-      await database.query(
-        `insert into location_epochs (location_id, epoch, from_ms, members, cause)
-         values ($1, $2, $3, '[]', '{}')`,
-        [here.locationId, epoch + 1, from],
-      )
-    }
-    await database.query('update private_locations set epoch = 3')
-    for (const state of ['live', 'lost']) {
-      await database.query(
-        `insert into agents (id, location_id, instance, version, image, abilities, state, last_seen_at)
-         values (gen_random_uuid(), $1, gen_random_uuid(), '1.0.0', 'agent', '{}', $2, $3)`,
-        [here.locationId, state, new Date(old)],
-      )
-    }
     await retainAt(NOW)
     const count = async (table: string) => (await database.query(`select from ${table}`)).length
-    // The second epoch still held at the first slot that is kept.
-    expect(await count('location_epochs')).toBe(2)
-    expect([await count('expectations'), await count('agents')]).toEqual([1, 1])
+    expect(await count('expectations')).toBe(1)
     for (let day = -5; day < 0; day++) {
       await insertRow(database, here, startOfDay(NOW + (day + 1) * DAY_MS), monitor.monitorId)
     }
     const account = await accountOf(database, { fromMs: 0, toMs: NOW })
     expect(account).toMatchObject({ fromMs: startOfDay(NOW - KEPT_MS), toMs: NOW })
     expect(account.locations).toMatchObject([{ expected: 6, recorded: 5, missing: 1 }])
+  })
+
+  test('forgets deleted monitors with the last of their results, but none that has runs', async () => {
+    const here = await addLocation(database)
+    const made = await Promise.all(
+      ['deleted long ago', 'with a run', 'deleted lately', 'there'].map(() =>
+        addMonitor(database, here, { fromMs: NOW - 20 * DAY_MS }),
+      ),
+    )
+    const [old, withRun, lately, there] = made.map(({ monitorId }) => monitorId)
+    await database.query('update monitors set deleted_at = $2 where id = any ($1::uuid[])', [
+      [old, withRun],
+      new Date(NOW - 7 * DAY_MS),
+    ])
+    await database.query('update monitors set deleted_at = $2 where id = $1', [
+      lately,
+      new Date(NOW - DAY_MS),
+    ])
+    await database.query(
+      `insert into runs (id, account_id, monitor_id, location_id, state, asked_by)
+       values (gen_random_uuid(), $1, $2, $3, 'queued', 'somebody')`,
+      [here.accountId, withRun, here.locationId],
+    )
+    await retainAt(NOW)
+    const left = await database.query<{ id: string }>('select id from monitors')
+    expect(left.map(({ id }) => id).toSorted()).toEqual([withRun, lately, there].toSorted())
+    const [placed] = await database.query<{ n: number }>(
+      'select count(*)::int as n from placements where monitor_id = $1',
+      [old],
+    )
+    expect(placed).toEqual({ n: 0 })
   })
 })
 
