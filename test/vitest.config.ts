@@ -1,5 +1,5 @@
 // How the tests run: every file in a process of its own, several files at once. Those about faults come
-// after all others, one file at a time: they count every slot, and slots need a machine that keeps up.
+// after all others: they count every slot, and slots need a machine that keeps up.
 import { defineConfig } from 'vitest/config'
 import { ClosingReporter } from './support/closing-reporter.ts'
 
@@ -29,7 +29,6 @@ export default defineConfig({
           ...shared,
           name: 'faults',
           include: ['test/faults/**/*.test.ts'],
-          fileParallelism: false,
           sequence: { groupOrder: 1 },
         },
       },
