@@ -142,7 +142,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     )
     await retainAt(NOW)
     const left = await database.query<{ id: string }>('select id from monitors')
-    expect(left.map(({ id }) => id).toSorted()).toEqual([withRun, lately, there].toSorted())
+    expect(new Set(left.map(({ id }) => id))).toEqual(new Set([withRun, lately, there]))
     const [placed] = await database.query<{ n: number }>(
       'select count(*)::int as n from placements where monitor_id = $1',
       [old],
