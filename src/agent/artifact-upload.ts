@@ -2,9 +2,15 @@
 import { Readable } from 'node:stream'
 import type { Log } from '../host/log.ts'
 import type { ArtifactSpool, WaitingArtifact } from './artifact-spool.ts'
-import { outcomeOfError } from './batch-sender.ts'
+import {
+  actionForAnswer,
+  isProblem,
+  MESSAGE_CHARS_MAX,
+  outcomeOfError,
+  textOf,
+} from './batch-sender.ts'
 import { createBell } from './bell.ts'
-import { actionForStatus, waitBefore, type DeliveryAction } from './delivery-actions.ts'
+import { waitBefore, type DeliveryAction } from './delivery-actions.ts'
 import type { DeliveryLink } from './delivery-link.ts'
 import { count, type DeliveryTally } from './delivery-tally.ts'
 
@@ -41,6 +47,8 @@ interface Outcome {
   word: string
   message: string
   retryAfter?: string | undefined
+  /** The platform itself knows no such result. */
+  isUnknown?: boolean
 }
 
 /** Begins to send what waits. */
@@ -64,10 +72,10 @@ export function startArtifactUpload(options: ArtifactUploadOptions): ArtifactUpl
   }
 
   const settle = async (artifact: WaitingArtifact, outcome: Outcome): Promise<void> => {
-    const { action, word, message, retryAfter } = outcome
+    const { action, word, message, retryAfter, isUnknown } = outcome
     const { id, owner, name, at, bytes } = artifact
     const times = (tries.get(id) ?? 0) + 1
-    const isOver = (word === '404' && times >= UNKNOWN_MAX) || Date.now() - at > AGE_MS_MAX
+    const isOver = (isUnknown === true && times >= UNKNOWN_MAX) || Date.now() - at > AGE_MS_MAX
     if (action === 'done' || action === 'halve' || isOver) {
       tries.delete(id)
       count(tally.artifacts, action === 'done' ? 'delivered' : `refused_${word}`)
@@ -119,9 +127,14 @@ async function send(artifact: WaitingArtifact, options: ArtifactUploadOptions): 
       deadlineMs: Math.max(UPLOAD_MS_MIN, bytes / BYTES_PER_MS_MIN),
       signal,
     })
-    const message = body.toString('utf8', 0, 300)
-    const retryAfter = headers['retry-after']
-    return { action: actionForStatus(status), word: String(status), message, retryAfter }
+    const text = textOf(body)
+    return {
+      action: actionForAnswer(status, text),
+      word: String(status),
+      message: text.slice(0, MESSAGE_CHARS_MAX),
+      retryAfter: headers['retry-after'],
+      isUnknown: status === 404 && isProblem(text),
+    }
   } catch (error) {
     if (isUnreadable) return { action: 'halve', word: 'DAMAGED', message: 'it cannot be read' }
     return outcomeOfError(error)

@@ -23,7 +23,8 @@ const PATH = '/agent/v1/results'
 const BATCH_MS_MAX = 30_000
 /** Smaller ones gain nothing. */
 const GZIP_BYTES_MIN = 1024
-const MESSAGE_CHARS_MAX = 300
+export const MESSAGE_CHARS_MAX = 300
+const TEXT_BYTES_MAX = 64 * 1024
 
 const pack = promisify(gzip)
 
@@ -68,20 +69,27 @@ export function outcomeOfError(error: unknown): Omit<BatchOutcome, 'bytes'> {
 }
 
 function outcomeOf(status: number, body: Buffer, sent: number): Omit<BatchOutcome, 'bytes'> {
-  const action = actionForStatus(status)
+  const text = textOf(body)
+  const action = actionForAnswer(status, text)
   const word = String(status)
-  const text = body.toString('utf8', 0, 64 * 1024)
   const message = text.slice(0, MESSAGE_CHARS_MAX)
   if (action === 'done') {
     const answer = answerIn(body, sent)
     if (answer !== undefined) return { action, word, message: '', answer }
     return { action: 'retry', word: 'UNREADABLE', message: `an answer that is none: ${message}` }
   }
-  // A proxy's page about a bad request says nothing about what the platform thinks of the results.
-  if (action === 'halve' && status !== 413 && !isProblem(text)) {
-    return { action: 'hold', word, message }
-  }
   return { action, word, message }
+}
+
+/** The part of an answer's body that is looked at. */
+export function textOf(body: Buffer): string {
+  return body.toString('utf8', 0, TEXT_BYTES_MAX)
+}
+
+/** What to do about an answer: a proxy's page about a bad request says nothing of what the platform thinks. */
+export function actionForAnswer(status: number, text: string): DeliveryAction {
+  const action = actionForStatus(status)
+  return action === 'halve' && status !== 413 && !isProblem(text) ? 'hold' : action
 }
 
 /** The answer, if it accounts for every result that was sent. */
@@ -95,7 +103,8 @@ function answerIn(body: Buffer, sent: number): ResultsAnswer | undefined {
   }
 }
 
-function isProblem(text: string): boolean {
+/** Whether this is the body of an error of the platform itself. */
+export function isProblem(text: string): boolean {
   try {
     return typeof (JSON.parse(text) as { statusCode?: unknown }).statusCode === 'number'
   } catch {

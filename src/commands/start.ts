@@ -202,10 +202,8 @@ function credentialsFrom({ config }: PlatformConfigReading): Credentials {
 }
 
 function targetOf(url: string, { accountId, adminApiKey }: Credentials): ApplyTarget {
-  const local = new URL(url)
-  local.hostname = '127.0.0.1'
   return {
-    platformUrl: local.origin,
+    platformUrl: new URL(url).origin,
     accountId,
     apiKey: adminApiKey,
     proxyUrl: undefined,

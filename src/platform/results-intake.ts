@@ -9,6 +9,7 @@ import {
 import { checkResult, firstFailureCode } from '../contract/wire-result.ts'
 import type { Database } from '../store/database.ts'
 import {
+  type AwaitedRun,
   insertResults,
   lockRunsOf,
   markRollupsDue,
@@ -198,7 +199,7 @@ function toMicroseconds(ms: number): number {
 /** Results of runs that somebody asked for stand with these runs, not among the slots. */
 async function recordOnDemand(
   inside: Connection,
-  { key }: ResultsBatch,
+  { key, agentId }: ResultsBatch,
   candidates: Candidate[],
 ): Promise<Outcome> {
   const outcome: Outcome = { recorded: [], known: 0, refused: [] }
@@ -210,10 +211,15 @@ async function recordOnDemand(
     if (run?.monitorId !== candidate.result.monitorId) {
       const message = 'nobody asked for this run here'
       outcome.refused.push({ index: candidate.index, code: 'RUN_UNKNOWN', message })
-    } else if (run.finished) outcome.known++
+    } else if (run.finished || isGivenUp(run, agentId, candidate)) outcome.known++
     else outcome.recorded.push(candidate)
   }
   return outcome
+}
+
+/** An agent that hears that its run is with another one now cancels it, which ends it for nobody else. */
+function isGivenUp(run: AwaitedRun, agentId: string, { result }: Candidate): boolean {
+  return result.verdict === 'cancelled' && !run.cancelAsked && run.agentId !== agentId
 }
 
 async function tell(

@@ -145,9 +145,20 @@ export async function whyUnrecorded(
   return classify(inside, locationId, plainArray(slots.monitorIds), plainArray(slots.slotsMs))
 }
 
-const lockRuns = statement<[string, string], { id: string; monitor_id: string; finished: boolean }>(
+/** A run on demand as results of it find it. */
+export interface AwaitedRun {
+  monitorId: string
+  /** It has its result; what the platform filled in is none. */
+  finished: boolean
+  /** Who has it; null while nobody does. */
+  agentId: string | null
+  cancelAsked: boolean
+}
+
+const lockRuns = statement<[string, string], AwaitedRun & { id: string }>(
   'results-runs',
-  `select id, monitor_id, state = 'finished' and not filled as finished from runs
+  `select id, monitor_id as "monitorId", state = 'finished' and not filled as finished,
+     agent_id as "agentId", cancel_asked_at is not null as "cancelAsked" from runs
    where location_id = $1 and id = any ($2::uuid[]) order by id for update`,
 )
 
@@ -156,11 +167,9 @@ export async function lockRunsOf(
   inside: Connection,
   locationId: string,
   ids: readonly string[],
-): Promise<Map<string, { monitorId: string; finished: boolean }>> {
+): Promise<Map<string, AwaitedRun>> {
   const rows = await lockRuns(inside, locationId, plainArray(ids))
-  return new Map(
-    rows.map(({ id, monitor_id: monitorId, finished }) => [id, { monitorId, finished }]),
-  )
+  return new Map(rows.map(({ id, ...run }) => [id, run]))
 }
 
 const markDue = statement<[string, string, string], never>(

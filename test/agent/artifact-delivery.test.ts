@@ -98,6 +98,15 @@ describe('a file', () => {
     expect(one.facts()).toMatchObject({ artifacts: 0, delivered: 1 })
   })
 
+  test.each([409, 400])('is kept when a proxy’s page answers with %i', async (status) => {
+    const platform = await platformOf()
+    platform.replyToArtifact = () => ({ status, body: '<html>Request Rejected</html>' })
+    const one = await started(temporaryFolder(), platform, { settings })
+    await one.delivery.deliver((await resultWith(one, { log: Buffer.from('x') })).result)
+    await vi.waitFor(() => expect(one.lines.join('')).toContain('a file cannot be sent'))
+    expect(one.facts()).toMatchObject({ artifacts: 1, delivered: 1 })
+  })
+
   test('that is damaged on disk is given up, and the next one is sent', async () => {
     const platform = await platformOf()
     platform.reply = () => refusal(503)

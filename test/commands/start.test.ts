@@ -101,6 +101,14 @@ test('a file of monitors is followed: what is good is applied, what is not chang
   expect(await started.ended).toMatchObject({ code: 0, stderr: '' })
 })
 
+test('on one address alone it finds itself there', async () => {
+  const { started, get } = await start(await ownFolder(), { HOST: '127.0.0.2' })
+  expect((await get<Named[]>(listed)).length).toBeGreaterThan(5)
+  await started.line(/: passed"/)
+  started.kill('SIGTERM')
+  expect(await started.ended).toMatchObject({ code: 0, stderr: '' })
+})
+
 test('without the key of an account that is there it says what to do', async () => {
   const folder = await ownFolder()
   const { started } = await start(folder)

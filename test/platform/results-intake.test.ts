@@ -257,6 +257,29 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(foreign.refused).toMatchObject([{ code: 'RUN_UNKNOWN' }])
   })
 
+  test('a run that was handed to another agent is not cancelled by the one that gave it up', async () => {
+    const one = await another()
+    const [former, present] = [randomUUID(), randomUUID()]
+    const [run] = await use().database.query<{ id: string }>(
+      `insert into runs (id, account_id, monitor_id, location_id, state, asked_by, agent_id)
+       values (gen_random_uuid(), $1, $2, $3, 'running', 'test', $4) returning id`,
+      [here.accountId, one.monitorId, here.locationId, present],
+    )
+    const onDemand = run?.id ?? ''
+    const { monitorId } = one
+    const ended = (verdict: WireResult['verdict']) =>
+      wireResult({ monitorId, slot: NOW - 7, onDemand, verdict })
+    const answers = [
+      await record([ended('cancelled')], { agentId: former }),
+      await record([ended('passed')], { agentId: former }),
+      await record([ended('cancelled')], { agentId: present }),
+    ]
+    expect(answers.map(({ recorded }) => recorded)).toEqual([0, 1, 1])
+    await use().database.query('update runs set cancel_asked_at = now() where id = $1', [onDemand])
+    const asked = await record([ended('cancelled')], { agentId: former })
+    expect(asked.recorded).toBe(1)
+  })
+
   test('late results ask for new rollups of hours that were rolled up', async () => {
     const { database } = use()
     const one = await another()
