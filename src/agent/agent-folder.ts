@@ -23,7 +23,7 @@ export interface AgentFolder {
   /** Whether the folder is this agent's now; while it is not, nothing may be written to it. */
   isHeld(): boolean
   /** Keeps a small file, sealed; the whole of it or what was there before. Rejects when it cannot. */
-  keep(name: string, bytes: Buffer): Promise<void>
+  keep(name: string, bytes: Buffer | AsyncIterable<Buffer>): Promise<void>
   /** What was kept under the name; undefined when there is none, or none that this key opens. */
   kept(name: string): Promise<Buffer | undefined>
   /** Gives the folder back. Safe to call twice. */
@@ -175,7 +175,7 @@ async function idOf(path: string, otherwise = randomUUID() as string): Promise<s
 }
 
 /** Writes the whole file or leaves the one that was there. */
-async function replace(file: string, bytes: Buffer): Promise<void> {
+async function replace(file: string, bytes: Buffer | AsyncIterable<Buffer>): Promise<void> {
   const draft = `${file}.${randomUUID()}`
   try {
     await writeFile(draft, bytes, { mode: 0o600, flush: true })
@@ -200,7 +200,8 @@ function folderOn(
     isHeld: () => hold.isHeld(),
     async keep(name, bytes) {
       if (!hold.isHeld()) throw new Error(`the folder ${path} is gone`)
-      await replace(join(path, name), seal.seal(bytes, name))
+      const sealed = Buffer.isBuffer(bytes) ? seal.seal(bytes, name) : seal.sealPieces(bytes, name)
+      await replace(join(path, name), sealed)
     },
     async kept(name) {
       const sealed = await readFile(join(path, name)).catch(() => undefined)

@@ -8,6 +8,8 @@ export interface AgentSeal {
   readonly fingerprint: string
   /** AES-256-GCM under a fresh nonce. `about` has to be the same when it is opened. */
   seal(bytes: Buffer, about: string): Buffer
+  /** The same, of what is long, piece by piece. */
+  sealPieces(pieces: AsyncIterable<Buffer>, about: string): AsyncIterable<Buffer>
   /** Undefined for what was sealed under another key or about something else, or was changed since. */
   open(sealed: Buffer, about: string): Buffer | undefined
   /** A key of its own for one file that holds many pieces. `salt`: SALT_BYTES random bytes kept with it. */
@@ -40,6 +42,14 @@ export function createAgentSeal(apiKey: string): AgentSeal {
     seal(bytes, about) {
       const nonce = randomBytes(NONCE_BYTES)
       return Buffer.concat([FORMAT, nonce, encrypt(key, nonce, bytes, Buffer.from(about))])
+    },
+    async *sealPieces(pieces, about) {
+      const nonce = randomBytes(NONCE_BYTES)
+      yield Buffer.concat([FORMAT, nonce])
+      const cipher = createCipheriv(ALGORITHM, key, nonce)
+      cipher.setAAD(Buffer.from(about))
+      for await (const piece of pieces) yield cipher.update(piece)
+      yield Buffer.concat([cipher.final(), cipher.getAuthTag()])
     },
     open(sealed, about) {
       if (sealed[0] !== FORMAT[0]) return undefined

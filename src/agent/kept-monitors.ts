@@ -5,14 +5,13 @@ import { join } from 'node:path'
 import type { Log } from '../host/log.ts'
 import { parseAnswer } from './answer-text.ts'
 import type { AssignedMonitor } from './assigned-monitors.ts'
-import { inSlices } from './in-slices.ts'
 import { answerOf, type ReadAnswer } from './sync-answer.ts'
 
 /** Where things are kept: the part of an agent's folder that is needed here. */
 export interface Keeping {
   /** Undefined where nothing can be kept. */
   readonly path: string | undefined
-  keep(name: string, bytes: Buffer): Promise<void>
+  keep(name: string, bytes: AsyncIterable<Buffer>): Promise<void>
   kept(name: string): Promise<Buffer | undefined>
 }
 
@@ -44,6 +43,8 @@ export interface KeptMonitors {
 }
 
 const NAME = 'monitors'
+/** Made, sealed and written at a time. */
+const PIECE_CHARACTERS = 256 * 1024
 /** Changes come in bursts, and each writes all of it. */
 const SOON_MS = 2000
 
@@ -57,7 +58,7 @@ export function createKeptMonitors(folder: Keeping, log: Log): KeptMonitors {
   const write: KeptMonitors['now'] = async (what) => {
     if (folder.path === undefined) return
     try {
-      await folder.keep(NAME, await textOf(what))
+      await folder.keep(NAME, textOf(what))
       isTold = false
     } catch (error) {
       if (!isTold) log.warn({ err: error }, 'the monitors cannot be kept on disk for a restart')
@@ -92,17 +93,23 @@ export function createKeptMonitors(folder: Keeping, log: Log): KeptMonitors {
   }
 }
 
-async function textOf(what: Parameters<KeptMonitors['now']>[0]): Promise<Buffer> {
+/** In pieces, so that ten thousand monitors hold nothing up and are never there a second time as a whole. */
+async function* textOf(what: Parameters<KeptMonitors['now']>[0]): AsyncGenerator<Buffer> {
   const { answer, monitors, aheadMs } = what
   const { variables, ...rest } = answer
-  const set: string[] = []
-  await inSlices(monitors, ({ monitor, slots, from, until }) =>
-    set.push(JSON.stringify({ monitor, slots, from, until })),
-  )
   const nothing = { receivedAt: 0, sentAt: 0, runs: [], cancel: [], peers: 0 }
   const head = JSON.stringify({ ...rest, ...nothing, aheadMs })
   const changes = `{"whole":true,"drop":[],"variables":${JSON.stringify(variables)},"set":[`
-  return Buffer.from(`${head.slice(0, -1)},"changes":${changes}${set.join(',')}]}}`)
+  let text = `${head.slice(0, -1)},"changes":${changes}`
+  let separator = ''
+  for (const { monitor, slots, from, until } of monitors) {
+    text += separator + JSON.stringify({ monitor, slots, from, until })
+    separator = ','
+    if (text.length < PIECE_CHARACTERS) continue
+    yield Buffer.from(text)
+    text = ''
+  }
+  yield Buffer.from(`${text}]}}`)
 }
 
 async function parsed(bytes: Buffer): Promise<Kept | undefined> {

@@ -149,6 +149,17 @@ describe('a kept file', () => {
     expect(statSync(join(second.path ?? '', 'monitors')).mode & 0o777).toBe(0o600)
   })
 
+  test('is there as a whole, sealed, where it came in pieces', async () => {
+    const folder = await opened(temporaryFolder())
+    async function* pieces() {
+      for (const piece of ['the password ', 'is ', 'tulip']) yield Buffer.from(piece)
+    }
+    await folder.keep('monitors', pieces())
+    expect((await folder.kept('monitors'))?.toString()).toBe('the password is tulip')
+    const bytes = readFileSync(join(folder.path ?? '', 'monitors'))
+    expect(bytes.includes('tulip')).toBe(false)
+  })
+
   test('is not opened by another key, under another name, or when one byte differs', async () => {
     const dataDir = temporaryFolder()
     const first = await opened(dataDir)
