@@ -21,7 +21,8 @@ export default defineConfig({
           name: 'parts',
           include: ['test/**/*.test.ts'],
           exclude: ['test/faults/**', '**/node_modules/**'],
-          sequence: { groupOrder: 0 },
+          // Group 0 would come last where there is one worker.
+          sequence: { groupOrder: 1 },
         },
       },
       {
@@ -29,7 +30,9 @@ export default defineConfig({
           ...shared,
           name: 'faults',
           include: ['test/faults/**/*.test.ts'],
-          sequence: { groupOrder: 1 },
+          sequence: { groupOrder: 2 },
+          // They wait more than they work.
+          maxWorkers: 2,
         },
       },
     ],

