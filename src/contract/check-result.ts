@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import * as z from 'zod'
 import { CHECK_TYPES } from './monitor.ts'
 import { MISSED_REASONS, type Verdict, VERDICTS } from './result.ts'
+import { ArtifactView } from './run.ts'
 
 const guid = z.guid().meta({ format: 'uuid' })
 const dateTime = z.string().meta({ format: 'date-time' })
@@ -76,14 +77,7 @@ export const CheckResultDetail = z
       .nullable()
       .meta({ description: 'What the last try saw; kept of every result that did not pass' }),
     attemptResults: z.array(loose).meta({ description: 'Each try, where it is kept' }),
-    artifacts: z.array(
-      z.object({
-        name: z.string(),
-        bytes: z.int(),
-        sha256: z.string(),
-        contentType: z.string(),
-      }),
-    ),
+    artifacts: z.array(ArtifactView),
   })
   .meta({ id: 'CheckResultDetail' })
 export type CheckResultDetail = z.infer<typeof CheckResultDetail>

@@ -37,13 +37,15 @@ interface Upload {
   facts: ArtifactFacts
   expected: Expected
   body: ReadableStream<Uint8Array> | null
+  /** Milliseconds on the platform's clock. */
+  receivedAt: number
 }
 
 const NAME_BYTES_MAX = 255
 /** Files that one process takes at the same time. */
 const UPLOADS_MAX = 64
 const GUID = '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}'
-const SLOT_OWNER = new RegExp(`^(${GUID})\\.(\\d{1,16})$`)
+const SLOT_OWNER = new RegExp(`^(${GUID})\\.(0|[1-9]\\d{0,15})$`)
 const RUN_OWNER = new RegExp(`^${GUID}$`)
 
 /** Whether a file may be called that: one name, no path, nothing that a terminal obeys. */
@@ -93,13 +95,14 @@ export function artifactOperation(intake: ArtifactIntake): DefinedAgentOperation
       409: 'Another file of that name is here, or the result has too many',
       413: 'The file is too large; its result says so',
     },
-    async answer({ c, key, params: { owner, name } }) {
+    async answer({ c, key, params: { owner, name }, receivedAt }) {
       if (uploads >= UPLOADS_MAX) throw busy()
       const header = (of: string) => c.req.header(of)
       const facts = factsOf(header)
       const bytesMax = artifactBytesMax(/^Vedette\/(\S+)/.exec(header('user-agent') ?? '')?.[1])
       const expected = { bytesMax, sha256: facts.sha256 }
-      const upload = { key, ownerKey: owner, name, facts, expected, body: c.req.raw.body }
+      const body = c.req.raw.body
+      const upload = { key, ownerKey: owner, name, facts, expected, body, receivedAt }
       uploads++
       try {
         return agentJson(JSON.stringify(await receive(intake, upload)))
@@ -136,9 +139,11 @@ function factsOf(header: (name: string) => string | undefined): ArtifactFacts {
 /** Takes one file; see the call for what it throws. */
 async function receive(intake: ArtifactIntake, upload: Upload): Promise<ArtifactAnswer> {
   const { database, store } = intake
-  const { key, ownerKey, name, facts, expected } = upload
+  const { key, ownerKey, name, facts, expected, receivedAt } = upload
   const { locationId } = key
-  if (!(await hasOwner(database, locationId, ownerOf(ownerKey)))) throw unread(absent('result'))
+  const owner = ownerOf(ownerKey)
+  const isAhead = 'slotMs' in owner && owner.slotMs > receivedAt + PROTOCOL_BOUNDS.aheadMsMax
+  if (isAhead || !(await hasOwner(database, locationId, owner))) throw unread(absent('result'))
   const known = await knownArtifact(database, { locationId, ownerKey, name })
   if (known?.state === 'stored') return again(upload, known.sha256)
   if (facts.bytes !== undefined && facts.bytes > expected.bytesMax) {

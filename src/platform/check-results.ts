@@ -1,5 +1,6 @@
 // GET /v1/check-results/…: what came of the slots of a monitor, newest first.
 import { z } from '@hono/zod-openapi'
+import { artifactOwner } from '../contract/agent-protocol.ts'
 import {
   CheckResult,
   CheckResultDetail,
@@ -10,7 +11,9 @@ import {
 } from '../contract/check-result.ts'
 import { CUSTOM_POLICIES } from '../contract/rate-policy.ts'
 import { VERDICTS } from '../contract/result.ts'
+import type { ArtifactView } from '../contract/run.ts'
 import { readMonitorFacts } from '../store/analytics.ts'
+import { artifactsOf } from '../store/artifacts.ts'
 import {
   type KeptDetail,
   listResults,
@@ -18,6 +21,7 @@ import {
   type ResultRow,
 } from '../store/check-results.ts'
 import type { Database } from '../store/database.ts'
+import { withArtifacts } from './artifact-views.ts'
 import { absent } from './errors.ts'
 import { unixSeconds, wordsOf } from './instants.ts'
 import { pageJson, pageOf, pageParameters } from './listing.ts'
@@ -107,7 +111,9 @@ function oneResult(database: Database): DefinedOperation {
       for (const { detail, ...row } of rows) {
         const shown = shownResult(checkId, row)
         if (shown.id !== id) continue
-        return { status: 200, json: JSON.stringify({ ...shown, ...shownDetail(detail) }) }
+        const owner = artifactOwner({ monitorId: checkId.toLowerCase(), slot: row.slot.getTime() })
+        const kept = await artifactsOf(database, row.locationId, owner)
+        return { status: 200, json: JSON.stringify({ ...shown, ...shownDetail(detail, kept) }) }
       }
       throw absent('result')
     },
@@ -140,11 +146,12 @@ function shownResult(monitorId: string, row: ResultRow): CheckResult {
 
 function shownDetail(
   detail: KeptDetail | null,
+  kept: readonly ArtifactView[],
 ): Pick<CheckResultDetail, 'failures' | 'observed' | 'attemptResults' | 'artifacts'> {
   return {
     failures: detail?.failures ?? [],
     observed: detail?.observed ?? null,
     attemptResults: detail?.attempts ?? [],
-    artifacts: detail?.artifacts ?? [],
+    artifacts: withArtifacts(detail?.artifacts ?? [], kept),
   }
 }

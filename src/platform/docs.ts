@@ -56,6 +56,11 @@ function escape(text: unknown): string {
     .replaceAll('"', '&quot;')
 }
 
+/** A text of the document; what stands in backticks is code. */
+function prose(text: string): string {
+  return escape(text).replaceAll(/`([^`]+)`/g, '<code>$1</code>')
+}
+
 /** The page for the JSON text of an OpenAPI document. */
 export function docsPage(documentText: string): string {
   const document = JSON.parse(documentText) as ApiDocument
@@ -65,7 +70,7 @@ export function docsPage(documentText: string): string {
   const sections = document.tags.map(({ name, description }) => {
     const own = operations.filter(({ operation }) => operation.tags.includes(name))
     const parts = own.map(({ path, method, operation }) => operationHtml(path, method, operation))
-    return `<h2>${escape(name)}</h2><p>${escape(description)}</p>${parts.join('')}`
+    return `<h2>${escape(name)}</h2><p>${prose(description)}</p>${parts.join('')}`
   })
   const schemas = Object.entries(document.components.schemas).map(
     ([name, schema]) =>
@@ -74,7 +79,7 @@ export function docsPage(documentText: string): string {
   const title = escape(document.info.title)
   return `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>${title}</title>
 <meta name="viewport" content="width=device-width"><style>${STYLE}</style></head><body>
-<h1>${title}</h1><p>${escape(document.info.description)}</p>
+<h1>${title}</h1><p>${prose(document.info.description)}</p>
 <p>Machine-readable: <a href="/openapi.json">/openapi.json</a>. Every request carries
 <code>Authorization: Bearer …</code> and <code>X-Service-Account: …</code>.</p>
 ${sections.join('')}<h2>Schemas</h2>${schemas.join('')}</body></html>`
@@ -84,15 +89,15 @@ function operationHtml(path: string, method: string, operation: DocumentOperatio
   const { operationId, summary, description, parameters = [], requestBody, responses } = operation
   const rows = parameters.map(
     (one) =>
-      `<tr><td><code>${escape(one.name)}</code></td><td>${escape(one.in)}${one.required === true ? ', required' : ''}</td><td>${typeHtml(one.schema)} ${escape(one.description ?? '')}</td></tr>`,
+      `<tr><td><code>${escape(one.name)}</code></td><td>${escape(one.in)}${one.required === true ? ', required' : ''}</td><td>${typeHtml(one.schema)}${one.description === undefined ? '' : `. ${prose(one.description)}`}</td></tr>`,
   )
   const body = requestBody?.content['application/json'].schema
   const answers = Object.entries(responses).map(([status, { description: meaning, content }]) => {
     const schema = content?.['application/json']?.schema
-    return `<tr><td>${escape(status)}</td><td>${escape(meaning)}</td><td>${schema === undefined ? '' : typeHtml(schema)}</td></tr>`
+    return `<tr><td>${escape(status)}</td><td>${prose(meaning)}</td><td>${schema === undefined ? '' : typeHtml(schema)}</td></tr>`
   })
   return `<section id="${escape(operationId)}"><h3><span class="method">${escape(method)}</span><code>${escape(path)}</code></h3>
-<p>${escape(summary)}. ${escape(description ?? '')}</p><table>${rows.join('')}</table>
+<p>${prose(`${summary}. ${description ?? ''}`)}</p><table>${rows.join('')}</table>
 ${body === undefined ? '' : `<p>Body: ${typeHtml(body)}</p>`}
 <details><summary>Answers</summary><table>${answers.join('')}</table></details></section>`
 }
@@ -100,7 +105,7 @@ ${body === undefined ? '' : `<p>Body: ${typeHtml(body)}</p>`}
 function schemaHtml(schema: Schema): string {
   const rows = Object.entries(schema.properties ?? {}).map(
     ([name, one]) =>
-      `<tr><td><code>${escape(name)}</code>${schema.required?.includes(name) === true ? ' *' : ''}</td><td>${typeHtml(one)}</td><td>${escape(one.description ?? '')}</td></tr>`,
+      `<tr><td><code>${escape(name)}</code>${schema.required?.includes(name) === true ? ' *' : ''}</td><td>${typeHtml(one)}</td><td>${prose(one.description ?? '')}</td></tr>`,
   )
   return rows.length === 0 ? `<p>${typeHtml(schema)}</p>` : `<table>${rows.join('')}</table>`
 }

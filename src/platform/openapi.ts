@@ -68,7 +68,7 @@ const PUBLIC_WORDS = {
     title: 'Vedette Public API v1',
     version: 'v1',
     description:
-      'Manage status pages and their incidents. Every error has the body {statusCode, error, message}; `attributes` stands in those of 401 and 429.',
+      'Manage monitors, the private locations where they run, their results and alerts, and status pages with their incidents. Every error has the body {statusCode, error, message}; `attributes` stands in those of 401 and 429.',
   },
   tags: TAGS,
   key: 'An API key. Its account goes into the header X-Service-Account.',

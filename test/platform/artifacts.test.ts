@@ -230,6 +230,9 @@ describe.each(STORES)('in $name', ({ make, kept }) => {
       `${randomUUID()}.1760000000000`,
       randomUUID(),
       `${one.monitorId}.-10000`,
+      // The scene's slot in another spelling, under which nobody would look for it, and one of 2100.
+      `${one.monitorId}.01760000000000`,
+      `${one.monitorId}.4102444800000`,
       one.monitorId,
     ]
     for (const owner of owners) expect((await put(one, { body, owner })).status).toBe(404)

@@ -2,9 +2,10 @@
 // in full by an id that nobody keeps, and the state of a monitor is that of its newest slots.
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { WireResult } from '../../src/contract/agent-protocol.ts'
+import { artifactOwner, type WireResult } from '../../src/contract/agent-protocol.ts'
 import { recordResults } from '../../src/platform/results-intake.ts'
 import { rollUp } from '../../src/platform/rollups.ts'
+import { noteArriving, noteRefused, settleArtifact } from '../../src/store/artifacts.ts'
 import { ensurePartitions } from '../../src/store/result-partitions.ts'
 import { DATABASE_SERVERS, useDatabase } from '../support/database.ts'
 import {
@@ -146,11 +147,40 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       attemptResults: [{ n: 1 }, { n: 2 }],
       observed: { ip: '127.0.0.1' },
       failures: failed.failures,
-      artifacts: failed.artifacts,
+      artifacts: [{ ...failed.artifacts?.[0], id: null, state: 'awaited', refusal: null }],
       responseTime: 11.5,
     })
     const { body: short } = await client.call('GET', `${path}/${ids['plant']}`)
     expect(short).toMatchObject({ location: 'plant', verdict: 'passed', observed: null })
+  })
+
+  test('says of each file whether it came, where it is and why not', async () => {
+    const { database } = use()
+    const one = await inBoth()
+    const result = wireResult({ monitorId: one.monitorId, slot: slotOf(one, 4) })
+    const about = { bytes: 1, sha256: '0'.repeat(64), contentType: 'text/plain' }
+    const files = ['a.log', 'b.zip'].map((name) => ({ ...about, name }))
+    await record(office, [{ ...result, artifacts: files }])
+    const of = { ...office, ownerKey: artifactOwner(result), contentType: 'text/plain' }
+    const [kept, refused] = [randomUUID(), randomUUID()]
+    await noteArriving(database, { ...of, id: kept, name: 'a.log', storedAs: 'x' })
+    await settleArtifact(database, kept, { bytes: 1, sha256: Buffer.alloc(32) })
+    const why = { refusal: 'TOO_LARGE', bytes: 9 } as const
+    await noteRefused(database, { ...of, id: refused, name: 'b.zip' }, why)
+    await record(plant, [result])
+    const path = `/v1/check-results/${one.monitorId}`
+    const { entries } = (await client.call('GET', path)).body
+    const shown: Record<string, Loose> = {}
+    for (const { id, location } of entries) {
+      shown[location] = (await client.call('GET', `${path}/${id}`)).body.artifacts
+    }
+    expect(shown).toMatchObject({
+      office: [
+        { name: 'a.log', id: kept, state: 'stored', refusal: null, bytes: 1 },
+        { name: 'b.zip', id: null, state: 'refused', refusal: 'TOO_LARGE' },
+      ],
+      plant: [],
+    })
   })
 
   test('what is not there or of another account is not found', async () => {

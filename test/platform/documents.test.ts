@@ -157,6 +157,13 @@ describe('/docs', () => {
     expect(html).not.toMatch(/<script|<link|<img|src=|https?:\/\/(?!127\.0\.0\.1)/)
     expect(response.headers.get('content-security-policy')).toContain("default-src 'none'")
   })
+
+  test('shows what stands in backticks as code, and sets bounds apart from meanings', async () => {
+    const html = await (await fetch(`${api.url}/docs`)).text()
+    expect(html).not.toContain('`')
+    expect(html).toContain('<code>locations</code> (public regions)')
+    expect(html).toContain('integer, from 1, to 100, default 10. Entries in a page')
+  })
 })
 
 describe('/agent/v1/openapi.json', () => {
