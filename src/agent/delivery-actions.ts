@@ -1,4 +1,5 @@
 // What an agent does about each answer to what it delivers: one table for results and artifacts.
+import { retryAfterMs } from './sync-wait.ts'
 
 /**
  * - `done`: it is delivered.
@@ -68,16 +69,9 @@ export interface Attempted {
  */
 export function waitBefore(attempted: Attempted, random: () => number = Math.random): number {
   const { action, failures, retryAfter, nowMs } = attempted
-  const asked = Math.min(RETRY_AFTER_MS_MAX, retryAfterMs(retryAfter, nowMs))
+  const asked = Math.min(RETRY_AFTER_MS_MAX, retryAfterMs(retryAfter, nowMs) ?? 0)
   if (action === 'hold') return Math.max(asked, (HOLD_MS_MAX / 2) * (1 + random()))
   const bound = Math.min(RETRY_MS_MAX, RETRY_MS_MIN * 2 ** Math.min(20, failures - 1))
   // Whoever was told when to come back comes a little later, each by another while.
   return asked > 0 ? asked + random() * RETRY_MS_MIN : random() * bound
-}
-
-function retryAfterMs(text: string | undefined, nowMs: number): number {
-  if (text === undefined) return 0
-  if (/^\d{1,9}$/.test(text.trim())) return Number(text) * 1000
-  const date = Date.parse(text)
-  return Number.isNaN(date) ? 0 : Math.max(0, date - nowMs)
 }

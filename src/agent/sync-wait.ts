@@ -38,7 +38,7 @@ export function createSyncWait(random: () => number = Math.random): SyncWait {
 /** The wait that a Retry-After header asks for (RFC 9110, 10.2.3), in milliseconds. */
 export function retryAfterMs(header: string | undefined, nowMs: number): number | undefined {
   if (header === undefined) return undefined
-  if (/^\d{1,9}$/.test(header)) return Number(header) * 1000
+  if (/^\d{1,9}$/.test(header.trim())) return Number(header) * 1000
   const at = Date.parse(header)
   return Number.isNaN(at) ? undefined : Math.max(0, at - nowMs)
 }

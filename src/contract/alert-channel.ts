@@ -101,7 +101,10 @@ const flags = {
   sendRecovery: z.boolean().default(true),
   sendFailure: z.boolean().default(true),
   sendDegraded: z.boolean().default(false),
-  sslExpiry: z.boolean().default(false),
+  sslExpiry: z.boolean().default(false).meta({
+    description:
+      'Kept as it is given; nothing is sent ahead of an expiry: an SSL monitor fails or degrades then',
+  }),
   sslExpiryThreshold: z.int().min(1).max(365).default(30),
   autoSubscribe: z.boolean().default(false).meta({
     description: 'For every monitor that names no channel',

@@ -83,6 +83,3 @@ export interface LocationPayload {
 
 /** Whatever is posted. */
 export type Payload = AlertPayload | IncidentPayload | LocationPayload
-
-/** The name of a notification's kind: the type of its payload. */
-export type PayloadType = Payload['type']

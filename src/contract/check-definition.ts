@@ -38,12 +38,10 @@ const SCHEMAS: Readonly<Record<Exclude<CheckType, 'AGENTIC'>, z.ZodObject>> = {
 export const DEFINED_TYPES = CHECK_TYPES.filter((one) => one !== 'AGENTIC')
 export type DefinedType = (typeof DEFINED_TYPES)[number]
 
-/** The schema of a whole definition, `id` and `checkType` included. */
-export function schemaFor(checkType: DefinedType): z.ZodObject {
-  return SCHEMAS[checkType]
-}
-
-/** The schema of a whole definition of this type; undefined where `typeProblem` says why. */
+/**
+ * The schema of a whole definition of this type, `id` and `checkType` included; undefined where
+ * `typeProblem` says why.
+ */
 export function definitionSchema(checkType: string): z.ZodObject | undefined {
   return Object.hasOwn(SCHEMAS, checkType) ? SCHEMAS[checkType as DefinedType] : undefined
 }

@@ -1,12 +1,12 @@
 // Which runs on demand a sync has to tell of, and whether that is worth an answer at once: what an agent
 // was told a moment ago it is told again only with an answer that is due anyway.
-import type { SyncAnswer, SyncRequest } from '../contract/agent-protocol.ts'
-import type { Monitor } from '../contract/monitor.ts'
+import type { SyncAnswer } from '../contract/agent-protocol.ts'
 import type { AgentStanding } from '../store/agents.ts'
 import type { Database } from '../store/database.ts'
 import { type EpochMember, readEpochs } from '../store/location-epochs.ts'
 import type { Connection } from '../store/statement.ts'
 import { createAssignment } from './assignment.ts'
+import type { RunHandOut } from './run-hand-out.ts'
 import { openDefinition } from './sealed-monitor.ts'
 import type { Sealer } from './sealing.ts'
 
@@ -14,19 +14,7 @@ import type { Sealer } from './sealing.ts'
 export type ToldRuns = Pick<SyncAnswer, 'runs' | 'cancel'>
 
 /** Hands out the runs on demand of a location. */
-export type HandOutRuns = (
-  connection: Connection,
-  ask: {
-    locationId: string
-    agentId: string
-    /** `runs` of its request. */
-    said: SyncRequest['runs']
-    leaving: boolean
-    /** Whose a monitor is at present; undefined when nobody can run it. */
-    ownerOf: (monitorId: string, needs: readonly string[]) => string | undefined
-    open: (effective: string) => Monitor
-  },
-) => Promise<ToldRuns>
+export type HandOutRuns = (connection: Connection, ask: RunHandOut) => Promise<ToldRuns>
 
 /** What there is to tell. */
 export interface RunsToTell {
@@ -38,12 +26,7 @@ export interface RunsToTell {
 }
 
 /** Who asks. */
-export interface RunsAsk {
-  locationId: string
-  agentId: string
-  said: SyncRequest['runs']
-  leaving: boolean
-}
+export type RunsAsk = Pick<RunHandOut, 'locationId' | 'agentId' | 'said' | 'leaving'>
 
 /** What was told is not told again before this. */
 export const TELL_AGAIN_MS = 1_000

@@ -170,14 +170,13 @@ class Sync {
     const { database, membership, clock } = this.#options
     const read = () => agentStanding(database, said.locationId, said.id)
     if (request.state === 'leaving') {
-      const known = await read()
-      if (known?.state === 'left' && known.instance === said.instance) {
-        return { standing: known, isNews: false }
-      }
+      // Its runs on demand stay with it for as long as it says that it finishes them.
+      const known = await touchAgent(database, said, 'left')
+      if (known !== undefined) return { standing: known, isNews: false }
       const { leftAt = clock.now(), notStarted = [] } = request
       await membership.leave(said, { atMs: leftAt, notStarted })
     } else {
-      const known = await touchAgent(database, said)
+      const known = await touchAgent(database, said, 'live')
       if (known !== undefined) return { standing: known, isNews: false }
       await membership.admit(said)
     }

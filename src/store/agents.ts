@@ -23,12 +23,12 @@ const STANDING = `a.state, a.instance, l.revision, l.epoch, l.slug_name, l.proxy
 const ITS_LOCATION = `join private_locations l on l.id = a.location_id
   left join location_epochs e on e.location_id = l.id and e.epoch = l.epoch`
 
-const touch = statement<[string, string, string, readonly string[], string], AgentStanding>(
+const touch = statement<[string, string, string, readonly string[], string, string], AgentStanding>(
   'agent-touch',
   `with seen as (
      update agents set last_seen_at = clock_timestamp(), queues = $5::jsonb
      where location_id = $1 and id = $2 and instance = $3 and abilities = $4::text[]
-       and state = 'live'
+       and state = $6
      returning *
    )
    select ${STANDING} from seen a ${ITS_LOCATION}`,
@@ -45,13 +45,17 @@ export interface AgentSaying {
   queues: object
 }
 
-/** Notes that a live agent is there; undefined when it is not known as the one that it says it is. */
+/**
+ * Notes that an agent is there, or that one that has left still finishes what it had; undefined when it is
+ * not known as the one that it says it is.
+ */
 export async function touchAgent(
   connection: Connection,
   { locationId, id, instance, abilities, queues }: AgentSaying,
+  state: 'live' | 'left',
 ): Promise<AgentStanding | undefined> {
   const said = JSON.stringify(queues)
-  return (await touch(connection, locationId, id, instance, abilities, said))[0]
+  return (await touch(connection, locationId, id, instance, abilities, said, state))[0]
 }
 
 const stand = statement<[string, string], AgentStanding>(

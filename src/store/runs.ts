@@ -94,25 +94,27 @@ export async function noteRunStates(
   return strays.map(({ id }) => id)
 }
 
-const HANDED_BACK = `state = 'queued', agent_id = null, taken_at = null, queued_at = clock_timestamp()`
-
-const handBack = statement<[string, string, string[]], never>(
+const handBack = statement<[string, string], never>(
   'runs-hand-back',
-  `update runs set ${HANDED_BACK}
-   where location_id = $1 and agent_id = $2 and state in ('sent', 'running')
-     and cancel_asked_at is null and id <> all ($3::uuid[])`,
+  `update runs set taken_at = null,
+     state = case when cancel_asked_at is null then 'queued' else 'finished' end,
+     agent_id = case when cancel_asked_at is not null then agent_id end,
+     queued_at = case when cancel_asked_at is null then clock_timestamp() else queued_at end,
+     verdict = case when cancel_asked_at is not null then 'cancelled' end,
+     finished_at = case when cancel_asked_at is not null then clock_timestamp() end,
+     filled = cancel_asked_at is not null
+   where location_id = $1 and agent_id = $2 and state in ('sent', 'running')`,
 )
 
 /**
- * Lets others have the runs of an agent that was lost or has restarted, but for those it still names.
- * Those to be cancelled stay until `endStaleRuns` ends them.
+ * Lets others have the runs of an agent that was lost or has restarted; those to be cancelled are over,
+ * since nobody else will say so.
  */
 export async function handBackRuns(
   connection: Connection,
   from: { locationId: string; agentId: string },
-  kept: readonly string[] = [],
 ): Promise<void> {
-  await handBack(connection, from.locationId, from.agentId, [...kept])
+  await handBack(connection, from.locationId, from.agentId)
 }
 
 /** What became of a result of a run. */

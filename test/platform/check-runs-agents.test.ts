@@ -79,15 +79,23 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       expect((await sync(second, [{ run: id, state: 'running' }])).cancel).toEqual([id])
     })
 
-    test('that restarted is told again of what it does not name', async () => {
+    test('that restarted is told again of its runs; those to be cancelled are over', async () => {
       const one = await scene()
-      const [lost, kept] = [await ask(one), await ask(one)]
+      const [again, cancelled] = [await ask(one), await ask(one)]
       await sync(one)
-      const running = (run: string) => ({ run, state: 'running' as const })
-      await sync(one, [running(lost), running(kept)])
-      await handBackRuns(db(), { locationId: one.location.id, agentId: one.agentId }, [kept])
-      const answer = await sync(one, [running(kept)])
-      expect(answer.runs.map(({ run }) => run)).toEqual([lost])
+      await sync(
+        one,
+        [again, cancelled].map((run) => ({ run, state: 'running' as const })),
+      )
+      const path = `${one.path}/${cancelled}`
+      expect((await one.client.call('POST', `${path}/cancel`)).body.state).toBe('running')
+      await handBackRuns(db(), { locationId: one.location.id, agentId: one.agentId })
+      const { runs, cancel } = await sync(one)
+      expect([runs.map(({ run }) => run), cancel]).toEqual([[again], []])
+      expect((await one.client.call('GET', path)).body).toMatchObject({
+        state: 'finished',
+        verdict: 'cancelled',
+      })
     })
 
     test('cannot finish runs of other locations or monitors', async () => {

@@ -68,7 +68,7 @@ describe('a chore', () => {
     expect(others).toBe(0)
     // As when the process that has the lease died.
     await use().database.query(
-      `update chores set leased_until = clock_timestamp() where name = $1`,
+      `update chores set leased_until = clock_timestamp() - interval '1 s' where name = $1`,
       [one.name],
     )
     await doOnce(same, options())

@@ -300,41 +300,6 @@ test('a location that is full refuses one more, and does not call it another’s
   expect(told.body.message).toContain('500 agents')
 })
 
-describe('long ago', () => {
-  test('agents are forgotten, but the last of a location: that it stopped reporting stays known', async () => {
-    const [first, second] = await twoAgents()
-    await silent(31, first, second)
-    await presence()
-    await silent(40 * 86_400, first)
-    await silent(31 * 86_400, second)
-    await presence()
-    const left = await use().database.query<{ id: string }>(
-      'select id from agents where location_id = $1',
-      [location.id],
-    )
-    expect(left).toEqual([{ id: second.facts.id }])
-  })
-
-  test('epochs are forgotten once their slots are swept, but the one that holds', async () => {
-    const { database } = use()
-    const first = agent()
-    await first.sync(api)
-    await first.leave(api)
-    await database.query(
-      `update location_epochs set from_ms = from_ms - 3 * 86400000 where location_id = $1`,
-      [location.id],
-    )
-    await presence()
-    expect(await epochs()).toHaveLength(2)
-    await database.query(
-      `insert into accounting (swept_until_ms) values ((extract(epoch from now()) * 1000)::bigint)
-       on conflict (one) do update set swept_until_ms = excluded.swept_until_ms`,
-    )
-    await presence()
-    expect((await epochs()).map(({ kind }) => kind)).toEqual(['leave'])
-  })
-})
-
 describe('restart', () => {
   test('the same agent goes on with its share; nothing else moves', async () => {
     const [first, second] = await twoAgents()
