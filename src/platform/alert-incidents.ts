@@ -27,7 +27,7 @@ export interface IncidentContext extends Told {
 
 /** The words of the update that ends an incident when nobody watches any more. */
 export const UNWATCHED_DESCRIPTION =
-  'The monitor that opened this incident was switched off. It is closed without another verdict.'
+  'The monitor that opened this incident was switched off or deleted. It is closed without a verdict.'
 
 /**
  * Opens the incident of an alert with one INVESTIGATING update. Answers with its id, or null when the

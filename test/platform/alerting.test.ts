@@ -299,7 +299,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       expect(await kinds()).toEqual(['alert.failure'])
       const [incident] = await incidents()
       expect(incident.lastUpdateStatus).toBe('RESOLVED')
-      expect(incident.incidentUpdates[0].description).toContain('switched off')
+      expect(incident.incidentUpdates[0].description).toContain('switched off or deleted')
       expect(await states()).toEqual([])
       await account.record(run(id, 2, 'failed'))
       expect(await states()).toEqual([])
