@@ -51,8 +51,11 @@ async function withFault(fault: Fault, faults: number, everyNth = 2) {
   await eventually(() => proxy.counts.faults >= faults, { ms: 200_000, what: `${faults} faults` })
   const until = Date.now()
   proxy.fault = () => undefined
-  // It brings what it has before it ends; what came late takes the place of what was filled in.
+  // What an answer was waited for in vain comes late, and takes the place of what was filled in.
+  const isWell = async () => Object.keys(faultsOf(await fleet.account(until))).length === 0
+  await eventually(isWell, { ms: 120_000, what: 'an account without faults' })
+  const account = await fleet.account(until)
   agent.child.kill('SIGTERM')
   const { code } = await agent.ended
-  return { account: await fleet.account(until), code }
+  return { account, code }
 }
