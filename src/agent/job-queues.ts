@@ -60,7 +60,7 @@ export interface JobQueues {
   skipped(watch: Watch, slots: Slots, from: Instant, to: Instant): void
   runNow(watch: Watch, run: RunId): void
   cancelRun(run: RunId, reason: string): void
-  /** The monitor is gone: what waits is cancelled, what runs goes on. */
+  /** The monitor is gone: what waits is missed, what runs goes on. */
   dropped(watch: Watch): void
   /**
    * Starts no slot any more. Resolves when nothing runs; what still runs at the deadline is cancelled. What
@@ -184,7 +184,8 @@ class Queues implements JobQueues {
   }
 
   dropped(watch: Watch): void {
-    if (watch.waiting !== undefined) this.#cancelWaiting(watch.waiting, 'the monitor was removed')
+    // Not cancelled, which would be a result: another agent may be about to run this slot.
+    if (watch.waiting !== undefined) this.#overtaken(watch.waiting, 'removed')
   }
 
   drain(deadlineMs: number, heirs?: Heirs): Promise<void> {

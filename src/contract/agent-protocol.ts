@@ -4,7 +4,7 @@
 import * as z from 'zod'
 import { FAILURES } from './failure.ts'
 import { Monitor, Variable } from './monitor.ts'
-import { MISSED_REASONS, VERDICTS } from './result.ts'
+import { AGENT_MISSED_REASONS, VERDICTS } from './result.ts'
 
 /** How far the calls between agent and platform may go; units stand last in the names. */
 export const PROTOCOL_BOUNDS = {
@@ -26,8 +26,10 @@ export const PROTOCOL_BOUNDS = {
   resultBytesMax: 256 * 1024,
   /** A result that comes later than this after its run ended changes history, not alerts. */
   lateAfterMs: 120_000,
-  /** How far a slot may lie ahead of the platform's clock. */
-  aheadMsMax: 60_000,
+  /** How far a slot, or the start of its run, may lie ahead of the platform's clock, which agents follow. */
+  aheadMsMax: 5_000,
+  /** How far before its slot a run may say that it started: clocks are corrected while it runs. */
+  startedEarlyMsMax: 60_000,
   artifactsPerResultMax: 100,
   /** One artifact, from its first byte to its last. */
   artifactMsMax: 1_800_000,
@@ -155,7 +157,7 @@ export const WireResult = z.object({
   slot: z.int().min(0).max(8.64e15),
   onDemand: guid.optional(),
   verdict: z.enum(VERDICTS),
-  missedReason: z.enum(MISSED_REASONS).optional(),
+  missedReason: z.enum(AGENT_MISSED_REASONS).optional(),
   startedAt: instant,
   durationMs: z.number().min(0).max(86_400_000),
   responseTimeMs: z.number().min(0).max(86_400_000).optional(),

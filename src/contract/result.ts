@@ -12,9 +12,15 @@ export const MISSED_REASONS = [
   'overloaded',
   'suspended',
   'draining',
+  'removed',
   'agent-lost',
   'no-capable-agent',
 ] as const
+/** Those of them that only a platform can know; it takes them from no agent. */
+const PLATFORM_REASONS: readonly string[] = ['agent-lost', 'no-capable-agent']
+
+/** Those that an agent can know. */
+export const AGENT_MISSED_REASONS = MISSED_REASONS.filter((one) => !PLATFORM_REASONS.includes(one))
 export type MissedReason = (typeof MISSED_REASONS)[number]
 
 /** A file that belongs to a result. */

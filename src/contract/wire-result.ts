@@ -1,7 +1,7 @@
 // Checks a result as an agent sent it. Most results are short (passed, nothing but numbers), and those are
 // checked by hand: the general schema costs ten times as much as all the rest of recording one.
 import { isFailureCode, PROTOCOL_BOUNDS, type RefusalCode, WireResult } from './agent-protocol.ts'
-import { MISSED_REASONS, VERDICTS } from './result.ts'
+import { AGENT_MISSED_REASONS, VERDICTS } from './result.ts'
 
 /** A result that may be recorded, or why it may not. */
 export type CheckedResult =
@@ -14,7 +14,7 @@ export type CheckedResult =
 
 const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 const VERDICT_SET: ReadonlySet<unknown> = new Set(VERDICTS)
-const REASON_SET: ReadonlySet<unknown> = new Set(MISSED_REASONS)
+const REASON_SET: ReadonlySet<unknown> = new Set(AGENT_MISSED_REASONS)
 const INSTANT_MAX = 8.64e15
 const DAY_MS = 86_400_000
 /** Nesting of what was observed; far below what would be a danger to whoever walks through it. */

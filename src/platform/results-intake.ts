@@ -103,13 +103,17 @@ function isMissed({ result }: Candidate): boolean {
 }
 
 function slotProblem(
-  { slot, onDemand }: WireResult,
+  { slot, onDemand, startedAt }: WireResult,
   { nowMs, retentionMs }: ResultsBatch,
 ): { code: RefusalCode; message: string } | undefined {
   if (onDemand !== undefined) return undefined
   if (slot > nowMs + PROTOCOL_BOUNDS.aheadMsMax) {
     const message = `the slot lies ${Math.round(slot - nowMs)} ms ahead`
     return { code: 'SLOT_AHEAD', message }
+  }
+  const { aheadMsMax, startedEarlyMsMax } = PROTOCOL_BOUNDS
+  if (startedAt > nowMs + aheadMsMax || startedAt < slot - startedEarlyMsMax) {
+    return { code: 'MALFORMED', message: 'startedAt: does not fit the slot and the present time' }
   }
   if (slot < nowMs - retentionMs) {
     return { code: 'TOO_OLD', message: 'results of that time are not kept any more' }

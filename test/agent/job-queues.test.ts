@@ -192,7 +192,7 @@ describe('runs on demand', () => {
   })
 })
 
-test('a monitor that is dropped: what waits is cancelled, what runs goes on', async () => {
+test('a monitor that is dropped: what waits is missed, what runs goes on', async () => {
   const { fake, queues, ends, resultCount } = setUp()
   const [a, b] = [watchOf('a'), watchOf('b')]
   queues.due(a, 1, 1)
@@ -202,7 +202,7 @@ test('a monitor that is dropped: what waits is cancelled, what runs goes on', as
   queues.dropped(b)
   run.end()
   await resultCount(2)
-  expect(ends()).toEqual(['b 2 cancelled', 'a 1 passed'])
+  expect(ends()).toEqual(['b 2 missed: removed', 'a 1 passed'])
   expect(queues.counts()).toEqual({ expected: 2, recorded: 2, handedOver: 0 })
 })
 

@@ -116,6 +116,18 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     ['no monitor at all', (of) => ({ ...good(of), monitorId: randomUUID() }), 'MONITOR_UNKNOWN'],
     ['no slot of it', (of) => ({ ...good(of), slot: slotOf(of, 3) + 1 }), 'SLOT_UNKNOWN'],
     ['before it was placed', (of) => ({ ...good(of), slot: slotOf(of, -1) }), 'SLOT_UNKNOWN'],
+    [
+      'that started before anybody could know of it',
+      (of) => ({ ...good(of), startedAt: 0 }),
+      'MALFORMED',
+    ],
+    ['that starts in another age', (of) => ({ ...good(of), startedAt: 8.64e15 }), 'MALFORMED'],
+    [
+      'missed for a reason that only the platform can know',
+      (of) => ({ ...good(of), verdict: 'missed', missedReason: 'no-capable-agent' }),
+      'MALFORMED',
+    ],
+    ['ten seconds ahead', (of) => ({ ...good(of), slot: NOW + 10_000 }), 'SLOT_AHEAD'],
     ['far ahead', (of) => ({ ...good(of), slot: NOW + 70_000 }), 'SLOT_AHEAD'],
     ['older than retention', (of) => ({ ...good(of), slot: NOW - DAY_MS }), 'TOO_OLD'],
     ['a run of nobody', (of) => ({ ...good(of), onDemand: randomUUID() }), 'RUN_UNKNOWN'],
@@ -161,8 +173,8 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
 
   test('numbers at their bounds are kept', async () => {
     const one = await another()
-    const tiny = { durationMs: 1e-300, responseTimeMs: Number.MIN_VALUE, startedAt: 1e-300 }
-    const huge = { durationMs: 86_400_000, startedAt: 8.64e15, attempts: 100 }
+    const tiny = { durationMs: 1e-300, responseTimeMs: Number.MIN_VALUE }
+    const huge = { durationMs: 86_400_000, attempts: 100 }
     const answer = await record([
       wireResult({ monitorId: one.monitorId, slot: slotOf(one, 0), ...tiny }),
       wireResult({ monitorId: one.monitorId, slot: slotOf(one, 1), ...huge }),
