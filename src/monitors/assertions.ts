@@ -18,6 +18,8 @@ export type AssertionSource =
   | { kind: 'text'; text: () => string }
   /** `property` is the name. */
   | { kind: 'header'; value: (name: string) => string | undefined }
+  /** `property` names one of several values. */
+  | { kind: 'property'; value: (name: string) => unknown }
 
 /** Source name → where it finds its value. */
 export type AssertionSources = Readonly<Record<string, AssertionSource>>
@@ -96,7 +98,9 @@ function materialOf(
   known: Map<string, Material>,
 ): Material | undefined {
   if (source === undefined) return undefined
-  if (source.kind === 'header') return { kind: 'value', value: source.value(assertion.property) }
+  if (source.kind === 'header' || source.kind === 'property') {
+    return { kind: 'value', value: source.value(assertion.property) as Actual }
+  }
   const already = known.get(assertion.source)
   if (already !== undefined) return already
   const made: Material =
