@@ -4,7 +4,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { startNginx } from '../support/nginx.ts'
-import { type Exporter, startExporter } from './blackbox-exporter.ts'
+import { type Exporter, startExporter } from '../support/blackbox-exporter.ts'
 import { cpuMsOf, median } from './process-figures.ts'
 import { markdownTable } from './table.ts'
 

@@ -9,6 +9,9 @@ const PACKAGES = {
   openssl: 'openssl',
   ip: 'iproute2',
   faketime: 'faketime',
+  unbound: 'unbound',
+  dnsmasq: 'dnsmasq-base',
+  ping: 'iputils-ping',
   'prometheus-blackbox-exporter': 'prometheus-blackbox-exporter',
 } as const
 export type Program = keyof typeof PACKAGES

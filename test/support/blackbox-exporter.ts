@@ -1,31 +1,33 @@
-// Debian's prometheus-blackbox-exporter on a free port of loopback: the peer to measure beside.
+// Debian's prometheus-blackbox-exporter on a free port of loopback: the peer to
+// compare verdicts with and to measure beside.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { Agent, get } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { answers, freePort } from '../support/nginx.ts'
+import { answers, freePort } from './nginx.ts'
 
 /** A running exporter. */
 export interface Exporter {
   pid: number
   /** Probes the target once and resolves when the answer has been read; rejects unless it succeeded. */
   probe(module: string, target: string): Promise<void>
+  /** Probes the target once, whatever comes of it: the value of every sample, by its name with labels. */
+  measure(module: string, target: string): Promise<ReadonlyMap<string, number>>
   close(): Promise<void>
 }
 
-const CONFIGURATION = `
-modules:
+const MODULES = `
   http_2xx: { prober: http, timeout: 5s, http: { preferred_ip_protocol: ip4 } }
   tcp_connect: { prober: tcp, timeout: 5s, tcp: { preferred_ip_protocol: ip4 } }
 `
 
-/** Starts the exporter; fails when it does not answer within 5 s. */
-export async function startExporter(): Promise<Exporter> {
+/** Starts the exporter with these modules (YAML, indented by two); fails when it does not answer within 5 s. */
+export async function startExporter(modules = MODULES): Promise<Exporter> {
   const folder = await mkdtemp(join(tmpdir(), 'vedette-exporter-'))
   const file = join(folder, 'blackbox.yml')
-  await writeFile(file, CONFIGURATION)
+  await writeFile(file, `modules:\n${modules}`)
   const port = await freePort()
   const flags = [
     `--config.file=${file}`,
@@ -39,11 +41,17 @@ export async function startExporter(): Promise<Exporter> {
     throw new Error('prometheus-blackbox-exporter did not start')
   }
   const agent = new Agent({ keepAlive: true })
+  const ask = (module: string, target: string) => {
+    const query = new URLSearchParams({ module, target })
+    return read(`${url}/probe?${query.toString()}`, agent)
+  }
   return {
     pid: child.pid,
+    async measure(module, target) {
+      return samplesOf(await ask(module, target))
+    },
     async probe(module, target) {
-      const query = new URLSearchParams({ module, target })
-      const text = await read(`${url}/probe?${query.toString()}`, agent)
+      const text = await ask(module, target)
       if (!text.includes('\nprobe_success 1\n'))
         throw new Error(`the exporter's probe failed: ${target}`)
     },
@@ -54,6 +62,16 @@ export async function startExporter(): Promise<Exporter> {
       await rm(folder, { recursive: true, force: true })
     },
   }
+}
+
+function samplesOf(text: string): Map<string, number> {
+  const samples = new Map<string, number>()
+  for (const line of text.split('\n')) {
+    if (line === '' || line.startsWith('#')) continue
+    const end = line.lastIndexOf(' ')
+    samples.set(line.slice(0, end), Number(line.slice(end + 1)))
+  }
+  return samples
 }
 
 function read(url: string, agent: Agent): Promise<string> {
