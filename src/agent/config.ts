@@ -25,6 +25,7 @@ import {
   wordList,
 } from '../host/settings.ts'
 import { networkProblem } from '../monitors/network-policy.ts'
+import { toolsFolder } from './toolbox.ts'
 
 const MIB = 1024 * 1024
 
@@ -83,6 +84,10 @@ export const VARIABLE_TABLE = {
   DATA_DIR: anyText({
     meaning: 'Folder for what the agent keeps and for work folders',
     shownDefault: 'the system’s folder for temporary files',
+  }),
+  TOOLS_DIR: anyText({
+    meaning: 'Folder of the engines and runtimes that suites and scripts run on',
+    shownDefault: '`tools` in DATA_DIR, else in the user’s cache folder',
   }),
   SPOOL_BYTES_MAX: byteCount({
     meaning: 'Results kept on disk while the platform is away',
@@ -188,6 +193,8 @@ export interface AgentConfig {
   dataDir: string | undefined
   /** Where the folders of runs are made. */
   workRoot: string
+  /** Where engines and runtimes are. */
+  toolsDir: string
   spoolBytesMax: number
   logLevel: LogLevel
   logResults: 'changes' | 'all'
@@ -232,7 +239,7 @@ export function readAgentConfig(origin: ConfigOrigin): ConfigReading {
     })
   }
   return {
-    config: configOf(values, isForPeople(origin.stdout)),
+    config: configOf(values, origin),
     problems,
     warnings,
     secrets: secretsOf(values),
@@ -271,7 +278,8 @@ function sourceProblems(values: Given, bad: ReadonlySet<string>): EnvironmentPro
   return [{ variable: 'MONITORS_FILE', message }]
 }
 
-function configOf(values: Given, forPeople: boolean): AgentConfig {
+function configOf(values: Given, { env, stdout }: ConfigOrigin): AgentConfig {
+  const forPeople = isForPeople(stdout)
   return {
     monitorsFile: values.MONITORS_FILE,
     location: values.LOCATION ?? 'local',
@@ -284,6 +292,7 @@ function configOf(values: Given, forPeople: boolean): AgentConfig {
     drainMs: values.DRAIN_SECONDS * 1000,
     dataDir: values.DATA_DIR,
     workRoot: values.DATA_DIR === undefined ? tmpdir() : join(values.DATA_DIR, 'work'),
+    toolsDir: toolsFolder(values.TOOLS_DIR, values.DATA_DIR, env),
     spoolBytesMax: values.SPOOL_BYTES_MAX,
     logLevel: values.LOG_LEVEL,
     logResults: values.LOG_RESULTS ?? (forPeople ? 'all' : 'changes'),

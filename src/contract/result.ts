@@ -17,10 +17,10 @@ export const MISSED_REASONS = [
   'no-capable-agent',
 ] as const
 /** Those of them that only a platform can know; it takes them from no agent. */
-const PLATFORM_REASONS: readonly string[] = ['agent-lost', 'no-capable-agent']
+const PLATFORM_REASONS: ReadonlySet<string> = new Set(['agent-lost', 'no-capable-agent'])
 
 /** Those that an agent can know. */
-export const AGENT_MISSED_REASONS = MISSED_REASONS.filter((one) => !PLATFORM_REASONS.includes(one))
+export const AGENT_MISSED_REASONS = MISSED_REASONS.filter((one) => !PLATFORM_REASONS.has(one))
 export type MissedReason = (typeof MISSED_REASONS)[number]
 
 /** A file that belongs to a result. */

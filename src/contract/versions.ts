@@ -73,7 +73,7 @@ export function compareVersions(a: string, b: string): number {
 
 /** All manifests, oldest first. */
 export const MANIFESTS: readonly Manifest[] = readdirSync(folder)
-  .filter((name) => name.endsWith('.json'))
+  .filter((name) => /^\d+\.\d+\.\d+\.json$/.test(name))
   .map((name) => manifest.parse(JSON.parse(readFileSync(new URL(name, folder), 'utf8'))))
   .sort((a, b) => compareVersions(a.version, b.version))
 

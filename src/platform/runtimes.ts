@@ -1,6 +1,7 @@
 // The runtimes that scripts can ask for, newest first, from the manifests in versions/.
 import * as z from 'zod'
 import { Runtime } from '../contract/account.ts'
+import { RUNTIMES } from '../contract/runtimes.ts'
 import { MANIFESTS } from '../contract/versions.ts'
 import { defineOperation, type DefinedOperation } from './operation.ts'
 
@@ -14,16 +15,18 @@ function runtimes(): Runtime[] {
     .toReversed()
     .map((name) => {
       const isCurrent = name === CURRENT_RUNTIME
+      const { node, packages, optionalPackages } = RUNTIMES.get(name) ?? {}
       const last = MANIFESTS.findLastIndex((manifest) => manifest.runtimes.includes(name))
       return {
         name,
         stage: isCurrent ? 'CURRENT' : 'DEPRECATED',
+        ...(node === undefined ? {} : { nodeJsVersion: node }),
         multiStepSupport: true,
         default: isCurrent,
         description: isCurrent
           ? 'In agents of the present version'
           : `Not in agents since version ${MANIFESTS[last + 1]?.version}`,
-        dependencies: {},
+        dependencies: { ...packages, ...optionalPackages },
       }
     })
 }

@@ -17,6 +17,7 @@ test('a monitors file is all that is needed', () => {
     location: 'local',
     image: 'agent-uptime',
     workRoot: tmpdir(),
+    toolsDir: expect.stringMatching(/\/vedette\/tools$/),
     healthPort: 8081,
     jobConcurrency: 1,
     uptimeConcurrency: 256,

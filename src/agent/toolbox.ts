@@ -1,0 +1,80 @@
+// The engines and runtimes that are installed beside the agent, and where each has its program. Images have
+// them baked in; elsewhere `vedette engine install` and `vedette runtime install` put them there.
+import { readFile } from 'node:fs/promises'
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import { ENGINES, RUNTIMES } from '../contract/runtimes.ts'
+import type { Environment } from '../host/env.ts'
+
+/** What is written beside an engine or a runtime when it is whole. */
+export interface InstalledTool {
+  /** Like `node@24` or `2026.04`. */
+  name: string
+  /** Absolute path of the program: of the engine, or of the runtime's Node.js. */
+  program: string
+  /** Where it is; a runtime's packages are in `node_modules` in there. */
+  folder: string
+  /** Packages that the registry did not have. */
+  missing: readonly string[]
+}
+
+/** The two kinds of what can be installed. */
+export type ToolKind = 'engine' | 'runtime'
+
+/** File that an installation ends with; without it nothing counts as installed. */
+export const INSTALLED_FILE = 'installed.json'
+
+/** A folder of engines and runtimes. */
+export interface Toolbox {
+  readonly folder: string
+  /** Names of what is installed. */
+  installed(kind: ToolKind): Promise<string[]>
+  /** One that is installed, or undefined. */
+  find(kind: ToolKind, name: string): Promise<InstalledTool | undefined>
+}
+
+/** Where engines and runtimes are: TOOLS_DIR, else `tools` in DATA_DIR, else the user's cache. */
+export function toolsFolder(
+  toolsDir: string | undefined,
+  dataDir: string | undefined,
+  env: Environment,
+): string {
+  if (toolsDir !== undefined) return toolsDir
+  if (dataDir !== undefined) return join(dataDir, 'tools')
+  const cache = env['XDG_CACHE_HOME'] ?? ''
+  return join(cache.startsWith('/') ? cache : join(homedir(), '.cache'), 'vedette', 'tools')
+}
+
+/** The folder of one engine or runtime. */
+export function toolFolder(folder: string, kind: ToolKind, name: string): string {
+  return join(folder, `${kind}s`, name)
+}
+
+/** Names of everything of a kind that this version knows. */
+export function knownTools(kind: ToolKind): string[] {
+  return [...(kind === 'engine' ? ENGINES : RUNTIMES).keys()]
+}
+
+/** Opens the toolbox; the folder need not exist. Nothing in it is trusted but what was finished. */
+export function openToolbox(folder: string): Toolbox {
+  const find = async (kind: ToolKind, name: string): Promise<InstalledTool | undefined> => {
+    // A name from outside never leads out of the folder.
+    if (!knownTools(kind).includes(name)) return undefined
+    const own = toolFolder(folder, kind, name)
+    try {
+      const text = await readFile(join(own, INSTALLED_FILE), 'utf8')
+      const { program, missing } = JSON.parse(text) as { program: string; missing: string[] }
+      return { name, program: join(own, program), folder: own, missing }
+    } catch {
+      return undefined
+    }
+  }
+  return {
+    folder,
+    find,
+    async installed(kind) {
+      const found = await Promise.all(knownTools(kind).map((name) => find(kind, name)))
+      return found.filter((one) => one !== undefined).map(({ name }) => name)
+    },
+  }
+}

