@@ -4,8 +4,7 @@ import { failure } from '../contract/failure.ts'
 import type { Artifact } from '../contract/result.ts'
 import type { Dialler } from '../monitors/dial.ts'
 import { DeadlineReached, type AnyMonitorType, type Observation } from '../monitors/monitor.ts'
-import type { FileKeep } from './sink.ts'
-import { createWorkFolder, type WorkFolder } from './work-folder.ts'
+import { createWorkFolder, type FileCare, type WorkFolder } from './work-folder.ts'
 
 /** What to run. */
 export interface AttemptOrder {
@@ -14,8 +13,8 @@ export interface AttemptOrder {
   deadlineMs: number
   dial: Dialler
   workRoot: string
-  /** Takes the files of the run. */
-  files?: FileKeep | undefined
+  /** What becomes of the files of the run. */
+  care: FileCare
 }
 
 /** How an attempt ended. */
@@ -49,9 +48,9 @@ export const OVERRUN_MS_MAX = 2000
 
 /** Starts an attempt. */
 export function startAttempt(order: AttemptOrder): RunningAttempt {
-  const { type, monitor, deadlineMs, dial, workRoot, files } = order
+  const { type, monitor, deadlineMs, dial, workRoot, care } = order
   const controller = new AbortController()
-  const folder = createWorkFolder(workRoot, files)
+  const folder = createWorkFolder(workRoot, care)
   let timer: NodeJS.Timeout
   let giveUp: (observation: Observation) => void
   const abandoned = new Promise<Observation>((resolve) => (giveUp = resolve))

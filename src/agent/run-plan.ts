@@ -43,7 +43,7 @@ export function createPlanner(
     const key = JSON.stringify([...new Set(secrets)].sort())
     let scrubber = scrubbers.get(key)
     if (scrubber === undefined) {
-      scrubber = createScrubber({ secrets: new Set(secrets) }, isSensitive)
+      scrubber = createScrubber({ secrets: new Set(secrets), headers: scrubHeaders }, isSensitive)
       scrubbers.set(key, scrubber)
     }
     return scrubber

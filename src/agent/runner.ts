@@ -9,6 +9,7 @@ import type { AnyMonitorType } from '../monitors/monitor.ts'
 import { startAttempt, type AttemptOutcome, type RunningAttempt } from './attempt.ts'
 import type { Clock } from './clock.ts'
 import { createPlanner, type RunPlan, type Surroundings } from './run-plan.ts'
+import { scrubFiles } from './scrub-files.ts'
 import type { FileKeep } from './sink.ts'
 
 /** A job under way. */
@@ -87,7 +88,8 @@ function createRun(
         return undefined
       }
       const { workRoot, files } = settings
-      running = startAttempt({ ...plan, dial: surroundings.dial, workRoot, files })
+      const care = { files, scrub: (paths: readonly string[]) => scrubFiles(paths, plan.scrub) }
+      running = startAttempt({ ...plan, dial: surroundings.dial, workRoot, care })
       const outcome = await running.outcome
       running = undefined
       if (outcome.abandoned) settings.onAbandoned?.(checkType)

@@ -13,6 +13,8 @@ export interface Scrubber {
   value<T>(value: T): T
   /** Whether a header or field of this name is sensitive. */
   isSensitive(name: string): boolean
+  /** What it was made from, for whoever scrubs in another thread. */
+  readonly settings: { readonly secrets: readonly string[]; readonly headers: readonly string[] }
 }
 
 /** What a scrubber knows. */
@@ -38,6 +40,7 @@ export function createScrubber(
   return {
     text,
     isSensitive,
+    settings: { secrets, headers: settings.headers ?? [] },
     value(value) {
       const walk: Walk = { isSensitive, text, found: new Set() }
       const clean = cleaned(value, walk)

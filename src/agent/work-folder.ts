@@ -31,8 +31,18 @@ export interface AttachedFiles {
 /** Files of one attempt; more are ignored. */
 const ARTIFACTS_MAX = 100
 
+/** Takes secrets out of files in place; gives those that must be left out, with the reason. Never rejects. */
+export type ScrubFiles = (paths: readonly string[]) => Promise<ReadonlyMap<string, string>>
+
+/** What becomes of the attached files. */
+export interface FileCare {
+  /** Takes them; without it they are only named. */
+  files?: FileKeep | undefined
+  scrub: ScrubFiles
+}
+
 /** A work folder below `root`. */
-export function createWorkFolder(root: string, files?: FileKeep): WorkFolder {
+export function createWorkFolder(root: string, care: FileCare): WorkFolder {
   let made: Promise<string> | undefined
   const attached: string[] = []
   return {
@@ -50,7 +60,16 @@ export function createWorkFolder(root: string, files?: FileKeep): WorkFolder {
       // A folder that could not be made, or is gone already, holds no artifact.
       const folder = await made.then((path) => realpath(path)).catch(() => undefined)
       if (folder === undefined) return found
-      for (const path of attached) await addFile(path, folder, found, files)
+      const inside = await filesInside(attached, folder)
+      const bytesMax = Math.min(LIMITS.artifactBytesMax, care.files?.bytesMax() ?? Infinity)
+      const fitting = inside.filter(({ bytes }) => bytes <= bytesMax)
+      const unclean = await care.scrub(fitting.map(({ real }) => real))
+      for (const { path, real } of inside) {
+        const name = nameFor(path, found.artifacts)
+        const problem =
+          unclean.get(real) ?? (await addFile(name, real, found, { ...care, bytesMax }))
+        if (problem !== undefined) found.leftOut.push(`${name}: ${problem}`)
+      }
       return found
     },
     async remove() {
@@ -61,32 +80,45 @@ export function createWorkFolder(root: string, files?: FileKeep): WorkFolder {
   }
 }
 
+interface InsideFile {
+  /** As it was attached. */
+  path: string
+  real: string
+  bytes: number
+}
+
+/** The attached paths that are files of the folder, each once. */
+async function filesInside(attached: readonly string[], folder: string): Promise<InsideFile[]> {
+  const inside = new Map<string, InsideFile>()
+  for (const path of attached) {
+    const real = await realpath(path).catch(() => '')
+    if (!real.startsWith(folder + sep) || inside.has(real)) continue
+    // A file that has gone is no artifact, and a pipe or a folder is none.
+    const found = await stat(real).catch(() => undefined)
+    if (found?.isFile() === true) inside.set(real, { path, real, bytes: found.size })
+  }
+  return [...inside.values()]
+}
+
+/** Adds the file, or says why it is left out. */
 async function addFile(
-  path: string,
-  folder: string,
+  name: string,
+  real: string,
   found: AttachedFiles,
-  files: FileKeep | undefined,
-): Promise<void> {
+  { files, bytesMax }: { files?: FileKeep | undefined; bytesMax: number },
+): Promise<string | undefined> {
   try {
-    const real = await realpath(path)
     const { size } = await stat(real)
-    if (!real.startsWith(folder + sep)) return
-    const name = nameFor(path, found.artifacts)
-    const bytesMax = Math.min(LIMITS.artifactBytesMax, files?.bytesMax() ?? Infinity)
-    if (size > bytesMax) {
-      found.leftOut.push(`${name}: it has ${size} bytes, more than the ${bytesMax} that are taken`)
-      return
-    }
+    if (size > bytesMax) return `it has ${size} bytes, more than the ${bytesMax} that are taken`
     const hash = createHash('sha256')
     await pipeline(createReadStream(real), hash)
     const sha256 = hash.digest('hex')
     const artifact = { name, bytes: size, sha256, contentType: 'application/octet-stream' }
     const problem = await files?.stage(real, artifact)
     if (problem === undefined) found.artifacts.push(artifact)
-    else found.leftOut.push(`${name}: ${problem}`)
-  } catch {
-    // A file that has gone is no artifact.
-    return
+    return problem
+  } catch (error) {
+    return `it cannot be read (${(error as NodeJS.ErrnoException).code ?? String(error)})`
   }
 }
 

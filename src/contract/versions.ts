@@ -42,6 +42,10 @@ const currentLimits = z.strictObject({
   monitorsMax: z.int().positive(),
   monitorsFileBytesMax: z.int().positive(),
   variablesMax: z.int().positive(),
+  /** Scrubbing the files of one attempt. */
+  scrubFilesMsMax: z.int().positive(),
+  /** Bytes that those files may have when they are unpacked. */
+  scrubUnpackedBytesMax: z.int().positive(),
 })
 
 const manifest = z.strictObject({

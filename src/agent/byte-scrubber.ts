@@ -1,0 +1,180 @@
+// Takes secrets out of a stream of bytes, whatever is in it, in memory that does not grow with it: secret
+// values in every spelling, and the values of sensitive names in JSON, in lists of headers and in lines like
+// `authorization: …`. What is cut by the end of a piece is found all the same.
+import { headerSecrets, SCRUBBED } from './scrub.ts'
+import { SECRET_CHARS_MIN, secretPattern } from './secret-pattern.ts'
+
+/** What is looked for. */
+export interface ByteRules {
+  isSensitive(name: string): boolean
+  secrets: RegExp | undefined
+  /** Longer than the longest thing that is looked for. */
+  overlapBytes: number
+}
+
+/** Values of sensitive names are looked at up to this length, and must be kept for so long. */
+const VALUE_BYTES_MAX = 16 * 1024
+const OVERLAP_BYTES_MIN = 2 * VALUE_BYTES_MAX
+/** The longest spelling of one byte: percent-encoded twice inside of escaped JSON. */
+const SPELLING_BYTES_MAX = 16
+
+/** Makes the rules for some secrets; each is known as text and as its bytes. */
+export function byteRules(
+  secrets: Iterable<string>,
+  isSensitive: (name: string) => boolean,
+): ByteRules {
+  const known = [...secrets].filter((one) => one.length >= SECRET_CHARS_MIN)
+  const asBytes = known.map((one) => Buffer.from(one).toString('latin1'))
+  const longest = Math.max(0, ...asBytes.map((one) => one.length))
+  return {
+    isSensitive,
+    secrets: secretPattern(new Set([...known, ...asBytes])),
+    overlapBytes: Math.max(OVERLAP_BYTES_MIN, longest * SPELLING_BYTES_MAX),
+  }
+}
+
+const VALUE = `((?:[^"\\\\]|\\\\.){1,${VALUE_BYTES_MAX}}?)`
+const QUOTED_VALUE = `([^"]{1,${VALUE_BYTES_MAX}}?)`
+const NAMED = '(?:name|key|header)'
+
+/** What comes after the value, which is the last group; the name is the first. */
+const SHAPES: readonly { pattern: RegExp; tail: string }[] = [
+  { pattern: new RegExp(`"([\\w.-]{2,100})"\\s*:\\s*"${VALUE}"`, 'g'), tail: '"' },
+  {
+    pattern: new RegExp(`\\\\"([\\w.-]{2,100})\\\\"\\s*:\\s*\\\\"${QUOTED_VALUE}\\\\"`, 'g'),
+    tail: '\\"',
+  },
+  {
+    pattern: new RegExp(
+      `"${NAMED}"\\s*:\\s*"([\\w.-]{2,100})"\\s*,\\s*"value"\\s*:\\s*"${VALUE}"`,
+      'g',
+    ),
+    tail: '"',
+  },
+  {
+    pattern: new RegExp(
+      `\\\\"${NAMED}\\\\"\\s*:\\s*\\\\"([\\w.-]{2,100})\\\\"\\s*,\\s*\\\\"value\\\\"\\s*:\\s*\\\\"${QUOTED_VALUE}\\\\"`,
+      'g',
+    ),
+    tail: '\\"',
+  },
+  // A line of a call log, of raw HTTP, or of a text inside of JSON.
+  {
+    pattern: new RegExp(
+      `(?:[\\r\\n]|\\\\n)[^A-Za-z0-9\\r\\n"]{0,40}([A-Za-z][\\w-]{1,99}):[ \\t]*([^\\r\\n\\\\"<]{1,${VALUE_BYTES_MAX}})`,
+      'g',
+    ),
+    tail: '',
+  },
+]
+
+/** `"value": …, "name": …`: the other way round. */
+const VALUE_FIRST = new RegExp(
+  `"value"\\s*:\\s*"${VALUE}"\\s*,\\s*"${NAMED}"\\s*:\\s*"([\\w.-]{2,100})"`,
+  'g',
+)
+
+interface Span {
+  from: number
+  to: number
+}
+
+/** Scrubs one stream of bytes, piece by piece. */
+export class ByteScrubber {
+  readonly #rules: ByteRules
+  readonly #onSecret: ((value: string) => void) | undefined
+  // Begins with the end of a line, so that the first one is found like the others.
+  #held = '\n'
+  #started = false
+
+  /** `onSecret` is told what else must not be seen: the secrets in values of sensitive names. */
+  constructor(rules: ByteRules, onSecret?: (value: string) => void) {
+    this.#rules = rules
+    this.#onSecret = onSecret
+  }
+
+  /** Takes the next piece; gives what is certain by now. */
+  write(piece: Buffer): Buffer {
+    this.#held += piece.toString('latin1')
+    const { overlapBytes } = this.#rules
+    return this.#held.length <= 2 * overlapBytes
+      ? Buffer.alloc(0)
+      : this.#give(this.#held.length - overlapBytes)
+  }
+
+  /** Gives the rest. */
+  end(): Buffer {
+    return this.#give(this.#held.length)
+  }
+
+  #give(until: number): Buffer {
+    const text = this.#held
+    let clean = ''
+    let at = this.#started ? 0 : 1
+    this.#started = true
+    for (const { from, to } of joined(this.#spans(text, until))) {
+      clean += text.slice(at, Math.max(at, from)) + SCRUBBED
+      at = to
+    }
+    const end = Math.max(at, until)
+    clean += text.slice(at, end)
+    this.#held = text.slice(end)
+    return Buffer.from(clean, 'latin1')
+  }
+
+  /** What must go and begins before `until`. */
+  *#spans(text: string, until: number): Generator<Span> {
+    const { secrets } = this.#rules
+    if (secrets !== undefined) {
+      for (const match of text.matchAll(secrets)) {
+        if (match.index >= until) break
+        yield { from: match.index, to: match.index + match[0].length }
+      }
+    }
+    for (const { pattern, tail } of SHAPES) {
+      for (const match of text.matchAll(pattern)) {
+        if (match.index >= until) break
+        const to = match.index + match[0].length - tail.length
+        yield* this.#span(match[1], match[2], to)
+      }
+    }
+    for (const match of text.matchAll(VALUE_FIRST)) {
+      if (match.index >= until) break
+      const [whole, value = '', name] = match
+      yield* this.#span(
+        name,
+        value,
+        match.index + whole.indexOf(`"${value}"`, 7) + 1 + value.length,
+      )
+    }
+  }
+
+  *#span(name = '', value = '', to: number): Generator<Span> {
+    if (value === SCRUBBED || !this.#rules.isSensitive(name)) return
+    if (this.#onSecret !== undefined) {
+      for (const one of headerSecrets(readable(value))) this.#onSecret(one)
+    }
+    yield { from: to - value.length, to }
+  }
+}
+
+/** In order, and what overlaps as one. */
+function joined(spans: Iterable<Span>): Span[] {
+  const all: Span[] = []
+  for (const span of [...spans].sort((a, b) => a.from - b.from)) {
+    const last = all.at(-1)
+    if (last === undefined || span.from >= last.to) all.push({ ...span })
+    else last.to = Math.max(last.to, span.to)
+  }
+  return all
+}
+
+/** The value as it was before it was put into JSON and bytes. */
+function readable(value: string): string {
+  const text = Buffer.from(value, 'latin1').toString()
+  try {
+    return JSON.parse(`"${text}"`) as string
+  } catch {
+    return text
+  }
+}

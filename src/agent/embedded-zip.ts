@@ -1,0 +1,89 @@
+// Playwright's HTML report is one page that carries its data as a zip in base64: found, taken out, scrubbed and
+// put back, while the page around it is scrubbed as the text that it is.
+import { createReadStream, createWriteStream } from 'node:fs'
+import { appendFile, mkdtemp, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Transform } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { type ScrubPass, scrubbing, type Standing } from './scrub-pass.ts'
+
+/** What comes before the base64. */
+export const EMBEDDED_ZIP = 'data:application/zip;base64,'
+
+/** Where the base64 stands in the file: bytes from its start, the end excluded. */
+export interface EmbeddedZip {
+  from: number
+  to: number
+}
+
+/** Finds the first zip that a file carries. Rejects with what the file system throws. */
+export async function findEmbeddedZip(path: string): Promise<EmbeddedZip | undefined> {
+  let held = ''
+  let before = 0
+  let from: number | undefined
+  for await (const piece of createReadStream(path, 'latin1') as AsyncIterable<string>) {
+    held += piece
+    if (from === undefined) {
+      const at = held.indexOf(EMBEDDED_ZIP)
+      const keep = at < 0 ? Math.min(held.length, EMBEDDED_ZIP.length) : 0
+      const gone = at < 0 ? held.length - keep : at + EMBEDDED_ZIP.length
+      if (at >= 0) from = before + gone
+      before += gone
+      held = held.slice(gone)
+    }
+    if (from === undefined) continue
+    const end = held.search(/[^A-Za-z0-9+/=]/)
+    if (end >= 0) return { from, to: before + end }
+    before += held.length
+    held = ''
+  }
+  return from === undefined ? undefined : { from, to: before }
+}
+
+/** Scrubs a file that carries a zip into `draft`. */
+export async function scrubEmbeddedZip(
+  path: string,
+  draft: string,
+  { from, to }: EmbeddedZip,
+  pass: ScrubPass,
+  { folder, scrubInner }: Standing,
+): Promise<void> {
+  const own = await mkdtemp(join(folder, 'html-'))
+  const zip = join(own, 'zip')
+  await writeFile(zip, '')
+  if (to > from) {
+    const base64 = createReadStream(path, { start: from, end: to - 1 })
+    await pipeline(base64, recoded(4, decode), createWriteStream(zip))
+  }
+  await scrubInner(zip)
+  const parts = [
+    [createReadStream(path, { end: from - 1 }), scrubbing(pass)],
+    [createReadStream(zip), recoded(3, encode)],
+    [createReadStream(path, { start: to }), scrubbing(pass)],
+  ] as const
+  await writeFile(draft, '')
+  for (const [source, step] of parts) {
+    await pipeline(source, step, async (pieces: AsyncIterable<Buffer>) => {
+      for await (const piece of pieces) if (pass.writes) await appendFile(draft, piece)
+    })
+  }
+}
+
+const decode = (piece: Buffer) => Buffer.from(piece.toString('latin1'), 'base64')
+const encode = (piece: Buffer) => Buffer.from(piece.toString('base64'))
+
+/** Recodes pieces whose lengths are multiples of `unit`, which is what base64 can be cut at. */
+function recoded(unit: number, recode: (piece: Buffer) => Buffer): Transform {
+  let held: Buffer = Buffer.alloc(0)
+  return new Transform({
+    transform(piece: Buffer, _, done) {
+      const all = Buffer.concat([held, piece])
+      const whole = all.length - (all.length % unit)
+      held = all.subarray(whole)
+      done(null, recode(all.subarray(0, whole)))
+    },
+    flush(done) {
+      done(null, recode(held))
+    },
+  })
+}

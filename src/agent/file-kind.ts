@@ -1,0 +1,27 @@
+// What a file is, by its first bytes and not by its name.
+
+/** `media` is seen by people and holds no text that could be taken out of it. */
+export type FileKind = 'media' | 'zip' | 'gzip' | 'bytes'
+
+/** First bytes that tell a kind; as many as are looked at. */
+export const KIND_BYTES = 16
+
+const MAGIC: readonly { kind: FileKind; at: number; bytes: string }[] = [
+  { kind: 'zip', at: 0, bytes: 'PK\u0003\u0004' },
+  { kind: 'zip', at: 0, bytes: 'PK\u0005\u0006' },
+  { kind: 'gzip', at: 0, bytes: '\u001F\u008B\u0008' },
+  { kind: 'media', at: 0, bytes: '\u0089PNG' },
+  { kind: 'media', at: 0, bytes: '\u00FF\u00D8\u00FF' },
+  { kind: 'media', at: 0, bytes: 'GIF8' },
+  { kind: 'media', at: 0, bytes: '\u001AE\u00DF\u00A3' },
+  { kind: 'media', at: 4, bytes: 'ftyp' },
+  { kind: 'media', at: 8, bytes: 'WEBP' },
+  { kind: 'media', at: 0, bytes: 'wOF2' },
+  { kind: 'media', at: 0, bytes: 'wOFF' },
+]
+
+/** The kind of a file that begins with these bytes. */
+export function kindOf(start: Buffer): FileKind {
+  const text = start.toString('latin1', 0, KIND_BYTES)
+  return MAGIC.find(({ at, bytes }) => text.startsWith(bytes, at))?.kind ?? 'bytes'
+}

@@ -1,0 +1,83 @@
+// Takes secrets out of a file: in texts, in traces and reports (zip, also inside of one another and inside of
+// HTML), in what is packed with gzip. What cannot be read to its end is no file that may leave.
+import { createReadStream, createWriteStream } from 'node:fs'
+import { mkdtemp, open, rename, rm } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { Transform } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { createGunzip, createGzip } from 'node:zlib'
+import { findEmbeddedZip, scrubEmbeddedZip } from './embedded-zip.ts'
+import { KIND_BYTES, kindOf, type FileKind } from './file-kind.ts'
+import { bounded, type ScrubPass, scrubbing, type Standing, UnreadableFile } from './scrub-pass.ts'
+import { scrubZip } from './zip-scrubbing.ts'
+
+/** Zips inside of zips; Playwright's reports have two. */
+export const DEPTH_MAX = 3
+
+/**
+ * Scrubs a file in place. Rejects with UnreadableFile when it is damaged, too deep or too large, or with
+ * what the file system throws; the file is as it was then.
+ */
+export async function scrubFile(path: string, pass: ScrubPass, depth = 0): Promise<void> {
+  const kind = await kindOfFile(path)
+  if (kind === 'media') return
+  const folder = await mkdtemp(join(dirname(path), '.scrub-'))
+  try {
+    const draft = join(folder, 'clean')
+    const scrubInner = (inner: string) => scrubFile(inner, pass, depth + 1)
+    await scrubInto(draft, path, kind, pass, { depth, folder, scrubInner })
+    if (pass.writes) await rename(draft, path)
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+async function scrubInto(
+  draft: string,
+  path: string,
+  kind: FileKind,
+  pass: ScrubPass,
+  standing: Standing & { depth: number },
+): Promise<void> {
+  if (kind === 'zip') {
+    if (standing.depth >= DEPTH_MAX)
+      throw new UnreadableFile('it is a zip too deep inside of others')
+    await scrubZip(path, draft, pass, standing)
+    return
+  }
+  const zip = kind === 'bytes' ? await findEmbeddedZip(path) : undefined
+  if (zip !== undefined) {
+    await scrubEmbeddedZip(path, draft, zip, pass, standing)
+    return
+  }
+  const steps =
+    kind === 'gzip'
+      ? [createGunzip(), bounded(pass), scrubbing(pass), createGzip()]
+      : [scrubbing(pass)]
+  const target = pass.writes ? createWriteStream(draft) : nowhere()
+  try {
+    await pipeline([createReadStream(path), ...steps, target])
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code?.startsWith('Z_') !== true) throw error
+    throw new UnreadableFile(`it is damaged (${(error as Error).message})`)
+  }
+}
+
+async function kindOfFile(path: string): Promise<FileKind> {
+  const file = await open(path, 'r')
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(KIND_BYTES), 0, KIND_BYTES, 0)
+    return kindOf(buffer.subarray(0, bytesRead))
+  } finally {
+    await file.close()
+  }
+}
+
+function nowhere(): Transform {
+  const drain = new Transform({
+    transform(_piece, _encoding, done) {
+      done()
+    },
+  })
+  return drain.resume()
+}

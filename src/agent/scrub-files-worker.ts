@@ -1,0 +1,52 @@
+// The thread that scrubs the files of one attempt: a look through all of them for what sensitive headers hold,
+// then each written anew without that and without the known secrets.
+import { parentPort, workerData } from 'node:worker_threads'
+import { createNameTest } from '../contract/sensitive-name.ts'
+import { byteRules } from './byte-scrubber.ts'
+import { scrubFile } from './file-scrubbing.ts'
+import { type ScrubPass, UnreadableFile } from './scrub-pass.ts'
+
+/** What the thread is to do. */
+export interface ScrubFilesOrder {
+  paths: readonly string[]
+  secrets: readonly string[]
+  headers: readonly string[]
+  unpackedBytesMax: number
+}
+
+/** Path → why the file must be left out. */
+export type ScrubFilesReply = Record<string, string>
+
+/** Values of headers that are looked for in other files; a hostile run could name millions. */
+const FOUND_MAX = 1000
+
+async function scrubAll(order: ScrubFilesOrder): Promise<ScrubFilesReply> {
+  const isSensitive = createNameTest(order.headers)
+  const problems: ScrubFilesReply = {}
+  const found = new Set<string>()
+  const onSecret = (value: string) => {
+    if (found.size < FOUND_MAX) found.add(value)
+  }
+  const pass = async (secrets: Iterable<string>, how: Pick<ScrubPass, 'writes' | 'onSecret'>) => {
+    const budget = { unpackedBytes: order.unpackedBytesMax }
+    const whole = { rules: byteRules(secrets, isSensitive), budget, ...how }
+    for (const path of order.paths) {
+      if (problems[path] !== undefined) continue
+      try {
+        await scrubFile(path, whole)
+      } catch (error) {
+        problems[path] = reasonOf(error)
+      }
+    }
+  }
+  await pass([], { writes: false, onSecret })
+  await pass([...order.secrets, ...found], { writes: true })
+  return problems
+}
+
+function reasonOf(error: unknown): string {
+  if (error instanceof UnreadableFile) return `it could not be scrubbed: ${error.message}`
+  return `it could not be scrubbed (${(error as NodeJS.ErrnoException).code ?? String(error)})`
+}
+
+parentPort?.postMessage(await scrubAll(workerData as ScrubFilesOrder), [])

@@ -1,0 +1,52 @@
+// What scrubbing of files works with: the rules of a pass, the place that a file stands in, and the streams.
+import { Transform } from 'node:stream'
+import { type ByteRules, ByteScrubber } from './byte-scrubber.ts'
+
+/** How one pass over files goes. */
+export interface ScrubPass {
+  rules: ByteRules
+  /** Told secrets that sensitive names hold; a pass that only looks writes nothing. */
+  onSecret?: ((value: string) => void) | undefined
+  writes: boolean
+  /** Bytes that may still be unpacked, of all files together. */
+  budget: { unpackedBytes: number }
+}
+
+/** The file cannot be scrubbed. */
+export class UnreadableFile extends Error {
+  constructor(message: string) {
+    super(message)
+    this.name = 'UnreadableFile'
+  }
+}
+
+/** Where a file stands: the folder for what is unpacked on the way, and how files in there are scrubbed. */
+export interface Standing {
+  folder: string
+  /** Scrubs a file that was inside of this one, in place. */
+  readonly scrubInner: (path: string) => Promise<void>
+}
+
+/** A stream that scrubs what goes through it. */
+export function scrubbing({ rules, onSecret }: ScrubPass): Transform {
+  const scrubber = new ByteScrubber(rules, onSecret)
+  return new Transform({
+    transform(piece: Buffer, _, done) {
+      done(null, scrubber.write(piece))
+    },
+    flush(done) {
+      done(null, scrubber.end())
+    },
+  })
+}
+
+/** A stream that ends in an error when more is unpacked than may be. */
+export function bounded({ budget }: ScrubPass): Transform {
+  return new Transform({
+    transform(piece: Buffer, _, done) {
+      budget.unpackedBytes -= piece.length
+      if (budget.unpackedBytes < 0) done(new UnreadableFile('it is too large when it is unpacked'))
+      else done(null, piece)
+    },
+  })
+}

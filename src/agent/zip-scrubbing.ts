@@ -1,0 +1,105 @@
+// Writes a zip anew, each of its files scrubbed on the way; one file at a time, small ones in memory.
+import { createWriteStream } from 'node:fs'
+import { mkdtemp } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import { pipeline } from 'node:stream/promises'
+import { type Entry, openPromise, type ZipFile as ZipReader } from 'yauzl'
+import { ZipFile as ZipWriter } from 'yazl'
+import { ByteScrubber } from './byte-scrubber.ts'
+import { EMBEDDED_ZIP } from './embedded-zip.ts'
+import { kindOf } from './file-kind.ts'
+import { bounded, type ScrubPass, type Standing, UnreadableFile } from './scrub-pass.ts'
+
+/** Files of one zip. */
+const ENTRIES_MAX = 50_000
+/** Files up to this size are scrubbed in memory. */
+const SMALL_BYTES_MAX = 1024 * 1024
+
+/** Scrubs the zip at `path` into `draft`; what is large is unpacked into the folder on the way. */
+export async function scrubZip(
+  path: string,
+  draft: string,
+  pass: ScrubPass,
+  standing: Standing,
+): Promise<void> {
+  const reader = await openPromise(path, { autoClose: false }).catch((error: unknown) => {
+    throw damaged(error)
+  })
+  const writer = pass.writes ? new ZipWriter() : undefined
+  const written = writer && pipeline(writer.outputStream, createWriteStream(draft))
+  // Handled here and now: it may fail while nobody waits for it.
+  written?.catch(() => undefined)
+  try {
+    if (reader.entryCount > ENTRIES_MAX) {
+      throw new UnreadableFile(`it holds ${reader.entryCount} files`)
+    }
+    const folder = await mkdtemp(join(standing.folder, 'zip-'))
+    await addEntries(reader, writer, pass, { ...standing, folder })
+    writer?.end()
+    await written
+  } catch (error) {
+    throw damaged(error)
+  } finally {
+    reader.close()
+  }
+}
+
+async function addEntries(
+  reader: ZipReader,
+  writer: ZipWriter | undefined,
+  pass: ScrubPass,
+  standing: Standing,
+): Promise<void> {
+  let number = 0
+  for await (const entry of reader.eachEntry()) {
+    const name = scrubbed(Buffer.from(entry.fileName), pass).toString()
+    const mtime = entry.getLastModDate()
+    if (entry.fileName.endsWith('/')) {
+      writer?.addEmptyDirectory(name, { mtime })
+      continue
+    }
+    const options = { mtime, compress: entry.compressionMethod !== 0 }
+    const clean = await cleanContent(reader, entry, pass, {
+      ...standing,
+      file: join(standing.folder, String(number++)),
+    })
+    if (typeof clean === 'string') writer?.addFile(clean, name, options)
+    else writer?.addBuffer(clean, name, options)
+  }
+}
+
+/** The scrubbed content, or the path of a file that holds it. */
+async function cleanContent(
+  reader: ZipReader,
+  entry: Entry,
+  pass: ScrubPass,
+  { file, scrubInner }: Standing & { file: string },
+): Promise<Buffer | string> {
+  const content = (await reader.openReadStreamPromise(entry)).pipe(bounded(pass))
+  let source: Readable = content
+  if (entry.uncompressedSize <= SMALL_BYTES_MAX) {
+    const bytes = await buffer(content)
+    const kind = kindOf(bytes)
+    if (kind === 'media') return bytes
+    if (kind === 'bytes' && !bytes.includes(EMBEDDED_ZIP)) return scrubbed(bytes, pass)
+    source = Readable.from([bytes])
+  }
+  await pipeline(source, createWriteStream(file))
+  await scrubInner(file)
+  return file
+}
+
+function scrubbed(bytes: Buffer, { rules, onSecret }: ScrubPass): Buffer {
+  const scrubber = new ByteScrubber(rules, onSecret)
+  return Buffer.concat([scrubber.write(bytes), scrubber.end()])
+}
+
+/** What yauzl and zlib say of a bad zip, as what it means for us. */
+function damaged(error: unknown): unknown {
+  if (error instanceof UnreadableFile || !(error instanceof Error)) return error
+  const { code } = error as NodeJS.ErrnoException
+  const isOfSystem = code !== undefined && !code.startsWith('Z_')
+  return isOfSystem ? error : new UnreadableFile(`it is damaged (${error.message})`)
+}

@@ -1,0 +1,242 @@
+// No secret leaves in a file: not in a text of any spelling, not cut by the end of a piece, not in a trace, a
+// report or anything packed; and a file that cannot be read to its end does not leave at all.
+import { createWriteStream, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { gunzipSync, gzipSync } from 'node:zlib'
+import { randomBytes } from 'node:crypto'
+import { array, assert, integer, property } from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { buffer } from 'node:stream/consumers'
+import { openPromise } from 'yauzl'
+import { ZipFile } from 'yazl'
+import { byteRules, ByteScrubber } from '../../src/agent/byte-scrubber.ts'
+import { createScrubber, SCRUBBED } from '../../src/agent/scrub.ts'
+import { scrubFiles } from '../../src/agent/scrub-files.ts'
+import { createNameTest } from '../../src/contract/sensitive-name.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+
+const SECRET = 'pä55"w/ord&9'
+const HEADER = 'Bearer eyJhbGciOi.secret-part'
+const PNG = Buffer.concat([Buffer.from('\u0089PNG\r\n\u001A\n', 'latin1'), randomBytes(5000)])
+
+const scrubber = createScrubber({ secrets: [SECRET] })
+
+function fileOf(content: string | Buffer, name = 'it'): string {
+  const path = join(temporaryFolder(), name)
+  writeFileSync(path, content)
+  return path
+}
+
+async function zipOf(files: Record<string, string | Buffer>): Promise<Buffer> {
+  const zip = new ZipFile()
+  for (const [name, content] of Object.entries(files)) zip.addBuffer(Buffer.from(content), name)
+  zip.end()
+  return buffer(zip.outputStream)
+}
+
+async function unzip(path: string): Promise<Record<string, Buffer>> {
+  const zip = await openPromise(path)
+  const files: Record<string, Buffer> = {}
+  for await (const entry of zip.eachEntry()) {
+    files[entry.fileName] = await buffer(await zip.openReadStreamPromise(entry))
+  }
+  return files
+}
+
+async function scrubbedText(text: string): Promise<string> {
+  const path = fileOf(text)
+  expect(await scrubFiles([path], scrubber)).toEqual(new Map())
+  return readFileSync(path, 'utf8')
+}
+
+describe('a text', () => {
+  test.each([
+    ['as it is', SECRET],
+    ['in JSON', JSON.stringify(SECRET).slice(1, -1)],
+    ['in JSON inside of JSON', JSON.stringify(JSON.stringify(SECRET)).slice(3, -3)],
+    ['in a URL', encodeURIComponent(SECRET)],
+    ['in a form', new URLSearchParams({ a: SECRET }).toString().slice(2)],
+    ['in HTML', SECRET.replaceAll('&', '&amp;').replaceAll('"', '&quot;')],
+  ])('loses a secret that is %s', async (_, spelling) => {
+    expect(await scrubbedText(`before ${spelling} after`)).toBe(`before ${SCRUBBED} after`)
+  })
+
+  test.each([0, 1, 2])('loses a secret in base64 after %d bytes', async (before) => {
+    const text = Buffer.from(`${'x'.repeat(before)}${SECRET}`).toString('base64')
+    const clean = await scrubbedText(`"body":"${text}"`)
+    expect(clean).toContain(SCRUBBED)
+    expect(Buffer.from(clean, 'base64').toString()).not.toContain(SECRET.slice(2, -2))
+  })
+
+  test.each([
+    ['a field', `{"authorization":"${HEADER}"}`, `{"authorization":"${SCRUBBED}"}`],
+    [
+      'a header of a HAR file',
+      `{"name": "Cookie", "value": "a=b"}`,
+      `{"name": "Cookie", "value": "${SCRUBBED}"}`,
+    ],
+    [
+      'a header the other way round',
+      `{"value":"a=b","name":"cookie"}`,
+      `{"value":"${SCRUBBED}","name":"cookie"}`,
+    ],
+    [
+      'a header of JSON in JSON',
+      String.raw`"{\"x-api-key\":\"abc\",\"b\":1}"`,
+      String.raw`"{\"x-api-key\":\"${SCRUBBED}\",\"b\":1}"`,
+    ],
+    [
+      'a line of a call log',
+      `  → GET /\n    - authorization: ${HEADER}\n    - accept: */*\n`,
+      `  → GET /\n    - authorization: ${SCRUBBED}\n    - accept: */*\n`,
+    ],
+    ['the first line', `X-Api-Key: abc\n`, `X-Api-Key: ${SCRUBBED}\n`],
+    [
+      'a line of a call log in JSON',
+      String.raw`{"error":"log:\n  - cookie: a=b\n  - accept: c"}`,
+      String.raw`{"error":"log:\n  - cookie: ${SCRUBBED}\n  - accept: c"}`,
+    ],
+  ])('loses the value of %s', async (_, text, clean) => {
+    expect(await scrubbedText(text)).toBe(clean)
+  })
+
+  test('without secrets stays as it was, byte for byte', async () => {
+    const bytes = Buffer.concat([randomBytes(300_000), Buffer.from('accept: a\n{"name":"b"}')])
+    const path = fileOf(bytes)
+    await scrubFiles([path], scrubber)
+    expect(readFileSync(path).equals(bytes)).toBe(true)
+  })
+
+  test('loses secrets wherever pieces of it end', () => {
+    const rules = byteRules([SECRET], createNameTest())
+    const run = (pieces: Buffer[]) => {
+      const one = new ByteScrubber(rules)
+      return Buffer.concat([...pieces.map((piece) => one.write(piece)), one.end()]).toString()
+    }
+    const filler = 'abc "d": e\n'.repeat(9000)
+    const text = `${filler}${SECRET}${filler}"cookie":"${'c'.repeat(9000)}"${filler}${SECRET}`
+    const bytes = Buffer.from(text)
+    const whole = run([bytes])
+    expect(whole).not.toContain(SECRET)
+    expect(whole).toContain(`"cookie":"${SCRUBBED}"`)
+    const cuts = array(integer({ min: 0, max: bytes.length }), { maxLength: 8 })
+    assert(
+      property(cuts, (given) => {
+        const at = [0, ...given.toSorted((a, b) => a - b), bytes.length]
+        expect(run(at.slice(1).map((end, i) => bytes.subarray(at[i], end)))).toBe(whole)
+      }),
+      { numRuns: 60 },
+    )
+  })
+})
+
+describe('what is packed', () => {
+  test('a trace is scrubbed file by file, and its pictures stay', async () => {
+    const trace = await zipOf({
+      'trace.network': `{"headers":[{"name":"Authorization","value":"${HEADER}"}]}\n`,
+      'trace.trace': `{"message":"typed ${SECRET}"}\n`,
+      'resources/a.json': `{"token":"${SECRET}"}`,
+      [`resources/${encodeURIComponent(SECRET)}.txt`]: 'x',
+      'resources/b.png': PNG,
+    })
+    const path = fileOf(trace, 'trace.zip')
+    await scrubFiles([path], scrubber)
+    const files = await unzip(path)
+    expect(Object.keys(files)).toHaveLength(5)
+    expect(JSON.stringify(Object.keys(files))).not.toContain(encodeURIComponent(SECRET))
+    expect(files['trace.network']?.toString()).not.toContain('eyJhb')
+    expect(files['trace.trace']?.toString()).toBe(`{"message":"typed ${SCRUBBED}"}\n`)
+    expect(files['resources/b.png']?.equals(PNG)).toBe(true)
+  })
+
+  test('a report that carries a zip of zips is scrubbed to its depth', async () => {
+    const large = `${'a line\n'.repeat(400_000)}${SECRET}`
+    const inner = await zipOf({ 'large.txt': large, 'small.txt': SECRET })
+    const data = await zipOf({ 'data/trace.zip': inner, 'report.json': JSON.stringify([SECRET]) })
+    const base64 = data.toString('base64')
+    const page = `<!DOCTYPE html>${SECRET}<script>x = "data:application/zip;base64,${base64}";</script>`
+    const path = fileOf(page, 'index.html')
+    expect(await scrubFiles([path], scrubber)).toEqual(new Map())
+    const html = readFileSync(path, 'utf8')
+    expect(html).not.toContain(SECRET)
+    const found = /base64,([A-Za-z0-9+/=]+)";<\/script>$/.exec(html)?.[1] ?? ''
+    const outer = await unzip(fileOf(Buffer.from(found, 'base64')))
+    expect(outer['report.json']?.toString()).toBe(`["${SCRUBBED}"]`)
+    const files = await unzip(fileOf(outer['data/trace.zip'] ?? ''))
+    expect(files['small.txt']?.toString()).toBe(SCRUBBED)
+    expect(files['large.txt']?.toString()).toBe(large.replace(SECRET, SCRUBBED))
+  })
+
+  test('gzip is opened and packed again', async () => {
+    const path = fileOf(gzipSync(`a ${SECRET}`), 'log.gz')
+    await scrubFiles([path], scrubber)
+    expect(gunzipSync(readFileSync(path)).toString()).toBe(`a ${SCRUBBED}`)
+  })
+})
+
+test('what a header holds in one file is taken out of the others', async () => {
+  const har = fileOf(`{"name":"authorization","value":"${HEADER}"}`, 'a.har')
+  const body = fileOf(`the server said ${HEADER.slice(7)} to me`, 'b.txt')
+  await scrubFiles([body, har], scrubber)
+  expect(readFileSync(body, 'utf8')).toBe(`the server said ${SCRUBBED} to me`)
+})
+
+describe('a file that cannot be scrubbed stays and is named', () => {
+  const nested = async (depth: number): Promise<Buffer> =>
+    zipOf({ 'a.zip': depth === 0 ? SECRET : await nested(depth - 1) })
+  const bomb = () => zipOf({ a: Buffer.alloc(3_000_000) })
+  const bounds = { timeoutMs: 60_000, unpackedBytesMax: 2_000_000 }
+
+  test.each([
+    [
+      'a damaged zip',
+      async () => (await zipOf({ a: SECRET.repeat(100) })).subarray(0, -30),
+      /damaged/,
+    ],
+    ['zips too deep', async () => nested(4), /too deep/],
+    ['a bomb', bomb, /too large when it is unpacked/],
+    [
+      'a gzip that ends early',
+      async () => gzipSync(randomBytes(9000)).subarray(0, 4000),
+      /damaged/,
+    ],
+  ])('%s', async (_, make, says) => {
+    const bytes = await make()
+    const path = fileOf(bytes)
+    const problems = await scrubFiles([path], scrubber, bounds)
+    expect(problems.get(path)).toMatch(says)
+    expect(readFileSync(path).equals(bytes)).toBe(true)
+    expect(readdirSync(dirname(path))).toEqual(['it'])
+  })
+
+  test('one that takes too long', async () => {
+    const path = fileOf('"a":"'.repeat(2_000_000))
+    expect((await scrubFiles([path], scrubber, { ...bounds, timeoutMs: 1 })).get(path)).toMatch(
+      /within 0.001 s/,
+    )
+  })
+
+  test('one that is gone', async () => {
+    const path = join(temporaryFolder(), 'none')
+    expect((await scrubFiles([path], scrubber)).get(path)).toMatch(/ENOENT/)
+  })
+})
+
+test('a file of a hundred megabytes needs no memory of its size', async () => {
+  const path = join(temporaryFolder(), 'large.log')
+  const line = Buffer.from(`${'x'.repeat(1000)} ${SECRET}\n`.repeat(1000))
+  await pipeline(
+    (function* () {
+      for (let at = 0; at < 100; at++) yield line
+    })(),
+    createWriteStream(path),
+  )
+  const before = process.memoryUsage().rss
+  let peak = before
+  const watch = setInterval(() => (peak = Math.max(peak, process.memoryUsage().rss)), 50)
+  expect(await scrubFiles([path], scrubber)).toEqual(new Map())
+  clearInterval(watch)
+  expect(peak - before).toBeLessThan(400 * 1024 * 1024)
+  expect(readFileSync(path, 'latin1')).not.toContain(SECRET.slice(3))
+}, 60_000)
