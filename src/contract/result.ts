@@ -5,6 +5,11 @@ import type { Instant, RunId } from './job.ts'
 
 export const VERDICTS = ['passed', 'degraded', 'failed', 'errored', 'cancelled', 'missed'] as const
 export type Verdict = (typeof VERDICTS)[number]
+/** Those about the target, and those about us. */
+export const TARGET_VERDICTS = ['passed', 'degraded', 'failed'] as const
+export type TargetVerdict = (typeof TARGET_VERDICTS)[number]
+export const OWN_VERDICTS = ['errored', 'cancelled', 'missed'] as const
+export type OwnVerdict = (typeof OWN_VERDICTS)[number]
 
 /** Why a slot did not run. Every such slot is counted under exactly one of these. */
 export const MISSED_REASONS = [
