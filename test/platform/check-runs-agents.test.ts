@@ -128,6 +128,15 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       expect((await readRun(one, young)).state).toBe('queued')
     })
 
+    test('says so where there never was an agent', async () => {
+      const one = await scene()
+      const id = await ask(one)
+      await db().query('delete from agents where location_id = $1', [one.location.id])
+      await age(id)
+      await stale()
+      expect(await readRun(one, id)).toMatchObject({ missedReason: 'no-agent', needed: null })
+    })
+
     test('says what is needed when the agents cannot run it', async () => {
       const one = await scene()
       const id = await ask(one)
