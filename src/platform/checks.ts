@@ -65,15 +65,17 @@ function list({ database, sealer }: MonitorParts): DefinedOperation {
         .openapi({ type: 'integer', description: 'Only checks of this group' }),
       checkType: z.enum(DEFINED_TYPES).optional().openapi({ description: 'Only checks of a type' }),
       search: z.string().min(1).optional().openapi({ description: 'Part of the name' }),
+      name: z.string().min(1).optional().openapi({ description: 'The whole name, exactly' }),
     },
     answers: { status: 200, schema: z.array(Check), description: 'A page of checks' },
     async answer({ key: { accountId }, query }) {
-      const { limit, page, tag = null, groupId = null, checkType = null, search = null } = query
+      const { limit, page, tag = null, groupId = null, checkType = null } = query
+      const { search = null, name = null } = query
       const rows = await listMonitors(database, {
         accountId,
         limit,
         offset: (page - 1) * limit,
-        filters: { tag, groupId, checkType, search },
+        filters: { tag, groupId, checkType, search, name },
       })
       return { status: 200, json: JSON.stringify(rows.map((row) => wireForm(sealer, row))) }
     },

@@ -197,6 +197,8 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       names.filter((_, index) => index % 3 === 0).toSorted(),
     )
     expect(await list('?search=CHECK%2011')).toEqual(['Check 11'])
+    expect(await list('?name=Check%201')).toEqual(['Check 1'])
+    expect(await list('?name=check%201')).toEqual([])
     expect(await list('?checkType=TCP')).toEqual([])
     expect(await list('?groupId=1')).toEqual([])
     for (const bad of ['limit=0', 'limit=101', 'page=0', 'checkType=X', 'groupId=x']) {
