@@ -10,6 +10,7 @@ import { draftAnyCheck, draftGroup } from './check-draft.ts'
 import { comesOutElse, resettled, type SettledCheck } from './check-writing.ts'
 import { differences } from './definition-differences.ts'
 import { effectiveCheck, locationProblems } from './effective-check.ts'
+import { missingThings } from './named-things.ts'
 import { asKept, type Definition } from './sealed-monitor.ts'
 
 /** A group to be added or changed; `id` is negative until it has one. */
@@ -91,7 +92,10 @@ function planGroups(context: ApplyContext, plan: ApplyPlan): Map<string, number>
     }
     const definition = asKept(draft.definition)
     const { name, privateLocations } = definition as CheckGroup
-    object(context, { kind: 'group', key }, locationProblems(privateLocations ?? [], locations))
+    object(context, { kind: 'group', key }, [
+      ...locationProblems(privateLocations ?? [], locations),
+      ...missingThings(definition, before?.definition, context.things),
+    ])
     groups.set(id, definition as CheckGroup)
     const changes = before === undefined ? [] : differences(before.definition, definition)
     const line: PlannedChange = { ...lineOf(before, changes), kind: 'group', key, name, changes }
@@ -156,6 +160,7 @@ function planMonitor(
     file: { name: context.request.name, key },
   }
   const settled = effectiveCheck(check, context.surroundings)
+  object(context, of, missingThings(definition, before?.definition, context.things))
   if ('problems' in settled) return object(context, of, settled.problems)
   const changes = before === undefined ? [] : differences(before.definition, definition)
   const { name } = settled.effective

@@ -21,6 +21,7 @@ import { effectiveCheck } from './effective-check.ts'
 import { absent, ApiError } from './errors.ts'
 import { pagedParameters } from './listing.ts'
 import { maskSecrets } from './masked-secrets.ts'
+import { missingThings, readNamedThings } from './named-things.ts'
 import { defineOperation, type DefinedOperation } from './operation.ts'
 import { idParameter } from './parameters.ts'
 import { type Definition, openSealed } from './sealed-monitor.ts'
@@ -231,7 +232,10 @@ async function draftAndSave(
   if (!draft.ok) throw new ApiError(400, problemWords(draft.problems))
   const drafted = { ...check, definition: draft.definition }
   const settled = effectiveCheck(drafted, surroundings)
-  if ('problems' in settled) throw new ApiError(400, problemWords(settled.problems))
+  const things = await readNamedThings(inside, accountId, [draft.definition])
+  const missing = missingThings(draft.definition, check.definition, things)
+  const problems = 'problems' in settled ? [...settled.problems, ...missing] : missing
+  if ('problems' in settled || problems.length > 0) throw new ApiError(400, problemWords(problems))
   await saveChecks(inside, parts, accountId, [{ ...drafted, settled }])
 }
 
