@@ -16,6 +16,7 @@ import { createLocationGate, type KnownLocationKey } from './location-gate.ts'
 import { LocationNews } from './location-news.ts'
 import type { Membership } from './membership.ts'
 import { serveAgentDocument } from './openapi.ts'
+import { createOutageLog, type LogOutage } from './outage-log.ts'
 import type { PlatformClock } from './platform-clock.ts'
 import { RateLimiter } from './rate-limit.ts'
 import type { OnRecorded } from './recorded.ts'
@@ -33,6 +34,8 @@ export interface AgentsAppOptions {
   sealer: Sealer
   clock: PlatformClock
   log: Log
+  /** Told when the database does not answer; by default it goes to the log. */
+  logOutage?: LogOutage
   locationKeys: KeySource<KnownLocationKey>
   membership: Membership
   /** Told of results in the transaction that records them, in this order. */
@@ -88,7 +91,7 @@ export function createAgentsApp(options: AgentsAppOptions): AgentsApp {
   const operations = callsOf(options, { news, held })
   mountAgentOperations(app, { gate, operations, now: () => clock.now() })
   serveAgentDocument(app, options.publicUrl)
-  answerFaults(app, log)
+  answerFaults(app, { log, logOutage: options.logOutage ?? createOutageLog(log) })
   return {
     app,
     forgetKeys: () => keys.forget(),

@@ -46,7 +46,8 @@ export async function startArtifactServer(
   const operations = [artifactOperation({ database, store, log: { warn: () => {} } })]
   mountAgentOperations(app, { gate, operations, now: Date.now })
   const faults: unknown[] = []
-  answerFaults(app, { error: (fault: unknown) => void faults.push(fault), warn: () => {} })
+  const log = { error: (fault: unknown) => void faults.push(fault) }
+  answerFaults(app, { log, logOutage: () => {} })
   const server: Server = createHttpServer(app.fetch as never)
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
