@@ -2,6 +2,7 @@
 import { instantOf, type Place } from '../contract/cursor.ts'
 import type { CheckType } from '../contract/monitor.ts'
 import type { MissedReason, OwnVerdict, TargetVerdict, Verdict } from '../contract/result.ts'
+import { RUN_BOUNDS } from '../contract/run.ts'
 import { statement, type Connection } from './statement.ts'
 
 /** A row of `results` as it is listed. */
@@ -90,9 +91,20 @@ export interface KeptDetail {
   artifacts?: { name: string; bytes: number; sha256: string; contentType: string }[]
 }
 
-const ofSlot = statement<[string, string, Date], ResultRow & { detail: KeptDetail | null }>(
+/** A row with its detail. */
+export interface WholeResultRow extends ResultRow {
+  detail: KeptDetail | null
+  /** Files of it that have not come are not awaited any more. */
+  filesOverdue: boolean
+}
+
+const { artifactAwaitedMs } = RUN_BOUNDS
+
+const ofSlot = statement<[string, string, Date], WholeResultRow>(
   'check-results-slot',
-  `select ${ROW}, r.detail from results r left join private_locations l on l.id = r.location_id
+  `select ${ROW}, r.detail,
+     r.received_at < clock_timestamp() - interval '${artifactAwaitedMs} milliseconds' as "filesOverdue"
+   from results r left join private_locations l on l.id = r.location_id
    where r.monitor_id = $1 and r.account_id = $2 and r.slot = $3`,
 )
 
@@ -102,7 +114,7 @@ export async function readResultsOfSlot(
   accountId: string,
   monitorId: string,
   slotMs: number,
-): Promise<(ResultRow & { detail: KeptDetail | null })[]> {
+): Promise<WholeResultRow[]> {
   return ofSlot(connection, monitorId, accountId, new Date(slotMs))
 }
 

@@ -186,6 +186,33 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     })
   })
 
+  test('a file that does not come within a day is missing, until it comes after all', async () => {
+    const { database } = use()
+    const one = await inBoth()
+    const result = wireResult({ monitorId: one.monitorId, slot: slotOf(one, 4) })
+    const about = { bytes: 1, sha256: '0'.repeat(64), contentType: 'text/plain' }
+    const artifacts = ['a.log', 'b.zip'].map((name) => ({ ...about, name }))
+    await record(office, [{ ...result, artifacts }])
+    const path = `/v1/check-results/${one.monitorId}`
+    const [{ id }] = (await client.call('GET', path)).body.entries
+    const states = async () =>
+      (await client.call('GET', `${path}/${id}`)).body.artifacts.map(({ state }: Loose) => state)
+    const age = (words: string) =>
+      database.query(
+        `update results set received_at = clock_timestamp() - $2::interval where monitor_id = $1`,
+        [one.monitorId, words],
+      )
+    await age('23 h')
+    expect(await states()).toEqual(['awaited', 'awaited'])
+    await age('25 h')
+    expect(await states()).toEqual(['missing', 'missing'])
+    const kept = randomUUID()
+    const of = { ...office, ownerKey: artifactOwner(result), contentType: 'text/plain' }
+    await noteArriving(database, { ...of, id: kept, name: 'a.log', storedAs: 'x' })
+    await settleArtifact(database, kept, { bytes: 1, sha256: Buffer.alloc(32) })
+    expect(await states()).toEqual(['stored', 'missing'])
+  })
+
   test('what is not there or of another account is not found', async () => {
     const one = await inBoth()
     await record(office, [wireResult({ monitorId: one.monitorId, slot: slotOf(one, 0) })])

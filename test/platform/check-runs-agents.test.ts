@@ -37,6 +37,9 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
         artifacts: [{ name: 'trace.zip', state: 'awaited', id: null }],
       })
       expect((await sync(one)).cancel).toEqual([])
+      await db().query(`update runs set finished_at = now() - interval '25 h' where id = $1`, [id])
+      const { body: old } = await one.client.call('GET', `${one.path}/${id}`)
+      expect(old.artifacts).toMatchObject([{ name: 'trace.zip', state: 'missing', id: null }])
     })
 
     test('is given what is its own alone, and nothing when it leaves', async () => {
