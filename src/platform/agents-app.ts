@@ -4,6 +4,7 @@ import { OpenAPIHono } from '@hono/zod-openapi'
 import type { Log } from '../host/log.ts'
 import type { Database } from '../store/database.ts'
 import { type DefinedAgentOperation, mountAgentOperations } from './agent-operation.ts'
+import { AgentRates } from './agent-rates.ts'
 import { answerFaults } from './answer-faults.ts'
 import { artifactOperation } from './artifact-intake.ts'
 import type { ArtifactStore } from './artifact-store.ts'
@@ -50,6 +51,8 @@ export interface AgentsAppOptions {
   handOutRuns?: HandOutRuns
   /** Reads the variables of an account; without it there are none. */
   readVariables?: ReadVariables
+  /** How often agents may call; by default as AGENT_POLICIES says. */
+  rates?: AgentRates
   /** Addresses or networks whose X-Forwarded-For is believed. */
   trustedProxies?: readonly string[]
   /** Where agents reach this platform, for the document. */
@@ -89,7 +92,8 @@ export function createAgentsApp(options: AgentsAppOptions): AgentsApp {
   const news = new LocationNews()
   const held = new HeldCalls()
   const operations = callsOf(options, { news, held })
-  mountAgentOperations(app, { gate, operations, now: () => clock.now() })
+  const rates = options.rates ?? new AgentRates()
+  mountAgentOperations(app, { gate, operations, rates, now: () => clock.now() })
   serveAgentDocument(app, options.publicUrl)
   answerFaults(app, { log, logOutage: options.logOutage ?? createOutageLog(log) })
   return {
