@@ -14,7 +14,7 @@ import { draftGroup } from './check-draft.ts'
 import { problemWords } from './draft-problem.ts'
 import { changing, type MonitorParts, readSurroundings } from './check-writing.ts'
 import { absent, ApiError } from './errors.ts'
-import { addGroup, groupDefinition, replaceGroup } from './group-writing.ts'
+import { addGroups, groupDefinition, replaceGroup } from './group-writing.ts'
 import { pagedParameters } from './listing.ts'
 import { maskSecrets } from './masked-secrets.ts'
 import { missingThings, readNamedThings } from './named-things.ts'
@@ -98,9 +98,10 @@ function writes(parts: MonitorParts): DefinedOperation[] {
           }
           const ask = { accountId, groupIds: [] }
           const { locations } = await readSurroundings(inside, parts, ask)
-          return addGroup(inside, parts, accountId, { definition, file: null, locations })
+          const groups = [{ definition, file: null }]
+          return (await addGroups(inside, parts, accountId, { groups, locations }))[0]
         })
-        return { status: 201, json: JSON.stringify(wireForm(sealer, row)) }
+        return { status: 201, json: row === undefined ? '' : JSON.stringify(wireForm(sealer, row)) }
       },
     }),
     defineOperation({

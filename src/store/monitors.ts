@@ -78,10 +78,11 @@ export async function readMonitor(
   return (await read(connection, id, accountId))[0]
 }
 
-/** Monitors of a group. */
-export const monitorsOfGroup = statement<[groupId: number], MonitorRow>(
-  'monitors-of-group',
-  `select ${COLUMNS} from monitors where group_id = $1 and deleted_at is null order by id`,
+/** Monitors of groups. */
+export const monitorsOfGroups = statement<[groupIds: number[]], MonitorRow>(
+  'monitors-of-groups',
+  `select ${COLUMNS} from monitors
+   where group_id = any ($1::bigint[]) and deleted_at is null order by id`,
 )
 
 /** Monitors that came from the file of this name. */
