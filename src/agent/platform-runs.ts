@@ -27,6 +27,10 @@ const AGAIN_MS = 1_000
 const AWAY_MS_MAX = 120_000
 const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
+/** Monitors of one name, and of names like it, that a message lists. */
+const ALIKE_MAX = 20
+const NEAR_MAX = 10
+
 const Found = z.array(z.object({ id: z.guid(), name: z.string() }))
 
 interface Ask<T extends z.ZodType> {
@@ -47,17 +51,25 @@ export class PlatformRuns {
   /** The id of the monitor that is meant by its id or its exact name. */
   async findMonitor(named: string): Promise<string> {
     if (GUID.test(named)) return named.toLowerCase()
-    const query = new URLSearchParams({ search: named, limit: '100' }).toString()
-    const found = await this.#ask({ method: 'GET', path: `/v1/checks?${query}`, schema: Found })
-    const [one, other] = found.filter(({ name }) => name === named)
+    const listed = await this.#list({ name: named, limit: String(ALIKE_MAX) })
+    // A platform that does not know the question answers with others.
+    const alike = listed.filter(({ name }) => name === named)
+    const [one, other] = alike
     if (one === undefined) {
-      const near = found.map(({ name }) => `“${name}”`).slice(0, 10)
-      const mend = near.length === 0 ? '' : `; there are ${near.join(', ')}`
+      const near = await this.#list({ search: named, limit: String(NEAR_MAX) })
+      const names = near.map(({ name }) => `“${name}”`).join(', ')
+      const mend = names === '' ? '' : `; there are ${names}`
       throw new PlatformRunError('refused', `no monitor is called “${named}”${mend}`)
     }
     if (other === undefined) return one.id
-    const message = `several monitors are called “${named}”; name one by its id: ${one.id}, ${other.id}`
+    const ids = alike.map(({ id }) => id).join(', ')
+    const message = `several monitors are called “${named}”; name one by its id: ${ids}`
     throw new PlatformRunError('refused', message)
+  }
+
+  #list(query: Record<string, string>): Promise<z.output<typeof Found>> {
+    const path = `/v1/checks?${new URLSearchParams(query).toString()}`
+    return this.#ask({ method: 'GET', path, schema: Found })
   }
 
   /** Asks for a run in each of the locations, or in all of the monitor's. */

@@ -126,7 +126,9 @@ async function applyChanged(ask: {
     if (problems.length === 0) log.info({ file: file.path }, 'the monitors file was applied')
     else log.error('the monitors file cannot be used; what was there before goes on')
   } catch (error) {
-    log.error({ err: error }, 'the monitors file could not be applied')
+    const reason = messageOf(error)
+    const why = reason === undefined ? { err: error } : { reason }
+    log.error(why, 'the monitors file could not be applied')
   }
 }
 

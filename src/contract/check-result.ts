@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import * as z from 'zod'
 import { CHECK_TYPES } from './monitor.ts'
-import { MISSED_REASONS, type Verdict, VERDICTS } from './result.ts'
+import { MISSED_REASONS, OWN_VERDICTS, TARGET_VERDICTS, type Verdict, VERDICTS } from './result.ts'
 import { ArtifactView } from './run.ts'
 
 const guid = z.guid().meta({ format: 'uuid' })
@@ -84,12 +84,30 @@ export type CheckResultDetail = z.infer<typeof CheckResultDetail>
 
 const LocationStatus = z.object({
   location: z.string(),
-  verdict: z.enum(VERDICTS).nullable().meta({ description: 'Of the newest slot; null before it' }),
-  lastSlot: dateTime.nullable(),
-  since: dateTime
+  verdict: z
+    .enum(TARGET_VERDICTS)
     .nullable()
-    .meta({ description: 'The first slot that has had this verdict since' }),
+    .meta({ description: 'The newest about the target; null before there is one' }),
+  lastSlot: dateTime.nullable().meta({ description: 'The slot of that verdict' }),
+  since: dateTime.nullable().meta({
+    description: 'The first slot that has had this verdict since, slots about us left aside',
+  }),
   lastCheckResultId: guid.nullable(),
+  silence: z
+    .object({
+      verdict: z.enum(OWN_VERDICTS),
+      missedReason: z.enum(MISSED_REASONS).nullable(),
+      needed: z.string().nullable().meta({ description: 'As in results' }),
+      failureCode: z.string().nullable(),
+      lastSlot: dateTime.meta({ description: 'The newest slot' }),
+      since: dateTime.meta({ description: 'The first slot after the newest verdict' }),
+      lastCheckResultId: guid,
+    })
+    .nullable()
+    .meta({
+      description:
+        'What is about us: why slots after the newest verdict say nothing about the target; null when the newest slot does',
+    }),
 })
 
 /** The present state of a monitor. */
@@ -104,7 +122,9 @@ export const CheckStatus = z
         'The worst word about the target of any location; where none has one, a word about us',
     }),
     hasFailures: z.boolean().meta({ description: 'The target failed from some location' }),
-    hasErrors: z.boolean().meta({ description: 'Some location cannot say how the target is' }),
+    hasErrors: z
+      .boolean()
+      .meta({ description: 'The newest slot of some location cannot say how the target is' }),
     isDegraded: z.boolean(),
     locations: z.array(LocationStatus),
   })

@@ -1,4 +1,5 @@
-// How many requests a key may make: the default and the routes that have a limit of their own.
+// How many requests a key may make: the default, the routes that have a limit of their own, and what the
+// keys of agents may.
 
 /** At most `limit` requests within `windowS` seconds. */
 export interface RatePolicy {
@@ -26,3 +27,18 @@ export const FAILED_AUTHENTICATION: RatePolicy = {
   limit: 60,
   windowS: 60,
 }
+
+/** The calls of agents. */
+export type AgentCallKind = 'sync' | 'results' | 'artifacts'
+
+/**
+ * What one agent may do. In health it syncs when there is news, sends at most a batch in 20 ms beside one
+ * of its backlog, and one file at a time. A short window, so that nobody waits until it counts as lost.
+ */
+export const AGENT_POLICIES: Readonly<Record<AgentCallKind, RatePolicy>> = {
+  sync: { name: 'agent-sync', limit: 200, windowS: 10 },
+  results: { name: 'agent-results', limit: 1_000, windowS: 10 },
+  artifacts: { name: 'agent-artifacts', limit: 500, windowS: 10 },
+}
+/** A key may do what its location's live agents may, and so many more that have yet to be known. */
+export const AGENTS_SPARE = 4

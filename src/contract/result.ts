@@ -5,19 +5,32 @@ import type { Instant, RunId } from './job.ts'
 
 export const VERDICTS = ['passed', 'degraded', 'failed', 'errored', 'cancelled', 'missed'] as const
 export type Verdict = (typeof VERDICTS)[number]
+/** Those about the target, and those about us. */
+export const TARGET_VERDICTS = ['passed', 'degraded', 'failed'] as const
+export type TargetVerdict = (typeof TARGET_VERDICTS)[number]
+export const OWN_VERDICTS = ['errored', 'cancelled', 'missed'] as const
+export type OwnVerdict = (typeof OWN_VERDICTS)[number]
 
-/** Why a slot did not run. Every such slot is counted under exactly one of these. */
+/**
+ * Why a slot did not run. Every such slot is counted under exactly one of these. `no-agent`: none had
+ * ever reported from its location; `agent-lost`: those that had were there no more, or were lost with it.
+ */
 export const MISSED_REASONS = [
   'still-running',
   'overloaded',
   'suspended',
   'draining',
   'removed',
+  'no-agent',
   'agent-lost',
   'no-capable-agent',
 ] as const
 /** Those of them that only a platform can know; it takes them from no agent. */
-const PLATFORM_REASONS: ReadonlySet<string> = new Set(['agent-lost', 'no-capable-agent'])
+const PLATFORM_REASONS: ReadonlySet<string> = new Set([
+  'no-agent',
+  'agent-lost',
+  'no-capable-agent',
+])
 
 /** Those that an agent can know. */
 export const AGENT_MISSED_REASONS = MISSED_REASONS.filter((one) => !PLATFORM_REASONS.has(one))

@@ -21,21 +21,24 @@ export const RUN_BOUNDS = {
   /** Longest hold of a read that waits for a change. */
   waitMsMax: 25_000,
   locationsMax: 100,
+  /** A file that has not come this long after its result counts as missing. */
+  artifactAwaitedMs: 86_400_000,
 } as const
 
 /** Why the platform did not keep a file. */
 export const ARTIFACT_REFUSALS = ['TOO_LARGE'] as const
 export type ArtifactRefusal = (typeof ARTIFACT_REFUSALS)[number]
 
-/** A file of a result, kept, refused or still awaited. */
+/** A file of a result, kept, refused, still awaited, or given up. */
 export const ArtifactView = z
   .object({
     id: guid()
       .nullable()
       .meta({ description: 'To download it by; null unless its state is `stored`' }),
     name: z.string(),
-    state: z.enum(['stored', 'refused', 'awaited']).meta({
-      description: '`awaited`: the result names it, and it has not come (yet)',
+    state: z.enum(['stored', 'refused', 'awaited', 'missing']).meta({
+      description:
+        '`awaited`: the result names it, and it has not come yet; `missing`: it has not come a day after the result, or is not kept any more. One that comes later still is stored',
     }),
     refusal: z.enum(ARTIFACT_REFUSALS).nullable().meta({ description: 'Why it was refused' }),
     bytes: z.int().nullable(),

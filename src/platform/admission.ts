@@ -80,8 +80,8 @@ export function createAdmission<Key extends HashedKey, Claim extends KeyClaim>(
   }
 }
 
-/** 429 for a request that is over its limit. */
-export function tooMany(verdict: RateVerdict): ApiError {
+/** 429 for a request that is over its limit; `headers` are added. */
+export function tooMany(verdict: RateVerdict, headers: Record<string, string> = {}): ApiError {
   const { policy, resetS } = verdict
   const what = policy === FAILED_AUTHENTICATION ? 'failed authentications' : 'requests'
   return new ApiError(
@@ -95,7 +95,7 @@ export function tooMany(verdict: RateVerdict): ApiError {
         windowSeconds: policy.windowS,
         resetSeconds: resetS,
       },
-      headers: { 'Retry-After': String(resetS) },
+      headers: { 'Retry-After': String(resetS), ...headers },
     },
   )
 }

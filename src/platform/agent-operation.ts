@@ -4,6 +4,8 @@ import type { OpenAPIHono, RouteConfig } from '@hono/zod-openapi'
 import type { Context } from 'hono'
 import * as z from 'zod'
 import { PROBLEM_SCHEMAS, type ErrorStatus } from '../contract/problem.ts'
+import type { AgentCallKind } from '../contract/rate-policy.ts'
+import type { AgentRates } from './agent-rates.ts'
 import { absent } from './errors.ts'
 import type { KnownLocationKey, LocationGate } from './location-gate.ts'
 import { checkTarget } from './operation.ts'
@@ -28,6 +30,8 @@ export interface AgentOperation<P extends Fields> {
   description?: string
   method: 'post' | 'put'
   path: string
+  /** How it is counted. */
+  kind: AgentCallKind
   /** What does not fit is not found. */
   params?: P
   /** Headers that are read, for the document. */
@@ -43,6 +47,7 @@ export interface AgentOperation<P extends Fields> {
 /** A call whose types are known and then forgotten, so that a list can hold them all. */
 export interface DefinedAgentOperation {
   readonly route: RouteConfig
+  readonly kind: AgentCallKind
   run(c: Context, key: KnownLocationKey, receivedAt: number): Promise<Response>
 }
 
@@ -53,6 +58,7 @@ export function defineAgentOperation<P extends Fields = NoFields>(
   const params = operation.params && z.object(operation.params)
   return {
     route: routeOf(operation),
+    kind: operation.kind,
     async run(c, key, receivedAt) {
       const given = params?.safeParse(c.req.param())
       if (given?.success === false) throw absent('resource')
@@ -79,13 +85,13 @@ export function agentJson(
 const MEANINGS: Partial<Record<ErrorStatus, string>> = {
   400: 'The call is not as declared',
   401: 'The key is missing or not accepted; `attributes.reason` says whether it was `revoked` or is `unknown`',
-  429: 'Too many calls of this address had no good key; Retry-After says when to come again',
+  429: 'The key made more calls than its agents need, or too many of this address had no good key; Retry-After says when to come again',
   431: 'The headers are too large',
   500: 'Something failed inside',
   503: 'The database is not available, or the platform is stopping',
 }
 
-function routeOf(operation: Omit<AgentOperation<Fields>, 'answer'>): RouteConfig {
+function routeOf(operation: Omit<AgentOperation<Fields>, 'answer' | 'kind'>): RouteConfig {
   const { method, path, operationId, summary, description, params, headers, body } = operation
   const meanings = { ...MEANINGS, ...operation.errors }
   const responses: RouteConfig['responses'] = {
@@ -122,9 +128,14 @@ function routeOf(operation: Omit<AgentOperation<Fields>, 'answer'>): RouteConfig
 /** Puts calls into the app: into its router and into its document. `now`: the platform's clock. */
 export function mountAgentOperations(
   app: OpenAPIHono,
-  parts: { gate: LocationGate; operations: readonly DefinedAgentOperation[]; now: () => number },
+  parts: {
+    gate: LocationGate
+    operations: readonly DefinedAgentOperation[]
+    now: () => number
+    rates: AgentRates
+  },
 ): void {
-  const { gate, operations, now } = parts
+  const { gate, operations, now, rates } = parts
   for (const operation of operations) {
     const { route } = operation
     app.openAPIRegistry.registerPath(route)
@@ -133,6 +144,7 @@ export function mountAgentOperations(
       checkTarget(c)
       const admitted = gate(c)
       const key = admitted instanceof Promise ? await admitted : admitted
+      rates.take(key, operation.kind)
       return operation.run(c, key, receivedAt)
     })
   }

@@ -4,6 +4,7 @@ import { OpenAPIHono } from '@hono/zod-openapi'
 import type { Log } from '../host/log.ts'
 import type { Database } from '../store/database.ts'
 import { type DefinedAgentOperation, mountAgentOperations } from './agent-operation.ts'
+import { AgentRates } from './agent-rates.ts'
 import { answerFaults } from './answer-faults.ts'
 import { artifactOperation } from './artifact-intake.ts'
 import type { ArtifactStore } from './artifact-store.ts'
@@ -16,6 +17,7 @@ import { createLocationGate, type KnownLocationKey } from './location-gate.ts'
 import { LocationNews } from './location-news.ts'
 import type { Membership } from './membership.ts'
 import { serveAgentDocument } from './openapi.ts'
+import { createOutageLog, type LogOutage } from './outage-log.ts'
 import type { PlatformClock } from './platform-clock.ts'
 import { RateLimiter } from './rate-limit.ts'
 import type { OnRecorded } from './recorded.ts'
@@ -33,6 +35,8 @@ export interface AgentsAppOptions {
   sealer: Sealer
   clock: PlatformClock
   log: Log
+  /** Told when the database does not answer; by default it goes to the log. */
+  logOutage?: LogOutage
   locationKeys: KeySource<KnownLocationKey>
   membership: Membership
   /** Told of results in the transaction that records them, in this order. */
@@ -47,6 +51,8 @@ export interface AgentsAppOptions {
   handOutRuns?: HandOutRuns
   /** Reads the variables of an account; without it there are none. */
   readVariables?: ReadVariables
+  /** How often agents may call; by default as AGENT_POLICIES says. */
+  rates?: AgentRates
   /** Addresses or networks whose X-Forwarded-For is believed. */
   trustedProxies?: readonly string[]
   /** Where agents reach this platform, for the document. */
@@ -86,9 +92,10 @@ export function createAgentsApp(options: AgentsAppOptions): AgentsApp {
   const news = new LocationNews()
   const held = new HeldCalls()
   const operations = callsOf(options, { news, held })
-  mountAgentOperations(app, { gate, operations, now: () => clock.now() })
+  const rates = options.rates ?? new AgentRates()
+  mountAgentOperations(app, { gate, operations, rates, now: () => clock.now() })
   serveAgentDocument(app, options.publicUrl)
-  answerFaults(app, log)
+  answerFaults(app, { log, logOutage: options.logOutage ?? createOutageLog(log) })
   return {
     app,
     forgetKeys: () => keys.forget(),

@@ -40,7 +40,7 @@ const TITLES: Record<AlertKind, (name: string) => string> = {
 
 /**
  * The channels that a monitor is told through: those that it, its group or the channel itself names. Where
- * nobody names any it is the account's default ones.
+ * nobody names any that is there it is the account's default ones. Paused ones are told nothing.
  */
 export function channelsOf(
   channels: readonly ChannelChoice[],
@@ -56,9 +56,14 @@ export function channelsOf(
     }
   }
   // What the monitor says itself outweighs what its channels say of it.
-  for (const { alertChannelId, activated } of subscriptions) named.set(alertChannelId, activated)
-  if (named.size === 0) return channels.filter(({ isDefault }) => isDefault)
-  return channels.filter(({ id }) => named.get(id) === true)
+  const there = new Set<unknown>(channels.map(({ id }) => id))
+  for (const { alertChannelId, activated } of subscriptions) {
+    // One that was deleted leaves the monitor as if it had never named it, not without anybody.
+    if (there.has(alertChannelId)) named.set(alertChannelId, activated)
+  }
+  const open = channels.filter(({ isPaused }) => !isPaused)
+  if (named.size === 0) return open.filter(({ isDefault }) => isDefault)
+  return open.filter(({ id }) => named.get(id) === true)
 }
 
 /** Puts what is to be told into the outbox. */

@@ -1,14 +1,18 @@
 // What becomes of a request that failed, in every app of the platform: the contract's error body.
 import type { OpenAPIHono } from '@hono/zod-openapi'
 import { HTTPException } from 'hono/http-exception'
-import type { Logger } from 'pino'
+import type { Log } from '../host/log.ts'
 import { databaseFailure } from '../store/database-failure.ts'
 import { rateHeadersOf } from './admission.ts'
 import { answerError, ApiError, unavailable } from './errors.ts'
 import { checkTarget } from './operation.ts'
+import type { LogOutage } from './outage-log.ts'
 
-/** Answers unknown routes and whatever is thrown; faults of ours are logged. */
-export function answerFaults(app: OpenAPIHono, log: Pick<Logger, 'error' | 'warn'>): void {
+/** Answers unknown routes and whatever is thrown; faults of ours and of the database are logged. */
+export function answerFaults(
+  app: OpenAPIHono,
+  { log, logOutage }: { log: Pick<Log, 'error'>; logOutage: LogOutage },
+): void {
   app.notFound((c) => {
     checkTarget(c)
     return answerError(new ApiError(404, 'No such route'), {})
@@ -16,7 +20,7 @@ export function answerFaults(app: OpenAPIHono, log: Pick<Logger, 'error' | 'warn
   app.onError((error, c) => {
     const known = knownError(error)
     if (known === undefined) log.error({ err: error, path: c.req.path }, 'a request failed')
-    else if (known.status === 503) log.warn({ err: error }, 'the database did not answer')
+    else if (databaseFailure(error) !== undefined) logOutage(error)
     return answerError(known, rateHeadersOf(c))
   })
 }

@@ -30,6 +30,7 @@ import { locationMetricsOperations } from './location-metrics.ts'
 import { serveDocuments } from './openapi.ts'
 import { type DefinedOperation, mount } from './operation.ts'
 import type { PlatformClock } from './platform-clock.ts'
+import { createOutageLog, type LogOutage } from './outage-log.ts'
 import { privateLocationOperations } from './private-locations.ts'
 import { RateLimiter } from './rate-limit.ts'
 import { RESULTS_MS } from './retention.ts'
@@ -48,6 +49,8 @@ export interface AppOptions {
   sealer: Sealer
   clock: Pick<PlatformClock, 'now'>
   log: Pick<Logger, 'error' | 'warn'>
+  /** Told when the database does not answer; by default it goes to the log. */
+  logOutage?: LogOutage
   /** Requests a key may make by default. */
   defaultLimit?: Pick<RatePolicy, 'limit' | 'windowS'>
   /** Addresses or networks whose X-Forwarded-For is believed. */
@@ -109,6 +112,6 @@ export function createApp(options: AppOptions): App {
   ]
   mount(app, gate, operations, rateHeadersOf)
   serveDocuments(app, options.publicUrl)
-  answerFaults(app, log)
+  answerFaults(app, { log, logOutage: options.logOutage ?? createOutageLog(log) })
   return { app, forgetKeys: () => keys.forget() }
 }

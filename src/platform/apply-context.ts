@@ -17,6 +17,7 @@ import { monitorsOfFile, type MonitorRow } from '../store/monitors.ts'
 import type { DraftProblem } from './draft-problem.ts'
 import { type MonitorParts, readSurroundings } from './check-writing.ts'
 import { groupDefinition } from './group-writing.ts'
+import { type NamedThings, readNamedThings } from './named-things.ts'
 import { type Definition, openSealed } from './sealed-monitor.ts'
 
 /** A monitor that the file brought before. */
@@ -54,6 +55,8 @@ export interface ApplyContext {
     groups: Map<number, CheckGroup>
     variables: Map<string, string>
   }
+  /** Services and alert channels that the file may name. */
+  things: NamedThings
   problems: ApplyProblem[]
 }
 
@@ -70,6 +73,8 @@ export async function readApplyContext(
     .filter((id): id is number => Number.isSafeInteger(id))
   const around = await readSurroundings(inside, parts, { accountId, groupIds })
   const variables = await listAccountVariables(inside, accountId, API_BOUNDS.variablesMax)
+  const given = [...request.groups, ...request.monitors].map(({ definition }) => definition)
+  const things = await readNamedThings(inside, accountId, given)
   const groups = await checkGroupsOfFile(inside, accountId, request.name)
   const monitors = new Map<string, AppliedBefore>()
   for (const [index, row] of (await monitorsOfFile(inside, accountId, request.name)).entries()) {
@@ -83,6 +88,7 @@ export async function readApplyContext(
     accountId,
     request,
     monitors,
+    things,
     problems: [],
     groups: new Map(
       groups.map((row) => [

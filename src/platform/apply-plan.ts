@@ -4,12 +4,14 @@ import { API_BOUNDS } from '../contract/api-bounds.ts'
 import type { AppliedMonitor, PlannedChange } from '../contract/apply.ts'
 import type { CheckGroup } from '../contract/check-group.ts'
 import { SECRET_MASK } from '../contract/check.ts'
-import { monitorsOfGroup, type MonitorRow } from '../store/monitors.ts'
+import type { Queryable } from '../store/database.ts'
+import { monitorsOfGroups, type MonitorRow } from '../store/monitors.ts'
 import { type ApplyContext, breathe, object, objectToTwins } from './apply-context.ts'
 import { draftAnyCheck, draftGroup } from './check-draft.ts'
 import { comesOutElse, resettled, type SettledCheck } from './check-writing.ts'
 import { differences } from './definition-differences.ts'
 import { effectiveCheck, locationProblems } from './effective-check.ts'
+import { missingThings } from './named-things.ts'
 import { asKept, type Definition } from './sealed-monitor.ts'
 
 /** A group to be added or changed; `id` is negative until it has one. */
@@ -68,7 +70,7 @@ export async function planApply(context: ApplyContext): Promise<ApplyPlan> {
   }
   plan.lines.push(...variables, ...removed)
   await planOtherMembers(context, plan)
-  for (const id of plan.gone.groups) await objectToMembers(context, plan, id)
+  await objectToMembers(context, plan)
   return plan
 }
 
@@ -91,7 +93,10 @@ function planGroups(context: ApplyContext, plan: ApplyPlan): Map<string, number>
     }
     const definition = asKept(draft.definition)
     const { name, privateLocations } = definition as CheckGroup
-    object(context, { kind: 'group', key }, locationProblems(privateLocations ?? [], locations))
+    object(context, { kind: 'group', key }, [
+      ...locationProblems(privateLocations ?? [], locations),
+      ...missingThings(definition, before?.definition, context.things),
+    ])
     groups.set(id, definition as CheckGroup)
     const changes = before === undefined ? [] : differences(before.definition, definition)
     const line: PlannedChange = { ...lineOf(before, changes), kind: 'group', key, name, changes }
@@ -156,6 +161,7 @@ function planMonitor(
     file: { name: context.request.name, key },
   }
   const settled = effectiveCheck(check, context.surroundings)
+  object(context, of, missingThings(definition, before?.definition, context.things))
   if ('problems' in settled) return object(context, of, settled.problems)
   const changes = before === undefined ? [] : differences(before.definition, definition)
   const { name } = settled.effective
@@ -208,10 +214,13 @@ async function planOtherMembers(context: ApplyContext, plan: ApplyPlan): Promise
   const { parts, surroundings, inside } = context
   const own = new Set(context.request.monitors.map((one) => context.monitors.get(one.key)?.row.id))
   const gone = new Set(plan.gone.monitors)
-  for (const { id, key, line } of plan.groups) {
-    if (line.action !== 'update') continue
-    const members = await monitorsOfGroup(inside, id)
-    const others = members.filter((row) => !own.has(row.id) && !gone.has(row.id))
+  const updated = plan.groups.filter(({ line }) => line.action === 'update')
+  const members = await membersOf(
+    inside,
+    updated.map(({ id }) => id),
+  )
+  for (const { id, key } of updated) {
+    const others = (members.get(id) ?? []).filter((row) => !own.has(row.id) && !gone.has(row.id))
     const result = resettled(parts.sealer, others, surroundings)
     if ('message' in result) {
       const message = `the check "${result.name}" cannot be in it so: ${result.message}`
@@ -222,21 +231,29 @@ async function planOtherMembers(context: ApplyContext, plan: ApplyPlan): Promise
   }
 }
 
-/** A group is deleted without members only. */
-async function objectToMembers(
-  context: ApplyContext,
-  { groupOf, gone, lines }: ApplyPlan,
-  id: number,
-): Promise<void> {
-  const members = await monitorsOfGroup(context.inside, id)
-  const left = members.filter((row) => {
-    const groupId = groupOf.get(row.id)
-    return groupId === undefined ? !gone.monitors.includes(row.id) : groupId === id
-  })
-  const line = lines.find((one) => one.kind === 'group' && one.id === id)
-  if (left.length === 0 || line === undefined) return
-  const message = `is in the file no more and still has ${left.length} checks; move them first`
-  object(context, { kind: 'group', key: line.key }, [{ path: [], message }])
+async function membersOf(
+  inside: Queryable,
+  groupIds: number[],
+): Promise<Map<number | null, MonitorRow[]>> {
+  const rows = groupIds.length === 0 ? [] : await monitorsOfGroups(inside, groupIds)
+  return Map.groupBy(rows, (row) => row.group_id)
+}
+
+/** Groups are deleted without members only. */
+async function objectToMembers(context: ApplyContext, plan: ApplyPlan): Promise<void> {
+  const { groupOf, gone, lines } = plan
+  const members = await membersOf(context.inside, gone.groups)
+  const goneMonitors = new Set(gone.monitors)
+  for (const { kind, id, key } of lines) {
+    const all = kind === 'group' && typeof id === 'number' ? (members.get(id) ?? []) : []
+    const left = all.filter((row) => {
+      const groupId = groupOf.get(row.id)
+      return groupId === undefined ? !goneMonitors.has(row.id) : groupId === id
+    })
+    if (left.length === 0) continue
+    const message = `is in the file no more and still has ${left.length} checks; move them first`
+    object(context, { kind: 'group', key }, [{ path: [], message }])
+  }
 }
 
 /** What was applied under this name and is in the file no more. */

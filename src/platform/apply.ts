@@ -9,7 +9,7 @@ import { type ApplyContext, readApplyContext } from './apply-context.ts'
 import { type ApplyPlan, planApply } from './apply-plan.ts'
 import { changing, type MonitorParts, removeChecks, saveChecks } from './check-writing.ts'
 import { ApiError } from './errors.ts'
-import { addGroup, changeGroup } from './group-writing.ts'
+import { addGroups, changeGroups } from './group-writing.ts'
 import { defineOperation, type DefinedOperation } from './operation.ts'
 
 const BODY_MS = 60_000
@@ -87,16 +87,21 @@ async function carryOut(context: ApplyContext, plan: ApplyPlan): Promise<void> {
 async function writeGroups(context: ApplyContext, plan: ApplyPlan): Promise<void> {
   const { inside, parts, accountId, request } = context
   const { locations } = context.surroundings
+  const [old, added] = [
+    plan.groups.filter(({ line }) => line.action === 'update'),
+    plan.groups.filter(({ line }) => line.action !== 'update'),
+  ]
+  await changeGroups(inside, parts, accountId, { groups: old, locations })
+  const groups = added.map(({ key, definition }) => ({
+    definition,
+    file: { name: request.name, key },
+  }))
+  const rows = await addGroups(inside, parts, accountId, { groups, locations })
+  const idOf = new Map(rows.map((row) => [row.file_key, row.id]))
   const ids = new Map<number, number>()
-  for (const { id, key, line, definition } of plan.groups) {
-    if (line.action === 'update') {
-      await changeGroup(inside, parts, accountId, { id, definition, locations })
-    } else {
-      const file = { name: request.name, key }
-      const row = await addGroup(inside, parts, accountId, { definition, file, locations })
-      ids.set(id, row.id)
-      line.id = row.id
-    }
+  for (const { id, key, line } of added) {
+    line.id = idOf.get(key) ?? id
+    ids.set(id, line.id)
   }
   for (const { check } of plan.monitors) {
     const id = ids.get(check.settled.groupId ?? 0)

@@ -82,6 +82,7 @@ export function artifactOperation(intake: ArtifactIntake): DefinedAgentOperation
       'Streamed. The same file again is answered like the first time. How large it may be depends on the agent’s version in User-Agent (`Vedette/<version>`).',
     method: 'put',
     path: '/agent/v1/artifacts/{owner}/{name}',
+    kind: 'artifacts',
     params,
     headers: {
       'Content-Digest': z.string().meta({ description: '`sha-256=:<base64>:`, RFC 9530' }),

@@ -3,10 +3,14 @@
 import type { WireResult } from '../contract/agent-protocol.ts'
 import type { ArtifactView } from '../contract/run.ts'
 
-/** The announced files in their order, then those that nobody announced. */
+/**
+ * The announced files in their order, then those that nobody announced. `overdue`: those that have not come
+ * are not awaited any more.
+ */
 export function withArtifacts(
   announced: NonNullable<WireResult['artifacts']>,
   kept: readonly ArtifactView[],
+  overdue: boolean,
 ): ArtifactView[] {
   const byName = new Map(kept.map((one) => [one.name, one]))
   const named = announced.map(
@@ -14,7 +18,7 @@ export function withArtifacts(
       byName.get(name) ?? {
         id: null,
         name,
-        state: 'awaited',
+        state: overdue ? 'missing' : 'awaited',
         refusal: null,
         bytes,
         sha256,

@@ -20,6 +20,7 @@ import { createKnownKeys, createKnownLocationKeys } from './known-keys.ts'
 import { locationSampling } from './location-metrics.ts'
 import { Membership } from './membership.ts'
 import type { PlatformDatabase } from './open-database.ts'
+import { createOutageLog } from './outage-log.ts'
 import { createPlatformClock, type PlatformClock } from './platform-clock.ts'
 import { presenceChores } from './presence.ts'
 import { createRecording } from './recording.ts'
@@ -62,8 +63,7 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
   await clock.follow()
   const keys = createKnownKeys(database, log)
   const locationKeys = createKnownLocationKeys(database, log)
-  const { trustedProxies, publicUrl } = config
-  const surroundings = { trustedProxies, ...(publicUrl === undefined ? {} : { publicUrl }) }
+  const surroundings = surroundingsOf(config, log)
   const { runs, alerting, recording, artifacts, ...more } = await createWorkingParts(parts, clock)
   const people = createApp({
     database,
@@ -120,6 +120,12 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
       await Promise.all([keys.flush(), locationKeys.flush()])
     },
   }
+}
+
+/** What both apps are told of the place where they run. */
+function surroundingsOf({ trustedProxies, publicUrl }: PlatformConfig, log: Log) {
+  const logOutage = createOutageLog(log)
+  return { trustedProxies, logOutage, ...(publicUrl === undefined ? {} : { publicUrl }) }
 }
 
 /** Lets both apps hear what other processes have changed. */

@@ -1,4 +1,4 @@
-// Groups of monitors: listed, made, read, replaced and deleted in the public wire form.
+// Groups of monitors: listed, made, read, replaced, changed and deleted in the public wire form.
 import * as z from 'zod'
 import { API_BOUNDS } from '../contract/api-bounds.ts'
 import { CheckFields, CheckGroupInput, CheckGroupRead } from '../contract/check.ts'
@@ -9,13 +9,15 @@ import {
   listCheckGroups,
   readCheckGroups,
 } from '../store/check-groups.ts'
+import type { Queryable } from '../store/database.ts'
 import { draftGroup } from './check-draft.ts'
 import { problemWords } from './draft-problem.ts'
 import { changing, type MonitorParts, readSurroundings } from './check-writing.ts'
 import { absent, ApiError } from './errors.ts'
-import { addGroup, groupDefinition, replaceGroup } from './group-writing.ts'
+import { addGroups, groupDefinition, replaceGroup } from './group-writing.ts'
 import { pagedParameters } from './listing.ts'
 import { maskSecrets } from './masked-secrets.ts'
+import { missingThings, readNamedThings } from './named-things.ts'
 import { defineOperation, type DefinedOperation } from './operation.ts'
 import { NUMBER_LIKE, numberParameter } from './parameters.ts'
 import type { Definition } from './sealed-monitor.ts'
@@ -77,6 +79,7 @@ function writes(parts: MonitorParts): DefinedOperation[] {
     body: CheckFields,
     bodyShown: CheckGroupInput,
   }
+  const onOne = { path: ONE, params, looks, answers }
   return [
     defineOperation({
       ...words,
@@ -88,39 +91,57 @@ function writes(parts: MonitorParts): DefinedOperation[] {
       conflict: 'The account has as many groups as it may have',
       answers: { ...answers, status: 201 },
       async answer({ key: { accountId }, body }) {
-        const definition = draft(body)
         const row = await changing(parts, accountId, async (inside) => {
+          const definition = await draft(inside, { accountId, body })
           if ((await countCheckGroups(inside, accountId)) >= API_BOUNDS.checkGroupsMax) {
             throw new ApiError(409, `An account has at most ${API_BOUNDS.checkGroupsMax} groups`)
           }
           const ask = { accountId, groupIds: [] }
           const { locations } = await readSurroundings(inside, parts, ask)
-          return addGroup(inside, parts, accountId, { definition, file: null, locations })
+          const groups = [{ definition, file: null }]
+          return (await addGroups(inside, parts, accountId, { groups, locations }))[0]
         })
-        return { status: 201, json: JSON.stringify(wireForm(sealer, row)) }
+        return { status: 201, json: row === undefined ? '' : JSON.stringify(wireForm(sealer, row)) }
       },
     }),
     defineOperation({
       ...words,
+      ...onOne,
       operationId: 'putV1CheckgroupsId',
       summary: 'Replace a group of checks',
       description: 'What its members take over from it changes with it.',
       method: 'put',
-      path: ONE,
-      params,
-      looks,
-      answers,
-      async answer({ key: { accountId }, params: { id }, body }) {
-        const row = await changing(parts, accountId, async (inside) => {
-          const [before] = await readCheckGroups(inside, accountId, [id])
-          if (before === undefined) throw absent('group')
-          const definition = draft(body, groupDefinition(sealer, before))
-          return replaceGroup(inside, parts, accountId, { id, definition })
-        })
-        return found(sealer, row)
-      },
+      answer: ({ key: { accountId }, params: { id }, body }) =>
+        replace(parts, { accountId, id }, () => body),
+    }),
+    defineOperation({
+      ...words,
+      ...onOne,
+      bodyShown: CheckFields,
+      operationId: 'patchV1CheckgroupsId',
+      summary: 'Change some fields of a group of checks',
+      description:
+        'A field that is given is replaced as a whole. What its members take over from it changes with it.',
+      method: 'patch',
+      answer: ({ key: { accountId }, params: { id }, body }) =>
+        replace(parts, { accountId, id }, (kept) => ({ ...kept, ...body })),
     }),
   ]
+}
+
+async function replace(
+  parts: MonitorParts,
+  { accountId, id }: { accountId: string; id: number },
+  bodyOf: (kept: Definition) => Definition,
+): Promise<{ status: 200; json: string }> {
+  const row = await changing(parts, accountId, async (inside) => {
+    const [before] = await readCheckGroups(inside, accountId, [id])
+    if (before === undefined) throw absent('group')
+    const kept = groupDefinition(parts.sealer, before)
+    const definition = await draft(inside, { accountId, body: bodyOf(kept), kept })
+    return replaceGroup(inside, parts, accountId, { id, definition })
+  })
+  return found(parts.sealer, row)
 }
 
 function remove(parts: MonitorParts): DefinedOperation {
@@ -149,10 +170,16 @@ function remove(parts: MonitorParts): DefinedOperation {
   })
 }
 
-function draft(body: Definition, kept?: Definition): Definition {
+async function draft(
+  inside: Queryable,
+  { accountId, body, kept }: { accountId: string; body: Definition; kept?: Definition },
+): Promise<Definition> {
   const made = draftGroup(body, kept)
-  if (made.ok) return made.definition
-  throw new ApiError(400, problemWords(made.problems))
+  if (!made.ok) throw new ApiError(400, problemWords(made.problems))
+  const things = await readNamedThings(inside, accountId, [made.definition])
+  const problems = missingThings(made.definition, kept, things)
+  if (problems.length > 0) throw new ApiError(400, problemWords(problems))
+  return made.definition
 }
 
 function found(sealer: Sealer, row: CheckGroupRow | undefined): { status: 200; json: string } {

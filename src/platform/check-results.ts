@@ -15,7 +15,7 @@ import type { ArtifactView } from '../contract/run.ts'
 import { readMonitorFacts } from '../store/analytics.ts'
 import { artifactsOf } from '../store/artifacts.ts'
 import {
-  type KeptDetail,
+  type WholeResultRow,
   listResults,
   readResultsOfSlot,
   type ResultRow,
@@ -108,12 +108,12 @@ function oneResult(database: Database): DefinedOperation {
         throw absent('monitor')
       }
       const rows = await readResultsOfSlot(database, accountId, checkId, slotOfResultId(id))
-      for (const { detail, ...row } of rows) {
+      for (const row of rows) {
         const shown = shownResult(checkId, row)
         if (shown.id !== id) continue
         const owner = artifactOwner({ monitorId: checkId.toLowerCase(), slot: row.slot.getTime() })
         const kept = await artifactsOf(database, row.locationId, owner)
-        return { status: 200, json: JSON.stringify({ ...shown, ...shownDetail(detail, kept) }) }
+        return { status: 200, json: JSON.stringify({ ...shown, ...shownDetail(row, kept) }) }
       }
       throw absent('result')
     },
@@ -145,13 +145,13 @@ function shownResult(monitorId: string, row: ResultRow): CheckResult {
 }
 
 function shownDetail(
-  detail: KeptDetail | null,
+  { detail, filesOverdue }: WholeResultRow,
   kept: readonly ArtifactView[],
 ): Pick<CheckResultDetail, 'failures' | 'observed' | 'attemptResults' | 'artifacts'> {
   return {
     failures: detail?.failures ?? [],
     observed: detail?.observed ?? null,
     attemptResults: detail?.attempts ?? [],
-    artifacts: withArtifacts(detail?.artifacts ?? [], kept),
+    artifacts: withArtifacts(detail?.artifacts ?? [], kept, filesOverdue),
   }
 }

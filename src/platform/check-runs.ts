@@ -236,7 +236,7 @@ function cancels(database: Database): DefinedOperation[] {
 }
 
 async function detailJson(database: Database, id: string, row: RunRow): Promise<string> {
-  const { json, result, locationId } = row
+  const { json, result, locationId, filesOverdue } = row
   const kept = await artifactsOf(database, locationId, id)
   const rest: Pick<RunDetail, 'result' | 'artifacts'> = {
     result: result && {
@@ -247,7 +247,7 @@ async function detailJson(database: Database, id: string, row: RunRow): Promise<
       failures: (result.failures ?? []).map(failureOf),
       observed: result.detail?.observed ?? null,
     },
-    artifacts: withArtifacts(result?.artifacts ?? [], kept),
+    artifacts: withArtifacts(result?.artifacts ?? [], kept, filesOverdue),
   }
   return `${json.slice(0, -1)},${JSON.stringify(rest).slice(1)}`
 }

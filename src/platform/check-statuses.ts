@@ -1,11 +1,5 @@
 // GET /v1/check-statuses: how monitors are at present, from their newest results.
-import {
-  CheckStatus,
-  hasErrors,
-  hasFailures,
-  overallVerdict,
-  resultId,
-} from '../contract/check-result.ts'
+import { CheckStatus, overallVerdict, resultId } from '../contract/check-result.ts'
 import type { CheckStatus as Status } from '../contract/check-result.ts'
 import { listStatuses, readStatus, type StatusRow } from '../store/check-results.ts'
 import type { Database } from '../store/database.ts'
@@ -66,24 +60,40 @@ export function checkStatusOperations(database: Database): DefinedOperation[] {
 
 function statusOf({ id, name, checkType, activated, locations }: StatusRow): Status {
   const verdicts = locations.map(({ verdict }) => verdict)
-  const some = (is: (verdict: NonNullable<(typeof verdicts)[number]>) => boolean) =>
-    verdicts.some((verdict) => verdict !== null && is(verdict))
+  const silences = locations.map(({ silence }) => silence?.verdict ?? null)
   return {
     checkId: id,
     name,
     checkType,
     activated,
-    verdict: overallVerdict(verdicts),
-    hasFailures: some(hasFailures),
-    hasErrors: some(hasErrors),
-    isDegraded: some((verdict) => verdict === 'degraded'),
-    locations: locations.map(({ locationId, location, verdict, slotMs, sinceMs }) => ({
-      location,
-      verdict,
-      lastSlot: isoOf(slotMs),
-      since: isoOf(sinceMs),
-      lastCheckResultId: slotMs === null ? null : resultId({ locationId, monitorId: id, slotMs }),
-    })),
+    verdict: overallVerdict(verdicts) ?? overallVerdict(silences),
+    hasFailures: verdicts.includes('failed'),
+    hasErrors: silences.some((one) => one !== null),
+    isDegraded: verdicts.includes('degraded'),
+    locations: locations.map((one) => locationStatusOf(id, one)),
+  }
+}
+
+function locationStatusOf(
+  monitorId: string,
+  { locationId, location, verdict, slotMs, sinceMs, silence }: StatusRow['locations'][number],
+): Status['locations'][number] {
+  const idOf = (slot: number) => resultId({ locationId, monitorId, slotMs: slot })
+  return {
+    location,
+    verdict,
+    lastSlot: isoOf(slotMs),
+    since: isoOf(sinceMs),
+    lastCheckResultId: slotMs === null ? null : idOf(slotMs),
+    silence: silence && {
+      verdict: silence.verdict,
+      missedReason: silence.missedReason,
+      needed: silence.needed,
+      failureCode: silence.failureCode,
+      lastSlot: new Date(silence.slotMs).toISOString(),
+      since: new Date(silence.sinceMs).toISOString(),
+      lastCheckResultId: idOf(silence.slotMs),
+    },
   }
 }
 

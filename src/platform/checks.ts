@@ -21,6 +21,7 @@ import { effectiveCheck } from './effective-check.ts'
 import { absent, ApiError } from './errors.ts'
 import { pagedParameters } from './listing.ts'
 import { maskSecrets } from './masked-secrets.ts'
+import { missingThings, readNamedThings } from './named-things.ts'
 import { defineOperation, type DefinedOperation } from './operation.ts'
 import { idParameter } from './parameters.ts'
 import { type Definition, openSealed } from './sealed-monitor.ts'
@@ -65,15 +66,17 @@ function list({ database, sealer }: MonitorParts): DefinedOperation {
         .openapi({ type: 'integer', description: 'Only checks of this group' }),
       checkType: z.enum(DEFINED_TYPES).optional().openapi({ description: 'Only checks of a type' }),
       search: z.string().min(1).optional().openapi({ description: 'Part of the name' }),
+      name: z.string().min(1).optional().openapi({ description: 'The whole name, exactly' }),
     },
     answers: { status: 200, schema: z.array(Check), description: 'A page of checks' },
     async answer({ key: { accountId }, query }) {
-      const { limit, page, tag = null, groupId = null, checkType = null, search = null } = query
+      const { limit, page, tag = null, groupId = null, checkType = null } = query
+      const { search = null, name = null } = query
       const rows = await listMonitors(database, {
         accountId,
         limit,
         offset: (page - 1) * limit,
-        filters: { tag, groupId, checkType, search },
+        filters: { tag, groupId, checkType, search, name },
       })
       return { status: 200, json: JSON.stringify(rows.map((row) => wireForm(sealer, row))) }
     },
@@ -229,7 +232,10 @@ async function draftAndSave(
   if (!draft.ok) throw new ApiError(400, problemWords(draft.problems))
   const drafted = { ...check, definition: draft.definition }
   const settled = effectiveCheck(drafted, surroundings)
-  if ('problems' in settled) throw new ApiError(400, problemWords(settled.problems))
+  const things = await readNamedThings(inside, accountId, [draft.definition])
+  const missing = missingThings(draft.definition, check.definition, things)
+  const problems = 'problems' in settled ? [...settled.problems, ...missing] : missing
+  if ('problems' in settled || problems.length > 0) throw new ApiError(400, problemWords(problems))
   await saveChecks(inside, parts, accountId, [{ ...drafted, settled }])
 }
 

@@ -170,10 +170,12 @@ class SupervisedPostgres implements EmbeddedPostgres {
       run = new PostgresProcess(this.#run)
       this.#process = run
       await run.ready(DATABASE, this.#stopping.signal)
-      log.info({ pid: run.pid }, 'PostgreSQL is running again')
+      // As loud as its end, for whoever reads of that alone.
+      log.warn({ pid: run.pid }, 'PostgreSQL is running again')
     } catch (error) {
       if (this.#stopping.signal.aborted) return
-      log.error({ err: error }, 'PostgreSQL did not start')
+      const isKnown = error instanceof EmbeddedPostgresError
+      log.error(isKnown ? { reason: error.message } : { err: error }, 'PostgreSQL did not start')
       await run?.stop()
     }
   }

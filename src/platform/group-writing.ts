@@ -1,8 +1,8 @@
 // Writes groups of monitors, and works their members out anew.
 import type { CheckGroup } from '../contract/check-group.ts'
-import { changeCheckGroup, type CheckGroupRow, insertCheckGroup } from '../store/check-groups.ts'
+import { changeCheckGroups, type CheckGroupRow, insertCheckGroups } from '../store/check-groups.ts'
 import type { Queryable } from '../store/database.ts'
-import { monitorsOfGroup } from '../store/monitors.ts'
+import { monitorsOfGroups } from '../store/monitors.ts'
 import { readSurroundings, resettled, saveChecks, type MonitorParts } from './check-writing.ts'
 import { locationProblems, type Surroundings } from './effective-check.ts'
 import { ApiError } from './errors.ts'
@@ -17,33 +17,42 @@ export interface KeptGroup {
   file: { name: string; key: string } | null
 }
 
-/** Adds a group, which has no members yet. Throws ApiError 400 for locations that are not there. */
-export async function addGroup(
+/** Adds groups, which have no members yet. Throws ApiError 400 for locations that are not there. */
+export function addGroups(
   inside: Queryable,
   { sealer }: MonitorParts,
   accountId: string,
-  { definition, file, locations }: KeptGroup & Pick<Surroundings, 'locations'>,
-): Promise<CheckGroupRow> {
-  return insertCheckGroup(inside, accountId, {
+  { groups, locations }: { groups: readonly KeptGroup[] } & Pick<Surroundings, 'locations'>,
+): Promise<CheckGroupRow[]> {
+  const rows = groups.map(({ definition, file }) => ({
     ...groupFields(sealer, definition, locations),
     fileName: file?.name ?? null,
     fileKey: file?.key ?? null,
-  })
+  }))
+  return insertCheckGroups(inside, accountId, rows)
 }
 
 /**
- * Replaces a group without a look at its members; undefined when the account has none of that id.
- * Throws ApiError 400 for locations that are not there.
+ * Replaces groups without a look at their members; those that the account has not are left out. Throws
+ * ApiError 400 for locations that are not there.
  */
-export function changeGroup(
+export function changeGroups(
   inside: Queryable,
   { sealer }: MonitorParts,
   accountId: string,
-  group: { id: number; definition: Definition } & Pick<Surroundings, 'locations'>,
-): Promise<CheckGroupRow | undefined> {
-  const { id, definition, locations } = group
-  const fields = groupFields(sealer, definition, locations)
-  return changeCheckGroup(inside, accountId, { id, ...fields })
+  {
+    groups,
+    locations,
+  }: { groups: readonly { id: number; definition: Definition }[] } & Pick<
+    Surroundings,
+    'locations'
+  >,
+): Promise<CheckGroupRow[]> {
+  const rows = groups.map(({ id, definition }) => ({
+    id,
+    ...groupFields(sealer, definition, locations),
+  }))
+  return changeCheckGroups(inside, accountId, rows)
 }
 
 /**
@@ -58,10 +67,14 @@ export async function replaceGroup(
 ): Promise<CheckGroupRow | undefined> {
   const before = await readSurroundings(inside, parts, { accountId, groupIds: [] })
   const { locations } = before
-  const row = await changeGroup(inside, parts, accountId, { id, definition, locations })
+  const changed = { groups: [{ id, definition }], locations }
+  const [row] = await changeGroups(inside, parts, accountId, changed)
   if (row === undefined) return undefined
   const groups = new Map([[id, definition as CheckGroup]])
-  const result = resettled(parts.sealer, await monitorsOfGroup(inside, id), { ...before, groups })
+  const result = resettled(parts.sealer, await monitorsOfGroups(inside, [id]), {
+    ...before,
+    groups,
+  })
   if ('message' in result) {
     throw new ApiError(400, `The check "${result.name}" cannot be in this group: ${result.message}`)
   }

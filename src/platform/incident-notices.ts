@@ -25,7 +25,7 @@ export async function tellOfUpdate(
 ): Promise<void> {
   const { accountId, incidentId } = of
   const channels = await readChannelChoices(inside, accountId)
-  const wanted = channels.filter(({ sendNotices }) => sendNotices)
+  const wanted = channels.filter(({ sendNotices, isPaused }) => sendNotices && !isPaused)
   if (wanted.length === 0) return
   const json = await readIncident(inside, accountId, incidentId)
   if (json === undefined) return

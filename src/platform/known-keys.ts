@@ -36,7 +36,7 @@ export function createKnownLocationKeys(database: Database, log: Log): KnownKeys
     const row = await findLocationKey(database, hash)
     if (row === undefined || row.revoked) return undefined
     const { id, location_id: locationId, account_id: accountId, slug_name: slugName } = row
-    return { id, locationId, accountId, slugName, hash: row.hash }
+    return { id, locationId, accountId, slugName, hash: row.hash, agents: row.agents }
   }
   return noting({ find }, (ids) => touchLocationKeys(database, ids), log)
 }

@@ -15,6 +15,8 @@ export interface KnownLocationKey extends HashedKey {
   locationId: string
   accountId: string
   slugName: string
+  /** Live agents of the location, as of when the key was looked up. */
+  agents: number
 }
 
 /** Asks for the key of a call's location. */

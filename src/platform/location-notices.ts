@@ -67,7 +67,7 @@ async function tell(inside: Connection, payload: LocationPayload): Promise<void>
   const { accountId, location } = payload
   const channels = await readChannelChoices(inside, accountId)
   const all: NewNotification[] = channels
-    .filter(({ sendNotices }) => sendNotices)
+    .filter(({ sendNotices, isPaused }) => sendNotices && !isPaused)
     .map(({ id }) => ({ accountId, channelId: id, monitorId: null, topic: location.id, payload }))
   await insertNotifications(inside, all)
 }

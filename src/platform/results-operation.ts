@@ -40,6 +40,7 @@ export function resultsOperation(parts: ResultsOperationParts): DefinedAgentOper
       'Idempotent by (monitor, slot): the first real result stays, and any replaces a slot that was filled in as missed. Each result is checked alone.',
     method: 'post',
     path: '/agent/v1/results',
+    kind: 'results',
     body: {
       contentType: 'application/json',
       schema: ResultsRequest,

@@ -82,12 +82,12 @@ async function endStale(options: RunsOptions, signal: AbortSignal): Promise<void
   const { database, capable, neededWords } = options
   await endCancelledRuns(database)
   await handBackLostRuns(database)
-  for (const { id, needs, abilities } of await overdueRuns(database)) {
+  for (const { id, needs, abilities, attended } of await overdueRuns(database)) {
     if (signal.aborted) return
     const lacking = abilities.length > 0 && !abilities.some((one) => capable(needs, one))
     const why = lacking
       ? { reason: 'no-capable-agent' as const, needed: neededWords(needs) }
-      : { reason: 'agent-lost' as const, needed: null }
+      : { reason: attended ? ('agent-lost' as const) : ('no-agent' as const), needed: null }
     await missRun(database, id, why)
   }
 }

@@ -1,5 +1,6 @@
 // The sweep: slots that nobody reported become `missed` with a reason, so that every expected slot has
 // exactly one row. What is reported later still replaces them.
+import type { MissedReason } from '../contract/result.ts'
 import type { Database } from '../store/database.ts'
 import { markRollupsDue } from '../store/results.ts'
 import { startOfDay } from '../store/result-partitions.ts'
@@ -132,8 +133,9 @@ async function reasonOf(
   inside: Connection,
   { locationId, epoch, needs }: MissingSlots,
   { capable, neededWords }: Capability,
-): Promise<{ reason: string; needed?: string }> {
-  const members = epoch === null ? [] : await readMembers(inside, locationId, epoch)
+): Promise<{ reason: MissedReason; needed?: string }> {
+  if (epoch === null) return { reason: 'no-agent' }
+  const members = await readMembers(inside, locationId, epoch)
   const nobodyCan =
     members.length > 0 && !members.some(({ abilities }) => capable(needs, abilities))
   return nobodyCan

@@ -70,6 +70,7 @@ export function syncOperation(options: SyncOptions): DefinedAgentOperation {
       'Held for up to waitMs while there is no news. An agent that does not call for 30 seconds counts as lost. A second call of an agent ends its first.',
     method: 'post',
     path: '/agent/v1/sync',
+    kind: 'sync',
     body: {
       contentType: 'application/json',
       schema: SyncRequest,

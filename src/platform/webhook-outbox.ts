@@ -115,7 +115,8 @@ class Outbox {
     const sending = this.#send(due)
       .catch((error: unknown) => {
         // Its lease runs out and it is sent again, under the same webhook-id.
-        this.#options.log.warn({ err: error, notification: due.id }, 'a webhook is tried again')
+        const why = isUnavailable(error) ? { reason: (error as Error).message } : { err: error }
+        this.#options.log.warn({ ...why, notification: due.id }, 'a webhook is tried again')
       })
       .finally(() => {
         this.#underWay.delete(sending)

@@ -136,6 +136,20 @@ export async function changeChannel(
   return (await change(connection, accountId, ...valuesOf(fields), id))[0]
 }
 
+const among = statement<[string, number[]], { id: number }>(
+  'alert-channels-among',
+  'select id from alert_channels where account_id = $1 and id = any ($2::bigint[])',
+)
+
+/** Those of `ids` that are channels of the account. */
+export async function channelsAmong(
+  connection: Connection,
+  accountId: string,
+  ids: readonly number[],
+): Promise<number[]> {
+  return (await among(connection, accountId, [...ids])).map(({ id }) => id)
+}
+
 const subscribe = statement<[string, number, string], ChannelRow>(
   'alert-channel-subscribe',
   `update alert_channels c set subscriptions = $3::jsonb, updated_at = clock_timestamp()
@@ -169,17 +183,17 @@ export async function deleteChannel(
 export type ChannelChoice = Pick<
   ChannelRow,
   'id' | 'sendRecovery' | 'sendFailure' | 'sendDegraded' | 'sendNotices' | 'isDefault'
-> & { subscriptions: Subscriptions }
+> & { subscriptions: Subscriptions; isPaused: boolean }
 
 const choose = statement<[string], ChannelChoice>(
   'alert-channels-choose',
   `select id, send_recovery as "sendRecovery", send_failure as "sendFailure",
      send_degraded as "sendDegraded", send_notices as "sendNotices", is_default as "isDefault",
-     subscriptions
-   from alert_channels where account_id = $1 and paused_at is null order by id`,
+     subscriptions, paused_at is not null as "isPaused"
+   from alert_channels where account_id = $1 order by id`,
 )
 
-/** The channels of an account that are not paused. */
+/** The channels of an account, also those that are paused. */
 export async function readChannelChoices(
   connection: Connection,
   accountId: string,

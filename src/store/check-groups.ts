@@ -68,43 +68,48 @@ export interface CheckGroupFields {
   fileKey: string | null
 }
 
-const insert = statement<
-  [string, string, string, string[], string | null, string | null],
-  CheckGroupRow
->(
-  'check-group-insert',
+const insert = statement<[string, string], CheckGroupRow>(
+  'check-groups-insert',
+  // In their order, so that a listing shows them as they were given.
   `insert into check_groups (account_id, name, definition, location_ids, file_name, file_key)
-   values ($1, $2, $3, $4::uuid[], $5, $6) returning ${COLUMNS}`,
+   select $1, x.name, x.definition, x."locationIds", x."fileName", x."fileKey"
+   from jsonb_to_recordset($2::jsonb) as x (place int, name text, definition text,
+     "locationIds" uuid[], "fileName" text, "fileKey" text)
+   order by x.place
+   returning ${COLUMNS}`,
 )
 
-/** Adds a group. */
-export async function insertCheckGroup(
+/** Adds groups. */
+export async function insertCheckGroups(
   inside: Connection,
   accountId: string,
-  group: CheckGroupFields,
-): Promise<CheckGroupRow> {
-  const { name, definition, locationIds, fileName, fileKey } = group
-  const ids = [...locationIds]
-  const [row] = await insert(inside, accountId, name, definition, ids, fileName, fileKey)
-  if (row === undefined) throw new Error('an insert answers with its row')
-  return row
+  groups: readonly CheckGroupFields[],
+): Promise<CheckGroupRow[]> {
+  if (groups.length === 0) return []
+  const rows = groups.map((group, place) => ({ ...group, place }))
+  return insert(inside, accountId, JSON.stringify(rows))
 }
 
-const change = statement<[number, string, string, string, string[]], CheckGroupRow>(
-  'check-group-change',
-  `update check_groups set name = $3, definition = $4, location_ids = $5::uuid[],
-     updated_at = clock_timestamp()
-   where id = $1 and account_id = $2 returning ${COLUMNS}`,
+const change = statement<[string, string], CheckGroupRow>(
+  'check-groups-change',
+  `update check_groups g set name = x.name, definition = x.definition,
+     location_ids = x."locationIds", updated_at = clock_timestamp()
+   from jsonb_to_recordset($2::jsonb) as x (id bigint, name text, definition text,
+     "locationIds" uuid[])
+   where g.id = x.id and g.account_id = $1
+   returning ${COLUMNS.replaceAll(/\w+/g, 'g.$&')}`,
 )
 
-/** Replaces a group; which file it came from stays. Undefined when the account has none of that id. */
-export async function changeCheckGroup(
+/** Replaces those groups that the account has; which file they came from stays. */
+export async function changeCheckGroups(
   inside: Connection,
   accountId: string,
-  group: Pick<CheckGroupFields, 'name' | 'definition' | 'locationIds'> & { id: number },
-): Promise<CheckGroupRow | undefined> {
-  const { id, name, definition, locationIds } = group
-  return (await change(inside, id, accountId, name, definition, [...locationIds]))[0]
+  groups: readonly (Pick<CheckGroupFields, 'name' | 'definition' | 'locationIds'> & {
+    id: number
+  })[],
+): Promise<CheckGroupRow[]> {
+  if (groups.length === 0) return []
+  return change(inside, accountId, JSON.stringify(groups))
 }
 
 const remove = statement<[string, number[]], { id: number }>(

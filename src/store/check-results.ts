@@ -1,7 +1,8 @@
 // Statements that read results: pages of a monitor's, one of them, and the newest of each placement.
 import { instantOf, type Place } from '../contract/cursor.ts'
 import type { CheckType } from '../contract/monitor.ts'
-import type { MissedReason, Verdict } from '../contract/result.ts'
+import type { MissedReason, OwnVerdict, TargetVerdict, Verdict } from '../contract/result.ts'
+import { RUN_BOUNDS } from '../contract/run.ts'
 import { statement, type Connection } from './statement.ts'
 
 /** A row of `results` as it is listed. */
@@ -90,9 +91,20 @@ export interface KeptDetail {
   artifacts?: { name: string; bytes: number; sha256: string; contentType: string }[]
 }
 
-const ofSlot = statement<[string, string, Date], ResultRow & { detail: KeptDetail | null }>(
+/** A row with its detail. */
+export interface WholeResultRow extends ResultRow {
+  detail: KeptDetail | null
+  /** Files of it that have not come are not awaited any more. */
+  filesOverdue: boolean
+}
+
+const { artifactAwaitedMs } = RUN_BOUNDS
+
+const ofSlot = statement<[string, string, Date], WholeResultRow>(
   'check-results-slot',
-  `select ${ROW}, r.detail from results r left join private_locations l on l.id = r.location_id
+  `select ${ROW}, r.detail,
+     r.received_at < clock_timestamp() - interval '${artifactAwaitedMs} milliseconds' as "filesOverdue"
+   from results r left join private_locations l on l.id = r.location_id
    where r.monitor_id = $1 and r.account_id = $2 and r.slot = $3`,
 )
 
@@ -102,11 +114,11 @@ export async function readResultsOfSlot(
   accountId: string,
   monitorId: string,
   slotMs: number,
-): Promise<(ResultRow & { detail: KeptDetail | null })[]> {
+): Promise<WholeResultRow[]> {
   return ofSlot(connection, monitorId, accountId, new Date(slotMs))
 }
 
-/** A monitor and the newest result of each location where it stands. */
+/** A monitor and how it is in each location where it stands. */
 export interface StatusRow {
   id: string
   name: string
@@ -117,56 +129,87 @@ export interface StatusRow {
   locations: {
     locationId: string
     location: string
-    verdict: Verdict | null
+    /** The newest verdict about the target; null where there is none. */
+    verdict: TargetVerdict | null
     slotMs: number | null
     sinceMs: number | null
+    /** The newest slot where it comes after that and says nothing about the target. */
+    silence: {
+      verdict: OwnVerdict
+      missedReason: MissedReason | null
+      needed: string | null
+      failureCode: string | null
+      slotMs: number
+      sinceMs: number
+    } | null
   }[]
 }
 
 /** The hours before it can be told of by rollups. */
 const ROLLED = `(select coalesce(max(until_hour), '-infinity') from rollups_done)`
+/** Rows of the placement `p`, and its rolled up hours. */
+const ROWS = 'results r where r.location_id = p.location_id and r.monitor_id = p.monitor_id'
+const HOURS = 'rollups u where u.location_id = p.location_id and u.monitor_id = p.monitor_id'
+const ABOUT_TARGET = `r.verdict in ('passed', 'degraded', 'failed')`
+/** How often the hour `u` has the verdict `n`, and how often another one about the target. */
+const ALIKE = `case n.verdict when 'passed' then u.passed when 'degraded' then u.degraded
+  else u.failed end`
+const OTHERS = `u.passed + u.degraded + u.failed - ${ALIKE}`
+const IN_HOUR = `r.slot >= h.hour and r.slot < h.hour + interval '1 hour'`
 
 /**
- * The newest slot of the placement `p`, and since when it has had its verdict. Rows are looked through as
- * far as no rollup tells of them; from there the newest hour in which something else happened is found
- * among the rollups, and only its rows are looked through.
+ * The newest slot of the placement `p` with a verdict about the target, and since when it has had that.
+ * Rows are looked through as far as no rollup tells of them; from there the hour in which it happened is
+ * found among the rollups, and only its rows are looked through. Slots about us are passed over.
  */
-const NEWEST = `select n.verdict, n.slot,
-    coalesce((select min(f.slot) from results f
-      where f.location_id = p.location_id and f.monitor_id = p.monitor_id
-        and f.slot > d.slot),
-      (select min(u.hour) from rollups u
-        where u.location_id = p.location_id and u.monitor_id = p.monitor_id),
-      (select min(f.slot) from results f
-        where f.location_id = p.location_id and f.monitor_id = p.monitor_id)) as since
-  from (select r.verdict, r.slot from results r
-    where r.location_id = p.location_id and r.monitor_id = p.monitor_id
-    order by r.slot desc limit 1) n
-  left join lateral (select coalesce(
-    (select r.slot from results r
-      where r.location_id = p.location_id and r.monitor_id = p.monitor_id
-        and r.slot >= ${ROLLED} and r.verdict <> n.verdict order by r.slot desc limit 1),
+const NEWEST = `select n.verdict, n.slot, f.slot as since
+  from (select * from (
+      (select r.verdict, r.slot from ${ROWS} and r.slot >= ${ROLLED} and ${ABOUT_TARGET}
+       order by r.slot desc limit 1)
+      union all
+      (select r.verdict, r.slot
+       from (select u.hour from ${HOURS} and u.passed + u.degraded + u.failed > 0
+         order by u.hour desc limit 1) h
+       join lateral (select r.verdict, r.slot from ${ROWS} and ${IN_HOUR} and ${ABOUT_TARGET}
+         order by r.slot desc limit 1) r on true)) either
+    order by slot desc limit 1) n
+  cross join lateral (select coalesce(
+    (select r.slot from ${ROWS} and r.slot >= ${ROLLED} and ${ABOUT_TARGET}
+       and r.verdict <> n.verdict order by r.slot desc limit 1),
     (select coalesce(
-        (select r.slot from results r
-          where r.location_id = p.location_id and r.monitor_id = p.monitor_id
-            and r.slot >= h.hour and r.slot < h.hour + interval '1 hour' and r.verdict <> n.verdict
-          order by r.slot desc limit 1),
+        (select r.slot from ${ROWS} and ${IN_HOUR} and ${ABOUT_TARGET} and r.verdict <> n.verdict
+         order by r.slot desc limit 1),
         h.hour + interval '1 hour' - interval '1 ms')
-      from (select u.hour from rollups u
-        where u.location_id = p.location_id and u.monitor_id = p.monitor_id
-          and u.passed + u.degraded + u.failed + u.errored + u.cancelled + u.missed
-            > case n.verdict when 'passed' then u.passed when 'degraded' then u.degraded
-              when 'failed' then u.failed when 'errored' then u.errored
-              when 'cancelled' then u.cancelled else u.missed end
-        order by u.hour desc limit 1) h)) as slot) d on true`
+      from (select u.hour from ${HOURS} and ${OTHERS} > 0 order by u.hour desc limit 1) h),
+    '-infinity') as slot) d
+  cross join lateral (select coalesce(
+    (select min(r.slot) from ${ROWS} and r.verdict = n.verdict and r.slot > d.slot
+       and r.slot < date_trunc('hour', d.slot, 'UTC') + interval '1 hour'),
+    (select coalesce((select min(r.slot) from ${ROWS} and ${IN_HOUR} and r.verdict = n.verdict), h.hour)
+      from (select u.hour from ${HOURS} and u.hour > d.slot and ${ALIKE} > 0
+        order by u.hour limit 1) h),
+    (select min(r.slot) from ${ROWS} and r.verdict = n.verdict and r.slot > d.slot
+       and r.slot >= ${ROLLED}),
+    n.slot) as slot) f`
+
+/** The newest slot of the placement `p` where it comes after `s` and is about us, and the first such. */
+const SILENCE = `select jsonb_build_object('verdict', r.verdict, 'missedReason', r.missed_reason,
+    'needed', r.needed, 'failureCode', r.failure_code,
+    'slotMs', (extract(epoch from r.slot) * 1000)::bigint,
+    'sinceMs', (select (extract(epoch from min(r.slot)) * 1000)::bigint from ${ROWS}
+      and r.slot > coalesce(s.slot, '-infinity'))) as told
+  from (select * from ${ROWS} order by r.slot desc limit 1) r
+  where r.slot > coalesce(s.slot, '-infinity')`
 
 const STATUS = `select m.id, m.name, m.check_type as "checkType", m.activated,
     (extract(epoch from m.created_at) * 1000000)::bigint::text as "createdUs",
     coalesce((select jsonb_agg(jsonb_build_object('locationId', p.location_id, 'location', l.slug_name,
         'verdict', s.verdict, 'slotMs', (extract(epoch from s.slot) * 1000)::bigint,
-        'sinceMs', (extract(epoch from s.since) * 1000)::bigint) order by l.slug_name)
+        'sinceMs', (extract(epoch from s.since) * 1000)::bigint, 'silence', q.told)
+        order by l.slug_name)
       from placements p join private_locations l on l.id = p.location_id
       left join lateral (${NEWEST}) s on true
+      left join lateral (${SILENCE}) q on true
       where p.monitor_id = m.id and p.until_ms is null), '[]') as locations`
 
 const one = statement<[string, string], StatusRow>(

@@ -9,11 +9,14 @@ export interface LocationKeyRow {
   slug_name: string
   hash: Buffer
   revoked: boolean
+  /** Live agents of the location. */
+  agents: number
 }
 
 const find = statement<[Buffer], LocationKeyRow>(
   'location-key-find',
-  `select k.id, k.location_id, l.account_id, l.slug_name, k.hash, k.revoked_at is not null as revoked
+  `select k.id, k.location_id, l.account_id, l.slug_name, k.hash, k.revoked_at is not null as revoked,
+     (select count(*)::int from agents a where a.location_id = k.location_id and a.state = 'live') as agents
    from location_keys k join private_locations l on l.id = k.location_id
    where k.hash = $1`,
 )

@@ -27,6 +27,8 @@ export interface MonitorFilters {
   checkType: CheckType | null
   /** Part of the name, in any case. */
   search: string | null
+  /** The whole name, exactly. */
+  name: string | null
 }
 
 type ListValues = [
@@ -36,6 +38,7 @@ type ListValues = [
   string | null,
   number | null,
   CheckType | null,
+  string | null,
   string | null,
 ]
 
@@ -47,6 +50,7 @@ const list = statement<ListValues, MonitorRow>(
      and ($5::bigint is null or group_id = $5::bigint)
      and ($6::text is null or check_type = $6::text)
      and ($7::text is null or strpos(lower(name), lower($7::text)) > 0)
+     and ($8::text is null or name = $8::text)
    order by created_at desc, id desc limit $2::int offset $3::bigint`,
 )
 
@@ -56,8 +60,8 @@ export function listMonitors(
   ask: { accountId: string; limit: number; offset: number; filters: MonitorFilters },
 ): Promise<MonitorRow[]> {
   const { accountId, limit, offset, filters } = ask
-  const { tag, groupId, checkType, search } = filters
-  return list(connection, accountId, limit, offset, tag, groupId, checkType, search)
+  const { tag, groupId, checkType, search, name } = filters
+  return list(connection, accountId, limit, offset, tag, groupId, checkType, search, name)
 }
 
 const read = statement<[string, string], MonitorRow>(
@@ -74,10 +78,11 @@ export async function readMonitor(
   return (await read(connection, id, accountId))[0]
 }
 
-/** Monitors of a group. */
-export const monitorsOfGroup = statement<[groupId: number], MonitorRow>(
-  'monitors-of-group',
-  `select ${COLUMNS} from monitors where group_id = $1 and deleted_at is null order by id`,
+/** Monitors of groups. */
+export const monitorsOfGroups = statement<[groupIds: number[]], MonitorRow>(
+  'monitors-of-groups',
+  `select ${COLUMNS} from monitors
+   where group_id = any ($1::bigint[]) and deleted_at is null order by id`,
 )
 
 /** Monitors that came from the file of this name. */

@@ -1,6 +1,6 @@
 // Statements of those who ask for runs: asked, listed, read, cancelled.
 import { PROTOCOL_BOUNDS, type WireResult } from '../contract/agent-protocol.ts'
-import type { Run } from '../contract/run.ts'
+import { type Run, RUN_BOUNDS } from '../contract/run.ts'
 import { instantJson, textJson } from './json-text.ts'
 import { pageStatement } from './page.ts'
 import { statement, type Connection } from './statement.ts'
@@ -147,12 +147,18 @@ export interface RunRow {
   cancelAsked: boolean
   locationId: string
   result: WireResult | null
+  /** Files of it that have not come are not awaited any more. */
+  filesOverdue: boolean
 }
+
+const { artifactAwaitedMs } = RUN_BOUNDS
 
 const read = statement<[string, string | null, string], RunRow>(
   'runs-read',
   `select ${runJson('r')} as json, r.state, r.cancel_asked_at is not null as "cancelAsked",
-     r.location_id as "locationId", r.result
+     r.location_id as "locationId", r.result,
+     coalesce(r.finished_at < clock_timestamp() - interval '${artifactAwaitedMs} milliseconds', false)
+       as "filesOverdue"
    from runs r
    where r.id = $1 and ($2::uuid is null or r.monitor_id = $2) and r.account_id = $3`,
 )

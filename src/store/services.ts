@@ -26,6 +26,21 @@ export async function readService(
   return (await read(connection, id, accountId))[0]?.json
 }
 
+const among = statement<[string, string[]], { id: string }>(
+  'services-among',
+  `select id from services
+   where account_id = $1 and id = any ($2::uuid[]) and deleted_at is null`,
+)
+
+/** Those of `ids` that are services of the account. */
+export async function servicesAmong(
+  connection: Connection,
+  accountId: string,
+  ids: readonly string[],
+): Promise<string[]> {
+  return (await among(connection, accountId, [...ids])).map(({ id }) => id)
+}
+
 const insert = statement<[string, string, string], { json: string }>(
   'service-insert',
   `insert into services as s (id, account_id, name) values ($1, $2, $3)

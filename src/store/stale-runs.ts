@@ -1,5 +1,6 @@
 // Statements that keep runs from staying open for ever: agents that are gone, runs that nobody takes,
 // monitors that were deleted.
+import type { MissedReason } from '../contract/result.ts'
 import { RUN_BOUNDS } from '../contract/run.ts'
 import { statement, type Connection } from './statement.ts'
 
@@ -56,14 +57,19 @@ export interface OverdueRun {
   needs: string[]
   /** What each live agent of its location can do. */
   abilities: string[][]
+  /** Whether any agent ever reported from its location. */
+  attended: boolean
 }
 
-const overdue = statement<[], { id: string; needs: string[]; abilities: string[][] | null }>(
+const overdue = statement<[], Omit<OverdueRun, 'abilities'> & { abilities: string[][] | null }>(
   'runs-overdue',
   `select r.id, coalesce(p.needs, array[m.check_type]) as needs,
      (select jsonb_agg(to_jsonb(a.abilities)) from agents a
-      where a.location_id = r.location_id and a.state = 'live') as abilities
+      where a.location_id = r.location_id and a.state = 'live') as abilities,
+     -- Agents that are long gone are forgotten; that there was an epoch is not.
+     l.epoch > 0 or exists (select from agents a where a.location_id = l.id) as attended
    from runs r join monitors m on m.id = r.monitor_id
+   join private_locations l on l.id = r.location_id
    left join placements p on p.location_id = r.location_id and p.monitor_id = r.monitor_id
    where r.state <> 'finished' and (
      (r.taken_at is null
@@ -88,7 +94,7 @@ const miss = statement<[string, string, string | null], never>(
 export async function missRun(
   connection: Connection,
   id: string,
-  why: { reason: 'agent-lost' | 'no-capable-agent'; needed: string | null },
+  why: { reason: MissedReason; needed: string | null },
 ): Promise<void> {
   await miss(connection, id, why.reason, why.needed)
 }

@@ -60,7 +60,7 @@ export async function countDueSlots(inside: Connection, window: SweepWindow): Pr
 export interface MissingSlots {
   locationId: string
   accountId: string
-  /** The epoch that holds at these slots; null before the first one. */
+  /** The epoch that holds at these slots; null when no agent had ever reported until then. */
   epoch: number | null
   needs: string[]
   monitorIds: string[]
@@ -80,9 +80,13 @@ const find = statement<[number, number, number], MissingSlots>(
    left join lateral (select true as there from results r
      where r.location_id = e.location_id and r.monitor_id = e.monitor_id
        and r.slot = to_timestamp(s.slot_ms / 1000::float8) limit 1) r on true
-   left join lateral (select one.epoch from location_epochs one
-     where one.location_id = e.location_id and one.from_ms <= s.slot_ms
-     order by one.epoch desc limit 1) o on true
+   left join lateral (select coalesce(
+     (select one.epoch from location_epochs one
+      where one.location_id = e.location_id and one.from_ms <= s.slot_ms
+      order by one.epoch desc limit 1),
+     -- Old epochs are forgotten: the oldest that is left tells of all times before it but the first.
+     (select nullif(min(one.epoch), 1) from location_epochs one
+      where one.location_id = e.location_id)) as epoch) o on true
    left join placements p on p.location_id = e.location_id and p.monitor_id = e.monitor_id
    where r.there is null
    group by 1, 2, 3, 4`,

@@ -24,7 +24,10 @@ beforeAll(async () => {
     neededWords: () => '',
   })
   listening = runs.listen({ url: database().url }, stop.signal)
-  api = await startPublicApi(db(), { operations: runs.operations })
+  api = await startPublicApi(db(), {
+    operations: runs.operations,
+    defaultLimit: { limit: 1e8, windowS: 60 },
+  })
 })
 afterAll(async () => {
   stop.abort()
@@ -179,6 +182,44 @@ describe('vedette run', () => {
     expect(await command.code).toBe(code)
     expect(command.said.err).toContain(words)
     expect(command.said.err).not.toContain(one.client.secret)
+  })
+
+  describe('finds its monitor by its name', () => {
+    let named: Scene
+    const ids = new Map<string, string>()
+    beforeAll(async () => {
+      named = await scene()
+      const { accountId } = named.client
+      const owner = await addClient(api, db(), { accountId })
+      const privateLocations = named.locations.map(({ slug }) => slug)
+      const others = Array.from({ length: 101 }, (_, n) => `Shop ${n}`)
+      for (const name of ['Shop', 'Cart', 'Cart', ...others]) {
+        const body = { name, privateLocations, request: { url: 'https://example.org/' } }
+        const made = await owner.call('POST', '/v1/checks/url', { body })
+        ids.set(`${name}${ids.has(name) ? ' again' : ''}`, made.body.id)
+      }
+      named.env['VEDETTE_API_KEY'] = owner.secret
+      named.client = owner
+    })
+    const idOf = (name: string) => ids.get(name) ?? name
+
+    test('exactly, however many others have it in theirs', async () => {
+      const asked = start(named, { monitor: 'Shop', wait: false, json: true })
+      expect([await asked.code, asked.said.err]).toEqual([0, ''])
+      expect(JSON.parse(asked.said.out)).toMatchObject({ checkId: idOf('Shop') })
+    })
+
+    test('and names the ids where several have it', async () => {
+      const asked = start(named, { monitor: 'Cart', wait: false })
+      expect(await asked.code).toBe(2)
+      for (const name of ['Cart', 'Cart again']) expect(asked.said.err).toContain(idOf(name))
+    })
+
+    test('or says which are like it', async () => {
+      const asked = start(named, { monitor: 'car', wait: false })
+      expect(await asked.code).toBe(2)
+      expect(asked.said.err).toContain('no monitor is called “car”; there are “Cart”, “Cart”')
+    })
   })
 
   test('an unknown monitor is refused', async () => {

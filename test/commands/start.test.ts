@@ -101,6 +101,31 @@ test('a file of monitors is followed: what is good is applied, what is not chang
   expect(await started.ended).toMatchObject({ code: 0, stderr: '' })
 })
 
+test('its database may be killed: it says so in lines without stacks, and goes on', async () => {
+  const folder = await ownFolder()
+  // As on a terminal, where the platform tells only what is wrong.
+  const { started, get } = await start(folder, { LOG_LEVEL: 'INFO' })
+  const file = join(folder, 'postgres', 'data', 'postmaster.pid')
+  const [pid = ''] = (await readFile(file, 'utf8')).split('\n')
+  process.kill(Number(pid), 'SIGKILL')
+  const asked = eventually(
+    async () => (await get<{ statusCode?: number }>(listed)).statusCode === 503,
+  )
+  await started.line(/PostgreSQL ended; starting it again/)
+  await asked
+  await started.line(/"level":"warn"[^\n]*PostgreSQL is running again/)
+  const checks = await eventually(async () => {
+    const listing = await get<Named[] | object>(listed)
+    return Array.isArray(listing) && listing
+  })
+  expect(checks.length).toBeGreaterThan(5)
+  started.kill('SIGTERM')
+  const { code, stdout, stderr } = await started.ended
+  expect([code, stderr]).toEqual([0, ''])
+  expect(stdout.match(/the database did not answer/g)).toHaveLength(1)
+  expect(stdout).not.toContain('"stack"')
+})
+
 test('on one address alone it finds itself there', async () => {
   const { started, get } = await start(await ownFolder(), { HOST: '127.0.0.2' })
   expect((await get<Named[]>(listed)).length).toBeGreaterThan(5)

@@ -325,6 +325,16 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     ])
   })
 
+  test('a monitor whose only channel was deleted is told through the default ones', async () => {
+    const [first] = (await client.call('GET', '/v1/alert-channels')).body
+    const channel = await addChannel()
+    const alertChannelSubscriptions = [{ alertChannelId: channel.id, activated: true }]
+    const id = await account.addMonitor([location], { alertChannelSubscriptions })
+    await client.call('DELETE', `/v1/alert-channels/${channel.id}`)
+    await account.record(run(id, 1, 'failed'))
+    expect(await account.notifications()).toMatchObject([{ channel: first.id }])
+  })
+
   test('a channel may name monitors itself', async () => {
     const id = await account.addMonitor([location])
     const subscriptions = [{ checkId: id, activated: true }]

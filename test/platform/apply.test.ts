@@ -4,6 +4,7 @@ import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { openDefinition } from '../../src/platform/sealed-monitor.ts'
 import { createSealer } from '../../src/platform/sealing.ts'
+import type { Database, Queryable } from '../../src/store/database.ts'
 import { DATABASE_SERVERS, useDatabase } from '../support/database.ts'
 import {
   addClient,
@@ -205,6 +206,42 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(await names()).toHaveLength(2)
   })
 
+  test('many groups are added, changed and pruned by few statements', async () => {
+    let statements = 0
+    const counting = await startPublicApi(
+      counted(database().database, () => statements++),
+      {
+        sealer,
+      },
+    )
+    const { accountId } = client
+    const other = await addClient(counting, database().database, { accountId })
+    const keys = Array.from({ length: 300 }, (_, index) => `g-${index}`)
+    const send = async (groups: object[]) => {
+      statements = 0
+      const monitors = groups.length === 0 ? [] : keys.map((key) => monitor(key, {}, key))
+      const body = { name: 'groups.yaml', locations: ['north'], prune: true, monitors, groups }
+      const answer = await other.call('POST', '/v1/apply', { body })
+      expect([answer.body.applied, answer.body.problems]).toEqual([true, []])
+      expect(statements).toBeLessThan(40)
+      return answer.body.plan
+    }
+    const groups = (more: object = {}) =>
+      keys.map((key) => ({ key, definition: { name: key, ...more } }))
+    const plan = await send(groups())
+    const listed = (await other.call('GET', '/v1/check-groups?limit=100')).body
+    expect(listed.map((one: Loose) => one.name)).toEqual(keys.toReversed().slice(0, 100))
+    expect(listed[0].id).toBe(plan.find((one: Loose) => one.key === 'g-299').id)
+    const [check] = (await other.call('GET', `/v1/checks?groupId=${listed[0].id}`)).body
+    expect(check.name).toBe('g-299')
+    await send(groups({ tags: ['x'] }))
+    const one = await other.call('GET', `/v1/check-groups/${listed[0].id}`)
+    expect(one.body).toMatchObject({ name: 'g-299', tags: ['x'] })
+    await send([])
+    expect((await other.call('GET', '/v1/check-groups')).body).toEqual([])
+    await counting.close()
+  })
+
   test('10,000 monitors take seconds, packed, and again change nothing', async () => {
     const monitors = Array.from({ length: 10_000 }, (_, index) =>
       monitor(`m-${index}`, { privateLocations: ['north', 'south'] }),
@@ -246,6 +283,23 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect((await reader.call('POST', '/v1/apply', { body })).status).toBe(403)
   })
 })
+
+/** A database that counts the statements of its transactions. */
+function counted(database: Database, count: () => void): Database {
+  const query = database.query.bind(database)
+  return {
+    ...database,
+    query,
+    transaction: (work, options) =>
+      database.transaction((inside) => {
+        const run: Queryable['query'] = (statement, values) => {
+          count()
+          return inside.query(statement, values)
+        }
+        return work({ query: run })
+      }, options),
+  }
+}
 
 function sameWords(a: string, b: string): boolean {
   return a.split(' ').toSorted().join() === b.split(' ').toSorted().join()

@@ -1,8 +1,9 @@
 // Aim: results are listed newest first without repeating or dropping one while others come, each can be read
-// in full by an id that nobody keeps, and the state of a monitor is that of its newest slots.
+// in full by an id that nobody keeps, and the state of a monitor is its newest verdict about the target, with what is about us beside it.
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { artifactOwner, type WireResult } from '../../src/contract/agent-protocol.ts'
+import { TARGET_VERDICTS, VERDICTS } from '../../src/contract/result.ts'
 import { recordResults } from '../../src/platform/results-intake.ts'
 import { rollUp } from '../../src/platform/rollups.ts'
 import { noteArriving, noteRefused, settleArtifact } from '../../src/store/artifacts.ts'
@@ -23,8 +24,10 @@ import {
   type PublicApi,
   startPublicApi,
 } from '../support/public-api.ts'
+import { randomFrom } from '../support/random.ts'
 
 const DAY_MS = 86_400_000
+const isAboutTarget = (verdict: string) => TARGET_VERDICTS.some((one) => one === verdict)
 const NOW = Math.floor(Date.now() / 10_000) * 10_000
 
 describe.each(DATABASE_SERVERS)('on $name', (server) => {
@@ -183,6 +186,33 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     })
   })
 
+  test('a file that does not come within a day is missing, until it comes after all', async () => {
+    const { database } = use()
+    const one = await inBoth()
+    const result = wireResult({ monitorId: one.monitorId, slot: slotOf(one, 4) })
+    const about = { bytes: 1, sha256: '0'.repeat(64), contentType: 'text/plain' }
+    const artifacts = ['a.log', 'b.zip'].map((name) => ({ ...about, name }))
+    await record(office, [{ ...result, artifacts }])
+    const path = `/v1/check-results/${one.monitorId}`
+    const [{ id }] = (await client.call('GET', path)).body.entries
+    const states = async () =>
+      (await client.call('GET', `${path}/${id}`)).body.artifacts.map(({ state }: Loose) => state)
+    const age = (words: string) =>
+      database.query(
+        `update results set received_at = clock_timestamp() - $2::interval where monitor_id = $1`,
+        [one.monitorId, words],
+      )
+    await age('23 h')
+    expect(await states()).toEqual(['awaited', 'awaited'])
+    await age('25 h')
+    expect(await states()).toEqual(['missing', 'missing'])
+    const kept = randomUUID()
+    const of = { ...office, ownerKey: artifactOwner(result), contentType: 'text/plain' }
+    await noteArriving(database, { ...of, id: kept, name: 'a.log', storedAs: 'x' })
+    await settleArtifact(database, kept, { bytes: 1, sha256: Buffer.alloc(32) })
+    expect(await states()).toEqual(['stored', 'missing'])
+  })
+
   test('what is not there or of another account is not found', async () => {
     const one = await inBoth()
     await record(office, [wireResult({ monitorId: one.monitorId, slot: slotOf(one, 0) })])
@@ -211,6 +241,14 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   )
 
   describe('the state of a monitor', () => {
+    const rollUpUntil = async (sweptMs: number) => {
+      await use().database.query(
+        `insert into accounting (swept_until_ms) values ($1)
+         on conflict (one) do update set swept_until_ms = $1`,
+        [sweptMs],
+      )
+      await rollUp(use().database, AbortSignal.timeout(20_000))
+    }
     const send = (at: TestLocation, of: PlacedMonitor, verdicts: WireResult['verdict'][]) =>
       record(
         at,
@@ -239,13 +277,23 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       await send(plant, one, ['passed', 'degraded', 'missed', 'missed'])
       const { body } = await client.call('GET', path)
       expect(body).toMatchObject({
-        verdict: 'passed',
+        verdict: 'degraded',
         hasFailures: false,
         hasErrors: true,
-        isDegraded: false,
+        isDegraded: true,
         locations: [
-          { verdict: 'passed', lastSlot: iso(one, 4), since: iso(one, 2) },
-          { verdict: 'missed', lastSlot: iso(one, 3), since: iso(one, 2) },
+          { verdict: 'passed', lastSlot: iso(one, 4), since: iso(one, 2), silence: null },
+          {
+            verdict: 'degraded',
+            lastSlot: iso(one, 1),
+            since: iso(one, 1),
+            silence: {
+              verdict: 'missed',
+              missedReason: 'overloaded',
+              lastSlot: iso(one, 3),
+              since: iso(one, 2),
+            },
+          },
         ],
       })
       const id = body.locations[0].lastCheckResultId
@@ -253,16 +301,74 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       expect(newest.body.slot).toBe(iso(one, 4))
     })
 
+    test('is failed while a failing monitor is still running at its next slots', async () => {
+      const one = await inBoth()
+      await send(office, one, ['passed', 'failed', 'missed', 'missed', 'failed', 'missed'])
+      await send(plant, one, ['missed', 'errored'])
+      const { body } = await client.call('GET', `/v1/check-statuses/${one.monitorId}`)
+      expect(body).toMatchObject({
+        verdict: 'failed',
+        hasFailures: true,
+        hasErrors: true,
+        locations: [
+          {
+            verdict: 'failed',
+            lastSlot: iso(one, 4),
+            since: iso(one, 1),
+            silence: { verdict: 'missed', lastSlot: iso(one, 5), since: iso(one, 5) },
+          },
+          {
+            verdict: null,
+            lastSlot: null,
+            since: null,
+            lastCheckResultId: null,
+            silence: { verdict: 'errored', missedReason: null, since: iso(one, 0) },
+          },
+        ],
+      })
+    })
+
+    const storyOf = (seed: number) => {
+      const random = randomFrom(seed)
+      const among = [...VERDICTS].slice(random.below(3))
+      let verdict: WireResult['verdict'] = 'passed'
+      return Array.from({ length: 100 }, () => {
+        if (random.below(12) === 0) verdict = among[random.below(among.length)] ?? 'missed'
+        return random.below(4) === 0 ? 'missed' : verdict
+      })
+    }
+
+    test.each([1, 2, 3, 4, 5, 6, 7, 8])(
+      'is the same whether hours were rolled up or not (story %i)',
+      async (seed) => {
+        const one = await inBoth({ fromMs: NOW - DAY_MS, everyMs: 600_000 })
+        const verdicts = storyOf(seed)
+        await send(office, one, verdicts)
+        const at = verdicts.findLastIndex((verdict) => isAboutTarget(verdict))
+        const verdict = verdicts[at]
+        const others = verdicts.findLastIndex((it) => isAboutTarget(it) && it !== verdict)
+        const first = verdicts.findIndex((it, n) => n > others && it === verdict)
+        const own = verdicts.at(-1)
+        const plain = {
+          verdict: verdict ?? null,
+          lastSlot: at < 0 ? null : iso(one, at),
+          since: at < 0 ? null : iso(one, first),
+          silence:
+            at === 99 ? null : { verdict: own, lastSlot: iso(one, 99), since: iso(one, at + 1) },
+        }
+        const path = `/v1/check-statuses/${one.monitorId}`
+        await use().database.query('truncate rollups, rollups_done, rollups_due')
+        expect((await client.call('GET', path)).body.locations[0]).toMatchObject(plain)
+        await rollUpUntil(NOW - 200_000)
+        expect((await client.call('GET', path)).body.locations[0]).toMatchObject(plain)
+      },
+    )
+
     test('is known since an hour that was rolled up', async () => {
       const one = await inBoth({ fromMs: NOW - DAY_MS, everyMs: 600_000 })
       const verdicts = Array.from({ length: 100 }, (_, n) => (n === 20 ? 'failed' : 'passed'))
       await send(office, one, verdicts)
-      await use().database.query(
-        `insert into accounting (swept_until_ms) values ($1)
-         on conflict (one) do update set swept_until_ms = $1`,
-        [NOW - 200_000],
-      )
-      await rollUp(use().database, AbortSignal.timeout(20_000))
+      await rollUpUntil(NOW - 200_000)
       const { body } = await client.call('GET', `/v1/check-statuses/${one.monitorId}`)
       expect(body.locations[0]).toMatchObject({
         verdict: 'passed',

@@ -37,6 +37,9 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
         artifacts: [{ name: 'trace.zip', state: 'awaited', id: null }],
       })
       expect((await sync(one)).cancel).toEqual([])
+      await db().query(`update runs set finished_at = now() - interval '25 h' where id = $1`, [id])
+      const { body: old } = await one.client.call('GET', `${one.path}/${id}`)
+      expect(old.artifacts).toMatchObject([{ name: 'trace.zip', state: 'missing', id: null }])
     })
 
     test('is given what is its own alone, and nothing when it leaves', async () => {
@@ -126,6 +129,15 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
         missedReason: 'agent-lost',
       })
       expect((await readRun(one, young)).state).toBe('queued')
+    })
+
+    test('says so where there never was an agent', async () => {
+      const one = await scene()
+      const id = await ask(one)
+      await db().query('delete from agents where location_id = $1', [one.location.id])
+      await age(id)
+      await stale()
+      expect(await readRun(one, id)).toMatchObject({ missedReason: 'no-agent', needed: null })
     })
 
     test('says what is needed when the agents cannot run it', async () => {

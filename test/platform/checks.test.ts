@@ -197,6 +197,8 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       names.filter((_, index) => index % 3 === 0).toSorted(),
     )
     expect(await list('?search=CHECK%2011')).toEqual(['Check 11'])
+    expect(await list('?name=Check%201')).toEqual(['Check 1'])
+    expect(await list('?name=check%201')).toEqual([])
     expect(await list('?checkType=TCP')).toEqual([])
     expect(await list('?groupId=1')).toEqual([])
     for (const bad of ['limit=0', 'limit=101', 'page=0', 'checkType=X', 'groupId=x']) {
@@ -275,6 +277,26 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       expect((await client.call('DELETE', path)).status).toBe(409)
       await client.call('PATCH', `/v1/checks/${check.id}`, { body: { groupId: null } })
       expect((await client.call('DELETE', path)).status).toBe(204)
+    })
+
+    test('is changed field by field, with what its members take over', async () => {
+      const group = await addGroup({ tags: ['web'], ...secretVariable('of-the-group') })
+      const check = await add({ groupId: group.id })
+      const path = `/v1/check-groups/${group.id}`
+      const { status, body } = await client.call('PATCH', path, { body: { name: 'Mail' } })
+      expect(status).toBe(200)
+      expect(body).toEqual({ ...group, name: 'Mail', updated_at: body.updated_at })
+      await client.call('PATCH', path, { body: { privateLocations: ['south'] } })
+      const moved = await placements(check.id)
+      expect(moved.filter((row) => row.until_ms === null)).toMatchObject([{ slug_name: 'south' }])
+      expect(await effective(check.id)).toMatchObject({
+        tags: ['web'],
+        environmentVariables: [{ key: 'TOKEN', value: 'of-the-group' }],
+      })
+      for (const bad of [{ nmae: 'x' }, { name: '' }, { privateLocations: ['nowhere'] }]) {
+        expect((await client.call('PATCH', path, { body: bad })).status).toBe(400)
+      }
+      expect((await client.call('PATCH', '/v1/check-groups/1', { body: {} })).status).toBe(404)
     })
 
     test('that gives its members their only location keeps it', async () => {

@@ -71,6 +71,14 @@ test('without notifySubscribers nobody is told', async () => {
   expect(await told()).toEqual([])
 })
 
+test('a paused channel is told nothing', async () => {
+  const { accountId } = client
+  const pause = 'update alert_channels set paused_at = now() where account_id = $1'
+  await database().database.query(pause, [accountId])
+  await open({ notifySubscribers: true })
+  expect(await told()).toEqual([])
+})
+
 test('each update is told when it is posted, and never when it is edited', async () => {
   const incident = await open({})
   const path = `${INCIDENTS}/${incident.id}/incident-updates`

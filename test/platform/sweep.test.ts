@@ -74,28 +74,31 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       [at.locationId],
     )
 
+  const addEpoch = (
+    at: TestLocation,
+    { number, fromMs, members }: { number: number; fromMs: number; members: object[] },
+  ) =>
+    use().database.query(
+      `insert into location_epochs (location_id, epoch, from_ms, members, cause)
+       values ($1, $2, $3, $4, '{}')`,
+      [at.locationId, number, fromMs, JSON.stringify(members)],
+    )
+
   test('fills what nobody reported, by who was there', async () => {
     const { database } = use()
     const here = await addLocation(database)
     const monitor = await addMonitor(database, here, { fromMs: START, needs: ['DNS'] })
-    const epoch = (number: number, fromMs: number, members: object[]) =>
-      database.query(
-        `insert into location_epochs (location_id, epoch, from_ms, members, cause)
-         values ($1, $2, $3, $4, '{}')`,
-        [here.locationId, number, fromMs, JSON.stringify(members)],
-      )
-    await epoch(1, START + 20_000, [{ id: 'a', version: '1.0.0', abilities: ['URL'] }])
-    await epoch(2, START + 40_000, [
-      { id: 'a', version: '1.0.0', abilities: ['URL'] },
-      { id: 'b', version: '9.9.9', abilities: ['URL', 'DNS'] },
-    ])
+    const old = { id: 'a', version: '1.0.0', abilities: ['URL'] }
+    const young = { id: 'b', version: '9.9.9', abilities: ['URL', 'DNS'] }
+    await addEpoch(here, { number: 1, fromMs: START + 20_000, members: [old] })
+    await addEpoch(here, { number: 2, fromMs: START + 40_000, members: [old, young] })
     const now = START + 60_000 + SWEEP_GRACE_MS
     await deliver(here, now, [wireResult({ ...monitor, slot: slotOf(monitor, 5) })])
     expect(await sweepAt(now)).toEqual({ sweptUntilMs: START + 60_000, expected: 6, filled: 5 })
     const needed = 'DNS: agent 9.9.9 or newer'
     expect(await rows(here)).toMatchObject([
-      { missed_reason: 'agent-lost', needed: null },
-      { missed_reason: 'agent-lost', needed: null },
+      { missed_reason: 'no-agent', needed: null },
+      { missed_reason: 'no-agent', needed: null },
       { missed_reason: 'no-capable-agent', needed },
       { missed_reason: 'no-capable-agent', needed },
       { missed_reason: 'agent-lost', needed: null, filled: true },
@@ -109,7 +112,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
         missing: 0,
         unexpected: 0,
         byVerdict: { passed: 1, missed: 5 },
-        byReason: { 'agent-lost': 3, 'no-capable-agent': 2 },
+        byReason: { 'no-agent': 2, 'agent-lost': 1, 'no-capable-agent': 2 },
       },
     ])
     // What comes at last replaces what was filled in and changes no count.
@@ -117,6 +120,30 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect((await account(START, now, here.accountId)).locations).toMatchObject([
       { recorded: 6, missing: 0, byVerdict: { passed: 2, missed: 4 } },
     ])
+  })
+
+  test.each([
+    ['a location that never had an agent', [], 'no-agent'],
+    ['an agent that came later', [[1, 30_000, 1]], 'no-agent'],
+    [
+      'an agent that had left or was lost',
+      [
+        [1, -30_000, 1],
+        [2, -20_000, 0],
+      ],
+      'agent-lost',
+    ],
+    ['one of which only a later epoch still tells', [[7, 30_000, 1]], 'agent-lost'],
+  ] as const)('a slot of %s is missed for the reason of that', async (_, epochs, reason) => {
+    const { database } = use()
+    const here = await addLocation(database)
+    await addMonitor(database, here, { fromMs: START, untilMs: START + 10_000 })
+    for (const [number, fromMs, count] of epochs) {
+      const members = Array.from({ length: count }, () => ({ id: 'a', abilities: ['URL'] }))
+      await addEpoch(here, { number, fromMs: START + fromMs, members })
+    }
+    await sweepAt(START + 60_000 + SWEEP_GRACE_MS)
+    expect(await rows(here)).toMatchObject([{ missed_reason: reason, needed: null }])
   })
 
   test('leaves agents time to deliver after the platform was away', async () => {

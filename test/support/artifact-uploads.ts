@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import { OpenAPIHono } from '@hono/zod-openapi'
 import { mountAgentOperations } from '../../src/platform/agent-operation.ts'
+import { AgentRates } from '../../src/platform/agent-rates.ts'
 import { answerFaults } from '../../src/platform/answer-faults.ts'
 import { artifactOperation } from '../../src/platform/artifact-intake.ts'
 import type { ArtifactStore } from '../../src/platform/artifact-store.ts'
@@ -37,16 +38,17 @@ export async function startArtifactServer(
         const row = await findLocationKey(database, hash)
         if (row === undefined || row.revoked) return undefined
         const { id, location_id: locationId, account_id: accountId, slug_name: slugName } = row
-        return { id, locationId, accountId, slugName, hash: row.hash }
+        return { id, locationId, accountId, slugName, hash: row.hash, agents: row.agents }
       },
     }),
     limiter: new RateLimiter(windowsOf(database)),
     clientAddress: createClientAddress([]),
   })
   const operations = [artifactOperation({ database, store, log: { warn: () => {} } })]
-  mountAgentOperations(app, { gate, operations, now: Date.now })
+  mountAgentOperations(app, { gate, operations, now: Date.now, rates: new AgentRates() })
   const faults: unknown[] = []
-  answerFaults(app, { error: (fault: unknown) => void faults.push(fault), warn: () => {} })
+  const log = { error: (fault: unknown) => void faults.push(fault) }
+  answerFaults(app, { log, logOutage: () => {} })
   const server: Server = createHttpServer(app.fetch as never)
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
