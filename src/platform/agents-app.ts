@@ -17,6 +17,7 @@ import { LocationNews } from './location-news.ts'
 import type { Membership } from './membership.ts'
 import { serveAgentDocument } from './openapi.ts'
 import type { PlatformClock } from './platform-clock.ts'
+import { presenceOperation } from './presence-operation.ts'
 import { RateLimiter } from './rate-limit.ts'
 import type { OnRecorded } from './recorded.ts'
 import type { ResultsMetrics } from './results-metrics.ts'
@@ -116,6 +117,7 @@ function callsOf(
       readVariables,
       ...waiting,
     }),
+    presenceOperation(database),
     resultsOperation({
       database,
       log,
