@@ -2,7 +2,7 @@
 //   DATA_DIR/agents/<n>                 of one agent at a time; the first whose lock is free
 //   DATA_DIR/agents/<n>/id              the agent's id, the same after a restart
 //   DATA_DIR/agents/<n>/spool.<key>     results, sealed; <key> is the fingerprint of the API key
-// An agent that can keep nothing runs all the same, and says so.
+// An agent that can keep nothing runs all the same, says so, and goes on trying.
 import { randomUUID } from 'node:crypto'
 import { chmod, lstat, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -15,13 +15,17 @@ export interface AgentFolder {
   /** A GUID: the same after a restart, another one where nothing can be kept. */
   readonly id: string
   readonly seal: AgentSeal
-  /** Undefined: nothing can be kept on disk, and `problem` says why. */
+  /** Of keys that were API_KEY before: they open what they sealed, and seal nothing. */
+  readonly formerSeals: readonly AgentSeal[]
+  /** Undefined: nothing can be kept on disk for now, and `problem` says why. */
   readonly path: string | undefined
   readonly problem: string | undefined
   /** Where the folders of all agents of this DATA_DIR are. */
   readonly neighbours: string | undefined
   /** Whether the folder is this agent's now; while it is not, nothing may be written to it. */
   isHeld(): boolean
+  /** Calls back once when there is a folder after all, should there be none yet. */
+  onTaken(taken: () => void): void
   /** Keeps a small file, sealed; the whole of it or what was there before. Rejects when it cannot. */
   keep(name: string, bytes: Buffer | AsyncIterable<Buffer>): Promise<void>
   /** What was kept under the name; undefined when there is none, or none that this key opens. */
@@ -35,6 +39,10 @@ export interface AgentFolderOptions {
   /** DATA_DIR; undefined: a folder for this key among the system's temporary files. */
   dataDir: string | undefined
   apiKey: string
+  /** Keys that were API_KEY before, for what they sealed. */
+  formerKeys?: readonly string[]
+  /** Before it is tried again to have a folder; 15 s unless told otherwise. */
+  retryMs?: number
   /**
    * Somebody else took the folder, because this process stood still for seconds or because somebody removed
    * it. The other one may now go by this agent's id: this one has to end.
@@ -47,26 +55,15 @@ export const AGENT_FOLDERS_MAX = 256
 const LOCK = 'lock'
 /** Between tries to have a folder again that was removed. */
 const RETAKE_MS = 5000
+/** Between tries to have a folder where there was none at the start. */
+const RETRY_MS = 15_000
 const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
-/** Takes the first folder that is free. Never rejects. */
+/** Takes the first folder that is free, or goes on trying where that cannot be. Never rejects. */
 export async function openAgentFolder(options: AgentFolderOptions): Promise<AgentFolder> {
-  const seal = createAgentSeal(options.apiKey)
-  try {
-    const root =
-      options.dataDir ?? (await temporaryRoot(join(tmpdir(), `vedette-${seal.fingerprint}`)))
-    const neighbours = join(root, 'agents')
-    await mkdir(neighbours, { recursive: true, mode: 0o700 })
-    const { path, hold } = await takeFree(neighbours)
-    const id = await idOf(path).catch((error: unknown) => {
-      hold.release()
-      throw error
-    })
-    hold.keepFor(id, options.onLost)
-    return folderOn(path, { id, seal, neighbours, hold })
-  } catch (error) {
-    return inMemory(seal, error instanceof Error ? error.message : String(error))
-  }
+  const folder = new OwnFolder(options)
+  await folder.open()
+  return folder
 }
 
 /** Takes the lock of another agent's folder; undefined when that agent is there, or it cannot be had. */
@@ -186,42 +183,106 @@ async function replace(file: string, bytes: Buffer | AsyncIterable<Buffer>): Pro
   }
 }
 
-function folderOn(
-  path: string,
-  held: { id: string; seal: AgentSeal; neighbours: string; hold: Hold },
-): AgentFolder {
-  const { id, seal, neighbours, hold } = held
-  return {
-    id,
-    seal,
-    path,
-    neighbours,
-    problem: undefined,
-    isHeld: () => hold.isHeld(),
-    async keep(name, bytes) {
-      if (!hold.isHeld()) throw new Error(`the folder ${path} is gone`)
-      const sealed = Buffer.isBuffer(bytes) ? seal.seal(bytes, name) : seal.sealPieces(bytes, name)
-      await replace(join(path, name), sealed)
-    },
-    async kept(name) {
-      const sealed = await readFile(join(path, name)).catch(() => undefined)
-      return sealed === undefined ? undefined : seal.open(sealed, name)
-    },
-    close: () => hold.release(),
-  }
-}
+class OwnFolder implements AgentFolder {
+  id: string = randomUUID()
+  readonly seal: AgentSeal
+  readonly formerSeals: readonly AgentSeal[]
+  problem: string | undefined
+  readonly #options: AgentFolderOptions
+  #held: { path: string; neighbours: string; hold: Hold } | undefined
+  readonly #onTaken: (() => void)[] = []
+  #timer: NodeJS.Timeout | undefined
+  #isClosed = false
 
-function inMemory(seal: AgentSeal, problem: string): AgentFolder {
-  return {
-    id: randomUUID(),
-    seal,
-    path: undefined,
-    neighbours: undefined,
-    problem,
-    isHeld: () => false,
-    keep: () => Promise.reject(new Error(problem)),
-    kept: () => Promise.resolve(undefined),
-    close: () => undefined,
+  constructor(options: AgentFolderOptions) {
+    this.#options = options
+    this.seal = createAgentSeal(options.apiKey)
+    const formerKeys = (options.formerKeys ?? []).filter((one) => one !== options.apiKey)
+    this.formerSeals = formerKeys.map((one) => createAgentSeal(one))
+  }
+
+  get path(): string | undefined {
+    return this.#held?.path
+  }
+
+  get neighbours(): string | undefined {
+    return this.#held?.neighbours
+  }
+
+  async open(): Promise<void> {
+    // Later its id stays what others know it by, whatever the folder says.
+    const id = await this.#take()
+    if (id !== undefined) this.id = id
+  }
+
+  isHeld(): boolean {
+    return this.#held?.hold.isHeld() === true
+  }
+
+  onTaken(taken: () => void): void {
+    if (this.#held === undefined) this.#onTaken.push(taken)
+  }
+
+  async keep(name: string, bytes: Buffer | AsyncIterable<Buffer>): Promise<void> {
+    const { seal } = this
+    const path = this.path
+    if (path === undefined) throw new Error(this.problem)
+    if (!this.isHeld()) throw new Error(`the folder ${path} is gone`)
+    const sealed = Buffer.isBuffer(bytes) ? seal.seal(bytes, name) : seal.sealPieces(bytes, name)
+    await replace(join(path, name), sealed)
+  }
+
+  async kept(name: string): Promise<Buffer | undefined> {
+    if (this.path === undefined) return undefined
+    const sealed = await readFile(join(this.path, name)).catch(() => undefined)
+    if (sealed === undefined) return undefined
+    for (const seal of [this.seal, ...this.formerSeals]) {
+      const opened = seal.open(sealed, name)
+      if (opened !== undefined) return opened
+    }
+    return undefined
+  }
+
+  close(): void {
+    this.#isClosed = true
+    clearTimeout(this.#timer)
+    this.#held?.hold.release()
+  }
+
+  /** Takes a folder, and resolves with the id in it; where there is none it will be tried again. */
+  async #take(): Promise<string | undefined> {
+    try {
+      const { dataDir, onLost } = this.#options
+      const temporary = join(tmpdir(), `vedette-${this.seal.fingerprint}`)
+      const root = dataDir ?? (await temporaryRoot(temporary))
+      const neighbours = join(root, 'agents')
+      await mkdir(neighbours, { recursive: true, mode: 0o700 })
+      const { path, hold } = await takeFree(neighbours)
+      const id = await idOf(path, this.id).catch((error: unknown) => {
+        hold.release()
+        throw error
+      })
+      hold.keepFor(id, onLost)
+      this.#held = { path, neighbours, hold }
+      this.problem = undefined
+      if (this.#isClosed) hold.release()
+      return id
+    } catch (error) {
+      this.problem = error instanceof Error ? error.message : String(error)
+      if (!this.#isClosed) this.#trySoon()
+      return undefined
+    }
+  }
+
+  #trySoon(): void {
+    this.#timer = setTimeout(() => void this.#takeLate(), this.#options.retryMs ?? RETRY_MS)
+    this.#timer.unref()
+  }
+
+  async #takeLate(): Promise<void> {
+    const id = await this.#take()
+    if (id === undefined || this.#isClosed) return
+    for (const taken of this.#onTaken.splice(0)) taken()
   }
 }
 

@@ -22,9 +22,17 @@ export interface WaitingArtifact extends Artifact {
   diskBytes: number
 }
 
+/** A folder of files, and what opens them. */
+export interface ArtifactPlace {
+  folder: string
+  seal: AgentSeal
+}
+
 export interface ArtifactSpoolOptions {
   folder: string
   seal: AgentSeal
+  /** Where files lie that a former key sealed; they are sent, and none are added. */
+  former?: readonly ArtifactPlace[]
   log: Log
   /** Bytes that files may take; asked anew each time. */
   bytesMax: () => number
@@ -39,6 +47,8 @@ const NO_DATA = Buffer.alloc(0)
 
 export class ArtifactSpool {
   readonly #options: ArtifactSpoolOptions
+  /** Of files under former keys, by id. */
+  readonly #places = new Map<string, ArtifactPlace>()
   /** Oldest first. */
   #waiting: WaitingArtifact[] = []
   readonly #staged = new WeakMap<Artifact, { id: string; diskBytes: number }>()
@@ -50,7 +60,13 @@ export class ArtifactSpool {
 
   /** Finds what an earlier run left. Never rejects. */
   async load(): Promise<void> {
-    const { folder, seal } = this.#options
+    await this.#loadFrom(this.#options)
+    for (const place of this.#options.former ?? []) await this.#loadFrom(place)
+    this.#waiting.sort((a, b) => a.at - b.at)
+  }
+
+  async #loadFrom(place: ArtifactPlace): Promise<void> {
+    const { folder, seal } = place
     const names = await readdir(folder).catch(() => [])
     for (const name of names) {
       const [id = '', kind] = name.split('.')
@@ -61,11 +77,11 @@ export class ArtifactSpool {
         (found) => found.size,
         () => 0,
       )
+      if (folder !== this.#options.folder) this.#places.set(id, place)
       if (meta === undefined) await this.#remove(id)
       else
         this.#waiting.push({ ...(JSON.parse(meta.toString()) as WaitingArtifact), diskBytes: size })
     }
-    this.#waiting.sort((a, b) => a.at - b.at)
   }
 
   bytes(): number {
@@ -151,10 +167,11 @@ export class ArtifactSpool {
 
   /** The bytes of a file; throws when they are not what was kept. */
   async *read({ id, bytes }: WaitingArtifact): AsyncGenerator<Buffer, void, undefined> {
-    const file = await open(join(this.#options.folder, `${id}.data`), 'r')
+    const place = this.#places.get(id) ?? this.#options
+    const file = await open(join(place.folder, `${id}.data`), 'r')
     try {
       const salt = await readWhole(file, SALT_BYTES)
-      const seal = this.#options.seal.ofFile(salt)
+      const seal = place.seal.ofFile(salt)
       for (let number = 0, left = bytes; left > 0; number++) {
         const sealed = await readWhole(file, Math.min(left, PIECE_BYTES) + TAG_BYTES)
         const piece = seal.open(sealed, number, NO_DATA)
@@ -195,7 +212,7 @@ export class ArtifactSpool {
 
   // What cannot be removed costs disk, and is found again at the next start.
   async #remove(id: string): Promise<void> {
-    const { folder } = this.#options
+    const { folder } = this.#places.get(id) ?? this.#options
     for (const kind of ['meta', 'data']) {
       await rm(join(folder, `${id}.${kind}`), { force: true }).catch(() => undefined)
     }

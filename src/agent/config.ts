@@ -47,9 +47,17 @@ export const VARIABLE_TABLE = {
     meaning: 'Key of the private location, from the platform',
     secret: true,
     problem: (key) =>
-      /^pl_[A-Za-z0-9_-]{8,}$/.test(key)
+      isLocationKey(key)
         ? undefined
         : { allowed: 'a private location key, pl_…', mend: 'copy it whole, without quotes' },
+  }),
+  API_KEY_PREVIOUS: wordList({
+    meaning: 'Keys that were API_KEY before, to open what they sealed in DATA_DIR',
+    secret: true,
+    problem: (key) =>
+      isLocationKey(key)
+        ? undefined
+        : { allowed: 'keys of private locations, pl_…', mend: 'copy them whole, without quotes' },
   }),
   PLATFORM_URL: urlSetting({
     meaning: 'Address of the platform',
@@ -166,6 +174,10 @@ export const VARIABLE_TABLE = {
   }),
 } as const
 
+function isLocationKey(key: string): boolean {
+  return /^pl_[A-Za-z0-9_-]{8,}$/.test(key)
+}
+
 function networkMend(text: string): { allowed: string; mend: string } | undefined {
   const problem = networkProblem(text)
   if (problem === undefined) return undefined
@@ -182,6 +194,8 @@ export interface AgentConfig {
   monitorsFile: string | undefined
   location: string
   apiKey: string | undefined
+  /** API_KEY_PREVIOUS. */
+  formerApiKeys: readonly string[]
   platformUrl: string | undefined
   /** Name of the build. */
   image: string
@@ -284,6 +298,7 @@ function configOf(values: Given, { env, stdout }: ConfigOrigin): AgentConfig {
     monitorsFile: values.MONITORS_FILE,
     location: values.LOCATION ?? 'local',
     apiKey: values.API_KEY,
+    formerApiKeys: values.API_KEY_PREVIOUS,
     platformUrl: values.PLATFORM_URL,
     image: values.VEDETTE_IMAGE ?? 'agent-uptime',
     healthPort: values.AGENT_HEALTH_PORT,
@@ -309,9 +324,8 @@ function configOf(values: Given, { env, stdout }: ConfigOrigin): AgentConfig {
 
 function secretsOf(values: Given): string[] {
   const proxies = [values.HTTPS_PROXY, values.HTTP_PROXY].map((url) => partOf(url, 'password'))
-  return [values.API_KEY ?? '', partOf(values.SENTRY_DSN, 'username'), ...proxies].filter(
-    (one) => one !== '',
-  )
+  const keys = [values.API_KEY ?? '', ...values.API_KEY_PREVIOUS]
+  return [...keys, partOf(values.SENTRY_DSN, 'username'), ...proxies].filter((one) => one !== '')
 }
 
 function partOf(url: string | undefined, part: 'username' | 'password'): string {

@@ -5,7 +5,7 @@ import { createBell, type Bell } from './bell.ts'
 import type { BatchOutcome } from './batch-sender.ts'
 import { waitBefore } from './delivery-actions.ts'
 import { count, type DeliveryTally } from './delivery-tally.ts'
-import type { Kept } from './spool.ts'
+import type { Kept } from './kept-results.ts'
 
 /** Results to be delivered as one batch, with the spool that keeps them. */
 export interface Batch {

@@ -1,11 +1,12 @@
 // Metrics of delivery, for Prometheus: where results and artifacts are and what became of them.
 import { Counter, Gauge, Registry } from 'prom-client'
 import type { DeliveryTally } from './delivery-tally.ts'
-import type { Loss } from './spool.ts'
+import type { Loss } from './kept-results.ts'
 
 /** What is asked for at each scrape. */
 export interface DeliverySources {
   waiting: () => number
+  adopted: () => number
   spoolBytes: () => number
   /** Milliseconds; 0 when nothing waits. */
   oldestAgeMs: () => number
@@ -53,6 +54,7 @@ function registerCounters(registry: Registry, tally: DeliveryTally, sources: Del
       },
     })
   plain('results_produced', 'Results handed to delivery.', () => tally.produced)
+  plain('results_adopted', 'Results taken over from an earlier process.', sources.adopted)
   plain('results_delivered', 'Results that the platform has.', () => tally.delivered)
   plain('spool_damaged', 'Places in the spool that could not be read.', sources.damagedPlaces)
   plain('delivery_sent_bytes', 'Bytes of batches and artifacts, as sent.', () => tally.bytesSent)

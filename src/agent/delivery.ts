@@ -3,14 +3,13 @@
 import { join } from 'node:path'
 import { PROTOCOL_BOUNDS } from '../contract/agent-protocol.ts'
 import type { Result } from '../contract/result.ts'
-import type { Log } from '../host/log.ts'
-import type { AgentFolder } from './agent-folder.ts'
+import type { AgentSeal } from './agent-seal.ts'
 import { ArtifactSpool } from './artifact-spool.ts'
 import { startArtifactUpload, type ArtifactUpload } from './artifact-upload.ts'
 import { createBatchSender } from './batch-sender.ts'
+import type { Delivery, DeliveryOptions } from './delivery-sink.ts'
 import { createBell } from './bell.ts'
 import { DeliveryLane, type Batch } from './delivery-lane.ts'
-import type { DeliveryLink } from './delivery-link.ts'
 import { createDeliveryMetrics } from './delivery-metrics.ts'
 import {
   count,
@@ -19,54 +18,13 @@ import {
   type Complain,
   type DeliveryTally,
 } from './delivery-tally.ts'
-import { RECENT_BOUNDS, RecentResults, type RecentBounds } from './recent-results.ts'
-import type { FileKeep, ResultSink } from './sink.ts'
-import { createSpoolAdoption, spoolName, type AdoptedSpool } from './spool-adoption.ts'
-import { openSpool, type Kept, type Spool } from './spool.ts'
-import type { OpenFile } from './spool-segment.ts'
+import { RECENT_BOUNDS, RecentResults } from './recent-results.ts'
+import type { FileKeep } from './sink.ts'
+import { createSpoolAdoption, spoolName } from './spool-adoption.ts'
+import { InheritedSpools } from './inherited-spools.ts'
+import type { Kept, Loss } from './kept-results.ts'
+import { openSpool, type Spool } from './spool.ts'
 import { createFullness, wireText } from './wire-result.ts'
-
-/** What the platform last said about delivery. */
-export interface DeliverySettings {
-  fullPassedEveryMs: number
-  artifactBytesMax: number
-}
-
-export interface DeliveryOptions {
-  folder: AgentFolder
-  link: DeliveryLink
-  spoolBytesMax: number
-  settings: () => DeliverySettings
-  log: Log
-  /** By what this agent goes; as its folder says unless told otherwise. */
-  agentId?: () => string
-  recentBounds?: RecentBounds
-  openFile?: OpenFile
-}
-
-/** Delivers to the platform. */
-export interface Delivery extends ResultSink {
-  /**
-   * Resolves when the result is safe on disk; where nothing can be kept on disk, when it is delivered.
-   * Rejects when it is lost for want of room.
-   */
-  deliver(result: Result): Promise<void>
-  /** The platform answers: what waits for its time is tried at once. */
-  hurry(): void
-  /**
-   * Ends delivery: tries to deliver what is left for `deadlineMs`, and no longer than makes sense; the rest
-   * stays on disk for the next start. Never rejects.
-   */
-  flush(deadlineMs: number): Promise<void>
-  /** Keeps files of runs until they are delivered. */
-  files: FileKeep
-  /** For `/health`. */
-  facts(): Record<string, unknown>
-  /** For readiness: what somebody should know, though the agent goes on. */
-  warnings(): string[]
-  /** Prometheus text format 0.0.4. */
-  metricsText(): Promise<string>
-}
 
 /** Fresh results wait for each other at most this long. */
 const BATCH_MS_MAX = 1000
@@ -95,12 +53,11 @@ class RunningDelivery implements Delivery {
   readonly #settled = createBell()
   readonly #recent: RecentResults
   readonly #isFull: (result: Result) => boolean
-  readonly #adoption
+  readonly #inherited: InheritedSpools
   readonly #metrics: () => Promise<string>
   #spool!: Spool
   #freshLane!: DeliveryLane
   #oldLane!: DeliveryLane
-  #adopted: AdoptedSpool | undefined
   #artifacts: ArtifactSpool | undefined
   #upload: ArtifactUpload | undefined
   /** Read back, but too much for the batch before it. */
@@ -115,15 +72,16 @@ class RunningDelivery implements Delivery {
     this.#options = options
     this.#recent = new RecentResults(() => this.#spool, options.recentBounds ?? RECENT_BOUNDS)
     this.#isFull = createFullness(() => options.settings().fullPassedEveryMs)
-    this.#adoption = createSpoolAdoption(options.folder, options.log)
+    this.#inherited = new InheritedSpools(createSpoolAdoption(options.folder, options.log))
     this.#metrics = createDeliveryMetrics(this.#tally, {
       waiting: () => this.#waiting(),
-      spoolBytes: () => this.#spool.bytes() + (this.#adopted?.spool.bytes() ?? 0),
+      adopted: () => this.#adopted(),
+      spoolBytes: () => this.#spool.bytes() + this.#inherited.bytes(),
       oldestAgeMs: () => this.#oldestAgeMs(),
-      lost: () => this.#spool.lost,
-      damagedPlaces: () => this.#spool.damagedPlaces,
+      lost: () => this.#lost(),
+      damagedPlaces: () => this.#spool.damagedPlaces + this.#inherited.damagedPlaces(),
       keptOnDisk: () => this.#problem() === undefined,
-      foreignBytes: () => this.#adoption.foreignBytes(),
+      foreignBytes: () => this.#inherited.foreignBytes(),
       artifactsWaiting: () => this.#artifacts?.count() ?? 0,
       artifactBytes: () => this.#artifacts?.bytes() ?? 0,
     })
@@ -143,7 +101,7 @@ class RunningDelivery implements Delivery {
       isHeld: () => folder.isHeld(),
       shareRoom: (bytes) => this.#artifacts?.makeRoom(bytes),
       onKept: (kept) => this.#onKept(kept),
-      onRecovered: () => void this.#recent.rescue().then(() => this.#old.ring()),
+      onRecovered: () => void this.#rescue(),
       ...(openFile === undefined ? {} : { openFile }),
     })
     const send = createBatchSender(link, this.#options.agentId ?? (() => folder.id))
@@ -163,7 +121,8 @@ class RunningDelivery implements Delivery {
       })
     this.#freshLane = lane(() => this.#takeFresh())
     this.#oldLane = lane(() => this.#takeOld())
-    await this.#openArtifacts(complain)
+    await this.#openInherited(complain)
+    folder.onTaken(() => void this.#moveToDisk(complain))
     this.#stop.signal.addEventListener('abort', () => {
       this.#fresh.ring()
       this.#old.ring()
@@ -179,12 +138,30 @@ class RunningDelivery implements Delivery {
     return Promise.all([safe, claimed]).then(() => this.#upload?.ring())
   }
 
+  async #openInherited(complain: Complain): Promise<void> {
+    await this.#inherited.openOwn()
+    await this.#openArtifacts(complain)
+    this.#old.ring()
+  }
+
+  /** There is a folder after all. */
+  async #moveToDisk(complain: Complain): Promise<void> {
+    const { path, seal } = this.#options.folder
+    if (path === undefined || this.#flushed !== undefined) return
+    await this.#spool.moveTo(join(path, spoolName(seal.fingerprint)))
+    await this.#openInherited(complain)
+  }
+
   async #openArtifacts(complain: Complain): Promise<void> {
     const { folder, spoolBytesMax, log, link } = this.#options
     if (folder.path === undefined) return
+    const { path } = folder
+    const placeOf = (seal: AgentSeal) => {
+      return { folder: join(path, `artifacts.${seal.fingerprint}`), seal }
+    }
     const spool = new ArtifactSpool({
-      folder: join(folder.path, `artifacts.${folder.seal.fingerprint}`),
-      seal: folder.seal,
+      ...placeOf(folder.seal),
+      former: folder.formerSeals.map(placeOf),
       log,
       bytesMax: () => spoolBytesMax - this.#spool.bytes(),
       onDropped: () => count(this.#tally.artifacts, 'dropped'),
@@ -255,18 +232,13 @@ class RunningDelivery implements Delivery {
 
   async #takeAdopted(): Promise<Batch | undefined> {
     if (this.#isFlushing) return undefined
-    this.#adopted ??= await this.#adoption.next()
-    if (this.#adopted === undefined) return undefined
-    const { spool } = this.#adopted
-    const adopted = this.#adopted
-    const kept = await this.#readBack(spool)
-    if (kept.length > 0) return this.#batch(kept, spool)
-    this.#adopted = undefined
-    for (const reason of ['damaged', 'full', 'memory'] as const) {
-      this.#spool.lost[reason] += spool.lost[reason]
+    for (;;) {
+      const adopted = await this.#inherited.present()
+      if (adopted === undefined) return undefined
+      const kept = await this.#readBack(adopted.spool)
+      if (kept.length > 0) return this.#batch(kept, adopted.spool)
+      await this.#inherited.close(adopted)
     }
-    await adopted.close()
-    return undefined
   }
 
   async #readBack(spool: Spool): Promise<Kept[]> {
@@ -316,13 +288,23 @@ class RunningDelivery implements Delivery {
     }
     this.#stop.abort()
     await Promise.all([this.#freshLane.ended, this.#oldLane.ended, this.#upload?.ended])
+    if (this.#problem() === undefined) await this.#rescue()
     this.#letGo()
     const { log } = this.#options
     if (this.#spool.waiting > 0) {
       log.info({ results: this.#spool.waiting }, 'results stay on disk, for the next start')
     }
-    await this.#adopted?.close()
+    await this.#inherited.closeAll()
     await this.#spool.close()
+  }
+
+  /** The disk works: what lies in memory alone is written to it, also what is on its way. Never rejects. */
+  async #rescue(): Promise<void> {
+    await this.#recent.rescue()
+    for (const [kept, spool] of this.#inHand) {
+      if (spool === this.#spool && kept.segment === undefined) await spool.rescue(kept)
+    }
+    this.#old.ring()
   }
 
   #letGo(): void {
@@ -345,13 +327,23 @@ class RunningDelivery implements Delivery {
 
   #waiting(): number {
     const settled = this.#freshLane.settledBefore + this.#oldLane.settledBefore
-    return this.#spool.waiting + (this.#adopted?.spool.waiting ?? 0) - settled
+    return this.#spool.waiting + this.#inherited.waiting() - settled
+  }
+
+  /** Results that this process delivers though others produced them. */
+  #adopted(): number {
+    return this.#spool.found + this.#inherited.found()
+  }
+
+  #lost(): Record<Loss, number> {
+    const of = (reason: Loss) => this.#spool.lost[reason] + this.#inherited.lost(reason)
+    return { full: of('full'), damaged: of('damaged'), memory: of('memory') }
   }
 
   /** When the oldest result came that waits; Infinity when there is none. */
   #oldestAt(): number {
     if (this.#waiting() === 0) return Infinity
-    const spools = [this.#spool.oldestAt(), this.#adopted?.spool.oldestAt() ?? Infinity]
+    const spools = [this.#spool.oldestAt(), this.#inherited.oldestAt()]
     const inHand = [...this.#inHand.keys()].map(({ at }) => at)
     return Math.min(this.#recent.oldestAt(), ...spools, ...inHand)
   }
@@ -365,9 +357,10 @@ class RunningDelivery implements Delivery {
     const { produced, delivered, refused } = this.#tally
     const results = {
       produced,
+      adopted: this.#adopted(),
       delivered,
       refused: [...refused.values()].reduce((sum, one) => sum + one, 0),
-      lost: Object.values(this.#spool.lost).reduce((sum, one) => sum + one, 0),
+      lost: Object.values(this.#lost()).reduce((sum, one) => sum + one, 0),
       waiting: this.#waiting(),
       oldestSeconds: Math.round(this.#oldestAgeMs() / 1000),
       spoolBytes: this.#spool.bytes(),

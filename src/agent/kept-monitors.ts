@@ -12,6 +12,8 @@ export interface Keeping {
   /** Undefined where nothing can be kept. */
   readonly path: string | undefined
   keep(name: string, bytes: AsyncIterable<Buffer>): Promise<void>
+  /** Calls back once when something can be kept after all. */
+  onTaken?(taken: () => void): void
   kept(name: string): Promise<Buffer | undefined>
 }
 
@@ -47,6 +49,8 @@ const NAME = 'monitors'
 const PIECE_CHARACTERS = 256 * 1024
 /** Changes come in bursts, and each writes all of it. */
 const SOON_MS = 2000
+/** Before what could not be written is written again. */
+const AGAIN_MS = 30_000
 
 /** Keeps monitors in an agent's folder. */
 export function createKeptMonitors(folder: Keeping, log: Log): KeptMonitors {
@@ -54,32 +58,46 @@ export function createKeptMonitors(folder: Keeping, log: Log): KeptMonitors {
   let waiting: (() => Parameters<KeptMonitors['now']>[0]) | undefined
   let writing = Promise.resolve()
   let isTold = false
+  let isOver = false
 
-  const write: KeptMonitors['now'] = async (what) => {
-    if (folder.path === undefined) return
+  /** Whether it is kept now, or need not be. */
+  const write = async (what: Parameters<KeptMonitors['now']>[0]): Promise<boolean> => {
+    if (folder.path === undefined) return true
     try {
       await folder.keep(NAME, textOf(what))
       isTold = false
+      return true
     } catch (error) {
       if (!isTold) log.warn({ err: error }, 'the monitors cannot be kept on disk for a restart')
       isTold = true
+      return false
     }
+  }
+  const soon = (what: () => Parameters<KeptMonitors['now']>[0], ms: number) => {
+    if (waiting === undefined) timer = setTimeout(() => void due(), ms).unref()
+    waiting = what
   }
   const due = () => {
     const what = waiting
     waiting = undefined
     clearTimeout(timer)
-    if (what !== undefined) writing = writing.then(() => write(what()))
+    if (what === undefined) return writing
+    const before = writing
+    writing = (async () => {
+      await before
+      const isKept = await write(what())
+      if (!isKept && waiting === undefined && !isOver) soon(what, AGAIN_MS)
+    })()
     return writing
   }
 
   return {
-    soon(what) {
-      if (waiting === undefined) timer = setTimeout(() => void due(), SOON_MS)
-      waiting = what
+    soon: (what) => soon(what, SOON_MS),
+    now: (what) => write(what).then(() => undefined),
+    flush() {
+      isOver = true
+      return due()
     },
-    now: write,
-    flush: due,
     async read() {
       const bytes = await folder.kept(NAME).catch(() => undefined)
       const kept = bytes === undefined ? undefined : await parsed(bytes)

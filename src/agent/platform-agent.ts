@@ -18,7 +18,7 @@ import type { MonitorSource } from './source.ts'
 /** What the settings must hold for it. */
 export type PlatformSettings = Pick<
   AgentConfig,
-  'dataDir' | 'image' | 'spoolBytesMax' | 'platformProxyUrl' | 'noProxy'
+  'dataDir' | 'formerApiKeys' | 'image' | 'spoolBytesMax' | 'platformProxyUrl' | 'noProxy'
 > & { apiKey: string; platformUrl: string }
 
 export interface PlatformPartsOptions {
@@ -46,6 +46,7 @@ export async function openPlatformParts(options: PlatformPartsOptions): Promise<
   const folder = await openAgentFolder({
     dataDir: settings.dataDir,
     apiKey: settings.apiKey,
+    formerKeys: settings.formerApiKeys,
     onLost: () => source.end('another process took the folder of this agent', EXIT_FOLDER_LOST),
   })
   const link = createPlatformLink({

@@ -81,6 +81,7 @@ class PlatformSource implements PlatformMonitorSource {
   constructor(options: PlatformSourceOptions) {
     this.#options = options
     this.#kept = createKeptMonitors(options.folder, options.log)
+    options.folder.onTaken?.(() => this.#last !== undefined && this.#keepSoon())
     this.#state = createSyncState(options.log)
     this.#wait = createSyncWait(options.random)
   }

@@ -13,6 +13,7 @@ import { pipeline, type Readable } from 'node:stream'
 import { promisify } from 'node:util'
 import { brotliDecompress, gunzip } from 'node:zlib'
 import { VERSION } from '../contract/versions.ts'
+import { watchPace, type AnswerPace, type AnswerPaceBounds } from './answer-pace.ts'
 import { LinkError, linkErrorFrom, proxyErrorFrom, routeWords, type Route } from './link-error.ts'
 import { bareHost, portOf, proxyFor, TunnelAgent, type PlatformProxy } from './platform-proxy.ts'
 
@@ -25,8 +26,10 @@ export interface LinkRequest {
   body?: Buffer | Readable
   /** Length of a body that is a stream, where it is known. */
   bytes?: number
-  /** From now to the last byte of the answer. */
+  /** From now to the last byte of the answer, or to its first one where `pace` is given. */
   deadlineMs: number
+  /** How slowly a long answer may come once it has begun. */
+  pace?: AnswerPaceBounds
   /** Largest answer, as sent and unpacked; 1 MiB unless told otherwise. */
   answerBytesMax?: number
   signal: AbortSignal
@@ -172,12 +175,19 @@ class Link implements PlatformLink {
       request.destroy(error)
     }
     const onAbort = () => cut(aborted())
-    const late = setTimeout(() => cut(this.#late(ask.deadlineMs)), endsAtMs - performance.now())
+    const onLate = (ms: number) => cut(this.#late(ms))
+    const late = setTimeout(() => onLate(ask.deadlineMs), endsAtMs - performance.now())
+    let pace: AnswerPace | undefined
     ask.signal.addEventListener('abort', onAbort)
     request.on('socket', (socket) => this.#watchConnecting(request, socket, cut))
     try {
       const { response, ...times } = await begun(request, ask.body)
-      const body = await this.#receive(response, ask.answerBytesMax ?? ANSWER_BYTES_MAX)
+      if (ask.pace !== undefined) {
+        clearTimeout(late)
+        pace = watchPace(ask.pace, onLate)
+      }
+      const bytesMax = ask.answerBytesMax ?? ANSWER_BYTES_MAX
+      const body = await this.#receive(response, bytesMax, pace)
       return { status: response.statusCode ?? 0, headers: response.headers, body, ...times }
     } catch (error) {
       request.destroy()
@@ -186,6 +196,7 @@ class Link implements PlatformLink {
       throw this.#wayError(error)
     } finally {
       clearTimeout(late)
+      pace?.end()
       ask.signal.removeEventListener('abort', onAbort)
       // Answered before all of it was taken: the rest is not wanted.
       if (!request.writableFinished) request.destroy()
@@ -208,12 +219,17 @@ class Link implements PlatformLink {
     socket.on('close', settle)
   }
 
-  async #receive(response: IncomingMessage, bytesMax: number): Promise<Buffer> {
+  async #receive(
+    response: IncomingMessage,
+    bytesMax: number,
+    pace: AnswerPace | undefined,
+  ): Promise<Buffer> {
     const chunks: Buffer[] = []
     let bytes = 0
     try {
       for await (const chunk of response as AsyncIterable<Buffer>) {
         bytes += chunk.length
+        pace?.came()
         if (bytes > bytesMax) throw this.#tooLarge(bytesMax)
         chunks.push(chunk)
       }

@@ -1,6 +1,7 @@
 // The newest results, in memory, so that they go out first and need not be read back; what is pushed out of
 // it lies on disk, or, where there is no disk, waits in memory within a bound.
-import type { Kept, Spool } from './spool.ts'
+import type { Kept } from './kept-results.ts'
+import type { Spool } from './spool.ts'
 
 /** How much is kept in memory. */
 export interface RecentBounds {
@@ -75,6 +76,11 @@ export class RecentResults {
 
   /** The disk works again: what lies nowhere else is written to it. */
   async rescue(): Promise<void> {
+    for (const kept of this.#kept.filter(({ segment }) => segment === undefined)) {
+      // What was taken meanwhile is on its way.
+      if (!this.#kept.includes(kept)) continue
+      if (!(await this.#spool().rescue(kept))) return
+    }
     for (;;) {
       const [kept] = this.takeStranded({ results: 1, bytes: 0 })
       if (kept === undefined) return

@@ -1,10 +1,12 @@
 // Delivers what agents left behind that are gone: their spools lie in the folders beside this agent's, and
-// whoever has a folder's lock may deliver them. Spools that another key sealed are put up with for a week.
-import { readdir, rm, stat } from 'node:fs/promises'
+// whoever has a folder's lock may deliver them. So it is with what a key sealed that was API_KEY before. Spools
+// that no known key opens are put up with for a week.
+import { readdir, rm, rmdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { FolderLock } from '../host/folder-lock.ts'
 import type { Log } from '../host/log.ts'
 import { lockAgentFolder, type AgentFolder } from './agent-folder.ts'
+import type { AgentSeal } from './agent-seal.ts'
 import { openSpool, type Spool } from './spool.ts'
 
 /** A spool of an agent that is gone. */
@@ -18,6 +20,8 @@ export interface AdoptedSpool {
 export interface SpoolAdoption {
   /** The next one with something in it; undefined when there is none now. Never rejects. */
   next(): Promise<AdoptedSpool | undefined>
+  /** Those in this agent's own folder that a former key sealed. Never rejects. */
+  own(): Promise<AdoptedSpool[]>
   /** Bytes that another key sealed, as found by the last look. */
   foreignBytes(): number
 }
@@ -39,14 +43,16 @@ export function createSpoolAdoption(folder: AgentFolder, log: Log): SpoolAdoptio
 class Search implements SpoolAdoption {
   readonly #folder: AgentFolder
   readonly #log: Log
-  readonly #ours: string
+  /** By the names of what they sealed: this agent's key first. */
+  readonly #seals: ReadonlyMap<string, AgentSeal>
   readonly #told = new Set<string>()
   #foreignBytes = 0
 
   constructor(folder: AgentFolder, log: Log) {
     this.#folder = folder
     this.#log = log
-    this.#ours = spoolName(folder.seal.fingerprint)
+    const seals = [folder.seal, ...folder.formerSeals]
+    this.#seals = new Map(seals.map((seal) => [spoolName(seal.fingerprint), seal]))
   }
 
   foreignBytes(): number {
@@ -67,52 +73,75 @@ class Search implements SpoolAdoption {
     return undefined
   }
 
+  async own(): Promise<AdoptedSpool[]> {
+    const { path } = this.#folder
+    const found: AdoptedSpool[] = []
+    if (path === undefined) return found
+    const present = spoolName(this.#folder.seal.fingerprint)
+    for (const name of (await spoolsIn(path).catch(() => new Map<string, Contents>())).keys()) {
+      if (name === present || !this.#seals.has(name)) continue
+      const held = { release: () => undefined, isHeld: () => this.#folder.isHeld() }
+      const spool = await this.#open(path, name, held).catch(() => undefined)
+      if (spool !== undefined) found.push(spool)
+    }
+    return found
+  }
+
   async #lookInto(path: string): Promise<AdoptedSpool | undefined> {
     // The lock is only tried where there is something, since for another container's it takes seconds.
     if ((await spoolsIn(path)).size === 0) return undefined
-    const held = { isLost: false }
-    const lock = await lockAgentFolder(path, () => (held.isLost = true))
+    let isLost = false
+    const lock = await lockAgentFolder(path, () => (isLost = true))
     if (lock === undefined) return undefined
+    const held = { release: () => giveBack(lock), isHeld: () => !isLost }
     let adopted: AdoptedSpool | undefined
     try {
       const spools = await spoolsIn(path)
       await this.#lookAtForeign(path, spools)
-      if (spools.has(this.#ours)) adopted = await this.#open(join(path, this.#ours), lock, held)
+      for (const name of this.#seals.keys()) {
+        if (spools.has(name)) adopted ??= await this.#open(path, name, held)
+      }
     } finally {
-      if (adopted === undefined) giveBack(lock)
+      if (adopted === undefined) held.release()
     }
     return adopted
   }
 
   async #open(
     path: string,
-    lock: FolderLock,
-    held: { isLost: boolean },
+    name: string,
+    held: { release: () => void; isHeld: () => boolean },
   ): Promise<AdoptedSpool | undefined> {
-    const { seal } = this.#folder
+    const seal = this.#seals.get(name)
+    if (seal === undefined) return undefined
+    const folder = join(path, name)
     const spool = await openSpool({
-      folder: path,
+      folder,
       seal,
       bytesMax: Infinity,
       log: this.#log,
       onKept: () => undefined,
-      isHeld: () => !held.isLost,
+      isHeld: held.isHeld,
     })
     const close = async () => {
       await spool.close()
-      giveBack(lock)
+      // Only where nothing is left in it.
+      if (seal !== this.#folder.seal) await rmdir(folder).catch(() => undefined)
+      held.release()
     }
-    if (!spool.hasOld()) {
+    // Even of what is damaged altogether is said how much it was.
+    if (spool.found + spool.damagedPlaces === 0) {
       await spool.close()
       return undefined
     }
-    this.#log.info({ spool: path, results: spool.waiting }, 'delivering what another agent left')
+    const facts = { spool: folder, results: spool.waiting }
+    this.#log.info(facts, 'delivering what another agent left, or was kept under a former key')
     return { spool, close }
   }
 
   async #lookAtForeign(path: string, spools: Map<string, Contents>): Promise<void> {
     for (const [name, found] of spools) {
-      if (name === this.#ours) continue
+      if (this.#seals.has(name)) continue
       const spool = join(path, name)
       const facts = { spool, bytes: found.bytes }
       if (Date.now() - found.newestMs > FOREIGN_MS_MAX) {
@@ -123,7 +152,8 @@ class Search implements SpoolAdoption {
       this.#foreignBytes += found.bytes
       if (this.#told.has(spool)) continue
       this.#told.add(spool)
-      this.#log.warn(facts, 'another API_KEY sealed these results; an agent with it delivers them')
+      const words = 'an agent with it, or with it in API_KEY_PREVIOUS, delivers them'
+      this.#log.warn(facts, `another API_KEY sealed these results; ${words}`)
     }
   }
 }

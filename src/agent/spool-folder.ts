@@ -8,8 +8,10 @@ import { SpoolSegment, type SegmentPlace } from './spool-segment.ts'
 export interface FoundSegments {
   /** Oldest first; what is done has been removed. */
   segments: SpoolSegment[]
-  /** Places that could not be read. */
+  /** Places that could not be read, of which nobody knows how many results lay there. */
   damaged: number
+  /** Results that could not be read. */
+  damagedResults: number
   /** Bytes of files that are left alone. */
   foreignBytes: number
   /** Names are numbers; the greatest one. */
@@ -34,7 +36,8 @@ export async function findSegments(place: SegmentPlace, log: Log): Promise<Found
   const files = (await readdir(folder)).toSorted()
   const names = files.flatMap((file) => SEGMENT.exec(file)?.[1] ?? [])
   const lastName = Math.max(0, ...names.slice(-1).map(Number))
-  const result: FoundSegments = { segments: [], damaged: 0, foreignBytes: 0, lastName }
+  const nothing = { segments: [], damaged: 0, damagedResults: 0, foreignBytes: 0 }
+  const result: FoundSegments = { ...nothing, lastName }
   for (const name of names) await readOne(place, name, result, log)
   const known = new Set(names)
   for (const file of files) {
@@ -54,6 +57,7 @@ async function readOne(
     const found = await SpoolSegment.found(place, name)
     if (found === 'later version') throw new Error('it is of a later version')
     result.damaged += found.damaged
+    result.damagedResults += found.damagedResults
     if (found.segment.isDone()) await found.segment.remove()
     else result.segments.push(found.segment)
   } catch (error) {

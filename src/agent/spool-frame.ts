@@ -1,8 +1,9 @@
 // How results lie on disk: frames one after another, each sealed, each with its length and checksum, so that
 // whatever happens to a file costs no more than the frames that it hits.
 //   file    'VDSP', version u16, its complement u16; then frames
-//   frame   'VDF1', bytes of the payload u32, number u32, results u32, time f64, flags u32, salt 16 bytes,
-//           CRC-32 of all of it u32; then the payload: sealed lines of JSON, deflated where flag 1 says so
+//   frame   'VDF1', bytes of the payload u32, number u32, results u32, time f64, CRC-32 of the head u24,
+//           flags u8, salt 16 bytes, CRC-32 of all of it u32; then the payload: sealed lines of JSON,
+//           deflated where flag 1 says so
 //   record  first frame u32, last frame u32, CRC-32 of salt, first and last u32: these are delivered
 import { crc32, deflateRawSync, inflateRawSync } from 'node:zlib'
 import { SALT_BYTES, TAG_BYTES, type FileSeal } from './agent-seal.ts'
@@ -41,6 +42,8 @@ const DEFLATED = 1
 const DEFLATE_BYTES_MIN = 512
 /** Far more than is ever written; a length above it is damage. */
 const PAYLOAD_BYTES_MAX = 8 * 1024 * 1024
+const FLAGS_AT = 24
+const SALT_AT = 28
 const CRC_AT = FRAME_HEAD_BYTES - 4
 
 /** The head of a file. */
@@ -72,8 +75,8 @@ export function encodeFrame(draft: FrameDraft, salt: Buffer, seal: FileSeal): Bu
   head.writeUInt32BE(draft.number, 8)
   head.writeUInt32BE(draft.entries.length, 12)
   head.writeDoubleBE(draft.at, 16)
-  head.writeUInt32BE(isDeflated ? DEFLATED : 0, 24)
-  salt.copy(head, 28)
+  salt.copy(head, SALT_AT)
+  head.writeUInt32BE(headSum(head) * 256 + (isDeflated ? DEFLATED : 0), FLAGS_AT)
   const sealed = seal.seal(plain, draft.number, head.subarray(0, CRC_AT))
   head.writeUInt32BE(checksum(head, sealed), CRC_AT)
   return Buffer.concat([head, sealed])
@@ -81,9 +84,13 @@ export function encodeFrame(draft: FrameDraft, salt: Buffer, seal: FileSeal): Bu
 
 /**
  * The whole frames of a file or of a part of it, in their order. What lies between them and is none is
- * skipped; the generator returns how many times that was so, a torn end included.
+ * skipped, a torn end included: `onDamaged` is told of frames whose head is whole, and the generator returns
+ * at how many places there was something else.
  */
-export function* readFrames(bytes: Buffer): Generator<Frame, number, undefined> {
+export function* readFrames(
+  bytes: Buffer,
+  onDamaged: (frame: DamagedFrame) => void = () => undefined,
+): Generator<Frame, number, undefined> {
   let damaged = 0
   let at = bytes.subarray(0, 4).equals(FILE_MAGIC) ? FILE_HEAD_BYTES : 0
   while (at < bytes.length) {
@@ -93,10 +100,23 @@ export function* readFrames(bytes: Buffer): Generator<Frame, number, undefined> 
       yield frame
       continue
     }
-    damaged++
-    at = nextWhole(bytes, at + 1)
+    const next = nextWhole(bytes, at + 1)
+    if (!tellDamaged(bytes.subarray(at, next), onDamaged)) damaged++
+    at = next
   }
   return damaged
+}
+
+/** Tells of the frames within a stretch that is damaged; false where it does not begin with one. */
+function tellDamaged(stretch: Buffer, onDamaged: (frame: DamagedFrame) => void): boolean {
+  let isAllKnown = false
+  for (let at = 0; at !== -1; at = stretch.indexOf(FRAME_MAGIC, at + 1)) {
+    const frame = damagedFrameAt(stretch, at)
+    if (frame === undefined) continue
+    onDamaged(frame)
+    isAllKnown ||= at === 0
+  }
+  return isAllKnown
 }
 
 function nextWhole(bytes: Buffer, from: number): number {
@@ -119,11 +139,28 @@ function frameAt(bytes: Buffer, at: number): Frame | undefined {
     number: head.readUInt32BE(8),
     results: head.readUInt32BE(12),
     at: head.readDoubleBE(16),
-    flags: head.readUInt32BE(24),
-    salt: head.subarray(28, 28 + SALT_BYTES),
+    flags: head.readUInt8(FLAGS_AT + 3),
+    salt: head.subarray(SALT_AT, SALT_AT + SALT_BYTES),
     head,
     sealed,
   }
+}
+
+/** What is known of a frame whose payload is damaged or torn off. */
+export type DamagedFrame = Pick<Frame, 'number' | 'results' | 'salt'>
+
+/** The frame of which only the head is whole; undefined where that is not so, either. */
+function damagedFrameAt(bytes: Buffer, at: number): DamagedFrame | undefined {
+  const head = bytes.subarray(at, at + FRAME_HEAD_BYTES)
+  if (head.length < CRC_AT || !head.subarray(0, 4).equals(FRAME_MAGIC)) return undefined
+  if (headSum(head) !== Math.floor(head.readUInt32BE(FLAGS_AT) / 256)) return undefined
+  const salt = head.subarray(SALT_AT, SALT_AT + SALT_BYTES)
+  return { number: head.readUInt32BE(8), results: head.readUInt32BE(12), salt }
+}
+
+/** Of the head without its flags: tells, where the payload is damaged, that the head is not. */
+function headSum(head: Buffer): number {
+  return crc32(head.subarray(SALT_AT, CRC_AT), crc32(head.subarray(0, FLAGS_AT))) % 0x1000000
 }
 
 function checksum(head: Buffer, sealed: Buffer): number {

@@ -15,6 +15,7 @@ import {
   readRecords,
   RECORD_BYTES,
   SPOOL_VERSION,
+  type DamagedFrame,
 } from './spool-frame.ts'
 
 /** Opens files; tests give one that fails. */
@@ -29,6 +30,15 @@ export interface SegmentPlace {
   folder: string
   seal: AgentSeal
   openFile: OpenFile
+}
+
+/** A file that an earlier run left. */
+export interface FoundSegment {
+  segment: SpoolSegment
+  /** Places that could not be read, of which nobody knows how many results lay there. */
+  damaged: number
+  /** Results in frames that could not be read, not counting those that had been delivered. */
+  damagedResults: number
 }
 
 /** One file of the spool. */
@@ -96,7 +106,12 @@ export class SpoolSegment {
     if (this.#file === undefined || this.#seal === undefined) throw new Error('closed')
     const number = this.frames
     const bytes = encodeFrame({ number, at, entries }, this.#salt, this.#seal)
-    await writeAll(this.#file, bytes, this.#end)
+    const file = this.#file
+    await writeAll(file, bytes, this.#end).catch(async (error: unknown) => {
+      // What is torn off would be counted as lost at the next start, and is not.
+      await file.truncate(this.#end).catch(() => undefined)
+      throw error
+    })
     this.#end += bytes.length
     this.bytes += bytes.length
     this.frames++
@@ -218,22 +233,20 @@ export class SpoolSegment {
   }
 
   /** What a file of an earlier run holds. Rejects when it cannot be read. */
-  static async found(
-    place: SegmentPlace,
-    name: string,
-  ): Promise<{ segment: SpoolSegment; damaged: number } | 'later version'> {
+  static async found(place: SegmentPlace, name: string): Promise<FoundSegment | 'later version'> {
     const bytes = await readFile(join(place.folder, `${name}.seg`))
     if (fileVersion(bytes) > SPOOL_VERSION) return 'later version'
     const segment = new SpoolSegment(place, name, Buffer.alloc(SALT_BYTES))
     const notes = await readFile(segment.#notesPath()).catch(() => Buffer.alloc(0))
     segment.bytes = bytes.length + notes.length
-    return { segment, damaged: segment.#scan(bytes, notes) }
+    return { segment, ...segment.#scan(bytes, notes) }
   }
 
-  #scan(bytes: Buffer, notes: Buffer): number {
+  #scan(bytes: Buffer, notes: Buffer): Omit<FoundSegment, 'segment'> {
     const results: number[] = []
     const times: number[] = []
-    const frames = readFrames(bytes)
+    const damagedFrames: DamagedFrame[] = []
+    const frames = readFrames(bytes, (frame) => damagedFrames.push(frame))
     let next = frames.next()
     for (; next.done !== true; next = frames.next()) {
       const { number, salt, at } = next.value
@@ -243,11 +256,17 @@ export class SpoolSegment {
       results[number] = next.value.results
       times[number] = at
     }
-    this.frames = results.length
+    const isOurs = ({ number, salt }: DamagedFrame) =>
+      number <= bytes.length / RECORD_BYTES && (results.length === 0 || salt.equals(this.#salt))
+    const known = damagedFrames.filter((one) => isOurs(one) && results[one.number] === undefined)
+    const lost = new Map(known.map((one) => [one.number, one.results]))
+    if (results.length === 0 && known[0] !== undefined) this.#salt = Buffer.from(known[0].salt)
+    this.frames = Math.max(results.length, ...[...lost.keys()].map((number) => number + 1))
     this.resultsLeft = results.reduce((sum, count) => sum + count, 0)
     for (const [first, last] of readRecords(notes, this.#salt)) {
       for (let number = first; number <= last && number < this.frames; number++) {
         if (this.isWaiting(number)) this.lose(number, results[number] ?? 0)
+        lost.delete(number)
       }
     }
     for (let number = 0; number < this.frames; number++) {
@@ -255,7 +274,8 @@ export class SpoolSegment {
       if (results[number] === undefined) this.lose(number, 0)
       else this.oldestAt = Math.min(this.oldestAt, times[number] ?? Infinity)
     }
-    return next.value
+    const damagedResults = [...lost.values()].reduce((sum, count) => sum + count, 0)
+    return { damaged: next.value + damagedFrames.length - known.length, damagedResults }
   }
 
   #set(number: number, state: number): void {

@@ -4,29 +4,13 @@
 import { mkdir, open } from 'node:fs/promises'
 import type { Log } from '../host/log.ts'
 import type { AgentSeal } from './agent-seal.ts'
+import type { Kept, Loss } from './kept-results.ts'
 import { findSegments, segmentName } from './spool-folder.ts'
 import { openFrame, readFrames, type Frame } from './spool-frame.ts'
 import { createGathering, type Gathered } from './spool-gathering.ts'
+import { SpoolDisk } from './spool-disk.ts'
 import { SpoolSegment, type OpenFile, type SegmentPlace } from './spool-segment.ts'
 import { within } from './within.ts'
-
-/** Some results that came close together; they are delivered, and forgotten, as one. */
-export interface Kept {
-  /** A line of JSON for each result. */
-  entries: readonly string[]
-  bytes: number
-  /** When the first came. Milliseconds since the Unix epoch. */
-  at: number
-  /** Somebody waits for one of them. */
-  isUrgent: boolean
-  /** Where it lies on disk; undefined: in memory alone. */
-  segment: SpoolSegment | undefined
-  number: number
-  safe: PromiseWithResolvers<void>
-}
-
-/** Why results were lost: none of them is lost in another way. */
-export type Loss = 'full' | 'damaged' | 'memory'
 
 /** What a spool needs. */
 export interface SpoolOptions {
@@ -50,8 +34,6 @@ export interface SpoolOptions {
 const SEGMENT_BYTES_MAX = 4 * 1024 * 1024
 /** A disk that has not taken a write by then counts as failed. */
 const WRITE_MS_MAX = 10_000
-/** Before a disk that failed is tried again. */
-const DISK_RETRY_MS = 5000
 
 interface Pass {
   segment: SpoolSegment
@@ -72,13 +54,14 @@ export class Spool {
   readonly lost: Record<Loss, number> = { full: 0, damaged: 0, memory: 0 }
   /** Places in files that could not be read. */
   damagedPlaces = 0
-  /** Why results are not kept on disk at present. */
-  problem: string | undefined
   /** Results that are neither delivered nor lost. */
   waiting = 0
+  /** Results that an earlier run left, those included that turned out to be damaged. */
+  found = 0
   readonly #options: SpoolOptions
-  readonly #place: SegmentPlace | undefined
+  #place: SegmentPlace | undefined
   readonly #segmentBytesMax: number
+  readonly #disk: SpoolDisk
   #segments: SpoolSegment[] = []
   #active: SpoolSegment | undefined
   /** Bytes of files that this version does not read. */
@@ -89,15 +72,21 @@ export class Spool {
   #kept: Promise<void> = Promise.resolve()
   /** Everything that changes which file is written to happens one after another. */
   #turn: Promise<unknown> = Promise.resolve()
-  #retryDiskAt = 0
   #pass: Pass | undefined
-  #toldDamage = false
+  /** What was delivered out of memory. */
+  readonly #forgotten = new WeakSet<Kept>()
 
   constructor(options: SpoolOptions) {
     this.#options = options
     const { folder, seal, openFile = open } = options
     this.#place = folder === undefined ? undefined : { folder, seal, openFile }
+    this.#disk = new SpoolDisk(options.log, () => options.onRecovered?.())
     this.#segmentBytesMax = Math.min(SEGMENT_BYTES_MAX, options.bytesMax / 8)
+  }
+
+  /** Why results are not kept on disk at present. */
+  get problem(): string | undefined {
+    return this.#disk.problem
   }
 
   async load(): Promise<void> {
@@ -107,11 +96,29 @@ export class Spool {
       this.#segments = found.segments
       this.#foreignBytes = found.foreignBytes
       this.#lastName = found.lastName
-      this.waiting = found.segments.reduce((sum, { resultsLeft }) => sum + resultsLeft, 0)
-      this.#tellDamage(found.damaged)
+      const left = found.segments.reduce((sum, { resultsLeft }) => sum + resultsLeft, 0)
+      this.found += left + found.damagedResults
+      this.waiting += left + found.damagedResults
+      this.#lose('damaged', found.damagedResults)
+      this.#tellDamage(found.damaged, found.damagedResults)
     } catch (error) {
-      this.#diskFails(error)
+      this.#disk.fails(error)
     }
+  }
+
+  /**
+   * Goes on in a folder, with what an earlier run left there, where nothing could be kept on disk before.
+   * Never rejects.
+   */
+  async moveTo(folder: string): Promise<void> {
+    const { seal, openFile = open, log } = this.#options
+    await this.#inTurn(async () => {
+      this.#place = { folder, seal, openFile }
+      await this.load()
+    })
+    if (this.problem !== undefined) return
+    log.info('results are kept on disk from now on')
+    this.#options.onRecovered?.()
   }
 
   /** Bytes on disk. */
@@ -150,18 +157,24 @@ export class Spool {
   async rescue(kept: Kept): Promise<boolean> {
     const isSafe = await this.#put(kept)
     if (isSafe) kept.safe.resolve()
+    const { segment, number, entries } = kept
+    // It was delivered while it was written.
+    if (segment !== undefined && this.#forgotten.has(kept)) {
+      segment.done(number, entries.length)
+      await this.#removeDone([segment])
+    }
     return isSafe
   }
 
   async #put(kept: Kept): Promise<boolean> {
     const place = this.#place
-    if (place === undefined || Date.now() < this.#retryDiskAt) return false
+    if (place === undefined || !this.#disk.isDue()) return false
     const written = this.#inTurn(() => this.#write(place, kept))
     try {
       const [segment, number] = await within(written, WRITE_MS_MAX)
       kept.segment = segment
       kept.number = number
-      this.#diskWorks()
+      this.#disk.works()
       return true
     } catch (error) {
       // A write that ends after all must not be sent a second time.
@@ -174,7 +187,7 @@ export class Spool {
       )
       this.#active = undefined
       this.#turn = Promise.resolve()
-      this.#diskFails(error)
+      this.#disk.fails(error)
       return false
     }
   }
@@ -285,7 +298,7 @@ export class Spool {
     if (entries === undefined || entries.length !== results) {
       segment.lose(number, results)
       this.#lose('damaged', results)
-      this.#tellDamage(1)
+      this.#tellDamage(0, results)
       return undefined
     }
     segment.hold(number, results)
@@ -296,10 +309,12 @@ export class Spool {
 
   /** What was delivered, or refused for good. Never rejects. */
   async forget(all: readonly Kept[]): Promise<void> {
-    for (const { entries, safe, segment, number } of all) {
+    for (const kept of all) {
+      const { entries, safe, segment, number } = kept
       this.waiting -= entries.length
       safe.resolve()
-      if (segment?.gone === undefined) segment?.done(number, entries.length)
+      if (segment === undefined) this.#forgotten.add(kept)
+      else if (segment.gone === undefined) segment.done(number, entries.length)
     }
     const bySegment = Map.groupBy(all, ({ segment }) => segment)
     for (const [segment, some] of bySegment) {
@@ -366,30 +381,9 @@ export class Spool {
     this.waiting -= results
   }
 
-  #tellDamage(places: number): void {
+  #tellDamage(places: number, results: number): void {
     this.damagedPlaces += places
-    if (places === 0 || this.#toldDamage) return
-    this.#toldDamage = true
-    this.#options.log.warn(
-      { places },
-      'the spool is damaged in places; the rest of it is delivered',
-    )
-  }
-
-  #diskFails(error: unknown): void {
-    this.#retryDiskAt = Date.now() + DISK_RETRY_MS
-    const problem = error instanceof Error ? error.message : String(error)
-    if (this.problem === undefined) {
-      this.#options.log.error({ err: error }, 'results cannot be kept on disk; they are in memory')
-    }
-    this.problem = problem
-  }
-
-  #diskWorks(): void {
-    if (this.problem === undefined) return
-    this.problem = undefined
-    this.#options.log.info('results are kept on disk again')
-    this.#options.onRecovered?.()
+    this.#disk.isDamaged(places, results)
   }
 }
 

@@ -4,6 +4,7 @@ import { gzip } from 'node:zlib'
 import type { SyncRequest } from '../contract/agent-protocol.ts'
 import type { LinkAnswer, PlatformLink } from './platform-link.ts'
 import { LinkError } from './link-error.ts'
+import { startPresenceBeats } from './presence-beats.ts'
 import { MalformedAnswerError, readSyncAnswer, type ReadAnswer } from './sync-answer.ts'
 import type { SyncProblem } from './sync-state.ts'
 import { retryAfterMs } from './sync-wait.ts'
@@ -19,9 +20,11 @@ export type SyncOutcome =
   /** Another agent goes by this agent's id. */
   | { kind: 'twin' }
 
-/** Beyond the hold, for an answer without much in it, and for one with all monitors. */
+/** Beyond the hold, until an answer without much in it begins, and one with all monitors. */
 const ANSWER_MS = 10_000
 const WHOLE_ANSWER_MS = 60_000
+/** All monitors may be some megabytes, and the line a slow one. */
+const PACE = { silenceMs: 20_000, wholeMs: 600_000 }
 const ANSWER_BYTES_MAX = 64 * 1024 * 1024
 const PACK_BYTES_MIN = 16 * 1024
 
@@ -33,6 +36,7 @@ export async function sync(
   request: SyncRequest,
   signal: AbortSignal,
 ): Promise<SyncOutcome> {
+  const endBeats = startPresenceBeats(link, request)
   try {
     const text = Buffer.from(JSON.stringify(request))
     const isPacked = text.length >= PACK_BYTES_MIN
@@ -45,6 +49,7 @@ export async function sync(
       },
       body: isPacked ? await pack(text) : text,
       deadlineMs: request.waitMs + (request.have === null ? WHOLE_ANSWER_MS : ANSWER_MS),
+      pace: PACE,
       answerBytesMax: ANSWER_BYTES_MAX,
       signal,
     })
@@ -55,6 +60,8 @@ export async function sync(
     const { code, message } = error
     if (code === 'ABORTED') return { kind: 'cut' }
     return failed({ code, message, isRefusal: code === 'REDIRECTED' })
+  } finally {
+    endBeats()
   }
 }
 

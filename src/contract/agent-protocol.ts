@@ -1,4 +1,4 @@
-// The three calls between an agent and its platform, all of them the agent's: sync, results, artifacts.
+// The calls between an agent and its platform, all of them the agent's: sync, presence, results, artifacts.
 // Outbound HTTPS with the location's key as bearer. Instants are milliseconds since the Unix epoch on the
 // platform's clock, unless it says otherwise.
 import * as z from 'zod'
@@ -135,6 +135,12 @@ export const SyncAnswer = z.object({
   peers: z.number(),
 })
 export type SyncAnswer = z.infer<typeof SyncAnswer>
+
+/** What an agent says beside a sync whose answer is still on its way. Unknown fields are ignored. */
+export const PresenceRequest = z.object({ agentId: guid, instance: guid })
+
+/** Whether the agent is known, by this process, as one that is live. */
+export const PresenceAnswer = z.object({ live: z.boolean() })
 
 const FailureWire = z.object({
   code: z.string().max(64),

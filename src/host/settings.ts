@@ -163,7 +163,8 @@ export function wordList(
     for (const word of words) {
       const wrong = problem?.(word)
       if (wrong === undefined) continue
-      const named = wrong.mend.includes(word) ? wrong.mend : `${word} is not; ${wrong.mend}`
+      const isNamed = rest.secret === true || wrong.mend.includes(word)
+      const named = isNamed ? wrong.mend : `${word} is not; ${wrong.mend}`
       return { allowed: wrong.allowed, mend: named }
     }
     return { value: words }

@@ -19,6 +19,7 @@ import type { Membership } from './membership.ts'
 import { serveAgentDocument } from './openapi.ts'
 import { createOutageLog, type LogOutage } from './outage-log.ts'
 import type { PlatformClock } from './platform-clock.ts'
+import { presenceOperation } from './presence-operation.ts'
 import { RateLimiter } from './rate-limit.ts'
 import type { OnRecorded } from './recorded.ts'
 import type { ResultsMetrics } from './results-metrics.ts'
@@ -123,6 +124,7 @@ function callsOf(
       readVariables,
       ...waiting,
     }),
+    presenceOperation(database),
     resultsOperation({
       database,
       log,

@@ -58,6 +58,20 @@ export async function touchAgent(
   return (await touch(connection, locationId, id, instance, abilities, said, state))[0]
 }
 
+const note = statement<[string, string, string], { id: string }>(
+  'agent-note',
+  `update agents set last_seen_at = clock_timestamp()
+   where location_id = $1 and id = $2 and instance = $3 and state = 'live' returning id`,
+)
+
+/** Notes that an agent is there that is known as live, and changes nothing else; whether it is. */
+export async function noteAgent(
+  connection: Connection,
+  { locationId, id, instance }: Pick<AgentSaying, 'locationId' | 'id' | 'instance'>,
+): Promise<boolean> {
+  return (await note(connection, locationId, id, instance)).length > 0
+}
+
 const stand = statement<[string, string], AgentStanding>(
   'agent-standing',
   `select ${STANDING} from agents a ${ITS_LOCATION} where a.location_id = $1 and a.id = $2`,

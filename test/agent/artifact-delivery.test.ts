@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { describe, expect, test, vi } from 'vitest'
 import { createWorkFolder } from '../../src/agent/work-folder.ts'
 import type { Result } from '../../src/contract/result.ts'
-import { refusal } from '../support/delivery-platform.ts'
+import { recorded, refusal } from '../support/delivery-platform.ts'
 import {
   hurried,
   MONITOR,
@@ -88,6 +88,24 @@ describe('a file', () => {
     })
     await started(dataDir, platform, { settings })
     await vi.waitFor(() => expect(platform.artifacts[0]?.bytes).toBe(text.length), 5000)
+  })
+
+  test('is sent after its result where API_KEY was exchanged in between', async () => {
+    const [platform, dataDir] = [await platformOf(), temporaryFolder()]
+    platform.reply = () => refusal(503)
+    const first = await started(dataDir, platform, { settings })
+    await first.delivery.deliver((await resultWith(first, { trace })).result)
+    const { path = '', seal } = first.folder
+    await first.end(0)
+    let had = 0
+    platform.reply = (batch) => recorded(batch)
+    platform.replyToArtifact = () => ((had = platform.has.size), { status: 200, body: '{}' })
+    const keys = { apiKey: 'pl_fedcba9876543210', formerKeys: ['pl_0123456789abcdef'] }
+    await started(dataDir, platform, { settings }, keys)
+    await vi.waitFor(() => expect(platform.artifacts).toHaveLength(1), 5000)
+    expect([had, platform.artifacts[0]?.sha256]).toEqual([1, sha256.toString('hex')])
+    const folder = join(path, `artifacts.${seal.fingerprint}`)
+    await vi.waitFor(() => expect(readdirSync(folder)).toEqual([]))
   })
 
   test.each([413, 409, 400])('that the platform refuses with %i is given up', async (status) => {

@@ -26,6 +26,7 @@ test('a monitors file is all that is needed', () => {
     logLevel: 'info',
     logResults: 'changes',
     externalObservability: true,
+    formerApiKeys: [],
     noProxy: [],
     useOsResolver: false,
     blockedNetworks: [],
@@ -41,6 +42,11 @@ describe('values', () => {
     ['drain in milliseconds', { DRAIN_SECONDS: '0' }, { drainMs: 0 }],
     ['spool with a unit', { SPOOL_BYTES_MAX: '1GiB' }, { spoolBytesMax: 2 ** 30 }],
     ['observability off', { EXTERNAL_OBSERVABILITY: 'off' }, { externalObservability: false }],
+    [
+      'former keys',
+      { API_KEY_PREVIOUS: 'pl_1234567890 pl_abcdefghij' },
+      { formerApiKeys: ['pl_1234567890', 'pl_abcdefghij'] },
+    ],
     [
       'networks',
       { BLOCKED_NETWORKS: '10.0.0.0/8, fd00::/8' },
@@ -81,6 +87,7 @@ describe('problems', () => {
     ['LOG_RESULTS', 'some'],
     ['EXTERNAL_OBSERVABILITY', 'perhaps'],
     ['API_KEY', 'sk_1234567890'],
+    ['API_KEY_PREVIOUS', 'pl_1234567890,sk_1234567890'],
     ['PLATFORM_URL', 'platform.example'],
     ['SENTRY_DSN', 'x'],
     ['HTTPS_PROXY', 'socks5://p:1'],
@@ -146,6 +153,12 @@ test('secrets are told, for scrubbing', () => {
     SENTRY_DSN: 'https://dsnkey@s.example/1',
   })
   expect(secrets).toEqual(['pl_1234567890', 'dsnkey', 'p@ss'])
+})
+
+test('a former key is told for scrubbing, and not shown where it is wrong', () => {
+  expect(read({ ...FILE, API_KEY_PREVIOUS: 'pl_1234567890' }).secrets).toEqual(['pl_1234567890'])
+  const { problems } = read({ ...FILE, API_KEY_PREVIOUS: 'sk_1234567890' })
+  expect(JSON.stringify(problems)).not.toContain('sk_1234567890')
 })
 
 test('every variable is documented', () => {

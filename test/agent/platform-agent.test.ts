@@ -31,6 +31,7 @@ test('results go out when the platform is back, not when their next try would co
       dataDir: temporaryFolder(),
       image: 'agent-uptime',
       spoolBytesMax: 2 ** 24,
+      formerApiKeys: [],
       platformProxyUrl: undefined,
       noProxy: [],
     },

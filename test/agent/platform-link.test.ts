@@ -26,6 +26,40 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString()
 }
 
+/** A server that begins its answer at once and sends a byte of it every `everyMs`, so many in all. */
+function trickling(bytes: number, everyMs: number, isEnding = true): Promise<TestServer> {
+  return startHttpServer((_, response) => {
+    response.writeHead(200).flushHeaders()
+    let sent = 0
+    const timer = setInterval(() => {
+      response.write('x')
+      if (++sent < bytes) return
+      clearInterval(timer)
+      if (isEnding) response.end()
+    }, everyMs)
+    response.on('close', () => clearInterval(timer))
+  })
+}
+
+describe('an answer that comes slowly', () => {
+  test('has as long as it needs while it goes on coming', async () => {
+    const { authority: at } = await opened(trickling(12, 50))
+    const ask = anAsk({ deadlineMs: 300, pace: { silenceMs: 400, wholeMs: 10_000 } })
+    expect((await linkTo(`http://${at}`).request(ask)).body.toString()).toBe('x'.repeat(12))
+  })
+
+  test.each<[string, Promise<TestServer>, Partial<LinkRequest>]>([
+    ['stops coming', trickling(3, 20, false), { pace: { silenceMs: 200, wholeMs: 10_000 } }],
+    ['goes on for too long', trickling(1e6, 20), { pace: { silenceMs: 5_000, wholeMs: 300 } }],
+    ['has to be there as a whole', trickling(1e6, 20), { deadlineMs: 300 }],
+  ])('but not one that %s', async (_, starting, more) => {
+    const { authority: at } = await opened(starting)
+    const began = performance.now()
+    expect((await failureOf(linkTo(`http://${at}`), more)).code).toBe('TIMEOUT')
+    expect(performance.now() - began).toBeLessThan(4_000)
+  })
+})
+
 describe('a call', () => {
   test('carries the key, the version and what is sent, below the path of the address', async () => {
     const seen: Record<string, unknown>[] = []

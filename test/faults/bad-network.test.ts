@@ -1,5 +1,6 @@
 // What proxies and networks do to requests between agent and platform: errors, truncated, lost and silent
 // answers, garbage. Nothing is lost, nothing comes twice.
+import { randomBytes } from 'node:crypto'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { DATABASE_SERVERS } from '../support/database.ts'
 import { eventually } from '../support/eventually.ts'
@@ -16,6 +17,7 @@ const FAULTS: [string, Fault][] = [
   ['answers that are lost', { kind: 'lose' }],
   ['connections that are reset', { kind: 'reset' }],
   ['other texts with status 200', { kind: 'garbage', body: '<html>Please log in</html>' }],
+  ['answers of a slow line', { kind: 'slow', bytesPerSecond: 200 }],
 ]
 
 describe('a bad network', () => {
@@ -29,11 +31,98 @@ describe('a bad network', () => {
     240_000,
   )
 
+  test('answers that come halfway and then no further, in every tenth request', async () => {
+    const { account } = await withFault({ kind: 'half-open', bytes: 40 }, 2, 10)
+    expect(faultsOf(account)).toEqual({})
+  }, 300_000)
+
   test('silence in every tenth request', async () => {
     const { account } = await withFault({ kind: 'silence' }, 2, 10)
     expect(faultsOf(account)).toEqual({})
   }, 300_000)
 })
+
+describe('a line on which an answer takes longer than an agent may be silent', () => {
+  test('the agent is not lost, takes all of it, and runs it', async () => {
+    const { fleet, proxy, ids } = await onSlowLine(45_000)
+    const isRunning = async () => (await monitorsSeen(fleet)) === ids.length
+    await eventually(isRunning, { ms: 120_000, what: 'every monitor to have run' })
+    expect(await timesLost(fleet)).toBe(0)
+    const until = Date.now()
+    proxy.fault = () => undefined
+    const account = await fleet.account(until)
+    expect(account).toMatchObject({ missing: 0, unexpected: 0 })
+    // Nobody could run what was due before the agent had heard of it; all that came later has passed.
+    expect(await missedAfterFirst(fleet)).toBe(0)
+  }, 300_000)
+
+  test('a line that dies meanwhile, and looks well, keeps no agent alive', async () => {
+    const { fleet, proxy, location, ids, heard } = await onSlowLine(600_000)
+    await eventually(() => heard() >= 3, { ms: 90_000, what: 'what it says beside the answer' })
+    expect(await timesLost(fleet)).toBe(0)
+    proxy.isDead = true
+    const diedAt = Date.now()
+    await eventually(async () => (await timesLost(fleet)) === 1, { ms: 60_000, what: 'its loss' })
+    // 30 s, and a second or two for the platform to look.
+    expect(Date.now() - diedAt).toBeLessThan(33_000)
+    fleet.startAgent({ location, name: 'two' })
+    const isRunning = async () => (await monitorsSeen(fleet)) === ids.length
+    await eventually(isRunning, { ms: 60_000, what: 'every monitor on the other agent' })
+    expect(await fleet.account()).toMatchObject({ missing: 0, unexpected: 0 })
+    expect(await missedAfterFirst(fleet)).toBe(0)
+  }, 300_000)
+})
+
+/** A fleet whose only agent gets its first answer, some 60 KB of it, within `answerMs`. */
+async function onSlowLine(answerMs: number) {
+  if (server === undefined) throw new Error('there is always a database')
+  const fleet = await Fleet.create(server)
+  onTestFinished(() => fleet.close())
+  const platform = await fleet.startPlatform()
+  const proxy = await startFaultyProxy(() => platform.url)
+  onTestFinished(() => proxy.close())
+  const location = await fleet.createLocation('cellar')
+  const ids: string[] = []
+  // What is random cannot be packed.
+  for (let n = 0; n < 20; n++) {
+    const value = randomBytes(3000).toString('base64')
+    const environmentVariables = [{ key: 'PAD', value }]
+    ids.push(...(await fleet.createMonitors(1, 2, ['cellar'], { environmentVariables })))
+  }
+  let heard = 0
+  proxy.fault = ({ url }) => {
+    if (url?.endsWith('/presence') === true) heard++
+    return { kind: 'slow', bytesPerSecond: 60_000 / (answerMs / 1000) }
+  }
+  fleet.startAgent({ location, name: 'one', platformUrl: proxy.url })
+  await fleet.agents(1)
+  return { fleet, proxy, location, ids, heard: () => heard }
+}
+
+async function monitorsSeen({ database }: Fleet): Promise<number> {
+  const [row] = await database.query<{ n: number }>(
+    `select count(distinct monitor_id)::int as n from results where verdict = 'passed'`,
+  )
+  return row?.n ?? 0
+}
+
+/** How often an agent was given up. */
+async function timesLost({ database }: Fleet): Promise<number> {
+  const [row] = await database.query<{ n: number }>(
+    `select count(*)::int as n from location_epochs where cause->>'kind' = 'lost'`,
+  )
+  return row?.n ?? 0
+}
+
+/** Slots without a verdict about the target that come after the first one of their monitor with one. */
+async function missedAfterFirst({ database }: Fleet): Promise<number> {
+  const [row] = await database.query<{ n: number }>(
+    `select count(*)::int as n from results r where r.verdict <> 'passed' and exists (
+       select from results p where p.monitor_id = r.monitor_id and p.slot < r.slot
+         and p.verdict = 'passed')`,
+  )
+  return row?.n ?? 0
+}
 
 async function withFault(fault: Fault, faults: number, everyNth = 2) {
   if (server === undefined) throw new Error('there is always a database')

@@ -106,6 +106,51 @@ describe('the disk of an agent', () => {
   }, 240_000)
 })
 
+test('a disk that can only be read at the start is used when it can be written', async ({
+  skip,
+}) => {
+  skip(process.getuid?.() !== 0, 'needs root, to mount a small disk')
+  const { made, location } = await fleet()
+  const disk = mkdtempSync(join(tmpdir(), 'vedette-disk-'))
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'ro,size=16m', 'tmpfs', disk])
+  cleanUps.push(() => execFileSync('umount', ['-l', disk]))
+  const [platform] = made.platforms
+  const start = () => {
+    const at = { location, name: 'one', env: { DATA_DIR: disk }, platformUrl: platform?.url ?? '' }
+    return made.startAgent(at)
+  }
+  const agent = start()
+  const { url } = await agent.line(({ msg }) => msg === 'agent started')
+  const isInMemory = async () => {
+    const answer = await fetch(`${String(url)}/-/readiness`)
+    return ((await answer.json()) as { warnings: string[] }).warnings.join().includes('in memory')
+  }
+  await made.agents(1)
+  const ids = await made.createMonitors(20, 1, ['cellar'])
+  await eventually(() => seen(made, 0, ids.length))
+  expect(await isInMemory()).toBe(true)
+  if (platform !== undefined) await made.endPlatform(platform, 'SIGKILL')
+  const before = total(made)
+  await eventually(() => total(made) > before + 5 * ids.length)
+  execFileSync('mount', ['-o', 'remount,rw', disk])
+  await eventually(async () => !(await isInMemory()), { what: 'results on disk' })
+  // What is kept of the monitors is written some seconds later.
+  await eventually(() => existsSync(join(disk, 'agents/1/monitors')))
+  agent.child.kill('SIGKILL')
+  await agent.ended
+  const again = start()
+  const since = Date.now()
+  await again.line(({ msg }) => msg === 'agent started')
+  await made.startPlatform()
+  await eventually(() => seen(made, since, ids.length), { ms: 60_000 })
+  const account = await made.account()
+  expect(account).toMatchObject({ missing: 0, unexpected: 0 })
+  const missed = account.byVerdict['missed'] ?? 0
+  // Only what fell between the kill and the start; what was in memory before came through.
+  expect(missed).toBeLessThanOrEqual(ids.length * 5)
+  expect(account.byVerdict['passed']).toBe(account.expected - missed)
+}, 240_000)
+
 function total(of: Fleet): number {
   let sum = 0
   for (const count of of.target.requests.values()) sum += count

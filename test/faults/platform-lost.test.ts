@@ -1,7 +1,8 @@
 // A platform that is killed, restarted, away for long, or whose database restarts: agents go on, deliver
 // what they saw, and the account of every slot holds.
 import { afterEach, describe, expect, test } from 'vitest'
-import { DATABASE_SERVERS } from '../support/database.ts'
+import { DATABASE_SERVERS, type DatabaseServer } from '../support/database.ts'
+import { type RunningServer, startServer } from '../support/database-servers.ts'
 import { eventually } from '../support/eventually.ts'
 import { faultsOf, Fleet } from '../support/fleet.ts'
 
@@ -12,9 +13,13 @@ afterEach(async () => {
 
 const [server] = DATABASE_SERVERS.toReversed()
 
-async function runningFleet(monitors: number, everySeconds: number) {
-  if (server === undefined) throw new Error('there is always a database')
-  const fleet = await Fleet.create(server)
+async function runningFleet(
+  monitors: number,
+  everySeconds: number,
+  on: DatabaseServer | RunningServer | undefined = server,
+) {
+  if (on === undefined) throw new Error('there is always a database')
+  const fleet = await Fleet.create(on)
   cleanUps.push(() => fleet.close())
   await fleet.startPlatform()
   const location = await fleet.createLocation('cellar')
@@ -79,12 +84,34 @@ describe('the platform', () => {
     expect(account.byVerdict['passed']).toBe(account.expected - missed)
   }, 240_000)
 
-  test('its database restarted: what was under way is recorded once', async () => {
+  test('the connections to its database cut: what was under way is recorded once', async () => {
     const { fleet, ids } = await runningFleet(20, 1)
     for (let round = 0; round < 4; round++) {
       await cutConnections(fleet)
       const since = Date.now()
       await eventually(() => seen(fleet, since, ids.length), { ms: 60_000 })
+    }
+    const account = await fleet.account()
+    expect(faultsOf(account)).toEqual({})
+  }, 240_000)
+})
+
+describe.each(DATABASE_SERVERS)('$name', ({ key }) => {
+  test('restarted, in order and as in a crash, under a fleet: each slot has its row', async ({
+    skip,
+  }) => {
+    const given = key === 'other' && process.env['TEST_DATABASE_URL'] !== undefined
+    skip(given, 'TEST_DATABASE_URL is not ours to restart')
+    const own = await startServer(key, {})
+    cleanUps.push(() => own.stop())
+    const { fleet, ids } = await runningFleet(20, 1, own.running)
+    for (const how of ['fast', 'immediate', 'fast', 'immediate'] as const) {
+      // Long enough for runs to end whose results cannot be recorded.
+      const requestsBefore = total(fleet)
+      const isMissed = () => total(fleet) > requestsBefore + 3 * ids.length
+      await own.restart(how, async () => void (await eventually(isMissed, { ms: 60_000 })))
+      const since = Date.now()
+      await eventually(() => seen(fleet, since, ids.length).catch(() => false), { ms: 60_000 })
     }
     const account = await fleet.account()
     expect(faultsOf(account)).toEqual({})

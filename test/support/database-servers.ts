@@ -58,6 +58,11 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
 /** A server of ours, and how to end it. */
 export interface StartedServer {
   running: RunningServer
+  /**
+   * Ends it and starts it again at the same address. `fast` closes sessions and writes everything,
+   * `immediate` leaves that to the recovery at the next start (pg_ctl's words). `away` runs in between.
+   */
+  restart(how: 'fast' | 'immediate', away?: () => Promise<void>): Promise<void>
   stop(): Promise<void>
 }
 
@@ -83,12 +88,23 @@ export async function startServer(
   await prepareFolder(folder, user, binaries)
   const port = await freePort()
   const settings = { listen_addresses: '127.0.0.1', max_connections: '200', ...more }
-  const server = new PostgresProcess({ binaries, user, folder, log, port, settings })
-  await server.ready(TEMPLATE, AbortSignal.timeout(60_000))
+  const start = async () => {
+    const started = new PostgresProcess({ binaries, user, folder, log, port, settings })
+    await started.ready(TEMPLATE, AbortSignal.timeout(60_000))
+    return started
+  }
+  let server = await start()
   const urlPattern = `postgresql://vedette@127.0.0.1:${port}/{database}`
   await migrateTemplate(urlPattern)
   return {
     running: { urlPattern, template: TEMPLATE },
+    async restart(how, away) {
+      if (how === 'immediate') process.kill(server.pid ?? -1, 'SIGQUIT')
+      else await server.stop()
+      await server.ended
+      await away?.()
+      server = await start()
+    },
     async stop() {
       await server.stop()
       rmSync(dataDir, { recursive: true, force: true })
@@ -107,6 +123,7 @@ async function startGiven(url: string): Promise<StartedServer> {
   await migrateTemplate(urlPattern, template)
   return {
     running: { urlPattern, template },
+    restart: () => Promise.reject(new Error('a server that somebody named is not ours to restart')),
     async stop() {
       await server.query(`drop database ${template}`)
       await server.close()

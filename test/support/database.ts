@@ -37,14 +37,12 @@ export interface TestDatabase {
   drop: () => Promise<void>
 }
 
-/** Makes a database; `migrated: false` leaves it empty. */
+/** Makes a database, on a shared server or on one of the caller's own; `migrated: false` leaves it empty. */
 export async function createTestDatabase(
-  server: DatabaseServer = EMBEDDED,
+  server: DatabaseServer | RunningServer = EMBEDDED,
   { migrated = true }: { migrated?: boolean } = {},
 ): Promise<TestDatabase> {
-  const answer = await fetch(`${inject('databaseServers')}/${server.key}`)
-  if (!answer.ok) throw new Error(await answer.text())
-  const { urlPattern, template } = (await answer.json()) as RunningServer
+  const { urlPattern, template } = 'key' in server ? await shared(server) : server
   const name = `test_${randomUUID().replaceAll('-', '')}`
   const urlOf = (database: string) => urlPattern.replace('{database}', database)
   const source = migrated ? template : `template0 encoding 'UTF8'`
@@ -56,6 +54,12 @@ export async function createTestDatabase(
     await onServer(urlOf('postgres'), `drop database ${name} with (force)`)
   }
   return { name, url, database, drop }
+}
+
+async function shared({ key }: DatabaseServer): Promise<RunningServer> {
+  const answer = await fetch(`${inject('databaseServers')}/${key}`)
+  if (!answer.ok) throw new Error(await answer.text())
+  return (await answer.json()) as RunningServer
 }
 
 /**

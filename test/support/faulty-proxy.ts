@@ -23,6 +23,10 @@ export type Fault =
   | { kind: 'reset' }
   /** The answer is another text with status 200. */
   | { kind: 'garbage'; body: string }
+  /** The answer comes at no more than so many bytes in a second. */
+  | { kind: 'slow'; bytesPerSecond: number }
+  /** After so many bytes of the answer nothing comes any more, and the connection stays as if it were well. */
+  | { kind: 'half-open'; bytes: number }
 
 /** A proxy that can be told what to do wrong. */
 export interface FaultyProxy {
@@ -31,6 +35,8 @@ export interface FaultyProxy {
   fault: (request: IncomingMessage) => Fault | undefined
   /** Requests that came, faults that were made. */
   readonly counts: { requests: number; faults: number }
+  /** Whether nothing passes any more, on any connection, while all of them stay as if they were well. */
+  isDead: boolean
   close(): void
 }
 
@@ -39,9 +45,9 @@ export async function startFaultyProxy(target: () => string): Promise<FaultyProx
   const counts = { requests: 0, faults: 0 }
   const server: Server = createServer((request, response) => {
     counts.requests++
-    const fault = proxy.fault(request)
+    const fault: Fault | undefined = proxy.isDead ? { kind: 'silence' } : proxy.fault(request)
     if (fault !== undefined) counts.faults++
-    answer(request, response, target(), fault)
+    answer({ request, response, target: target(), isDead: () => proxy.isDead }, fault)
   })
   server.requestTimeout = 0
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -49,6 +55,7 @@ export async function startFaultyProxy(target: () => string): Promise<FaultyProx
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     fault: () => undefined,
     counts,
+    isDead: false,
     close() {
       server.closeAllConnections()
       server.close()
@@ -57,14 +64,18 @@ export async function startFaultyProxy(target: () => string): Promise<FaultyProx
   return proxy
 }
 
-function answer(
-  request: IncomingMessage,
-  response: ServerResponse,
-  target: string,
-  fault: Fault | undefined,
-): void {
-  if (fault === undefined || fault.kind === 'truncate' || fault.kind === 'lose') {
-    forward(request, response, target, fault)
+/** One request on its way. */
+interface Passage {
+  request: IncomingMessage
+  response: ServerResponse
+  target: string
+  isDead: () => boolean
+}
+
+function answer(passage: Passage, fault: Fault | undefined): void {
+  const { request, response } = passage
+  if (fault === undefined) {
+    forward(passage, fault)
     return
   }
   switch (fault.kind) {
@@ -81,36 +92,71 @@ function answer(
     case 'garbage':
       request.resume()
       response.writeHead(200, { 'content-type': 'application/json' }).end(fault.body)
+      return
+    case 'truncate':
+    case 'lose':
+    case 'slow':
+    case 'half-open':
+      forward(passage, fault)
   }
 }
 
-function forward(
-  request: IncomingMessage,
-  response: ServerResponse,
-  target: string,
-  fault: { kind: 'truncate'; bytes: number } | { kind: 'lose' } | undefined,
-): void {
+type ForwardedFault = Extract<Fault, { kind: 'truncate' | 'lose' | 'slow' | 'half-open' }>
+
+function forward(passage: Passage, fault: ForwardedFault | undefined): void {
+  const { request, response, target } = passage
   const url = new URL(request.url ?? '/', target)
   const { host: _, ...headers } = request.headers
   const onward = send(url, { method: request.method, headers }, (answered) => {
+    if (passage.isDead()) return
     if (fault?.kind === 'lose') {
       answered.resume().once('end', () => request.socket.destroy())
       return
     }
     response.writeHead(answered.statusCode ?? 502, answered.headers)
-    if (fault === undefined) {
-      answered.pipe(response)
-      return
-    }
-    let left = fault.bytes
-    answered.on('data', (chunk: Buffer) => {
-      response.write(chunk.subarray(0, left))
-      left -= chunk.length
-      if (left <= 0) request.socket.destroy()
-    })
-    answered.once('end', () => request.socket.destroy())
+    if (fault === undefined) answered.pipe(response)
+    else if (fault.kind === 'slow') trickle(answered, passage, fault.bytesPerSecond)
+    else cutShort(answered, passage, fault)
   })
   onward.on('error', () => response.destroy())
   response.on('close', () => onward.destroy())
   request.pipe(onward)
+}
+
+/** Passes so many bytes of an answer on; then the connection ends, or goes on in silence. */
+function cutShort(
+  answered: IncomingMessage,
+  { request, response }: Passage,
+  { kind, bytes }: { kind: 'truncate' | 'half-open'; bytes: number },
+): void {
+  const over = () => {
+    if (kind === 'truncate') request.socket.destroy()
+  }
+  let left = bytes
+  answered.on('data', (chunk: Buffer) => {
+    if (left > 0) response.write(chunk.subarray(0, left))
+    left -= chunk.length
+    if (left <= 0) over()
+  })
+  answered.once('end', over)
+}
+
+const TRICKLE_MS = 100
+
+/** Passes an answer on as a slow line does, which takes no more from the other side than it can pass on. */
+function trickle(answered: IncomingMessage, { response, isDead }: Passage, bytesPerSecond: number) {
+  const share = Math.max(1, Math.round((bytesPerSecond * TRICKLE_MS) / 1000))
+  let isOver = false
+  answered.once('end', () => (isOver = true))
+  const timer = setInterval(() => {
+    if (isDead()) return
+    const some = (answered.read(Math.min(share, answered.readableLength)) ??
+      Buffer.alloc(0)) as Buffer
+    if (some.length > 0) response.write(some)
+    else if (isOver) {
+      clearInterval(timer)
+      response.end()
+    } else answered.read(0)
+  }, TRICKLE_MS)
+  response.on('close', () => clearInterval(timer))
 }

@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Database } from '../../src/store/database.ts'
 import { launchAgentProcess, type AgentProcess } from './agent-process.ts'
+import type { RunningServer } from './database-servers.ts'
 import { createTestDatabase, type DatabaseServer, type TestDatabase } from './database.ts'
 import { eventually } from './eventually.ts'
 import { startPlatform, type StartedPlatform } from './platform-process.ts'
@@ -68,7 +69,10 @@ export class Fleet {
   }
 
   /** Makes a database and a target to watch; starts nothing yet. */
-  static async create(server: DatabaseServer, env: Record<string, string> = {}): Promise<Fleet> {
+  static async create(
+    server: DatabaseServer | RunningServer,
+    env: Record<string, string> = {},
+  ): Promise<Fleet> {
     const [made, folder, target] = await Promise.all([
       createTestDatabase(server),
       mkdtemp(join(tmpdir(), 'vedette-fleet-')),
@@ -102,6 +106,15 @@ export class Fleet {
     platform.kill(signal)
     await platform.ended
     this.platforms.splice(this.platforms.indexOf(platform), 1)
+  }
+
+  /** What the commands have to know that use the public API, such as `vedette run`. */
+  commandSettings(): Record<string, string> {
+    return {
+      PLATFORM_URL: this.platforms[0]?.url ?? '',
+      ACCOUNT_ID: this.#accountId,
+      VEDETTE_API_KEY: this.#apiKey,
+    }
   }
 
   /** Calls the public API; throws with the body where the status is 400 or above. */

@@ -2,7 +2,8 @@
 // standard output: `safe <n>` when a result is safe, `done <n>` before it is forgotten.
 import { writeSync } from 'node:fs'
 import { createAgentSeal } from '../../src/agent/agent-seal.ts'
-import { openSpool, type Kept } from '../../src/agent/spool.ts'
+import type { Kept } from '../../src/agent/kept-results.ts'
+import { openSpool } from '../../src/agent/spool.ts'
 import { createLog } from '../../src/host/log.ts'
 
 const [folder = '', first = '0'] = process.argv.slice(2)

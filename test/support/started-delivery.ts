@@ -1,8 +1,13 @@
 // Delivery put together for tests: a platform over HTTP, a folder, results of one monitor.
 import { join } from 'node:path'
 import { afterEach } from 'vitest'
-import { openAgentFolder, type AgentFolder } from '../../src/agent/agent-folder.ts'
-import { createDelivery, type Delivery, type DeliveryOptions } from '../../src/agent/delivery.ts'
+import {
+  openAgentFolder,
+  type AgentFolder,
+  type AgentFolderOptions,
+} from '../../src/agent/agent-folder.ts'
+import type { Delivery, DeliveryOptions } from '../../src/agent/delivery-sink.ts'
+import { createDelivery } from '../../src/agent/delivery.ts'
 import type { Result } from '../../src/contract/result.ts'
 import { collectingLog } from './collecting-log.ts'
 import { startDeliveryPlatform } from './delivery-platform.ts'
@@ -40,12 +45,14 @@ export async function started(
   dataDir: string | undefined,
   platform: Platform,
   changes: Partial<DeliveryOptions> = {},
+  folderChanges: Partial<AgentFolderOptions> = {},
 ): Promise<Started> {
   const { log, lines } = collectingLog()
   const folder = await openAgentFolder({
     dataDir: dataDir ?? join(process.execPath, 'no-folder'),
     apiKey: API_KEY,
     onLost: () => undefined,
+    ...folderChanges,
   })
   const delivery = await createDelivery({
     folder,

@@ -1,0 +1,38 @@
+// POST /agent/v1/presence: an agent says beside a sync that takes long that it is there. The answer to that
+// sync may be on its way for minutes, and what stands between may take it in the agent's place: only the
+// agent's own word counts.
+import { PresenceAnswer, PresenceRequest } from '../contract/agent-protocol.ts'
+import { noteAgent } from '../store/agents.ts'
+import type { Database } from '../store/database.ts'
+import { agentJson, defineAgentOperation, type DefinedAgentOperation } from './agent-operation.ts'
+import { readJson } from './body.ts'
+import { checked } from './operation.ts'
+
+const BODY_BOUNDS = { bodyBytesMax: 4096, bodyMs: 15_000, jsonDepthMax: 4 }
+
+/** The call by which an agent stays while it takes a long answer. */
+export function presenceOperation(database: Database): DefinedAgentOperation {
+  return defineAgentOperation({
+    operationId: 'postAgentV1Presence',
+    summary: 'Say that an agent is there while the answer to its sync is still on its way',
+    description:
+      'Counts as having been heard of, as a sync does, for the process that the last sync took in; it takes nobody in, and brings nobody back who was given up.',
+    method: 'post',
+    path: '/agent/v1/presence',
+    body: { contentType: 'application/json', schema: PresenceRequest },
+    answers: {
+      schema: PresenceAnswer,
+      description: 'Whether it is known as an agent that is live',
+    },
+    errors: {
+      408: 'The body came too slowly',
+      413: `The body is larger than ${BODY_BOUNDS.bodyBytesMax} bytes`,
+      415: 'The body is not application/json',
+    },
+    async answer({ c, key: { locationId } }) {
+      const { agentId, instance } = checked(PresenceRequest, await readJson(c, BODY_BOUNDS))
+      const said = { locationId, id: agentId.toLowerCase(), instance: instance.toLowerCase() }
+      return agentJson(JSON.stringify({ live: await noteAgent(database, said) }))
+    },
+  })
+}

@@ -1,0 +1,72 @@
+// `vedette run` and `vedette cancel` beside a real agent whose monitor waits for a target that never answers:
+// the cancel reaches the run within a second, by the times that platform and agent wrote down.
+import { afterEach, expect, test } from 'vitest'
+import { DATABASE_SERVERS } from '../support/database.ts'
+import { eventually } from '../support/eventually.ts'
+import { Fleet } from '../support/fleet.ts'
+import { startVedette } from '../support/platform-process.ts'
+import { startRawServer } from '../support/test-server.ts'
+
+const cleanUps: (() => unknown)[] = []
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp()
+})
+
+const [server] = DATABASE_SERVERS.toReversed()
+const ROUNDS = 3
+const REACHED_MS_MAX = 1000
+
+/** A run as the platform keeps it; instants in milliseconds. */
+interface RunRow {
+  id: string
+  state: string
+  verdict: string | null
+  cancelAskedAt: number | null
+  endedAt: number | null
+}
+
+async function newestRun(fleet: Fleet): Promise<RunRow | undefined> {
+  const [row] = await fleet.database.query<RunRow>(
+    `select id, state, verdict,
+       (extract(epoch from cancel_asked_at) * 1000)::float8 as "cancelAskedAt",
+       (result->>'startedAt')::float8 + (result->>'durationMs')::float8 as "endedAt"
+     from runs order by created_at desc limit 1`,
+  )
+  return row
+}
+
+test('a cancelled run ends on its agent within a second', async () => {
+  if (server === undefined) throw new Error('there is always a database')
+  const fleet = await Fleet.create(server)
+  cleanUps.push(() => fleet.close())
+  await fleet.startPlatform()
+  const silent = await startRawServer(() => {})
+  cleanUps.push(() => silent.close())
+  const location = await fleet.createLocation('cellar')
+  fleet.startAgent({ location, name: 'one' })
+  await fleet.agents(1)
+  const [id = ''] = await fleet.createMonitors(1, 10, ['cellar'], {
+    activated: false,
+    maxResponseTime: 45_000,
+    degradedResponseTime: 45_000,
+    request: { url: `http://${silent.authority}/` },
+  })
+  for (let round = 0; round < ROUNDS; round++) {
+    const running = startVedette(['run', id, '--json'], fleet.commandSettings())
+    const { id: run } = await eventually(async () => {
+      const row = await newestRun(fleet)
+      return row?.state === 'running' ? row : undefined
+    })
+    const cancelling = startVedette(['cancel', run], fleet.commandSettings())
+    expect(await cancelling.ended).toMatchObject({ code: 0 })
+    const { code, stdout } = await running.ended
+    // It says nothing about the target.
+    expect(code).toBe(4)
+    expect(JSON.parse(stdout)).toMatchObject({ id: run, verdict: 'cancelled' })
+    const ended = await newestRun(fleet)
+    expect(ended).toMatchObject({ id: run, verdict: 'cancelled' })
+    const reachedMs = (ended?.endedAt ?? Infinity) - (ended?.cancelAskedAt ?? 0)
+    expect(reachedMs).toBeGreaterThan(-5)
+    expect(reachedMs).toBeLessThan(REACHED_MS_MAX)
+  }
+}, 120_000)

@@ -1,0 +1,84 @@
+// Aim: an agent that says beside a sync that it is there counts as heard of; nobody else does, and nobody is
+// taken in or brought back by it.
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { startAgentsApi, type AgentsApi } from '../support/agents-api.ts'
+import { useDatabase } from '../support/database.ts'
+import { FakeAgent } from '../support/fake-agent.ts'
+import { addLocation, type TestLocation } from '../support/locations.ts'
+
+const use = useDatabase()
+let api: AgentsApi
+let location: TestLocation
+let agent: FakeAgent
+beforeAll(async () => {
+  api = await startAgentsApi(use())
+})
+afterAll(() => api.close())
+beforeEach(async () => {
+  location = await addLocation(use().database)
+  agent = new FakeAgent(location.secret)
+  await agent.sync(api)
+  await use().database.query(`update agents set last_seen_at = now() - interval '20 s'`)
+})
+
+const PATH = '/agent/v1/presence'
+
+async function say(body: unknown, secret = location.secret) {
+  const answer = await fetch(api.url + PATH, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+  const text = await answer.text()
+  api.check('POST', PATH, { status: answer.status, headers: answer.headers, text })
+  return { status: answer.status, body: JSON.parse(text) as { live?: boolean } }
+}
+
+async function standing(): Promise<{ state: string; silentS: number }[]> {
+  return use().database.query(
+    `select state, extract(epoch from now() - last_seen_at)::float8 as "silentS" from agents
+     where location_id = '${location.id}'`,
+  )
+}
+
+const saying = () => ({ agentId: agent.facts.id, instance: agent.facts.instance })
+
+test('an agent that is there counts as heard of, in any spelling of its id', async () => {
+  const { agentId, instance } = saying()
+  const { status, body } = await say({ agentId: agentId.toUpperCase(), instance, more: 1 })
+  expect([status, body]).toEqual([200, { live: true }])
+  expect((await standing())[0]?.silentS).toBeLessThan(5)
+})
+
+describe('does not count', () => {
+  test.each<[string, () => Promise<[unknown, string?]>]>([
+    ['another process of it', async () => [{ ...saying(), instance: randomUUID() }]],
+    ['an agent that never synced', async () => [{ ...saying(), agentId: randomUUID() }]],
+    [
+      'one with the key of another location',
+      async () => [saying(), (await addLocation(use().database)).secret],
+    ],
+  ])('%s', async (_, prepare) => {
+    const [body, secret] = await prepare()
+    expect(await say(body, secret)).toEqual({ status: 200, body: { live: false } })
+    const all = await standing()
+    expect(all).toHaveLength(1)
+    expect(all[0]?.silentS).toBeGreaterThan(15)
+  })
+
+  test.each(['lost', 'left'])('one that is %s, and it stays so', async (state) => {
+    await use().database.query(`update agents set state = '${state}'`)
+    expect((await say(saying())).body).toEqual({ live: false })
+    expect(await standing()).toMatchObject([{ state }])
+  })
+})
+
+test.each([
+  ['no body', {}],
+  ['an id that is none', { agentId: 'x', instance: randomUUID() }],
+  ['an id alone', { agentId: randomUUID() }],
+  ['a list', []],
+])('%s is refused', async (_, body) => {
+  expect((await say(body)).status).toBe(400)
+})
