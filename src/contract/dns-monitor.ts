@@ -1,7 +1,10 @@
 // DNS monitors in the public wire form.
 import * as z from 'zod'
 import { assertionsSchema, COMPARISONS, type SourceRules } from './assertion.ts'
+import { encodeDnsName, reverseName } from './dns-name.ts'
+import { dnsTypeProblem } from './dns-record-type.ts'
 import { monitorSchema, responseTimes } from './monitor.ts'
+import { TlsSettings } from './tls.ts'
 
 export const DNS_SOURCES = {
   RESPONSE_CODE: { comparisons: COMPARISONS, property: 'none' },
@@ -10,39 +13,112 @@ export const DNS_SOURCES = {
   JSON_ANSWER: { comparisons: COMPARISONS, property: 'json-path' },
 } as const satisfies SourceRules
 
-/** Types of records by name: those of the wire, then ours. */
-export const DNS_RECORD_TYPES = [
-  ...(['A', 'AAAA', 'CNAME', 'MX', 'NS', 'TXT', 'SOA', 'HTTPS'] as const),
-  ...(['SRV', 'CAA', 'PTR'] as const),
-] as const
+/** One of DNS_RECORD_TYPES, or any other by its number, as RFC 3597 writes it. */
+const recordType = z.string().superRefine((type, context) => {
+  const message = dnsTypeProblem(type)
+  if (message !== undefined) context.addIssue({ code: 'custom', message })
+})
 
-/** One of them, or any other by its number, as RFC 3597 writes it. */
-const recordType = z
-  .string()
-  .regex(
-    new RegExp(`^(?:${DNS_RECORD_TYPES.join('|')}|TYPE(?:0|[1-9]\\d{0,4}))$`),
-    `must be one of ${DNS_RECORD_TYPES.join(', ')}, or TYPE and a number, like TYPE257`,
-  )
+/** Where each protocol is spoken when no port is given (RFC 1035, 7858, 8484). */
+export const DNS_PORTS = { UDP: 53, TCP: 53, DOT: 853, DOH: 443 } as const
 
-const DNS_PORT = 53
+const QUERY_CHARACTERS_MAX = 100
+
+/** The smallest and the largest size of datagrams that RFC 6891 knows. */
+const EDNS_BYTES_MIN = 512
+const EDNS_BYTES_MAX = 65_535
+/** What travels unfragmented everywhere (DNS flag day 2020). */
+const EDNS_BYTES = 1232
 
 /** The request of a DNS monitor. NOERROR is asked for, unless an assertion on RESPONSE_CODE says else. */
 export const DnsRequest = z
   .strictObject({
-    query: z.string().min(1).max(100),
+    /** An absolute name; for PTR also an address, whose name under in-addr.arpa or ip6.arpa is asked for. */
+    query: z.string().min(1).max(QUERY_CHARACTERS_MAX),
     recordType,
     /** Name or address of the server to ask; the system's own without it. */
     nameServer: z.string().min(1).max(100).nullable().optional(),
-    port: z.int().min(1).max(65_535).default(DNS_PORT),
-    protocol: z.enum(['UDP', 'TCP']).default('UDP'),
+    /** See DNS_PORTS. */
+    port: z.int().min(1).max(65_535).optional(),
+    /**
+     * UDP goes on over TCP where an answer is truncated. Ours: DOT (DNS over TLS, RFC 7858) and DOH (DNS over
+     * HTTPS, RFC 8484).
+     */
+    protocol: z.enum(['UDP', 'TCP', 'DOT', 'DOH']).default('UDP'),
     assertions: assertionsSchema(DNS_SOURCES),
+    /** Ours: CH for what a server says about itself, like version.bind. */
+    recordClass: z.enum(['IN', 'CH', 'HS']).default('IN'),
+    /** Ours: the RD bit; false asks a server for what it knows itself. */
+    recursionDesired: z.boolean().default(true),
+    /** Ours: the DO bit, which asks for signatures (RFC 3225). */
+    dnssecOk: z.boolean().default(false),
+    /** Ours: the CD bit, which asks a resolver for what does not validate, too (RFC 4035). */
+    checkingDisabled: z.boolean().default(false),
+    /** Ours: the largest datagram that is offered by EDNS; 0 asks without EDNS. */
+    ednsBytes: z.int().min(0).max(EDNS_BYTES_MAX).default(EDNS_BYTES),
+    /** Ours: ask the server for its identifier (RFC 5001). */
+    nsid: z.boolean().default(false),
+    /** Ours: how often each server is asked over UDP; resolv.conf's `attempts` without it, else 2. */
+    attempts: z.int().min(1).max(5).optional(),
+    /** Ours: which addresses of a server's name to ask. */
+    ipFamily: z.enum(['IPv4', 'IPv6']).default('IPv4'),
+    /** Ours: of DOT and DOH. */
+    tls: TlsSettings.optional(),
+    /** Ours: go on when the certificate does not verify. */
+    skipSSL: z.boolean().default(false),
+    /** Ours: where DOH asks. */
+    dohPath: z
+      .string()
+      .max(2048)
+      .regex(/^\/[\u0021-\u007e]*$/, 'must be a path, like /dns-query')
+      .default('/dns-query'),
   })
-  .superRefine(({ nameServer, port }, context) => {
-    if (port === DNS_PORT || (nameServer ?? undefined) !== undefined) return
-    const message = 'is the port of a nameServer, which is missing'
-    context.addIssue({ code: 'custom', path: ['port'], message })
+  .superRefine((request, context) => {
+    for (const problem of problemsOf(request)) context.addIssue({ code: 'custom', ...problem })
   })
+  .overwrite((request) => ({ ...request, port: request.port ?? DNS_PORTS[request.protocol] }))
 export type DnsRequest = z.infer<typeof DnsRequest>
+
+interface Wished {
+  query: string
+  recordType: string
+  nameServer?: string | null | undefined
+  port?: number | undefined
+  protocol: keyof typeof DNS_PORTS
+  dnssecOk: boolean
+  nsid: boolean
+  ednsBytes: number
+}
+
+function* problemsOf(request: Wished): Generator<{ path: string[]; message: string }> {
+  const { protocol, port, ednsBytes } = request
+  if ((request.nameServer ?? undefined) === undefined) {
+    if (port !== undefined && port !== DNS_PORTS.UDP) {
+      yield { path: ['port'], message: 'is the port of a nameServer, which is missing' }
+    }
+    if (protocol === 'DOT' || protocol === 'DOH') {
+      const message = `${protocol} needs one: the system's servers are not known to speak it`
+      yield { path: ['nameServer'], message }
+    }
+  }
+  if (ednsBytes !== 0 && ednsBytes < EDNS_BYTES_MIN) {
+    yield { path: ['ednsBytes'], message: `must be 0, or ${EDNS_BYTES_MIN} at least` }
+  }
+  if (ednsBytes === 0 && (request.dnssecOk || request.nsid)) {
+    const path = [request.dnssecOk ? 'dnssecOk' : 'nsid']
+    yield { path, message: 'is a part of EDNS, which ednsBytes 0 leaves out' }
+  }
+  const { query } = request
+  // Where a variable comes in, the name is known at the run only; of its length another objection speaks.
+  if (query === '' || query.length > QUERY_CHARACTERS_MAX || query.includes('{{')) return
+  const encoded = encodeDnsName(dnsQueryName(request))
+  if (typeof encoded === 'string') yield { path: ['query'], message: encoded }
+}
+
+/** The name that a request asks for. */
+export function dnsQueryName({ query, recordType: type }: Wished): string {
+  return (type === 'PTR' ? reverseName(query) : undefined) ?? query
+}
 
 export const DnsMonitor = monitorSchema('DNS', {
   request: DnsRequest,

@@ -84,6 +84,14 @@ export const FAILURES = {
   HTTP_REDIRECT_INVALID: { about: 'target', meaning: 'a redirect without a usable Location' },
   TCP_EXPECT: { about: 'target', meaning: 'the target did not send what was expected' },
   TCP_DATA_TOO_LARGE: { about: 'target', meaning: 'the target sent more than the limit' },
+  DNS_RESPONSE_CODE: { about: 'target', meaning: 'the response code is not NOERROR' },
+  DNS_MALFORMED: { about: 'target', meaning: 'the answer is not a valid DNS message' },
+  DNS_MISMATCH: { about: 'target', meaning: 'the answer is one to another question' },
+  DNS_TRUNCATED: { about: 'target', meaning: 'the answer is cut off, over TCP as well' },
+  DNS_HTTP: {
+    about: 'target',
+    meaning: 'the DNS over HTTPS server answered with something else than a DNS message',
+  },
   ASSERTION_FAILED: { about: 'target', meaning: 'an assertion does not hold' },
   ASSERTION_REGEX_TIMEOUT: {
     about: 'agent',

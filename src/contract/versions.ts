@@ -25,6 +25,12 @@ const currentLimits = z.strictObject({
   tcpReadBytesMax: z.int().positive(),
   /** Silence after which a TCP answer counts as whole. */
   tcpQuietMs: z.int().positive(),
+  /** Characters that the names of one DNS message may expand to. */
+  dnsTextCharactersMax: z.int().positive(),
+  /** Characters of DNS records that are shown in a result. */
+  dnsShownCharactersMax: z.int().positive(),
+  /** Name servers of resolv.conf that are asked. */
+  nameServersMax: z.int().positive(),
   /** Time for one regular expression on one text. */
   regexMs: z.int().positive(),
   /** Nesting of a JSON body that assertions look into. */

@@ -5,6 +5,7 @@ import { isIP } from 'node:net'
 import type { FailureCode } from '../contract/failure.ts'
 import type { Family } from './dial.ts'
 import { literalOf, nameOf } from './ip-address.ts'
+import { parseResolvConf, RESOLV_CONF, type ResolvConf } from './resolv-conf.ts'
 import { targetFailure } from './target-failure.ts'
 import { watchedFile } from './watched-file.ts'
 
@@ -86,37 +87,6 @@ const askSystem: Ask = (name, family) =>
     })
   })
 
-interface ResolvConf {
-  search: readonly string[]
-  ndots: number
-  timeoutMs: number
-  attempts: number
-}
-
-/** What counts for us in resolv.conf(5), with its bounds and defaults. */
-function parseResolvConf(text: string): ResolvConf {
-  const conf = { search: [] as string[], ndots: 1, timeoutMs: 5000, attempts: 2 }
-  for (const line of text.split('\n')) {
-    const [keyword, ...values] = line
-      .replace(/[#;].*/, '')
-      .trim()
-      .split(/\s+/)
-    if (keyword === 'search' || keyword === 'domain') {
-      conf.search = values.slice(0, 32).map((domain) => domain.replace(/\.$/, '').toLowerCase())
-    }
-    if (keyword !== 'options') continue
-    for (const option of values) {
-      const [key, value] = option.split(':')
-      const number = Number(value)
-      if (!Number.isInteger(number) || number < 0) continue
-      if (key === 'ndots') conf.ndots = Math.min(15, number)
-      if (key === 'timeout') conf.timeoutMs = Math.min(30, Math.max(1, number)) * 1000
-      if (key === 'attempts') conf.attempts = Math.min(5, Math.max(1, number))
-    }
-  }
-  return conf
-}
-
 function nameServers(settings: ResolverSettings): Ask {
   const load = (text: string) => {
     const conf = parseResolvConf(text)
@@ -124,7 +94,7 @@ function nameServers(settings: ResolverSettings): Ask {
     if (settings.servers !== undefined) servers.setServers(settings.servers)
     return { conf, servers }
   }
-  const current = watchedFile(settings.resolvConf ?? '/etc/resolv.conf', load)
+  const current = watchedFile(settings.resolvConf ?? RESOLV_CONF, load)
   return async (name, family) => {
     const { conf, servers } = current()
     let worst = 'ENOTFOUND'

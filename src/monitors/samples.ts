@@ -2,7 +2,13 @@
 
 /** Name → meaning, for Prometheus' HELP lines. All are gauges. */
 export const SAMPLES: ReadonlyMap<string, string> = new Map([
+  ['probe_dns_additional_rrs', 'Records in the additional section of the answer, without EDNS.'],
+  ['probe_dns_answer_rrs', 'Records in the answer section of the answer.'],
+  ['probe_dns_authority_rrs', 'Records in the authority section of the answer.'],
+  ['probe_dns_duration_seconds', 'Time of each phase of a DNS check.'],
   ['probe_dns_lookup_time_seconds', 'Time that looking up the name took.'],
+  ['probe_dns_query_succeeded', 'Whether an answer came, whatever it says.'],
+  ['probe_dns_serial', 'Serial number of the zone, where a SOA record was asked for.'],
   ['probe_failed_due_to_regex', 'Whether the target sent something else than was expected.'],
   ['probe_http_content_length', 'Content-Length of the last response; -1 when it had none.'],
   ['probe_http_duration_seconds', 'Time of each phase, summed over redirects.'],
