@@ -29,14 +29,16 @@ export const FAILED_AUTHENTICATION: RatePolicy = {
 }
 
 /** The calls of agents. */
-export type AgentCallKind = 'sync' | 'results' | 'artifacts'
+export type AgentCallKind = 'sync' | 'presence' | 'results' | 'artifacts'
 
 /**
  * What one agent may do. In health it syncs when there is news, sends at most a batch in 20 ms beside one
- * of its backlog, and one file at a time. A short window, so that nobody waits until it counts as lost.
+ * of its backlog, and one file at a time; beside a
+ * sync that takes long it says every few seconds that it is there. A short window, so that nobody waits until it counts as lost.
  */
 export const AGENT_POLICIES: Readonly<Record<AgentCallKind, RatePolicy>> = {
   sync: { name: 'agent-sync', limit: 200, windowS: 10 },
+  presence: { name: 'agent-presence', limit: 100, windowS: 10 },
   results: { name: 'agent-results', limit: 1_000, windowS: 10 },
   artifacts: { name: 'agent-artifacts', limit: 500, windowS: 10 },
 }

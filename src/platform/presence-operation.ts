@@ -19,6 +19,7 @@ export function presenceOperation(database: Database): DefinedAgentOperation {
       'Counts as having been heard of, as a sync does, for the process that the last sync took in; it takes nobody in, and brings nobody back who was given up.',
     method: 'post',
     path: '/agent/v1/presence',
+    kind: 'presence',
     body: { contentType: 'application/json', schema: PresenceRequest },
     answers: {
       schema: PresenceAnswer,
