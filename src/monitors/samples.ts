@@ -4,6 +4,10 @@
 export const SAMPLES: ReadonlyMap<string, string> = new Map([
   ['probe_dns_lookup_time_seconds', 'Time that looking up the name took.'],
   ['probe_failed_due_to_regex', 'Whether the target sent something else than was expected.'],
+  ['probe_grpc_duration_seconds', 'Time of each phase of a gRPC check.'],
+  ['probe_grpc_healthcheck_response', 'Whether the state of health was this one.'],
+  ['probe_grpc_ssl', 'Whether the gRPC check spoke TLS.'],
+  ['probe_grpc_status_code', 'Status code of the gRPC call; 14 when the server was not reached.'],
   ['probe_http_content_length', 'Content-Length of the last response; -1 when it had none.'],
   ['probe_http_duration_seconds', 'Time of each phase, summed over redirects.'],
   ['probe_http_redirects', 'Redirects that were followed.'],
