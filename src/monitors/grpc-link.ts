@@ -29,8 +29,6 @@ const SETTINGS = {
 /** Headers of one section; the bound of Node's own. */
 const HEADERS_MAX = 128
 
-const ignore = () => {}
-
 /** The connection. Calls are made on `session`, one after the other. */
 export class Link {
   readonly session: ClientHttp2Session
@@ -56,7 +54,10 @@ export class Link {
       // Pushes are switched off; nothing else could be reserved.
       maxReservedRemoteStreams: 0,
     })
-    this.session.on('error', (error: NodeJS.ErrnoException) => (this.#error ??= error))
+    const onError = (error: NodeJS.ErrnoException) => (this.#error ??= error)
+    // An alert of TLS that comes after the handshake is the socket's alone.
+    socket.on('error', onError)
+    this.session.on('error', onError)
     this.session.once('remoteSettings', () => (this.#hasSettings = true))
     this.session.on('goaway', (code: number, lastStreamId: number, data?: Buffer) => {
       const debug = data?.toString('utf8', 0, DEBUG_BYTES_MAX) ?? ''
@@ -117,7 +118,6 @@ export class Link {
 
 /** Makes the connection; nothing is awaited, the first call goes out with the preface. */
 export function openLink(socket: Socket, peer: string, signal: AbortSignal): Link {
-  socket.on('error', ignore)
   return new Link(socket, peer, signal)
 }
 

@@ -252,7 +252,8 @@ function enumValue(field: FieldSchema, number: number): JsonValue {
 
 /** JSON has no NaN and no infinities; ProtoJSON writes their names. */
 function floating(value: number): JsonValue {
-  return Number.isFinite(value) ? value : String(value)
+  // JSON has no negative zero either; adding zero takes the sign off.
+  return Number.isFinite(value) ? value + 0 : String(value)
 }
 
 /** The shortest decimal that is the same 32-bit number: 0.1, not 0.10000000149011612. */

@@ -111,9 +111,10 @@ function linesOf(words: string, text: string): number[] {
 }
 
 function contains(line: string, words: string): boolean {
-  const at = line.indexOf(words)
-  if (at === -1) return false
-  return !/\w/.test(line[at - 1] ?? '') && !/\w/.test(line[at + words.length] ?? '')
+  for (let at = line.indexOf(words); at !== -1; at = line.indexOf(words, at + 1)) {
+    if (!/\w/.test(line[at - 1] ?? '') && !/\w/.test(line[at + words.length] ?? '')) return true
+  }
+  return false
 }
 
 function schemaOfRoot(parser: Parser, root: Protobuf.Root): Schema {
