@@ -118,6 +118,60 @@ export const FAILURES = {
     about: 'agent',
     meaning: 'the agent’s system gives it no ICMP socket; the message says what to allow',
   },
+  HTTP2_NOT_SPOKEN: { about: 'target', meaning: 'the target does not speak HTTP/2 on this port' },
+  HTTP2_PROTOCOL: { about: 'target', meaning: 'the target broke the rules of HTTP/2' },
+  HTTP2_GOAWAY: {
+    about: 'target',
+    meaning: 'the target shut the connection down before it had answered (GOAWAY)',
+  },
+  HTTP2_STREAM_RESET: { about: 'target', meaning: 'the target reset the call (RST_STREAM)' },
+  GRPC_STATUS: { about: 'target', meaning: 'the call ended with a status other than OK' },
+  GRPC_NOT_SERVING: { about: 'target', meaning: 'the state of health is not SERVING' },
+  GRPC_SERVICE_NOT_FOUND: {
+    about: 'target',
+    meaning: 'the health service does not know the service (NOT_FOUND)',
+  },
+  GRPC_HTTP_STATUS: {
+    about: 'target',
+    meaning: 'a proxy or web server answered with an HTTP status instead of gRPC',
+  },
+  GRPC_NOT_SPOKEN: { about: 'target', meaning: 'the answer is of another content type than gRPC' },
+  GRPC_MALFORMED: { about: 'target', meaning: 'the answer is not valid gRPC' },
+  GRPC_UNDECODABLE: {
+    about: 'target',
+    meaning:
+      'the answer is not in the compression that it claims, or in one that was not asked for',
+  },
+  GRPC_MESSAGE_TOO_LARGE: {
+    about: 'target',
+    meaning: 'a message of the answer is larger than the limit',
+  },
+  GRPC_STREAM_TOO_LARGE: {
+    about: 'target',
+    meaning: 'the answer has more messages or bytes than the limits',
+  },
+  GRPC_REFLECTION_UNAVAILABLE: {
+    about: 'target',
+    meaning: 'the server offers no server reflection',
+  },
+  GRPC_SCHEMA_INVALID: {
+    about: 'target',
+    meaning: 'what server reflection says about the types cannot be used',
+  },
+  GRPC_METHOD_NOT_FOUND: { about: 'target', meaning: 'the server has no such service or method' },
+  GRPC_METHOD_UNDEFINED: {
+    about: 'agent',
+    meaning: 'the proto text has no such service or method',
+  },
+  GRPC_METHOD_UNSUPPORTED: {
+    about: 'agent',
+    meaning: 'the method takes a stream of requests, which monitors do not send',
+  },
+  GRPC_PROTO_INVALID: { about: 'agent', meaning: 'the proto text does not parse, or lacks types' },
+  GRPC_MESSAGE_INVALID: {
+    about: 'agent',
+    meaning: 'the request is not JSON, or does not fit the type of the method',
+  },
   ASSERTION_FAILED: { about: 'target', meaning: 'an assertion does not hold' },
   ASSERTION_REGEX_TIMEOUT: {
     about: 'agent',

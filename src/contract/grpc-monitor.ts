@@ -3,6 +3,8 @@ import * as z from 'zod'
 import { assertionsSchema, COMPARISONS, NUMERIC, type SourceRules } from './assertion.ts'
 import { hostName } from './host-name.ts'
 import { monitorSchema, Pair, responseTimes } from './monitor.ts'
+import { TlsSettings } from './tls.ts'
+import { LIMITS } from './versions.ts'
 
 /** States of grpc.health.v1 by the number that assertions compare with. */
 export const GRPC_HEALTH_STATES = ['UNKNOWN', 'SERVING', 'NOT_SERVING', 'SERVICE_UNKNOWN'] as const
@@ -37,6 +39,11 @@ const GrpcConfig = z
     message: largeText.optional(),
     /** With HEALTH: the service to ask for; empty for the server as a whole. */
     service: z.string().max(1024).optional(),
+    /**
+     * Ours: with a server-streaming method, messages that are enough. The call is cancelled then, and counts
+     * as OK.
+     */
+    messagesMax: z.int().min(1).max(LIMITS.grpcMessagesMax).optional(),
   })
   .superRefine((config, context) => {
     for (const [field, message] of modeProblems(config)) {
@@ -50,12 +57,14 @@ interface ModeFields {
   method?: string | undefined
   protoContent?: string | undefined
   service?: string | undefined
+  messagesMax?: number | undefined
 }
 
 /** Field → what is wrong with its being there, or not. */
 function* modeProblems(config: ModeFields): Generator<[string, string]> {
   const { mode, serviceDefinition, method = '', protoContent = '', service = '' } = config
   if (mode === 'HEALTH') {
+    if (config.messagesMax !== undefined) yield ['messagesMax', 'belongs to mode BEHAVIOR']
     if (method !== '') yield ['method', 'belongs to mode BEHAVIOR; HEALTH calls its own method']
     if (serviceDefinition !== undefined) {
       yield ['serviceDefinition', 'belongs to mode BEHAVIOR; HEALTH needs no definition']
@@ -70,18 +79,33 @@ function* modeProblems(config: ModeFields): Generator<[string, string]> {
 }
 
 /** The request of a gRPC monitor. */
-export const GrpcRequest = z.strictObject({
-  /** The host alone. */
-  url: hostName,
-  port: z.int().min(1).max(65_535),
-  ipFamily: z.enum(['IPv4', 'IPv6']).default('IPv4'),
-  /** Goes on when the certificate does not verify. */
-  skipSSL: z.boolean().default(false),
-  /** Deadline of the call, seconds. */
-  timeout: z.int().min(1).max(180).default(60),
-  grpcConfig: GrpcConfig,
-  assertions: assertionsSchema(GRPC_SOURCES),
-})
+export const GrpcRequest = z
+  .strictObject({
+    /** The host alone. */
+    url: hostName,
+    port: z.int().min(1).max(65_535),
+    ipFamily: z.enum(['IPv4', 'IPv6']).default('IPv4'),
+    /** Goes on when the certificate does not verify. */
+    skipSSL: z.boolean().default(false),
+    /** Deadline of the call, seconds. */
+    timeout: z.int().min(1).max(180).default(60),
+    grpcConfig: GrpcConfig,
+    assertions: assertionsSchema(GRPC_SOURCES),
+    /** Ours: how to speak TLS. */
+    tls: TlsSettings.optional(),
+    /** Ours: the `:authority` of the call, instead of host and port. */
+    authority: z
+      .string()
+      .min(1)
+      .max(2048)
+      .regex(/^[\x21-\x7e]+$/, 'must be host:port, without blanks')
+      .optional(),
+  })
+  .superRefine((request, context) => {
+    if (request.tls === undefined || request.grpcConfig.tls) return
+    const message = 'has no effect while grpcConfig.tls is false'
+    context.addIssue({ code: 'custom', path: ['tls'], message })
+  })
 export type GrpcRequest = z.infer<typeof GrpcRequest>
 
 export const GrpcMonitor = monitorSchema('GRPC', {

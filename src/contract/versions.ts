@@ -31,6 +31,14 @@ const currentLimits = z.strictObject({
   dnsShownCharactersMax: z.int().positive(),
   /** Name servers of resolv.conf that are asked. */
   nameServersMax: z.int().positive(),
+  /** One message of a gRPC answer, unpacked. */
+  grpcMessageBytesMax: z.int().positive(),
+  /** Messages of a streamed gRPC answer. */
+  grpcMessagesMax: z.int().positive(),
+  /** Values in one message of a gRPC answer. */
+  grpcValuesMax: z.int().positive(),
+  /** Files of types that server reflection may name for one service. */
+  grpcDescriptorFilesMax: z.int().positive(),
   /** Time for one regular expression on one text. */
   regexMs: z.int().positive(),
   /** Nesting of a JSON body that assertions look into. */

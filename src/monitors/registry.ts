@@ -1,11 +1,12 @@
 // The one table of monitor types. A new type is its file, one line here, and its test.
 import { api } from './api.ts'
 import { dns } from './dns.ts'
+import { grpc } from './grpc.ts'
 import type { AnyMonitorType } from './monitor.ts'
 import { tcp } from './tcp.ts'
 import { url } from './url.ts'
 
 /** Every type of monitor that this code can run, by checkType. */
 export const MONITOR_TYPES: ReadonlyMap<string, AnyMonitorType> = new Map(
-  [url, api, tcp, dns].map((type) => [type.checkType, type]),
+  [url, api, tcp, dns, grpc].map((type) => [type.checkType, type]),
 )

@@ -1,0 +1,43 @@
+// What an observation of a gRPC monitor gives Prometheus: blackbox_exporter's names where it has them.
+import { GRPC_HEALTH_STATES } from '../contract/grpc-monitor.ts'
+import type { GrpcObserved } from './grpc-observed.ts'
+import type { Sample } from './monitor.ts'
+import { tlsSamples } from './tls-samples.ts'
+
+/** The samples of one observation. */
+export function grpcSamples(observed: Partial<GrpcObserved>): Sample[] {
+  const { phases, family, tls, statusCode, healthStatus } = observed
+  if (phases === undefined) return []
+  const duration = (phase: string, ms: number | undefined): Sample => ({
+    name: 'probe_grpc_duration_seconds',
+    value: (ms ?? 0) / 1000,
+    labels: { phase },
+  })
+  const samples: Sample[] = [
+    { name: 'probe_grpc_ssl', value: tls === undefined ? 0 : 1 },
+    { name: 'probe_dns_lookup_time_seconds', value: (phases.dnsMs ?? 0) / 1000 },
+    duration('resolve', phases.dnsMs),
+    duration('connect', (phases.connectMs ?? 0) + (phases.proxyMs ?? 0)),
+    duration('tls', phases.tlsMs),
+    duration('reflection', phases.reflectionMs),
+    duration('processing', phases.firstByteMs),
+    duration('transfer', phases.downloadMs),
+    // The exporter's only phase besides `resolve`: all of the call.
+    duration('check', (phases.firstByteMs ?? 0) + (phases.downloadMs ?? 0)),
+  ]
+  if (statusCode !== undefined) samples.push({ name: 'probe_grpc_status_code', value: statusCode })
+  if (observed.mode === 'HEALTH') {
+    for (const state of GRPC_HEALTH_STATES) {
+      samples.push({
+        name: 'probe_grpc_healthcheck_response',
+        value: state === healthStatus ? 1 : 0,
+        labels: { serving_status: state },
+      })
+    }
+  }
+  if (family !== undefined) {
+    samples.push({ name: 'probe_ip_protocol', value: family === 'IPv6' ? 6 : 4 })
+  }
+  if (tls !== undefined) samples.push(...tlsSamples(tls))
+  return samples
+}

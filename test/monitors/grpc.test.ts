@@ -1,0 +1,471 @@
+// Aim: a gRPC check says exactly what the server did: health, unary and streamed calls by reflection and by
+// a proto text, over plain HTTP/2, TLS and TLS with client certificates.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { readFileSync } from 'node:fs'
+import type { Context, Observation } from '../../src/monitors/monitor.ts'
+import { grpc } from '../../src/monitors/grpc.ts'
+import type { GrpcObserved } from '../../src/monitors/grpc-observed.ts'
+import { createAuthority } from '../support/certificates.ts'
+import { startConnectProxy } from '../support/connect-proxy.ts'
+import { startGrpcServer, type GrpcServer } from '../support/grpc-server.ts'
+import { deadlineAfter, fixedResolver, testContext } from '../support/monitor-context.ts'
+
+type Wishes = Record<string, unknown>
+
+let server: GrpcServer
+beforeAll(async () => {
+  server = await startGrpcServer({ health: { '': 1, unknown: 0, serving: 1, down: 2, gone: 3 } })
+})
+afterAll(() => server.close())
+
+/** Runs a gRPC monitor with its deadline. */
+async function run(
+  grpcConfig: Wishes,
+  request: Wishes = {},
+  settings: Wishes = {},
+  context: Partial<Context> = {},
+): Promise<Observation & { observed: GrpcObserved }> {
+  const monitor = grpc.schema.parse({
+    id: 'm',
+    name: 'm',
+    checkType: 'GRPC',
+    request: {
+      url: '127.0.0.1',
+      port: server.port,
+      grpcConfig: { tls: false, ...grpcConfig },
+      ...request,
+    },
+    ...settings,
+  })
+  const signal = deadlineAfter(grpc.deadlineMs(monitor))
+  const observation = await grpc.run(monitor, { ...testContext({ signal }), ...context })
+  return observation as unknown as Observation & { observed: GrpcObserved }
+}
+
+const codes = ({ failures }: Observation) => failures.map(({ code }) => code)
+const greet = (message: unknown) => ({
+  method: 'shop.v1.Shop/Greet',
+  message: JSON.stringify(message),
+})
+const count = (message: unknown) => ({
+  method: 'shop.v1.Shop/Count',
+  message: JSON.stringify(message),
+})
+const asserting = (source: string, comparison: string, target = '', property = '') => ({
+  assertions: [{ source, comparison, target, property }],
+})
+const bodyOf = ({ observed }: { observed: GrpcObserved }): unknown =>
+  JSON.parse(observed.response?.body ?? 'null')
+
+describe('health', () => {
+  test.each([
+    ['the whole server', '', 'SERVING', []],
+    ['SERVING', 'serving', 'SERVING', []],
+    ['NOT_SERVING', 'down', 'NOT_SERVING', ['GRPC_NOT_SERVING']],
+    ['UNKNOWN', 'unknown', 'UNKNOWN', ['GRPC_NOT_SERVING']],
+    ['SERVICE_UNKNOWN is a state', 'gone', 'SERVICE_UNKNOWN', ['GRPC_NOT_SERVING']],
+    ['NOT_FOUND is a status', 'nobody', undefined, ['GRPC_SERVICE_NOT_FOUND']],
+  ])('%s', async (_, service, healthStatus, failures) => {
+    const observation = await run({ mode: 'HEALTH', service })
+    expect(codes(observation)).toEqual(failures)
+    expect(observation.observed.healthStatus).toBe(healthStatus)
+  })
+
+  test('an assertion says which state is right', async () => {
+    const wanted = asserting('GRPC_HEALTHCHECK_STATUS', 'EQUALS', '2')
+    expect(codes(await run({ mode: 'HEALTH', service: 'down' }, wanted))).toEqual([])
+    expect(codes(await run({ mode: 'HEALTH' }, wanted))).toEqual(['ASSERTION_FAILED'])
+  })
+
+  test('all that is seen', async () => {
+    const { observed } = await run({ mode: 'HEALTH', service: 'serving' })
+    expect(observed).toEqual({
+      port: server.port,
+      mode: 'HEALTH',
+      service: 'serving',
+      address: '127.0.0.1',
+      family: 'IPv4',
+      phases: {
+        dnsMs: 0,
+        connectMs: expect.any(Number) as number,
+        firstByteMs: expect.any(Number) as number,
+        downloadMs: expect.any(Number) as number,
+        totalMs: expect.any(Number) as number,
+      },
+      httpStatus: 200,
+      statusCode: 0,
+      status: 'OK',
+      statusMessage: 'OK',
+      statusOrigin: 'server',
+      healthStatus: 'SERVING',
+      response: {
+        metadata: expect.objectContaining({ 'content-type': 'application/grpc+proto' }) as object,
+        trailers: {},
+        messages: 1,
+        bytes: 7,
+        encoding: 'identity',
+        body: '{"status":"SERVING"}',
+        bodyTruncated: false,
+      },
+    })
+  })
+})
+
+describe('calls by reflection', () => {
+  test.each([
+    ['with a slash', 'shop.v1.Shop/Greet'],
+    ['with a dot', 'shop.v1.Shop.Greet'],
+    ['as a path', '/shop.v1.Shop/Greet'],
+  ])('a method may be written %s', async (_, method) => {
+    const observation = await run({ method, message: '{"name": "Ann"}' })
+    expect(codes(observation)).toEqual([])
+    expect(bodyOf(observation)).toMatchObject({ text: 'hello Ann' })
+    expect(observation.observed.reflection).toMatchObject({ version: 'v1' })
+  })
+
+  test('v1alpha, where the server has nothing else', async () => {
+    await using old = await startGrpcServer({ reflection: ['v1alpha'] })
+    for (const _ of [1, 2]) {
+      const observation = await run(greet({ name: 'Ann' }), { port: old.port })
+      expect(codes(observation)).toEqual([])
+      expect(observation.observed.reflection?.version).toBe('v1alpha')
+    }
+  })
+
+  test('none at all', async () => {
+    await using bare = await startGrpcServer({ reflection: [] })
+    const observation = await run(greet({}), { port: bare.port })
+    expect(codes(observation)).toEqual(['GRPC_REFLECTION_UNAVAILABLE'])
+  })
+
+  test.each([
+    ['a method', 'shop.v1.Shop/Gret', /Greet/],
+    ['a service', 'shop.v1.Shopp/Greet', /shop\.v1\.Shop\b/],
+  ])('%s that does not exist is told with those that are near', async (_, method, near) => {
+    const observation = await run({ method })
+    expect(codes(observation)).toEqual(['GRPC_METHOD_NOT_FOUND'])
+    expect(observation.failures[0]?.message).toMatch(near)
+  })
+
+  test.each([
+    ['a stream of requests', 'shop.v1.Shop/Collect'],
+    ['a bidirectional stream', 'shop.v1.Shop/Talk'],
+  ])('%s is refused', async (_, method) => {
+    expect(codes(await run({ method }))).toEqual(['GRPC_METHOD_UNSUPPORTED'])
+  })
+
+  test('an unknown field in the request is named', async () => {
+    const observation = await run(greet({ nam: 'Ann' }))
+    expect(codes(observation)).toEqual(['GRPC_MESSAGE_INVALID'])
+    expect(observation.failures[0]?.details).toMatchObject({ path: 'nam' })
+  })
+
+  test('what no text is a method', async () => {
+    expect(codes(await run({ method: 'Greet' }))).toEqual(['SETTINGS_INVALID'])
+  })
+})
+
+describe('calls by a proto text', () => {
+  const text = readFileSync(new URL('../fixtures/grpc/shop.proto', import.meta.url), 'utf8')
+  // The fixture's other file is not known to a monitor.
+  const protoContent = text
+    .replace('import "parts.proto";', '')
+    .replaceAll(/^.*shop\.parts\..*$/gm, '')
+  const byText = (config: Wishes) => ({
+    serviceDefinition: 'PROTO_FILE',
+    protoContent,
+    ...config,
+  })
+
+  test('needs no reflection', async () => {
+    await using bare = await startGrpcServer({ reflection: [] })
+    const observation = await run(byText(greet({ name: 'Ann' })), { port: bare.port })
+    expect(codes(observation)).toEqual([])
+    expect(bodyOf(observation)).toMatchObject({ text: 'hello Ann' })
+  })
+
+  test('well-known types', async () => {
+    const message = '{"at": "2026-01-31T12:00:00Z", "things": {"a": [1]}, "boxedInt64": "5"}'
+    const observation = await run(byText({ method: 'shop.v1.Shop/Echo', message }))
+    expect(bodyOf(observation)).toMatchObject(JSON.parse(message) as object)
+  })
+
+  test('that does not parse: with the line', async () => {
+    const broken = 'syntax = "proto3";\nservice S {\n  rpc A(;\n}'
+    const observation = await run(byText({ protoContent: broken, method: 'S/A' }))
+    expect(codes(observation)).toEqual(['GRPC_PROTO_INVALID'])
+    expect(observation.failures[0]?.details).toEqual({ line: 3 })
+  })
+
+  test('a method that it lacks is a fault of the settings', async () => {
+    const observation = await run(byText({ method: 'shop.v1.Shop/Gret' }))
+    expect(codes(observation)).toEqual(['GRPC_METHOD_UNDEFINED'])
+    expect(observation.failures[0]?.message).toMatch(/Greet/)
+  })
+
+  test('is judged before the target is asked', async () => {
+    const observation = await run(byText({ ...greet({ a: 1 }) }), { port: 1 })
+    expect(codes(observation)).toEqual(['GRPC_MESSAGE_INVALID'])
+  })
+})
+
+describe('streams of answers', () => {
+  test('are a list', async () => {
+    const observation = await run(count({ count: 3 }), {
+      assertions: [
+        { source: 'GRPC_RESPONSE', property: '$.length', comparison: 'EQUALS', target: '3' },
+        {
+          source: 'GRPC_RESPONSE',
+          property: '$[2].text',
+          comparison: 'EQUALS',
+          target: 'number 2',
+        },
+      ],
+    })
+    expect(codes(observation)).toEqual([])
+    expect(observation.observed.response?.messages).toBe(3)
+  })
+
+  test('may be empty', async () => {
+    const observation = await run(count({ count: 0 }), asserting('TEXT_BODY', 'EQUALS', '[]'))
+    expect(codes(observation)).toEqual([])
+  })
+
+  test('end with a status, too', async () => {
+    const observation = await run(count({ count: 2, status: 8, words: 'that is all' }))
+    expect(codes(observation)).toEqual(['GRPC_STATUS'])
+    expect(observation.observed).toMatchObject({ status: 'RESOURCE_EXHAUSTED' })
+    expect(observation.observed.response?.messages).toBe(2)
+  })
+
+  test('are bounded', async () => {
+    expect(codes(await run(count({ count: 1001 })))).toEqual(['GRPC_STREAM_TOO_LARGE'])
+    expect(codes(await run(count({ count: 1000 })))).toEqual([])
+  })
+
+  test('are cut short where the monitor has enough', async () => {
+    const observation = await run({ ...count({ count: 500 }), messagesMax: 2 })
+    expect(codes(observation)).toEqual([])
+    expect(observation.observed).toMatchObject({ status: 'OK', statusOrigin: 'client' })
+    expect(bodyOf(observation)).toHaveLength(2)
+  })
+})
+
+describe('status', () => {
+  test.each([
+    [1, 'CANCELLED'],
+    [5, 'NOT_FOUND'],
+    [14, 'UNAVAILABLE'],
+    [16, 'UNAUTHENTICATED'],
+    [42, 'UNKNOWN'],
+  ])('%i %s fails', async (code, status) => {
+    const observation = await run(greet({ status: code, words: 'warum? 100% ä' }))
+    expect(codes(observation)).toEqual(['GRPC_STATUS'])
+    expect(observation.observed).toMatchObject({
+      statusCode: code,
+      status,
+      statusMessage: 'warum? 100% ä',
+      statusOrigin: 'server',
+    })
+  })
+
+  test('that an assertion asks for passes', async () => {
+    const observation = await run(
+      greet({ status: 5 }),
+      asserting('GRPC_STATUS_CODE', 'EQUALS', '5'),
+    )
+    expect(codes(observation)).toEqual([])
+  })
+
+  test('that shouldFail expects passes, and so does a good one', async () => {
+    for (const status of [0, 5]) {
+      expect(codes(await run(greet({ status }), {}, { shouldFail: true }))).toEqual([])
+    }
+    const health = { mode: 'HEALTH', service: 'down' }
+    expect(codes(await run(health, {}, { shouldFail: true }))).toEqual([])
+  })
+})
+
+describe('metadata', () => {
+  test('goes with the call, repeated and binary', async () => {
+    const metadata = [
+      { key: 'X-Token', value: 'abc' },
+      { key: 'x-list', value: 'a' },
+      { key: 'x-list', value: 'b' },
+      { key: 'x-raw-bin', value: 'AAH_' },
+    ]
+    expect(codes(await run({ ...greet({}), metadata }))).toEqual([])
+    expect(server.seen().metadata).toMatchObject({
+      'x-token': 'abc',
+      'x-list': expect.stringMatching(/^a/) as string,
+      'x-raw-bin': Buffer.from([0, 1, 255]),
+      'user-agent': expect.stringMatching(/^Vedette\//) as string,
+    })
+  })
+
+  test.each([
+    ['a name with a blank', 'a b', 'x'],
+    ['a name of HTTP/2', ':path', 'x'],
+    ['a name of the protocol', 'grpc-timeout', '1S'],
+    ['a line break in the value', 'a', 'x\ny'],
+    ['bytes that are no base64', 'a-bin', '%'],
+  ])('%s is refused, without its value', async (_, key, value) => {
+    const observation = await run({ ...greet({}), metadata: [{ key, value }] })
+    expect(codes(observation)).toEqual(['SETTINGS_INVALID'])
+  })
+
+  test('of the answer, before and after it, can be asserted', async () => {
+    const observation = await run(greet({}), {
+      assertions: [
+        { source: 'GRPC_METADATA', property: 'X-Served-By', comparison: 'EQUALS', target: 'shop' },
+        { source: 'GRPC_METADATA', property: 'x-cost', comparison: 'EQUALS', target: '7' },
+        {
+          source: 'GRPC_METADATA',
+          property: 'x-trace-bin',
+          comparison: 'EQUALS',
+          target: 'AAEC/w==',
+        },
+        { source: 'GRPC_METADATA', property: 'x-none', comparison: 'IS_NULL' },
+      ],
+    })
+    expect(codes(observation)).toEqual([])
+    expect(observation.observed.response?.trailers).toEqual({ 'x-cost': '7' })
+  })
+
+  test('the authority is host and port, or what the monitor says', async () => {
+    await run(greet({}))
+    expect(server.seen().authority).toBe(`127.0.0.1:${server.port}`)
+    await run(greet({}), { authority: 'shop.example' })
+    expect(server.seen().authority).toBe('shop.example')
+  })
+
+  test('the time that is left goes with the call', async () => {
+    await run(greet({}), { timeout: 3 })
+    const { deadlineMs } = server.seen()
+    expect(deadlineMs).toBeGreaterThan(1000)
+    expect(deadlineMs).toBeLessThanOrEqual(3000)
+  })
+})
+
+describe('assertions', () => {
+  test.each([
+    ['GRPC_RESPONSE', 'EQUALS', 'hello Ann', '$.text', []],
+    ['GRPC_RESPONSE', 'EQUALS', 'hello Bob', '$.text', ['ASSERTION_FAILED']],
+    ['GRPC_RESPONSE', 'EQUALS', '0', '$.index', []],
+    ['TEXT_BODY', 'CONTAINS', 'hello', '', []],
+    ['TEXT_BODY', 'EQUALS', 'Ann', 'hello (\\w+)', []],
+    ['GRPC_STATUS_CODE', 'EQUALS', '0', '', []],
+    ['GRPC_STATUS_CODE', 'GREATER_THAN', '0', '', ['ASSERTION_FAILED']],
+    ['RESPONSE_TIME', 'LESS_THAN', '20000', '', []],
+    ['RESPONSE_TIME', 'GREATER_THAN', '20000', '', ['ASSERTION_FAILED']],
+  ])('%s %s %s', async (source, comparison, target, property, failures) => {
+    const wanted = asserting(source, comparison, target, property)
+    expect(codes(await run(greet({ name: 'Ann' }), wanted))).toEqual(failures)
+  })
+})
+
+describe('TLS', () => {
+  const authority = createAuthority()
+  const pair = authority.issue()
+  const client = authority.issue()
+  const secure = { tls: true }
+
+  test('verified against an authority', async () => {
+    await using safe = await startGrpcServer({ tls: pair })
+    const request = { port: safe.port, tls: { ca: authority.ca } }
+    const observation = await run({ ...greet({}), ...secure }, request)
+    expect(codes(observation)).toEqual([])
+    expect(observation.observed.tls).toMatchObject({ alpn: 'h2', verified: true })
+    expect(observation.observed.phases.tlsMs).toBeGreaterThan(0)
+  })
+
+  test('not verified fails, unless skipSSL', async () => {
+    await using safe = await startGrpcServer({ tls: pair })
+    const { port } = safe
+    const health = { mode: 'HEALTH', ...secure }
+    const failing = await run(health, { port })
+    expect(codes(failing)).toEqual(['TLS_UNTRUSTED'])
+    expect(failing.observed.tls?.chain).toHaveLength(1)
+    expect(codes(await run(health, { port, skipSSL: true }))).toEqual([])
+  })
+
+  test('with a client certificate, and without', async () => {
+    await using strict = await startGrpcServer({ tls: { ...pair, clientCa: authority.ca } })
+    const { port } = strict
+    const health = { mode: 'HEALTH', ...secure }
+    const tls = { ca: authority.ca, certificate: client.cert, privateKey: client.key }
+    expect(codes(await run(health, { port, tls }))).toEqual([])
+    const without = await run(health, { port, tls: { ca: authority.ca } })
+    expect(codes(without)).toEqual(['TLS_CLIENT_CERTIFICATE'])
+  })
+
+  test('a server that speaks none, and one that wants it', async () => {
+    expect(codes(await run({ mode: 'HEALTH', ...secure }))).toEqual(['TLS_NOT_SPOKEN'])
+    await using safe = await startGrpcServer({ tls: pair })
+    const plain = codes(await run({ mode: 'HEALTH' }, { port: safe.port }))
+    expect(['CONNECTION_CLOSED', 'CONNECTION_RESET', 'HTTP2_NOT_SPOKEN']).toContain(plain[0])
+  })
+})
+
+describe('the way out', () => {
+  test('an address that the policy forbids', async () => {
+    const context = testContext({ blocked: ['127.0.0.0/8'] })
+    expect(codes(await run({ mode: 'HEALTH' }, {}, {}, context))).toEqual(['ADDRESS_BLOCKED'])
+  })
+
+  test('a name', async () => {
+    const resolver = fixedResolver({ 'shop.test': ['127.0.0.1'] })
+    const context = testContext({ resolver })
+    const observation = await run({ mode: 'HEALTH' }, { url: 'shop.test' }, {}, context)
+    expect(codes(observation)).toEqual([])
+    expect(observation.observed).toMatchObject({ address: '127.0.0.1', statusCode: 0 })
+  })
+
+  test('through the location’s proxy', async () => {
+    await using proxy = await startConnectProxy()
+    const context = testContext({ proxyUrl: `http://${proxy.authority}` })
+    const observation = await run({ mode: 'HEALTH' }, {}, {}, context)
+    expect(codes(observation)).toEqual([])
+    expect(observation.observed.phases.proxyMs).toBeGreaterThan(0)
+  })
+
+  test('nobody there: the status is that of gRPC', async () => {
+    const observation = await run({ mode: 'HEALTH' }, { port: 1 })
+    expect(codes(observation)).toEqual(['CONNECT_REFUSED'])
+    expect(observation.observed).toMatchObject({ status: 'UNAVAILABLE', statusOrigin: 'client' })
+  })
+})
+
+describe('response time', () => {
+  test.each([
+    ['above degradedResponseTime', { degradedResponseTime: 0 }, [], true],
+    ['below', {}, [], false],
+  ])('%s', async (_, settings, failures, degraded) => {
+    const observation = await run(greet({}), {}, settings)
+    expect(codes(observation)).toEqual(failures)
+    expect(observation.degraded).toBe(degraded)
+  })
+
+  test('is without the time for reflection', async () => {
+    const { responseTimeMs = 0, observed } = await run(greet({}))
+    const { totalMs, reflectionMs = 0 } = observed.phases
+    expect(reflectionMs).toBeGreaterThan(0)
+    expect(responseTimeMs).toBeCloseTo(totalMs - reflectionMs, 3)
+  })
+})
+
+describe('metrics', () => {
+  test('are blackbox_exporter’s', async () => {
+    const { observed } = await run({ mode: 'HEALTH', service: 'down' })
+    const samples = grpc.samples(observed as unknown as Wishes)
+    const valueOf = (name: string, label = '') =>
+      samples.find((one) => one.name === name && Object.values(one.labels ?? {}).join() === label)
+        ?.value
+    expect(valueOf('probe_grpc_status_code')).toBe(0)
+    expect(valueOf('probe_grpc_healthcheck_response', 'NOT_SERVING')).toBe(1)
+    expect(valueOf('probe_grpc_healthcheck_response', 'SERVING')).toBe(0)
+    expect(valueOf('probe_grpc_ssl')).toBe(0)
+    expect(valueOf('probe_ip_protocol')).toBe(4)
+    expect(valueOf('probe_grpc_duration_seconds', 'check')).toBeGreaterThan(0)
+  })
+})
