@@ -11,6 +11,7 @@ import { addLocation, type TestLocation } from '../support/locations.ts'
 const WINDOW_S = 10
 const policies = {
   sync: { name: 'agent-sync', limit: 3, windowS: WINDOW_S },
+  presence: { name: 'agent-presence', limit: 3, windowS: WINDOW_S },
   results: { name: 'agent-results', limit: 2, windowS: WINDOW_S },
   artifacts: { name: 'agent-artifacts', limit: 1, windowS: WINDOW_S },
 }
