@@ -1,0 +1,136 @@
+// Packs the folder of a check suite into a tar.gz that is the same for the same files, byte for byte, so that
+// its hash tells whether anything changed.
+import { createReadStream, createWriteStream } from 'node:fs'
+import { lstat, opendir, readlink } from 'node:fs/promises'
+import { createHash } from 'node:crypto'
+import { dirname, isAbsolute, join, normalize } from 'node:path'
+import { PassThrough } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { createGzip } from 'node:zlib'
+import { pack, type Pack } from 'tar-stream'
+
+/** A packed folder. */
+export interface PackedBundle {
+  path: string
+  /** Hex. */
+  sha256: string
+  bytes: number
+  files: number
+}
+
+/** The folder cannot be packed; the message says why. */
+export class BundlePackError extends Error {
+  constructor(message: string) {
+    super(message)
+    this.name = 'BundlePackError'
+  }
+}
+
+/** Made again by whoever runs the suite, or of no use to it. */
+const LEFT_OUT: ReadonlySet<string> = new Set([
+  'node_modules',
+  '.git',
+  '.hg',
+  '.svn',
+  'test-results',
+  'playwright-report',
+  'blob-report',
+  '.DS_Store',
+  '.env',
+])
+
+/** How much a folder may hold. */
+export interface PackBounds {
+  bytesMax: number
+  filesMax: number
+}
+
+interface Item {
+  /** From the folder, with slashes. */
+  path: string
+  kind: 'file' | 'symlink' | 'directory'
+  bytes: number
+  executable: boolean
+}
+
+/** Packs `folder` into the file `target`. Rejects with BundlePackError, or what the file system throws. */
+export async function packBundle(
+  folder: string,
+  target: string,
+  bounds: PackBounds,
+): Promise<PackedBundle> {
+  const items = await itemsOf(folder, bounds)
+  const tar = pack()
+  const hash = createHash('sha256')
+  let bytes = 0
+  const counted = new PassThrough()
+  counted.on('data', (piece: Buffer) => {
+    hash.update(piece)
+    bytes += piece.length
+  })
+  // Neither the time nor the system of whoever packs is in the header that gzip writes.
+  const written = pipeline(tar, createGzip({ level: 9 }), counted, createWriteStream(target))
+  await Promise.all([addAll(tar, folder, items), written])
+  if (bytes > bounds.bytesMax) {
+    throw new BundlePackError(`packed, it has ${bytes} bytes; at most ${bounds.bytesMax} are taken`)
+  }
+  return { path: target, sha256: hash.digest('hex'), bytes, files: items.length }
+}
+
+async function itemsOf(folder: string, { filesMax }: PackBounds): Promise<Item[]> {
+  const items: Item[] = []
+  const visit = async (inside: string): Promise<void> => {
+    for await (const { name } of await opendir(join(folder, inside))) {
+      if (LEFT_OUT.has(name)) continue
+      const path = inside === '' ? name : `${inside}/${name}`
+      const found = await lstat(join(folder, path))
+      if (items.length >= filesMax) {
+        throw new BundlePackError(`${folder} holds more than ${filesMax} files`)
+      }
+      if (found.isDirectory()) {
+        await visit(path)
+        continue
+      }
+      // Sockets and pipes are of a process that runs now.
+      if (!found.isFile() && !found.isSymbolicLink()) continue
+      items.push({
+        path,
+        kind: found.isFile() ? 'file' : 'symlink',
+        bytes: found.isFile() ? found.size : 0,
+        executable: (found.mode & 0o100) !== 0,
+      })
+    }
+  }
+  await visit('')
+  return items.sort((a, b) => (a.path < b.path ? -1 : 1))
+}
+
+const NO_TIME = new Date(0)
+
+async function addAll(tar: Pack, folder: string, items: readonly Item[]): Promise<void> {
+  try {
+    for (const item of items) await add(tar, folder, item)
+    tar.finalize()
+  } catch (error) {
+    tar.destroy(error as Error)
+    throw error
+  }
+}
+
+async function add(tar: Pack, folder: string, { path, kind, bytes, executable }: Item) {
+  const source = join(folder, path)
+  if (kind === 'symlink') {
+    const linkname = await readlink(source)
+    const inside = normalize(join(dirname(path), linkname))
+    if (isAbsolute(linkname) || inside === '..' || inside.startsWith('../')) {
+      throw new BundlePackError(`the link ${path} leads out of ${folder}`)
+    }
+    tar.entry({ name: path, type: 'symlink', linkname, mtime: NO_TIME })
+    return
+  }
+  const mode = executable ? 0o755 : 0o644
+  const entry = tar.entry({ name: path, size: bytes, mode, mtime: NO_TIME })
+  // A file that grows while it is read is cut to what the header says; one that shrinks is told.
+  const end = Math.max(0, bytes - 1)
+  await pipeline(bytes === 0 ? [] : createReadStream(source, { end }), entry)
+}
