@@ -47,7 +47,10 @@ export async function* arrivingBytes(
     bytes += chunk.byteLength
     if (bytes > bytesMax) throw tooLarge(bytesMax)
     hash.update(chunk)
-    if (held !== undefined) yield held
+    if (held !== undefined) {
+      yield held
+      giveBack(held)
+    }
     held = chunk
   }
   if (!hash.digest().equals(sha256)) {
@@ -55,6 +58,16 @@ export async function* arrivingBytes(
   }
   tell(bytes)
   if (held !== undefined) yield held
+}
+
+/**
+ * Frees the memory of a piece that is done with. Left to the collector, pieces of one file pile up to the
+ * 64 MiB at which it begins to look at memory outside its heap.
+ */
+function giveBack({ buffer, byteLength }: Uint8Array): void {
+  // Only what is the piece's alone: small ones share their memory with others.
+  const isOwn = buffer instanceof ArrayBuffer && byteLength === buffer.byteLength
+  if (isOwn && byteLength > 0) buffer.transfer(0)
 }
 
 /** Reads a body; time that the reader of the generator takes is not the sender's. */

@@ -3,7 +3,6 @@
 import { Agent as HttpAgent, type IncomingMessage, request as requestHttp } from 'node:http'
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
 import type { Readable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
 import { AwsV4Signer } from 'aws4fetch'
 import {
   type ArtifactFacts,
@@ -129,20 +128,24 @@ async function upload(
   request: ReturnType<typeof requestHttp>,
   answered: Promise<IncomingMessage>,
 ): Promise<void> {
-  let thrown: { error: unknown } | undefined
-  const watched = async function* () {
-    try {
-      yield* body
-    } catch (error) {
-      thrown = { error }
-      throw error
-    }
-  }
-  const sent = pipeline(watched, request)
   // What ends the sending is told by the answer, or by the lack of one.
-  await Promise.race([sent, answered]).catch(() => undefined)
-  if (thrown !== undefined) throw thrown.error
-  sent.catch(() => undefined)
+  const over = answered.then(
+    () => true,
+    () => true,
+  )
+  try {
+    for await (const bytes of body) {
+      // Not before it is written may the next piece be asked for: this one is gone then.
+      const written = new Promise<boolean>((resolve) => {
+        request.write(bytes, (error) => resolve(error instanceof Error))
+      })
+      if (await Promise.race([written, over])) return
+    }
+    request.end()
+  } catch (error) {
+    request.destroy()
+    throw error
+  }
 }
 
 async function complaint(answer: IncomingMessage): Promise<ArtifactStoreError> {

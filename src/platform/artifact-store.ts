@@ -20,8 +20,9 @@ export interface ArtifactStore {
   /** Whether a file can only be put when its length is known before. */
   readonly needsLength: boolean
   /**
-   * Keeps a file, in memory that does not grow with it. What `body` throws is passed on; then, and after
-   * any other failure, nothing can be read under the key.
+   * Keeps a file, in memory that does not grow with it. A piece of `body` is gone when the next one is
+   * asked for, so each is written before that. What `body` throws is passed on; then, and after any other
+   * failure, nothing can be read under the key.
    */
   put(key: string, body: AsyncIterable<Uint8Array>, facts: ArtifactFacts): Promise<void>
   /** A file or a part of it; undefined when there is none. */
