@@ -47,6 +47,7 @@ server:
   use-syslog: no
   do-daemonize: no
   num-threads: 1
+  incoming-num-tcp: 1000
   interface: 127.0.0.1@${port}
   interface: 127.0.0.1@${tlsPort}
   interface: 127.0.0.1@${httpsPort}
