@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { describe, expect, test } from 'vitest'
 import { checkDns, systemServers } from '../support/check-dns.ts'
+import { startConnectProxy } from '../support/connect-proxy.ts'
 import {
   framed,
   overTcp,
@@ -149,6 +150,27 @@ describe('connections', () => {
       const { codes } = await checkDns({ protocol, ...at(server.port) })
       expect(codes).toEqual(['TLS_NOT_SPOKEN'])
     }
+  })
+})
+
+describe('the location’s proxy', () => {
+  test('knows a name server that this agent does not', async () => {
+    await using server = await startHostileNameServer(overTcp((query) => rightAnswer(query)))
+    await using proxy = await startConnectProxy({ names: { 'ns.inside': '127.0.0.1' } })
+    const wishes = { proxyUrl: `http://${proxy.authority}` }
+    const request = { protocol: 'TCP', nameServer: 'ns.inside', port: server.port }
+    const { codes, observed } = await checkDns(request, {}, wishes)
+    expect(codes).toEqual([])
+    expect(proxy.seen).toEqual([`CONNECT ns.inside:${server.port}`])
+    expect(observed.phases.proxyMs).toBeGreaterThan(0)
+  })
+
+  test('takes no datagrams: those go directly', async () => {
+    await using server = await startHostileNameServer(overUdp((query) => rightAnswer(query)))
+    await using proxy = await startConnectProxy()
+    const wishes = { proxyUrl: `http://${proxy.authority}` }
+    expect((await checkDns(at(server.port), {}, wishes)).codes).toEqual([])
+    expect(proxy.seen).toEqual([])
   })
 })
 
