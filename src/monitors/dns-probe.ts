@@ -98,8 +98,7 @@ export async function probeDns(
   const running: Running = { plan, context, system, observed, progress: { phase: 'dns' } }
   const probe: DnsProbe = { observed }
   try {
-    const servers = await serversOf(running)
-    const found = await askThem(running, servers)
+    const found = await askThem(running, await peersOf(running))
     const { message } = found
     probe.message = message
     observed.responseCode = message.Status
@@ -113,12 +112,15 @@ export async function probeDns(
   return probe
 }
 
-/** The servers to ask, each with an address that the network policy has passed. */
-async function serversOf({ plan, context, system, observed, progress }: Running) {
-  progress.phase = 'dns'
-  const { nameServer, port, family } = plan
+/** Whom to ask: servers with an address that the network policy has passed, or one that is dialled by its name. */
+type Peers = readonly DnsServer[] | 'by name'
+
+/** Connections are dialled by name: the location's proxy may know it where this agent does not. */
+async function peersOf({ plan, context, system, observed }: Running): Promise<Peers> {
+  const { nameServer, port, family, protocol } = plan
   const { signal, dial } = context
   if (nameServer === undefined) return permitted(system.servers, context)
+  if (protocol !== 'UDP') return 'by name'
   const startedAt = performance.now()
   const [address = ''] = await dial.resolve(nameServer, family, signal)
   if (literalOf(nameServer) === undefined) observed.phases.dnsMs = performance.now() - startedAt
@@ -142,12 +144,12 @@ async function permitted(servers: readonly DnsServer[], { dial, signal }: Contex
   return allowed
 }
 
-async function askThem(running: Running, servers: readonly DnsServer[]): Promise<Found> {
+async function askThem(running: Running, peers: Peers): Promise<Found> {
   const { plan, observed } = running
-  const found = await ask(running, servers, plan.query)
+  const found = await ask(running, peers, plan.query)
   if (plan.plainQuery === undefined || !refusesEdns(found.message)) return found
   observed.withoutEdns = true
-  return ask(running, servers, plan.plainQuery)
+  return ask(running, peers, plan.plainQuery)
 }
 
 /** RFC 6891, 7: a server that does not know EDNS says FORMERR, old ones NOTIMP, and sends none of its own. */
@@ -155,12 +157,13 @@ function refusesEdns({ Status, Edns }: DnsMessage): boolean {
   return Edns === undefined && (Status === 'FORMERR' || Status === 'NOTIMP')
 }
 
-function ask(running: Running, servers: readonly DnsServer[], template: Buffer): Promise<Found> {
+function ask(running: Running, peers: Peers, template: Buffer): Promise<Found> {
   const { protocol } = running.plan
   const query = Buffer.from(template)
   if (protocol !== 'DOH') query.writeUInt16BE(randomInt(65_536), 0)
-  if (protocol === 'UDP') return askByDatagrams(running, servers, query)
-  return askByConnections(running, servers, query)
+  if (peers === 'by name') return askByConnection(running, undefined, query)
+  if (protocol === 'UDP') return askByDatagrams(running, peers, query)
+  return askByConnections(running, peers, query)
 }
 
 const PASSED_OVER: ReadonlySet<string> = new Set(['SERVFAIL', 'NOTIMP', 'REFUSED'])
@@ -248,15 +251,24 @@ function shareOf({ context, plan, system }: Running, servers: number) {
   }
 }
 
-async function askByConnection(running: Running, server: DnsServer, query: Buffer): Promise<Found> {
+/** Asks one server on a connection of its own; the one of the definition, by its name, where none is given. */
+async function askByConnection(
+  running: Running,
+  server: DnsServer | undefined,
+  query: Buffer,
+): Promise<Found> {
   const { plan, context, observed, progress } = running
   const { signal, dial } = context
-  const { address, port } = server
-  const host = plan.nameServer ?? address
-  note(observed, server)
+  const port = server?.port ?? plan.port
+  const host = plan.nameServer ?? server?.address ?? ''
+  if (server !== undefined) note(observed, server)
   observed.protocol = plan.protocol === 'UDP' ? 'TCP' : plan.protocol
-  const endpoint: Endpoint = { host, port, family: plan.family, address }
+  const endpoint: Endpoint = { host, port, family: plan.family, address: server?.address }
   const connection = await dial.connect(endpoint, progress, signal)
+  if (server === undefined) {
+    note(observed, { address: connection.address, port })
+    if (literalOf(host) === undefined) observed.phases.dnsMs = connection.dnsMs
+  }
   const { connectMs, proxyMs } = connection
   observed.phases.connectMs = connectMs
   if (proxyMs !== undefined) observed.phases.proxyMs = proxyMs

@@ -2,6 +2,10 @@
 // is told once and with its place; types that this agent cannot run stay refused.
 import { afterAll, describe, expect, test } from 'vitest'
 import { createFilesFolder } from '../support/monitors-files.ts'
+import { MONITOR_TYPES } from '../../src/monitors/registry.ts'
+
+/** The types that this code can run, as messages list them. */
+const TYPES = [...MONITOR_TYPES.keys()].join(', ')
 
 const files = createFilesFolder()
 afterAll(files.remove)
@@ -105,8 +109,8 @@ describe('what is wrong', () => {
     ],
     [
       'a type that this agent cannot run',
-      'monitors:\n  - name: A\n    type: DNS\n    request: { query: a.test, recordType: A }\n',
-      [':3:11  monitors[0].type: this agent cannot run DNS monitors; it can run URL, API, TCP'],
+      'monitors:\n  - name: A\n    type: HEARTBEAT\n    heartbeat: {}\n',
+      [`:3:11  monitors[0].type: this agent cannot run HEARTBEAT monitors; it can run ${TYPES}`],
     ],
   ])('%s', async (_, text, expected) => {
     expect(await files.problems(text)).toEqual(expected)

@@ -17,6 +17,9 @@ import {
   urlRequest,
 } from '../support/monitors-files.ts'
 
+/** The types that this code can run, as messages list them. */
+const TYPES = [...MONITOR_TYPES.keys()].join(', ')
+
 const { folder, write, load, problems, remove } = createFilesFolder()
 afterAll(remove)
 
@@ -121,7 +124,7 @@ describe('large files', () => {
   test('have their problems at the right lines', async () => {
     const text = `monitors:\n${items(1000)}  - name: B\n    typ: URL\nvariables: 5\n`
     expect(await problems(text)).toEqual([
-      ':7002:5  monitors[1000].type: is missing; one of URL, API, TCP',
+      `:7002:5  monitors[1000].type: is missing; one of ${TYPES}`,
       ':7004:12  variables: must be a mapping of names to values, like HOST: example.com',
     ])
   })

@@ -7,6 +7,10 @@ import {
   urlMonitor,
   urlRequest,
 } from '../support/monitors-files.ts'
+import { MONITOR_TYPES } from '../../src/monitors/registry.ts'
+
+/** The types that this code can run, as messages list them. */
+const TYPES = [...MONITOR_TYPES.keys()].join(', ')
 
 const { problems, remove } = createFilesFolder()
 afterAll(remove)
@@ -90,18 +94,16 @@ describe('what is wrong with a file', () => {
       '- type: URL',
       [':1:3  monitors[0].name: is missing', ':1:3  monitors[0].request: is missing'],
     ],
-    ['no type', '- name: A', [':1:3  monitors[0].type: is missing; one of URL, API, TCP']],
+    ['no type', '- name: A', [`:1:3  monitors[0].type: is missing; one of ${TYPES}`]],
     [
       'an unknown type',
       '- {name: A, type: url}',
-      [':1:19  monitors[0].type: must be one of URL, API, TCP; did you mean URL? (got "url")'],
+      [`:1:19  monitors[0].type: must be one of ${TYPES}; did you mean URL? (got "url")`],
     ],
     [
       'a type that cannot be run here',
       '- {name: A, checkType: BROWSER}',
-      [
-        ':1:24  monitors[0].checkType: this agent cannot run BROWSER monitors; it can run URL, API, TCP',
-      ],
+      [`:1:24  monitors[0].checkType: this agent cannot run BROWSER monitors; it can run ${TYPES}`],
     ],
     [
       'a type twice',
@@ -339,7 +341,7 @@ describe('what is wrong with a file', () => {
 
   test('problems of all kinds at once, by line', async () => {
     const lines = await problems(
-      'monitors:\n  - {name: A, type: DNS}\n  - {name: B, type: URL, every: 7m, request: {url: x}}\nlocaton: x\n',
+      'monitors:\n  - {name: A, type: HEARTBEAT}\n  - {name: B, type: URL, every: 7m, request: {url: x}}\nlocaton: x\n',
     )
     expect(lines.map((one) => one.split('  ')[0])).toEqual([':2:21', ':3:33', ':3:52', ':4:1'])
   })

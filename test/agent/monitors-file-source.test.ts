@@ -12,6 +12,9 @@ import type { Change, Snapshot } from '../../src/agent/source.ts'
 import { MONITOR_TYPES } from '../../src/monitors/registry.ts'
 import { createFilesFolder } from '../support/monitors-files.ts'
 
+/** The types that this code can run, as messages list them. */
+const TYPES = [...MONITOR_TYPES.keys()].join(', ')
+
 const files = createFilesFolder()
 afterAll(files.remove)
 
@@ -140,7 +143,7 @@ describe('a bad file', () => {
     writeFileSync(path, 'monitors:\n  - {name: A, typ: URL}\n')
     expect(await later).toEqual({
       kind: 'refused',
-      reason: `${path}:2:5  monitors[0].type: is missing; one of URL, API, TCP`,
+      reason: `${path}:2:5  monitors[0].type: is missing; one of ${TYPES}`,
     })
     const good = nextSnapshot()
     writeFileSync(path, text('A', 'B'))

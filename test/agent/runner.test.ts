@@ -86,7 +86,7 @@ describe('what keeps a monitor from running is about us', () => {
   const bad = aMonitor('a', { request: { uri: 'x' } })
   test.each([
     ['bad settings', bad, 'SETTINGS_INVALID'],
-    ['an unknown type', aMonitor('a', { checkType: 'DNS' }), 'CHECK_TYPE_UNSUPPORTED'],
+    ['an unknown type', aMonitor('a', { checkType: 'HEARTBEAT' }), 'CHECK_TYPE_UNSUPPORTED'],
     ['an unknown variable', aMonitor('a', { request: { url: '{{NOPE}}' } }), 'VARIABLE_UNKNOWN'],
   ])('%s', async (_, monitor, code) => {
     const fake = fakeType()

@@ -2,6 +2,7 @@
 // the machine and on who else is using it.
 import { benchArtifacts } from './artifacts.ts'
 import { benchChecks } from './checks.ts'
+import { benchDns } from './dns.ts'
 import { benchFleet } from './fleet.ts'
 import { benchIncidents } from './incidents.ts'
 import { benchIngest } from './ingest.ts'
@@ -14,6 +15,10 @@ const BENCHES: Record<string, { what: string; run: () => Promise<void> }> = {
   checks: {
     what: 'checks per CPU-second beside a bare loop and blackbox_exporter',
     run: benchChecks,
+  },
+  dns: {
+    what: 'DNS checks per CPU-second beside blackbox_exporter, and a long run',
+    run: benchDns,
   },
   fleet: {
     what: '10,000 URL monitors every 10 s over two agents, platform and PostgreSQL for 120 s',
