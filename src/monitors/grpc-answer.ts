@@ -19,17 +19,15 @@ export interface Ending {
 /** Tells how a call ended. */
 export function endingOf(answer: Answer): Ending {
   const { headers, trailers, failed, cutShort } = answer
-  if (headers !== undefined && !isGrpc(headers))
-    return endingOfHttp(headers[':status'] ?? 0, headers)
-  if (failed !== undefined) return concluded(failed)
-  if (cutShort) return { code: STATUS.OK, message: '', origin: 'client' }
   const last = trailers?.['grpc-status'] === undefined ? headers : trailers
   const status = last?.['grpc-status']
-  if (status === undefined) {
-    const httpStatus = headers?.[':status'] ?? 200
-    if (httpStatus !== 200) return endingOfHttp(httpStatus, headers ?? {})
-    return malformed('the answer ends without a status', STATUS.INTERNAL)
+  const httpStatus = headers?.[':status'] ?? 0
+  if (headers !== undefined && (!isGrpc(headers) || (status === undefined && httpStatus !== 200))) {
+    return endingOfHttp(httpStatus, headers)
   }
+  if (failed !== undefined) return concluded(failed)
+  if (cutShort) return { code: STATUS.OK, message: '', origin: 'client' }
+  if (status === undefined) return malformed('the answer ends without a status', STATUS.INTERNAL)
   const text = String(status)
   if (!/^\d{1,9}$/.test(text)) {
     return malformed(`the status of the answer is no number: ${text.slice(0, 50)}`, STATUS.UNKNOWN)

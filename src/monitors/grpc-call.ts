@@ -104,7 +104,12 @@ export function call(
       if (answer.trailers !== undefined || isTrailersOnly(answer)) settle(cutOff(reader))
     })
     stream.on('error', (error) => (streamError = error))
-    stream.on('close', () => settle(endOf(link, stream, answer, streamError)))
+    stream.on('close', () => {
+      const conclude = () => settle(endOf(link, stream, answer, streamError))
+      // Why the connection ended is told after its streams have ended.
+      if (link.session.destroyed) setImmediate(conclude)
+      else conclude()
+    })
     progress.phase = 'send'
     stream.end(framed(order.message), () => {
       if (progress.phase === 'send') progress.phase = 'firstByte'

@@ -40,6 +40,8 @@ export class Link {
   #goAway: GoAway | undefined
   #error: NodeJS.ErrnoException | undefined
   #hasSettings = false
+  /** The peer closed the connection. */
+  #ended = false
   /** Ends the call under way. */
   #waiting: ((reason: Error) => void) | undefined
 
@@ -58,6 +60,7 @@ export class Link {
     // An alert of TLS that comes after the handshake is the socket's alone.
     socket.on('error', onError)
     this.session.on('error', onError)
+    socket.once('end', () => (this.#ended = true))
     this.session.once('remoteSettings', () => (this.#hasSettings = true))
     this.session.on('goaway', (code: number, lastStreamId: number, data?: Buffer) => {
       const debug = data?.toString('utf8', 0, DEBUG_BYTES_MAX) ?? ''
@@ -101,15 +104,16 @@ export class Link {
       return failure('HTTP2_NOT_SPOKEN', message, { where })
     }
     if (this.#goAway !== undefined) return goneAway(this.#goAway, where)
-    if (error !== undefined) {
-      const message = `${where} broke the rules of HTTP/2: ${error.message}`
-      return failure('HTTP2_PROTOCOL', message, { where })
-    }
-    const code = stream.rstCode ?? 0
-    if (this.#socket.destroyed || this.session.destroyed) {
+    if (this.#ended) {
       const message = `${where} closed the connection before it had answered`
       return failure('CONNECTION_CLOSED', message, { where })
     }
+    // The library ends a connection on which the peer breaks the rules, mostly without another word.
+    if (error !== undefined || this.session.destroyed) {
+      const words = error === undefined ? '' : `: ${error.message}`
+      return failure('HTTP2_PROTOCOL', `${where} broke the rules of HTTP/2${words}`, { where })
+    }
+    const code = stream.rstCode ?? 0
     const errorCode = http2ErrorName(code)
     const why = streamError === undefined || code > 0 ? errorCode : streamError.message
     return failure('HTTP2_STREAM_RESET', `${where} reset the call: ${why}`, { where, errorCode })

@@ -4,6 +4,7 @@ import { benchArtifacts } from './artifacts.ts'
 import { benchChecks } from './checks.ts'
 import { benchDns } from './dns.ts'
 import { benchFleet } from './fleet.ts'
+import { benchGrpc } from './grpc.ts'
 import { benchIncidents } from './incidents.ts'
 import { benchIngest } from './ingest.ts'
 import { benchPhases } from './phases.ts'
@@ -23,6 +24,10 @@ const BENCHES: Record<string, { what: string; run: () => Promise<void> }> = {
   fleet: {
     what: '10,000 URL monitors every 10 s over two agents, platform and PostgreSQL for 120 s',
     run: benchFleet,
+  },
+  grpc: {
+    what: 'gRPC checks per CPU-second beside a bare loop and blackbox_exporter, and a long run',
+    run: benchGrpc,
   },
   incidents: {
     what: 'pages of incidents beside bare routes, on the embedded and on Debian’s PostgreSQL',

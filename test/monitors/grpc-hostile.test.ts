@@ -1,0 +1,452 @@
+// Aim: whatever a server does, a gRPC check ends with a stable code, within its deadline, in bounded memory,
+// and leaves no connection; when it is cancelled it lets go within 50 ms, at every stage.
+import { once } from 'node:events'
+import type { Socket } from 'node:net'
+import { createServer as createHttp2Server } from 'node:http2'
+import { gzipSync } from 'node:zlib'
+import { describe, expect, test } from 'vitest'
+import { createAuthority } from '../support/certificates.ts'
+import { eventually } from '../support/eventually.ts'
+import { codes, runGrpc, type Wishes } from '../support/grpc-run.ts'
+import {
+  answerHeaders,
+  answering,
+  data,
+  END_HEADERS,
+  END_STREAM,
+  frame,
+  FRAME,
+  message,
+  onRequest,
+  repeating,
+  section,
+  setting,
+  SETTINGS,
+  trailers,
+  uint32,
+} from '../support/http2-frames.ts'
+import { fixedResolver, testContext } from '../support/monitor-context.ts'
+import {
+  closing,
+  flooding,
+  resetting,
+  saying,
+  silent,
+  startTls,
+  type Behaviour,
+} from '../support/tcp-servers.ts'
+import { startRawServer, type TestServer } from '../support/test-server.ts'
+
+const HEALTH = { mode: 'HEALTH' }
+const PROTO =
+  'syntax = "proto3"; message M { string a = 1; } service S { rpc Ask(M) returns (M); rpc Watch(M) returns (stream M); }'
+const ASK = { serviceDefinition: 'PROTO_FILE', protoContent: PROTO, method: 'S/Ask' }
+const WATCH = { ...ASK, method: 'S/Watch' }
+const DEADLINE_MS = 400
+
+/** Runs against a raw server; sees to it that the deadline held and that nothing is left. */
+async function against(behave: Behaviour, config: Wishes = HEALTH) {
+  const sockets: Socket[] = []
+  await using server = await startRawServer((socket) => {
+    sockets.push(socket)
+    behave(socket)
+  })
+  const startedAt = performance.now()
+  const observation = await runGrpc({
+    port: server.port,
+    config,
+    settings: { maxResponseTime: DEADLINE_MS, degradedResponseTime: DEADLINE_MS },
+  })
+  const tookMs = performance.now() - startedAt
+  await closed(server, sockets)
+  return { observation, tookMs, code: codes(observation)[0] }
+}
+
+/** Waits for the end of the connections, of which a server that does not read would not hear. */
+async function closed(server: TestServer, sockets: readonly Socket[]) {
+  for (const socket of sockets) socket.resume()
+  await eventually(() => server.open() === 0)
+}
+
+const empty = message(Buffer.alloc(0))
+const http1 = saying('HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n')
+const goAway = (code: number, words = '') =>
+  frame(FRAME.goAway, 0, 0, Buffer.concat([uint32(0), uint32(code), Buffer.from(words)]))
+const reset = (code: number) => frame(FRAME.reset, 0, 1, uint32(code))
+const long = (bytes: number) => [['x-long', 'x'.repeat(bytes)]] as const
+
+describe('stalls', () => {
+  test.each<[string, Behaviour, string, Wishes?]>([
+    ['after the connection', silent, 'TIMEOUT_FIRST_BYTE'],
+    ['after the settings', answering(), 'TIMEOUT_FIRST_BYTE'],
+    ['after the headers', answering(answerHeaders()), 'TIMEOUT_DOWNLOAD'],
+    [
+      'within the head of a message',
+      answering(answerHeaders(), data(Buffer.from([0, 0]))),
+      'TIMEOUT_DOWNLOAD',
+    ],
+    [
+      'within a message',
+      answering(answerHeaders(), data(message(Buffer.alloc(3), 0, 9))),
+      'TIMEOUT_DOWNLOAD',
+    ],
+    ['before the trailers', answering(answerHeaders(), data(empty)), 'TIMEOUT_DOWNLOAD'],
+    [
+      'within a frame',
+      answering(frame(FRAME.headers, 4, 1, Buffer.alloc(3), 100)),
+      'TIMEOUT_FIRST_BYTE',
+    ],
+    [
+      'without a window for the request',
+      (socket) => {
+        socket.write(frame(FRAME.settings, 0, 0, setting(4, 0)))
+        socket.resume()
+      },
+      'TIMEOUT_FIRST_BYTE',
+    ],
+  ])('%s', async (_, behave, code, config) => {
+    const seen = await against(behave, config)
+    expect(seen.code).toBe(code)
+    expect(seen.tookMs).toBeLessThan(DEADLINE_MS + 150)
+    expect(seen.observation.observed).toMatchObject({ status: 'DEADLINE_EXCEEDED' })
+  })
+
+  test('while the request is sent', async () => {
+    const config = { ...ASK, message: JSON.stringify({ a: 'x'.repeat(900_000) }) }
+    expect((await against((socket) => void socket.pause(), config)).code).toBe('TIMEOUT_SEND')
+  })
+})
+
+describe('what is not HTTP/2', () => {
+  test.each<[string, Behaviour, string]>([
+    ['an end', closing, 'CONNECTION_CLOSED'],
+    [
+      'an end after the request',
+      (socket) => onRequest(socket, () => socket.end()),
+      'CONNECTION_CLOSED',
+    ],
+    ['a reset', resetting, 'CONNECTION_RESET'],
+    ['HTTP/1.1', http1, 'HTTP2_NOT_SPOKEN'],
+    ['a banner', saying('SSH-2.0-OpenSSH_9.6\r\n'), 'HTTP2_NOT_SPOKEN'],
+    ['noise', saying(Buffer.alloc(5000, 0xa5)), 'HTTP2_NOT_SPOKEN'],
+    ['a flood', flooding, 'HTTP2_NOT_SPOKEN'],
+    ['zeroes', saying(Buffer.alloc(100)), 'HTTP2_NOT_SPOKEN'],
+  ])('%s', async (_, behave, code) => {
+    expect((await against(behave)).code).toBe(code)
+  })
+
+  const pair = createAuthority().issue()
+  test.each<[string, string[] | undefined]>([
+    ['TLS without ALPN', undefined],
+    ['TLS that wants HTTP/1.1', ['http/1.1']],
+  ])('%s', async (_, protocols) => {
+    const options = protocols === undefined ? pair : { ...pair, ALPNProtocols: protocols }
+    await using server = await startTls(options, silent)
+    const config = { ...HEALTH, tls: true }
+    const observation = await runGrpc({ port: server.port, config, request: { skipSSL: true } })
+    expect(codes(observation)).toEqual(['HTTP2_NOT_SPOKEN'])
+    await eventually(() => server.open() === 0)
+  })
+})
+
+describe('HTTP/2 with broken rules', () => {
+  test.each<[string, Behaviour, string | RegExp]>([
+    [
+      'a frame that is too large',
+      answering(frame(FRAME.data, 0, 1, Buffer.alloc(20_000))),
+      'HTTP2_PROTOCOL',
+    ],
+    [
+      'a frame of 16 MiB',
+      answering(frame(FRAME.data, 0, 1, Buffer.alloc(9), 0xffffff)),
+      'HTTP2_PROTOCOL',
+    ],
+    ['noise after the settings', answering(Buffer.alloc(5000, 0xa5)), 'HTTP2_PROTOCOL'],
+    [
+      'headers that cannot be unpacked',
+      answering(frame(FRAME.headers, END_HEADERS, 1, Buffer.alloc(9, 0xff))),
+      'HTTP2_PROTOCOL',
+    ],
+    ['data before headers', answering(data(empty)), /HTTP2_(PROTOCOL|STREAM_RESET)/],
+    [
+      'a push that was switched off',
+      answering(
+        frame(FRAME.push, END_HEADERS, 1, Buffer.concat([uint32(2), section([[':path', '/']])])),
+      ),
+      'TIMEOUT_FIRST_BYTE',
+    ],
+    [
+      'a window beyond 2³¹',
+      answering(frame(FRAME.windowUpdate, 0, 0, uint32(0x7fffffff))),
+      'HTTP2_PROTOCOL',
+    ],
+    [
+      'headers in capitals',
+      answering(answerHeaders([['X-Bad', 'a']])),
+      /HTTP2_(PROTOCOL|STREAM_RESET)/,
+    ],
+    [
+      'headers without a status',
+      answering(frame(FRAME.headers, END_HEADERS, 1, section([['a', 'b']]))),
+      /HTTP2_(PROTOCOL|STREAM_RESET)/,
+    ],
+    [
+      'headers that are too large',
+      answering(answerHeaders(long(15_000)), answerHeaders(long(15_000))),
+      /./,
+    ],
+    ['GOAWAY', answering(goAway(0)), 'HTTP2_GOAWAY'],
+    ['GOAWAY with an error', answering(goAway(11, 'too_many_pings')), 'HTTP2_GOAWAY'],
+    ['a stream that is reset: REFUSED_STREAM', answering(reset(7)), 'HTTP2_STREAM_RESET'],
+    ['a stream that is reset: CANCEL', answering(reset(8)), 'HTTP2_STREAM_RESET'],
+    ['a stream that is reset: NO_ERROR', answering(reset(0)), 'HTTP2_STREAM_RESET'],
+    [
+      'a stream that is reset after its headers',
+      answering(answerHeaders(), reset(2)),
+      'HTTP2_STREAM_RESET',
+    ],
+  ])('%s', async (_, behave, code) => {
+    expect((await against(behave)).code).toMatch(code)
+  })
+
+  test('a reset says which, and counts as the status of gRPC', async () => {
+    const { observation } = await against(answering(reset(7)))
+    expect(observation.failures[0]?.details).toMatchObject({ errorCode: 'REFUSED_STREAM' })
+    expect(observation.observed).toMatchObject({ status: 'UNAVAILABLE', statusOrigin: 'client' })
+  })
+
+  test('GOAWAY says why', async () => {
+    const { observation } = await against(answering(goAway(11, 'too_many_pings')))
+    expect(observation.failures[0]?.details).toMatchObject({
+      errorCode: 'ENHANCE_YOUR_CALM',
+      debug: 'too_many_pings',
+    })
+  })
+
+  test.each<[string, Behaviour]>([
+    [
+      'CONTINUATION',
+      repeating(
+        [frame(FRAME.headers, 0, 1, section(long(100)))],
+        frame(FRAME.continuation, 0, 1, section(long(1000))),
+      ),
+    ],
+    ['PING', repeating([], frame(FRAME.ping, 0, 0, Buffer.alloc(8)))],
+    ['SETTINGS', repeating([], SETTINGS)],
+    ['empty DATA', repeating([answerHeaders()], data(Buffer.alloc(0)))],
+    [
+      'informational headers',
+      repeating([], frame(FRAME.headers, END_HEADERS, 1, section([[':status', '103']]))),
+    ],
+    ['frames of unknown types', repeating([], frame(77, 0, 0, Buffer.alloc(100)))],
+    ['WINDOW_UPDATE', repeating([], frame(FRAME.windowUpdate, 0, 1, uint32(1)))],
+    ['resets of other streams', repeating([], frame(FRAME.reset, 0, 3, uint32(0)))],
+    ['GOAWAY', repeating([], goAway(0))],
+  ])('a flood of %s ends with a code, in time and in little memory', async (_, behave) => {
+    const before = process.memoryUsage().rss
+    const { code, tookMs } = await against(behave)
+    expect(code).toMatch(/^(HTTP2_|TIMEOUT_|HTTP_HEADERS)/)
+    expect(tookMs).toBeLessThan(DEADLINE_MS + 150)
+    expect(process.memoryUsage().rss - before).toBeLessThan(100 * 1024 * 1024)
+  })
+})
+
+describe('answers that are not what they should be', () => {
+  const gzipped = [['grpc-encoding', 'gzip']] as const
+  test.each<[string, Buffer[], string, Wishes?]>([
+    ['no message', [answerHeaders(), trailers()], 'GRPC_MALFORMED'],
+    [
+      'two messages',
+      [answerHeaders(), data(Buffer.concat([empty, empty])), trailers()],
+      'GRPC_MALFORMED',
+    ],
+    [
+      'half a message',
+      [answerHeaders(), data(message(Buffer.alloc(2), 0, 5)), trailers()],
+      'GRPC_MALFORMED',
+    ],
+    ['no trailers', [answerHeaders(), data(empty, END_STREAM)], 'GRPC_MALFORMED'],
+    [
+      'headers alone, without a status',
+      [answerHeaders([], END_HEADERS | END_STREAM)],
+      'GRPC_MALFORMED',
+    ],
+    [
+      'a status that is no number',
+      [answerHeaders(), data(empty), trailers('ok')],
+      'GRPC_MALFORMED',
+    ],
+    ['a head that is none', [answerHeaders(), data(message(Buffer.alloc(0), 7))], 'GRPC_MALFORMED'],
+    [
+      'a message that is none',
+      [answerHeaders(), data(message(Buffer.from([0xff]))), trailers()],
+      'GRPC_MALFORMED',
+    ],
+    [
+      'a state that is none',
+      [answerHeaders(), data(message(Buffer.from([8, 77]))), trailers()],
+      'GRPC_MALFORMED',
+    ],
+    [
+      'a message of 4 GiB',
+      [answerHeaders(), data(message(Buffer.alloc(0), 0, 0xffffffff))],
+      'GRPC_MESSAGE_TOO_LARGE',
+    ],
+    [
+      'compression that nobody named',
+      [answerHeaders(), data(message(Buffer.alloc(1), 1)), trailers()],
+      'GRPC_UNDECODABLE',
+    ],
+    [
+      'compression that nobody asked for',
+      [answerHeaders([['grpc-encoding', 'zstd']]), data(message(Buffer.alloc(1), 1)), trailers()],
+      'GRPC_UNDECODABLE',
+    ],
+    [
+      'noise instead of gzip',
+      [answerHeaders(gzipped), data(message(Buffer.alloc(9), 1)), trailers()],
+      'GRPC_UNDECODABLE',
+    ],
+    [
+      'a bomb',
+      [answerHeaders(gzipped), data(message(gzipSync(Buffer.alloc(8_000_000)), 1)), trailers()],
+      'GRPC_MESSAGE_TOO_LARGE',
+    ],
+    [
+      'noise instead of the type',
+      [answerHeaders(), data(message(Buffer.from([10, 99]))), trailers()],
+      'GRPC_MALFORMED',
+      ASK,
+    ],
+  ])('%s', async (_, frames, code, config) => {
+    const seen = await against(answering(...frames), config)
+    expect(seen.code).toBe(code)
+    expect(seen.tookMs).toBeLessThan(DEADLINE_MS)
+  })
+
+  test('gzip, as it should be', async () => {
+    const packed = message(gzipSync(Buffer.from([8, 1])), 1)
+    const { observation } = await against(
+      answering(answerHeaders(gzipped), data(packed), trailers()),
+    )
+    expect(codes(observation)).toEqual([])
+    expect(observation.observed).toMatchObject({
+      healthStatus: 'SERVING',
+      response: { encoding: 'gzip' },
+    })
+  })
+
+  test('a stream of messages without end', async () => {
+    const { code, tookMs } = await against(repeating([answerHeaders()], data(empty)), WATCH)
+    expect(code).toBe('GRPC_STREAM_TOO_LARGE')
+    expect(tookMs).toBeLessThan(DEADLINE_MS)
+  })
+
+  test('a stream of large messages without end', async () => {
+    const large = data(Buffer.concat([message(Buffer.alloc(16_000, 1))]))
+    const { code } = await against(repeating([answerHeaders()], large), WATCH)
+    expect(['GRPC_STREAM_TOO_LARGE', 'TIMEOUT_DOWNLOAD', 'HTTP2_PROTOCOL']).toContain(code)
+  })
+
+  test.each<[string, number, string, string, number]>([
+    ['502 of a proxy', 502, 'text/html', 'GRPC_HTTP_STATUS', 14],
+    ['503 of a proxy', 503, 'text/html', 'GRPC_HTTP_STATUS', 14],
+    ['404 of a web server', 404, 'text/html', 'GRPC_HTTP_STATUS', 12],
+    ['401', 401, 'application/json', 'GRPC_HTTP_STATUS', 16],
+    ['403', 403, 'application/json', 'GRPC_HTTP_STATUS', 7],
+    ['400', 400, 'text/plain', 'GRPC_HTTP_STATUS', 13],
+    ['a redirect', 302, 'text/html', 'GRPC_HTTP_STATUS', 2],
+    ['a web page', 200, 'text/html', 'GRPC_NOT_SPOKEN', 2],
+    ['gRPC-Web', 200, 'application/grpc-web+proto', 'GRPC_NOT_SPOKEN', 2],
+    ['429 that says it is gRPC', 429, 'application/grpc', 'GRPC_HTTP_STATUS', 14],
+  ])('HTTP: %s', async (_, httpStatus, contentType, code, statusCode) => {
+    const server = createHttp2Server((_request, response) => {
+      response.writeHead(httpStatus, { 'content-type': contentType, server: 'proxy.test' })
+      response.end('<html>')
+    }).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const { port } = server.address() as { port: number }
+    const observation = await runGrpc({ port, config: HEALTH })
+    server.close()
+    expect(codes(observation)).toEqual([code])
+    expect(observation.observed).toMatchObject({ httpStatus, statusCode, statusOrigin: 'client' })
+    expect(observation.failures[0]?.details).toMatchObject({ httpStatus, server: 'proxy.test' })
+  })
+
+  test('a status of gRPC counts, whatever the HTTP status', async () => {
+    const headers = [
+      [':status', '503'],
+      ['content-type', 'application/grpc'],
+      ['grpc-status', '5'],
+    ] as const
+    const only = frame(FRAME.headers, END_HEADERS | END_STREAM, 1, section(headers))
+    const { code, observation } = await against(answering(only))
+    expect(code).toBe('GRPC_SERVICE_NOT_FOUND')
+    expect(observation.observed).toMatchObject({ statusOrigin: 'server' })
+  })
+})
+
+describe('cancelled', () => {
+  const stages: [string, Behaviour, Wishes?][] = [
+    ['while connecting', silent],
+    ['before the settings', silent],
+    ['before the headers', answering()],
+    ['before the message', answering(answerHeaders())],
+    ['before the trailers', answering(answerHeaders(), data(empty))],
+    ['in a flood', repeating([answerHeaders()], data(Buffer.alloc(0)))],
+    [
+      'while sending',
+      (socket) => void socket.pause(),
+      { ...ASK, message: JSON.stringify({ a: 'x'.repeat(900_000) }) },
+    ],
+    ['in reflection', answering(), { method: 'S/Ask' }],
+    ['in reflection, after its headers', answering(answerHeaders()), { method: 'S/Ask' }],
+  ]
+
+  /** Milliseconds from the cancellation to the end, and what the run rejected with. */
+  async function cancel(server: TestServer, config: Wishes, request: Wishes = {}) {
+    const controller = new AbortController()
+    const context = testContext({ signal: controller.signal })
+    const connected = server.connection()
+    const run = runGrpc({ port: server.port, config, request, context })
+    const outcome = run.then(
+      () => undefined,
+      (error: unknown) => error,
+    )
+    const socket = await connected
+    // Some turns of the event loop later the stage is reached.
+    for (let turn = 0; turn < 20; turn++) await new Promise((next) => setImmediate(next))
+    const reason = new Error('cancelled by the test')
+    const at = performance.now()
+    controller.abort(reason)
+    const error = await outcome
+    const tookMs = performance.now() - at
+    await closed(server, [socket])
+    return { isReason: error === reason, tookMs }
+  }
+
+  test.each(stages)('%s', async (_, behave, config = HEALTH) => {
+    await using server = await startRawServer(behave)
+    const { isReason, tookMs } = await cancel(server, config)
+    expect(isReason).toBe(true)
+    expect(tookMs).toBeLessThan(50)
+  })
+
+  test('in the TLS handshake', async () => {
+    await using server = await startRawServer(silent)
+    const { isReason, tookMs } = await cancel(server, { ...HEALTH, tls: true })
+    expect(isReason).toBe(true)
+    expect(tookMs).toBeLessThan(50)
+  })
+
+  test('while the name is looked up, and before anything', async () => {
+    const controller = new AbortController()
+    const context = testContext({ signal: controller.signal, resolver: fixedResolver({}) })
+    const order = { port: 1, config: HEALTH, request: { url: 'nowhere.test' }, context }
+    const run = runGrpc(order)
+    const reason = new Error('cancelled by the test')
+    controller.abort(reason)
+    await expect(run).rejects.toBe(reason)
+    await expect(runGrpc(order)).rejects.toBe(reason)
+  })
+})

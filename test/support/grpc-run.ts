@@ -1,0 +1,42 @@
+// Runs gRPC monitors in tests, with the deadline that the runner would set.
+import type { Context, Observation } from '../../src/monitors/monitor.ts'
+import { grpc } from '../../src/monitors/grpc.ts'
+import type { GrpcObserved } from '../../src/monitors/grpc-observed.ts'
+import { deadlineAfter, testContext } from './monitor-context.ts'
+
+export type Wishes = Record<string, unknown>
+export type GrpcObservation = Observation & { observed: GrpcObserved }
+
+/** What a test says about a run. */
+export interface GrpcOrder {
+  port: number
+  /** Fields of `grpcConfig`; TLS is off. */
+  config: Wishes
+  /** Other fields of the request. */
+  request?: Wishes | undefined
+  /** Other fields of the monitor. */
+  settings?: Wishes | undefined
+  context?: Partial<Context> | undefined
+}
+
+/** Runs a monitor once. */
+export async function runGrpc(order: GrpcOrder): Promise<GrpcObservation> {
+  const monitor = grpc.schema.parse({
+    id: 'm',
+    name: 'm',
+    checkType: 'GRPC',
+    request: {
+      url: '127.0.0.1',
+      port: order.port,
+      grpcConfig: { tls: false, ...order.config },
+      ...order.request,
+    },
+    ...order.settings,
+  })
+  const signal = order.context?.signal ?? deadlineAfter(grpc.deadlineMs(monitor))
+  const observation = await grpc.run(monitor, { ...testContext({ signal }), ...order.context })
+  return observation as GrpcObservation
+}
+
+/** The codes of what went wrong. */
+export const codes = ({ failures }: Observation) => failures.map(({ code }) => code)
