@@ -84,6 +84,32 @@ export const FAILURES = {
   HTTP_REDIRECT_INVALID: { about: 'target', meaning: 'a redirect without a usable Location' },
   TCP_EXPECT: { about: 'target', meaning: 'the target did not send what was expected' },
   TCP_DATA_TOO_LARGE: { about: 'target', meaning: 'the target sent more than the limit' },
+  ICMP_PACKET_LOSS: {
+    about: 'target',
+    meaning: 'the share of lost echoes has reached maxPacketLossThreshold',
+  },
+  ICMP_UNREACHABLE: {
+    about: 'target',
+    meaning:
+      'a router, or the target, says that the network, host, protocol or port is unreachable',
+  },
+  ICMP_PROHIBITED: {
+    about: 'target',
+    meaning: 'a router, or the target, says that it is prohibited to reach the target',
+  },
+  ICMP_TTL_EXCEEDED: {
+    about: 'target',
+    meaning: 'a router says that the packet had made as many hops as it was allowed',
+  },
+  ICMP_TOO_LARGE: {
+    about: 'target',
+    meaning: 'the packet is larger than the path’s MTU and must not be fragmented',
+  },
+  ICMP_REJECTED: { about: 'target', meaning: 'a router rejects the packet for another reason' },
+  ICMP_NOT_PERMITTED: {
+    about: 'agent',
+    meaning: 'the agent’s system gives it no ICMP socket; the message says what to allow',
+  },
   ASSERTION_FAILED: { about: 'target', meaning: 'an assertion does not hold' },
   ASSERTION_REGEX_TIMEOUT: {
     about: 'agent',

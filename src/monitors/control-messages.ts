@@ -1,0 +1,94 @@
+// What the kernel tells beside a packet: when it came, its TTL, and which error it stands for. See cmsg(3),
+// and for errors ip(7), IP_RECVERR.
+import { readAddress } from './socket-address.ts'
+import { CONTROL } from './socket-options.ts'
+
+/** An error from the network, or from our own kernel, about a packet that we sent (sock_extended_err). */
+export interface PacketError {
+  /** As a number; `errorName` has its name. */
+  errno: number
+  /** One of ERROR_ORIGIN. */
+  origin: number
+  /** Type and code of the ICMP message. */
+  type: number
+  code: number
+  /** The MTU, where a packet was too large. */
+  info: number
+  /** Who sent the message; undefined when our own system did. */
+  offender: string | undefined
+}
+
+/** What came beside a packet. */
+export interface ControlFacts {
+  /** TTL or hop limit of the packet. */
+  ttl?: number
+  /** When the kernel received it (or, for the stamp of a sent packet, sent it); see `NativeClock`. */
+  kernelMs?: number
+  error?: PacketError
+}
+
+const HEADER_BYTES = 16
+const TIMESPEC_BYTES = 16
+const ERROR_BYTES = 16
+
+/**
+ * Reads the control messages in the first `length` bytes. What is cut short or unknown is passed over.
+ * `epochSeconds` is what kernel times count from.
+ */
+export function readControl(bytes: Buffer, length: number, epochSeconds: number): ControlFacts {
+  const facts: ControlFacts = {}
+  const end = Math.min(length, bytes.length)
+  let at = 0
+  while (at + HEADER_BYTES <= end) {
+    // The length has 64 bits for the kernel and 32 for musl: the lower half is the same for both.
+    const own = bytes.readUInt32LE(at)
+    if (own < HEADER_BYTES || at + own > end) break
+    readOne(bytes, at, at + own, facts, epochSeconds)
+    at += (own + 7) & ~7
+  }
+  return facts
+}
+
+function readOne(
+  bytes: Buffer,
+  at: number,
+  end: number,
+  facts: ControlFacts,
+  epochSeconds: number,
+): void {
+  const level = bytes.readInt32LE(at + 8)
+  const type = bytes.readInt32LE(at + 12)
+  const data = at + HEADER_BYTES
+  const room = end - data
+  if (is(CONTROL.timestamp, level, type) || is(CONTROL.timestamping, level, type)) {
+    // All zeros: the kernel has no such stamp.
+    if (room < TIMESPEC_BYTES || bytes.readUInt32LE(data) === 0) return
+    facts.kernelMs = readTimespec(bytes, data, epochSeconds)
+  } else if (is(CONTROL.ttl4, level, type) || is(CONTROL.ttl6, level, type)) {
+    if (room >= 4) facts.ttl = bytes.readInt32LE(data)
+  } else if (is(CONTROL.error4, level, type) || is(CONTROL.error6, level, type)) {
+    if (room >= ERROR_BYTES) facts.error = readError(bytes.subarray(data, end))
+  }
+}
+
+function is([level, name]: readonly [number, number], itsLevel: number, itsName: number): boolean {
+  return level === itsLevel && name === itsName
+}
+
+function readError(bytes: Buffer): PacketError {
+  return {
+    errno: bytes.readUInt32LE(0),
+    origin: bytes.readUInt8(4),
+    type: bytes.readUInt8(5),
+    code: bytes.readUInt8(6),
+    info: bytes.readUInt32LE(8),
+    offender: readAddress(bytes, ERROR_BYTES),
+  }
+}
+
+/** A struct timespec of 64-bit Linux as milliseconds since `epochSeconds`. */
+export function readTimespec(bytes: Buffer, at: number, epochSeconds: number): number {
+  // Doubles resolve a quarter of a microsecond since 1970, and a picosecond since the start of us.
+  const seconds = bytes.readUInt32LE(at) + bytes.readInt32LE(at + 4) * 4_294_967_296
+  return (seconds - epochSeconds) * 1000 + bytes.readUInt32LE(at + 8) / 1e6
+}
