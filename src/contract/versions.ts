@@ -39,6 +39,10 @@ const currentLimits = z.strictObject({
   grpcValuesMax: z.int().positive(),
   /** Files of types that server reflection may name for one service. */
   grpcDescriptorFilesMax: z.int().positive(),
+  /** Looking up the name before echoes are sent. */
+  icmpLookupMs: z.int().positive(),
+  /** Sockets that echoes of one family share; each holds as many as its receive buffer has room for. */
+  icmpSocketsMax: z.int().positive(),
   /** Time for one regular expression on one text. */
   regexMs: z.int().positive(),
   /** Nesting of a JSON body that assertions look into. */
