@@ -2,9 +2,10 @@
 import { api } from './api.ts'
 import type { AnyMonitorType } from './monitor.ts'
 import { tcp } from './tcp.ts'
+import { traceroute } from './traceroute.ts'
 import { url } from './url.ts'
 
 /** Every type of monitor that this code can run, by checkType. */
 export const MONITOR_TYPES: ReadonlyMap<string, AnyMonitorType> = new Map(
-  [url, api, tcp].map((type) => [type.checkType, type]),
+  [url, api, tcp, traceroute].map((type) => [type.checkType, type]),
 )

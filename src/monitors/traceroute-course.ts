@@ -63,8 +63,8 @@ interface Lane {
   ahead: number
   /** For each round of probes, the distance that is asked next. */
   next: number[]
-  /** Distances to be asked again, since their probes were withdrawn. */
-  again: number[]
+  /** What is to be asked again, since its probe was withdrawn. */
+  again: Ask[]
   /** The nearest distance at which the trace ends in this lane. */
   end: number
 }
@@ -83,7 +83,6 @@ export class TraceCourse {
   readonly #lanes: Lane[]
   /** Whether the far probe, which goes all the way at once, is still to be sent. */
   #far: boolean
-  /** The farthest distance that answered. */
   #answered = 0
   #isReached = false
   #isRefused = false
@@ -141,8 +140,8 @@ export class TraceCourse {
     }
     if (answer.kind === 'target') this.#isReached = true
     else this.#isRefused = true
-    // Who refuses the far probe does not say at which distance.
-    if (answer.kind === 'target' || probe.round >= 0) lane.end = Math.min(lane.end, probe.ttl)
+    // Who answers the far probe does not say at which distance.
+    if (probe.round >= 0) lane.end = Math.min(lane.end, probe.ttl)
   }
 
   /**
@@ -164,7 +163,7 @@ export class TraceCourse {
   withdraw(probe: Probe): void {
     if (probe.state !== 'under-way') return
     this.#land(probe, 'withdrawn')
-    this.#lanes[probe.lane]?.again.push(probe.ttl)
+    this.#lanes[probe.lane]?.again.push({ ttl: probe.ttl, round: probe.round })
   }
 
   /** Gives up the probes whose wait is over. */
@@ -197,6 +196,11 @@ export class TraceCourse {
     return this.#isRefused
   }
 
+  /** The farthest distance at which a router answered; 0 for none. */
+  get farthest(): number {
+    return this.#answered
+  }
+
   /** Whether the path goes in a circle without an end. */
   get isCircle(): boolean {
     return this.#circleEnd < Infinity
@@ -226,9 +230,7 @@ export class TraceCourse {
   #waitMs(): number {
     const isOnly = this.#settings.lanes === 'each'
     const waitMs =
-      this.#slowestMs === 0
-        ? WAIT_FIRST_MS
-        : Math.max(WAIT_MIN_MS, this.#slowestMs * SLOWER_MAX)
+      this.#slowestMs === 0 ? WAIT_FIRST_MS : Math.max(WAIT_MIN_MS, this.#slowestMs * SLOWER_MAX)
     return Math.min(isOnly ? WAIT_ONLY_MAX_MS : WAIT_MAX_MS, waitMs)
   }
 
@@ -248,7 +250,7 @@ export class TraceCourse {
       return { ttl: this.#settings.maxHops, round: -1 }
     }
     const again = lane.again.pop()
-    if (again !== undefined) return { ttl: again, round: 0 }
+    if (again !== undefined) return again
     const limit = this.#limitOf(index)
     for (let round = 0; round < lane.next.length; round++) {
       if (round === 0 && lane.ahead >= AHEAD_MAX) continue

@@ -1,15 +1,15 @@
-// Probes of UDP and ICMP: one socket for the whole trace, so that all its packets are one flow, and a mark
-// in each by which its answer is known. The mark comes with its complement: all checksums are the same.
-import { randomBytes } from 'node:crypto'
+// Probes of UDP and ICMP: one socket for the whole trace, so that all its packets are one flow.
 import type { Family } from './dial.ts'
+import { openIcmpSocket } from './icmp-socket.ts'
+import { SystemCallError } from './libc.ts'
 import type { Native, NativeSocket, Received } from './native-socket.ts'
 import { watch, type Watch } from './readiness.ts'
 import type { SocketAddress } from './socket-address.ts'
 import { ERROR_ORIGIN, OPTION, PATH_MTU, POLL } from './socket-options.ts'
-import { SystemCallError } from './libc.ts'
-import { bindFlow } from './traceroute-flow.ts'
+import { bindSourcePort } from './source-port.ts'
 import type { Probe } from './traceroute-course.ts'
-import { answerOf, type Prober, type ProbeListener } from './traceroute-prober.ts'
+import { createMarks, HEADER_BYTES, MARK_BYTES, type Marks } from './traceroute-marks.ts'
+import { answerOf, type Prober, type ProbeListener, type Saying } from './traceroute-prober.ts'
 
 /** What probes of datagrams need to know. */
 export interface DatagramSettings {
@@ -23,73 +23,96 @@ export interface DatagramSettings {
   packetBytes: number | undefined
 }
 
-/** The headers before the mark. Bytes. */
 const IP_BYTES = { IPv4: 20, IPv6: 40 } as const
-const HEADER_BYTES = 8
-/** Four bytes of the trace, two of the probe, and the complements of both. */
-const MARK_BYTES = 12
-/** What traceroute(8) sends. */
+/** What traceroute(8) sends behind the headers. */
 const PAYLOAD_BYTES = 32
-const ECHO = { IPv4: 8, IPv6: 128 } as const
-const ECHO_REPLY = { IPv4: 0, IPv6: 129 } as const
 /** Sizes of packets to fall back to when nobody says what fits (RFC 1191, 7.1). */
 const PLATEAUS = [32_000, 17_914, 8166, 4352, 2002, 1492, 1280, 1006, 508, 296, 68] as const
 
-const ERRNO = { EAGAIN: 11, ENOMEM: 12, EMSGSIZE: 90, ENOBUFS: 105 } as const
-/** Errors of earlier packets that one call to send may come upon. */
+const EMSGSIZE = 90
+/** EAGAIN, ENOMEM, ENOBUFS: there is no room now. */
+const LACKS: ReadonlySet<number> = new Set([11, 12, 105])
+/** Errors of earlier packets that one call may come upon before it does its own work. */
 const PENDING_MAX = 8
 
-/** Opens the socket. Throws a SystemCallError where the system refuses. */
+/**
+ * Opens the socket. Throws a SystemCallError where the system refuses, and a TargetFailure
+ * (ICMP_NOT_PERMITTED, …) where it lets us send no echoes.
+ */
 export function openDatagramProber(
   native: Native,
   settings: DatagramSettings,
   listener: ProbeListener,
 ): Prober {
-  return new DatagramProber(native, settings, listener)
+  const { protocol, family, sourcePort } = settings
+  if (protocol === 'ICMP') {
+    const { socket, mode, identifier } = openIcmpSocket(native, family, sourcePort)
+    const marks = createMarks({ protocol, family, identifier, isRaw: mode === 'raw' })
+    return new DatagramProber(native, socket, identifier, marks, settings, listener)
+  }
+  const socket = native.open({ family, type: 'datagram', protocol: 'udp' })
+  const marks = createMarks({ protocol, family, identifier: 0, isRaw: false })
+  let port: number
+  try {
+    port = bindSourcePort(native, socket, sourcePort)
+  } catch (error) {
+    socket.close()
+    throw error
+  }
+  return new DatagramProber(native, socket, port, marks, settings, listener)
 }
 
 interface Sent {
   probe: Probe
   /** By the kernel's clock. */
   clockMs: number
+  /** Of the whole packet. */
   bytes: number
 }
 
 class DatagramProber implements Prober {
   readonly sourcePort: number
   readonly #native: Native
+  readonly #socket: NativeSocket
+  readonly #marks: Marks
   readonly #settings: DatagramSettings
   readonly #listener: ProbeListener
-  readonly #socket: NativeSocket
   readonly #watch: Watch
   readonly #target: SocketAddress
-  readonly #mark = randomBytes(4)
-  /** By the number in the mark, from 1. */
+  /** The probe with the number in its mark, counted from 1. */
   readonly #sent: Sent[] = []
-  /** Bytes behind the header of UDP or ICMP. */
+  readonly #headersBytes: number
   #payloadBytes: number
 
-  constructor(native: Native, settings: DatagramSettings, listener: ProbeListener) {
+  constructor(
+    native: Native,
+    socket: NativeSocket,
+    sourcePort: number,
+    marks: Marks,
+    settings: DatagramSettings,
+    listener: ProbeListener,
+  ) {
     this.#native = native
+    this.#socket = socket
+    this.sourcePort = sourcePort
+    this.#marks = marks
     this.#settings = settings
     this.#listener = listener
-    const { protocol, family, address, port, packetBytes } = settings
+    const { address, port, family, packetBytes } = settings
     this.#target = native.address(address, port)
+    this.#headersBytes = IP_BYTES[family] + HEADER_BYTES
     this.#payloadBytes =
-      packetBytes === undefined ? PAYLOAD_BYTES : packetBytes - this.#headersBytes()
-    const icmp = family === 'IPv6' ? 'icmp6' : 'icmp'
-    const kind = protocol === 'UDP' ? 'udp' : icmp
-    this.#socket = native.open({ family, type: 'datagram', protocol: kind })
+      packetBytes === undefined ? PAYLOAD_BYTES : packetBytes - this.#headersBytes
     try {
-      this.sourcePort = this.#setUp()
+      this.#setUp()
     } catch (error) {
-      this.#socket.close()
+      socket.close()
       throw error
     }
-    this.#watch = watch(native.libc, this.#socket.fd, POLL.in, () => this.#drain())
+    this.#watch = watch(native.libc, socket.fd, POLL.in, () => this.#drain())
   }
 
-  #setUp(): number {
+  #setUp(): void {
     const socket = this.#socket
     const isV6 = this.#settings.family === 'IPv6'
     socket.setOption(OPTION.timestamps, 1)
@@ -99,57 +122,31 @@ class DatagramProber implements Prober {
       socket.setOption(isV6 ? OPTION.pathMtu6 : OPTION.pathMtu4, PATH_MTU.probe)
       if (isV6) socket.setOption(OPTION.dontFragment6, 1)
     }
-    const sourcePort = bindFlow(this.#native, socket, this.#settings.sourcePort)
     // From now on the kernel takes packets of the target alone, and errors about packets to it.
     socket.connect(this.#target)
-    return sourcePort
   }
 
   send(probe: Probe): boolean {
     const isV6 = this.#settings.family === 'IPv6'
     this.#socket.setOption(isV6 ? OPTION.ttl6 : OPTION.ttl4, probe.ttl)
     const number = this.#sent.length + 1
-    const packet = this.#packet(number)
-    const clockMs = this.#native.clockMs()
-    const bytes = this.#payloadBytes + this.#headersBytes()
-    this.#sent.push({ probe, clockMs, bytes })
+    const packet = this.#marks.packet(number, this.#payloadBytes)
+    const bytes = this.#payloadBytes + this.#headersBytes
+    this.#sent.push({ probe, clockMs: this.#native.clockMs(), bytes })
     let errno = this.#socket.send(packet)
     // What comes back may be the error of a packet before this one.
     for (let tries = 1; errno !== 0 && tries < PENDING_MAX; tries++) {
-      if (errno === ERRNO.EMSGSIZE || isLack(errno)) break
+      if (errno === EMSGSIZE || LACKS.has(errno)) break
       this.#drain()
       errno = this.#socket.send(packet)
     }
     if (errno === 0) return true
-    if (isLack(errno)) return false
-    if (errno !== ERRNO.EMSGSIZE) throw new SystemCallError('send', errno)
+    if (LACKS.has(errno)) return false
+    if (errno !== EMSGSIZE) throw new SystemCallError('send', errno)
     this.#drain()
-    // Our own system says how much fits in an entry of the error queue, which has been read by now.
+    // Mostly our own system has said by now, in the error queue, how much fits.
     if (probe.state === 'under-way') this.#tooBig(number, 0, undefined)
     return true
-  }
-
-  #headersBytes(): number {
-    return IP_BYTES[this.#settings.family] + HEADER_BYTES
-  }
-
-  #packet(number: number): Buffer {
-    const isEcho = this.#settings.protocol === 'ICMP'
-    const packet = Buffer.alloc((isEcho ? HEADER_BYTES : 0) + this.#payloadBytes)
-    const mark = isEcho ? HEADER_BYTES : 0
-    if (isEcho) {
-      packet[0] = ECHO[this.#settings.family]
-      packet.writeUInt16BE(number, 6)
-    }
-    for (let at = 0; at < 4; at++) {
-      const byte = this.#mark[at] as number
-      packet[mark + at] = byte
-      packet[mark + 4 + at] = ~byte & 0xff
-    }
-    // The number of an echo stands in its header as well: there only the complement is wanted here.
-    packet.writeUInt16BE(isEcho ? 0 : number, mark + 8)
-    packet.writeUInt16BE(~number & 0xffff, mark + 10)
-    return packet
   }
 
   /** Reads all that waits; poll knows no rest before. */
@@ -158,83 +155,77 @@ class DatagramProber implements Prober {
       this.#takeError(error)
     }
     for (let packet = this.#socket.receive(); packet; packet = this.#socket.receive()) {
-      this.#takePacket(packet)
+      this.#takeReply(packet)
     }
   }
 
-  #takeError(received: Received): void {
-    const { error, bytes, kernelMs } = received
+  #takeError({ error, bytes, kernelMs }: Received): void {
     if (error === undefined) return
-    const number = this.#numberOf(bytes, this.#settings.protocol === 'ICMP')
-    if (number === undefined) return
     if (error.origin === ERROR_ORIGIN.local) {
-      if (error.errno === ERRNO.EMSGSIZE && number > 0) this.#tooBig(number, error.info, undefined)
+      // About the packet that is being sent.
+      if (error.errno === EMSGSIZE) this.#tooBig(this.#sent.length, error.info, undefined)
       return
     }
-    const answer = answerOf(this.#settings.family, error, this.#target.address)
-    if (answer === undefined) {
-      if (number > 0) this.#tooBig(number, error.info, error.offender)
-    } else if (number === 0) {
-      this.#listener.onNameless(answer, kernelMs)
+    const number = this.#known(this.#marks.numberInError(bytes))
+    if (number === undefined) return
+    const saying = answerOf(this.#settings.family, error, this.#target.address)
+    if (number === 0) {
+      if (saying !== undefined) this.#nameless(saying, kernelMs)
+    } else if (saying === undefined) {
+      this.#tooBig(number, error.info, error.offender)
     } else {
-      this.#answered(number, answer, kernelMs)
+      this.#answered(number, saying, kernelMs)
     }
   }
 
-  #takePacket({ bytes, kernelMs, from }: Received): void {
+  #nameless(saying: Saying, kernelMs = this.#native.clockMs()): void {
+    this.#listener.onNameless(saying, (asked) => {
+      const sent = this.#sent.find(({ probe }) => probe === asked)
+      return Math.max(0, kernelMs - (sent?.clockMs ?? kernelMs))
+    })
+  }
+
+  #takeReply({ bytes, kernelMs, from }: Received): void {
     if (from !== this.#target.address) return
-    if (this.#settings.protocol === 'UDP') {
-      // Whatever the target sends, it is there. Which probe moved it to do so, it need not say.
-      const number = this.#numberOf(bytes, false) || this.#latest()
-      if (number > 0) {
-        this.#answered(number, { kind: 'target', from, portState: 'open' }, kernelMs)
-      }
+    const isEcho = this.#settings.protocol === 'ICMP'
+    const number = this.#known(this.#marks.numberInReply(bytes))
+    if (number !== undefined) {
+      const saying: Saying = { kind: 'target', from }
+      if (!isEcho) saying.portState = 'open'
+      this.#answered(number, saying, kernelMs)
       return
     }
-    if (bytes[0] !== ECHO_REPLY[this.#settings.family]) return
-    const number = this.#numberOf(bytes, true)
-    if (number) this.#answered(number, { kind: 'target', from }, kernelMs)
-  }
-
-  /**
-   * The number of the probe in its mark; 0 when the packet is too short to tell, undefined when it is none
-   * of this trace's. Of an echo, its header suffices: errors come to the socket with its identifier alone.
-   */
-  #numberOf(bytes: Buffer, isEcho: boolean): number | undefined {
-    const at = isEcho ? HEADER_BYTES : 0
-    if (bytes.length < at + MARK_BYTES) {
-      return isEcho && bytes.length >= HEADER_BYTES ? this.#known(bytes.readUInt16BE(6)) : 0
+    // Whatever the target says, it is there; what moved it to say so, it need not tell.
+    const farthest = isEcho ? 0 : this.#farthest()
+    if (farthest > 0) {
+      this.#answered(farthest, { kind: 'target', from, portState: 'open' }, kernelMs)
     }
-    if (!bytes.subarray(at, at + 4).equals(this.#mark)) return undefined
-    return this.#known(~bytes.readUInt16BE(at + 10) & 0xffff)
   }
 
-  #known(number: number): number | undefined {
-    return number > 0 && number <= this.#sent.length ? number : undefined
+  #known(number: number | undefined): number | undefined {
+    return number !== undefined && number <= this.#sent.length ? number : undefined
   }
 
-  /** The farthest probe under way: an answer of the target without a mark is taken for one to that. */
-  #latest(): number {
-    const waiting = this.#sent.filter(({ probe }) => probe.state === 'under-way')
-    const farthest = waiting.toSorted((one, other) => other.probe.ttl - one.probe.ttl)[0]
-    return farthest === undefined ? 0 : this.#sent.indexOf(farthest) + 1
+  /** The number of the farthest probe under way; 0 for none. */
+  #farthest(): number {
+    let [number, ttl] = [0, 0]
+    for (const [index, { probe }] of this.#sent.entries()) {
+      if (probe.state !== 'under-way' || probe.ttl <= ttl) continue
+      ;[number, ttl] = [index + 1, probe.ttl]
+    }
+    return number
   }
 
-  #answered(
-    number: number,
-    answer: NonNullable<ReturnType<typeof answerOf>>,
-    kernelMs: number | undefined,
-  ): void {
+  #answered(number: number, saying: Saying, kernelMs: number | undefined): void {
     const { probe, clockMs } = this.#sent[number - 1] as Sent
     const rttMs = Math.max(0, (kernelMs ?? this.#native.clockMs()) - clockMs)
-    this.#listener.onAnswer(probe, { ...answer, rttMs })
+    this.#listener.onAnswer(probe, { ...saying, rttMs })
   }
 
   #tooBig(number: number, mtuBytes: number, from: string | undefined): void {
     const { probe, bytes } = this.#sent[number - 1] as Sent
     const fits = mtuBytes > 0 && mtuBytes < bytes ? mtuBytes : lowerPlateau(bytes)
-    const least = this.#headersBytes() + MARK_BYTES
-    const payloadBytes = Math.max(fits, least) - this.#headersBytes()
+    const payloadBytes = Math.max(fits - this.#headersBytes, MARK_BYTES)
     this.#payloadBytes = Math.min(this.#payloadBytes, payloadBytes)
     this.#listener.onTooBig(probe, mtuBytes > 0 ? mtuBytes : undefined, from)
   }
@@ -243,10 +234,6 @@ class DatagramProber implements Prober {
     this.#watch.close()
     this.#socket.close()
   }
-}
-
-function isLack(errno: number): boolean {
-  return errno === ERRNO.ENOBUFS || errno === ERRNO.EAGAIN || errno === ERRNO.ENOMEM
 }
 
 function lowerPlateau(bytes: number): number {

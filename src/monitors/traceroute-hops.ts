@@ -49,13 +49,12 @@ type Answered = Probe & { answer: Answer }
 
 /** Puts together what the probes of the course say. */
 export function reportHops(course: TraceCourse): HopReport {
-  const { end } = course
   const counted = course.probes.filter(({ state }) => state === 'answered' || state === 'silent')
   const last = lastHopOf(course, counted)
   const hops: Hop[] = []
   for (let hop = 1; hop <= last; hop++) {
     const own = counted.filter((probe) => distanceOf(course, probe) === hop)
-    if (own.length > 0 || hop < end) hops.push(hopOf(hop, own))
+    hops.push(hopOf(hop, own))
   }
   const answered = counted.filter(isAnswered)
   const report: HopReport = {
@@ -76,7 +75,8 @@ function describeEnd(report: HopReport, course: TraceCourse, counted: readonly P
     report.refusal = { from: refused.answer.from, refusal: refused.answer.refusal }
   }
   if (fromTarget.length === 0) return
-  const arrived = counted.filter((probe) => probe.ttl >= course.endOf(probe.lane))
+  // The far probe goes all the way, whatever the distance.
+  const arrived = counted.filter(({ ttl, lane, round }) => round < 0 || ttl >= course.endOf(lane))
   report.target = roundTrips(fromTarget)
   report.targetLossPercent = lossPercent(arrived.length, fromTarget.length)
   const told = fromTarget.find(({ answer }) => answer.portState !== undefined)
@@ -91,7 +91,7 @@ function distanceOf(course: TraceCourse, { ttl, lane }: Probe): number {
 /** The last hop to show: the end, or the last that was asked. The far probe asked nobody but the target. */
 function lastHopOf(course: TraceCourse, counted: readonly Probe[]): number {
   if (course.end < Infinity) return course.end
-  const asked = counted.filter(({ round, state }) => round >= 0 || state === 'answered')
+  const asked = counted.filter(({ round, answer }) => round >= 0 || answer?.kind === 'hop')
   return asked.reduce((farthest, { ttl }) => Math.max(farthest, ttl), 0)
 }
 
@@ -122,11 +122,16 @@ function roundTrips(answered: readonly Answered[]): RoundTrips {
   const avg = times.reduce((sum, time) => sum + time, 0) / times.length
   const variance = times.reduce((sum, time) => sum + (time - avg) ** 2, 0) / times.length
   return {
-    min: Math.min(...times),
-    avg,
-    max: Math.max(...times),
-    stdDev: Math.sqrt(variance),
+    min: round(Math.min(...times)),
+    avg: round(avg),
+    max: round(Math.max(...times)),
+    stdDev: round(Math.sqrt(variance)),
   }
+}
+
+/** To microseconds: more is noise. */
+function round(ms: number): number {
+  return Math.round(ms * 1000) / 1000
 }
 
 function lossPercent(sent: number, received: number): number {

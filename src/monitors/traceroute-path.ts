@@ -55,17 +55,14 @@ export interface LastRun {
 }
 
 /** What is remembered of it: one text, since there may be very many. */
-type Remembered = string
-
-function remember(target: string, { path, reached }: LastRun): Remembered {
+function remember({ path, reached }: LastRun): string {
   const words = path.map((address) => address ?? SILENT)
-  return [target, reached ? 'reached' : 'unreached', ...words].join(' ')
+  return [reached ? 'reached' : 'unreached', ...words].join(' ')
 }
 
-/** The last run, where it went to the same target. */
-function recall(remembered: Remembered | undefined, target: string): LastRun | undefined {
-  const [before, end, ...words] = remembered?.split(' ') ?? []
-  if (before !== target) return undefined
+function recall(remembered: string | undefined): LastRun | undefined {
+  if (remembered === undefined) return undefined
+  const [end, ...words] = remembered.split(' ')
   const path = words.map((word) => (word === SILENT ? undefined : word))
   return { path, reached: end === 'reached' }
 }
@@ -77,28 +74,29 @@ export interface PathChange {
   previousPath?: string[]
 }
 
-/** The paths of the last runs, by monitor. */
+/** The paths of the last runs. */
 export interface PathMemory {
   /**
-   * Compares with the monitor's last path to the same target and remembers the new one. Undefined when
-   * there is none to compare with. A silent hop is like any: only hops that answered both times, and the
-   * distance of a target that was reached both times, can show that the path has changed.
+   * Compares with the last path of the same monitor to the same address, which `key` names, and remembers
+   * the new one. Undefined when there is none to compare with. A silent hop is like any: only hops that
+   * answered both times, and the distance of a target that was reached both times, can show that the path
+   * has changed.
    */
-  compare(monitorId: string, target: string, now: LastRun): PathChange | undefined
+  compare(key: string, now: LastRun): PathChange | undefined
 }
 
-/** Makes an empty memory, for at most `max` monitors. */
-export function createPathMemory(max: number = LIMITS.monitorsMax): PathMemory {
-  const memory = new LeastRecentlyUsed<string, Remembered>(max)
+/** Makes an empty memory, for at most so many paths. */
+export function createPathMemory(max: number = LIMITS.tracePathsMax): PathMemory {
+  const memory = new LeastRecentlyUsed<string, string>(max)
   return {
-    compare(monitorId, target, now) {
-      const before = recall(memory.get(monitorId), target)
+    compare(key, now) {
+      const before = recall(memory.get(key))
       if (before === undefined || differs(before, now)) {
-        memory.set(monitorId, remember(target, now))
+        memory.set(key, remember(now))
         if (before === undefined) return undefined
         return { pathChanged: true, previousPath: shownPath(before.path) }
       }
-      memory.set(monitorId, remember(target, joined(before, now)))
+      memory.set(key, remember(joined(before, now)))
       return { pathChanged: false }
     },
   }

@@ -4,11 +4,14 @@ import { icmpMeaning } from './traceroute-answers.ts'
 import type { Family } from './dial.ts'
 import type { PacketError } from './control-messages.ts'
 
+/** What an answer says, without its time. */
+export type Saying = Omit<Answer, 'rttMs'>
+
 /** What a trace wants to hear. */
 export interface ProbeListener {
   onAnswer(probe: Probe, answer: Answer): void
-  /** Somebody answered a probe, and did not say which. */
-  onNameless(answer: Omit<Answer, 'rttMs'>, kernelMs: number | undefined): void
+  /** Somebody answered a probe, and did not say which; `rttMs` tells how long it took if to this one. */
+  onNameless(saying: Saying, rttMs: (probe: Probe) => number): void
   /** The packet was too large for a link behind `from` (our own system where undefined); smaller ones follow. */
   onTooBig(probe: Probe, mtuBytes: number | undefined, from: string | undefined): void
 }
@@ -27,11 +30,7 @@ export interface Prober {
 }
 
 /** What an ICMP error says about a probe to `target`; undefined for a packet that was too large. */
-export function answerOf(
-  family: Family,
-  error: PacketError,
-  target: string,
-): Omit<Answer, 'rttMs'> | undefined {
+export function answerOf(family: Family, error: PacketError, target: string): Saying | undefined {
   const meaning = icmpMeaning(family, error.type, error.code)
   const from = error.offender ?? ''
   switch (meaning.kind) {
