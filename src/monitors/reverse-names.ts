@@ -72,12 +72,11 @@ export function createReverseNames(settings: ReverseNameSettings = {}): ReverseN
     name: (address) => entries.get(address)?.name,
     async settle(addresses, waitMs, signal) {
       // One that is asked anew has its old name meanwhile.
-      const open = addresses
-        .map((address) => entries.get(address))
-        .filter((entry) => entry?.asking !== undefined && entry.name === undefined)
-      if (open.length === 0) return
-      const all = Promise.all(open.map((entry) => entry?.asking))
-      await within(all, waitMs, signal)
+      const open = addresses.flatMap((address) => {
+        const entry = entries.get(address)
+        return entry?.asking !== undefined && entry.name === undefined ? [entry.asking] : []
+      })
+      if (open.length > 0) await within(Promise.all(open), waitMs, signal)
     },
   }
 }

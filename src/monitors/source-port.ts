@@ -14,8 +14,9 @@ const STEP = 11
  */
 export function bindSourcePort(native: Native, socket: NativeSocket, wanted?: number): number {
   const anywhere = socket.family === 'IPv6' ? '::' : '0.0.0.0'
-  for (let tries = 0; wanted !== undefined && tries < TRIES_MAX; tries++) {
-    const port = wanted + tries * STEP
+  const wishes = wanted === undefined ? 0 : TRIES_MAX
+  for (let tries = 0; tries < wishes; tries++) {
+    const port = (wanted ?? 0) + tries * STEP
     try {
       socket.bind(native.address(anywhere, port))
       return port

@@ -24,8 +24,10 @@ export interface ConnectionSettings {
 const ERRNO = { EADDRNOTAVAIL: 99, ECONNREFUSED: 111 } as const
 /** Other ports that are tried where a flow to this target exists already. */
 const PORTS_MAX = 4
-/** Where tcpi_rtt stands among the numbers of struct tcp_info; microseconds. */
-const TCP_INFO = { bytes: 104, rttMicroseconds: 17 } as const
+/** Where things stand among the numbers of struct tcp_info; the state is the first byte of its number. */
+const TCP_INFO = { bytes: 72, state: 0, rttMicroseconds: 17 } as const
+/** States of a connection (RFC 9293): it stands, or its first packet is under way. */
+const STATES = { established: 1, synSent: 2 } as const
 
 /** One flow. */
 interface Lane {
@@ -101,7 +103,7 @@ class ConnectionProber implements Prober {
     lane.clockMs = this.#native.clockMs()
     const isDone = socket.connect(this.#target)
     lane.watch.resume()
-    if (isDone) this.#connected(lane)
+    if (isDone) this.#look(lane)
   }
 
   #open(index: number, wanted: number): Lane {
@@ -134,7 +136,11 @@ class ConnectionProber implements Prober {
       if (saying !== undefined) return this.#answered(lane, saying, this.#since(lane, kernelMs))
     }
     const [errno = 0] = socket.getOption(OPTION.error)
-    if (errno === 0) return this.#connected(lane)
+    const info = socket.getOption(OPTION.tcpInfo, TCP_INFO.bytes)
+    const state = (info[TCP_INFO.state] ?? 0) & 0xff
+    if (state === STATES.established) return this.#connected(lane, info)
+    // What was ready was the attempt before this one.
+    if (state === STATES.synSent) return
     if (errno === ERRNO.ECONNREFUSED) {
       const saying: Saying = { kind: 'target', from: this.#target.address, portState: 'closed' }
       return this.#answered(lane, saying, this.#since(lane))
@@ -143,8 +149,7 @@ class ConnectionProber implements Prober {
     this.#rest(lane)
   }
 
-  #connected(lane: Lane): void {
-    const info = lane.socket.getOption(OPTION.tcpInfo, TCP_INFO.bytes)
+  #connected(lane: Lane, info: readonly number[]): void {
     const microseconds = info[TCP_INFO.rttMicroseconds] ?? 0
     const rttMs = microseconds > 0 ? microseconds / 1000 : this.#since(lane)
     this.#answered(lane, { kind: 'target', from: this.#target.address, portState: 'open' }, rttMs)

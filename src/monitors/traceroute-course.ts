@@ -44,16 +44,22 @@ const WAIT_MIN_MS = 200
 const WAIT_MAX_MS = 3000
 /** With a lane for each: before the kernel sends a SYN again, which would make its time a riddle. */
 const WAIT_ONLY_MAX_MS = 950
-/** The wait as long as no round trip is known that it could be taken from. */
+/** The wait while the far probe is under way, which will tell how long answers take. */
 const WAIT_FIRST_MS = 1000
+/** The wait where nobody has ever answered. */
+const WAIT_BLIND_MS = 400
 /** How much slower than the slowest so far an answer may be. */
 const SLOWER_MAX = 3
 /** Probes under way to hops of which none has answered yet: so many may reach the target too often. */
 const AHEAD_MAX = 4
 /** Probes under way in a lane that takes more than one. */
 const UNDER_WAY_MAX = 16
+/** Between two probes to a hop that does not answer. */
+const PAUSE_MS = 50
 /** Answers that a router gives at once before its limit bites (Linux: 6, then one a second). */
 const ANSWERS_AT_ONCE = 5
+/** Hops behind the last that answered which are asked as often as those before. */
+const ASKED_BEYOND = 2
 /** Distances at which one router answers before the path is taken for a circle without an end. */
 const CIRCLES_MAX = 3
 
@@ -83,6 +89,7 @@ export class TraceCourse {
   readonly #lanes: Lane[]
   /** Whether the far probe, which goes all the way at once, is still to be sent. */
   #far: boolean
+  #farProbe: Probe | undefined
   #answered = 0
   #isReached = false
   #isRefused = false
@@ -121,6 +128,7 @@ export class TraceCourse {
       this.probes.push(probe)
       lane.underWay++
       if (probe.round === 0) lane.ahead++
+      if (probe.round < 0) this.#farProbe = probe
       return probe
     }
     return undefined
@@ -133,15 +141,16 @@ export class TraceCourse {
     probe.answer = answer
     this.#slowestMs = Math.max(this.#slowestMs, answer.rttMs)
     const lane = this.#lanes[probe.lane] as Lane
+    if (answer.kind === 'target') this.#isReached = true
+    if (answer.kind === 'refused') this.#isRefused = true
+    // Who answers the far probe does not say at which distance.
+    if (probe.round < 0) return
     if (answer.kind === 'hop') {
       this.#answered = Math.max(this.#answered, probe.ttl)
       this.#noteCircle(answer.from)
-      return
+    } else {
+      lane.end = Math.min(lane.end, probe.ttl)
     }
-    if (answer.kind === 'target') this.#isReached = true
-    else this.#isRefused = true
-    // Who answers the far probe does not say at which distance.
-    if (probe.round >= 0) lane.end = Math.min(lane.end, probe.ttl)
   }
 
   /**
@@ -228,17 +237,24 @@ export class TraceCourse {
   }
 
   #waitMs(): number {
-    const isOnly = this.#settings.lanes === 'each'
-    const waitMs =
-      this.#slowestMs === 0 ? WAIT_FIRST_MS : Math.max(WAIT_MIN_MS, this.#slowestMs * SLOWER_MAX)
-    return Math.min(isOnly ? WAIT_ONLY_MAX_MS : WAIT_MAX_MS, waitMs)
+    const longestMs = this.#settings.lanes === 'each' ? WAIT_ONLY_MAX_MS : WAIT_MAX_MS
+    return Math.min(longestMs, this.#likelyWaitMs())
+  }
+
+  #likelyWaitMs(): number {
+    // Near hops say nothing about how long the far ones take; the far probe does.
+    if (this.#farProbe?.state === 'under-way') return WAIT_FIRST_MS
+    if (this.#slowestMs === 0) return WAIT_BLIND_MS
+    return Math.max(WAIT_MIN_MS, this.#slowestMs * SLOWER_MAX)
   }
 
   /** The farthest distance that is worth asking. */
   #limitOf(index: number): number {
     const { maxHops, unknownHopsMax } = this.#settings
+    // Behind somebody who refuses there is nobody to be found.
+    const silent = this.#isRefused ? Math.min(unknownHopsMax, ASKED_BEYOND) : unknownHopsMax
     // A target that answers is somewhere; only for one that does not is the search cut short.
-    const unknown = this.#isReached ? Infinity : this.#answered + unknownHopsMax
+    const unknown = this.#isReached ? Infinity : this.#answered + silent
     return Math.min(maxHops, unknown, this.#circleEnd, this.endOf(index))
   }
 
@@ -263,12 +279,16 @@ export class TraceCourse {
     return isOnly && index === 0 ? this.#gapOf(limit) : undefined
   }
 
-  /** Whether the hop may be asked: none of the lane's probes to it is under way, nor too short ago. */
+  /** Whether the hop may be asked: the lane's last probe to it was answered, or is long enough ago. */
   #isReady(index: number, ttl: number, round: number, nowMs: number): boolean {
     if (round === 0) return true
+    // Silence behind the last answer is asked once: it is mostly the end of all answers.
+    if (this.end === Infinity && ttl > this.#answered + ASKED_BEYOND) return false
     const last = this.probes.findLast((probe) => probe.lane === index && probe.ttl === ttl)
-    if (last === undefined || last.state === 'under-way') return false
-    const readyMs = last.sentAtMs + (round < ANSWERS_AT_ONCE ? 0 : this.#settings.patienceMs)
+    if (last === undefined) return false
+    const isOften = round >= ANSWERS_AT_ONCE
+    const pauseMs = last.state === 'under-way' ? PAUSE_MS : 0
+    const readyMs = last.sentAtMs + (isOften ? this.#settings.patienceMs : pauseMs)
     if (readyMs <= nowMs) return true
     this.#readyMs = Math.min(this.#readyMs, readyMs)
     return false
@@ -300,10 +320,11 @@ export class TraceCourse {
 
   #noteCircle(from: string): void {
     const distances = new Set<number>()
-    for (const { answer, ttl } of this.probes) {
-      if (answer?.kind === 'hop' && answer.from === from) distances.add(ttl)
+    for (const { answer, ttl, round } of this.probes) {
+      if (round >= 0 && answer?.kind === 'hop' && answer.from === from) distances.add(ttl)
     }
     if (distances.size < CIRCLES_MAX) return
-    this.#circleEnd = Math.min(this.#circleEnd, Math.max(...distances))
+    const last = [...distances].toSorted((one, other) => one - other)[CIRCLES_MAX - 1] as number
+    this.#circleEnd = Math.min(this.#circleEnd, last)
   }
 }

@@ -59,12 +59,24 @@ export function reportHops(course: TraceCourse): HopReport {
   const answered = counted.filter(isAnswered)
   const report: HopReport = {
     hops,
-    path: hops.map(({ address }) => address ?? undefined),
+    path: pathOf(counted.filter(isAnswered), last, course),
     targetLossPercent: 100,
     lossPercent: lossPercent(counted.length, answered.length),
   }
   describeEnd(report, course, counted)
   return report
+}
+
+/** Who refuses may stand anywhere before: the distance of a refusal says nothing about the path. */
+function pathOf(answered: readonly Answered[], last: number, course: TraceCourse): Path {
+  const path = Array<string | undefined>(last).fill(undefined)
+  // One flow's path, as far as it is known; lanes are flows.
+  for (const probe of answered.toSorted((one, other) => one.lane - other.lane)) {
+    if (probe.answer.kind === 'refused') continue
+    const at = distanceOf(course, probe) - 1
+    path[at] ??= probe.answer.from
+  }
+  return path.slice(0, last)
 }
 
 function describeEnd(report: HopReport, course: TraceCourse, counted: readonly Probe[]): void {
@@ -73,6 +85,7 @@ function describeEnd(report: HopReport, course: TraceCourse, counted: readonly P
   const refused = answered.find(({ answer }) => answer.kind === 'refused')
   if (refused?.answer.refusal !== undefined) {
     report.refusal = { from: refused.answer.from, refusal: refused.answer.refusal }
+    if (fromTarget.length === 0) endAtRefusal(report)
   }
   if (fromTarget.length === 0) return
   // The far probe goes all the way, whatever the distance.
@@ -83,15 +96,24 @@ function describeEnd(report: HopReport, course: TraceCourse, counted: readonly P
   if (told?.answer.portState !== undefined) report.portState = told.answer.portState
 }
 
+/** A hop of the way that says there is no way on is the last: behind it there is nothing to show. */
+function endAtRefusal({ hops, path, refusal }: HopReport): void {
+  const at = path.indexOf(refusal?.from)
+  const hop = hops[at]
+  if (hop === undefined || refusal === undefined) return
+  hop.refusal = refusal.refusal
+  hops.length = at + 1
+}
+
 /** Probes that went farther than the end have asked the end. */
 function distanceOf(course: TraceCourse, { ttl, lane }: Probe): number {
   return ttl >= course.endOf(lane) ? course.end : ttl
 }
 
-/** The last hop to show: the end, or the last that was asked. The far probe asked nobody but the target. */
+/** The last hop to show: the end, or the last that was asked; the far probe asked the target alone. */
 function lastHopOf(course: TraceCourse, counted: readonly Probe[]): number {
   if (course.end < Infinity) return course.end
-  const asked = counted.filter(({ round, answer }) => round >= 0 || answer?.kind === 'hop')
+  const asked = counted.filter(({ round }) => round >= 0)
   return asked.reduce((farthest, { ttl }) => Math.max(farthest, ttl), 0)
 }
 
@@ -122,15 +144,15 @@ function roundTrips(answered: readonly Answered[]): RoundTrips {
   const avg = times.reduce((sum, time) => sum + time, 0) / times.length
   const variance = times.reduce((sum, time) => sum + (time - avg) ** 2, 0) / times.length
   return {
-    min: round(Math.min(...times)),
-    avg: round(avg),
-    max: round(Math.max(...times)),
-    stdDev: round(Math.sqrt(variance)),
+    min: microseconds(Math.min(...times)),
+    avg: microseconds(avg),
+    max: microseconds(Math.max(...times)),
+    stdDev: microseconds(Math.sqrt(variance)),
   }
 }
 
-/** To microseconds: more is noise. */
-function round(ms: number): number {
+/** Milliseconds with three places: more is noise. */
+function microseconds(ms: number): number {
   return Math.round(ms * 1000) / 1000
 }
 

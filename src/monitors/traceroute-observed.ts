@@ -46,7 +46,7 @@ export function seenOf(traced: Traced, report: HopReport): Seen {
     sourcePort,
     reached,
     end,
-    hopCount: course.end < Infinity ? course.end : course.farthest,
+    hopCount: reached && course.end < Infinity ? course.end : course.farthest,
     hops,
     targetLossPercent,
     lossPercent,
@@ -54,9 +54,7 @@ export function seenOf(traced: Traced, report: HopReport): Seen {
   }
   if (portState !== undefined) seen.portState = portState
   if (target !== undefined) seen.responseTime = target
-  const loops = loopsOf(
-    hops.map(({ address, refusal }) => (refusal ? undefined : address) ?? undefined),
-  )
+  const loops = loopsOf(path)
   if (loops.length > 0) seen.loops = loops
   const mtu = mtus.toSorted((one, other) => one.bytes - other.bytes)[0]
   if (mtu !== undefined) seen.mtu = mtu

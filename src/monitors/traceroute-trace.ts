@@ -85,7 +85,7 @@ export function runTrace(settings: TraceSettings, signal: AbortSignal): Promise<
     } catch (error) {
       signal.removeEventListener('abort', onAbort)
       trace.close()
-      reject(error as Error)
+      reject(error)
     }
   })
 }

@@ -5,7 +5,7 @@ import type { TracerouteMonitor } from '../contract/traceroute-monitor.ts'
 import { evaluateAssertions, type AssertionSources } from './assertions.ts'
 import type { Observation } from './monitor.ts'
 import { isDegraded, tooSlow } from './thresholds.ts'
-import type { HopReport, RoundTrips } from './traceroute-hops.ts'
+import type { Hop, HopReport, RoundTrips } from './traceroute-hops.ts'
 import type { TraceObserved } from './traceroute-observed.ts'
 
 /** What the verdict is made of, beside what is shown. */
@@ -75,34 +75,41 @@ function endFailure(
   const { request } = monitor
   const target = targetOf(monitor, observed)
   const last = observed.hops.findLast(({ address }) => address !== null)
-  const answered =
-    last === undefined
-      ? 'no hop answered'
-      : `the last to answer was hop ${last.hop}, ${last.address}`
   const details: Record<string, unknown> = { address: observed.address, end: observed.end }
   if (last !== undefined) details['lastHop'] = { hop: last.hop, address: last.address }
+  if (report.refusal !== undefined) details['refusal'] = report.refusal
+  const answered = last === undefined ? 'no hop answered' : `hop ${placeOf(last)} answered last`
   if (observed.end === 'timeout') {
-    const message = `the trace to ${target} did not end within ${request.timeout} s: ${answered}`
+    const message = `the trace to ${target} did not end within ${request.timeout} s; ${answered}`
     return failure('TIMEOUT_TRACE', message, details)
   }
-  if (report.refusal !== undefined) details['refusal'] = report.refusal
-  const why = reasonOf(monitor, observed, report)
-  return failure('DESTINATION_UNREACHED', `${target} was not reached: ${why}; ${answered}`, details)
+  const why =
+    report.refusal === undefined ? silenceOf(monitor, observed) : refusalOf(observed, report)
+  const whole = report.refusal === undefined ? `${why}; ${answered}` : why
+  return failure('DESTINATION_UNREACHED', `${target} was not reached: ${whole}`, details)
 }
 
-function reasonOf(
-  { request }: TracerouteMonitor,
-  { end, address, hops }: TraceObserved,
-  { refusal }: HopReport,
-): string {
-  if (refusal !== undefined) {
-    const who = refusal.from === address ? 'the target itself' : refusal.from
-    return `${who} says “${refusal.refusal.name}” (${refusal.refusal.mark})`
-  }
+function placeOf({ hop, address }: Hop): string {
+  return `${hop} (${address})`
+}
+
+/** Who refused, and how. */
+function refusalOf({ address, hops }: TraceObserved, { refusal }: HopReport): string {
+  const from = refusal?.from ?? ''
+  const known = hops.find((hop) => hop.address === from)
+  const before = hops.findLast((hop) => hop.address !== null)
+  const behind = before === undefined ? from : `${from}, behind hop ${placeOf(before)},`
+  const at = known === undefined ? behind : `hop ${placeOf(known)}`
+  const who = from === address ? 'the target itself' : at
+  return `${who} says “${refusal?.refusal.name}” (${refusal?.refusal.mark})`
+}
+
+/** Why the trace ended where nobody refused. */
+function silenceOf({ request }: TracerouteMonitor, { end, hops }: TraceObserved): string {
   if (end === 'circle') return 'the path goes in a circle'
-  if (end === 'max-hops') return `it is farther than maxHops (${request.maxHops}), or silent`
-  const silent = hops.length - 1 - hops.findLastIndex(({ address: known }) => known !== null)
-  return `${silent} hops in a row are silent`
+  if (end === 'max-hops') return `it is not among the first ${request.maxHops} hops (maxHops)`
+  const silent = hops.length - 1 - hops.findLastIndex(({ address }) => address !== null)
+  return `${silent} hops in a row are silent (maxUnknownHops)`
 }
 
 function targetOf({ request }: TracerouteMonitor, { address, port }: TraceObserved): string {

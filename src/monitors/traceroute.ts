@@ -54,6 +54,9 @@ async function runTraceroute(monitor: TracerouteMonitor, context: Context): Prom
   }
   const traceMs = performance.now() - startedAt - dnsMs
   const report = reportHops(traced.course)
+  if (traced.failure !== undefined && report.hops.length === 0) {
+    return { observed: { ...where }, failures: [traced.failure] }
+  }
   if (plan.ptrLookup) await nameHops(report.hops, signal)
   if (signal.aborted && !isDeadline(signal)) throw signal.reason as Error
   const observed: TraceObserved = {

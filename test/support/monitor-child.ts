@@ -67,10 +67,12 @@ function answer(question: Question): Promise<unknown> {
   }
 }
 
-for await (const line of createInterface({ input: process.stdin })) {
+async function take(line: string): Promise<void> {
   const { id, ...question } = JSON.parse(line) as { id: number } & Question
-  void answer(question as Question).then((said) => {
-    process.stdout.write(`${JSON.stringify({ id, answer: said })}\n`)
-  })
+  const said = await answer(question)
+  process.stdout.write(`${JSON.stringify({ id, answer: said })}\n`)
 }
+
+// Many may be under way at a time.
+for await (const line of createInterface({ input: process.stdin })) void take(line)
 process.exit(0)

@@ -38,7 +38,7 @@ const child = new URL('monitor-child.ts', import.meta.url).pathname
 
 /** Starts it behind the prefix, as `ip netns exec <name>` or `setpriv …`. */
 export async function startMonitorProcess(prefix: readonly string[] = []): Promise<MonitorProcess> {
-  const [program = '', ...args] = [...prefix, process.execPath, child]
+  const [program, ...args] = [...prefix, process.execPath, child]
   const started = spawn(program, args, { stdio: ['pipe', 'pipe', 'inherit'] })
   const waiting = new Map<number, (answer: unknown) => void>()
   let asked = 0
