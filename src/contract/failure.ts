@@ -172,6 +172,18 @@ export const FAILURES = {
     about: 'agent',
     meaning: 'the request is not JSON, or does not fit the type of the method',
   },
+  DESTINATION_UNREACHED: {
+    about: 'target',
+    meaning: 'a trace ended without an answer from the target; the message says where, and why',
+  },
+  TIMEOUT_TRACE: {
+    about: 'target',
+    meaning: 'time ran out before a trace had reached the target or come to its end',
+  },
+  TRACE_UNSUPPORTED: {
+    about: 'agent',
+    meaning: 'the agent’s system cannot trace with this protocol; the message says what it lacks',
+  },
   ASSERTION_FAILED: { about: 'target', meaning: 'an assertion does not hold' },
   ASSERTION_REGEX_TIMEOUT: {
     about: 'agent',

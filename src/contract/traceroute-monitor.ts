@@ -24,6 +24,9 @@ export const TRACEROUTE_SOURCES = {
 
 const UNKNOWN_HOPS = 15
 
+/** Room for the headers of IPv6 and UDP or ICMP, and for the mark by which a probe is known again. */
+const PACKET_BYTES_MIN = 64
+
 /** The request of a traceroute monitor. */
 export const TracerouteRequest = z
   .strictObject({
@@ -41,8 +44,19 @@ export const TracerouteRequest = z
     /** Seconds for the whole trace. */
     timeout: z.int().min(1).max(30).default(10),
     assertions: assertionsSchema(TRACEROUTE_SOURCES),
+    /** Ours: how often each hop is asked. */
+    probesPerHop: z.int().min(1).max(10).default(3),
+    /**
+     * Ours: bytes of each IP packet of UDP and ICMP probes, headers included. They may not be fragmented,
+     * so that a large one finds the MTU of the path. Small where it is left out.
+     */
+    packetSize: z.int().min(PACKET_BYTES_MIN).max(65_535).optional(),
   })
-  .superRefine(({ protocol, port, maxHops, maxUnknownHops = 0 }, context) => {
+  .superRefine(({ protocol, port, maxHops, maxUnknownHops = 0, packetSize }, context) => {
+    if (packetSize !== undefined && protocol !== 'UDP' && protocol !== 'ICMP') {
+      const message = `only probes of UDP and ICMP have a size; leave it out with ${protocol}`
+      context.addIssue({ code: 'custom', path: ['packetSize'], message })
+    }
     if (protocol === 'ICMP' && port !== undefined) {
       const message = 'ICMP has no ports; leave it out'
       context.addIssue({ code: 'custom', path: ['port'], message })

@@ -57,6 +57,12 @@ const currentLimits = z.strictObject({
   assertionsWaitingMax: z.int().positive(),
   /** Heap of the thread in which expensive assertions run. */
   assertionHeapMiBMax: z.int().positive(),
+  /** Paths of traces that are remembered, to see when one changes. */
+  tracePathsMax: z.int().positive(),
+  /** Names of addresses that are remembered. */
+  reverseNamesMax: z.int().positive(),
+  /** Look-ups of names of addresses under way at a time. */
+  reverseLookupsMax: z.int().positive(),
   monitorsMax: z.int().positive(),
   monitorsFileBytesMax: z.int().positive(),
   variablesMax: z.int().positive(),

@@ -6,6 +6,7 @@ import type { Family } from './dial.ts'
 import { SystemCallError } from './libc.ts'
 import type { Native, NativeSocket } from './native-socket.ts'
 import { OPTION } from './socket-options.ts'
+import { bindSourcePort } from './source-port.ts'
 import { targetFailure, type TargetFailure } from './target-failure.ts'
 
 /** A socket that speaks ICMP. */
@@ -22,10 +23,11 @@ export interface IcmpSocket {
 }
 
 /**
- * Opens one. Throws a TargetFailure: ICMP_NOT_PERMITTED, RESOURCES_EXHAUSTED, or CONNECT_UNREACHABLE
- * where the system does not have the family.
+ * Opens one, with the identifier that is wanted where that is free. Throws a TargetFailure:
+ * ICMP_NOT_PERMITTED, RESOURCES_EXHAUSTED, or CONNECT_UNREACHABLE where the system does not have the
+ * family.
  */
-export function openIcmpSocket(native: Native, family: Family): IcmpSocket {
+export function openIcmpSocket(native: Native, family: Family, wanted?: number): IcmpSocket {
   const protocol = family === 'IPv6' ? 'icmp6' : 'icmp'
   const refusals: Refusals = {}
   for (const mode of ['datagram', 'raw'] as const) {
@@ -39,7 +41,7 @@ export function openIcmpSocket(native: Native, family: Family): IcmpSocket {
       continue
     }
     try {
-      return { socket, mode, identifier: identify(native, socket, mode) }
+      return { socket, mode, identifier: identify(native, socket, mode, wanted) }
     } catch (error) {
       socket.close()
       throw error instanceof SystemCallError ? openFailure(error, family) : error
@@ -59,13 +61,15 @@ const REFUSED: ReadonlySet<string> = new Set([
   'ESOCKTNOSUPPORT',
 ])
 
-function identify(native: Native, socket: NativeSocket, mode: IcmpSocket['mode']): number {
-  if (mode === 'datagram') {
-    // The port of such a socket is the identifier of its echoes; binding makes the kernel choose one.
-    socket.bind(native.address(socket.family === 'IPv6' ? '::' : '0.0.0.0', 0))
-    return socket.localAddress().port
-  }
-  const identifier = randomInt(1, 0x10000)
+function identify(
+  native: Native,
+  socket: NativeSocket,
+  mode: IcmpSocket['mode'],
+  wanted: number | undefined,
+): number {
+  // The port of a datagram socket is the identifier of its echoes.
+  if (mode === 'datagram') return bindSourcePort(native, socket, wanted)
+  const identifier = wanted ?? randomInt(1, 0x10000)
   filter(native, socket, identifier)
   return identifier
 }

@@ -17,6 +17,7 @@ import {
   MSG_DONTWAIT,
   MSG_ERRQUEUE,
   MSG_TRUNC,
+  OPTION,
   PROTOCOLS,
   SOCKET_TYPES,
   SOCK_CLOEXEC,
@@ -132,6 +133,8 @@ function pointTo({ address, view }: NativeMemory, from: number, to: number): voi
 
 const EAGAIN = 11
 const EINPROGRESS = 115
+/** An address of the family AF_UNSPEC; connect(2). */
+const NOWHERE = Buffer.alloc(16)
 /** Errors of earlier packets that one call may come upon before it does its own work. */
 const PENDING_MAX = 8
 
@@ -165,9 +168,9 @@ export class NativeSocket {
     this.#checked('setsockopt', this.#libc.setsockopt(this.fd, level, name, value, length))
   }
 
-  /** The numbers that an option consists of. */
-  getOption([level, name]: SocketOption): number[] {
-    const value = Buffer.alloc(64)
+  /** The numbers that an option consists of; those in its first `bytesMax` bytes. */
+  getOption([level, name]: SocketOption, bytesMax = 64): number[] {
+    const value = Buffer.alloc(bytesMax)
     const length = Buffer.alloc(4)
     length.writeUInt32LE(value.length)
     this.#checked('getsockopt', this.#libc.getsockopt(this.fd, level, name, value, length))
@@ -184,6 +187,16 @@ export class NativeSocket {
     if (this.#libc.connect(this.fd, bytes, bytes.length) === 0) return true
     if (this.#libc.errno() === EINPROGRESS) return false
     throw new SystemCallError('connect', this.#libc.errno())
+  }
+
+  /**
+   * Dissolves the connection, or what has become of it so far, and keeps the port: a connection that
+   * stands is reset. After that the socket can connect again.
+   */
+  disconnect(): void {
+    // ECONNRESET is what the kernel says about an attempt that it gave up for us.
+    this.#libc.connect(this.fd, NOWHERE, NOWHERE.length)
+    this.getOption(OPTION.error)
   }
 
   /** The address and port that the kernel has given it. */

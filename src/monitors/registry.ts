@@ -5,9 +5,10 @@ import { grpc } from './grpc.ts'
 import { icmp } from './icmp.ts'
 import type { AnyMonitorType } from './monitor.ts'
 import { tcp } from './tcp.ts'
+import { traceroute } from './traceroute.ts'
 import { url } from './url.ts'
 
 /** Every type of monitor that this code can run, by checkType. */
 export const MONITOR_TYPES: ReadonlyMap<string, AnyMonitorType> = new Map(
-  [url, api, tcp, dns, grpc, icmp].map((type) => [type.checkType, type]),
+  [url, api, tcp, dns, grpc, icmp, traceroute].map((type) => [type.checkType, type]),
 )

@@ -39,4 +39,15 @@ export const SAMPLES: ReadonlyMap<string, string> = new Map([
   ['probe_tcp_duration_seconds', 'Time of each phase of a TCP check.'],
   ['probe_tls_cipher_info', 'Cipher that was agreed on; always 1.'],
   ['probe_tls_version_info', 'TLS version that was agreed on; always 1.'],
+  [
+    'probe_traceroute_duration_seconds',
+    'Round trips to the target of a trace: statistics of them.',
+  ],
+  ['probe_traceroute_mtu_bytes', 'Largest packet that every link of the path takes, as told.'],
+  ['probe_traceroute_packet_loss_percent', 'Share of all probes of a trace without an answer.'],
+  ['probe_traceroute_reached', 'Whether the target of a trace answered.'],
+  ['probe_traceroute_route_changed', 'Whether the path differs from that of the run before.'],
+  ['probe_traceroute_route_hash', 'Hash of the addresses of all hops; another path, another hash.'],
+  ['probe_traceroute_target_loss_percent', 'Share of the probes to the target without an answer.'],
+  ['probe_traceroute_total_hops', 'Hops to the target, or to the last that answered.'],
 ])

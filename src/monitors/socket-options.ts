@@ -43,6 +43,10 @@ export const OPTION = {
   only6: [SOL_IPV6, 26],
   receiveTtl6: [SOL_IPV6, 51],
   dontFragment6: [SOL_IPV6, 62],
+  /** Whether the kernel gives packets a flow label of its own choice. */
+  autoFlowLabel6: [SOL_IPV6, 70],
+  /** Many numbers about a connection; tcp(7), struct tcp_info. */
+  tcpInfo: [PROTOCOLS.tcp, 11],
 } as const satisfies Record<string, SocketOption>
 
 /** What the kernel does about the path's MTU (IP_MTU_DISCOVER, IPV6_MTU_DISCOVER). */

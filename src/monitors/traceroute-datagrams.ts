@@ -1,0 +1,241 @@
+// Probes of UDP and ICMP: one socket for the whole trace, so that all its packets are one flow.
+import type { Family } from './dial.ts'
+import { openIcmpSocket } from './icmp-socket.ts'
+import { SystemCallError } from './libc.ts'
+import type { Native, NativeSocket, Received } from './native-socket.ts'
+import { watch, type Watch } from './readiness.ts'
+import type { SocketAddress } from './socket-address.ts'
+import { ERROR_ORIGIN, OPTION, PATH_MTU, POLL } from './socket-options.ts'
+import { bindSourcePort } from './source-port.ts'
+import type { Probe } from './traceroute-course.ts'
+import { createMarks, HEADER_BYTES, MARK_BYTES, type Marks } from './traceroute-marks.ts'
+import { answerOf, type Prober, type ProbeListener, type Saying } from './traceroute-prober.ts'
+
+/** What probes of datagrams need to know. */
+export interface DatagramSettings {
+  protocol: 'UDP' | 'ICMP'
+  family: Family
+  /** A literal. */
+  address: string
+  port: number
+  sourcePort: number
+  /** Bytes of each packet with its headers; small ones where undefined. */
+  packetBytes: number | undefined
+}
+
+const IP_BYTES = { IPv4: 20, IPv6: 40 } as const
+/** What traceroute(8) sends behind the headers. */
+const PAYLOAD_BYTES = 32
+/** Sizes of packets to fall back to when nobody says what fits (RFC 1191, 7.1). */
+const PLATEAUS = [32_000, 17_914, 8166, 4352, 2002, 1492, 1280, 1006, 508, 296, 68] as const
+
+const EMSGSIZE = 90
+/** EAGAIN, ENOMEM, ENOBUFS: there is no room now. */
+const LACKS: ReadonlySet<number> = new Set([11, 12, 105])
+/** Errors of earlier packets that one call may come upon before it does its own work. */
+const PENDING_MAX = 8
+
+/**
+ * Opens the socket. Throws a SystemCallError where the system refuses, and a TargetFailure
+ * (ICMP_NOT_PERMITTED, …) where it lets us send no echoes.
+ */
+export function openDatagramProber(
+  native: Native,
+  settings: DatagramSettings,
+  listener: ProbeListener,
+): Prober {
+  const { protocol, family, sourcePort } = settings
+  if (protocol === 'ICMP') {
+    const { socket, mode, identifier } = openIcmpSocket(native, family, sourcePort)
+    const marks = createMarks({ protocol, family, identifier, isRaw: mode === 'raw' })
+    return new DatagramProber(native, socket, identifier, marks, settings, listener)
+  }
+  const socket = native.open({ family, type: 'datagram', protocol: 'udp' })
+  const marks = createMarks({ protocol, family, identifier: 0, isRaw: false })
+  let port: number
+  try {
+    port = bindSourcePort(native, socket, sourcePort)
+  } catch (error) {
+    socket.close()
+    throw error
+  }
+  return new DatagramProber(native, socket, port, marks, settings, listener)
+}
+
+interface Sent {
+  probe: Probe
+  /** By the kernel's clock. */
+  clockMs: number
+  /** Of the whole packet. */
+  bytes: number
+}
+
+class DatagramProber implements Prober {
+  readonly sourcePort: number
+  readonly #native: Native
+  readonly #socket: NativeSocket
+  readonly #marks: Marks
+  readonly #settings: DatagramSettings
+  readonly #listener: ProbeListener
+  readonly #watch: Watch
+  readonly #target: SocketAddress
+  /** The probe with the number in its mark, counted from 1. */
+  readonly #sent: Sent[] = []
+  readonly #headersBytes: number
+  #payloadBytes: number
+
+  constructor(
+    native: Native,
+    socket: NativeSocket,
+    sourcePort: number,
+    marks: Marks,
+    settings: DatagramSettings,
+    listener: ProbeListener,
+  ) {
+    this.#native = native
+    this.#socket = socket
+    this.sourcePort = sourcePort
+    this.#marks = marks
+    this.#settings = settings
+    this.#listener = listener
+    const { address, port, family, packetBytes } = settings
+    this.#target = native.address(address, port)
+    this.#headersBytes = IP_BYTES[family] + HEADER_BYTES
+    this.#payloadBytes =
+      packetBytes === undefined ? PAYLOAD_BYTES : packetBytes - this.#headersBytes
+    try {
+      this.#setUp()
+    } catch (error) {
+      socket.close()
+      throw error
+    }
+    this.#watch = watch(native.libc, socket.fd, POLL.in, () => this.#drain())
+  }
+
+  #setUp(): void {
+    const socket = this.#socket
+    const isV6 = this.#settings.family === 'IPv6'
+    socket.setOption(OPTION.timestamps, 1)
+    socket.setOption(isV6 ? OPTION.errors6 : OPTION.errors4, 1)
+    if (isV6) socket.setOption(OPTION.autoFlowLabel6, 0)
+    if (this.#settings.packetBytes !== undefined) {
+      socket.setOption(isV6 ? OPTION.pathMtu6 : OPTION.pathMtu4, PATH_MTU.probe)
+      if (isV6) socket.setOption(OPTION.dontFragment6, 1)
+    }
+    // From now on the kernel takes packets of the target alone, and errors about packets to it.
+    socket.connect(this.#target)
+  }
+
+  send(probe: Probe): boolean {
+    const isV6 = this.#settings.family === 'IPv6'
+    this.#socket.setOption(isV6 ? OPTION.ttl6 : OPTION.ttl4, probe.ttl)
+    const number = this.#sent.length + 1
+    const packet = this.#marks.packet(number, this.#payloadBytes)
+    const bytes = this.#payloadBytes + this.#headersBytes
+    this.#sent.push({ probe, clockMs: this.#native.clockMs(), bytes })
+    let errno = this.#socket.send(packet)
+    // What comes back may be the error of a packet before this one.
+    for (let tries = 1; errno !== 0 && tries < PENDING_MAX; tries++) {
+      if (errno === EMSGSIZE || LACKS.has(errno)) break
+      this.#drain()
+      errno = this.#socket.send(packet)
+    }
+    if (errno === 0) return true
+    if (LACKS.has(errno)) return false
+    if (errno !== EMSGSIZE) throw new SystemCallError('send', errno)
+    this.#drain()
+    // Mostly our own system has said by now, in the error queue, how much fits.
+    if (probe.state === 'under-way') this.#tooBig(number, 0, undefined)
+    return true
+  }
+
+  /** Reads all that waits; poll knows no rest before. */
+  #drain(): void {
+    for (let error = this.#socket.receiveError(); error; error = this.#socket.receiveError()) {
+      this.#takeError(error)
+    }
+    for (let packet = this.#socket.receive(); packet; packet = this.#socket.receive()) {
+      this.#takeReply(packet)
+    }
+  }
+
+  #takeError({ error, bytes, kernelMs }: Received): void {
+    if (error === undefined) return
+    if (error.origin === ERROR_ORIGIN.local) {
+      // About the packet that is being sent.
+      if (error.errno === EMSGSIZE) this.#tooBig(this.#sent.length, error.info, undefined)
+      return
+    }
+    const number = this.#known(this.#marks.numberInError(bytes))
+    if (number === undefined) return
+    const saying = answerOf(this.#settings.family, error, this.#target.address)
+    if (number === 0) {
+      if (saying !== undefined) this.#nameless(saying, kernelMs)
+    } else if (saying === undefined) {
+      this.#tooBig(number, error.info, error.offender)
+    } else {
+      this.#answered(number, saying, kernelMs)
+    }
+  }
+
+  #nameless(saying: Saying, kernelMs = this.#native.clockMs()): void {
+    this.#listener.onNameless(saying, (asked) => {
+      const sent = this.#sent.find(({ probe }) => probe === asked)
+      return Math.max(0, kernelMs - (sent?.clockMs ?? kernelMs))
+    })
+  }
+
+  #takeReply({ bytes, kernelMs, from }: Received): void {
+    if (from !== this.#target.address) return
+    const isEcho = this.#settings.protocol === 'ICMP'
+    const number = this.#known(this.#marks.numberInReply(bytes))
+    if (number !== undefined) {
+      const saying: Saying = { kind: 'target', from }
+      if (!isEcho) saying.portState = 'open'
+      this.#answered(number, saying, kernelMs)
+      return
+    }
+    // Whatever the target says, it is there; what moved it to say so, it need not tell.
+    const farthest = isEcho ? 0 : this.#farthest()
+    if (farthest > 0) {
+      this.#answered(farthest, { kind: 'target', from, portState: 'open' }, kernelMs)
+    }
+  }
+
+  #known(number: number | undefined): number | undefined {
+    return number !== undefined && number <= this.#sent.length ? number : undefined
+  }
+
+  /** The number of the farthest probe under way; 0 for none. */
+  #farthest(): number {
+    let [number, ttl] = [0, 0]
+    for (const [index, { probe }] of this.#sent.entries()) {
+      if (probe.state !== 'under-way' || probe.ttl <= ttl) continue
+      ;[number, ttl] = [index + 1, probe.ttl]
+    }
+    return number
+  }
+
+  #answered(number: number, saying: Saying, kernelMs: number | undefined): void {
+    const { probe, clockMs } = this.#sent[number - 1] as Sent
+    const rttMs = Math.max(0, (kernelMs ?? this.#native.clockMs()) - clockMs)
+    this.#listener.onAnswer(probe, { ...saying, rttMs })
+  }
+
+  #tooBig(number: number, mtuBytes: number, from: string | undefined): void {
+    const { probe, bytes } = this.#sent[number - 1] as Sent
+    const fits = mtuBytes > 0 && mtuBytes < bytes ? mtuBytes : lowerPlateau(bytes)
+    const payloadBytes = Math.max(fits - this.#headersBytes, MARK_BYTES)
+    this.#payloadBytes = Math.min(this.#payloadBytes, payloadBytes)
+    this.#listener.onTooBig(probe, mtuBytes > 0 ? mtuBytes : undefined, from)
+  }
+
+  close(): void {
+    this.#watch.close()
+    this.#socket.close()
+  }
+}
+
+function lowerPlateau(bytes: number): number {
+  return PLATEAUS.find((plateau) => plateau < bytes) ?? 0
+}

@@ -1,0 +1,39 @@
+// Opens the sockets of a trace, whatever its protocol, or says exactly what this system lacks for it.
+import { familyOf } from './ip-address.ts'
+import { LibcUnavailable } from './libc.ts'
+import { loadNative, type Native } from './native-socket.ts'
+import { targetFailure } from './target-failure.ts'
+import { openConnectionProber } from './traceroute-connections.ts'
+import { openDatagramProber } from './traceroute-datagrams.ts'
+import type { TracePlan } from './traceroute-plan.ts'
+import type { OpenProber } from './traceroute-trace.ts'
+
+/**
+ * What opens the sockets of a trace to the address, a literal. Rejects with a TargetFailure
+ * (TRACE_UNSUPPORTED) where this system cannot trace.
+ */
+export async function openerOf(plan: TracePlan, address: string): Promise<OpenProber> {
+  const native = await load()
+  const { protocol, port, sourcePort, packetBytes } = plan
+  const family = familyOf(address)
+  const flow = { family, address, port, sourcePort }
+  switch (protocol) {
+    case 'TCP':
+      return (listener) => openConnectionProber(native, flow, listener)
+    case 'UDP':
+    case 'ICMP':
+      return (listener) => openDatagramProber(native, { ...flow, protocol, packetBytes }, listener)
+    case 'SCTP':
+    default:
+      throw targetFailure('TRACE_UNSUPPORTED', 'this system cannot trace with SCTP', { protocol })
+  }
+}
+
+async function load(): Promise<Native> {
+  try {
+    return await loadNative()
+  } catch (error) {
+    if (!(error instanceof LibcUnavailable)) throw error
+    throw targetFailure('TRACE_UNSUPPORTED', `this system cannot trace: ${error.message}`)
+  }
+}

@@ -1,0 +1,105 @@
+// The traceroute monitor: which way packets take to the target, how each hop on it answers, and whether the
+// target is reached.
+import type { Failure } from '../contract/failure.ts'
+import { TracerouteMonitor } from '../contract/traceroute-monitor.ts'
+import { connectFailure, placeOf } from './connect-errors.ts'
+import { familyOf } from './ip-address.ts'
+import { SystemCallError } from './libc.ts'
+import { defineMonitor, isDeadline, type Context, type Observation } from './monitor.ts'
+import { createReverseNames } from './reverse-names.ts'
+import { failureOf } from './target-failure.ts'
+import { reportHops, type Hop, type HopReport } from './traceroute-hops.ts'
+import { seenOf, type TraceObserved } from './traceroute-observed.ts'
+import { openerOf } from './traceroute-open.ts'
+import { createPathMemory, type PathChange } from './traceroute-path.ts'
+import { tracePlanOf, type TracePlan } from './traceroute-plan.ts'
+import { tracerouteSamples } from './traceroute-samples.ts'
+import { runTrace, type Traced } from './traceroute-trace.ts'
+import { judgeTrace } from './traceroute-verdict.ts'
+
+/** How long names may be waited for when all else is known. */
+const NAMES_WAIT_MS = 200
+
+const paths = createPathMemory()
+const names = createReverseNames()
+
+/** The traceroute type of monitor. */
+export const traceroute = defineMonitor({
+  checkType: 'TRACEROUTE',
+  schema: TracerouteMonitor,
+  run: runTraceroute,
+  samples: tracerouteSamples,
+  deadlineMs: (monitor) => tracePlanOf(monitor).timeoutMs,
+})
+
+async function runTraceroute(monitor: TracerouteMonitor, context: Context): Promise<Observation> {
+  const plan = tracePlanOf(monitor)
+  const { signal } = context
+  const startedAt = performance.now()
+  const { protocol, port } = plan
+  const start = port === 0 ? { protocol } : { protocol, port }
+  let address: string
+  try {
+    address = (await context.dial.resolve(plan.host, plan.family, signal))[0] as string
+  } catch (error) {
+    return { observed: start, failures: [failureOf(error, { phase: 'dns' })] }
+  }
+  const dnsMs = performance.now() - startedAt
+  const where = { ...start, address, family: familyOf(address) }
+  let traced: Traced
+  try {
+    traced = await trace(plan, address, signal)
+  } catch (error) {
+    return { observed: { ...where }, failures: [traceFailure(error, where)] }
+  }
+  const traceMs = performance.now() - startedAt - dnsMs
+  const report = reportHops(traced.course)
+  if (traced.failure !== undefined && report.hops.length === 0) {
+    return { observed: { ...where }, failures: [traced.failure] }
+  }
+  if (plan.ptrLookup) await nameHops(report.hops, signal)
+  if (signal.aborted && !isDeadline(signal)) throw signal.reason as Error
+  const observed: TraceObserved = {
+    ...where,
+    ...seenOf(traced, report),
+    ...comparePaths(monitor, address, traced, report),
+    phases: { dnsMs, traceMs, totalMs: dnsMs + traceMs },
+  }
+  return judgeTrace(monitor, observed, { report, failure: traced.failure }, signal)
+}
+
+async function trace(plan: TracePlan, address: string, signal: AbortSignal): Promise<Traced> {
+  const open = await openerOf(plan, address)
+  const onHop = plan.ptrLookup ? (hop: string) => names.ask(hop) : () => {}
+  return runTrace({ plan, address, open, onHop }, signal)
+}
+
+/** What kept us from beginning: our own system, or the deadline. Everything else is thrown on. */
+function traceFailure(
+  error: unknown,
+  { address, port }: { address: string; port?: number },
+): Failure {
+  if (error instanceof SystemCallError) {
+    return connectFailure(error, port === undefined ? address : placeOf(address, port))
+  }
+  return failureOf(error, { phase: 'connect' })
+}
+
+async function nameHops(hops: readonly Hop[], signal: AbortSignal): Promise<void> {
+  const known = hops.flatMap(({ address }) => address ?? [])
+  await names.settle(known, NAMES_WAIT_MS, signal)
+  for (const hop of hops) {
+    const name = hop.address === null ? undefined : names.name(hop.address)
+    if (name !== undefined) hop.name = name
+  }
+}
+
+function comparePaths(
+  { id, request }: TracerouteMonitor,
+  address: string,
+  { end, course }: Traced,
+  { path }: HopReport,
+): PathChange | undefined {
+  if (end === 'not-sent') return undefined
+  return paths.compare(`${id} ${address} ${request.protocol}`, { path, reached: course.isReached })
+}

@@ -1,0 +1,78 @@
+// The process behind monitor-process.ts: does what the lines of its input say, until that ends.
+import { createSocket } from 'node:dgram'
+import { once } from 'node:events'
+import { readdirSync } from 'node:fs'
+import { createServer, type AddressInfo } from 'node:net'
+import { createInterface } from 'node:readline'
+import { DeadlineReached, type AnyMonitorType } from '../../src/monitors/monitor.ts'
+import { MONITOR_TYPES } from '../../src/monitors/registry.ts'
+import { testContext } from './monitor-context.ts'
+import type { Ran, RunWishes } from './monitor-process.ts'
+
+type Question =
+  | { what: 'run'; definition: Record<string, unknown>; wishes: RunWishes }
+  | { what: 'listen'; protocol: 'tcp' | 'udp'; host: string; port: number }
+  | { what: 'descriptors' }
+
+async function run(definition: Record<string, unknown>, wishes: RunWishes): Promise<Ran> {
+  const type = MONITOR_TYPES.get(String(definition['checkType'])) as AnyMonitorType
+  const monitor = type.schema.parse({ id: 'm', name: 'm', ...definition })
+  const controller = new AbortController()
+  let abortedAt: number | undefined
+  const abort = (reason: Error) => {
+    abortedAt = performance.now()
+    controller.abort(reason)
+  }
+  const deadlineMs = wishes.deadlineMs ?? type.deadlineMs(monitor)
+  const timers = [setTimeout(() => abort(new DeadlineReached(deadlineMs)), deadlineMs)]
+  if (wishes.cancelMs !== undefined) {
+    timers.push(setTimeout(() => abort(new Error('cancelled')), wishes.cancelMs))
+  }
+  const context = testContext({ signal: controller.signal, blocked: wishes.blocked ?? [] })
+  const startedAt = performance.now()
+  const outcome = await type.run(monitor, context).then(
+    (observation) => ({ observation }),
+    (error: Error) => ({ rejected: error.message }),
+  )
+  const endedAt = performance.now()
+  for (const timer of timers) clearTimeout(timer)
+  const ran: Ran = { ...outcome, tookMs: endedAt - startedAt }
+  if (abortedAt !== undefined) ran.overrunMs = endedAt - abortedAt
+  return ran
+}
+
+async function listen(protocol: 'tcp' | 'udp', host: string, port: number): Promise<number> {
+  if (protocol === 'udp') {
+    const socket = createSocket(host.includes(':') ? 'udp6' : 'udp4')
+    socket.on('message', (message, { port: from, address }) => socket.send(message, from, address))
+    socket.bind(port, host)
+    await once(socket, 'listening')
+    return socket.address().port
+  }
+  const server = createServer((socket) => socket.on('error', () => undefined))
+  server.listen(port, host)
+  await once(server, 'listening')
+  return (server.address() as AddressInfo).port
+}
+
+function answer(question: Question): Promise<unknown> {
+  switch (question.what) {
+    case 'run':
+      return run(question.definition, question.wishes)
+    case 'listen':
+      return listen(question.protocol, question.host, question.port)
+    case 'descriptors':
+    default:
+      return Promise.resolve(readdirSync('/proc/self/fd').length)
+  }
+}
+
+async function take(line: string): Promise<void> {
+  const { id, ...question } = JSON.parse(line) as { id: number } & Question
+  const said = await answer(question)
+  process.stdout.write(`${JSON.stringify({ id, answer: said })}\n`)
+}
+
+// Many may be under way at a time.
+for await (const line of createInterface({ input: process.stdin })) void take(line)
+process.exit(0)
