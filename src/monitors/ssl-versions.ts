@@ -75,6 +75,8 @@ async function ask(
     destroy = () => socket.destroy()
     received = new Received(reached.where, signal)
     received.attach(socket)
+    // A dialogue before leaves it paused.
+    socket.resume()
     socket.write(clientHello(NUMBERS[version], plan.name, plan.alpn))
     for (;;) {
       const answer =

@@ -105,7 +105,8 @@ export class LocalAuthority {
     try {
       execFileSync('openssl', words, { cwd: this.#folder, stdio: ['ignore', 'pipe', 'pipe'] })
     } catch (error) {
-      throw new Error(`openssl ${words.join(' ')}: ${(error as { stderr: Buffer }).stderr}`)
+      const { stderr } = error as { stderr: Buffer }
+      throw new Error(`openssl ${words.join(' ')}: ${stderr.toString()}`, { cause: error })
     }
   }
 
