@@ -12,21 +12,21 @@ export interface Script {
 
 const LDAP_OK = Buffer.from('300c02010178070a010004000400', 'hex')
 
-/** How honest servers of each protocol go. */
+/** How honest servers of each protocol go. They take a bare line feed, which is all that some clients send. */
 export const SCRIPTS: Record<StartTlsProtocol, Script> = {
   SMTP: {
     greeting: '220-mail.test\r\n220 ready\r\n',
     exchanges: [
-      [/^EHLO \[127\.0\.0\.1\]\r\n$/, '250-mail.test\r\n250-SIZE 1000\r\n250 STARTTLS\r\n'],
-      [/^STARTTLS\r\n$/, '220 go ahead\r\n'],
+      [/^EHLO \[127\.0\.0\.1\]\r?\n$/, '250-mail.test\r\n250-SIZE 1000\r\n250 STARTTLS\r\n'],
+      [/^STARTTLS\r?\n$/, '220 go ahead\r\n'],
     ],
   },
   IMAP: {
     greeting: '* OK [CAPABILITY IMAP4rev1 STARTTLS] ready\r\n',
-    exchanges: [[/^a1 STARTTLS\r\n$/, '* some news\r\na1 OK begin\r\n']],
+    exchanges: [[/^a1 STARTTLS\r?\n$/, '* some news\r\na1 OK begin\r\n']],
   },
-  POP3: { greeting: '+OK ready\r\n', exchanges: [[/^STLS\r\n$/, '+OK begin\r\n']] },
-  FTP: { greeting: '220 ready\r\n', exchanges: [[/^AUTH TLS\r\n$/, '234 begin\r\n']] },
+  POP3: { greeting: '+OK ready\r\n', exchanges: [[/^STLS\r?\n$/, '+OK begin\r\n']] },
+  FTP: { greeting: '220 ready\r\n', exchanges: [[/^AUTH TLS\r?\n$/, '234 begin\r\n']] },
   POSTGRESQL: { exchanges: [[Buffer.from('0000000804d2162f', 'hex'), 'S']] },
   LDAP: {
     exchanges: [
