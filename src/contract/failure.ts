@@ -29,6 +29,10 @@ export const FAILURES = {
   TIMEOUT_DNS: { about: 'target', meaning: 'time ran out while the name was looked up' },
   TIMEOUT_CONNECT: { about: 'target', meaning: 'time ran out while connecting' },
   TIMEOUT_PROXY: { about: 'target', meaning: 'time ran out while the proxy made the tunnel' },
+  TIMEOUT_STARTTLS: {
+    about: 'target',
+    meaning: 'time ran out while TLS was asked for by STARTTLS',
+  },
   TIMEOUT_TLS: { about: 'target', meaning: 'time ran out in the TLS handshake' },
   TIMEOUT_SEND: { about: 'target', meaning: 'time ran out while the request was sent' },
   TIMEOUT_FIRST_BYTE: {
@@ -61,6 +65,18 @@ export const FAILURES = {
     meaning: 'no TLS version or cipher in common, or a handshake alert',
   },
   TLS_NOT_SPOKEN: { about: 'target', meaning: 'the target does not speak TLS on this port' },
+  TLS_BASELINE: {
+    about: 'target',
+    meaning: 'the target falls short of the monitor’s security baseline',
+  },
+  TLS_REVOCATION_UNKNOWN: {
+    about: 'target',
+    meaning: 'nobody could tell whether the certificate is revoked, and the monitor insists on it',
+  },
+  STARTTLS_REFUSED: {
+    about: 'target',
+    meaning: 'the target does not offer STARTTLS, or refused it',
+  },
   HTTP_STATUS: { about: 'target', meaning: 'the status code is 400 or above' },
   HTTP_MALFORMED: { about: 'target', meaning: 'the answer is not valid HTTP' },
   HTTP_HEADERS_TOO_LARGE: {
@@ -207,6 +223,10 @@ export const FAILURES = {
     meaning: 'time ran out before the network policy was decided on',
   },
   SETTINGS_INVALID: { about: 'agent', meaning: 'the monitor’s settings are not valid' },
+  CLIENT_CERTIFICATE_UNKNOWN: {
+    about: 'agent',
+    meaning: 'the client certificate that the monitor names is not known to this agent',
+  },
   VARIABLE_UNKNOWN: { about: 'agent', meaning: 'the monitor uses a variable that is not defined' },
   CHECK_TYPE_UNSUPPORTED: { about: 'agent', meaning: 'this agent cannot run this type of monitor' },
   SCRIPT_UNSUPPORTED: {

@@ -33,6 +33,7 @@ export const NETWORK_FAILURES: ReadonlySet<FailureCode> = new Set<FailureCode>([
   'TIMEOUT_DNS',
   'TIMEOUT_CONNECT',
   'TIMEOUT_PROXY',
+  'TIMEOUT_STARTTLS',
   'TIMEOUT_TLS',
   'TIMEOUT_SEND',
   'TIMEOUT_FIRST_BYTE',

@@ -11,6 +11,7 @@ import {
 } from './assertion.ts'
 import { hostName } from './host-name.ts'
 import { monitorSchema, responseTimes } from './monitor.ts'
+import { TlsSettings } from './tls.ts'
 
 /** Versions of TLS as the wire names them, oldest first. */
 export const TLS_VERSIONS = ['TLS1.0', 'TLS1.1', 'TLS1.2', 'TLS1.3'] as const
@@ -95,7 +96,30 @@ export const SecurityBaseline = z.strictObject({
 })
 export type SecurityBaseline = z.infer<typeof SecurityBaseline>
 
-const SslConfig = z.strictObject({
+/** Protocols that begin in the clear and change to TLS on demand, with the port of each. */
+export const STARTTLS_PORTS = {
+  SMTP: 587,
+  IMAP: 143,
+  POP3: 110,
+  POSTGRESQL: 5432,
+  LDAP: 389,
+  FTP: 21,
+} as const
+export type StartTlsProtocol = keyof typeof STARTTLS_PORTS
+
+const STARTTLS_PROTOCOLS = Object.keys(STARTTLS_PORTS) as [StartTlsProtocol, ...StartTlsProtocol[]]
+
+/** Whose word on revocation is asked for, beyond an answer that the server staples to its handshake. */
+const Revocation = z.strictObject({
+  /** Asks the OCSP responder that the certificate names, when no answer was stapled. */
+  ocsp: z.boolean().default(true),
+  /** Reads the revocation list that the certificate names, when OCSP has no answer. */
+  crl: z.boolean().default(true),
+  /** Fails when nobody can tell; else that is only noted. */
+  hardFail: z.boolean().default(false),
+})
+
+const sslFields = z.strictObject({
   hostname: hostName,
   port: z.int().min(1).max(65_535).default(443),
   /** Name sent in the handshake and looked for in the certificate, instead of the host. */
@@ -108,7 +132,25 @@ const SslConfig = z.strictObject({
   alertDaysBeforeExpiry: z.int().min(1).max(365).default(20),
   securityBaseline: SecurityBaseline.prefault({}),
   clientCertificateMode: z.enum(['auto', 'explicit']).default('auto'),
+  /** Ours: the protocol whose STARTTLS comes before the handshake; its port is the default of `port`. */
+  startTls: z.enum(STARTTLS_PROTOCOLS).optional(),
+  /** Ours: application protocols to offer; h2 and http/1.1 on port 443 and none elsewhere by default. */
+  alpnProtocols: z.array(z.string().min(1).max(255)).max(20).optional(),
+  /** Ours: finds out which versions the server accepts, by a connection for each. */
+  probeVersions: z.boolean().default(false),
+  /** Ours: how revocation is looked up. */
+  revocation: Revocation.prefault({}),
+  /** Ours: probe every address that the name resolves to. */
+  allAddresses: z.boolean().default(false),
 })
+
+// The port of HTTPS is never meant where another protocol is named.
+const SslConfig = z.preprocess((given) => {
+  const { startTls, port } = (given ?? {}) as { startTls?: StartTlsProtocol; port?: unknown }
+  if (startTls === undefined || port !== undefined) return given
+  return { ...(given as object), port: STARTTLS_PORTS[startTls] }
+}, sslFields)
+export type SslConfig = z.infer<typeof sslFields>
 
 /** The request of an SSL monitor. */
 export const SslRequest = z
@@ -117,10 +159,13 @@ export const SslRequest = z
     /** The client certificate to show, by its id on the platform. */
     sslClientCertificateId: z.string().min(1).max(255).nullable().optional(),
     assertions: assertionsSchema(SSL_SOURCES),
+    /** Ours: authorities to trust, a client certificate with its key, and bounds of the version. */
+    tls: TlsSettings.optional(),
   })
-  .superRefine(({ sslConfig, sslClientCertificateId = null }, context) => {
+  .superRefine(({ sslConfig, sslClientCertificateId = null, tls }, context) => {
     if (sslConfig.clientCertificateMode !== 'explicit' || sslClientCertificateId !== null) return
-    const message = 'is missing; clientCertificateMode explicit needs it'
+    if (tls?.certificate !== undefined) return
+    const message = 'is missing; clientCertificateMode explicit needs it, or tls.certificate'
     context.addIssue({ code: 'custom', path: ['sslClientCertificateId'], message })
   })
 export type SslRequest = z.infer<typeof SslRequest>

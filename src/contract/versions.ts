@@ -43,6 +43,20 @@ const currentLimits = z.strictObject({
   icmpLookupMs: z.int().positive(),
   /** Sockets that echoes of one family share; each holds as many as its receive buffer has room for. */
   icmpSocketsMax: z.int().positive(),
+  /** Alternative names of a certificate shown in a result. */
+  altNamesMax: z.int().positive(),
+  /** Bytes of a server's part of a STARTTLS dialogue. */
+  startTlsBytesMax: z.int().positive(),
+  /** Time for asking about revocation, responders and lists together. */
+  revocationMsMax: z.int().positive(),
+  /** Age at which an answer about revocation is asked for again, even when it still holds. */
+  revocationAgeMsMax: z.int().positive(),
+  /** Bytes of an OCSP response. */
+  ocspBytesMax: z.int().positive(),
+  /** Bytes of one revocation list. */
+  crlBytesMax: z.int().positive(),
+  /** Bytes of all revocation lists that are kept. */
+  crlsBytesMax: z.int().positive(),
   /** Time for one regular expression on one text. */
   regexMs: z.int().positive(),
   /** Nesting of a JSON body that assertions look into. */

@@ -18,8 +18,15 @@ export type AssertionSource =
   | { kind: 'text'; text: () => string }
   /** `property` is the name. */
   | { kind: 'header'; value: (name: string) => string | undefined }
-  /** `property` names one of several values. */
-  | { kind: 'property'; value: (name: string) => unknown }
+  /**
+   * `property` names one of several values; the target is told for values with several spellings. `order`
+   * gives the values that there are, lowest first, where they are compared by their order.
+   */
+  | {
+      kind: 'property'
+      value: (name: string, target: string) => unknown
+      order?: (name: string) => readonly string[] | undefined
+    }
 
 /** Source name → where it finds its value. */
 export type AssertionSources = Readonly<Record<string, AssertionSource>>
@@ -98,8 +105,12 @@ function materialOf(
   known: Map<string, Material>,
 ): Material | undefined {
   if (source === undefined) return undefined
-  if (source.kind === 'header' || source.kind === 'property') {
-    return { kind: 'value', value: source.value(assertion.property) as Actual }
+  const { property, target } = assertion
+  if (source.kind === 'header') return { kind: 'value', value: source.value(property) }
+  if (source.kind === 'property') {
+    const value = source.value(property, target) as Actual
+    const order = source.order?.(property)
+    return order === undefined ? { kind: 'value', value } : { kind: 'value', value, order }
   }
   const already = known.get(assertion.source)
   if (already !== undefined) return already

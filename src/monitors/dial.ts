@@ -1,5 +1,6 @@
 // The words of the one way out to the network, for every type of monitor: where to connect to, what a
 // connection is and cost, and who makes it. `createDialler` of dialler.ts makes the real one.
+import type { X509Certificate } from 'node:crypto'
 import type { Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import type { TlsSettings } from '../contract/tls.ts'
@@ -8,7 +9,8 @@ import type { PeerFacts } from './tls-facts.ts'
 export type Family = 'IPv4' | 'IPv6'
 
 /** The phase in which an attempt stands; names the TIMEOUT_… code when its deadline comes. */
-export type Phase = 'dns' | 'connect' | 'proxy' | 'tls' | 'send' | 'firstByte' | 'download'
+export type Phase =
+  'dns' | 'connect' | 'proxy' | 'startTls' | 'tls' | 'send' | 'firstByte' | 'download'
 
 /** Told as an attempt goes on, so that a deadline can be blamed on the phase it fell into. */
 export interface Progress {
@@ -53,6 +55,11 @@ export interface Handshake {
   where?: string
   /** Application protocols to offer, in order of preference. */
   alpn?: string[]
+  /**
+   * What to offer: what this agent's OpenSSL takes for safe, the old versions and small keys besides, or
+   * all that it can speak at all. For those who report on what they find and send nothing.
+   */
+  offer?: 'safe' | 'old' | 'anything'
 }
 
 /** A TLS connection that stands, whatever is wrong with the certificate. */
@@ -62,6 +69,10 @@ export interface SecureConnection {
   tlsMs: number
   /** Protocol, cipher, chain and what is wrong with it; complete even when verification failed. */
   peer: PeerFacts
+  /** The peer's own certificate; `issuerCertificate` leads on to what it sent besides, in its order. */
+  leaf?: X509Certificate | undefined
+  /** The OCSP response that the peer stapled, as it came. */
+  staple?: Buffer | undefined
 }
 
 /**

@@ -8,7 +8,14 @@ import { excerptOf, holds, textOf, type Actual } from './comparison.ts'
 
 /** What a source gives, before an assertion picks its value out of it. */
 export type Material =
-  { kind: 'value'; value: Actual } | { kind: 'text'; text: string } | { kind: 'json'; text: string }
+  | {
+      kind: 'value'
+      value: Actual
+      /** The values that there are, lowest first, where GREATER_THAN and LESS_THAN go by that order. */
+      order?: readonly string[]
+    }
+  | { kind: 'text'; text: string }
+  | { kind: 'json'; text: string }
 
 /**
  * Whether the assertion holds; `end` is where the match of a regex on a text ends, `actual` what it saw,
@@ -36,10 +43,20 @@ export function judge(assertion: Assertion, material: Material, stepsMax: number
   const extracted = extract(assertion, material, stepsMax)
   if ('problem' in extracted) return { holds: false, ...extracted }
   const actual = applyRegex(assertion.regex, extracted.actual)
-  if (holds(assertion.comparison, actual, assertion.target)) {
+  if (isTrue(assertion, actual, material)) {
     return extracted.end === undefined ? { holds: true } : { holds: true, end: extracted.end }
   }
   return { holds: false, actual: excerptOf(actual, ACTUAL_CHARACTERS_MAX) }
+}
+
+function isTrue({ comparison, target }: Assertion, actual: Actual, material: Material): boolean {
+  const isOrdered = comparison === 'GREATER_THAN' || comparison === 'LESS_THAN'
+  if (material.kind !== 'value' || material.order === undefined || !isOrdered) {
+    return holds(comparison, actual, target)
+  }
+  const place = typeof actual === 'string' ? material.order.indexOf(actual) : -1
+  // What stands nowhere in the order is neither above nor below anything.
+  return place >= 0 && holds(comparison, place, String(material.order.indexOf(target)))
 }
 
 type Extracted = { actual: Actual; end?: number } | Unreadable

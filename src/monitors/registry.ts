@@ -4,11 +4,12 @@ import { dns } from './dns.ts'
 import { grpc } from './grpc.ts'
 import { icmp } from './icmp.ts'
 import type { AnyMonitorType } from './monitor.ts'
+import { ssl } from './ssl.ts'
 import { tcp } from './tcp.ts'
 import { traceroute } from './traceroute.ts'
 import { url } from './url.ts'
 
 /** Every type of monitor that this code can run, by checkType. */
 export const MONITOR_TYPES: ReadonlyMap<string, AnyMonitorType> = new Map(
-  [url, api, tcp, dns, grpc, icmp, traceroute].map((type) => [type.checkType, type]),
+  [url, api, tcp, dns, grpc, icmp, traceroute, ssl].map((type) => [type.checkType, type]),
 )

@@ -3,6 +3,7 @@ import type { X509Certificate } from 'node:crypto'
 import { isIP } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import { failure, type Failure } from '../contract/failure.ts'
+import { LIMITS } from '../contract/versions.ts'
 import { LeastRecentlyUsed } from './least-recently-used.ts'
 import { certificateCode } from './tls-errors.ts'
 
@@ -11,8 +12,10 @@ export interface CertificateFacts {
   /** Distinguished name, `CN=example.com, O=…`. */
   subject: string
   issuer: string
-  /** Host names and addresses that it is for. */
+  /** Host names and addresses that it is for, the first of them where there are very many. */
   subjectAltNames: string[]
+  /** How many there are, where not all are listed. */
+  subjectAltNamesTotal?: number
   validFrom: string
   validTo: string
   serialNumber: string
@@ -69,7 +72,12 @@ interface Chain {
 const chains = new LeastRecentlyUsed<string, Chain>(CHAINS_MAX)
 
 /** Reads the facts of a handshake that is done. `name` is the host that the certificate must be for. */
-export function peerFacts(socket: TLSSocket, name: string, ocspStapled: boolean): PeerFacts {
+export function peerFacts(
+  socket: TLSSocket,
+  leaf: X509Certificate | undefined,
+  name: string,
+  ocspStapled: boolean,
+): PeerFacts {
   const facts: PeerFacts = {
     protocol: socket.getProtocol() ?? 'unknown',
     cipher: socket.getCipher().standardName,
@@ -80,7 +88,6 @@ export function peerFacts(socket: TLSSocket, name: string, ocspStapled: boolean)
     chain: [],
   }
   if (typeof socket.alpnProtocol === 'string') facts.alpn = socket.alpnProtocol
-  const leaf = socket.getPeerX509Certificate()
   const reason = reasonOf(socket.authorizationError)
   facts.chainTrusted = reason === undefined
   if (leaf !== undefined) {
@@ -154,17 +161,20 @@ function chainOf(leaf: X509Certificate): Chain {
   return made
 }
 
-function certificateFacts(one: X509Certificate): CertificateFacts {
+/** What one certificate says. */
+export function certificateFacts(one: X509Certificate): CertificateFacts {
+  const names = altNames(one.subjectAltName)
   const facts: CertificateFacts = {
     subject: oneLine(one.subject),
     issuer: oneLine(one.issuer),
-    subjectAltNames: altNames(one.subjectAltName),
+    subjectAltNames: names.slice(0, LIMITS.altNamesMax),
     validFrom: one.validFromDate.toISOString(),
     validTo: one.validToDate.toISOString(),
     serialNumber: one.serialNumber,
     fingerprint256: one.fingerprint256,
     ...keyFacts(one),
   }
+  if (names.length > LIMITS.altNamesMax) facts.subjectAltNamesTotal = names.length
   if (one.signatureAlgorithm !== undefined) facts.signatureAlgorithm = one.signatureAlgorithm
   return facts
 }
@@ -184,12 +194,13 @@ function keyFacts(one: X509Certificate): Pick<CertificateFacts, 'keyType' | 'key
   }
 }
 
-function oneLine(name: string | undefined): string {
+/** A distinguished name as Node gives it, one attribute a line, in one line. */
+export function oneLine(name: string | undefined): string {
   return (name ?? '').split('\n').join(', ')
 }
 
 /** `DNS:a.example, IP Address:192.0.2.1` without the labels; odd names come quoted as JSON strings. */
-function altNames(text: string | undefined): string[] {
+export function altNames(text: string | undefined): string[] {
   const parts = text?.matchAll(
     /(?:DNS|IP Address|URI|email|othername|DirName|Registered ID):\s*("(?:[^"\\]|\\.)*"|[^,]*)/g,
   )

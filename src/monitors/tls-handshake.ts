@@ -1,5 +1,6 @@
 // TLS on a connection that stands. Certificates are judged by us, so that their facts are known whatever is
 // wrong with them; sessions are never resumed, so that every handshake is a whole one.
+import { constants } from 'node:crypto'
 import { isIP, type Socket } from 'node:net'
 import {
   connect as connectTls,
@@ -42,7 +43,7 @@ export function shakeHands(
       reject(error)
       return
     }
-    let ocspStapled = false
+    let staple: Buffer | undefined
     const settle = () => {
       signal.removeEventListener('abort', onAbort)
       secure.removeListener('secureConnect', onSecure)
@@ -58,7 +59,9 @@ export function shakeHands(
     const onSecure = () => {
       const tlsMs = performance.now() - startedAt
       settle()
-      resolve({ socket: secure, tlsMs, peer: peerFacts(secure, name, ocspStapled) })
+      const leaf = secure.getPeerX509Certificate()
+      const peer = peerFacts(secure, leaf, name, staple !== undefined)
+      resolve({ socket: secure, tlsMs, peer, leaf, staple })
     }
     const onError = (error: NodeJS.ErrnoException) => {
       const where = handshake.where ?? placeOf(socket.remoteAddress ?? name, socket.remotePort ?? 0)
@@ -66,7 +69,7 @@ export function shakeHands(
     }
     const onAbort = () => fail(signal.reason as Error)
     secure.once('OCSPResponse', (response: Buffer | null) => {
-      ocspStapled = response !== null && response.length > 0
+      if (response !== null && response.length > 0) staple = response
     })
     secure.on('secureConnect', onSecure)
     secure.on('error', onError)
@@ -77,7 +80,7 @@ export function shakeHands(
 function connectOptions(socket: Socket, name: string, handshake: Handshake): ConnectionOptions {
   return {
     socket,
-    secureContext: secureContextFor(handshake.settings),
+    secureContext: secureContextFor(handshake.settings, handshake.offer),
     servername: isIP(name) === 0 ? name : '',
     rejectUnauthorized: false,
     // The name is checked with the other facts, even when the chain does not verify.
@@ -93,33 +96,50 @@ const contexts = new LeastRecentlyUsed<string, SecureContext>(CONTEXTS_MAX)
 const keys = new WeakMap<TlsSettings, string>()
 const NONE: TlsSettings = {}
 
-function secureContextFor(settings: TlsSettings = NONE): SecureContext {
+/** What the settings mean for a context, as a text; those with the same text share what is made of them. */
+export function contextKey(settings: TlsSettings): string {
   let key = keys.get(settings)
   if (key === undefined) {
     const { serverName: _, ...rest } = settings
     key = JSON.stringify(rest)
     keys.set(settings, key)
   }
+  return key
+}
+
+function secureContextFor(settings = NONE, offer: Offer = 'safe'): SecureContext {
+  const key = `${offer} ${contextKey(settings)}`
   let context = contexts.get(key)
   if (context === undefined) {
-    context = makeContext(settings)
+    context = makeContext(settings, offer)
     contexts.set(key, context)
   }
   return context
 }
 
-function makeContext(settings: TlsSettings): SecureContext {
+type Offer = NonNullable<Handshake['offer']>
+
+// OpenSSL speaks the old versions, and with small keys, only below its usual security level.
+const CIPHERS: Record<Offer, string | undefined> = {
+  safe: undefined,
+  old: 'DEFAULT:@SECLEVEL=0',
+  anything: 'ALL:COMPLEMENTOFALL:@SECLEVEL=0',
+}
+
+function makeContext(settings: TlsSettings, offer: Offer): SecureContext {
   const { ca, certificate, privateKey, passphrase, minVersion, maxVersion } = settings
   const old = minVersion === 'TLSv1' || minVersion === 'TLSv1.1'
+  const safe = offer === 'safe'
   const given: SecureContextOptions = {
     ca,
     cert: certificate,
     key: privateKey,
     passphrase,
-    minVersion,
+    minVersion: safe ? minVersion : (minVersion ?? 'TLSv1'),
     maxVersion,
-    // OpenSSL speaks the old versions only below its usual security level.
-    ciphers: old ? 'DEFAULT@SECLEVEL=0' : undefined,
+    ciphers: CIPHERS[safe && old ? 'old' : offer],
+    // Servers that know nothing of secure renegotiation (RFC 5746) are old, not absent.
+    secureOptions: safe ? undefined : constants.SSL_OP_LEGACY_SERVER_CONNECT,
   }
   try {
     return createSecureContext(withoutUndefined(given))

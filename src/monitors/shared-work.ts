@@ -1,0 +1,54 @@
+// One piece of work for all who want its result at the same time: a hundred monitors of certificates of one
+// authority fetch its revocation list once.
+
+interface Running<V> {
+  result: Promise<V>
+  controller: AbortController
+  waiting: number
+}
+
+/** Work under way by its key. */
+export class SharedWork<V> {
+  readonly #running = new Map<string, Running<V>>()
+
+  /**
+   * The result of the work of this key, begun now unless it is under way. Rejects as the work does, or with
+   * the signal's reason; the work is aborted when nobody waits for it any more.
+   */
+  async get(
+    key: string,
+    signal: AbortSignal,
+    work: (signal: AbortSignal) => Promise<V>,
+  ): Promise<V> {
+    signal.throwIfAborted()
+    const running = this.#running.get(key) ?? this.#begin(key, work)
+    running.waiting++
+    try {
+      return await untilAborted(running.result, signal)
+    } finally {
+      if (--running.waiting === 0) {
+        if (this.#running.get(key) === running) this.#running.delete(key)
+        running.controller.abort()
+      }
+    }
+  }
+
+  #begin(key: string, work: (signal: AbortSignal) => Promise<V>): Running<V> {
+    const controller = new AbortController()
+    const running = { result: work(controller.signal), controller, waiting: 0 }
+    this.#running.set(key, running)
+    const end = () => {
+      if (this.#running.get(key) === running) this.#running.delete(key)
+    }
+    running.result.then(end, end)
+    return running
+  }
+}
+
+function untilAborted<V>(result: Promise<V>, signal: AbortSignal): Promise<V> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(signal.reason as Error)
+    signal.addEventListener('abort', onAbort)
+    result.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
+  })
+}
