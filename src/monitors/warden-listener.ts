@@ -1,7 +1,9 @@
 // The kernel's questions about system calls of a run, and the answers: seccomp(2), user notification.
 // Layouts and numbers are those of linux/seccomp.h.
+import { readSync, writeSync } from 'node:fs'
 import { libcFunction } from './cage-syscalls.ts'
 
+const eventfd = libcFunction('int eventfd(unsigned int, int)')
 const poll = libcFunction('int poll(void *, unsigned long, int)')
 const ioctl = libcFunction('int ioctl(int, unsigned long, void *)')
 
@@ -12,6 +14,7 @@ const IS_VALID = 0x40082102
 const NOTIFICATION_BYTES = 80
 const RESPONSE_BYTES = 24
 const CONTINUE = 1
+const EFD_FLAGS = 0o2004000 // EFD_CLOEXEC | EFD_NONBLOCK
 
 export const POLLIN = 1
 export const POLLOUT = 4
@@ -45,6 +48,8 @@ const ROW_MAX = 64
 export class Listener {
   readonly #fd: number
   readonly #watched = new Set<Watched>()
+  /** Written to when the loop, which sleeps in another thread, has more to watch. */
+  readonly #bell = Number(eventfd(0, EFD_FLAGS))
   #isClosed = false
 
   constructor(fd: number) {
@@ -60,10 +65,11 @@ export class Listener {
       const watched = [...this.#watched]
       const events = await this.#poll(watched)
       watched.forEach((one, index) => {
-        if (events[index + 1] === 0) return
+        if (events[index + 2] === 0) return
         this.#watched.delete(one)
         one.ready()
       })
+      if ((events[1] ?? 0) !== 0) readSync(this.#bell, Buffer.alloc(8))
       const own = events[0] ?? 0
       if ((own & POLLIN) !== 0) this.#row(ask)
       else if ((own & POLLHUP) !== 0) return
@@ -73,10 +79,12 @@ export class Listener {
   /** Ends the loop; questions are answered no more, and those who asked wait until they are killed. */
   close(): void {
     this.#isClosed = true
+    this.#ring()
   }
 
   watch(one: Watched): void {
     this.#watched.add(one)
+    this.#ring()
   }
 
   /** Whether the one who asked still waits. To be asked after looking at its memory or descriptors. */
@@ -94,6 +102,12 @@ export class Listener {
     else if ('value' in answer) bytes.writeBigInt64LE(BigInt(answer.value), 8)
     else bytes.writeInt32LE(-answer.error, 16)
     ioctl(this.#fd, SEND, bytes)
+  }
+
+  #ring(): void {
+    const one = Buffer.alloc(8)
+    one.writeBigUInt64LE(1n)
+    writeSync(this.#bell, one)
   }
 
   #row(ask: (question: Question) => Answer | undefined): void {
@@ -122,9 +136,10 @@ export class Listener {
   #poll(watched: readonly Watched[]): Promise<number[]> {
     const list = pollList([
       { fd: this.#fd, events: POLLIN },
+      { fd: this.#bell, events: POLLIN },
       ...watched.map(({ fd }) => ({ fd, events: POLLOUT })),
     ])
-    const count = watched.length + 1
+    const count = watched.length + 2
     return new Promise((resolve, reject) => {
       poll.async(list, count, PAUSE_MS_MAX, (error: Error | null) => {
         if (error !== null) reject(error)

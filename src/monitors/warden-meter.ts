@@ -3,7 +3,6 @@ import { readdirSync, readFileSync, statSync, type Dirent } from 'node:fs'
 import { lstat, opendir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { CageLimits, CagedOutcome, CageUsage } from './cage-order.ts'
-import { libcFunction } from './cage-syscalls.ts'
 import { factsOf, type Descendants, type ProcessFacts } from './warden-processes.ts'
 
 /** Linux counts processor time for programs in hundredths, on every architecture (USER_HZ). */
@@ -121,18 +120,16 @@ function ticksOf(all: readonly ProcessFacts[]): number {
   return all.reduce((sum, { ownTicks, childTicks }) => sum + ownTicks + childTicks, ended)
 }
 
-const pageBytes = Number(libcFunction('int getpagesize()')())
-
 /** How much of the limit may be missed by not looking closely. */
 const ESTIMATED_UP_TO = 0.9
 
 /**
- * Memory of the processes together. The sum of resident pages counts shared ones again for each process
- * and files too, and to look closely is dear: it is done only when too much may have come since last time.
+ * Memory of the processes together, without the pages of files. What is shared counts again for each who
+ * shares it, and to look closely is dear: it is done only when too much may have come since last time.
  */
 class Memory {
   readonly #limitBytes: number
-  #resident = 0
+  #estimated = 0
   #bytes = 0
 
   constructor(limitBytes: number) {
@@ -140,24 +137,33 @@ class Memory {
   }
 
   of(all: readonly ProcessFacts[]): number {
-    const resident = all.reduce((sum, { residentPages }) => sum + residentPages * pageBytes, 0)
-    const estimate = Math.max(0, this.#bytes + resident - this.#resident)
-    if (estimate <= this.#limitBytes * ESTIMATED_UP_TO) return estimate
-    this.#resident = resident
-    this.#bytes = all.reduce((sum, { pid, residentPages }) => {
-      return sum + (proportionalBytes(pid) ?? residentPages * pageBytes)
-    }, 0)
+    const estimated = all.reduce((sum, { pid }) => sum + ownBytes(pid), 0)
+    const bytes = Math.max(0, this.#bytes + estimated - this.#estimated)
+    if (bytes <= this.#limitBytes * ESTIMATED_UP_TO) return bytes
+    this.#estimated = estimated
+    this.#bytes = all.reduce((sum, { pid }) => sum + (dividedBytes(pid) ?? ownBytes(pid)), 0)
     return this.#bytes
   }
 }
 
-/** Anonymous and shared memory, shared pages divided among those who share them; no file's pages. */
-function proportionalBytes(pid: number): number | undefined {
+/** Anonymous and shared memory of a process, shared pages in full (proc(5), status). */
+function ownBytes(pid: number): number {
+  return kibibytesOf(`/proc/${pid}/status`, 'RssAnon', 'RssShmem') ?? 0
+}
+
+/** The same, with shared pages divided among those who share them. */
+function dividedBytes(pid: number): number | undefined {
+  return kibibytesOf(`/proc/${pid}/smaps_rollup`, 'Pss_Anon', 'Pss_Shmem')
+}
+
+function kibibytesOf(path: string, ...names: string[]): number | undefined {
   try {
-    const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'latin1')
-    const kibibytes = (name: string) => Number(new RegExp(`^${name}: +(\\d+)`, 'm').exec(text)?.[1])
-    const sum = kibibytes('Pss_Anon') + kibibytes('Pss_Shmem')
-    return Number.isNaN(sum) ? undefined : sum * 1024
+    const text = readFileSync(path, 'latin1')
+    const kibibytes = names.map((name) => {
+      const at = text.indexOf(`\n${name}:`)
+      return at < 0 ? 0 : Number.parseInt(text.slice(at + name.length + 2, at + 40), 10)
+    })
+    return kibibytes.reduce((sum, one) => sum + one, 0) * 1024
   } catch {
     return undefined
   }

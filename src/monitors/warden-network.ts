@@ -7,6 +7,7 @@ import type { BlockedConnection } from './cage-order.ts'
 import {
   call,
   EACCES,
+  ECONNREFUSED,
   EAFNOSUPPORT,
   EINPROGRESS,
   EINVAL,
@@ -18,8 +19,10 @@ import {
   setStatusFlags,
   statusFlags,
 } from './cage-syscalls.ts'
+import { ipv6Words } from './ip-address.ts'
 import type { NetworkPolicy } from './network-policy.ts'
 import type { Answer, Listener, Question } from './warden-listener.ts'
+import type { NameRelay } from './warden-names.ts'
 
 const connect = libcFunction('int connect(int, void *, uint32_t)')
 const getsockopt = libcFunction('int getsockopt(int, int, int, void *, void *)')
@@ -44,6 +47,7 @@ export interface Surroundings {
   folder: string
   /** Reach the memory and the sockets of the run as this user would, where the agent's own may not. */
   userId: number | undefined
+  names: { servers: readonly string[]; relay: NameRelay }
   blocked(connection: BlockedConnection): void
 }
 
@@ -53,7 +57,8 @@ export function answerConnect(question: Question, around: Surroundings): Answer 
   if (length < 2 || length > ADDRESS_BYTES_MAX) return { error: EINVAL }
   const address = asUser(around.userId, () => memoryOf(question, length))
   if (address === undefined) return { error: EPERM }
-  const refused = judge(address, around)
+  const forNames = isForNames(address, around)
+  const refused = forNames ? undefined : judge(address, around)
   if (refused !== undefined) return refused
   const socket = asUser(around.userId, () => socketOf(question))
   if (socket === undefined) return { error: EPERM }
@@ -62,6 +67,7 @@ export function answerConnect(question: Question, around: Surroundings): Answer 
     return { error: ESRCH }
   }
   if (address.readUInt16LE(0) === AF_UNIX) return connectLocal(socket, address, around)
+  if (forNames) return connectRelay(socket, address, question, around)
   return connectSocket(socket, address, question, around.listener)
 }
 
@@ -75,7 +81,7 @@ function judge(address: Buffer, around: Surroundings): Answer | undefined {
   }
   const port = address.readUInt16BE(2)
   const denial = around.policy.denial(text)
-  if (denial === undefined || (port === DNS_PORT && nameServers().has(text))) return undefined
+  if (denial === undefined) return undefined
   around.blocked({ address: text, port, network: denial.network })
   return { error: EACCES }
 }
@@ -88,16 +94,53 @@ function literal(family: number, address: Buffer): string | undefined {
   )
 }
 
-let servers: ReadonlySet<string> | undefined
-
 /** The system's name servers, which may stand where monitors must not go, as in Google's cloud. */
-function nameServers(): ReadonlySet<string> {
-  servers ??= new Set(
-    [...readFileSync('/etc/resolv.conf', 'utf8').matchAll(/^\s*nameserver\s+(\S+)/gm)].map(
-      (match) => match[1] as string,
-    ),
-  )
-  return servers
+export function nameServers(): string[] {
+  try {
+    const text = readFileSync('/etc/resolv.conf', 'utf8')
+    const found = [...text.matchAll(/^\s*nameserver\s+(\S+)/gm)].map((match) => match[1] as string)
+    return found.length === 0 ? ['127.0.0.1'] : found
+  } catch {
+    return ['127.0.0.1']
+  }
+}
+
+/** Whether it is a question for a name, which goes to the relay wherever the name server stands. */
+function isForNames(address: Buffer, { names }: Surroundings): boolean {
+  const family = address.readUInt16LE(0)
+  const text = literal(family, address)
+  if (text === undefined || address.readUInt16BE(2) !== DNS_PORT) return false
+  return names.servers.some((server) => sameAddress(server, text))
+}
+
+function sameAddress(a: string, b: string): boolean {
+  if (a === b) return true
+  const [left, right] = [ipv6Words(a), ipv6Words(b)]
+  return left !== undefined && right !== undefined && left.every((word, at) => word === right[at])
+}
+
+function connectRelay(
+  socket: number,
+  address: Buffer,
+  question: Question,
+  { names, listener }: Surroundings,
+): undefined {
+  const isV6 = address.readUInt16LE(0) === AF_INET6
+  const target = Buffer.alloc(isV6 ? 28 : 16)
+  target.writeUInt16LE(address.readUInt16LE(0), 0)
+  if (isV6) target[23] = 1
+  else target.set([127, 0, 0, 1], 4)
+  void names.relay
+    .port(isV6 ? '::1' : '127.0.0.1')
+    .then((port) => {
+      target.writeUInt16BE(port, 2)
+      const answer = connectSocket(socket, target, question, listener)
+      if (answer !== undefined) listener.answer(question.id, answer)
+    })
+    .catch(() => {
+      closeSync(socket)
+      listener.answer(question.id, { error: ECONNREFUSED })
+    })
 }
 
 function connectSocket(

@@ -14,7 +14,6 @@ export interface ProcessFacts {
   ownTicks: number
   /** That of its children which have ended and were waited for. */
   childTicks: number
-  residentPages: number
 }
 
 const wait4 = libcFunction('int wait4(int, void *, int, void *)')
@@ -41,7 +40,6 @@ export function factsOf(pid: number): ProcessFacts | undefined {
     group: field(2),
     ownTicks: field(11) + field(12),
     childTicks: field(13) + field(14),
-    residentPages: field(21),
   }
 }
 

@@ -4,7 +4,8 @@ import { architectureOf, EAGAIN, EPERM, type SystemCall } from './cage-syscalls.
 import { createNetworkPolicy } from './network-policy.ts'
 import { Listener, type Answer, type Question } from './warden-listener.ts'
 import type { Meter } from './warden-meter.ts'
-import { answerConnect, processOf, type Surroundings } from './warden-network.ts'
+import { NameRelay } from './warden-names.ts'
+import { answerConnect, nameServers, processOf, type Surroundings } from './warden-network.ts'
 import type { Descendants } from './warden-processes.ts'
 
 /** Refusals that are told; a script that tries ten thousand times is told once in a while. */
@@ -23,8 +24,10 @@ export function answerQuestions(fd: number, run: Run): Listener {
   const listener = new Listener(fd)
   const { network, folder, userId } = run.order
   let told = 0
+  const servers = nameServers()
   const around: Surroundings = {
     listener,
+    names: { servers, relay: new NameRelay(servers) },
     policy: createNetworkPolicy(network),
     folder,
     userId,
