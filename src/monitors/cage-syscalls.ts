@@ -1,0 +1,246 @@
+// The few calls of Linux that hold people's code, which Node does not offer: numbers and structures are
+// those of the kernel's uapi headers, for x86-64 and arm64.
+import koffi from 'koffi'
+
+/** Numbers of system calls; -1 where the architecture has none (asm/unistd_64.h, asm-generic/unistd.h). */
+const NUMBERS = {
+  x64: {
+    socket: 41,
+    connect: 42,
+    sendto: 44,
+    sendmsg: 46,
+    socketpair: 53,
+    sendmmsg: 307,
+    clone: 56,
+    fork: 57,
+    vfork: 58,
+    clone3: 435,
+    kill: 62,
+    tkill: 200,
+    tgkill: 234,
+    rt_sigqueueinfo: 129,
+    rt_tgsigqueueinfo: 297,
+    pidfd_open: 434,
+    pidfd_send_signal: 424,
+    pidfd_getfd: 438,
+    ptrace: 101,
+    process_vm_readv: 310,
+    process_vm_writev: 311,
+    process_madvise: 440,
+    kcmp: 312,
+    bpf: 321,
+    perf_event_open: 298,
+    userfaultfd: 323,
+    add_key: 248,
+    request_key: 249,
+    keyctl: 250,
+    shmget: 29,
+    semget: 64,
+    msgget: 68,
+    mq_open: 240,
+    io_uring_setup: 425,
+    io_uring_enter: 426,
+    io_uring_register: 427,
+    setns: 308,
+    open_by_handle_at: 304,
+    mount: 165,
+    umount2: 166,
+    pivot_root: 155,
+    open_tree: 428,
+    move_mount: 429,
+    fsopen: 430,
+    fsconfig: 431,
+    fsmount: 432,
+    fspick: 433,
+    mount_setattr: 442,
+    seccomp: 317,
+    setresuid: 117,
+    setresgid: 119,
+    landlock_create_ruleset: 444,
+    landlock_add_rule: 445,
+    landlock_restrict_self: 446,
+  },
+  arm64: {
+    socket: 198,
+    connect: 203,
+    sendto: 206,
+    sendmsg: 211,
+    socketpair: 199,
+    sendmmsg: 269,
+    clone: 220,
+    fork: -1,
+    vfork: -1,
+    clone3: 435,
+    kill: 129,
+    tkill: 130,
+    tgkill: 131,
+    rt_sigqueueinfo: 138,
+    rt_tgsigqueueinfo: 240,
+    pidfd_open: 434,
+    pidfd_send_signal: 424,
+    pidfd_getfd: 438,
+    ptrace: 117,
+    process_vm_readv: 270,
+    process_vm_writev: 271,
+    process_madvise: 440,
+    kcmp: 272,
+    bpf: 280,
+    perf_event_open: 241,
+    userfaultfd: 282,
+    add_key: 217,
+    request_key: 218,
+    keyctl: 219,
+    shmget: 194,
+    semget: 190,
+    msgget: 186,
+    mq_open: 180,
+    io_uring_setup: 425,
+    io_uring_enter: 426,
+    io_uring_register: 427,
+    setns: 268,
+    open_by_handle_at: 265,
+    mount: 40,
+    umount2: 39,
+    pivot_root: 41,
+    open_tree: 428,
+    move_mount: 429,
+    fsopen: 430,
+    fsconfig: 431,
+    fsmount: 432,
+    fspick: 433,
+    mount_setattr: 442,
+    seccomp: 277,
+    setresuid: 147,
+    setresgid: 149,
+    landlock_create_ruleset: 444,
+    landlock_add_rule: 445,
+    landlock_restrict_self: 446,
+  },
+} as const
+
+/** A system call that the cage knows by name. */
+export type SystemCall = keyof (typeof NUMBERS)['x64']
+
+/** The kernel's name for the architecture of this process (linux/audit.h), and its numbers. */
+export interface Architecture {
+  audit: number
+  numbers: Readonly<Record<SystemCall, number>>
+  /** From here on x32 calls begin, which share the architecture's name with x86-64. */
+  otherFrom: number | undefined
+}
+
+/** What is known of an architecture; undefined where the cage cannot be built. */
+export function architectureOf(name: string): Architecture | undefined {
+  if (name === 'x64') return { audit: 0xc000003e, numbers: NUMBERS.x64, otherFrom: 0x40000000 }
+  if (name === 'arm64') return { audit: 0xc00000b7, numbers: NUMBERS.arm64, otherFrom: undefined }
+  return undefined
+}
+
+export const EPERM = 1
+export const ENOENT = 2
+export const ESRCH = 3
+export const EAGAIN = 11
+export const EACCES = 13
+export const EINVAL = 22
+export const ENOSYS = 38
+export const ECONNREFUSED = 111
+export const EAFNOSUPPORT = 97
+export const EINPROGRESS = 115
+
+const libc = koffi.load(null)
+// Both architectures pass the arguments of a variadic call like those of any other, on Linux.
+const syscall2 = libc.func('syscall', 'long', ['long', 'long', 'long'])
+const syscall3 = libc.func('syscall', 'long', ['long', 'long', 'long', 'long'])
+const syscallBuffer = libc.func('syscall', 'long', ['long', 'void *', 'long', 'long'])
+const syscallRule = libc.func('syscall', 'long', ['long', 'long', 'long', 'void *', 'long'])
+const syscallLast = libc.func('syscall', 'long', ['long', 'long', 'long', 'void *'])
+const prctl5 = libc.func(
+  'int prctl(int, unsigned long, unsigned long, unsigned long, unsigned long)',
+)
+const fcntl3 = libc.func('fcntl', 'int', ['int', 'int', 'long'])
+
+/** The number of the last call's error. */
+export function errno(): number {
+  return koffi.errno()
+}
+
+const known = architectureOf(process.arch)
+const numbers = known?.numbers ?? NUMBERS.x64
+
+/** Calls by number with plain arguments. */
+export function call(name: SystemCall, a: number, b = 0, c = 0): number {
+  return Number(syscall3(numbers[name], a, b, c))
+}
+
+export const PR_SET_PDEATHSIG = 1
+export const PR_SET_DUMPABLE = 4
+export const PR_SET_CHILD_SUBREAPER = 36
+export const PR_SET_NO_NEW_PRIVS = 38
+
+/** Changes a property of this process, or thread; throws with the error's number (linux/prctl.h). */
+export function prctl(option: number, value: number): void {
+  if (Number(prctl5(option, value, 0, 0, 0)) !== 0)
+    throw new Error(`prctl ${option}: errno ${errno()}`)
+}
+
+const F_SETFD = 2
+const F_GETFL = 3
+const F_SETFL = 4
+
+/** Marks the descriptor to be closed when the process becomes another program. */
+export function closeOnExec(fd: number): void {
+  fcntl3(fd, F_SETFD, 1)
+}
+
+/** Leaves the descriptor to the program that the process becomes. */
+export function keepOnExec(fd: number): void {
+  fcntl3(fd, F_SETFD, 0)
+}
+
+/** The status flags of a descriptor, or -1. */
+export function statusFlags(fd: number): number {
+  return Number(fcntl3(fd, F_GETFL, 0))
+}
+
+/** Sets the status flags. */
+export function setStatusFlags(fd: number, flags: number): void {
+  fcntl3(fd, F_SETFL, flags)
+}
+
+/** `LANDLOCK_CREATE_RULESET_VERSION`: the version of Landlock, 0 without it (linux/landlock.h). */
+export function landlockVersion(): number {
+  return Math.max(0, Number(syscallBuffer(numbers.landlock_create_ruleset, null, 0, 1)))
+}
+
+/** A new ruleset from a `struct landlock_ruleset_attr`; its descriptor, or -1. */
+export function landlockRuleset(attributes: Buffer): number {
+  return Number(syscallBuffer(numbers.landlock_create_ruleset, attributes, attributes.length, 0))
+}
+
+/** Adds a `struct landlock_path_beneath_attr`; 0, or -1. */
+export function landlockAddPath(ruleset: number, rule: Buffer): number {
+  return Number(syscallRule(numbers.landlock_add_rule, ruleset, 1, rule, 0))
+}
+
+/** Confines this thread to the ruleset for ever; 0, or -1. */
+export function landlockRestrict(ruleset: number): number {
+  return Number(syscall2(numbers.landlock_restrict_self, ruleset, 0))
+}
+
+/** SECCOMP_SET_MODE_FILTER with a `struct sock_fprog`; the listener's descriptor, or -1. */
+export function seccompFilter(flags: number, program: Buffer): number {
+  return Number(syscallLast(numbers.seccomp, 1, flags, program))
+}
+
+/** Where a buffer lies in memory. It must not be moved: use only what stays referenced. */
+export function addressOf(buffer: Buffer): bigint {
+  return koffi.address(buffer)
+}
+
+/** A function of the C library. */
+export type NativeFunction = ReturnType<typeof libc.func>
+
+/** A function of the C library by its prototype. */
+export function libcFunction(prototype: string): NativeFunction {
+  return libc.func(prototype)
+}

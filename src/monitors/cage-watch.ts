@@ -1,0 +1,220 @@
+// The agent's side of one run: starts the warden, tells it what the agent wants, takes the output of the
+// run, bounded, and hears how it ended. Where the warden itself dies, what it watched is ended from here.
+import { spawn, type ChildProcess } from 'node:child_process'
+import type { Readable, Writable } from 'node:stream'
+import { fileURLToPath } from 'node:url'
+import type { CagedEnd, CageOrder, OutputStream } from './cage.ts'
+import type {
+  BlockedConnection,
+  CageLayers,
+  WardenCall,
+  WardenEnd,
+  WardenOrder,
+  WardenReport,
+} from './cage-order.ts'
+import { endSurvivors } from './cage-survivors.ts'
+
+const WARDEN = fileURLToPath(new URL('./warden.ts', import.meta.url))
+/** In the project's own folder: what lies in a folder that anybody may write to must not be run. */
+const COMPILE_CACHE = fileURLToPath(new URL('../../node_modules/.cache/vedette', import.meta.url))
+const WARDEN_FLAGS = ['--max-semi-space-size=1', '--disable-warning=ExperimentalWarning']
+
+const TAIL_BYTES_MAX = 65_536
+const REPORT_BYTES_MAX = 1_048_576
+const MESSAGE_BYTES_MAX = 1_048_576
+/** Pipes of a run of which nothing is left close by themselves; this long they get. */
+const CLOSE_MS_MAX = 1_000
+
+/** One run, from the order to its end. */
+export class CageWatch {
+  readonly #order: CageOrder
+  readonly #userId: number | undefined
+  readonly #warden: ChildProcess
+  readonly #tails: Record<OutputStream, Tail> = { stdout: new Tail(), stderr: new Tail() }
+  readonly #blocked: BlockedConnection[] = []
+  readonly #complaints = new Tail()
+  #outputBytes = 0
+  #layers: CageLayers | undefined
+  #leader: number | undefined
+  #end: WardenEnd | undefined
+
+  constructor(order: CageOrder, userId: number | undefined) {
+    this.#order = order
+    this.#userId = userId
+    this.#warden = spawn(process.execPath, [...WARDEN_FLAGS, WARDEN], {
+      stdio: ['pipe', 'pipe', 'pipe', 'pipe', 'pipe', 'pipe', 'pipe'],
+      env: { NODE_COMPILE_CACHE: COMPILE_CACHE },
+      // What a terminal sends to the agent is the agent's to pass on.
+      detached: true,
+    })
+    this.#listen()
+  }
+
+  /** Hands the order over. */
+  begin(order: WardenOrder): void {
+    this.#write(order)
+    const input = this.#stream(3) as Writable
+    input.end(this.#order.input ?? '')
+  }
+
+  /** Tells the warden what to do. */
+  tell(call: WardenCall): void {
+    this.#write(call)
+  }
+
+  /** Resolves when nothing of the run is left and its output is read. Never rejects. */
+  async ended(): Promise<CagedEnd> {
+    const code = await exitOf(this.#warden)
+    const end = this.#end ?? (await this.#wardenDied(code))
+    await this.#outputsClosed()
+    return {
+      ...end,
+      outcome: this.#refined(end),
+      tail: { stdout: this.#tails.stdout.text(), stderr: this.#tails.stderr.text() },
+      outputBytes: this.#outputBytes,
+      blocked: this.#blocked,
+      ...(this.#layers === undefined ? {} : { layers: this.#layers }),
+    }
+  }
+
+  #stream(fd: number): Readable | Writable {
+    return this.#warden.stdio[fd] as Readable | Writable
+  }
+
+  #write(line: object): void {
+    const control = this.#stream(0) as Writable
+    if (control.writable) control.write(`${JSON.stringify(line)}\n`)
+  }
+
+  #listen(): void {
+    for (const fd of [0, 1, 2, 3, 4, 5, 6]) this.#stream(fd).on('error', ignore)
+    this.#warden.on('error', (error) => this.#complaints.add(Buffer.from(error.message)))
+    lines(this.#stream(1) as Readable, REPORT_BYTES_MAX, (said) => this.#hear(said as WardenReport))
+    ;(this.#stream(2) as Readable).on('data', (chunk: Buffer) => this.#complaints.add(chunk))
+    this.#take(this.#stream(4) as Readable, 'stdout')
+    this.#take(this.#stream(5) as Readable, 'stderr')
+    lines(this.#stream(6) as Readable, MESSAGE_BYTES_MAX, (said) => this.#order.onMessage?.(said))
+  }
+
+  #hear(said: WardenReport): void {
+    if (said.event === 'started') {
+      this.#layers = said.layers
+      this.#leader = said.pid
+    } else if (said.event === 'blocked') {
+      this.#blocked.push(said.blocked)
+    } else {
+      this.#end = said.end
+    }
+  }
+
+  #take(stream: Readable, name: OutputStream): void {
+    stream.on('data', (chunk: Buffer) => {
+      this.#outputBytes += chunk.length
+      if (this.#outputBytes > this.#order.limits.outputBytes) {
+        this.tell({ do: 'kill', outcome: 'out-of-output' })
+        return
+      }
+      this.#tails[name].add(chunk)
+      const taken = this.#order.onOutput?.(chunk, name)
+      if (taken === undefined) return
+      stream.pause()
+      void taken.catch(ignore).then(() => stream.resume())
+    })
+  }
+
+  async #wardenDied(code: number | null): Promise<WardenEnd> {
+    const leftBehind = await endSurvivors({
+      userId: this.#userId,
+      leader: this.#leader,
+      folder: this.#order.folder,
+    })
+    const why = this.#complaints.text().trim()
+    return {
+      outcome: 'cage-failed',
+      exitCode: null,
+      signal: null,
+      problem: `the warden died with ${code ?? this.#warden.signalCode}${why === '' ? '' : `: ${why}`}`,
+      usage: { wallMs: 0, cpuMs: 0, peakMemoryBytes: 0, processesMax: 0, diskBytes: 0 },
+      strays: 0,
+      leftBehind,
+    }
+  }
+
+  /** An engine that is out of its heap aborts; only its last words tell that from a crash. */
+  #refined(end: WardenEnd): WardenEnd['outcome'] {
+    const aborted = end.signal === 'SIGABRT' || end.signal === 'SIGTRAP' || end.exitCode === 134
+    if (!aborted || (end.outcome !== 'signalled' && end.outcome !== 'exited')) return end.outcome
+    return HEAP_EXHAUSTED.test(this.#tails.stderr.text()) ? 'out-of-memory' : end.outcome
+  }
+
+  async #outputsClosed(): Promise<void> {
+    const streams = [1, 4, 5, 6].map((fd) => this.#stream(fd))
+    const closed = streams
+      .filter((one) => !one.closed)
+      .map((one) => new Promise((resolve) => one.once('close', resolve)))
+    const late = Promise.withResolvers<void>()
+    const timer = setTimeout(late.resolve, CLOSE_MS_MAX)
+    await Promise.race([Promise.all(closed), late.promise])
+    clearTimeout(timer)
+    for (const one of this.#warden.stdio) one?.destroy()
+  }
+}
+
+const HEAP_EXHAUSTED = /JavaScript heap out of memory|Reached heap limit|out of memory/i
+
+const ignore = () => {}
+
+function exitOf(child: ChildProcess): Promise<number | null> {
+  return new Promise((resolve) => {
+    child.on('exit', (code) => resolve(code))
+    child.on('error', () => resolve(null))
+  })
+}
+
+/** Calls back with each line's JSON; what is none, or longer than the bound, is dropped. */
+function lines(stream: Readable, bytesMax: number, each: (said: unknown) => void): void {
+  let rest = ''
+  let skipping = false
+  stream.setEncoding('utf8')
+  stream.on('data', (chunk: string) => {
+    const parts = (rest + chunk).split('\n')
+    rest = parts.pop() ?? ''
+    for (const part of parts) {
+      const whole = !skipping
+      skipping = false
+      const said = whole ? parsed(part) : undefined
+      if (said !== undefined) each(said)
+    }
+    if (rest.length <= bytesMax) return
+    rest = ''
+    skipping = true
+  })
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** The last bytes of a stream. */
+class Tail {
+  #chunks: Buffer[] = []
+  #bytes = 0
+
+  add(chunk: Buffer): void {
+    this.#chunks.push(chunk)
+    this.#bytes += chunk.length
+    for (let first = this.#chunks[0]; first !== undefined; first = this.#chunks[0]) {
+      if (this.#bytes - first.length < TAIL_BYTES_MAX) return
+      this.#bytes -= first.length
+      this.#chunks.shift()
+    }
+  }
+
+  text(): string {
+    return Buffer.concat(this.#chunks).subarray(-TAIL_BYTES_MAX).toString()
+  }
+}

@@ -1,0 +1,70 @@
+// Hands open descriptors from process to process over a local socket (SCM_RIGHTS, unix(7)), which Node
+// offers between its own processes only. Layouts are those of 64-bit Linux (cmsg(3), sendmsg(2)).
+import { addressOf, errno, libcFunction } from './cage-syscalls.ts'
+
+const sendmsg = libcFunction('long sendmsg(int, void *, int)')
+const recvmsg = libcFunction('long recvmsg(int, void *, int)')
+const socketpair = libcFunction('int socketpair(int, int, int, void *)')
+
+const SOL_SOCKET = 1
+const SCM_RIGHTS = 1
+const CONTROL_BYTES = 24 // CMSG_SPACE(sizeof(int))
+const MSG_NOSIGNAL = 0x4000
+const MSG_CMSG_CLOEXEC = 0x40000000
+const AF_UNIX = 1
+const SOCK_STREAM = 1
+const SOCK_CLOEXEC = 0o2000000
+
+/** Two ends of a local socket, both closed when a process becomes another program. Throws. */
+export function descriptorPair(): [number, number] {
+  const ends = Buffer.alloc(8)
+  if (Number(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends)) < 0) {
+    throw new Error(`socketpair: errno ${errno()}`)
+  }
+  return [ends.readInt32LE(0), ends.readInt32LE(4)]
+}
+
+/** Sends bytes with a descriptor. Throws. */
+export function sendDescriptor(socket: number, bytes: Buffer, descriptor: number): void {
+  const { message, control } = messageFor(bytes)
+  control.writeBigUInt64LE(20n, 0) // CMSG_LEN(sizeof(int))
+  control.writeInt32LE(SOL_SOCKET, 8)
+  control.writeInt32LE(SCM_RIGHTS, 12)
+  control.writeInt32LE(descriptor, 16)
+  if (Number(sendmsg(socket, message, MSG_NOSIGNAL)) < 0)
+    throw new Error(`sendmsg: errno ${errno()}`)
+}
+
+/** Waits for bytes, at most so many, and a descriptor if one comes along; no bytes at the end. Throws. */
+export async function receiveDescriptor(
+  socket: number,
+  bytesMax: number,
+): Promise<{ bytes: Buffer; descriptor: number | undefined }> {
+  const bytes = Buffer.alloc(bytesMax)
+  const { message, control, kept } = messageFor(bytes)
+  const length = await new Promise<number>((resolve, reject) => {
+    recvmsg.async(socket, message, MSG_CMSG_CLOEXEC, (error: Error | null, result: number) => {
+      if (error === null) resolve(result)
+      else reject(error)
+    })
+  })
+  if (length < 0) throw new Error('recvmsg failed')
+  const came = kept.length > 0 && message.readBigUInt64LE(40) > 0n
+  const descriptor =
+    came && control.readInt32LE(12) === SCM_RIGHTS ? control.readInt32LE(16) : undefined
+  return { bytes: bytes.subarray(0, length), descriptor }
+}
+
+/** A `struct msghdr` for bytes and room for one descriptor; all of it lives as long as what is returned. */
+function messageFor(bytes: Buffer): { message: Buffer; control: Buffer; kept: Buffer[] } {
+  const control = Buffer.alloc(CONTROL_BYTES)
+  const vector = Buffer.alloc(16)
+  vector.writeBigUInt64LE(addressOf(bytes), 0)
+  vector.writeBigUInt64LE(BigInt(bytes.length), 8)
+  const message = Buffer.alloc(56)
+  message.writeBigUInt64LE(addressOf(vector), 16)
+  message.writeBigUInt64LE(1n, 24)
+  message.writeBigUInt64LE(addressOf(control), 32)
+  message.writeBigUInt64LE(BigInt(control.length), 40)
+  return { message, control, kept: [bytes, vector, control] }
+}

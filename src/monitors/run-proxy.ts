@@ -1,0 +1,292 @@
+// The proxy of one run of people's code, inside the agent: whatever comes through it is resolved, checked
+// against the network policy and dialled as the agent's own monitors do it, the location's proxy included.
+import { randomBytes, timingSafeEqual } from 'node:crypto'
+import { createServer, request as httpRequest } from 'node:http'
+import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import type { Failure, FailureCode } from '../contract/failure.ts'
+import type { Connection, Dialler, Progress } from './dial.ts'
+import { DeadlineReached } from './monitor.ts'
+import { failureOf } from './target-failure.ts'
+
+/** A connection that could not be made. */
+export interface ProxyRefusal {
+  host: string
+  port: number
+  failure: Failure
+}
+
+/** A proxy that runs. */
+export interface RunProxy {
+  /** `http://127.0.0.1:<port>`. */
+  server: string
+  username: string
+  password: string
+  /** What makes Node's fetch, npm, Bun and curl use it. Holds the credentials. */
+  environment: Record<string, string>
+  /** The first connections that could not be made, with the agent's own words for it. */
+  refusals: readonly ProxyRefusal[]
+  /** Ends it with all its connections. */
+  close(): Promise<void>
+}
+
+const CONNECTIONS_MAX = 512
+const CONNECT_MS_MAX = 30_000
+const REFUSALS_MAX = 50
+const USERNAME = 'run'
+
+/** Starts a proxy on a free port of the loopback address, for who knows its password. */
+export async function openRunProxy(dial: Dialler): Promise<RunProxy> {
+  const password = randomBytes(24).toString('base64url')
+  const tunnels = new Tunnels(dial, password)
+  const server = createServer((request, response) => tunnels.forward(request, response))
+  server.maxConnections = CONNECTIONS_MAX
+  server.on('connect', (request, client, head) => tunnels.connect(request, client, head))
+  server.on('upgrade', (request, client, head) => tunnels.upgrade(request, client, head))
+  server.on('clientError', (_, client) => client.destroy())
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(0, '127.0.0.1', resolve)
+  })
+  const { port } = server.address() as AddressInfo
+  const url = `http://${USERNAME}:${password}@127.0.0.1:${port}`
+  return {
+    server: `http://127.0.0.1:${port}`,
+    username: USERNAME,
+    password,
+    environment: {
+      ...Object.fromEntries(PROXY_VARIABLES.map((name) => [name, url])),
+      NODE_USE_ENV_PROXY: '1',
+    },
+    refusals: tunnels.refusals,
+    close() {
+      tunnels.close()
+      server.closeAllConnections()
+      return new Promise((resolve) => server.close(() => resolve()))
+    },
+  }
+}
+
+const PROXY_VARIABLES = ['HTTP_PROXY', 'HTTPS_PROXY', 'http_proxy', 'https_proxy']
+
+class Tunnels {
+  readonly refusals: ProxyRefusal[] = []
+  readonly #dial: Dialler
+  readonly #authorization: Buffer
+  readonly #closing = new AbortController()
+  readonly #sockets = new Set<Duplex>()
+
+  constructor(dial: Dialler, password: string) {
+    this.#dial = dial
+    this.#authorization = Buffer.from(
+      `Basic ${Buffer.from(`${USERNAME}:${password}`).toString('base64')}`,
+    )
+  }
+
+  /** A tunnel to anywhere that the policy allows (RFC 9110, 9.3.6). */
+  connect(request: IncomingMessage, client: Duplex, head: Buffer): void {
+    this.#keep(client)
+    if (!this.#knows(request)) {
+      client.end(
+        `HTTP/1.1 407 Proxy Authentication Required\r\n${CHALLENGE}content-length: 0\r\n\r\n`,
+      )
+      return
+    }
+    const target = URL.parse(`http://${request.url ?? ''}`)
+    if (target === null || target.pathname !== '/') {
+      client.end('HTTP/1.1 400 Bad Request\r\n\r\n')
+      return
+    }
+    // The scheme's own port is left out by the parser.
+    void this.#reach(target.hostname, Number(target.port === '' ? 80 : target.port)).then(
+      (reached) => {
+        if ('failure' in reached) {
+          client.end(`HTTP/1.1 ${statusLine(reached.failure)}\r\n\r\n${reached.failure.message}\n`)
+          return
+        }
+        client.write('HTTP/1.1 200 Connection Established\r\n\r\n')
+        if (head.length > 0) reached.socket.write(head)
+        this.#join(client, reached.socket)
+      },
+    )
+  }
+
+  /** One plain request in absolute form (RFC 9112, 3.2.2). */
+  forward(request: IncomingMessage, response: ServerResponse): void {
+    if (!this.#knows(request)) {
+      response.writeHead(407, { 'proxy-authenticate': 'Basic realm="run"' }).end()
+      return
+    }
+    const target = plainTarget(request)
+    if (target === undefined) {
+      response.writeHead(400).end()
+      return
+    }
+    void this.#reach(target.hostname, Number(target.port || 80)).then((reached) => {
+      if ('failure' in reached) {
+        const { status, type } = meaningOf(reached.failure)
+        response.writeHead(status, { 'proxy-status': `vedette; error=${type}` })
+        response.end(`${reached.failure.message}\n`)
+        return
+      }
+      this.#keep(reached.socket)
+      pass(request, response, target, reached)
+    })
+  }
+
+  /** A plain request that becomes something else, such as a WebSocket. */
+  upgrade(request: IncomingMessage, client: Duplex, head: Buffer): void {
+    this.#keep(client)
+    const target = this.#knows(request) ? plainTarget(request) : undefined
+    if (target === undefined) {
+      client.destroy()
+      return
+    }
+    void this.#reach(target.hostname, Number(target.port || 80)).then((reached) => {
+      if ('failure' in reached) {
+        client.destroy()
+        return
+      }
+      const pairs = Object.entries(endToEnd(request)).flatMap(([name, value]) =>
+        [value].flat().map((one) => `${name}: ${one}\r\n`),
+      )
+      const { method, headers } = request
+      const line = `${method} ${target.pathname}${target.search} HTTP/1.1\r\n`
+      const upgrade = `connection: upgrade\r\nupgrade: ${headers.upgrade}\r\n`
+      reached.socket.write(`${line}${pairs.join('')}${upgrade}\r\n`)
+      if (head.length > 0) reached.socket.write(head)
+      this.#join(client, reached.socket)
+    })
+  }
+
+  close(): void {
+    this.#closing.abort(new Error('the run has ended'))
+    for (const one of this.#sockets) one.destroy()
+  }
+
+  #knows(request: IncomingMessage): boolean {
+    const given = Buffer.from(request.headers['proxy-authorization'] ?? '')
+    return (
+      given.length === this.#authorization.length && timingSafeEqual(given, this.#authorization)
+    )
+  }
+
+  /** Connects as a monitor would; a name without IPv4 addresses is tried by its IPv6 ones. */
+  async #reach(host: string, port: number): Promise<Connection | { failure: Failure }> {
+    const progress: Progress = { phase: 'dns' }
+    const bounded = new AbortController()
+    const stop = () => bounded.abort(this.#closing.signal.reason)
+    const timer = setTimeout(
+      () => bounded.abort(new DeadlineReached(CONNECT_MS_MAX)),
+      CONNECT_MS_MAX,
+    )
+    this.#closing.signal.addEventListener('abort', stop)
+    try {
+      for (const family of ['IPv4', 'IPv6'] as const) {
+        try {
+          return await this.#dial.connect({ host, port, family }, progress, bounded.signal)
+        } catch (error) {
+          const failure = failureOf(error, progress)
+          if (failure.code === 'DNS_NO_ADDRESS' && family === 'IPv4') continue
+          return this.#refused(host, port, failure)
+        }
+      }
+      throw new Error('unreachable')
+    } catch (error) {
+      // The run has ended, or a fault of ours: in both cases nobody is to be told more.
+      return { failure: { code: 'INTERNAL', message: (error as Error).message } }
+    } finally {
+      clearTimeout(timer)
+      this.#closing.signal.removeEventListener('abort', stop)
+    }
+  }
+
+  #refused(host: string, port: number, failure: Failure): { failure: Failure } {
+    if (this.refusals.length < REFUSALS_MAX) this.refusals.push({ host, port, failure })
+    return { failure }
+  }
+
+  #keep(socket: Duplex): void {
+    this.#sockets.add(socket)
+    socket.on('error', () => socket.destroy())
+    socket.on('close', () => this.#sockets.delete(socket))
+    if (this.#closing.signal.aborted) socket.destroy()
+  }
+
+  #join(client: Duplex, target: Socket): void {
+    this.#keep(target)
+    client.on('close', () => target.destroy())
+    target.on('close', () => client.destroy())
+    client.pipe(target).pipe(client)
+  }
+}
+
+const CHALLENGE = 'proxy-authenticate: Basic realm="run"\r\n'
+
+function plainTarget(request: IncomingMessage): URL | undefined {
+  const target = URL.parse(request.url ?? '')
+  return target?.protocol === 'http:' ? target : undefined
+}
+
+function pass(
+  request: IncomingMessage,
+  response: ServerResponse,
+  target: URL,
+  { socket }: Connection,
+): void {
+  const onward = httpRequest({
+    method: request.method,
+    path: `${target.pathname}${target.search}`,
+    headers: { ...endToEnd(request), connection: 'close' },
+    setHost: false,
+    createConnection: () => socket,
+  })
+  onward.on('response', (answer) => {
+    const headers = { ...answer.headers }
+    delete headers.connection
+    response.writeHead(answer.statusCode ?? 502, answer.statusMessage, headers)
+    answer.pipe(response)
+    answer.on('error', () => response.destroy())
+  })
+  onward.on('error', () => response.destroy())
+  response.on('close', () => socket.destroy())
+  request.pipe(onward)
+}
+
+/** Header fields that are meant for the target (RFC 9110, 7.6.1). */
+function endToEnd({ headers }: IncomingMessage): OutgoingHttpHeaders {
+  const named = (headers.connection ?? '').split(',').map((name) => name.trim().toLowerCase())
+  const dropped = new Set([...HOP_BY_HOP, ...named])
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !dropped.has(name)))
+}
+
+const HOP_BY_HOP = [
+  'connection',
+  'keep-alive',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'upgrade',
+]
+
+/** What a failure is called between proxies (RFC 9209, 2.3). */
+function meaningOf({ code }: Failure): { status: number; type: string } {
+  return MEANINGS[code] ?? { status: 502, type: 'destination_unavailable' }
+}
+
+const MEANINGS: Partial<Record<FailureCode, { status: number; type: string }>> = {
+  ADDRESS_BLOCKED: { status: 403, type: 'destination_ip_prohibited' },
+  DNS_NOT_FOUND: { status: 502, type: 'dns_error' },
+  DNS_NO_ADDRESS: { status: 502, type: 'dns_error' },
+  DNS_SERVER_FAILED: { status: 502, type: 'dns_error' },
+  TIMEOUT_DNS: { status: 504, type: 'dns_timeout' },
+  CONNECT_REFUSED: { status: 502, type: 'connection_refused' },
+  CONNECT_UNREACHABLE: { status: 502, type: 'destination_ip_unroutable' },
+  TIMEOUT_CONNECT: { status: 504, type: 'connection_timeout' },
+}
+
+function statusLine(failure: Failure): string {
+  const { status, type } = meaningOf(failure)
+  return `${status} ${failure.code}\r\nproxy-status: vedette; error=${type}\r\nconnection: close`
+}

@@ -1,0 +1,222 @@
+// What a run uses, looked at while it runs: processor time, memory, processes, and bytes below its folder.
+import { readdirSync, readFileSync, statSync, type Dirent } from 'node:fs'
+import { lstat, opendir } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { CageLimits, CagedOutcome, CageUsage } from './cage-order.ts'
+import { factsOf, type Descendants, type ProcessFacts } from './warden-processes.ts'
+
+/** Linux counts processor time for programs in hundredths, on every architecture (USER_HZ). */
+const TICK_MS = 10
+const MEMORY_EVERY_MS = 100
+const DISK_EVERY_MS = 500
+/** Refused births after which the code is taken for one that never stops. */
+const REFUSED_MAX = 100
+/** Processes over the limit that may be seen, where they were allowed before the last ones had shown up. */
+const OVERSHOOT = 8
+
+/** Meters a run; `exceeded` is called once, with the first bound that is passed. */
+export class Meter {
+  readonly #descendants: Descendants
+  readonly #limits: CageLimits
+  readonly #folder: string
+  readonly #exceeded: (outcome: CagedOutcome) => void
+  readonly #startedAt = performance.now()
+  readonly #usage = { cpuMs: 0, peakMemoryBytes: 0, processesMax: 0, diskBytes: 0 }
+  readonly #memory: Memory
+  #cpuBefore = 0
+  #timer: NodeJS.Timeout | undefined
+  #diskTimer: NodeJS.Timeout | undefined
+  #processes = 1
+  #refused = 0
+
+  constructor(
+    run: { descendants: Descendants; limits: CageLimits; folder: string },
+    exceeded: (outcome: CagedOutcome) => void,
+  ) {
+    this.#descendants = run.descendants
+    this.#limits = run.limits
+    this.#folder = run.folder
+    this.#exceeded = exceeded
+    this.#memory = new Memory(run.limits.memoryBytes)
+  }
+
+  /** Begins; what was used until now is the cage's own. */
+  start(): void {
+    this.#cpuBefore = ticksOf(this.#descendants.look()) * TICK_MS
+    this.#timer = setInterval(() => this.look(), MEMORY_EVERY_MS)
+    this.#diskLater()
+  }
+
+  stop(): void {
+    clearInterval(this.#timer)
+    clearTimeout(this.#diskTimer)
+    this.#timer = undefined
+  }
+
+  /** Processes at the last look, and those forked since. */
+  get processes(): number {
+    return this.#processes
+  }
+
+  /** A process is about to be born, unless it is one too many. */
+  mayFork(): boolean {
+    if (this.#processes >= this.#limits.processes) this.look()
+    if (this.#processes < this.#limits.processes) {
+      this.#processes++
+      return true
+    }
+    if (++this.#refused > REFUSED_MAX) this.#exceed('too-many-processes')
+    return false
+  }
+
+  /** What was used, until now. */
+  usage(): CageUsage {
+    return { wallMs: Math.round(performance.now() - this.#startedAt), ...this.#usage }
+  }
+
+  /** Looks at all but the disk, now. */
+  look(): void {
+    const all = this.#descendants.look()
+    this.#processes = all.length
+    const usage = this.#usage
+    usage.processesMax = Math.max(usage.processesMax, all.length)
+    usage.cpuMs = Math.max(usage.cpuMs, ticksOf(all) * TICK_MS - this.#cpuBefore)
+    const memoryBytes = this.#memory.of(all)
+    usage.peakMemoryBytes = Math.max(usage.peakMemoryBytes, memoryBytes)
+    if (usage.cpuMs > this.#limits.cpuMs) this.#exceed('out-of-cpu')
+    else if (memoryBytes > this.#limits.memoryBytes) this.#exceed('out-of-memory')
+    else if (all.length > this.#limits.processes + OVERSHOOT) this.#exceed('too-many-processes')
+  }
+
+  /** Looks at the disk, now. */
+  async lookAtDisk(): Promise<void> {
+    const budget = {
+      bytesMax: this.#limits.diskBytes,
+      bytes: unlinkedBytes(this.#descendants.look()),
+    }
+    await countBelow(this.#folder, budget)
+    this.#usage.diskBytes = Math.max(this.#usage.diskBytes, budget.bytes)
+    if (budget.bytes > this.#limits.diskBytes) this.#exceed('out-of-disk')
+  }
+
+  #diskLater(): void {
+    this.#diskTimer = setTimeout(() => {
+      void this.lookAtDisk()
+        .catch(() => {})
+        .then(() => (this.#timer === undefined ? undefined : this.#diskLater()))
+    }, DISK_EVERY_MS)
+  }
+
+  #exceed(outcome: CagedOutcome): void {
+    if (this.#timer === undefined) return
+    this.stop()
+    this.#exceeded(outcome)
+  }
+}
+
+/** Of those that live, and, as this process has waited for them, of those that have ended. */
+function ticksOf(all: readonly ProcessFacts[]): number {
+  const ended = factsOf(process.pid)?.childTicks ?? 0
+  return all.reduce((sum, { ownTicks, childTicks }) => sum + ownTicks + childTicks, ended)
+}
+
+/** How much of the limit may be missed by not looking closely. */
+const ESTIMATED_UP_TO = 0.9
+
+/**
+ * Memory of the processes together, without the pages of files. What is shared counts again for each who
+ * shares it, and to look closely is dear: it is done only when too much may have come since last time.
+ */
+class Memory {
+  readonly #limitBytes: number
+  #estimated = 0
+  #bytes = 0
+
+  constructor(limitBytes: number) {
+    this.#limitBytes = limitBytes
+  }
+
+  of(all: readonly ProcessFacts[]): number {
+    const estimated = all.reduce((sum, { pid }) => sum + ownBytes(pid), 0)
+    const bytes = Math.max(0, this.#bytes + estimated - this.#estimated)
+    if (bytes <= this.#limitBytes * ESTIMATED_UP_TO) return bytes
+    this.#estimated = estimated
+    this.#bytes = all.reduce((sum, { pid }) => sum + (dividedBytes(pid) ?? ownBytes(pid)), 0)
+    return this.#bytes
+  }
+}
+
+/** Anonymous and shared memory of a process, shared pages in full (proc(5), status). */
+function ownBytes(pid: number): number {
+  return kibibytesOf(`/proc/${pid}/status`, 'RssAnon', 'RssShmem') ?? 0
+}
+
+/** The same, with shared pages divided among those who share them. */
+function dividedBytes(pid: number): number | undefined {
+  return kibibytesOf(`/proc/${pid}/smaps_rollup`, 'Pss_Anon', 'Pss_Shmem')
+}
+
+function kibibytesOf(path: string, ...names: string[]): number | undefined {
+  try {
+    const text = readFileSync(path, 'latin1')
+    const kibibytes = names.map((name) => {
+      const at = text.indexOf(`\n${name}:`)
+      return at < 0 ? 0 : Number.parseInt(text.slice(at + name.length + 2, at + 40), 10)
+    })
+    return kibibytes.reduce((sum, one) => sum + one, 0) * 1024
+  } catch {
+    return undefined
+  }
+}
+
+/** Bytes of files that are open and have no name any more, in memory or on disk. */
+function unlinkedBytes(all: readonly ProcessFacts[]): number {
+  const files = new Map<string, number>()
+  for (const { pid } of all) {
+    try {
+      for (const fd of readdirSync(`/proc/${pid}/fd`)) addUnlinked(`/proc/${pid}/fd/${fd}`, files)
+    } catch {
+      // It has ended, or may not be looked into.
+      continue
+    }
+  }
+  let bytes = 0
+  for (const size of files.values()) bytes += size
+  return bytes
+}
+
+function addUnlinked(path: string, files: Map<string, number>): void {
+  try {
+    const { dev, ino, nlink, blocks } = statSync(path)
+    if (nlink === 0) files.set(`${dev}:${ino}`, blocks * 512)
+  } catch {
+    // Closed meanwhile.
+    return
+  }
+}
+
+/** What an empty file counts, so that there is a bound on their number, too. */
+const ENTRY_BYTES = 1024
+
+/** Adds up what lies below the folder, in slices between which the loop is free; ends when it is too much. */
+async function countBelow(
+  folder: string,
+  budget: { bytes: number; bytesMax: number },
+): Promise<void> {
+  const folders = [folder]
+  for (let next = folders.pop(); next !== undefined; next = folders.pop()) {
+    const entries = await opendir(next, { bufferSize: 256 }).catch(() => undefined)
+    if (entries === undefined) continue
+    for await (const entry of entries) {
+      const path = join(next, entry.name)
+      if (isFolder(entry)) folders.push(path)
+      const facts = await lstat(path).catch(() => undefined)
+      budget.bytes += Math.max(ENTRY_BYTES, (facts?.blocks ?? 0) * 512)
+      if (budget.bytes > budget.bytesMax) return
+    }
+  }
+}
+
+function isFolder(entry: Dirent): boolean {
+  return entry.isDirectory() && !entry.isSymbolicLink()
+}

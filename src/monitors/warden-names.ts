@@ -1,0 +1,135 @@
+// Carries a run's questions for names to the system's name servers. The run gets no datagram sockets, so it
+// asks over TCP; many name servers speak UDP only, so its connections end here and are asked on from here.
+import { createSocket } from 'node:dgram'
+import { createServer, connect, isIPv6, type AddressInfo, type Server, type Socket } from 'node:net'
+
+const DNS_PORT = 53
+const CONNECTIONS_MAX = 64
+const QUESTIONS_MAX = 256
+const TRY_MS = 2_000
+/** How often all servers are asked in turn, as resolv.conf(5) has it. */
+const TRIES = 2
+const TRUNCATED = 0x02
+
+/** A name server of our own on the loopback addresses, for one run. */
+export class NameRelay {
+  readonly #servers: readonly string[]
+  readonly #ports = new Map<string, Promise<number>>()
+  readonly #listening: Server[] = []
+  #questions = 0
+
+  /** `servers`: addresses of the system's name servers, asked in this order. */
+  constructor(servers: readonly string[]) {
+    this.#servers = servers
+  }
+
+  /** The port on `127.0.0.1` or `::1`; the server starts when it is first asked for. */
+  port(loopback: '127.0.0.1' | '::1'): Promise<number> {
+    let port = this.#ports.get(loopback)
+    if (port === undefined) {
+      port = this.#listen(loopback)
+      this.#ports.set(loopback, port)
+    }
+    return port
+  }
+
+  close(): void {
+    for (const one of this.#listening) one.close()
+  }
+
+  #listen(loopback: string): Promise<number> {
+    const server = createServer((socket) => this.#serve(socket))
+    server.maxConnections = CONNECTIONS_MAX
+    this.#listening.push(server)
+    return new Promise((resolve, reject) => {
+      server.on('error', reject)
+      server.listen(0, loopback, () => resolve((server.address() as AddressInfo).port))
+    })
+  }
+
+  #serve(socket: Socket): void {
+    socket.on('error', () => socket.destroy())
+    eachMessage(socket, (question) => {
+      if (this.#questions >= QUESTIONS_MAX) {
+        socket.destroy()
+        return
+      }
+      this.#questions++
+      void this.#ask(question)
+        .then((answer) => {
+          if (answer === undefined) socket.destroy()
+          else if (socket.writable) socket.write(framed(answer))
+        })
+        .finally(() => this.#questions--)
+    })
+  }
+
+  async #ask(question: Buffer): Promise<Buffer | undefined> {
+    for (let attempt = 0; attempt < TRIES; attempt++) {
+      for (const server of this.#servers) {
+        const answer = await askDatagram(server, question)
+        if (answer === undefined) continue
+        const isWhole = ((answer[2] ?? 0) & TRUNCATED) === 0
+        return isWhole ? answer : ((await askStream(server, question)) ?? answer)
+      }
+    }
+    return undefined
+  }
+}
+
+/** Calls back with each message of the stream: two bytes of length, then the message (RFC 1035, 4.2.2). */
+function eachMessage(socket: Socket, take: (message: Buffer) => void): void {
+  let rest: Buffer = Buffer.alloc(0)
+  socket.on('data', (chunk: Buffer) => {
+    rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
+    while (rest.length >= 2 && rest.length >= 2 + rest.readUInt16BE(0)) {
+      const end = 2 + rest.readUInt16BE(0)
+      take(rest.subarray(2, end))
+      rest = rest.subarray(end)
+    }
+  })
+}
+
+function framed(message: Buffer): Buffer {
+  const length = Buffer.alloc(2)
+  length.writeUInt16BE(message.length)
+  return Buffer.concat([length, message])
+}
+
+/** Asks by UDP; undefined when no answer to this very question comes in time. */
+function askDatagram(server: string, question: Buffer): Promise<Buffer | undefined> {
+  return new Promise((resolve) => {
+    const socket = createSocket(isIPv6(server) ? 'udp6' : 'udp4')
+    const done = (answer: Buffer | undefined) => {
+      clearTimeout(timer)
+      socket.removeAllListeners('message')
+      socket.close()
+      resolve(answer)
+    }
+    const timer = setTimeout(() => done(undefined), TRY_MS)
+    socket.once('error', () => done(undefined))
+    socket.on('message', (message) => {
+      if (message.length >= 12 && message.readUInt16BE(0) === question.readUInt16BE(0))
+        done(message)
+    })
+    // Connected: answers from anybody else do not arrive.
+    socket.connect(DNS_PORT, server, () => socket.send(question))
+  })
+}
+
+/** Asks by TCP, for answers that are too long for a datagram. */
+function askStream(server: string, question: Buffer): Promise<Buffer | undefined> {
+  return new Promise((resolve) => {
+    const socket = connect(DNS_PORT, server)
+    const done = (answer: Buffer | undefined) => {
+      clearTimeout(timer)
+      socket.destroy()
+      resolve(answer)
+    }
+    const timer = setTimeout(() => done(undefined), TRY_MS)
+    socket.on('error', () => done(undefined))
+    socket.on('end', () => done(undefined))
+    socket.on('connect', () => socket.write(framed(question)))
+    eachMessage(socket, done)
+  })
+}

@@ -1,0 +1,266 @@
+// Connects for the run. The warden takes the address out of the caller's memory once, judges that copy, and
+// connects the caller's own socket to it: what was judged is what is dialled, whatever the caller writes
+// into its memory meanwhile.
+import { closeSync, openSync, readFileSync, readlinkSync, readSync } from 'node:fs'
+import { sep } from 'node:path'
+import type { BlockedConnection } from './cage-order.ts'
+import {
+  call,
+  EACCES,
+  ECONNREFUSED,
+  EAFNOSUPPORT,
+  EINPROGRESS,
+  EINVAL,
+  ENOENT,
+  EPERM,
+  errno,
+  ESRCH,
+  libcFunction,
+  setStatusFlags,
+  statusFlags,
+} from './cage-syscalls.ts'
+import { ipv6Words } from './ip-address.ts'
+import type { NetworkPolicy } from './network-policy.ts'
+import type { Answer, Listener, Question } from './warden-listener.ts'
+import type { NameRelay } from './warden-names.ts'
+
+const connect = libcFunction('int connect(int, void *, uint32_t)')
+const getsockopt = libcFunction('int getsockopt(int, int, int, void *, void *)')
+
+const AF_UNSPEC = 0
+const AF_UNIX = 1
+const AF_INET = 2
+const AF_INET6 = 10
+const AF_NETLINK = 16
+const ADDRESS_BYTES_MAX = 128 // struct sockaddr_storage
+const SOL_SOCKET = 1
+const SO_ERROR = 4
+const O_NONBLOCK = 0o4000
+const O_PATH = 0o10000000
+const DNS_PORT = 53
+
+/** Who connects, and what it may reach. */
+export interface Surroundings {
+  listener: Listener
+  policy: NetworkPolicy
+  /** Local sockets below this folder may be connected to. */
+  folder: string
+  /** Reach the memory and the sockets of the run as this user would, where the agent's own may not. */
+  userId: number | undefined
+  names: { servers: readonly string[]; relay: NameRelay }
+  blocked(connection: BlockedConnection): void
+}
+
+/** Answers the call connect(socket, address, length). */
+export function answerConnect(question: Question, around: Surroundings): Answer | undefined {
+  const length = Number(question.arguments[2]! & 0xffffffffn)
+  if (length < 2 || length > ADDRESS_BYTES_MAX) return { error: EINVAL }
+  const address = asUser(around.userId, () => memoryOf(question, length))
+  if (address === undefined) return { error: EPERM }
+  const forNames = isForNames(address, around)
+  const refused = forNames ? undefined : judge(address, around)
+  if (refused !== undefined) return refused
+  const socket = asUser(around.userId, () => socketOf(question))
+  if (socket === undefined) return { error: EPERM }
+  if (!around.listener.isValid(question.id)) {
+    closeSync(socket)
+    return { error: ESRCH }
+  }
+  if (address.readUInt16LE(0) === AF_UNIX) return connectLocal(socket, address, around)
+  if (forNames) return connectRelay(socket, address, question, around)
+  return connectSocket(socket, address, question, around.listener)
+}
+
+/** Why the address is refused, or undefined. */
+function judge(address: Buffer, around: Surroundings): Answer | undefined {
+  const family = address.readUInt16LE(0)
+  if (family === AF_UNSPEC || family === AF_UNIX || family === AF_NETLINK) return undefined
+  const text = literal(family, address)
+  if (text === undefined) {
+    return { error: family === AF_INET || family === AF_INET6 ? EINVAL : EAFNOSUPPORT }
+  }
+  const port = address.readUInt16BE(2)
+  const denial = around.policy.denial(text)
+  if (denial === undefined) return undefined
+  around.blocked({ address: text, port, network: denial.network })
+  return { error: EACCES }
+}
+
+function literal(family: number, address: Buffer): string | undefined {
+  if (family === AF_INET && address.length >= 16) return address.subarray(4, 8).join('.')
+  if (family !== AF_INET6 || address.length < 24) return undefined
+  return Array.from({ length: 8 }, (_, at) => address.readUInt16BE(8 + 2 * at).toString(16)).join(
+    ':',
+  )
+}
+
+/** The system's name servers, which may stand where monitors must not go, as in Google's cloud. */
+export function nameServers(): string[] {
+  try {
+    const text = readFileSync('/etc/resolv.conf', 'utf8')
+    const found = [...text.matchAll(/^\s*nameserver\s+(\S+)/gm)].map((match) => match[1] as string)
+    return found.length === 0 ? ['127.0.0.1'] : found
+  } catch {
+    return ['127.0.0.1']
+  }
+}
+
+/** Whether it is a question for a name, which goes to the relay wherever the name server stands. */
+function isForNames(address: Buffer, { names }: Surroundings): boolean {
+  const family = address.readUInt16LE(0)
+  const text = literal(family, address)
+  if (text === undefined || address.readUInt16BE(2) !== DNS_PORT) return false
+  return names.servers.some((server) => sameAddress(server, text))
+}
+
+function sameAddress(a: string, b: string): boolean {
+  if (a === b) return true
+  const [left, right] = [ipv6Words(a), ipv6Words(b)]
+  return left !== undefined && right !== undefined && left.every((word, at) => word === right[at])
+}
+
+function connectRelay(
+  socket: number,
+  address: Buffer,
+  question: Question,
+  { names, listener }: Surroundings,
+): undefined {
+  const isV6 = address.readUInt16LE(0) === AF_INET6
+  const target = Buffer.alloc(isV6 ? 28 : 16)
+  target.writeUInt16LE(address.readUInt16LE(0), 0)
+  if (isV6) target[23] = 1
+  else target.set([127, 0, 0, 1], 4)
+  void names.relay
+    .port(isV6 ? '::1' : '127.0.0.1')
+    .then((port) => {
+      target.writeUInt16BE(port, 2)
+      const answer = connectSocket(socket, target, question, listener)
+      if (answer !== undefined) listener.answer(question.id, answer)
+    })
+    .catch(() => {
+      closeSync(socket)
+      listener.answer(question.id, { error: ECONNREFUSED })
+    })
+}
+
+function connectSocket(
+  socket: number,
+  address: Buffer,
+  { id }: Question,
+  listener: Listener,
+): Answer | undefined {
+  const flags = statusFlags(socket)
+  const waits = (flags & O_NONBLOCK) === 0
+  // The caller may wait, the warden may not: others ask, too.
+  if (waits) setStatusFlags(socket, flags | O_NONBLOCK)
+  const failed = Number(connect(socket, address, address.length)) === 0 ? 0 : errno()
+  if (!waits || failed !== EINPROGRESS) {
+    if (waits) setStatusFlags(socket, flags)
+    closeSync(socket)
+    return failed === 0 ? { value: 0 } : { error: failed }
+  }
+  listener.watch({
+    fd: socket,
+    ready() {
+      setStatusFlags(socket, flags)
+      const error = socketError(socket)
+      closeSync(socket)
+      listener.answer(id, error === 0 ? { value: 0 } : { error })
+    },
+  })
+  return undefined
+}
+
+function socketError(socket: number): number {
+  const value = Buffer.alloc(4)
+  const length = Buffer.alloc(4)
+  length.writeInt32LE(4)
+  return Number(getsockopt(socket, SOL_SOCKET, SO_ERROR, value, length)) === 0
+    ? value.readInt32LE(0)
+    : EINVAL
+}
+
+/** Connects to a local socket by its path, when it lies in the run's folder after all links. */
+function connectLocal(socket: number, address: Buffer, { folder }: Surroundings): Answer {
+  try {
+    const end = address.indexOf(0, 2)
+    const path = address.subarray(2, end < 0 ? address.length : end).toString()
+    // Names without a file, and paths relative to the caller's folder, are not followed.
+    if (!path.startsWith(sep)) return { error: EACCES }
+    const file = openSync(path, O_PATH)
+    try {
+      // From here on the file is held, whatever its name leads to.
+      const held = `/proc/self/fd/${file}`
+      if (!readlinkSync(held).startsWith(folder + sep)) return { error: EACCES }
+      const target = Buffer.concat([address.subarray(0, 2), Buffer.from(`${held}\0`)])
+      const flags = statusFlags(socket)
+      setStatusFlags(socket, flags | O_NONBLOCK)
+      const failed = Number(connect(socket, target, target.length)) === 0 ? 0 : errno()
+      setStatusFlags(socket, flags)
+      return failed === 0 ? { value: 0 } : { error: failed }
+    } finally {
+      closeSync(file)
+    }
+  } catch (error) {
+    return { error: (error as NodeJS.ErrnoException).code === 'ENOENT' ? ENOENT : EACCES }
+  } finally {
+    closeSync(socket)
+  }
+}
+
+function memoryOf({ thread, arguments: given }: Question, length: number): Buffer | undefined {
+  try {
+    const memory = openSync(`/proc/${thread}/mem`, 'r')
+    try {
+      const bytes = Buffer.alloc(length)
+      return readSync(memory, bytes, 0, length, given[1]!) === length ? bytes : undefined
+    } finally {
+      closeSync(memory)
+    }
+  } catch {
+    return undefined
+  }
+}
+
+/** From Linux 6.9 on a thread can be opened by its own number; before, only its process. */
+const PIDFD_THREAD = 0o200
+
+function socketOf({ thread, arguments: given }: Question): number | undefined {
+  let process = call('pidfd_open', thread, PIDFD_THREAD)
+  if (process < 0) process = call('pidfd_open', processOf(thread))
+  if (process < 0) return undefined
+  const socket = call('pidfd_getfd', process, Number(given[0]! & 0xffffffffn))
+  closeSync(process)
+  return socket < 0 ? undefined : socket
+}
+
+/** The process that a thread belongs to; 0 when it has gone. */
+export function processOf(thread: number): number {
+  try {
+    const status = readFileSync(`/proc/${thread}/status`, 'latin1')
+    return Number(/^Tgid:\s+(\d+)/m.exec(status)?.[1] ?? 0)
+  } catch {
+    return 0
+  }
+}
+
+const KEEP = -1
+
+/**
+ * Does it with the agent's own rights, and where those do not reach (a container's root may not look into
+ * other users' processes), as the user of the run.
+ */
+function asUser<T>(userId: number | undefined, act: () => T | undefined): T | undefined {
+  const done = act()
+  if (done !== undefined || userId === undefined) return done
+  // Of this thread alone. The effective user is left as it is for the real one, and the other way round.
+  const own = process.getuid?.() ?? 0
+  call('setresgid', userId, userId, KEEP)
+  call('setresuid', userId, userId, KEEP)
+  try {
+    return act()
+  } finally {
+    call('setresuid', own, own, KEEP)
+    call('setresgid', own, own, KEEP)
+  }
+}

@@ -1,0 +1,152 @@
+// The processes of a run, wherever they hide: all descendants of the warden, which is the foster parent of
+// those whose own parents have gone (PR_SET_CHILD_SUBREAPER), so that none can leave.
+import { readdirSync, readFileSync } from 'node:fs'
+import { setTimeout as delay } from 'node:timers/promises'
+import { call, errno, EPERM, libcFunction } from './cage-syscalls.ts'
+
+/** What the system says of a process (proc(5), stat). */
+export interface ProcessFacts {
+  pid: number
+  parent: number
+  group: number
+  isZombie: boolean
+  /** Processor time of its own, in hundredths of a second. */
+  ownTicks: number
+  /** That of its children which have ended and were waited for. */
+  childTicks: number
+}
+
+const wait4 = libcFunction('int wait4(int, void *, int, void *)')
+const kill = libcFunction('int kill(int, int)')
+const WNOHANG = 1
+const SIGKILL = 9
+const SIGSTOP = 19
+
+/** The facts of one process, or undefined when it is gone. */
+export function factsOf(pid: number): ProcessFacts | undefined {
+  let text: string
+  try {
+    text = readFileSync(`/proc/${pid}/stat`, 'latin1')
+  } catch {
+    return undefined
+  }
+  // The name in parentheses may hold anything, so fields count from its end.
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
+  const field = (index: number) => Number(fields[index])
+  return {
+    pid,
+    isZombie: fields[0] === 'Z' || fields[0] === 'X',
+    parent: field(1),
+    group: field(2),
+    ownTicks: field(11) + field(12),
+    childTicks: field(13) + field(14),
+  }
+}
+
+/** How many looks until those that were no descendants are looked at again. */
+const STRANGERS_KEPT = 10
+
+/** Looks at the descendants of this process, again and again. */
+export class Descendants {
+  readonly #own: number
+  /** The child that Node waits for itself. */
+  readonly #known: () => number | undefined
+  readonly #strangers = new Set<number>()
+  #looks = 0
+
+  constructor(known: () => number | undefined, own = process.pid) {
+    this.#known = known
+    this.#own = own
+  }
+
+  /**
+   * All that live now. A number that was a stranger's may have become a descendant's since; a look that
+   * must be certain says so.
+   */
+  look(certain = false): ProcessFacts[] {
+    if (certain || this.#looks++ % STRANGERS_KEPT === 0) this.#strangers.clear()
+    const all = new Map<number, ProcessFacts>()
+    for (const name of readdirSync('/proc')) {
+      const pid = Number(name)
+      if (!(pid > 0) || this.#strangers.has(pid)) continue
+      const facts = factsOf(pid)
+      if (facts !== undefined) all.set(pid, facts)
+    }
+    const found: ProcessFacts[] = []
+    for (const facts of all.values()) {
+      if (!this.#descends(facts, all)) {
+        this.#strangers.add(facts.pid)
+      } else if (!facts.isZombie) {
+        found.push(facts)
+      } else if (facts.parent === this.#own && facts.pid !== this.#known()) {
+        wait4(facts.pid, null, WNOHANG, null)
+      }
+    }
+    return found
+  }
+
+  #descends(facts: ProcessFacts, all: ReadonlyMap<number, ProcessFacts>): boolean {
+    let at: ProcessFacts | undefined = facts
+    for (let depth = 0; at !== undefined && depth <= all.size; depth++) {
+      if (at.parent === this.#own) return true
+      at = all.get(at.parent)
+    }
+    return false
+  }
+}
+
+/** How long processes that have been killed may take to vanish. */
+const VANISH_MS_MAX = 4_000
+const ROUNDS_MAX = 50
+
+/**
+ * Ends all descendants for certain: first all are stopped, until no new one appears, then all are killed;
+ * a user of the run's own is emptied in one step. Returns how many were found at first, and how many
+ * could not be ended.
+ */
+export async function endAll(
+  descendants: Descendants,
+  userId: number | undefined,
+): Promise<{ found: number; left: number }> {
+  const until = performance.now() + VANISH_MS_MAX
+  const found = descendants.look(true).length
+  for (let pauseMs = 1; ; pauseMs = Math.min(50, 2 * pauseMs)) {
+    if (userId !== undefined) killUser(userId)
+    const left = killFrozen(descendants)
+    if (left === 0) return { found, left }
+    if (performance.now() > until) return { found, left }
+    await delay(pauseMs)
+  }
+}
+
+function killFrozen(descendants: Descendants): number {
+  const seen = new Set<number>()
+  for (let round = 0; round < ROUNDS_MAX; round++) {
+    const fresh = descendants.look(true).filter(({ pid }) => !seen.has(pid))
+    if (fresh.length === 0) break
+    for (const { pid } of fresh) {
+      kill(pid, SIGSTOP)
+      seen.add(pid)
+    }
+  }
+  for (const pid of seen) kill(pid, SIGKILL)
+  return seen.size
+}
+
+const KEEP = -1
+
+/**
+ * Kills every process of the user in one step that no fork can outrun: kill(2) for all that may be
+ * signalled, with nothing but that user's rights.
+ */
+function killUser(userId: number): void {
+  // Of this thread alone; the saved user is the way back.
+  if (call('setresuid', KEEP, userId, KEEP) !== 0) return
+  try {
+    // With any privilege left it would kill the whole machine: the first process must be out of reach.
+    const isHarmless = Number(kill(1, 0)) !== 0 && errno() === EPERM
+    if (isHarmless) kill(-1, SIGKILL)
+  } finally {
+    call('setresuid', KEEP, process.getuid?.() ?? 0, KEEP)
+  }
+}

@@ -1,0 +1,74 @@
+// What the warden says to the system calls that the kernel asks it about: connecting, forking, signalling.
+import type { WardenOrder, WardenReport } from './cage-order.ts'
+import { architectureOf, EAGAIN, EPERM, type SystemCall } from './cage-syscalls.ts'
+import { createNetworkPolicy } from './network-policy.ts'
+import { Listener, type Answer, type Question } from './warden-listener.ts'
+import type { Meter } from './warden-meter.ts'
+import { NameRelay } from './warden-names.ts'
+import { answerConnect, nameServers, processOf, type Surroundings } from './warden-network.ts'
+import type { Descendants } from './warden-processes.ts'
+
+/** Refusals that are told; a script that tries ten thousand times is told once in a while. */
+const BLOCKED_TOLD_MAX = 50
+
+/** What the answers depend on. */
+interface Run {
+  order: WardenOrder
+  descendants: Descendants
+  meter: Meter
+  report(what: WardenReport): void
+}
+
+/** Answers on the listener until the run has ended, or the listener is closed. */
+export function answerQuestions(fd: number, run: Run): Listener {
+  const listener = new Listener(fd)
+  const { network, folder, userId } = run.order
+  let told = 0
+  const servers = nameServers()
+  const around: Surroundings = {
+    listener,
+    names: { servers, relay: new NameRelay(servers) },
+    policy: createNetworkPolicy(network),
+    folder,
+    userId,
+    blocked(blocked) {
+      if (++told <= BLOCKED_TOLD_MAX) run.report({ event: 'blocked', blocked })
+    },
+  }
+  const numbers = architectureOf(process.arch)?.numbers
+  const names = new Map(
+    Object.entries(numbers ?? {}).map(([name, number]) => [number, name as SystemCall]),
+  )
+  void listener
+    .run((question) => answer(names.get(question.call), question, run, around))
+    .catch((error: unknown) => {
+      process.stderr.write(`${(error as Error).stack}\n`)
+    })
+  return listener
+}
+
+function answer(
+  name: SystemCall | undefined,
+  question: Question,
+  run: Run,
+  around: Surroundings,
+): Answer | undefined {
+  if (name === 'connect') return answerConnect(question, around)
+  if (name === 'clone' || name === 'fork' || name === 'vfork') {
+    // What is looked at lies in registers, which cannot change while the caller waits.
+    return run.meter.mayFork() ? 'continue' : { error: EAGAIN }
+  }
+  return maySignal(name, question, run) ? 'continue' : { error: EPERM }
+}
+
+/** Signals reach the run's own processes only. */
+function maySignal(name: SystemCall | undefined, question: Question, run: Run): boolean {
+  const target = Number(BigInt.asIntN(32, question.arguments[0] ?? 0n))
+  // A descriptor of a process: to open it was allowed. The caller's own group: all of it are ours.
+  if (name === 'pidfd_send_signal' || target === 0) return true
+  if (target === -1) return false
+  const all = run.descendants.look(true)
+  return target < 0
+    ? all.some(({ group }) => group === -target)
+    : all.some(({ pid }) => pid === processOf(target))
+}

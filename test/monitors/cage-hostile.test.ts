@@ -1,0 +1,321 @@
+// Aim: whatever a script does, the agent, its secrets and the runs beside it stay unharmed, and nothing of
+// the script is left. Every script runs under an agent that is root and under one without any right.
+import { existsSync } from 'node:fs'
+import { mkdtemp, rm, chmod } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { CagedOutcome } from '../../src/monitors/cage-order.ts'
+import {
+  PLANTED,
+  processesWith,
+  startStandIn,
+  type CagedAnswer,
+  type CageRequest,
+  type StandIn,
+} from '../support/cage-stand-in.ts'
+import { eventually } from '../support/eventually.ts'
+
+const NODE = process.execPath
+const needsRoot = process.getuid?.() === 0 ? undefined : 'needs root, to be another user'
+
+const node = (script: string, ...args: string[]): Pick<CageRequest, 'command' | 'args'> => ({
+  command: NODE,
+  args: ['-e', script, ...args],
+})
+const shell = (script: string, ...args: string[]): Pick<CageRequest, 'command' | 'args'> => ({
+  command: '/bin/sh',
+  args: ['-c', script, 'sh', ...args],
+})
+
+/** Tries each expression and says how it went: the error's code, or what came out. */
+const TRY = `const fs = require('node:fs')
+const attempt = (name, act) => {
+  try { console.log(name, 'GOT', String(act()).slice(0, 80)) } catch (e) { console.log(name, e.code) }
+}
+`
+
+interface Case {
+  does: string
+  request(standIn: StandIn): Omit<CageRequest, 'id'>
+  outcome: CagedOutcome | CagedOutcome[]
+  also?(answer: CagedAnswer, standIn: StandIn): void
+}
+
+const nothingGot = ({ end }: CagedAnswer) => {
+  expect(end.tail.stderr).toBe('')
+  expect(end.tail.stdout).not.toBe('')
+  expect(end.tail.stdout).not.toMatch(/GOT/)
+  expect(JSON.stringify(end)).not.toContain(PLANTED)
+}
+
+const CASES: Case[] = [
+  {
+    does: 'reads its own environment, where nothing of the agent is',
+    request: () => shell('env'),
+    outcome: 'exited',
+    also: ({ end, folder }) => {
+      const names = end.tail.stdout
+        .trim()
+        .split('\n')
+        .map((line) => line.replace(/=.*/, ''))
+      expect(names.toSorted((a, b) => (a < b ? -1 : 1))).toEqual(
+        'HOME LANG PATH PWD RES_OPTIONS TMPDIR TZ XDG_CACHE_HOME XDG_CONFIG_HOME XDG_RUNTIME_DIR'.split(
+          ' ',
+        ),
+      )
+      expect(end.tail.stdout).toContain(`HOME=${folder}/home`)
+    },
+  },
+  {
+    does: 'looks into the agent through /proc',
+    request: ({ facts }) =>
+      node(
+        `${TRY}for (const of of ['environ', 'maps', 'mem', 'fd', 'cwd', 'root', 'task/' + process.argv[1] + '/environ'])
+  attempt(of, () => of === 'fd' ? fs.readdirSync('/proc/' + process.argv[1] + '/fd')
+    : of === 'cwd' || of === 'root' ? fs.readdirSync('/proc/' + process.argv[1] + '/' + of)
+    : fs.readFileSync('/proc/' + process.argv[1] + '/' + of))`,
+        String(facts.pid),
+      ),
+    outcome: 'exited',
+    also: nothingGot,
+  },
+  {
+    does: 'reads the key and the spool, directly and through links',
+    request: ({ facts }) =>
+      node(
+        `${TRY}for (const path of process.argv.slice(1)) {
+  attempt(path, () => fs.readFileSync(path))
+  fs.symlinkSync(path, 'link'); attempt('link', () => fs.readFileSync('link')); fs.unlinkSync('link')
+  attempt('hard link', () => fs.linkSync(path, 'hard'))
+  attempt('list', () => fs.readdirSync(require('node:path').dirname(path)))
+}`,
+        join(facts.dataFolder, 'key'),
+        join(facts.root, 'spool'),
+      ),
+    outcome: 'exited',
+    also: nothingGot,
+  },
+  {
+    does: 'writes outside of its folder',
+    request: ({ facts }) =>
+      node(
+        `${TRY}for (const path of process.argv.slice(1)) attempt(path, () => fs.writeFileSync(path, 'x'))
+attempt('truncate', () => fs.truncateSync(process.argv[1], 0))
+attempt('rename', () => fs.renameSync(process.argv[1], 'taken'))
+attempt('unlink', () => fs.unlinkSync(process.argv[1]))`,
+        join(facts.root, 'spool'),
+        join(facts.root, 'new'),
+        '/tmp/vedette-cage-was-here',
+        '/dev/shm/vedette-cage-was-here',
+        '/var/tmp/vedette-cage-was-here',
+        '../beside',
+      ),
+    outcome: 'exited',
+    also: (answer) => {
+      nothingGot(answer)
+      expect(existsSync('/dev/shm/vedette-cage-was-here')).toBe(false)
+    },
+  },
+  {
+    does: 'connects to a local socket of the system, by path, link and abstract name',
+    request: ({ facts }) =>
+      node(
+        `const net = require('node:net'), fs = require('node:fs')
+fs.symlinkSync(process.argv[1], 'link.sock')
+for (const path of [process.argv[1], process.cwd() + '/link.sock', '\\0abstract'])
+  net.connect(path).on('data', (data) => console.log('GOT', String(data))).on('error', (e) => console.log(e.code))`,
+        join(facts.root, 'service.sock'),
+      ),
+    outcome: 'exited',
+    also: (answer) => {
+      nothingGot(answer)
+      expect(answer.end.tail.stdout.trim().split('\n')).toHaveLength(3)
+    },
+  },
+  {
+    does: 'forks without end in a shell',
+    request: () => ({
+      ...shell('b() { b | b & }; b; while :; do b; done'),
+      limits: { wallMs: 2000 },
+    }),
+    // A shell may give up by itself.
+    outcome: ['out-of-time', 'too-many-processes', 'exited'],
+    also: ({ end }) => expect(end.usage.processesMax).toBeLessThanOrEqual(48),
+  },
+  {
+    does: 'starts detached processes of its own kind without end',
+    request: () => ({
+      ...node(
+        `const again = () => { try { require('node:child_process').spawn(process.execPath, ['-e', process.argv[1], process.argv[1]], { detached: true, stdio: 'ignore' }).on('error', () => {}).unref() } catch {} }
+setInterval(again, 5)`,
+        `const again = () => { try { require('node:child_process').spawn(process.execPath, ['-e', process.argv[1], process.argv[1]], { detached: true, stdio: 'ignore' }).on('error', () => {}).unref() } catch {} }
+setInterval(again, 5)`,
+      ),
+      limits: { wallMs: 3000, memoryBytes: 8 * 1024 ** 3 },
+    }),
+    outcome: 'too-many-processes',
+    also: ({ end }) => expect(end.usage.processesMax).toBeLessThanOrEqual(48),
+  },
+  {
+    does: 'fills memory outside of the heap',
+    request: () => node('const all = []; setInterval(() => all.push(Buffer.alloc(8e6, 1)), 5)'),
+    outcome: 'out-of-memory',
+    also: ({ end }) => expect(end.usage.peakMemoryBytes).toBeLessThan(600 * 1024 ** 2),
+  },
+  {
+    does: 'fills its heap',
+    request: () => ({
+      command: NODE,
+      args: ['--max-old-space-size=64', '-e', 'const all = []; for (;;) all.push({ a: [1.5] })'],
+    }),
+    outcome: 'out-of-memory',
+  },
+  {
+    does: 'fills memory with many processes',
+    request: () =>
+      node(`for (let i = 0; i < 20; i++) require('node:child_process').spawn(process.execPath,
+  ['-e', 'const b = Buffer.alloc(3e7, 1); setInterval(() => b, 1000)'])`),
+    outcome: 'out-of-memory',
+  },
+  {
+    does: 'fills the disk with many files',
+    request: () => shell('i=0; while :; do head -c 8000000 /dev/zero > f$i; i=$((i+1)); done'),
+    outcome: 'out-of-disk',
+  },
+  {
+    does: 'fills the disk with files that have no name',
+    request: () =>
+      node(`const fs = require('node:fs')
+const data = Buffer.alloc(4e6)
+setInterval(() => { const fd = fs.openSync('f', 'w'); fs.unlinkSync('f'); fs.writeSync(fd, data) }, 5)`),
+    outcome: 'out-of-disk',
+  },
+  {
+    does: 'writes one endless file',
+    request: () => shell('exec head -c 1000000000 /dev/zero > f'),
+    outcome: 'out-of-disk',
+    also: ({ end }) => expect(end.signal).toBe('SIGXFSZ'),
+  },
+  {
+    does: 'writes without end to its output',
+    request: () => shell('yes'),
+    outcome: 'out-of-output',
+    also: ({ end }) => expect(end.tail.stdout.length).toBeLessThanOrEqual(65_536),
+  },
+  {
+    does: 'ignores being asked to end',
+    request: () => ({
+      ...shell(`trap '' TERM INT HUP; echo ready; while :; do sleep 1; done`),
+      stopAt: 'ready',
+    }),
+    outcome: 'cancelled',
+    also: ({ end, tookMs }) => {
+      expect(end.strays).toBeGreaterThan(0)
+      expect(tookMs).toBeLessThan(3000)
+    },
+  },
+  {
+    does: 'forks twice, detaches, leaves its session and ends',
+    request: () =>
+      shell('(setsid sh -c "setsid sleep 1000 & setsid sleep 1000" >/dev/null 2>&1 &) ; sleep 0.2'),
+    outcome: 'exited',
+    also: ({ end }) => expect(end.strays).toBeGreaterThan(1),
+  },
+  {
+    does: 'leaves a process that holds its output open',
+    request: () => shell('sleep 1000 & echo done'),
+    outcome: 'exited',
+    also: ({ end, tookMs }) => {
+      expect(end.tail.stdout).toBe('done\n')
+      expect(tookMs).toBeLessThan(3000)
+    },
+  },
+  {
+    does: 'stops itself',
+    request: () => ({ ...shell('kill -STOP $$; echo on'), limits: { wallMs: 500 } }),
+    outcome: 'out-of-time',
+  },
+  {
+    does: 'computes without end',
+    request: () => ({ ...node('for (;;);'), limits: { cpuMs: 500 } }),
+    outcome: 'out-of-cpu',
+  },
+  {
+    does: 'computes without end in short-lived children',
+    request: () => ({
+      ...shell('while :; do sh -c "i=0; while [ \\$i -lt 20000 ]; do i=\\$((i+1)); done"; done'),
+      limits: { cpuMs: 1000 },
+    }),
+    outcome: 'out-of-cpu',
+  },
+  {
+    does: 'kills the agent, its warden, every process',
+    request: ({ facts }) =>
+      node(
+        `for (const pid of [process.argv[1], process.ppid, -process.argv[1], -process.ppid, 1])
+  for (const signal of [0, 'SIGTERM', 'SIGKILL', 'SIGSTOP'])
+    try { process.kill(Number(pid), signal); console.log('GOT', pid, signal) } catch (e) { console.log(e.code) }
+try { process.kill(-1, 'SIGKILL') } catch (e) { console.log(e.code) }`,
+        String(facts.pid),
+      ),
+    outcome: 'exited',
+    also: nothingGot,
+  },
+  {
+    does: 'makes a folder too deep to name, and forbids it to everybody',
+    request: () =>
+      node(`const fs = require('node:fs')
+for (let i = 0; i < 3000; i++) { fs.mkdirSync('deep'); process.chdir('deep') }
+fs.writeFileSync('file', ''); fs.chmodSync('.', 0)`),
+    outcome: 'exited',
+  },
+]
+
+describe.each(['root', 'nobody'] as const)('under an agent that is %s', (as) => {
+  let standIn: StandIn
+  let root: string
+  let beats = 0
+  let neighbour: Promise<CagedAnswer>
+  let isNeighbourDone = false
+
+  beforeAll(async () => {
+    if (needsRoot !== undefined) return
+    root = await mkdtemp(join(tmpdir(), 'vedette-cage-'))
+    await chmod(root, 0o777)
+    standIn = await startStandIn(root, as)
+    const script = `setInterval(() => console.log('beat'), 50)`
+    neighbour = standIn.run(
+      { ...node(script), echo: true, limits: { wallMs: 600_000 } },
+      () => beats++,
+    )
+    void neighbour.then(() => (isNeighbourDone = true))
+    await beat()
+  })
+  afterAll(async () => {
+    if (needsRoot !== undefined) return
+    await standIn.kill()
+    await rm(root, { recursive: true, force: true })
+  })
+
+  async function beat(): Promise<void> {
+    const before = beats
+    await eventually(() => beats > before, { what: 'a beat of the neighbour' })
+    expect(isNeighbourDone).toBe(false)
+  }
+
+  test.skipIf(needsRoot !== undefined).for(CASES)('a script $does', async (one) => {
+    const answer = await standIn.run(one.request(standIn))
+    expect(answer.end).toMatchObject({ leftBehind: 0 })
+    expect([one.outcome].flat()).toContain(answer.end.outcome)
+    expect(answer.end.layers).toEqual({
+      ownUser: as === 'root',
+      landlock: expect.any(Number),
+      network: true,
+    })
+    one.also?.(answer, standIn)
+    expect(processesWith(answer.folder)).toEqual([])
+    expect(existsSync(answer.folder)).toBe(false)
+    await beat()
+  })
+})
