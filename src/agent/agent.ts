@@ -8,6 +8,7 @@ import { serve, type Served } from '../host/serve.ts'
 import type { Dialler } from '../monitors/dial.ts'
 import type { AnyMonitorType } from '../monitors/monitor.ts'
 import { SAMPLES } from '../monitors/samples.ts'
+import type { ScriptGround } from '../monitors/script-ground.ts'
 import { createClock, type Clock, type ClockJump } from './clock.ts'
 import type { AgentConfig } from './config.ts'
 import { createHealth, type HealthSources, type Phase } from './health.ts'
@@ -41,6 +42,8 @@ export interface AgentOptions {
   dial: (proxyUrl: string | undefined) => Dialler
   log: Log
   clock?: Clock
+  /** Where people's own code runs; without it, it does not. */
+  scripts?: ScriptGround | undefined
 }
 
 export interface Agent {
@@ -144,6 +147,7 @@ class RunningAgent implements Agent {
       workRoot: config.workRoot,
       scrubHeaders: config.scrubHeaders,
       files: this.#options.sink.files,
+      scripts: this.#options.scripts,
       onRetry: (type) => this.#metrics.retried(type),
       onAbandoned: (type) => this.#metrics.abandoned(type),
     })

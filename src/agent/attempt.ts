@@ -4,6 +4,7 @@ import { failure } from '../contract/failure.ts'
 import type { Artifact } from '../contract/result.ts'
 import type { Dialler } from '../monitors/dial.ts'
 import { DeadlineReached, type AnyMonitorType, type Observation } from '../monitors/monitor.ts'
+import type { ScriptGround } from '../monitors/script-ground.ts'
 import { createWorkFolder, type FileCare, type WorkFolder } from './work-folder.ts'
 
 /** What to run. */
@@ -15,6 +16,9 @@ export interface AttemptOrder {
   workRoot: string
   /** What becomes of the files of the run. */
   care: FileCare
+  scripts?: ScriptGround | undefined
+  variables?: Readonly<Record<string, string>>
+  location?: string
 }
 
 /** How an attempt ended. */
@@ -48,7 +52,8 @@ export const OVERRUN_MS_MAX = 2000
 
 /** Starts an attempt. */
 export function startAttempt(order: AttemptOrder): RunningAttempt {
-  const { type, monitor, deadlineMs, dial, workRoot, care } = order
+  const { type, monitor, deadlineMs, dial, workRoot, care, scripts } = order
+  const { variables = {}, location = '' } = order
   const controller = new AbortController()
   const folder = createWorkFolder(workRoot, care)
   let timer: NodeJS.Timeout
@@ -68,6 +73,9 @@ export function startAttempt(order: AttemptOrder): RunningAttempt {
     dial,
     workFolder: () => folder.path(),
     attach: (path: string) => folder.attach(path),
+    scripts,
+    variables,
+    location,
   }
   const observed = observe(type, monitor, context, controller.signal)
   const first = Promise.race([

@@ -25,7 +25,7 @@ import {
   wordList,
 } from '../host/settings.ts'
 import { networkProblem } from '../monitors/network-policy.ts'
-import { toolsFolder } from './toolbox.ts'
+import { toolsFolder } from './tools-folder.ts'
 
 const MIB = 1024 * 1024
 
@@ -96,6 +96,22 @@ export const VARIABLE_TABLE = {
   TOOLS_DIR: anyText({
     meaning: 'Folder of the engines and runtimes that suites and scripts run on',
     shownDefault: '`tools` in DATA_DIR, else in the user’s cache folder',
+  }),
+  CHROMIUM_PATH: anyText({
+    meaning: 'The browser of browser checks and suites',
+    shownDefault: 'the Chromium or Chrome of the system',
+  }),
+  SCRIPT_ISOLATION: oneOf<'require' | 'best'>({
+    meaning:
+      'Whether people’s own code runs where the system cannot hold it as it should: require, or best',
+    otherwise: 'best',
+    words: { require: 'require', best: 'best' },
+  }),
+  SCRIPT_USER_ID: wholeNumber({
+    meaning: 'First of 256 user ids for people’s own code, where the agent runs as root',
+    otherwise: 64_200,
+    min: 1000,
+    max: 2_000_000_000,
   }),
   SPOOL_BYTES_MAX: byteCount({
     meaning: 'Results kept on disk while the platform is away',
@@ -209,6 +225,9 @@ export interface AgentConfig {
   workRoot: string
   /** Where engines and runtimes are. */
   toolsDir: string
+  chromiumPath: string | undefined
+  scriptIsolation: 'require' | 'best'
+  scriptUserId: number
   spoolBytesMax: number
   logLevel: LogLevel
   logResults: 'changes' | 'all'
@@ -308,6 +327,9 @@ function configOf(values: Given, { env, stdout }: ConfigOrigin): AgentConfig {
     dataDir: values.DATA_DIR,
     workRoot: values.DATA_DIR === undefined ? tmpdir() : join(values.DATA_DIR, 'work'),
     toolsDir: toolsFolder(values.TOOLS_DIR, values.DATA_DIR, env),
+    chromiumPath: values.CHROMIUM_PATH,
+    scriptIsolation: values.SCRIPT_ISOLATION,
+    scriptUserId: values.SCRIPT_USER_ID,
     spoolBytesMax: values.SPOOL_BYTES_MAX,
     logLevel: values.LOG_LEVEL,
     logResults: values.LOG_RESULTS ?? (forPeople ? 'all' : 'changes'),

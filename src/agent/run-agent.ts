@@ -16,7 +16,7 @@ export type AgentEnds = Pick<AgentOptions, 'source' | 'sink' | 'clock'> & {
 
 /** All that a process with an agent in it is made of. */
 export type RunAgentOptions = AgentEnds &
-  Pick<AgentOptions, 'types' | 'dial'> & {
+  Pick<AgentOptions, 'types' | 'dial' | 'scripts'> & {
     reading: ConfigReading
     log: Log
     /** Writes to standard error. */

@@ -22,7 +22,14 @@ export interface Surroundings {
 
 /** A definition, ready to run; or what keeps it from running. */
 export type RunPlan = { scrub: Scrubber } & (
-  { type: AnyMonitorType; monitor: unknown; deadlineMs: number } | { problems: Failure[] }
+  | {
+      type: AnyMonitorType
+      monitor: unknown
+      deadlineMs: number
+      /** For the environment of people's own code. */
+      variables: Readonly<Record<string, string>>
+    }
+  | { problems: Failure[] }
 )
 
 /** Makes plans, each once. */
@@ -63,7 +70,8 @@ export function createPlanner(
     if (put.unknown.length > 0) return { scrub, problems: put.unknown.map(unknownVariable) }
     const parsed = type.schema.safeParse(put.value)
     if (!parsed.success) return { scrub, problems: invalid(parsed.error, type.schema, put.value) }
-    return { scrub, type, monitor: parsed.data, deadlineMs: type.deadlineMs(parsed.data) }
+    const deadlineMs = type.deadlineMs(parsed.data)
+    return { scrub, type, monitor: parsed.data, deadlineMs, variables: Object.fromEntries(values) }
   }
 
   return (monitor, surroundings) => {

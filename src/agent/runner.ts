@@ -6,6 +6,7 @@ import type { Job } from '../contract/job.ts'
 import { verdictOf, type Attempt, type Result, type Verdict } from '../contract/result.ts'
 import { retryWaitMs } from '../contract/retry.ts'
 import type { AnyMonitorType } from '../monitors/monitor.ts'
+import type { ScriptGround } from '../monitors/script-ground.ts'
 import { startAttempt, type AttemptOutcome, type RunningAttempt } from './attempt.ts'
 import type { Clock } from './clock.ts'
 import { createPlanner, type RunPlan, type Surroundings } from './run-plan.ts'
@@ -41,6 +42,8 @@ export interface RunnerSettings {
   scrubHeaders: readonly string[]
   /** Takes the files of runs. */
   files?: FileKeep | undefined
+  /** Where people's own code runs; without it, it does not. */
+  scripts?: ScriptGround | undefined
   onRetry?: (checkType: string) => void
   /** A monitor did not end when told; a fault in it. */
   onAbandoned?: (checkType: string) => void
@@ -89,7 +92,9 @@ function createRun(
       }
       const { workRoot, files } = settings
       const care = { files, scrub: (paths: readonly string[]) => scrubFiles(paths, plan.scrub) }
-      running = startAttempt({ ...plan, dial: surroundings.dial, workRoot, care })
+      const { dial, location } = surroundings
+      const { scripts } = settings
+      running = startAttempt({ ...plan, dial, location, workRoot, care, scripts })
       const outcome = await running.outcome
       running = undefined
       if (outcome.abandoned) settings.onAbandoned?.(checkType)

@@ -7,7 +7,12 @@ import { basename, dirname, join } from 'node:path'
 import { ENGINES, RUNTIMES } from '../contract/runtimes.ts'
 import type { Environment } from '../host/env.ts'
 import { FolderLockedError, lockFolder } from '../host/folder-lock.ts'
-import { INSTALLED_FILE, type InstalledTool, type ToolKind, toolFolder } from './toolbox.ts'
+import {
+  INSTALLED_FILE,
+  type InstalledTool,
+  type ToolKind,
+  toolFolder,
+} from '../monitors/toolbox.ts'
 
 /** What to install. */
 export interface ToolOrder {

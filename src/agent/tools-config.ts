@@ -6,7 +6,7 @@ import {
   variableTexts,
 } from '../host/env.ts'
 import { VARIABLE_TABLE } from './config.ts'
-import { toolsFolder } from './toolbox.ts'
+import { toolsFolder } from './tools-folder.ts'
 
 const { TOOLS_DIR, DATA_DIR } = VARIABLE_TABLE
 const TABLE = { TOOLS_DIR, DATA_DIR }

@@ -11,6 +11,7 @@ import { isForPeople, type Log, mayColour } from '../host/log.ts'
 import { endOnUncaught } from '../host/uncaught.ts'
 import { MONITOR_TYPES } from '../monitors/registry.ts'
 import { complain, type FileToRun } from './monitors-to-run.ts'
+import { scriptGround } from './script-ground.ts'
 import { dialFrom, logOf, settings } from './settings.ts'
 
 const { env, stdout, stderr } = process
@@ -19,7 +20,9 @@ const { env, stdout, stderr } = process
 function run(reading: ConfigReading, log: Log, ends: AgentEnds): Promise<number> {
   const dial = dialFrom(reading.config)
   const complainOf = (text: string) => stderr.write(text)
-  return runAgent({ reading, log, ...ends, types: MONITOR_TYPES, dial, complain: complainOf })
+  const scripts = scriptGround(reading.config)
+  const common = { reading, log, types: MONITOR_TYPES, dial, scripts, complain: complainOf }
+  return runAgent({ ...ends, ...common })
 }
 
 const resultLogOf = ({ logResults }: AgentConfig, log: Log): ResultLogOptions => ({

@@ -15,6 +15,7 @@ import { isForPeople, mayColour } from '../host/log.ts'
 import { onSignals } from '../host/signals.ts'
 import { MONITOR_TYPES } from '../monitors/registry.ts'
 import { complain, FILE_HELP, onlyFile, warn, withFile } from './monitors-to-run.ts'
+import { scriptGround } from './script-ground.ts'
 import { dialFrom, settings } from './settings.ts'
 
 const { env, stdout, stderr } = process
@@ -80,6 +81,7 @@ async function runRound(
     clock: createClock(),
     workRoot: config.workRoot,
     scrubHeaders: config.scrubHeaders,
+    scripts: scriptGround(config),
   })
   const surroundings = surroundingsOf(snapshot, dialFrom(config))
   const stop = new AbortController()

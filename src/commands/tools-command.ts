@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { installTool } from '../agent/tool-install.ts'
-import { knownTools, openToolbox, type Toolbox, type ToolKind } from '../agent/toolbox.ts'
+import { knownTools, openToolbox, type Toolbox, type ToolKind } from '../monitors/toolbox.ts'
 import { readToolsFolder, TOOLS_VARIABLES } from '../agent/tools-config.ts'
 import { type Arguments, type Command, EXIT_CONFIGURATION } from '../host/command-line.ts'
 import { environmentHelp } from '../host/environment-help.ts'

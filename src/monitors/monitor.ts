@@ -4,6 +4,7 @@ import type * as z from 'zod'
 import type { Failure } from '../contract/failure.ts'
 import type { CheckType } from '../contract/monitor.ts'
 import type { Dialler } from './dial.ts'
+import type { RunProgress, ScriptGround } from './script-ground.ts'
 
 /** What a monitor saw in one attempt. */
 export interface Observation {
@@ -28,6 +29,14 @@ export interface Context {
   workFolder(): Promise<string>
   /** Hands over a file of the work folder as an artifact of the result. */
   attach(path: string): void
+  /** What people's own code stands on; absent where this agent runs none. */
+  scripts?: ScriptGround | undefined
+  /** Variables of account, group and monitor, for the environment of people's own code. */
+  variables?: Readonly<Record<string, string>>
+  /** Name of the location. */
+  location?: string
+  /** Tells how far the run is; the newest word counts. */
+  progress?(at: RunProgress): void
 }
 
 /** One number for Prometheus about the newest run of a monitor. */

@@ -17,6 +17,8 @@ test('a monitors file is all that is needed', () => {
     location: 'local',
     image: 'agent-uptime',
     workRoot: tmpdir(),
+    scriptIsolation: 'best',
+    scriptUserId: 64_200,
     toolsDir: expect.stringMatching(/\/vedette\/tools$/),
     healthPort: 8081,
     jobConcurrency: 1,

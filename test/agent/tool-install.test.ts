@@ -4,7 +4,8 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { installTool, type ToolOrder } from '../../src/agent/tool-install.ts'
-import { INSTALLED_FILE, openToolbox, toolsFolder } from '../../src/agent/toolbox.ts'
+import { toolsFolder } from '../../src/agent/tools-folder.ts'
+import { INSTALLED_FILE, openToolbox } from '../../src/monitors/toolbox.ts'
 import { ENGINES, RUNTIMES } from '../../src/contract/runtimes.ts'
 import {
   type NpmRegistry,

@@ -1,10 +1,8 @@
 // The engines and runtimes that are installed beside the agent, and where each has its program. Images have
 // them baked in; elsewhere `vedette engine install` and `vedette runtime install` put them there.
 import { readFile } from 'node:fs/promises'
-import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { ENGINES, RUNTIMES } from '../contract/runtimes.ts'
-import type { Environment } from '../host/env.ts'
 
 /** What is written beside an engine or a runtime when it is whole. */
 export interface InstalledTool {
@@ -31,18 +29,6 @@ export interface Toolbox {
   installed(kind: ToolKind): Promise<string[]>
   /** One that is installed, or undefined. */
   find(kind: ToolKind, name: string): Promise<InstalledTool | undefined>
-}
-
-/** Where engines and runtimes are: TOOLS_DIR, else `tools` in DATA_DIR, else the user's cache. */
-export function toolsFolder(
-  toolsDir: string | undefined,
-  dataDir: string | undefined,
-  env: Environment,
-): string {
-  if (toolsDir !== undefined) return toolsDir
-  if (dataDir !== undefined) return join(dataDir, 'tools')
-  const cache = env['XDG_CACHE_HOME'] ?? ''
-  return join(cache.startsWith('/') ? cache : join(homedir(), '.cache'), 'vedette', 'tools')
 }
 
 /** The folder of one engine or runtime. */

@@ -1,0 +1,16 @@
+// Where engines, runtimes and what is kept between runs of people's code stand on this machine.
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import type { Environment } from '../host/env.ts'
+
+/** Where engines and runtimes are: TOOLS_DIR, else `tools` in DATA_DIR, else the user's cache. */
+export function toolsFolder(
+  toolsDir: string | undefined,
+  dataDir: string | undefined,
+  env: Environment,
+): string {
+  if (toolsDir !== undefined) return toolsDir
+  if (dataDir !== undefined) return join(dataDir, 'tools')
+  const cache = env['XDG_CACHE_HOME'] ?? ''
+  return join(cache.startsWith('/') ? cache : join(homedir(), '.cache'), 'vedette', 'tools')
+}

@@ -1,0 +1,26 @@
+// What people's own code stands on: where it is held, and what it runs on. Lent by the agent to the monitors
+// that run code; an agent without it reports such monitors as errored.
+import type { Cage } from './cage.ts'
+import type { Toolbox } from './toolbox.ts'
+
+/** The same for all runs of an agent. */
+export interface ScriptGround {
+  /** The cage, made at first use: most agents never need it. */
+  cage(): Promise<Cage>
+  /** Engines and runtimes that are installed. */
+  tools: Toolbox
+  /** The browser that the settings name; undefined: it is looked for where systems have it. */
+  chromiumPath: string | undefined
+  /** What is kept between runs: bundles, dependencies, prepared browsers. */
+  cacheFolder: string
+}
+
+/** How far a run is, for whoever follows it. */
+export interface RunProgress {
+  /** What it is at: `install`, `test`, `upload`. */
+  phase: string
+  done?: number
+  total?: number
+  /** The newest line of it. */
+  line?: string
+}
