@@ -11,6 +11,7 @@ import { laneOf, type Lane } from './lane.ts'
 import type { AgentMetrics, SlotCounts } from './metrics.ts'
 import type { Surroundings } from './run-plan.ts'
 import type { Run, Runner } from './runner.ts'
+import { createStartPace } from './start-pace.ts'
 
 /** A monitor under watch, with its job that waits and its job that runs. */
 export interface Watch {
@@ -112,6 +113,7 @@ class Queues implements JobQueues {
   /** The last ones that are over, so that none runs again when it is asked for again. */
   readonly #pastRuns = new Set<RunId>()
   readonly #counts: SlotCounts = { expected: 0, recorded: 0, handedOver: 0 }
+  readonly #pace = createStartPace()
   #draining: Draining | undefined
 
   constructor(settings: JobQueueSettings) {
@@ -261,6 +263,10 @@ class Queues implements JobQueues {
   }
 
   async #step(ticket: Ticket): Promise<void> {
+    if (ticket.over) return
+    const turn = this.#pace.turn()
+    if (turn !== undefined) await turn
+    // It may have been overtaken or cancelled meanwhile.
     if (ticket.over) return
     const run = ticket.run ?? this.#begin(ticket)
     const waitMs = await run.attempt()

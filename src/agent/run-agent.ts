@@ -2,6 +2,7 @@
 import { EXIT_CONFIGURATION } from '../host/command-line.ts'
 import type { Log } from '../host/log.ts'
 import { ListenError } from '../host/serve.ts'
+import { collectStartGarbage } from '../host/start-garbage.ts'
 import { onSignals } from '../host/signals.ts'
 import { VERSION } from '../contract/versions.ts'
 import { createAgent, type AgentOptions } from './agent.ts'
@@ -38,6 +39,7 @@ export async function runAgent(options: RunAgentOptions): Promise<number> {
     // Where there is nothing to read again, SIGHUP shall not end the agent either.
     reload: () => options.reload?.(),
   })
+  collectStartGarbage()
   for (const { message } of reading.warnings) log.warn(message)
   try {
     const refused = await options.prepare?.()

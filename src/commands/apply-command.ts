@@ -1,6 +1,6 @@
 // `vedette apply`: the monitors of a file, brought onto a platform.
 import { APPLY_VARIABLES } from '../agent/apply-config.ts'
-import { type ApplyOrder, runApply } from '../agent/apply.ts'
+import type { ApplyOrder } from '../agent/apply.ts'
 import { readMonitorsFilePath } from '../agent/config.ts'
 import { type Arguments, type Command, EXIT_CONFIGURATION } from '../host/command-line.ts'
 import { environmentHelp } from '../host/environment-help.ts'
@@ -28,6 +28,8 @@ async function applyUntilStopped(order: ApplyOrder): Promise<number> {
   const stop = new AbortController()
   const offSignals = onSignals({ stop: () => stop.abort() })
   try {
+    // Loaded only here: an agent must not carry it in its memory.
+    const { runApply } = await import('../agent/apply.ts')
     return await runApply(order, {
       env,
       write: (text) => stdout.write(text),

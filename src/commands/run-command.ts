@@ -1,6 +1,6 @@
 // `vedette run` and `vedette cancel`: a monitor of a platform, run now.
 import { APPLY_VARIABLES } from '../agent/apply-config.ts'
-import { cancelNow, runNow, type RunSurroundings } from '../agent/run-now.ts'
+import type { RunSurroundings } from '../agent/run-now.ts'
 import { type Arguments, type Command, EXIT_CONFIGURATION } from '../host/command-line.ts'
 import { environmentHelp } from '../host/environment-help.ts'
 import { mayColour } from '../host/log.ts'
@@ -33,6 +33,8 @@ async function runCommand(args: Arguments): Promise<number> {
   }
   const location = args.value('location')
   const order = { monitor, location, wait: !args.on('no-wait'), json: args.on('json') }
+  // Loaded only here: an agent must not carry it in its memory.
+  const { runNow } = await import('../agent/run-now.ts')
   return untilStopped((around) => runNow(order, around))
 }
 
@@ -42,6 +44,7 @@ async function cancelCommand(args: Arguments): Promise<number> {
     stderr.write('vedette cancel: name a run by its id\n')
     return EXIT_CONFIGURATION
   }
+  const { cancelNow } = await import('../agent/run-now.ts')
   return untilStopped((around) => cancelNow(runId, around))
 }
 

@@ -75,6 +75,22 @@ describe('a slot that comes due', () => {
     expect(queues.counts()).toEqual({ expected: 3, recorded: 3, handedOver: 0 })
   })
 
+  test('with hundreds of others begins a few turns later, so that they hold nothing up', async () => {
+    const { fake, queues, resultCount } = setUp({ uptime: 200, scripted: 1 })
+    const counts: number[] = []
+    for (let n = 0; n < 200; n++) queues.due(watchOf(`m${n}`), 1, 1)
+    counts.push(queues.state().uptime.running)
+    while ((counts.at(-1) ?? 0) < 200) {
+      await new Promise((resolve) => setImmediate(resolve))
+      counts.push(queues.state().uptime.running)
+    }
+    const inOneTurn = counts.map((count, turn) => count - (counts[turn - 1] ?? 0))
+    expect(Math.max(...inOneTurn)).toBeLessThanOrEqual(50)
+    for (let n = 0; n < 200; n++) (await fake.next()).end()
+    await resultCount(200)
+    expect(queues.counts()).toEqual({ expected: 200, recorded: 200, handedOver: 0 })
+  })
+
   test('while the former one waits takes its place in line', async () => {
     const { fake, queues, ends, resultCount } = setUp()
     const [a, b, c] = [watchOf('a'), watchOf('b'), watchOf('c')]

@@ -1,0 +1,43 @@
+// What an agent on a monitors file needs while it has next to nothing to do, started as a user starts it.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { expect, onTestFinished, test } from 'vitest'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+
+const PROGRAM = fileURLToPath(new URL('../../src/launch.js', import.meta.url))
+const IDLE_MIB_MAX = 100
+
+/** Starts an agent, and ends it; resolves with its resident memory once it watched. MiB. */
+async function memoryOfAgent(file: string): Promise<number> {
+  const child = spawn(PROGRAM, ['agent'], {
+    env: {
+      PATH: `${dirname(process.execPath)}:${process.env['PATH']}`,
+      MONITORS_FILE: file,
+      AGENT_HEALTH_PORT: '0',
+    },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  const ended = once(child, 'close')
+  let memory = ''
+  for await (const line of createInterface({ input: child.stdout })) {
+    if (!line.includes('"monitors loaded"')) continue
+    memory = readFileSync(`/proc/${child.pid}/status`, 'utf8')
+    child.kill('SIGTERM')
+  }
+  await ended
+  return Number(/^VmRSS:\s+(\d+) kB/m.exec(memory)?.[1]) / 1024
+}
+
+test(`an agent with one monitor takes less than ${IDLE_MIB_MAX} MiB`, async () => {
+  const file = join(temporaryFolder(), 'monitors.yaml')
+  const monitor = '{name: one, type: TCP, every: 1h, request: {hostname: 127.0.0.1, port: 9}}'
+  writeFileSync(file, `monitors:\n  - ${monitor}\n`)
+  // The first start compiles, and at its end keeps what it compiled for the next one.
+  await memoryOfAgent(file)
+  expect(await memoryOfAgent(file)).toBeLessThan(IDLE_MIB_MAX)
+})
