@@ -129,17 +129,22 @@ async function upload(
   answered: Promise<IncomingMessage>,
 ): Promise<void> {
   // What ends the sending is told by the answer, or by the lack of one.
-  const over = answered.then(
-    () => true,
-    () => true,
-  )
+  let isOver = false
+  let goOn = () => {}
+  const end = () => {
+    isOver = true
+    goOn()
+  }
+  answered.then(end, end)
   try {
     for await (const bytes of body) {
       // Not before it is written may the next piece be asked for: this one is gone then.
-      const written = new Promise<boolean>((resolve) => {
-        request.write(bytes, (error) => resolve(error instanceof Error))
+      await new Promise<void>((resolve) => {
+        goOn = resolve
+        if (isOver || request.destroyed) resolve()
+        else request.write(bytes, () => resolve())
       })
-      if (await Promise.race([written, over])) return
+      if (isOver || request.destroyed) return
     }
     request.end()
   } catch (error) {

@@ -1,29 +1,19 @@
 // Aim: analytics say the same as a plain computation on all results, whether hours were rolled up or not,
 // were changed by late results since, or are cut in the middle.
-import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { WireResult } from '../../src/contract/agent-protocol.ts'
 import { RELATIVE_ERROR } from '../../src/contract/response-histogram.ts'
-import { recordResults } from '../../src/platform/results-intake.ts'
-import { rollUp } from '../../src/platform/rollups.ts'
-import { ensurePartitions } from '../../src/store/result-partitions.ts'
 import { DATABASE_SERVERS, useDatabase } from '../support/database.ts'
 import {
-  addLocation,
   addMonitor,
   type PlacedMonitor,
   slotOf,
   type TestLocation,
   wireResult,
 } from '../support/placed-monitors.ts'
-import {
-  addClient,
-  type ApiClient,
-  type Loose,
-  type PublicApi,
-  startPublicApi,
-} from '../support/public-api.ts'
+import { addClient, type ApiClient, type Loose, type PublicApi } from '../support/public-api.ts'
 import { type Random, randomFrom } from '../support/random.ts'
+import { report, rollUpUntil, startResultsApi } from '../support/recorded-results.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
@@ -41,13 +31,9 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
 
   beforeAll(async () => {
     const { database } = use()
-    await ensurePartitions(database, NOW - 4 * DAY_MS, NOW + DAY_MS)
-    api = await startPublicApi(database, { clock: { now: () => NOW } })
-    client = await addClient(api, database)
-    const { accountId } = client
-    locations = await Promise.all(
-      ['office', 'plant'].map((slugName) => addLocation(database, { accountId, slugName })),
-    )
+    const started = await startResultsApi(database, { nowMs: NOW, days: 4 })
+    ;({ api, client } = started)
+    locations = [started.office, started.plant]
     for (const at of locations) {
       monitor = await addMonitor(database, at, {
         fromMs: NOW - 2 * DAY_MS,
@@ -72,28 +58,15 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const results = numbers.map((n) => aResult(monitor, n, random))
     for (let start = 0; start < results.length; start += 1000) {
       const batch = results.slice(start, start + 1000)
-      const answer = await recordResults(use().database, {
-        key: at,
-        agentId: randomUUID(),
-        results: batch,
-        nowMs: NOW,
-        retentionMs: 3 * DAY_MS,
-        onRecorded: [],
-      })
+      const reported = { at, results: batch, nowMs: NOW, retentionMs: 3 * DAY_MS }
+      const answer = await report(use().database, reported)
       expect(answer.refused).toEqual([])
       expect(answer.recorded).toBe(batch.length)
     }
     sent.push(...results.map((one) => ({ ...one, slug: at.slugName })))
   }
 
-  const rolledUp = async () => {
-    await use().database.query(
-      `insert into accounting (swept_until_ms) values ($1)
-       on conflict (one) do update set swept_until_ms = $1`,
-      [NOW - 120_000],
-    )
-    await rollUp(use().database, AbortSignal.timeout(20_000))
-  }
+  const rolledUp = () => rollUpUntil(use().database, NOW - 120_000)
 
   const ask = async (words: string): Promise<Loose> => {
     const path = `/v1/analytics/url-monitors/${monitor.monitorId}?${words}`

@@ -6,6 +6,7 @@ import { openDefinition } from '../../src/platform/sealed-monitor.ts'
 import { createSealer } from '../../src/platform/sealing.ts'
 import type { Database, Queryable } from '../../src/store/database.ts'
 import { DATABASE_SERVERS, useDatabase } from '../support/database.ts'
+import { makeLocation } from '../support/named-locations.ts'
 import {
   addClient,
   startPublicApi,
@@ -28,9 +29,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   afterAll(() => api.close())
   beforeEach(async () => {
     client = await addClient(api, database().database)
-    for (const slugName of ['north', 'south']) {
-      await client.call('POST', '/v1/private-locations', { body: { name: slugName, slugName } })
-    }
+    for (const slugName of ['north', 'south']) await makeLocation(client, slugName)
   })
 
   const monitor = (key: string, more: object = {}, group?: string) => ({

@@ -4,27 +4,18 @@ import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { artifactOwner, type WireResult } from '../../src/contract/agent-protocol.ts'
 import { TARGET_VERDICTS, VERDICTS } from '../../src/contract/result.ts'
-import { recordResults } from '../../src/platform/results-intake.ts'
-import { rollUp } from '../../src/platform/rollups.ts'
 import { noteArriving, noteRefused, settleArtifact } from '../../src/store/artifacts.ts'
-import { ensurePartitions } from '../../src/store/result-partitions.ts'
 import { DATABASE_SERVERS, useDatabase } from '../support/database.ts'
 import {
-  addLocation,
   addMonitor,
   type PlacedMonitor,
   slotOf,
   type TestLocation,
   wireResult,
 } from '../support/placed-monitors.ts'
-import {
-  addClient,
-  type ApiClient,
-  type Loose,
-  type PublicApi,
-  startPublicApi,
-} from '../support/public-api.ts'
+import { addClient, type ApiClient, type Loose, type PublicApi } from '../support/public-api.ts'
 import { randomFrom } from '../support/random.ts'
+import { report, rollUpUntil, startResultsApi } from '../support/recorded-results.ts'
 
 const DAY_MS = 86_400_000
 const isAboutTarget = (verdict: string) => TARGET_VERDICTS.some((one) => one === verdict)
@@ -38,25 +29,15 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   let plant: TestLocation
 
   beforeAll(async () => {
-    const { database } = use()
-    await ensurePartitions(database, NOW - 3 * DAY_MS, NOW + DAY_MS)
-    api = await startPublicApi(database, { clock: { now: () => NOW } })
-    client = await addClient(api, database)
-    const { accountId } = client
-    office = await addLocation(database, { accountId, slugName: 'office' })
-    plant = await addLocation(database, { accountId, slugName: 'plant' })
+    ;({ api, client, office, plant } = await startResultsApi(use().database, {
+      nowMs: NOW,
+      days: 3,
+    }))
   })
   afterAll(() => api.close())
 
   const record = (at: TestLocation, results: WireResult[]) =>
-    recordResults(use().database, {
-      key: at,
-      agentId: randomUUID(),
-      results,
-      nowMs: NOW,
-      retentionMs: 2 * DAY_MS,
-      onRecorded: [],
-    })
+    report(use().database, { at, results, nowMs: NOW, retentionMs: 2 * DAY_MS })
 
   /** A monitor that stands in both locations. */
   const inBoth = async (placing = {}): Promise<PlacedMonitor> => {
@@ -241,14 +222,6 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   )
 
   describe('the state of a monitor', () => {
-    const rollUpUntil = async (sweptMs: number) => {
-      await use().database.query(
-        `insert into accounting (swept_until_ms) values ($1)
-         on conflict (one) do update set swept_until_ms = $1`,
-        [sweptMs],
-      )
-      await rollUp(use().database, AbortSignal.timeout(20_000))
-    }
     const send = (at: TestLocation, of: PlacedMonitor, verdicts: WireResult['verdict'][]) =>
       record(
         at,
@@ -359,7 +332,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
         const path = `/v1/check-statuses/${one.monitorId}`
         await use().database.query('truncate rollups, rollups_done, rollups_due')
         expect((await client.call('GET', path)).body.locations[0]).toMatchObject(plain)
-        await rollUpUntil(NOW - 200_000)
+        await rollUpUntil(use().database, NOW - 200_000)
         expect((await client.call('GET', path)).body.locations[0]).toMatchObject(plain)
       },
     )
@@ -368,7 +341,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       const one = await inBoth({ fromMs: NOW - DAY_MS, everyMs: 600_000 })
       const verdicts = Array.from({ length: 100 }, (_, n) => (n === 20 ? 'failed' : 'passed'))
       await send(office, one, verdicts)
-      await rollUpUntil(NOW - 200_000)
+      await rollUpUntil(use().database, NOW - 200_000)
       const { body } = await client.call('GET', `/v1/check-statuses/${one.monitorId}`)
       expect(body.locations[0]).toMatchObject({
         verdict: 'passed',

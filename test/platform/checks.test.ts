@@ -6,6 +6,7 @@ import { openDefinition } from '../../src/platform/sealed-monitor.ts'
 import { createSealer } from '../../src/platform/sealing.ts'
 import { CHECK_BODIES } from '../support/check-bodies.ts'
 import { DATABASE_SERVERS, useDatabase } from '../support/database.ts'
+import { makeLocation } from '../support/named-locations.ts'
 import {
   addClient,
   startPublicApi,
@@ -28,15 +29,11 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       defaultLimit: { limit: 1e8, windowS: 60 },
     })
     client = await addClient(api, database().database)
-    await addLocation('north')
-    await addLocation('south')
+    await makeLocation(client, 'north')
+    await makeLocation(client, 'south')
   })
   afterAll(() => api.close())
 
-  const addLocation = async (slugName: string, of: ApiClient = client): Promise<string> => {
-    const body = { name: slugName, slugName }
-    return (await of.call('POST', '/v1/private-locations', { body })).body.id
-  }
   const url = (more: object = {}) => ({
     name: 'Shop',
     privateLocations: ['north'],
@@ -180,7 +177,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
 
   test('lists are newest first, in pages, and filtered', async () => {
     const other = await addClient(api, database().database)
-    await addLocation('north', other)
+    await makeLocation(other, 'north')
     const names = Array.from({ length: 12 }, (_, index) => `Check ${index}`)
     for (const [index, name] of names.entries()) {
       const tags = index % 3 === 0 ? ['third'] : []

@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { useDatabase } from '../support/database.ts'
+import { makeLocation } from '../support/named-locations.ts'
 import {
   addClient,
   startPublicApi,
@@ -50,8 +51,7 @@ beforeAll(async () => {
 afterAll(() => api.close())
 beforeEach(async () => {
   client = await addClient(api, database().database)
-  const body = { name: 'north', slugName: 'north' }
-  await client.call('POST', '/v1/private-locations', { body })
+  await makeLocation(client, 'north')
   ;({ service: serviceId, channel: channelId } = await things(client))
 })
 

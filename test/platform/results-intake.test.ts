@@ -4,7 +4,6 @@ import { randomUUID } from 'node:crypto'
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { ResultsAnswer, WireResult } from '../../src/contract/agent-protocol.ts'
 import type { OnRecorded, Recorded } from '../../src/platform/recorded.ts'
-import { recordResults } from '../../src/platform/results-intake.ts'
 import { ensurePartitions } from '../../src/store/result-partitions.ts'
 import { DATABASE_SERVERS, useDatabase } from '../support/database.ts'
 import {
@@ -15,6 +14,7 @@ import {
   type TestLocation,
   wireResult,
 } from '../support/placed-monitors.ts'
+import { report } from '../support/recorded-results.ts'
 
 const DAY_MS = 86_400_000
 const NOW = Math.floor(Date.now() / 10_000) * 10_000
@@ -35,14 +35,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     results: unknown[],
     more: { at?: TestLocation; onRecorded?: OnRecorded[]; agentId?: string } = {},
   ): Promise<ResultsAnswer> =>
-    recordResults(use().database, {
-      key: more.at ?? here,
-      agentId: more.agentId ?? randomUUID(),
-      results,
-      nowMs: NOW,
-      retentionMs: DAY_MS / 2,
-      onRecorded: more.onRecorded ?? [],
-    })
+    report(use().database, { at: here, results, nowMs: NOW, retentionMs: DAY_MS / 2, ...more })
 
   const rowsOf = (monitorId: string) =>
     use().database.query(

@@ -3,7 +3,6 @@
 import { randomUUID } from 'node:crypto'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { slotAtOrAfter, slotAtOrBefore } from '../../src/contract/timetable.ts'
-import { recordResults } from '../../src/platform/results-intake.ts'
 import { sweep, SWEEP_GRACE_MS, SWEEP_RETURN_MS } from '../../src/platform/sweep.ts'
 import { accountOf, readSweptSpan } from '../../src/store/accounting.ts'
 import type { Database } from '../../src/store/database.ts'
@@ -19,6 +18,7 @@ import {
   wireResult,
 } from '../support/placed-monitors.ts'
 import { randomFrom, type Random } from '../support/random.ts'
+import { report } from '../support/recorded-results.ts'
 
 const DAY_MS = 86_400_000
 const RETENTION_MS = 3 * DAY_MS
@@ -46,14 +46,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     )
 
   const deliver = (at: TestLocation, nowMs: number, results: unknown[]) =>
-    recordResults(use().database, {
-      key: at,
-      agentId: randomUUID(),
-      results,
-      nowMs,
-      retentionMs: RETENTION_MS,
-      onRecorded: [],
-    })
+    report(use().database, { at, results, nowMs, retentionMs: RETENTION_MS })
 
   const account = (fromMs: number, toMs: number, accountId?: string) =>
     use().database.transaction(
