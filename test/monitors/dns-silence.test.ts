@@ -1,5 +1,6 @@
 // Aim: a DNS check whose servers are silent, gone, forbidden or break off asks again within its deadline, asks
 // another where there is one, and says what happened.
+import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { describe, expect, test } from 'vitest'
@@ -150,6 +151,25 @@ describe('connections', () => {
       const { codes } = await checkDns({ protocol, ...at(server.port) })
       expect(codes).toEqual(['TLS_NOT_SPOKEN'])
     }
+  })
+})
+
+describe('IPv6', () => {
+  test('reaches a server by its address and by its name', async () => {
+    const server = createSocket('udp6', (query, peer) => {
+      server.send(rightAnswer(query), peer.port, peer.address)
+    })
+    server.bind(0, '::1')
+    await once(server, 'listening')
+    const { port } = server.address()
+    const resolver = fixedResolver({ 'ns.test': ['::1'], '::1': ['::1'], '[::1]': ['::1'] })
+    for (const nameServer of ['::1', '[::1]', 'ns.test']) {
+      const request = { nameServer, port, ipFamily: 'IPv6' }
+      const { codes, observed } = await checkDns(request, {}, { resolver })
+      expect(codes).toEqual([])
+      expect(observed).toMatchObject({ address: '::1', family: 'IPv6' })
+    }
+    server.close()
   })
 })
 
