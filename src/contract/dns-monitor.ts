@@ -1,4 +1,5 @@
 // DNS monitors in the public wire form.
+import { isIPv6 } from 'node:net'
 import * as z from 'zod'
 import { assertionsSchema, COMPARISONS, type SourceRules } from './assertion.ts'
 import { encodeDnsName, reverseName } from './dns-name.ts'
@@ -92,7 +93,12 @@ interface Wished {
 
 function* problemsOf(request: Wished): Generator<{ path: string[]; message: string }> {
   const { protocol, port, ednsBytes } = request
-  if ((request.nameServer ?? undefined) === undefined) {
+  const nameServer = request.nameServer ?? undefined
+  if (nameServer !== undefined && !isHost(nameServer)) {
+    const message = 'must be a name or an address alone, without scheme, path or port'
+    yield { path: ['nameServer'], message }
+  }
+  if (nameServer === undefined) {
     if (port !== undefined && port !== DNS_PORTS.UDP) {
       yield { path: ['port'], message: 'is the port of a nameServer, which is missing' }
     }
@@ -113,6 +119,13 @@ function* problemsOf(request: Wished): Generator<{ path: string[]; message: stri
   if (query === '' || query.length > QUERY_CHARACTERS_MAX || query.includes('{{')) return
   const encoded = encodeDnsName(dnsQueryName(request))
   if (typeof encoded === 'string') yield { path: ['query'], message: encoded }
+}
+
+/** Colons are for IPv6 addresses: a port has a field of its own. */
+function isHost(text: string): boolean {
+  if (text.includes('{{')) return true
+  const bare = text.replace(/^\[(.*)\]$/, '$1')
+  return !/[\s/]/.test(text) && (!bare.includes(':') || isIPv6(bare))
 }
 
 /** The name that a request asks for. */

@@ -1,59 +1,21 @@
 // One DNS query from the look-up of its server to the answer, over whichever protocol, with what it took.
 import { randomInt } from 'node:crypto'
 import type { Failure } from '../contract/failure.ts'
-import { peerPlace, placeOf } from './connect-errors.ts'
-import type { Connection, Endpoint, Family, Progress } from './dial.ts'
-import { countsOf, shownMessage, type SectionCounts } from './dns-answer.ts'
-import { askOverHttps, DOH_ALPN } from './dns-https.ts'
-import { readAnswer, type DnsMessage } from './dns-message.ts'
-import type { DnsPlan, DnsProtocol } from './dns-plan.ts'
-import { askOnStream } from './dns-stream.ts'
-import { askOverUdp, malformedAnswer, type DnsServer, type UdpTally } from './dns-udp.ts'
+import { countsOf, shownMessage } from './dns-answer.ts'
+import { askByConnection } from './dns-connection.ts'
+import type { DnsMessage } from './dns-message.ts'
+import type { DnsPlan } from './dns-plan.ts'
+import {
+  noteServer,
+  type DnsFound,
+  type DnsObserved,
+  type DnsRun,
+  type SystemServers,
+} from './dns-run.ts'
+import { askOverUdp, type DnsServer, type UdpTally } from './dns-udp.ts'
 import { familyOf, literalOf } from './ip-address.ts'
 import { DeadlineReached, type Context } from './monitor.ts'
-import type { ResolvConf } from './resolv-conf.ts'
-import { failureOf, isFailure, TargetFailure, targetFailure } from './target-failure.ts'
-import type { PeerFacts } from './tls-facts.ts'
-
-/** Milliseconds. */
-export interface DnsPhases {
-  /** Looking up the name of the server. */
-  dnsMs?: number
-  connectMs?: number
-  proxyMs?: number
-  tlsMs?: number
-  /** Over UDP, until the answer came that was cut off. */
-  truncatedMs?: number
-  /** From the query to the whole answer. */
-  requestMs?: number
-  totalMs: number
-}
-
-/** The observation of a DNS monitor. */
-export interface DnsObserved {
-  query: string
-  recordType: string
-  /** The server that was asked, or the last one of the system's. */
-  address?: string
-  family?: Family
-  port: number
-  /** Over which the answer came; TCP also where UDP brought one that was cut off. */
-  protocol: DnsProtocol
-  /** The answer over UDP was cut off, and asked for again over TCP. */
-  truncated?: true
-  /** The server did not know EDNS, and was asked again without it. */
-  withoutEdns?: true
-  /** Datagrams of UDP. */
-  udp?: UdpTally
-  responseCode?: string
-  counts?: SectionCounts
-  /** Of the answer. */
-  bytes?: number
-  /** The document that JSON_ANSWER looks into; of a large one the beginning, and `leftOut`. */
-  response?: DnsMessage & { leftOut?: number }
-  phases: DnsPhases
-  tls?: PeerFacts
-}
+import { failureOf, isFailure } from './target-failure.ts'
 
 /** What a query came to. */
 export interface DnsProbe {
@@ -61,25 +23,6 @@ export interface DnsProbe {
   /** The whole answer. */
   message?: DnsMessage
   failure?: Failure
-}
-
-/** The system's name servers, where one more thing than resolv.conf knows is the port. */
-export type SystemServers = Pick<ResolvConf, 'timeoutMs' | 'attempts'> & {
-  servers: readonly DnsServer[]
-}
-
-interface Running {
-  plan: DnsPlan
-  context: Context
-  system: SystemServers
-  observed: DnsObserved
-  progress: Progress
-}
-
-/** An answer and the query that it belongs to. */
-interface Found {
-  message: DnsMessage
-  bytes: number
 }
 
 /**
@@ -95,7 +38,7 @@ export async function probeDns(
   const startedAt = performance.now()
   const { recordType, port, protocol } = plan
   const observed: DnsObserved = { query, recordType, port, protocol, phases: { totalMs: 0 } }
-  const running: Running = { plan, context, system, observed, progress: { phase: 'dns' } }
+  const running: DnsRun = { plan, context, system, observed, progress: { phase: 'dns' } }
   const probe: DnsProbe = { observed }
   try {
     const found = await askThem(running, await peersOf(running))
@@ -116,7 +59,7 @@ export async function probeDns(
 type Peers = readonly DnsServer[] | 'by name'
 
 /** Connections are dialled by name: the location's proxy may know it where this agent does not. */
-async function peersOf({ plan, context, system, observed }: Running): Promise<Peers> {
+async function peersOf({ plan, context, system, observed }: DnsRun): Promise<Peers> {
   const { nameServer, port, family, protocol } = plan
   const { signal, dial } = context
   if (nameServer === undefined) return permitted(system.servers, context)
@@ -144,7 +87,7 @@ async function permitted(servers: readonly DnsServer[], { dial, signal }: Contex
   return allowed
 }
 
-async function askThem(running: Running, peers: Peers): Promise<Found> {
+async function askThem(running: DnsRun, peers: Peers): Promise<DnsFound> {
   const { plan, observed } = running
   const found = await ask(running, peers, plan.query)
   if (plan.plainQuery === undefined || !refusesEdns(found.message)) return found
@@ -157,7 +100,7 @@ function refusesEdns({ Status, Edns }: DnsMessage): boolean {
   return Edns === undefined && (Status === 'FORMERR' || Status === 'NOTIMP')
 }
 
-function ask(running: Running, peers: Peers, template: Buffer): Promise<Found> {
+function ask(running: DnsRun, peers: Peers, template: Buffer): Promise<DnsFound> {
   const { protocol } = running.plan
   const query = Buffer.from(template)
   if (protocol !== 'DOH') query.writeUInt16BE(randomInt(65_536), 0)
@@ -174,10 +117,10 @@ function passesOver({ Status }: DnsMessage): boolean {
 }
 
 async function askByDatagrams(
-  running: Running,
+  running: DnsRun,
   servers: readonly DnsServer[],
   query: Buffer,
-): Promise<Found> {
+): Promise<DnsFound> {
   const { plan, context, system, observed, progress } = running
   const attempts = plan.attempts ?? (plan.nameServer === undefined ? system.attempts : 2)
   // All tries take place before the deadline; with the usual 5 s hardly any would.
@@ -185,13 +128,13 @@ async function askByDatagrams(
   observed.udp ??= { sent: 0, ignored: 0, passedOver: [] }
   const sentAt = performance.now()
   progress.phase = 'firstByte'
-  note(observed, servers[0] as DnsServer)
+  noteServer(observed, servers[0] as DnsServer)
   const { server, bytes, message } = await askOverUdp(
     { servers, query, attempts, tryMs: Math.min(system.timeoutMs, shareMs), passesOver },
     observed.udp,
     context.signal,
   )
-  note(observed, server)
+  noteServer(observed, server)
   const tookMs = performance.now() - sentAt
   if (message !== undefined) {
     observed.phases.requestMs = tookMs
@@ -202,18 +145,12 @@ async function askByDatagrams(
   return askByConnections(running, [server], query)
 }
 
-function note(observed: DnsObserved, { address, port }: DnsServer): void {
-  observed.address = address
-  observed.family = familyOf(address)
-  observed.port = port
-}
-
 async function askByConnections(
-  running: Running,
+  running: DnsRun,
   servers: readonly DnsServer[],
   query: Buffer,
-): Promise<Found> {
-  let poor: Found | undefined
+): Promise<DnsFound> {
+  let poor: DnsFound | undefined
   let failed: unknown
   for (const [at, server] of servers.entries()) {
     const isLast = at === servers.length - 1
@@ -235,7 +172,7 @@ async function askByConnections(
 }
 
 /** A part of the time for one of several servers; `end` must be called. */
-function shareOf({ context, plan, system }: Running, servers: number) {
+function shareOf({ context, plan, system }: DnsRun, servers: number) {
   const { signal } = context
   const controller = new AbortController()
   const ms = Math.min(system.timeoutMs, plan.maxResponseTime / servers)
@@ -248,92 +185,6 @@ function shareOf({ context, plan, system }: Running, servers: number) {
       clearTimeout(timer)
       signal.removeEventListener('abort', onAbort)
     },
-  }
-}
-
-/** Asks one server on a connection of its own; the one of the definition, by its name, where none is given. */
-async function askByConnection(
-  running: Running,
-  server: DnsServer | undefined,
-  query: Buffer,
-): Promise<Found> {
-  const { plan, context, observed, progress } = running
-  const { signal, dial } = context
-  const port = server?.port ?? plan.port
-  const host = plan.nameServer ?? server?.address ?? ''
-  if (server !== undefined) note(observed, server)
-  observed.protocol = plan.protocol === 'UDP' ? 'TCP' : plan.protocol
-  const endpoint: Endpoint = { host, port, family: plan.family, address: server?.address }
-  const connection = await dial.connect(endpoint, progress, signal)
-  if (server === undefined) {
-    note(observed, { address: connection.address, port })
-    if (literalOf(host) === undefined) observed.phases.dnsMs = connection.dnsMs
-  }
-  const { connectMs, proxyMs } = connection
-  observed.phases.connectMs = connectMs
-  if (proxyMs !== undefined) observed.phases.proxyMs = proxyMs
-  const where = peerPlace({ host, port }, connection)
-  try {
-    const socket = await secured(running, connection, where)
-    const startedAt = performance.now()
-    const order = { where, query, authority: authorityOf(host, port), path: plan.dohPath }
-    const bytes =
-      'secure' in socket
-        ? await askOverHttps({ socket: socket.secure, ...order }, progress, signal)
-        : await askOnStream({ socket: socket.plain, ...order }, progress, signal)
-    observed.phases.requestMs = performance.now() - startedAt
-    return { message: answerIn(bytes, query, where), bytes: bytes.length }
-  } finally {
-    connection.socket.destroy()
-  }
-}
-
-function authorityOf(host: string, port: number): string {
-  const place = placeOf(literalOf(host) ?? host, port)
-  return port === 443 ? place.replace(/:443$/, '') : place
-}
-
-/** Speaks TLS where it belongs to the protocol; rejects when the certificate does not verify and has to. */
-async function secured(running: Running, { socket }: Connection, where: string) {
-  const { plan, context, observed, progress } = running
-  const { protocol } = plan
-  if (protocol !== 'DOT' && protocol !== 'DOH') return { plain: socket }
-  const handshake = {
-    serverName: plan.nameServer ?? '',
-    settings: plan.tls,
-    where,
-    alpn: protocol === 'DOH' ? DOH_ALPN : ['dot'],
-  }
-  const secure = await context.dial.secure(socket, handshake, progress, context.signal)
-  secure.socket.once('close', () => socket.destroy())
-  observed.phases.tlsMs = secure.tlsMs
-  observed.tls = secure.peer
-  if (secure.peer.failure !== undefined && !plan.skipSSL) {
-    secure.socket.destroy()
-    throw new TargetFailure(secure.peer.failure)
-  }
-  return protocol === 'DOH' ? { secure: secure.socket } : { plain: secure.socket }
-}
-
-/** The answer, on a connection, where nothing else may come. */
-function answerIn(bytes: Buffer, query: Buffer, where: string): DnsMessage {
-  const reading = readAnswer(bytes, query)
-  switch (reading.kind) {
-    case 'answer':
-      return reading.message
-    case 'malformed':
-      throw malformedAnswer(where, reading.reason)
-    case 'truncated':
-      throw targetFailure('DNS_TRUNCATED', `the answer of ${where} is cut off, over TCP as well`, {
-        where,
-      })
-    case 'other':
-    default:
-      throw targetFailure(
-        'DNS_MISMATCH',
-        `what ${where} sent is no answer to the query: ${reading.reason}`,
-        { where, reason: reading.reason },
-      )
   }
 }
 

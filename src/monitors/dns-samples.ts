@@ -1,5 +1,5 @@
 // What an observation of a DNS monitor gives Prometheus: blackbox_exporter's names where it has them.
-import type { DnsObserved } from './dns-probe.ts'
+import type { DnsObserved } from './dns-run.ts'
 import type { Sample } from './monitor.ts'
 import { tlsSamples } from './tls-samples.ts'
 

@@ -17,6 +17,16 @@ function problemsOf(checkType: string, more: Fields): string[] {
   return (parsed.error?.issues ?? []).map(({ path }) => path.join('.'))
 }
 
+test.each([
+  ['UDP', 53],
+  ['TCP', 53],
+  ['DOT', 853],
+  ['DOH', 443],
+])('%s is spoken on port %i', (protocol, port) => {
+  const request = { query: 'a.test', recordType: 'A', nameServer: 'b.test', protocol }
+  expect(parse('DNS', { request })).toMatchObject({ request: { port } })
+})
+
 test.each<[string, Fields]>([
   [
     'DNS',
@@ -96,6 +106,11 @@ describe('accepted', () => {
   test.each<[string, string, Fields]>([
     ['a record type by its number', 'DNS', request({ recordType: 'TYPE64' })],
     ['another port of a name server', 'DNS', request({ nameServer: '::1', port: 5353 })],
+    ['the root', 'DNS', request({ query: '.', recordType: 'NS' })],
+    ['a server in brackets', 'DNS', request({ nameServer: '[::1]', port: 5353 })],
+    ['DNS over TLS', 'DNS', request({ nameServer: 'dns.test', protocol: 'DOT' })],
+    ['a variable in a query', 'DNS', request({ query: '{{A}}..{{B}}' })],
+    ['no EDNS', 'DNS', request({ ednsBytes: 0 })],
     ['50 echoes', 'ICMP', request({ pingCount: 50 })],
     ['a fraction of a percent', 'ICMP', { degradedPacketLossThreshold: 0.5 }],
     ['IPv6 addresses', 'ICMP', request({ hostname: '2001:db8::1' })],
@@ -132,6 +147,20 @@ describe('refused', () => {
     ['a record type that is none', 'DNS', { request: { recordType: 'Q' } }, 'request.recordType'],
     ['a port without its server', 'DNS', { request: { port: 5353 } }, 'request.port'],
     ['another protocol', 'DNS', { request: { protocol: 'QUIC' } }, 'request.protocol'],
+    ['a type above 65535', 'DNS', { request: { recordType: 'TYPE65536' } }, 'request.recordType'],
+    ['a zone transfer', 'DNS', { request: { recordType: 'TYPE252' } }, 'request.recordType'],
+    ['EDNS itself', 'DNS', { request: { recordType: 'TYPE41' } }, 'request.recordType'],
+    ['a query that is no name', 'DNS', { request: { query: 'a..b' } }, 'request.query'],
+    ['port 0', 'DNS', { request: { nameServer: 'a.test', port: 0 } }, 'request.port'],
+    ['a server with a port', 'DNS', { request: { nameServer: 'a.test:53' } }, 'request.nameServer'],
+    ['a server as URL', 'DNS', { request: { nameServer: 'https://a' } }, 'request.nameServer'],
+    ['DNS over TLS with nobody', 'DNS', { request: { protocol: 'DOT' } }, 'request.nameServer'],
+    ['DNS over HTTPS with nobody', 'DNS', { request: { protocol: 'DOH' } }, 'request.nameServer'],
+    ['datagrams of 511 bytes', 'DNS', { request: { ednsBytes: 511 } }, 'request.ednsBytes'],
+    ['DO without EDNS', 'DNS', { request: { ednsBytes: 0, dnssecOk: true } }, 'request.dnssecOk'],
+    ['NSID without EDNS', 'DNS', { request: { ednsBytes: 0, nsid: true } }, 'request.nsid'],
+    ['a path that is none', 'DNS', { request: { dohPath: 'dns-query' } }, 'request.dohPath'],
+    ['six attempts', 'DNS', { request: { attempts: 6 } }, 'request.attempts'],
     ['5,001 ms', 'DNS', { maxResponseTime: 5001 }, 'maxResponseTime'],
     ['no echo', 'ICMP', { request: { pingCount: 0 } }, 'request.pingCount'],
     ['51 echoes', 'ICMP', { request: { pingCount: 51 } }, 'request.pingCount'],

@@ -42,9 +42,9 @@ describe('datagrams that are no answer are ignored and counted, and waiting goes
     expect(codes).toEqual([])
     expect(observed.udp).toMatchObject({ sent: 1, ignored: 2, ignoredReason: expect.any(String) })
     await using alone = await startHostileNameServer(overUdp(wrong))
-    const silent = await checkDns(at(alone.port), { maxResponseTime: 100 })
+    const silent = await checkDns({ attempts: 1, ...at(alone.port) }, { maxResponseTime: 250 })
     expect(silent.codes).toEqual(['TIMEOUT_FIRST_BYTE'])
-    expect(silent.failures[0]?.details).toMatchObject({ sent: 2, ignored: 2 })
+    expect(silent.failures[0]?.details).toMatchObject({ sent: 1, ignored: 1 })
   })
 
   test('a right answer from another port never arrives', async () => {
@@ -52,10 +52,11 @@ describe('datagrams that are no answer are ignored and counted, and waiting goes
     await using server = await startHostileNameServer({
       udp: (query, _, peer) => other.send(rightAnswer(query), peer.port, peer.address),
     })
-    const { codes, observed } = await checkDns(at(server.port), { maxResponseTime: 100 })
+    const request = { attempts: 1, ...at(server.port) }
+    const { codes, observed } = await checkDns(request, { maxResponseTime: 250 })
     other.close()
     expect(codes).toEqual(['TIMEOUT_FIRST_BYTE'])
-    expect(observed.udp).toEqual({ sent: 2, ignored: 0, passedOver: [] })
+    expect(observed.udp).toEqual({ sent: 1, ignored: 0, passedOver: [] })
   })
 
   test('capital letters in the question are the same name', async () => {

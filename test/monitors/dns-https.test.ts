@@ -159,7 +159,7 @@ describe('a cancelled run', () => {
     const startedAt = performance.now()
     const { codes } = await checkDns({ protocol, ...at(server.port) }, { maxResponseTime: 100 })
     expect(codes).toEqual([code])
-    expect(performance.now() - startedAt).toBeLessThan(250)
+    expect(performance.now() - startedAt).toBeLessThan(500)
   })
 })
 

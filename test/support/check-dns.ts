@@ -1,5 +1,5 @@
 // Runs one DNS monitor as its definition says, for tests that look at what comes of it.
-import type { DnsObserved, SystemServers } from '../../src/monitors/dns-probe.ts'
+import type { DnsObserved, SystemServers } from '../../src/monitors/dns-run.ts'
 import { createDns, dns } from '../../src/monitors/dns.ts'
 import { deadlineAfter, testContext, type ContextWishes } from './monitor-context.ts'
 
