@@ -13,17 +13,19 @@ export function grpcSamples(observed: Partial<GrpcObserved>): Sample[] {
     value: (ms ?? 0) / 1000,
     labels: { phase },
   })
+  const connectMs = (phases.connectMs ?? 0) + (phases.proxyMs ?? 0)
+  const callMs = (phases.firstByteMs ?? 0) + (phases.downloadMs ?? 0)
   const samples: Sample[] = [
     { name: 'probe_grpc_ssl', value: tls === undefined ? 0 : 1 },
     { name: 'probe_dns_lookup_time_seconds', value: (phases.dnsMs ?? 0) / 1000 },
     duration('resolve', phases.dnsMs),
-    duration('connect', (phases.connectMs ?? 0) + (phases.proxyMs ?? 0)),
+    duration('connect', connectMs),
     duration('tls', phases.tlsMs),
     duration('reflection', phases.reflectionMs),
     duration('processing', phases.firstByteMs),
     duration('transfer', phases.downloadMs),
-    // The exporter's only phase besides `resolve`: all of the call.
-    duration('check', (phases.firstByteMs ?? 0) + (phases.downloadMs ?? 0)),
+    // The exporter's only phase besides `resolve`: all that comes after it.
+    duration('check', connectMs + (phases.tlsMs ?? 0) + callMs),
   ]
   if (statusCode !== undefined) samples.push({ name: 'probe_grpc_status_code', value: statusCode })
   if (observed.mode === 'HEALTH') {
