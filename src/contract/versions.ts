@@ -39,6 +39,8 @@ const currentLimits = z.strictObject({
   grpcValuesMax: z.int().positive(),
   /** Files of types that server reflection may name for one service. */
   grpcDescriptorFilesMax: z.int().positive(),
+  /** Bytes of these files. */
+  grpcDescriptorBytesMax: z.int().positive(),
   /** Looking up the name before echoes are sent. */
   icmpLookupMs: z.int().positive(),
   /** Sockets that echoes of one family share; each holds as many as its receive buffer has room for. */

@@ -41,6 +41,8 @@ export interface Plan {
   protoContent: string
   /** The request as JSON. */
   message: string
+  /** Types that the request puts into an Any. */
+  anyTypes: readonly string[]
   messagesMax: number | undefined
   assertions: readonly Assertion[]
   /** Whether an assertion says what the status, and the state of health, should be. */
@@ -90,6 +92,7 @@ function prepare(monitor: GrpcMonitor): Prepared {
     definition: config.serviceDefinition ?? 'REFLECTION',
     protoContent: config.protoContent ?? '',
     message: config.message ?? '',
+    anyTypes: anyTypesOf(config.message ?? ''),
     messagesMax: config.messagesMax,
     assertions,
     assertsStatus: asserts('GRPC_STATUS_CODE'),
@@ -108,6 +111,14 @@ function baseHeaders(request: GrpcRequest): OutgoingHttpHeaders {
     'user-agent': `Vedette/${VERSION}`,
     'grpc-accept-encoding': ACCEPTED_ENCODINGS,
   }
+}
+
+/** More types than that are nobody's request. */
+const ANY_TYPES_MAX = 16
+
+function anyTypesOf(message: string): string[] {
+  const found = message.matchAll(/"@type"\s*:\s*"[^"]*?\/?([\w.]+)"/g)
+  return [...new Set([...found].map((match) => match[1] as string))].slice(0, ANY_TYPES_MAX)
 }
 
 /** `package.Service/Method`, with a leading slash or a dot in the slash's place as well. */

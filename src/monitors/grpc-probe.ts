@@ -1,27 +1,23 @@
 // One gRPC check from dialling to the status: the connection, the types where they are needed, the call, and
 // what its answer says.
-import { setImmediate as turn } from 'node:timers/promises'
-import { failure, type Failure } from '../contract/failure.ts'
-import { LIMITS } from '../contract/versions.ts'
+import type { Failure } from '../contract/failure.ts'
 import { peerPlace } from './connect-errors.ts'
 import type { Progress } from './dial.ts'
 import { endingOf, statusOfFailure, type Ending } from './grpc-answer.ts'
 import { call, type Answer, type CallOrder } from './grpc-call.ts'
-import { unpacked } from './grpc-frames.ts'
-import { HEALTH_PATH, healthRequest, healthState } from './grpc-health.ts'
+import { HEALTH_PATH, healthRequest } from './grpc-health.ts'
 import { openLink, type Link } from './grpc-link.ts'
 import { methodIn, requestBytes } from './grpc-method.ts'
 import { metadataOf } from './grpc-metadata.ts'
 import { excerpt, type GrpcObserved } from './grpc-observed.ts'
 import type { Plan } from './grpc-plan.ts'
+import { readHealth, readMessages, refuseCardinality, unpackAll } from './grpc-reading.ts'
 import { reflect } from './grpc-reflection.ts'
-import { statusName, STATUS } from './grpc-status.ts'
+import { statusName } from './grpc-status.ts'
 import type { Context } from './monitor.ts'
-import { decodeMessage, TooManyValues } from './protobuf-decode.ts'
 import type { MethodSchema, Schema } from './protobuf-schema.ts'
 import { SchemaProblem } from './protobuf-schema.ts'
 import { schemaOfText } from './protobuf-text.ts'
-import { ProtobufMalformed } from './protobuf-wire.ts'
 import { failureOf, TargetFailure, targetFailure } from './target-failure.ts'
 
 /** What a check saw, beyond what is shown. */
@@ -173,8 +169,10 @@ async function converse(running: Running, link: Link, known: Prepared | undefine
       return
     }
     probe.answer = answer
-    if (method === undefined) await readHealth(probe, answer, ending)
-    else await readMessages(running, answer, ending, method)
+    if (method?.method.serverStreaming !== true) refuseCardinality(answer, ending)
+    if (method === undefined) await takeHealth(probe, answer)
+    else await takeMessages(running, link, answer, method)
+    show(probe)
   } finally {
     release()
   }
@@ -187,17 +185,29 @@ function headersNow({ plan, startedAt }: Running) {
 }
 
 async function prepareByReflection(running: Running, link: Link): Promise<Prepared> {
+  const { plan } = running
+  return preparedFor(plan, await schemaByReflection(running, link, plan.anyTypes))
+}
+
+/** The types of the service, and further ones. */
+async function schemaByReflection(
+  running: Running,
+  link: Link,
+  further: Iterable<string>,
+): Promise<Schema> {
   const { plan, probe, progress } = running
   const { observed } = probe
+  const { service = '' } = plan.method ?? {}
   const beganAt = performance.now()
   try {
-    const { service = '' } = plan.method ?? {}
-    const reflected = await reflect(link, service, headersNow(running), progress)
+    const order = { service, further }
+    const reflected = await reflect(link, order, headersNow(running), progress)
     const { schema, version, files, bytes } = reflected
     observed.reflection = { version, files, bytes }
-    return preparedFor(plan, schema)
+    return schema
   } finally {
-    observed.phases.reflectionMs = performance.now() - beganAt
+    const tookMs = performance.now() - beganAt
+    observed.phases.reflectionMs = (observed.phases.reflectionMs ?? 0) + tookMs
   }
 }
 
@@ -221,80 +231,33 @@ function describe(observed: GrpcObserved, { headers, trailers, messages, bytes }
   if (typeof encoding === 'string') observed.response.encoding = encoding
 }
 
-function encodingOf({ headers }: Answer): string {
-  return String(headers?.['grpc-encoding'] ?? 'identity')
+async function takeHealth(probe: Probe, answer: Answer): Promise<void> {
+  const state = await readHealth(answer)
+  if (state === undefined) return
+  probe.observed.healthStatus = state
+  probe.json = JSON.stringify({ status: state })
 }
 
-/** A unary call that went well has exactly one message. */
-function refuseCardinality({ messages }: Answer, { code }: Ending): void {
-  const count = messages.length
-  if (count === 1 || (count === 0 && code !== STATUS.OK)) return
-  throw malformed(`the answer has ${count === 0 ? 'no message' : 'more than one message'}`)
-}
+/** Types within an Any that are asked for; more are shown by their bytes. */
+const FURTHER_TYPES_MAX = 16
 
-function malformed(what: string): TargetFailure {
-  return targetFailure('GRPC_MALFORMED', what)
-}
-
-async function readHealth(probe: Probe, answer: Answer, ending: Ending): Promise<void> {
-  refuseCardinality(answer, ending)
-  const [message] = answer.messages
-  if (message === undefined) return
-  try {
-    const state = healthState(await unpacked(message, encodingOf(answer)))
-    probe.observed.healthStatus = state
-    probe.json = JSON.stringify({ status: state })
-  } catch (error) {
-    throw asFailure(error, 'grpc.health.v1.HealthCheckResponse')
-  }
-  show(probe)
-}
-
-/** Reading goes on for no longer than this before others have their turn. */
-const TURN_MS_MAX = 10
-
-async function readMessages(
-  { probe, context }: Running,
+async function takeMessages(
+  running: Running,
+  link: Link,
   answer: Answer,
-  ending: Ending,
   { schema, method }: NonNullable<Prepared['method']>,
 ): Promise<void> {
-  if (!method.serverStreaming) refuseCardinality(answer, ending)
-  const encoding = encodingOf(answer)
-  const texts: string[] = []
-  let unpackedBytes = 0
-  let since = performance.now()
-  for (const message of answer.messages) {
-    const bytes = await unpacked(message, encoding)
-    unpackedBytes += bytes.length
-    if (unpackedBytes > LIMITS.unpackedBytesMax) throw tooLarge()
-    try {
-      const value = decodeMessage(bytes, method.output, schema, LIMITS.grpcValuesMax)
-      texts.push(JSON.stringify(value))
-    } catch (error) {
-      throw asFailure(error, method.output.fullName)
-    }
-    if (performance.now() - since < TURN_MS_MAX) continue
-    await turn()
-    context.signal.throwIfAborted()
-    since = performance.now()
+  const { plan, probe, context } = running
+  const messages = await unpackAll(answer)
+  let read = await readMessages(messages, method.output, schema, context.signal)
+  if (read.unknown.size > 0 && plan.definition === 'REFLECTION') {
+    const further = [...plan.anyTypes, ...read.unknown].slice(0, FURTHER_TYPES_MAX)
+    const larger = await schemaByReflection(running, link, further)
+    const output = larger.messages.get(method.output.fullName) ?? method.output
+    read = await readMessages(messages, output, larger, context.signal)
   }
+  const { texts } = read
   probe.json = method.serverStreaming ? `[${texts.join(',')}]` : (texts[0] ?? '')
-  show(probe)
-}
-
-function tooLarge(): TargetFailure {
-  const limitBytes = LIMITS.unpackedBytesMax
-  const message = `the answer has more than ${limitBytes} bytes, unpacked`
-  return targetFailure('GRPC_STREAM_TOO_LARGE', message, { limitBytes })
-}
-
-function asFailure(error: unknown, type: string): unknown {
-  if (error instanceof TooManyValues) {
-    return new TargetFailure(failure('GRPC_MESSAGE_TOO_LARGE', error.message))
-  }
-  if (!(error instanceof ProtobufMalformed)) return error
-  return malformed(`a message of the answer is no ${type}: ${error.message}`)
 }
 
 function show({ observed, json }: Probe): void {

@@ -34,20 +34,21 @@ const SERVERS_MAX = 10_000
 const versions = new LeastRecentlyUsed<string, ReflectionVersion>(SERVERS_MAX)
 
 /**
- * The types of a service and all that they use. `headers` are those of the call but for its path. Rejects
+ * The types of a service and all that they use; further types, such as those within an Any, where the server
+ * knows them. `headers` are those of the call but for its path. Rejects
  * with TargetFailure (GRPC_REFLECTION_UNAVAILABLE, GRPC_METHOD_NOT_FOUND, GRPC_SCHEMA_INVALID, …) or the
  * signal's reason.
  */
 export async function reflect(
   link: Link,
-  service: string,
+  { service, further }: { service: string; further: Iterable<string> },
   headers: OutgoingHttpHeaders,
   progress: Progress,
 ): Promise<Reflected> {
   const first = versions.get(link.peer) ?? 'v1'
   for (const version of first === 'v1' ? REFLECTION_VERSIONS : REFLECTION_VERSIONS.toReversed()) {
     try {
-      const reflected = await gather({ link, headers, version, progress }, service)
+      const reflected = await gather({ link, headers, version, progress }, service, further)
       if (version !== first) versions.set(link.peer, version)
       return reflected
     } catch (error) {
@@ -64,7 +65,11 @@ class NotOffered extends Error {}
 /** Fields of ServerReflectionRequest. */
 const ASK = { file: 3, symbol: 4, services: 7 }
 
-async function gather(dialogue: Dialogue, service: string): Promise<Reflected> {
+async function gather(
+  dialogue: Dialogue,
+  service: string,
+  further: Iterable<string>,
+): Promise<Reflected> {
   const first = await ask(dialogue, ASK.symbol, service)
   if (first.error !== undefined) await refuse(dialogue, service, first.error)
   const raw = new Map<string, Buffer>()
@@ -78,11 +83,16 @@ async function gather(dialogue: Dialogue, service: string): Promise<Reflected> {
       files.set(file.name, file)
       raw.set(file.name, one)
     }
-    if (files.size <= LIMITS.grpcDescriptorFilesMax) return
-    throw invalid(`it has more than ${LIMITS.grpcDescriptorFilesMax} files`)
+    if (files.size > LIMITS.grpcDescriptorFilesMax) {
+      throw invalid(`it has more than ${LIMITS.grpcDescriptorFilesMax} files`)
+    }
+    if (bytes > LIMITS.grpcDescriptorBytesMax) {
+      throw invalid(`it has more than ${LIMITS.grpcDescriptorBytesMax} bytes`)
+    }
   }
   try {
     add(first.files)
+    for (const name of further) add((await ask(dialogue, ASK.symbol, name)).files)
     await addDependencies(dialogue, files, add)
     const schema = compiled(files, raw)
     return { schema, version: dialogue.version, files: files.size, bytes }
@@ -122,7 +132,8 @@ function compiled(
   const known = compiledSchemas.get(key)
   if (known !== undefined) return known
   const schema = schemaOfFiles([...files.values()])
-  compiledSchemas.set(key, schema)
+  const bytes = parts.reduce((sum, { length }) => sum + length, 0)
+  compiledSchemas.set(key, schema, bytes)
   return schema
 }
 

@@ -1,11 +1,6 @@
 // From the wire format to JSON values as ProtoJSON spells them (protobuf.dev/programming-guides/json):
 // 64-bit numbers as texts, bytes as base64, enums by name, well-known types in their own forms.
-import {
-  emptySchema,
-  type FieldSchema,
-  type MessageSchema,
-  type Schema,
-} from './protobuf-schema.ts'
+import { type FieldSchema, type MessageSchema, type Schema } from './protobuf-schema.ts'
 import {
   DEPTH_MAX,
   ProtobufMalformed,
@@ -17,10 +12,10 @@ import {
 } from './protobuf-wire.ts'
 import { hasOwnForm, readableForm, type JsonObject, type JsonValue } from './protobuf-well-known.ts'
 
-/** A message that holds more values than the limit; nothing is wrong with it but its size. */
+/** An answer that holds more values than the limit; nothing is wrong with it but its size. */
 export class TooManyValues extends Error {
   constructor(valuesMax: number) {
-    super(`the message has more than ${valuesMax} values`)
+    super(`the answer has more than ${valuesMax} values`)
     this.name = 'TooManyValues'
   }
 }
@@ -32,21 +27,38 @@ interface Decoding {
   schema: Schema
   valuesLeft: number
   valuesMax: number
+  /** Takes the names of types in an Any that the schema lacks. */
+  unknown: Set<string>
 }
 
-/**
- * Decodes a message. Fields without presence are always there, with their default values; others only
- * when they are set. Unknown fields are passed over. Throws ProtobufMalformed or TooManyValues.
- */
-export function decodeMessage(
-  bytes: Buffer,
-  message: MessageSchema,
-  schema: Schema,
-  valuesMax: number,
-): JsonValue {
-  const reader = new WireReader(bytes)
-  const decoding: Decoding = { reader, schema, valuesLeft: valuesMax, valuesMax }
-  return readMessage(decoding, message, 0, undefined)
+/** Decodes messages of one answer, which share a bound. */
+export interface Decoder {
+  /**
+   * Decodes a message. Fields without presence are always there, with their default values; others only
+   * when they are set. Unknown fields are passed over. Throws ProtobufMalformed or TooManyValues.
+   */
+  decode(bytes: Buffer, message: MessageSchema): JsonValue
+  /** Names of types in an Any that the schema lacks. */
+  unknown: Set<string>
+}
+
+/** Makes a decoder. Long names count as several values: what is bounded is the JSON that comes of it. */
+export function createDecoder(schema: Schema, valuesMax: number): Decoder {
+  const unknown = new Set<string>()
+  const decoding: Decoding = {
+    reader: new WireReader(Buffer.alloc(0)),
+    schema,
+    valuesLeft: valuesMax,
+    valuesMax,
+    unknown,
+  }
+  return {
+    unknown,
+    decode(bytes, message) {
+      decoding.reader = new WireReader(bytes)
+      return readMessage(decoding, message, 0, undefined)
+    },
+  }
 }
 
 interface Values {
@@ -58,6 +70,11 @@ interface Values {
 function spend(decoding: Decoding, values: number): void {
   decoding.valuesLeft -= values
   if (decoding.valuesLeft < 0) throw new TooManyValues(decoding.valuesMax)
+}
+
+/** Values that a name counts for: names come from the server, too, and are repeated at will. */
+function costOf(name: string): number {
+  return 1 + (name.length >> 6)
 }
 
 /** Reads to the end of the entered message, or to the tag that ends a group. */
@@ -160,7 +177,7 @@ function readValue(decoding: Decoding, field: FieldSchema, tag: number, depth: n
     case 'group':
       return readMessage(decoding, field.message as MessageSchema, depth + 1, tag + 1)
     case 'enum':
-      return enumValue(field, reader.int32())
+      return readEnum(decoding, field)
     case 'string':
       return reader.text()
     case 'bytes':
@@ -244,6 +261,12 @@ const WIRE_KINDS: Record<FieldSchema['kind'], number> = {
   enum: WIRE.varint,
 }
 
+function readEnum(decoding: Decoding, field: FieldSchema): JsonValue {
+  const value = enumValue(field, decoding.reader.int32())
+  if (typeof value === 'string') spend(decoding, costOf(value))
+  return value
+}
+
 function enumValue(field: FieldSchema, number: number): JsonValue {
   const type = field.enum
   if (type?.fullName === 'google.protobuf.NullValue') return null
@@ -269,13 +292,14 @@ function shortestFloat(value: number): number {
 function toObject(decoding: Decoding, message: MessageSchema, values: Values): JsonObject {
   // Without a prototype: a field may be called __proto__.
   const object = Object.create(null) as JsonObject
-  spend(decoding, message.fields.length)
   for (const field of message.fields) {
+    spend(decoding, costOf(field.jsonName))
     const value = values.byField.get(field)
     if (value === undefined) {
       const absent = defaultOf(field)
       if (absent !== undefined) object[field.jsonName] = absent
-    } else object[field.jsonName] = isMap(field) ? mapOf(field, value as JsonValue[]) : value
+    } else
+      object[field.jsonName] = isMap(field) ? mapOf(decoding, field, value as JsonValue[]) : value
   }
   return object
 }
@@ -285,20 +309,24 @@ export function isMap(field: FieldSchema): boolean {
   return field.repeated && field.message?.mapEntry === true
 }
 
-function mapOf(field: FieldSchema, entries: JsonValue[]): JsonValue {
+function mapOf(decoding: Decoding, field: FieldSchema, entries: JsonValue[]): JsonValue {
   const map = Object.create(null) as JsonObject
   const value = field.message?.byNumber.get(2)
   for (const entry of entries as JsonObject[]) {
     // A message without any field set may be left out of an entry.
-    map[entry['key'] as string] = entry['value'] ?? emptyValue(value)
+    map[entry['key'] as string] = entry['value'] ?? emptyValue(decoding, value)
   }
   return map
 }
 
-function emptyValue(value: FieldSchema | undefined): JsonValue {
+function emptyValue(decoding: Decoding, value: FieldSchema | undefined): JsonValue {
   if (value?.message === undefined) return null
   const { message } = value
-  return decodeMessage(Buffer.alloc(0), message, emptySchema(), message.fields.length)
+  const reader = new WireReader(Buffer.alloc(0))
+  const inner = { ...decoding, reader }
+  const json = readMessage(inner, message, 0, undefined)
+  decoding.valuesLeft = inner.valuesLeft
+  return json
 }
 
 /** What is shown of a field that is not on the wire; undefined when nothing is. */
@@ -347,7 +375,10 @@ function readAny(
   if (typeof typeUrl !== 'string' || typeof value !== 'string') return any
   const fullName = typeUrl.slice(typeUrl.lastIndexOf('/') + 1)
   const inner = decoding.schema.messages.get(fullName)
-  if (inner === undefined) return typeUrl === '' ? {} : { '@type': typeUrl, value }
+  if (inner === undefined) {
+    if (/^[\w.]{1,500}$/.test(fullName)) decoding.unknown.add(fullName)
+    return typeUrl === '' ? {} : { '@type': typeUrl, value }
+  }
   const reader = new WireReader(Buffer.from(value, 'base64'))
   const held = { ...decoding, reader }
   const json = readMessage(held, inner, depth + 1, undefined)

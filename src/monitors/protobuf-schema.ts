@@ -1,7 +1,5 @@
 // What a message looks like: types of Protocol Buffers as the codec needs them, whether they come from
 // descriptors (reflection) or from the text of a .proto file. Plain data; no code is made from them.
-import { LeastRecentlyUsed } from './least-recently-used.ts'
-
 /** Types of fields that are no message and no enum. */
 export type ScalarKind =
   | 'double'
@@ -125,8 +123,38 @@ export function jsonNameOf(name: string): string {
   return name.replaceAll(/_+(.?)/g, (_, next: string) => next.toUpperCase())
 }
 
-/** Compiled schemas that are kept; a usual one takes some ten kilobytes. */
-const SCHEMAS_MAX = 500
+/**
+ * Bytes of descriptors and texts whose schemas are kept. A schema takes about ten times as much; what is
+ * larger than a tenth of all is compiled anew each time.
+ */
+const KEPT_BYTES_MAX = 4_194_304
 
 /** Compiled schemas by the hash of what they were made of, so that none can be out of date. */
-export const compiledSchemas = new LeastRecentlyUsed<string, Schema>(SCHEMAS_MAX)
+class SchemaKeep {
+  readonly #kept = new Map<string, { schema: Schema; bytes: number }>()
+  #bytes = 0
+
+  /** The schema, which becomes the most recently used one. */
+  get(key: string): Schema | undefined {
+    const found = this.#kept.get(key)
+    if (found === undefined) return undefined
+    this.#kept.delete(key)
+    this.#kept.set(key, found)
+    return found.schema
+  }
+
+  /** Keeps the schema, which was made of so many bytes, and forgets the oldest ones to make room. */
+  set(key: string, schema: Schema, bytes: number): void {
+    if (bytes > KEPT_BYTES_MAX / 10 || this.#kept.has(key)) return
+    this.#kept.set(key, { schema, bytes })
+    this.#bytes += bytes
+    for (const [oldest, { bytes: freed }] of this.#kept) {
+      if (this.#bytes <= KEPT_BYTES_MAX) return
+      this.#kept.delete(oldest)
+      this.#bytes -= freed
+    }
+  }
+}
+
+/** The schemas of this process. */
+export const compiledSchemas = new SchemaKeep()

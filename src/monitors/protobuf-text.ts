@@ -25,7 +25,7 @@ export async function schemaOfText(text: string): Promise<Schema> {
   if (known !== undefined) return known
   const { default: parser } = (await import('protobufjs')) as unknown as { default: Parser }
   const schema = compile(parser, text)
-  compiledSchemas.set(key, schema)
+  compiledSchemas.set(key, schema, text.length)
   return schema
 }
 
