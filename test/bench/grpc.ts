@@ -12,6 +12,9 @@ const CHECKS = 2000
 const CONCURRENCY = 8
 const SOAK = 100_000
 
+/** Those of src/launch.js, with which the agent runs. */
+const FLAGS = ['--max-semi-space-size=12', '--heap-growing-percent=30']
+
 const run = promisify(execFile)
 const child = new URL('grpc-child.ts', import.meta.url).pathname
 
@@ -24,7 +27,8 @@ export async function benchGrpc(): Promise<void> {
   const server = await startGrpcServer()
   const exporter = await startExporter(MODULE)
   const ask = async (kind: string, count: number) =>
-    (await run(process.execPath, [child, kind, String(server.port), String(count)])).stdout
+    (await run(process.execPath, [...FLAGS, child, kind, String(server.port), String(count)]))
+      .stdout
   const contenders: [string, () => Promise<number>][] = [
     ['bare node:http2 loop', async () => Number(await ask('bare', CHECKS))],
     ['Vedette gRPC, health', async () => Number(await ask('health', CHECKS))],

@@ -45,15 +45,14 @@ const HEALTH = `syntax = "proto3"; package grpc.health.v1;
 message HealthCheckRequest { string service = 1; }
 message HealthCheckResponse { int32 status = 1; }
 service Health { rpc Check(HealthCheckRequest) returns (HealthCheckResponse); }`
-const healthDefinition = fromJSON(
-  protobuf.parse(HEALTH, { keepCase: true }).root.toJSON() as Parameters<typeof fromJSON>[0],
-  { defaults: true },
-)
+const healthDefinition = fromJSON(protobuf.parse(HEALTH, { keepCase: true }).root.toJSON(), {
+  defaults: true,
+})
 
 interface Question {
   name: string
   count: number
-  status: number
+  status: status
   words: string
   bytes: number
 }
@@ -127,14 +126,14 @@ function shopThat(
     call.sendMetadata(sent)
     const trailer = new Metadata()
     trailer.set('x-cost', '7')
-    if (code !== 0) done({ code, details: words, metadata: trailer })
+    if (code !== status.OK) done({ code, details: words, metadata: trailer })
     else done(null, { text: `hello ${name}`, padding: Buffer.alloc(bytes, 'x') }, trailer)
   }
   const count = (call: ServerWritableStream<Question, unknown>) => {
     note(call)
     const { count: wanted, status: code, words } = call.request
     for (let index = 0; index < wanted; index++) call.write({ text: `number ${index}`, index })
-    if (code === 0) call.end()
+    if (code === status.OK) call.end()
     else call.emit('error', { code, details: words })
   }
   const nothing = () => undefined
@@ -145,7 +144,7 @@ function shopThat(
     Collect: nothing,
     Talk: nothing,
     Stall: (call: ServerUnaryCall<unknown, unknown>) => note(call),
-  } as unknown as UntypedServiceImplementation
+  }
 }
 
 function healthThat(states: Readonly<Record<string, number>>): Unary<{ service: string }> {

@@ -71,7 +71,7 @@ export function answerHeaders(
   flags = END_HEADERS,
 ) {
   const headers = [[':status', '200'], ['content-type', 'application/grpc'], ...more] as const
-  return frame(FRAME.headers, flags, 1, section(headers as readonly (readonly [string, string])[]))
+  return frame(FRAME.headers, flags, 1, section(headers))
 }
 
 /** Trailers that end an answer. */
