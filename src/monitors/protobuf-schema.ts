@@ -125,7 +125,7 @@ export function jsonNameOf(name: string): string {
 
 /**
  * Bytes of descriptors and texts whose schemas are kept. A schema takes about ten times as much; what is
- * larger than a tenth of all is compiled anew each time.
+ * larger than a quarter of all is compiled anew each time.
  */
 const KEPT_BYTES_MAX = 4_194_304
 
@@ -145,7 +145,7 @@ class SchemaKeep {
 
   /** Keeps the schema, which was made of so many bytes, and forgets the oldest ones to make room. */
   set(key: string, schema: Schema, bytes: number): void {
-    if (bytes > KEPT_BYTES_MAX / 10 || this.#kept.has(key)) return
+    if (bytes > KEPT_BYTES_MAX / 4 || this.#kept.has(key)) return
     this.#kept.set(key, { schema, bytes })
     this.#bytes += bytes
     for (const [oldest, { bytes: freed }] of this.#kept) {

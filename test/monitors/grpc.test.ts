@@ -308,3 +308,19 @@ describe('metrics', () => {
     expect(valueOf('probe_grpc_duration_seconds', 'check')).toBeGreaterThan(0)
   })
 })
+
+test.each([
+  ['the deadline of the call', { timeout: 1 }, {}, 1000],
+  ['maxResponseTime, where that is sooner', {}, {}, 20_000],
+  ['up to three minutes', { timeout: 180 }, { maxResponseTime: 180_000 }, 180_000],
+])('an attempt takes no longer than %s', (_, request, settings, deadlineMs) => {
+  const grpcConfig = { mode: 'HEALTH' }
+  const monitor = grpc.schema.parse({
+    id: 'm',
+    name: 'm',
+    checkType: 'GRPC',
+    request: { url: 'a.test', port: 1, grpcConfig, ...request },
+    ...settings,
+  })
+  expect(grpc.deadlineMs(monitor)).toBe(deadlineMs)
+})
