@@ -211,7 +211,12 @@ export class EchoSocket {
 
   /** Takes everything that has come, and tells the runs. */
   drain(): void {
+    // Replies first: they say more than an objection that came at the same time.
+    this.#takeReplies()
     this.#takeErrors()
+  }
+
+  #takeReplies(): void {
     const { socket } = this.#icmp
     let received = socket.receive()
     if (received === undefined) return
