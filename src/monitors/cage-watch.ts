@@ -1,8 +1,7 @@
-// The agent's side of one run: starts the warden, tells it what the agent wants, takes the output of the
+// The agent's side of one run: tells the warden what the agent wants, takes the output of the
 // run, bounded, and hears how it ended. Where the warden itself dies, what it watched is ended from here.
-import { spawn, type ChildProcess } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
-import { fileURLToPath } from 'node:url'
 import type { CagedEnd, CageOrder, OutputStream } from './cage.ts'
 import type {
   BlockedConnection,
@@ -13,11 +12,6 @@ import type {
   WardenReport,
 } from './cage-order.ts'
 import { endSurvivors } from './cage-survivors.ts'
-
-const WARDEN = fileURLToPath(new URL('./warden.ts', import.meta.url))
-/** In the project's own folder: what lies in a folder that anybody may write to must not be run. */
-const COMPILE_CACHE = fileURLToPath(new URL('../../node_modules/.cache/vedette', import.meta.url))
-const WARDEN_FLAGS = ['--max-semi-space-size=1', '--disable-warning=ExperimentalWarning']
 
 const TAIL_BYTES_MAX = 65_536
 const REPORT_BYTES_MAX = 1_048_576
@@ -38,15 +32,10 @@ export class CageWatch {
   #leader: number | undefined
   #end: WardenEnd | undefined
 
-  constructor(order: CageOrder, userId: number | undefined) {
+  constructor(order: CageOrder, userId: number | undefined, warden: ChildProcess) {
     this.#order = order
     this.#userId = userId
-    this.#warden = spawn(process.execPath, [...WARDEN_FLAGS, WARDEN], {
-      stdio: ['pipe', 'pipe', 'pipe', 'pipe', 'pipe', 'pipe', 'pipe'],
-      env: { NODE_COMPILE_CACHE: COMPILE_CACHE },
-      // What a terminal sends to the agent is the agent's to pass on.
-      detached: true,
-    })
+    this.#warden = warden
     this.#listen()
   }
 

@@ -17,6 +17,7 @@ import { CageUsers } from './cage-users.ts'
 import { CageWatch } from './cage-watch.ts'
 import { giveTree } from './give-tree.ts'
 import { isDeadline } from './monitor.ts'
+import { SpareWarden } from './warden-spare.ts'
 
 /** What is to run. */
 export interface CageOrder {
@@ -70,6 +71,8 @@ export interface Cage {
    * the outcome is `out-of-time` where the signal's reason is a deadline, else `cancelled`.
    */
   run(order: CageOrder, signal: AbortSignal): CagedRun
+  /** Lets go of what is kept ready for the next run; runs go on. */
+  close(): void
 }
 
 /** What all runs of an agent share. */
@@ -85,30 +88,33 @@ const ASK: CageAsk = { signal: 'SIGTERM', to: 'leader', graceMs: 3_000 }
 /** Makes the cage of an agent. */
 export function createCage(settings: CageSettings): Cage {
   const users = new CageUsers(settings.firstUserId)
+  const wardens = new SpareWarden()
   const begin = async (order: CageOrder, signal: AbortSignal): Promise<CagedEnd> => {
     const userId = users.take()
     try {
-      return await runOne(settings, order, userId, signal)
+      return await runOne({ ...settings, wardens }, order, userId, signal)
     } finally {
       users.giveBack(userId)
+      wardens.prepare()
     }
   }
   return {
     run: (order, signal) => ({
       ended: begin(order, signal).catch((error: unknown) => neverBegan((error as Error).message)),
     }),
+    close: () => wardens.close(),
   }
 }
 
 async function runOne(
-  settings: CageSettings,
+  settings: CageSettings & { wardens: SpareWarden },
   order: CageOrder,
   userId: number | undefined,
   signal: AbortSignal,
 ): Promise<CagedEnd> {
   for (const name of RUN_FOLDERS) await mkdir(join(order.folder, name), { recursive: true })
   if (userId !== undefined) await giveTree(order.folder, userId)
-  const watch = new CageWatch(order, userId)
+  const watch = new CageWatch(order, userId, settings.wardens.take())
   const stop = () =>
     watch.tell({ do: 'ask', outcome: isDeadline(signal) ? 'out-of-time' : 'cancelled' })
   watch.begin(wardenOrder(settings, order, userId))

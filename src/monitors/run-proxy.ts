@@ -98,18 +98,19 @@ class Tunnels {
       client.end('HTTP/1.1 400 Bad Request\r\n\r\n')
       return
     }
-    // The scheme's own port is left out by the parser.
-    void this.#reach(target.hostname, Number(target.port === '' ? 80 : target.port)).then(
-      (reached) => {
-        if ('failure' in reached) {
-          client.end(`HTTP/1.1 ${statusLine(reached.failure)}\r\n\r\n${reached.failure.message}\n`)
-          return
-        }
-        client.write('HTTP/1.1 200 Connection Established\r\n\r\n')
-        if (head.length > 0) reached.socket.write(head)
-        this.#join(client, reached.socket)
-      },
-    )
+    void this.#tunnel(target, client, head)
+  }
+
+  async #tunnel(target: URL, client: Duplex, head: Buffer): Promise<void> {
+    const reached = await this.#reach(target)
+
+    if ('failure' in reached) {
+      client.end(`HTTP/1.1 ${statusLine(reached.failure)}\r\n\r\n${reached.failure.message}\n`)
+      return
+    }
+    client.write('HTTP/1.1 200 Connection Established\r\n\r\n')
+    if (head.length > 0) reached.socket.write(head)
+    this.#join(client, reached.socket)
   }
 
   /** One plain request in absolute form (RFC 9112, 3.2.2). */
@@ -123,16 +124,20 @@ class Tunnels {
       response.writeHead(400).end()
       return
     }
-    void this.#reach(target.hostname, Number(target.port || 80)).then((reached) => {
-      if ('failure' in reached) {
-        const { status, type } = meaningOf(reached.failure)
-        response.writeHead(status, { 'proxy-status': `vedette; error=${type}` })
-        response.end(`${reached.failure.message}\n`)
-        return
-      }
-      this.#keep(reached.socket)
-      pass(request, response, target, reached)
-    })
+    void this.#request(target, request, response)
+  }
+
+  async #request(target: URL, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const reached = await this.#reach(target)
+
+    if ('failure' in reached) {
+      const { status, type } = meaningOf(reached.failure)
+      response.writeHead(status, { 'proxy-status': `vedette; error=${type}` })
+      response.end(`${reached.failure.message}\n`)
+      return
+    }
+    this.#keep(reached.socket)
+    pass(request, response, target, reached)
   }
 
   /** A plain request that becomes something else, such as a WebSocket. */
@@ -143,21 +148,30 @@ class Tunnels {
       client.destroy()
       return
     }
-    void this.#reach(target.hostname, Number(target.port || 80)).then((reached) => {
-      if ('failure' in reached) {
-        client.destroy()
-        return
-      }
-      const pairs = Object.entries(endToEnd(request)).flatMap(([name, value]) =>
-        [value].flat().map((one) => `${name}: ${one}\r\n`),
-      )
-      const { method, headers } = request
-      const line = `${method} ${target.pathname}${target.search} HTTP/1.1\r\n`
-      const upgrade = `connection: upgrade\r\nupgrade: ${headers.upgrade}\r\n`
-      reached.socket.write(`${line}${pairs.join('')}${upgrade}\r\n`)
-      if (head.length > 0) reached.socket.write(head)
-      this.#join(client, reached.socket)
-    })
+    void this.#switch(target, request, client, head)
+  }
+
+  async #switch(
+    target: URL,
+    request: IncomingMessage,
+    client: Duplex,
+    head: Buffer,
+  ): Promise<void> {
+    const reached = await this.#reach(target)
+
+    if ('failure' in reached) {
+      client.destroy()
+      return
+    }
+    const pairs = Object.entries(endToEnd(request)).flatMap(([name, value]) =>
+      [value].flat().map((one) => `${name}: ${one}\r\n`),
+    )
+    const { method, headers } = request
+    const line = `${method} ${target.pathname}${target.search} HTTP/1.1\r\n`
+    const upgrade = `connection: upgrade\r\nupgrade: ${headers.upgrade}\r\n`
+    reached.socket.write(`${line}${pairs.join('')}${upgrade}\r\n`)
+    if (head.length > 0) reached.socket.write(head)
+    this.#join(client, reached.socket)
   }
 
   close(): void {
@@ -173,7 +187,10 @@ class Tunnels {
   }
 
   /** Connects as a monitor would; a name without IPv4 addresses is tried by its IPv6 ones. */
-  async #reach(host: string, port: number): Promise<Connection | { failure: Failure }> {
+  async #reach(target: URL): Promise<Connection | { failure: Failure }> {
+    const host = target.hostname
+    // The scheme's own port is left out by the parser.
+    const port = target.port === '' ? 80 : Number(target.port)
     const progress: Progress = { phase: 'dns' }
     const bounded = new AbortController()
     const stop = () => bounded.abort(this.#closing.signal.reason)

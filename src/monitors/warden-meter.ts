@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync, statSync, type Dirent } from 'node:fs'
 import { lstat, opendir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { asUser } from './as-user.ts'
 import type { CageLimits, CagedOutcome, CageUsage } from './cage-order.ts'
 import { factsOf, type Descendants, type ProcessFacts } from './warden-processes.ts'
 
@@ -11,14 +12,15 @@ const MEMORY_EVERY_MS = 100
 const DISK_EVERY_MS = 500
 /** Refused births after which the code is taken for one that never stops. */
 const REFUSED_MAX = 100
-/** Processes over the limit that may be seen, where they were allowed before the last ones had shown up. */
-const OVERSHOOT = 8
+/** Every process that was seen may have one more on the way, which is seen only later. */
+const OVERSHOOT = 2
 
 /** Meters a run; `exceeded` is called once, with the first bound that is passed. */
 export class Meter {
   readonly #descendants: Descendants
   readonly #limits: CageLimits
   readonly #folder: string
+  readonly #userId: number | undefined
   readonly #exceeded: (outcome: CagedOutcome) => void
   readonly #startedAt = performance.now()
   readonly #usage = { cpuMs: 0, peakMemoryBytes: 0, processesMax: 0, diskBytes: 0 }
@@ -30,12 +32,18 @@ export class Meter {
   #refused = 0
 
   constructor(
-    run: { descendants: Descendants; limits: CageLimits; folder: string },
+    run: {
+      descendants: Descendants
+      limits: CageLimits
+      folder: string
+      userId: number | undefined
+    },
     exceeded: (outcome: CagedOutcome) => void,
   ) {
     this.#descendants = run.descendants
     this.#limits = run.limits
     this.#folder = run.folder
+    this.#userId = run.userId
     this.#exceeded = exceeded
     this.#memory = new Memory(run.limits.memoryBytes)
   }
@@ -81,18 +89,18 @@ export class Meter {
     const usage = this.#usage
     usage.processesMax = Math.max(usage.processesMax, all.length)
     usage.cpuMs = Math.max(usage.cpuMs, ticksOf(all) * TICK_MS - this.#cpuBefore)
-    const memoryBytes = this.#memory.of(all)
+    const memoryBytes = this.#memory.of(all, this.#userId)
     usage.peakMemoryBytes = Math.max(usage.peakMemoryBytes, memoryBytes)
     if (usage.cpuMs > this.#limits.cpuMs) this.#exceed('out-of-cpu')
     else if (memoryBytes > this.#limits.memoryBytes) this.#exceed('out-of-memory')
-    else if (all.length > this.#limits.processes + OVERSHOOT) this.#exceed('too-many-processes')
+    else if (all.length > this.#limits.processes * OVERSHOOT) this.#exceed('too-many-processes')
   }
 
   /** Looks at the disk, now. */
   async lookAtDisk(): Promise<void> {
     const budget = {
       bytesMax: this.#limits.diskBytes,
-      bytes: unlinkedBytes(this.#descendants.look()),
+      bytes: unlinkedBytes(this.#descendants.look(), this.#userId),
     }
     await countBelow(this.#folder, budget)
     this.#usage.diskBytes = Math.max(this.#usage.diskBytes, budget.bytes)
@@ -136,12 +144,15 @@ class Memory {
     this.#limitBytes = limitBytes
   }
 
-  of(all: readonly ProcessFacts[]): number {
+  of(all: readonly ProcessFacts[], userId: number | undefined): number {
     const estimated = all.reduce((sum, { pid }) => sum + ownBytes(pid), 0)
     const bytes = Math.max(0, this.#bytes + estimated - this.#estimated)
     if (bytes <= this.#limitBytes * ESTIMATED_UP_TO) return bytes
     this.#estimated = estimated
-    this.#bytes = all.reduce((sum, { pid }) => sum + (dividedBytes(pid) ?? ownBytes(pid)), 0)
+    this.#bytes = all.reduce(
+      (sum, { pid }) => sum + (asUser(userId, () => dividedBytes(pid)) ?? ownBytes(pid)),
+      0,
+    )
     return this.#bytes
   }
 }
@@ -170,28 +181,25 @@ function kibibytesOf(path: string, ...names: string[]): number | undefined {
 }
 
 /** Bytes of files that are open and have no name any more, in memory or on disk. */
-function unlinkedBytes(all: readonly ProcessFacts[]): number {
+function unlinkedBytes(all: readonly ProcessFacts[], userId: number | undefined): number {
   const files = new Map<string, number>()
-  for (const { pid } of all) {
-    try {
-      for (const fd of readdirSync(`/proc/${pid}/fd`)) addUnlinked(`/proc/${pid}/fd/${fd}`, files)
-    } catch {
-      // It has ended, or may not be looked into.
-      continue
-    }
-  }
+  // What has ended, or may not be looked into, counts nothing.
+  for (const { pid } of all) asUser(userId, () => addUnlinkedOf(pid, files))
   let bytes = 0
   for (const size of files.values()) bytes += size
   return bytes
 }
 
-function addUnlinked(path: string, files: Map<string, number>): void {
+/** True when the process could be looked into. */
+function addUnlinkedOf(pid: number, files: Map<string, number>): true | undefined {
   try {
-    const { dev, ino, nlink, blocks } = statSync(path)
-    if (nlink === 0) files.set(`${dev}:${ino}`, blocks * 512)
+    for (const fd of readdirSync(`/proc/${pid}/fd`)) {
+      const facts = statSync(`/proc/${pid}/fd/${fd}`, { throwIfNoEntry: false })
+      if (facts?.nlink === 0) files.set(`${facts.dev}:${facts.ino}`, facts.blocks * 512)
+    }
+    return true
   } catch {
-    // Closed meanwhile.
-    return
+    return undefined
   }
 }
 

@@ -14,13 +14,15 @@ const TRUNCATED = 0x02
 /** A name server of our own on the loopback addresses, for one run. */
 export class NameRelay {
   readonly #servers: readonly string[]
+  readonly #serverPort: number
   readonly #ports = new Map<string, Promise<number>>()
   readonly #listening: Server[] = []
   #questions = 0
 
-  /** `servers`: addresses of the system's name servers, asked in this order. */
-  constructor(servers: readonly string[]) {
+  /** `servers`: addresses of the system's name servers, asked in this order, on that port. */
+  constructor(servers: readonly string[], port = DNS_PORT) {
     this.#servers = servers
+    this.#serverPort = port
   }
 
   /** The port on `127.0.0.1` or `::1`; the server starts when it is first asked for. */
@@ -55,22 +57,23 @@ export class NameRelay {
         return
       }
       this.#questions++
-      void this.#ask(question)
-        .then((answer) => {
-          if (answer === undefined) socket.destroy()
-          else if (socket.writable) socket.write(framed(answer))
-        })
-        .finally(() => this.#questions--)
+      void this.#answer(question, socket).finally(() => this.#questions--)
     })
+  }
+
+  async #answer(question: Buffer, socket: Socket): Promise<void> {
+    const answer = await this.#ask(question)
+    if (answer === undefined) socket.destroy()
+    else if (socket.writable) socket.write(framed(answer))
   }
 
   async #ask(question: Buffer): Promise<Buffer | undefined> {
     for (let attempt = 0; attempt < TRIES; attempt++) {
       for (const server of this.#servers) {
-        const answer = await askDatagram(server, question)
+        const answer = await askDatagram(server, this.#serverPort, question)
         if (answer === undefined) continue
         const isWhole = ((answer[2] ?? 0) & TRUNCATED) === 0
-        return isWhole ? answer : ((await askStream(server, question)) ?? answer)
+        return isWhole ? answer : ((await askStream(server, this.#serverPort, question)) ?? answer)
       }
     }
     return undefined
@@ -97,7 +100,7 @@ function framed(message: Buffer): Buffer {
 }
 
 /** Asks by UDP; undefined when no answer to this very question comes in time. */
-function askDatagram(server: string, question: Buffer): Promise<Buffer | undefined> {
+function askDatagram(server: string, port: number, question: Buffer): Promise<Buffer | undefined> {
   return new Promise((resolve) => {
     const socket = createSocket(isIPv6(server) ? 'udp6' : 'udp4')
     const done = (answer: Buffer | undefined) => {
@@ -113,14 +116,14 @@ function askDatagram(server: string, question: Buffer): Promise<Buffer | undefin
         done(message)
     })
     // Connected: answers from anybody else do not arrive.
-    socket.connect(DNS_PORT, server, () => socket.send(question))
+    socket.connect(port, server, () => socket.send(question))
   })
 }
 
 /** Asks by TCP, for answers that are too long for a datagram. */
-function askStream(server: string, question: Buffer): Promise<Buffer | undefined> {
+function askStream(server: string, port: number, question: Buffer): Promise<Buffer | undefined> {
   return new Promise((resolve) => {
-    const socket = connect(DNS_PORT, server)
+    const socket = connect(port, server)
     const done = (answer: Buffer | undefined) => {
       clearTimeout(timer)
       socket.destroy()

@@ -19,6 +19,7 @@ import {
   setStatusFlags,
   statusFlags,
 } from './cage-syscalls.ts'
+import { asUser } from './as-user.ts'
 import { ipv6Words } from './ip-address.ts'
 import type { NetworkPolicy } from './network-policy.ts'
 import type { Answer, Listener, Question } from './warden-listener.ts'
@@ -67,7 +68,10 @@ export function answerConnect(question: Question, around: Surroundings): Answer 
     return { error: ESRCH }
   }
   if (address.readUInt16LE(0) === AF_UNIX) return connectLocal(socket, address, around)
-  if (forNames) return connectRelay(socket, address, question, around)
+  if (forNames) {
+    void connectRelay(socket, address.readUInt16LE(0), question, around)
+    return undefined
+  }
   return connectSocket(socket, address, question, around.listener)
 }
 
@@ -119,28 +123,27 @@ function sameAddress(a: string, b: string): boolean {
   return left !== undefined && right !== undefined && left.every((word, at) => word === right[at])
 }
 
-function connectRelay(
+/** Connects to the relay on the loopback address of the same family. */
+async function connectRelay(
   socket: number,
-  address: Buffer,
+  family: number,
   question: Question,
   { names, listener }: Surroundings,
-): undefined {
-  const isV6 = address.readUInt16LE(0) === AF_INET6
+): Promise<void> {
+  const isV6 = family === AF_INET6
   const target = Buffer.alloc(isV6 ? 28 : 16)
-  target.writeUInt16LE(address.readUInt16LE(0), 0)
+  target.writeUInt16LE(family, 0)
   if (isV6) target[23] = 1
   else target.set([127, 0, 0, 1], 4)
-  void names.relay
-    .port(isV6 ? '::1' : '127.0.0.1')
-    .then((port) => {
-      target.writeUInt16BE(port, 2)
-      const answer = connectSocket(socket, target, question, listener)
-      if (answer !== undefined) listener.answer(question.id, answer)
-    })
-    .catch(() => {
-      closeSync(socket)
-      listener.answer(question.id, { error: ECONNREFUSED })
-    })
+  try {
+    target.writeUInt16BE(await names.relay.port(isV6 ? '::1' : '127.0.0.1'), 2)
+  } catch {
+    closeSync(socket)
+    listener.answer(question.id, { error: ECONNREFUSED })
+    return
+  }
+  const answer = connectSocket(socket, target, question, listener)
+  if (answer !== undefined) listener.answer(question.id, answer)
 }
 
 function connectSocket(
@@ -241,26 +244,5 @@ export function processOf(thread: number): number {
     return Number(/^Tgid:\s+(\d+)/m.exec(status)?.[1] ?? 0)
   } catch {
     return 0
-  }
-}
-
-const KEEP = -1
-
-/**
- * Does it with the agent's own rights, and where those do not reach (a container's root may not look into
- * other users' processes), as the user of the run.
- */
-function asUser<T>(userId: number | undefined, act: () => T | undefined): T | undefined {
-  const done = act()
-  if (done !== undefined || userId === undefined) return done
-  // Of this thread alone. The effective user is left as it is for the real one, and the other way round.
-  const own = process.getuid?.() ?? 0
-  call('setresgid', userId, userId, KEEP)
-  call('setresuid', userId, userId, KEEP)
-  try {
-    return act()
-  } finally {
-    call('setresuid', own, own, KEEP)
-    call('setresgid', own, own, KEEP)
   }
 }

@@ -47,8 +47,8 @@ class Warden {
   constructor(order: WardenOrder) {
     this.#order = order
     this.#descendants = new Descendants(() => this.#child?.pid)
-    const { limits, folder } = order
-    this.#meter = new Meter({ descendants: this.#descendants, limits, folder }, (outcome) =>
+    const { limits, folder, userId } = order
+    this.#meter = new Meter({ descendants: this.#descendants, limits, folder, userId }, (outcome) =>
       this.kill(outcome),
     )
   }
@@ -60,7 +60,9 @@ class Warden {
     const killed = new Promise<void>((resolve) => {
       this.#kill = resolve
     })
-    const launched = await launch(child, socket, this.#order)
+    const launched = await launch(child, socket, this.#order).catch((error: Error) => ({
+      problem: error.message,
+    }))
     if ('problem' in launched) return this.#end({ exited, problem: launched.problem })
     report({ event: 'started', pid: child.pid ?? 0, layers: launched.layers })
     this.#meter.start()
@@ -108,7 +110,7 @@ class Warden {
       await this.#meter.lookAtDisk().catch(() => {})
     }
     return {
-      outcome: how.problem === undefined ? (this.#outcome ?? outcomeOf(exit)) : 'cage-failed',
+      outcome: this.#outcome ?? (how.problem === undefined ? outcomeOf(exit) : 'cage-failed'),
       exitCode: exit.code,
       signal: exit.signal,
       ...(how.problem === undefined ? {} : { problem: how.problem }),

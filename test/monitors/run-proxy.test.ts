@@ -194,5 +194,5 @@ test('at the end its connections end', async () => {
   socket.write(`CONNECT ${site} HTTP/1.1\r\nproxy-authorization: Basic ${code}\r\nhost: x\r\n\r\n`)
   await new Promise((resolve) => socket.once('data', resolve))
   await short.close()
-  await gone
+  await expect(gone).resolves.toBeUndefined()
 })

@@ -52,13 +52,35 @@ export interface Heard {
 
 /** Every secret that is planted says this. */
 export const PLANTED = 'planted-secret'
+/** What a container's root may do where nobody asked for more (Docker's default capabilities). */
+const CONTAINER =
+  'chown dac_override fsetid fowner mknod net_raw setgid setuid setfcap setpcap net_bind_service ' +
+  'sys_chroot kill audit_write'
+
+const PREFIXES = {
+  root: [],
+  'root of a container': [
+    'setpriv',
+    '--inh-caps=-all',
+    `--bounding-set=-all,+${CONTAINER.replaceAll(' ', ',+')}`,
+  ],
+  nobody: [
+    'setpriv',
+    '--reuid=65534',
+    '--regid=65534',
+    '--clear-groups',
+    '--inh-caps=-all',
+    '--bounding-set=-all',
+  ],
+} as const
+
+export type StandInRights = keyof typeof PREFIXES
+
 const PROGRAM = fileURLToPath(new URL('./caged-agent.ts', import.meta.url))
 
-/** Starts it below the folder; `nobody` takes all rights from it, as a container without root does. */
-export async function startStandIn(root: string, as: 'root' | 'nobody'): Promise<StandIn> {
-  const drop = ['--reuid=65534', '--regid=65534', '--clear-groups', '--inh-caps=-all']
-  const prefix = as === 'nobody' ? ['setpriv', ...drop, '--bounding-set=-all'] : []
-  const [command, ...args] = [...prefix, process.execPath, PROGRAM, root]
+/** Starts it below the folder, with the rights of a machine's root, a container's root, or without any. */
+export async function startStandIn(root: string, as: StandInRights): Promise<StandIn> {
+  const [command, ...args] = [...PREFIXES[as], process.execPath, PROGRAM, root]
   const child = spawn(command, args, {
     stdio: ['pipe', 'pipe', 'inherit'],
     env: { ...process.env, PLANTED_SECRET: PLANTED },

@@ -1,0 +1,81 @@
+// Keeps one warden waiting, with its launcher, so that a run need not wait for either to wake up.
+import { spawn, type ChildProcess } from 'node:child_process'
+import type { Socket } from 'node:net'
+import { fileURLToPath } from 'node:url'
+
+const WARDEN = fileURLToPath(new URL('./warden.ts', import.meta.url))
+/** In the project's own folder: what lies in a folder that anybody may write to must not be run. */
+const COMPILE_CACHE = fileURLToPath(new URL('../../node_modules/.cache/vedette', import.meta.url))
+/** A warden lives short and holds little. */
+const FLAGS = ['--max-semi-space-size=1', '--disable-warning=ExperimentalWarning']
+/** For so long after the last run one is kept waiting. */
+const SPARE_MS_MAX = 600_000
+
+/** Starts a warden that waits for its order. */
+function spawnWarden(): ChildProcess {
+  return spawn(process.execPath, [...FLAGS, WARDEN], {
+    stdio: ['pipe', 'pipe', 'pipe', 'pipe', 'pipe', 'pipe', 'pipe'],
+    env: { NODE_COMPILE_CACHE: COMPILE_CACHE },
+    // What a terminal sends to the agent is the agent's to pass on.
+    detached: true,
+  })
+}
+
+/** Gives out wardens, and keeps one ready. It keeps no process alive. */
+export class SpareWarden {
+  #spare: ChildProcess | undefined
+  #timer: NodeJS.Timeout | undefined
+  #isClosed = false
+
+  /** One that waits already where there is one; the next is started at once. */
+  take(): ChildProcess {
+    const spare = this.#spare
+    this.#spare = undefined
+    if (spare === undefined || spare.exitCode !== null || spare.signalCode !== null) {
+      return spawnWarden()
+    }
+    spare.removeListener('error', ignore)
+    for (const stream of socketsOf(spare)) {
+      stream.removeListener('error', ignore)
+      stream.ref()
+    }
+    spare.ref()
+    return spare
+  }
+
+  /** Starts one to wait, where none does; to be called when a run is over. */
+  prepare(): void {
+    clearTimeout(this.#timer)
+    if (this.#isClosed) return
+    this.#timer = setTimeout(() => this.#dismiss(), SPARE_MS_MAX).unref()
+    if (this.#spare !== undefined) return
+    const spare = spawnWarden()
+    this.#spare = spare
+    spare.on('error', ignore)
+    spare.unref()
+    for (const stream of socketsOf(spare)) {
+      stream.on('error', ignore)
+      stream.unref()
+    }
+  }
+
+  /** Lets the one that waits go; none is kept any more. */
+  close(): void {
+    this.#isClosed = true
+    clearTimeout(this.#timer)
+    this.#dismiss()
+  }
+
+  /** Without its calls' other end it leaves by itself. */
+  #dismiss(): void {
+    const spare = this.#spare
+    this.#spare = undefined
+    for (const stream of spare === undefined ? [] : socketsOf(spare)) stream.destroy()
+  }
+}
+
+function socketsOf(child: ChildProcess): Socket[] {
+  return child.stdio.filter((one) => one !== null) as Socket[]
+}
+
+const ignore = () => {}
