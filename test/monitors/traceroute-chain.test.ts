@@ -465,6 +465,31 @@ describe.skipIf(needs !== undefined)(`a chain of networks ${needs ?? ''}`, () =>
     expect(ran.overrunMs).toBeLessThan(50)
   })
 
+  describe('SCTP', () => {
+    test.each(FAMILIES)('over %s: a target without it is reached, and says so', async (family) => {
+      const { seen, codes } = await trace(family, 'SCTP')
+      expect(codes).toEqual([])
+      expect(addresses(seen)).toEqual(WAY[family])
+      expect(seen).toMatchObject({ port: 33_434, portState: 'closed', lossPercent: 0 })
+    })
+
+    test('ports that are open and closed', async () => {
+      await using listening = await startMonitorProcess(chain.prefix('server'))
+      for (const family of FAMILIES) {
+        await listening.listen('sctp', family === 'IPv4' ? '0.0.0.0' : '::', 3868)
+        for (const [port, portState] of [
+          [3868, 'open'],
+          [3869, 'closed'],
+        ] as const) {
+          const { seen, codes } = await trace(family, 'SCTP', { port })
+          expect(codes).toEqual([])
+          expect(addresses(seen)).toEqual(WAY[family])
+          expect(seen).toMatchObject({ portState, reached: true, lossPercent: 0 })
+        }
+      }
+    })
+  })
+
   describe('as nobody, without a capability', () => {
     let nobody: MonitorProcess
     beforeAll(async () => {
@@ -479,6 +504,13 @@ describe.skipIf(needs !== undefined)(`a chain of networks ${needs ?? ''}`, () =>
       const { observation } = await nobody.run({ checkType: 'TRACEROUTE', request })
       expect(observation?.failures).toEqual([])
       expect(addresses(observation?.observed as unknown as TraceObserved)).toEqual(WAY[family])
+    })
+
+    test('SCTP says what it needs', async () => {
+      const request = { url: SERVER.IPv4, protocol: 'SCTP', ptrLookup: false }
+      const { observation } = await nobody.run({ checkType: 'TRACEROUTE', request })
+      expect(observation?.failures.map(({ code }) => code)).toEqual(['TRACE_UNSUPPORTED'])
+      expect(observation?.failures[0]?.message).toContain('NET_RAW')
     })
 
     test('ICMP says what to allow where the system gives it no socket', async () => {
