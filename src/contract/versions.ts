@@ -75,6 +75,8 @@ const currentLimits = z.strictObject({
   assertionHeapMiBMax: z.int().positive(),
   /** Paths of traces that are remembered, to see when one changes. */
   tracePathsMax: z.int().positive(),
+  /** Routers whose answers are counted. */
+  routersMax: z.int().positive(),
   /** Names of addresses that are remembered. */
   reverseNamesMax: z.int().positive(),
   /** Look-ups of names of addresses under way at a time. */

@@ -23,6 +23,10 @@ export interface Probe {
   /** Which of the lane's probes to this hop it is, from 0; -1 for the far probe. */
   readonly round: number
   readonly sentAtMs: number
+  /** Who is to answer, where that could be known when it was sent. */
+  router?: string
+  /** Whether that router had been asked so often that its silence would say nothing. */
+  crowded: boolean
   /** `withdrawn`: it never left this host, or was sent again in another size; it counts for nothing. */
   state: 'under-way' | 'answered' | 'silent' | 'withdrawn'
   answer?: Answer
@@ -124,7 +128,13 @@ export class TraceCourse {
     for (const [index, lane] of this.#lanes.entries()) {
       const ask = this.#nextOf(lane, index, nowMs)
       if (ask === undefined) continue
-      const probe: Probe = { ...ask, lane: index, sentAtMs: nowMs, state: 'under-way' }
+      const probe: Probe = {
+        ...ask,
+        lane: index,
+        sentAtMs: nowMs,
+        crowded: false,
+        state: 'under-way',
+      }
       this.probes.push(probe)
       lane.underWay++
       if (probe.round === 0) lane.ahead++
@@ -193,6 +203,14 @@ export class TraceCourse {
       if (state === 'under-way') wakeAtMs = Math.min(wakeAtMs, sentAtMs + waitMs)
     }
     return wakeAtMs
+  }
+
+  /** Who answered at the distance, as far as it is known by now. */
+  addressAt(ttl: number): string | undefined {
+    const near = Math.min(ttl, this.end)
+    return this.probes.find(
+      ({ ttl: asked, round, answer }) => round >= 0 && asked === near && answer !== undefined,
+    )?.answer?.from
   }
 
   /** Whether the target has answered. */

@@ -1,19 +1,21 @@
-// Probes of UDP and ICMP: one socket for the whole trace, so that all its packets are one flow.
+// Probes of UDP, ICMP and SCTP: one socket for the whole trace, so that all its packets are one flow.
 import type { Family } from './dial.ts'
 import { openIcmpSocket } from './icmp-socket.ts'
 import { SystemCallError } from './libc.ts'
 import type { Native, NativeSocket, Received } from './native-socket.ts'
 import { watch, type Watch } from './readiness.ts'
+import { createSctpMarks } from './sctp-packets.ts'
 import type { SocketAddress } from './socket-address.ts'
 import { ERROR_ORIGIN, OPTION, PATH_MTU, POLL } from './socket-options.ts'
 import { bindSourcePort } from './source-port.ts'
+import { targetFailure } from './target-failure.ts'
 import type { Probe } from './traceroute-course.ts'
 import { createMarks, HEADER_BYTES, MARK_BYTES, type Marks } from './traceroute-marks.ts'
 import { answerOf, type Prober, type ProbeListener, type Saying } from './traceroute-prober.ts'
 
 /** What probes of datagrams need to know. */
 export interface DatagramSettings {
-  protocol: 'UDP' | 'ICMP'
+  protocol: 'UDP' | 'ICMP' | 'SCTP'
   family: Family
   /** A literal. */
   address: string
@@ -32,6 +34,13 @@ const PLATEAUS = [32_000, 17_914, 8166, 4352, 2002, 1492, 1280, 1006, 508, 296, 
 const EMSGSIZE = 90
 /** EAGAIN, ENOMEM, ENOBUFS: there is no room now. */
 const LACKS: ReadonlySet<number> = new Set([11, 12, 105])
+/** Errors that say "not you", or "no such thing here". */
+const REFUSED: ReadonlySet<string> = new Set([
+  'EACCES',
+  'EPERM',
+  'EPROTONOSUPPORT',
+  'ESOCKTNOSUPPORT',
+])
 /** Errors of earlier packets that one call may come upon before it does its own work. */
 const PENDING_MAX = 8
 
@@ -50,6 +59,11 @@ export function openDatagramProber(
     const marks = createMarks({ protocol, family, identifier, isRaw: mode === 'raw' })
     return new DatagramProber(native, socket, identifier, marks, settings, listener)
   }
+  if (protocol === 'SCTP') {
+    const socket = openRawSctp(native, family)
+    const marks = createSctpMarks({ family, sourcePort, port: settings.port })
+    return new DatagramProber(native, socket, sourcePort, marks, settings, listener)
+  }
   const socket = native.open({ family, type: 'datagram', protocol: 'udp' })
   const marks = createMarks({ protocol, family, identifier: 0, isRaw: false })
   let port: number
@@ -60,6 +74,25 @@ export function openDatagramProber(
     throw error
   }
   return new DatagramProber(native, socket, port, marks, settings, listener)
+}
+
+/**
+ * The kernel's own SCTP does not tell who on the way answers, and most kernels have none: this takes a raw
+ * socket.
+ */
+function openRawSctp(native: Native, family: Family): NativeSocket {
+  try {
+    return native.open({ family, type: 'raw', protocol: 'sctp' })
+  } catch (error) {
+    const isRefused = error instanceof SystemCallError && REFUSED.has(error.code)
+    if (!isRefused) throw error
+    const message = [
+      'this agent may not trace with SCTP, for which it needs raw sockets: run it as root with the',
+      'capability NET_RAW (docker run --user 0 --cap-add NET_RAW, or in Kubernetes securityContext',
+      '{runAsUser: 0, capabilities: {add: [NET_RAW]}}), or trace with TCP, UDP or ICMP, which need none',
+    ].join(' ')
+    throw targetFailure('TRACE_UNSUPPORTED', message, { protocol: 'SCTP', reason: error.code })
+  }
 }
 
 interface Sent {
@@ -99,7 +132,8 @@ class DatagramProber implements Prober {
     this.#settings = settings
     this.#listener = listener
     const { address, port, family, packetBytes } = settings
-    this.#target = native.address(address, port)
+    // The ports of raw packets are our own affair; the kernel would take one for a protocol.
+    this.#target = native.address(address, settings.protocol === 'UDP' ? port : 0)
     this.#headersBytes = IP_BYTES[family] + HEADER_BYTES
     this.#payloadBytes =
       packetBytes === undefined ? PAYLOAD_BYTES : packetBytes - this.#headersBytes
@@ -187,16 +221,16 @@ class DatagramProber implements Prober {
 
   #takeReply({ bytes, kernelMs, from }: Received): void {
     if (from !== this.#target.address) return
-    const isEcho = this.#settings.protocol === 'ICMP'
     const number = this.#known(this.#marks.numberInReply(bytes))
     if (number !== undefined) {
       const saying: Saying = { kind: 'target', from }
-      if (!isEcho) saying.portState = 'open'
+      const portState = this.#marks.portState(bytes)
+      if (portState !== undefined) saying.portState = portState
       this.#answered(number, saying, kernelMs)
       return
     }
     // Whatever the target says, it is there; what moved it to say so, it need not tell.
-    const farthest = isEcho ? 0 : this.#farthest()
+    const farthest = this.#settings.protocol === 'UDP' ? this.#farthest() : 0
     if (farthest > 0) {
       this.#answered(farthest, { kind: 'target', from, portState: 'open' }, kernelMs)
     }

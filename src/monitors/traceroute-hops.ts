@@ -21,6 +21,7 @@ export interface Hop {
   name?: string
   /** Others that answered at the same distance, over other ways. */
   otherAddresses?: string[]
+  /** Without those to which a silent router had no answer left; see answer-budget.ts. */
   sent: number
   received: number
   lossPercent: number
@@ -49,8 +50,10 @@ type Answered = Probe & { answer: Answer }
 
 /** Puts together what the probes of the course say. */
 export function reportHops(course: TraceCourse): HopReport {
-  const counted = course.probes.filter(({ state }) => state === 'answered' || state === 'silent')
-  const last = lastHopOf(course, counted)
+  const counted = course.probes.filter(
+    ({ state, crowded }) => state === 'answered' || (state === 'silent' && !crowded),
+  )
+  const last = lastHopOf(course)
   const hops: Hop[] = []
   for (let hop = 1; hop <= last; hop++) {
     const own = counted.filter((probe) => distanceOf(course, probe) === hop)
@@ -111,9 +114,9 @@ function distanceOf(course: TraceCourse, { ttl, lane }: Probe): number {
 }
 
 /** The last hop to show: the end, or the last that was asked; the far probe asked the target alone. */
-function lastHopOf(course: TraceCourse, counted: readonly Probe[]): number {
+function lastHopOf(course: TraceCourse): number {
   if (course.end < Infinity) return course.end
-  const asked = counted.filter(({ round }) => round >= 0)
+  const asked = course.probes.filter(({ round, state }) => round >= 0 && state !== 'under-way')
   return asked.reduce((farthest, { ttl }) => Math.max(farthest, ttl), 0)
 }
 
@@ -157,5 +160,5 @@ function microseconds(ms: number): number {
 }
 
 function lossPercent(sent: number, received: number): number {
-  return sent === 0 ? 100 : ((sent - received) * 100) / sent
+  return sent === 0 ? 0 : ((sent - received) * 100) / sent
 }

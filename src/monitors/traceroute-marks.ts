@@ -29,6 +29,8 @@ export interface Marks {
   numberInError(bytes: Buffer): number | undefined
   /** The number of the probe that the packet replies to; undefined when it is a reply to none. */
   numberInReply(packet: Buffer): number | undefined
+  /** What the reply says about the target's port; undefined where there is none. */
+  portState(packet: Buffer): 'open' | 'closed' | undefined
 }
 
 const ECHO = { IPv4: 8, IPv6: 128 } as const
@@ -51,6 +53,7 @@ function udpMarks(): Marks {
     },
     numberInError: numberIn,
     numberInReply: (bytes) => numberIn(bytes) || undefined,
+    portState: () => 'open',
   }
 }
 
@@ -81,6 +84,7 @@ function echoMarks({ family, isRaw, identifier }: MarkSettings): Marks {
       if (bytes[0] !== ECHO_REPLY[family] || bytes[1] !== 0) return undefined
       return readMark(bytes, HEADER_BYTES, secret)
     },
+    portState: () => undefined,
   }
 }
 

@@ -22,10 +22,9 @@ export async function openerOf(plan: TracePlan, address: string): Promise<OpenPr
       return (listener) => openConnectionProber(native, flow, listener)
     case 'UDP':
     case 'ICMP':
-      return (listener) => openDatagramProber(native, { ...flow, protocol, packetBytes }, listener)
     case 'SCTP':
     default:
-      throw targetFailure('TRACE_UNSUPPORTED', 'this system cannot trace with SCTP', { protocol })
+      return (listener) => openDatagramProber(native, { ...flow, protocol, packetBytes }, listener)
   }
 }
 

@@ -83,6 +83,8 @@ export interface PathMemory {
    * has changed.
    */
   compare(key: string, now: LastRun): PathChange | undefined
+  /** The last path. */
+  last(key: string): LastRun | undefined
 }
 
 /** Makes an empty memory, for at most so many paths. */
@@ -99,24 +101,43 @@ export function createPathMemory(max: number = LIMITS.tracePathsMax): PathMemory
       memory.set(key, remember(joined(before, now)))
       return { pathChanged: false }
     },
+    last: (key) => recall(memory.get(key)),
   }
 }
 
 /** Both together: what was silent now keeps its address, or a change behind two silences would not show. */
 function joined(before: LastRun, now: LastRun): LastRun {
-  const longer = Math.max(now.path.length, before.path.length)
-  const unreached = before.reached ? before.path.length : longer
-  const length = now.reached ? now.path.length : unreached
+  const length = joinedLength(before, now)
   const path = Array.from({ length }, (_, at) => now.path[at] ?? before.path[at])
   return { path, reached: now.reached || before.reached }
 }
 
+function joinedLength(before: LastRun, now: LastRun): number {
+  if (isDistanceKnown(now)) return now.path.length
+  if (isDistanceKnown(before)) return before.path.length
+  if (now.reached && before.reached) return Math.min(now.path.length, before.path.length)
+  if (now.reached || before.reached) return (now.reached ? now : before).path.length
+  return Math.max(now.path.length, before.path.length)
+}
+
+/** Behind a silent hop the target may be nearer than it seems: the silence may have been its own. */
+function isDistanceKnown({ path, reached }: LastRun): boolean {
+  return reached && (path.length === 1 || path.at(-2) !== undefined)
+}
+
 function differs(before: LastRun, now: LastRun): boolean {
-  const length = Math.min(now.path.length, before.path.length)
-  if (now.reached && before.reached && now.path.length !== before.path.length) return true
+  const [then, here] = [before.path, now.path]
+  const isKnown = isDistanceKnown(before) && isDistanceKnown(now)
+  if (isKnown && then.length !== here.length) return true
+  // Where a distance is in doubt, the target's place says nothing about that of another.
+  const length = Math.min(comparable(before), comparable(now))
   for (let at = 0; at < length; at++) {
-    const [then, here] = [before.path[at], now.path[at]]
-    if (then !== undefined && here !== undefined && then !== here) return true
+    if (then[at] !== undefined && here[at] !== undefined && then[at] !== here[at]) return true
   }
   return false
+}
+
+/** How many hops of the path stand where they are said to stand. */
+function comparable(run: LastRun): number {
+  return run.reached && !isDistanceKnown(run) ? run.path.length - 1 : run.path.length
 }

@@ -1,6 +1,7 @@
 // One trace from its first probe to its end: joins the course, which knows what to ask next, with the
 // sockets that ask it.
 import type { Failure } from '../contract/failure.ts'
+import type { AnswerBudget } from './answer-budget.ts'
 import { connectFailure, placeOf } from './connect-errors.ts'
 import { SystemCallError } from './libc.ts'
 import { isDeadline } from './monitor.ts'
@@ -51,6 +52,9 @@ export interface TraceSettings {
   open: OpenProber
   /** Told of every address that answers. */
   onHop(address: string): void
+  /** Who answered at this distance in an earlier trace. */
+  routerAt(ttl: number): string | undefined
+  budget: AnswerBudget
 }
 
 /** How long a router may take to say that a host does not answer it: it asks three times, a second each. */
@@ -127,7 +131,10 @@ class Trace implements ProbeListener {
 
   onAnswer(probe: Probe, answer: Answer): void {
     this.#course.answer(probe, answer)
-    this.#settings.onHop(answer.from)
+    const { onHop, budget } = this.#settings
+    onHop(answer.from)
+    const isError = answer.kind !== 'target' || answer.refusal !== undefined
+    if (isError && probe.router !== answer.from) budget.spend(answer.from, performance.now())
     this.#goOn()
   }
 
@@ -173,6 +180,7 @@ class Trace implements ProbeListener {
     for (let nowMs = performance.now(); ; nowMs = performance.now()) {
       const probe = this.#course.take(nowMs)
       if (probe === undefined) return true
+      this.#charge(probe, nowMs)
       try {
         if (!prober.send(probe)) {
           if (this.#again++ < AGAIN_MAX) this.#course.withdraw(probe)
@@ -184,6 +192,17 @@ class Trace implements ProbeListener {
       }
       this.#lastSentMs = nowMs
     }
+  }
+
+  /** Counts the probe with the answers that its router has left, where that is known. */
+  #charge(probe: Probe, nowMs: number): void {
+    const { address, budget, routerAt, plan } = this.#settings
+    const onTheWay = () => this.#course.addressAt(probe.ttl) ?? routerAt(probe.ttl)
+    const router = probe.round < 0 ? address : onTheWay()
+    // What the target itself answers is an error, and limited, only where the probe is a datagram.
+    if (router === undefined || (router === address && plan.protocol !== 'UDP')) return
+    probe.router = router
+    probe.crowded = !budget.spend(router, nowMs)
   }
 
   /** Our own system would not send the probe: that is the end, and neither hop nor target has to do with it. */

@@ -2,6 +2,7 @@
 // target is reached.
 import type { Failure } from '../contract/failure.ts'
 import { TracerouteMonitor } from '../contract/traceroute-monitor.ts'
+import { createAnswerBudget } from './answer-budget.ts'
 import { connectFailure, placeOf } from './connect-errors.ts'
 import { familyOf } from './ip-address.ts'
 import { SystemCallError } from './libc.ts'
@@ -14,12 +15,13 @@ import { openerOf } from './traceroute-open.ts'
 import { createPathMemory, type PathChange } from './traceroute-path.ts'
 import { tracePlanOf, type TracePlan } from './traceroute-plan.ts'
 import { tracerouteSamples } from './traceroute-samples.ts'
-import { runTrace, type Traced } from './traceroute-trace.ts'
+import { runTrace, type Traced, type TraceSettings } from './traceroute-trace.ts'
 import { judgeTrace } from './traceroute-verdict.ts'
 
 /** How long names may be waited for when all else is known. */
 const NAMES_WAIT_MS = 200
 
+const budget = createAnswerBudget()
 const paths = createPathMemory()
 const names = createReverseNames()
 
@@ -46,9 +48,10 @@ async function runTraceroute(monitor: TracerouteMonitor, context: Context): Prom
   }
   const dnsMs = performance.now() - startedAt
   const where = { ...start, address, family: familyOf(address) }
+  const key = `${monitor.id} ${address} ${protocol}`
   let traced: Traced
   try {
-    traced = await trace(plan, address, signal)
+    traced = await trace(plan, address, key, signal)
   } catch (error) {
     return { observed: { ...where }, failures: [traceFailure(error, where)] }
   }
@@ -62,16 +65,58 @@ async function runTraceroute(monitor: TracerouteMonitor, context: Context): Prom
   const observed: TraceObserved = {
     ...where,
     ...seenOf(traced, report),
-    ...comparePaths(monitor, address, traced, report),
+    ...comparePaths(key, traced, report),
     phases: { dnsMs, traceMs, totalMs: dnsMs + traceMs },
   }
   return judgeTrace(monitor, observed, { report, failure: traced.failure }, signal)
 }
 
-async function trace(plan: TracePlan, address: string, signal: AbortSignal): Promise<Traced> {
+async function trace(
+  plan: TracePlan,
+  address: string,
+  key: string,
+  signal: AbortSignal,
+): Promise<Traced> {
   const open = await openerOf(plan, address)
-  const onHop = plan.ptrLookup ? (hop: string) => names.ask(hop) : () => {}
-  return runTrace({ plan, address, open, onHop }, signal)
+  const before = paths.last(key)
+  const settings: TraceSettings = {
+    plan,
+    address,
+    open,
+    onHop: (hop) => {
+      if (plan.ptrLookup) names.ask(hop)
+    },
+    routerAt: (ttl) =>
+      before?.reached === true && ttl >= before.path.length ? address : before?.path[ttl - 1],
+    budget,
+  }
+  const traced = await runTrace(settings, signal)
+  if (!isUnasked(traced)) return traced
+  // The target had answered so many other traces that it had no answer left for this one.
+  await pause(budget.waitMs(address, plan.course.probesPerHop, performance.now()), signal)
+  return runTrace(settings, signal)
+}
+
+/** Whether the target was silent when it was asked more often than it may answer. */
+function isUnasked({ course, end }: Traced): boolean {
+  const isSilent = end === 'unknown-hops' || end === 'max-hops'
+  return isSilent && course.probes.some(({ round, crowded }) => round < 0 && crowded)
+}
+
+/** Waits; rejects with the signal's reason as soon as it is aborted. */
+function pause(waitMs: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => {
+      clearTimeout(timer)
+      reject(signal.reason as Error)
+    }
+    const timer = setTimeout(() => {
+      signal.removeEventListener('abort', onAbort)
+      resolve()
+    }, waitMs)
+    if (signal.aborted) onAbort()
+    else signal.addEventListener('abort', onAbort, { once: true })
+  })
 }
 
 /** What kept us from beginning: our own system, or the deadline. Everything else is thrown on. */
@@ -95,11 +140,10 @@ async function nameHops(hops: readonly Hop[], signal: AbortSignal): Promise<void
 }
 
 function comparePaths(
-  { id, request }: TracerouteMonitor,
-  address: string,
+  key: string,
   { end, course }: Traced,
   { path }: HopReport,
 ): PathChange | undefined {
   if (end === 'not-sent') return undefined
-  return paths.compare(`${id} ${address} ${request.protocol}`, { path, reached: course.isReached })
+  return paths.compare(key, { path, reached: course.isReached })
 }

@@ -61,7 +61,7 @@ export interface HopChain extends Disposable {
 }
 
 /** Makes the chain; needs root and iproute2. */
-export function createHopChain(): HopChain {
+export function createHopChain(limits: 'no limits' | 'limits of Linux' = 'no limits'): HopChain {
   const tag = randomBytes(3).toString('hex')
   const nameOf = (host: Host) => `vedette-${tag}-${host}`
   const prefix = (host: Host) => ['ip', 'netns', 'exec', nameOf(host)]
@@ -87,7 +87,7 @@ export function createHopChain(): HopChain {
   }
   for (const host of HOSTS) {
     call(['netns', 'add', nameOf(host)])
-    run(host, 'sh', '-c', settingsOf(host))
+    run(host, 'sh', '-c', settingsOf(host, limits === 'no limits'))
   }
   const cables = CABLES.map(
     ([one, other]) =>
@@ -101,7 +101,7 @@ export function createHopChain(): HopChain {
 }
 
 /** What a host has to know before it gets its cables, as a shell script. */
-function settingsOf(host: Host): string {
+function settingsOf(host: Host, isUnlimited: boolean): string {
   const forwards = ROUTERS.includes(host) ? 1 : 0
   const settings = {
     'ipv4/ip_forward': forwards,
@@ -113,16 +113,24 @@ function settingsOf(host: Host): string {
     // Packets may come back another way than they went.
     'ipv4/conf/all/rp_filter': 0,
     'ipv4/conf/default/rp_filter': 0,
-    // Linux answers a host six times and then once a second; tests that want this limit set it.
-    'ipv4/icmp_ratelimit': 0,
-    'ipv6/icmp/ratelimit': 0,
     // As Docker sets it: everybody may send echoes.
     'ipv4/ping_group_range': '0 2147483647',
-    // Of several ways, one for each flow: by addresses, protocol and ports.
-    'ipv4/fib_multipath_hash_policy': 1,
-    'ipv6/fib_multipath_hash_policy': 1,
+    // Of several ways, one for each flow: by addresses, protocol and ports, as they stand in the packet
+    // (by itself Linux would remember here from which socket it came).
+    'ipv4/fib_multipath_hash_policy': 3,
+    'ipv4/fib_multipath_hash_fields': 0x37,
+    'ipv6/fib_multipath_hash_policy': 3,
+    'ipv6/fib_multipath_hash_fields': 0x37,
   }
-  const lines = Object.entries(settings).map(
+  // Linux answers a host six times and then once a second, and all together fifty times and then a
+  // thousand times a second.
+  const unlimited = {
+    'ipv4/icmp_ratelimit': 0,
+    'ipv4/icmp_msgs_per_sec': 1_000_000,
+    'ipv4/icmp_msgs_burst': 1_000_000,
+    'ipv6/icmp/ratelimit': 0,
+  }
+  const lines = Object.entries({ ...settings, ...(isUnlimited ? unlimited : {}) }).map(
     ([path, value]) => `echo ${value} >/proc/sys/net/${path}`,
   )
   return lines.join(' && ')

@@ -5,13 +5,17 @@ import { readdirSync } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
 import { createInterface } from 'node:readline'
 import { DeadlineReached, type AnyMonitorType } from '../../src/monitors/monitor.ts'
+import { loadNative } from '../../src/monitors/native-socket.ts'
+import { watch } from '../../src/monitors/readiness.ts'
 import { MONITOR_TYPES } from '../../src/monitors/registry.ts'
+import { crc32c } from '../../src/monitors/sctp-packets.ts'
+import { POLL } from '../../src/monitors/socket-options.ts'
 import { testContext } from './monitor-context.ts'
 import type { Ran, RunWishes } from './monitor-process.ts'
 
 type Question =
   | { what: 'run'; definition: Record<string, unknown>; wishes: RunWishes }
-  | { what: 'listen'; protocol: 'tcp' | 'udp'; host: string; port: number }
+  | { what: 'listen'; protocol: 'tcp' | 'udp' | 'sctp'; host: string; port: number }
   | { what: 'descriptors' }
 
 async function run(definition: Record<string, unknown>, wishes: RunWishes): Promise<Ran> {
@@ -41,7 +45,12 @@ async function run(definition: Record<string, unknown>, wishes: RunWishes): Prom
   return ran
 }
 
-async function listen(protocol: 'tcp' | 'udp', host: string, port: number): Promise<number> {
+async function listen(
+  protocol: 'tcp' | 'udp' | 'sctp',
+  host: string,
+  port: number,
+): Promise<number> {
+  if (protocol === 'sctp') return listenSctp(host.includes(':') ? 'IPv6' : 'IPv4', port)
   if (protocol === 'udp') {
     const socket = createSocket(host.includes(':') ? 'udp6' : 'udp4')
     socket.on('message', (message, { port: from, address }) => socket.send(message, from, address))
@@ -53,6 +62,29 @@ async function listen(protocol: 'tcp' | 'udp', host: string, port: number): Prom
   server.listen(port, host)
   await once(server, 'listening')
   return (server.address() as AddressInfo).port
+}
+
+/** Answers every INIT to the port with an INIT ACK, and those to others with an ABORT; checksums and all. */
+async function listenSctp(family: 'IPv4' | 'IPv6', port: number): Promise<number> {
+  const native = await loadNative()
+  const socket = native.open({ family, type: 'raw', protocol: 'sctp' })
+  watch(native.libc, socket.fd, POLL.in, () => {
+    for (let packet = socket.receive(); packet; packet = socket.receive()) {
+      const init = packet.bytes.subarray(family === 'IPv4' ? 20 : 0)
+      const sum = init.readUInt32LE(8)
+      init.writeUInt32LE(0, 8)
+      if (init[12] !== 1 || crc32c(init) !== sum) continue
+      const reply = Buffer.alloc(init.readUInt16BE(2) === port ? 32 : 16)
+      reply.writeUInt16BE(init.readUInt16BE(2), 0)
+      reply.writeUInt16BE(init.readUInt16BE(0), 2)
+      reply.writeUInt32BE(init.readUInt32BE(16), 4)
+      reply[12] = reply.length === 32 ? 2 : 6
+      reply.writeUInt16BE(reply.length - 12, 14)
+      reply.writeUInt32LE(crc32c(reply), 8)
+      socket.send(reply, native.address(packet.from, 0))
+    }
+  })
+  return port
 }
 
 function answer(question: Question): Promise<unknown> {

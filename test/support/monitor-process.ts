@@ -28,8 +28,11 @@ export interface MonitorProcess extends AsyncDisposable {
   readonly pid: number
   /** Runs the definition; the process may have many runs under way. */
   run(definition: Record<string, unknown>, wishes?: RunWishes): Promise<Ran>
-  /** Listens in the process' network; tells the port. A UDP port answers with what it gets. */
-  listen(protocol: 'tcp' | 'udp', host: string, port?: number): Promise<number>
+  /**
+   * Listens in the process' network; tells the port. A UDP port answers with what it gets; of SCTP there is
+   * no more than the first answer.
+   */
+  listen(protocol: 'tcp' | 'udp' | 'sctp', host: string, port?: number): Promise<number>
   /** Descriptors that the process has open. */
   descriptors(): Promise<number>
 }

@@ -8,6 +8,8 @@ const PACKAGES = {
   curl: 'curl',
   openssl: 'openssl',
   ip: 'iproute2',
+  nft: 'nftables',
+  setpriv: 'util-linux',
   faketime: 'faketime',
   unbound: 'unbound',
   dnsmasq: 'dnsmasq-base',
