@@ -3,7 +3,7 @@
 // every Playwright since 1.40. What it writes is read by playwright-events.ts, with its own bounds.
 'use strict'
 const { appendFileSync, openSync } = require('node:fs')
-const { relative } = require('node:path')
+const path = require('node:path')
 
 const TEXT_CHARS_MAX = 65536
 const BODY_BYTES_MAX = 1048576
@@ -129,8 +129,8 @@ class VedetteReporter {
   }
 
   relative(file) {
-    const path = relative(this.root ?? process.cwd(), file)
-    return path.startsWith('..') ? file : path
+    const inside = path.relative(this.root ?? process.cwd(), file)
+    return inside.startsWith('..') ? file : inside
   }
 
   write(event) {
@@ -144,8 +144,8 @@ class VedetteReporter {
   }
 }
 
-function attachmentOf({ name, contentType, path, body }) {
-  if (path !== undefined) return { name, contentType, path }
+function attachmentOf({ name, contentType, path: file, body }) {
+  if (file !== undefined) return { name, contentType, path: file }
   const bytes = body?.length ?? 0
   if (bytes > BODY_BYTES_MAX) return { name, contentType, bytes }
   return { name, contentType, bytes, body: Buffer.from(body ?? '').toString('base64') }

@@ -14,7 +14,6 @@ const PACKAGES = {
   unbound: 'unbound',
   dnsmasq: 'dnsmasq-base',
   ping: 'iputils-ping',
-  nft: 'nftables',
   'prometheus-blackbox-exporter': 'prometheus-blackbox-exporter',
 } as const
 export type Program = keyof typeof PACKAGES
