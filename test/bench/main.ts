@@ -5,6 +5,8 @@ import { benchChecks } from './checks.ts'
 import { benchDns } from './dns.ts'
 import { benchFleet } from './fleet.ts'
 import { benchGrpc } from './grpc.ts'
+import { benchIcmpScale } from './icmp-scale.ts'
+import { benchIcmp } from './icmp.ts'
 import { benchIncidents } from './incidents.ts'
 import { benchIngest } from './ingest.ts'
 import { benchPhases } from './phases.ts'
@@ -28,6 +30,14 @@ const BENCHES: Record<string, { what: string; run: () => Promise<void> }> = {
   grpc: {
     what: 'gRPC checks per CPU-second beside a bare loop and blackbox_exporter, and a long run',
     run: benchGrpc,
+  },
+  icmp: {
+    what: 'echoes per CPU-second beside blackbox_exporter, times beside ping, and a long run',
+    run: benchIcmp,
+  },
+  'icmp-scale': {
+    what: '5,000 ICMP monitors every 10 s on one agent for 60 s',
+    run: benchIcmpScale,
   },
   incidents: {
     what: 'pages of incidents beside bare routes, on the embedded and on Debian’s PostgreSQL',

@@ -114,6 +114,8 @@ describe('accepted', () => {
     ['50 echoes', 'ICMP', request({ pingCount: 50 })],
     ['a fraction of a percent', 'ICMP', { degradedPacketLossThreshold: 0.5 }],
     ['IPv6 addresses', 'ICMP', request({ hostname: '2001:db8::1' })],
+    ['the largest payload', 'ICMP', request({ payloadBytes: 65_507, dontFragment: true })],
+    ['a run of 44 s', 'ICMP', request({ pingCount: 50, intervalMs: 800, timeoutMs: 1000 })],
     ['a health check of the server', 'GRPC', grpc({ mode: 'HEALTH', method: '', service: '' })],
     ['a health check of a service', 'GRPC', grpc({ mode: 'HEALTH', method: '', service: 's' })],
     ['a proto file', 'GRPC', grpc({ serviceDefinition: 'PROTO_FILE', protoContent: 'x' })],
@@ -167,6 +169,9 @@ describe('refused', () => {
     ['an address', 'ICMP', { request: { hostname: 'http://a.test' } }, 'request.hostname'],
     ['a loss of 0', 'ICMP', { maxPacketLossThreshold: 0 }, 'maxPacketLossThreshold'],
     ['a loss of 101', 'ICMP', { degradedPacketLossThreshold: 101 }, 'degradedPacketLossThreshold'],
+    ['no payload', 'ICMP', { request: { payloadBytes: 0 } }, 'request.payloadBytes'],
+    ['no hop', 'ICMP', { request: { ttl: 0 } }, 'request.ttl'],
+    ['echoes for a minute', 'ICMP', { request: { intervalMs: 6000 } }, 'request.pingCount'],
     ['response times of echoes', 'ICMP', { maxResponseTime: 5 }, ''],
     ['no method', 'GRPC', { request: { grpcConfig: { method: '' } } }, `${CONFIG}.method`],
     [
