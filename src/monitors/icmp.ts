@@ -13,6 +13,7 @@ import { icmpSamples } from './icmp-samples.ts'
 import { familyOf, literalOf } from './ip-address.ts'
 import { LibcUnavailable } from './libc.ts'
 import { defineMonitor, DeadlineReached, type Context, type Observation } from './monitor.ts'
+import { unmapped } from './socket-address.ts'
 import { failureOf, targetFailure } from './target-failure.ts'
 
 /** Failures that `shouldFail` takes for a pass. A name that does not exist is none: it may be a slip. */
@@ -53,7 +54,8 @@ async function runIcmp(monitor: IcmpMonitor, context: Context): Promise<Observat
     : addresses.slice(0, 1)
   const lookedUp = { resolvedAt, dnsMs: resolvedAt - startedAt }
   const judged = await Promise.all(
-    asked.map((address) => probe(monitor, address, context, lookedUp)),
+    // A socket of IPv6 sends no echo of IPv4.
+    asked.map((address) => probe(monitor, unmapped(address), context, lookedUp)),
   )
   return request.allAddresses
     ? summaryOf(monitor, judged, addresses.length)

@@ -45,6 +45,13 @@ export function socketAddress(
   return { address: readAddress(bytes, 0) ?? literal, port, bytes }
 }
 
+/** The IPv4 address that is written as one of IPv6 (::ffff:192.0.2.1), else the literal itself. */
+export function unmapped(literal: string): string {
+  const words = literal.includes(':') ? ipv6Words(literal) : undefined
+  if (words === undefined || words[0] !== 0 || words[1] !== 0 || words[2] !== 0xffff) return literal
+  return [24, 16, 8, 0].map((shift) => (words[3] >>> shift) & 255).join('.')
+}
+
 /** The canonical text of the address at `at`; undefined when it is neither IPv4 nor IPv6. */
 export function readAddress(bytes: Buffer, at: number): string | undefined {
   const family = bytes.length >= at + 2 ? bytes.readUInt16LE(at) : 0

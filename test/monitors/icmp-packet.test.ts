@@ -6,7 +6,12 @@ import { readControl, readTimespec } from '../../src/monitors/control-messages.t
 import { icmpErrorOf, localError } from '../../src/monitors/icmp-errors.ts'
 import * as packets from '../../src/monitors/icmp-packet.ts'
 import { jitterOf, latencyOf } from '../../src/monitors/icmp-statistics.ts'
-import { readAddress, readPort, socketAddress } from '../../src/monitors/socket-address.ts'
+import {
+  readAddress,
+  readPort,
+  socketAddress,
+  unmapped,
+} from '../../src/monitors/socket-address.ts'
 
 const bytes = fc.uint8Array({ maxLength: 300 }).map((some) => Buffer.from(some))
 
@@ -129,6 +134,14 @@ describe('addresses', () => {
     expect(readAddress(address.bytes, 0)).toBe(canonical)
     expect(readPort(address.bytes, 0)).toBe(4711)
   })
+
+  test.each([
+    ['::ffff:192.0.2.1', '192.0.2.1'],
+    ['::FFFF:c000:0201', '192.0.2.1'],
+    ['::fffe:192.0.2.1', '::fffe:192.0.2.1'],
+    ['192.0.2.1', '192.0.2.1'],
+    ['2001:db8::1', '2001:db8::1'],
+  ])('%s without its mapping is %s', (literal, plain) => expect(unmapped(literal)).toBe(plain))
 
   test('what is no literal is refused', () => {
     expect(() => socketAddress('example.com', 0)).toThrow(TypeError)

@@ -95,6 +95,13 @@ describe('what is shown', () => {
     expect(observed).not.toHaveProperty('addresses')
   })
 
+  test('an address of IPv4 in the clothes of IPv6 is one of IPv4', async () => {
+    const wish = { request: { ...HERE, hostname: '::ffff:127.0.0.1', ipFamily: 'IPv6' } }
+    const { observed, failures } = await observe(wish)
+    expect(failures).toEqual([])
+    expect(observed).toMatchObject({ resolvedIp: '127.0.0.1', ipFamily: 'IPv4' })
+  })
+
   test('all addresses, where they are asked for', async () => {
     const addresses = Array.from({ length: 20 }, (_, n) => `127.0.1.${n + 1}`)
     const resolver = fixedResolver({ 'many.test': addresses })
