@@ -40,10 +40,7 @@ export const SAMPLES: ReadonlyMap<string, string> = new Map([
   ['probe_ssl_earliest_cert_expiry', 'When the first certificate of the chain expires, Unix time.'],
   ['probe_ssl_hostname_verified', 'Whether the certificate is for the name that was asked for.'],
   ['probe_ssl_last_chain_expiry_timestamp_seconds', 'When the verified chain expires, Unix time.'],
-  [
-    'probe_ssl_last_chain_info',
-    'The certificate of the target, where its chain verifies; always 1.',
-  ],
+  ['probe_ssl_last_chain_info', 'The certificate of the target; always 1.'],
   ['probe_ssl_ocsp_stapled', 'Whether an OCSP response came with the handshake.'],
   ['probe_ssl_ocsp_status', 'What OCSP says of the certificate: 0 good, 1 revoked, 2 unknown.'],
   ['probe_tcp_duration_seconds', 'Time of each phase of a TCP check.'],

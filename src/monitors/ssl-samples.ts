@@ -36,17 +36,16 @@ export function sslSamples(observed: Record<string, unknown>): Sample[] {
     { name: 'probe_ssl_earliest_cert_expiry', value: seconds(chain.earliestExpiry) },
     { name: 'probe_ssl_cert_days_left', value: certificate.daysUntilExpiry },
   )
-  if (connection?.chainTrusted !== true || !connection.hostnameVerified) return samples
   const labels = {
     fingerprint_sha256: certificate.fingerprintSha256,
     subject: goName(certificate.subject),
     issuer: goName(certificate.issuer),
     subjectalternative: certificate.sans.filter((name) => isIP(name) === 0).join(','),
   }
-  samples.push(
-    { name: 'probe_ssl_last_chain_expiry_timestamp_seconds', value: seconds(chain.builtExpiry) },
-    { name: 'probe_ssl_last_chain_info', value: 1, labels },
-  )
+  samples.push({ name: 'probe_ssl_last_chain_info', value: 1, labels })
+  if (connection?.chainTrusted !== true) return samples
+  const value = seconds(chain.builtExpiry)
+  samples.push({ name: 'probe_ssl_last_chain_expiry_timestamp_seconds', value })
   return samples
 }
 

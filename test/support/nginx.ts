@@ -20,13 +20,13 @@ const PAGE_BYTES = 2048
 
 /**
  * Starts nginx: `/` gives a page of 2 KiB, `/json` a small JSON document. Fails when it does not listen
- * within 5 s.
+ * within 5 s. `more` are further servers, as its configuration spells them.
  */
-export async function startNginx(): Promise<Nginx> {
+export async function startNginx(more = ''): Promise<Nginx> {
   const folder = await mkdtemp(join(tmpdir(), 'vedette-nginx-'))
   const port = await freePort()
   await writeFile(join(folder, 'index.html'), 'x'.repeat(PAGE_BYTES))
-  await writeFile(join(folder, 'nginx.conf'), configuration(folder, port))
+  await writeFile(join(folder, 'nginx.conf'), configuration(folder, port, more))
   const child = spawn('nginx', ['-c', join(folder, 'nginx.conf'), '-p', folder, '-e', 'stderr'], {
     stdio: ['ignore', 'ignore', 'pipe'],
   })
@@ -50,7 +50,7 @@ export async function startNginx(): Promise<Nginx> {
   }
 }
 
-function configuration(folder: string, port: number): string {
+function configuration(folder: string, port: number, more: string): string {
   // As root, nginx would serve as somebody who may not look into the folder.
   const user = process.getuid?.() === 0 ? 'user root;' : ''
   return `
@@ -64,6 +64,7 @@ http {
     location = / { default_type text/html; try_files /index.html =404; }
     location = /json { default_type application/json; return 200 '{"status":"ok","items":[1,2,3]}'; }
   }
+  ${more}
 }
 `
 }
