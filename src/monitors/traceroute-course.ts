@@ -304,8 +304,11 @@ export class TraceCourse {
     if (this.end === Infinity && ttl > this.#answered + ASKED_BEYOND) return false
     const last = this.probes.findLast((probe) => probe.lane === index && probe.ttl === ttl)
     if (last === undefined) return false
+    const isUnderWay = last.state === 'under-way'
+    // All behind the last answer may be the target, only slow.
+    if (isUnderWay && this.#farProbe?.state === 'under-way') return false
     const isOften = round >= ANSWERS_AT_ONCE
-    const pauseMs = last.state === 'under-way' ? PAUSE_MS : 0
+    const pauseMs = isUnderWay ? PAUSE_MS : 0
     const readyMs = last.sentAtMs + (isOften ? this.#settings.patienceMs : pauseMs)
     if (readyMs <= nowMs) return true
     this.#readyMs = Math.min(this.#readyMs, readyMs)

@@ -51,9 +51,9 @@ export interface TraceSettings {
   address: string
   open: OpenProber
   /** Told of every address that answers. */
-  onHop(address: string): void
+  onHop: (address: string) => void
   /** Who answered at this distance in an earlier trace. */
-  routerAt(ttl: number): string | undefined
+  routerAt: (ttl: number) => string | undefined
   budget: AnswerBudget
 }
 

@@ -21,7 +21,7 @@ const CABLES = [
   ['d3', 'server'],
 ] as const
 
-const ROUTERS: readonly Host[] = ['r1', 'r2', 'r3', 'd2', 'd3']
+const ROUTERS: ReadonlySet<Host> = new Set(['r1', 'r2', 'r3', 'd2', 'd3'])
 
 /** The address on a cable: its number from 1, and the end of it, 1 or 2. */
 function addressOf(family: Family, cable: number, end: number): string {
@@ -102,7 +102,7 @@ export function createHopChain(limits: 'no limits' | 'limits of Linux' = 'no lim
 
 /** What a host has to know before it gets its cables, as a shell script. */
 function settingsOf(host: Host, isUnlimited: boolean): string {
-  const forwards = ROUTERS.includes(host) ? 1 : 0
+  const forwards = ROUTERS.has(host) ? 1 : 0
   const settings = {
     'ipv4/ip_forward': forwards,
     'ipv6/conf/all/forwarding': forwards,
