@@ -65,6 +65,20 @@ const SIGNALLING: readonly SystemCall[] = [
   'pidfd_send_signal',
 ]
 
+/** Calls that change bounds and precedence of the process in their first argument; 0 is the caller's own. */
+const STEERING: readonly SystemCall[] = [
+  'prlimit64',
+  'sched_setaffinity',
+  'sched_setparam',
+  'sched_setscheduler',
+  'sched_setattr',
+]
+/** The same, of the process in the second argument, where the first says that it is one and not a user. */
+const STEERING_KINDS: readonly (readonly [call: SystemCall, ofProcess: number])[] = [
+  ['setpriority', 0], // PRIO_PROCESS
+  ['ioprio_set', 1], // IOPRIO_WHO_PROCESS
+]
+
 /** What the filter is to hold. */
 export interface FilterWishes {
   /** Ask the warden about signals; not needed where Landlock keeps them within the run. */
@@ -107,6 +121,17 @@ export function cageFilter(architecture: Architecture, wishes: FilterWishes): Bu
   ])
   on('fork', [[RETURN, 0, 0, ask]])
   on('vfork', [[RETURN, 0, 0, ask]])
+  // Where nobody can be asked, others are out of reach.
+  const askOrRefuse = wishes.warden ? ASK_WARDEN : refuse(EPERM)
+  for (const name of STEERING) on(name, ownOr(0, askOrRefuse))
+  for (const [name, ofProcess] of STEERING_KINDS) {
+    on(name, [
+      [LOAD, 0, 0, argumentAt(0)],
+      [IF_EQUAL, 1, 0, ofProcess],
+      [RETURN, 0, 0, refuse(EPERM)],
+      ...ownOr(1, askOrRefuse),
+    ])
+  }
   if (wishes.signals) for (const name of SIGNALLING) on(name, [[RETURN, 0, 0, ask]])
   program.push([RETURN, 0, 0, ALLOW])
   return assembled(program)
@@ -153,6 +178,16 @@ const SOCKET_PAIR: readonly Instruction[] = [
   [RETURN, 0, 0, refuse(EACCES)],
   [RETURN, 0, 0, ALLOW],
 ]
+
+/** Allows it for 0, the caller itself. */
+function ownOr(index: number, answer: number): readonly Instruction[] {
+  return [
+    [LOAD, 0, 0, argumentAt(index)],
+    [IF_EQUAL, 0, 1, 0],
+    [RETURN, 0, 0, ALLOW],
+    [RETURN, 0, 0, answer],
+  ]
+}
 
 /** Sending must not connect on the way (TCP fast open). */
 function withoutFastOpen(flagsIndex: number): readonly Instruction[] {

@@ -35,9 +35,9 @@ const execute = libcFunction('int execve(const char *, const char **, const char
 function main(): void {
   closeOnExec(WARDEN_FD)
   const order = JSON.parse(readOrder()) as LaunchOrder
-  process.chdir(order.cwd)
   for (const [resource, bound] of order.resources) limit(resource, bound)
   if (order.userId !== undefined) becomeUser(order.userId)
+  enter(order)
   // After the change of user, which would take it back.
   prctl(PR_SET_PDEATHSIG, SIGKILL)
   prctl(PR_SET_NO_NEW_PRIVS, 1)
@@ -89,6 +89,20 @@ function becomeUser(userId: number): void {
   process.setgroups?.([])
   process.setgid?.(userId)
   process.setuid?.(userId)
+}
+
+/** As the user of the run, which may be kept out by a folder far above. */
+function enter({ cwd, userId }: LaunchOrder): void {
+  try {
+    process.chdir(cwd)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    const mend =
+      code === 'EACCES' ? ': all folders above it must let everybody pass (chmod o+x)' : ''
+    throw new Error(`user ${userId ?? process.getuid?.()} cannot enter ${cwd} (${code})${mend}`, {
+      cause: error,
+    })
+  }
 }
 
 /** Installs the filter; the descriptor on which the warden is asked, or undefined where that is refused. */

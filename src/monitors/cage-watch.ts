@@ -2,7 +2,7 @@
 // run, bounded, and hears how it ended. Where the warden itself dies, what it watched is ended from here.
 import type { ChildProcess } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
-import type { CagedEnd, CageOrder, OutputStream } from './cage.ts'
+import type { CagedEnd, CageOrder, OutputStream } from './caged-run.ts'
 import type {
   BlockedConnection,
   CageLayers,

@@ -1,4 +1,5 @@
 // What the warden says to the system calls that the kernel asks it about: connecting, forking, signalling.
+import { readFileSync } from 'node:fs'
 import type { WardenOrder, WardenReport } from './cage-order.ts'
 import { architectureOf, EAGAIN, EPERM, type SystemCall } from './cage-syscalls.ts'
 import { createNetworkPolicy } from './network-policy.ts'
@@ -58,12 +59,15 @@ function answer(
     // What is looked at lies in registers, which cannot change while the caller waits.
     return run.meter.mayFork() ? 'continue' : { error: EAGAIN }
   }
-  return maySignal(name, question, run) ? 'continue' : { error: EPERM }
+  return mayReach(name, question, run) ? 'continue' : { error: EPERM }
 }
 
-/** Signals reach the run's own processes only. */
-function maySignal(name: SystemCall | undefined, question: Question, run: Run): boolean {
-  const target = Number(BigInt.asIntN(32, question.arguments[0] ?? 0n))
+/** Signals, bounds and precedence are for the run's own processes only. */
+function mayReach(name: SystemCall | undefined, question: Question, run: Run): boolean {
+  // In a namespace of its own below ours it sees, and numbers, nobody else.
+  if (isNested(question.thread)) return true
+  const isSecond = name === 'setpriority' || name === 'ioprio_set'
+  const target = Number(BigInt.asIntN(32, question.arguments[isSecond ? 1 : 0] ?? 0n))
   // A descriptor of a process: to open it was allowed. The caller's own group: all of it are ours.
   if (name === 'pidfd_send_signal' || target === 0) return true
   if (target === -1) return false
@@ -71,4 +75,14 @@ function maySignal(name: SystemCall | undefined, question: Question, run: Run): 
   return target < 0
     ? all.some(({ group }) => group === -target)
     : all.some(({ pid }) => pid === processOf(target))
+}
+
+/** Whether the thread has a number in a namespace of processes below the warden's. */
+function isNested(thread: number): boolean {
+  try {
+    const status = readFileSync(`/proc/${thread}/status`, 'latin1')
+    return /^NSpid:\t\d+\t\d/m.test(status)
+  } catch {
+    return false
+  }
 }

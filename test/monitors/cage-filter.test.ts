@@ -49,7 +49,18 @@ const CALLS: [what: string, name: SystemCall, given: bigint[], answer: number][]
   ['a ring of calls', 'io_uring_setup', [8n, 4096n], refused(ENOSYS)],
   ['memory that outlives the run', 'shmget', [0n, 4096n], refused(EPERM)],
   ['mounting', 'mount', [], refused(EPERM)],
+  ['bounds of its own', 'prlimit64', [0n, 7n, 4096n], ALLOW],
+  ['bounds of another process', 'prlimit64', [77n, 7n, 4096n], ASK],
+  ['processors of its own', 'sched_setaffinity', [0n, 8n, 4096n], ALLOW],
+  ['processors of another process', 'sched_setaffinity', [77n, 8n, 4096n], ASK],
+  ['precedence of its own', 'setpriority', [0n, 0n, 5n], ALLOW],
+  ['precedence of another process', 'setpriority', [0n, 77n, 5n], ASK],
+  ['precedence of a whole user', 'setpriority', [2n, 0n, 19n], refused(EPERM)],
+  ['disk precedence of a whole user', 'ioprio_set', [3n, 0n, 0n], refused(EPERM)],
 ]
+
+/** What reaches others is refused where nobody can be asked. */
+const STEERS = new Set<SystemCall>(['prlimit64', 'sched_setaffinity', 'setpriority'])
 
 describe.each(['x64', 'arm64'])('on %s', (name) => {
   const architecture = architectureOf(name) as Architecture
@@ -88,7 +99,7 @@ describe.each(['x64', 'arm64'])('on %s', (name) => {
     const alone = cageFilter(architecture, { signals: false, warden: false })
     for (const [, call, given, answer] of CALLS) {
       const told = filtered(alone, { number: numbers[call], audit, arguments: given })
-      expect(told).toBe(answer === ASK ? ALLOW : answer)
+      expect(told).toBe(answer === ASK ? (STEERS.has(call) ? refused(EPERM) : ALLOW) : answer)
     }
   })
 })

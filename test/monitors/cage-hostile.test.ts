@@ -263,6 +263,20 @@ try { process.kill(-1, 'SIGKILL') } catch (e) { console.log(e.code) }`,
     also: nothingGot,
   },
   {
+    does: 'takes descriptors and precedence from the agent',
+    request: ({ facts }) =>
+      shell(
+        `prlimit --pid $1 --nofile=1:1 && echo GOT; renice -n 19 -p $1 && echo GOT
+taskset -p 1 $1 && echo GOT; renice -n 19 -u $(id -u) && echo GOT; exec 2>/dev/null; echo tried`,
+        String(facts.pid),
+      ),
+    outcome: 'exited',
+    also: ({ end }) => {
+      expect(end.tail.stdout).toMatch(/tried/)
+      expect(end.tail.stdout).not.toMatch(/GOT/)
+    },
+  },
+  {
     does: 'makes a folder too deep to name, and forbids it to everybody',
     request: () =>
       node(`const fs = require('node:fs')

@@ -9,6 +9,7 @@ import { DeadlineReached } from '../../src/monitors/monitor.ts'
 import { processesWith, startStandIn } from '../support/cage-stand-in.ts'
 import { caged } from '../support/caged.ts'
 import { eventually } from '../support/eventually.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const script = (text: string, ...more: string[]) => ({ args: () => ['-e', text, ...more] })
 const shell = (text: string) => ({ command: '/bin/sh', args: () => ['-c', text] })
@@ -138,23 +139,23 @@ describe('when one who watches dies', () => {
   const busy = { command: '/bin/sh', args: ['-c', 'setsid sleep 1000 & echo on; exec sleep 1000'] }
 
   test('the agent: the run ends with it, and its folder goes', async () => {
-    const root = await mkdtemp(join(tmpdir(), 'vedette-cage-'))
+    const root = temporaryFolder()
     const standIn = await startStandIn(root, 'root')
     const on = Promise.withResolvers<void>()
-    void standIn.run({ ...busy, echo: true }, () => on.resolve())
+    void standIn.run({ ...busy, echo: true }, () => on.resolve()).then(on.reject)
     await on.promise
     expect(processesWith(join(root, 'run-'))).not.toEqual([])
     await standIn.kill()
     await eventually(() => processesWith(join(root, 'run-')).length === 0)
     await eventually(() => !readdirSync(root).some((name) => name.startsWith('run-')))
-    await rm(root, { recursive: true })
   })
 
   test('the warden: the agent ends the run and says so', async () => {
-    const root = await mkdtemp(join(tmpdir(), 'vedette-cage-'))
+    const root = temporaryFolder()
     const standIn = await startStandIn(root, 'root')
     const on = Promise.withResolvers<void>()
     const ended = standIn.run({ ...busy, echo: true }, () => on.resolve())
+    void ended.then(on.reject)
     await on.promise
     const leader = Number(
       processesWith(join(root, 'run-'))
@@ -167,7 +168,6 @@ describe('when one who watches dies', () => {
     expect(processesWith(folder)).toEqual([])
     expect(existsSync(folder)).toBe(false)
     await standIn.kill()
-    await rm(root, { recursive: true })
   })
 })
 

@@ -6,7 +6,6 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { createCage, type CagedRun, type CageOrder } from '../../src/monitors/cage.ts'
-import { concealProcess } from '../../src/monitors/conceal-process.ts'
 import { removeTree } from '../../src/monitors/remove-tree.ts'
 import type { CageRequest, StandInFacts } from './cage-stand-in.ts'
 
@@ -35,7 +34,6 @@ const cage = createCage({
   isolation: settings.isolation ?? 'require',
   firstUserId: 64_200,
 })
-concealProcess()
 
 const say = (what: object) => process.stdout.write(`${JSON.stringify(what)}\n`)
 

@@ -1,0 +1,58 @@
+// The words of running people's code, for the monitors that do: what is to run, and how it ended.
+import type { BlockedConnection, CageAsk, CageLayers, CageLimits, WardenEnd } from './cage-order.ts'
+
+/** What is to run. */
+export interface CageOrder {
+  /** Absolute path of the program. */
+  command: string
+  args: readonly string[]
+  /** An existing folder of the run's own; everything in it is handed to the run. */
+  folder: string
+  /** Where it starts; the folder itself where absent. */
+  cwd?: string
+  /** Beside what `cageEnvironment` gives; wins over it. */
+  environment?: Readonly<Record<string, string>>
+  /** Folders with programs, before those of the system. */
+  programs?: readonly string[]
+  /** Files and folders outside that it may read, or write to. The system's own it may read anyway. */
+  readable?: readonly string[]
+  writable?: readonly string[]
+  limits: CageLimits
+  ask?: CageAsk
+  /** Text for its standard input, which is then closed. */
+  input?: string
+  /** Takes output as it comes; while a promise is pending, no more is read. */
+  onOutput?(chunk: Buffer, stream: OutputStream): void | Promise<void>
+  /** Takes what it writes to descriptor 3, a line of JSON each; what is no JSON is dropped. */
+  onMessage?(message: unknown): void
+}
+
+export type OutputStream = 'stdout' | 'stderr'
+
+/** How a run ended. */
+export interface CagedEnd extends WardenEnd {
+  /** The last bytes of its output, and whether there was more. */
+  tail: Record<OutputStream, string>
+  outputBytes: number
+  /** Connections that the network policy refused; the first ones. */
+  blocked: BlockedConnection[]
+  /** What held it; absent when it never began. */
+  layers?: CageLayers
+}
+
+/** A run that has begun. */
+export interface CagedRun {
+  /** Never rejects; what is wrong with the cage itself is an outcome, too. */
+  ended: Promise<CagedEnd>
+}
+
+/** Runs people's code. */
+export interface Cage {
+  /**
+   * Starts a run. When the signal is aborted, the command is asked to end, and killed after its grace:
+   * the outcome is `out-of-time` where the signal's reason is a deadline, else `cancelled`.
+   */
+  run(order: CageOrder, signal: AbortSignal): CagedRun
+  /** Lets go of what is kept ready for the next run; runs go on. */
+  close(): void
+}
