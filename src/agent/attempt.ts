@@ -3,7 +3,8 @@
 import { failure } from '../contract/failure.ts'
 import type { Artifact } from '../contract/result.ts'
 import type { Dialler } from '../monitors/dial.ts'
-import { DeadlineReached, type AnyMonitorType, type Observation } from '../monitors/monitor.ts'
+import { DeadlineReached } from '../monitors/deadline.ts'
+import { type AnyMonitorType, type Observation } from '../monitors/monitor.ts'
 import type { ScriptGround } from '../monitors/script-ground.ts'
 import { createWorkFolder, type FileCare, type WorkFolder } from './work-folder.ts'
 

@@ -9,7 +9,7 @@ import { CageUsers } from './cage-users.ts'
 import { CageWatch } from './cage-watch.ts'
 import { concealProcess } from './conceal-process.ts'
 import { giveTree } from './give-tree.ts'
-import { isDeadline } from './monitor.ts'
+import { isDeadline } from './deadline.ts'
 import { SpareWarden } from './warden-spare.ts'
 
 export type { Cage, CagedEnd, CagedRun, CageOrder, OutputStream } from './caged-run.ts'

@@ -14,7 +14,8 @@ import {
 } from './dns-run.ts'
 import { askOverUdp, type DnsServer, type UdpTally } from './dns-udp.ts'
 import { familyOf, literalOf } from './ip-address.ts'
-import { DeadlineReached, type Context } from './monitor.ts'
+import { DeadlineReached } from './deadline.ts'
+import { type Context } from './monitor.ts'
 import { failureOf, isFailure } from './target-failure.ts'
 
 /** What a query came to. */

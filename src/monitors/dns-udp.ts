@@ -5,7 +5,7 @@ import { failure, type Failure } from '../contract/failure.ts'
 import { connectFailure, placeOf } from './connect-errors.ts'
 import { readAnswer, type DnsMessage } from './dns-message.ts'
 import { familyOf } from './ip-address.ts'
-import { isDeadline } from './monitor.ts'
+import { isDeadline } from './deadline.ts'
 import { TargetFailure, targetFailure } from './target-failure.ts'
 
 /** Where a name server listens. */

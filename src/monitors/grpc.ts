@@ -8,7 +8,8 @@ import { deadlineMsOf, planOf, type Plan } from './grpc-plan.ts'
 import { probeGrpc, type Probe } from './grpc-probe.ts'
 import { grpcSamples } from './grpc-samples.ts'
 import { STATUS } from './grpc-status.ts'
-import { defineMonitor, isDeadline, type Context, type Observation } from './monitor.ts'
+import { isDeadline } from './deadline.ts'
+import { defineMonitor, type Context, type Observation } from './monitor.ts'
 import { isDegraded, tooSlow } from './thresholds.ts'
 
 /** The gRPC type of monitor. */

@@ -6,7 +6,7 @@ import { failure, type Failure } from '../contract/failure.ts'
 import { LIMITS } from '../contract/versions.ts'
 import type { JudgeReply, JudgeRequest } from './judge-worker.ts'
 import type { Judgement, Material } from './judge.ts'
-import { isDeadline } from './monitor.ts'
+import { isDeadline } from './deadline.ts'
 
 /** How the thread's work ended: with a judgement, or with the reason why there is none. */
 export type ThreadOutcome = { judgement: Judgement } | { failure: Failure }

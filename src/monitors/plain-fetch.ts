@@ -1,6 +1,6 @@
 // Fetches one small thing over plain HTTP, as OCSP responders and hosts of revocation lists serve them. Those
 // addresses come out of certificates, so they go through the dialler and its policy like any other.
-import { DeadlineReached } from './monitor.ts'
+import { DeadlineReached } from './deadline.ts'
 import { placeOf } from './connect-errors.ts'
 import type { Connection, Dialler, Family, Progress } from './dial.ts'
 import { emptyBody, releaseBody } from './http-body.ts'

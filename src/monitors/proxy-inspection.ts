@@ -3,7 +3,7 @@
 import type { Endpoint } from './dial.ts'
 import { literalOf, nameOf } from './ip-address.ts'
 import { LeastRecentlyUsed } from './least-recently-used.ts'
-import { DeadlineReached } from './monitor.ts'
+import { DeadlineReached } from './deadline.ts'
 import { permit, type NetworkPolicy } from './network-policy.ts'
 import type { Resolver } from './resolver.ts'
 import { targetFailure } from './target-failure.ts'

@@ -7,7 +7,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { Failure, FailureCode } from '../contract/failure.ts'
 import type { Connection, Dialler, Progress } from './dial.ts'
-import { DeadlineReached } from './monitor.ts'
+import { DeadlineReached } from './deadline.ts'
 import { failureOf } from './target-failure.ts'
 
 /** A connection that could not be made. */

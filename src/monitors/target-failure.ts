@@ -2,7 +2,7 @@
 // its end and turned into data. Everything else that is thrown is a fault of ours or a cancelled run.
 import { failure, type Failure, type FailureCode } from '../contract/failure.ts'
 import type { Phase, Progress } from './dial.ts'
-import { DeadlineReached } from './monitor.ts'
+import { DeadlineReached } from './deadline.ts'
 
 /** Carries a failure up to the monitor that reports it. Never leaves the monitor. */
 export class TargetFailure extends Error {

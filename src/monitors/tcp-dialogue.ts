@@ -1,7 +1,7 @@
 // A scripted exchange with a TCP target: expect, send and start TLS, step by step, each timed.
 import { excerptOf } from './comparison.ts'
 import { endOfMatch } from './assertions.ts'
-import { DeadlineReached } from './monitor.ts'
+import { DeadlineReached } from './deadline.ts'
 import { TargetFailure, targetFailure } from './target-failure.ts'
 import type { Step } from './tcp-plan.ts'
 import { peerOf, secure, send, type Running, type StepOutcome } from './tcp-connection.ts'

@@ -4,7 +4,7 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../src/contract/versions.ts'
 import { api } from '../../src/monitors/api.ts'
 import { bodyBudget } from '../../src/monitors/body-budget.ts'
-import { DeadlineReached } from '../../src/monitors/monitor.ts'
+import { DeadlineReached } from '../../src/monitors/deadline.ts'
 import { testContext } from '../support/monitor-context.ts'
 import { startHttpServer } from '../support/test-server.ts'
 

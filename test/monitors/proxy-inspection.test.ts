@@ -1,7 +1,7 @@
 // Aim: what the proxy is asked to reach is held against the policy by one look-up per name that has its own
 // time: silent name servers cost a check nothing twice, and never speak about the target.
 import { describe, expect, test } from 'vitest'
-import { DeadlineReached } from '../../src/monitors/monitor.ts'
+import { DeadlineReached } from '../../src/monitors/deadline.ts'
 import { createNetworkPolicy } from '../../src/monitors/network-policy.ts'
 import { createInspection } from '../../src/monitors/proxy-inspection.ts'
 import type { Resolver } from '../../src/monitors/resolver.ts'

@@ -1,6 +1,7 @@
 // The context that a monitor gets in tests: a real dialler, and a signal that the test holds.
 import { createDialler } from '../../src/monitors/dialler.ts'
-import { DeadlineReached, type Context } from '../../src/monitors/monitor.ts'
+import { DeadlineReached } from '../../src/monitors/deadline.ts'
+import { type Context } from '../../src/monitors/monitor.ts'
 import { createNetworkPolicy } from '../../src/monitors/network-policy.ts'
 import { createResolver, type Resolver } from '../../src/monitors/resolver.ts'
 
