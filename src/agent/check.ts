@@ -4,14 +4,15 @@ import PQueue from 'p-queue'
 import type { Job } from '../contract/job.ts'
 import type { Monitor } from '../contract/monitor.ts'
 import type { Result } from '../contract/result.ts'
+import { laneOf, type Lane } from './lane.ts'
 
 /** What a single round needs. */
 export interface Round {
   monitors: readonly Monitor[]
   /** Runs one job to its result; never rejects. */
   run(job: Job, signal: AbortSignal): Promise<Result>
-  /** Monitors that run at the same time. */
-  concurrency: number
+  /** Monitors of each lane that run at the same time. */
+  concurrency: Readonly<Record<Lane, number>>
   /** Cancels what runs and what waits. */
   signal: AbortSignal
   /** Told of every result as it comes. */
@@ -20,11 +21,15 @@ export interface Round {
 
 /** Runs each monitor once; resolves with one result for each, in the order given. */
 export async function runOnce(round: Round): Promise<Result[]> {
-  const queue = new PQueue({ concurrency: round.concurrency })
+  const { uptime, scripted } = round.concurrency
+  const queues = {
+    uptime: new PQueue({ concurrency: uptime }),
+    scripted: new PQueue({ concurrency: scripted }),
+  }
   const slot = Date.now()
   let done = 0
   const runs = round.monitors.map((monitor) =>
-    queue.add(async () => {
+    queues[laneOf(monitor)].add(async () => {
       const result = await round.run({ monitor, slot }, round.signal)
       round.onResult?.(result, ++done)
       return result

@@ -1,11 +1,12 @@
 // The folder of one attempt: made when a monitor first asks for it, gone when the attempt is over.
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { mkdir, mkdtemp, realpath, rm, stat } from 'node:fs/promises'
+import { mkdir, mkdtemp, realpath, stat } from 'node:fs/promises'
 import { basename, join, sep } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import type { Artifact } from '../contract/result.ts'
 import { LIMITS } from '../contract/versions.ts'
+import { removeTree } from '../monitors/remove-tree.ts'
 import type { FileKeep } from './sink.ts'
 
 /** A folder that need not exist yet. */
@@ -75,7 +76,8 @@ export function createWorkFolder(root: string, care: FileCare): WorkFolder {
     async remove() {
       if (made === undefined) return
       const folder = await made.catch(() => undefined)
-      if (folder !== undefined) await rm(folder, { recursive: true, force: true, maxRetries: 2 })
+      // Code of people may have made folders in it that nobody may enter.
+      if (folder !== undefined) await removeTree(folder)
     },
   }
 }

@@ -22,7 +22,7 @@ function run(reading: ConfigReading, log: Log, ends: AgentEnds): Promise<number>
   const complainOf = (text: string) => stderr.write(text)
   const scripts = scriptGround(reading.config)
   const common = { reading, log, types: MONITOR_TYPES, dial, scripts, complain: complainOf }
-  return runAgent({ ...ends, ...common })
+  return runAgent({ ...ends, ...common }).finally(() => scripts.close())
 }
 
 const resultLogOf = ({ logResults }: AgentConfig, log: Log): ResultLogOptions => ({

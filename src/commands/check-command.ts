@@ -76,12 +76,13 @@ async function runRound(
   json: boolean,
 ): Promise<Result[]> {
   const snapshot = snapshotOf(file, file.location ?? config.location)
+  const scripts = scriptGround(config)
   const runner = createRunner({
     types: MONITOR_TYPES,
     clock: createClock(),
     workRoot: config.workRoot,
     scrubHeaders: config.scrubHeaders,
-    scripts: scriptGround(config),
+    scripts,
   })
   const surroundings = surroundingsOf(snapshot, dialFrom(config))
   const stop = new AbortController()
@@ -90,7 +91,7 @@ async function runRound(
   const results = await runOnce({
     monitors,
     run: (job, signal) => runner.run(job, surroundings, signal),
-    concurrency: config.uptimeConcurrency,
+    concurrency: { uptime: config.uptimeConcurrency, scripted: config.jobConcurrency },
     signal: stop.signal,
     onResult(result, done) {
       if (json) stdout.write(`${JSON.stringify(result)}\n`)
@@ -99,6 +100,7 @@ async function runRound(
   })
   if (progress) stderr.write('\r\u001B[K')
   offSignals()
+  scripts.close()
   return results
 }
 

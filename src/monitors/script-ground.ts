@@ -13,6 +13,8 @@ export interface ScriptGround {
   chromiumPath: string | undefined
   /** What is kept between runs: bundles, dependencies, prepared browsers. */
   cacheFolder: string
+  /** Lets go of what is kept ready for the next run; runs go on. */
+  close(): void
 }
 
 /** How far a run is, for whoever follows it. */
