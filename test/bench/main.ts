@@ -12,6 +12,7 @@ import { benchIngest } from './ingest.ts'
 import { benchPhases } from './phases.ts'
 import { benchScale } from './scale.ts'
 import { benchStart } from './start.ts'
+import { benchTraceroute } from './traceroute.ts'
 
 const BENCHES: Record<string, { what: string; run: () => Promise<void> }> = {
   artifacts: { what: 'a file of 150 MiB into a folder and into a bucket', run: benchArtifacts },
@@ -50,6 +51,10 @@ const BENCHES: Record<string, { what: string; run: () => Promise<void> }> = {
   phases: { what: 'phases beside those of curl -w, median of 50', run: benchPhases },
   scale: { what: '10,000 URL monitors every 10 s on one agent for 60 s', run: benchScale },
   start: { what: 'time from start to ready, and idle memory', run: benchStart },
+  traceroute: {
+    what: 'traces per CPU-second through three routers beside traceroute(8), and what 100,000 leave behind',
+    run: benchTraceroute,
+  },
 }
 
 const asked = process.argv.slice(2)
