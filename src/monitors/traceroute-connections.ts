@@ -9,7 +9,13 @@ import type { SocketAddress } from './socket-address.ts'
 import { ERROR_ORIGIN, OPTION, POLL } from './socket-options.ts'
 import { bindSourcePort } from './source-port.ts'
 import type { Probe } from './traceroute-course.ts'
-import { answerOf, type Prober, type ProbeListener, type Saying } from './traceroute-prober.ts'
+import {
+  answerOf,
+  roundTripMs,
+  type Prober,
+  type ProbeListener,
+  type Saying,
+} from './traceroute-prober.ts'
 
 /** What probes of connections need to know. */
 export interface ConnectionSettings {
@@ -133,7 +139,7 @@ class ConnectionProber implements Prober {
       const { error, kernelMs } = entry
       if (error === undefined || error.origin === ERROR_ORIGIN.local) continue
       const saying = answerOf(this.#settings.family, error, this.#target.address)
-      if (saying !== undefined) return this.#answered(lane, saying, this.#since(lane, kernelMs))
+      if (saying !== undefined) return this.#answered(lane, saying, kernelMs)
     }
     const [errno = 0] = socket.getOption(OPTION.error)
     const info = socket.getOption(OPTION.tcpInfo, TCP_INFO.bytes)
@@ -143,26 +149,26 @@ class ConnectionProber implements Prober {
     if (state === STATES.synSent) return
     if (errno === ERRNO.ECONNREFUSED) {
       const saying: Saying = { kind: 'target', from: this.#target.address, portState: 'closed' }
-      return this.#answered(lane, saying, this.#since(lane))
+      return this.#answered(lane, saying, undefined)
     }
     // The attempt came to nothing, and nobody on the way said so: to be given up when its time is over.
     this.#rest(lane)
   }
 
   #connected(lane: Lane, info: readonly number[]): void {
-    const microseconds = info[TCP_INFO.rttMicroseconds] ?? 0
-    const rttMs = microseconds > 0 ? microseconds / 1000 : this.#since(lane)
-    this.#answered(lane, { kind: 'target', from: this.#target.address, portState: 'open' }, rttMs)
-  }
-
-  #since({ clockMs }: Lane, kernelMs = this.#native.clockMs()): number {
-    return Math.max(0, kernelMs - clockMs)
-  }
-
-  #answered(lane: Lane, saying: Saying, rttMs: number): void {
     const { probe } = lane
+    const rttMs = (info[TCP_INFO.rttMicroseconds] ?? 0) / 1000
+    const saying: Saying = { kind: 'target', from: this.#target.address, portState: 'open' }
+    if (rttMs === 0 || probe === undefined) return this.#answered(lane, saying, undefined)
     this.#rest(lane)
-    if (probe !== undefined) this.#listener.onAnswer(probe, { ...saying, rttMs })
+    this.#listener.onAnswer(probe, { ...saying, rttMs })
+  }
+
+  #answered(lane: Lane, saying: Saying, kernelMs: number | undefined): void {
+    const { probe, clockMs } = lane
+    this.#rest(lane)
+    if (probe === undefined) return
+    this.#listener.onAnswer(probe, { ...saying, rttMs: roundTripMs(probe, clockMs, kernelMs) })
   }
 
   /** Resets what stands of the connection; poll would call again and again for a socket without one. */

@@ -11,7 +11,13 @@ import { bindSourcePort } from './source-port.ts'
 import { targetFailure } from './target-failure.ts'
 import type { Probe } from './traceroute-course.ts'
 import { createMarks, HEADER_BYTES, MARK_BYTES, type Marks } from './traceroute-marks.ts'
-import { answerOf, type Prober, type ProbeListener, type Saying } from './traceroute-prober.ts'
+import {
+  answerOf,
+  roundTripMs,
+  type Prober,
+  type ProbeListener,
+  type Saying,
+} from './traceroute-prober.ts'
 
 /** What probes of datagrams need to know. */
 export interface DatagramSettings {
@@ -212,10 +218,10 @@ class DatagramProber implements Prober {
     }
   }
 
-  #nameless(saying: Saying, kernelMs = this.#native.clockMs()): void {
+  #nameless(saying: Saying, kernelMs: number | undefined): void {
     this.#listener.onNameless(saying, (asked) => {
-      const sent = this.#sent.find(({ probe }) => probe === asked)
-      return Math.max(0, kernelMs - (sent?.clockMs ?? kernelMs))
+      const clockMs = this.#sent.find(({ probe }) => probe === asked)?.clockMs ?? 0
+      return roundTripMs(asked, clockMs, kernelMs)
     })
   }
 
@@ -252,8 +258,7 @@ class DatagramProber implements Prober {
 
   #answered(number: number, saying: Saying, kernelMs: number | undefined): void {
     const { probe, clockMs } = this.#sent[number - 1] as Sent
-    const rttMs = Math.max(0, (kernelMs ?? this.#native.clockMs()) - clockMs)
-    this.#listener.onAnswer(probe, { ...saying, rttMs })
+    this.#listener.onAnswer(probe, { ...saying, rttMs: roundTripMs(probe, clockMs, kernelMs) })
   }
 
   #tooBig(number: number, mtuBytes: number, from: string | undefined): void {

@@ -29,6 +29,16 @@ export interface Prober {
   close(): void
 }
 
+/**
+ * The round trip of a probe: between the kernel's clock at its sending and at the arrival of the answer,
+ * unless somebody has set that clock meanwhile. Milliseconds.
+ */
+export function roundTripMs(probe: Probe, clockMs: number, kernelMs: number | undefined): number {
+  const elapsedMs = performance.now() - probe.sentAtMs
+  const betweenMs = (kernelMs ?? Infinity) - clockMs
+  return betweenMs >= 0 && betweenMs <= elapsedMs ? betweenMs : elapsedMs
+}
+
 /** What an ICMP error says about a probe to `target`; undefined for a packet that was too large. */
 export function answerOf(family: Family, error: PacketError, target: string): Saying | undefined {
   const meaning = icmpMeaning(family, error.type, error.code)

@@ -13,6 +13,7 @@ import { benchPhases } from './phases.ts'
 import { benchScale } from './scale.ts'
 import { benchSsl } from './ssl.ts'
 import { benchStart } from './start.ts'
+import { benchTraceroute } from './traceroute.ts'
 
 const BENCHES: Record<string, { what: string; run: () => Promise<void> }> = {
   artifacts: { what: 'a file of 150 MiB into a folder and into a bucket', run: benchArtifacts },
@@ -55,6 +56,10 @@ const BENCHES: Record<string, { what: string; run: () => Promise<void> }> = {
     run: benchSsl,
   },
   start: { what: 'time from start to ready, and idle memory', run: benchStart },
+  traceroute: {
+    what: 'traces per CPU-second through three routers beside traceroute(8), and what 100,000 leave behind',
+    run: benchTraceroute,
+  },
 }
 
 const asked = process.argv.slice(2)
