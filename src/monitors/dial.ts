@@ -1,9 +1,9 @@
 // The words of the one way out to the network, for every type of monitor: where to connect to, what a
 // connection is and cost, and who makes it. `createDialler` of dialler.ts makes the real one.
-import type { X509Certificate } from 'node:crypto'
 import type { Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import type { TlsSettings } from '../contract/tls.ts'
+import type { PeerCertificates } from './peer-certificates.ts'
 import type { PeerFacts } from './tls-facts.ts'
 
 export type Family = 'IPv4' | 'IPv6'
@@ -69,8 +69,8 @@ export interface SecureConnection {
   tlsMs: number
   /** Protocol, cipher, chain and what is wrong with it; complete even when verification failed. */
   peer: PeerFacts
-  /** The peer's own certificate; `issuerCertificate` leads on to what it sent besides, in its order. */
-  leaf?: X509Certificate | undefined
+  /** The peer's certificates; absent when it showed none. */
+  certificates?: PeerCertificates | undefined
   /** The OCSP response that the peer stapled, as it came. */
   staple?: Buffer | undefined
 }

@@ -6,6 +6,7 @@ import { LIMITS } from '../contract/versions.ts'
 import { type CertificateStructure, readCertificate } from './certificate-structure.ts'
 import { LeastRecentlyUsed } from './least-recently-used.ts'
 import type { Subject } from './ocsp-message.ts'
+import type { PeerCertificates } from './peer-certificates.ts'
 import { altNames, oneLine } from './tls-facts.ts'
 import { type TrustAnchors, trustAnchors } from './trust-anchors.ts'
 
@@ -68,36 +69,24 @@ const LENGTH_MAX = 16
 const chains = new LeastRecentlyUsed<string, Chain>(CHAINS_MAX)
 
 /** What there is to say about the chain of a handshake. */
-export function chainOf(leaf: X509Certificate, settings: TlsSettings | undefined): Chain {
-  const sent = sentBy(leaf)
+export function chainOf({ key, sent }: PeerCertificates, settings: TlsSettings | undefined): Chain {
   const anchors = trustAnchors(settings)
-  let key = `${anchors.id}`
-  for (const one of sent) key += one.fingerprint256
-  let chain = chains.get(key)
+  const ownKey = `${anchors.id} ${key}`
+  let chain = chains.get(ownKey)
   if (chain === undefined) {
     chain = makeChain(sent, anchors)
-    chains.set(key, chain)
+    chains.set(ownKey, chain)
   }
   return chain
 }
 
-function sentBy(leaf: X509Certificate): X509Certificate[] {
-  const sent: X509Certificate[] = []
-  let next: X509Certificate | undefined = leaf
-  while (next !== undefined && sent.length < LENGTH_MAX) {
-    sent.push(next)
-    next = next.issuerCertificate
-  }
-  return sent
-}
-
-function makeChain(sent: X509Certificate[], anchors: TrustAnchors): Chain {
+function makeChain(sent: readonly X509Certificate[], anchors: TrustAnchors): Chain {
   const leaf = sent[0] as X509Certificate
   const { built, anchored } = build(sent, anchors)
   const issuer = built[1]
   const structure = readCertificate(leaf.raw)
   const issuerStructure = issuer === undefined ? undefined : readCertificate(issuer.raw)
-  const ends = (ones: X509Certificate[]) =>
+  const ends = (ones: readonly X509Certificate[]) =>
     Math.min(...ones.map((one) => one.validToDate.getTime()))
   const own = anchored && built.length > 1 ? built.slice(0, -1) : built
   const isAskable = issuer !== undefined && structure !== undefined && issuerStructure !== undefined

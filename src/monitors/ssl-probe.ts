@@ -76,12 +76,12 @@ async function shake(
     const { secure, connection } = reached
     probe.address = connection.address
     probe.family = connection.family
-    const { leaf, staple } = secure
-    const chain = leaf === undefined ? undefined : chainOf(leaf, plan.tls)
+    const { certificates, staple } = secure
+    const chain = certificates === undefined ? undefined : chainOf(certificates, plan.tls)
     report(probe, plan, reached, chain, Date.now())
     const refusal = await serversVerdict(reached, context.signal)
     if (refusal !== undefined) probe.failures.push(refusal)
-    return { chain, leaf, staple }
+    return { chain, leaf: certificates?.leaf, staple }
   } catch (error) {
     probe.phases.totalMs = performance.now() - startedAt
     probe.failures.push(failureOf(error, progress))

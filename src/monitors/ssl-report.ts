@@ -80,7 +80,8 @@ export function report(
   chain: Chain | undefined,
   now: number,
 ): void {
-  const { peer, leaf, socket } = secure
+  const { peer, certificates, socket } = secure
+  const leaf = certificates?.leaf
   const facts: ConnectionFacts = {
     tlsVersion: VERSION_NAMES[peer.protocol] ?? peer.protocol,
     cipherSuite: peer.cipher,

@@ -5,6 +5,7 @@ import type { TLSSocket } from 'node:tls'
 import { failure, type Failure } from '../contract/failure.ts'
 import { LIMITS } from '../contract/versions.ts'
 import { LeastRecentlyUsed } from './least-recently-used.ts'
+import type { PeerCertificates } from './peer-certificates.ts'
 import { certificateCode } from './tls-errors.ts'
 
 /** One certificate. Times are ISO 8601 in UTC. */
@@ -60,7 +61,6 @@ export interface PeerFacts {
 const DAY_MS = 86_400_000
 // Enough for the distinct chains of a large agent; a chain takes about 2 KB.
 const CHAINS_MAX = 2000
-const CHAIN_LENGTH_MAX = 16
 
 interface Chain {
   certificate: CertificateFacts
@@ -74,7 +74,7 @@ const chains = new LeastRecentlyUsed<string, Chain>(CHAINS_MAX)
 /** Reads the facts of a handshake that is done. `name` is the host that the certificate must be for. */
 export function peerFacts(
   socket: TLSSocket,
-  leaf: X509Certificate | undefined,
+  certificates: PeerCertificates | undefined,
   name: string,
   ocspStapled: boolean,
 ): PeerFacts {
@@ -90,13 +90,13 @@ export function peerFacts(
   if (typeof socket.alpnProtocol === 'string') facts.alpn = socket.alpnProtocol
   const reason = reasonOf(socket.authorizationError)
   facts.chainTrusted = reason === undefined
-  if (leaf !== undefined) {
-    const { certificate, chain, validTo, earliestExpiry } = chainOf(leaf)
+  if (certificates !== undefined) {
+    const { certificate, chain, validTo, earliestExpiry } = chainOf(certificates)
     facts.certificate = certificate
     facts.daysLeft = Math.floor((validTo - Date.now()) / DAY_MS)
     facts.chain = chain
     facts.earliestExpiry = earliestExpiry
-    facts.hostnameVerified = isFor(leaf, name)
+    facts.hostnameVerified = isFor(certificates.leaf, name)
   }
   judge(facts, reason, name)
   return facts
@@ -135,15 +135,7 @@ function sentence(code: string, facts: PeerFacts, name: string): string {
   return `the certificate of ${certificate?.issuer ?? name} does not verify: ${facts.error}`
 }
 
-function chainOf(leaf: X509Certificate): Chain {
-  const sent: X509Certificate[] = []
-  let key = ''
-  let next: X509Certificate | undefined = leaf
-  while (next !== undefined && sent.length < CHAIN_LENGTH_MAX) {
-    sent.push(next)
-    key += next.fingerprint256
-    next = next.issuerCertificate
-  }
+function chainOf({ key, leaf, sent }: PeerCertificates): Chain {
   const known = chains.get(key)
   if (known !== undefined) return known
   const expiries = sent.map((one) => one.validToDate.getTime())
