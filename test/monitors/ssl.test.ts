@@ -263,6 +263,22 @@ describe('every address', () => {
   })
 })
 
+test('the same certificate with other ones behind it is another chain', async () => {
+  const bare = pki.intermediate.issue()
+  const whole = { cert: bare.cert + pki.intermediate.pair.cert, key: bare.key }
+  await using complete = await startTlsServer(whole)
+  await using incomplete = await startTlsServer(bare)
+  for (let round = 0; round < 2; round++) {
+    const one = await runSsl(complete.port, { ca })
+    expect([codesOf(one), one.observed['chain']]).toMatchObject([[], { issues: [] }])
+    const other = await runSsl(incomplete.port, { ca })
+    expect([codesOf(other), other.observed['chain']]).toMatchObject([
+      ['TLS_UNTRUSTED'],
+      { issues: [expect.stringMatching(/^incomplete/)], anchored: false },
+    ])
+  }
+})
+
 describe('versions', () => {
   test.each([
     ['all that there are', {}, ['TLS1.0', 'TLS1.1', 'TLS1.2', 'TLS1.3']],
