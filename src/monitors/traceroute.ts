@@ -1,12 +1,12 @@
 // The traceroute monitor: which way packets take to the target, how each hop on it answers, and whether the
 // target is reached.
-import type { Failure } from '../contract/failure.ts'
+import { failure, type Failure } from '../contract/failure.ts'
 import { TracerouteMonitor } from '../contract/traceroute-monitor.ts'
 import { createAnswerBudget } from './answer-budget.ts'
 import { connectFailure, placeOf } from './connect-errors.ts'
 import { familyOf } from './ip-address.ts'
 import { SystemCallError } from './libc.ts'
-import { isDeadline } from './deadline.ts'
+import { DeadlineReached, isDeadline } from './deadline.ts'
 import { defineMonitor, type Context, type Observation } from './monitor.ts'
 import { createReverseNames } from './reverse-names.ts'
 import { failureOf } from './target-failure.ts'
@@ -94,8 +94,11 @@ async function trace(
   const traced = await runTrace(settings, signal)
   if (!isUnasked(traced)) return traced
   // The target had answered so many other traces that it had no answer left for this one.
-  await pause(budget.waitMs(address, plan.course.probesPerHop, performance.now()), signal)
-  return runTrace(settings, signal)
+  const isTime = await pause(
+    budget.waitMs(address, plan.course.probesPerHop, performance.now()),
+    signal,
+  )
+  return isTime ? runTrace(settings, signal) : traced
 }
 
 /** Whether the target was silent when it was asked more often than it may answer. */
@@ -104,16 +107,17 @@ function isUnasked({ course, end }: Traced): boolean {
   return isSilent && course.probes.some(({ round, crowded }) => round < 0 && crowded)
 }
 
-/** Waits; rejects with the signal's reason as soon as it is aborted. */
-function pause(waitMs: number, signal: AbortSignal): Promise<void> {
+/** Waits; false when the deadline came first. Rejects with the signal's reason when it is aborted otherwise. */
+function pause(waitMs: number, signal: AbortSignal): Promise<boolean> {
   return new Promise((resolve, reject) => {
     const onAbort = () => {
       clearTimeout(timer)
-      reject(signal.reason as Error)
+      if (isDeadline(signal)) resolve(false)
+      else reject(signal.reason as Error)
     }
     const timer = setTimeout(() => {
       signal.removeEventListener('abort', onAbort)
-      resolve()
+      resolve(true)
     }, waitMs)
     if (signal.aborted) onAbort()
     else signal.addEventListener('abort', onAbort, { once: true })
@@ -127,6 +131,12 @@ function traceFailure(
 ): Failure {
   if (error instanceof SystemCallError) {
     return connectFailure(error, port === undefined ? address : placeOf(address, port))
+  }
+  if (error instanceof DeadlineReached) {
+    const { deadlineMs } = error
+    return failure('TIMEOUT_TRACE', `the trace could not begin within ${deadlineMs} ms`, {
+      address,
+    })
   }
   return failureOf(error, { phase: 'connect' })
 }

@@ -226,6 +226,13 @@ describe.skipIf(chainNeeds !== undefined)(
       }
     }, 60_000)
 
+    test('a target that other traces have used up is given time, and asked again', async () => {
+      // What is limited is the target’s word that its port is closed.
+      const request = { url: WAY.IPv4[0], protocol: 'UDP', probesPerHop: 10, timeout: 30 }
+      const busy = Array.from({ length: 4 }, (_, index) => trace(`busy-${index}`, request))
+      for (const seen of await Promise.all(busy)) expect(seen.reached).toBe(true)
+    }, 60_000)
+
     test('a router that answers once a second is given time for many probes', async () => {
       const request = { url: SERVER.IPv6, ipFamily: 'IPv6', protocol: 'ICMP' }
       const { hops } = await trace('many', { ...request, probesPerHop: 8, timeout: 30 })

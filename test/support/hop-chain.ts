@@ -120,7 +120,8 @@ function settingsOf(host: Host, isUnlimited: boolean): string {
     'ipv4/fib_multipath_hash_policy': 3,
     'ipv4/fib_multipath_hash_fields': 0x37,
     'ipv6/fib_multipath_hash_policy': 3,
-    'ipv6/fib_multipath_hash_fields': 0x37,
+    // Here by the flow label, too.
+    'ipv6/fib_multipath_hash_fields': 0x3f,
   }
   // Linux answers a host six times and then once a second, and all together fifty times and then a
   // thousand times a second.
