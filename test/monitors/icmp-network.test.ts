@@ -73,8 +73,11 @@ describe.skipIf(why !== undefined)('in a network', () => {
           request: { hostname, ttl, pingCount: 2, intervalMs: 30, timeoutMs: 500 },
         })),
       )
-      const observations = await observeElsewhere(prefixFor(kind), wishes)
+      const noWay = { request: { hostname: '10.9.0.1', pingCount: 1, timeoutMs: 500 } }
+      const observations = await observeElsewhere(prefixFor(kind), [...wishes, noWay])
       const first = observations.map((one) => codesOf(one)[0] ?? 'passed')
+      // Of a way that is missing the router speaks, however much else it has just objected to.
+      expect(first.pop()).toBe('ICMP_UNREACHABLE')
       expect(first.filter((_, at) => at % 2 === 0)).toEqual([
         'ICMP_TTL_EXCEEDED',
         'ICMP_TTL_EXCEEDED',
