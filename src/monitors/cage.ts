@@ -36,6 +36,8 @@ export interface CageOrder {
   readable?: readonly string[]
   writable?: readonly string[]
   limits: CageLimits
+  /** Where the proxy of the run listens on 127.0.0.1: reached even where that is in a blocked network. */
+  proxyPort?: number
   ask?: CageAsk
   /** Text for its standard input, which is then closed. */
   input?: string
@@ -144,7 +146,7 @@ function wardenOrder(
     writable: order.writable ?? [],
     limits,
     ask: order.ask ?? ASK,
-    network,
+    network: order.proxyPort === undefined ? network : { ...network, proxyPort: order.proxyPort },
     isolation,
   }
 }
