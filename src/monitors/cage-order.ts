@@ -34,6 +34,8 @@ export interface CageAsk {
 export interface CageNetwork {
   blocked: readonly string[]
   allowed: readonly string[]
+  /** The run's own proxy on 127.0.0.1, which judges by itself. */
+  proxyPort?: number
 }
 
 /** Whether a run goes ahead where the system cannot hold it as it should. */

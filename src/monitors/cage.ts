@@ -84,7 +84,7 @@ function wardenOrder(
     writable: order.writable ?? [],
     limits,
     ask: order.ask ?? ASK,
-    network,
+    network: order.proxyPort === undefined ? network : { ...network, proxyPort: order.proxyPort },
     isolation,
   }
 }

@@ -18,6 +18,8 @@ export interface CageOrder {
   readable?: readonly string[]
   writable?: readonly string[]
   limits: CageLimits
+  /** Where the proxy of the run listens on 127.0.0.1: reached even where that is in a blocked network. */
+  proxyPort?: number
   ask?: CageAsk
   /** Text for its standard input, which is then closed. */
   input?: string

@@ -3,6 +3,7 @@
 import * as z from 'zod'
 
 const ms = z.number().min(0).max(1e12)
+const instant = z.number().min(0).max(8.64e15)
 const text = z.string().max(65_536)
 const name = z.string().max(4096)
 const number = z.int().min(-1).max(1e9)
@@ -59,14 +60,14 @@ const Event = z.discriminatedUnion('event', [
     retries: number,
     expectedStatus: z.enum(STATUSES),
   }),
-  z.object({ event: z.literal('start'), ...attempt, worker: number, at: ms }),
+  z.object({ event: z.literal('start'), ...attempt, worker: number, at: instant }),
   z.object({
     event: z.literal('step'),
     ...attempt,
     title: text,
     category: name,
     depth: z.int().min(0).max(1000),
-    at: ms,
+    at: instant,
     ms,
     error: RunError.optional(),
   }),

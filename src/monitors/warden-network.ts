@@ -44,6 +44,8 @@ const DNS_PORT = 53
 export interface Surroundings {
   listener: Listener
   policy: NetworkPolicy
+  /** Of the run's proxy on 127.0.0.1. */
+  proxyPort: number | undefined
   /** Local sockets below this folder may be connected to. */
   folder: string
   /** Reach the memory and the sockets of the run as this user would, where the agent's own may not. */
@@ -84,6 +86,7 @@ function judge(address: Buffer, around: Surroundings): Answer | undefined {
     return { error: family === AF_INET || family === AF_INET6 ? EINVAL : EAFNOSUPPORT }
   }
   const port = address.readUInt16BE(2)
+  if (text === '127.0.0.1' && port === around.proxyPort) return undefined
   const denial = around.policy.denial(text)
   if (denial === undefined) return undefined
   around.blocked({ address: text, port, network: denial.network })

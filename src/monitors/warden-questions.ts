@@ -30,6 +30,7 @@ export function answerQuestions(fd: number, run: Run): Listener {
     listener,
     names: { servers, relay: new NameRelay(servers) },
     policy: createNetworkPolicy(network),
+    proxyPort: network.proxyPort,
     folder,
     userId,
     blocked(blocked) {

@@ -4,6 +4,7 @@ import { execFileSync } from 'node:child_process'
 
 /** Debian package that brings each program. */
 const PACKAGES = {
+  chromium: 'chromium',
   nginx: 'nginx-light',
   curl: 'curl',
   openssl: 'openssl',

@@ -1,0 +1,59 @@
+// Which browser people's code gets: the system's Chromium, found by itself. Nothing is downloaded at run time.
+import { constants } from 'node:fs'
+import { access, realpath, stat } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+
+/** Where systems have it, the best one first. */
+const PLACES: readonly string[] = [
+  '/usr/bin/chromium',
+  '/usr/bin/chromium-browser',
+  '/usr/bin/google-chrome-stable',
+  '/usr/bin/google-chrome',
+  '/opt/google/chrome/chrome',
+]
+
+/** What a run without a browser says that wants one. */
+export const CHROMIUM_ADVICE =
+  'install one (on Debian: apt-get install chromium), or name it by CHROMIUM_PATH'
+
+/** The browser that the settings name, else the one that the system has; undefined where there is none. */
+export async function findChromium(named: string | undefined): Promise<string | undefined> {
+  if (named !== undefined) return (await isProgram(named)) ? named : undefined
+  for (const place of PLACES) if (await isProgram(place)) return place
+  return unpackedPackage()
+}
+
+/** Programs and folders that a run must be able to read to start this browser. */
+export async function readableFor(chromium: string): Promise<string[]> {
+  return [chromium, dirname(await realpath(chromium))]
+}
+
+/** The first of the programs of this name in the system's folders. */
+export async function findProgram(name: string): Promise<string | undefined> {
+  for (const folder of ['/usr/local/bin', '/usr/bin', '/bin']) {
+    const path = join(folder, name)
+    if (await isProgram(path)) return path
+  }
+  return undefined
+}
+
+/** @sparticuz/chromium, where it is installed and was unpacked when the image was built. */
+async function unpackedPackage(): Promise<string | undefined> {
+  try {
+    const main = createRequire(import.meta.url).resolve('@sparticuz/chromium/package.json')
+    const path = join(dirname(main), 'chromium')
+    return (await isProgram(path)) ? path : undefined
+  } catch {
+    return undefined
+  }
+}
+
+async function isProgram(path: string): Promise<boolean> {
+  try {
+    await access(path, constants.X_OK)
+    return (await stat(path)).isFile()
+  } catch {
+    return false
+  }
+}

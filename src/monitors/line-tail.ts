@@ -1,0 +1,82 @@
+// Follows a file that grows by lines, through a descriptor that is open already: whoever writes into it cannot
+// lead the reader elsewhere, or make it read without end.
+import type { FileHandle } from 'node:fs/promises'
+
+const EVERY_MS = 100
+const CHUNK_BYTES = 262_144
+
+/** How much is read. */
+export interface TailBounds {
+  /** Of the whole file; what comes after is left out. */
+  bytesMax: number
+  /** Of one line; longer ones are dropped. */
+  lineBytesMax: number
+}
+
+/** One file that is followed. */
+export class LineTail {
+  readonly #file: FileHandle
+  readonly #bounds: TailBounds
+  readonly #decoder = new TextDecoder()
+  readonly #chunk = Buffer.allocUnsafe(CHUNK_BYTES)
+  #at = 0
+  #rest = ''
+  #skipping = false
+  #timer: NodeJS.Timeout | undefined
+  #reading: Promise<void> = Promise.resolve()
+  #each: (line: string) => void = () => {}
+
+  constructor(file: FileHandle, bounds: TailBounds) {
+    this.#file = file
+    this.#bounds = bounds
+  }
+
+  /** Calls back with each line as it comes, until `stop`. */
+  follow(each: (line: string) => void): void {
+    this.#each = each
+    this.#later()
+  }
+
+  /** Reads what is there, whole; a last line without an end is dropped. Never rejects. */
+  async rest(): Promise<void> {
+    this.stop()
+    await this.#reading
+    await this.#read(Infinity)
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+  }
+
+  #later(): void {
+    this.#timer = setTimeout(() => {
+      this.#reading = this.#read(1).then(() => {
+        if (this.#timer !== undefined) this.#later()
+      })
+    }, EVERY_MS)
+  }
+
+  async #read(chunksMax: number): Promise<void> {
+    for (let chunks = 0; chunks < chunksMax && this.#at < this.#bounds.bytesMax; chunks++) {
+      const { bytesRead } = await this.#file
+        .read(this.#chunk, 0, CHUNK_BYTES, this.#at)
+        .catch(() => ({ bytesRead: 0 }))
+      if (bytesRead === 0) return
+      this.#at += bytesRead
+      this.#take(this.#decoder.decode(this.#chunk.subarray(0, bytesRead), { stream: true }))
+    }
+  }
+
+  #take(text: string): void {
+    const lines = (this.#rest + text).split('\n')
+    this.#rest = lines.pop() ?? ''
+    for (const line of lines) {
+      if (!this.#skipping && line.length <= this.#bounds.lineBytesMax) this.#each(line)
+      this.#skipping = false
+    }
+    if (this.#rest.length <= this.#bounds.lineBytesMax) return
+    this.#rest = ''
+    this.#skipping = true
+  }
+}

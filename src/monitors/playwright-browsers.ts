@@ -1,0 +1,129 @@
+// Hands the system's Chromium to any version of Playwright: a folder as `playwright install` would have made
+// it, with the browser under the names and numbers that this version looks for.
+import { constants } from 'node:fs'
+import { chmod, lstat, mkdir, open, realpath, symlink, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import * as z from 'zod'
+
+const browsersFile = z.object({
+  browsers: z
+    .array(z.object({ name: z.string(), revision: z.string().regex(/^\d{1,9}$/) }))
+    .max(100),
+})
+
+const FILE_BYTES_MAX = 1_048_576
+
+/** Where versions of Playwright look in the folder of a revision, on both architectures. */
+const PROGRAMS: Readonly<Record<string, readonly string[]>> = {
+  chromium: ['chrome-linux64/chrome', 'chrome-linux/chrome'],
+  'chromium-headless-shell': [
+    'chrome-headless-shell-linux64/chrome-headless-shell',
+    'chrome-linux/headless_shell',
+  ],
+  ffmpeg: ['ffmpeg-linux'],
+}
+
+/** Files that say that all is there, and that the system has the libraries for it. */
+const MARKS = ['INSTALLATION_COMPLETE', 'DEPENDENCIES_VALIDATED']
+
+/** What is handed out under Playwright's names. */
+export interface BrowserPrograms {
+  chromium: string
+  /** Records videos; without it there are none. */
+  ffmpeg?: string | undefined
+}
+
+/**
+ * Fills `folder`, which PLAYWRIGHT_BROWSERS_PATH is to name, for the Playwright in `core` (the folder of its
+ * package playwright-core). False when that is no Playwright that can be read.
+ */
+export async function prepareBrowsers(
+  folder: string,
+  core: string,
+  programs: BrowserPrograms,
+): Promise<boolean> {
+  const listed = browsersFile.safeParse(await readJson(join(core, 'browsers.json')))
+  if (!listed.success) return false
+  await mkdir(folder, { recursive: true })
+  const launcher = join(folder, 'chromium')
+  await writeFile(launcher, launcherFor(programs.chromium))
+  await chmod(launcher, 0o755)
+  for (const { name, revision } of listed.data.browsers) {
+    const target = name === 'ffmpeg' ? programs.ffmpeg : launcher
+    const places = PROGRAMS[name]
+    if (places === undefined || target === undefined) continue
+    const own = join(folder, `${name.replaceAll('-', '_')}-${revision}`)
+    for (const place of places) {
+      await mkdir(dirname(join(own, place)), { recursive: true })
+      await symlink(target, join(own, place))
+    }
+    for (const mark of MARKS) await writeFile(join(own, mark), '')
+  }
+  return true
+}
+
+/**
+ * Starts Chromium with its own sandbox wherever the kernel gives a user namespaces of its own: Playwright
+ * turns it off by default. What does not go through the run's proxy, WebRTC must not use.
+ */
+function launcherFor(chromium: string): string {
+  return `#!/bin/sh
+if unshare --user --net --pid --fork true 2>/dev/null; then
+  for given do
+    shift
+    [ "$given" = --no-sandbox ] || set -- "$@" "$given"
+  done
+fi
+exec '${chromium.replaceAll("'", String.raw`'\''`)}' \\
+  --force-webrtc-ip-handling-policy=disable_non_proxied_udp "$@"
+`
+}
+
+/**
+ * The package playwright-core that code in `folder` gets from `playwright` or `@playwright/test`; undefined
+ * where there is none. Looks files up as Node.js does, and runs nothing.
+ */
+export async function findPlaywrightCore(folder: string): Promise<string | undefined> {
+  for (const name of ['@playwright/test', 'playwright', 'playwright-core']) {
+    let at = await findPackage(folder, name)
+    for (const next of PARTS[name] ?? []) {
+      at = at === undefined ? undefined : await findPackage(at, next)
+    }
+    if (at !== undefined) return at
+  }
+  return undefined
+}
+
+/** The packages that lead from one to playwright-core. */
+const PARTS: Readonly<Record<string, readonly string[]>> = {
+  '@playwright/test': ['playwright', 'playwright-core'],
+  playwright: ['playwright-core'],
+}
+
+async function findPackage(from: string, name: string): Promise<string | undefined> {
+  for (let at = from; ; at = dirname(at)) {
+    const candidate = join(at, 'node_modules', name)
+    const isThere = await lstat(join(candidate, 'package.json')).then(
+      (found) => found.isFile(),
+      () => false,
+    )
+    if (isThere) return realpath(candidate)
+    if (at === dirname(at)) return undefined
+  }
+}
+
+/** The file may be people's own, so it is read with suspicion. */
+async function readJson(path: string): Promise<unknown> {
+  try {
+    const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
+    try {
+      const { size } = await file.stat()
+      if (size > FILE_BYTES_MAX) return undefined
+      return JSON.parse((await file.readFile()).subarray(0, FILE_BYTES_MAX).toString()) as unknown
+    } finally {
+      await file.close()
+    }
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,167 @@
+// One run of Playwright's test runner in the cage, for suites and scripted monitors alike: with a reporter of
+// ours beside the user's own, a browser that is there, a proxy, and events as they happen.
+import { constants } from 'node:fs'
+import { copyFile, mkdir, open, type FileHandle } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Cage, CagedEnd, OutputStream } from './cage.ts'
+import type { CageAsk, CageLimits } from './cage-order.ts'
+import { findProgram, readableFor } from './chromium.ts'
+import type { Dialler } from './dial.ts'
+import { LineTail } from './line-tail.ts'
+import { prepareBrowsers } from './playwright-browsers.ts'
+import { parsePlaywrightEvent, type PlaywrightEvent } from './playwright-events.ts'
+import { PlaywrightReportBuilder, type PlaywrightReport } from './playwright-report.ts'
+import { openRunProxy, type ProxyRefusal, type RunProxy } from './run-proxy.ts'
+
+/** What is to run, and where. */
+export interface PlaywrightOrder {
+  cage: Cage
+  dial: Dialler
+  /** An existing folder of the run's own. `.vedette` in there is ours. */
+  folder: string
+  /** Where it starts; the folder itself where absent. */
+  cwd?: string
+  /** Absolute path of the program: an engine with Playwright's `cli.js`, or a shell with the user's command. */
+  command: string
+  args: readonly string[]
+  /** Beside ours; wins over it. */
+  environment?: Readonly<Record<string, string>>
+  programs?: readonly string[]
+  readable?: readonly string[]
+  writable?: readonly string[]
+  limits: CageLimits
+  /** SIGINT to the command alone where absent, on which Playwright ends its tests and tells of them. */
+  ask?: CageAsk
+  /** The browser, and the package playwright-core that is to find it; absent: there is none. */
+  browser?: { chromium: string; core: string } | undefined
+  /** Told of each event, when it is in the report already. */
+  onEvent?(event: PlaywrightEvent, report: PlaywrightReportBuilder): void
+  /** A line of the events file that is no event of Playwright's. */
+  onOther?(line: string): void
+  onOutput?(chunk: Buffer, stream: OutputStream): void | Promise<void>
+}
+
+/** What came of it. */
+export interface PlaywrightRun {
+  end: CagedEnd
+  report: PlaywrightReport
+  /** Connections through the proxy that could not be made; the first ones. */
+  refusals: readonly ProxyRefusal[]
+  /** Videos can be recorded. */
+  hasVideo: boolean
+}
+
+/** The setting `use.proxy` of Playwright, as JSON in the variable VEDETTE_PROXY of the run. */
+export interface PlaywrightProxy {
+  server: string
+  username: string
+  password: string
+  /** Loopback addresses go through it as well: the policy holds for them, too. */
+  bypass: string
+}
+
+const REPORTER = fileURLToPath(new URL('./playwright-reporter.cjs', import.meta.url))
+/** What Playwright needs for its JSON and its traces when it is told to end. */
+export const PLAYWRIGHT_ASK: CageAsk = { signal: 'SIGINT', to: 'leader', graceMs: 3_000 }
+/** A run that tells more than this has the rest of it left out. */
+const EVENT_BYTES_MAX = 134_217_728
+/** One event; the reporter's own bounds are below it. */
+const LINE_BYTES_MAX = 4_194_304
+
+/** Runs it. Never rejects for what the code did. */
+export async function runPlaywright(
+  order: PlaywrightOrder,
+  signal: AbortSignal,
+): Promise<PlaywrightRun> {
+  const own = await prepareOwnFolder(order)
+  const report = new PlaywrightReportBuilder()
+  const tail = new LineTail(own.events, { bytesMax: EVENT_BYTES_MAX, lineBytesMax: LINE_BYTES_MAX })
+  let proxy: RunProxy | undefined
+  try {
+    proxy = await openRunProxy(order.dial)
+    tail.follow((line) => take(line, order, report))
+    const end = await order.cage.run(cageOrderOf(order, own, proxy), signal).ended
+    await tail.rest()
+    return { end, report: report.report(), refusals: proxy.refusals, hasVideo: own.hasVideo }
+  } finally {
+    tail.stop()
+    await proxy?.close()
+    await own.events.close()
+  }
+}
+
+function take(line: string, order: PlaywrightOrder, report: PlaywrightReportBuilder): void {
+  const event = parsePlaywrightEvent(line)
+  if (event === undefined) {
+    order.onOther?.(line)
+    return
+  }
+  report.add(event)
+  order.onEvent?.(event, report)
+}
+
+interface OwnFolder {
+  events: FileHandle
+  environment: Record<string, string>
+  readable: string[]
+  hasVideo: boolean
+}
+
+/** Copies, because the run's user need not be able to reach the place where this code lies. */
+async function prepareOwnFolder({ folder, browser }: PlaywrightOrder): Promise<OwnFolder> {
+  const at = join(folder, '.vedette')
+  await mkdir(at, { recursive: true })
+  const [reporter, eventsFile, browsers] = ['reporter.cjs', 'events.ndjson', 'browsers'].map(
+    (name) => join(at, name),
+  ) as [string, string, string]
+  await copyFile(REPORTER, reporter)
+  const ffmpeg = browser === undefined ? undefined : await findProgram('ffmpeg')
+  const isFound =
+    browser !== undefined &&
+    (await prepareBrowsers(browsers, browser.core, { chromium: browser.chromium, ffmpeg }))
+  // Opened before the run begins and read through this descriptor alone: what the run puts in its place,
+  // such as a pipe or a link, is never opened.
+  const events = await open(eventsFile, constants.O_RDONLY | constants.O_CREAT | constants.O_EXCL)
+  return {
+    events,
+    environment: {
+      PW_TEST_REPORTER: reporter,
+      VEDETTE_EVENTS: eventsFile,
+      PLAYWRIGHT_BROWSERS_PATH: browsers,
+      PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD: '1',
+      FORCE_COLOR: '0',
+    },
+    readable: isFound ? await readableFor(browser.chromium) : [],
+    hasVideo: isFound && ffmpeg !== undefined,
+  }
+}
+
+function cageOrderOf(order: PlaywrightOrder, own: OwnFolder, proxy: RunProxy) {
+  const { command, args, folder, cwd, limits, ask, programs, writable } = order
+  const settings: PlaywrightProxy = {
+    server: proxy.server,
+    username: proxy.username,
+    password: proxy.password,
+    bypass: '<-loopback>',
+  }
+  return {
+    command,
+    args,
+    folder,
+    limits,
+    ask: ask ?? PLAYWRIGHT_ASK,
+    environment: {
+      ...own.environment,
+      ...proxy.environment,
+      VEDETTE_PROXY: JSON.stringify(settings),
+      ...order.environment,
+    },
+    proxyPort: Number(new URL(proxy.server).port),
+    readable: [...own.readable, ...(order.readable ?? [])],
+    ...(cwd === undefined ? {} : { cwd }),
+    ...(programs === undefined ? {} : { programs }),
+    ...(writable === undefined ? {} : { writable }),
+    onOutput: (chunk: Buffer, stream: OutputStream) => order.onOutput?.(chunk, stream),
+  }
+}

@@ -1,0 +1,149 @@
+// Aim: Playwright's test runner runs in the cage with the system's Chromium, tells what happens while it
+// happens, and ends in order when it is told to; and what the code does to our files leads nowhere.
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { findChromium } from '../../src/monitors/chromium.ts'
+import type { Context } from '../../src/monitors/monitor.ts'
+import { findPlaywrightCore } from '../../src/monitors/playwright-browsers.ts'
+import { runPlaywright, type PlaywrightOrder } from '../../src/monitors/playwright-run.ts'
+import { testContext } from '../support/monitor-context.ts'
+import { missing } from '../support/needs.ts'
+import { testGround } from '../support/script-ground.ts'
+import { startSmallSite } from '../support/small-site.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+
+const ground = testGround()
+const why = missing('chromium')
+const site = await startSmallSite()
+const MEBIBYTE = 1_048_576
+
+const CONFIGURATION = `module.exports = {
+  use: { proxy: JSON.parse(process.env.VEDETTE_PROXY), trace: 'retain-on-failure' },
+  reporter: 'null',
+}`
+
+async function run(
+  spec: string,
+  wishes: Partial<PlaywrightOrder> = {},
+  context: Context = testContext(),
+) {
+  const runtime = await ground.tools.find('runtime', '2026.04')
+  if (runtime === undefined) throw new Error('no runtime')
+  const folder = join(temporaryFolder(), 'run')
+  mkdirSync(folder)
+  writeFileSync(join(folder, 'playwright.config.js'), CONFIGURATION)
+  writeFileSync(join(folder, 'a.spec.js'), spec.replaceAll('{site}', site.url))
+  const core = await findPlaywrightCore(runtime.folder)
+  const chromium = await findChromium(undefined)
+  return runPlaywright(
+    {
+      cage: await ground.cage(),
+      dial: context.dial,
+      folder,
+      command: runtime.program,
+      args: [join(runtime.folder, 'node_modules/@playwright/test/cli.js'), 'test'],
+      environment: { NODE_PATH: join(runtime.folder, 'node_modules') },
+      readable: [runtime.folder, join(runtime.folder, 'node_modules')],
+      browser: core === undefined || chromium === undefined ? undefined : { chromium, core },
+      limits: {
+        wallMs: 60_000,
+        cpuMs: 60_000,
+        memoryBytes: 1024 * MEBIBYTE,
+        processes: 100,
+        outputBytes: 10 * MEBIBYTE,
+        diskBytes: 256 * MEBIBYTE,
+        fileBytes: 64 * MEBIBYTE,
+        openFiles: 4096,
+      },
+      ...wishes,
+    },
+    context.signal,
+  )
+}
+
+const HEAD = `const { test, expect } = require('@playwright/test')\n`
+
+describe.skipIf(why !== undefined)(`with a browser ${why ?? ''}`, () => {
+  test('a page is opened through the proxy, with Chromium’s own sandbox on', async () => {
+    const events: string[] = []
+    const { end, report, refusals } = await run(
+      `${HEAD}test('shop', async ({ page }) => {
+        await page.goto('{site}/')
+        await test.step('look', () => expect(page.locator('#stock')).toHaveText('in stock'))
+        await page.goto('chrome://sandbox')
+        console.log(await page.locator('#evaluation').innerText())
+      })`,
+      { onEvent: ({ event }) => events.push(event) },
+    )
+    expect(end).toMatchObject({ outcome: 'exited', exitCode: 0, leftBehind: 0 })
+    expect(refusals).toEqual([])
+    expect(report.stats).toMatchObject({ expected: 1, total: 1 })
+    expect(report.tests[0]?.attempts[0]?.output).toContain('You are adequately sandboxed.')
+    expect(report.tests[0]?.attempts[0]?.steps.map(({ title }) => title)).toContain('look')
+    expect(events.at(0)).toBe('begin')
+    expect(events.at(-1)).toBe('finish')
+  }, 60_000)
+
+  test('a browser reaches a blocked network by no address, and our proxy though loopback is blocked', async () => {
+    const blocked = ['127.0.0.0/8', '::1/128']
+    const { report, refusals } = await run(
+      `${HEAD}test('shop', async ({ page, request }) => {
+        const of = async (open) => console.log(await open().catch((error) => error.message))
+        await of(() => page.goto('{site}/'))
+        await of(() => page.goto('http://169.254.169.254/'))
+        await of(() => request.get('{site}/'))
+      })`,
+      { cage: await testGround({ blocked }).cage() },
+      testContext({ blocked }),
+    )
+    expect(report.stats.expected).toBe(1)
+    expect(site.requests.filter((one) => one === 'GET /')).toHaveLength(1)
+    expect(refusals.map(({ failure }) => failure.code)).toContain('ADDRESS_BLOCKED')
+    expect(refusals.map(({ host }) => host)).toContain('169.254.169.254')
+  }, 60_000)
+
+  test('a run that is cancelled tells what it had done until then', async () => {
+    const stop = new AbortController()
+    const { end, report } = await run(
+      `${HEAD}test('one', () => {})
+      test('two', async ({ page }) => {
+        await page.goto('{site}/')
+        await test.step('opened', () => {})
+        await new Promise(() => {})
+      })`,
+      {
+        onEvent(event) {
+          if (event.event === 'step' && event.title === 'opened') stop.abort()
+        },
+      },
+      testContext({ signal: stop.signal }),
+    )
+    expect(end).toMatchObject({ outcome: 'cancelled', leftBehind: 0 })
+    expect(report.status).toBe('interrupted')
+    expect(report.tests.map(({ attempts }) => attempts[0]?.status)).toEqual([
+      'passed',
+      'interrupted',
+    ])
+  }, 60_000)
+})
+
+describe.each([
+  ['a link to a file of ours', `symlinkSync('/etc/passwd', events)`],
+  ['a pipe', `require('node:child_process').execFileSync('mkfifo', [events])`],
+  ['a folder', `mkdirSync(events)`],
+])('where the events belong, the code puts %s', (_, put) => {
+  test('and the run ends all the same, with what came before', async () => {
+    const { end, report } = await run(
+      `${HEAD}const { rmSync, symlinkSync, mkdirSync } = require('node:fs')
+      test('one', () => {
+        const events = process.env.VEDETTE_EVENTS
+        rmSync(events)
+        ${put}
+      })`,
+      { browser: undefined },
+    )
+    expect(end.outcome).toBe('exited')
+    expect(report.tests).toHaveLength(1)
+  }, 60_000)
+})

@@ -1,0 +1,40 @@
+// The ground that people's code stands on in tests: the cage, the system's Chromium, and a runtime that is made
+// of this project's own Node.js and development packages, so that nobody has to install a whole one.
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { createCage } from '../../src/monitors/cage.ts'
+import type { ScriptGround } from '../../src/monitors/script-ground.ts'
+import { INSTALLED_FILE, openToolbox, toolFolder } from '../../src/monitors/toolbox.ts'
+import { temporaryFolder } from './temporary-folder.ts'
+
+const MODULES = fileURLToPath(new URL('../../node_modules', import.meta.url))
+
+/** A toolbox with a runtime of that name in it. */
+export function runtimeFolder(name = '2026.04'): string {
+  const tools = join(temporaryFolder(), 'tools')
+  const own = toolFolder(tools, 'runtime', name)
+  mkdirSync(own, { recursive: true })
+  symlinkSync(process.execPath, join(own, 'node'))
+  symlinkSync(MODULES, join(own, 'node_modules'))
+  writeFileSync(join(own, INSTALLED_FILE), JSON.stringify({ program: 'node', missing: [] }))
+  return tools
+}
+
+/** A ground; `blocked` networks hold in the cage, too. */
+export function testGround(
+  wishes: { tools?: string; blocked?: string[]; chromiumPath?: string } = {},
+): ScriptGround {
+  const tools = wishes.tools ?? runtimeFolder()
+  const cage = createCage({
+    network: { blocked: wishes.blocked ?? [], allowed: [] },
+    isolation: 'best',
+    firstUserId: 64_400,
+  })
+  return {
+    cage: () => Promise.resolve(cage),
+    tools: openToolbox(tools),
+    chromiumPath: wishes.chromiumPath,
+    cacheFolder: join(dirname(tools), 'cache'),
+  }
+}
