@@ -14,6 +14,7 @@ export function scriptGround(config: AgentConfig): ScriptGround {
     tools: openToolbox(config.toolsDir),
     chromiumPath: config.chromiumPath,
     cacheFolder: join(config.toolsDir, 'cache'),
+    ownProjects: config.monitorsFile !== undefined,
   }
 }
 
