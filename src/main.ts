@@ -4,6 +4,7 @@ import { APPLY_COMMAND } from './commands/apply-command.ts'
 import { CHECK_COMMAND, VALIDATE_COMMAND } from './commands/check-command.ts'
 import { CANCEL_COMMAND, RUN_COMMAND } from './commands/run-command.ts'
 import { START_COMMAND } from './commands/start-command.ts'
+import { TEST_COMMAND } from './commands/test-command.ts'
 import { TOOLS_COMMANDS } from './commands/tools-command.ts'
 import { VERSION } from './contract/versions.ts'
 import { EXIT_CONFIGURATION, runCommandLine } from './host/command-line.ts'
@@ -20,6 +21,7 @@ const COMMANDS = [
   CHECK_COMMAND,
   VALIDATE_COMMAND,
   APPLY_COMMAND,
+  TEST_COMMAND,
   RUN_COMMAND,
   CANCEL_COMMAND,
   ...TOOLS_COMMANDS,

@@ -55,6 +55,7 @@ export const OVERRUN_MS_MAX = 2000
 export function startAttempt(order: AttemptOrder): RunningAttempt {
   const { type, monitor, deadlineMs, dial, workRoot, care, scripts } = order
   const { variables = {}, location = '' } = order
+  const overrunMs = type.overrunMsMax ?? OVERRUN_MS_MAX
   const controller = new AbortController()
   const folder = createWorkFolder(workRoot, care)
   let timer: NodeJS.Timeout
@@ -64,7 +65,7 @@ export function startAttempt(order: AttemptOrder): RunningAttempt {
   const end = (reason: Error) => {
     if (controller.signal.aborted) return
     clearTimeout(timer)
-    timer = setTimeout(() => giveUp(stillRunning(reason)), OVERRUN_MS_MAX)
+    timer = setTimeout(() => giveUp(stillRunning(reason, overrunMs)), overrunMs)
     controller.abort(reason)
   }
   timer = setTimeout(() => end(new DeadlineReached(deadlineMs)), deadlineMs)
@@ -127,8 +128,8 @@ function stackOf(error: unknown): Record<string, unknown> | undefined {
   return { stack: error.stack.slice(0, STACK_CHARS_MAX) }
 }
 
-function stillRunning(reason: Error): Observation {
-  const message = `${reason.message}, and the run did not end within ${OVERRUN_MS_MAX} ms after that`
+function stillRunning(reason: Error, overrunMs: number): Observation {
+  const message = `${reason.message}, and the run did not end within ${overrunMs} ms after that`
   const ignored = failure('DEADLINE_IGNORED', message)
   const failures =
     reason instanceof RunCancelled ? [failure('CANCELLED', reason.message), ignored] : [ignored]

@@ -82,6 +82,7 @@ export async function readDefinition(
   const type = typeOf(fields['checkType'], raw, path, around)
   if (type === undefined) return undefined
   if (namesTlsFiles(fields)) await readTlsFiles(fields, path, around)
+  if (around.purpose === 'run') resolveProject(fields, around)
   const group = takeGroup(fields, path, around)
   const inherited = group === undefined ? [] : groupVariables(group.definition)
   const variables = [...inherited, ...around.variables]
@@ -195,6 +196,14 @@ function namesTlsFiles(fields: Fields): boolean {
   const request = fields['request']
   if (!isFields(request) || !isFields(request['tls'])) return false
   return Object.keys(TLS_FILES).some((key) => Object.hasOwn(request['tls'] as Fields, key))
+}
+
+/** The project of a suite stands beside the file that names it. */
+function resolveProject(fields: Fields, { tlsFiles }: FileContext): void {
+  const path = fields['codeBundlePath']
+  if (typeof path !== 'string' || path === '' || path.startsWith('bundle:')) return
+  // What a variable makes of it is known only later; such a path must be absolute.
+  if (!path.startsWith('{{')) fields['codeBundlePath'] = tlsFiles.resolve(path)
 }
 
 async function readTlsFiles(fields: Fields, path: Path, around: FileContext): Promise<void> {

@@ -128,6 +128,8 @@ export function createTlsFiles(monitorsFile: string) {
   return {
     /** Absolute paths of the files read. */
     files: () => [...reads.keys()],
+    /** A path as the monitors file means it. */
+    resolve: (path: string) => resolve(folder, path),
     read(path: string) {
       const whole = resolve(folder, path)
       const pending = reads.get(whole) ?? readText(whole, PEM_BYTES_MAX)

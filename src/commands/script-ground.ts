@@ -15,6 +15,7 @@ export function scriptGround(config: AgentConfig): ScriptGround {
     chromiumPath: config.chromiumPath,
     cacheFolder: join(config.toolsDir, 'cache'),
     close: () => void cage?.then((one) => one.close()),
+    ownProjects: config.monitorsFile !== undefined,
   }
 }
 

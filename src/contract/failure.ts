@@ -233,6 +233,43 @@ export const FAILURES = {
     about: 'agent',
     meaning: 'this agent cannot run set-up or tear-down scripts',
   },
+  TESTS_FAILED: { about: 'target', meaning: 'tests of a check suite failed' },
+  SUITE_FAILED: {
+    about: 'target',
+    meaning: 'a check suite failed outside of its tests, as in its set-up',
+  },
+  SUITE_INVALID: {
+    about: 'agent',
+    meaning: 'a check suite cannot be loaded: its configuration, its tests or its command',
+  },
+  NO_TESTS: { about: 'agent', meaning: 'a check suite has no test to run, or skips them all' },
+  BUNDLE_INVALID: { about: 'agent', meaning: 'the project of a check suite cannot be read' },
+  ENGINE_MISSING: { about: 'agent', meaning: 'the engine of a check suite is not installed' },
+  PACKAGE_TOOL_MISSING: {
+    about: 'agent',
+    meaning: 'the package manager that a check suite needs is not installed',
+  },
+  INSTALL_FAILED: {
+    about: 'agent',
+    meaning: 'the packages of a check suite could not be installed',
+  },
+  TIMEOUT_RUN: { about: 'target', meaning: 'time ran out while people’s own code ran' },
+  RUN_OUT_OF_CPU: {
+    about: 'agent',
+    meaning: 'people’s own code used more processor time than it may',
+  },
+  RUN_OUT_OF_MEMORY: { about: 'agent', meaning: 'people’s own code used more memory than it may' },
+  RUN_OUT_OF_DISK: { about: 'agent', meaning: 'people’s own code wrote more files than it may' },
+  RUN_OUT_OF_OUTPUT: { about: 'agent', meaning: 'people’s own code wrote more output than it may' },
+  RUN_OUT_OF_PROCESSES: {
+    about: 'agent',
+    meaning: 'people’s own code had more processes at a time than it may',
+  },
+  RUN_CRASHED: { about: 'agent', meaning: 'people’s own code was ended by a signal' },
+  CAGE_FAILED: {
+    about: 'agent',
+    meaning: 'the agent’s system cannot hold people’s own code as it must',
+  },
   RESOURCES_EXHAUSTED: {
     about: 'agent',
     meaning: 'the agent is out of descriptors, ports, buffers, memory or processor time',

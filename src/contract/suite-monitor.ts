@@ -14,17 +14,19 @@ export const SuiteMonitor = monitorSchema(
     cacheHash: z.string().max(255).nullable().optional(),
     browsers: z.array(z.string().min(1).max(64)).max(20).nullable().optional(),
     playwrightVersion: z.string().max(64).nullable().optional(),
+    /** Empty: nothing is installed. */
     installCommand: command.nullable().optional(),
     testCommand: command.min(1).default('npx playwright test'),
     /** Inside the bundle. */
     workingDir: z.string().max(1000).nullable().optional(),
-    engine: z.enum(ENGINE_NAMES).default('node'),
+    /** Without it the project's own files say which, and else it is Node. */
+    engine: z.enum(ENGINE_NAMES).optional(),
     /** Like 24 or 22.11; see `chooseEngine`. */
     engineVersion: z.string().max(32).nullable().optional(),
   },
   60,
 ).superRefine(({ engine, engineVersion }, context) => {
-  const chosen = chooseEngine(engine, engineVersion)
+  const chosen = chooseEngine(engine ?? 'node', engineVersion)
   if (typeof chosen !== 'string') return
   context.addIssue({ code: 'custom', path: ['engineVersion'], message: chosen })
 })

@@ -88,6 +88,24 @@ const currentLimits = z.strictObject({
   scrubFilesMsMax: z.int().positive(),
   /** Bytes that those files may have when they are unpacked. */
   scrubUnpackedBytesMax: z.int().positive(),
+  /** One run of a check suite: all of it, and its installation alone. */
+  suiteMsMax: z.int().positive(),
+  suiteInstallMsMax: z.int().positive(),
+  /** Processor time of all processes of one run. */
+  suiteCpuMsMax: z.int().positive(),
+  suiteMemoryBytesMax: z.int().positive(),
+  suiteProcessesMax: z.int().positive(),
+  suiteOutputBytesMax: z.int().positive(),
+  /** All files of one run, packages included. */
+  suiteDiskBytesMax: z.int().positive(),
+  suiteFilesMax: z.int().positive(),
+  /** One project, without its packages. */
+  suiteProjectBytesMax: z.int().positive(),
+  suiteProjectFilesMax: z.int().positive(),
+  /** Packages that are kept for the next runs of suites. */
+  packagesCacheBytesMax: z.int().positive(),
+  /** Since they were used the last time. */
+  packagesCacheAgeMsMax: z.int().positive(),
 })
 
 const manifest = z.strictObject({

@@ -56,6 +56,8 @@ export interface MonitorType<M> {
   samples(observed: Record<string, unknown>): Sample[]
   /** How long one attempt may take, from the monitor's own settings. Milliseconds. */
   deadlineMs(monitor: M): number
+  /** How long a run may take to end when it is told to; the runner's own patience where absent. */
+  overrunMsMax?: number
 }
 
 /** A type of monitor whose own settings are forgotten, so that one table can hold them all. */
@@ -65,6 +67,7 @@ export interface AnyMonitorType {
   run(monitor: unknown, context: Context): Promise<Observation>
   samples(observed: Record<string, unknown>): Sample[]
   deadlineMs(monitor: unknown): number
+  overrunMsMax?: number
 }
 
 /** Ties a schema to its run and then forgets the type. */
@@ -76,5 +79,6 @@ export function defineMonitor<M>(type: MonitorType<M>): AnyMonitorType {
     run: (monitor, context) => type.run(monitor as M, context),
     samples: (observed) => type.samples(observed),
     deadlineMs: (monitor) => type.deadlineMs(monitor as M),
+    ...(type.overrunMsMax === undefined ? {} : { overrunMsMax: type.overrunMsMax }),
   }
 }

@@ -5,11 +5,12 @@ import { grpc } from './grpc.ts'
 import { icmp } from './icmp.ts'
 import type { AnyMonitorType } from './monitor.ts'
 import { ssl } from './ssl.ts'
+import { suite } from './suite.ts'
 import { tcp } from './tcp.ts'
 import { traceroute } from './traceroute.ts'
 import { url } from './url.ts'
 
 /** Every type of monitor that this code can run, by checkType. */
 export const MONITOR_TYPES: ReadonlyMap<string, AnyMonitorType> = new Map(
-  [url, api, tcp, dns, grpc, icmp, traceroute, ssl].map((type) => [type.checkType, type]),
+  [url, api, tcp, dns, grpc, icmp, traceroute, ssl, suite].map((type) => [type.checkType, type]),
 )

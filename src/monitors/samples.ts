@@ -43,6 +43,11 @@ export const SAMPLES: ReadonlyMap<string, string> = new Map([
   ['probe_ssl_last_chain_info', 'The certificate of the target; always 1.'],
   ['probe_ssl_ocsp_stapled', 'Whether an OCSP response came with the handshake.'],
   ['probe_ssl_ocsp_status', 'What OCSP says of the certificate: 0 good, 1 revoked, 2 unknown.'],
+  [
+    'probe_suite_duration_seconds',
+    'Time that the tests of a check suite took, as Playwright says.',
+  ],
+  ['probe_suite_tests', 'Tests of a check suite, by what they came to.'],
   ['probe_tcp_duration_seconds', 'Time of each phase of a TCP check.'],
   ['probe_tls_cipher_info', 'Cipher that was agreed on; always 1.'],
   ['probe_tls_version_info', 'TLS version that was agreed on; always 1.'],

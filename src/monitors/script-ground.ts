@@ -15,6 +15,10 @@ export interface ScriptGround {
   cacheFolder: string
   /** Lets go of what is kept ready for the next run; runs go on. */
   close(): void
+  /** Suites may name folders and files of this machine: they come from a file of monitors. */
+  ownProjects?: boolean
+  /** Gets a bundle of the platform: the path of its tar.gz, or a sentence on why there is none. */
+  bundle?(sha256: string, signal: AbortSignal): Promise<{ path: string } | { problem: string }>
 }
 
 /** How far a run is, for whoever follows it. */

@@ -94,7 +94,7 @@ test.each<[string, Fields]>([
       maxResponseTime: 10_000,
     },
   ],
-  ['PLAYWRIGHT', { testCommand: 'npx playwright test', engine: 'node' }],
+  ['PLAYWRIGHT', { testCommand: 'npx playwright test' }],
 ])('the defaults of %s are those of the contract', (checkType, defaults) => {
   expect(parse(checkType)).toMatchObject(defaults)
 })

@@ -1,0 +1,81 @@
+// A check suite on a terminal while it runs: a line for each attempt at a test, then what failed and why.
+import type { Result } from '../contract/result.ts'
+import type { PlaywrightEvent } from '../monitors/playwright-events.ts'
+import { printable, verdictWord } from './result-words.ts'
+
+type Event<E extends PlaywrightEvent['event']> = PlaywrightEvent & { event: E }
+
+/** Tells a run as it happens. */
+export class SuiteLive {
+  readonly #write: (text: string) => void
+  readonly #colour: boolean
+  readonly #tests = new Map<string, Event<'test'>>()
+  readonly #errors: string[] = []
+
+  constructor(write: (text: string) => void, colour: boolean) {
+    this.#write = write
+    this.#colour = colour
+  }
+
+  event(event: PlaywrightEvent): void {
+    if (event.event === 'begin') this.#begin(event)
+    else if (event.event === 'test') this.#tests.set(event.id, event)
+    else if (event.event === 'end') this.#end(event)
+    else if (event.event === 'error') this.#errors.push(event.error.message)
+  }
+
+  /** What went wrong, and the closing line. */
+  closing(result: Result): string {
+    const { verdict, failures, durationMs, observed } = result
+    const details = this.#errors.map((text) => `\n${indented(text)}\n`)
+    const stats = (observed['stats'] ?? {}) as Record<string, number>
+    const counts = Object.entries(COUNTED)
+      .filter(([key]) => (stats[key] ?? 0) > 0)
+      .map(([key, word]) => `${stats[key]} ${word}`)
+    const seconds = `${(durationMs / 1000).toFixed(1)} s`
+    const notes = (observed['notes'] ?? []) as string[]
+    return [
+      ...details,
+      '\n',
+      ...notes.map((note) => `note: ${printable(note)}\n`),
+      ...failures.map(({ code, message }) => `${code}: ${indented(message).trimStart()}\n`),
+      `${verdictWord(verdict, this.#colour, 0)}: ${[...counts, seconds].join(', ')}\n`,
+    ].join('')
+  }
+
+  #begin({ tests, workers, playwright }: Event<'begin'>): void {
+    const of = playwright === undefined ? '' : `, Playwright ${playwright}`
+    this.#write(`${tests} tests with ${workers ?? 1} workers${of}\n`)
+  }
+
+  #end({ id, status, retry, ms, errors, outcome }: Event<'end'>): void {
+    const test = this.#tests.get(id)
+    if (test === undefined) return
+    const name = [test.project, `${test.file}:${test.line}`, ...test.titles]
+    const line = name.filter((part) => part !== '').join(' › ')
+    const again = retry === 0 ? '' : ` (retry ${retry})`
+    const isGood = status === test.expectedStatus || status === 'skipped'
+    const sign = status === 'skipped' ? '-' : isGood ? '✓' : '✗'
+    const text = `  ${sign} ${printable(line)}${again} ${(ms / 1000).toFixed(1)} s`
+    const coloured = `\u001B[${isGood ? '32' : '31'}m${text}\u001B[0m`
+    this.#write(`${this.#colour ? coloured : text}\n`)
+    if (isGood || outcome === 'flaky') return
+    const why = errors.map(({ message, snippet }) => `${message}\n${snippet ?? ''}`.trimEnd())
+    this.#errors.push([`${line}${again}`, ...why].join('\n'))
+  }
+}
+
+const COUNTED: Readonly<Record<string, string>> = {
+  expected: 'passed',
+  flaky: 'flaky',
+  unexpected: 'failed',
+  skipped: 'skipped',
+  unfinished: 'unfinished',
+}
+
+function indented(text: string): string {
+  return text
+    .split('\n')
+    .map((line) => `  ${printable(line)}`)
+    .join('\n')
+}

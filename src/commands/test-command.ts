@@ -1,0 +1,185 @@
+// `vedette test`: a check suite here and now, as the agent would run it.
+import { copyFile, mkdir, readFile, stat } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { parseEnv } from 'node:util'
+import { exitCodeOf } from '../agent/check.ts'
+import { createClock } from '../agent/clock.ts'
+import type { AgentConfig } from '../agent/config.ts'
+import { createRunner } from '../agent/runner.ts'
+import type { FileKeep } from '../agent/sink.ts'
+import { SuiteLive } from '../agent/suite-live.ts'
+import { surroundingsOf } from '../agent/surroundings.ts'
+import { chooseEngine, ENGINE_NAMES } from '../contract/engine.ts'
+import { Monitor, type Variable } from '../contract/monitor.ts'
+import type { Result } from '../contract/result.ts'
+import { SuiteMonitor } from '../contract/suite-monitor.ts'
+import { LIMITS } from '../contract/versions.ts'
+import { type Arguments, type Command, EXIT_CONFIGURATION } from '../host/command-line.ts'
+import { mayColour } from '../host/log.ts'
+import { onSignals } from '../host/signals.ts'
+import type { AnyMonitorType } from '../monitors/monitor.ts'
+import { suite } from '../monitors/suite.ts'
+import { quoted } from '../monitors/suite-command.ts'
+import { runSuite } from '../monitors/suite-run.ts'
+import { scriptGround } from './script-ground.ts'
+import { dialFrom, settings } from './settings.ts'
+
+const { env, stdout, stderr } = process
+
+async function testCommand(args: Arguments): Promise<number> {
+  const folder = resolve(args.positionals[0] ?? '.')
+  const reading = settings({ MONITORS_FILE: folder, MONITORS_FILE_FILE: undefined })
+  if (typeof reading === 'number') return reading
+  const found = await stat(folder).catch(() => undefined)
+  if (found === undefined) return refuseTest(`there is no ${folder}`)
+  const monitor = await monitorFor(folder, args)
+  if (typeof monitor === 'string') return refuseTest(monitor)
+  // Where results of tests usually are, which no bundle takes along.
+  const place = found.isDirectory() ? folder : process.cwd()
+  const output = resolve(args.value('output') ?? join(place, 'test-results', 'vedette'))
+  const result = await runHere(reading.config, monitor, args.on('json'), output)
+  const junit = args.value('junit')
+  if (junit !== undefined) await copyFile(join(output, 'junit.xml'), junit).catch(tellMissing)
+  if (args.on('json')) stdout.write(`${JSON.stringify(result)}\n`)
+  return exitCodeOf([result])
+}
+
+function refuseTest(problem: string): number {
+  stderr.write(`vedette test: ${problem}\n`)
+  return EXIT_CONFIGURATION
+}
+
+function tellMissing(error: Error): void {
+  stderr.write(`vedette test: there is no JUnit file: ${error.message}\n`)
+}
+
+/** The suite that the arguments describe, or what is wrong with them. */
+async function monitorFor(folder: string, args: Arguments): Promise<Monitor | string> {
+  const engine = args.value('engine')
+  const [name, version] = engine?.split('@') ?? []
+  const known = ENGINE_NAMES.find((one) => one === name)
+  if (engine !== undefined && known === undefined) {
+    return `--engine ${engine}: must be like node@24 or bun@1.3`
+  }
+  const chosen = known === undefined ? undefined : chooseEngine(known, version)
+  if (typeof chosen === 'string') return `--engine ${engine}: ${chosen}`
+  const variables = await variablesOf(args.value('env-file'))
+  if (typeof variables === 'string') return variables
+  const chosenTests = ['project', 'grep'].flatMap((option) => {
+    const value = args.value(option)
+    return value === undefined ? [] : [`--${option}=${quoted(value)}`]
+  })
+  const definition = {
+    id: 'test',
+    name: folder.split('/').at(-1) ?? 'test',
+    checkType: 'PLAYWRIGHT',
+    codeBundlePath: folder,
+    environmentVariables: variables,
+    testCommand: [args.value('command') ?? 'npx playwright test', ...chosenTests].join(' '),
+    ...(known === undefined ? {} : { engine: known }),
+    ...(version === undefined ? {} : { engineVersion: version }),
+    ...(args.on('no-install') ? { installCommand: '' } : {}),
+  }
+  const parsed = SuiteMonitor.safeParse(definition)
+  return parsed.success ? Monitor.parse(definition) : parsed.error.message
+}
+
+async function variablesOf(path: string | undefined): Promise<Variable[] | string> {
+  if (path === undefined) return []
+  try {
+    const values = parseEnv(await readFile(path, 'utf8')) as Record<string, string>
+    return Object.entries(values).map(([key, value]) => ({
+      key,
+      value,
+      locked: true,
+      secret: true,
+    }))
+  } catch (error) {
+    return `--env-file: ${(error as Error).message}`
+  }
+}
+
+async function runHere(
+  config: AgentConfig,
+  monitor: Monitor,
+  quiet: boolean,
+  output: string,
+): Promise<Result> {
+  const live = new SuiteLive((text) => stderr.write(text), mayColour(stderr, env))
+  const watched: AnyMonitorType = {
+    ...suite,
+    run: (settled, context) =>
+      runSuite(settled as SuiteMonitor, context, scriptGround(config), {
+        source: 'TEST_NO_RECORD',
+        onEvent: (event) => {
+          if (!quiet) live.event(event)
+        },
+      }),
+  }
+  const runner = createRunner({
+    types: new Map([[suite.checkType, watched]]),
+    clock: createClock(),
+    workRoot: config.workRoot,
+    scrubHeaders: config.scrubHeaders,
+    scripts: scriptGround(config),
+    files: keepIn(output),
+  })
+  const snapshot = { location: config.location, variables: [], monitors: [monitor] }
+  const stop = new AbortController()
+  const offSignals = onSignals({ stop: () => stop.abort() })
+  const surroundings = surroundingsOf(snapshot, dialFrom(config))
+  const result = await runner.run({ monitor, slot: Date.now() }, surroundings, stop.signal)
+  offSignals()
+  if (!quiet) {
+    stderr.write(live.closing(result))
+    if (result.artifacts.length > 0) stderr.write(`files: ${output}\n`)
+  }
+  return result
+}
+
+/** Keeps the files of the run in a folder. */
+function keepIn(folder: string): FileKeep {
+  return {
+    bytesMax: () => LIMITS.artifactBytesMax,
+    async stage(path, { name }) {
+      try {
+        await mkdir(folder, { recursive: true })
+        await copyFile(path, join(folder, name))
+        return undefined
+      } catch (error) {
+        return `it cannot be kept: ${(error as Error).message}`
+      }
+    },
+  }
+}
+
+/** `vedette test`. */
+export const TEST_COMMAND: Command = {
+  name: 'test',
+  summary: 'Run a check suite here and now, as the agent would',
+  positionals: ['[folder]'],
+  description:
+    'Runs the Playwright project of a folder, or of a .tar.gz, with its packages installed by its lock\n' +
+    'file, on the engine that it asks for, held as the agent holds it. Without a folder it is this one.\n' +
+    'Exit code 0: passed or degraded; 1: anything else; 2: the arguments or the settings are bad.',
+  options: {
+    engine: { value: '<engine>', help: 'node@22, node@24, node@26 or bun@1.3' },
+    project: { value: '<name>', help: 'run this project of the configuration alone' },
+    grep: { value: '<pattern>', help: 'run tests alone whose titles or tags match' },
+    command: { value: '<command>', help: 'the test command; npx playwright test' },
+    'env-file': {
+      value: '<file>',
+      help: 'variables for the tests, NAME=value; kept out of results',
+    },
+    'no-install': { help: 'take the packages that are in the folder, and install none' },
+    output: { value: '<folder>', help: 'where files go; test-results/vedette in the folder' },
+    json: { help: 'print the result as JSON, and nothing else' },
+    junit: { value: '<file>', help: 'write JUnit XML for CI systems' },
+  },
+  examples: [
+    ['vedette test', 'runs the suite of this folder'],
+    ['vedette test ./e2e --engine bun@1.3', 'runs another one, on Bun'],
+    ['vedette test --grep @smoke --junit results.xml', 'runs some of its tests'],
+  ],
+  run: testCommand,
+}

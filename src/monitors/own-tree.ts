@@ -1,0 +1,67 @@
+// Takes a folder that people's code has filled into the agent's own keeping: its files are the agent's, nobody
+// else may write to them, and what is no file, folder or link is gone.
+import { chmod, lchown, lstat, opendir, readlink, rm } from 'node:fs/promises'
+import { dirname, isAbsolute, join, normalize } from 'node:path'
+
+/** What is in the folder now. */
+export interface OwnedTree {
+  bytes: number
+  files: number
+  /** A link leads out of it. */
+  leadsOut: boolean
+}
+
+/** Takes it over. Rejects with what the file system throws. */
+export async function ownTree(folder: string): Promise<OwnedTree> {
+  const owned: OwnedTree = { bytes: 0, files: 0, leadsOut: false }
+  const waiting = ['']
+  for (let inside = waiting.pop(); inside !== undefined; inside = waiting.pop()) {
+    const own = join(folder, inside)
+    await takeFolder(own)
+    const entries = []
+    for await (const entry of await opendir(own)) entries.push(entry)
+    for (let at = 0; at < entries.length; at += AT_ONCE) {
+      const slice = entries.slice(at, at + AT_ONCE)
+      owned.files += slice.length
+      await Promise.all(
+        slice.map(async (entry) => {
+          const path = join(inside, entry.name)
+          if (entry.isDirectory()) waiting.push(path)
+          else if (entry.isFile()) owned.bytes += await takeFile(join(folder, path))
+          else if (entry.isSymbolicLink()) owned.leadsOut ||= await leadsOut(folder, path)
+          else await rm(join(folder, path))
+        }),
+      )
+    }
+  }
+  return owned
+}
+
+const AT_ONCE = 16
+
+async function takeFolder(path: string): Promise<void> {
+  if (isRoot()) await lchown(path, 0, 0)
+  await chmod(path, 0o755)
+}
+
+async function takeFile(path: string): Promise<number> {
+  const { size, mode, uid } = await lstat(path)
+  // A file of the agent's own cannot come from the code: it is a second name of something outside.
+  if (isRoot() && uid === 0) {
+    await rm(path)
+    return 0
+  }
+  if (isRoot()) await lchown(path, 0, 0)
+  await chmod(path, (mode & 0o100) === 0 ? 0o644 : 0o755)
+  return size
+}
+
+async function leadsOut(folder: string, path: string): Promise<boolean> {
+  const target = await readlink(join(folder, path))
+  const inside = normalize(join(dirname(path), target))
+  return isAbsolute(target) || inside === '..' || inside.startsWith('../')
+}
+
+function isRoot(): boolean {
+  return process.getuid?.() === 0
+}

@@ -1,0 +1,80 @@
+// How the tests of a suite are started: Playwright's own program on the engine where the command is no more
+// than that, which saves the start of npx, else a shell.
+import { mkdir, symlink, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import type { CageAsk } from './cage-order.ts'
+import type { InstalledTool } from './toolbox.ts'
+
+/** A command for the cage. */
+export interface SuiteCommand {
+  command: string
+  args: string[]
+  ask: CageAsk
+}
+
+/** From asking Playwright to end its tests, in which it writes its report, to killing it. */
+const GRACE_MS = 2_500
+
+const PLAYWRIGHT =
+  /^\s*(?:(?:npx|bunx|bun x|pnpm(?: exec)?|pnpx|yarn(?: run)?)\s+)?(?:--no-install\s+|--no\s+)?playwright\s+test(?=\s|$)(.*)$/s
+
+/**
+ * The command that runs `testCommand` on the engine. `cli` is the file of Playwright's program in the project,
+ * where it has one.
+ */
+export function suiteCommand(
+  testCommand: string,
+  engine: InstalledTool,
+  cli: string | undefined,
+): SuiteCommand {
+  const rest = PLAYWRIGHT.exec(testCommand)?.[1]
+  const words = rest === undefined ? undefined : wordsOf(rest)
+  if (words === undefined || cli === undefined) {
+    // A shell waits for what it has started, and does not hand a signal on.
+    const ask: CageAsk = { signal: 'SIGINT', to: 'group', graceMs: GRACE_MS }
+    return { command: '/bin/sh', args: ['-c', testCommand], ask }
+  }
+  const ask: CageAsk = { signal: 'SIGINT', to: 'leader', graceMs: GRACE_MS }
+  return { command: engine.program, args: [cli, 'test', ...words], ask }
+}
+
+/** The words of a command line in which a shell would find nothing but words; else undefined. */
+export function wordsOf(text: string): string[] | undefined {
+  const words: string[] = []
+  let rest = text.trim()
+  while (rest !== '') {
+    let word = ''
+    let found = WORD_PART.exec(rest)
+    if (found === null) return undefined
+    while (found !== null) {
+      const [whole, single, double, plain] = found
+      word += single ?? double ?? plain ?? ''
+      rest = rest.slice(whole.length)
+      found = WORD_PART.exec(rest)
+    }
+    words.push(word)
+    if (rest !== '' && !/^[ \t]/.test(rest)) return undefined
+    rest = rest.trimStart()
+  }
+  return words
+}
+
+const WORD_PART = /^(?:'([^']*)'|"([^"$`\\!]*)"|([\w@%+=:,./-]+))/
+
+/** A word as a shell takes it, whatever it holds. */
+export function quoted(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`
+}
+
+/**
+ * The folders with programs for commands on this engine. Bun stands in for node and npx, so that what a
+ * project calls by these names runs on it; `folder` is the run's own.
+ */
+export async function enginePrograms(engine: InstalledTool, folder: string): Promise<string[]> {
+  if (!engine.name.startsWith('bun@')) return [dirname(engine.program)]
+  const own = join(folder, '.vedette', 'programs')
+  await mkdir(own, { recursive: true })
+  for (const name of ['node', 'bunx']) await symlink(engine.program, join(own, name))
+  await writeFile(join(own, 'npx'), '#!/bin/sh\nexec bun x --bun "$@"\n', { mode: 0o755 })
+  return [own, dirname(engine.program)]
+}

@@ -1,0 +1,186 @@
+// The files of a suite's run as artifacts: results as JSON and JUnit XML, the HTML report, and what tests
+// attached, such as traces and videos, under names that say whose they are.
+import { lstat, mkdtemp, opendir, realpath, rename, writeFile } from 'node:fs/promises'
+import { extname, join, relative, sep } from 'node:path'
+import type { RunAttachment } from './playwright-events.ts'
+import { playwrightJunit } from './playwright-junit.ts'
+import type { PlaywrightReport, TestAttempt, TestReport } from './playwright-report.ts'
+
+/** Where the files are, and where they go. */
+export interface SuiteFiles {
+  /** The folder of the run, in which nothing runs any more. */
+  folder: string
+  /** Where Playwright has written its HTML report, if it has. */
+  htmlFolder: string
+  report: PlaywrightReport
+  /** Facts for the head of results.json. */
+  facts: Record<string, unknown>
+  attach(path: string): void
+  /** Bytes that the HTML report may have, to be packed. */
+  reportBytesMax: number
+  /** Little time is left: what takes long is left out. */
+  isHurried: boolean
+}
+
+/** Attachments of tests; the result takes a hundred files in all. */
+const ATTACHED_MAX = 90
+const HTML_FILES_MAX = 5000
+
+/** Hands all of them over. Sentences say what is left out, and why. */
+export async function attachSuiteFiles(files: SuiteFiles): Promise<string[]> {
+  const { folder, report, facts } = files
+  const target = await mkdtemp(join(folder, 'files-'))
+  const notes: string[] = []
+  const named = await moveAttachments(files, target, notes)
+  const html = files.isHurried ? undefined : await packHtml(files, target, notes)
+  const json = join(target, 'results.json')
+  await writeFile(json, JSON.stringify({ ...facts, ...withNames(report, named) }, null, 1))
+  const junit = join(target, 'junit.xml')
+  await writeFile(junit, playwrightJunit(report))
+  for (const path of [json, junit, ...(html === undefined ? [] : [html])]) files.attach(path)
+  for (const path of named.values()) files.attach(path)
+  return notes
+}
+
+type Named = ReadonlyMap<RunAttachment, string>
+
+/** The report with names of artifacts where it had paths and bytes of attachments. */
+function withNames(report: PlaywrightReport, named: Named): Record<string, unknown> {
+  const attemptOf = (attempt: TestAttempt) => ({
+    ...attempt,
+    attachments: attempt.attachments.map((one) => {
+      const file = named.get(one)
+      const { name, contentType, bytes } = one
+      return { name, contentType, bytes, file: file?.slice(file.lastIndexOf(sep) + 1) }
+    }),
+  })
+  const tests = report.tests.map((test) => ({ ...test, attempts: test.attempts.map(attemptOf) }))
+  return { ...report, tests }
+}
+
+const URGENCY = ['unexpected', undefined, 'flaky', 'expected', 'skipped']
+
+/** What tests attached, moved to its name; what belongs to failures comes first. */
+async function moveAttachments(
+  { folder, report }: SuiteFiles,
+  target: string,
+  notes: string[],
+): Promise<Map<RunAttachment, string>> {
+  const named = new Map<RunAttachment, string>()
+  const inside = await realpath(folder)
+  const tests = report.tests.toSorted(
+    (a, b) => URGENCY.indexOf(a.outcome) - URGENCY.indexOf(b.outcome),
+  )
+  let left = 0
+  for (const test of tests) {
+    for (const attempt of test.attempts) {
+      for (const attachment of attempt.attachments) {
+        if (named.size >= ATTACHED_MAX) {
+          left++
+          continue
+        }
+        const path = join(target, nameFor(test, attempt, attachment, named.size))
+        if (await moved(attachment, path, inside)) named.set(attachment, path)
+      }
+    }
+  }
+  if (left > 0) notes.push(`${left} attachments of tests: there were more than ${ATTACHED_MAX}`)
+  return named
+}
+
+/** `03-log-in-chromium-retry1-trace.zip`. */
+function nameFor(test: TestReport, { retry }: TestAttempt, file: RunAttachment, index: number) {
+  const end = file.path === undefined ? endFor(file.contentType) : extname(file.path)
+  const again = retry === 0 ? '' : `retry${retry}`
+  const parts = [test.title, test.project, again, file.name.replace(/\.\w{1,5}$/, '')].map(slug)
+  const number = String(index + 1).padStart(2, '0')
+  return [number, ...parts.filter((one) => one !== '')].join('-') + slugEnd(end)
+}
+
+function slug(text: string): string {
+  const plain = text.normalize('NFKD').replaceAll(/[^\w]+/g, '-')
+  return plain
+    .replaceAll(/^-+|-+$/g, '')
+    .slice(0, 60)
+    .toLowerCase()
+}
+
+function slugEnd(end: string): string {
+  return /^\.\w{1,10}$/.test(end) ? end.toLowerCase() : ''
+}
+
+function endFor(contentType: string): string {
+  const ends: Record<string, string> = {
+    'text/plain': '.txt',
+    'text/html': '.html',
+    'text/markdown': '.md',
+    'application/json': '.json',
+    'image/png': '.png',
+    'image/jpeg': '.jpg',
+  }
+  return ends[contentType.split(';')[0] ?? ''] ?? '.bin'
+}
+
+/** False when it is no file of the run, or gone. */
+async function moved({ path, body }: RunAttachment, to: string, inside: string): Promise<boolean> {
+  try {
+    if (path === undefined) {
+      if (body === undefined || body === '') return false
+      await writeFile(to, Buffer.from(body, 'base64'), { flag: 'wx' })
+      return true
+    }
+    const real = await realpath(path)
+    if (!real.startsWith(inside + sep) || !(await lstat(real)).isFile()) return false
+    await rename(real, to)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** The HTML report in one file; undefined where there is none, or it is too large. */
+async function packHtml(
+  { htmlFolder, reportBytesMax }: SuiteFiles,
+  target: string,
+  notes: string[],
+): Promise<string | undefined> {
+  const found = await filesBelow(htmlFolder)
+  if (!found.some(({ path }) => path === 'index.html')) return undefined
+  const bytes = found.reduce((sum, one) => sum + one.bytes, 0)
+  if (bytes > reportBytesMax || found.length > HTML_FILES_MAX) {
+    notes.push(`playwright-report.zip: the report has ${bytes} bytes in ${found.length} files`)
+    return undefined
+  }
+  const { ZipFile } = await import('yazl')
+  const { createWriteStream } = await import('node:fs')
+  const { pipeline } = await import('node:stream/promises')
+  const path = join(target, 'playwright-report.zip')
+  const zip = new ZipFile()
+  const written = pipeline(zip.outputStream, createWriteStream(path, { flags: 'wx' }))
+  for (const one of found) {
+    // Pictures, videos and traces are packed already.
+    const compress = /\.(?:html|js|css|md|txt|json)$/.test(one.path)
+    zip.addFile(join(htmlFolder, one.path), one.path, { mtime: new Date(0), compress })
+  }
+  zip.end()
+  await written
+  return path
+}
+
+async function filesBelow(folder: string): Promise<{ path: string; bytes: number }[]> {
+  const found: { path: string; bytes: number }[] = []
+  const waiting = [folder]
+  for (let at = waiting.pop(); at !== undefined; at = waiting.pop()) {
+    const entries = await opendir(at).catch(() => undefined)
+    if (entries === undefined) continue
+    for await (const entry of entries) {
+      const path = join(at, entry.name)
+      if (entry.isDirectory()) waiting.push(path)
+      else if (entry.isFile()) {
+        found.push({ path: relative(folder, path), bytes: (await lstat(path)).size })
+      }
+      if (found.length > HTML_FILES_MAX) return found
+    }
+  }
+  return found
+}

@@ -1,0 +1,272 @@
+// Gets the packages of a suite's project into the folder of a run: from the cache, from where the project stands,
+// or by the package manager of its lock file, held like the tests themselves.
+import { lstat, opendir, readdir, stat } from 'node:fs/promises'
+import { dirname, join, normalize, relative } from 'node:path'
+import { failure, type Failure } from '../contract/failure.ts'
+import { LIMITS } from '../contract/versions.ts'
+import type { Cage } from './cage.ts'
+import type { CageLimits } from './cage-order.ts'
+import { cagedFailure } from './caged-failure.ts'
+import type { Dialler } from './dial.ts'
+import { openRunProxy } from './run-proxy.ts'
+import type { ScriptGround } from './script-ground.ts'
+import * as dependencies from './suite-dependencies.ts'
+import {
+  folderOf,
+  packagesOf,
+  type PackageTool,
+  type ProjectPackages,
+  SYSTEM_PROGRAMS,
+  TOOL_MENDS,
+} from './suite-packages.ts'
+import type { PlacedProject } from './suite-source.ts'
+import type { InstalledTool } from './toolbox.ts'
+
+/** What is to be installed, and with what. */
+export interface InstallOrder {
+  ground: ScriptGround
+  cage: Cage
+  dial: Dialler
+  /** The run's folder. */
+  folder: string
+  project: PlacedProject
+  /** From the project's folder, `.` for itself. */
+  workingDir: string
+  /** Undefined: by the lock file. Empty: nothing. */
+  installCommand: string | undefined
+  engine: InstalledTool
+  /** Folders with programs of that engine. */
+  programs: readonly string[]
+  /** Whose packages these are, where the project's own scripts take part in installing them. */
+  owner: string
+  environment: Readonly<Record<string, string>>
+  limits: CageLimits
+  onOutput(chunk: Buffer): void
+  signal: AbortSignal
+}
+
+/** Packages are in place. */
+export interface InstalledPackages {
+  how: 'kept' | 'installed' | 'brought' | 'none'
+  /** What installed them, when it was run. */
+  command?: string
+  /** Folders outside of the run's that it must be able to read. */
+  readable: string[]
+  /** Why they are not kept. */
+  note?: string
+}
+
+/** Puts them there. Rejects with the signal's reason, or when the disk does not take them. */
+export async function installPackages(order: InstallOrder): Promise<InstalledPackages | Failure> {
+  const { project, workingDir, installCommand, engine, owner, ground, signal } = order
+  const folders = foldersUpward(project.folder, workingDir)
+  const packages = installCommand === '' ? undefined : await packagesOf(folders)
+  const command = installCommand ?? packages?.command ?? ''
+  const isBrought = project.from !== undefined && (await hasPackages(project.from, workingDir))
+  const isLoose = installCommand === undefined && packages?.lockFiles.length === 0 && isBrought
+  if (command === '' || isLoose) return bring(order, isBrought)
+  const cache = dependencies.packagesCache(ground.cacheFolder)
+  const key = await dependencies.packagesKey({
+    folder: project.folder,
+    packages,
+    installCommand: command,
+    workingDir,
+    engine: engine.name,
+    owner,
+    isOwnCommand: installCommand !== undefined,
+  })
+  const isConfined = await holdsFiles()
+  const place = { project: project.folder, isConfined, signal }
+  const kept = await cache.find(key)
+  if (kept !== undefined) {
+    return { how: 'kept', readable: await dependencies.placePackages({ tree: kept, ...place }) }
+  }
+  const before = await stampsOf(project.folder)
+  const failed = await runInstall(order, command, packages)
+  if (failed !== undefined) return failed
+  const changed = changedFile(before, await stampsOf(project.folder))
+  if (changed !== undefined) {
+    const note = `packages are not kept: the installation has also made ${changed}`
+    return { how: 'installed', command, readable: [], note }
+  }
+  const tree = await dependencies.keepPackages(cache, key, project.folder)
+  if (tree === undefined) {
+    return failure('INSTALL_FAILED', 'the packages are larger than what may be kept of them')
+  }
+  const readable = await dependencies.placePackages({ tree, ...place })
+  return { how: 'installed', command, readable }
+}
+
+/** The working folder, and those that it is in, up to the project's. */
+export function foldersUpward(project: string, workingDir: string): string[] {
+  const folders: string[] = []
+  for (let at = normalize(workingDir); at !== '.' && at !== '/'; at = dirname(at)) {
+    folders.push(join(project, at))
+  }
+  return [...folders, project]
+}
+
+/** Where the kernel keeps a run from writing outside of its folder. */
+async function holdsFiles(): Promise<boolean> {
+  if (process.getuid?.() === 0) return true
+  const { landlockVersion } = await import('./cage-syscalls.ts')
+  return landlockVersion() > 0
+}
+
+async function hasPackages(from: string, workingDir: string): Promise<boolean> {
+  for (const folder of foldersUpward(from, workingDir)) {
+    const found = await stat(join(folder, 'node_modules')).catch(() => undefined)
+    if (found?.isDirectory() === true) return true
+  }
+  return false
+}
+
+/** Copies the packages that stand in the project's own folder, or links to them where everybody may read. */
+async function bring(order: InstallOrder, isBrought: boolean): Promise<InstalledPackages> {
+  const { project, workingDir, signal } = order
+  if (!isBrought || project.from === undefined) return { how: 'none', readable: [] }
+  const readable: string[] = []
+  for (const folder of foldersUpward(project.from, workingDir)) {
+    const from = join(folder, 'node_modules')
+    const found = await stat(from).catch(() => undefined)
+    if (found?.isDirectory() !== true) continue
+    const to = join(project.folder, relative(project.from, from))
+    if ((await holdsFiles()) && (await isOpen(from))) {
+      await dependencies.linkEntries(from, to)
+      readable.push(from)
+    } else {
+      await dependencies.copyPackages(from, to, signal)
+    }
+  }
+  return { how: 'brought', readable }
+}
+
+/** Whether every user may read it; and nothing in it leads out, as packages of a workspace do. */
+async function isOpen(folder: string): Promise<boolean> {
+  for (let at = folder; ; at = dirname(at)) {
+    const { mode } = await lstat(at)
+    // A link to the folder is followed to where it may not be open.
+    if ((mode & 0o170000) === 0o120000 || (mode & 0o001) === 0) return false
+    if (at === dirname(at)) break
+  }
+  for await (const entry of await opendir(folder)) {
+    if (entry.isSymbolicLink()) return false
+    if (!entry.name.startsWith('@')) continue
+    const inner = await readdir(join(folder, entry.name), { withFileTypes: true })
+    if (inner.some((one) => one.isSymbolicLink())) return false
+  }
+  return true
+}
+
+async function runInstall(
+  order: InstallOrder,
+  command: string,
+  packages: ProjectPackages | undefined,
+): Promise<Failure | undefined> {
+  const { cage, folder, project, workingDir, installCommand, environment, signal } = order
+  const isOwn = installCommand !== undefined
+  const programs = await programsFor(order, isOwn ? undefined : packages?.tool)
+  if (!Array.isArray(programs)) return programs
+  const proxy = await openRunProxy(order.dial)
+  try {
+    const { ended } = cage.run(
+      {
+        command: '/bin/sh',
+        args: ['-c', command],
+        folder,
+        cwd: isOwn || packages === undefined ? join(project.folder, workingDir) : packages.folder,
+        programs,
+        environment: {
+          ...proxy.environment,
+          CI: '1',
+          PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD: '1',
+          COREPACK_ENABLE_DOWNLOAD_PROMPT: '0',
+          npm_config_update_notifier: 'false',
+          ...environment,
+        },
+        readable: [order.engine.folder],
+        limits: { ...order.limits, wallMs: LIMITS.suiteInstallMsMax },
+        ask: { signal: 'SIGTERM', to: 'group', graceMs: 1_500 },
+        proxyPort: Number(new URL(proxy.server).port),
+        onOutput: (chunk) => order.onOutput(chunk),
+      },
+      signal,
+    )
+    const end = await ended
+    signal.throwIfAborted()
+    const cut = cagedFailure(end, `the installation (${command})`)
+    if (cut !== undefined) {
+      // It says nothing about what the suite watches.
+      return cut.code === 'TIMEOUT_RUN' ? { ...cut, code: 'INSTALL_FAILED' } : cut
+    }
+    if (end.exitCode === 0) return undefined
+    const output = `${end.tail.stdout}\n${end.tail.stderr}`.trim().slice(-OUTPUT_CHARS_MAX)
+    const message = `${command} ended with exit code ${end.exitCode}: ${lastComplaint(output)}`
+    const refused = proxy.refusals.slice(0, 5).map((one) => `${one.host}: ${one.failure.message}`)
+    return failure('INSTALL_FAILED', message, { output, refused })
+  } finally {
+    await proxy.close()
+  }
+}
+
+const OUTPUT_CHARS_MAX = 4000
+
+function lastComplaint(output: string): string {
+  const lines = output.split('\n').map((line) => line.trim())
+  const found = lines.find((line) => /\b(?:error|ERR|failed|not found)\b/i.test(line))
+  return (found ?? lines.at(-1) ?? '').slice(0, 500)
+}
+
+/** Folders with the package manager and an engine that it runs on; a failure where it is not there. */
+async function programsFor(
+  { ground, engine, programs }: InstallOrder,
+  tool: PackageTool | undefined,
+): Promise<string[] | Failure> {
+  const isBun = engine.name.startsWith('bun@')
+  const own = [...programs]
+  if (tool === 'bun' && !isBun) {
+    const bun = await ground.tools.find('engine', 'bun@1.3')
+    const found = bun === undefined ? await folderOf('bun', SYSTEM_PROGRAMS) : dirname(bun.program)
+    return found === undefined ? missing('bun') : [...own, found]
+  }
+  if (tool === undefined || tool === 'bun') return own
+  // These are programs for Node.js, which a project for Bun need not have.
+  const node = isBun ? [dirname(process.execPath)] : own
+  const beside = await folderOf(tool, [...own, ...SYSTEM_PROGRAMS, dirname(process.execPath)])
+  return beside === undefined ? missing(tool) : [...node, beside]
+}
+
+function missing(tool: PackageTool): Failure {
+  const message = `the project needs ${tool}, which is not there; ${TOOL_MENDS[tool]}`
+  return failure('PACKAGE_TOOL_MISSING', message, { tool })
+}
+
+/** What package managers write beside packages, and write again. */
+const OF_TOOLS =
+  /(?:^|\/)(?:package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|yarn\.lock|bun\.lockb?|\.yarn\/install-state\.gz|\.yarn\/build-state\.yml)$/
+
+/** Path → size and time of every file of the project itself. */
+async function stampsOf(folder: string): Promise<Map<string, string>> {
+  const stamps = new Map<string, string>()
+  const waiting = ['']
+  for (let inside = waiting.pop(); inside !== undefined; inside = waiting.pop()) {
+    for await (const entry of await opendir(join(folder, inside))) {
+      const path = join(inside, entry.name)
+      if (entry.name === 'node_modules' || OF_TOOLS.test(path)) continue
+      if (entry.isDirectory()) waiting.push(path)
+      else {
+        const { size, mtimeMs } = await lstat(join(folder, path))
+        stamps.set(path, `${size} ${mtimeMs}`)
+      }
+    }
+  }
+  return stamps
+}
+
+/** The first file that was made or changed. */
+function changedFile(
+  before: ReadonlyMap<string, string>,
+  after: ReadonlyMap<string, string>,
+): string | undefined {
+  return [...after].find(([path, stamp]) => before.get(path) !== stamp)?.[0]
+}

@@ -1,0 +1,286 @@
+// One run of a check suite: project, engine, packages, tests, results. Whatever happens, what was recorded
+// until then is told.
+import { join, normalize } from 'node:path'
+import { access } from 'node:fs/promises'
+import { failure, type Failure } from '../contract/failure.ts'
+import type { SuiteMonitor } from '../contract/suite-monitor.ts'
+import { LIMITS } from '../contract/versions.ts'
+import type { CageLimits } from './cage-order.ts'
+import { findChromium, findProgram } from './chromium.ts'
+import type { Context, Observation } from './monitor.ts'
+import { findPlaywrightCore } from './playwright-browsers.ts'
+import type { PlaywrightEvent } from './playwright-events.ts'
+import type { PlaywrightReportBuilder } from './playwright-report.ts'
+import { type PlaywrightRun, runPlaywright } from './playwright-run.ts'
+import type { ScriptGround } from './script-ground.ts'
+import { enginePrograms, suiteCommand } from './suite-command.ts'
+import { wrapConfigs } from './suite-config.ts'
+import { suiteEngine } from './suite-engine.ts'
+import { attachSuiteFiles } from './suite-files.ts'
+import { foldersUpward, type InstalledPackages, installPackages } from './suite-install.ts'
+import { observedTests } from './suite-observed.ts'
+import { type PlacedProject, placeProject } from './suite-source.ts'
+import { suiteVerdict } from './suite-verdict.ts'
+import type { InstalledTool } from './toolbox.ts'
+
+/** Whoever watches a run as it happens, beside `Context.progress`. */
+export interface SuiteWatcher {
+  onEvent?(event: PlaywrightEvent, report: PlaywrightReportBuilder): void
+  onOutput?(chunk: Buffer): void
+  onNote?(note: string): void
+  /** Why it runs, as the run's environment says it. */
+  source?: string
+}
+
+/** What is known of a run so far; all of it is observed, however the run ends. */
+interface Course {
+  facts: Record<string, unknown>
+  notes: string[]
+  failures: Failure[]
+  degraded: boolean
+}
+
+/** Runs a suite. Rejects only for faults of the agent, or with the signal's reason before any test ran. */
+export async function runSuite(
+  monitor: SuiteMonitor,
+  context: Context,
+  ground: ScriptGround,
+  watcher: SuiteWatcher = {},
+): Promise<Observation> {
+  const course: Course = { facts: {}, notes: [], failures: [], degraded: false }
+  try {
+    await goThrough(monitor, context, ground, watcher, course)
+  } catch (error) {
+    if (error !== context.signal.reason) throw error
+    course.failures.push(failure('TIMEOUT_RUN', 'time ran out before the tests'))
+  }
+  const { facts, notes, failures, degraded } = course
+  for (const note of notes) watcher.onNote?.(note)
+  const observed = { ...facts, ...(notes.length === 0 ? {} : { notes }) }
+  return { observed, failures, ...(degraded ? { degraded } : {}) }
+}
+
+/** What a run has beside its context when it comes to its tests. */
+interface Stage {
+  folder: string
+  project: PlacedProject
+  workingDir: string
+  engine: InstalledTool
+  programs: string[]
+  packages: InstalledPackages
+  environment: Record<string, string>
+}
+
+async function goThrough(
+  monitor: SuiteMonitor,
+  context: Context,
+  ground: ScriptGround,
+  watcher: SuiteWatcher,
+  course: Course,
+): Promise<void> {
+  const { signal } = context
+  const began = performance.now()
+  context.progress?.({ phase: 'prepare' })
+  const folder = await context.workFolder()
+  const project = await placeProject(monitor.codeBundlePath, folder, ground, signal)
+  if ('code' in project) return void course.failures.push(project)
+  const workingDir = await workingDirOf(monitor, project)
+  if (typeof workingDir !== 'string') return void course.failures.push(workingDir)
+  const engine = await engineFor(monitor, foldersUpward(project.folder, workingDir), ground, course)
+  if ('code' in engine) return void course.failures.push(engine)
+  const environment = environmentOf(monitor, context, watcher)
+  const programs = await enginePrograms(engine, folder)
+  context.progress?.({ phase: 'install' })
+  const packages = await installPackages({
+    ground,
+    cage: await ground.cage(),
+    dial: context.dial,
+    folder,
+    project,
+    workingDir,
+    installCommand: monitor.installCommand ?? undefined,
+    engine,
+    programs,
+    owner: monitor.id,
+    environment,
+    limits: LIMITS_OF_SUITES,
+    onOutput(chunk) {
+      watcher.onOutput?.(chunk)
+      context.progress?.({ phase: 'install', line: lastLine(chunk) })
+    },
+    signal,
+  })
+  if ('code' in packages) return void course.failures.push(packages)
+  if (packages.note !== undefined) course.notes.push(packages.note)
+  course.facts['packages'] = packages.how
+  course.facts['preparedMs'] = Math.round(performance.now() - began)
+  const stage = { folder, project, workingDir, engine, programs, packages, environment }
+  await runTests(monitor, stage, context, ground, watcher, course)
+}
+
+async function workingDirOf(
+  { workingDir }: SuiteMonitor,
+  { folder }: PlacedProject,
+): Promise<string | Failure> {
+  const inside = normalize(`./${workingDir ?? '.'}`).replace(/(?<=.)\/+$/, '')
+  const leadsOut = inside === '..' || inside.startsWith('../') || inside.includes('\0')
+  const found = !leadsOut && (await access(join(folder, inside)).then(yes, no))
+  if (found) return inside
+  return failure('BUNDLE_INVALID', `workingDir ${inside} is no folder of the project`)
+}
+
+const yes = () => true
+const no = () => false
+
+async function engineFor(
+  monitor: SuiteMonitor,
+  folders: readonly string[],
+  { tools }: ScriptGround,
+  { facts, notes }: Course,
+): Promise<InstalledTool | Failure> {
+  const chosen = await suiteEngine(monitor, folders)
+  if (typeof chosen === 'string') return failure('SETTINGS_INVALID', chosen)
+  const { engine, notice, from } = chosen
+  facts['engine'] = engine
+  facts['engineFrom'] = from
+  if (notice !== undefined) notes.push(`${from}: ${notice}`)
+  const found = await tools.find('engine', engine)
+  if (found !== undefined) return found
+  const message = `${engine} is not installed; run: vedette engine install ${engine}`
+  return failure('ENGINE_MISSING', message, { engine, from })
+}
+
+function environmentOf(monitor: SuiteMonitor, context: Context, watcher: SuiteWatcher) {
+  return {
+    CHECKLY: '1',
+    CHECKLY_RUN_SOURCE: watcher.source ?? 'SCHEDULER',
+    CHECK_NAME: monitor.name,
+    CHECKLY_CHECK_ID: monitor.id,
+    CHECKLY_REGION: context.location ?? '',
+    ...context.variables,
+  }
+}
+
+const LIMITS_OF_SUITES: CageLimits = {
+  wallMs: LIMITS.suiteMsMax,
+  cpuMs: LIMITS.suiteCpuMsMax,
+  memoryBytes: LIMITS.suiteMemoryBytesMax,
+  processes: LIMITS.suiteProcessesMax,
+  outputBytes: LIMITS.suiteOutputBytesMax,
+  diskBytes: LIMITS.suiteDiskBytesMax,
+  fileBytes: LIMITS.suiteProjectBytesMax,
+  openFiles: 8192,
+}
+
+async function runTests(
+  monitor: SuiteMonitor,
+  stage: Stage,
+  context: Context,
+  ground: ScriptGround,
+  watcher: SuiteWatcher,
+  course: Course,
+): Promise<void> {
+  const { folder, project, workingDir, engine, programs, packages } = stage
+  const { signal } = context
+  const cwd = join(project.folder, workingDir)
+  const core = await findPlaywrightCore(cwd)
+  const chromium = await findChromium(ground.chromiumPath)
+  const hasVideo = (await findProgram('ffmpeg')) !== undefined
+  if (!hasVideo) course.notes.push('videos are left out: the machine of the agent has no ffmpeg')
+  await wrapConfigs(project.folder, cwd, join(folder, '.vedette'), monitor.testCommand)
+  const htmlFolder = join(folder, '.vedette', 'html')
+  context.progress?.({ phase: 'test' })
+  const run = await runPlaywright(
+    {
+      cage: await ground.cage(),
+      dial: context.dial,
+      folder,
+      cwd,
+      ...suiteCommand(monitor.testCommand, engine, await cliOf(cwd)),
+      programs,
+      readable: [engine.folder, ...packages.readable],
+      environment: {
+        PLAYWRIGHT_HTML_OUTPUT_DIR: htmlFolder,
+        PLAYWRIGHT_HTML_REPORT: htmlFolder,
+        PLAYWRIGHT_HTML_OPEN: 'never',
+        PW_TEST_HTML_REPORT_OPEN: 'never',
+        ...(hasVideo ? {} : { VEDETTE_VIDEO: '0' }),
+        ...stage.environment,
+      },
+      limits: LIMITS_OF_SUITES,
+      browser: core === undefined || chromium === undefined ? undefined : { chromium, core },
+      onEvent(event, report) {
+        watcher.onEvent?.(event, report)
+        tell(event, report, context)
+      },
+      onOutput: (chunk) => watcher.onOutput?.(chunk),
+    },
+    signal,
+  )
+  await conclude(run, { folder, htmlFolder }, context, course)
+}
+
+/** Playwright's program in the project, if it is there. */
+async function cliOf(cwd: string): Promise<string | undefined> {
+  for (const folder of foldersUpward('/', cwd)) {
+    const path = join(folder, 'node_modules/@playwright/test/cli.js')
+    if (await access(path).then(yes, no)) return path
+  }
+  return undefined
+}
+
+function tell(event: PlaywrightEvent, report: PlaywrightReportBuilder, context: Context): void {
+  if (context.progress === undefined) return
+  if (event.event !== 'begin' && event.event !== 'end' && event.event !== 'error') return
+  const line = event.event === 'error' ? event.error.message.split('\n')[0] : undefined
+  context.progress({
+    phase: 'test',
+    ...report.progress(),
+    ...(line === undefined ? {} : { line: line.slice(0, LINE_CHARS_MAX) }),
+  })
+}
+
+async function conclude(
+  run: PlaywrightRun,
+  { folder, htmlFolder }: { folder: string; htmlFolder: string },
+  context: Context,
+  course: Course,
+): Promise<void> {
+  const { end, report, refusals } = run
+  const { signal } = context
+  context.progress?.({ phase: 'upload', ...doneOf(report.stats) })
+  const verdict = suiteVerdict(end, report)
+  course.failures.push(...verdict.failures)
+  course.degraded = verdict.degraded
+  const { blocked, usage, layers, exitCode } = end
+  Object.assign(course.facts, observedTests(report), {
+    exitCode,
+    usage,
+    layers,
+    ...(blocked.length === 0 ? {} : { blocked }),
+    ...(refusals.length === 0 ? {} : { refusals }),
+  })
+  if (verdict.failures.length > 0) course.facts['output'] = end.tail.stdout.slice(-4000)
+  const { engine, engineFrom } = course.facts
+  course.notes.push(
+    ...(await attachSuiteFiles({
+      folder,
+      htmlFolder,
+      report,
+      facts: { engine, engineFrom },
+      attach: (path) => context.attach(path),
+      reportBytesMax: LIMITS.artifactBytesMax,
+      isHurried: signal.aborted,
+    })),
+  )
+}
+
+function doneOf({ total, unfinished }: PlaywrightRun['report']['stats']) {
+  return { done: total - unfinished, total }
+}
+
+const LINE_CHARS_MAX = 200
+
+function lastLine(chunk: Buffer): string {
+  return chunk.toString().trimEnd().split('\n').at(-1)?.slice(0, LINE_CHARS_MAX) ?? ''
+}
