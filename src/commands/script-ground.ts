@@ -20,7 +20,7 @@ export function scriptGround(config: AgentConfig, link?: PlatformLink): ScriptGr
     cacheFolder,
     ...(link !== undefined && {
       async bundle(sha256, signal) {
-        fetcher ??= makeFetcher(link, join(cacheFolder, 'bundles'))
+        fetcher ??= makeFetcher(link, join(cacheFolder, 'bundle-files'))
         return (await fetcher).fetch(sha256, signal)
       },
     }),
