@@ -43,29 +43,40 @@ export async function callApply(
   }
 }
 
-function read({ status, json, said }: PublicAnswer, target: ApplyTarget): ApplyAnswer {
+function read(answer: PublicAnswer, target: ApplyTarget): ApplyAnswer {
+  const { status, json } = answer
   const parsed = status === 200 ? ApplyAnswer.safeParse(json) : undefined
   if (parsed?.success === true) return parsed.data
-  const where = target.platformUrl
+  throw refusal(answer, target, '/v1/apply')
+}
+
+/** What an answer means that is not the one that was wanted. `path` is what was asked for. */
+export function refusal(
+  { status, said }: Pick<PublicAnswer, 'status' | 'said'>,
+  { platformUrl: where }: ApplyTarget,
+  path: string,
+): ApplyError {
+  // Answers to HEAD have no words.
+  const words = said === '' ? '' : ` (${said})`
   switch (status) {
     case 200:
-      throw new ApplyError('unreachable', `${where} answers, but not as a platform does`)
+      return new ApplyError('unreachable', `${where} answers, but not as a platform does`)
     case 401:
-      throw new ApplyError(
+      return new ApplyError(
         'refused',
-        `the platform refuses the key or the account (${said}); check VEDETTE_API_KEY and ACCOUNT_ID`,
+        `the platform refuses the key or the account${words}; check VEDETTE_API_KEY and ACCOUNT_ID`,
       )
     case 403:
-      throw new ApplyError('refused', `the key may not do that (${said}); use one that may write`)
+      return new ApplyError('refused', `the key may not do that${words}; use one that may write`)
     case 404:
-      throw new ApplyError(
+      return new ApplyError(
         'refused',
-        `${where} knows no /v1/apply; is it a platform, and not older?`,
+        `${where} knows no ${path}; is it a platform, and not older?`,
       )
     default: {
       const code = status >= 400 && status < 500 && status !== 408 && status !== 429
       const sentence = said === '' ? `the platform answered ${status}` : `${said} (${status})`
-      throw new ApplyError(code ? 'refused' : 'unreachable', sentence)
+      return new ApplyError(code ? 'refused' : 'unreachable', sentence)
     }
   }
 }

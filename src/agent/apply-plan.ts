@@ -1,5 +1,6 @@
 // What `vedette apply` says: the plan in lines for people, and what the platform has against the file in
 // the places of the file.
+import type { FileBundle } from './apply-bundles.ts'
 import type { ApplyAction, ApplyAnswer, ApplyProblem, PlannedChange } from '../contract/apply.ts'
 import { createFindings, type Findings, type Path } from './monitors-file-problems.ts'
 import type { FileToApply } from './monitors-file.ts'
@@ -19,18 +20,40 @@ const PLACES_SHOWN_MAX = 8
 /** How the plan is shown. */
 export interface PlanStyle {
   colour: boolean
+  /** Code bundles that are brought before. */
+  bundles?: readonly FileBundle[]
 }
 
 /** The plan: a line for each change, and a line that counts them. */
-export function planText({ plan }: ApplyAnswer, { colour }: PlanStyle): string {
+export function planText({ plan }: ApplyAnswer, { colour, bundles = [] }: PlanStyle): string {
   const changes = plan.filter(({ action }) => action !== 'unchanged')
-  const width = Math.max(0, ...changes.map(({ kind }) => kind.length))
-  const lines = changes.map((one) => {
-    const sign = SIGNS[one.action]
-    const line = `  ${sign} ${one.kind.padEnd(width)}  ${subjectOf(one)}`
+  const all = [
+    ...bundles.map((one) => ({ sign: SIGNS.create, kind: 'bundle', subject: bundleWords(one) })),
+    ...changes.map((one) => ({
+      sign: SIGNS[one.action],
+      kind: one.kind,
+      subject: subjectOf(one),
+    })),
+  ]
+  const width = Math.max(0, ...all.map(({ kind }) => kind.length))
+  const lines = all.map(({ sign, kind, subject }) => {
+    const line = `  ${sign} ${kind.padEnd(width)}  ${subject}`
     return colour ? `\u001B[${COLOURS[sign]}m${line}\u001B[0m` : line
   })
   return [...lines, countsOf(plan), ''].join('\n')
+}
+
+const HASH_CHARS = 12
+const KIB = 1024
+
+function bundleWords({ from, sha256, bytes, files }: FileBundle): string {
+  const size = bytes < KIB * KIB ? `${Math.ceil(bytes / KIB)} KiB` : `${mebibytes(bytes)} MiB`
+  const count = files === undefined ? '' : `, ${files} ${files === 1 ? 'file' : 'files'}`
+  return `${shownName(from)}: ${sha256.slice(0, HASH_CHARS)}${count}, ${size}`
+}
+
+function mebibytes(bytes: number): string {
+  return (bytes / KIB / KIB).toFixed(1)
 }
 
 function subjectOf({ key, name, action, changes }: PlannedChange): string {

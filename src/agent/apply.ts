@@ -1,14 +1,16 @@
 // `vedette apply`: makes a platform's monitors, groups and variables those of a file. The platform
 // compares and changes; here the file is read, sent, and the plan shown.
 import { basename } from 'node:path'
-import { type ApplyAnswer, type ApplyRequest } from '../contract/apply.ts'
+import type { ApplyRequest } from '../contract/apply.ts'
 import { EXIT_CONFIGURATION } from '../host/command-line.ts'
 import { type Environment, problemText } from '../host/env.ts'
 import { ApplyError, callApply } from './apply-call.ts'
+import { type FileBundle, withFileBundles } from './apply-bundles.ts'
 import { type ApplyTarget, readApplyTarget } from './apply-config.ts'
 import { changesAnything, findingsOf, planText } from './apply-plan.ts'
+import { bringBundle, missingBundles } from './bundle-call.ts'
 import { formatProblem, type Problem } from './monitors-file-problems.ts'
-import { type FileToApply, readFileToApply } from './monitors-file.ts'
+import { type FileToApply, type ReadFileToApply, readFileToApply } from './monitors-file.ts'
 
 /** Exit code of a plan that changes something. */
 const EXIT_CHANGES = 1
@@ -71,20 +73,37 @@ export async function runApply(order: ApplyOrder, around: ApplySurroundings): Pr
   const read = await readFileToApply(order.path, around.env)
   if (!read.ok) return complain(read.problems, around)
   for (const one of read.warnings) around.complain(`warning: ${formatProblem(one)}\n`)
-  let answer: ApplyAnswer
   try {
-    const request = applyRequestOf(read.file, order)
-    answer = await callApply(target, request, { signal: around.signal, deadlineMs: DEADLINE_MS })
+    return await withFileBundles(read.file, order.path, (bundled) => {
+      if ('findings' in bundled) return complain(read.locate(bundled.findings), around)
+      return applyBundled({ ...read, file: bundled.file }, bundled.bundles, {
+        order,
+        target,
+        around,
+      })
+    })
   } catch (error) {
     if (!(error instanceof ApplyError)) throw error
     around.complain(`vedette apply: ${withoutKey(error.message, target)}\n`)
     return error.code === 'refused' ? EXIT_CONFIGURATION : EXIT_UNREACHABLE
   }
-  if (answer.problems.length > 0) {
-    return complain(read.locate(findingsOf(answer.problems, read.file)), around)
-  }
-  around.write(planText(answer, { colour: around.colour }))
-  if (!changesAnything(answer)) return 0
+}
+
+/** Brings the bundles that are missing, and then the file that names them. Throws ApplyError. */
+async function applyBundled(
+  { file, locate }: Extract<ReadFileToApply, { ok: true }>,
+  bundles: readonly FileBundle[],
+  { order, target, around }: { order: ApplyOrder; target: ApplyTarget; around: ApplySurroundings },
+): Promise<number> {
+  const { signal } = around
+  const missing = await missingBundles(target, bundles, signal)
+  const request = applyRequestOf(file, order)
+  if (order.planOnly && missing.length > 0) request.bundles = missing.map(({ sha256 }) => sha256)
+  else for (const one of missing) await bringBundle(target, one, signal)
+  const answer = await callApply(target, request, { signal, deadlineMs: DEADLINE_MS })
+  if (answer.problems.length > 0) return complain(locate(findingsOf(answer.problems, file)), around)
+  around.write(planText(answer, { colour: around.colour, bundles: missing }))
+  if (!changesAnything(answer) && missing.length === 0) return 0
   if (order.planOnly) return EXIT_CHANGES
   around.write(answer.applied ? 'applied\n' : 'not applied\n')
   return answer.applied ? 0 : EXIT_UNREACHABLE

@@ -33,6 +33,8 @@ export interface PlatformPartsOptions {
 export interface PlatformParts {
   source: MonitorSource
   sink: ResultSink
+  /** The way to the platform that both use. */
+  link: PlatformLink
   /** Gives back the folder and cuts connections. */
   close(): void
 }
@@ -79,7 +81,7 @@ export async function openPlatformParts(options: PlatformPartsOptions): Promise<
     settings: () => delivering,
     agentId: () => identity.id(),
   })
-  return { source, sink, close: () => close(folder, link) }
+  return { source, sink, link, close: () => close(folder, link) }
 }
 
 /** Until the platform has said how often. */

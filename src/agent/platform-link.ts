@@ -19,7 +19,7 @@ import { bareHost, portOf, proxyFor, TunnelAgent, type PlatformProxy } from './p
 
 /** A call to the platform. */
 export interface LinkRequest {
-  method: 'GET' | 'POST' | 'PUT'
+  method: 'GET' | 'HEAD' | 'POST' | 'PUT'
   /** Below the platform's address, with its query: `/agent/v1/sync`. */
   path: string
   headers?: Record<string, string>
@@ -32,6 +32,11 @@ export interface LinkRequest {
   pace?: AnswerPaceBounds
   /** Largest answer, as sent and unpacked; 1 MiB unless told otherwise. */
   answerBytesMax?: number
+  /**
+   * Takes the body of a 200 piece by piece, not unpacked; the answer's own is empty then. What it throws,
+   * `request` rejects with.
+   */
+  take?: (pieces: AsyncIterable<Buffer>) => Promise<void>
   signal: AbortSignal
 }
 
@@ -178,20 +183,22 @@ class Link implements PlatformLink {
     const onLate = (ms: number) => cut(this.#late(ms))
     const late = setTimeout(() => onLate(ask.deadlineMs), endsAtMs - performance.now())
     let pace: AnswerPace | undefined
+    let hasBegun = false
     ask.signal.addEventListener('abort', onAbort)
     request.on('socket', (socket) => this.#watchConnecting(request, socket, cut))
     try {
       const { response, ...times } = await begun(request, ask.body)
+      hasBegun = true
       if (ask.pace !== undefined) {
         clearTimeout(late)
         pace = watchPace(ask.pace, onLate)
       }
-      const bytesMax = ask.answerBytesMax ?? ANSWER_BYTES_MAX
-      const body = await this.#receive(response, bytesMax, pace)
+      const body = await this.#receive(response, ask, pace)
       return { status: response.statusCode ?? 0, headers: response.headers, body, ...times }
     } catch (error) {
       request.destroy()
       if (cutBy !== undefined) throw cutBy
+      if (hasBegun) throw error
       if (!isLast && isStale(request, error)) return undefined
       throw this.#wayError(error)
     } finally {
@@ -221,23 +228,37 @@ class Link implements PlatformLink {
 
   async #receive(
     response: IncomingMessage,
-    bytesMax: number,
+    { answerBytesMax: bytesMax = ANSWER_BYTES_MAX, take }: LinkRequest,
     pace: AnswerPace | undefined,
   ): Promise<Buffer> {
+    const pieces = this.#pieces(response, bytesMax, pace)
+    if (take !== undefined && response.statusCode === 200) {
+      await take(pieces)
+      if (!response.complete) response.destroy()
+      return Buffer.alloc(0)
+    }
     const chunks: Buffer[] = []
+    for await (const chunk of pieces) chunks.push(chunk)
+    return this.#unpacked(Buffer.concat(chunks), response, bytesMax)
+  }
+
+  async *#pieces(
+    response: IncomingMessage,
+    bytesMax: number,
+    pace: AnswerPace | undefined,
+  ): AsyncGenerator<Buffer, void, undefined> {
     let bytes = 0
     try {
       for await (const chunk of response as AsyncIterable<Buffer>) {
         bytes += chunk.length
         pace?.came()
         if (bytes > bytesMax) throw this.#tooLarge(bytesMax)
-        chunks.push(chunk)
+        yield chunk
       }
     } catch (error) {
       if (error instanceof LinkError) throw error
       throw new LinkError('TRUNCATED', `the answer of ${this.#where()} ended too early`, error)
     }
-    return this.#unpacked(Buffer.concat(chunks, bytes), response, bytesMax)
   }
 
   async #unpacked(body: Buffer, response: IncomingMessage, bytesMax: number): Promise<Buffer> {

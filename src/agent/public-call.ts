@@ -1,15 +1,20 @@
 // One call of the platform's public API, as commands make them: for an account, with its key, on a
 // connection of its own.
+import type { Readable } from 'node:stream'
 import type { ApplyTarget } from './apply-config.ts'
 import { createPlatformLink } from './platform-link.ts'
 
 /** What is asked. */
 export interface PublicCall {
-  method: 'GET' | 'POST'
+  method: 'GET' | 'HEAD' | 'POST' | 'PUT'
   /** With its query. */
   path: string
-  /** JSON, as it is sent. */
-  body?: Buffer
+  /** As it is sent; a stream is read once. */
+  body?: Buffer | Readable
+  /** Length of a body that is a stream. */
+  bytes?: number
+  /** Of the body; application/json unless told otherwise. */
+  contentType?: string
   /** How `body` is packed. */
   coding?: 'gzip'
   /** From now to the last byte of the answer. */
@@ -31,7 +36,7 @@ const ANSWER_BYTES_MAX = 64 * 1024 * 1024
 /** Sends one request. Rejects with LinkError when there is no usable answer. */
 export async function callPublicApi(
   target: ApplyTarget,
-  { body, coding, ...call }: PublicCall,
+  { body, coding, contentType = 'application/json', ...call }: PublicCall,
 ): Promise<PublicAnswer> {
   // Made for this call alone: on a kept connection a request may be sent twice, and a run must not be.
   const link = createPlatformLink(target)
@@ -40,7 +45,7 @@ export async function callPublicApi(
       ...call,
       headers: {
         'x-service-account': target.accountId,
-        ...(body && { 'content-type': 'application/json' }),
+        ...(body && { 'content-type': contentType }),
         ...(coding && { 'content-encoding': coding }),
       },
       ...(body && { body }),

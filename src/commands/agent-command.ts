@@ -3,6 +3,7 @@ import { createClock } from '../agent/clock.ts'
 import { type AgentConfig, type ConfigReading, VARIABLES } from '../agent/config.ts'
 import { formatProblem } from '../agent/monitors-file-problems.ts'
 import { createFileSource } from '../agent/monitors-file-source.ts'
+import type { PlatformLink } from '../agent/platform-link.ts'
 import { createResultLog, type ResultLogOptions, withResultLog } from '../agent/result-log.ts'
 import { type AgentEnds, runAgent } from '../agent/run-agent.ts'
 import type { Command } from '../host/command-line.ts'
@@ -17,10 +18,15 @@ import { dialFrom, logOf, settings } from './settings.ts'
 const { env, stdout, stderr } = process
 
 /** Runs the agent until it is told to stop; resolves with the exit code. */
-function run(reading: ConfigReading, log: Log, ends: AgentEnds): Promise<number> {
+function run(
+  reading: ConfigReading,
+  log: Log,
+  ends: AgentEnds,
+  link?: PlatformLink,
+): Promise<number> {
   const dial = dialFrom(reading.config)
   const complainOf = (text: string) => stderr.write(text)
-  const scripts = scriptGround(reading.config)
+  const scripts = scriptGround(reading.config, link)
   const common = { reading, log, types: MONITOR_TYPES, dial, scripts, complain: complainOf }
   return runAgent({ ...ends, ...common }).finally(() => scripts.close())
 }
@@ -79,7 +85,8 @@ export async function runOnPlatform(
   try {
     const sink = withResultLog(parts.sink, resultLogOf(reading.config, log))
     const ends = { source: parts.source, sink, clock }
-    return await run(reading, log, reload === undefined ? ends : { ...ends, reload })
+    const whole = reload === undefined ? ends : { ...ends, reload }
+    return await run(reading, log, whole, parts.link)
   } finally {
     parts.close()
   }

@@ -1,6 +1,7 @@
 // What it takes to bring a file of monitors onto a platform: the file's monitors, groups and variables go
 // there in one call, the plan of what that changes comes back.
 import * as z from 'zod'
+import { BundleHash } from './code-bundle.ts'
 import { Variable } from './monitor.ts'
 import { text } from './text.ts'
 import { LIMITS } from './versions.ts'
@@ -54,6 +55,8 @@ export const ApplyRequest = z
     locations: z.array(z.string().min(1)).max(APPLY_BOUNDS.locationsMax).default([]),
     groups: z.array(AppliedGroup).max(APPLY_BOUNDS.groupsMax).default([]),
     monitors: z.array(AppliedMonitor).max(LIMITS.monitorsMax),
+    /** In a dry run: code bundles that are not there yet and will be, by their hashes. */
+    bundles: z.array(BundleHash).max(LIMITS.codeBundlesMax).optional(),
     /** For all monitors of the account. */
     variables: z.array(Variable).max(LIMITS.variablesMax).default([]),
   })

@@ -17,6 +17,7 @@ const LISTINGS = {
   subscriptions: 4,
   'alert-notifications': 10,
   runs: 20,
+  'code-bundles': 21,
   'check-results': 30,
   'check-statuses': 31,
 } as const

@@ -81,6 +81,14 @@ const currentLimits = z.strictObject({
   reverseNamesMax: z.int().positive(),
   /** Look-ups of names of addresses under way at a time. */
   reverseLookupsMax: z.int().positive(),
+  /** One code bundle, as it is packed. */
+  codeBundleBytesMax: z.int().positive(),
+  /** Code bundles of an account. */
+  codeBundlesMax: z.int().positive(),
+  /** Files in a folder that is packed into a code bundle. */
+  codeBundleFilesMax: z.int().positive(),
+  /** Bytes of code bundles that an agent keeps for their next run. */
+  codeBundlesCacheBytesMax: z.int().positive(),
   monitorsMax: z.int().positive(),
   monitorsFileBytesMax: z.int().positive(),
   variablesMax: z.int().positive(),

@@ -13,6 +13,12 @@ export interface ScriptGround {
   chromiumPath: string | undefined
   /** What is kept between runs: bundles, dependencies, prepared browsers. */
   cacheFolder: string
+  /**
+   * The file of a code bundle of the platform, a tar.gz, by its SHA-256; whole and checked. It stays for some
+   * minutes at least. Rejects with BundleUnavailableError, or with the signal's reason. Absent where no
+   * platform is.
+   */
+  bundle?(sha256: string, signal: AbortSignal): Promise<string>
   /** Lets go of what is kept ready for the next run; runs go on. */
   close(): void
   /** Suites may name folders and files of this machine: they come from a file of monitors. */

@@ -28,7 +28,7 @@ export interface AgentOperation<P extends Fields> {
   operationId: string
   summary: string
   description?: string
-  method: 'post' | 'put'
+  method: 'get' | 'post' | 'put'
   path: string
   /** How it is counted. */
   kind: AgentCallKind
@@ -36,8 +36,9 @@ export interface AgentOperation<P extends Fields> {
   params?: P
   /** Headers that are read, for the document. */
   headers?: Fields
-  body: { contentType: string; schema: z.ZodType; description?: string }
-  answers: { schema: z.ZodType; description: string }
+  body?: { contentType: string; schema: z.ZodType; description?: string }
+  /** `contentType`: application/json, unless told otherwise. */
+  answers: { schema: z.ZodType; description: string; contentType?: string }
   /** Errors beside those that every call has, and what each means. */
   errors?: Partial<Record<ErrorStatus, string>>
   /** Answers; throws ApiError. */
@@ -97,7 +98,9 @@ function routeOf(operation: Omit<AgentOperation<Fields>, 'answer' | 'kind'>): Ro
   const responses: RouteConfig['responses'] = {
     200: {
       description: operation.answers.description,
-      content: { 'application/json': { schema: operation.answers.schema } },
+      content: {
+        [operation.answers.contentType ?? 'application/json']: { schema: operation.answers.schema },
+      },
     },
   }
   for (const [status, meaning] of Object.entries(meanings)) {
@@ -115,11 +118,13 @@ function routeOf(operation: Omit<AgentOperation<Fields>, 'answer' | 'kind'>): Ro
     request: {
       ...(headers && { headers: z.object(headers) }),
       ...(params && { params: z.object(params) }),
-      body: {
-        required: true,
-        ...(body.description !== undefined && { description: body.description }),
-        content: { [body.contentType]: { schema: body.schema } },
-      },
+      ...(body && {
+        body: {
+          required: true,
+          ...(body.description !== undefined && { description: body.description }),
+          content: { [body.contentType]: { schema: body.schema } },
+        },
+      }),
     },
     responses,
   }

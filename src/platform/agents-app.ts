@@ -8,6 +8,7 @@ import { AgentRates } from './agent-rates.ts'
 import { answerFaults } from './answer-faults.ts'
 import { artifactOperation } from './artifact-intake.ts'
 import type { ArtifactStore } from './artifact-store.ts'
+import { agentBundleOperation } from './code-bundles.ts'
 import { createClientAddress } from './client-address.ts'
 import { windowsOf } from './database-windows.ts'
 import { FixedPathRouter } from './fixed-path-router.ts'
@@ -46,7 +47,7 @@ export interface AgentsAppOptions {
   resultsMetrics?: ResultsMetrics
   /** How long results are kept; default RESULTS_MS. */
   resultsMs?: number
-  /** Where files of results are kept; without it none are taken. */
+  /** Where files of results and code bundles are kept; without it there are none. */
   artifacts?: ArtifactStore
   /** Hands out runs on demand; without it there are none. */
   handOutRuns?: HandOutRuns
@@ -132,6 +133,11 @@ function callsOf(
       retentionMs: options.resultsMs ?? RESULTS_MS,
       onRecorded: options.onRecorded,
     }),
-    ...(store === undefined ? [] : [artifactOperation({ database, log, store })]),
+    ...(store === undefined
+      ? []
+      : [
+          artifactOperation({ database, log, store }),
+          agentBundleOperation({ database, log, store }),
+        ]),
   ]
 }

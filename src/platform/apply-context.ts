@@ -55,7 +55,7 @@ export interface ApplyContext {
     groups: Map<number, CheckGroup>
     variables: Map<string, string>
   }
-  /** Services and alert channels that the file may name. */
+  /** Services, alert channels and code bundles that the file may name. */
   things: NamedThings
   problems: ApplyProblem[]
 }
@@ -74,7 +74,9 @@ export async function readApplyContext(
   const around = await readSurroundings(inside, parts, { accountId, groupIds })
   const variables = await listAccountVariables(inside, accountId, API_BOUNDS.variablesMax)
   const given = [...request.groups, ...request.monitors].map(({ definition }) => definition)
-  const things = await readNamedThings(inside, accountId, given)
+  const there = await readNamedThings(inside, accountId, given)
+  const announced = request.dryRun ? (request.bundles ?? []) : []
+  const things = { ...there, bundles: new Set([...there.bundles, ...announced]) }
   const groups = await checkGroupsOfFile(inside, accountId, request.name)
   const monitors = new Map<string, AppliedBefore>()
   for (const [index, row] of (await monitorsOfFile(inside, accountId, request.name)).entries()) {

@@ -8,7 +8,11 @@ import { ApiError } from './errors.ts'
 export interface Expected {
   bytesMax: number
   sha256: Buffer
+  /** What it is, for who brings too much, and what announces its hash. */
+  words?: { thing: string; announcedBy: string }
 }
+
+const ARTIFACT_WORDS = { thing: 'An artifact', announcedBy: 'Content-Digest announces' }
 
 /** A sender has to bring this much… */
 const PACE_BYTES = 64 * 1024
@@ -19,8 +23,8 @@ export const PACE_MS = 10_000
 export const UNREAD = { headers: { Connection: 'close' } }
 
 /** 413 for a file that is too large. */
-export function tooLarge(bytesMax: number): ApiError {
-  return new ApiError(413, `An artifact must have at most ${bytesMax} bytes`, UNREAD)
+export function tooLarge(bytesMax: number, thing = ARTIFACT_WORDS.thing): ApiError {
+  return new ApiError(413, `${thing} must have at most ${bytesMax} bytes`, UNREAD)
 }
 
 function tooSlow(must: string): ApiError {
@@ -34,7 +38,7 @@ function tooSlow(must: string): ApiError {
  */
 export async function* arrivingBytes(
   body: ReadableStream<Uint8Array> | null,
-  { bytesMax, sha256 }: Expected,
+  { bytesMax, sha256, words = ARTIFACT_WORDS }: Expected,
   tell: (bytes: number) => void = () => {},
 ): AsyncGenerator<Uint8Array> {
   const hash = createHash('sha256')
@@ -45,7 +49,7 @@ export async function* arrivingBytes(
     if (performance.now() > until)
       throw tooSlow(`arrive within ${PROTOCOL_BOUNDS.artifactMsMax} ms`)
     bytes += chunk.byteLength
-    if (bytes > bytesMax) throw tooLarge(bytesMax)
+    if (bytes > bytesMax) throw tooLarge(bytesMax, words.thing)
     hash.update(chunk)
     if (held !== undefined) {
       yield held
@@ -54,7 +58,7 @@ export async function* arrivingBytes(
     held = chunk
   }
   if (!hash.digest().equals(sha256)) {
-    throw new ApiError(400, 'The body is not the one that Content-Digest announces')
+    throw new ApiError(400, `The body is not the one that ${words.announcedBy}`)
   }
   tell(bytes)
   if (held !== undefined) yield held

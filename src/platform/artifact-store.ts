@@ -15,7 +15,7 @@ export interface ByteRange {
   last: number
 }
 
-/** Keeps files under keys `<YYYY-MM-DD>/<id>`. All of it rejects with ArtifactStoreError. */
+/** Keeps files under keys `<YYYY-MM-DD>/<id>` and `bundles/<id>`. All of it rejects with ArtifactStoreError. */
 export interface ArtifactStore {
   /** Whether a file can only be put when its length is known before. */
   readonly needsLength: boolean

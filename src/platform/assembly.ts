@@ -14,6 +14,7 @@ import { createAlerting } from './alerting.ts'
 import { createApp } from './app.ts'
 import { artifactOperations, artifactRetention, createArtifactStore } from './artifacts.ts'
 import { type Chore, doChores } from './chores.ts'
+import { bundleOperations, bundleRetention } from './code-bundles.ts'
 import type { PlatformConfig } from './config.ts'
 import { capable, neededWords } from './assignment.ts'
 import { createKnownKeys, createKnownLocationKeys } from './known-keys.ts'
@@ -74,7 +75,11 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
     log,
     defaultLimit: { limit: config.requestsPerMinute, windowS: 60 },
     resultsMs: config.resultsMs,
-    operations: [...runs.operations, ...artifactOperations(artifacts)],
+    operations: [
+      ...runs.operations,
+      ...artifactOperations(artifacts),
+      ...bundleOperations({ database, log, store: artifacts.store }),
+    ],
     ...surroundings,
   })
   const agentMetrics = createAgentMetrics(registry, {
@@ -168,6 +173,7 @@ async function createWorkingParts(parts: AssemblyParts, clock: PlatformClock) {
     ...alerting.chores,
     ...runs.chores,
     artifactRetention(artifacts),
+    bundleRetention(artifacts),
   ]
   return { runs, artifacts, alerting, recording, chores }
 }

@@ -1,6 +1,7 @@
 // Writes monitors, and puts them where they belong: one way for the API, for groups and for whole files.
 import { API_BOUNDS } from '../contract/api-bounds.ts'
 import type { CheckGroup } from '../contract/check-group.ts'
+import { bundleHash } from '../contract/code-bundle.ts'
 import type { DefinedType } from '../contract/check-definition.ts'
 import type { Monitor } from '../contract/monitor.ts'
 import { lockAccount } from '../store/accounts.ts'
@@ -93,6 +94,7 @@ export async function saveChecks(
       definition: sealDefinition(sealer, definition),
       effective: sealDefinition(sealer, settled.effective),
       locationIds: settled.locationIds,
+      bundle: bundleOf(settled.effective) ?? null,
       fileName: file?.name ?? null,
       fileKey: file?.key ?? null,
     })),
@@ -107,6 +109,13 @@ export async function saveChecks(
 /** What the database knows of a monitor without opening its seal. */
 function shown({ name, activated, muted, tags }: Monitor) {
   return { name, activated, muted, tags }
+}
+
+/** The code bundle of the platform that a definition names; undefined where it names none. */
+function bundleOf(definition: Readonly<Definition>): string | undefined {
+  const { checkType, codeBundlePath } = definition
+  if (checkType !== 'PLAYWRIGHT' || typeof codeBundlePath !== 'string') return undefined
+  return bundleHash(codeBundlePath)
 }
 
 /** Deletes monitors and takes them from their locations; the ids of those that were there. */

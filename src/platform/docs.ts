@@ -69,6 +69,7 @@ export function docsPage(documentText: string): string {
   )
   const sections = document.tags.map(({ name, description }) => {
     const own = operations.filter(({ operation }) => operation.tags.includes(name))
+    if (own.length === 0) return ''
     const parts = own.map(({ path, method, operation }) => operationHtml(path, method, operation))
     return `<h2>${escape(name)}</h2><p>${prose(description)}</p>${parts.join('')}`
   })
@@ -91,14 +92,15 @@ function operationHtml(path: string, method: string, operation: DocumentOperatio
     (one) =>
       `<tr><td><code>${escape(one.name)}</code></td><td>${escape(one.in)}${one.required === true ? ', required' : ''}</td><td>${typeHtml(one.schema)}${one.description === undefined ? '' : `. ${prose(one.description)}`}</td></tr>`,
   )
-  const body = requestBody?.content['application/json'].schema
+  const [contentType = '', body] = Object.entries(requestBody?.content ?? {})[0] ?? []
+  const isJson = contentType === 'application/json'
   const answers = Object.entries(responses).map(([status, { description: meaning, content }]) => {
     const schema = content?.['application/json']?.schema
     return `<tr><td>${escape(status)}</td><td>${prose(meaning)}</td><td>${schema === undefined ? '' : typeHtml(schema)}</td></tr>`
   })
   return `<section id="${escape(operationId)}"><h3><span class="method">${escape(method)}</span><code>${escape(path)}</code></h3>
 <p>${prose(`${summary}. ${description ?? ''}`)}</p><table>${rows.join('')}</table>
-${body === undefined ? '' : `<p>Body: ${typeHtml(body)}</p>`}
+${body === undefined ? '' : `<p>Body: ${isJson ? '' : `<code>${escape(contentType)}</code>, `}${typeHtml(body.schema)}</p>`}
 <details><summary>Answers</summary><table>${answers.join('')}</table></details></section>`
 }
 

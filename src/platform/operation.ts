@@ -21,6 +21,10 @@ export interface Asked<P extends Fields, Q extends Fields, B extends z.ZodType> 
   params: Values<P>
   query: Values<Q>
   body: z.output<B>
+  /** The bytes of an `upload`; null where there are none. */
+  bytes: ReadableStream<Uint8Array> | null
+  /** Only the head of the answer is wanted. */
+  isHead: boolean
   /** A header of the request. */
   header: (name: string) => string | undefined
 }
@@ -48,6 +52,8 @@ export interface Operation<P extends Fields, Q extends Fields, B extends z.ZodTy
   body?: B
   /** What the document shows of the body where `body` leaves the checking to `answer`. */
   bodyShown?: z.ZodType
+  /** The body is no JSON but bytes, which `answer` reads as they come. */
+  upload?: { contentType: string; bytesMax: number; description: string }
   /** Where the body may go further than API_BOUNDS say. */
   bodyBounds?: Partial<BodyBounds>
   answers: {
@@ -94,6 +100,8 @@ export function defineOperation<
         params: readParams(c, params) as Values<P>,
         query: readQuery(c) as Values<Q>,
         body: operation.body && checked(operation.body, await readJson(c, bounds)),
+        bytes: operation.upload === undefined ? null : c.req.raw.body,
+        isHead: c.req.method === 'HEAD',
         header: (name) => c.req.header(name),
       } as Asked<P, Q, B>)
     },
@@ -214,13 +222,16 @@ function meaningOf(status: ErrorStatus, conflict: string | undefined, bytesMax: 
 
 /** What the document says about an operation. */
 function routeOf(operation: Omit<Operation<Fields, Fields, z.ZodType>, 'answer'>): RouteConfig {
-  const bodyBytesMax = operation.bodyBounds?.bodyBytesMax ?? API_BOUNDS.bodyBytesMax
+  const { upload } = operation
+  const bodyBytesMax =
+    upload?.bytesMax ?? operation.bodyBounds?.bodyBytesMax ?? API_BOUNDS.bodyBytesMax
   const { method, path, operationId, tag, summary, description, params, query, body } = operation
   const policy = operation.policy ?? DEFAULT_POLICY
   const shown = operation.bodyShown ?? body
   const limit = `Rate limit: ${policy.limit} requests per ${policy.windowS} seconds.`
   const errors: ErrorStatus[] = [...ALWAYS]
   if (body !== undefined) errors.push(408, 413, 415)
+  if (upload !== undefined) errors.push(408, 413)
   if (operation.conflict !== undefined) errors.push(409)
   const { status, schema, description: meaning, contentType, also } = operation.answers
   const responses: RouteConfig['responses'] = {
@@ -252,6 +263,13 @@ function routeOf(operation: Omit<Operation<Fields, Fields, z.ZodType>, 'answer'>
       headers: accountHeader,
       ...(params && { params: z.object(params) }),
       ...(query && { query: z.object(query) }),
+      ...(upload && {
+        body: {
+          required: true,
+          description: upload.description,
+          content: { [upload.contentType]: { schema: z.string().meta({ format: 'binary' }) } },
+        },
+      }),
       ...(shown && {
         body: { required: true, content: { 'application/json': { schema: shown } } },
       }),

@@ -114,6 +114,8 @@ export interface MonitorFields {
   definition: string
   effective: string
   locationIds: readonly string[]
+  /** SHA-256 of the code bundle that it names, hex. */
+  bundle: string | null
   fileName: string | null
   fileKey: string | null
 }
@@ -121,16 +123,20 @@ export interface MonitorFields {
 const write = statement<[string, string], { id: string }>(
   'monitors-write',
   `insert into monitors (id, account_id, check_type, name, activated, muted, tags, group_id,
-     definition, effective, location_ids, file_name, file_key)
+     definition, effective, location_ids, bundle, file_name, file_key)
    select x.id, $1, x."checkType", x.name, x.activated, x.muted, x.tags, x."groupId",
-     x.definition, x.effective, x."locationIds", x."fileName", x."fileKey"
+     x.definition, x.effective, x."locationIds", decode(x.bundle, 'hex'), x."fileName", x."fileKey"
    from jsonb_to_recordset($2::jsonb) as x (id uuid, "checkType" text, name text,
      activated boolean, muted boolean, tags text[], "groupId" bigint, definition text,
-     effective text, "locationIds" uuid[], "fileName" text, "fileKey" text)
+     effective text, "locationIds" uuid[], bundle text, "fileName" text, "fileKey" text)
    on conflict (id) do update set name = excluded.name, activated = excluded.activated,
      muted = excluded.muted, tags = excluded.tags, group_id = excluded.group_id,
      definition = excluded.definition, effective = excluded.effective,
-     location_ids = excluded.location_ids, file_name = excluded.file_name,
+     location_ids = excluded.location_ids, bundle = excluded.bundle,
+     former_bundle = case when monitors.bundle is distinct from excluded.bundle
+       then monitors.bundle else monitors.former_bundle end,
+     former_bundle_at = case when monitors.bundle is distinct from excluded.bundle
+       then clock_timestamp() else monitors.former_bundle_at end, file_name = excluded.file_name,
      file_key = excluded.file_key, updated_at = clock_timestamp()
    returning id`,
 )

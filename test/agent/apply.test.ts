@@ -207,7 +207,7 @@ describe('every type of monitor', () => {
     network('SSL', 'sslConfig: { hostname: a.test }'),
     'type: BROWSER\n    script: "1"',
     'type: MULTI_STEP\n    script: "1"',
-    'type: PLAYWRIGHT\n    codeBundlePath: bundle.tar.gz',
+    'type: PLAYWRIGHT\n    codeBundlePath: bundle:0123',
     'type: HEARTBEAT\n    heartbeat: { period: 1, periodUnit: hours, grace: 5, graceUnit: minutes }',
   ])('%s', async (lines) => {
     writeFileSync(file, `location: berlin\nmonitors:\n  - name: A\n    ${lines}\n`)

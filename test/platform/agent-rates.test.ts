@@ -12,6 +12,7 @@ const WINDOW_S = 10
 const policies = {
   sync: { name: 'agent-sync', limit: 3, windowS: WINDOW_S },
   presence: { name: 'agent-presence', limit: 3, windowS: WINDOW_S },
+  bundles: { name: 'agent-bundles', limit: 2, windowS: WINDOW_S },
   results: { name: 'agent-results', limit: 2, windowS: WINDOW_S },
   artifacts: { name: 'agent-artifacts', limit: 1, windowS: WINDOW_S },
 }
