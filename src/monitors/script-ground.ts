@@ -23,8 +23,6 @@ export interface ScriptGround {
   close(): void
   /** Suites may name folders and files of this machine: they come from a file of monitors. */
   ownProjects?: boolean
-  /** Gets a bundle of the platform: the path of its tar.gz, or a sentence on why there is none. */
-  bundle?(sha256: string, signal: AbortSignal): Promise<{ path: string } | { problem: string }>
 }
 
 /** How far a run is, for whoever follows it. */

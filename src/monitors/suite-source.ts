@@ -4,6 +4,7 @@ import { lstat, mkdir } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
 import { LIMITS } from '../contract/versions.ts'
 import { failure, type Failure } from '../contract/failure.ts'
+import { BundleUnavailableError } from './bundle-unavailable.ts'
 import { BundleError, unpackBundle } from './bundle-unpack.ts'
 import { copyTree, CopyTooLargeError } from './copy-tree.ts'
 import type { ScriptGround } from './script-ground.ts'
@@ -44,14 +45,13 @@ export async function placeProject(
     if (codeBundlePath.startsWith(BUNDLE)) {
       const sha256 = codeBundlePath.slice(BUNDLE.length)
       if (ground.bundle === undefined) return invalid('bundles come from a platform; there is none')
-      const found = await ground.bundle(sha256, signal)
-      if ('problem' in found) return invalid(found.problem)
-      await unpackBundle(found.path, folder, UNPACKED, signal)
+      await unpackBundle(await ground.bundle(sha256, signal), folder, UNPACKED, signal)
       return { folder }
     }
     return await placeOwn(codeBundlePath, folder, ground, signal)
   } catch (error) {
     signal.throwIfAborted()
+    if (error instanceof BundleUnavailableError) return invalid(error.message)
     const known = error instanceof BundleError || error instanceof CopyTooLargeError
     const { code, message } = error as NodeJS.ErrnoException
     // The disk of the agent, and not the project, may be full.

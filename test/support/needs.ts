@@ -15,7 +15,6 @@ const PACKAGES = {
   unbound: 'unbound',
   dnsmasq: 'dnsmasq-base',
   ping: 'iputils-ping',
-  chromium: 'chromium',
   'prometheus-blackbox-exporter': 'prometheus-blackbox-exporter',
 } as const
 export type Program = keyof typeof PACKAGES

@@ -36,5 +36,6 @@ export function testGround(
     tools: openToolbox(tools),
     chromiumPath: wishes.chromiumPath,
     cacheFolder: join(dirname(tools), 'cache'),
+    close: () => cage.close(),
   }
 }
