@@ -16,6 +16,8 @@ const ROUNDS = 3
 const CHECKS = 1000
 const CONCURRENCY = 8
 const SOAK_CHECKS = 100_000
+/** Those that the agent runs with, see src/launch.js. */
+const FLAGS = ['--max-semi-space-size=12', '--heap-growing-percent=30']
 
 const run = promisify(execFile)
 const child = new URL('ssl-child.ts', import.meta.url).pathname
@@ -53,7 +55,8 @@ async function compared(
 ): Promise<(string | number)[]> {
   const ask = async (kind: string) =>
     Number(
-      (await run(process.execPath, [child, kind, String(port), caFile, String(CHECKS)])).stdout,
+      (await run(process.execPath, [...FLAGS, child, kind, String(port), caFile, String(CHECKS)]))
+        .stdout,
     )
   const rounds: number[][] = []
   for (let round = 0; round < ROUNDS; round++) {
@@ -81,7 +84,7 @@ interface Standing {
 }
 
 async function soak(port: number, caFile: string): Promise<string> {
-  const words = ['--expose-gc', child, 'soak', String(port), caFile, String(SOAK_CHECKS)]
+  const words = [...FLAGS, '--expose-gc', child, 'soak', String(port), caFile, String(SOAK_CHECKS)]
   const { stdout } = await run(process.execPath, words)
   const [before, after] = JSON.parse(stdout) as [Standing, Standing]
   return (

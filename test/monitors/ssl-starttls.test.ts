@@ -1,8 +1,12 @@
 // Aim: STARTTLS of every protocol leads to a handshake, with scripted servers and with real ones; a server that
 // refuses, lies or falls silent gets the code for it.
+import { chownSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import type { StartTlsProtocol } from '../../src/contract/ssl-monitor.ts'
 import { ssl } from '../../src/monitors/ssl.ts'
+import { openDatabase } from '../../src/store/database.ts'
+import { debianMajors, startServer } from '../support/database-servers.ts'
 import { missing } from '../support/needs.ts'
 import { createPki } from '../support/pki.ts'
 import { codesOf, runSsl } from '../support/ssl-runs.ts'
@@ -48,6 +52,42 @@ describe.skipIf(missing('openssl') !== undefined)('an honest server', () => {
     expect(observed['connection']).toMatchObject({ versions: ['TLS1.2'] })
   })
 })
+
+describe.skipIf(debianMajors().length === 0 || missing('openssl') !== undefined)(
+  'PostgreSQL',
+  () => {
+    test('of Debian speaks TLS as soon as it has a certificate', async () => {
+      const server = await startServer('other')
+      const database = openDatabase({
+        address: { url: server.running.urlPattern.replace('{database}', 'postgres') },
+        applicationName: 'vedette tests',
+      })
+      const { port } = new URL(server.running.urlPattern.replace('{database}', ''))
+      const run = () => runSsl(Number(port), { ca: pki.ca, sslConfig: { startTls: 'POSTGRESQL' } })
+      expect(codesOf(await run())).toEqual(['STARTTLS_REFUSED'])
+      const [row] = await database.query<{ folder: string }>(
+        `select current_setting('data_directory') as folder`,
+      )
+      const folder = row?.folder as string
+      const { uid, gid } = statSync(folder)
+      for (const [name, text] of Object.entries(pair)) {
+        writeFileSync(join(folder, name), text, { mode: 0o600 })
+        chownSync(join(folder, name), uid, gid)
+      }
+      for (const [name, value] of [
+        ['ssl_cert_file', 'cert'],
+        ['ssl_key_file', 'key'],
+        ['ssl', 'on'],
+      ]) {
+        await database.query(`alter system set ${name} = '${value}'`)
+      }
+      await database.query('select pg_reload_conf()')
+      await expect.poll(async () => codesOf(await run()), { timeout: 5000 }).toEqual([])
+      await database.close()
+      await server.stop()
+    })
+  },
+)
 
 const answering = (greeting: string, answer: string): Behaviour => {
   return (socket) => {
