@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, test } from 'vitest'
 import { temporaryFile } from './support/agent-process.ts'
-import { startVedette } from './support/platform-process.ts'
+import { startScript, startVedette } from './support/platform-process.ts'
 import { startHttpServer } from './support/test-server.ts'
 
 const program = fileURLToPath(new URL('../src/launch.js', import.meta.url))
@@ -121,4 +121,13 @@ test('LOG_RESULTS_FILE says what start logs, as it does for the agent', async ()
   await started.line(/"msg":"agent started"/)
   started.kill('SIGTERM')
   expect(await started.ended).toMatchObject({ code: 0, stderr: '' })
+})
+
+test.each(['SIGINT', 'SIGTERM'] as const)('npm start ends by a %s to npm alone', async (signal) => {
+  const started = startScript('start', { MONITORS_FILE: await monitors(), ...(await ofItsOwn()) })
+  await started.line(/"msg":"agent started"/)
+  started.kill(signal)
+  // Output is at its end when the last process that holds it has ended.
+  const { stdout } = await started.ended
+  expect(stdout).toContain('"msg":"platform stopped"')
 })

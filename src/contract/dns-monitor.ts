@@ -1,9 +1,9 @@
 // DNS monitors in the public wire form.
-import { isIPv6 } from 'node:net'
 import * as z from 'zod'
 import { assertionsSchema, COMPARISONS, type SourceRules } from './assertion.ts'
 import { encodeDnsName, reverseName } from './dns-name.ts'
 import { dnsTypeProblem } from './dns-record-type.ts'
+import { hasNoPort } from './host-name.ts'
 import { monitorSchema, responseTimes } from './monitor.ts'
 import { TlsSettings } from './tls.ts'
 
@@ -121,11 +121,8 @@ function* problemsOf(request: Wished): Generator<{ path: string[]; message: stri
   if (typeof encoded === 'string') yield { path: ['query'], message: encoded }
 }
 
-/** Colons are for IPv6 addresses: a port has a field of its own. */
 function isHost(text: string): boolean {
-  if (text.includes('{{')) return true
-  const bare = text.replace(/^\[(.*)\]$/, '$1')
-  return !/[\s/]/.test(text) && (!bare.includes(':') || isIPv6(bare))
+  return text.includes('{{') || (!/[\s/]/.test(text) && hasNoPort(text))
 }
 
 /** The name that a request asks for. */

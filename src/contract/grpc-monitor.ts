@@ -1,6 +1,7 @@
 // gRPC monitors in the public wire form: a call of a method, or the standard health check.
 import * as z from 'zod'
 import { assertionsSchema, COMPARISONS, NUMERIC, type SourceRules } from './assertion.ts'
+import { grpcMethodName, metadataProblem } from './grpc-text.ts'
 import { hostName } from './host-name.ts'
 import { monitorSchema, Pair, responseTimes } from './monitor.ts'
 import { TlsSettings } from './tls.ts'
@@ -49,6 +50,9 @@ const GrpcConfig = z
     for (const [field, message] of modeProblems(config)) {
       context.addIssue({ code: 'custom', path: [field], message })
     }
+    for (const [path, message] of textProblems(config)) {
+      context.addIssue({ code: 'custom', path, message })
+    }
   })
 
 interface ModeFields {
@@ -75,6 +79,39 @@ function* modeProblems(config: ModeFields): Generator<[string, string]> {
   if (service !== '') yield ['service', 'belongs to mode HEALTH; name the service in method']
   if (serviceDefinition === 'PROTO_FILE' && protoContent.trim() === '') {
     yield ['protoContent', 'is missing; with PROTO_FILE it holds the text of the .proto file']
+  }
+}
+
+interface TextFields {
+  method?: string | undefined
+  message?: string | undefined
+  metadata: readonly { key: string; value: string }[]
+}
+
+/** Where and why a text cannot be sent. What a variable brings is known at the run only. */
+function* textProblems(config: TextFields): Generator<[(string | number)[], string]> {
+  const { method = '', message = '', metadata } = config
+  const isKnown = (text: string) => !text.includes('{{')
+  if (method !== '' && isKnown(method) && grpcMethodName(method) === undefined) {
+    yield [['method'], 'is no method; write package.Service/Method']
+  }
+  const fault = isKnown(message) ? faultOfJson(message) : undefined
+  if (fault !== undefined) yield [['message'], `is not JSON: ${fault}`]
+  for (const [index, { key, value }] of metadata.entries()) {
+    if (!isKnown(key)) continue
+    const problem = metadataProblem(key.toLowerCase(), isKnown(value) ? value : '')
+    if (problem !== undefined) yield [['metadata', index], problem]
+  }
+}
+
+/** What keeps the text from being JSON; blanks alone stand for an empty request. */
+function faultOfJson(text: string): string | undefined {
+  if (text.trim() === '') return undefined
+  try {
+    JSON.parse(text)
+    return undefined
+  } catch (error) {
+    return (error as SyntaxError).message
   }
 }
 

@@ -1,4 +1,5 @@
 // The host that a monitor goes to: a name or an address, and nothing around it.
+import { isIPv6 } from 'node:net'
 import * as z from 'zod'
 
 /** A host name or IP address of 1 to 2048 characters, without scheme, path or blanks. */
@@ -7,3 +8,10 @@ export const hostName = z
   .min(1)
   .max(2048)
   .regex(/^[^\s/]*$/, 'must be a host name or an address alone, without scheme or path')
+  .refine(hasNoPort, 'must be a host name or an address alone; a port has a field of its own')
+
+/** Colons are for IPv6 addresses. What a variable brings is known at the run only. */
+export function hasNoPort(text: string): boolean {
+  const bare = text.replace(/^\[(.*)\]$/, '$1')
+  return !bare.includes(':') || bare.includes('/') || text.includes('{{') || isIPv6(bare)
+}

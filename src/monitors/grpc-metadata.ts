@@ -2,6 +2,7 @@
 // in -bin are bytes, written as base64 on both sides.
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http2'
 import { failure, type Failure } from '../contract/failure.ts'
+import { metadataProblem } from '../contract/grpc-text.ts'
 
 /** Metadata of an answer: a list where a name came more than once. */
 export type Metadata = Record<string, string | string[]>
@@ -12,24 +13,6 @@ export interface Entry {
   value: string
 }
 
-const NAME = /^[0-9a-z_.-]+$/
-/** Printable ASCII. */
-const VALUE = /^[\x20-\x7e]*$/
-const BASE64 = /^[A-Za-z0-9+/_-]*={0,2}$/
-
-/** What the protocol sets itself (PROTOCOL-HTTP2.md), and what HTTP/2 forbids (RFC 9113, 8.2.2). */
-const RESERVED: ReadonlySet<string> = new Set([
-  'te',
-  'content-type',
-  'content-length',
-  'host',
-  'connection',
-  'keep-alive',
-  'proxy-connection',
-  'transfer-encoding',
-  'upgrade',
-])
-
 /** The headers for the entries, or why they cannot be sent. No message shows a value. */
 export function headersOf(
   entries: readonly Entry[],
@@ -37,7 +20,7 @@ export function headersOf(
   const headers: Record<string, string | string[]> = Object.create(null) as Record<string, string>
   for (const { key, value } of entries) {
     const name = key.toLowerCase()
-    const problem = entryProblem(name, value)
+    const problem = metadataProblem(name, value)
     if (problem !== undefined) {
       const message = `the metadata entry ${JSON.stringify(key)} ${problem}`
       return { failure: failure('SETTINGS_INVALID', message, { metadata: key }) }
@@ -48,15 +31,6 @@ export function headersOf(
     else headers[name] = Array.isArray(known) ? [...known, sent] : [known, sent]
   }
   return { headers }
-}
-
-function entryProblem(name: string, value: string): string | undefined {
-  if (!NAME.test(name)) return 'has a character that gRPC does not allow in names'
-  if (RESERVED.has(name) || (name.startsWith('grpc-') && !name.endsWith('-bin'))) {
-    return 'is set by the protocol itself'
-  }
-  if (name.endsWith('-bin')) return BASE64.test(value) ? undefined : 'must be base64'
-  return VALUE.test(value) ? undefined : 'has a character other than printable ASCII'
 }
 
 function unpadded(value: string): string {

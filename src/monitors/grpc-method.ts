@@ -1,6 +1,7 @@
 // Finds the method that a monitor calls, in the types that reflection or the given text brought.
 import { failure } from '../contract/failure.ts'
-import type { Definition, MethodName } from './grpc-plan.ts'
+import type { MethodName } from '../contract/grpc-text.ts'
+import type { Definition } from './grpc-plan.ts'
 import { nearNames } from './near-names.ts'
 import { MessageProblem, encodeMessage } from './protobuf-encode.ts'
 import type { MethodSchema, Schema } from './protobuf-schema.ts'

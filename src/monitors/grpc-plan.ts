@@ -4,6 +4,7 @@ import type { Assertion } from '../contract/assertion.ts'
 import type { Failure } from '../contract/failure.ts'
 import { failure } from '../contract/failure.ts'
 import type { GrpcMonitor, GrpcRequest } from '../contract/grpc-monitor.ts'
+import { grpcMethodName, type MethodName } from '../contract/grpc-text.ts'
 import type { TlsSettings } from '../contract/tls.ts'
 import { VERSION } from '../contract/versions.ts'
 import { placeOf } from './connect-errors.ts'
@@ -13,12 +14,6 @@ import { headersOf } from './grpc-metadata.ts'
 
 /** Where the types of a method come from. */
 export type Definition = 'REFLECTION' | 'PROTO_FILE'
-
-/** A method as the monitor names it. */
-export interface MethodName {
-  service: string
-  method: string
-}
 
 /** A definition, ready to be run. */
 export interface Plan {
@@ -127,13 +122,9 @@ function anyTypesOf(message: string): string[] {
   return [...found]
 }
 
-/** `package.Service/Method`, with a leading slash or a dot in the slash's place as well. */
 function methodName(text: string): MethodName | Failure {
-  const bare = text.trim().replace(/^\//, '')
-  const slash = bare.includes('/') ? bare.indexOf('/') : bare.lastIndexOf('.')
-  const service = bare.slice(0, Math.max(0, slash))
-  const method = bare.slice(slash + 1)
-  if (/^[\w.]+$/.test(service) && /^\w+$/.test(method)) return { service, method }
+  const name = grpcMethodName(text)
+  if (name !== undefined) return name
   const message = `${JSON.stringify(text)} is no method; write package.Service/Method`
   return failure('SETTINGS_INVALID', message, { method: text })
 }

@@ -20,6 +20,12 @@ const results = [
   aResult({ verdict: 'degraded' }),
 ]
 
+const grpcStatus = (statusOrigin: string) => ({
+  statusCode: 14,
+  status: 'UNAVAILABLE',
+  statusOrigin,
+})
+
 describe('table', () => {
   test('shows one line a result, failures beneath, and the counts', () => {
     expect(tableOf(results.slice(0, 2), { colour: false })).toBe(
@@ -32,6 +38,71 @@ describe('table', () => {
         '',
       ].join('\n'),
     )
+  })
+
+  test.each<[string, Parameters<typeof aResult>[0], string]>([
+    [
+      'a status of gRPC is not one of HTTP',
+      { checkType: 'GRPC', observed: grpcStatus('server') },
+      'UNAVAILABLE',
+    ],
+    [
+      'a status that we made up is not shown',
+      { checkType: 'GRPC', observed: grpcStatus('client') },
+      '',
+    ],
+    [
+      'health is told by its state',
+      { checkType: 'GRPC', observed: { statusCode: 0, healthStatus: 'NOT_SERVING' } },
+      'NOT_SERVING',
+    ],
+    [
+      'the hops of a trace are no redirects',
+      { checkType: 'TRACEROUTE', observed: { hops: [{}, {}, {}], hopCount: 3 } },
+      '3 hops',
+    ],
+    [
+      'the hops of a page are',
+      { checkType: 'URL', observed: { statusCode: 200, hops: [{}, {}] } },
+      'HTTP 200, 1 redirect',
+    ],
+    [
+      'an answer of DNS',
+      { checkType: 'DNS', observed: { responseCode: 'NOERROR', counts: { answers: 2 } } },
+      'NOERROR, 2 answers',
+    ],
+    ['lost echoes', { checkType: 'ICMP', observed: { packetLoss: 33.3 } }, '33.3 % lost'],
+    [
+      'why a certificate is degraded',
+      {
+        checkType: 'SSL',
+        observed: {
+          connection: { tlsVersion: 'TLS1.3' },
+          certificate: { daysUntilExpiry: 1 },
+          securityBaseline: { grade: 'A-' },
+          degradedBy: ['expiry: soon'],
+        },
+      },
+      'TLS1.3, 1 day left, grade A-, expiry: soon',
+    ],
+    [
+      'nothing of what another version observed',
+      { checkType: 'SSL', observed: { connection: null, certificate: 1 } },
+      '',
+    ],
+  ])('%s', (_, given, seen) => {
+    expect(
+      tableOf([aResult({ ...given, responseTimeMs: 12 })], { colour: false }).split('\n')[0],
+    ).toBe(`passed  Shop  ${given?.checkType}  12 ms  ${seen}`.trimEnd())
+  })
+
+  test.each([
+    [0.0194, '0.019 ms'],
+    [0.25, '0.25 ms'],
+    [3.21, '3.2 ms'],
+    [78.4, '78 ms'],
+  ])('%d ms is shown as %s, never as none', (responseTimeMs, shown) => {
+    expect(tableOf([aResult({ responseTimeMs })], { colour: false })).toContain(`URL  ${shown}`)
   })
 
   test('colours verdicts only where asked', () => {

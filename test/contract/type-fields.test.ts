@@ -119,6 +119,21 @@ describe('accepted', () => {
     ['a health check of the server', 'GRPC', grpc({ mode: 'HEALTH', method: '', service: '' })],
     ['a health check of a service', 'GRPC', grpc({ mode: 'HEALTH', method: '', service: 's' })],
     ['a proto file', 'GRPC', grpc({ serviceDefinition: 'PROTO_FILE', protoContent: 'x' })],
+    ['a method as gRPC writes its path', 'GRPC', grpc({ method: '/a.v1.B/C' })],
+    [
+      'variables',
+      'GRPC',
+      grpc({
+        method: '{{M}}',
+        message: '{{A}}',
+        metadata: [
+          { key: '{{ K }}', value: '{{ V }}' },
+          { key: 'a-bin', value: '{{B}}' },
+        ],
+      }),
+    ],
+    ['a host with a variable', 'GRPC', request({ url: '{{HOST}}:{{X}}' })],
+    ['an address in brackets', 'SSL', ssl({ hostname: '[::1]' })],
     ['180 s', 'GRPC', { maxResponseTime: 180_000, ...request({ timeout: 180 }) }],
     ['a trace of 64 hops', 'TRACEROUTE', request({ maxHops: 64, maxUnknownHops: 30 })],
     ['a short trace', 'TRACEROUTE', request({ maxHops: 3 })],
@@ -199,6 +214,48 @@ describe('refused', () => {
       `${CONFIG}.protoContent`,
     ],
     ['port 0', 'GRPC', { request: { port: 0 } }, 'request.port'],
+    ['a host with its port', 'GRPC', { request: { url: 'a.test:50051' } }, 'request.url'],
+    ['a host with its port', 'ICMP', { request: { hostname: 'a.test:7' } }, 'request.hostname'],
+    ['a host with its port', 'TRACEROUTE', { request: { url: '[::1]:7' } }, 'request.url'],
+    [
+      'a host with its port',
+      'SSL',
+      { request: { sslConfig: { hostname: 'a.test:443' } } },
+      `${SSL_CONFIG}.hostname`,
+    ],
+    [
+      'a method that is none',
+      'GRPC',
+      { request: { grpcConfig: { method: 'Greet' } } },
+      `${CONFIG}.method`,
+    ],
+    [
+      'a message that is not JSON',
+      'GRPC',
+      { request: { grpcConfig: { message: '{"a":' } } },
+      `${CONFIG}.message`,
+    ],
+    [
+      'metadata with a blank',
+      'GRPC',
+      {
+        request: {
+          grpcConfig: {
+            metadata: [
+              { key: 'a', value: '' },
+              { key: 'a b', value: '' },
+            ],
+          },
+        },
+      },
+      `${CONFIG}.metadata.1`,
+    ],
+    [
+      'metadata of two lines',
+      'GRPC',
+      { request: { grpcConfig: { metadata: [{ key: 'a', value: 'b\nc' }] } } },
+      `${CONFIG}.metadata.0`,
+    ],
     ['181 s', 'GRPC', { request: { timeout: 181 } }, 'request.timeout'],
     ['a port of ICMP', 'TRACEROUTE', { request: { protocol: 'ICMP', port: 7 } }, 'request.port'],
     ['65 hops', 'TRACEROUTE', { request: { maxHops: 65 } }, 'request.maxHops'],

@@ -45,7 +45,8 @@ describe('metadata', () => {
     ['a line break in the value', 'a', 'x\ny'],
     ['bytes that are no base64', 'a-bin', '%'],
   ])('%s is refused, without its value', async (_, key, value) => {
-    const observation = await run({ ...greet({}), metadata: [{ key, value }] })
+    const brought = { metadata: [{ key, value }] }
+    const observation = await runGrpc({ port: server.port, config: greet({}), brought })
     expect(codes(observation)).toEqual(['SETTINGS_INVALID'])
   })
 

@@ -133,7 +133,10 @@ describe('calls by reflection', () => {
   })
 
   test('what no text is a method', async () => {
-    expect(codes(await run({ method: 'Greet' }))).toEqual(['SETTINGS_INVALID'])
+    const { port } = server
+    const brought = { method: 'Greet' }
+    const observation = await runGrpc({ port, config: { method: '{{M}}' }, brought })
+    expect(codes(observation)).toEqual(['SETTINGS_INVALID'])
   })
 })
 

@@ -1,4 +1,5 @@
 // Runs gRPC monitors in tests, with the deadline that the runner would set.
+import { GrpcMonitor } from '../../src/contract/grpc-monitor.ts'
 import type { Context, Observation } from '../../src/monitors/monitor.ts'
 import { grpc } from '../../src/monitors/grpc.ts'
 import type { GrpcObserved } from '../../src/monitors/grpc-observed.ts'
@@ -12,6 +13,8 @@ export interface GrpcOrder {
   port: number
   /** Fields of `grpcConfig`; TLS is off. */
   config: Wishes
+  /** Fields of `grpcConfig` as variables bring them, which the schema has not seen. */
+  brought?: Wishes
   /** Other fields of the request. */
   request?: Wishes | undefined
   /** Other fields of the monitor. */
@@ -21,7 +24,7 @@ export interface GrpcOrder {
 
 /** Runs a monitor once. */
 export async function runGrpc(order: GrpcOrder): Promise<GrpcObservation> {
-  const monitor = grpc.schema.parse({
+  const parsed = GrpcMonitor.parse({
     id: 'm',
     name: 'm',
     checkType: 'GRPC',
@@ -33,6 +36,9 @@ export async function runGrpc(order: GrpcOrder): Promise<GrpcObservation> {
     },
     ...order.settings,
   })
+  const { request } = parsed
+  const grpcConfig = { ...request.grpcConfig, ...order.brought }
+  const monitor = { ...parsed, request: { ...request, grpcConfig } }
   const signal = order.context?.signal ?? deadlineAfter(grpc.deadlineMs(monitor))
   const observation = await grpc.run(monitor, { ...testContext({ signal }), ...order.context })
   return observation as GrpcObservation

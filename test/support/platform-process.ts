@@ -44,6 +44,17 @@ export function startVedette(
   return new SpawnedProcess(child)
 }
 
+/** Starts `npm run <script>` of the project; signals reach npm alone, as those of a supervisor do. */
+export function startScript(script: string, env: Record<string, string>): VedetteProcess {
+  const { PATH, HOME } = process.env
+  const child = spawn('npm', ['run', '--silent', script], {
+    cwd: fileURLToPath(new URL('../..', import.meta.url)),
+    env: { PATH, HOME, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  return new SpawnedProcess(child)
+}
+
 class SpawnedProcess implements VedetteProcess {
   readonly #child: ChildProcess
   readonly #waiting = new Set<() => void>()
