@@ -115,7 +115,10 @@ export async function noteProgress(
   if (said.length === 0) return
   const { locationId, id, instance } = from
   const runs = said.map(({ run }) => run)
-  const words = said.map(({ run: _, ...progress }) => JSON.stringify(progress))
+  const words = said.map((one) => {
+    const { run: _, ...progress } = one
+    return JSON.stringify(progress)
+  })
   await noteHow(connection, locationId, id, instance, runs, words)
 }
 

@@ -48,36 +48,36 @@ describe('the newest word of a run', () => {
   test('is known while it runs, without secrets and control characters, cut to its bound', async () => {
     const { board, fake, run } = runnerWith()
     const running = run(RUN)
-    const { context, end } = await fake.next()
+    const seen = await fake.next()
     expect(board.newest()).toEqual([])
-    context.progress?.({ phase: 'install' })
+    seen.context.progress?.({ phase: 'install' })
     expect(board.newest()).toEqual([{ run: RUN, phase: 'install' }])
     const line = `sent hush-hush\u001B[31m to the shop ${'x'.repeat(1_000)}`
-    context.progress?.({ phase: 'test', done: 3, total: 10, line })
+    seen.context.progress?.({ phase: 'test', done: 3, total: 10, line })
     const [told] = board.newest()
     expect(told).toMatchObject({ run: RUN, phase: 'test', done: 3, total: 10 })
     expect(told?.line).toMatch(/^sent \[scrubbed\] \[31m to the shop x+$/)
     expect(told?.line).toHaveLength(PROGRESS_BOUNDS.lineCharactersMax)
-    end()
+    seen.end()
     await running
     expect(board.newest()).toEqual([])
     // One that does not end when it is told goes on talking.
-    context.progress?.({ phase: 'test' })
+    seen.context.progress?.({ phase: 'test' })
     expect(board.newest()).toEqual([])
   })
 
-  test('never holds the part of a secret at which it is cut', () => {
-    const board = createProgressBoard()
-    const { fake, run } = runnerWith(board)
+  test('never holds the part of a secret at which it is cut', async () => {
+    const { board, fake, run } = runnerWith()
     const running = run(RUN)
-    return fake.next().then(async ({ context, end }) => {
-      context.progress?.({ phase: 'p', line: `${'x'.repeat(495)}hush-hush` })
-      expect(board.newest()[0]?.line).not.toContain('hush')
-      context.progress?.({ phase: 'hush-hush' })
-      expect(board.newest()[0]?.phase).toBe(SCRUBBED)
-      end()
-      await running
-    })
+    const seen = await fake.next()
+    seen.context.progress?.({ phase: 'p', line: `${'x'.repeat(495)}hush-hush` })
+    expect(board.newest()[0]?.line).not.toContain('hush')
+    seen.context.progress?.({ phase: 'p', line: `hush-hush${'x'.repeat(9_986)}hush-hush` })
+    expect(JSON.stringify(board.newest())).not.toContain('hush')
+    seen.context.progress?.({ phase: 'hush-hush' })
+    expect(board.newest()[0]?.phase).toBe(SCRUBBED)
+    seen.end()
+    await running
   })
 
   test('of a slot is nobody’s', async () => {
