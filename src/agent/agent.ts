@@ -15,6 +15,7 @@ import { createHealth, type HealthSources, type Phase } from './health.ts'
 import { createJobQueues, type Heirs, type JobQueues, type Watch } from './job-queues.ts'
 import { createAgentMetrics, type AgentMetrics } from './metrics.ts'
 import { createMonitorMetrics, type MonitorMetrics } from './monitor-metrics.ts'
+import { createProgressBoard } from './progress-board.ts'
 import type { Surroundings } from './run-plan.ts'
 import { createRunner } from './runner.ts'
 import {
@@ -79,6 +80,7 @@ class RunningAgent implements Agent {
   readonly #timetable: RunningTimetable<Watch>
   readonly #startedMs = performance.now()
   readonly #stopping = new AbortController()
+  readonly #progress = createProgressBoard()
   #phase: Phase = 'starting'
   #watches = new Map<string, Watch>()
   /** Of monitors that are gone while their run is not over: back again, they must not run beside it. */
@@ -131,8 +133,7 @@ class RunningAgent implements Agent {
   }
 
   stop(): Promise<void> {
-    this.#drained ??= this.#drain()
-    return this.#drained
+    return (this.#drained ??= this.#drain())
   }
 
   url(): string {
@@ -147,6 +148,7 @@ class RunningAgent implements Agent {
       workRoot: config.workRoot,
       scrubHeaders: config.scrubHeaders,
       files: this.#options.sink.files,
+      progress: this.#progress,
       scripts: this.#options.scripts,
       onRetry: (type) => this.#metrics.retried(type),
       onAbandoned: (type) => this.#metrics.abandoned(type),
@@ -326,6 +328,7 @@ class RunningAgent implements Agent {
       },
       runs: () => this.#queues.runs(),
       onRunsChanged: (changed) => (this.#onRunsChanged = changed),
+      progress: this.#progress,
     }
   }
 

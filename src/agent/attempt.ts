@@ -5,7 +5,7 @@ import type { Artifact } from '../contract/result.ts'
 import type { Dialler } from '../monitors/dial.ts'
 import { DeadlineReached } from '../monitors/deadline.ts'
 import { type AnyMonitorType, type Observation } from '../monitors/monitor.ts'
-import type { ScriptGround } from '../monitors/script-ground.ts'
+import type { RunProgress, ScriptGround } from '../monitors/script-ground.ts'
 import { createWorkFolder, type FileCare, type WorkFolder } from './work-folder.ts'
 
 /** What to run. */
@@ -20,6 +20,8 @@ export interface AttemptOrder {
   scripts?: ScriptGround | undefined
   variables?: Readonly<Record<string, string>>
   location?: string
+  /** Hears how far it is. */
+  progress?: ((at: RunProgress) => void) | undefined
 }
 
 /** How an attempt ended. */
@@ -54,7 +56,7 @@ export const OVERRUN_MS_MAX = 2000
 /** Starts an attempt. */
 export function startAttempt(order: AttemptOrder): RunningAttempt {
   const { type, monitor, deadlineMs, dial, workRoot, care, scripts } = order
-  const { variables = {}, location = '' } = order
+  const { variables = {}, location = '', progress } = order
   const overrunMs = type.overrunMsMax ?? OVERRUN_MS_MAX
   const controller = new AbortController()
   const folder = createWorkFolder(workRoot, care)
@@ -78,6 +80,7 @@ export function startAttempt(order: AttemptOrder): RunningAttempt {
     scripts,
     variables,
     location,
+    ...(progress && { progress }),
   }
   const observed = observe(type, monitor, context, controller.signal)
   const first = Promise.race([

@@ -7,6 +7,7 @@ import { createAssignedMonitors, type AssignedMonitors } from './assigned-monito
 import type { Clock } from './clock.ts'
 import { createKeptMonitors, type KeptMonitors, type Keeping } from './kept-monitors.ts'
 import type { LinkAnswer, PlatformLink } from './platform-link.ts'
+import { startProgressTelling } from './progress-telling.ts'
 import { createPlatformTime } from './platform-time.ts'
 import type { AgentReport, Change, Leaving, MonitorSource, SourceState } from './source.ts'
 import { MalformedAnswerError, monitorOf, readDefinition, type ReadAnswer } from './sync-answer.ts'
@@ -90,6 +91,8 @@ class PlatformSource implements PlatformMonitorSource {
     const onStop = () => this.#cut?.abort()
     stop.addEventListener('abort', onStop)
     report.onRunsChanged(() => this.#runsChanged())
+    const { progress: board } = report
+    const endTelling = board && startProgressTelling({ ...this.#options, board })
     try {
       while (!stop.aborted) {
         if (this.#over !== undefined) {
@@ -109,6 +112,7 @@ class PlatformSource implements PlatformMonitorSource {
     } finally {
       stop.removeEventListener('abort', onStop)
       clearTimeout(this.#runsTimer)
+      endTelling?.()
       this.#leaving?.told(false)
       await this.#kept.flush()
     }

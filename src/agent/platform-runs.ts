@@ -3,6 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as z from 'zod'
 import { type Run, RUN_BOUNDS, RunDetail, RunsAsked, type RunState } from '../contract/run.ts'
+import type { ShownProgress } from '../contract/run-progress.ts'
 import type { ApplyTarget } from './apply-config.ts'
 import { LinkError } from './link-error.ts'
 import { callPublicApi, type PublicAnswer, type PublicCall } from './public-call.ts'
@@ -85,20 +86,29 @@ export class PlatformRuns {
     return this.#ask({ method: 'POST', path, schema: RunDetail })
   }
 
-  /** Follows a run to its end; tells of each new state. Bears a platform that is away for a while. */
-  async follow(run: Run, onState: (state: RunState) => void): Promise<RunDetail> {
+  /** Follows a run to its end; tells of each new state and how far it is. Bears a platform that is away for a while. */
+  async follow(
+    run: Run,
+    onState: (state: RunState) => void,
+    onProgress: (progress: ShownProgress) => void = () => undefined,
+  ): Promise<RunDetail> {
     let state = run.state
+    let progressAt = 'none'
     let away: number | undefined
     for (;;) {
-      const query = `waitMs=${RUN_BOUNDS.waitMsMax - 5_000}&knownState=${state}`
+      const known = `knownState=${state}&knownProgress=${encodeURIComponent(progressAt)}`
+      const query = `waitMs=${RUN_BOUNDS.waitMsMax - 5_000}&${known}`
       const path = `/v1/checks/${run.checkId}/runs/${run.id}?${query}`
       const begin = performance.now()
       try {
         const now = await this.#ask({ method: 'GET', path, schema: RunDetail })
         away = undefined
-        const isNews = now.state !== state
-        if (isNews) onState(now.state)
+        const saidAt = now.progress?.at ?? 'none'
+        const isNews = now.state !== state || saidAt !== progressAt
+        if (now.state !== state) onState(now.state)
+        if (now.progress !== null && saidAt !== progressAt) onProgress(now.progress)
         state = now.state
+        progressAt = saidAt
         if (state === 'finished') return now
         // A platform that is stopping holds no answer; it must not be asked again in a hurry.
         if (!isNews && performance.now() - begin < AGAIN_MS) await sleep(AGAIN_MS)

@@ -2,6 +2,7 @@
 import type { Failure } from '../contract/failure.ts'
 import type { Result } from '../contract/result.ts'
 import type { Run, RunDetail } from '../contract/run.ts'
+import type { ShownProgress } from '../contract/run-progress.ts'
 import { EXIT_CONFIGURATION } from '../host/command-line.ts'
 import { type Environment, problemText } from '../host/env.ts'
 import { type ApplyTarget, readApplyTarget } from './apply-config.ts'
@@ -109,9 +110,13 @@ async function followAll(
     return await Promise.all(
       asked.map(async (run) => {
         complain(`${run.location}: ${run.state}, run ${run.id}\n`)
-        const ended = await runs.follow(run, (state) => {
-          if (state !== 'finished') complain(`${run.location}: ${state}\n`)
-        })
+        const ended = await runs.follow(
+          run,
+          (state) => {
+            if (state !== 'finished') complain(`${run.location}: ${state}\n`)
+          },
+          (progress) => complain(`${run.location}: ${progressWords(progress)}\n`),
+        )
         open.delete(run.id)
         complain(`${run.location}: ${endWords(ended)}\n`)
         if (json) around.write(`${JSON.stringify(ended)}\n`)
@@ -121,6 +126,13 @@ async function followAll(
   } finally {
     stop.removeEventListener('abort', cancel)
   }
+}
+
+/** Like `test 3/10: shop.spec.ts`. */
+function progressWords({ phase, done, total, line }: ShownProgress): string {
+  const counts = total === null ? (done ?? '') : `${done ?? 0}/${total}`
+  const where = `${phase} ${counts}`.trim()
+  return printable(line === null || line === '' ? where : `${where}: ${line}`)
 }
 
 function endWords({ verdict, missedReason, needed }: RunDetail): string {

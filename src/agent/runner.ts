@@ -6,9 +6,10 @@ import type { Job } from '../contract/job.ts'
 import { verdictOf, type Attempt, type Result, type Verdict } from '../contract/result.ts'
 import { retryWaitMs } from '../contract/retry.ts'
 import type { AnyMonitorType } from '../monitors/monitor.ts'
-import type { ScriptGround } from '../monitors/script-ground.ts'
+import type { RunProgress, ScriptGround } from '../monitors/script-ground.ts'
 import { startAttempt, type AttemptOutcome, type RunningAttempt } from './attempt.ts'
 import type { Clock } from './clock.ts'
+import type { ProgressBoard } from './progress-board.ts'
 import { createPlanner, type RunPlan, type Surroundings } from './run-plan.ts'
 import { scrubFiles } from './scrub-files.ts'
 import type { FileKeep } from './sink.ts'
@@ -44,6 +45,8 @@ export interface RunnerSettings {
   files?: FileKeep | undefined
   /** Where people's own code runs; without it, it does not. */
   scripts?: ScriptGround | undefined
+  /** Hears how far runs on demand are; without it nobody does. */
+  progress?: ProgressBoard | undefined
   onRetry?: (checkType: string) => void
   /** A monitor did not end when told; a fault in it. */
   onAbandoned?: (checkType: string) => void
@@ -71,6 +74,9 @@ function createRun(
   const startedMs = clock.monotonicMs()
   const record: RunRecord = { startedAt: Math.round(clock.now()), attempts: [], last: NOTHING_SEEN }
   let running: RunningAttempt | undefined
+  const { onDemand } = job
+  const place = onDemand === undefined ? undefined : settings.progress?.begin(onDemand, plan.scrub)
+  const progress = place && ((at: RunProgress) => place.tell(at))
 
   const add = (startedAt: number, beganMs: number, outcome: AttemptOutcome): Verdict => {
     record.last = outcome
@@ -94,7 +100,7 @@ function createRun(
       const care = { files, scrub: (paths: readonly string[]) => scrubFiles(paths, plan.scrub) }
       const { dial, location } = surroundings
       const { scripts } = settings
-      running = startAttempt({ ...plan, dial, location, workRoot, care, scripts })
+      running = startAttempt({ ...plan, dial, location, workRoot, care, scripts, progress })
       const outcome = await running.outcome
       running = undefined
       if (outcome.abandoned) settings.onAbandoned?.(checkType)
@@ -111,8 +117,10 @@ function createRun(
       record.cancelled ??= failure('CANCELLED', reason)
       running?.cancel(reason)
     },
-    result: () =>
-      resultOf(job, surroundings.location, plan, record, clock.monotonicMs() - startedMs),
+    result() {
+      place?.over()
+      return resultOf(job, surroundings.location, plan, record, clock.monotonicMs() - startedMs)
+    },
   }
 }
 

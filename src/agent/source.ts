@@ -2,6 +2,7 @@
 import type { Registry } from 'prom-client'
 import type { Instant, RunId } from '../contract/job.ts'
 import type { Monitor, Variable } from '../contract/monitor.ts'
+import type { ProgressBoard } from './progress-board.ts'
 import type { Slots } from '../contract/timetable.ts'
 
 /** Which slots of a monitor are this agent's: those within [from, until). */
@@ -49,6 +50,8 @@ export interface AgentReport {
   runs(): { run: RunId; state: 'waiting' | 'running' }[]
   /** Calls back whenever `runs` has changed. */
   onRunsChanged(changed: () => void): void
+  /** How far runs on demand are. */
+  progress?: Pick<ProgressBoard, 'newest' | 'onTold'>
 }
 
 /** An agent's last words. */

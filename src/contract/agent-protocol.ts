@@ -5,6 +5,7 @@ import * as z from 'zod'
 import { FAILURES } from './failure.ts'
 import { Monitor, Variable } from './monitor.ts'
 import { AGENT_MISSED_REASONS, VERDICTS } from './result.ts'
+import { PROGRESS_BOUNDS, ProgressWire } from './run-progress.ts'
 
 /** How far the calls between agent and platform may go; units stand last in the names. */
 export const PROTOCOL_BOUNDS = {
@@ -136,8 +137,16 @@ export const SyncAnswer = z.object({
 })
 export type SyncAnswer = z.infer<typeof SyncAnswer>
 
-/** What an agent says beside a sync whose answer is still on its way. Unknown fields are ignored. */
-export const PresenceRequest = z.object({ agentId: guid, instance: guid })
+/**
+ * What an agent says beside a sync that is held, or whose answer is still on its way. Unknown fields are
+ * ignored.
+ */
+export const PresenceRequest = z.object({
+  agentId: guid,
+  instance: guid,
+  /** How far its runs on demand are. */
+  progress: z.array(ProgressWire).max(PROGRESS_BOUNDS.runsMax).optional(),
+})
 
 /** Whether the agent is known, by this process, as one that is live. */
 export const PresenceAnswer = z.object({ live: z.boolean() })

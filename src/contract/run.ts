@@ -3,6 +3,7 @@ import * as z from 'zod'
 import { PROTOCOL_BOUNDS } from './agent-protocol.ts'
 import { CHECK_TYPES } from './monitor.ts'
 import { MISSED_REASONS, VERDICTS } from './result.ts'
+import { ShownProgress } from './run-progress.ts'
 
 const guid = () => z.guid().meta({ format: 'uuid' })
 const instant = (description: string) =>
@@ -92,6 +93,9 @@ export const RunDetail = z
       .nullable()
       .meta({ description: 'Null until an agent has reported' }),
     artifacts: z.array(ArtifactView),
+    progress: ShownProgress.nullable().meta({
+      description: 'How far it is; null before its agent has said so, and when it is finished',
+    }),
   })
   .meta({ id: 'CheckRunDetail' })
 export type RunDetail = z.infer<typeof RunDetail>

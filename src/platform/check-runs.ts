@@ -142,6 +142,11 @@ const waiting = {
       default: 0,
       description: 'How long to hold the answer while nothing changes; milliseconds',
     }),
+  knownProgress: z.string().max(40).optional().openapi({
+    description:
+      'The `at` of the progress that the caller knows, or `none`: with it, another one is answered at once, too.',
+    example: 'none',
+  }),
   knownState: z.enum(RUN_STATES).optional().openapi({
     description:
       'The state that the caller knows: a run in another one is answered at once. By default the state at the start of the request.',
@@ -153,7 +158,8 @@ function read(database: Database, watch: RunWatch): DefinedOperation {
     operationId: 'getV1ChecksCheckidRunsRunid',
     tag: TAG,
     summary: 'Read a run, or wait until it changes',
-    description: 'With `waitMs` it answers when the state changes, or when the time is over.',
+    description:
+      'With `waitMs` it answers when the state changes, with `knownProgress` when its agent has said how far it is, or when the time is over.',
     method: 'get',
     path: ONE,
     deed: 'read',
@@ -171,6 +177,7 @@ function read(database: Database, watch: RunWatch): DefinedOperation {
 interface Wait {
   waitMs: number
   knownState?: RunState | undefined
+  knownProgress?: string | undefined
 }
 
 /** Reads a run, if need be again and again, until it is in another state or the time is over. */
@@ -178,7 +185,7 @@ async function follow(
   database: Database,
   watch: RunWatch,
   run: RunAddress,
-  { waitMs, knownState }: Wait,
+  { waitMs, knownState, knownProgress }: Wait,
 ): Promise<RunRow | undefined> {
   if (waitMs === 0) return readRun(database, run)
   const until = performance.now() + waitMs
@@ -189,6 +196,7 @@ async function follow(
     const cancelKnown = row?.cancelAsked
     while (row !== undefined && row.state !== 'finished') {
       if (row.state !== known || row.cancelAsked !== cancelKnown) break
+      if (knownProgress !== undefined && progressAt(row) !== knownProgress) break
       const leftMs = until - performance.now()
       if (leftMs <= 0 || !(await news.changed(leftMs))) break
       row = await readRun(database, run)
@@ -197,6 +205,10 @@ async function follow(
   } finally {
     news.over()
   }
+}
+
+function progressAt({ progressAt: at }: RunRow): string {
+  return at?.toISOString() ?? 'none'
 }
 
 function cancels(database: Database): DefinedOperation[] {
@@ -236,9 +248,9 @@ function cancels(database: Database): DefinedOperation[] {
 }
 
 async function detailJson(database: Database, id: string, row: RunRow): Promise<string> {
-  const { json, result, locationId, filesOverdue } = row
+  const { json, result, locationId, filesOverdue, progress } = row
   const kept = await artifactsOf(database, locationId, id)
-  const rest: Pick<RunDetail, 'result' | 'artifacts'> = {
+  const rest: Pick<RunDetail, 'result' | 'artifacts' | 'progress'> = {
     result: result && {
       startedAt: new Date(result.startedAt).toISOString(),
       durationMs: result.durationMs,
@@ -248,6 +260,13 @@ async function detailJson(database: Database, id: string, row: RunRow): Promise<
       observed: result.detail?.observed ?? null,
     },
     artifacts: withArtifacts(result?.artifacts ?? [], kept, filesOverdue),
+    progress: progress && {
+      phase: progress.phase,
+      done: progress.done ?? null,
+      total: progress.total ?? null,
+      line: progress.line ?? null,
+      at: progressAt(row),
+    },
   }
   return `${json.slice(0, -1)},${JSON.stringify(rest).slice(1)}`
 }

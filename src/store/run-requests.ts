@@ -1,6 +1,7 @@
 // Statements of those who ask for runs: asked, listed, read, cancelled.
 import { PROTOCOL_BOUNDS, type WireResult } from '../contract/agent-protocol.ts'
 import { type Run, RUN_BOUNDS } from '../contract/run.ts'
+import type { ProgressWire } from '../contract/run-progress.ts'
 import { instantJson, textJson } from './json-text.ts'
 import { pageStatement } from './page.ts'
 import { statement, type Connection } from './statement.ts'
@@ -147,6 +148,9 @@ export interface RunRow {
   cancelAsked: boolean
   locationId: string
   result: WireResult | null
+  /** The newest that its agent said while it has it. */
+  progress: Omit<ProgressWire, 'run'> | null
+  progressAt: Date | null
   /** Files of it that have not come are not awaited any more. */
   filesOverdue: boolean
 }
@@ -157,6 +161,8 @@ const read = statement<[string, string | null, string], RunRow>(
   'runs-read',
   `select ${runJson('r')} as json, r.state, r.cancel_asked_at is not null as "cancelAsked",
      r.location_id as "locationId", r.result,
+     case when r.state in ('sent', 'running') then r.progress end as progress,
+     case when r.state in ('sent', 'running') then r.progress_at end as "progressAt",
      coalesce(r.finished_at < clock_timestamp() - interval '${artifactAwaitedMs} milliseconds', false)
        as "filesOverdue"
    from runs r

@@ -7,6 +7,7 @@
 // Every change is announced on `vedette_runs` by a trigger; what agents have to hear of is announced on
 // `vedette_agents` with the location's id, as everything else for them.
 import type { SyncRequest, WireResult } from '../contract/agent-protocol.ts'
+import type { ProgressWire } from '../contract/run-progress.ts'
 import { statement, type Connection } from './statement.ts'
 
 /** Announces each run that changed, by its id. */
@@ -47,7 +48,8 @@ export function openRunsFor(connection: Connection, locationId: string): Promise
 
 const take = statement<[string, string, string[]], { id: string }>(
   'runs-take',
-  `update runs set state = 'sent', agent_id = $2, taken_at = null
+  `update runs set state = 'sent', agent_id = $2, taken_at = null, progress = null,
+     progress_at = null
    where location_id = $1 and id = any ($3::uuid[]) and state = 'queued' returning id`,
 )
 
@@ -92,6 +94,32 @@ export async function noteRunStates(
   const ids = said.map(({ run }) => run)
   const strays = await note(connection, from.locationId, from.agentId, ids, states)
   return strays.map(({ id }) => id)
+}
+
+const noteHow = statement<[string, string, string, string[], string[]], never>(
+  'runs-progress',
+  `update runs r set progress = said.progress, progress_at = clock_timestamp()
+   from unnest($4::uuid[], $5::jsonb[]) as said (id, progress)
+   where r.id = said.id and r.location_id = $1 and r.agent_id = $2
+     and r.state in ('sent', 'running') and r.progress is distinct from said.progress
+     and exists (select from agents a
+       where a.location_id = $1 and a.id = $2 and a.instance = $3)`,
+)
+
+/** Notes how far runs are that an agent has; what it says of others is left alone. */
+export async function noteProgress(
+  connection: Connection,
+  from: { locationId: string; id: string; instance: string },
+  said: readonly ProgressWire[],
+): Promise<void> {
+  if (said.length === 0) return
+  const { locationId, id, instance } = from
+  const runs = said.map(({ run }) => run)
+  const words = said.map((one) => {
+    const { run: _, ...progress } = one
+    return JSON.stringify(progress)
+  })
+  await noteHow(connection, locationId, id, instance, runs, words)
 }
 
 const handBack = statement<[string, string], never>(

@@ -6,6 +6,7 @@ import { startAgentsApi, type AgentsApi } from '../support/agents-api.ts'
 import { useDatabase } from '../support/database.ts'
 import { FakeAgent } from '../support/fake-agent.ts'
 import { addLocation, type TestLocation } from '../support/locations.ts'
+import { addMonitor } from '../support/monitor-rows.ts'
 
 const use = useDatabase()
 let api: AgentsApi
@@ -71,6 +72,75 @@ describe('does not count', () => {
     await use().database.query(`update agents set state = '${state}'`)
     expect((await say(saying())).body).toEqual({ live: false })
     expect(await standing()).toMatchObject([{ state }])
+  })
+})
+
+describe('how far a run is', () => {
+  const SAID = { phase: 'test', done: 3, total: 10, line: 'shop.spec.ts' }
+  const RUN = randomUUID()
+
+  const addRun = async (state: string) => {
+    const monitorId = await addMonitor(use().database, location.accountId, {
+      locations: [{ id: location.id, slug: location.slugName }],
+    })
+    await use().database.query(`delete from runs`)
+    await use().database.query(
+      `insert into runs (id, account_id, monitor_id, location_id, state, asked_by, agent_id, verdict,
+         finished_at) values ($1, $2, $3, $4, $5, 'somebody', $6, $7, $8)`,
+      [
+        RUN,
+        location.accountId,
+        monitorId,
+        location.id,
+        state,
+        state === 'queued' ? null : agent.facts.id,
+        ...(state === 'finished' ? ['passed', new Date()] : [null, null]),
+      ],
+    )
+  }
+  const kept = async () => {
+    const rows = await use().database.query<{ progress: unknown }>('select progress from runs')
+    return rows[0]?.progress
+  }
+  const tell = (more: object = {}, secret = location.secret) =>
+    say({ ...saying(), progress: [{ run: RUN, ...SAID }], ...more }, secret)
+
+  test.each(['sent', 'running'])(
+    'is kept of one that is %s, also by an agent that leaves',
+    async (state) => {
+      await addRun(state)
+      await use().database.query(`update agents set state = 'left'`)
+      expect((await tell()).status).toBe(200)
+      expect(await kept()).toEqual(SAID)
+    },
+  )
+
+  test.each<[string, string, () => Promise<[object, string?]>]>([
+    ['one that is finished', 'finished', async () => [{}]],
+    ['one that nobody has', 'queued', async () => [{}]],
+    ['one of another agent', 'running', async () => [{ agentId: randomUUID() }]],
+    ['one of a process before', 'running', async () => [{ instance: randomUUID() }]],
+    [
+      'one of another location',
+      'running',
+      async () => [{}, (await addLocation(use().database)).secret],
+    ],
+  ])('is left alone of %s', async (_, state, prepare) => {
+    await addRun(state)
+    expect((await tell(...(await prepare()))).status).toBe(200)
+    expect(await kept()).toBeNull()
+  })
+
+  test('is refused when it says too much', async () => {
+    const bad = [
+      { run: RUN, ...SAID, line: 'x'.repeat(501) },
+      { run: RUN, ...SAID, phase: 'x'.repeat(33) },
+      { run: 'x', ...SAID },
+      { run: RUN, ...SAID, done: -1 },
+    ]
+    for (const one of bad) expect((await say({ ...saying(), progress: [one] })).status).toBe(400)
+    const many = Array.from({ length: 33 }, () => ({ run: randomUUID(), phase: 'p' }))
+    expect((await say({ ...saying(), progress: many })).status).toBe(400)
   })
 })
 
