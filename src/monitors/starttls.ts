@@ -3,7 +3,6 @@
 import { isIPv6, type Socket } from 'node:net'
 import type { StartTlsProtocol } from '../contract/ssl-monitor.ts'
 import { LIMITS } from '../contract/versions.ts'
-import { excerptOf } from './comparison.ts'
 import type { Progress } from './dial.ts'
 import { type TargetFailure, targetFailure } from './target-failure.ts'
 import { readableBytes, Received } from './tcp-received.ts'
@@ -118,8 +117,8 @@ function refused(
   what: string,
   answer: Buffer,
 ): TargetFailure {
-  const actual = excerptOf(readableBytes(answer.subarray(0, 400)), 200)
-  const message = `asked by ${protocol} for TLS, ${where} ${what}: ${actual}`
+  const actual = readableBytes(answer.subarray(0, 200)).slice(0, 200)
+  const message = `asked by ${protocol} for TLS, ${where} ${what}: “${actual}”`
   return targetFailure('STARTTLS_REFUSED', message, { where, protocol, actual })
 }
 

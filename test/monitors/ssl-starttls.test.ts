@@ -158,6 +158,12 @@ describe('a server that does not', () => {
   })
 })
 
+test('what a server said is shown with its line ends escaped once', async () => {
+  await using server = await startRawServer(saying('421 "later"\r\n'))
+  const { failures } = await runSsl(server.port, { sslConfig: { startTls: 'SMTP' } })
+  expect(failures[0]?.details).toMatchObject({ actual: String.raw`421 "later"\r\n` })
+})
+
 test('its port is the default', () => {
   const parse = (sslConfig: object) =>
     ssl.schema.parse({
