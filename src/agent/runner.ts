@@ -152,7 +152,7 @@ function resultOf(
     verdict: verdictOf(seen.failures, degraded),
     startedAt: record.startedAt,
     durationMs: toMicroseconds(ranMs),
-    ...(responseTimeMs === undefined ? {} : { responseTimeMs }),
+    ...(responseTimeMs === undefined ? {} : { responseTimeMs: toMicroseconds(responseTimeMs) }),
     ...seen,
     artifacts,
   }

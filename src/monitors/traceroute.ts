@@ -1,5 +1,6 @@
 // The traceroute monitor: which way packets take to the target, how each hop on it answers, and whether the
 // target is reached.
+import { toMicroseconds } from '../contract/duration.ts'
 import { failure, type Failure } from '../contract/failure.ts'
 import { TracerouteMonitor } from '../contract/traceroute-monitor.ts'
 import { createAnswerBudget } from './answer-budget.ts'
@@ -67,7 +68,11 @@ async function runTraceroute(monitor: TracerouteMonitor, context: Context): Prom
     ...where,
     ...seenOf(traced, report),
     ...comparePaths(key, traced, report),
-    phases: { dnsMs, traceMs, totalMs: dnsMs + traceMs },
+    phases: {
+      dnsMs: toMicroseconds(dnsMs),
+      traceMs: toMicroseconds(traceMs),
+      totalMs: toMicroseconds(dnsMs + traceMs),
+    },
   }
   return judgeTrace(monitor, observed, { report, failure: traced.failure }, signal)
 }

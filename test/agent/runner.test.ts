@@ -50,7 +50,7 @@ describe('a result', () => {
     const fake = fakeType()
     const running = runnerOf(fake).run({ monitor: aMonitor('a'), slot: 42 }, around(), never)
     const run = await fake.next()
-    run.end()
+    run.end({ responseTimeMs: 5.00000000000051 })
     expect(await running).toEqual({
       monitorId: 'a',
       monitorName: 'Monitor a',
