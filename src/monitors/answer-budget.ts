@@ -8,6 +8,9 @@ import { LeastRecentlyUsed } from './least-recently-used.ts'
 const AT_ONCE = 6
 const EVERY_MS = 1000
 
+/** The router's clock and ours do not tick together. */
+const DOUBT = 1
+
 interface Account {
   answers: number
   atMs: number
@@ -32,9 +35,9 @@ export function createAnswerBudget(): AnswerBudget {
   return {
     spend(router, nowMs) {
       const left = leftOf(router, nowMs)
-      const isLeft = left >= 1
-      accounts.set(router, { answers: isLeft ? left - 1 : left, atMs: nowMs })
-      return isLeft
+      // A router that says nothing may have spent an answer elsewhere: rather too few than too many.
+      accounts.set(router, { answers: Math.max(0, left - 1), atMs: nowMs })
+      return left >= 1 + DOUBT
     },
     waitMs: (router, answers, nowMs) =>
       Math.max(0, (Math.min(AT_ONCE, answers) - leftOf(router, nowMs)) * EVERY_MS),

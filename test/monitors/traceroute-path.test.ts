@@ -79,13 +79,13 @@ test('an address that comes again is a loop', () => {
 })
 
 describe('what a router may answer', () => {
-  test('six at once, then one a second', () => {
+  test('six at once, of which the last is in doubt, then one a second', () => {
     const budget = createAnswerBudget()
-    const spent = Array.from({ length: 8 }, () => budget.spend('r', 0))
-    expect(spent).toEqual([true, true, true, true, true, true, false, false])
+    const spent = Array.from({ length: 7 }, () => budget.spend('r', 0))
+    expect(spent).toEqual([true, true, true, true, true, false, false])
     expect(budget.waitMs('r', 3, 0)).toBe(3000)
-    expect(budget.spend('r', 999)).toBe(false)
-    expect(budget.spend('r', 1000)).toBe(true)
+    expect(budget.spend('r', 1999)).toBe(false)
+    expect(budget.spend('r', 3000)).toBe(true)
     expect(budget.spend('other', 0)).toBe(true)
   })
 
@@ -94,6 +94,6 @@ describe('what a router may answer', () => {
     budget.spend('r', 0)
     expect(budget.waitMs('r', 100, 3_600_000)).toBe(0)
     const spent = Array.from({ length: 7 }, () => budget.spend('r', 3_600_000))
-    expect(spent.filter(Boolean)).toHaveLength(6)
+    expect(spent.filter(Boolean)).toHaveLength(5)
   })
 })
