@@ -27,13 +27,13 @@ export interface ConnectionSettings {
   sourcePort: number
 }
 
-const ERRNO = { EADDRNOTAVAIL: 99, ECONNREFUSED: 111 } as const
+const ERRNO = { EADDRNOTAVAIL: 99, ECONNRESET: 104, ECONNREFUSED: 111 } as const
 /** Other ports that are tried where a flow to this target exists already. */
 const PORTS_MAX = 4
 /** Where things stand among the numbers of struct tcp_info; the state is the first byte of its number. */
 const TCP_INFO = { bytes: 72, state: 0, rttMicroseconds: 17 } as const
-/** States of a connection (RFC 9293): it stands, or its first packet is under way. */
-const STATES = { established: 1, synSent: 2 } as const
+/** States of a connection (RFC 9293): it stands, its first packet is under way, the target has ended it. */
+const STATES = { established: 1, synSent: 2, closeWait: 8 } as const
 
 /** One flow. */
 interface Lane {
@@ -144,7 +144,9 @@ class ConnectionProber implements Prober {
     const [errno = 0] = socket.getOption(OPTION.error)
     const info = socket.getOption(OPTION.tcpInfo, TCP_INFO.bytes)
     const state = (info[TCP_INFO.state] ?? 0) & 0xff
-    if (state === STATES.established) return this.#connected(lane, info)
+    // Some targets end a connection before we look at it, politely or not: it stood all the same.
+    const stood = state === STATES.established || state === STATES.closeWait
+    if (stood || errno === ERRNO.ECONNRESET) return this.#connected(lane, info)
     // What was ready was the attempt before this one.
     if (state === STATES.synSent) return
     if (errno === ERRNO.ECONNREFUSED) {
