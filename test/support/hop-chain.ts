@@ -124,9 +124,10 @@ function settingsOf(host: Host, isUnlimited: boolean): string {
     'ipv6/fib_multipath_hash_fields': 0x3f,
   }
   // Linux answers a host six times and then once a second, and all together fifty times and then a
-  // thousand times a second.
+  // thousand times a second. With icmp_ratelimit at 0 each answer would still use up the host's allowance,
+  // and a router without a route goes by the same allowance.
   const unlimited = {
-    'ipv4/icmp_ratelimit': 0,
+    'ipv4/icmp_ratemask': 0,
     'ipv4/icmp_msgs_per_sec': 1_000_000,
     'ipv4/icmp_msgs_burst': 1_000_000,
     'ipv6/icmp/ratelimit': 0,
