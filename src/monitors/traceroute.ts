@@ -98,7 +98,8 @@ async function trace(
     budget.waitMs(address, plan.course.probesPerHop, performance.now()),
     signal,
   )
-  return isTime ? runTrace(settings, signal) : traced
+  // Its silence says nothing yet: what is known by now is where a trace stood when time ran out.
+  return isTime ? runTrace(settings, signal) : { ...traced, end: 'timeout' }
 }
 
 /** Whether the target was silent when it was asked more often than it may answer. */

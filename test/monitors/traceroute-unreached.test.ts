@@ -91,6 +91,18 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
       }
     }, 30_000)
 
+    test('time runs out while a target that had to answer too many is let rest', async () => {
+      on.route('r3', 'IPv4', `add blackhole ${SERVER.IPv4}`, `delete blackhole ${SERVER.IPv4}`)
+      const wishes = { maxUnknownHops: 2, probesPerHop: 10, timeout: 5 }
+      const traces = Array.from({ length: 9 }, () => on.trace('IPv4', 'UDP', wishes))
+      const ended = await Promise.all(traces)
+      // Some had their answers; of the others’ silence nothing can be said.
+      expect(new Set(ended.flatMap(({ codes }) => codes))).toContain('TIMEOUT_TRACE')
+      for (const { seen } of ended) {
+        expect(addressesOf(seen).slice(0, 2)).toEqual(WAY.IPv4.slice(0, 2))
+      }
+    }, 30_000)
+
     test.each(CASES)(
       '$protocol over $family: silence ends it',
       async ({ family, protocol }) => {
