@@ -192,17 +192,15 @@ async function lookUp(
   timeoutMs: number,
 ): Promise<Word> {
   const memory = memoryOf(dial)
-  let list: RevocationList | Problem | undefined = memory.list(url, Date.now())
-  if (list === undefined) {
-    list = await memory.reading.get(url, signal, (shared) =>
-      readList(url, timeoutMs, family, dial, shared),
-    )
-    if (!('problem' in list)) memory.keepList(url, list, Date.now())
-  }
+  const kept = memory.list(url, Date.now())
+  const read = (shared: AbortSignal) => readList(url, timeoutMs, family, dial, shared)
+  const list = kept ?? (await memory.reading.get(url, signal, read))
   if ('problem' in list) return { status: 'unavailable', why: list.problem, url }
   const problem = await listProblem(list, subject.certificate, subject.issuer, Date.now())
   signal.throwIfAborted()
   if (problem !== undefined) return { status: 'unavailable', why: problem.problem, url }
+  // Only now: it came in the clear, and anybody may have sent it.
+  if (kept === undefined) memory.keepList(url, list, Date.now())
   const entry = await findRevoked(list, subject.certificate, signal)
   if (entry !== undefined && 'problem' in entry) {
     return { status: 'unavailable', why: entry.problem, url }
