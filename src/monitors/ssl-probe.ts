@@ -121,7 +121,9 @@ async function lookFurther(
     takeRevocation(probe, connection, revocation)
   }
   if (!plan.config.probeVersions) return
-  const { versions, undecided, timestamps } = await offeredVersions(plan, endpoint, context)
+  // Of the server that has been looked at; a proxy looks up the name by itself.
+  const there = { ...endpoint, address: connection.resolvedIp ?? endpoint.address }
+  const { versions, undecided, timestamps } = await offeredVersions(plan, there, context)
   connection.versions = versions
   if (undecided.length > 0) connection.versionsUndecided = undecided
   addTimestamps(probe, 'handshake', timestamps)

@@ -86,8 +86,7 @@ async function ask(
       await received.more()
     }
   } catch (error) {
-    // A run that was cancelled ends here; anything else only leaves this version open.
-    context.signal.throwIfAborted()
+    // A run that was cancelled ends here; anything else, its deadline too, only leaves this version open.
     if (!isFailure(error)) throw error
     return undefined
   } finally {

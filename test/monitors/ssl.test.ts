@@ -3,8 +3,9 @@
 import { once } from 'node:events'
 import { connect, createServer } from 'node:net'
 import { afterAll, describe, expect, test } from 'vitest'
+import type { Resolver } from '../../src/monitors/resolver.ts'
 import { ssl } from '../../src/monitors/ssl.ts'
-import { fixedResolver, testContext } from '../support/monitor-context.ts'
+import { deadlineAfter, fixedResolver, testContext } from '../support/monitor-context.ts'
 import { missing } from '../support/needs.ts'
 import { startOpensslServer } from '../support/openssl-server.ts'
 import { createPki } from '../support/pki.ts'
@@ -295,6 +296,38 @@ describe('versions', () => {
     expect(failures.map(({ details }) => details?.['rule'])).toEqual(
       versions.length > 2 ? ['minTLSVersion'] : [],
     )
+  })
+
+  test('stay open when time runs out on them: the handshake still counts', async () => {
+    let connections = 0
+    await using server = await startTlsServer(pair)
+    await using front = await startRawServer((socket) => {
+      if (connections++ === 0) socket.pipe(connect(server.port, '127.0.0.1')).pipe(socket)
+      else socket.resume()
+    })
+    const context = testContext({ signal: deadlineAfter(400) })
+    const sslConfig = { probeVersions: true }
+    const { observed, failures } = await runSsl(front.port, { ca, sslConfig, context })
+    expect(failures).toEqual([])
+    expect(observed['connection']).toMatchObject({
+      tlsVersion: 'TLS1.3',
+      versions: [],
+      versionsUndecided: ['TLS1.0', 'TLS1.1', 'TLS1.2', 'TLS1.3'],
+    })
+  })
+
+  test('are asked of the address that was looked at', async () => {
+    await using server = await startTlsServer(pki.issue({ names: 'DNS:one.test' }))
+    let asked = 0
+    // Each look-up finds the addresses in another order, as name servers with several do.
+    const resolver: Resolver = {
+      resolve: () => Promise.resolve([asked++ === 0 ? '127.0.0.1' : '127.0.0.2']),
+    }
+    const context = { dial: testContext({ resolver }).dial }
+    const sslConfig = { hostname: 'one.test', probeVersions: true }
+    const { observed } = await runSsl(server.port, { ca, sslConfig, context })
+    const versions = ['TLS1.0', 'TLS1.1', 'TLS1.2', 'TLS1.3']
+    expect(observed['connection']).toMatchObject({ resolvedIp: '127.0.0.1', versions })
   })
 
   test.skipIf(missing('openssl') !== undefined)('of a server of another kind', async () => {
