@@ -117,8 +117,14 @@ function baseHeaders(request: GrpcRequest): OutgoingHttpHeaders {
 const ANY_TYPES_MAX = 16
 
 function anyTypesOf(message: string): string[] {
-  const found = message.matchAll(/"@type"\s*:\s*"[^"]*?\/?([\w.]+)"/g)
-  return [...new Set([...found].map((match) => match[1] as string))].slice(0, ANY_TYPES_MAX)
+  const found = new Set<string>()
+  // Cut at the slash afterwards: a pattern that looks for it would try every place of a long text.
+  for (const [, typeUrl = ''] of message.matchAll(/"@type"\s*:\s*"([^"]*)"/g)) {
+    const name = typeUrl.slice(typeUrl.lastIndexOf('/') + 1)
+    if (/^[\w.]+$/.test(name)) found.add(name)
+    if (found.size === ANY_TYPES_MAX) break
+  }
+  return [...found]
 }
 
 /** `package.Service/Method`, with a leading slash or a dot in the slash's place as well. */

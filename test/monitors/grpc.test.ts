@@ -175,6 +175,14 @@ describe('calls by a proto text', () => {
     expect(observation.failures[0]?.message).toMatch(/Greet/)
   })
 
+  test('a long text that may name a type costs no more time than its length', async () => {
+    const message = `{"@type": "${'a'.repeat(200_000)} "}`
+    const beganAt = performance.now()
+    const observation = await run(byText({ method: 'shop.v1.Shop/Greet', message }))
+    expect(codes(observation)).toEqual(['GRPC_MESSAGE_INVALID'])
+    expect(performance.now() - beganAt).toBeLessThan(2000)
+  })
+
   test('is judged before the target is asked', async () => {
     const observation = await run(byText({ ...greet({ a: 1 }) }), { port: 1 })
     expect(codes(observation)).toEqual(['GRPC_MESSAGE_INVALID'])
