@@ -38,8 +38,13 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text, exactly) as unknown
   } catch (error) {
-    throw new MessageProblem('', `the message is not JSON: ${(error as Error).message}`)
+    throw new MessageProblem('', `the message is not JSON: ${reasonOf(error as Error)}`)
   }
+}
+
+/** Without the piece of the text that V8 quotes: it may be a piece of a secret, which nobody could scrub. */
+function reasonOf({ message }: Error): string {
+  return message.replace(/, (?:\.{3})?".*$/s, '')
 }
 
 function exactly(_: string, value: unknown, context?: { source?: string }): unknown {

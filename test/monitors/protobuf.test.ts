@@ -220,6 +220,17 @@ describe('ProtoJSON', () => {
     expect((problem as MessageProblem).path.replace(/^(inner\.?)+$/, 'inner')).toBe(path)
   })
 
+  test('text that is no JSON is refused without a piece of it: it may be a piece of a secret', () => {
+    const text = '{"token": sk-secret-value}'
+    let problem: unknown
+    try {
+      encodeMessage(text, everything, schema)
+    } catch (error) {
+      problem = error
+    }
+    expect((problem as Error).message).toBe("the message is not JSON: Unexpected token 's'")
+  })
+
   test('large whole numbers stay exact', () => {
     const bytes = encodeMessage('{"anInt64": 9007199254740993}', everything, schema)
     expect(decode(bytes)).toMatchObject({ anInt64: '9007199254740993' })
