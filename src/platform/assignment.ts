@@ -105,7 +105,7 @@ export function createAssignment<M extends Member>(members: readonly M[]): Assig
 
 /**
  * What it takes to run what has these needs, for people: `DNS: agent 7.0.0 or newer`. The version is that
- * of the first milestone which has all of them.
+ * of the first milestone which has all of them; engines and runtimes have to be installed besides.
  */
 export function neededWords(needs: readonly string[]): string {
   const [type = 'this monitor', ...more] = needs
@@ -118,7 +118,9 @@ export function neededWords(needs: readonly string[]): string {
   const images = Object.entries(first.images)
   const fitting = images.filter(([, types]) => types.includes(type)).map(([name]) => name)
   const some = fitting.length < images.length ? ` (image ${fitting.join(' or ')})` : ''
-  return `${what}: agent ${first.version} or newer${some}`
+  const commands = more.map((need) => `\`vedette ${need.replace(':', ' install ')}\``)
+  const where = commands.length === 0 ? '' : `, where ${commands.join(' and ')} was run`
+  return `${what}: agent ${first.version} or newer${some}${where}`
 }
 
 /** The words of needs for what can be run. */

@@ -4,6 +4,7 @@ import { Registry } from 'prom-client'
 import { afterEach, describe, expect, test } from 'vitest'
 import { createClock, type MachineClocks } from '../../src/agent/clock.ts'
 import { createPlatformSource } from '../../src/agent/platform-client.ts'
+import { createProgressBoard } from '../../src/agent/progress-board.ts'
 import { createPlatformLink } from '../../src/agent/platform-link.ts'
 import type { AgentReport, Change, Snapshot } from '../../src/agent/source.ts'
 import { createLog } from '../../src/host/log.ts'
@@ -66,11 +67,13 @@ async function setUp(
   const stop = new AbortController()
   const runs: { run: string; state: 'waiting' | 'running' }[] = []
   let runsChanged: () => void = () => undefined
+  const progress = createProgressBoard()
   const queue = { waiting: 0, running: 0, free: 1 }
   const report: AgentReport = {
     queues: () => ({ uptime: queue, scripted: queue }),
     runs: () => [...runs],
     onRunsChanged: (changed) => (runsChanged = changed),
+    progress,
   }
   const changes = source.follow(stop.signal, report)[Symbol.asyncIterator]()
   const next = async (): Promise<Change> => (await changes.next()).value as Change
@@ -86,7 +89,8 @@ async function setUp(
     link.close()
     await at.close()
   })
-  return { at, clock, source, lines, runs, tellRuns: () => runsChanged(), next, monitors, stop }
+  const tellRuns = () => runsChanged()
+  return { at, clock, source, lines, runs, tellRuns, next, monitors, stop, progress }
 }
 
 describe('monitors', () => {
@@ -240,6 +244,25 @@ describe('runs on demand', () => {
     at.say({ runs: [], cancel: [RUN] })
     expect(await cancelled).toEqual({ kind: 'cancel', run: RUN })
     expect(performance.now() - saidAt).toBeLessThan(1000)
+  })
+})
+
+describe('how far runs are', () => {
+  test('is said beside the sync that is held', async () => {
+    const { at, monitors, next, progress } = await setUp()
+    await monitors()
+    void next()
+    await at.sync(({ waitMs }) => waitMs > 0)
+    const syncs = at.syncs.length
+    const place = progress.begin(RUN, { text: (words) => words })
+    place.tell({ phase: 'test', done: 3, total: 10, line: 'shop.spec.ts' })
+    const said = await at.presence(() => true)
+    expect(said).toEqual({
+      agentId: A,
+      instance: B,
+      progress: [{ run: RUN, phase: 'test', done: 3, total: 10, line: 'shop.spec.ts' }],
+    })
+    expect(at.syncs).toHaveLength(syncs)
   })
 })
 

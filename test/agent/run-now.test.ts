@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { cancelNow, type RunOrder, runNow } from '../../src/agent/run-now.ts'
 import { createRuns, type Runs } from '../../src/platform/runs.ts'
-import { finishRuns, noteRunStates, takeRuns } from '../../src/store/runs.ts'
+import { finishRuns, noteProgress, noteRunStates, takeRuns } from '../../src/store/runs.ts'
 import { useDatabase } from '../support/database.ts'
 import { addAgent, addLocation, addMonitor, type LocationRow } from '../support/monitor-rows.ts'
 import { startVedette } from '../support/platform-process.ts'
@@ -133,6 +133,27 @@ describe('vedette run', () => {
     expect(command.said.out).toContain('the shop')
     expect(command.said.out).toContain('2 attempts')
     expect(command.said.out.includes('CONNECT_REFUSED: connection refused')).toBe(code === 1)
+  })
+
+  test('shows how far it is while it runs', async () => {
+    const one = await scene()
+    const [location] = one.locations as [LocationRow]
+    const command = start(one)
+    const [, run = ''] = await command.line(RUN)
+    const from = await begin(location, run)
+    await command.line(/: running\n/)
+    const [agent] = await db().query<{ instance: string }>(
+      'select instance from agents where id = $1',
+      [from.agentId],
+    )
+    const said = { ...from, id: from.agentId, instance: agent?.instance ?? '' }
+    const line = 'shop.spec.ts \u001B[2J'
+    await noteProgress(db(), said, [{ run, phase: 'install' }])
+    await command.line(new RegExp(`^${location.slug}: install\n`, 'm'))
+    await noteProgress(db(), said, [{ run, phase: 'test', done: 3, total: 10, line }])
+    await command.line(new RegExp(`^${location.slug}: test 3/10: shop\\.spec\\.ts +\\[2J\n`, 'm'))
+    await finishRuns(db(), from, [resultOf(run, one.monitorId, 'passed')])
+    expect(await command.code).toBe(0)
   })
 
   test('runs in every location, or in the one that is named', async () => {

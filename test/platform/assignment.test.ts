@@ -99,7 +99,10 @@ test.each([
   [['DNS'], 'DNS: agent 7.0.0 or newer'],
   [['TCP'], 'TCP: agent 6.3.1 or newer'],
   [['GRPC'], 'GRPC: agent 8.4.0 or newer'],
-  [['BROWSER', 'runtime:2026.04'], 'BROWSER with 2026.04: agent 7.0.0 or newer (image agent)'],
+  [
+    ['BROWSER', 'runtime:2026.04'],
+    'BROWSER with 2026.04: agent 7.0.0 or newer (image agent), where `vedette runtime install 2026.04` was run',
+  ],
   [['HEARTBEAT'], 'HEARTBEAT: no agent version can run it'],
 ])('what is needed for %j is said as: %s', (needs, words) => {
   expect(neededWords(needs)).toBe(words)

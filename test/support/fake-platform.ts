@@ -2,7 +2,13 @@
 // monitors, takes results, or misbehaves.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { gunzipSync } from 'node:zlib'
-import type { SyncAnswer, SyncRequest, WireResult } from '../../src/contract/agent-protocol.ts'
+import type * as z from 'zod'
+import {
+  PresenceRequest,
+  type SyncAnswer,
+  type SyncRequest,
+  type WireResult,
+} from '../../src/contract/agent-protocol.ts'
 import type { KeyPair } from './certificates.ts'
 import { startHttpServer, startHttpsServer, type TestServer } from './test-server.ts'
 
@@ -20,6 +26,8 @@ export interface FakePlatform extends TestServer {
   url: string
   syncs: SyncRequest[]
   results: WireResult[]
+  /** What agents said beside syncs. */
+  presences: PresenceSaid[]
   /** What the next answers hold; whoever has this `revision` is held. */
   say(changes: Partial<FakeAnswer>): void
   /** In place of the ordinary answers, from now on. */
@@ -29,7 +37,10 @@ export interface FakePlatform extends TestServer {
   /** The first sync, past or future, that fits. */
   sync(fits: (said: SyncRequest) => boolean): Promise<SyncRequest>
   result(fits: (result: WireResult) => boolean): Promise<WireResult>
+  presence(fits: (said: PresenceSaid) => boolean): Promise<PresenceSaid>
 }
+
+type PresenceSaid = z.infer<typeof PresenceRequest>
 
 /** A key that it accepts; it asks for none in particular. */
 export const FAKE_KEY = 'pl_0123456789abcdef'
@@ -55,6 +66,7 @@ export async function startFakePlatform(tls?: KeyPair): Promise<FakePlatform> {
   let misbehaviour: Misbehaviour | undefined
   const syncs: SyncRequest[] = []
   const results: WireResult[] = []
+  const presences: PresenceSaid[] = []
   const held = new Set<() => void>()
   const waiters = new Set<() => void>()
   const told = () => {
@@ -97,11 +109,14 @@ export async function startFakePlatform(tls?: KeyPair): Promise<FakePlatform> {
     const body = await jsonIn(request)
     if (body === undefined) return
     const isSync = request.url?.endsWith('/agent/v1/sync') === true
+    const isPresence = request.url?.endsWith('/agent/v1/presence') === true
     if (isSync) syncs.push(body as SyncRequest)
+    if (isPresence) presences.push(PresenceRequest.parse(body))
     told()
     if (misbehaviour?.(request, response, isSync ? (body as SyncRequest) : undefined) === true)
       return
     if (isSync) return answerSync(body as SyncRequest, response, receivedAt)
+    if (isPresence) return json(response, { live: true })
     const sent = (body as { results: WireResult[] }).results
     results.push(...sent)
     told()
@@ -116,6 +131,7 @@ export async function startFakePlatform(tls?: KeyPair): Promise<FakePlatform> {
     url: `http${tls === undefined ? '' : 's'}://${server.authority}`,
     syncs,
     results,
+    presences,
     aheadMs: 0,
     say(changes: Partial<FakeAnswer>) {
       current = { ...current, ...changes }
@@ -126,6 +142,7 @@ export async function startFakePlatform(tls?: KeyPair): Promise<FakePlatform> {
     },
     sync: (fits: (said: SyncRequest) => boolean) => found(syncs, fits),
     result: (fits: (result: WireResult) => boolean) => found(results, fits),
+    presence: (fits: (said: PresenceSaid) => boolean) => found(presences, fits),
   })
   return platform
 }
