@@ -117,23 +117,25 @@ describe('the cache', () => {
   })
 })
 
-test.each<[string, string[] | undefined]>([
-  ['npx playwright test', ['/cli.js', 'test']],
-  [
-    `npx playwright test --grep "@smoke" -c 'a b.ts'`,
-    ['/cli.js', 'test', '--grep', '@smoke', '-c', 'a b.ts'],
-  ],
-  ['playwright test a.spec.ts', ['/cli.js', 'test', 'a.spec.ts']],
-  ['npx playwright test | tee log', undefined],
-  ['npx playwright test $WHAT', undefined],
-  ['npx playwright tests', undefined],
-  ['npm run e2e', undefined],
-])('%s is started without a shell where it can be', (command, args) => {
-  const engine = { name: 'node@24', program: '/node', folder: '/', missing: [] }
-  const started = suiteCommand(command, engine, '/cli.js')
-  if (args === undefined)
-    expect(started).toMatchObject({ command: '/bin/sh', ask: { to: 'group' } })
-  else expect(started).toMatchObject({ command: '/node', args, ask: { to: 'leader' } })
+const started = (command: string) =>
+  suiteCommand(command, { name: 'node@24', program: '/node', folder: '/', missing: [] }, '/cli.js')
+
+test.each<[string, string[]]>([
+  ['npx playwright test', []],
+  [`npx playwright test --grep "@smoke" -c 'a b.ts'`, ['--grep', '@smoke', '-c', 'a b.ts']],
+  ['playwright test a.spec.ts', ['a.spec.ts']],
+])('%s is started on the engine itself', (command, words) => {
+  const args = ['/cli.js', 'test', ...words]
+  expect(started(command)).toMatchObject({ command: '/node', args, ask: { to: 'leader' } })
+})
+
+test.each([
+  'npx playwright test | tee log',
+  'npx playwright test $X',
+  'npx playwright tests',
+  'npm run e2e',
+])('%s needs a shell, which all are asked to end with', (command) => {
+  expect(started(command)).toMatchObject({ command: '/bin/sh', ask: { to: 'group' } })
 })
 
 test('words that only a shell understands are none', () => {
