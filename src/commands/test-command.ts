@@ -1,5 +1,5 @@
 // `vedette test`: a check suite here and now, as the agent would run it.
-import { copyFile, mkdir, readFile, stat } from 'node:fs/promises'
+import { chown, copyFile, mkdir, readFile, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { parseEnv } from 'node:util'
 import { exitCodeOf } from '../agent/check.ts'
@@ -105,11 +105,12 @@ async function runHere(
   quiet: boolean,
   output: string,
 ): Promise<Result> {
+  const ground = scriptGround(config)
   const live = new SuiteLive((text) => stderr.write(text), mayColour(stderr, env))
   const watched: AnyMonitorType = {
     ...suite,
     run: (settled, context) =>
-      runSuite(settled as SuiteMonitor, context, scriptGround(config), {
+      runSuite(settled as SuiteMonitor, context, ground, {
         source: 'TEST_NO_RECORD',
         onEvent: (event) => {
           if (!quiet) live.event(event)
@@ -121,7 +122,7 @@ async function runHere(
     clock: createClock(),
     workRoot: config.workRoot,
     scrubHeaders: config.scrubHeaders,
-    scripts: scriptGround(config),
+    scripts: ground,
     files: keepIn(output),
   })
   const snapshot = { location: config.location, variables: [], monitors: [monitor] }
@@ -130,6 +131,7 @@ async function runHere(
   const surroundings = surroundingsOf(snapshot, dialFrom(config))
   const result = await runner.run({ monitor, slot: Date.now() }, surroundings, stop.signal)
   offSignals()
+  ground.close()
   if (!quiet) {
     stderr.write(live.closing(result))
     if (result.artifacts.length > 0) stderr.write(`files: ${output}\n`)
@@ -145,6 +147,8 @@ function keepIn(folder: string): FileKeep {
       try {
         await mkdir(folder, { recursive: true })
         await copyFile(path, join(folder, name))
+        // A copy belongs to whom the original does, which is the run's user.
+        await chown(join(folder, name), process.getuid?.() ?? -1, process.getgid?.() ?? -1)
         return undefined
       } catch (error) {
         return `it cannot be kept: ${(error as Error).message}`

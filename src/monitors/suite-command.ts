@@ -75,6 +75,18 @@ export async function enginePrograms(engine: InstalledTool, folder: string): Pro
   const own = join(folder, '.vedette', 'programs')
   await mkdir(own, { recursive: true })
   for (const name of ['node', 'bunx']) await symlink(engine.program, join(own, name))
-  await writeFile(join(own, 'npx'), '#!/bin/sh\nexec bun x --bun "$@"\n', { mode: 0o755 })
+  await writeFile(join(own, 'npx'), NPX, { mode: 0o755 })
   return [own, dirname(engine.program)]
 }
+
+/** Programs of the project first, on Bun; `bun x` itself wants to read the folders above. */
+const NPX = `#!/bin/sh
+while [ "\${1#-}" != "$1" ]; do shift; done
+folder=$PWD
+while [ "$folder" != / ]; do
+  program=$folder/node_modules/.bin/$1
+  if [ -e "$program" ]; then shift; exec "$program" "$@"; fi
+  folder=$(dirname "$folder")
+done
+exec bun x --bun "$@"
+`

@@ -145,15 +145,15 @@ async function move(from: string, to: string): Promise<void> {
 export interface PlaceOrder {
   tree: CachedTree<KeptPackages>
   project: string
-  /** What runs cannot write outside of its folder, so that links into the cache are safe. */
-  isConfined: boolean
+  /** By links, where these stand alone; what runs must not be able to write there. */
+  isLinked: boolean
   signal: AbortSignal
 }
 
 /** Puts packages into a project; the folders outside of it that the run must be able to read. */
 export async function placePackages(order: PlaceOrder): Promise<string[]> {
-  const { tree, project, isConfined, signal } = order
-  const isLinked = isConfined && tree.about.standsAlone
+  const { tree, project, signal } = order
+  const isLinked = order.isLinked && tree.about.standsAlone
   for (const path of tree.about.folders) {
     const [from, to] = [join(tree.folder, path), join(project, path)]
     await rm(to, { recursive: true, force: true })

@@ -75,8 +75,8 @@ export async function installPackages(order: InstallOrder): Promise<InstalledPac
     owner,
     isOwnCommand: installCommand !== undefined,
   })
-  const isConfined = await holdsFiles()
-  const place = { project: project.folder, isConfined, signal }
+  const isLinked = await mayStayOutside(engine)
+  const place = { project: project.folder, isLinked, signal }
   const kept = await cache.find(key)
   if (kept !== undefined) {
     return { how: 'kept', readable: await dependencies.placePackages({ tree: kept, ...place }) }
@@ -106,8 +106,12 @@ export function foldersUpward(project: string, workingDir: string): string[] {
   return [...folders, project]
 }
 
-/** Where the kernel keeps a run from writing outside of its folder. */
-async function holdsFiles(): Promise<boolean> {
+/**
+ * Whether packages may stay outside of the run's folder: where the kernel keeps the run from writing there, and
+ * on Node.js. Bun looks into the folders above as well, and gives up on one that it may not read.
+ */
+async function mayStayOutside(engine: InstalledTool): Promise<boolean> {
+  if (engine.name.startsWith('bun@')) return false
   if (process.getuid?.() === 0) return true
   const { landlockVersion } = await import('./cage-syscalls.ts')
   return landlockVersion() > 0
@@ -131,7 +135,7 @@ async function bring(order: InstallOrder, isBrought: boolean): Promise<Installed
     const found = await stat(from).catch(() => undefined)
     if (found?.isDirectory() !== true) continue
     const to = join(project.folder, relative(project.from, from))
-    if ((await holdsFiles()) && (await isOpen(from))) {
+    if ((await mayStayOutside(order.engine)) && (await isOpen(from))) {
       await dependencies.linkEntries(from, to)
       readable.push(from)
     } else {

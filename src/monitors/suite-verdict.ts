@@ -44,16 +44,20 @@ function nameOf({ title, project }: TestReport): string {
   return project === '' ? title : `${title} (${project})`
 }
 
+/** What Playwright says as well when the files of tests are broken. */
+const NOTHING_FOUND = /\bNo tests found\b/
+
 /** Of a command that ended by itself: what went wrong beside the tests. */
 function outsideOfTests(end: CagedEnd, report: PlaywrightReport): Failure[] {
   const { stats, status, errors } = report
   if (status === undefined) return [neverRan(end)]
-  const nothing = errors.find(({ message }) => /\bNo tests found\b/.test(message))
-  if (nothing !== undefined) return [failure('NO_TESTS', cutTo(nothing.message))]
   if (status === 'timedout') {
     return [failure('TIMEOUT_RUN', 'the tests took longer than the globalTimeout of the suite')]
   }
-  const [first] = errors
+  const first = errors.find(({ message }) => !NOTHING_FOUND.test(message))
+  if (first === undefined && errors[0] !== undefined) {
+    return [failure('NO_TESTS', cutTo(errors[0].message))]
+  }
   if (first !== undefined) return [brokenBy(first, report)]
   if (stats.total === 0) return [failure('NO_TESTS', 'the suite has no test')]
   if (stats.skipped === stats.total) {
@@ -67,7 +71,7 @@ function outsideOfTests(end: CagedEnd, report: PlaywrightReport): Failure[] {
 /** Playwright never began: the command, or the configuration, is at fault. */
 function neverRan(end: CagedEnd): Failure {
   const output = tailOf(end)
-  if (/\bNo tests found\b/.test(output)) return failure('NO_TESTS', 'no tests found', { output })
+  if (NOTHING_FOUND.test(output)) return failure('NO_TESTS', 'no tests found', { output })
   if (end.exitCode === 0) {
     return failure('NO_TESTS', 'the test command ended well, and ran no test of Playwright', {
       output,

@@ -49,5 +49,5 @@ test.each<[string, Record<string, string>, string | undefined, string?]>([
 ])('%s', async (_, files, command, folder = '') => {
   const found = await packages(files)
   expect(found?.command.slice(0, command?.length)).toBe(command)
-  if (command !== undefined) expect(found?.folder).toBe(folder)
+  expect(found?.folder ?? '').toBe(folder)
 })

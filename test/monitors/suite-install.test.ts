@@ -1,0 +1,145 @@
+// Aim: packages come from a registry once, and from the cache after that; a run can change what it got, and never
+// the cache; what decides on packages makes another entry, and what nobody uses any more goes.
+import { existsSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { TreeCache } from '../../src/monitors/tree-cache.ts'
+import { suiteCommand, wordsOf } from '../../src/monitors/suite-command.ts'
+import { type NpmRegistry, startNpmRegistry } from '../support/npm-registry.ts'
+import { runFolder, suiteGround, suiteProject } from '../support/suite-runs.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+
+let registry: NpmRegistry
+
+beforeAll(async () => {
+  registry = await startNpmRegistry([
+    { name: 'pens', version: '1.0.0', files: { 'index.js': 'module.exports = "ink"\n' } },
+  ])
+})
+afterAll(() => registry.server.close())
+
+const ground = suiteGround()
+
+function project(more: Record<string, string> = {}): string {
+  return suiteProject(
+    {
+      'package.json': JSON.stringify({ private: true, dependencies: { pens: '1.0.0' } }),
+      '.npmrc': `registry=http://${registry.server.authority}/\n`,
+      ...more,
+    },
+    false,
+  )
+}
+
+const entries = () => readdirSync(join(ground.cacheFolder, 'packages'))
+// It says what it got, and then tries to spoil it for the next one.
+const testCommand = `node -p "'got ' + require('pens')" >&2; echo 'module.exports = "mud"' > node_modules/pens/index.js; exit 1`
+
+describe('packages', () => {
+  test('are installed once, kept, and out of reach of runs', async () => {
+    const first = await runFolder(ground, project(), { testCommand })
+    expect(first.observed).toMatchObject({ packages: 'installed' })
+    const second = await runFolder(ground, project({ 'a.spec.ts': '// new' }), { testCommand })
+    expect(second.observed).toMatchObject({ packages: 'kept' })
+    for (const run of [first, second]) {
+      expect(run.failures[0]?.details?.['output']).toContain('got ink')
+    }
+    expect(entries()).toHaveLength(1)
+  })
+
+  test('of another command, engine or owner’s script are others', async () => {
+    const before = entries().length
+    const scripts = { postinstall: 'echo hello' }
+    const manifest = { private: true, dependencies: { pens: '1.0.0' }, scripts }
+    const folder = project({ 'package.json': JSON.stringify(manifest) })
+    await runFolder(ground, folder, { id: 'one', testCommand })
+    await runFolder(ground, folder, { id: 'two', testCommand })
+    expect(entries()).toHaveLength(before + 2)
+  })
+
+  test('are not kept when the installation makes more than packages', async () => {
+    const before = entries().length
+    const installCommand = 'npm install --no-audit --no-fund && echo built > built.txt'
+    const run = await runFolder(ground, project(), { installCommand, testCommand })
+    expect(run.observed['notes']).toContainEqual(expect.stringContaining('built.txt'))
+    expect(entries()).toHaveLength(before)
+  })
+
+  test('that the registry does not have are a failure of the installation', async () => {
+    const manifest = { private: true, dependencies: { nothing: '1.0.0' } }
+    const run = await runFolder(ground, project({ 'package.json': JSON.stringify(manifest) }))
+    expect(run.codes).toEqual(['INSTALL_FAILED'])
+    expect(run.failures[0]?.message).toMatch(/^npm install .*404/)
+  })
+})
+
+describe('the cache', () => {
+  const bounds = { bytesMax: 100, ageMsMax: 86_400_000, inUseMs: 60_000 }
+  const key = (digit: string) => digit.repeat(64)
+  const fill = (bytes: number) => (folder: string) => {
+    writeFileSync(join(folder, 'file'), 'x'.repeat(bytes))
+    return Promise.resolve({ bytes, about: {} })
+  }
+  const used = (root: string, name: string, agoMs: number) => {
+    const at = new Date(Date.now() - agoMs)
+    utimesSync(join(root, name, 'entry.json'), at, at)
+  }
+
+  test('removes what was not used the longest, and nothing that may be in use', async () => {
+    const root = join(temporaryFolder(), 'cache')
+    const cache = new TreeCache(root, bounds)
+    for (const digit of ['a', 'b', 'c']) await cache.keep(key(digit), fill(60))
+    expect(readdirSync(root)).toHaveLength(3)
+    used(root, key('a'), 300_000)
+    used(root, key('b'), 200_000)
+    await cache.makeRoom()
+    expect(readdirSync(root)).toEqual([key('c')])
+  })
+
+  test('removes what is too old, and what a killed agent has begun', async () => {
+    const root = join(temporaryFolder(), 'cache')
+    const cache = new TreeCache(root, bounds)
+    await cache.keep(key('a'), fill(1))
+    used(root, key('a'), 2 * 86_400_000)
+    mkdirSync(join(root, '.draft-1'))
+    utimesSync(join(root, '.draft-1'), 0, 0)
+    await cache.makeRoom()
+    expect(readdirSync(root)).toEqual([])
+  })
+
+  test('keeps the first of two that are made at the same time, and nothing larger than itself', async () => {
+    const root = join(temporaryFolder(), 'cache')
+    const cache = new TreeCache(root, bounds)
+    const both = await Promise.all([cache.keep(key('a'), fill(10)), cache.keep(key('a'), fill(10))])
+    expect(both.map((one) => existsSync(one?.folder ?? ''))).toEqual([true, true])
+    expect(await cache.keep(key('b'), fill(101))).toBeUndefined()
+    expect(readdirSync(root)).toEqual([key('a')])
+  })
+})
+
+const started = (command: string) =>
+  suiteCommand(command, { name: 'node@24', program: '/node', folder: '/', missing: [] }, '/cli.js')
+
+test.each<[string, string[]]>([
+  ['npx playwright test', []],
+  [`npx playwright test --grep "@smoke" -c 'a b.ts'`, ['--grep', '@smoke', '-c', 'a b.ts']],
+  ['playwright test a.spec.ts', ['a.spec.ts']],
+])('%s is started on the engine itself', (command, words) => {
+  const args = ['/cli.js', 'test', ...words]
+  expect(started(command)).toMatchObject({ command: '/node', args, ask: { to: 'leader' } })
+})
+
+test.each([
+  'npx playwright test | tee log',
+  'npx playwright test $X',
+  'npx playwright tests',
+  'npm run e2e',
+])('%s needs a shell, which all are asked to end with', (command) => {
+  expect(started(command)).toMatchObject({ command: '/bin/sh', ask: { to: 'group' } })
+})
+
+test('words that only a shell understands are none', () => {
+  expect(wordsOf('a "b c"d')).toEqual(['a', 'b cd'])
+  expect(wordsOf('a `b`')).toBeUndefined()
+  expect(wordsOf('"open')).toBeUndefined()
+})
