@@ -231,7 +231,23 @@ export const FAILURES = {
   CHECK_TYPE_UNSUPPORTED: { about: 'agent', meaning: 'this agent cannot run this type of monitor' },
   SCRIPT_UNSUPPORTED: {
     about: 'agent',
-    meaning: 'this agent cannot run set-up or tear-down scripts',
+    meaning: 'this agent runs no code of monitors',
+  },
+  SCRIPT_FAILED: {
+    about: 'target',
+    meaning: 'a test of the script failed, or the script ended with an error',
+  },
+  SCRIPT_INVALID: {
+    about: 'agent',
+    meaning: 'the script cannot be begun: it does not parse, lacks an import, or defines no test',
+  },
+  RUNTIME_MISSING: {
+    about: 'agent',
+    meaning: 'the runtime of the script is not installed; the message says how to install it',
+  },
+  BROWSER_MISSING: {
+    about: 'agent',
+    meaning: 'the agent’s system has no Chromium; the message says how to install it',
   },
   TESTS_FAILED: { about: 'target', meaning: 'tests of a check suite failed' },
   SUITE_FAILED: {

@@ -24,9 +24,18 @@ export function substitute(value: unknown, lookup: Lookup): Substituted {
   return { value: walk(value, lookup, unknown), unknown: [...unknown] }
 }
 
+/** People's own code: there, braces have other meanings, and variables are in the environment. */
+const CODE: ReadonlySet<string> = new Set([
+  'script',
+  'dependencies',
+  'localSetupScript',
+  'localTearDownScript',
+])
+
 /**
  * Puts variables into the fields that belong to a monitor's type (`request`, scripts…). The common
- * fields keep their text: an id, a name or a tag ends up in metrics and alerts, where no secret may.
+ * fields keep their text: an id, a name or a tag ends up in metrics and alerts, where no secret may. Code
+ * keeps its text, too.
  */
 export function substituteOwn(
   monitor: Readonly<Record<string, unknown>>,
@@ -37,7 +46,7 @@ export function substituteOwn(
   const value = Object.fromEntries(
     Object.entries(monitor).map(([key, field]) => [
       key,
-      Object.hasOwn(commonFields, key) ? field : walk(field, lookup, unknown),
+      Object.hasOwn(commonFields, key) || CODE.has(key) ? field : walk(field, lookup, unknown),
     ]),
   )
   return { value, unknown: [...unknown] }

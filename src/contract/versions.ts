@@ -89,6 +89,19 @@ const currentLimits = z.strictObject({
   codeBundleFilesMax: z.int().positive(),
   /** Bytes of code bundles that an agent keeps for their next run. */
   codeBundlesCacheBytesMax: z.int().positive(),
+  /** Browser and multistep monitors, from start to end. */
+  scriptMsMax: z.int().positive(),
+  /** Set-up and tear-down scripts of API monitors, each. */
+  apiScriptMsMax: z.int().positive(),
+  /** Memory of a script and its browser together. */
+  scriptMemoryBytesMax: z.int().positive(),
+  /** Processes of a script and its browser together. */
+  scriptProcessesMax: z.int().positive(),
+  /** Files that a script may write, its traces and videos included. */
+  scriptDiskBytesMax: z.int().positive(),
+  scriptOutputBytesMax: z.int().positive(),
+  /** What is shown of a script in a result, as JSON. */
+  scriptShownBytesMax: z.int().positive(),
   monitorsMax: z.int().positive(),
   monitorsFileBytesMax: z.int().positive(),
   variablesMax: z.int().positive(),

@@ -51,10 +51,13 @@ export class LineTail {
 
   #later(): void {
     this.#timer = setTimeout(() => {
-      this.#reading = this.#read(1).then(() => {
-        if (this.#timer !== undefined) this.#later()
-      })
+      this.#reading = this.#look()
     }, EVERY_MS)
+  }
+
+  async #look(): Promise<void> {
+    await this.#read(1)
+    if (this.#timer !== undefined) this.#later()
   }
 
   async #read(chunksMax: number): Promise<void> {

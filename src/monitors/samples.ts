@@ -2,6 +2,8 @@
 
 /** Name → meaning, for Prometheus' HELP lines. All are gauges. */
 export const SAMPLES: ReadonlyMap<string, string> = new Map([
+  ['probe_browser_layout_shift', 'Largest layout shift of the documents that a script opened.'],
+  ['probe_browser_vital_seconds', 'Web vitals: the worst of the documents that a script opened.'],
   ['probe_dns_additional_rrs', 'Records in the additional section of the answer, without EDNS.'],
   ['probe_dns_answer_rrs', 'Records in the answer section of the answer.'],
   ['probe_dns_authority_rrs', 'Records in the authority section of the answer.'],
@@ -34,6 +36,9 @@ export const SAMPLES: ReadonlyMap<string, string> = new Map([
   ['probe_icmp_rtt_min_seconds', 'The shortest round-trip time.'],
   ['probe_icmp_rtt_stddev_seconds', 'Standard deviation of the round-trip times.'],
   ['probe_ip_protocol', 'Version of IP that was spoken, 4 or 6.'],
+  ['probe_script_cpu_seconds', 'Processor time of a script and its browser.'],
+  ['probe_script_memory_peak_bytes', 'Most memory that a script and its browser used at a time.'],
+  ['probe_script_tests', 'Tests of a script by their status.'],
   ['probe_ssl_cert_days_left', 'Whole days until the certificate of the target expires.'],
   ['probe_ssl_chain_trusted', 'Whether the chain of certificates verifies.'],
   ['probe_ssl_duration_seconds', 'Time of each phase of an SSL check.'],

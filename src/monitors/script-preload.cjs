@@ -1,0 +1,251 @@
+// Tells the agent what the browsers and request contexts of a script do: console and errors of pages, network
+// entries, web vitals. Loaded into the processes of people's scripts: plain CommonJS, no dependency, for every
+// Node.js since 18. It hooks in below Playwright's own calls, so that stacks, steps and traces stay as they
+// are; and whatever it does not find, or that fails, changes nothing for the script.
+'use strict'
+const Module = require('node:module')
+const { appendFileSync, openSync } = require('node:fs')
+const { dirname, join } = require('node:path')
+
+const TEXT_CHARS_MAX = 4096
+const URL_CHARS_MAX = 2048
+/** Of each kind, in one process; what comes after is left out, and the last one says so. */
+const EVENTS_MAX = 2000
+
+const proxy = JSON.parse(process.env.VEDETTE_PROXY ?? 'null') ?? undefined
+const counts = new Map()
+const watched = new WeakSet()
+const pages = new WeakMap()
+/** Object of Playwright's → hooks by the name of the call. */
+const hooked = new WeakMap()
+let file
+let pagesSeen = 0
+
+const load = Module._load
+Module._load = function (request, ...rest) {
+  const loaded = Reflect.apply(load, this, [request, ...rest])
+  if (request === 'playwright-core') {
+    attempt(() => watchLibrary(loaded))
+    attempt(() => patchTimings(dirname(Module._resolveFilename(request, rest[0]))))
+  }
+  return loaded
+}
+
+function watchLibrary(playwright) {
+  if (watched.has(playwright) || playwright._channel === undefined) return
+  watched.add(playwright)
+  onCall(playwright, 'newRequest', {
+    before: withProxy,
+    after: ({ request }) => watchRequests(request._object),
+  })
+  for (const type of [playwright.chromium, playwright.firefox, playwright.webkit]) {
+    onCall(type, 'launch', {
+      before: withProxy,
+      after: ({ browser }) => watchBrowser(browser._object),
+    })
+    onCall(type, 'launchPersistentContext', {
+      before: withProxy,
+      after: ({ context }) => watchContext(context._object),
+    })
+  }
+}
+
+function withProxy(params) {
+  return proxy === undefined || params.proxy !== undefined ? params : { ...params, proxy }
+}
+
+function watchBrowser(browser) {
+  onCall(browser, 'newContext', { after: ({ context }) => watchContext(context._object) })
+}
+
+async function watchContext(context) {
+  const statuses = new WeakMap()
+  context.on('response', (response) => statuses.set(response.request(), response.status()))
+  context.on('requestfinished', (request) => tellRequest(request, statuses.get(request)))
+  context.on('requestfailed', (request) =>
+    tellRequest(request, statuses.get(request), request.failure()?.errorText ?? 'failed'),
+  )
+  context.on('console', (message) => {
+    const { url, lineNumber } = message.location()
+    write({
+      event: 'console',
+      page: numberOf(message.page()),
+      type: message.type(),
+      text: text(message.text()),
+      ...(url === '' ? {} : { url: address(url), line: lineNumber }),
+    })
+  })
+  context.on('weberror', (failed) => {
+    const error = failed.error()
+    const message = text(String(error?.message ?? error))
+    const page = numberOf(failed.page())
+    write({ event: 'page-error', page, message, stack: text(String(error?.stack ?? '')) })
+  })
+  watchRequests(context.request)
+  await watchVitals(context)
+}
+
+/** Web vitals, told by the page whenever one changes, so that none is lost when the page goes. */
+async function watchVitals(context) {
+  const name = `__vitals${Math.random().toString(36).slice(2)}`
+  await context.exposeBinding(name, ({ page, frame }, vitals) => {
+    if (frame !== page.mainFrame()) return
+    write({ event: 'vitals', page: numberOf(page), ...vitals, url: address(String(vitals.url)) })
+  })
+  await context.addInitScript(observeVitals, name)
+}
+
+/** Runs in the page. Definitions: web.dev/articles/vitals; INP as for a page with few interactions. */
+function observeVitals(name) {
+  if (window !== window.top) return
+  const seen = { tbtMs: 0, cls: 0 }
+  let [sum, first, last] = [0, 0, 0]
+  const tell = () => {
+    const [navigation] = performance.getEntriesByType('navigation')
+    if (navigation !== undefined && navigation.responseStart > 0) {
+      seen.ttfbMs = navigation.responseStart
+      if (navigation.loadEventEnd > 0) seen.loadMs = navigation.loadEventEnd
+    }
+    const send = window[name]
+    if (send !== undefined) void send({ ...seen, url: location.href }).catch(() => {})
+  }
+  const on = (type, take, options) => {
+    try {
+      new PerformanceObserver((list) => {
+        list.getEntries().forEach(take)
+        tell()
+      }).observe({ type, buffered: true, ...options })
+    } catch {
+      // Another browser that does not know it.
+    }
+  }
+  on('paint', (entry) => {
+    if (entry.name === 'first-contentful-paint') seen.fcpMs = entry.startTime
+  })
+  on('largest-contentful-paint', (entry) => (seen.lcpMs = entry.startTime))
+  on('layout-shift', (entry) => {
+    if (entry.hadRecentInput) return
+    const goesOn = entry.startTime - last < 1000 && entry.startTime - first < 5000
+    sum = goesOn ? sum + entry.value : entry.value
+    if (!goesOn) first = entry.startTime
+    last = entry.startTime
+    seen.cls = Math.max(seen.cls, sum)
+  })
+  on('longtask', (entry) => (seen.tbtMs += Math.max(0, entry.duration - 50)))
+  const interaction = (entry) => {
+    if (entry.interactionId > 0) seen.inpMs = Math.max(seen.inpMs ?? 0, entry.duration)
+  }
+  on('event', interaction, { durationThreshold: 16 })
+  window.addEventListener('load', () => setTimeout(tell, 0))
+}
+
+function watchRequests(api) {
+  onCall(api, 'fetch', {
+    async around(call, params) {
+      const [at, startedAt] = [Date.now(), performance.now()]
+      const entry = {
+        method: params.method ?? 'GET',
+        url: address(params.url ?? ''),
+        type: 'api',
+        at,
+      }
+      const ms = () => performance.now() - startedAt
+      try {
+        const result = await call(params)
+        result.response.vedetteMs = ms()
+        tellEntry(entry, { status: result.response.status, ms: ms() })
+        return result
+      } catch (error) {
+        tellEntry(entry, { failure: text(String(error?.message ?? error)), ms: ms() })
+        throw error
+      }
+    },
+  })
+}
+
+/** `getAPIResponseTime` of @checkly/playwright-helpers asks the response for it. */
+function patchTimings(core) {
+  const { APIResponse } = require(join(core, 'lib/client/fetch.js'))
+  APIResponse.prototype.timings ??= function () {
+    return { total: this._initializer.vedetteMs }
+  }
+}
+
+function tellRequest(request, status, failure) {
+  const timing = request.timing()
+  const { startTime, responseStart, responseEnd } = timing
+  tellEntry(
+    { method: request.method(), url: address(request.url()), type: request.resourceType() },
+    {
+      page: attempt(() => numberOf(request.frame().page())),
+      at: Math.max(0, Math.round(startTime)),
+      ms: Math.max(0, responseEnd),
+      ...(responseStart > 0 ? { waitMs: responseStart } : {}),
+      ...(status === undefined ? {} : { status }),
+      ...(failure === undefined ? {} : { failure: text(failure) }),
+    },
+  )
+}
+
+function tellEntry(entry, more) {
+  write({ event: 'network', ...entry, ...more })
+}
+
+/** Stands between a call of Playwright's and its server side; what it does itself never fails the call. */
+function onCall(owner, name, { before, after, around }) {
+  const channel = owner._channel
+  if (channel === undefined) return
+  const known = hooked.get(owner)
+  const calls = known ?? new Map()
+  calls.set(name, { before, after, around })
+  if (known !== undefined) return
+  hooked.set(owner, calls)
+  owner._channel = new Proxy(channel, {
+    get(target, property) {
+      const given = Reflect.get(target, property)
+      const hooks = calls.get(property)
+      if (hooks === undefined || typeof given !== 'function') return given
+      const call = (params) => given.call(target, params)
+      return async (params) => {
+        if (hooks.around !== undefined) return hooks.around(call, params)
+        const result = await call(attempt(() => hooks.before?.(params)) ?? params)
+        await attempt(() => hooks.after?.(result))?.catch?.(() => {})
+        return result
+      }
+    },
+  })
+}
+
+function attempt(work) {
+  try {
+    return work()
+  } catch {
+    return undefined
+  }
+}
+
+function numberOf(page) {
+  if (page === null || page === undefined) return 0
+  if (!pages.has(page)) pages.set(page, ++pagesSeen)
+  return pages.get(page)
+}
+
+function text(given) {
+  return given.slice(0, TEXT_CHARS_MAX)
+}
+
+/** What a `data:` address holds is no address. */
+function address(url) {
+  return (url.startsWith('data:') ? url.slice(0, 40) : url).slice(0, URL_CHARS_MAX)
+}
+
+function write(event) {
+  const count = (counts.get(event.event) ?? 0) + 1
+  counts.set(event.event, count)
+  if (count > EVENTS_MAX) return
+  attempt(() => {
+    file ??= openSync(process.env.VEDETTE_EVENTS, 'a')
+    const last = count === EVENTS_MAX ? { more: true } : {}
+    appendFileSync(file, `${JSON.stringify({ ...event, ...last })}\n`)
+  })
+}
