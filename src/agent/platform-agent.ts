@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { LIMITS, VERSION } from '../contract/versions.ts'
 import { CHECK_TYPES, type CheckType } from '../contract/monitor.ts'
 import type { Log } from '../host/log.ts'
+import { openToolbox } from '../monitors/toolbox.ts'
 import { openAgentFolder, type AgentFolder } from './agent-folder.ts'
 import type { Clock } from './clock.ts'
 import type { AgentConfig } from './config.ts'
@@ -18,7 +19,13 @@ import type { MonitorSource } from './source.ts'
 /** What the settings must hold for it. */
 export type PlatformSettings = Pick<
   AgentConfig,
-  'dataDir' | 'formerApiKeys' | 'image' | 'spoolBytesMax' | 'platformProxyUrl' | 'noProxy'
+  | 'dataDir'
+  | 'toolsDir'
+  | 'formerApiKeys'
+  | 'image'
+  | 'spoolBytesMax'
+  | 'platformProxyUrl'
+  | 'noProxy'
 > & { apiKey: string; platformUrl: string }
 
 export interface PlatformPartsOptions {
@@ -58,6 +65,7 @@ export async function openPlatformParts(options: PlatformPartsOptions): Promise<
     noProxy: settings.noProxy,
   })
   const identity = identityIn(folder)
+  const installed = await installedTools(settings.toolsDir)
   let delivering = {
     fullPassedEveryMs: FULL_PASSED_EVERY_MS,
     artifactBytesMax: LIMITS.artifactBytesMax,
@@ -71,7 +79,7 @@ export async function openPlatformParts(options: PlatformPartsOptions): Promise<
     onSettings: (said) => (delivering = said),
     // What waits for its next try need not, now that the platform is there.
     onBack: () => sink.hurry(),
-    facts: factsOf(options, () => identity.id()),
+    facts: factsOf(options, installed, () => identity.id()),
   })
   const sink = await createDelivery({
     folder,
@@ -87,15 +95,29 @@ export async function openPlatformParts(options: PlatformPartsOptions): Promise<
 /** Until the platform has said how often. */
 const FULL_PASSED_EVERY_MS = 3_600_000
 
-function factsOf({ checkTypes, settings }: PlatformPartsOptions, id: () => string) {
+/** What is installed at the start; what is added later needs another start to be told. */
+async function installedTools(toolsDir: string) {
+  const tools = openToolbox(toolsDir)
+  const [engines, runtimes] = await Promise.all([
+    tools.installed('engine'),
+    tools.installed('runtime'),
+  ])
+  return { engines, runtimes }
+}
+
+function factsOf(
+  { checkTypes, settings }: PlatformPartsOptions,
+  installed: { engines: string[]; runtimes: string[] },
+  id: () => string,
+) {
   const known: readonly string[] = CHECK_TYPES
   const own = {
     instance: randomUUID(),
     version: VERSION,
     image: settings.image,
     checkTypes: [...checkTypes].filter((one): one is CheckType => known.includes(one)),
-    engines: [],
-    runtimes: [],
+    engines: installed.engines,
+    runtimes: installed.runtimes,
   }
   return () => ({ ...own, id: id() })
 }

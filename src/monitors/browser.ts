@@ -2,10 +2,8 @@
 import { BrowserMonitor } from '../contract/browser-monitor.ts'
 import { LIMITS } from '../contract/versions.ts'
 import { defineMonitor } from './monitor.ts'
+import { SCRIPT_END_MS_MAX } from './script-bounds.ts'
 import { scriptSamples } from './script-samples.ts'
-
-/** From being told to end until its last file is read: Playwright's grace, and what comes after. */
-export const SCRIPT_END_MS_MAX = 10_000
 
 /** Browser monitors. */
 export const browser = defineMonitor<BrowserMonitor>({

@@ -1,8 +1,8 @@
 // Multistep monitors: a Playwright script of several requests, without a browser.
 import { MultistepMonitor } from '../contract/multistep-monitor.ts'
 import { LIMITS } from '../contract/versions.ts'
-import { SCRIPT_END_MS_MAX } from './browser.ts'
 import { defineMonitor } from './monitor.ts'
+import { SCRIPT_END_MS_MAX } from './script-bounds.ts'
 import { scriptSamples } from './script-samples.ts'
 
 /** Multistep monitors. */

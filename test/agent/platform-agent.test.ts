@@ -28,7 +28,8 @@ test('results go out when the platform is back, not when their next try would co
     settings: {
       apiKey: FAKE_KEY,
       platformUrl: at.url,
-      dataDir: temporaryFolder(),
+      toolsDir: '/nowhere',
+    dataDir: temporaryFolder(),
       image: 'agent-uptime',
       spoolBytesMax: 2 ** 24,
       formerApiKeys: [],
