@@ -5,7 +5,7 @@
 'use strict'
 const Module = require('node:module')
 const { appendFileSync, openSync } = require('node:fs')
-const { dirname, join } = require('node:path')
+const path = require('node:path')
 
 const TEXT_CHARS_MAX = 4096
 const URL_CHARS_MAX = 2048
@@ -26,7 +26,7 @@ Module._load = function (request, ...rest) {
   const loaded = Reflect.apply(load, this, [request, ...rest])
   if (request === 'playwright-core') {
     attempt(() => watchLibrary(loaded))
-    attempt(() => patchTimings(dirname(Module._resolveFilename(request, rest[0]))))
+    attempt(() => patchTimings(path.dirname(Module._resolveFilename(request, rest[0]))))
   }
   return loaded
 }
@@ -165,7 +165,7 @@ function watchRequests(api) {
 
 /** `getAPIResponseTime` of @checkly/playwright-helpers asks the response for it. */
 function patchTimings(core) {
-  const { APIResponse } = require(join(core, 'lib/client/fetch.js'))
+  const { APIResponse } = require(path.join(core, 'lib/client/fetch.js'))
   APIResponse.prototype.timings ??= function () {
     return { total: this._initializer.vedetteMs }
   }

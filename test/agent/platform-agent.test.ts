@@ -29,7 +29,7 @@ test('results go out when the platform is back, not when their next try would co
       apiKey: FAKE_KEY,
       platformUrl: at.url,
       toolsDir: '/nowhere',
-    dataDir: temporaryFolder(),
+      dataDir: temporaryFolder(),
       image: 'agent-uptime',
       spoolBytesMax: 2 ** 24,
       formerApiKeys: [],
