@@ -103,8 +103,9 @@ function nameProblem(error: Error, text: string, unknownImports: readonly string
 
 /** The lines, from 1, on which the words stand outside of comments. */
 function linesOf(words: string, text: string): number[] {
+  // What looks like a comment without an end goes on to the end, so that no place is looked at twice.
   const code = text
-    .replaceAll(/\/\*[\s\S]*?\*\//g, (comment) => comment.replaceAll(/[^\n]/g, ' '))
+    .replaceAll(/\/\*[\s\S]*?(?:\*\/|$)/g, (comment) => comment.replaceAll(/[^\n]/g, ' '))
     .replaceAll(/\/\/[^\n]*/g, '')
   const found = code.split('\n').map((line, at) => (contains(line, words) ? at + 1 : 0))
   return found.filter((line) => line > 0)

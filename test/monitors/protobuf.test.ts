@@ -220,6 +220,13 @@ describe('ProtoJSON', () => {
     expect((problem as MessageProblem).path.replace(/^(inner\.?)+$/, 'inner')).toBe(path)
   })
 
+  test('the line of a problem is found in no more time than the text is long', async () => {
+    const text = `syntax = "proto3";\noption (x) = "${'/* '.repeat(60_000)}";\nmessage M { Nope a = 1; }`
+    const beganAt = performance.now()
+    await expect(schemaOfText(text)).rejects.toThrow('the type Nope is defined nowhere')
+    expect(performance.now() - beganAt).toBeLessThan(1000)
+  })
+
   test('text that is no JSON is refused without a piece of it: it may be a piece of a secret', () => {
     const text = '{"token": sk-secret-value}'
     let problem: unknown
