@@ -1,6 +1,6 @@
 // From the wire format to JSON values as ProtoJSON spells them (protobuf.dev/programming-guides/json):
 // 64-bit numbers as texts, bytes as base64, enums by name, well-known types in their own forms.
-import { type FieldSchema, type MessageSchema, type Schema } from './protobuf-schema.ts'
+import { WIRE_KINDS, type FieldSchema, type MessageSchema, type Schema } from './protobuf-schema.ts'
 import {
   DEPTH_MAX,
   ProtobufMalformed,
@@ -237,28 +237,6 @@ function readInteger(reader: WireReader, kind: IntegerKind): JsonValue {
     default:
       throw new ProtobufMalformed(`a field of type ${kind as string}`)
   }
-}
-
-/** How each type is written on the wire when it is not packed. */
-const WIRE_KINDS: Record<FieldSchema['kind'], number> = {
-  double: WIRE.fixed64,
-  float: WIRE.fixed32,
-  int64: WIRE.varint,
-  uint64: WIRE.varint,
-  int32: WIRE.varint,
-  fixed64: WIRE.fixed64,
-  fixed32: WIRE.fixed32,
-  bool: WIRE.varint,
-  string: WIRE.bytes,
-  bytes: WIRE.bytes,
-  uint32: WIRE.varint,
-  sfixed32: WIRE.fixed32,
-  sfixed64: WIRE.fixed64,
-  sint32: WIRE.varint,
-  sint64: WIRE.varint,
-  message: WIRE.bytes,
-  group: WIRE.groupStart,
-  enum: WIRE.varint,
 }
 
 function readEnum(decoding: Decoding, field: FieldSchema): JsonValue {

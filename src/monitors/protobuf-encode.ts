@@ -2,7 +2,7 @@
 // does not fit the type is refused with the path to it: a request must not be sent with a field missing.
 import { nearNames } from './near-names.ts'
 import { isMap } from './protobuf-decode.ts'
-import type { FieldSchema, MessageSchema, Schema } from './protobuf-schema.ts'
+import { WIRE_KINDS, type FieldSchema, type MessageSchema, type Schema } from './protobuf-schema.ts'
 import { integerOf, numberOf } from './protobuf-numbers.ts'
 import { hasOwnForm, isObject, wireForm } from './protobuf-well-known.ts'
 import { DEPTH_MAX, WIRE, WireWriter } from './protobuf-wire.ts'
@@ -205,31 +205,12 @@ function writeValue(
     writeMessage(encoding, writer, field.message as MessageSchema, value, path, depth + 1)
     writer.tag(field.number, WIRE.groupEnd)
   } else {
-    writer.tag(field.number, SCALAR_WIRE[field.kind])
+    writer.tag(field.number, WIRE_KINDS[field.kind])
     writeScalar(writer, field, value, path)
   }
 }
 
 type LeafKind = Exclude<FieldSchema['kind'], 'message' | 'group'>
-
-const SCALAR_WIRE: Record<LeafKind, number> = {
-  double: WIRE.fixed64,
-  float: WIRE.fixed32,
-  int64: WIRE.varint,
-  uint64: WIRE.varint,
-  int32: WIRE.varint,
-  fixed64: WIRE.fixed64,
-  fixed32: WIRE.fixed32,
-  bool: WIRE.varint,
-  string: WIRE.bytes,
-  bytes: WIRE.bytes,
-  uint32: WIRE.varint,
-  sfixed32: WIRE.fixed32,
-  sfixed64: WIRE.fixed64,
-  sint32: WIRE.varint,
-  sint64: WIRE.varint,
-  enum: WIRE.varint,
-}
 
 function writeScalar(writer: WireWriter, field: FieldSchema, value: unknown, path: string): void {
   const refuse = (wanted: string): never => {
@@ -274,8 +255,8 @@ function writeScalar(writer: WireWriter, field: FieldSchema, value: unknown, pat
 
 function writeInteger(writer: WireWriter, kind: LeafKind, value: bigint): void {
   if (kind === 'sint32' || kind === 'sint64') writer.varint((value << 1n) ^ (value >> 63n))
-  else if (SCALAR_WIRE[kind] === WIRE.fixed64) writer.fixed64(value)
-  else if (SCALAR_WIRE[kind] === WIRE.fixed32) writer.fixed32(Number(value))
+  else if (WIRE_KINDS[kind] === WIRE.fixed64) writer.fixed64(value)
+  else if (WIRE_KINDS[kind] === WIRE.fixed32) writer.fixed32(Number(value))
   else writer.varint(value)
 }
 

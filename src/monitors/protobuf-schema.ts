@@ -1,5 +1,7 @@
 // What a message looks like: types of Protocol Buffers as the codec needs them, whether they come from
 // descriptors (reflection) or from the text of a .proto file. Plain data; no code is made from them.
+import { WIRE } from './protobuf-wire.ts'
+
 /** Types of fields that are no message and no enum. */
 export type ScalarKind =
   | 'double'
@@ -18,6 +20,28 @@ export type ScalarKind =
   | 'sint32'
   | 'sint64'
 export type FieldKind = ScalarKind | 'message' | 'group' | 'enum'
+
+/** How each type is written on the wire when it is not packed. */
+export const WIRE_KINDS: Record<FieldKind, number> = {
+  double: WIRE.fixed64,
+  float: WIRE.fixed32,
+  int64: WIRE.varint,
+  uint64: WIRE.varint,
+  int32: WIRE.varint,
+  fixed64: WIRE.fixed64,
+  fixed32: WIRE.fixed32,
+  bool: WIRE.varint,
+  string: WIRE.bytes,
+  bytes: WIRE.bytes,
+  uint32: WIRE.varint,
+  sfixed32: WIRE.fixed32,
+  sfixed64: WIRE.fixed64,
+  sint32: WIRE.varint,
+  sint64: WIRE.varint,
+  message: WIRE.bytes,
+  group: WIRE.groupStart,
+  enum: WIRE.varint,
+}
 
 /** One field of a message. */
 export interface FieldSchema {
