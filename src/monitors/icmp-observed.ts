@@ -6,7 +6,7 @@ import { sameError, type IcmpError } from './icmp-errors.ts'
 import type { Echo } from './icmp-echo-socket.ts'
 import { ICMP_HEADER_BYTES } from './icmp-packet.ts'
 import type { EchoTally } from './icmp-run.ts'
-import { jitterOf, latencyOf, type Latency } from './icmp-statistics.ts'
+import { jitterOf, latencyOf, roundedLatency, type Latency } from './round-trips.ts'
 import { familyOf } from './ip-address.ts'
 
 /** One echo in the result. `type` and `code` are those of the ICMP message that came for it. */
@@ -176,12 +176,7 @@ function countedError({ name, from, mtu }: IcmpError, count: number): CountedErr
 function addFigures(observed: IcmpObserved, rttsMs: readonly number[]): void {
   const latency = latencyOf(rttsMs)
   if (latency === undefined) return
-  observed.latency = {
-    avg: toMicroseconds(latency.avg),
-    min: toMicroseconds(latency.min),
-    max: toMicroseconds(latency.max),
-    stdDev: toMicroseconds(latency.stdDev),
-  }
+  observed.latency = roundedLatency(latency)
   const jitter = jitterOf(rttsMs)
   if (jitter !== undefined) observed.jitter = toMicroseconds(jitter)
 }

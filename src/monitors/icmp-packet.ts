@@ -2,6 +2,7 @@
 // by which a reply is known to be ours, and goes on with bytes that must come back as they were.
 import { randomFillSync } from 'node:crypto'
 import type { Family } from './dial.ts'
+import { internetChecksum } from './internet-checksum.ts'
 
 /** The header of an echo, and of every ICMP message. */
 export const ICMP_HEADER_BYTES = 8
@@ -55,18 +56,8 @@ export function writeRequest(
   packet.writeUInt16BE(sequence, 6)
   packet.writeUInt32BE(high, 8)
   packet.writeUInt32BE(low, 12)
-  if (checksummed) packet.writeUInt16BE(checksum(packet), 2)
+  if (checksummed) packet.writeUInt16BE(internetChecksum(packet), 2)
   return packet
-}
-
-/** The Internet checksum (RFC 1071). */
-export function checksum(bytes: Buffer): number {
-  let sum = 0
-  const even = bytes.length & ~1
-  for (let at = 0; at < even; at += 2) sum += bytes.readUInt16BE(at)
-  if (even < bytes.length) sum += bytes.readUInt8(even) << 8
-  while (sum > 0xffff) sum = (sum & 0xffff) + Math.floor(sum / 0x10000)
-  return ~sum & 0xffff
 }
 
 /** Reads an ICMP message that may be an echo; undefined when it is too short for one. */

@@ -1,6 +1,7 @@
-// Figures of a run of echoes.
+// Figures of round trips: of a run of echoes, of the hops of a trace.
+import { toMicroseconds } from '../contract/duration.ts'
 
-/** Round-trip times, in milliseconds; rounded by whoever shows them. */
+/** Round-trip times, in milliseconds. */
 export interface Latency {
   avg: number
   min: number
@@ -23,6 +24,16 @@ export function latencyOf(rttsMs: readonly number[]): Latency | undefined {
   let squares = 0
   for (const rtt of rttsMs) squares += (rtt - avg) ** 2
   return { avg, min, max, stdDev: Math.sqrt(squares / count) }
+}
+
+/** The figures as results show them. */
+export function roundedLatency({ avg, min, max, stdDev }: Latency): Latency {
+  return {
+    min: toMicroseconds(min),
+    avg: toMicroseconds(avg),
+    max: toMicroseconds(max),
+    stdDev: toMicroseconds(stdDev),
+  }
 }
 
 /**

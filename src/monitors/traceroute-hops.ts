@@ -1,15 +1,8 @@
 // What the probes of a trace say about its hops: who they are, how fast they answer, how often not.
+import { latencyOf, roundedLatency, type Latency } from './round-trips.ts'
 import type { Answer, Probe, TraceCourse } from './traceroute-course.ts'
 import type { Refusal } from './traceroute-answers.ts'
 import type { Path } from './traceroute-path.ts'
-
-/** Round-trip times. Milliseconds; the standard deviation is that of the population, as ping has it. */
-export interface RoundTrips {
-  min: number
-  avg: number
-  max: number
-  stdDev: number
-}
 
 /** One hop, as it stands in the result. */
 export interface Hop {
@@ -25,7 +18,7 @@ export interface Hop {
   sent: number
   received: number
   lossPercent: number
-  responseTime?: RoundTrips
+  responseTime?: Latency
   /** Why the packets went no further. */
   refusal?: Refusal
   /** The largest packet that the next link takes, as this hop told. Bytes. */
@@ -37,7 +30,7 @@ export interface HopReport {
   hops: Hop[]
   path: Path
   /** The target's round trips; absent when it did not answer. */
-  target?: RoundTrips
+  target?: Latency
   /** Loss of the probes that should have reached the target; 100 when it did not answer. */
   targetLossPercent: number
   /** Loss of all probes. */
@@ -142,21 +135,9 @@ function isAnswered(probe: Probe): probe is Answered {
   return probe.state === 'answered'
 }
 
-function roundTrips(answered: readonly Answered[]): RoundTrips {
-  const times = answered.map(({ answer }) => answer.rttMs)
-  const avg = times.reduce((sum, time) => sum + time, 0) / times.length
-  const variance = times.reduce((sum, time) => sum + (time - avg) ** 2, 0) / times.length
-  return {
-    min: microseconds(Math.min(...times)),
-    avg: microseconds(avg),
-    max: microseconds(Math.max(...times)),
-    stdDev: microseconds(Math.sqrt(variance)),
-  }
-}
-
-/** Milliseconds with three places: more is noise. */
-function microseconds(ms: number): number {
-  return Math.round(ms * 1000) / 1000
+/** Of one answer at least. */
+function roundTrips(answered: readonly Answered[]): Latency {
+  return roundedLatency(latencyOf(answered.map(({ answer }) => answer.rttMs)) as Latency)
 }
 
 function lossPercent(sent: number, received: number): number {

@@ -2,6 +2,7 @@
 // trace, two of the probe, and the complements of both, so that the checksums of all packets are the same
 // and no router takes two of them for different flows.
 import { randomBytes } from 'node:crypto'
+import { internetChecksum } from './internet-checksum.ts'
 
 /** Bytes of a header of UDP or of an ICMP echo. */
 export const HEADER_BYTES = 8
@@ -68,7 +69,7 @@ function echoMarks({ family, isRaw, identifier }: MarkSettings): Marks {
       packet.writeUInt16BE(number, 6)
       // Its number is in the header; here stands the complement alone.
       writeMark(packet, HEADER_BYTES, secret, number)
-      if (hasIpHeader) packet.writeUInt16BE(checksum(packet), 2)
+      if (hasIpHeader) packet.writeUInt16BE(internetChecksum(packet), 2)
       return packet
     },
     numberInError(bytes) {
@@ -100,13 +101,4 @@ function writeMark(packet: Buffer, at: number, secret: Buffer, number: number): 
 function readMark(bytes: Buffer, at: number, secret: Buffer): number | undefined {
   if (!bytes.subarray(at, at + 4).equals(secret)) return undefined
   return ~bytes.readUInt16BE(at + 10) & 0xffff || undefined
-}
-
-/** The checksum of the Internet (RFC 1071) over the bytes, in which its own place holds zero. */
-function checksum(bytes: Buffer): number {
-  let sum = 0
-  for (let at = 0; at + 1 < bytes.length; at += 2) sum += bytes.readUInt16BE(at)
-  if (bytes.length % 2 === 1) sum += (bytes.at(-1) as number) * 256
-  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >>> 16)
-  return ~sum & 0xffff
 }

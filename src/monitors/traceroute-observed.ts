@@ -1,7 +1,8 @@
 // What a run of a traceroute monitor shows: the trace as plain facts.
 import type { TracerouteRequest } from '../contract/traceroute-monitor.ts'
 import type { Family } from './dial.ts'
-import type { Hop, HopReport, RoundTrips } from './traceroute-hops.ts'
+import type { Latency } from './round-trips.ts'
+import type { Hop, HopReport } from './traceroute-hops.ts'
 import { loopsOf, pathHash, type Loop, type PathChange } from './traceroute-path.ts'
 import type { Traced, TracedMtu, TraceEnd } from './traceroute-trace.ts'
 
@@ -21,7 +22,7 @@ export interface TraceObserved extends Partial<PathChange> {
   hopCount: number
   hops: Hop[]
   /** Round trips to the target. */
-  responseTime?: RoundTrips
+  responseTime?: Latency
   /** Loss of the probes that should have reached the target. */
   targetLossPercent: number
   /** Loss of all probes to all hops. */

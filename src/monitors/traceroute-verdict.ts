@@ -3,9 +3,10 @@
 import { failure, type Failure, type FailureCode } from '../contract/failure.ts'
 import type { TracerouteMonitor } from '../contract/traceroute-monitor.ts'
 import { evaluateAssertions, type AssertionSources } from './assertions.ts'
+import type { Latency } from './round-trips.ts'
 import type { Observation } from './monitor.ts'
 import { isDegraded, tooSlow } from './thresholds.ts'
-import type { Hop, HopReport, RoundTrips } from './traceroute-hops.ts'
+import type { Hop, HopReport } from './traceroute-hops.ts'
 import type { TraceObserved } from './traceroute-observed.ts'
 
 /** What the verdict is made of, beside what is shown. */
@@ -57,7 +58,7 @@ async function failedAssertions(
   const sources: AssertionSources = {
     RESPONSE_TIME: {
       kind: 'property',
-      value: (name) => responseTime?.[name as keyof RoundTrips],
+      value: (name) => responseTime?.[name as keyof Latency],
     },
     HOP_COUNT: { kind: 'value', value: () => observed.hopCount },
     PACKET_LOSS: { kind: 'value', value: () => observed.targetLossPercent },

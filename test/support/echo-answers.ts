@@ -2,7 +2,7 @@
 // runs one ICMP monitor against itself: `node echo-answers.ts <name of the answers> <monitor as JSON>`, in a
 // namespace whose kernel ignores echoes.
 import { randomBytes } from 'node:crypto'
-import { checksum } from '../../src/monitors/icmp-packet.ts'
+import { internetChecksum } from '../../src/monitors/internet-checksum.ts'
 import { icmp } from '../../src/monitors/icmp.ts'
 import { loadNative, type Native, type NativeSocket } from '../../src/monitors/native-socket.ts'
 import { watch } from '../../src/monitors/readiness.ts'
@@ -120,7 +120,7 @@ function answer(native: Native, how: Answers): void {
   const send = (message: Buffer, from = '127.0.0.1') => {
     const whole = Buffer.from(message)
     whole.writeUInt16BE(0, 2)
-    whole.writeUInt16BE(checksum(whole), 2)
+    whole.writeUInt16BE(internetChecksum(whole), 2)
     senderFor(from).send(whole, home)
   }
   let count = 0
