@@ -6,7 +6,7 @@
 import { randomUUID } from 'node:crypto'
 import { chmod, lstat, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { FolderLockedError, lockFolder, type FolderLock } from '../host/folder-lock.ts'
 import { createAgentSeal, type AgentSeal } from './agent-seal.ts'
 
@@ -110,6 +110,8 @@ class Hold {
   }
 
   async take(): Promise<void> {
+    // Above it are work folders as well, which the users of people's own code must come through to.
+    await mkdir(dirname(dirname(this.#path)), { recursive: true, mode: 0o711 })
     await mkdir(this.#path, { recursive: true, mode: 0o700 })
     this.#lock = await lockFolder(this.#path, LOCK, () => void this.#retake())
     // One that was unpacked from a backup may be open to others.

@@ -104,7 +104,7 @@ export const VARIABLE_TABLE = {
   SCRIPT_ISOLATION: oneOf<'require' | 'best'>({
     meaning:
       'Whether people’s own code runs where the system cannot hold it as it should: require, or best',
-    otherwise: 'best',
+    otherwise: 'require',
     words: { require: 'require', best: 'best' },
   }),
   SCRIPT_USER_ID: wholeNumber({
@@ -177,7 +177,7 @@ export const VARIABLE_TABLE = {
   }),
   VEDETTE_IMAGE: anyText({
     meaning: 'Build of the agent, told to the platform; images set it themselves',
-    shownDefault: 'agent-uptime',
+    shownDefault: 'agent',
     problem: (name) =>
       /^[a-z0-9-]{1,64}$/.test(name)
         ? undefined
@@ -319,7 +319,7 @@ function configOf(values: Given, { env, stdout }: ConfigOrigin): AgentConfig {
     apiKey: values.API_KEY,
     formerApiKeys: values.API_KEY_PREVIOUS,
     platformUrl: values.PLATFORM_URL,
-    image: values.VEDETTE_IMAGE ?? 'agent-uptime',
+    image: values.VEDETTE_IMAGE ?? 'agent',
     healthPort: values.AGENT_HEALTH_PORT,
     jobConcurrency: values.JOB_CONCURRENCY,
     uptimeConcurrency: values.UPTIME_CONCURRENCY,

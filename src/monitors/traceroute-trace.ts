@@ -176,6 +176,8 @@ class Trace implements ProbeListener {
   /** False when the system has no room. */
   #send(): boolean {
     const prober = this.#prober as Prober
+    // A busy agent comes late: what has come by now is neither silent nor to be asked again.
+    if (this.#course.wakeAtMs <= performance.now()) prober.drain()
     this.#course.expire(performance.now())
     for (let nowMs = performance.now(); ; nowMs = performance.now()) {
       const probe = this.#course.take(nowMs)

@@ -15,9 +15,9 @@ test('a monitors file is all that is needed', () => {
   expect(config).toEqual({
     monitorsFile: 'monitors.yaml',
     location: 'local',
-    image: 'agent-uptime',
+    image: 'agent',
     workRoot: tmpdir(),
-    scriptIsolation: 'best',
+    scriptIsolation: 'require',
     scriptUserId: 64_200,
     toolsDir: expect.stringMatching(/\/vedette\/tools$/),
     healthPort: 8081,

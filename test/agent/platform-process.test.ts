@@ -70,7 +70,7 @@ test('it says what it is, runs what it is given, and delivers', async () => {
   const agent = await started({ PLATFORM_URL: at.url, DATA_DIR: temporaryFolder() })
   const said = await at.sync(() => true)
   expect(said).toMatchObject({
-    agent: { version: VERSION, image: 'agent-uptime', engines: [], runtimes: [] },
+    agent: { version: VERSION, image: 'agent', engines: [], runtimes: [] },
     state: 'running',
     have: null,
     runs: [],

@@ -339,20 +339,6 @@ describe.skipIf(missing('openssl') !== undefined)('a revocation list', () => {
     expect((await look(listed(path), { context })).revocation.status).toBe('good')
   })
 
-  test('that was forged does not stand in the way of the true one', async () => {
-    const path = newPath('crl')
-    const context = { dial: testContext().dial }
-    serve(path, () => namesake().list())
-    const { revocation: before } = await look(listed(path), { context })
-    expect(before).toMatchObject({ status: 'unavailable' })
-    serve(path, () => intermediate.list())
-    const { revocation } = await look(listed(path), { context })
-    expect(revocation).toMatchObject({ status: 'good', source: 'crl' })
-    // The true one is kept.
-    await look(listed(path), { context })
-    expect(asked).toEqual([path, path])
-  })
-
   test('that is too large is not read to its end', async () => {
     const path = newPath('crl')
     let sent = 0

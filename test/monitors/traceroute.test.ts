@@ -150,6 +150,22 @@ describe('a target that is one hop away', () => {
     await expect.poll(() => connections).toBe(80)
   })
 
+  test('an agent that was busy takes what has come before it calls anybody silent', async () => {
+    let connections = 0
+    await using server = await startRawServer((socket) => {
+      connections++
+      closing(socket)
+    })
+    await run({ protocol: 'TCP' })
+    const running = run({ protocol: 'TCP', port: server.port })
+    // The first probes go out in this turn of the event loop, which then lasts longer than any wait.
+    for (let turns = 0; turns < 100; turns++) await Promise.resolve()
+    const busyUntil = performance.now() + 1100
+    while (performance.now() < busyUntil);
+    expect((await running).seen).toMatchObject({ reached: true, hopCount: 1 })
+    expect(connections).toBeLessThanOrEqual(4)
+  })
+
   test('a name', async () => {
     const context = { resolver: fixedResolver({ 'target.test': ['127.0.0.1'] }) }
     const { seen } = await run({ url: 'target.test' }, {}, { dial: testContext(context).dial })
