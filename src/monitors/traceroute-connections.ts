@@ -132,6 +132,10 @@ class ConnectionProber implements Prober {
     }
   }
 
+  look(): void {
+    for (const lane of this.#lanes.values()) if (lane.probe !== undefined) this.#look(lane)
+  }
+
   /** Something became of the lane's attempt. */
   #look(lane: Lane): void {
     const { socket } = lane

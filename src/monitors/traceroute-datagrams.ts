@@ -189,6 +189,10 @@ class DatagramProber implements Prober {
     return true
   }
 
+  look(): void {
+    this.#drain()
+  }
+
   /** Reads all that waits; poll knows no rest before. */
   #drain(): void {
     for (let error = this.#socket.receiveError(); error; error = this.#socket.receiveError()) {
