@@ -13,7 +13,7 @@ const MISSING = new Set([
 
 process.on('uncaughtExceptionMonitor', (error) => {
   const [message, stack] = [error?.message ?? error, error?.stack ?? ''].map((one) =>
-    `${one}`.slice(0, TEXT_CHARS_MAX),
+    String(one).slice(0, TEXT_CHARS_MAX),
   )
   const isParsed = !(error instanceof SyntaxError) || stack.includes('at JSON.parse')
   const loaded = isParsed && !MISSING.has(error?.code)

@@ -132,7 +132,7 @@ class ConnectionProber implements Prober {
     }
   }
 
-  drain(): void {
+  look(): void {
     for (const lane of this.#lanes.values()) if (lane.probe !== undefined) this.#look(lane)
   }
 

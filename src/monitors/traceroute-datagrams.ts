@@ -149,7 +149,7 @@ class DatagramProber implements Prober {
       socket.close()
       throw error
     }
-    this.#watch = watch(native.libc, socket.fd, POLL.in, () => this.drain())
+    this.#watch = watch(native.libc, socket.fd, POLL.in, () => this.#drain())
   }
 
   #setUp(): void {
@@ -177,20 +177,24 @@ class DatagramProber implements Prober {
     // What comes back may be the error of a packet before this one.
     for (let tries = 1; errno !== 0 && tries < PENDING_MAX; tries++) {
       if (errno === EMSGSIZE || LACKS.has(errno)) break
-      this.drain()
+      this.#drain()
       errno = this.#socket.send(packet)
     }
     if (errno === 0) return true
     if (LACKS.has(errno)) return false
     if (errno !== EMSGSIZE) throw new SystemCallError('send', errno)
-    this.drain()
+    this.#drain()
     // Mostly our own system has said by now, in the error queue, how much fits.
     if (probe.state === 'under-way') this.#tooBig(number, 0, undefined)
     return true
   }
 
+  look(): void {
+    this.#drain()
+  }
+
   /** Reads all that waits; poll knows no rest before. */
-  drain(): void {
+  #drain(): void {
     for (let error = this.#socket.receiveError(); error; error = this.#socket.receiveError()) {
       this.#takeError(error)
     }

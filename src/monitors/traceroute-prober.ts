@@ -23,8 +23,8 @@ export interface Prober {
    * SystemCallError when the system refuses.
    */
   send(probe: Probe): boolean
-  /** Takes what has come and was not looked at yet. */
-  drain(): void
+  /** Reads what has come by now, without waiting to be told. */
+  look(): void
   /** The port, or the identifier of echoes, that the first lane's packets come from. */
   readonly sourcePort: number
   /** Lets go of everything; the second time does nothing. */

@@ -119,6 +119,8 @@ class Trace implements ProbeListener {
 
   /** The deadline came. */
   stop(): void {
+    this.#isSending = true
+    this.#prober?.look()
     // What is under way by then is neither answered nor lost.
     this.#end(this.#isIdle() ? this.#endOfSilence() : 'timeout')
   }
@@ -176,8 +178,8 @@ class Trace implements ProbeListener {
   /** False when the system has no room. */
   #send(): boolean {
     const prober = this.#prober as Prober
-    // A busy agent comes late: what has come by now is neither silent nor to be asked again.
-    if (this.#course.wakeAtMs <= performance.now()) prober.drain()
+    // A busy agent may be told of answers late; they were not.
+    if (this.#course.wakeAtMs <= performance.now()) prober.look()
     this.#course.expire(performance.now())
     for (let nowMs = performance.now(); ; nowMs = performance.now()) {
       const probe = this.#course.take(nowMs)
