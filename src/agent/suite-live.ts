@@ -54,7 +54,8 @@ export class SuiteLive {
     const name = [test.project, `${test.file}:${test.line}`, ...test.titles]
     const line = name.filter((part) => part !== '').join(' › ')
     const again = retry === 0 ? '' : ` (retry ${retry})`
-    const isGood = status === test.expectedStatus || status === 'skipped'
+    // A test may say while it runs that it is expected to fail: its outcome knows.
+    const isGood = outcome !== 'unexpected' || status === test.expectedStatus
     const sign = status === 'skipped' ? '-' : isGood ? '✓' : '✗'
     const text = `  ${sign} ${printable(line)}${again} ${(ms / 1000).toFixed(1)} s`
     const coloured = `\u001B[${isGood ? '32' : '31'}m${text}\u001B[0m`

@@ -3,6 +3,7 @@
 'use strict'
 const { appendFileSync } = require('node:fs')
 const { pathToFileURL } = require('node:url')
+const { inspect } = require('node:util')
 
 const TEXT_CHARS_MAX = 16_384
 const MISSING = new Set([
@@ -13,7 +14,7 @@ const MISSING = new Set([
 
 process.on('uncaughtExceptionMonitor', (error) => {
   const [message, stack] = [error?.message ?? error, error?.stack ?? ''].map((one) =>
-    String(one).slice(0, TEXT_CHARS_MAX),
+    (typeof one === 'string' ? one : inspect(one)).slice(0, TEXT_CHARS_MAX),
   )
   const isParsed = !(error instanceof SyntaxError) || stack.includes('at JSON.parse')
   const loaded = isParsed && !MISSING.has(error?.code)
