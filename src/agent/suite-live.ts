@@ -60,7 +60,7 @@ export class SuiteLive {
     const text = `  ${sign} ${printable(line)}${again} ${(ms / 1000).toFixed(1)} s`
     const coloured = `\u001B[${isGood ? '32' : '31'}m${text}\u001B[0m`
     this.#write(`${this.#colour ? coloured : text}\n`)
-    if (isGood || outcome === 'flaky') return
+    if (isGood) return
     const why = errors.map(({ message, snippet }) => `${message}\n${snippet ?? ''}`.trimEnd())
     this.#errors.push([`${line}${again}`, ...why].join('\n'))
   }
