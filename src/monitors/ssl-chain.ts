@@ -41,9 +41,8 @@ export interface ServerCertificate extends ChainCertificate {
   crlDistributionPoints: string[]
 }
 
-/** What does not depend on when or how the chain was shown. */
-export interface Chain {
-  certificate: ServerCertificate
+/** The chain as results show it. */
+export interface ShownChain {
   /** In the server's order. */
   sent: ChainCertificate[]
   /** From the server's certificate upwards, as far as issuers are known. */
@@ -52,14 +51,20 @@ export interface Chain {
   anchored: boolean
   /** What is odd about what was sent. */
   issues: string[]
+  /** The first end of what `sent` and what `built` hold: what blackbox_exporter reports. */
+  earliestExpiry: string
+  builtExpiry: string
+}
+
+/** What does not depend on when or how the chain was shown. */
+export interface Chain extends Pick<ShownChain, 'built' | 'anchored'> {
+  certificate: ServerCertificate
+  shown: ShownChain
   structure: CertificateStructure | undefined
   /** What revocation is asked about; absent when the issuer is not known. */
   subject: Subject | undefined
-  /** Ends of `built` without the authority's own certificate, which is trusted by itself. Milliseconds. */
+  /** First end of `built` without the authority's own certificate, which is trusted by itself. Milliseconds. */
   earliestExpiry: number
-  /** Ends of all that was sent, and of all of `built`: what blackbox_exporter reports. Milliseconds. */
-  earliestSentExpiry: number
-  builtExpiry: number
 }
 
 /** Enough for the distinct chains of a large agent; a chain takes some 5 KB. */
@@ -90,17 +95,22 @@ function makeChain(sent: readonly X509Certificate[], anchors: TrustAnchors): Cha
     Math.min(...ones.map((one) => one.validToDate.getTime()))
   const own = anchored && built.length > 1 ? built.slice(0, -1) : built
   const isAskable = issuer !== undefined && structure !== undefined && issuerStructure !== undefined
-  return {
-    certificate: serverCertificate(leaf, issuer, structure),
+  const shown: ShownChain = {
     sent: sent.map(chainCertificate),
     built: built.map(chainCertificate),
     anchored,
     issues: issuesOf(sent, built, anchored),
+    earliestExpiry: new Date(ends(sent)).toISOString(),
+    builtExpiry: new Date(ends(built)).toISOString(),
+  }
+  return {
+    certificate: serverCertificate(leaf, issuer, structure),
+    shown,
+    built: shown.built,
+    anchored,
     structure,
     subject: isAskable ? { certificate: structure, issuer, issuerStructure } : undefined,
     earliestExpiry: ends(own),
-    earliestSentExpiry: ends(sent),
-    builtExpiry: ends(built),
   }
 }
 

@@ -27,6 +27,8 @@ export class PhaseClock {
   readonly #startedAt = performance.now()
   readonly #totalMs: number
   #timer: NodeJS.Timeout | undefined
+  /** What the deadline is called when it comes. */
+  #limitMs = 0
 
   /** `totalMs` is for all phases together. */
   constructor(outer: AbortSignal, totalMs: number) {
@@ -34,32 +36,41 @@ export class PhaseClock {
     this.#totalMs = totalMs
     if (outer.aborted) this.#onAbort()
     outer.addEventListener('abort', this.#onAbort)
-    this.limit(totalMs)
+    this.#wind(totalMs, totalMs)
   }
 
   get signal(): AbortSignal {
     return this.#controller.signal
   }
 
-  /** From now on so long, and never longer than the rest of the whole. */
+  /** From now on so long, where that is less than the rest of the whole. */
   limit(ms: number): void {
-    clearTimeout(this.#timer)
-    const leftMs = this.#totalMs - (performance.now() - this.#startedAt)
-    // The error is made when it is needed: its stack is the most expensive part of a clock.
-    const abort = () =>
-      this.#controller.abort(new DeadlineReached(ms < leftMs ? ms : this.#totalMs))
-    this.#timer = setTimeout(abort, Math.max(0, Math.min(ms, leftMs)))
+    if (ms < this.#leftMs()) this.#wind(ms, ms)
   }
 
   /** Back to the rest of the whole. */
   unlimit(): void {
-    this.limit(this.#totalMs)
+    if (this.#limitMs !== this.#totalMs) this.#wind(this.#leftMs(), this.#totalMs)
   }
 
   /** Stops the clock; to be called in any case. */
   stop(): void {
     clearTimeout(this.#timer)
     this.#outer.removeEventListener('abort', this.#onAbort)
+  }
+
+  #leftMs(): number {
+    return this.#totalMs - (performance.now() - this.#startedAt)
+  }
+
+  #wind(ms: number, limitMs: number): void {
+    clearTimeout(this.#timer)
+    this.#limitMs = limitMs
+    this.#timer = setTimeout(this.#onTime, Math.max(0, ms))
+  }
+
+  readonly #onTime = () => {
+    this.#controller.abort(new DeadlineReached(this.#limitMs))
   }
 
   readonly #onAbort = () => {

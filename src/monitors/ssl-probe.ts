@@ -1,12 +1,13 @@
 // One address of an SSL monitor: its handshake, and all that can be learnt from it afterwards.
 import { failure, type Failure, FAILURES } from '../contract/failure.ts'
 import type { X509Certificate } from 'node:crypto'
+import type { SecurityBaseline } from '../contract/ssl-monitor.ts'
 import { evaluateAssertions } from './assertions.ts'
 import type { Endpoint, Progress } from './dial.ts'
 import { isDeadline } from './deadline.ts'
 import { type Context } from './monitor.ts'
 import { isAnybodyAsked, type Revocation, revocationOf, type Word } from './revocation.ts'
-import { judgeBaseline } from './ssl-baseline.ts'
+import { type BaselineOutcome, judgeBaseline, type Measured } from './ssl-baseline.ts'
 import { type Chain, chainOf } from './ssl-chain.ts'
 import { PhaseClock, type Reached, serversVerdict, shakeAnyHands } from './ssl-connection.ts'
 import type { SslPlan } from './ssl-plan.ts'
@@ -173,6 +174,25 @@ function judge(plan: SslPlan, probe: SslProbe, { chain }: Shown, now: number): v
   if (degradedBy.length > 0) probe.degradedBy = degradedBy
 }
 
+interface Judged {
+  baseline: SecurityBaseline
+  inputs: string
+  outcome: BaselineOutcome
+}
+
+const judged = new WeakMap<Chain, Judged>()
+
+/** The outcome; that of the last run where nothing has changed since. */
+function outcomeOf(baseline: SecurityBaseline, chain: Chain, measured: Measured): BaselineOutcome {
+  const { tlsVersion, versions = [], cipherSuite, stapledGood, timestamps } = measured
+  const inputs = `${tlsVersion} ${versions.join()} ${cipherSuite} ${stapledGood} ${timestamps}`
+  const known = judged.get(chain)
+  if (known?.baseline === baseline && known.inputs === inputs) return known.outcome
+  const outcome = judgeBaseline(baseline, measured)
+  judged.set(chain, { baseline, inputs, outcome })
+  return outcome
+}
+
 /** Adds what is broken to the failures, or to why the run is degraded. */
 function holdAgainstBaseline(
   { config }: SslPlan,
@@ -185,7 +205,7 @@ function holdAgainstBaseline(
     probe.securityBaseline = { verdict: 'skipped' }
     return
   }
-  const outcome = judgeBaseline(config.securityBaseline, {
+  const outcome = outcomeOf(config.securityBaseline, chain, {
     tlsVersion: connection.tlsVersion,
     versions: connection.versions,
     cipherSuite: connection.cipherSuite,

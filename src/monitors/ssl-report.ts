@@ -6,7 +6,7 @@ import type { SignedTimestamp } from './certificate-structure.ts'
 import type { Family } from './dial.ts'
 import type { Revocation } from './revocation.ts'
 import type { BaselineOutcome } from './ssl-baseline.ts'
-import type { Chain, ChainCertificate, ServerCertificate } from './ssl-chain.ts'
+import type { Chain, ChainCertificate, ServerCertificate, ShownChain } from './ssl-chain.ts'
 import type { Reached, SslPhases } from './ssl-connection.ts'
 import type { SslPlan } from './ssl-plan.ts'
 import { certificateCode } from './tls-errors.ts'
@@ -44,16 +44,7 @@ export interface SslProbe {
   phases: SslPhases
   connection?: ConnectionFacts
   certificate?: ServerCertificate & { daysUntilExpiry: number }
-  chain?: {
-    sent: ChainCertificate[]
-    built: ChainCertificate[]
-    /** Whether `built` ends at an authority that is trusted. */
-    anchored: boolean
-    issues: string[]
-    /** The first end of what `sent` and what `built` hold. */
-    earliestExpiry: string
-    builtExpiry: string
-  }
+  chain?: ShownChain
   timestamps?: { source: 'certificate' | 'ocsp' | 'handshake'; logId: string; at: string }[]
   revocation?: Revocation
   securityBaseline?: BaselineOutcome | { verdict: 'skipped' }
@@ -100,14 +91,7 @@ export function report(
     ...chain.certificate,
     daysUntilExpiry: Math.floor((Date.parse(chain.certificate.validTo) - now) / DAY_MS),
   }
-  probe.chain = {
-    sent: chain.sent,
-    built: chain.built,
-    anchored: chain.anchored,
-    issues: chain.issues,
-    earliestExpiry: new Date(chain.earliestSentExpiry).toISOString(),
-    builtExpiry: new Date(chain.builtExpiry).toISOString(),
-  }
+  probe.chain = chain.shown
   probe.timestamps = []
   addTimestamps(probe, 'certificate', chain.structure?.timestamps)
 }
@@ -121,8 +105,19 @@ export function addTimestamps(
   for (const one of timestamps) probe.timestamps?.push({ source, ...one })
 }
 
-/** By names in the certificate alone, never by its common name, wildcards as whole labels (RFC 9525, 6.3). */
+/** The name that a certificate was last held against: mostly it is the same one for ever. */
+const checked = new WeakMap<X509Certificate, { name: string; holds: boolean }>()
+
 function isFor(leaf: X509Certificate, name: string): boolean {
+  const known = checked.get(leaf)
+  if (known?.name === name) return known.holds
+  const holds = checkName(leaf, name)
+  checked.set(leaf, { name, holds })
+  return holds
+}
+
+/** By names in the certificate alone, never by its common name, wildcards as whole labels (RFC 9525, 6.3). */
+function checkName(leaf: X509Certificate, name: string): boolean {
   if (isIP(name) !== 0) return leaf.checkIP(name) !== undefined
   return leaf.checkHost(name, { subject: 'never', partialWildcards: false }) !== undefined
 }
