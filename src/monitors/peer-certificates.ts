@@ -1,7 +1,7 @@
 // The certificates that a peer sent, read without what reading them usually costs. Node's getPeerX509Certificate
 // loses the memory of every certificate behind the first one for good, and getPeerCertificate(true) takes a sixth
 // of a handshake; so a chain is looked at again after a minute only, and read as it was sent once.
-import { createHash, X509Certificate } from 'node:crypto'
+import { X509Certificate } from 'node:crypto'
 import type { DetailedPeerCertificate, TLSSocket } from 'node:tls'
 import { contextTag, DerFault, elementAt, Elements, encodingOf, TAG } from './der.ts'
 import { LeastRecentlyUsed } from './least-recently-used.ts'
@@ -16,6 +16,9 @@ export interface PeerCertificates {
 }
 
 interface Recent {
+  /** DER of its own certificate, and what OpenSSL said of the chain: another verdict may come of another chain. */
+  shown: Buffer
+  verdict: string | undefined
   certificates: PeerCertificates
   /** By performance.now(). */
   readAt: number
@@ -36,22 +39,28 @@ let reads = 0
 /** What the peer at `where` showed in a handshake that is done; undefined when that was nothing. */
 export function peerCertificates(socket: TLSSocket, where: string): PeerCertificates | undefined {
   const shown = leafOf(socket.getSession())
-  const key = shown === undefined ? undefined : recentKey(shown, where, socket.authorizationError)
+  const verdict = verdictOf(socket)
   const now = performance.now()
-  const known = key === undefined ? undefined : recent.get(key)
-  if (known !== undefined && now - known.readAt < AGE_MS_MAX) return known.certificates
+  const known = recent.get(where)
+  if (
+    known !== undefined &&
+    shown?.equals(known.shown) === true &&
+    known.verdict === verdict &&
+    now - known.readAt < AGE_MS_MAX
+  ) {
+    return known.certificates
+  }
   const certificates = read(socket)
-  if (key !== undefined && certificates !== undefined) {
-    recent.set(key, { certificates, readAt: now })
+  if (shown !== undefined && certificates !== undefined) {
+    recent.set(where, { shown, verdict, certificates, readAt: now })
   }
   return certificates
 }
 
-/** What OpenSSL says of the chain is a part of it: another verdict may come of another chain. */
-function recentKey(leaf: Buffer, where: string, verdict: unknown): string {
-  const hash = createHash('sha256').update(leaf).digest('base64')
-  const reason = verdict instanceof Error ? verdict.message : String(verdict)
-  return `${hash} ${where} ${reason}`
+/** Node's types say that it is an error; it is mostly OpenSSL's word. */
+function verdictOf({ authorizationError }: TLSSocket): string | undefined {
+  const verdict = authorizationError as unknown
+  return verdict instanceof Error ? verdict.message : (verdict as string | undefined)
 }
 
 /** Bytes of a session before its DER form, where Node says what it belongs to. */

@@ -4,7 +4,6 @@ import type { X509Certificate } from 'node:crypto'
 import type { TlsSettings } from '../contract/tls.ts'
 import { LIMITS } from '../contract/versions.ts'
 import { type CertificateStructure, readCertificate } from './certificate-structure.ts'
-import { LeastRecentlyUsed } from './least-recently-used.ts'
 import type { Subject } from './ocsp-message.ts'
 import type { PeerCertificates } from './peer-certificates.ts'
 import { altNames, oneLine } from './tls-facts.ts'
@@ -67,21 +66,18 @@ export interface Chain extends Pick<ShownChain, 'built' | 'anchored'> {
   earliestExpiry: number
 }
 
-/** Enough for the distinct chains of a large agent; a chain takes some 5 KB. */
-const CHAINS_MAX = 2000
 const LENGTH_MAX = 16
 
-const chains = new LeastRecentlyUsed<string, Chain>(CHAINS_MAX)
+/** The newest of each set of certificates; it goes when they do. */
+const chains = new WeakMap<PeerCertificates, { anchors: TrustAnchors; chain: Chain }>()
 
 /** What there is to say about the chain of a handshake. */
-export function chainOf({ key, sent }: PeerCertificates, settings: TlsSettings | undefined): Chain {
+export function chainOf(certificates: PeerCertificates, settings: TlsSettings | undefined): Chain {
   const anchors = trustAnchors(settings)
-  const ownKey = `${anchors.id} ${key}`
-  let chain = chains.get(ownKey)
-  if (chain === undefined) {
-    chain = makeChain(sent, anchors)
-    chains.set(ownKey, chain)
-  }
+  const known = chains.get(certificates)
+  if (known?.anchors === anchors) return known.chain
+  const chain = makeChain(certificates.sent, anchors)
+  chains.set(certificates, { anchors, chain })
   return chain
 }
 

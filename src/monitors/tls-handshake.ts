@@ -104,22 +104,27 @@ function connectOptions(socket: Socket, name: string, handshake: Handshake): Con
 // A context takes a millisecond to make; one that has its own authorities some 100 KB.
 const CONTEXTS_MAX = 100
 const contexts = new LeastRecentlyUsed<string, SecureContext>(CONTEXTS_MAX)
-const keys = new WeakMap<TlsSettings, string>()
+/** A text for each offer: it holds whole bundles of authorities, and is made and hashed once. */
+const keys = new WeakMap<TlsSettings, Partial<Record<Offer, string>>>()
 const NONE: TlsSettings = {}
 
-/** What the settings mean for a context, as a text; those with the same text share what is made of them. */
-export function contextKey(settings: TlsSettings): string {
-  let key = keys.get(settings)
+function keyOf(settings: TlsSettings, offer: Offer): string {
+  let own = keys.get(settings)
+  if (own === undefined) {
+    own = {}
+    keys.set(settings, own)
+  }
+  let key = own[offer]
   if (key === undefined) {
     const { serverName: _, ...rest } = settings
-    key = JSON.stringify(rest)
-    keys.set(settings, key)
+    key = `${offer} ${JSON.stringify(rest)}`
+    own[offer] = key
   }
   return key
 }
 
 function secureContextFor(settings = NONE, offer: Offer = 'safe'): SecureContext {
-  const key = `${offer} ${contextKey(settings)}`
+  const key = keyOf(settings, offer)
   let context = contexts.get(key)
   if (context === undefined) {
     context = makeContext(settings, offer)
@@ -130,10 +135,13 @@ function secureContextFor(settings = NONE, offer: Offer = 'safe'): SecureContext
 
 type Offer = NonNullable<Handshake['offer']>
 
-// OpenSSL speaks the old versions, and with small keys, only below its usual security level.
+/**
+ * OpenSSL speaks the old versions, and with small keys, only below its usual security level. A reporter prefers
+ * what browsers prefer, AES-128 with SHA-256, which costs less, too; servers mostly let the client choose.
+ */
 const CIPHERS: Record<Offer, string | undefined> = {
   safe: undefined,
-  old: 'DEFAULT:@SECLEVEL=0',
+  old: 'TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256:DEFAULT:+AES256:@SECLEVEL=0',
   anything: 'ALL:COMPLEMENTOFALL:@SECLEVEL=0',
 }
 
@@ -158,7 +166,7 @@ function makeContext(settings: TlsSettings, offer: Offer): SecureContext {
     passphrase,
     minVersion: safe ? minVersion : (minVersion ?? 'TLSv1'),
     maxVersion,
-    ciphers: CIPHERS[safe && old ? 'old' : offer],
+    ciphers: safe && old ? 'DEFAULT:@SECLEVEL=0' : CIPHERS[offer],
     ecdhCurve: GROUPS[offer],
     // Servers that know nothing of secure renegotiation (RFC 5746) are old, not absent.
     secureOptions: safe ? undefined : constants.SSL_OP_LEGACY_SERVER_CONNECT,

@@ -8,8 +8,6 @@ import { LeastRecentlyUsed } from './least-recently-used.ts'
 
 /** Trusted certificates by their subject. */
 export interface TrustAnchors {
-  /** Another number for every set. */
-  id: number
   /** Those with this subject, as its DER form. */
   named(subject: Buffer): X509Certificate[]
 }
@@ -20,7 +18,6 @@ const PEM = /-----BEGIN (?:TRUSTED )?CERTIFICATE-----[^-]*-----END (?:TRUSTED )?
 
 const sets = new LeastRecentlyUsed<string, TrustAnchors>(SETS_MAX)
 let usual: TrustAnchors | undefined
-let setsMade = 0
 
 /** The authorities of the settings, or those of this process (NODE_EXTRA_CA_CERTS included). */
 export function trustAnchors(settings: TlsSettings | undefined): TrustAnchors {
@@ -48,7 +45,6 @@ function anchorsOf(pems: readonly string[]): TrustAnchors {
   }
   const parsed = new Map<string, X509Certificate[]>()
   return {
-    id: ++setsMade,
     named(subject) {
       const key = subject.toString('latin1')
       let certificates = parsed.get(key)

@@ -13,7 +13,7 @@ import { cpuMsOf, median } from './process-figures.ts'
 import { markdownTable } from './table.ts'
 
 const ROUNDS = 3
-const CHECKS = 1000
+const CHECKS = 2000
 const CONCURRENCY = 8
 const SOAK_CHECKS = 100_000
 /** Those that the agent runs with, see src/launch.js. */
