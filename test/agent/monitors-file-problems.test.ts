@@ -102,8 +102,10 @@ describe('what is wrong with a file', () => {
     ],
     [
       'a type that cannot be run here',
-      '- {name: A, checkType: BROWSER}',
-      [`:1:24  monitors[0].checkType: this agent cannot run BROWSER monitors; it can run ${TYPES}`],
+      '- {name: A, checkType: HEARTBEAT}',
+      [
+        `:1:24  monitors[0].checkType: this agent cannot run HEARTBEAT monitors; it can run ${TYPES}`,
+      ],
     ],
     [
       'a type twice',
