@@ -169,7 +169,7 @@ function judge(plan: SslPlan, probe: SslProbe, { chain }: Shown, now: number): v
   const daysLeft = (chain.earliestExpiry - now) / DAY_MS
   if (daysLeft < config.alertDaysBeforeExpiry) {
     const end = new Date(chain.earliestExpiry).toISOString()
-    degradedBy.push(`expiry: the chain holds in ${Math.floor(daysLeft)} days no more, from ${end}`)
+    degradedBy.push(`expiry: the chain ends in ${Math.floor(daysLeft)} days, at ${end}`)
   }
   if (degradedBy.length > 0) probe.degradedBy = degradedBy
 }

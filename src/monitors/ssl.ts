@@ -1,4 +1,5 @@
 // The SSL monitor: what a server shows in its TLS handshake, whether that verifies, and how good it is.
+import { toMicroseconds } from '../contract/duration.ts'
 import { failure, type Failure, type FailureCode } from '../contract/failure.ts'
 import { SslMonitor } from '../contract/ssl-monitor.ts'
 import { LIMITS } from '../contract/versions.ts'
@@ -69,6 +70,10 @@ function certificateProblem({ request }: SslMonitor): Failure | undefined {
 
 /** Adds what the time means, and takes off what `shouldFail` expects. */
 function finish(monitor: SslMonitor, probe: SslProbe): void {
+  const { phases } = probe
+  for (const name of Object.keys(phases) as (keyof typeof phases)[]) {
+    phases[name] = toMicroseconds(phases[name] ?? 0)
+  }
   if (monitor.shouldFail) {
     probe.failures = probe.failures.filter(({ code }) => !EXPECTED_BY_SHOULD_FAIL.has(code))
   }
