@@ -23,6 +23,8 @@ export default defineConfig({
           exclude: ['test/faults/**', '**/node_modules/**'],
           // Group 0 would come last where there is one worker.
           sequence: { groupOrder: 1 },
+          // Most of them wait for something half of their time.
+          maxWorkers: '100%',
         },
       },
       {
