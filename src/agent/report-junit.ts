@@ -1,12 +1,13 @@
 // The outcome of `vedette check` as JUnit XML, which CI systems show as tests. Follows the schema that
 // Jenkins and GitLab read: testsuites > testsuite > testcase with failure, error or skipped.
 import type { Result } from '../contract/result.ts'
+import { escapeXml, xmlAttributes } from '../monitors/xml-text.ts'
 
 /** One test case per result; failed becomes a failure, errored an error, cancelled and missed are skipped. */
 export function junitOf(results: readonly Result[]): string {
   const count = (...verdicts: string[]) =>
     results.filter((one) => verdicts.includes(one.verdict)).length
-  const totals = attributes({
+  const totals = xmlAttributes({
     name: 'vedette check',
     tests: results.length,
     failures: count('failed'),
@@ -19,7 +20,7 @@ export function junitOf(results: readonly Result[]): string {
 }
 
 function testCase(result: Result): string {
-  const head = attributes({
+  const head = xmlAttributes({
     classname: `${result.location}.${result.checkType}`,
     name: result.monitorName,
     time: seconds(result.durationMs),
@@ -33,36 +34,15 @@ function outcome(result: Result): string {
   if (verdict === 'passed') return ''
   if (verdict === 'degraded') return '   <system-out>degraded</system-out>\n'
   if (verdict === 'cancelled' || verdict === 'missed') {
-    return `   <skipped ${attributes({ message: result.missedReason ?? verdict })}/>\n`
+    return `   <skipped ${xmlAttributes({ message: result.missedReason ?? verdict })}/>\n`
   }
   const element = verdict === 'failed' ? 'failure' : 'error'
   const first = failures[0]
   const text = failures.map((one) => `${one.code}: ${one.message}`).join('\n')
-  const head = attributes({ type: first?.code ?? verdict, message: first?.message ?? verdict })
+  const head = xmlAttributes({ type: first?.code ?? verdict, message: first?.message ?? verdict })
   return `   <${element} ${head}>${escapeXml(text)}</${element}>\n`
 }
 
 function seconds(ms: number): string {
   return (ms / 1000).toFixed(3)
-}
-
-function attributes(values: Record<string, string | number>): string {
-  return Object.entries(values)
-    .map(([name, value]) => `${name}="${escapeXml(String(value))}"`)
-    .join(' ')
-}
-
-/** Escapes markup and drops what XML 1.0 (section 2.2) cannot carry at all. */
-function escapeXml(text: string): string {
-  return (
-    text
-      .toWellFormed()
-      // eslint-disable-next-line no-control-regex
-      .replaceAll(/[\u0000-\u0008\u000B\u000C\u000E-\u001F\uFFFE\uFFFF]/g, '\uFFFD')
-      .replaceAll('&', '&amp;')
-      .replaceAll('<', '&lt;')
-      .replaceAll('>', '&gt;')
-      .replaceAll('"', '&quot;')
-      .replaceAll('\n', '&#10;')
-  )
 }

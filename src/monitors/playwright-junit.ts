@@ -1,13 +1,14 @@
 // A run of Playwright as JUnit XML, which CI systems show as tests: testsuites > testsuite, one for each
 // project and file, > testcase with failure, error or skipped.
 import type { PlaywrightReport, TestAttempt, TestReport } from './playwright-report.ts'
+import { escapeXml, xmlAttributes } from './xml-text.ts'
 
 /** The report as XML. Tests that were tried again count as their last attempt does. */
 export function playwrightJunit(report: PlaywrightReport): string {
   const groups = Map.groupBy(report.tests, ({ project, file }) => JSON.stringify([project, file]))
   const suites = [...groups.values()].map(suiteOf).join('')
   const { stats } = report
-  const head = attributes({
+  const head = xmlAttributes({
     tests: report.tests.length,
     failures: stats.unexpected,
     errors: stats.unfinished,
@@ -21,7 +22,7 @@ function suiteOf(tests: readonly TestReport[]): string {
   const count = (outcome: string | undefined) =>
     tests.filter((one) => one.outcome === outcome).length
   const [first] = tests
-  const head = attributes({
+  const head = xmlAttributes({
     name: first?.file ?? '',
     hostname: first?.project ?? '',
     tests: tests.length,
@@ -34,7 +35,7 @@ function suiteOf(tests: readonly TestReport[]): string {
 }
 
 function caseOf(test: TestReport): string {
-  const head = attributes({
+  const head = xmlAttributes({
     name: test.title,
     classname: test.file,
     time: seconds(msOf(test)),
@@ -64,7 +65,7 @@ function failureOf(attempt: TestAttempt | undefined): string {
   const errors = attempt?.errors ?? []
   const text = errors.map(({ message, stack }) => stack ?? message).join('\n\n')
   const line = errors[0]?.message.split('\n')[0] ?? attempt?.status ?? 'failed'
-  return `<failure ${attributes({ message: line, type: attempt?.status ?? 'failed' })}>${escapeXml(text)}</failure>`
+  return `<failure ${xmlAttributes({ message: line, type: attempt?.status ?? 'failed' })}>${escapeXml(text)}</failure>`
 }
 
 function msOf(test: TestReport): number {
@@ -73,24 +74,4 @@ function msOf(test: TestReport): number {
 
 function seconds(ms: number): string {
   return (ms / 1000).toFixed(3)
-}
-
-function attributes(values: Record<string, string | number>): string {
-  return Object.entries(values)
-    .map(([name, value]) => `${name}="${escapeXml(String(value)).replaceAll('\n', '&#10;')}"`)
-    .join(' ')
-}
-
-/** Escapes markup and replaces what XML 1.0 (section 2.2) cannot carry at all. */
-function escapeXml(text: string): string {
-  return (
-    text
-      .toWellFormed()
-      // oxlint-disable-next-line no-control-regex -- what it takes out are control characters
-      .replaceAll(/[\u0000-\u0008\u000B\u000C\u000E-\u001F\uFFFE\uFFFF]/g, '\uFFFD')
-      .replaceAll('&', '&amp;')
-      .replaceAll('<', '&lt;')
-      .replaceAll('>', '&gt;')
-      .replaceAll('"', '&quot;')
-  )
 }
