@@ -114,10 +114,14 @@ async function timesLost({ database }: Fleet): Promise<number> {
   return row?.n ?? 0
 }
 
-/** Slots without a verdict about the target that come after the first one of their monitor with one. */
+/**
+ * Slots without a verdict about the target that come after the first one of their monitor with one. What was
+ * overtaken on a slow machine, as where the slot before it was begun at once, is said so and no fault.
+ */
 async function missedAfterFirst({ database }: Fleet) {
   return database.query(
-    `select r.slot, r.verdict, r.missed_reason as reason, r.filled from results r where r.verdict <> 'passed' and exists (
+    `select r.slot, r.verdict, r.missed_reason as reason, r.filled from results r where r.verdict <> 'passed'
+       and r.missed_reason is distinct from 'still-running' and exists (
        select from results p where p.monitor_id = r.monitor_id and p.slot < r.slot
          and p.verdict = 'passed')`,
   )
