@@ -63,8 +63,8 @@ describe('a line on which an answer takes longer than an agent may be silent', (
     proxy.isDead = true
     const diedAt = Date.now()
     await eventually(async () => (await timesLost(fleet)) === 1, { ms: 60_000, what: 'its loss' })
-    // 30 s, and a second or two for the platform to look.
-    expect(Date.now() - diedAt).toBeLessThan(33_000)
+    // 30 s, and the time of the platform to look.
+    expect(Date.now() - diedAt).toBeLessThan(35_000)
     fleet.startAgent({ location, name: 'two' })
     const isRunning = async () => (await monitorsSeen(fleet)) === ids.length
     await eventually(isRunning, { ms: 60_000, what: 'every monitor on the other agent' })
