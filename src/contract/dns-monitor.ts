@@ -1,8 +1,9 @@
 // DNS monitors in the public wire form.
 import * as z from 'zod'
-import { assertionsSchema, COMPARISONS, type SourceRules } from './assertion.ts'
+import { assertionsSchema, COMPARISONS, type Assertion, type SourceRules } from './assertion.ts'
 import { encodeDnsName, reverseName } from './dns-name.ts'
 import { dnsTypeProblem } from './dns-record-type.ts'
+import { rcodeProblem } from './dns-response-code.ts'
 import { hasNoPort } from './host-name.ts'
 import { monitorSchema, responseTimes } from './monitor.ts'
 import { TlsSettings } from './tls.ts'
@@ -89,9 +90,16 @@ interface Wished {
   dnssecOk: boolean
   nsid: boolean
   ednsBytes: number
+  assertions: readonly Assertion[]
 }
 
-function* problemsOf(request: Wished): Generator<{ path: string[]; message: string }> {
+interface Problem {
+  path: (string | number)[]
+  message: string
+}
+
+function* problemsOf(request: Wished): Generator<Problem> {
+  yield* rcodeProblems(request.assertions)
   const { protocol, port, ednsBytes } = request
   const nameServer = request.nameServer ?? undefined
   if (nameServer !== undefined && !isHost(nameServer)) {
@@ -119,6 +127,16 @@ function* problemsOf(request: Wished): Generator<{ path: string[]; message: stri
   if (query === '' || query.length > QUERY_CHARACTERS_MAX || query.includes('{{')) return
   const encoded = encodeDnsName(dnsQueryName(request))
   if (typeof encoded === 'string') yield { path: ['query'], message: encoded }
+}
+
+/** A response code that does not exist would be waited for in vain. */
+function* rcodeProblems(assertions: readonly Assertion[]): Generator<Problem> {
+  for (const [index, { source, comparison, target, regex }] of assertions.entries()) {
+    const isWhole = source === 'RESPONSE_CODE' && (regex ?? '') === '' && !target.includes('{{')
+    if (!isWhole || (comparison !== 'EQUALS' && comparison !== 'NOT_EQUALS')) continue
+    const message = rcodeProblem(target)
+    if (message !== undefined) yield { path: ['assertions', index, 'target'], message }
+  }
 }
 
 function isHost(text: string): boolean {

@@ -1,32 +1,4 @@
-// Names of the numbers in DNS messages, as IANA's registry of DNS parameters has them.
-
-const RCODES: Readonly<Record<number, string>> = {
-  0: 'NOERROR',
-  1: 'FORMERR',
-  2: 'SERVFAIL',
-  3: 'NXDOMAIN',
-  4: 'NOTIMP',
-  5: 'REFUSED',
-  6: 'YXDOMAIN',
-  7: 'YXRRSET',
-  8: 'NXRRSET',
-  9: 'NOTAUTH',
-  10: 'NOTZONE',
-  11: 'DSOTYPENI',
-  16: 'BADVERS',
-  17: 'BADKEY',
-  18: 'BADTIME',
-  19: 'BADMODE',
-  20: 'BADNAME',
-  21: 'BADALG',
-  22: 'BADTRUNC',
-  23: 'BADCOOKIE',
-}
-
-/** The name of a response code, extended ones included; `RCODE` and its number where it has none. */
-export function rcodeName(rcode: number): string {
-  return RCODES[rcode] ?? `RCODE${rcode}`
-}
+// Names of classes and extended errors in DNS messages, as IANA's registry of DNS parameters has them.
 
 export const DNS_CLASSES = { IN: 1, CH: 3, HS: 4 } as const
 

@@ -1,7 +1,8 @@
 // DNS messages: the query that a monitor sends, and the answer that came, read without trust
 // (RFC 1035, 4; RFC 6891 for EDNS; RFC 8914 for extended errors; RFC 5001 for NSID).
 import { dnsTypeName } from '../contract/dns-record-type.ts'
-import { className, DNS_CLASSES, extendedErrorName, rcodeName } from './dns-codes.ts'
+import { rcodeName } from '../contract/dns-response-code.ts'
+import { className, DNS_CLASSES, extendedErrorName } from './dns-codes.ts'
 import { readRecordData } from './dns-rdata.ts'
 import { DnsReader, MalformedMessage } from './dns-reader.ts'
 import { readableText } from './dns-text.ts'

@@ -324,6 +324,9 @@ describe('assertions', () => {
   }
   test.each<[string, string, string?]>([
     ['DNS', 'RESPONSE_CODE EQUALS NXDOMAIN'],
+    ['DNS', 'RESPONSE_CODE NOT_EQUALS RCODE3841'],
+    ['DNS', 'RESPONSE_CODE CONTAINS NX'],
+    ['DNS', 'RESPONSE_CODE EQUALS {{CODE}}'],
     ['DNS', 'TEXT_ANSWER NOT_HAS_KEY x', '(.*)'],
     ['DNS', 'JSON_ANSWER IS_NULL', '$.x'],
     ['ICMP', 'LATENCY LESS_THAN 100', 'stdDev'],
@@ -348,6 +351,9 @@ describe('assertions', () => {
   test.each<[string, string, string, string?]>([
     ['DNS', 'RESPONSE_TIME LESS_THAN x', 'target'],
     ['DNS', 'STATUS_CODE EQUALS 200', 'source'],
+    ['DNS', 'RESPONSE_CODE EQUALS NXDOMIAN', 'target'],
+    ['DNS', 'RESPONSE_CODE NOT_EQUALS RCODE3', 'target'],
+    ['DNS', 'RESPONSE_CODE EQUALS RCODE4096', 'target'],
     ['ICMP', 'LATENCY LESS_THAN 100', 'property'],
     ['ICMP', 'LATENCY LESS_THAN 100', 'property', 'median'],
     ['ICMP', 'LATENCY HAS_KEY 100', 'comparison', 'avg'],
