@@ -4,10 +4,11 @@
 //   DATA_DIR/agents/<n>/spool.<key>     results, sealed; <key> is the fingerprint of the API key
 // An agent that can keep nothing runs all the same, says so, and goes on trying.
 import { randomUUID } from 'node:crypto'
-import { chmod, lstat, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { chmod, lstat, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { FolderLockedError, lockFolder, type FolderLock } from '../host/folder-lock.ts'
+import { makeFolder } from '../host/make-folder.ts'
 import { createAgentSeal, type AgentSeal } from './agent-seal.ts'
 
 /** What an agent keeps, and where. */
@@ -111,8 +112,8 @@ class Hold {
 
   async take(): Promise<void> {
     // Above it are work folders as well, which the users of people's own code must come through to.
-    await mkdir(dirname(dirname(this.#path)), { recursive: true, mode: 0o711 })
-    await mkdir(this.#path, { recursive: true, mode: 0o700 })
+    await makeFolder(dirname(dirname(this.#path)), 0o711)
+    await makeFolder(this.#path, 0o700)
     this.#lock = await lockFolder(this.#path, LOCK, () => void this.#retake())
     // One that was unpacked from a backup may be open to others.
     await chmod(this.#path, 0o700).catch(() => undefined)
@@ -156,7 +157,7 @@ class FolderTakenError extends Error {}
 
 /** Anybody may put a folder of any name among temporary files, so this one has to be our own. */
 async function temporaryRoot(path: string): Promise<string> {
-  await mkdir(path, { recursive: true, mode: 0o700 })
+  await makeFolder(path, 0o700)
   const found = await lstat(path)
   const isOurs = process.getuid === undefined || found.uid === process.getuid()
   if (!found.isDirectory() || !isOurs || (found.mode & 0o022) !== 0) {
@@ -258,7 +259,7 @@ class OwnFolder implements AgentFolder {
       const temporary = join(tmpdir(), `vedette-${this.seal.fingerprint}`)
       const root = dataDir ?? (await temporaryRoot(temporary))
       const neighbours = join(root, 'agents')
-      await mkdir(neighbours, { recursive: true, mode: 0o700 })
+      await makeFolder(neighbours, 0o700)
       const { path, hold } = await takeFree(neighbours)
       const id = await idOf(path, this.id).catch((error: unknown) => {
         hold.release()

@@ -7,6 +7,7 @@ import { basename, dirname, join } from 'node:path'
 import { ENGINES, RUNTIMES } from '../contract/runtimes.ts'
 import type { Environment } from '../host/env.ts'
 import { FolderLockedError, lockFolder } from '../host/folder-lock.ts'
+import { makeFolder } from '../host/make-folder.ts'
 import {
   INSTALLED_FILE,
   type InstalledTool,
@@ -50,7 +51,7 @@ export async function installTool(order: ToolOrder): Promise<ToolOutcome> {
   if (typeof recipe === 'string') return { problem: recipe }
   const place = toolFolder(folder, kind, name)
   try {
-    await mkdir(dirname(place), { recursive: true })
+    await makeFolder(dirname(place), 0o777)
     const lock = await lockFolder(dirname(place), `${name}.lock`, () => undefined)
     try {
       await removeDrafts(place)

@@ -1,11 +1,12 @@
 // The folder of one attempt: made when a monitor first asks for it, gone when the attempt is over.
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { mkdir, mkdtemp, realpath, stat } from 'node:fs/promises'
+import { mkdtemp, realpath, stat } from 'node:fs/promises'
 import { basename, join, sep } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import type { Artifact } from '../contract/result.ts'
 import { LIMITS } from '../contract/versions.ts'
+import { makeFolder } from '../host/make-folder.ts'
 import { removeTree } from '../monitors/remove-tree.ts'
 import type { FileKeep } from './sink.ts'
 
@@ -48,7 +49,7 @@ export function createWorkFolder(root: string, care: FileCare): WorkFolder {
   const attached: string[] = []
   return {
     path() {
-      made ??= mkdir(root, { recursive: true }).then(() => mkdtemp(join(root, 'vedette-run-')))
+      made ??= makeFolder(root, 0o777).then(() => mkdtemp(join(root, 'vedette-run-')))
       return made
     },
     isMade: () => made !== undefined,

@@ -1,6 +1,6 @@
 // What `vedette start` sets up on the platform that it has just started: a private location, a key for its
 // agent, and the monitors of a file. By the public API, as any other program would.
-import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { chmodSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ApplyError, callApply } from '../agent/apply-call.ts'
 import type { ApplyTarget } from '../agent/apply-config.ts'
@@ -9,6 +9,7 @@ import { findingsOf } from '../agent/apply-plan.ts'
 import type { Problem } from '../agent/monitors-file-problems.ts'
 import { type FileToApply, readFileToApply } from '../agent/monitors-file.ts'
 import type { Environment } from '../host/env.ts'
+import { makeFolderSync } from '../host/make-folder.ts'
 import type { FileToRun } from './monitors-to-run.ts'
 
 const CALL_MS = 30_000
@@ -107,7 +108,7 @@ function readKept(path: string): Kept | undefined {
 
 /** For its owner alone, whole or not at all. */
 function keep(path: string, kept: Kept): void {
-  mkdirSync(join(path, '..'), { recursive: true, mode: 0o755 })
+  makeFolderSync(join(path, '..'), 0o755)
   const draft = `${path}.new`
   writeFileSync(draft, `${JSON.stringify(kept, null, 2)}\n`, { mode: 0o600 })
   chmodSync(draft, 0o600)

@@ -1,9 +1,9 @@
 // The database of a platform that was given none: a real PostgreSQL in DATA_DIR, a child of this process
 // on a unix socket. Started, watched, started again when it dies, and stopped with us.
-import { mkdirSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { FolderLockedError, type FolderLock, lockFolder } from '../host/folder-lock.ts'
 import type { Log } from '../host/log.ts'
+import { makeFolderSync } from '../host/make-folder.ts'
 import type { DatabaseAddress } from '../store/database.ts'
 import { EmbeddedPostgresError } from './embedded-postgres-error.ts'
 import { findPostgresBinaries } from './postgres-binaries.ts'
@@ -82,7 +82,7 @@ export async function startEmbeddedPostgres(
 function makeFolder(dataDir: string): void {
   try {
     // Others may pass through, as PostgreSQL's user has to; each thing inside guards itself.
-    mkdirSync(dataDir, { recursive: true, mode: 0o755 })
+    makeFolderSync(dataDir, 0o755)
   } catch (error) {
     const message = `cannot make the folder ${dataDir} (DATA_DIR): ${(error as Error).message}`
     throw new EmbeddedPostgresError('FOLDER', message, { cause: error })

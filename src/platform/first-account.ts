@@ -4,13 +4,13 @@ import {
   chmodSync,
   closeSync,
   fsyncSync,
-  mkdirSync,
   openSync,
   readFileSync,
   renameSync,
   writeSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import { makeFolderSync } from '../host/make-folder.ts'
 import { createAccount, listAccounts } from '../store/accounts.ts'
 import { ensureApiKey } from '../store/api-keys.ts'
 import type { Database, Queryable } from '../store/database.ts'
@@ -107,7 +107,7 @@ function addAdminKey(inside: Queryable, { accountId, adminApiKey }: Credentials,
  * account, from another database, are put aside as `credentials-<account>.json`.
  */
 export function keepCredentials(folder: string, credentials: Credentials): string {
-  mkdirSync(folder, { recursive: true, mode: 0o755 })
+  makeFolderSync(folder, 0o755)
   const path = join(folder, 'credentials.json')
   const draft = `${path}.new`
   const file = openSync(draft, 'w', 0o600)

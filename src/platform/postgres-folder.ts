@@ -9,7 +9,6 @@ import {
   chownSync,
   existsSync,
   lstatSync,
-  mkdirSync,
   readdirSync,
   readFileSync,
   realpathSync,
@@ -18,6 +17,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { makeFolderSync } from '../host/make-folder.ts'
 import { EmbeddedPostgresError } from './embedded-postgres-error.ts'
 import type { PostgresBinaries } from './postgres-binaries.ts'
 import type { PostgresUser } from './postgres-user.ts'
@@ -90,7 +90,7 @@ function removeDrafts(root: string): void {
 
 /** A folder that only PostgreSQL's user may enter. */
 function own(path: string, { ids }: PostgresUser): void {
-  mkdirSync(path, { recursive: true, mode: 0o700 })
+  makeFolderSync(path, 0o700)
   const found = lstatSync(path)
   if (!found.isDirectory()) {
     throw new EmbeddedPostgresError('FOLDER', `${path} is no folder; move it away`)

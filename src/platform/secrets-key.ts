@@ -1,8 +1,9 @@
 // The key under which secrets are sealed: given by SECRETS_KEY, or made once and kept in DATA_DIR. The
 // database knows its fingerprint, so that another key is refused at the start and not at the first use.
 import { randomBytes } from 'node:crypto'
-import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { makeFolderSync } from '../host/make-folder.ts'
 import type { Database } from '../store/database.ts'
 import { lockSecretsKey, readFingerprint, writeFingerprint } from '../store/secrets-key.ts'
 import { createSealer, type Sealer } from './sealing.ts'
@@ -81,7 +82,7 @@ function makeKey(dataDir: string, path: string): string {
   const key = randomBytes(32).toString('base64url')
   const draft = `${path}.${process.pid}.new`
   try {
-    mkdirSync(dataDir, { recursive: true, mode: 0o755 })
+    makeFolderSync(dataDir, 0o755)
     rmSync(draft, { force: true })
     writeFileSync(draft, `${key}\n`, { mode: 0o600, flag: 'wx', flush: true })
     try {
