@@ -1,0 +1,26 @@
+// Installs an engine or a runtime while an image is built, as `vedette engine install` and `vedette runtime
+// install` do, of whose sources it needs only a few.
+import { existsSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { installTool } from '../src/agent/tool-install.ts'
+
+const AUTHORITY = '/opt/vedette/build/ca.pem'
+const CACHE = '/tmp/npm'
+
+const [kind, name = ''] = process.argv.slice(2)
+if (kind !== 'engine' && kind !== 'runtime') throw new Error('say engine or runtime, and its name')
+const outcome = await installTool({
+  kind,
+  name,
+  folder: process.env['TOOLS_DIR'] ?? '',
+  env: {
+    ...process.env,
+    npm_config_registry: process.env['NPM_REGISTRY'],
+    npm_config_cache: CACHE,
+    ...(existsSync(AUTHORITY) && { NODE_EXTRA_CA_CERTS: AUTHORITY }),
+  },
+  signal: new AbortController().signal,
+})
+if ('problem' in outcome) throw new Error(`${name} was not installed: ${outcome.problem}`)
+for (const one of outcome.tool.missing) console.log(`${name}: the registry has no ${one}`)
+await rm(CACHE, { recursive: true, force: true })
