@@ -11,6 +11,7 @@ import {
   EAFNOSUPPORT,
   EINPROGRESS,
   EINVAL,
+  EISCONN,
   ENOENT,
   EPERM,
   errno,
@@ -27,7 +28,6 @@ import type { NameRelay } from './warden-names.ts'
 import type { Connecting, RunSockets } from './warden-sockets.ts'
 
 const connect = libcFunction('int connect(int, void *, uint32_t)')
-const getsockopt = libcFunction('int getsockopt(int, int, int, void *, void *)')
 
 const AF_UNSPEC = 0
 const AF_UNIX = 1
@@ -35,8 +35,6 @@ const AF_INET = 2
 const AF_INET6 = 10
 const AF_NETLINK = 16
 const ADDRESS_BYTES_MAX = 128 // struct sockaddr_storage
-const SOL_SOCKET = 1
-const SO_ERROR = 4
 const O_NONBLOCK = 0o4000
 const O_PATH = 0o10000000
 const DNS_PORT = 53
@@ -173,22 +171,15 @@ function connectSocket(
   listener.watch({
     fd: socket,
     ready() {
+      // Asked once more, the kernel says how it went, and the socket may try again.
+      const again = Number(connect(socket, address, address.length)) === 0 ? 0 : errno()
+      const error = again === EISCONN ? 0 : again
       setStatusFlags(socket, flags)
-      const error = socketError(socket)
       sockets.release(socket, error === 0 ? 'connected' : 'failed')
       listener.answer(id, error === 0 ? { value: 0 } : { error })
     },
   })
   return undefined
-}
-
-function socketError(socket: number): number {
-  const value = Buffer.alloc(4)
-  const length = Buffer.alloc(4)
-  length.writeInt32LE(4)
-  return Number(getsockopt(socket, SOL_SOCKET, SO_ERROR, value, length)) === 0
-    ? value.readInt32LE(0)
-    : EINVAL
 }
 
 /** Connects to a local socket by its path, when it lies in the run's folder after all links. */

@@ -238,6 +238,8 @@ function linkOf(path: string): string | undefined {
 function socketsOf(pid: number): string[] | undefined {
   try {
     const names = readdirSync(`/proc/${pid}/fd`).map((fd) => linkOf(`/proc/${pid}/fd/${fd}`))
+    // Some may list what they may not read.
+    if (names.includes(undefined)) return undefined
     return names.filter((name) => name?.startsWith('socket:') === true) as string[]
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
