@@ -10,7 +10,12 @@ const KEEP = -1
  */
 export function asUser<T>(userId: number | undefined, act: () => T | undefined): T | undefined {
   const done = act()
-  if (done !== undefined || userId === undefined) return done
+  return done !== undefined || userId === undefined ? done : onlyAsUser(userId, act)
+}
+
+/** Does it as the user of the run, where it has one of its own. */
+export function onlyAsUser<T>(userId: number | undefined, act: () => T): T {
+  if (userId === undefined) return act()
   // Of this thread alone. The effective user is left as it is for the real one, and the other way round.
   const own = process.getuid?.() ?? 0
   call('setresgid', userId, userId, KEEP)

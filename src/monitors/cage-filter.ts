@@ -85,6 +85,8 @@ export interface FilterWishes {
   signals: boolean
   /** A warden can be asked; else what would be asked is allowed. */
   warden: boolean
+  /** The warden makes the sockets, since it may not take them from the run. */
+  sockets?: boolean
 }
 
 /** The filter for an architecture, as an array of `struct sock_filter`. */
@@ -107,9 +109,11 @@ export function cageFilter(architecture: Architecture, wishes: FilterWishes): Bu
   for (const [errno, calls] of REFUSED) {
     for (const name of calls) on(name, [[RETURN, 0, 0, refuse(errno)]])
   }
-  on('socket', SOCKET)
+  const made = wishes.sockets === true ? ask : ALLOW
+  on('socket', socketBlock(made))
   on('socketpair', SOCKET_PAIR)
   on('connect', [[RETURN, 0, 0, ask]])
+  for (const name of ['bind', 'listen'] as const) on(name, [[RETURN, 0, 0, made]])
   on('sendto', withoutFastOpen(3))
   on('sendmsg', withoutFastOpen(2))
   on('sendmmsg', withoutFastOpen(3))
@@ -140,8 +144,9 @@ export function cageFilter(architecture: Architecture, wishes: FilterWishes): Bu
 /**
  * Sockets of TCP, of the local system by stream, and the kernel's list of interfaces. A datagram socket can
  * send to anybody without connecting, with the address in memory where no filter can look: none is given.
+ * Where they are given, `made` says who makes those that connect.
  */
-const SOCKET: readonly Instruction[] = [
+const socketBlock = (made: number): readonly Instruction[] => [
   [LOAD, 0, 0, argumentAt(0)],
   [IF_EQUAL, 7, 0, AF_UNIX],
   [IF_EQUAL, 11, 0, AF_INET],
@@ -149,7 +154,7 @@ const SOCKET: readonly Instruction[] = [
   [IF_EQUAL, 1, 0, AF_NETLINK],
   [RETURN, 0, 0, refuse(EAFNOSUPPORT)],
   [LOAD, 0, 0, argumentAt(2)],
-  [IF_EQUAL, 14, 0, 0], // NETLINK_ROUTE
+  [IF_EQUAL, 15, 0, 0], // NETLINK_ROUTE
   [RETURN, 0, 0, refuse(EPROTONOSUPPORT)],
   // AF_UNIX
   [LOAD, 0, 0, argumentAt(1)],
@@ -166,6 +171,7 @@ const SOCKET: readonly Instruction[] = [
   [IF_EQUAL, 2, 0, 0],
   [IF_EQUAL, 1, 0, IPPROTO_TCP],
   [RETURN, 0, 0, refuse(EPROTONOSUPPORT)],
+  [RETURN, 0, 0, made],
   [RETURN, 0, 0, ALLOW],
 ]
 

@@ -7,6 +7,8 @@ const NUMBERS = {
   x64: {
     socket: 41,
     connect: 42,
+    bind: 49,
+    listen: 50,
     sendto: 44,
     sendmsg: 46,
     socketpair: 53,
@@ -70,6 +72,8 @@ const NUMBERS = {
   arm64: {
     socket: 198,
     connect: 203,
+    bind: 200,
+    listen: 201,
     sendto: 206,
     sendmsg: 211,
     socketpair: 199,
@@ -153,12 +157,17 @@ export function architectureOf(name: string): Architecture | undefined {
 export const EPERM = 1
 export const ENOENT = 2
 export const ESRCH = 3
+export const EBADF = 9
 export const EAGAIN = 11
 export const EACCES = 13
 export const EINVAL = 22
+export const EMFILE = 24
 export const ENOSYS = 38
+export const ENOTSOCK = 88
 export const ECONNREFUSED = 111
 export const EAFNOSUPPORT = 97
+export const EISCONN = 106
+export const EALREADY = 114
 export const EINPROGRESS = 115
 
 const libc = koffi.load(null)

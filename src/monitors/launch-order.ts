@@ -13,14 +13,14 @@ const RLIMIT_NOFILE = 7
 /** The kernel counts threads with the processes, and a browser's process has dozens. */
 const THREADS_PER_PROCESS = 64
 
-/** The launcher's part of an order. */
-export function launchOrder(order: WardenOrder): LaunchOrder {
+/** The launcher's part of an order; `makesSockets`: the warden makes the sockets of the run. */
+export function launchOrder(order: WardenOrder, makesSockets: boolean): LaunchOrder {
   const { limits, userId } = order
   const architecture = architectureOf(process.arch)
   const filter = (signals: boolean, warden: boolean) =>
     architecture === undefined
       ? ''
-      : cageFilter(architecture, { signals, warden }).toString('base64')
+      : cageFilter(architecture, { signals, warden, sockets: makesSockets }).toString('base64')
   return {
     command: order.command,
     args: order.args,

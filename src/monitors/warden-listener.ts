@@ -1,18 +1,22 @@
 // The kernel's questions about system calls of a run, and the answers: seccomp(2), user notification.
 // Layouts and numbers are those of linux/seccomp.h.
 import { readSync, writeSync } from 'node:fs'
-import { libcFunction } from './cage-syscalls.ts'
+import { EINVAL, errno, libcFunction } from './cage-syscalls.ts'
 
 const eventfd = libcFunction('int eventfd(unsigned int, int)')
 const poll = libcFunction('int poll(void *, unsigned long, int)')
 const ioctl = libcFunction('int ioctl(int, unsigned long, void *)')
 
-// _IOWR('!', 0, 80), _IOWR('!', 1, 24), _IOW('!', 2, 8) of asm-generic/ioctl.h.
+// _IOWR('!', 0, 80), _IOWR('!', 1, 24), _IOW('!', 2, 8), _IOW('!', 3, 24) of asm-generic/ioctl.h.
 const RECEIVE = 0xc0502100
 const SEND = 0xc0182101
 const IS_VALID = 0x40082102
+const ADD_DESCRIPTOR = 0x40182103
+/** The call returns the new descriptor, in one step; from Linux 5.14. */
+const ADD_AND_SEND = 2
 const NOTIFICATION_BYTES = 80
 const RESPONSE_BYTES = 24
+const ADDITION_BYTES = 24 // struct seccomp_notif_addfd
 const CONTINUE = 1
 const EFD_FLAGS = 0o2004000 // EFD_CLOEXEC | EFD_NONBLOCK
 
@@ -85,6 +89,28 @@ export class Listener {
   watch(one: Watched): void {
     this.#watched.add(one)
     this.#ring()
+  }
+
+  /** Watches it no more: it is about to be closed, and what is polled stays open. */
+  forget(one: Watched): void {
+    if (this.#watched.delete(one)) this.#ring()
+  }
+
+  /**
+   * Puts a descriptor of ours into the process that asked, where the call returns it. Returns the answer
+   * that is still to be sent, if any.
+   */
+  give(id: bigint, descriptor: number, flags: number): Answer | undefined {
+    const bytes = Buffer.alloc(ADDITION_BYTES)
+    bytes.writeBigUInt64LE(id, 0)
+    bytes.writeUInt32LE(ADD_AND_SEND, 8)
+    bytes.writeUInt32LE(descriptor, 12)
+    bytes.writeUInt32LE(flags, 20)
+    if (Number(ioctl(this.#fd, ADD_DESCRIPTOR, bytes)) >= 0) return undefined
+    if (errno() !== EINVAL) return { error: errno() }
+    bytes.writeUInt32LE(0, 8)
+    const given = Number(ioctl(this.#fd, ADD_DESCRIPTOR, bytes))
+    return given < 0 ? { error: errno() } : { value: given }
   }
 
   /** Whether the one who asked still waits. To be asked after looking at its memory or descriptors. */

@@ -5,12 +5,13 @@ import { closeSync, openSync, readFileSync, readlinkSync, readSync } from 'node:
 import { sep } from 'node:path'
 import type { BlockedConnection } from './cage-order.ts'
 import {
-  call,
   EACCES,
+  EALREADY,
   ECONNREFUSED,
   EAFNOSUPPORT,
   EINPROGRESS,
   EINVAL,
+  EISCONN,
   ENOENT,
   EPERM,
   errno,
@@ -24,9 +25,9 @@ import { ipv6Words } from './ip-address.ts'
 import type { NetworkPolicy } from './network-policy.ts'
 import type { Answer, Listener, Question } from './warden-listener.ts'
 import type { NameRelay } from './warden-names.ts'
+import type { Connecting, RunSockets } from './warden-sockets.ts'
 
 const connect = libcFunction('int connect(int, void *, uint32_t)')
-const getsockopt = libcFunction('int getsockopt(int, int, int, void *, void *)')
 
 const AF_UNSPEC = 0
 const AF_UNIX = 1
@@ -34,8 +35,6 @@ const AF_INET = 2
 const AF_INET6 = 10
 const AF_NETLINK = 16
 const ADDRESS_BYTES_MAX = 128 // struct sockaddr_storage
-const SOL_SOCKET = 1
-const SO_ERROR = 4
 const O_NONBLOCK = 0o4000
 const O_PATH = 0o10000000
 const DNS_PORT = 53
@@ -43,6 +42,7 @@ const DNS_PORT = 53
 /** Who connects, and what it may reach. */
 export interface Surroundings {
   listener: Listener
+  sockets: RunSockets
   policy: NetworkPolicy
   /** Of the run's proxy on 127.0.0.1. */
   proxyPort: number | undefined
@@ -63,10 +63,11 @@ export function answerConnect(question: Question, around: Surroundings): Answer 
   const forNames = isForNames(address, around)
   const refused = forNames ? undefined : judge(address, around)
   if (refused !== undefined) return refused
-  const socket = asUser(around.userId, () => socketOf(question))
-  if (socket === undefined) return { error: EPERM }
+  const found = around.sockets.find(question)
+  if ('error' in found) return found
+  const { socket } = found
   if (!around.listener.isValid(question.id)) {
-    closeSync(socket)
+    around.sockets.release(socket, 'failed')
     return { error: ESRCH }
   }
   if (address.readUInt16LE(0) === AF_UNIX) return connectLocal(socket, address, around)
@@ -74,7 +75,7 @@ export function answerConnect(question: Question, around: Surroundings): Answer 
     void connectRelay(socket, address.readUInt16LE(0), question, around)
     return undefined
   }
-  return connectSocket(socket, address, question, around.listener)
+  return connectSocket(socket, address, question, around)
 }
 
 /** Why the address is refused, or undefined. */
@@ -131,8 +132,9 @@ async function connectRelay(
   socket: number,
   family: number,
   question: Question,
-  { names, listener }: Surroundings,
+  around: Surroundings,
 ): Promise<void> {
+  const { names, listener, sockets } = around
   const isV6 = family === AF_INET6
   const target = Buffer.alloc(isV6 ? 28 : 16)
   target.writeUInt16LE(family, 0)
@@ -141,11 +143,11 @@ async function connectRelay(
   try {
     target.writeUInt16BE(await names.relay.port(isV6 ? '::1' : '127.0.0.1'), 2)
   } catch {
-    closeSync(socket)
+    sockets.release(socket, 'failed')
     listener.answer(question.id, { error: ECONNREFUSED })
     return
   }
-  const answer = connectSocket(socket, target, question, listener)
+  const answer = connectSocket(socket, target, question, around)
   if (answer !== undefined) listener.answer(question.id, answer)
 }
 
@@ -153,7 +155,7 @@ function connectSocket(
   socket: number,
   address: Buffer,
   { id }: Question,
-  listener: Listener,
+  { listener, sockets }: Surroundings,
 ): Answer | undefined {
   const flags = statusFlags(socket)
   const waits = (flags & O_NONBLOCK) === 0
@@ -162,32 +164,27 @@ function connectSocket(
   const failed = Number(connect(socket, address, address.length)) === 0 ? 0 : errno()
   if (!waits || failed !== EINPROGRESS) {
     if (waits) setStatusFlags(socket, flags)
-    closeSync(socket)
+    const isUnderWay = failed === EINPROGRESS || failed === EALREADY
+    sockets.release(socket, isUnderWay ? 'under way' : failed === 0 ? 'connected' : 'failed')
     return failed === 0 ? { value: 0 } : { error: failed }
   }
   listener.watch({
     fd: socket,
     ready() {
+      // Asked once more, the kernel says how it went, and the socket may try again.
+      const again = Number(connect(socket, address, address.length)) === 0 ? 0 : errno()
+      const error = again === EISCONN ? 0 : again
       setStatusFlags(socket, flags)
-      const error = socketError(socket)
-      closeSync(socket)
+      sockets.release(socket, error === 0 ? 'connected' : 'failed')
       listener.answer(id, error === 0 ? { value: 0 } : { error })
     },
   })
   return undefined
 }
 
-function socketError(socket: number): number {
-  const value = Buffer.alloc(4)
-  const length = Buffer.alloc(4)
-  length.writeInt32LE(4)
-  return Number(getsockopt(socket, SOL_SOCKET, SO_ERROR, value, length)) === 0
-    ? value.readInt32LE(0)
-    : EINVAL
-}
-
 /** Connects to a local socket by its path, when it lies in the run's folder after all links. */
-function connectLocal(socket: number, address: Buffer, { folder }: Surroundings): Answer {
+function connectLocal(socket: number, address: Buffer, { folder, sockets }: Surroundings): Answer {
+  let how: Connecting = 'failed'
   try {
     const end = address.indexOf(0, 2)
     const path = address.subarray(2, end < 0 ? address.length : end).toString()
@@ -203,6 +200,7 @@ function connectLocal(socket: number, address: Buffer, { folder }: Surroundings)
       setStatusFlags(socket, flags | O_NONBLOCK)
       const failed = Number(connect(socket, target, target.length)) === 0 ? 0 : errno()
       setStatusFlags(socket, flags)
+      if (failed === 0) how = 'connected'
       return failed === 0 ? { value: 0 } : { error: failed }
     } finally {
       closeSync(file)
@@ -210,7 +208,7 @@ function connectLocal(socket: number, address: Buffer, { folder }: Surroundings)
   } catch (error) {
     return { error: (error as NodeJS.ErrnoException).code === 'ENOENT' ? ENOENT : EACCES }
   } finally {
-    closeSync(socket)
+    sockets.release(socket, how)
   }
 }
 
@@ -225,27 +223,5 @@ function memoryOf({ thread, arguments: given }: Question, length: number): Buffe
     }
   } catch {
     return undefined
-  }
-}
-
-/** From Linux 6.9 on a thread can be opened by its own number; before, only its process. */
-const PIDFD_THREAD = 0o200
-
-function socketOf({ thread, arguments: given }: Question): number | undefined {
-  let process = call('pidfd_open', thread, PIDFD_THREAD)
-  if (process < 0) process = call('pidfd_open', processOf(thread))
-  if (process < 0) return undefined
-  const socket = call('pidfd_getfd', process, Number(given[0]! & 0xffffffffn))
-  closeSync(process)
-  return socket < 0 ? undefined : socket
-}
-
-/** The process that a thread belongs to; 0 when it has gone. */
-export function processOf(thread: number): number {
-  try {
-    const status = readFileSync(`/proc/${thread}/status`, 'latin1')
-    return Number(/^Tgid:\s+(\d+)/m.exec(status)?.[1] ?? 0)
-  } catch {
-    return 0
   }
 }

@@ -6,8 +6,9 @@ import { createNetworkPolicy } from './network-policy.ts'
 import { Listener, type Answer, type Question } from './warden-listener.ts'
 import type { Meter } from './warden-meter.ts'
 import { NameRelay } from './warden-names.ts'
-import { answerConnect, nameServers, processOf, type Surroundings } from './warden-network.ts'
+import { answerConnect, nameServers, type Surroundings } from './warden-network.ts'
 import type { Descendants } from './warden-processes.ts'
+import { MadeSockets, processOf, TakenSockets } from './warden-sockets.ts'
 
 /** Refusals that are told; a script that tries ten thousand times is told once in a while. */
 const BLOCKED_TOLD_MAX = 50
@@ -17,6 +18,8 @@ interface Run {
   order: WardenOrder
   descendants: Descendants
   meter: Meter
+  /** The warden makes the sockets of the run. */
+  makesSockets: boolean
   report(what: WardenReport): void
 }
 
@@ -26,8 +29,12 @@ export function answerQuestions(fd: number, run: Run): Listener {
   const { network, folder, userId } = run.order
   let told = 0
   const servers = nameServers()
+  const made = run.makesSockets
+    ? new MadeSockets({ listener, descendants: run.descendants, userId })
+    : undefined
   const around: Surroundings = {
     listener,
+    sockets: made ?? new TakenSockets(userId),
     names: { servers, relay: new NameRelay(servers) },
     policy: createNetworkPolicy(network),
     proxyPort: network.proxyPort,
@@ -42,10 +49,19 @@ export function answerQuestions(fd: number, run: Run): Listener {
     Object.entries(numbers ?? {}).map(([name, number]) => [number, name as SystemCall]),
   )
   void listener
-    .run((question) => answer(names.get(question.call), question, run, around))
+    .run((question) => {
+      const name = names.get(question.call)
+      if (made !== undefined) {
+        if (name === 'socket') return made.make(question)
+        if (name === 'bind') return made.bound()
+        if (name === 'listen') return made.listens(question)
+      }
+      return answer(name, question, run, around)
+    })
     .catch((error: unknown) => {
       process.stderr.write(`${(error as Error).stack}\n`)
     })
+    .finally(() => made?.close())
   return listener
 }
 

@@ -23,6 +23,7 @@ import { removeTree } from './remove-tree.ts'
 import { Meter } from './warden-meter.ts'
 import { endAll, Descendants } from './warden-processes.ts'
 import { answerQuestions } from './warden-questions.ts'
+import { mayTakeSockets } from './warden-sockets.ts'
 
 /** Descriptors that the agent opened for the run: standard input, output, error, and messages. */
 const RUN_FDS = [3, 4, 5, 6]
@@ -60,7 +61,9 @@ class Warden {
     const killed = new Promise<void>((resolve) => {
       this.#kill = resolve
     })
-    const launched = await launch(child, socket, this.#order).catch((error: Error) => ({
+    const makesSockets = !mayTakeSockets()
+    const line = launchOrder(this.#order, makesSockets)
+    const launched = await launch(child, socket, line).catch((error: Error) => ({
       problem: error.message,
     }))
     if ('problem' in launched) return this.#end({ exited, problem: launched.problem })
@@ -71,7 +74,7 @@ class Warden {
     const questions =
       launched.listener === undefined
         ? undefined
-        : answerQuestions(launched.listener, { order, descendants, meter, report })
+        : answerQuestions(launched.listener, { order, descendants, meter, makesSockets, report })
     await Promise.race([exited, killed])
     questions?.close()
     return this.#end({ exited })
@@ -160,10 +163,9 @@ function spawnLauncher(): { child: ChildProcess; socket: number } {
 async function launch(
   child: ChildProcess,
   socket: number,
-  order: WardenOrder,
+  order: LaunchOrder,
 ): Promise<Launched | { problem: string }> {
-  const line: LaunchOrder = launchOrder(order)
-  writeAll(socket, Buffer.from(`${JSON.stringify(line)}\n`))
+  writeAll(socket, Buffer.from(`${JSON.stringify(order)}\n`))
   const { bytes, descriptor } = await receiveDescriptor(socket, REPORT_BYTES_MAX)
   if (bytes.length === 0) return { problem: 'the launcher ended without a word' }
   const said = JSON.parse(bytes.toString()) as LaunchReport

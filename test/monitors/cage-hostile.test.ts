@@ -1,5 +1,5 @@
 // Aim: whatever a script does, the agent, its secrets and the runs beside it stay unharmed, and nothing of
-// the script is left. Every script runs under an agent that is root and under one without any right.
+// the script is left. Every script runs under an agent that is root, and in a container as root and as nobody.
 import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdtemp, rm, chmod } from 'node:fs/promises'
@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { CagedOutcome } from '../../src/monitors/cage-order.ts'
 import {
+  lackedFor,
   PLANTED,
   processesWith,
   startStandIn,
@@ -20,7 +21,6 @@ import { eventually } from '../support/eventually.ts'
 const NODE = process.execPath
 /** Where everybody may write, by a name that no earlier run has left. */
 const OUTSIDE = ['/tmp', '/dev/shm', '/var/tmp'].map((one) => join(one, `vedette-${randomUUID()}`))
-const needsRoot = process.getuid?.() === 0 ? undefined : 'needs root, to be another user'
 
 const node = (script: string, ...args: string[]): Pick<CageRequest, 'command' | 'args'> => ({
   command: NODE,
@@ -287,9 +287,10 @@ fs.writeFileSync('file', ''); fs.chmodSync('.', 0)`),
   },
 ]
 
-describe.each(['root', 'root of a container', 'nobody'] as const)(
+describe.each(['root', 'root of a container', 'nobody in a container'] as const)(
   'under an agent that is %s',
   (as) => {
+    const lacked = lackedFor(as)
     let standIn: StandIn
     let root: string
     let beats = 0
@@ -297,7 +298,7 @@ describe.each(['root', 'root of a container', 'nobody'] as const)(
     let isNeighbourDone = false
 
     beforeAll(async () => {
-      if (needsRoot !== undefined) return
+      if (lacked !== undefined) return
       root = await mkdtemp(join(tmpdir(), 'vedette-cage-'))
       await chmod(root, 0o777)
       standIn = await startStandIn(root, as)
@@ -310,7 +311,7 @@ describe.each(['root', 'root of a container', 'nobody'] as const)(
       await beat()
     })
     afterAll(async () => {
-      if (needsRoot !== undefined) return
+      if (lacked !== undefined) return
       await standIn.kill()
       await rm(root, { recursive: true, force: true })
     })
@@ -321,12 +322,12 @@ describe.each(['root', 'root of a container', 'nobody'] as const)(
       expect(isNeighbourDone).toBe(false)
     }
 
-    test.skipIf(needsRoot !== undefined).for(CASES)('a script $does', async (one) => {
+    test.skipIf(lacked !== undefined).for(CASES)('a script $does', async (one) => {
       const answer = await standIn.run(one.request(standIn))
       expect(answer.end).toMatchObject({ leftBehind: 0 })
       expect([one.outcome].flat()).toContain(answer.end.outcome)
       expect(answer.end.layers).toEqual({
-        ownUser: as !== 'nobody',
+        ownUser: as !== 'nobody in a container',
         landlock: expect.any(Number),
         network: true,
       })

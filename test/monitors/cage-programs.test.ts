@@ -13,10 +13,11 @@ import { processesWith } from '../support/cage-stand-in.ts'
 import { caged } from '../support/caged.ts'
 import { startDnsServer } from '../support/dns-server.ts'
 import { fixedResolver, testContext } from '../support/monitor-context.ts'
-import { missing } from '../support/needs.ts'
+import { missing, withoutNamespaces } from '../support/needs.ts'
 
 const names = { 'site.test': ['127.0.0.1'], 'metadata.test': ['169.254.169.254'] }
 const needsBrowser = missing('chromium')
+const needsNamespaces = withoutNamespaces()
 let site: Server
 let port: number
 let proxy: RunProxy
@@ -115,7 +116,13 @@ udp.on('error', (e) => console.log(e.code)); udp.send('x', 53, '127.0.0.1', (e) 
 
 describe.skipIf(needsBrowser !== undefined)('Chromium', () => {
   const chromium = '/usr/bin/chromium'
-  const flags = ['--headless', '--disable-dev-shm-usage', '--disable-gpu', '--no-first-run']
+  const flags = [
+    '--headless',
+    '--disable-dev-shm-usage',
+    '--disable-gpu',
+    '--no-first-run',
+    ...(needsNamespaces === undefined ? [] : ['--no-sandbox']),
+  ]
 
   test('loads a page by itself, what it links to is held, and nothing of it is left', async () => {
     const end = await caged({
@@ -148,30 +155,33 @@ describe.skipIf(needsBrowser !== undefined)('Chromium', () => {
     expect(refused).toContain('metadata.test ADDRESS_BLOCKED')
   })
 
-  test('has its own sandbox on, and is ended with all that it started', async () => {
-    const stop = new AbortController()
-    let renderer = ''
-    const timer = setInterval(() => {
-      renderer ||= rendererStatus()
-      if (renderer !== '' && asked.includes('/stalled.png')) stop.abort()
-    }, 50)
-    const end = await caged({
-      command: chromium,
-      args: (folder) => [...flags, '--dump-dom', `file://${folder}/page.html`],
-      prepare: (folder) => {
-        const image = `<img src="http://127.0.0.1:${port}/stalled.png">`
-        writeFileSync(join(folder, 'page.html'), image)
-      },
-      signal: stop.signal,
-      ask: { signal: 'SIGTERM', to: 'leader', graceMs: 100 },
-    })
-    clearInterval(timer)
-    expect(end).toMatchObject({ outcome: 'cancelled', leftBehind: 0 })
-    expect(processesWith(end.folder)).toEqual([])
-    // Numbers of its own in a namespace of its own, and a filter of its own above the cage's.
-    expect(renderer).toMatch(/^NSpid:(\t\d+){2,}$/m)
-    expect(renderer).toMatch(/^Seccomp_filters:\t[2-9]$/m)
-  })
+  test.skipIf(needsNamespaces !== undefined)(
+    'has its own sandbox on, and is ended with all that it started',
+    async () => {
+      const stop = new AbortController()
+      let renderer = ''
+      const timer = setInterval(() => {
+        renderer ||= rendererStatus()
+        if (renderer !== '' && asked.includes('/stalled.png')) stop.abort()
+      }, 50)
+      const end = await caged({
+        command: chromium,
+        args: (folder) => [...flags, '--dump-dom', `file://${folder}/page.html`],
+        prepare: (folder) => {
+          const image = `<img src="http://127.0.0.1:${port}/stalled.png">`
+          writeFileSync(join(folder, 'page.html'), image)
+        },
+        signal: stop.signal,
+        ask: { signal: 'SIGTERM', to: 'leader', graceMs: 100 },
+      })
+      clearInterval(timer)
+      expect(end).toMatchObject({ outcome: 'cancelled', leftBehind: 0 })
+      expect(processesWith(end.folder)).toEqual([])
+      // Numbers of its own in a namespace of its own, and a filter of its own above the cage's.
+      expect(renderer).toMatch(/^NSpid:(\t\d+){2,}$/m)
+      expect(renderer).toMatch(/^Seccomp_filters:\t[2-9]$/m)
+    },
+  )
 })
 
 /** What the system says of a page's process that is in a sandbox, or nothing. */

@@ -136,7 +136,11 @@ while (Date.now() < until); require('node:fs').writeFileSync('f', b)`
 })
 
 describe('when one who watches dies', () => {
-  const busy = { command: '/bin/sh', args: ['-c', 'setsid sleep 1000 & echo on; exec sleep 1000'] }
+  // All of them bear the folder in their words: not everybody may read their environment.
+  const busy = {
+    command: '/bin/sh',
+    args: ['-c', 'setsid sh -c "sleep 1000; :" $1 & echo on; sleep 1000; :', 'sh', '{folder}'],
+  }
 
   test('the agent: the run ends with it, and its folder goes', async () => {
     const root = temporaryFolder()

@@ -57,20 +57,31 @@ const CONTAINER =
   'chown dac_override fsetid fowner mknod net_raw setgid setuid setfcap setpcap net_bind_service ' +
   'sys_chroot kill audit_write'
 
+const isRoot = process.getuid?.() === 0
+/** With the filter of system calls that containers have. */
+const IN_DOCKER = [process.execPath, fileURLToPath(new URL('./as-in-docker.ts', import.meta.url))]
+
 const PREFIXES = {
   root: [],
   'root of a container': [
     'setpriv',
     '--inh-caps=-all',
     `--bounding-set=-all,+${CONTAINER.replaceAll(' ', ',+')}`,
+    ...IN_DOCKER,
   ],
-  nobody: [
-    'setpriv',
-    '--reuid=65534',
-    '--regid=65534',
-    '--clear-groups',
-    '--inh-caps=-all',
-    '--bounding-set=-all',
+  // Whoever runs the tests without being root is nobody enough.
+  'nobody in a container': [
+    ...(isRoot
+      ? [
+          'setpriv',
+          '--reuid=65534',
+          '--regid=65534',
+          '--clear-groups',
+          '--inh-caps=-all',
+          '--bounding-set=-all',
+        ]
+      : []),
+    ...IN_DOCKER,
   ],
 } as const
 
@@ -78,9 +89,14 @@ export type StandInRights = keyof typeof PREFIXES
 
 const PROGRAM = fileURLToPath(new URL('./caged-agent.ts', import.meta.url))
 
+/** Why it cannot be started with those rights here, or undefined. */
+export function lackedFor(as: StandInRights): string | undefined {
+  return isRoot || as === 'nobody in a container' ? undefined : 'needs root, to be another user'
+}
+
 /** Starts it below the folder, with the rights of a machine's root, a container's root, or without any. */
 export async function startStandIn(root: string, as: StandInRights): Promise<StandIn> {
-  const [command, ...args] = [...PREFIXES[as], process.execPath, PROGRAM, root]
+  const [command = '', ...args] = [...PREFIXES[as], process.execPath, PROGRAM, root]
   const child = spawn(command, args, {
     stdio: ['pipe', 'pipe', 'inherit'],
     env: { ...process.env, PLANTED_SECRET: PLANTED },

@@ -36,3 +36,13 @@ function isInstalled(program: Program): boolean {
     return false
   }
 }
+
+/** Why Chromium's own sandbox cannot be had here, or undefined: containers get no namespaces by default. */
+export function withoutNamespaces(): string | undefined {
+  try {
+    execFileSync('unshare', ['--user', '--net', '--pid', '--fork', 'true'], { stdio: 'ignore' })
+    return undefined
+  } catch {
+    return 'needs user namespaces'
+  }
+}
