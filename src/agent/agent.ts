@@ -1,8 +1,9 @@
 // The agent: follows a source of monitors, runs them by the timetable, delivers what comes of it, and
 // stops without losing any.
 import type { Result } from '../contract/result.ts'
-import type { Monitor, Variable } from '../contract/monitor.ts'
+import type { Monitor } from '../contract/monitor.ts'
 import { VERSION } from '../contract/versions.ts'
+import type { FaultReports } from '../host/fault-reports.ts'
 import type { Log } from '../host/log.ts'
 import { serve, type Served } from '../host/serve.ts'
 import type { Dialler } from '../monitors/dial.ts'
@@ -25,7 +26,7 @@ import {
 } from './running-timetable.ts'
 import type { ResultSink } from './sink.ts'
 import type { AgentReport, Change, MonitorSource, Snapshot } from './source.ts'
-import { surroundingsOf } from './surroundings.ts'
+import { sameVariables, surroundingsOf } from './surroundings.ts'
 
 /** The settings that the agent itself needs. */
 export type AgentSettings = Pick<
@@ -45,6 +46,8 @@ export interface AgentOptions {
   clock?: Clock
   /** Where people's own code runs; without it, it does not. */
   scripts?: ScriptGround | undefined
+  /** Hears of faults of the program; without it nobody does. */
+  faults?: FaultReports | undefined
 }
 
 export interface Agent {
@@ -110,7 +113,8 @@ class RunningAgent implements Agent {
         monitors: () => this.#timetable.size(),
         clockOffsetMs: () => clock.offsetMs(),
       },
-      (registry) => options.source.registerMetrics?.(registry),
+      (registry) =>
+        [options.source, options.faults].forEach((one) => one?.registerMetrics?.(registry)),
     )
     this.#queues = this.#makeQueues()
     this.#timetable = createRunningTimetable<Watch>(clock, {
@@ -152,6 +156,7 @@ class RunningAgent implements Agent {
       scripts: this.#options.scripts,
       onRetry: (type) => this.#metrics.retried(type),
       onAbandoned: (type) => this.#metrics.abandoned(type),
+      onFault: (fault) => this.#options.faults?.report(fault),
     })
     return createJobQueues({
       concurrency: { uptime: config.uptimeConcurrency, scripted: config.jobConcurrency },
@@ -383,9 +388,7 @@ class RunningAgent implements Agent {
   }
 }
 
-function watchOf(monitor: Monitor): Watch {
-  return { monitor, waiting: undefined, running: undefined }
-}
+const watchOf = (monitor: Monitor): Watch => ({ monitor, waiting: undefined, running: undefined })
 
 function timingOf(
   monitor: Monitor,
@@ -393,8 +396,4 @@ function timingOf(
 ): Monitor | AssignedTiming {
   const assigned = assignments?.get(monitor.id)
   return assigned === undefined ? monitor : { ...assigned, id: monitor.id }
-}
-
-function sameVariables(a: readonly Variable[], b: readonly Variable[]): boolean {
-  return a === b || JSON.stringify(a) === JSON.stringify(b)
 }

@@ -16,6 +16,7 @@ import {
 import {
   anyText,
   byteCount,
+  FAULT_REPORT_VARIABLES,
   leastLevel,
   onOff,
   oneOf,
@@ -127,32 +128,23 @@ export const VARIABLE_TABLE = {
     otherwise: undefined,
     words: { changes: 'changes', all: 'all' },
   }),
-  EXTERNAL_OBSERVABILITY: onOff({
-    meaning: 'Whether the agent reports its own faults to SENTRY_DSN',
-    otherwise: true,
-  }),
-  SENTRY_DSN: urlSetting({
-    meaning: 'Where the agent’s own faults are reported; nowhere without it',
-    secret: true,
-    protocols: ['https:', 'http:'],
-    example: 'https://key@sentry.example.com/1',
-  }),
+  ...FAULT_REPORT_VARIABLES,
   HTTPS_PROXY: urlSetting({
-    meaning: 'Proxy to the platform',
+    meaning: 'Proxy to the platform and to SENTRY_DSN',
     secret: true,
     alsoAs: ['https_proxy'],
     protocols: ['http:', 'https:'],
     example: 'http://user:password@proxy.example.com:3128',
   }),
   HTTP_PROXY: urlSetting({
-    meaning: 'Proxy to the platform where HTTPS_PROXY is not set',
+    meaning: 'The same where HTTPS_PROXY is not set',
     secret: true,
     alsoAs: ['http_proxy'],
     protocols: ['http:', 'https:'],
     example: 'http://user:password@proxy.example.com:3128',
   }),
   NO_PROXY: wordList({
-    meaning: 'Hosts that are reached without the proxy to the platform',
+    meaning: 'Hosts that are reached without that proxy',
     alsoAs: ['no_proxy'],
   }),
   USE_OS_DNS_RESOLVER: onOff({
@@ -347,7 +339,8 @@ function configOf(values: Given, { env, stdout }: ConfigOrigin): AgentConfig {
 function secretsOf(values: Given): string[] {
   const proxies = [values.HTTPS_PROXY, values.HTTP_PROXY].map((url) => partOf(url, 'password'))
   const keys = [values.API_KEY ?? '', ...values.API_KEY_PREVIOUS]
-  return [...keys, partOf(values.SENTRY_DSN, 'username'), ...proxies].filter((one) => one !== '')
+  const dsn = [partOf(values.SENTRY_DSN, 'username'), partOf(values.SENTRY_DSN, 'password')]
+  return [...keys, ...dsn, ...proxies].filter((one) => one !== '')
 }
 
 function partOf(url: string | undefined, part: 'username' | 'password'): string {

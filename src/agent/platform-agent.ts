@@ -42,6 +42,7 @@ export interface PlatformParts {
   sink: ResultSink
   /** The way to the platform that both use. */
   link: PlatformLink
+  agentId(): string
   /** Gives back the folder and cuts connections. */
   close(): void
 }
@@ -89,7 +90,7 @@ export async function openPlatformParts(options: PlatformPartsOptions): Promise<
     settings: () => delivering,
     agentId: () => identity.id(),
   })
-  return { source, sink, link, close: () => close(folder, link) }
+  return { source, sink, link, agentId: identity.id, close: () => close(folder, link) }
 }
 
 /** Until the platform has said how often. */

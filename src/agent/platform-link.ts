@@ -63,8 +63,8 @@ export interface PlatformLink {
 /** Where the platform is and how to get there. */
 export interface LinkOptions {
   platformUrl: string
-  /** The location's key. */
-  apiKey: string
+  /** The location's key; none for a receiver that is no platform. */
+  apiKey: string | undefined
   proxyUrl?: string | undefined
   noProxy?: readonly string[]
   /** Authorities to trust in place of those of Node.js, for tests. */
@@ -100,7 +100,7 @@ class Link implements PlatformLink {
     this.#agent = this.#makeAgent(options.ca)
     this.#headers = {
       host,
-      authorization: `Bearer ${options.apiKey}`,
+      ...(options.apiKey !== undefined && { authorization: `Bearer ${options.apiKey}` }),
       'user-agent': `Vedette/${VERSION}`,
       'accept-encoding': 'gzip, br',
     }

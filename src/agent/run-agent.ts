@@ -9,7 +9,7 @@ import { createAgent, type AgentOptions } from './agent.ts'
 import type { ConfigReading } from './config.ts'
 
 /** What differs between an agent on a monitors file and one on a platform. */
-export type AgentEnds = Pick<AgentOptions, 'source' | 'sink' | 'clock'> & {
+export type AgentEnds = Pick<AgentOptions, 'source' | 'sink' | 'clock' | 'faults'> & {
   /** Reads what is needed before the start; a number is the exit code when it is no good. */
   prepare?(): Promise<number | undefined>
   reload?(): void

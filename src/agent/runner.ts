@@ -5,10 +5,12 @@ import { failure } from '../contract/failure.ts'
 import type { Job } from '../contract/job.ts'
 import { verdictOf, type Attempt, type Result, type Verdict } from '../contract/result.ts'
 import { retryWaitMs } from '../contract/retry.ts'
+import type { Fault } from '../host/fault.ts'
 import type { AnyMonitorType } from '../monitors/monitor.ts'
 import type { RunProgress, ScriptGround } from '../monitors/script-ground.ts'
 import { startAttempt, type AttemptOutcome, type RunningAttempt } from './attempt.ts'
 import type { Clock } from './clock.ts'
+import { ownFault } from './own-fault.ts'
 import type { ProgressBoard } from './progress-board.ts'
 import { createPlanner, type RunPlan, type Surroundings } from './run-plan.ts'
 import { scrubFiles } from './scrub-files.ts'
@@ -50,6 +52,8 @@ export interface RunnerSettings {
   onRetry?: (checkType: string) => void
   /** A monitor did not end when told; a fault in it. */
   onAbandoned?: (checkType: string) => void
+  /** Hears of faults of the program itself, unscrubbed. */
+  onFault?: ((fault: Fault) => void) | undefined
 }
 
 /** Makes a runner. */
@@ -84,6 +88,10 @@ function createRun(
     const verdict = verdictOf(failures, degraded)
     const durationMs = toMicroseconds(clock.monotonicMs() - beganMs)
     record.attempts.push({ startedAt, durationMs, verdict, failures })
+    for (const one of failures) {
+      const fault = ownFault(one, checkType)
+      if (fault !== undefined) settings.onFault?.(fault)
+    }
     return verdict
   }
 

@@ -1,4 +1,5 @@
 // What is the same for all monitors of a location, made from what a source says of it.
+import type { Variable } from '../contract/monitor.ts'
 import type { Dialler } from '../monitors/dial.ts'
 import { decoded } from './definition-secrets.ts'
 import type { Surroundings } from './run-plan.ts'
@@ -10,6 +11,11 @@ export function surroundingsOf(
   dial: (proxyUrl: string | undefined) => Dialler,
 ): Surroundings {
   return { location, variables, dial: dial(proxyUrl), secrets: proxySecrets(proxyUrl) }
+}
+
+/** Whether two lists of variables hold the same. */
+export function sameVariables(a: readonly Variable[], b: readonly Variable[]): boolean {
+  return a === b || JSON.stringify(a) === JSON.stringify(b)
 }
 
 function proxySecrets(proxyUrl: string | undefined): string[] {

@@ -3,6 +3,7 @@ import { createClock } from '../agent/clock.ts'
 import { type AgentConfig, type ConfigReading, VARIABLES } from '../agent/config.ts'
 import { formatProblem } from '../agent/monitors-file-problems.ts'
 import { createFileSource } from '../agent/monitors-file-source.ts'
+import type { PlatformParts } from '../agent/platform-agent.ts'
 import type { PlatformLink } from '../agent/platform-link.ts'
 import { createResultLog, type ResultLogOptions, withResultLog } from '../agent/result-log.ts'
 import { type AgentEnds, runAgent } from '../agent/run-agent.ts'
@@ -11,6 +12,7 @@ import { environmentHelp } from '../host/environment-help.ts'
 import { isForPeople, type Log, mayColour } from '../host/log.ts'
 import { endOnUncaught } from '../host/uncaught.ts'
 import { MONITOR_TYPES } from '../monitors/registry.ts'
+import { agentFaults } from './fault-reports.ts'
 import { complain, type FileToRun } from './monitors-to-run.ts'
 import { scriptGround } from './script-ground.ts'
 import { dialFrom, logOf, settings } from './settings.ts'
@@ -41,8 +43,9 @@ const resultLogOf = ({ logResults }: AgentConfig, log: Log): ResultLogOptions =>
 /** Runs the agent on a monitors file until it is told to stop; resolves with the exit code. */
 export function runOnFile(reading: ConfigReading, file: FileToRun): Promise<number> {
   const { config } = reading
-  const log = logOf(reading)
-  endOnUncaught(log)
+  const faults = agentFaults(reading)
+  const log = logOf(reading, faults)
+  endOnUncaught(log, faults)
   const source = createFileSource({
     ...file,
     env,
@@ -54,6 +57,7 @@ export function runOnFile(reading: ConfigReading, file: FileToRun): Promise<numb
   return run(reading, log, {
     source,
     sink,
+    faults,
     async prepare() {
       const first = await source.read()
       return first.ok ? undefined : complain(first)
@@ -71,12 +75,14 @@ export async function runOnPlatform(
   to: { apiKey: string; platformUrl: string },
   reload?: () => void,
 ): Promise<number> {
-  const log = logOf(reading)
-  endOnUncaught(log)
+  let parts: PlatformParts | undefined
+  const faults = agentFaults(reading, { ...to, agentId: () => parts?.agentId() })
+  const log = logOf(reading, faults)
+  endOnUncaught(log, faults)
   const clock = createClock()
   // Loaded only here: an agent on a file must not carry it in its memory.
   const { openPlatformParts } = await import('../agent/platform-agent.ts')
-  const parts = await openPlatformParts({
+  parts = await openPlatformParts({
     settings: { ...reading.config, ...to },
     checkTypes: MONITOR_TYPES.keys(),
     clock,
@@ -84,7 +90,7 @@ export async function runOnPlatform(
   })
   try {
     const sink = withResultLog(parts.sink, resultLogOf(reading.config, log))
-    const ends = { source: parts.source, sink, clock }
+    const ends = { source: parts.source, sink, clock, faults }
     const whole = reload === undefined ? ends : { ...ends, reload }
     return await run(reading, log, whole, parts.link)
   } finally {

@@ -4,6 +4,7 @@ import { type AgentConfig, type ConfigReading, readAgentConfig } from '../agent/
 import { createScrubber } from '../agent/scrub.ts'
 import { EXIT_CONFIGURATION } from '../host/command-line.ts'
 import { type Environment, type EnvironmentProblem, problemText } from '../host/env.ts'
+import type { FaultReports } from '../host/fault-reports.ts'
 import { createLog, isForPeople, type Log, mayColour } from '../host/log.ts'
 import type { Dialler } from '../monitors/dial.ts'
 import { createDialler } from '../monitors/dialler.ts'
@@ -24,8 +25,8 @@ export function refuse(problems: readonly EnvironmentProblem[]): number {
   return EXIT_CONFIGURATION
 }
 
-/** Makes a log that shows no secret of the settings. */
-export function logOf({ config, secrets }: ConfigReading): Log {
+/** Makes a log that shows no secret of the settings; `faults` hears of the errors in it. */
+export function logOf({ config, secrets }: ConfigReading, faults?: FaultReports): Log {
   const scrubber = createScrubber({ secrets, headers: config.scrubHeaders })
   return createLog({
     level: config.logLevel,
@@ -33,6 +34,7 @@ export function logOf({ config, secrets }: ConfigReading): Log {
     colour: mayColour(stdout, env),
     scrubFields: (fields) => scrubber.value(fields),
     scrubLine: (line) => scrubber.text(line),
+    onError: faults && ((error) => faults.logged(error)),
   })
 }
 

@@ -11,14 +11,17 @@ import { formatProblem } from '../agent/monitors-file-problems.ts'
 import { VERSION } from '../contract/versions.ts'
 import { EXIT_CONFIGURATION } from '../host/command-line.ts'
 import type { Environment } from '../host/env.ts'
+import type { FaultReports } from '../host/fault-reports.ts'
 import { createLog, isForPeople, type Log, mayColour } from '../host/log.ts'
 import { paint } from '../host/pretty-line.ts'
 import { onSignals } from '../host/signals.ts'
 import { readPlatformConfig, type PlatformConfigReading } from '../platform/config.ts'
 import type { Credentials } from '../platform/first-account.ts'
 import { createPlatform, type Platform } from '../platform/platform.ts'
+import { platformFaults } from '../platform/platform-faults.ts'
 import { knownFault } from '../platform/run-platform.ts'
 import { runOnPlatform } from './agent-command.ts'
+import { posterTo } from './fault-reports.ts'
 import {
   applyInstallation,
   ensureLocation,
@@ -50,14 +53,17 @@ export async function runEverything(file: FileToRun): Promise<number> {
   if (typeof settings === 'number') return settings
   const read = await readInstallation(file, env)
   if (!read.ok) return complain({ ...read, files: [file.path] })
-  const log = logOf(settings.platform)
+  let platform: Platform | undefined
+  const faults = platformFaults(settings.platform, posterTo, () => platform?.database())
+  const log = logOf(settings.platform, faults)
   let made: Credentials | undefined
-  const platform = createPlatform({
+  platform = createPlatform({
     config: settings.platform.config,
     log,
+    faults,
     onCredentials: (credentials) => (made = credentials),
   })
-  const offSignals = onSignals({ stop: () => void platform.stop() })
+  const offSignals = onSignals({ stop: () => void platform?.stop() })
   try {
     await platform.start()
     const url = platform.url()
@@ -96,8 +102,12 @@ async function runAgentBeside({ target, settings, file, read, log }: Beside): Pr
   const { platformUrl } = target
   const reading: ConfigReading = {
     ...settings.agent,
-    // To itself it goes without a proxy.
-    config: { ...config, dataDir: config.dataDir ?? dataDir, platformProxyUrl: undefined },
+    config: {
+      ...config,
+      dataDir: config.dataDir ?? dataDir,
+      // To itself it goes without a proxy.
+      noProxy: [...config.noProxy, new URL(platformUrl).host],
+    },
     secrets: [...settings.agent.secrets, apiKey, target.apiKey],
   }
   const applyAgain = () => void applyChanged({ target, file, slugName, log })
@@ -176,7 +186,7 @@ function readSettings(given: Environment): Settings | number {
 }
 
 /** On a terminal the agent's results are what there is to see; the platform says what is wrong. */
-function logOf({ config, secrets }: PlatformConfigReading): Log {
+function logOf({ config, secrets }: PlatformConfigReading, faults?: FaultReports): Log {
   const pretty = isForPeople(stdout)
   const isChosen = (env['LOG_LEVEL'] ?? '') !== ''
   return createLog({
@@ -184,6 +194,7 @@ function logOf({ config, secrets }: PlatformConfigReading): Log {
     pretty,
     colour: mayColour(stdout, env),
     scrubLine: (line) => secrets.reduce((text, secret) => text.replaceAll(secret, '***'), line),
+    onError: faults && ((error) => faults.logged(error)),
   })
 }
 

@@ -29,13 +29,13 @@ export const FAILED_AUTHENTICATION: RatePolicy = {
 }
 
 /** The calls of agents. */
-export type AgentCallKind = 'sync' | 'presence' | 'results' | 'artifacts' | 'bundles'
+export type AgentCallKind = 'sync' | 'presence' | 'results' | 'artifacts' | 'bundles' | 'faults'
 
 /**
  * What one agent may do. In health it syncs when there is news, sends at most a batch in 20 ms beside one
  * of its backlog, and one file at a time; beside a
  * sync that takes long it says every few seconds that it is there, and beside runs every second how far they
- * are; it fetches a bundle once. A short window, so that nobody waits until it counts as lost.
+ * are; it fetches a bundle once, and tells of ten faults of its own a minute at most. A short window, so that nobody waits until it counts as lost.
  */
 export const AGENT_POLICIES: Readonly<Record<AgentCallKind, RatePolicy>> = {
   sync: { name: 'agent-sync', limit: 200, windowS: 10 },
@@ -43,6 +43,7 @@ export const AGENT_POLICIES: Readonly<Record<AgentCallKind, RatePolicy>> = {
   results: { name: 'agent-results', limit: 1_000, windowS: 10 },
   artifacts: { name: 'agent-artifacts', limit: 500, windowS: 10 },
   bundles: { name: 'agent-bundles', limit: 100, windowS: 10 },
+  faults: { name: 'agent-faults', limit: 10, windowS: 10 },
 }
 /** A key may do what its location's live agents may, and so many more that have yet to be known. */
 export const AGENTS_SPARE = 4

@@ -1,5 +1,5 @@
 // The log of a long-running process: pino's JSON lines, or lines that people read on a terminal.
-import pino, { type Logger } from 'pino'
+import pino, { type Logger, type LoggerOptions } from 'pino'
 import { createLineWriter } from './line-writer.ts'
 import { prettyLine } from './pretty-line.ts'
 
@@ -14,6 +14,10 @@ export interface LineSink {
   write(line: string): void
 }
 
+type LogFnHook = NonNullable<NonNullable<LoggerOptions['hooks']>['logMethod']>
+
+const ERROR_LEVEL = pino.levels.values['error'] ?? 50
+
 /** How to log. */
 export interface LogOptions {
   level: LogLevel
@@ -27,6 +31,8 @@ export interface LogOptions {
   scrubFields?: (fields: Record<string, unknown>) => Record<string, unknown>
   /** Takes secrets out of the finished text of a line. */
   scrubLine?: (line: string) => string
+  /** Hears of each error that is logged as an error, as it is. */
+  onError?: ((error: unknown) => void) | undefined
 }
 
 /**
@@ -34,7 +40,7 @@ export interface LogOptions {
  * neither holds the process up. Lines still on their way are lost by `process.exit()`, not by a natural end.
  */
 export function createLog(options: LogOptions): Log {
-  const { level, pretty, colour = false, scrubFields, scrubLine } = options
+  const { level, pretty, colour = false, scrubFields, scrubLine, onError } = options
   const out =
     options.destination ??
     createLineWriter({
@@ -54,11 +60,25 @@ export function createLog(options: LogOptions): Log {
         level: (label) => ({ level: label }),
         ...(scrubFields === undefined ? {} : { log: scrubFields }),
       },
-      ...(scrubLine === undefined ? {} : { hooks: { streamWrite: scrubLine } }),
+      hooks: {
+        ...(scrubLine !== undefined && { streamWrite: scrubLine }),
+        ...(onError !== undefined && { logMethod: tellingOf(onError) }),
+      },
     },
     destination,
   )
   return log
+}
+
+/** Sees calls of the log on their way. */
+function tellingOf(onError: (error: unknown) => void): LogFnHook {
+  return function logMethod(words, method, level) {
+    const [fields] = words as unknown[]
+    if (level >= ERROR_LEVEL && typeof fields === 'object' && fields !== null && 'err' in fields) {
+      onError(fields.err)
+    }
+    method.apply(this, words)
+  }
 }
 
 /** What is known about a stream that might be a terminal. */

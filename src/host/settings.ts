@@ -2,6 +2,7 @@
 import { accessSync, constants, statSync } from 'node:fs'
 import type { Parsed, Variable } from './env.ts'
 import type { LogLevel } from './log.ts'
+import { dsnProblem } from './sentry-dsn.ts'
 
 /** What every kind takes besides its own bounds. */
 interface About {
@@ -80,6 +81,19 @@ export function onOff(about: About & { otherwise: boolean }): Variable<boolean> 
     },
   })
 }
+
+/** Whether faults of the program are reported, and where to instead of the platform. */
+export const FAULT_REPORT_VARIABLES = {
+  EXTERNAL_OBSERVABILITY: onOff({
+    meaning: 'Whether faults of the program itself are reported: to the platform, or to SENTRY_DSN',
+    otherwise: true,
+  }),
+  SENTRY_DSN: anyText({
+    meaning: 'Receiver of these reports that speaks Sentry’s protocol, in place of the platform',
+    secret: true,
+    problem: dsnProblem,
+  }),
+} as const
 
 const BYTE_UNITS: Readonly<Record<string, number>> = {
   '': 1,

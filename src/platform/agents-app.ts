@@ -11,6 +11,7 @@ import type { ArtifactStore } from './artifact-store.ts'
 import { agentBundleOperation } from './code-bundles.ts'
 import { createClientAddress } from './client-address.ts'
 import { windowsOf } from './database-windows.ts'
+import { faultIntakeOperation } from './faults.ts'
 import { FixedPathRouter } from './fixed-path-router.ts'
 import { HeldCalls } from './held-calls.ts'
 import { KeyRing, type KeySource } from './key-ring.ts'
@@ -126,6 +127,7 @@ function callsOf(
       ...waiting,
     }),
     presenceOperation(database),
+    faultIntakeOperation({ database, log }),
     resultsOperation({
       database,
       log,

@@ -19,6 +19,7 @@ import { checkResultOperations } from './check-results.ts'
 import { checkStatusOperations } from './check-statuses.ts'
 import { createClientAddress } from './client-address.ts'
 import { windowsOf } from './database-windows.ts'
+import { faultOperations } from './faults.ts'
 import { FixedPathRouter } from './fixed-path-router.ts'
 import { createGate } from './gate.ts'
 import type { Told } from './incident-notices.ts'
@@ -108,6 +109,7 @@ export function createApp(options: AppOptions): App {
       resultsMs: options.resultsMs ?? RESULTS_MS,
     }),
     ...accountingOperations(database),
+    ...faultOperations(database),
     ...(options.operations ?? []),
   ]
   mount(app, gate, operations, rateHeadersOf)

@@ -18,6 +18,7 @@ import { bundleOperations, bundleRetention } from './code-bundles.ts'
 import type { PlatformConfig } from './config.ts'
 import { capable, neededWords } from './assignment.ts'
 import { createKnownKeys, createKnownLocationKeys } from './known-keys.ts'
+import { faultRetention } from './faults.ts'
 import { locationSampling } from './location-metrics.ts'
 import { Membership } from './membership.ts'
 import type { PlatformDatabase } from './open-database.ts'
@@ -174,6 +175,7 @@ async function createWorkingParts(parts: AssemblyParts, clock: PlatformClock) {
     ...runs.chores,
     artifactRetention(artifacts),
     bundleRetention(artifacts),
+    faultRetention(database),
   ]
   return { runs, artifacts, alerting, recording, chores }
 }

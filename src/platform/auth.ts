@@ -28,6 +28,19 @@ export interface Claim extends KeyClaim {
 export function readBearer(c: Context): KeyClaim {
   const secret = BEARER.exec(c.req.header('authorization') ?? '')?.[1]
   if (secret === undefined) throw unauthorized('Missing authentication')
+  return claimOf(secret)
+}
+
+const SENTRY_KEY = /^sentry +(?:.*, *)?sentry_key=([\x21-\x2b\x2d-\x7e]+)/i
+
+/** As `readBearer`; without that header it reads the key where Sentry's protocol has it, X-Sentry-Auth. */
+export function readAgentKey(c: Context): KeyClaim {
+  const isBearer = c.req.header('authorization') !== undefined
+  const secret = isBearer ? undefined : SENTRY_KEY.exec(c.req.header('x-sentry-auth') ?? '')?.[1]
+  return secret === undefined ? readBearer(c) : claimOf(secret)
+}
+
+function claimOf(secret: string): KeyClaim {
   if (secret.length > API_BOUNDS.keyCharactersMax) throw unauthorized('Bad Token')
   return { hash: digest('sha256', secret, 'base64') }
 }

@@ -9,7 +9,14 @@ import {
   variableTexts,
 } from '../host/env.ts'
 import type { LogLevel } from '../host/log.ts'
-import { anyText, leastLevel, urlSetting, wholeNumber, wordList } from '../host/settings.ts'
+import {
+  anyText,
+  FAULT_REPORT_VARIABLES,
+  leastLevel,
+  urlSetting,
+  wholeNumber,
+  wordList,
+} from '../host/settings.ts'
 import { keyProblem } from './api-key.ts'
 import type { BucketOptions } from './artifact-bucket.ts'
 import { createClientAddress } from './client-address.ts'
@@ -151,6 +158,25 @@ export const VARIABLE_TABLE = {
     unit: 's',
   }),
   LOG_LEVEL: leastLevel(),
+  ...FAULT_REPORT_VARIABLES,
+  HTTPS_PROXY: urlSetting({
+    meaning: 'Proxy to SENTRY_DSN',
+    secret: true,
+    alsoAs: ['https_proxy'],
+    protocols: ['http:', 'https:'],
+    example: 'http://user:password@proxy.example.com:3128',
+  }),
+  HTTP_PROXY: urlSetting({
+    meaning: 'The same where HTTPS_PROXY is not set',
+    secret: true,
+    alsoAs: ['http_proxy'],
+    protocols: ['http:', 'https:'],
+    example: 'http://user:password@proxy.example.com:3128',
+  }),
+  NO_PROXY: wordList({
+    meaning: 'Hosts that are reached without that proxy',
+    alsoAs: ['no_proxy'],
+  }),
 } as const
 
 function proxyProblem(text: string): { allowed: string; mend: string } | undefined {
@@ -197,6 +223,11 @@ export interface PlatformConfig {
   drainMs: number
   drainDelayMs: number
   logLevel: LogLevel
+  externalObservability: boolean
+  sentryDsn: string | undefined
+  /** To `sentryDsn`. */
+  proxyUrl: string | undefined
+  noProxy: readonly string[]
 }
 
 /** Settings, or what is wrong with them; warnings either way. */
@@ -234,6 +265,10 @@ export function readPlatformConfig(env: Environment, readText?: ReadText): Platf
     drainMs: values.DRAIN_SECONDS * 1000,
     drainDelayMs: values.DRAIN_DELAY_SECONDS * 1000,
     logLevel: values.LOG_LEVEL,
+    externalObservability: values.EXTERNAL_OBSERVABILITY,
+    sentryDsn: values.SENTRY_DSN,
+    proxyUrl: values.HTTPS_PROXY ?? values.HTTP_PROXY,
+    noProxy: values.NO_PROXY,
   }
   return { config, problems, warnings, secrets: secretsOf(config) }
 }
@@ -273,11 +308,13 @@ function bucketOf(values: BucketValues, problems: EnvironmentProblem[]): BucketO
 }
 
 function secretsOf(config: PlatformConfig): string[] {
-  const { databaseUrl, adminApiKey, secretsKey, artifactBucket } = config
-  const password = URL.parse(databaseUrl ?? '')?.password ?? ''
-  const plain = /%[0-9a-f]{2}/i.test(password) ? [unescaped(password)] : []
+  const { databaseUrl, adminApiKey, secretsKey, artifactBucket, sentryDsn, proxyUrl } = config
+  const passwords = [databaseUrl, sentryDsn, proxyUrl].map((one) => URL.parse(one ?? '')?.password)
+  const plain = passwords
+    .filter((one) => /%[0-9a-f]{2}/i.test(one ?? ''))
+    .map((one) => unescaped(one ?? ''))
   const given = [adminApiKey, secretsKey, artifactBucket?.secretAccessKey]
-  const all = [...given, password, ...plain]
+  const all = [...given, URL.parse(sentryDsn ?? '')?.username, ...passwords, ...plain]
   return all.filter((one): one is string => one !== undefined && one !== '')
 }
 

@@ -31,7 +31,7 @@ class RequestError extends Error {}
 /** Does what is asked; resolves with the exit code. */
 export async function runKeys(
   request: KeysRequest,
-  surroundings: CommandSurroundings,
+  surroundings: Omit<CommandSurroundings, 'posterTo'>,
 ): Promise<number> {
   const { env, stdout, stderr } = surroundings
   const reading = readPlatformConfig(env)

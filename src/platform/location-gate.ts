@@ -4,7 +4,7 @@ import type { KeyRefusal } from '../contract/agent-protocol.ts'
 import type { Database } from '../store/database.ts'
 import { findLocationKey } from '../store/known-location-keys.ts'
 import { createAdmission } from './admission.ts'
-import { readBearer } from './auth.ts'
+import { readAgentKey } from './auth.ts'
 import type { ClientAddress } from './client-address.ts'
 import { ApiError } from './errors.ts'
 import type { HashedKey, KeyRing } from './key-ring.ts'
@@ -45,7 +45,7 @@ export function createLocationGate(parts: LocationGateParts): LocationGate {
     keys,
     limiter,
     clientAddress,
-    readClaim: readBearer,
+    readClaim: readAgentKey,
     async refusal({ hash }) {
       const row = await findLocationKey(database, Buffer.from(hash, 'base64'))
       return refusalOf(row?.revoked === true ? 'revoked' : 'unknown')

@@ -2,8 +2,10 @@
 // there, and ends with 0 when it was told to.
 import { Hono } from 'hono'
 import { VERSION } from '../contract/versions.ts'
+import type { FaultReports } from '../host/fault-reports.ts'
 import type { Log } from '../host/log.ts'
 import { listenWith, serve, type Served } from '../host/serve.ts'
+import type { Database } from '../store/database.ts'
 import { type Assembly, assemble } from './assembly.ts'
 import type { PlatformConfig } from './config.ts'
 import { answerError, unavailable } from './errors.ts'
@@ -18,6 +20,8 @@ import { ensureSealer } from './secrets-key.ts'
 export interface PlatformOptions {
   config: PlatformConfig
   log: Log
+  /** Of which the metrics tell. */
+  faults?: Pick<FaultReports, 'registerMetrics'> | undefined
   /** Shows credentials that were made at the first start; `path` is where they are kept. */
   onCredentials: (credentials: Credentials, path: string | undefined) => void
 }
@@ -36,6 +40,8 @@ export interface Platform {
   readonly stopped: Promise<void>
   /** Where it listens; undefined before it does. */
   url(): string | undefined
+  /** Undefined before it is open. */
+  database(): Database | undefined
 }
 
 /** Makes a platform. */
@@ -63,6 +69,7 @@ class RunningPlatform implements Platform {
       connections: () => this.#database?.database.connections() ?? { open: 0, idle: 0, waiting: 0 },
       postgresRestarts: () => this.#database?.embedded?.restarts ?? 0,
     })
+    options.faults?.registerMetrics(this.#metrics.registry)
   }
 
   get stopped(): Promise<void> {
@@ -71,6 +78,10 @@ class RunningPlatform implements Platform {
 
   url(): string | undefined {
     return this.#served[0]?.url
+  }
+
+  database(): Database | undefined {
+    return this.#assembly === undefined ? undefined : this.#database?.database
   }
 
   start(): Promise<void> {

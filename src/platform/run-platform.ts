@@ -2,6 +2,7 @@
 import { VERSION } from '../contract/versions.ts'
 import { EXIT_CONFIGURATION } from '../host/command-line.ts'
 import { type Environment, problemText } from '../host/env.ts'
+import type { FaultReports } from '../host/fault-reports.ts'
 import { createLog, isForPeople, type Log, mayColour } from '../host/log.ts'
 import { ListenError } from '../host/serve.ts'
 import { onSignals } from '../host/signals.ts'
@@ -12,7 +13,8 @@ import { type PlatformConfigReading, readPlatformConfig } from './config.ts'
 import { EmbeddedPostgresError } from './embedded-postgres-error.ts'
 import { type Credentials, CredentialsError } from './first-account.ts'
 import { reasonOf } from './open-database.ts'
-import { createPlatform } from './platform.ts'
+import { createPlatform, type Platform } from './platform.ts'
+import { platformFaults, type PosterTo } from './platform-faults.ts'
 import { SecretsKeyError } from './secrets-key.ts'
 
 /** Where text goes; `process.stdout` and `process.stderr` fit. */
@@ -26,12 +28,15 @@ export interface CommandSurroundings {
   env: Environment
   stdout: Output
   stderr: Output
+  /** Opens the way to SENTRY_DSN. */
+  posterTo: PosterTo
 }
 
-/** Makes the platform's log, without its secrets. */
+/** Makes the platform's log, without its secrets; `faults` hears of the errors in it. */
 export function platformLog(
   reading: PlatformConfigReading,
-  { env, stdout }: CommandSurroundings,
+  { env, stdout }: Pick<CommandSurroundings, 'env' | 'stdout'>,
+  faults?: FaultReports,
 ): Log {
   const { secrets } = reading
   return createLog({
@@ -39,6 +44,7 @@ export function platformLog(
     pretty: isForPeople(stdout),
     colour: mayColour(stdout, env),
     scrubLine: (line) => secrets.reduce((text, secret) => text.replaceAll(secret, '***'), line),
+    onError: faults && ((error) => faults.logged(error)),
   })
 }
 
@@ -50,13 +56,16 @@ export async function runPlatform(surroundings: CommandSurroundings): Promise<nu
     stderr.write(`vedette: ${problemText(reading.problems)}`)
     return EXIT_CONFIGURATION
   }
-  const log = platformLog(reading, surroundings)
+  let platform: Platform | undefined
+  const faults = platformFaults(reading, surroundings.posterTo, () => platform?.database())
+  const log = platformLog(reading, surroundings, faults)
   // The watcher of the embedded PostgreSQL ends it when this process is gone.
-  endOnUncaught(log)
+  endOnUncaught(log, faults)
   for (const { message } of reading.warnings) log.warn(message)
-  const platform = createPlatform({
+  platform = createPlatform({
     config: reading.config,
     log,
+    faults,
     onCredentials: (made, path) => stdout.write(credentialsText(made, path)),
   })
   let isStopping = false
@@ -64,7 +73,7 @@ export async function runPlatform(surroundings: CommandSurroundings): Promise<nu
     stop: (signal) => {
       isStopping = true
       log.info({ signal }, 'told to stop')
-      void platform.stop()
+      void platform?.stop()
     },
   })
   try {

@@ -15,6 +15,7 @@ const policies = {
   bundles: { name: 'agent-bundles', limit: 2, windowS: WINDOW_S },
   results: { name: 'agent-results', limit: 2, windowS: WINDOW_S },
   artifacts: { name: 'agent-artifacts', limit: 1, windowS: WINDOW_S },
+  faults: { name: 'agent-faults', limit: 1, windowS: WINDOW_S },
 }
 const use = useDatabase()
 let location: TestLocation

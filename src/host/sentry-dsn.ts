@@ -1,0 +1,34 @@
+// Sentry's DSN: one address that holds where reports of faults go, for which project, and with which key.
+
+/** A DSN, taken apart. */
+export interface SentryDsn {
+  /** Address below which the receiver stands, without a slash at its end. */
+  baseUrl: string
+  /** Below it: where envelopes are posted. */
+  path: string
+  /** The public key, which is all that a receiver asks for. */
+  key: string
+}
+
+const FORM = 'a DSN of Sentry: https://key@host/project'
+const MEND = 'copy it whole from the settings of the project, Client Keys'
+
+/**
+ * Takes a DSN apart: `{protocol}://{key}@{host}{path}/{project}`, as Sentry's SDKs read it; a second,
+ * secret key, which no receiver asks for any more, is ignored. Undefined when it is none.
+ */
+export function parseDsn(text: string): SentryDsn | undefined {
+  const url = URL.parse(text)
+  if (url === null || !['https:', 'http:'].includes(url.protocol)) return undefined
+  const [, prefix = '', project = ''] =
+    /^((?:\/[^/]+)*)\/([A-Za-z0-9_-]+)$/.exec(url.pathname) ?? []
+  const isWhole = /^[A-Za-z0-9._~-]+$/.test(url.username) && url.hostname !== '' && project !== ''
+  if (!isWhole || url.search !== '' || url.hash !== '') return undefined
+  const baseUrl = `${url.protocol}//${url.host}${prefix}`
+  return { baseUrl, path: `/api/${project}/envelope/`, key: url.username }
+}
+
+/** What is wrong with a DSN, without a word of it; undefined when nothing is. */
+export function dsnProblem(text: string): { allowed: string; mend: string } | undefined {
+  return parseDsn(text) === undefined ? { allowed: FORM, mend: MEND } : undefined
+}
