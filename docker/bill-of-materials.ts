@@ -124,7 +124,12 @@ const bill = {
   specVersion: '1.6',
   version: 1,
   metadata: {
-    component: { type: 'container', 'bom-ref': 'image', name: process.argv[2] ?? 'vedette', version },
+    component: {
+      type: 'container',
+      'bom-ref': 'image',
+      name: process.argv[2] ?? 'vedette',
+      version,
+    },
   },
   components,
 }

@@ -17,10 +17,13 @@ const outcome = await installTool({
     ...process.env,
     npm_config_registry: process.env['NPM_REGISTRY'],
     npm_config_cache: CACHE,
+    TMPDIR: '/tmp',
     ...(existsSync(AUTHORITY) && { NODE_EXTRA_CA_CERTS: AUTHORITY }),
   },
   signal: new AbortController().signal,
 })
 if ('problem' in outcome) throw new Error(`${name} was not installed: ${outcome.problem}`)
-for (const one of outcome.tool.missing) console.log(`${name}: the registry has no ${one}`)
+for (const one of outcome.tool.missing) {
+  process.stdout.write(`${name}: the registry has no ${one}\n`)
+}
 await rm(CACHE, { recursive: true, force: true })

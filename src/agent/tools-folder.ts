@@ -14,3 +14,11 @@ export function toolsFolder(
   const cache = env['XDG_CACHE_HOME'] ?? ''
   return join(cache.startsWith('/') ? cache : join(homedir(), '.cache'), 'vedette', 'tools')
 }
+
+/**
+ * Where things are kept between runs of people's code. Beside the agent's other data, as engines and runtimes may
+ * be part of an image that nobody can write to; without DATA_DIR among the tools.
+ */
+export function runsCacheFolder(dataDir: string | undefined, toolsDir: string): string {
+  return join(dataDir ?? toolsDir, 'cache')
+}

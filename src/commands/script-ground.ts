@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import type { BundleFetcher } from '../agent/bundle-fetcher.ts'
 import type { AgentConfig } from '../agent/config.ts'
 import type { PlatformLink } from '../agent/platform-link.ts'
+import { runsCacheFolder } from '../agent/tools-folder.ts'
 import type { Cage } from '../monitors/cage.ts'
 import type { ScriptGround } from '../monitors/script-ground.ts'
 import { openToolbox } from '../monitors/toolbox.ts'
@@ -12,7 +13,7 @@ import { openToolbox } from '../monitors/toolbox.ts'
 export function scriptGround(config: AgentConfig, link?: PlatformLink): ScriptGround {
   let cage: Promise<Cage> | undefined
   let fetcher: Promise<BundleFetcher> | undefined
-  const cacheFolder = join(config.toolsDir, 'cache')
+  const cacheFolder = runsCacheFolder(config.dataDir, config.toolsDir)
   return {
     cage: () => (cage ??= makeCage(config)),
     tools: openToolbox(config.toolsDir),

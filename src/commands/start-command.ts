@@ -1,5 +1,6 @@
 // `vedette start`: everything at once, without any settings.
-import type { Command } from '../host/command-line.ts'
+import { type Command, EXIT_CONFIGURATION } from '../host/command-line.ts'
+import { loadPart } from '../host/load-part.ts'
 import { withFile } from './monitors-to-run.ts'
 
 /** `vedette start`. */
@@ -19,7 +20,7 @@ export const START_COMMAND: Command = {
   run: () =>
     withFile(undefined, async (file) => {
       // Loaded only here: an agent must not carry the platform in its memory.
-      const { runEverything } = await import('./start.ts')
-      return runEverything(file)
+      const part = await loadPart('the platform', () => import('./start.ts'))
+      return part === undefined ? EXIT_CONFIGURATION : part.runEverything(file)
     }),
 }

@@ -2,6 +2,7 @@
 import { ROLES } from '../contract/account.ts'
 import { type Arguments, type Command, EXIT_CONFIGURATION } from '../host/command-line.ts'
 import { environmentHelp } from '../host/environment-help.ts'
+import { loadPart } from '../host/load-part.ts'
 import { VARIABLES } from './config.ts'
 import type { KeysRequest } from './keys-command.ts'
 import type { CommandSurroundings } from './run-platform.ts'
@@ -28,8 +29,8 @@ function platformCommand(surroundings: CommandSurroundings): Command {
     ],
     async run() {
       // Loaded only here: an agent must not carry the platform in its memory.
-      const { runPlatform } = await import('./run-platform.ts')
-      return runPlatform(surroundings)
+      const part = await loadPart('the platform', () => import('./run-platform.ts'))
+      return part === undefined ? EXIT_CONFIGURATION : part.runPlatform(surroundings)
     },
   }
 }
@@ -56,8 +57,8 @@ function keysCommand(surroundings: CommandSurroundings): Command {
     async run(args) {
       const request = requestOf(args)
       if (typeof request !== 'string') {
-        const { runKeys } = await import('./keys-command.ts')
-        return runKeys(request, surroundings)
+        const part = await loadPart('the platform', () => import('./keys-command.ts'))
+        return part === undefined ? EXIT_CONFIGURATION : part.runKeys(request, surroundings)
       }
       surroundings.stderr.write(`vedette keys: ${request}\nTry: vedette keys --help\n`)
       return EXIT_CONFIGURATION

@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { installTool, type ToolOrder } from '../../src/agent/tool-install.ts'
-import { toolsFolder } from '../../src/agent/tools-folder.ts'
+import { runsCacheFolder, toolsFolder } from '../../src/agent/tools-folder.ts'
 import { INSTALLED_FILE, openToolbox } from '../../src/monitors/toolbox.ts'
 import { ENGINES, RUNTIMES } from '../../src/contract/runtimes.ts'
 import {
@@ -137,6 +137,11 @@ test.each([
   [{ tools: undefined, data: undefined, env: { XDG_CACHE_HOME: '/c' } }, '/c/vedette/tools'],
 ])('the folder of tools for %j is %s', ({ tools, data, env }, folder) => {
   expect(toolsFolder(tools, data, env)).toBe(folder)
+})
+
+test('what is kept between runs is with the data, as tools may be in an image; else with the tools', () => {
+  expect(runsCacheFolder('/d', '/t')).toBe('/d/cache')
+  expect(runsCacheFolder(undefined, '/t')).toBe('/t/cache')
 })
 
 test('a name never leads out of the toolbox', async () => {

