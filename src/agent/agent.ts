@@ -357,13 +357,14 @@ class RunningAgent implements Agent {
   }
 
   #healthSources(): HealthSources {
-    const { source, sink } = this.#options
+    const { source, sink, scripts } = this.#options
+    const said = () => [source.state?.().warnings, sink.warnings?.(), scripts?.warnings?.()]
     return {
       phase: () => this.#phase,
       hasMonitors: () => this.#surroundings !== undefined,
       refused: () => this.#refused,
       unready: () => source.state?.().unready,
-      warnings: () => [...(source.state?.().warnings ?? []), ...(sink.warnings?.() ?? [])],
+      warnings: () => said().flatMap((some) => some ?? []),
       tickAgeMs: () => this.#clock.monotonicMs() - this.#timetable.tickedAtMs(),
       metrics: () => this.#metricsText(),
       facts: () => ({
@@ -374,6 +375,7 @@ class RunningAgent implements Agent {
         queues: this.#queues.state(),
         slots: this.#queues.counts(),
         undelivered: this.#undelivered,
+        cage: scripts?.layers?.(),
         ...source.state?.().facts,
         ...sink.facts?.(),
       }),
