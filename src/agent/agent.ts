@@ -19,11 +19,7 @@ import { createMonitorMetrics, type MonitorMetrics } from './monitor-metrics.ts'
 import { createProgressBoard } from './progress-board.ts'
 import type { Surroundings } from './run-plan.ts'
 import { createRunner } from './runner.ts'
-import {
-  type AssignedTiming,
-  createRunningTimetable,
-  type RunningTimetable,
-} from './running-timetable.ts'
+import { createRunningTimetable, type RunningTimetable, timingOf } from './running-timetable.ts'
 import type { ResultSink } from './sink.ts'
 import type { AgentReport, Change, MonitorSource, Snapshot } from './source.ts'
 import { sameVariables, surroundingsOf } from './surroundings.ts'
@@ -391,11 +387,3 @@ class RunningAgent implements Agent {
 }
 
 const watchOf = (monitor: Monitor): Watch => ({ monitor, waiting: undefined, running: undefined })
-
-function timingOf(
-  monitor: Monitor,
-  assignments: Snapshot['assignments'],
-): Monitor | AssignedTiming {
-  const assigned = assignments?.get(monitor.id)
-  return assigned === undefined ? monitor : { ...assigned, id: monitor.id }
-}

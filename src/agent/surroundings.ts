@@ -22,8 +22,3 @@ function proxySecrets(proxyUrl: string | undefined): string[] {
   const { password = '' } = URL.parse(proxyUrl ?? '') ?? {}
   return password === '' ? [] : [password, decoded(password)]
 }
-
-/** Whether a change of the surroundings left the variables as they were. */
-export function sameVariables(a: readonly Variable[], b: readonly Variable[]): boolean {
-  return a === b || JSON.stringify(a) === JSON.stringify(b)
-}

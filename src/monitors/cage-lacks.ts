@@ -20,9 +20,17 @@ export function wishesOf(facts: {
   /** People's code gets user namespaces. */
   namespaces: boolean
   hasChromium: boolean
+  /** Where runs have their folders, and whether programs in there can be started. */
+  root: string
+  canExecute: boolean
 }): string[] {
-  const { layers, namespaces, hasChromium } = facts
+  const { layers, namespaces, hasChromium, root, canExecute } = facts
   const all: string[] = []
+  if (!canExecute) {
+    all.push(
+      `programs below ${root} cannot be started, so browsers and most suites cannot run: mount it with exec, as in --tmpfs /tmp:exec, or set DATA_DIR to a folder on a volume`,
+    )
+  }
   if (layers.ownUser && layers.landlock === 0) {
     all.push('this system has no Landlock: people’s code may read what every user may')
   }

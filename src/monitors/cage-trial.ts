@@ -1,6 +1,6 @@
 // Tries the cage once, with a shell that does next to nothing: so an operator learns what holds people's code
 // before the first of it runs.
-import { mkdtemp, readFile } from 'node:fs/promises'
+import { mkdtemp, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Cage } from './cage.ts'
 import { lackOf, tracingLack, wishesOf } from './cage-lacks.ts'
@@ -20,6 +20,9 @@ const LIMITS = {
   openFiles: 256,
 }
 
+/** Says what it finds. */
+const SCRIPT = 'unshare --user --net --pid --fork true 2>/dev/null && echo namespaces; ./program'
+
 /** What the trial showed. */
 export interface CageTrial {
   /** What holds people's code; absent where none runs. */
@@ -38,7 +41,7 @@ export async function tryCage(
   try {
     const folder = await mkdtemp(join(settings.root, 'cage-'))
     try {
-      return await trialIn(folder, cage, settings.chromiumPath)
+      return await trialIn(folder, cage, settings)
     } finally {
       await removeTree(folder)
     }
@@ -50,18 +53,21 @@ export async function tryCage(
 async function trialIn(
   folder: string,
   cage: Cage,
-  chromiumPath: string | undefined,
+  { root, chromiumPath }: { root: string; chromiumPath: string | undefined },
 ): Promise<CageTrial> {
-  const args = ['-c', 'unshare --user --net --pid --fork true 2>/dev/null && echo namespaces; :']
+  // A file system may forbid programs.
+  await writeFile(join(folder, 'program'), '#!/bin/sh\necho executes\n', { mode: 0o755 })
+  const args = ['-c', SCRIPT]
   const order = { command: '/bin/sh', args, folder, limits: LIMITS }
   const { layers, tail, problem } = await cage.run(order, new AbortController().signal).ended
   const namespaces = tail.stdout.includes('namespaces')
   if (layers === undefined) {
     return { namespaces, lacks: [`people’s code cannot be run: ${problem ?? 'it did not start'}`] }
   }
+  const canExecute = tail.stdout.includes('executes')
   const hasChromium = (await findChromium(chromiumPath)) !== undefined
   const scope = await readFile('/proc/sys/kernel/yama/ptrace_scope', 'latin1').catch(() => '')
   const lacks = [lackOf(layers), layers.network ? tracingLack(scope) : undefined]
-  const wishes = wishesOf({ layers, namespaces, hasChromium })
+  const wishes = wishesOf({ layers, namespaces, hasChromium, root, canExecute })
   return { layers, namespaces, lacks: [...lacks.filter((one) => one !== undefined), ...wishes] }
 }

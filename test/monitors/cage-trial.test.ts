@@ -19,31 +19,42 @@ function cageWith(end: Partial<CagedEnd>, said = ''): Cage {
 const there = process.execPath
 
 test.each<[string, Cage, string | undefined, RegExp[]]>([
-  ['nothing where all holds', cageWith({ layers: ALL }, 'namespaces\n'), there, []],
+  ['nothing where all holds', cageWith({ layers: ALL }, 'namespaces\nexecutes\n'), there, []],
   [
     'that Chromium goes without its own sandbox',
-    cageWith({ layers: ALL }),
+    cageWith({ layers: ALL }, 'executes\n'),
     there,
     [/Chromium.*seccomp=docker\/seccomp\.json/],
   ],
-  ['nothing of Chromium where there is none', cageWith({ layers: ALL }), '/nowhere', []],
+  [
+    'nothing of Chromium where there is none',
+    cageWith({ layers: ALL }, 'executes\n'),
+    '/nowhere',
+    [],
+  ],
   [
     'that connections are not held',
-    cageWith({ layers: { ...ALL, network: false } }, 'namespaces\n'),
+    cageWith({ layers: { ...ALL, network: false } }, 'namespaces\nexecutes\n'),
     there,
     [/seccomp.*docker\/seccomp\.json/],
   ],
   [
     'that files are open to the agent’s own user',
-    cageWith({ layers: { ...ALL, ownUser: false, landlock: 0 } }, 'namespaces\n'),
+    cageWith({ layers: { ...ALL, ownUser: false, landlock: 0 } }, 'namespaces\nexecutes\n'),
     there,
     [/Landlock.*docker\/seccomp\.json/],
   ],
   [
     'that users can read what is not confined',
-    cageWith({ layers: { ...ALL, landlock: 0 } }, 'namespaces\n'),
+    cageWith({ layers: { ...ALL, landlock: 0 } }, 'namespaces\nexecutes\n'),
     there,
     [/Landlock/],
+  ],
+  [
+    'that programs in the folders of runs cannot be started',
+    cageWith({ layers: ALL }, 'namespaces\n'),
+    there,
+    [/exec/],
   ],
   [
     'why no code runs at all',
@@ -61,7 +72,10 @@ test.each<[string, Cage, string | undefined, RegExp[]]>([
 
 test('says why where there is no room for a trial', async () => {
   const root = join(temporaryFolder(), 'none')
-  const trial = await tryCage(cageWith({ layers: ALL }), { root, chromiumPath: undefined })
+  const trial = await tryCage(cageWith({ layers: ALL }, 'executes\n'), {
+    root,
+    chromiumPath: undefined,
+  })
   expect(trial.lacks[0]).toMatch(/ENOENT/)
   expect(existsSync(root)).toBe(false)
 })
@@ -71,6 +85,7 @@ test('sees what this system has', async () => {
   const cage = createCage({ network, isolation: 'best', firstUserId: 64_700 })
   const trial = await tryCage(cage, { root: temporaryFolder(), chromiumPath: undefined })
   cage.close()
+  expect(trial.lacks.filter((lack) => /exec/.test(lack))).toEqual([])
   expect(trial).toMatchObject({
     layers: { ownUser: process.getuid?.() === 0 },
     namespaces: withoutNamespaces() === undefined,
