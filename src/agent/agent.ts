@@ -19,11 +19,7 @@ import { createMonitorMetrics, type MonitorMetrics } from './monitor-metrics.ts'
 import { createProgressBoard } from './progress-board.ts'
 import type { Surroundings } from './run-plan.ts'
 import { createRunner } from './runner.ts'
-import {
-  type AssignedTiming,
-  createRunningTimetable,
-  type RunningTimetable,
-} from './running-timetable.ts'
+import { createRunningTimetable, type RunningTimetable, timingOf } from './running-timetable.ts'
 import type { ResultSink } from './sink.ts'
 import type { AgentReport, Change, MonitorSource, Snapshot } from './source.ts'
 import { sameVariables, surroundingsOf } from './surroundings.ts'
@@ -357,13 +353,14 @@ class RunningAgent implements Agent {
   }
 
   #healthSources(): HealthSources {
-    const { source, sink } = this.#options
+    const { source, sink, scripts } = this.#options
+    const said = () => [source.state?.().warnings, sink.warnings?.(), scripts?.warnings?.()]
     return {
       phase: () => this.#phase,
       hasMonitors: () => this.#surroundings !== undefined,
       refused: () => this.#refused,
       unready: () => source.state?.().unready,
-      warnings: () => [...(source.state?.().warnings ?? []), ...(sink.warnings?.() ?? [])],
+      warnings: () => said().flatMap((some) => some ?? []),
       tickAgeMs: () => this.#clock.monotonicMs() - this.#timetable.tickedAtMs(),
       metrics: () => this.#metricsText(),
       facts: () => ({
@@ -374,6 +371,7 @@ class RunningAgent implements Agent {
         queues: this.#queues.state(),
         slots: this.#queues.counts(),
         undelivered: this.#undelivered,
+        cage: scripts?.layers?.(),
         ...source.state?.().facts,
         ...sink.facts?.(),
       }),
@@ -389,11 +387,3 @@ class RunningAgent implements Agent {
 }
 
 const watchOf = (monitor: Monitor): Watch => ({ monitor, waiting: undefined, running: undefined })
-
-function timingOf(
-  monitor: Monitor,
-  assignments: Snapshot['assignments'],
-): Monitor | AssignedTiming {
-  const assigned = assignments?.get(monitor.id)
-  return assigned === undefined ? monitor : { ...assigned, id: monitor.id }
-}

@@ -46,6 +46,7 @@ export async function runAgent(options: RunAgentOptions): Promise<number> {
     if (refused !== undefined && !isStopping) return refused
     if (!isStopping) await agent.start()
     if (!isStopping) log.info({ version: VERSION, url: agent.url() }, 'agent started')
+    if (!isStopping) void options.scripts?.prepare?.()
     return await agent.stopped
   } catch (error) {
     if (!(error instanceof ListenError)) throw error

@@ -30,6 +30,15 @@ export interface AssignedTiming {
   until?: Instant | undefined
 }
 
+/** When the monitor is due: in its assigned slots, where somebody gives them out. */
+export function timingOf(
+  timing: Timing,
+  assignments: ReadonlyMap<string, Omit<AssignedTiming, 'id'>> | undefined,
+): Timing | AssignedTiming {
+  const assigned = assignments?.get(timing.id)
+  return assigned === undefined ? timing : { ...assigned, id: timing.id }
+}
+
 export interface RunningTimetable<T> {
   /**
    * The subjects from now on, by id. Whoever keeps its timing keeps its place; a new one, unless its

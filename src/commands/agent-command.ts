@@ -28,7 +28,7 @@ function run(
 ): Promise<number> {
   const dial = dialFrom(reading.config)
   const complainOf = (text: string) => stderr.write(text)
-  const scripts = scriptGround(reading.config, link)
+  const scripts = scriptGround(reading.config, { log, ...(link !== undefined && { link }) })
   const common = { reading, log, types: MONITOR_TYPES, dial, scripts, complain: complainOf }
   return runAgent({ ...ends, ...common }).finally(() => scripts.close())
 }

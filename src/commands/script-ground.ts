@@ -5,18 +5,35 @@ import type { BundleFetcher } from '../agent/bundle-fetcher.ts'
 import type { AgentConfig } from '../agent/config.ts'
 import type { PlatformLink } from '../agent/platform-link.ts'
 import { runsCacheFolder } from '../agent/tools-folder.ts'
+import type { Log } from '../host/log.ts'
+import { makeFolder } from '../host/make-folder.ts'
 import type { Cage } from '../monitors/cage.ts'
+import type { CageTrial } from '../monitors/cage-trial.ts'
 import type { ScriptGround } from '../monitors/script-ground.ts'
 import { openToolbox } from '../monitors/toolbox.ts'
 
-/** The ground for runs of this agent; `link` leads to its platform, where it has one. */
-export function scriptGround(config: AgentConfig, link?: PlatformLink): ScriptGround {
+/** What an agent adds to it. */
+export interface GroundSurroundings {
+  /** Leads to its platform, where it has one. */
+  link?: PlatformLink
+  /** Is told what holds people's code; without one nothing is tried. */
+  log?: Log
+}
+
+/** The ground for runs of this agent. */
+export function scriptGround(
+  config: AgentConfig,
+  { link, log }: GroundSurroundings = {},
+): ScriptGround {
   let cage: Promise<Cage> | undefined
   let fetcher: Promise<BundleFetcher> | undefined
+  let trial: CageTrial | undefined
   const cacheFolder = runsCacheFolder(config.dataDir, config.toolsDir)
+  const tools = openToolbox(config.toolsDir)
+  const made = () => (cage ??= makeCage(config, log, (found) => (trial = found)))
   return {
-    cage: () => (cage ??= makeCage(config)),
-    tools: openToolbox(config.toolsDir),
+    cage: made,
+    tools,
     chromiumPath: config.chromiumPath,
     cacheFolder,
     ...(link !== undefined && {
@@ -26,6 +43,13 @@ export function scriptGround(config: AgentConfig, link?: PlatformLink): ScriptGr
       },
     }),
     close: () => void cage?.then((one) => one.close()),
+    async prepare() {
+      // An agent without any of them runs uptime checks alone: it stays as small as it is.
+      const installed = await Promise.all([tools.installed('engine'), tools.installed('runtime')])
+      if (installed.flat().length > 0) await made().catch(() => {})
+    },
+    warnings: () => trial?.lacks ?? [],
+    layers: () => trial?.layers && { ...trial.layers, userNamespaces: trial.namespaces },
     ownProjects: config.monitorsFile !== undefined,
   }
 }
@@ -35,11 +59,31 @@ async function makeFetcher(link: PlatformLink, folder: string): Promise<BundleFe
   return createBundleFetcher({ link, folder })
 }
 
-async function makeCage(config: AgentConfig): Promise<Cage> {
+/** With a log, the cage is tried beside the first run, and what holds in it is said once. */
+async function makeCage(
+  config: AgentConfig,
+  log: Log | undefined,
+  tried: (trial: CageTrial) => void,
+): Promise<Cage> {
   const { createCage } = await import('../monitors/cage.ts')
-  return createCage({
+  const cage = createCage({
     network: { blocked: config.blockedNetworks, allowed: config.allowedNetworks },
     isolation: config.scriptIsolation,
     firstUserId: config.scriptUserId,
   })
+  if (log !== undefined) void sayTrial(cage, config, log).then(tried)
+  return cage
+}
+
+async function sayTrial(cage: Cage, config: AgentConfig, log: Log): Promise<CageTrial> {
+  const { tryCage } = await import('../monitors/cage-trial.ts')
+  const { chromiumPath, workRoot } = config
+  // Where it cannot be made, the trial says so.
+  await makeFolder(workRoot, 0o777).catch(() => {})
+  const trial = await tryCage(cage, { root: workRoot, chromiumPath })
+  const { layers, namespaces } = trial
+  if (layers !== undefined)
+    log.info({ ...layers, userNamespaces: namespaces }, 'people’s code is held')
+  for (const lack of trial.lacks) log.warn(lack)
+  return trial
 }

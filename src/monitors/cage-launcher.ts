@@ -1,6 +1,7 @@
 // Becomes people's code: a process of its own that takes all privileges from itself, one after the other,
 // and then turns into the command. Started by the warden for one run; its order comes on a descriptor.
 import { readdirSync, readSync, writeSync } from 'node:fs'
+import { lackOf } from './cage-lacks.ts'
 import { confine, LANDLOCK_SCOPES_FROM } from './cage-landlock.ts'
 import type { CageLayers, LaunchOrder } from './cage-order.ts'
 import {
@@ -48,7 +49,7 @@ function main(): void {
     landlock,
     network: listener !== undefined,
   }
-  const lacking = order.isolation === 'require' ? lackingOf(layers) : undefined
+  const lacking = order.isolation === 'require' ? lackOf(layers) : undefined
   if (lacking !== undefined) throw new Error(lacking)
   tell({ ready: layers }, listener)
   keepOnlyRunDescriptors()
@@ -130,13 +131,6 @@ function programOf(base64: string): Buffer {
   program.writeBigUInt64LE(addressOf(instructions), 8)
   kept.push(instructions)
   return program
-}
-
-function lackingOf({ ownUser, landlock, network }: CageLayers): string | undefined {
-  if (!ownUser && landlock === 0) {
-    return 'this system has no Landlock, and the agent may not change to another user'
-  }
-  return network ? undefined : 'this system refuses to ask about system calls (seccomp)'
 }
 
 function tell(report: object, descriptor: number | undefined): void {

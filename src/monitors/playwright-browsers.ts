@@ -63,8 +63,9 @@ export async function prepareBrowsers(
 }
 
 /**
- * Starts Chromium with its own sandbox wherever the kernel gives a user namespaces of its own: Playwright
- * turns it off by default. What does not go through the run's proxy, WebRTC must not use.
+ * Starts Chromium with its own sandbox wherever the kernel gives a user namespaces of its own, whatever
+ * Playwright was told: it turns it off by default, and where there are none, as in containers, Chromium
+ * would not start with it. The cage holds it either way. What does not go through the run's proxy, WebRTC must not use.
  */
 function launcherFor(chromium: string): string {
   return `#!/bin/sh
@@ -73,6 +74,8 @@ if unshare --user --net --pid --fork true 2>/dev/null; then
     shift
     [ "$given" = --no-sandbox ] || set -- "$@" "$given"
   done
+else
+  set -- --no-sandbox "$@"
 fi
 exec '${chromium.replaceAll("'", String.raw`'\''`)}' \\
   --force-webrtc-ip-handling-policy=disable_non_proxied_udp "$@"

@@ -21,6 +21,12 @@ export interface ScriptGround {
   bundle?(sha256: string, signal: AbortSignal): Promise<string>
   /** Lets go of what is kept ready for the next run; runs go on. */
   close(): void
+  /** Tries the cage where people's code may come to run, and tells what is missing. Never rejects. */
+  prepare?(): Promise<void>
+  /** What the cage lacks, a sentence each; none before it was tried. */
+  warnings?(): string[]
+  /** What holds people's code, for `/health`; undefined before the cage was tried. */
+  layers?(): object | undefined
   /** Suites may name folders and files of this machine: they come from a file of monitors. */
   ownProjects?: boolean
 }

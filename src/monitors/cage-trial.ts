@@ -1,0 +1,73 @@
+// Tries the cage once, with a shell that does next to nothing: so an operator learns what holds people's code
+// before the first of it runs.
+import { mkdtemp, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Cage } from './cage.ts'
+import { lackOf, tracingLack, wishesOf } from './cage-lacks.ts'
+import type { CageLayers } from './cage-order.ts'
+import { findChromium } from './chromium.ts'
+import { removeTree } from './remove-tree.ts'
+
+const MEBIBYTE = 1_048_576
+const LIMITS = {
+  wallMs: 10_000,
+  cpuMs: 10_000,
+  memoryBytes: 256 * MEBIBYTE,
+  processes: 16,
+  outputBytes: MEBIBYTE,
+  diskBytes: MEBIBYTE,
+  fileBytes: MEBIBYTE,
+  openFiles: 256,
+}
+
+/** Says what it finds. */
+const SCRIPT = 'unshare --user --net --pid --fork true 2>/dev/null && echo namespaces; ./program'
+
+/** What the trial showed. */
+export interface CageTrial {
+  /** What holds people's code; absent where none runs. */
+  layers?: CageLayers
+  /** People's code gets user namespaces, which Chromium's own sandbox is made of. */
+  namespaces: boolean
+  /** What is missing, a sentence each with its mend. */
+  lacks: string[]
+}
+
+/** Runs the trial in a folder of its own below `root`. Never rejects. */
+export async function tryCage(
+  cage: Cage,
+  settings: { root: string; chromiumPath: string | undefined },
+): Promise<CageTrial> {
+  try {
+    const folder = await mkdtemp(join(settings.root, 'cage-'))
+    try {
+      return await trialIn(folder, cage, settings)
+    } finally {
+      await removeTree(folder)
+    }
+  } catch (error) {
+    return { namespaces: false, lacks: [(error as Error).message] }
+  }
+}
+
+async function trialIn(
+  folder: string,
+  cage: Cage,
+  { root, chromiumPath }: { root: string; chromiumPath: string | undefined },
+): Promise<CageTrial> {
+  // A file system may forbid programs.
+  await writeFile(join(folder, 'program'), '#!/bin/sh\necho executes\n', { mode: 0o755 })
+  const args = ['-c', SCRIPT]
+  const order = { command: '/bin/sh', args, folder, limits: LIMITS }
+  const { layers, tail, problem } = await cage.run(order, new AbortController().signal).ended
+  const namespaces = tail.stdout.includes('namespaces')
+  if (layers === undefined) {
+    return { namespaces, lacks: [`people’s code cannot be run: ${problem ?? 'it did not start'}`] }
+  }
+  const canExecute = tail.stdout.includes('executes')
+  const hasChromium = (await findChromium(chromiumPath)) !== undefined
+  const scope = await readFile('/proc/sys/kernel/yama/ptrace_scope', 'latin1').catch(() => '')
+  const lacks = [lackOf(layers), layers.network ? tracingLack(scope) : undefined]
+  const wishes = wishesOf({ layers, namespaces, hasChromium, root, canExecute })
+  return { layers, namespaces, lacks: [...lacks.filter((one) => one !== undefined), ...wishes] }
+}
