@@ -46,6 +46,10 @@ export function factsOf(pid: number): ProcessFacts | undefined {
 /** How many looks until those that were no descendants are looked at again. */
 const STRANGERS_KEPT = 10
 
+/** How often to look upwards again where somebody on the way ended, and how far. */
+const CLIMBS_MAX = 10
+const DEPTH_MAX = 10_000
+
 /** Looks at the descendants of this process, again and again. */
 export class Descendants {
   readonly #own: number
@@ -83,6 +87,27 @@ export class Descendants {
       }
     }
     return found
+  }
+
+  /** Whether this one is a descendant now. Looks at it and those above it alone. */
+  has(pid: number): boolean {
+    for (let climb = 0; climb < CLIMBS_MAX; climb++) {
+      const found = this.#climb(pid)
+      if (found !== undefined) return found
+    }
+    return false
+  }
+
+  /** Undefined when one on the way up ended meanwhile: who was below it hangs elsewhere now. */
+  #climb(pid: number): boolean | undefined {
+    let at = factsOf(pid)
+    if (at === undefined) return false
+    for (let depth = 0; at !== undefined && depth < DEPTH_MAX; depth++) {
+      if (at.parent === this.#own) return true
+      if (at.parent <= 1) return false
+      at = factsOf(at.parent)
+    }
+    return at === undefined ? undefined : false
   }
 
   #descends(facts: ProcessFacts, all: ReadonlyMap<number, ProcessFacts>): boolean {

@@ -79,19 +79,19 @@ function answer(
   return mayReach(name, question, run) ? 'continue' : { error: EPERM }
 }
 
-/** Signals, bounds and precedence are for the run's own processes only. */
+/** Signals, bounds and precedence are for the run's own processes only. Browsers ask for each of their threads. */
 function mayReach(name: SystemCall | undefined, question: Question, run: Run): boolean {
-  // In a namespace of its own below ours it sees, and numbers, nobody else.
-  if (isNested(question.thread)) return true
+  const { thread } = question
   const isSecond = name === 'setpriority' || name === 'ioprio_set'
   const target = Number(BigInt.asIntN(32, question.arguments[isSecond ? 1 : 0] ?? 0n))
   // A descriptor of a process: to open it was allowed. The caller's own group: all of it are ours.
-  if (name === 'pidfd_send_signal' || target === 0) return true
+  if (name === 'pidfd_send_signal' || target === 0 || target === thread) return true
+  // In a namespace of its own below ours it sees, and numbers, nobody else.
+  if (isNested(thread)) return true
   if (target === -1) return false
-  const all = run.descendants.look(true)
-  return target < 0
-    ? all.some(({ group }) => group === -target)
-    : all.some(({ pid }) => pid === processOf(target))
+  if (target < 0) return run.descendants.look(true).some(({ group }) => group === -target)
+  const process = processOf(target)
+  return process > 0 && (process === processOf(thread) || run.descendants.has(process))
 }
 
 /** Whether the thread has a number in a namespace of processes below the warden's. */

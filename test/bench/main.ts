@@ -13,6 +13,7 @@ import { benchPhases } from './phases.ts'
 import { benchScale } from './scale.ts'
 import { benchSsl } from './ssl.ts'
 import { benchStart } from './start.ts'
+import { benchSuites } from './suites.ts'
 import { benchTraceroute } from './traceroute.ts'
 
 const BENCHES: Record<string, { what: string; run: () => Promise<void> }> = {
@@ -56,6 +57,10 @@ const BENCHES: Record<string, { what: string; run: () => Promise<void> }> = {
     run: benchSsl,
   },
   start: { what: 'time from start to ready, and idle memory', run: benchStart },
+  suites: {
+    what: 'a suite of ten tests on each engine, beside bare Playwright in turn',
+    run: benchSuites,
+  },
   traceroute: {
     what: 'traces per CPU-second through three routers beside traceroute(8), and what 100,000 leave behind',
     run: benchTraceroute,
