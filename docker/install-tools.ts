@@ -3,14 +3,14 @@
 import { existsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { installTool } from '../src/agent/tool-install.ts'
+import type { ToolKind } from '../src/monitors/toolbox.ts'
 
 const AUTHORITY = '/opt/vedette/build/ca.pem'
 const CACHE = '/tmp/npm'
 
-const [kind, name = ''] = process.argv.slice(2)
-if (kind !== 'engine' && kind !== 'runtime') throw new Error('say engine or runtime, and its name')
+const [kind = '', name = ''] = process.argv.slice(2)
 const outcome = await installTool({
-  kind,
+  kind: kind as ToolKind,
   name,
   folder: process.env['TOOLS_DIR'] ?? '',
   env: {
