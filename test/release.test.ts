@@ -24,9 +24,9 @@ describe('version', () => {
     expect(lock.version).toBe(VERSION)
   })
 
-  test('the image says the same version', () => {
-    const labels = read('docker/Dockerfile').matchAll(/image\.version="([^"]*)"/g)
-    expect([...labels].map((match) => match[1])).toEqual([VERSION])
+  test('the images say the same version', () => {
+    const versions = read('docker/Dockerfile').matchAll(/^ARG VERSION=(.*)$/gm)
+    expect([...versions].map((match) => match[1])).toEqual([VERSION, VERSION, VERSION, VERSION])
   })
 
   test('nothing in the change log is pending', () => {
