@@ -66,7 +66,11 @@ function causesOf(thrown: unknown): Fault[] {
 function faultOf(thrown: unknown): Fault {
   try {
     if (thrown instanceof Error) {
-      return { type: textOf(thrown.name), message: textOf(thrown.message), stack: textOf(thrown.stack) }
+      return {
+        type: textOf(thrown.name),
+        message: textOf(thrown.message),
+        stack: textOf(thrown.stack),
+      }
     }
     if (isFault(thrown)) return thrown
   } catch {

@@ -11,6 +11,7 @@ export const LEFT_OUT = '…'
 
 const SOURCES = new Set(['.ts', '.js', '.cjs', '.mjs'])
 const TOKENS_MAX = 80
+const FILES_AT_ONCE = 8
 
 // Fixed words of the engine's own messages that this program may not hold itself.
 const ENGINE_WORDS = new Set(
@@ -54,14 +55,19 @@ export async function wordsOfProgram(
   const source = existsSync(join(folder, 'src'))
     ? join(folder, 'src')
     : dirname(fileURLToPath(import.meta.url))
-  for (const name of await readdir(source, { recursive: true })) {
-    if (open.size === 0) break
-    if (!SOURCES.has(extname(name)) || name.includes('node_modules')) continue
-    const text = await readFile(join(source, name), 'utf8').catch(() => '')
-    for (const word of open) {
-      if (!hasWord(text, word)) continue
-      known.add(word)
-      open.delete(word)
+  const files = (await readdir(source, { recursive: true })).filter(
+    (name) => SOURCES.has(extname(name)) && !name.includes('node_modules'),
+  )
+  for (let at = 0; at < files.length && open.size > 0; at += FILES_AT_ONCE) {
+    const reading = files
+      .slice(at, at + FILES_AT_ONCE)
+      .map((name) => readFile(join(source, name), 'utf8').catch(() => ''))
+    for (const text of await Promise.all(reading)) {
+      for (const word of open) {
+        if (!hasWord(text, word)) continue
+        known.add(word)
+        open.delete(word)
+      }
     }
   }
   return known
