@@ -39,11 +39,13 @@ export function programFolder(): string {
 
 /**
  * Those of `words` that stand as words in the text of the program in `folder`, or that the engine uses. The
- * text is read anew, in pieces, so that nothing of it stays in memory.
+ * text is read anew, in pieces, so that nothing of it stays in memory; what is not found within `wordsMs`
+ * counts as not there.
  */
 export async function wordsOfProgram(
   folder: string,
   words: Iterable<string>,
+  wordsMs: number,
 ): Promise<Set<string>> {
   const system = new Set([...getSystemErrorMap().values()].map(([name]) => name))
   const known = new Set<string>()
@@ -58,7 +60,9 @@ export async function wordsOfProgram(
   const files = (await readdir(source, { recursive: true })).filter(
     (name) => SOURCES.has(extname(name)) && !name.includes('node_modules'),
   )
+  const endsAtMs = performance.now() + wordsMs
   for (let at = 0; at < files.length && open.size > 0; at += FILES_AT_ONCE) {
+    if (performance.now() > endsAtMs) break
     const reading = files
       .slice(at, at + FILES_AT_ONCE)
       .map((name) => readFile(join(source, name), 'utf8').catch(() => ''))

@@ -4,7 +4,10 @@ import { randomUUID } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
+import { createDsnPoster } from '../../src/agent/envelope-poster.ts'
 import { VERSION } from '../../src/contract/versions.ts'
+import { eventOf } from '../../src/host/fault-event.ts'
+import { parseDsn, type SentryDsn } from '../../src/host/sentry-dsn.ts'
 import {
   launchAgentProcess,
   startAgentProcess,
@@ -56,7 +59,7 @@ async function watched(env: Record<string, string> = {}): Promise<Watched> {
   const url = `http://${server.authority}/${path}`
   writeFileSync(
     join(folder, 'monitors.yaml'),
-    `monitors:\n  - {name: One, type: API, every: 1s, request: {url: '${url}', headers: [{key: X-Api-Key, value: ${header}}, {key: X-Own, value: '{{OWN}}'}]}}\nvariables:\n  - {key: OWN, value: ${variable}, secret: true}\n`,
+    `monitors:\n  - {name: One, type: API, every: 1s, request: {method: GET, url: '${url}', headers: [{key: X-Api-Key, value: ${header}}, {key: X-Own, value: '{{OWN}}'}]}}\nvariables:\n  - {key: OWN, value: ${variable}, secret: true}\n`,
   )
   const log = join(folder, 'watched')
   writeFileSync(log, '')
@@ -71,7 +74,9 @@ async function watched(env: Record<string, string> = {}): Promise<Watched> {
     ...env,
   })
   agents.push(agent)
-  await agent.line((line) => line['verdict'] === 'passed')
+  await agent.line(
+    ({ result }) => (result as { verdict?: string } | undefined)?.verdict === 'passed',
+  )
   const lines = (kind: string) =>
     readFileSync(log, 'utf8')
       .split('\n')
@@ -171,25 +176,28 @@ describe('a fault that ends the agent', () => {
     const agent = await watched({ SENTRY_DSN: at.dsn })
     expect((await agent.fail()).code).toBe(1)
   })
+})
 
-  test('goes through the proxy, with an authority of one’s own', async () => {
-    const authority = createAuthority()
-    const at = await receiver(authority.issue())
-    const proxy = await startConnectProxy({ credentials: 'user:p@ss' })
-    open.push(proxy)
-    const ca = join(temporaryFolder(), 'ca.pem')
-    writeFileSync(ca, authority.ca)
-    const env = { SENTRY_DSN: at.dsn, NODE_EXTRA_CA_CERTS: ca }
-    const HTTPS_PROXY = `http://user:p%40ss@${proxy.authority}`
-    const agent = await watched({ ...env, HTTPS_PROXY })
-    await agent.fail()
-    expect(at.taken).toHaveLength(1)
-    expect(proxy.seen).toEqual([`CONNECT ${at.authority}`])
-    expectNothingPlanted(at, agent)
-    const direct = await watched({ ...env, HTTPS_PROXY, NO_PROXY: '127.0.0.0/8' })
-    await direct.fail()
-    expect([at.taken.length, proxy.seen.length]).toEqual([2, 1])
-  })
+test('reports go through the proxy, with an authority of one’s own', async () => {
+  const authority = createAuthority()
+  const at = await receiver(authority.issue())
+  const proxy = await startConnectProxy({ credentials: 'user:p@ss' })
+  open.push(proxy)
+  const event = await eventOf(new Error('x'), { release: 'vedette-agent@8.4.0', secrets: [] })
+  const dsn = parseDsn(at.dsn) as SentryDsn
+  const way = { proxyUrl: `http://user:p%40ss@${proxy.authority}`, ca: authority.ca }
+  const through = await createDsnPoster(dsn, way).take(event, 20_000)
+  expect([through.status, at.taken.length, proxy.seen]).toEqual([
+    200,
+    1,
+    [`CONNECT ${at.authority}`],
+  ])
+  const direct = { ...way, noProxy: ['127.0.0.0/8'] }
+  expect((await createDsnPoster(dsn, direct).take(event, 20_000)).status).toBe(200)
+  expect([at.taken.length, proxy.seen.length]).toEqual([2, 1])
+  // Nobody vouches for it.
+  const strange = createDsnPoster(dsn, { noProxy: ['*'] }).take(event, 20_000)
+  await expect(strange).rejects.toMatchObject({ code: 'TLS' })
 })
 
 test('an agent for a platform tells the platform, with its key and its id', async () => {
