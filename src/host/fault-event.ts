@@ -12,6 +12,9 @@ const MESSAGE_CHARACTERS_MAX = 1000
 const STACK_CHARACTERS_MAX = 20_000
 const FRAMES_MAX = 30
 const CAUSES_MAX = 3
+/** Time to look the words of a message up; in a crash the most of it is for sending. */
+const WORDS_MS = 10_000
+const FATAL_WORDS_MS = 800
 
 /** What all events of a process share. */
 export interface EventGround {
@@ -34,7 +37,7 @@ export async function eventOf(
     ...wordsIn(one.message),
     ...(stacks[at] ?? []).flatMap(({ caller }) => partsOf(caller)),
   ])
-  const known = await wordsOfProgram(folder, words)
+  const known = await wordsOfProgram(folder, words, isFatal ? FATAL_WORDS_MS : WORDS_MS)
   const values = faults.map((one, at) => exceptionOf(one, stacks[at] ?? [], known, isFatal))
   return {
     event_id: crypto.randomUUID().replaceAll('-', ''),
@@ -66,7 +69,11 @@ function causesOf(thrown: unknown): Fault[] {
 function faultOf(thrown: unknown): Fault {
   try {
     if (thrown instanceof Error) {
-      return { type: textOf(thrown.name), message: textOf(thrown.message), stack: textOf(thrown.stack) }
+      return {
+        type: textOf(thrown.name),
+        message: textOf(thrown.message),
+        stack: textOf(thrown.stack),
+      }
     }
     if (isFault(thrown)) return thrown
   } catch {

@@ -1,6 +1,6 @@
 // Sends faults, once each and not too many, one after the other. What cannot be sent is counted and
 // forgotten: nothing waits for it, and nothing fails by it.
-import type { FaultEvent, FaultOutcome, FaultReceiver } from './fault.ts'
+import type { FaultOutcome, FaultReceiver } from './fault.ts'
 import { eventOf, type EventGround } from './fault-event.ts'
 import { pauseMsOf } from './sentry-envelope.ts'
 
@@ -66,13 +66,7 @@ class Sending implements FaultSending {
 
   async sendLast(fault: unknown, deadlineMs: number): Promise<void> {
     const endsAtMs = performance.now() + deadlineMs
-    try {
-      const event = await eventOf(fault, this.#options, true)
-      if (this.#now() < this.#pausedUntilMs) this.#count('limited')
-      else await this.#post(event, endsAtMs - performance.now())
-    } catch {
-      this.#count('failed')
-    }
+    this.#count(await this.#sendOne(fault, { isFatal: true, endsAtMs }))
   }
 
   async #sendWaiting(): Promise<void> {
@@ -80,19 +74,29 @@ class Sending implements FaultSending {
     for (;;) {
       const next = this.#waiting.shift()
       if (next === undefined) break
+      const endsAtMs = performance.now() + DEADLINE_MS
+      const outcome = await this.#sendOne(next.fault, { isFatal: false, endsAtMs })
       // What did not arrive may be told when it happens again.
-      if (!(await this.#sendOne(next.fault))) this.#known.delete(next.mark)
+      if (outcome !== 'sent') this.#known.delete(next.mark)
+      this.#count(outcome)
     }
     this.#isSending = false
   }
 
-  async #sendOne(fault: unknown): Promise<boolean> {
+  async #sendOne(
+    fault: unknown,
+    { isFatal, endsAtMs }: { isFatal: boolean; endsAtMs: number },
+  ): Promise<FaultOutcome> {
     try {
-      const event = await eventOf(fault, this.#options)
-      return await this.#post(event, DEADLINE_MS)
+      if (this.#now() < this.#pausedUntilMs) return 'limited'
+      const event = await eventOf(fault, this.#options, isFatal)
+      this.#receiver ??= await this.#options.open()
+      const answer = await this.#receiver.take(event, endsAtMs - performance.now())
+      const pauseMs = pauseMsOf(answer)
+      if (pauseMs > 0) this.#pausedUntilMs = this.#now() + pauseMs
+      return answer.status >= 200 && answer.status < 300 ? 'sent' : 'failed'
     } catch {
-      this.#count('failed')
-      return false
+      return 'failed'
     }
   }
 
@@ -119,22 +123,6 @@ class Sending implements FaultSending {
     this.#known.set(mark, this.#now())
     const [oldest] = this.#known.keys()
     if (this.#known.size > KNOWN_MAX && oldest !== undefined) this.#known.delete(oldest)
-  }
-
-  /** Whether it was taken. */
-  async #post(event: FaultEvent, deadlineMs: number): Promise<boolean> {
-    let isTaken = false
-    try {
-      this.#receiver ??= await this.#options.open()
-      const answer = await this.#receiver.take(event, deadlineMs)
-      isTaken = answer.status >= 200 && answer.status < 300
-      const pauseMs = pauseMsOf(answer)
-      if (pauseMs > 0) this.#pausedUntilMs = this.#now() + pauseMs
-    } catch {
-      // Counted like an answer that refuses it.
-    }
-    this.#count(isTaken ? 'sent' : 'failed')
-    return isTaken
   }
 }
 

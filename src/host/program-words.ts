@@ -11,6 +11,7 @@ export const LEFT_OUT = '…'
 
 const SOURCES = new Set(['.ts', '.js', '.cjs', '.mjs'])
 const TOKENS_MAX = 80
+const FILES_AT_ONCE = 8
 
 // Fixed words of the engine's own messages that this program may not hold itself.
 const ENGINE_WORDS = new Set(
@@ -38,11 +39,13 @@ export function programFolder(): string {
 
 /**
  * Those of `words` that stand as words in the text of the program in `folder`, or that the engine uses. The
- * text is read anew, in pieces, so that nothing of it stays in memory.
+ * text is read anew, in pieces, so that nothing of it stays in memory; what is not found within `wordsMs`
+ * counts as not there.
  */
 export async function wordsOfProgram(
   folder: string,
   words: Iterable<string>,
+  wordsMs: number,
 ): Promise<Set<string>> {
   const system = new Set([...getSystemErrorMap().values()].map(([name]) => name))
   const known = new Set<string>()
@@ -54,14 +57,21 @@ export async function wordsOfProgram(
   const source = existsSync(join(folder, 'src'))
     ? join(folder, 'src')
     : dirname(fileURLToPath(import.meta.url))
-  for (const name of await readdir(source, { recursive: true })) {
-    if (open.size === 0) break
-    if (!SOURCES.has(extname(name)) || name.includes('node_modules')) continue
-    const text = await readFile(join(source, name), 'utf8').catch(() => '')
-    for (const word of open) {
-      if (!hasWord(text, word)) continue
-      known.add(word)
-      open.delete(word)
+  const files = (await readdir(source, { recursive: true })).filter(
+    (name) => SOURCES.has(extname(name)) && !name.includes('node_modules'),
+  )
+  const endsAtMs = performance.now() + wordsMs
+  for (let at = 0; at < files.length && open.size > 0; at += FILES_AT_ONCE) {
+    if (performance.now() > endsAtMs) break
+    const reading = files
+      .slice(at, at + FILES_AT_ONCE)
+      .map((name) => readFile(join(source, name), 'utf8').catch(() => ''))
+    for (const text of await Promise.all(reading)) {
+      for (const word of open) {
+        if (!hasWord(text, word)) continue
+        known.add(word)
+        open.delete(word)
+      }
     }
   }
   return known

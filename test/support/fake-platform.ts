@@ -28,6 +28,8 @@ export interface FakePlatform extends TestServer {
   results: WireResult[]
   /** What agents said beside syncs. */
   presences: PresenceSaid[]
+  /** Reports of faults: the path and key of each, and its bytes. */
+  envelopes: { path: string; key: string; text: string }[]
   /** What the next answers hold; whoever has this `revision` is held. */
   say(changes: Partial<FakeAnswer>): void
   /** In place of the ordinary answers, from now on. */
@@ -67,6 +69,7 @@ export async function startFakePlatform(tls?: KeyPair): Promise<FakePlatform> {
   const syncs: SyncRequest[] = []
   const results: WireResult[] = []
   const presences: PresenceSaid[] = []
+  const envelopes: FakePlatform['envelopes'] = []
   const held = new Set<() => void>()
   const waiters = new Set<() => void>()
   const told = () => {
@@ -106,6 +109,11 @@ export async function startFakePlatform(tls?: KeyPair): Promise<FakePlatform> {
 
   const onRequest = async (request: IncomingMessage, response: ServerResponse) => {
     const receivedAt = Date.now() + platform.aheadMs
+    if (request.url?.endsWith('/envelope/') === true) {
+      const key = request.headers.authorization ?? ''
+      envelopes.push({ path: request.url, key, text: String(await bytesIn(request)) })
+      return json(response, {})
+    }
     const body = await jsonIn(request)
     if (body === undefined) return
     const isSync = request.url?.endsWith('/agent/v1/sync') === true
@@ -132,6 +140,7 @@ export async function startFakePlatform(tls?: KeyPair): Promise<FakePlatform> {
     syncs,
     results,
     presences,
+    envelopes,
     aheadMs: 0,
     say(changes: Partial<FakeAnswer>) {
       current = { ...current, ...changes }
@@ -153,7 +162,7 @@ export function json(response: ServerResponse, value: unknown, status = 200): vo
 }
 
 /** Undefined when the caller goes away before all is there. */
-async function jsonIn(request: IncomingMessage): Promise<unknown> {
+async function bytesIn(request: IncomingMessage): Promise<Buffer | undefined> {
   const chunks: Buffer[] = []
   try {
     for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk)
@@ -161,6 +170,10 @@ async function jsonIn(request: IncomingMessage): Promise<unknown> {
     return undefined
   }
   const body = Buffer.concat(chunks)
-  const isPacked = request.headers['content-encoding'] === 'gzip'
-  return JSON.parse((isPacked ? gunzipSync(body) : body).toString()) as unknown
+  return request.headers['content-encoding'] === 'gzip' ? gunzipSync(body) : body
+}
+
+async function jsonIn(request: IncomingMessage): Promise<unknown> {
+  const body = await bytesIn(request)
+  return body === undefined ? undefined : (JSON.parse(body.toString()) as unknown)
 }

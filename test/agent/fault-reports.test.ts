@@ -1,0 +1,236 @@
+// The real program and its own faults: who hears of them, what leaves, and that nothing is loaded or sent
+// where nobody shall hear.
+import { randomUUID } from 'node:crypto'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, describe, expect, test } from 'vitest'
+import { createDsnPoster } from '../../src/agent/envelope-poster.ts'
+import { VERSION } from '../../src/contract/versions.ts'
+import { eventOf } from '../../src/host/fault-event.ts'
+import { parseDsn, type SentryDsn } from '../../src/host/sentry-dsn.ts'
+import {
+  launchAgentProcess,
+  startAgentProcess,
+  type AgentProcess,
+  type StartedAgent,
+} from '../support/agent-process.ts'
+import { createAuthority } from '../support/certificates.ts'
+import { startConnectProxy } from '../support/connect-proxy.ts'
+import {
+  DSN_KEY,
+  startEnvelopeReceiver,
+  type EnvelopeReceiver,
+} from '../support/envelope-receiver.ts'
+import { startFakePlatform } from '../support/fake-platform.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import { startHttpServer } from '../support/test-server.ts'
+
+const open: { close(): unknown }[] = []
+const agents: AgentProcess[] = []
+afterEach(async () => {
+  for (const { child } of agents.splice(0)) child.kill('SIGKILL')
+  await Promise.all(open.splice(0).map((one) => one.close()))
+})
+
+/** What an agent must tell nobody; every place that it works with has one of them. */
+const secret = (what: string) => `quokka${what}${randomUUID().replaceAll('-', '')}`
+
+interface Watched extends StartedAgent {
+  /** Modules of the program that it has loaded, and connections that it has tried. */
+  loaded(): string[]
+  connections(): string[]
+  secrets: string[]
+  /** Makes it fail; resolves when it has ended. */
+  fail(): Promise<{ code: number | null; ms: number }>
+}
+
+async function receiver(tls?: Parameters<typeof startEnvelopeReceiver>[0]) {
+  const one = await startEnvelopeReceiver(tls)
+  open.push(one)
+  return one
+}
+
+/** An agent on a file with one monitor, watched, with secrets in all that it has. */
+async function watched(env: Record<string, string> = {}): Promise<Watched> {
+  const folder = temporaryFolder()
+  const [header, variable, path, other] = ['Header', 'Variable', 'Path', 'Other'].map(secret)
+  const server = await startHttpServer((_, response) => void response.end(secret('Body')))
+  open.push(server)
+  const url = `http://${server.authority}/${path}`
+  writeFileSync(
+    join(folder, 'monitors.yaml'),
+    `monitors:\n  - {name: One, type: API, every: 1s, request: {method: GET, url: '${url}', headers: [{key: X-Api-Key, value: ${header}}, {key: X-Own, value: '{{OWN}}'}]}}\nvariables:\n  - {key: OWN, value: ${variable}, secret: true}\n`,
+  )
+  const log = join(folder, 'watched')
+  writeFileSync(log, '')
+  const secrets = [header, variable, path, other, server.authority, folder] as string[]
+  const watch = new URL('../support/watched-process.ts', import.meta.url).href
+  const agent = await startAgentProcess({
+    MONITORS_FILE: join(folder, 'monitors.yaml'),
+    NODE_OPTIONS: `--import ${watch}`,
+    WATCHED_FILE: log,
+    WATCHED_WORDS: `(reading '${secrets.join(' ')}') ${secrets.join(' ')}`,
+    SOME_PASSWORD: other as string,
+    ...env,
+  })
+  agents.push(agent)
+  await agent.line(
+    ({ result }) => (result as { verdict?: string } | undefined)?.verdict === 'passed',
+  )
+  const lines = (kind: string) =>
+    readFileSync(log, 'utf8')
+      .split('\n')
+      .filter((line) => line.startsWith(kind))
+  return {
+    ...agent,
+    secrets,
+    loaded: () => lines('load ').filter((line) => line.includes('/src/')),
+    connections: () =>
+      [...new Set(lines('connect '))].filter((one) => !one.endsWith(`:${server.port}`)),
+    async fail() {
+      const began = performance.now()
+      agent.child.kill('SIGUSR2')
+      const { code } = await agent.ended
+      return { code, ms: performance.now() - began }
+    },
+  }
+}
+
+/** What tells of faults, and is loaded with the first one. */
+const TELLING = /\/(fault-sending|fault-event|program-words|sentry-envelope|envelope-poster)\.ts$/
+
+function expectNothingPlanted(at: EnvelopeReceiver, { secrets }: Watched): void {
+  const bytes = at.bytes()
+  expect(bytes.length).toBeGreaterThan(300)
+  for (const one of secrets) expect(bytes).not.toContain(one)
+  expect(bytes).not.toMatch(/quokka/i)
+}
+
+describe('nothing is loaded and nothing sent', () => {
+  test.each([
+    ['with EXTERNAL_OBSERVABILITY=off', true, { EXTERNAL_OBSERVABILITY: 'off' }],
+    ['on a monitors file, without SENTRY_DSN', false, {}],
+  ])('%s', async (_, hasDsn, env) => {
+    const at = await receiver()
+    const agent = await watched(hasDsn ? { ...env, SENTRY_DSN: at.dsn } : env)
+    expect((await agent.fail()).code).toBe(1)
+    expect(agent.loaded().length).toBeGreaterThan(50)
+    expect(agent.loaded().filter((one) => TELLING.test(one))).toEqual([])
+    expect(agent.connections()).toEqual([])
+    expect(at.bytes()).toBe('')
+    const metrics = agent.lines.some(({ msg }) => msg?.includes('a fault of the program itself'))
+    expect(metrics).toBe(true)
+  })
+
+  test('while there is no fault', async () => {
+    const at = await receiver()
+    const agent = await watched({ SENTRY_DSN: at.dsn })
+    const metrics = await (await fetch(`${agent.url}/metrics`)).text()
+    expect(metrics).toContain('vedette_fault_reports_total{outcome="sent"} 0')
+    agent.child.kill('SIGTERM')
+    expect(await agent.ended).toMatchObject({ code: 0 })
+    expect(agent.loaded().filter((one) => TELLING.test(one))).toEqual([])
+    expect(agent.connections()).toEqual([])
+  })
+})
+
+describe('a fault that ends the agent', () => {
+  test.each(['throw', 'reject'])('is told to SENTRY_DSN: %s', async (how) => {
+    const at = await receiver()
+    const agent = await watched({ SENTRY_DSN: at.dsn, WATCHED_FAULT: how })
+    expect((await agent.fail()).code).toBe(1)
+    const { url, headers, event } = await at.event()
+    expect(url).toBe('/api/7/envelope/')
+    expect(headers['x-sentry-auth']).toContain(`sentry_key=${DSN_KEY}`)
+    expect(headers).not.toHaveProperty('authorization')
+    expect(event).toMatchObject({
+      level: 'fatal',
+      release: `vedette-agent@${VERSION}`,
+      exception: { values: [{ type: 'Error' }, { type: 'TypeError' }] },
+    })
+    expect(event.exception.values[1]?.value).toBe(
+      'Cannot read properties of undefined (reading …) …',
+    )
+    expect(event.exception.values[1]?.stacktrace?.frames.at(-1)).toMatchObject({
+      filename: 'test/support/watched-process.ts',
+    })
+    expect(agent.connections()).toEqual([`connect ${at.authority}`])
+    expectNothingPlanted(at, agent)
+  })
+
+  test('does not wait for a receiver that hangs, nor change the exit code', async () => {
+    const at = await receiver()
+    at.answer = undefined
+    const agent = await watched({ SENTRY_DSN: at.dsn })
+    const asked = at.request()
+    const { code, ms } = await agent.fail()
+    await asked
+    expect(code).toBe(1)
+    expect(ms).toBeLessThan(5000)
+  })
+
+  test('nor for one that is not there', async () => {
+    const at = await receiver()
+    await at.close()
+    open.pop()
+    const agent = await watched({ SENTRY_DSN: at.dsn })
+    expect((await agent.fail()).code).toBe(1)
+  })
+})
+
+test('reports go through the proxy, with an authority of one’s own', async () => {
+  const authority = createAuthority()
+  const at = await receiver(authority.issue())
+  const proxy = await startConnectProxy({ credentials: 'user:p@ss' })
+  open.push(proxy)
+  const event = await eventOf(new Error('x'), { release: 'vedette-agent@8.4.0', secrets: [] })
+  const dsn = parseDsn(at.dsn) as SentryDsn
+  const way = { proxyUrl: `http://user:p%40ss@${proxy.authority}`, ca: authority.ca }
+  const through = await createDsnPoster(dsn, way).take(event, 20_000)
+  expect([through.status, at.taken.length, proxy.seen]).toEqual([
+    200,
+    1,
+    [`CONNECT ${at.authority}`],
+  ])
+  const direct = { ...way, noProxy: ['127.0.0.0/8'] }
+  expect((await createDsnPoster(dsn, direct).take(event, 20_000)).status).toBe(200)
+  expect([at.taken.length, proxy.seen.length]).toEqual([2, 1])
+  // Nobody vouches for it.
+  const strange = createDsnPoster(dsn, { noProxy: ['*'] }).take(event, 20_000)
+  await expect(strange).rejects.toMatchObject({ code: 'TLS' })
+})
+
+test('an agent for a platform tells the platform, with its key and its id', async () => {
+  const API_KEY = `pl_${secret('Key')}`
+  const platform = await startFakePlatform()
+  open.push(platform)
+  const folder = temporaryFolder()
+  const log = join(folder, 'watched')
+  writeFileSync(log, '')
+  const agent = await startAgentProcess({
+    API_KEY,
+    PLATFORM_URL: platform.url,
+    DATA_DIR: folder,
+    NODE_OPTIONS: `--import ${new URL('../support/watched-process.ts', import.meta.url).href}`,
+    WATCHED_FILE: log,
+  })
+  agents.push(agent)
+  const said = await platform.sync(() => true)
+  agent.child.kill('SIGUSR2')
+  expect((await agent.ended).code).toBe(1)
+  const [one] = platform.envelopes
+  expect(platform.envelopes).toHaveLength(1)
+  expect(one?.path).toBe(`/agent/v1/api/${said.agent.id}/envelope/`)
+  expect(one?.key).toBe(`Bearer ${API_KEY}`)
+  expect(one?.text).toContain('"level":"fatal"')
+  expect(one?.text).not.toMatch(/quokka/i)
+})
+
+test('a SENTRY_DSN that is none ends the start with 2, without showing it', async () => {
+  const words = secret('Dsn')
+  const agent = launchAgentProcess({ MONITORS_FILE: 'none', SENTRY_DSN: `https://${words}/` })
+  agents.push(agent)
+  const { code, stderr } = await agent.ended
+  expect([code, stderr]).toEqual([2, expect.stringContaining('SENTRY_DSN')])
+  expect(stderr).not.toContain(words)
+})

@@ -1,0 +1,74 @@
+// Aim: a real platform keeps its own faults in its own table, or sends them to SENTRY_DSN, or does neither
+// and loads nothing for it.
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, expect, test } from 'vitest'
+import { startEnvelopeReceiver } from '../support/envelope-receiver.ts'
+import { useDatabase } from '../support/database.ts'
+import { startPlatform } from '../support/platform-process.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+
+const use = useDatabase()
+const open: { close(): unknown }[] = []
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((one) => one.close()))
+})
+
+const WORDS = ['quokka', 'wombat'].join('')
+
+/** A platform that fails; what it has loaded of that which tells, and what it has kept. */
+async function failing(env: Record<string, string>) {
+  const log = join(temporaryFolder(), 'watched')
+  writeFileSync(log, '')
+  const { database, url } = use()
+  const platform = await startPlatform({
+    DATABASE_URL: url,
+    DATA_DIR: temporaryFolder(),
+    SECRETS_KEY: 'a key that only this test knows, and no other',
+    NODE_OPTIONS: `--import ${new URL('../support/watched-process.ts', import.meta.url).href}`,
+    WATCHED_FILE: log,
+    WATCHED_WORDS: `${WORDS} ${url}`,
+    ...env,
+  })
+  process.kill(platform.pid, 'SIGUSR2')
+  const { code } = await platform.ended
+  const kept = await database.query<{ report: object; location_id: string | null }>(
+    'delete from faults returning report, location_id',
+  )
+  const loaded = readFileSync(log, 'utf8').match(/fault-sending\.ts|envelope-poster\.ts/g) ?? []
+  return { code, kept, loaded, url }
+}
+
+test('it keeps its own faults', async () => {
+  const { code, kept, url } = await failing({})
+  expect(code).toBe(1)
+  expect(kept).toMatchObject([
+    {
+      location_id: null,
+      report: {
+        level: 'fatal',
+        type: 'TypeError',
+        message: 'Cannot read properties of undefined …',
+        release: expect.stringMatching(/^vedette-platform@/) as string,
+      },
+    },
+  ])
+  expect(JSON.stringify(kept)).not.toContain(WORDS)
+  expect(JSON.stringify(kept)).not.toContain(new URL(url).pathname)
+})
+
+test('it sends them to SENTRY_DSN instead', async () => {
+  const at = await startEnvelopeReceiver()
+  open.push(at)
+  const { code, kept } = await failing({ SENTRY_DSN: at.dsn })
+  expect([code, kept]).toEqual([1, []])
+  expect(at.taken).toHaveLength(1)
+  expect(at.bytes()).not.toContain(WORDS)
+})
+
+test('turned off, it does neither and loads nothing for it', async () => {
+  const at = await startEnvelopeReceiver()
+  open.push(at)
+  const off = await failing({ SENTRY_DSN: at.dsn, EXTERNAL_OBSERVABILITY: 'off' })
+  expect([off.code, off.kept, off.loaded, at.bytes()]).toEqual([1, [], [], ''])
+})
