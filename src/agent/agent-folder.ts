@@ -60,6 +60,9 @@ const RETAKE_MS = 5000
 const RETRY_MS = 15_000
 const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
+/** Work folders are in there as well, which the users of people's own code must come through to. */
+const OPEN_TO_PASS = 0o711
+
 /** Takes the first folder that is free, or goes on trying where that cannot be. Never rejects. */
 export async function openAgentFolder(options: AgentFolderOptions): Promise<AgentFolder> {
   const folder = new OwnFolder(options)
@@ -111,8 +114,7 @@ class Hold {
   }
 
   async take(): Promise<void> {
-    // Above it are work folders as well, which the users of people's own code must come through to.
-    await makeFolder(dirname(dirname(this.#path)), 0o711)
+    await makeFolder(dirname(dirname(this.#path)), OPEN_TO_PASS)
     await makeFolder(this.#path, 0o700)
     this.#lock = await lockFolder(this.#path, LOCK, () => void this.#retake())
     // One that was unpacked from a backup may be open to others.
@@ -259,6 +261,7 @@ class OwnFolder implements AgentFolder {
       const temporary = join(tmpdir(), `vedette-${this.seal.fingerprint}`)
       const root = dataDir ?? (await temporaryRoot(temporary))
       const neighbours = join(root, 'agents')
+      await makeFolder(root, OPEN_TO_PASS)
       await makeFolder(neighbours, 0o700)
       const { path, hold } = await takeFree(neighbours)
       const id = await idOf(path, this.id).catch((error: unknown) => {

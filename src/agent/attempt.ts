@@ -59,13 +59,15 @@ export function startAttempt(order: AttemptOrder): RunningAttempt {
   const { variables = {}, location = '', progress } = order
   const overrunMs = type.overrunMsMax ?? OVERRUN_MS_MAX
   const controller = new AbortController()
+  const cut = new AbortController()
   const folder = createWorkFolder(workRoot, care)
   let timer: NodeJS.Timeout
   let giveUp: (observation: Observation) => void
+  let isOver = false
   const abandoned = new Promise<Observation>((resolve) => (giveUp = resolve))
 
   const end = (reason: Error) => {
-    if (controller.signal.aborted) return
+    if (controller.signal.aborted || isOver) return
     clearTimeout(timer)
     timer = setTimeout(() => giveUp(stillRunning(reason, overrunMs)), overrunMs)
     controller.abort(reason)
@@ -81,6 +83,7 @@ export function startAttempt(order: AttemptOrder): RunningAttempt {
     variables,
     location,
     ...(progress && { progress }),
+    ...(care.clean && { withoutSecrets: care.clean }),
   }
   const observed = observe(type, monitor, context, controller.signal)
   const first = Promise.race([
@@ -89,10 +92,14 @@ export function startAttempt(order: AttemptOrder): RunningAttempt {
   ])
   return {
     outcome: first.then((one) => {
+      isOver = true
       clearTimeout(timer)
-      return tidy(one.observation, one.abandoned, folder)
+      return tidy(one.observation, one.abandoned, folder, cut.signal)
     }),
-    cancel: (reason) => end(new RunCancelled(reason)),
+    cancel(reason) {
+      cut.abort()
+      end(new RunCancelled(reason))
+    },
   }
 }
 
@@ -144,13 +151,19 @@ function tidy(
   observation: Observation,
   abandoned: boolean,
   folder: WorkFolder,
+  cut: AbortSignal,
 ): AttemptOutcome | Promise<AttemptOutcome> {
   if (!folder.isMade()) return { observation, artifacts: [], abandoned }
-  return withArtifacts(observation, abandoned, folder)
+  return withArtifacts(observation, abandoned, folder, cut)
 }
 
-async function withArtifacts(observation: Observation, abandoned: boolean, folder: WorkFolder) {
-  const { artifacts, leftOut } = await folder.artifacts()
+async function withArtifacts(
+  observation: Observation,
+  abandoned: boolean,
+  folder: WorkFolder,
+  cut: AbortSignal,
+) {
+  const { artifacts, leftOut } = await folder.artifacts(cut)
   // What cannot be removed costs disk, not the result.
   await folder.remove().catch(() => undefined)
   return { observation, artifacts, leftOut, abandoned }

@@ -3,7 +3,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { mkdir, open, rename, rm, utimes } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import PQueue from 'p-queue'
@@ -162,7 +162,10 @@ class Fetcher implements BundleFetcher {
   /** Writes the pieces; resolves with their hash, hex. */
   async #write(part: string, pieces: AsyncIterable<Buffer>): Promise<string> {
     const hash = createHash('sha256')
-    await mkdir(this.#options.folder, { recursive: true, mode: 0o700 })
+    const { folder } = this.#options
+    // Packages are kept beside it, which the users of people's own code must come through to.
+    await mkdir(dirname(folder), { recursive: true })
+    await mkdir(folder, { recursive: true, mode: 0o700 })
     const file = await open(part, 'wx', 0o600)
     try {
       for await (const piece of pieces) {

@@ -1,10 +1,13 @@
 // What a file is, by its first bytes and not by its name.
 
-/** `media` is seen by people and holds no text that could be taken out of it. */
-export type FileKind = 'media' | 'zip' | 'gzip' | 'bytes'
+/**
+ * `media` is seen by people and holds no text that could be taken out of it; `closed` is packed in a way that is
+ * not looked into.
+ */
+export type FileKind = 'media' | 'zip' | 'gzip' | 'closed' | 'bytes'
 
 /** First bytes that tell a kind; as many as are looked at. */
-export const KIND_BYTES = 16
+export const KIND_BYTES = 262
 
 const MAGIC: readonly { kind: FileKind; at: number; bytes: string }[] = [
   { kind: 'zip', at: 0, bytes: 'PK\u0003\u0004' },
@@ -18,6 +21,14 @@ const MAGIC: readonly { kind: FileKind; at: number; bytes: string }[] = [
   { kind: 'media', at: 8, bytes: 'WEBP' },
   { kind: 'media', at: 0, bytes: 'wOF2' },
   { kind: 'media', at: 0, bytes: 'wOFF' },
+  // xz, bzip2, 7z, zstd, rar, lz4, and tar, whose files may be packed in turn
+  { kind: 'closed', at: 0, bytes: '\u00FD7zXZ\u0000' },
+  { kind: 'closed', at: 4, bytes: '1AY&SY' },
+  { kind: 'closed', at: 0, bytes: '7z\u00BC\u00AF\u0027\u001C' },
+  { kind: 'closed', at: 0, bytes: '\u0028\u00B5\u002F\u00FD' },
+  { kind: 'closed', at: 0, bytes: 'Rar!\u001A\u0007' },
+  { kind: 'closed', at: 0, bytes: '\u0004\u0022\u004D\u0018' },
+  { kind: 'closed', at: 257, bytes: 'ustar' },
 ]
 
 /** The kind of a file that begins with these bytes. */

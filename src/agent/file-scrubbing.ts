@@ -1,5 +1,5 @@
 // Takes secrets out of a file: in texts, in traces and reports (zip, also inside of one another and inside of
-// HTML), in what is packed with gzip. What cannot be read to its end is no file that may leave.
+// HTML), in what is packed with gzip, whatever that is. What cannot be read to its end is no file that may leave.
 import { createReadStream, createWriteStream } from 'node:fs'
 import { mkdtemp, open, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -11,7 +11,7 @@ import { KIND_BYTES, kindOf, type FileKind } from './file-kind.ts'
 import { bounded, type ScrubPass, scrubbing, type Standing, UnreadableFile } from './scrub-pass.ts'
 import { scrubZip } from './zip-scrubbing.ts'
 
-/** Zips inside of zips; Playwright's reports have two. */
+/** What is packed inside of what is packed; Playwright's reports have two. */
 export const DEPTH_MAX = 3
 
 /**
@@ -39,28 +39,37 @@ async function scrubInto(
   pass: ScrubPass,
   standing: Standing & { depth: number },
 ): Promise<void> {
-  if (kind === 'zip') {
-    if (standing.depth >= DEPTH_MAX)
-      throw new UnreadableFile('it is a zip too deep inside of others')
-    await scrubZip(path, draft, pass, standing)
-    return
+  if (kind === 'closed') throw new UnreadableFile('it is packed in a way that is not looked into')
+  if (kind !== 'bytes' && standing.depth >= DEPTH_MAX) {
+    throw new UnreadableFile('it is packed too deep inside of others')
   }
-  const zip = kind === 'bytes' ? await findEmbeddedZip(path) : undefined
+  if (kind === 'zip') return scrubZip(path, draft, pass, standing)
+  if (kind === 'gzip') return scrubGzip(path, draft, pass, standing)
+  const zip = await findEmbeddedZip(path)
   if (zip !== undefined) {
     await scrubEmbeddedZip(path, draft, zip, pass, standing)
     return
   }
-  const steps =
-    kind === 'gzip'
-      ? [createGunzip(), bounded(pass), scrubbing(pass), createGzip()]
-      : [scrubbing(pass)]
   const target = pass.writes ? createWriteStream(draft) : nowhere()
+  await pipeline([createReadStream(path), scrubbing(pass), target])
+}
+
+async function scrubGzip(
+  path: string,
+  draft: string,
+  pass: ScrubPass,
+  { folder, scrubInner }: Standing,
+): Promise<void> {
+  const inner = join(folder, 'unpacked')
   try {
-    await pipeline([createReadStream(path), ...steps, target])
+    const steps = [createReadStream(path), createGunzip(), bounded(pass), createWriteStream(inner)]
+    await pipeline(steps)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code?.startsWith('Z_') !== true) throw error
     throw new UnreadableFile(`it is damaged (${(error as Error).message})`)
   }
+  await scrubInner(inner)
+  if (pass.writes) await pipeline(createReadStream(inner), createGzip(), createWriteStream(draft))
 }
 
 async function kindOfFile(path: string): Promise<FileKind> {

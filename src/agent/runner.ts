@@ -15,6 +15,7 @@ import type { ProgressBoard } from './progress-board.ts'
 import { createPlanner, type RunPlan, type Surroundings } from './run-plan.ts'
 import { scrubFiles } from './scrub-files.ts'
 import type { FileKeep } from './sink.ts'
+import type { ScrubFiles } from './work-folder.ts'
 
 /** A job under way. */
 export interface Run {
@@ -105,7 +106,8 @@ function createRun(
         return undefined
       }
       const { workRoot, files } = settings
-      const care = { files, scrub: (paths: readonly string[]) => scrubFiles(paths, plan.scrub) }
+      const scrub: ScrubFiles = (paths, cut) => scrubFiles(paths, plan.scrub, cut)
+      const care = { files, scrub, clean: (text: string) => plan.scrub.text(text) }
       const { dial, location } = surroundings
       const { scripts } = settings
       running = startAttempt({ ...plan, dial, location, workRoot, care, scripts, progress })

@@ -1,9 +1,11 @@
 // Takes secrets out of the files of a run before they go anywhere. In a thread of its own, so that a trace of
 // a hundred megabytes delays no other check.
+import { stat } from 'node:fs/promises'
 import { Worker } from 'node:worker_threads'
 import { LIMITS } from '../contract/versions.ts'
 import type { Scrubber } from './scrub.ts'
 import type { ScrubFilesOrder, ScrubFilesReply } from './scrub-files-worker.ts'
+import { CUT_FILES_BYTES_MAX, CUT_REASON } from './work-folder.ts'
 
 /** Heap of the thread, which holds pieces and no files. */
 const HEAP_MIB_MAX = 256
@@ -14,6 +16,9 @@ export interface ScrubBounds {
   unpackedBytesMax: number
 }
 
+/** What is still scrubbed of a run that was cancelled gets this long. */
+const CUT_MS_MAX = 2_000
+
 const DEFAULT_BOUNDS: ScrubBounds = {
   timeoutMs: LIMITS.scrubFilesMsMax,
   unpackedBytesMax: LIMITS.scrubUnpackedBytesMax,
@@ -21,12 +26,43 @@ const DEFAULT_BOUNDS: ScrubBounds = {
 
 /**
  * Scrubs files in place; their folder must be the run's, and nothing of the run alive. Gives the files that
- * must be left out, with the reason. Never rejects: what cannot be scrubbed is left out.
+ * must be left out, with the reason: those that cannot be scrubbed, and those that take long when `cut` is
+ * aborted. Never rejects.
  */
 export async function scrubFiles(
   paths: readonly string[],
   scrubber: Scrubber,
+  cut?: AbortSignal,
   bounds: ScrubBounds = DEFAULT_BOUNDS,
+): Promise<ReadonlyMap<string, string>> {
+  const isCut = () => cut?.aborted === true
+  const whole = isCut() ? undefined : await scrubAll(paths, scrubber, bounds, cut)
+  if (whole !== undefined && !isCut()) return whole
+  const quick = await quicklyHad(paths)
+  const late = paths.filter((path) => !quick.includes(path))
+  const done = await scrubAll(quick, scrubber, { ...bounds, timeoutMs: CUT_MS_MAX })
+  return new Map([...done, ...late.map((path) => [path, CUT_REASON] as const)])
+}
+
+/** The smallest files, as many as are few bytes together. */
+async function quicklyHad(paths: readonly string[]): Promise<string[]> {
+  const sizes = await Promise.all(
+    paths.map(async (path) => ({ path, bytes: await stat(path).then(sizeOf, () => Infinity) })),
+  )
+  let left = CUT_FILES_BYTES_MAX
+  return sizes
+    .sort((a, b) => a.bytes - b.bytes)
+    .filter(({ bytes }) => (left -= bytes) >= 0)
+    .map(({ path }) => path)
+}
+
+const sizeOf = ({ size }: { size: number }) => size
+
+async function scrubAll(
+  paths: readonly string[],
+  scrubber: Scrubber,
+  bounds: ScrubBounds,
+  cut?: AbortSignal,
 ): Promise<ReadonlyMap<string, string>> {
   if (paths.length === 0) return new Map()
   const { secrets, headers } = scrubber.settings
@@ -36,13 +72,17 @@ export async function scrubFiles(
     headers,
     unpackedBytesMax: bounds.unpackedBytesMax,
   }
-  const outcome = await inThread(order, bounds.timeoutMs)
+  const outcome = await inThread(order, bounds.timeoutMs, cut)
   if (typeof outcome === 'string') return new Map(paths.map((path) => [path, outcome]))
   return new Map(Object.entries(outcome))
 }
 
 /** The thread's reply, or why there is none. */
-function inThread(order: ScrubFilesOrder, timeoutMs: number): Promise<ScrubFilesReply | string> {
+function inThread(
+  order: ScrubFilesOrder,
+  timeoutMs: number,
+  cut: AbortSignal | undefined,
+): Promise<ScrubFilesReply | string> {
   return new Promise((resolve) => {
     const worker = new Worker(new URL('./scrub-files-worker.ts', import.meta.url), {
       workerData: order,
@@ -50,11 +90,17 @@ function inThread(order: ScrubFilesOrder, timeoutMs: number): Promise<ScrubFiles
       name: 'scrub-files',
       resourceLimits: { maxOldGenerationSizeMb: HEAP_MIB_MAX, maxYoungGenerationSizeMb: 32 },
     })
+    let isOver = false
     const end = (outcome: ScrubFilesReply | string) => {
+      if (isOver) return
+      isOver = true
       clearTimeout(timer)
-      resolve(outcome)
-      void worker.terminate()
+      cut?.removeEventListener('abort', onCut)
+      // Not before it has ended: it may be about to put a file into its place.
+      void worker.terminate().then(() => resolve(outcome))
     }
+    const onCut = () => end(CUT_REASON)
+    cut?.addEventListener('abort', onCut, { once: true })
     const timer = setTimeout(() => {
       end(`it could not be scrubbed within ${timeoutMs / 1000} s`)
     }, timeoutMs)

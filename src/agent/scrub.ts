@@ -1,7 +1,7 @@
 // Takes secrets out of what leaves the agent: values of sensitive headers, known secret values in any
 // usual encoding, and credentials in URLs. Always on; settings can only add.
 import { createNameTest } from '../contract/sensitive-name.ts'
-import { SECRET_CHARS_MIN, secretPattern } from './secret-pattern.ts'
+import { base64Cores, SECRET_CHARS_MIN, secretPattern } from './secret-pattern.ts'
 
 /** What stands where a secret stood. */
 export const SCRUBBED = '[scrubbed]'
@@ -30,11 +30,12 @@ export function createScrubber(
   settings: ScrubSettings,
   isSensitive = createNameTest(settings.headers),
 ): Scrubber {
-  const secrets = [...(settings.secrets ?? [])]
+  const secrets = [...new Set([...(settings.secrets ?? [])].flatMap(withLines))]
   const pattern = secretPattern(secrets)
+  const cuttable = secrets.flatMap(cuttableSpellings)
   const text = (given: string) => {
     const plain = pattern === undefined ? given : given.replace(pattern, SCRUBBED)
-    const whole = plain.length < CUT_TEXT_CHARS_MIN ? plain : withoutCutSecret(plain, secrets)
+    const whole = plain.length < CUT_TEXT_CHARS_MIN ? plain : withoutCutSecret(plain, cuttable)
     return withoutUrlCredentials(whole)
   }
   return {
@@ -57,18 +58,68 @@ export function createScrubber(
   }
 }
 
-/** Texts from this length on may have been cut to it, through the middle of a secret. UTF-16 units. */
-const CUT_TEXT_CHARS_MIN = 500
-/** Shorter beginnings of a secret end a text by chance. */
-const CUT_SECRET_CHARS_MIN = 4
+/** Shorter lines of a secret, such as the last one of a key, stand in other texts as well. */
+const SECRET_LINE_CHARS_MIN = 8
 
-function withoutCutSecret(text: string, secrets: readonly string[]): string {
-  for (const secret of secrets) {
-    for (let chars = secret.length - 1; chars >= CUT_SECRET_CHARS_MIN; chars--) {
-      if (text.endsWith(secret.slice(0, chars))) return text.slice(0, -chars) + SCRUBBED
-    }
+/** A secret of several lines and its lines, which a console tells apart; not the frame of a key. */
+function withLines(secret: string): string[] {
+  if (!secret.includes('\n')) return [secret]
+  const lines = secret.split('\n').map((line) => line.trim())
+  const own = lines.filter((one) => one.length >= SECRET_LINE_CHARS_MIN && !one.startsWith('-----'))
+  return [secret, ...own]
+}
+
+/** Texts from this length on may have been cut to it, through the middle of a secret. UTF-16 units. */
+const CUT_TEXT_CHARS_MIN = 100
+/** Shorter parts of a secret begin or end a text by chance. */
+const CUT_SECRET_CHARS_MIN = 4
+/** What whoever cuts a text puts there. */
+const CUT_MARK = /(?:…|\.{3})$/
+
+/** As a secret stands in texts that are cut. */
+function cuttableSpellings(secret: string): string[] {
+  const inHtml = secret.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('"', '&quot;')
+  const all = [secret, inUrl(secret), JSON.stringify(secret).slice(1, -1), inHtml]
+  const long = [...new Set([...all, ...base64Cores(secret)])]
+  return long.filter(({ length }) => length > CUT_SECRET_CHARS_MIN)
+}
+
+function inUrl(secret: string): string {
+  return encodeURIComponent(secret.toWellFormed())
+}
+
+function withoutCutSecret(text: string, spellings: readonly string[]): string {
+  const mark = CUT_MARK.exec(text)?.[0] ?? ''
+  let clean = mark === '' ? text : text.slice(0, -mark.length)
+  for (const spelling of spellings) {
+    const from = cutAtEnd(clean, spelling)
+    if (from !== undefined) clean = clean.slice(0, from) + SCRUBBED
+    const to = cutAtStart(clean, spelling)
+    if (to !== undefined) clean = SCRUBBED + clean.slice(to)
   }
-  return text
+  return clean + mark
+}
+
+/** Where the beginning of a secret begins with which the text ends. */
+function cutAtEnd(text: string, spelling: string): number | undefined {
+  const first = spelling.slice(0, CUT_SECRET_CHARS_MIN)
+  const from = Math.max(0, text.length - spelling.length + 1)
+  for (let at = text.indexOf(first, from); at >= 0; at = text.indexOf(first, at + 1)) {
+    if (spelling.startsWith(text.slice(at))) return at
+  }
+  return undefined
+}
+
+/** Where the end of a secret ends with which the text begins. */
+function cutAtStart(text: string, spelling: string): number | undefined {
+  const start = text.slice(0, spelling.length - 1)
+  const last = spelling.slice(-CUT_SECRET_CHARS_MIN)
+  for (let at = start.lastIndexOf(last); at >= 0; at = start.lastIndexOf(last, at - 1)) {
+    const to = at + CUT_SECRET_CHARS_MIN
+    if (spelling.endsWith(start.slice(0, to))) return to
+    if (at === 0) break
+  }
+  return undefined
 }
 
 // user:password@ or token@ after the slashes of a URL.

@@ -7,13 +7,25 @@ export const SECRET_CHARS_MIN = 3
 /** Fewer base64 letters than these say nothing about what was encoded. */
 const BASE64_CHARS_MIN = 4
 
+/** As what a secret is looked for. */
+export interface SecretPatternWishes {
+  /** Base64 that was broken into lines, too. */
+  inLines?: boolean
+}
+
 /** Finds every spelling of every secret; undefined when there is none to find. */
-export function secretPattern(secrets: Iterable<string>): RegExp | undefined {
+export function secretPattern(
+  secrets: Iterable<string>,
+  { inLines = false }: SecretPatternWishes = {},
+): RegExp | undefined {
   const sources = new Set<string>()
   for (const secret of secrets) {
     if (secret.length < SECRET_CHARS_MIN) continue
     sources.add(textSource(secret))
-    for (const encoded of base64Cores(secret)) sources.add(base64Source(encoded))
+    for (const source of [hexSource(secret), nameSource(secret)]) {
+      if (source !== undefined) sources.add(source)
+    }
+    for (const encoded of base64Cores(secret)) sources.add(base64Source(encoded, inLines))
   }
   if (sources.size === 0) return undefined
   // Where one secret begins with another, the longer one must win, or its rest would be left.
@@ -95,11 +107,31 @@ function escaped(character: string): string {
   return character.replaceAll(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')
 }
 
+/** Between the bytes of a text of which each is written as its number. */
+const BEFORE_HEX = '(?:%25|%|\\\\{1,7}(?:x|u00)|;?&#[xX]0{0,4}|[ :])?'
+/** Shorter ones are the hashes and colours of others. */
+const HEX_BYTES_MIN = 5
+
+/** Dumped, or encoded by who encodes letters as well: `68:75`, `\\x68\\x75`, `%68%75`, `&#x68;&#x75;`. */
+function hexSource(secret: string): string | undefined {
+  const bytes = percentOf(secret)
+  return bytes.length < HEX_BYTES_MIN ? undefined : bytes.map(anyCase).join(BEFORE_HEX)
+}
+
+const NAME_CHARS_MIN = 8
+
+/** As names of files have it, which are made from titles. */
+function nameSource(secret: string): string | undefined {
+  const name = secret.replaceAll(/[^A-Za-z0-9]+/g, '-').replaceAll(/^-|-$/g, '')
+  if (name === secret || name.length < NAME_CHARS_MIN) return undefined
+  return name.replaceAll('-', '[-_]')
+}
+
 /**
  * What is left of the base64 of any text that holds the secret: for each of the three alignments, the
  * letters that depend on nothing around it (RFC 4648).
  */
-function base64Cores(secret: string): string[] {
+export function base64Cores(secret: string): string[] {
   const bytes = Buffer.from(secret)
   return [0, 1, 2]
     .map((before) => {
@@ -111,10 +143,9 @@ function base64Cores(secret: string): string[] {
     .filter((letters) => letters.length >= BASE64_CHARS_MIN)
 }
 
-function base64Source(letters: string): string {
-  return letters
-    .replaceAll(/[+]/g, '(?:[+-]|%2[bB])')
-    .replaceAll(/\//g, (slash, at: number) =>
-      letters[at] === slash ? '(?:\\\\*/|_|%2[fF])' : slash,
-    )
+function base64Source(letters: string, inLines: boolean): string {
+  const sources: Record<string, string> = { '+': '(?:[+-]|%2[bB])', '/': '(?:\\\\*/|_|%2[fF])' }
+  return Array.from(letters, (letter) => sources[letter] ?? letter).join(inLines ? LINE_END : '')
 }
+
+const LINE_END = '(?:\\r?\\n|\\\\{1,7}(?:r\\\\{1,7})?n)?'

@@ -17,8 +17,8 @@ export interface WorkFolder {
   isMade(): boolean
   /** Remembers a file of the folder as an artifact. */
   attach(path: string): void
-  /** The attached files that exist and are inside the folder. */
-  artifacts(): Promise<AttachedFiles>
+  /** The attached files that exist and are inside the folder; when `cut` is aborted, those that are quickly had. */
+  artifacts(cut?: AbortSignal): Promise<AttachedFiles>
   /** Removes the folder with all that is in it. */
   remove(): Promise<void>
 }
@@ -33,14 +33,27 @@ export interface AttachedFiles {
 /** Files of one attempt; more are ignored. */
 const ARTIFACTS_MAX = 100
 
-/** Takes secrets out of files in place; gives those that must be left out, with the reason. Never rejects. */
-export type ScrubFiles = (paths: readonly string[]) => Promise<ReadonlyMap<string, string>>
+/**
+ * Takes secrets out of files in place; gives those that must be left out, with the reason. Soon ends when `cut`
+ * is aborted. Never rejects.
+ */
+export type ScrubFiles = (
+  paths: readonly string[],
+  cut?: AbortSignal,
+) => Promise<ReadonlyMap<string, string>>
+
+/** Bytes of files that are still taken along when somebody has cancelled their run; small ones come first. */
+export const CUT_FILES_BYTES_MAX = 8 * 1024 * 1024
+/** Why others are not. */
+export const CUT_REASON = 'the run was cancelled before it was ready'
 
 /** What becomes of the attached files. */
 export interface FileCare {
   /** Takes them; without it they are only named. */
   files?: FileKeep | undefined
   scrub: ScrubFiles
+  /** Takes secrets out of names. */
+  clean?: (text: string) => string
 }
 
 /** A work folder below `root`. */
@@ -56,7 +69,7 @@ export function createWorkFolder(root: string, care: FileCare): WorkFolder {
     attach(path) {
       if (attached.length < ARTIFACTS_MAX) attached.push(path)
     },
-    async artifacts() {
+    async artifacts(cut) {
       const found: AttachedFiles = { artifacts: [], leftOut: [] }
       if (made === undefined || attached.length === 0) return found
       // A folder that could not be made, or is gone already, holds no artifact.
@@ -65,11 +78,16 @@ export function createWorkFolder(root: string, care: FileCare): WorkFolder {
       const inside = await filesInside(attached, folder)
       const bytesMax = Math.min(LIMITS.artifactBytesMax, care.files?.bytesMax() ?? Infinity)
       const fitting = inside.filter(({ bytes }) => bytes <= bytesMax)
-      const unclean = await care.scrub(fitting.map(({ real }) => real))
-      for (const { path, real } of inside) {
-        const name = nameFor(path, found.artifacts)
+      const unclean = await care.scrub(
+        fitting.map(({ real }) => real),
+        cut,
+      )
+      for (const { path, real, bytes } of inside) {
+        const name = nameFor(care.clean?.(basename(path)) ?? basename(path), found.artifacts)
+        const isLate = cut?.aborted === true && bytes > CUT_FILES_BYTES_MAX
         const problem =
-          unclean.get(real) ?? (await addFile(name, real, found, { ...care, bytesMax }))
+          unclean.get(real) ??
+          (isLate ? CUT_REASON : await addFile(name, real, found, { ...care, bytesMax }))
         if (problem !== undefined) found.leftOut.push(`${name}: ${problem}`)
       }
       return found
@@ -126,10 +144,8 @@ async function addFile(
 }
 
 /** A name that is a name everywhere, and no other file's of this attempt. */
-function nameFor(path: string, others: readonly Artifact[]): string {
-  const plain = basename(path)
-    .toWellFormed()
-    .replaceAll(/[\\\p{Cc}\u2028\u2029]/gu, '_')
+function nameFor(given: string, others: readonly Artifact[]): string {
+  const plain = given.toWellFormed().replaceAll(/[\\\p{Cc}\u2028\u2029]/gu, '_')
   for (let number = 1; ; number++) {
     const name = number === 1 ? plain : `${number}-${plain}`
     if (!others.some((one) => one.name === name)) return name

@@ -46,6 +46,11 @@ export async function scrubZip(
   }
 }
 
+/** Stands for a small file of a zip, such as what a page has loaded, that is not looked into. */
+const CLOSED = Buffer.from(
+  'This file is left out: it is packed in a way that is not looked into.\n',
+)
+
 async function addEntries(
   reader: ZipReader,
   writer: ZipWriter | undefined,
@@ -83,6 +88,7 @@ async function cleanContent(
     const bytes = await buffer(content)
     const kind = kindOf(bytes)
     if (kind === 'media') return bytes
+    if (kind === 'closed') return CLOSED
     if (kind === 'bytes' && !bytes.includes(EMBEDDED_ZIP)) return scrubbed(bytes, pass)
     source = Readable.from([bytes])
   }

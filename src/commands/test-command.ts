@@ -7,6 +7,8 @@ import { createClock } from '../agent/clock.ts'
 import type { AgentConfig } from '../agent/config.ts'
 import { createRunner } from '../agent/runner.ts'
 import type { FileKeep } from '../agent/sink.ts'
+import { variableSecrets } from '../agent/definition-secrets.ts'
+import { createScrubber } from '../agent/scrub.ts'
 import { SuiteLive } from '../agent/suite-live.ts'
 import { surroundingsOf } from '../agent/surroundings.ts'
 import { chooseEngine, ENGINE_NAMES } from '../contract/engine.ts'
@@ -106,7 +108,10 @@ async function runHere(
   output: string,
 ): Promise<Result> {
   const ground = scriptGround(config)
-  const live = new SuiteLive((text) => stderr.write(text), mayColour(stderr, env))
+  const secrets = variableSecrets(monitor.environmentVariables)
+  const scrub = createScrubber({ secrets, headers: config.scrubHeaders })
+  const say = (text: string) => stderr.write(scrub.text(text))
+  const live = new SuiteLive(say, mayColour(stderr, env))
   const watched: AnyMonitorType = {
     ...suite,
     run: (settled, context) =>
@@ -133,7 +138,7 @@ async function runHere(
   offSignals()
   ground.close()
   if (!quiet) {
-    stderr.write(live.closing(result))
+    say(live.closing(result))
     if (result.artifacts.length > 0) stderr.write(`files: ${output}\n`)
   }
   return result

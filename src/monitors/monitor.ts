@@ -35,6 +35,8 @@ export interface Context {
   variables?: Readonly<Record<string, string>>
   /** Name of the location. */
   location?: string
+  /** Takes the run's secrets out of a text that is to become part of a name. */
+  withoutSecrets?(text: string): string
   /** Tells how far the run is; the newest word counts. */
   progress?(at: RunProgress): void
 }

@@ -59,12 +59,15 @@ const PER_PAGE_MAX = 100
 const STEPS_MAX = 300
 const REFUSED_MAX = 50
 const TEXT_CHARS_MAX = 2000
+/** Of a line that does not end. */
+const LINE_CHARS_MAX = 65_536
 
 /** Gathers what happens into an observation. */
 export class ScriptWatch {
   readonly #console: ConsoleLine[] = []
   readonly #network: ScriptObserved['network'] = []
   readonly #pages = new Map<number, ScriptPage>()
+  readonly #begun = { stdout: '', stderr: '' }
   #leftOut = 0
   /** The error that ended a plain script. */
   scriptError: (PageEvent & { event: 'script-error' }) | undefined
@@ -104,17 +107,30 @@ export class ScriptWatch {
     if (event.event === 'output') this.addOutput(event.text, event.stream)
   }
 
+  /** Pieces may begin and end anywhere: a line is kept when it is whole. */
   addOutput(text: string, type: 'stdout' | 'stderr'): void {
-    for (const line of text.split('\n')) {
-      if (line === '') continue
-      this.#keep(this.#console, { type, text: line.slice(0, TEXT_CHARS_MAX) }, CONSOLE_MAX)
-    }
+    const lines = (this.#begun[type] + text).split('\n')
+    this.#begun[type] = lines.pop() ?? ''
+    for (const line of lines) this.#line(line, type)
+    if (this.#begun[type].length > LINE_CHARS_MAX) this.#endLine(type)
+  }
+
+  #endLine(type: 'stdout' | 'stderr'): void {
+    this.#line(this.#begun[type], type)
+    this.#begun[type] = ''
+  }
+
+  #line(line: string, type: 'stdout' | 'stderr'): void {
+    if (line === '') return
+    this.#keep(this.#console, { type, text: line.slice(0, TEXT_CHARS_MAX) }, CONSOLE_MAX)
   }
 
   observed(
     about: Pick<ScriptObserved, 'runtime'> & Partial<ScriptObserved>,
     { report, end, refusals }: PlaywrightRun,
   ): ScriptObserved {
+    this.#endLine('stdout')
+    this.#endLine('stderr')
     const { cpuMs, peakMemoryBytes, processesMax } = end.usage
     const { playwrightVersion } = report
     const leftOut = this.#leftOut + report.leftOut

@@ -3,12 +3,12 @@
 import { constants } from 'node:fs'
 import { open, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
+import { StringDecoder } from 'node:string_decoder'
 import type { BrowserMonitor } from '../contract/browser-monitor.ts'
 import type { Failure } from '../contract/failure.ts'
 import type { MultistepMonitor } from '../contract/multistep-monitor.ts'
 import { LIMITS } from '../contract/versions.ts'
 import type { CageLimits } from './cage-order.ts'
-import type { OutputStream } from './cage.ts'
 import { cagedFailure } from './caged-failure.ts'
 import { CHROMIUM_ADVICE, findChromium, findProgram } from './chromium.ts'
 import { isDeadline } from './deadline.ts'
@@ -63,6 +63,7 @@ async function runOn(
   const { modules } = runtime
   const project = await layOutScript(monitor, { folder, modules, hasVideo })
   const watch = new ScriptWatch()
+  const decoders = { stdout: new StringDecoder(), stderr: new StringDecoder() }
   const cage = await ground.cage()
   const run = await runPlaywright(
     {
@@ -81,21 +82,14 @@ async function runOn(
         const event = parsePageEvent(line)
         if (event !== undefined) watch.addPage(event)
       },
-      onOutput: (chunk, stream) => plainOutput(project, watch, chunk, stream),
+      onOutput(chunk, stream) {
+        // A test's output comes with its events.
+        if (!project.isTest) watch.addOutput(decoders[stream].write(chunk), stream)
+      },
     },
     context.signal,
   )
   return observationOf({ context, runtime, project, watch, run, browser, hasVideo })
-}
-
-/** A test's output comes with its events. */
-function plainOutput(
-  { isTest }: ScriptProject,
-  watch: ScriptWatch,
-  chunk: Buffer,
-  stream: OutputStream,
-): void {
-  if (!isTest) watch.addOutput(chunk.toString(), stream)
 }
 
 async function browserFor(ground: ScriptGround, monitor: ScriptMonitor, runtime: ScriptRuntime) {

@@ -16,6 +16,7 @@ export interface SuiteFiles {
   /** Facts for the head of results.json. */
   facts: Record<string, unknown>
   attach(path: string): void
+  withoutSecrets(text: string): string
   /** Bytes that the HTML report may have, to be packed. */
   reportBytesMax: number
   /** Little time is left: what takes long is left out. */
@@ -62,7 +63,7 @@ const URGENCY = ['unexpected', undefined, 'flaky', 'expected', 'skipped']
 
 /** What tests attached, moved to its name; what belongs to failures comes first. */
 async function moveAttachments(
-  { folder, report }: SuiteFiles,
+  { folder, report, withoutSecrets }: SuiteFiles,
   target: string,
   notes: string[],
 ): Promise<Map<RunAttachment, string>> {
@@ -79,7 +80,7 @@ async function moveAttachments(
           left++
           continue
         }
-        const path = join(target, nameFor(test, attempt, attachment, named.size))
+        const path = join(target, nameFor(test, attempt, attachment, named.size, withoutSecrets))
         if (await moved(attachment, path, inside)) named.set(attachment, path)
       }
     }
@@ -89,10 +90,18 @@ async function moveAttachments(
 }
 
 /** `03-log-in-chromium-retry1-trace.zip`. */
-function nameFor(test: TestReport, { retry }: TestAttempt, file: RunAttachment, index: number) {
+function nameFor(
+  test: TestReport,
+  { retry }: TestAttempt,
+  file: RunAttachment,
+  index: number,
+  withoutSecrets: (text: string) => string,
+) {
   const end = file.path === undefined ? endFor(file.contentType) : extname(file.path)
   const again = retry === 0 ? '' : `retry${retry}`
-  const parts = [test.title, test.project, again, file.name.replace(/\.\w{1,5}$/, '')].map(slug)
+  const parts = [test.title, test.project, again, file.name.replace(/\.\w{1,5}$/, '')]
+    .map(withoutSecrets)
+    .map(slug)
   const number = String(index + 1).padStart(2, '0')
   return [number, ...parts.filter((one) => one !== '')].join('-') + slugEnd(end)
 }

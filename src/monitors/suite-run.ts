@@ -269,6 +269,7 @@ async function conclude(
       report,
       facts: { engine, engineFrom },
       attach: (path) => context.attach(path),
+      withoutSecrets: (text) => context.withoutSecrets?.(text) ?? text,
       reportBytesMax: LIMITS.artifactBytesMax,
       isHurried: signal.aborted,
     })),

@@ -50,7 +50,7 @@ describe('folders', () => {
   test('only the user of the agent can look inside', async () => {
     const { path = '' } = await opened(join(temporaryFolder(), 'not/there/yet'))
     const modes = ['.', '..', '../..', 'id'].map((name) => statSync(join(path, name)).mode & 0o777)
-    expect(modes).toEqual([0o700, 0o700, 0o700, 0o600])
+    expect(modes).toEqual([0o700, 0o700, 0o711, 0o600])
   })
 
   test.each([

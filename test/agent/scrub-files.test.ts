@@ -204,7 +204,7 @@ describe('a file that cannot be scrubbed stays and is named', () => {
   ])('%s', async (_, make, says) => {
     const bytes = await make()
     const path = fileOf(bytes)
-    const problems = await scrubFiles([path], scrubber, bounds)
+    const problems = await scrubFiles([path], scrubber, undefined, bounds)
     expect(problems.get(path)).toMatch(says)
     expect(readFileSync(path).equals(bytes)).toBe(true)
     expect(readdirSync(dirname(path))).toEqual(['it'])
@@ -212,9 +212,9 @@ describe('a file that cannot be scrubbed stays and is named', () => {
 
   test('one that takes too long', async () => {
     const path = fileOf('"a":"'.repeat(2_000_000))
-    expect((await scrubFiles([path], scrubber, { ...bounds, timeoutMs: 1 })).get(path)).toMatch(
-      /within 0.001 s/,
-    )
+    expect(
+      (await scrubFiles([path], scrubber, undefined, { ...bounds, timeoutMs: 1 })).get(path),
+    ).toMatch(/within 0.001 s/)
   })
 
   test('one that is gone', async () => {

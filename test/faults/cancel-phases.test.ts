@@ -1,0 +1,257 @@
+// Runs of people's code that are cancelled at every phase, by everybody who can: the code is asked within a second,
+// within five nothing of it runs, and what was recorded until then comes as `cancelled`.
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import type { RunDetail } from '../../src/contract/run.ts'
+import { DATABASE_SERVERS } from '../support/database.ts'
+import { startVedette } from '../support/platform-process.ts'
+import { ScriptFleet } from '../support/script-fleet.ts'
+import { startHttpServer, type TestServer } from '../support/test-server.ts'
+
+const ASKED_MS_MAX = 1_000
+const GONE_MS_MAX = 5_000
+
+const [server] = DATABASE_SERVERS.toReversed()
+let scene: ScriptFleet
+let site: TestServer
+/** When each path was last asked for; milliseconds since the Unix epoch. */
+const visits = new Map<string, number>()
+
+beforeAll(async () => {
+  if (server === undefined) throw new Error('there is always a database')
+  site = await startHttpServer((request, response) => {
+    const path = request.url ?? ''
+    visits.set(path, Date.now())
+    if (path.startsWith('/silent')) return
+    response.setHeader('content-type', 'text/html')
+    response.end('<h1>Shop</h1>')
+  })
+  scene = await ScriptFleet.start(server)
+}, 120_000)
+afterEach(() => {
+  scene.proxy.hold = () => undefined
+})
+afterAll(async () => {
+  await scene.close()
+  await site.close()
+}, 60_000)
+
+const siteUrl = (path: string) => `http://${site.authority}${path}`
+const visited = (path: string) => () => visits.has(path)
+
+/** Code that tells the site of a signal, and does what it likes then. */
+const tells = (signal: string, path: string) =>
+  `process.on('${signal}', () => require('http').get('${siteUrl(path)}').on('error', () => {}));`
+
+/** Who cancels; resolves when that is said. */
+type Canceller = (run: string) => Promise<unknown>
+
+const byApi: Canceller = (run) => scene.fleet.api('POST', `/v1/runs/${run}/cancel`)
+const byCommand: Canceller = async (run) => {
+  const cancelling = startVedette(['cancel', run], scene.fleet.commandSettings())
+  expect(await cancelling.ended).toMatchObject({ code: 0 })
+}
+
+interface Phase {
+  monitor: () => Promise<string>
+  /** The moment at which it is cancelled. */
+  moment: (monitorId: string, runId: string) => unknown
+  /** The path at which the code tells that it was asked. */
+  asked?: string
+  cancel?: Canceller
+  seen?: (run: RunDetail) => void
+}
+
+const suite = (spec: string, more: Record<string, unknown> = {}, config = '') =>
+  scene.suite(
+    {
+      'package.json': '{"name":"shop-tests"}',
+      'playwright.config.js': `${config};module.exports = { retries: 0, workers: 1 }`,
+      'shop.spec.js': `const { test, expect } = require('@playwright/test');${spec}`,
+    },
+    more,
+  )
+const browser = (script: string) => scene.monitor('BROWSER', { script })
+const inPhase = (phase: string) => async (monitorId: string, runId: string) =>
+  (await scene.run(monitorId, runId)).progress?.phase === phase
+const browserStarts = () => scene.alive().some((line) => line.includes('--type=zygote'))
+
+const PASSES = `test('first', async () => {});`
+const WAITS = (path: string) =>
+  `test('second', async ({ page }) => { await page.goto('${siteUrl(path)}') });`
+
+/** The tests of a suite as the result tells of them. */
+function testsOf({ result }: RunDetail): [string, string][] {
+  const { tests = [] } = (result?.observed ?? {}) as {
+    tests?: { title: string; outcome: string }[]
+  }
+  return tests.map(({ title, outcome }) => [title, outcome])
+}
+
+const PHASES: Record<string, Phase> = {
+  'a suite whose bundle is on its way': {
+    async monitor() {
+      const id = await suite(PASSES)
+      const arrives = Promise.withResolvers<void>()
+      scene.proxy.hold = (_, path) => {
+        if (!path.startsWith('/agent/v1/bundles/')) return undefined
+        visits.set('/bundle', Date.now())
+        return arrives.promise
+      }
+      return id
+    },
+    moment: visited('/bundle'),
+  },
+  'a suite whose packages are being installed, by a command that ignores signals': {
+    monitor: () =>
+      suite(PASSES, {
+        installCommand: `node -e "${tells('SIGTERM', '/asked/install').replaceAll('"', '\\"')}process.on('SIGINT', () => {});require('http').get('${siteUrl('/silent/install')}')"`,
+      }),
+    moment: visited('/silent/install'),
+    asked: '/asked/install',
+    cancel: byCommand,
+  },
+  'a suite whose browser starts': {
+    monitor: () => suite(PASSES + WAITS('/silent/never'), {}, tells('SIGINT', '/asked/start')),
+    moment: browserStarts,
+    asked: '/asked/start',
+    seen: (run) => expect(testsOf(run)[0]).toEqual(['first', 'expected']),
+  },
+  'a suite, in a test': {
+    monitor: () => suite(PASSES + WAITS('/silent/suite'), {}, tells('SIGINT', '/asked/test')),
+    moment: visited('/silent/suite'),
+    asked: '/asked/test',
+    cancel: byCommand,
+    seen(run) {
+      expect(testsOf(run)).toEqual([
+        ['first', 'expected'],
+        ['second', expect.stringMatching(/skipped|unfinished/)],
+      ])
+      expect(run.artifacts.map(({ name }) => name)).toContain('junit.xml')
+    },
+  },
+  'a suite that a shell starts, in a test': {
+    monitor: () =>
+      suite(
+        PASSES + WAITS('/silent/shell'),
+        { testCommand: 'true && npx playwright test && true' },
+        tells('SIGINT', '/asked/shell'),
+      ),
+    moment: visited('/silent/shell'),
+    asked: '/asked/shell',
+    seen: (run) => expect(testsOf(run)[0]).toEqual(['first', 'expected']),
+  },
+  'a suite that ignores signals': {
+    monitor: () =>
+      suite(`${PASSES} test('second', async ({ request }) => {
+        request.get('${siteUrl('/silent/deaf')}').catch(() => {});
+        await new Promise((resolve) => setTimeout(resolve, 100));
+        for (;;);
+      })`),
+    moment: visited('/silent/deaf'),
+    seen: (run) => expect(testsOf(run)[0]).toEqual(['first', 'expected']),
+  },
+  'a suite whose files are being made ready': {
+    monitor: () =>
+      suite(`test('first', async ({}, info) => {
+        const { writeFileSync } = require('fs');
+        const line = 'authorization: bearer abcdefgh and so on, which takes its time \\n';
+        writeFileSync(info.outputPath('log.txt'), line.repeat(2_000_000));
+        await info.attach('log', { path: info.outputPath('log.txt') });
+      })`),
+    moment: inPhase('upload'),
+    seen(run) {
+      expect(testsOf(run)).toEqual([['first', 'expected']])
+      expect(run.artifacts.map(({ name }) => name)).toContain('results.json')
+      expect(run.result?.observed?.['artifactsLeftOut']).toEqual([
+        expect.stringMatching(/log.*cancelled/),
+      ])
+    },
+  },
+  'a browser monitor whose browser starts': {
+    monitor: () =>
+      browser(`const { chromium } = require('playwright');
+        ${tells('SIGINT', '/asked/launch')}
+        (async () => { const b = await chromium.launch(); const p = await b.newPage(); await p.goto('${siteUrl('/silent/x')}') })()`),
+    moment: browserStarts,
+    asked: '/asked/launch',
+  },
+  'a browser monitor on a page, deaf to signals': {
+    monitor: () =>
+      browser(`const { chromium } = require('playwright');
+        ${tells('SIGINT', '/asked/page')} process.on('SIGTERM', () => {});
+        (async () => {
+          console.log('began');
+          const b = await chromium.launch({ handleSIGINT: false }); const p = await b.newPage();
+          await p.goto('${siteUrl('/silent/page')}', { timeout: 0 })
+        })()`),
+    moment: visited('/silent/page'),
+    asked: '/asked/page',
+    cancel: byCommand,
+    seen: (run) =>
+      expect(run.result?.observed).toMatchObject({ console: [{ type: 'stdout', text: 'began' }] }),
+  },
+  'a browser monitor of tests': {
+    monitor: () =>
+      browser(`const { test } = require('@playwright/test');${PASSES}${WAITS('/silent/tests')}`),
+    moment: visited('/silent/tests'),
+    seen: (run) => expect(run.result?.observed).toMatchObject({ tests: [{ title: 'first' }, {}] }),
+  },
+  'a multistep monitor in a step': {
+    monitor: () =>
+      scene.monitor('MULTI_STEP', {
+        script: `const { test } = require('@playwright/test');
+          test('api', async ({ request }) => {
+            await test.step('one', () => request.get('${siteUrl('/')}'));
+            await test.step('two', () => request.get('${siteUrl('/silent/step')}'));
+          })`,
+      }),
+    moment: visited('/silent/step'),
+    seen: (run) =>
+      expect(run.result?.observed).toMatchObject({
+        tests: [{ title: 'api', steps: [{ title: 'one' }] }],
+      }),
+  },
+}
+
+test.each(Object.entries(PHASES))(
+  '%s ends in time',
+  async (_, phase) => {
+    const monitorId = await phase.monitor()
+    const runId = await scene.ask(monitorId)
+    await reached(() => phase.moment(monitorId, runId), 25_000).catch(async (error: unknown) => {
+      console.log(scene.alive().join().slice(0, 500))
+      throw new Error(JSON.stringify(await scene.run(monitorId, runId)).slice(0, 1300), {
+        cause: error,
+      })
+    })
+    const cancelledAt = Date.now()
+    await (phase.cancel ?? byApi)(runId)
+    await reached(() => scene.alive().length === 0, GONE_MS_MAX * 2)
+    const goneMs = Date.now() - cancelledAt
+    const run = await scene.finished(monitorId, runId, GONE_MS_MAX * 2)
+    const overMs = Date.now() - cancelledAt
+    console.log(
+      _,
+      { asked: (visits.get(phase.asked ?? '') ?? 0) - cancelledAt, goneMs, overMs },
+      JSON.stringify(run.result?.failures),
+      run.artifacts.map((a) => a.name).join(),
+      JSON.stringify(run.result?.observed?.['artifactsLeftOut']),
+    )
+    expect(run).toMatchObject({ verdict: 'cancelled', cancelRequested: true })
+    phase.seen?.(run)
+    if (phase.asked !== undefined) {
+      expect((visits.get(phase.asked) ?? Infinity) - cancelledAt).toBeLessThan(ASKED_MS_MAX)
+    }
+    expect(Math.max(goneMs, overMs)).toBeLessThan(GONE_MS_MAX)
+  },
+  120_000,
+)
+
+/** Looks often: a moment is soon over. */
+async function reached(isReached: () => unknown, ms: number): Promise<void> {
+  const until = Date.now() + ms
+  while ((await isReached()) !== true) {
+    if (Date.now() > until) throw new Error('the moment did not come')
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  }
+}
