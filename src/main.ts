@@ -3,6 +3,7 @@ import { AGENT_COMMAND } from './commands/agent-command.ts'
 import { APPLY_COMMAND } from './commands/apply-command.ts'
 import { CHECK_COMMAND, VALIDATE_COMMAND } from './commands/check-command.ts'
 import { posterTo } from './commands/fault-reports.ts'
+import { MIGRATE_COMMAND } from './commands/migrate-command.ts'
 import { CANCEL_COMMAND, RUN_COMMAND } from './commands/run-command.ts'
 import { START_COMMAND } from './commands/start-command.ts'
 import { TEST_COMMAND } from './commands/test-command.ts'
@@ -26,6 +27,7 @@ const COMMANDS = [
   RUN_COMMAND,
   CANCEL_COMMAND,
   ...TOOLS_COMMANDS,
+  MIGRATE_COMMAND,
   ...platformCommands({ env, stdout, stderr, posterTo }),
 ]
 

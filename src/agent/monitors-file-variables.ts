@@ -94,7 +94,8 @@ function secretNames(given: unknown, findings: Findings): (string | undefined)[]
   })
 }
 
-async function secretValue(
+/** The value of a secret: of the variable of its name, or of the file that `<name>_FILE` names. */
+export async function secretValue(
   name: string,
   env: Environment,
   files: string[],

@@ -19,7 +19,7 @@ import { bareHost, portOf, proxyFor, TunnelAgent, type PlatformProxy } from './p
 
 /** A call to the platform. */
 export interface LinkRequest {
-  method: 'GET' | 'HEAD' | 'POST' | 'PUT'
+  method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH'
   /** Below the platform's address, with its query: `/agent/v1/sync`. */
   path: string
   headers?: Record<string, string>

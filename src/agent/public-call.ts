@@ -6,7 +6,7 @@ import { createPlatformLink } from './platform-link.ts'
 
 /** What is asked. */
 export interface PublicCall {
-  method: 'GET' | 'HEAD' | 'POST' | 'PUT'
+  method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH'
   /** With its query. */
   path: string
   /** As it is sent; a stream is read once. */

@@ -109,9 +109,18 @@ async function finish(
   for (const one of recipe.optional) if (!(await has(`node_modules/${one}`))) missing.push(one)
   const facts = { program: recipe.program, missing }
   await writeFile(join(draft, INSTALLED_FILE), JSON.stringify(facts))
-  await rm(place, { recursive: true, force: true })
-  await rename(draft, place)
+  await takePlace(draft, place)
   return { tool: { name, program: join(place, recipe.program), folder: place, missing } }
+}
+
+/** What was there goes aside first: taking it away file by file would leave runs without it for seconds. */
+async function takePlace(draft: string, place: string): Promise<void> {
+  const old = `${place}${DRAFT}${randomUUID()}`
+  await rename(place, old).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error
+  })
+  await rename(draft, place)
+  await rm(old, { recursive: true, force: true })
 }
 
 async function engineRecipe(name: string): Promise<Recipe | string> {
@@ -130,13 +139,14 @@ async function engineRecipe(name: string): Promise<Recipe | string> {
 function runtimeRecipe(id: string): Recipe | string {
   const runtime = RUNTIMES.get(id)
   if (runtime === undefined) return unknownTool(id, RUNTIMES.keys())
-  const { nodePackages, packages, optionalPackages } = runtime
+  const { nodePackages, packages, optionalPackages, overrides } = runtime
   const node = process.arch === 'arm64' ? nodePackages.arm64 : nodePackages.x64
   return {
     manifest: {
       private: true,
       dependencies: { ...packages, 'runtime-node': `npm:${node}` },
       optionalDependencies: optionalPackages,
+      overrides,
     },
     program: 'node_modules/runtime-node/bin/node',
     optional: Object.keys(optionalPackages),

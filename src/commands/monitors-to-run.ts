@@ -2,7 +2,6 @@
 import { fileURLToPath } from 'node:url'
 import { readMonitorsFilePath } from '../agent/config.ts'
 import { formatProblem, type Problem } from '../agent/monitors-file-problems.ts'
-import type { ReadFile } from '../agent/monitors-file.ts'
 import type { Variable } from '../contract/monitor.ts'
 import { EXAMPLE_MONITORS, type ExampleSite, startExampleSite } from '../examples/site.ts'
 import { EXIT_CONFIGURATION } from '../host/command-line.ts'
@@ -23,7 +22,7 @@ export const FILE_HELP =
   'small local site and needs no network.'
 
 /** Prints what is wrong with a monitors file; the exit code. */
-export function complain(read: ReadFile & { ok: false }): number {
+export function complain(read: { problems: readonly Problem[] }): number {
   stderr.write(read.problems.map((one) => `${formatProblem(one)}\n`).join(''))
   const count = read.problems.length === 1 ? '1 problem' : `${read.problems.length} problems`
   stderr.write(`vedette: ${count} in the monitors file\n`)

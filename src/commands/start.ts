@@ -52,7 +52,7 @@ export async function runEverything(file: FileToRun): Promise<number> {
   const settings = readSettings(given)
   if (typeof settings === 'number') return settings
   const read = await readInstallation(file, env)
-  if (!read.ok) return complain({ ...read, files: [file.path] })
+  if (!read.ok) return complain(read)
   let platform: Platform | undefined
   const faults = platformFaults(settings.platform, posterTo, () => platform?.database())
   const log = logOf(settings.platform, faults)
@@ -97,7 +97,7 @@ async function runAgentBeside({ target, settings, file, read, log }: Beside): Pr
   const dataDir = settings.platform.config.dataDir
   const location = await ensureLocation(target, slugName, dataDir)
   const problems = await applyInstallation(target, read, slugName)
-  if (problems.length > 0) return complain({ ok: false, problems, files: [file.path] })
+  if (problems.length > 0) return complain({ problems })
   const { apiKey } = location
   const { platformUrl } = target
   const reading: ConfigReading = {

@@ -1,7 +1,6 @@
 // `vedette test`: a check suite here and now, as the agent would run it.
-import { chown, copyFile, mkdir, readFile, stat } from 'node:fs/promises'
+import { chown, copyFile, mkdir, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { parseEnv } from 'node:util'
 import { exitCodeOf } from '../agent/check.ts'
 import { createClock } from '../agent/clock.ts'
 import type { AgentConfig } from '../agent/config.ts'
@@ -23,6 +22,7 @@ import type { AnyMonitorType } from '../monitors/monitor.ts'
 import { suite } from '../monitors/suite.ts'
 import { quoted } from '../monitors/suite-command.ts'
 import { runSuite } from '../monitors/suite-run.ts'
+import { readEnvFile } from './env-file.ts'
 import { scriptGround } from './script-ground.ts'
 import { dialFrom, settings } from './settings.ts'
 
@@ -87,18 +87,9 @@ async function monitorFor(folder: string, args: Arguments): Promise<Monitor | st
 }
 
 async function variablesOf(path: string | undefined): Promise<Variable[] | string> {
-  if (path === undefined) return []
-  try {
-    const values = parseEnv(await readFile(path, 'utf8')) as Record<string, string>
-    return Object.entries(values).map(([key, value]) => ({
-      key,
-      value,
-      locked: true,
-      secret: true,
-    }))
-  } catch (error) {
-    return `--env-file: ${(error as Error).message}`
-  }
+  const values = await readEnvFile(path)
+  if (typeof values === 'string') return values
+  return Object.entries(values).map(([key, value]) => ({ key, value, locked: true, secret: true }))
 }
 
 async function runHere(

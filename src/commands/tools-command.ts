@@ -20,7 +20,7 @@ async function toolsCommand(kind: ToolKind, args: Arguments): Promise<number> {
   const toolbox = openToolbox(folder)
   if (deed === 'list' && name === undefined) return list(kind, toolbox)
   if (deed === 'install' && name !== undefined && knownTools(kind).includes(name)) {
-    return install(kind, name, toolbox, args.on('again'))
+    return installHere(kind, name, toolbox, args.on('again'))
   }
   const known = knownTools(kind).join(', ')
   const mend =
@@ -37,11 +37,12 @@ async function list(kind: ToolKind, toolbox: Toolbox): Promise<number> {
   return 0
 }
 
-async function install(
+/** Installs it with a word on how far it is; resolves with the exit code: 0, 1, or 130 when it is interrupted. */
+export async function installHere(
   kind: ToolKind,
   name: string,
   toolbox: Toolbox,
-  again: boolean,
+  again = false,
 ): Promise<number> {
   const present = again ? undefined : await toolbox.find(kind, name)
   if (present !== undefined) {

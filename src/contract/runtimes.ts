@@ -17,6 +17,8 @@ const runtimeManifest = z.strictObject({
   packages,
   /** Belong to it as well, but are missing in some registries; left out where they are. */
   optionalPackages: packages,
+  /** Packages that others bring along, held where their newest versions no longer run on this Node.js. */
+  overrides: packages.default({}),
 })
 
 /** The pinned packages that browser and multistep scripts see. */

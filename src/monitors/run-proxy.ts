@@ -57,6 +57,8 @@ export async function openRunProxy(dial: Dialler): Promise<RunProxy> {
     password,
     environment: {
       ...Object.fromEntries(PROXY_VARIABLES.map((name) => [name, url])),
+      // Libraries that find the proxy by themselves ask it by Node's own means: not through itself again.
+      ...Object.fromEntries(['NO_PROXY', 'no_proxy'].map((name) => [name, `127.0.0.1:${port}`])),
       NODE_USE_ENV_PROXY: '1',
     },
     refusals: tunnels.refusals,

@@ -12,6 +12,9 @@ const URL_CHARS_MAX = 2048
 /** Of each kind, in one process; what comes after is left out, and the last one says so. */
 const EVENTS_MAX = 2000
 
+/** What an ES module imports comes by its path. */
+const LIBRARY = /[\\/]playwright-core[\\/]index\.js$/
+
 const proxy = JSON.parse(process.env.VEDETTE_PROXY ?? 'null') ?? undefined
 const counts = new Map()
 const watched = new WeakSet()
@@ -24,7 +27,7 @@ let pagesSeen = 0
 const load = Module._load
 Module._load = function (request, ...rest) {
   const loaded = Reflect.apply(load, this, [request, ...rest])
-  if (request === 'playwright-core') {
+  if (request === 'playwright-core' || LIBRARY.test(request)) {
     attempt(() => watchLibrary(loaded))
     attempt(() => patchTimings(path.dirname(Module._resolveFilename(request, rest[0]))))
   }

@@ -1,0 +1,41 @@
+// Puts a new text in the place of a file, all of it or nothing, as the file of the same owner and mode.
+import { randomUUID } from 'node:crypto'
+import { chmod, chown, open, realpath, rename, rm, stat } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
+
+const PERMISSIONS = 0o7777
+
+/**
+ * Replaces the file that the path leads to; a symbolic link stays one. Rejects where the folder cannot be
+ * written, or where this user could not give the new file to the owner of the old one; the file is then
+ * untouched, and nothing is left beside it.
+ */
+export async function replaceFile(path: string, text: string): Promise<void> {
+  const real = await realpath(path)
+  const { mode, uid, gid } = await stat(real)
+  const draft = join(dirname(real), `.${basename(real)}.${randomUUID()}`)
+  try {
+    const file = await open(draft, 'wx', 0o600)
+    try {
+      await file.writeFile(text)
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    const made = await stat(draft)
+    if (made.uid !== uid || made.gid !== gid) await chown(draft, uid, gid)
+    await chmod(draft, mode & PERMISSIONS)
+    await rename(draft, real)
+  } catch (error) {
+    await rm(draft, { force: true })
+    throw error
+  }
+  await syncFolder(dirname(real))
+}
+
+/** So that the new name outlives a power failure; where a folder cannot be synced, it has been renamed all the same. */
+async function syncFolder(folder: string): Promise<void> {
+  const opened = await open(folder, 'r').catch(() => undefined)
+  await opened?.sync().catch(() => undefined)
+  await opened?.close()
+}
