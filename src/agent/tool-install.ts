@@ -1,10 +1,10 @@
-// Installs an engine or a runtime with npm: into a folder beside its place, which is moved there when it is
-// whole, so that a killed installation leaves nothing that looks finished.
+// Installs an engine, a package manager or a runtime with npm: into a folder beside its place, which is moved
+// there when it is whole, so that a killed installation leaves nothing that looks finished.
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { access, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
-import { ENGINES, RUNTIMES } from '../contract/runtimes.ts'
+import { ENGINES, PACKAGE_MANAGERS, RUNTIMES } from '../contract/runtimes.ts'
 import type { Environment } from '../host/env.ts'
 import { FolderLockedError, lockFolder } from '../host/folder-lock.ts'
 import { makeFolder } from '../host/make-folder.ts'
@@ -47,7 +47,7 @@ interface Recipe {
 /** Installs it anew, whatever is there. Rejects only with what the signal was aborted with. */
 export async function installTool(order: ToolOrder): Promise<ToolOutcome> {
   const { kind, name, folder, signal } = order
-  const recipe = kind === 'engine' ? await engineRecipe(name) : runtimeRecipe(name)
+  const recipe = await RECIPES[kind](name)
   if (typeof recipe === 'string') return { problem: recipe }
   const place = toolFolder(folder, kind, name)
   try {
@@ -136,6 +136,17 @@ async function engineRecipe(name: string): Promise<Recipe | string> {
   }
 }
 
+/** Package managers bring all they need in one package; their programs keep their own names. */
+function managerRecipe(name: string): Recipe | string {
+  const spec = PACKAGE_MANAGERS.get(name)
+  if (spec === undefined) return unknownTool(name, PACKAGE_MANAGERS.keys())
+  return {
+    manifest: { private: true, dependencies: { manager: `npm:${spec}` } },
+    program: `node_modules/.bin/${name.split('@')[0]}`,
+    optional: [],
+  }
+}
+
 function runtimeRecipe(id: string): Recipe | string {
   const runtime = RUNTIMES.get(id)
   if (runtime === undefined) return unknownTool(id, RUNTIMES.keys())
@@ -151,6 +162,12 @@ function runtimeRecipe(id: string): Recipe | string {
     program: 'node_modules/runtime-node/bin/node',
     optional: Object.keys(optionalPackages),
   }
+}
+
+const RECIPES = {
+  engine: engineRecipe,
+  'package-manager': managerRecipe,
+  runtime: runtimeRecipe,
 }
 
 function unknownTool(name: string, known: Iterable<string>): string {

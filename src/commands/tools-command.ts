@@ -13,28 +13,39 @@ const { env, stdout, stderr } = process
 
 const run = promisify(execFile)
 
-async function toolsCommand(kind: ToolKind, args: Arguments): Promise<number> {
+/** The kinds of what each command installs: engines are of little use without package managers. */
+const KINDS = { engine: ['engine', 'package-manager'], runtime: ['runtime'] } as const
+type ToolsCommand = keyof typeof KINDS
+
+const namesOf = (command: ToolsCommand) => KINDS[command].flatMap((kind) => knownTools(kind))
+
+async function toolsCommand(command: ToolsCommand, args: Arguments): Promise<number> {
   const [deed, name] = args.positionals
   const { folder, problems } = readToolsFolder(env)
   if (problems.length > 0) return refuse(problems)
   const toolbox = openToolbox(folder)
-  if (deed === 'list' && name === undefined) return list(kind, toolbox)
-  if (deed === 'install' && name !== undefined && knownTools(kind).includes(name)) {
+  if (deed === 'list' && name === undefined) {
+    for (const kind of KINDS[command]) await list(kind, toolbox)
+    return 0
+  }
+  const kind = KINDS[command].find((one) => knownTools(one).includes(name ?? ''))
+  if (deed === 'install' && name !== undefined && kind !== undefined) {
     return installHere(kind, name, toolbox, args.on('again'))
   }
-  const known = knownTools(kind).join(', ')
+  const known = namesOf(command).join(', ')
   const mend =
-    deed === 'install' ? `name the ${kind} to install: ${known}` : 'say `install <name>`, or `list`'
-  stderr.write(`vedette ${kind}: ${mend}\n`)
+    deed === 'install'
+      ? `name the ${command} to install: ${known}`
+      : 'say `install <name>`, or `list`'
+  stderr.write(`vedette ${command}: ${mend}\n`)
   return EXIT_CONFIGURATION
 }
 
-async function list(kind: ToolKind, toolbox: Toolbox): Promise<number> {
+async function list(kind: ToolKind, toolbox: Toolbox): Promise<void> {
   for (const name of knownTools(kind)) {
     const tool = await toolbox.find(kind, name)
     stdout.write(`${name.padEnd(10)} ${tool === undefined ? 'not installed' : tool.folder}\n`)
   }
-  return 0
 }
 
 /** Installs it with a word on how far it is; resolves with the exit code: 0, 1, or 130 when it is interrupted. */
@@ -66,7 +77,7 @@ export async function installHere(
     const outcome = await installTool(order)
     progress.end()
     if ('problem' in outcome) {
-      stderr.write(`vedette ${kind}: ${name} was not installed: ${outcome.problem}\n`)
+      stderr.write(`${name} was not installed: ${outcome.problem}\n`)
       return 1
     }
     stdout.write(`${name} is installed in ${outcome.tool.folder}\n`)
@@ -77,7 +88,7 @@ export async function installHere(
   } catch (error) {
     if (!stop.signal.aborted) throw error
     progress.end()
-    stderr.write(`vedette ${kind}: ${name} was not installed: interrupted\n`)
+    stderr.write(`${name} was not installed: interrupted\n`)
     return 130
   } finally {
     offSignals()
@@ -128,26 +139,26 @@ async function megabytesOf(folder: string): Promise<number | undefined> {
 }
 
 function commandFor(
-  kind: ToolKind,
+  command: ToolsCommand,
   summary: string,
   description: string,
   example: string,
 ): Command {
   return {
-    name: kind,
+    name: command,
     summary,
     positionals: ['install|list', '[name]'],
     description:
-      `${description} Known: ${knownTools(kind).join(', ')}.\n` +
+      `${description} Known: ${namesOf(command).join(', ')}.\n` +
       'npm fetches the pinned versions into TOOLS_DIR; a stopped installation leaves nothing behind.\n' +
       'Exit code 0: installed; 1: it could not be; 2: bad arguments or settings; 130: interrupted.',
     options: { again: { help: 'install it anew where it is installed already' } },
     more: () => environmentHelp(TOOLS_VARIABLES),
     examples: [
-      [`vedette ${kind} list`, 'shows which are installed, and where'],
-      [`vedette ${kind} install ${example}`, 'installs one'],
+      [`vedette ${command} list`, 'shows which are installed, and where'],
+      [`vedette ${command} install ${example}`, 'installs one'],
     ],
-    run: (args) => toolsCommand(kind, args),
+    run: (args) => toolsCommand(command, args),
   }
 }
 
@@ -155,8 +166,8 @@ function commandFor(
 export const TOOLS_COMMANDS: readonly Command[] = [
   commandFor(
     'engine',
-    'Install what check suites run on: Node.js or Bun',
-    'An engine is the program that a check suite runs on.',
+    'Install what check suites run on: Node.js or Bun, and package managers',
+    'An engine is the program that a check suite runs on; a package manager installs what it needs.',
     'node@24',
   ),
   commandFor(

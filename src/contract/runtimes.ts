@@ -1,4 +1,5 @@
-// Runtimes and engines: which exact packages each of them is made of, read from the manifests in versions/.
+// Runtimes, engines and package managers: which exact packages each of them is made of, read from the
+// manifests in versions/.
 import { readdirSync, readFileSync } from 'node:fs'
 import * as z from 'zod'
 
@@ -51,4 +52,9 @@ export const RUNTIMES: ReadonlyMap<string, RuntimeManifest> = new Map(
 /** Every engine that can be installed, by its name, like `node@24`. */
 export const ENGINES: ReadonlyMap<string, EnginePackages> = new Map(
   Object.entries(z.record(z.string(), enginePackages).parse(readJson('engines.json'))),
+)
+
+/** Every package manager that can be installed, by its name, like `pnpm@10`: the package that it is. */
+export const PACKAGE_MANAGERS: ReadonlyMap<string, string> = new Map(
+  Object.entries(z.record(z.string(), pinned).parse(readJson('package-managers.json'))),
 )

@@ -14,6 +14,7 @@ export interface OwnedTree {
 /** Takes it over. Rejects with what the file system throws. */
 export async function ownTree(folder: string): Promise<OwnedTree> {
   const owned: OwnedTree = { bytes: 0, files: 0, leadsOut: false }
+  const taken = new Set<number>()
   const waiting = ['']
   for (let inside = waiting.pop(); inside !== undefined; inside = waiting.pop()) {
     const own = join(folder, inside)
@@ -27,7 +28,7 @@ export async function ownTree(folder: string): Promise<OwnedTree> {
         slice.map(async (entry) => {
           const path = join(inside, entry.name)
           if (entry.isDirectory()) waiting.push(path)
-          else if (entry.isFile()) owned.bytes += await takeFile(join(folder, path))
+          else if (entry.isFile()) owned.bytes += await takeFile(join(folder, path), taken)
           else if (entry.isSymbolicLink()) owned.leadsOut ||= await leadsOut(folder, path)
           else await rm(join(folder, path))
         }),
@@ -44,13 +45,16 @@ async function takeFolder(path: string): Promise<void> {
   await chmod(path, 0o755)
 }
 
-async function takeFile(path: string): Promise<number> {
-  const { size, mode, uid } = await lstat(path)
+async function takeFile(path: string, taken: Set<number>): Promise<number> {
+  const { size, mode, uid, ino, nlink } = await lstat(path)
+  // One file under several names, as package managers make them of what is the same in several packages.
+  if (nlink > 1 && taken.has(ino)) return 0
   // A file of the agent's own cannot come from the code: it is a second name of something outside.
   if (isRoot() && uid === 0) {
     await rm(path)
     return 0
   }
+  if (nlink > 1) taken.add(ino)
   if (isRoot()) await lchown(path, 0, 0)
   await chmod(path, (mode & 0o100) === 0 ? 0o644 : 0o755)
   return size

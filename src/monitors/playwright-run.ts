@@ -8,6 +8,7 @@ import type { Cage, CagedEnd, OutputStream } from './cage.ts'
 import type { CageAsk, CageLimits } from './cage-order.ts'
 import { findProgram, readableFor } from './chromium.ts'
 import type { Dialler } from './dial.ts'
+import { extraAuthorities } from './extra-authorities.ts'
 import { LineTail } from './line-tail.ts'
 import { prepareBrowsers } from './playwright-browsers.ts'
 import { parsePlaywrightEvent, type PlaywrightEvent } from './playwright-events.ts'
@@ -126,6 +127,7 @@ async function prepareOwnFolder({ folder, browser }: PlaywrightOrder): Promise<O
   return {
     events,
     environment: {
+      ...(await extraAuthorities(at)),
       PW_TEST_REPORTER: reporter,
       VEDETTE_EVENTS: eventsFile,
       PLAYWRIGHT_BROWSERS_PATH: browsers,

@@ -57,8 +57,9 @@ export async function openRunProxy(dial: Dialler): Promise<RunProxy> {
     password,
     environment: {
       ...Object.fromEntries(PROXY_VARIABLES.map((name) => [name, url])),
-      // Libraries that find the proxy by themselves ask it by Node's own means: not through itself again.
-      ...Object.fromEntries(['NO_PROXY', 'no_proxy'].map((name) => [name, `127.0.0.1:${port}`])),
+      // What a run starts for itself, such as its web server, is reached directly: the cage holds the network
+      // policy there as well, and Playwright asks `webServer.url` without the proxy's password.
+      ...Object.fromEntries(NO_PROXY_VARIABLES.map((name) => [name, LOOPBACK])),
       NODE_USE_ENV_PROXY: '1',
     },
     refusals: tunnels.refusals,
@@ -71,6 +72,9 @@ export async function openRunProxy(dial: Dialler): Promise<RunProxy> {
 }
 
 const PROXY_VARIABLES = ['HTTP_PROXY', 'HTTPS_PROXY', 'http_proxy', 'https_proxy']
+
+const NO_PROXY_VARIABLES = ['NO_PROXY', 'no_proxy']
+const LOOPBACK = 'localhost,127.0.0.1,::1,[::1],0.0.0.0'
 
 class Tunnels {
   readonly refusals: ProxyRefusal[] = []

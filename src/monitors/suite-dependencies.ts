@@ -60,7 +60,7 @@ export async function packagesKey(wish: PackagesWish): Promise<string> {
   const { folder, packages, installCommand, workingDir, engine, owner, isOwnCommand } = wish
   const hash = createHash('sha256')
   const add = (...parts: string[]) => hash.update(`${JSON.stringify(parts)}\n`)
-  add('1', installCommand, workingDir, engine, process.arch)
+  add('2', installCommand, workingDir, engine, process.arch)
   const places = new Set([join(folder, workingDir), packages?.folder ?? folder])
   let ownScripts = isOwnCommand
   for (const place of places) {

@@ -8,17 +8,11 @@ import type { Cage } from './cage.ts'
 import type { CageLimits } from './cage-order.ts'
 import { cagedFailure } from './caged-failure.ts'
 import type { Dialler } from './dial.ts'
-import { openRunProxy } from './run-proxy.ts'
+import { extraAuthorities } from './extra-authorities.ts'
+import { openRunProxy, type RunProxy } from './run-proxy.ts'
 import type { ScriptGround } from './script-ground.ts'
 import * as dependencies from './suite-dependencies.ts'
-import {
-  folderOf,
-  packagesOf,
-  type PackageTool,
-  type ProjectPackages,
-  SYSTEM_PROGRAMS,
-  TOOL_MENDS,
-} from './suite-packages.ts'
+import { folderOf, packagesOf, type ProjectPackages, SYSTEM_PROGRAMS } from './suite-packages.ts'
 import type { PlacedProject } from './suite-source.ts'
 import type { InstalledTool } from './toolbox.ts'
 
@@ -119,10 +113,13 @@ async function mayStayOutside(engine: InstalledTool): Promise<boolean> {
 
 async function hasPackages(from: string, workingDir: string): Promise<boolean> {
   for (const folder of foldersUpward(from, workingDir)) {
-    const found = await stat(join(folder, 'node_modules')).catch(() => undefined)
-    if (found?.isDirectory() === true) return true
+    if (await isFolder(join(folder, 'node_modules'))) return true
   }
   return false
+}
+
+async function isFolder(path: string): Promise<boolean> {
+  return (await stat(path).catch(() => undefined))?.isDirectory() === true
 }
 
 /** Copies the packages that stand in the project's own folder, or links to them where everybody may read. */
@@ -132,8 +129,7 @@ async function bring(order: InstallOrder, isBrought: boolean): Promise<Installed
   const readable: string[] = []
   for (const folder of foldersUpward(project.from, workingDir)) {
     const from = join(folder, 'node_modules')
-    const found = await stat(from).catch(() => undefined)
-    if (found?.isDirectory() !== true) continue
+    if (!(await isFolder(from))) continue
     const to = join(project.folder, relative(project.from, from))
     if ((await mayStayOutside(order.engine)) && (await isOpen(from))) {
       await dependencies.linkEntries(from, to)
@@ -169,8 +165,8 @@ async function runInstall(
 ): Promise<Failure | undefined> {
   const { cage, folder, project, workingDir, installCommand, environment, signal } = order
   const isOwn = installCommand !== undefined
-  const programs = await programsFor(order, isOwn ? undefined : packages?.tool)
-  if (!Array.isArray(programs)) return programs
+  const found = await programsFor(order, isOwn ? undefined : packages)
+  if ('code' in found) return found
   const proxy = await openRunProxy(order.dial)
   try {
     const { ended } = cage.run(
@@ -179,16 +175,12 @@ async function runInstall(
         args: ['-c', command],
         folder,
         cwd: isOwn || packages === undefined ? join(project.folder, workingDir) : packages.folder,
-        programs,
+        ...found,
         environment: {
-          ...proxy.environment,
-          CI: '1',
-          PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD: '1',
-          COREPACK_ENABLE_DOWNLOAD_PROMPT: '0',
-          npm_config_update_notifier: 'false',
+          ...(await extraAuthorities(join(folder, '.vedette'))),
+          ...(await managersEnvironment(proxy, packages)),
           ...environment,
         },
-        readable: [order.engine.folder],
         limits: { ...order.limits, wallMs: LIMITS.suiteInstallMsMax },
         ask: { signal: 'SIGTERM', to: 'group', graceMs: 1_500 },
         proxyPort: Number(new URL(proxy.server).port),
@@ -213,6 +205,29 @@ async function runInstall(
   }
 }
 
+/** What package managers are told: no questions, no other version of themselves, this way out. */
+async function managersEnvironment(proxy: RunProxy, packages: ProjectPackages | undefined) {
+  const { HTTPS_PROXY = '' } = proxy.environment
+  const folder = packages?.folder
+  const bringsCache = folder !== undefined && (await isFolder(join(folder, '.yarn/cache')))
+  return {
+    ...proxy.environment,
+    CI: '1',
+    PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD: '1',
+    COREPACK_ENABLE_DOWNLOAD_PROMPT: '0',
+    npm_config_update_notifier: 'false',
+    npm_config_manage_package_manager_versions: 'false',
+    pnpm_config_pm_on_fail: 'ignore',
+    SKIP_YARN_COREPACK_CHECK: '1',
+    YARN_HTTP_PROXY: HTTPS_PROXY,
+    YARN_HTTPS_PROXY: HTTPS_PROXY,
+    YARN_ENABLE_TELEMETRY: '0',
+    // Plug'n'Play is nothing that every test command finds its way in; where folders go, the cache keeps them.
+    YARN_NODE_LINKER: 'node-modules',
+    ...(bringsCache ? {} : { YARN_ENABLE_GLOBAL_CACHE: 'true' }),
+  }
+}
+
 const OUTPUT_CHARS_MAX = 4000
 
 function lastComplaint(output: string): string {
@@ -221,28 +236,43 @@ function lastComplaint(output: string): string {
   return (found ?? lines.at(-1) ?? '').slice(0, 500)
 }
 
-/** Folders with the package manager and an engine that it runs on; a failure where it is not there. */
-async function programsFor(
-  { ground, engine, programs }: InstallOrder,
-  tool: PackageTool | undefined,
-): Promise<string[] | Failure> {
-  const isBun = engine.name.startsWith('bun@')
-  const own = [...programs]
-  if (tool === 'bun' && !isBun) {
-    const bun = await ground.tools.find('engine', 'bun@1.3')
-    const found = bun === undefined ? await folderOf('bun', SYSTEM_PROGRAMS) : dirname(bun.program)
-    return found === undefined ? missing('bun') : [...own, found]
-  }
-  if (tool === undefined || tool === 'bun') return own
-  // These are programs for Node.js, which a project for Bun need not have.
-  const node = isBun ? [dirname(process.execPath)] : own
-  const beside = await folderOf(tool, [...own, ...SYSTEM_PROGRAMS, dirname(process.execPath)])
-  return beside === undefined ? missing(tool) : [...node, beside]
+/** What an installation runs. */
+interface InstallPrograms {
+  programs: readonly string[]
+  /** Where all of it is. */
+  readable: string[]
 }
 
-function missing(tool: PackageTool): Failure {
-  const message = `the project needs ${tool}, which is not there; ${TOOL_MENDS[tool]}`
-  return failure('PACKAGE_TOOL_MISSING', message, { tool })
+/**
+ * Folders with the package manager and an engine that it runs on: the version that fits the lock file out of
+ * the toolbox, else the machine's own; a failure where there is neither.
+ */
+async function programsFor(
+  { ground, engine, programs }: InstallOrder,
+  packages: ProjectPackages | undefined,
+): Promise<InstallPrograms | Failure> {
+  const own = { programs, readable: [engine.folder] }
+  if (packages === undefined) return own
+  const { tool, manager } = packages
+  const isBun = engine.name.startsWith('bun@')
+  if (tool === 'bun' && isBun) return own
+  // All but bun are programs for Node.js, which a project for Bun need not have.
+  const node = isBun && tool !== 'bun' ? [dirname(process.execPath)] : programs
+  const kept = await ground.tools.find(tool === 'bun' ? 'engine' : 'package-manager', manager)
+  if (kept !== undefined) {
+    return {
+      programs: [...node, dirname(kept.program)],
+      readable: [engine.folder, kept.folder],
+    }
+  }
+  const beside = await folderOf(tool, [
+    ...(isBun ? [] : programs),
+    ...SYSTEM_PROGRAMS,
+    dirname(process.execPath),
+  ])
+  if (beside !== undefined) return { ...own, programs: [...node, beside] }
+  const message = `the project needs ${tool}, which is not there; run: vedette engine install ${manager}`
+  return failure('PACKAGE_TOOL_MISSING', message, { tool, manager })
 }
 
 /** What package managers write beside packages, and write again. */

@@ -1,6 +1,6 @@
 // How the packages of a project are installed: the package manager whose lock file the project has, and where
 // that tool is on this machine.
-import { access, constants, readFile } from 'node:fs/promises'
+import { access, constants, open, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
 /** A package manager. */
@@ -9,6 +9,8 @@ export type PackageTool = 'npm' | 'pnpm' | 'yarn' | 'bun'
 /** What a project says about its packages. */
 export interface ProjectPackages {
   tool: PackageTool
+  /** Which version of it, like `pnpm@10`, as the lock file was written by; `bun@1.3` is an engine. */
+  manager: string
   /** The command that installs exactly what the lock file says. */
   command: string
   /** The folder that the lock file, or else package.json, is in. */
@@ -52,45 +54,83 @@ export async function packagesOf(folders: readonly string[]): Promise<ProjectPac
     if (lockFiles.length === 0) continue
     const wanted = await wantedTool(folder)
     const tools = lockFiles.map((name) => LOCK_FILES.get(name) ?? 'npm')
-    const tool = wanted !== undefined && tools.includes(wanted) ? wanted : (tools[0] ?? 'npm')
-    return { tool, command: await commandOf(tool, folder), folder, lockFiles }
+    const isKnown = wanted !== undefined && tools.includes(wanted.tool)
+    const tool = isKnown ? wanted.tool : (tools[0] ?? 'npm')
+    return { ...(await managerOf(tool, folder, wanted)), tool, folder, lockFiles }
   }
   for (const folder of folders) {
     if (!(await exists(join(folder, 'package.json')))) continue
-    const tool = (await wantedTool(folder)) ?? 'npm'
-    return { tool, command: WITHOUT_LOCK[tool], folder, lockFiles: [] }
+    const wanted = await wantedTool(folder)
+    const tool = wanted?.tool ?? 'npm'
+    const { manager, command } = await managerOf(tool, folder, wanted)
+    // In CI newer yarns take a missing lock file for a changed one.
+    const loose = command === YARN_BERRY ? 'yarn install --no-immutable' : WITHOUT_LOCK[tool]
+    return { tool, manager, command: loose, folder, lockFiles: [] }
   }
   return undefined
 }
 
-async function commandOf(tool: PackageTool, folder: string): Promise<string> {
-  if (tool !== 'yarn') return COMMANDS[tool]
-  // Since version 2 the lock file is YAML that begins with its own metadata.
-  const lock = await readFile(join(folder, 'yarn.lock'), 'utf8').catch(() => '')
-  return /^__metadata:/m.test(lock) ? YARN_BERRY : COMMANDS.yarn
+/** The version of the tool that understands the lock file, and its command. */
+async function managerOf(
+  tool: PackageTool,
+  folder: string,
+  wanted: WantedTool | undefined,
+): Promise<{ manager: string; command: string }> {
+  const command = COMMANDS[tool]
+  const major = wanted?.tool === tool ? wanted.major : undefined
+  if (tool === 'npm') return { manager: 'npm@11', command }
+  if (tool === 'bun') return { manager: 'bun@1.3', command }
+  if (tool === 'pnpm') {
+    const lock = await headOf(join(folder, 'pnpm-lock.yaml'))
+    const format = Number(/^lockfileVersion: '?(\d+)/m.exec(lock)?.[1] ?? 9)
+    const byLock = format < 9 ? 8 : 10
+    return { manager: `pnpm@${Math.min(Math.max(major ?? byLock, 8), 12)}`, command }
+  }
+  // Since version 2 the lock file is YAML that begins with its own metadata; 3 and older write a lower number.
+  const lock = await headOf(join(folder, 'yarn.lock'))
+  const format = /^__metadata:\s+version: (\d+)/m.exec(lock)?.[1]
+  if (format !== undefined) {
+    return { manager: Number(format) < 7 ? 'yarn@3' : 'yarn@4', command: YARN_BERRY }
+  }
+  if (lock !== '' || major === undefined || major < 2) return { manager: 'yarn@1', command }
+  return { manager: major < 4 ? 'yarn@3' : 'yarn@4', command: YARN_BERRY }
+}
+
+/** What stands at the head of a lock file, which may be large. */
+async function headOf(path: string): Promise<string> {
+  const file = await open(path).catch(() => undefined)
+  if (file === undefined) return ''
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(HEAD_BYTES), 0, HEAD_BYTES, 0)
+    return buffer.subarray(0, bytesRead).toString()
+  } finally {
+    await file.close()
+  }
+}
+
+const HEAD_BYTES = 4096
+
+interface WantedTool {
+  tool: PackageTool
+  major: number | undefined
 }
 
 /** The tool of the field `packageManager`, like `pnpm@9.1.0`. */
-async function wantedTool(folder: string): Promise<PackageTool | undefined> {
+async function wantedTool(folder: string): Promise<WantedTool | undefined> {
   try {
     const manifest: unknown = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'))
     const { packageManager } = (manifest ?? {}) as { packageManager?: unknown }
-    const name = typeof packageManager === 'string' ? packageManager.split('@')[0] : undefined
-    return TOOLS.find((one) => one === name)
+    if (typeof packageManager !== 'string') return undefined
+    const [name, version = ''] = packageManager.split('@')
+    const tool = TOOLS.find((one) => one === name)
+    const major = /^\d{1,5}(?=\.)/.exec(version)?.[0]
+    return tool && { tool, major: major === undefined ? undefined : Number(major) }
   } catch {
     return undefined
   }
 }
 
 const TOOLS: readonly PackageTool[] = ['npm', 'pnpm', 'yarn', 'bun']
-
-/** What installs a tool that is missing. */
-export const TOOL_MENDS: Readonly<Record<PackageTool, string>> = {
-  npm: 'install npm on the machine or in the image of the agent',
-  pnpm: 'run `npm install --global pnpm` on the machine or in the image of the agent',
-  yarn: 'run `npm install --global yarn` on the machine or in the image of the agent',
-  bun: 'run `vedette engine install bun@1.3`',
-}
 
 /** The first folder of `folders` that has the program. */
 export async function folderOf(

@@ -1,6 +1,6 @@
 // Where the project of a suite comes from: a folder or a .tar.gz that a monitors file names, or a bundle of the
 // platform; each run gets files of its own.
-import { lstat, mkdir } from 'node:fs/promises'
+import { mkdir, stat } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
 import { LIMITS } from '../contract/versions.ts'
 import { failure, type Failure } from '../contract/failure.ts'
@@ -76,7 +76,7 @@ async function placeOwn(
     return invalid('it names a path on this machine, which only a file of monitors may')
   }
   if (!isAbsolute(path)) return invalid(`${path}: must be an absolute path by now`)
-  if (!(await lstat(path)).isDirectory()) {
+  if (!(await stat(path)).isDirectory()) {
     await unpackBundle(path, folder, UNPACKED, signal)
     return { folder }
   }

@@ -77,7 +77,7 @@ function neverRan(end: CagedEnd): Failure {
       output,
     })
   }
-  const message = `the test command ended with exit code ${end.exitCode} before any test: ${firstComplaint(output)}`
+  const message = `the test command ended with exit code ${end.exitCode} before any test: ${firstComplaint(saidBy(end))}`
   return failure('SUITE_INVALID', cutTo(message), { output })
 }
 
@@ -97,9 +97,12 @@ function brokenBy(error: RunError, { stats, tests }: PlaywrightReport): Failure 
 }
 
 /** The end of what was said: errors first, as programs put them there. */
-function tailOf({ tail }: CagedEnd): string {
-  const text = tail.stderr.trim() === '' ? tail.stdout : tail.stderr
-  return text.trim().slice(-MESSAGE_CHARS_MAX)
+function tailOf(end: CagedEnd): string {
+  return saidBy(end).slice(-MESSAGE_CHARS_MAX)
+}
+
+function saidBy({ tail }: CagedEnd): string {
+  return (tail.stderr.trim() === '' ? tail.stdout : tail.stderr).trim()
 }
 
 function firstComplaint(output: string): string {

@@ -2,13 +2,13 @@
 // them baked in; elsewhere `vedette engine install` and `vedette runtime install` put them there.
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { ENGINES, RUNTIMES } from '../contract/runtimes.ts'
+import { ENGINES, PACKAGE_MANAGERS, RUNTIMES } from '../contract/runtimes.ts'
 
 /** What is written beside an engine or a runtime when it is whole. */
 export interface InstalledTool {
-  /** Like `node@24` or `2026.04`. */
+  /** Like `node@24`, `pnpm@10` or `2026.04`. */
   name: string
-  /** Absolute path of the program: of the engine, or of the runtime's Node.js. */
+  /** Absolute path of the program: of the engine, the manager, or the runtime's Node.js. */
   program: string
   /** Where it is; a runtime's packages are in `node_modules` in there. */
   folder: string
@@ -16,8 +16,8 @@ export interface InstalledTool {
   missing: readonly string[]
 }
 
-/** The two kinds of what can be installed. */
-export type ToolKind = 'engine' | 'runtime'
+/** The kinds of what can be installed. */
+export type ToolKind = 'engine' | 'package-manager' | 'runtime'
 
 /** File that an installation ends with; without it nothing counts as installed. */
 export const INSTALLED_FILE = 'installed.json'
@@ -36,9 +36,15 @@ export function toolFolder(folder: string, kind: ToolKind, name: string): string
   return join(folder, `${kind}s`, name)
 }
 
+const KNOWN: Readonly<Record<ToolKind, ReadonlyMap<string, unknown>>> = {
+  engine: ENGINES,
+  'package-manager': PACKAGE_MANAGERS,
+  runtime: RUNTIMES,
+}
+
 /** Names of everything of a kind that this version knows. */
 export function knownTools(kind: ToolKind): string[] {
-  return [...(kind === 'engine' ? ENGINES : RUNTIMES).keys()]
+  return [...KNOWN[kind].keys()]
 }
 
 /** Opens the toolbox; the folder need not exist. Nothing in it is trusted but what was finished. */

@@ -18,6 +18,21 @@ async function packages(files: Record<string, string>) {
 
 const PNPM = { 'package.json': '{"packageManager":"pnpm@9.1.0"}' }
 
+test.each<[string, Record<string, string>, string]>([
+  ['npm', { 'package-lock.json': '{}' }, 'npm@11'],
+  ['pnpm of an old lock file', { 'pnpm-lock.yaml': `lockfileVersion: '6.0'\n` }, 'pnpm@8'],
+  ['pnpm of an older lock file', { 'pnpm-lock.yaml': 'lockfileVersion: 5.4\n' }, 'pnpm@8'],
+  ['pnpm of a lock file of today', { 'pnpm-lock.yaml': `lockfileVersion: '9.0'\n` }, 'pnpm@10'],
+  ['pnpm as it is named', { ...PNPM, 'pnpm-lock.yaml': `lockfileVersion: '9.0'\n` }, 'pnpm@9'],
+  ['yarn 1', { 'yarn.lock': '# yarn lockfile v1\n' }, 'yarn@1'],
+  ['yarn 3', { 'yarn.lock': '__metadata:\n  version: 6\n' }, 'yarn@3'],
+  ['yarn 4', { 'yarn.lock': '# made\n\n__metadata:\n  version: 8\n' }, 'yarn@4'],
+  ['yarn as it is named', { 'package.json': '{"packageManager":"yarn@4.1.0"}' }, 'yarn@4'],
+  ['bun', { 'bun.lock': '{}' }, 'bun@1.3'],
+])('%s comes in the version that understands the lock file', async (_, files, manager) => {
+  expect((await packages(files))?.manager).toBe(manager)
+})
+
 test.each<[string, Record<string, string>, string | undefined, string?]>([
   ['npm, exactly as locked', { 'package-lock.json': '{}' }, 'npm ci'],
   ['npm by its older name', { 'npm-shrinkwrap.json': '{}' }, 'npm ci'],

@@ -6,6 +6,7 @@ import { describe, expect, test } from 'vitest'
 import { aboutWhom } from '../../src/contract/failure.ts'
 import { MONITOR_TYPES } from '../../src/monitors/registry.ts'
 import { DeadlineReached } from '../../src/monitors/deadline.ts'
+import { freePort } from '../support/nginx.ts'
 import { testContext } from '../support/monitor-context.ts'
 import { runFolder, suiteGround, suiteProject } from '../support/suite-runs.ts'
 
@@ -107,6 +108,26 @@ describe('a suite that runs', () => {
       CHECKLY_REGION: 'here',
       TOKEN: 'of the monitor',
     })
+  })
+
+  test.each(['url', 'port'])('waits for its own web server by its %s', async (by) => {
+    const port = await freePort()
+    const at = by === 'url' ? `url: 'http://localhost:${port}/'` : `port: ${port}`
+    const folder = project(
+      `${HEAD}test('asks', async ({ request }) => {
+        expect(await (await request.get('http://localhost:${port}/')).text()).toBe('open')
+      })`,
+      {
+        'package.json': JSON.stringify({ private: true, scripts: { start: 'node shop.mjs' } }),
+        'shop.mjs': `import { createServer } from 'node:http'
+          createServer((_, response) => response.end('open')).listen(${port})`,
+        'playwright.config.ts': `export default { retries: 0, workers: 1,
+          webServer: { command: 'npm run start', ${at}, timeout: 20_000 } }`,
+      },
+    )
+    const run = await runFolder(ground, folder)
+    expect(run.codes).toEqual([])
+    expect(processesIn(run.folder)).toEqual([])
   })
 
   test('is degraded when a test passes only at the second go', async () => {

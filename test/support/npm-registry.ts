@@ -11,6 +11,7 @@ export interface RegistryPackage {
   name: string
   version: string
   files: Record<string, string>
+  dependencies?: Record<string, string>
 }
 
 /** A running registry. */
@@ -42,11 +43,14 @@ export async function startNpmRegistry(
     const version = {
       name: one.name,
       version: one.version,
+      dependencies: one.dependencies ?? {},
       dist: { tarball: url + path, integrity },
     }
     const versions = { ...known.get(one.name), [one.version]: version }
     known.set(one.name, versions)
-    const document = { name: one.name, 'dist-tags': { latest: one.version }, versions }
+    // Newer managers take nothing that has just come.
+    const time = Object.fromEntries(Object.keys(versions).map((name) => [name, RELEASED]))
+    const document = { name: one.name, 'dist-tags': { latest: one.version }, versions, time }
     answers.set(`/${one.name}`, Buffer.from(JSON.stringify(document)))
   }
   const home = temporaryFolder()
@@ -57,9 +61,11 @@ export async function startNpmRegistry(
   }
 }
 
-function pack({ name, version, files }: RegistryPackage): Buffer {
+const RELEASED = '2020-01-01T00:00:00.000Z'
+
+function pack({ name, version, files, dependencies = {} }: RegistryPackage): Buffer {
   const folder = temporaryFolder()
-  const all = { 'package.json': JSON.stringify({ name, version }), ...files }
+  const all = { 'package.json': JSON.stringify({ name, version, dependencies }), ...files }
   for (const [path, text] of Object.entries(all)) {
     const file = join(folder, 'package', path)
     mkdirSync(dirname(file), { recursive: true })

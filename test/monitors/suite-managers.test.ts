@@ -1,0 +1,111 @@
+// Aim: every package manager whose lock file a project may have installs exactly that, inside of the cage and
+// through the run's proxy; runs get the packages from the cache after that; a manager that is not there is named.
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { toolFolder } from '../../src/monitors/toolbox.ts'
+import { type NpmRegistry, startNpmRegistry } from '../support/npm-registry.ts'
+import { packageManager, runManager } from '../support/package-managers.ts'
+import { runFolder, suiteGround, suiteProject } from '../support/suite-runs.ts'
+
+let registry: NpmRegistry
+const ground = suiteGround()
+
+/** Manager → what writes its lock file. */
+const MANAGERS: Readonly<Record<string, readonly string[]>> = {
+  'npm@11': ['install', '--package-lock-only'],
+  'pnpm@8': ['install', '--lockfile-only'],
+  'pnpm@10': ['install', '--lockfile-only'],
+  'pnpm@12': ['install', '--lockfile-only'],
+  'yarn@1': ['install', '--ignore-scripts'],
+  'yarn@3': ['install', '--mode=update-lockfile'],
+  'yarn@4': ['install', '--mode=update-lockfile'],
+  'bun@1.3': ['install', '--lockfile-only'],
+}
+
+beforeAll(async () => {
+  registry = await startNpmRegistry([
+    {
+      name: 'pens',
+      version: '1.0.0',
+      files: { 'index.js': 'module.exports = require("ink")\n', LICENSE: 'the same' },
+      dependencies: { ink: '1.0.0' },
+    },
+    { name: 'ink', version: '1.0.0', files: { 'index.js': 'module.exports = "blue"\n' } },
+    // The same file in two packages is one file with two names in pnpm's store.
+    { name: 'nib', version: '1.0.0', files: { 'index.js': 'module.exports = "blue"\n' } },
+  ])
+  for (const name of Object.keys(MANAGERS)) {
+    const tool = await packageManager(name)
+    const kind = name.startsWith('bun@') ? 'engine' : 'package-manager'
+    const own = toolFolder(ground.tools.folder, kind, name)
+    mkdirSync(dirname(own), { recursive: true })
+    symlinkSync(tool.folder, own)
+  }
+}, 240_000)
+afterAll(() => registry.server.close())
+
+const manifest = (more: Record<string, unknown> = {}) =>
+  JSON.stringify({
+    name: 'shop',
+    private: true,
+    dependencies: { pens: '1.0.0', nib: '1.0.0' },
+    ...more,
+  })
+
+function project(packageJson = manifest()): string {
+  const url = `http://${registry.server.authority}`
+  return suiteProject(
+    {
+      'package.json': packageJson,
+      '.npmrc': `registry=${url}/\n`,
+      '.yarnrc.yml': `npmRegistryServer: ${url}\nunsafeHttpWhitelist: ['127.0.0.1']\n`,
+    },
+    false,
+  )
+}
+
+async function lockedProject(name: string): Promise<string> {
+  const [tool, major] = name.split('@')
+  const more = tool === 'pnpm' ? { packageManager: `pnpm@${major}.0.0` } : {}
+  const folder = project(manifest(more))
+  await runManager(await packageManager(name), MANAGERS[name] ?? [], folder)
+  for (const made of ['node_modules', '.yarn', '.pnp.cjs']) {
+    rmSync(join(folder, made), { recursive: true, force: true })
+  }
+  return folder
+}
+
+const testCommand = `node -p "['got', require('pens'), require('nib')].join(' ')" >&2; exit 1`
+
+describe.each(Object.keys(MANAGERS))('%s', (name) => {
+  test('installs what is locked, once', { timeout: 90_000 }, async () => {
+    const folder = await lockedProject(name)
+    const first = await runFolder(ground, folder, { testCommand })
+    const second = await runFolder(ground, folder, { testCommand })
+    for (const run of [first, second]) {
+      expect(run.failures[0]?.details?.['output']).toContain('got blue blue')
+    }
+    expect(first.observed).toMatchObject({ packages: 'installed' })
+    expect(second.observed).toMatchObject({ packages: 'kept' })
+  })
+
+  test('refuses a project that has left its lock file behind', { timeout: 90_000 }, async () => {
+    const folder = await lockedProject(name)
+    writeFileSync(join(folder, 'package.json'), manifest({ dependencies: { paper: '1.0.0' } }))
+    const run = await runFolder(ground, folder, { testCommand })
+    expect(run.codes).toEqual(['INSTALL_FAILED'])
+  })
+})
+
+test.each([
+  ['pnpm-lock.yaml', `lockfileVersion: '6.0'\n`, 'pnpm@8'],
+  ['pnpm-lock.yaml', `lockfileVersion: '9.0'\n`, 'pnpm@10'],
+  ['yarn.lock', '# yarn lockfile v1\n', 'yarn@1'],
+  ['yarn.lock', '__metadata:\n  version: 8\n', 'yarn@4'],
+])('%s of %j without %s is told with its mend', async (file, text, manager) => {
+  const folder = suiteProject({ 'package.json': manifest(), [file]: text }, false)
+  const run = await runFolder(suiteGround(), folder)
+  expect(run.codes).toEqual(['PACKAGE_TOOL_MISSING'])
+  expect(run.failures[0]?.message).toContain(`vedette engine install ${manager}`)
+})

@@ -1,0 +1,43 @@
+// Real package managers for tests: those of the toolbox that TOOLS_DIR names, else of one that is filled at first
+// use, as `npm install` fills node_modules.
+import { execFile } from 'node:child_process'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+import { installTool } from '../../src/agent/tool-install.ts'
+import { openToolbox, type InstalledTool, type ToolKind } from '../../src/monitors/toolbox.ts'
+
+const folder = process.env['TOOLS_DIR'] ?? join(tmpdir(), 'vedette-test-tools')
+const toolbox = openToolbox(folder)
+const run = promisify(execFile)
+
+/** A manager such as `pnpm@10`, or Bun. */
+export async function packageManager(name: string): Promise<InstalledTool> {
+  const kind: ToolKind = name.startsWith('bun@') ? 'engine' : 'package-manager'
+  const found = await toolbox.find(kind, name)
+  if (found !== undefined) return found
+  const signal = AbortSignal.timeout(120_000)
+  const outcome = await installTool({ kind, name, folder, env: process.env, signal })
+  if ('problem' in outcome) throw new Error(outcome.problem)
+  return outcome.tool
+}
+
+/** Runs it in a project, as a developer does, outside of any cage. */
+export async function runManager(
+  { program }: InstalledTool,
+  args: readonly string[],
+  project: string,
+): Promise<void> {
+  const env = {
+    PATH: `${dirname(process.execPath)}:/usr/bin:/bin`,
+    HOME: join(project, '..'),
+    npm_config_manage_package_manager_versions: 'false',
+    pnpm_config_pm_on_fail: 'ignore',
+  }
+  try {
+    await run(program, args, { cwd: project, env, timeout: 60_000 })
+  } catch (error) {
+    // Some say on their output what is wrong.
+    throw new Error(`${program}: ${(error as { stdout: string }).stdout}`, { cause: error })
+  }
+}
