@@ -30,6 +30,8 @@ export interface AgentOperation<P extends Fields> {
   description?: string
   method: 'get' | 'post' | 'put'
   path: string
+  /** Answers below the path with a slash at its end, too, where another protocol wants it so. */
+  isSlashed?: boolean
   /** How it is counted. */
   kind: AgentCallKind
   /** What does not fit is not found. */
@@ -49,6 +51,7 @@ export interface AgentOperation<P extends Fields> {
 export interface DefinedAgentOperation {
   readonly route: RouteConfig
   readonly kind: AgentCallKind
+  readonly isSlashed: boolean
   run(c: Context, key: KnownLocationKey, receivedAt: number): Promise<Response>
 }
 
@@ -60,6 +63,7 @@ export function defineAgentOperation<P extends Fields = NoFields>(
   return {
     route: routeOf(operation),
     kind: operation.kind,
+    isSlashed: operation.isSlashed === true,
     async run(c, key, receivedAt) {
       const given = params?.safeParse(c.req.param())
       if (given?.success === false) throw absent('resource')
@@ -92,7 +96,9 @@ const MEANINGS: Partial<Record<ErrorStatus, string>> = {
   503: 'The database is not available, or the platform is stopping',
 }
 
-function routeOf(operation: Omit<AgentOperation<Fields>, 'answer' | 'kind'>): RouteConfig {
+function routeOf(
+  operation: Omit<AgentOperation<Fields>, 'answer' | 'kind' | 'isSlashed'>,
+): RouteConfig {
   const { method, path, operationId, summary, description, params, headers, body } = operation
   const meanings = { ...MEANINGS, ...operation.errors }
   const responses: RouteConfig['responses'] = {
@@ -144,7 +150,9 @@ export function mountAgentOperations(
   for (const operation of operations) {
     const { route } = operation
     app.openAPIRegistry.registerPath(route)
-    app.on(route.method, route.path.replaceAll(/\{(\w+)\}/g, ':$1'), async (c) => {
+    const path = route.path.replaceAll(/\{(\w+)\}/g, ':$1')
+    const paths = operation.isSlashed ? [path, `${path}/`] : [path]
+    app.on(route.method, paths, async (c) => {
       const receivedAt = now()
       checkTarget(c)
       const admitted = gate(c)

@@ -36,7 +36,8 @@ export function faultIntakeOperation({
     description:
       'An envelope of Sentry’s protocol: what its DSN `https://<key of the location>@<platform>/agent/v1/<id of the agent>` stands for, so the key may come in `X-Sentry-Auth`, too. Of its events the error, its stack, release, operating system and engine are kept, the same fault once; other items are passed over.',
     method: 'post',
-    path: '/agent/v1/api/{agent}/envelope/',
+    path: '/agent/v1/api/{agent}/envelope',
+    isSlashed: true,
     kind: 'faults',
     params: { agent: idParameter('agent') },
     body: { contentType: 'application/x-sentry-envelope', schema: z.string() },

@@ -27,6 +27,7 @@ const TAGS = [
   { name: 'Analytics', description: 'Availability and response times over spans of time' },
   { name: 'Accounting', description: 'That every slot has its row' },
   { name: 'Runtimes', description: 'Packages that scripts see' },
+  { name: 'Platform', description: 'The platform itself' },
 ]
 
 interface Text {

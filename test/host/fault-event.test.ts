@@ -133,7 +133,9 @@ test('a file outside of the program is not named', async () => {
   const folder = temporaryFolder()
   const file = join(folder, 'quokka.mjs')
   writeFileSync(file, 'export const fail = () => { throw new Error("x") }')
-  const { fail } = (await import(/* @vite-ignore */ pathToFileURL(file).href)) as { fail(): void }
+  const { fail } = (await import(/* @vite-ignore */ pathToFileURL(file).href)) as {
+    fail: () => void
+  }
   const text = JSON.stringify(await told(caught(fail)))
   expect(text).not.toContain('quokka')
 })
