@@ -101,7 +101,7 @@ function node(): Component {
 /** The folders of the engines and runtimes that are installed. */
 function toolFolders(): string[] {
   const tools = process.env['TOOLS_DIR'] ?? ''
-  return ['engines', 'runtimes'].flatMap((kind) => {
+  return ['engines', 'package-managers', 'runtimes'].flatMap((kind) => {
     const folder = join(tools, kind)
     if (tools === '' || !existsSync(folder)) return []
     return readdirSync(folder)
