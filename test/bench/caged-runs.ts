@@ -16,7 +16,7 @@ export interface CagedBenchRun {
   output: string
 }
 
-/** A process that runs one monitor after the other. */
+/** A process that runs monitors as it is told. */
 export interface CagedRunner {
   pid: number
   run(monitor: object): Promise<CagedBenchRun>
@@ -32,14 +32,22 @@ export function startCagedRunner(folder: string, tools: string): CagedRunner {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()))
-  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
+  const waiting = new Map<number, (run: CagedBenchRun) => void>()
+  let last = 0
+  createInterface({ input: child.stdout }).on('line', (line) => {
+    const run = JSON.parse(line) as CagedBenchRun & { number: number }
+    waiting.get(run.number)?.(run)
+    waiting.delete(run.number)
+  })
   return {
     pid: child.pid as number,
-    async run(monitor) {
-      child.stdin.write(`${JSON.stringify(monitor)}\n`)
-      const { value, done } = await lines.next()
-      if (done === true) throw new Error('the runner has died')
-      return JSON.parse(value as string) as CagedBenchRun
+    run(definition) {
+      const { promise, resolve, reject } = Promise.withResolvers<CagedBenchRun>()
+      const number = ++last
+      waiting.set(number, resolve)
+      void exited.then(() => reject(new Error('the runner has died')))
+      child.stdin.write(`${JSON.stringify({ number, definition })}\n`)
+      return promise
     },
     async close() {
       child.stdin.end()

@@ -1,7 +1,10 @@
 // `npm run bench [name…]`: figures side by side in one run. Ratios count; absolute figures depend on
 // the machine and on who else is using it.
 import { benchArtifacts } from './artifacts.ts'
+import { benchBesideSuites } from './beside-suites.ts'
+import { benchBrowser } from './browser.ts'
 import { benchChecks } from './checks.ts'
+import { benchCodeSoak } from './code-soak.ts'
 import { benchDns } from './dns.ts'
 import { benchFleet } from './fleet.ts'
 import { benchGrpc } from './grpc.ts'
@@ -18,9 +21,21 @@ import { benchTraceroute } from './traceroute.ts'
 
 const BENCHES: Record<string, { what: string; run: () => Promise<void> }> = {
   artifacts: { what: 'a file of 150 MiB into a folder and into a bucket', run: benchArtifacts },
+  'beside-suites': {
+    what: '600 URL monitors every 10 s on an agent that runs two suites all the time',
+    run: benchBesideSuites,
+  },
+  browser: {
+    what: 'browser and multistep monitors beside their scripts run bare, in turn, and their memory',
+    run: benchBrowser,
+  },
   checks: {
     what: 'checks per CPU-second beside a bare loop and blackbox_exporter',
     run: benchChecks,
+  },
+  'code-soak': {
+    what: 'what 500 suites, browser and multistep monitors leave behind',
+    run: benchCodeSoak,
   },
   dns: {
     what: 'DNS checks per CPU-second beside blackbox_exporter, and a long run',

@@ -1,5 +1,5 @@
 // Vedette's side of the benches of people's code, in a process of its own: an agent's runner with its cage, which
-// runs the monitor that a line of JSON on standard input describes, and answers with a line of what came of it.
+// runs the monitors that lines of JSON on standard input describe, and answers with a line of what came of each.
 import { rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -31,14 +31,20 @@ const ground: ScriptGround = {
   ownProjects: true,
 }
 
-let output = ''
+/** Monitor → what its command said. */
+const outputs = new Map<string, string>()
 const watched = {
   ...suite,
-  run: (settled: unknown, context: Parameters<typeof suite.run>[1]) =>
-    runSuite(settled as SuiteMonitor, context, ground, {
-      onOutput: (chunk) => void (output += chunk.toString()),
-    }),
+  run: (settled: unknown, context: Parameters<typeof suite.run>[1]) => {
+    const monitor = settled as SuiteMonitor
+    return runSuite(monitor, context, ground, {
+      onOutput: (chunk) => {
+        outputs.set(monitor.id, (outputs.get(monitor.id) ?? '') + chunk.toString())
+      },
+    })
+  },
 }
+let staged = 0
 const runner = createRunner({
   types: new Map([...MONITOR_TYPES, [suite.checkType, watched]]),
   clock: createClock(),
@@ -48,7 +54,7 @@ const runner = createRunner({
   files: {
     bytesMax: () => 150 * 1_048_576,
     async stage(path, { name }) {
-      const kept = join(folder, `kept-${name}`)
+      const kept = join(folder, `kept-${++staged}-${name}`)
       await rename(path, kept)
       await rm(kept)
       return undefined
@@ -64,15 +70,21 @@ function cpuMsOfAll(): number {
 const { dial } = plainContext()
 const surroundings = { location: 'bench', variables: [], dial, secrets: [] }
 const { signal } = new AbortController()
-for await (const line of createInterface({ input: process.stdin })) {
-  output = ''
-  const monitor = Monitor.parse(JSON.parse(line))
+async function answer(line: string): Promise<void> {
+  const { number, definition } = JSON.parse(line) as { number: number; definition: object }
+  const monitor = Monitor.parse(definition)
+  outputs.delete(monitor.id)
   const askedAt = Date.now()
   const began = performance.now()
   const before = cpuMsOfAll()
   const result = await runner.run({ monitor, slot: askedAt }, surroundings, signal)
   const wallMs = performance.now() - began
   const cpuMs = cpuMsOfAll() - before
-  process.stdout.write(`${JSON.stringify({ askedAt, wallMs, cpuMs, result, output })}\n`)
+  const output = outputs.get(monitor.id) ?? ''
+  process.stdout.write(`${JSON.stringify({ number, askedAt, wallMs, cpuMs, result, output })}\n`)
 }
+
+const running: Promise<void>[] = []
+for await (const line of createInterface({ input: process.stdin })) running.push(answer(line))
+await Promise.all(running)
 ground.close()

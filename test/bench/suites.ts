@@ -1,12 +1,11 @@
 // A real suite, run by Vedette and bare, in turn on the same engine, machine and site: outcomes test by test, how
 // long all of it takes, and how long until the first test begins. Every run but the first, which fills caches.
 import { spawn } from 'node:child_process'
-import { chmod, mkdir, mkdtemp, rm, symlink } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { deepStrictEqual } from 'node:assert/strict'
-import { prepareBrowsers } from '../../src/monitors/playwright-browsers.ts'
-import { findChromium, findProgram } from '../../src/monitors/chromium.ts'
+import { findProgram } from '../../src/monitors/chromium.ts'
 import { prctl, PR_SET_CHILD_SUBREAPER } from '../../src/monitors/cage-syscalls.ts'
 import { Descendants, factsOf } from '../../src/monitors/warden-processes.ts'
 import { openToolbox } from '../../src/monitors/toolbox.ts'
@@ -14,6 +13,7 @@ import { type CagedRunner, startCagedRunner } from './caged-runs.ts'
 import { servePackages } from './packed-packages.ts'
 import { median } from './process-figures.ts'
 import { makeSuite, openShop, tellsOf } from './suite-project.ts'
+import { bareBrowsers, bareHome, bareUser, giveToBare } from './bare-user.ts'
 import { markdownTable } from './table.ts'
 
 const ENGINES = (process.env['BENCH_ENGINES'] ?? 'node@22 node@24 node@26 bun@1.3').split(' ')
@@ -40,6 +40,8 @@ interface Ground {
   hasVideo: boolean
   runner: CagedRunner
   orphans: Descendants
+  /** Of the bare runs. */
+  home: string
 }
 
 /** Prints both sides by engine, and fails where Vedette's takes too long or ends otherwise. */
@@ -53,11 +55,12 @@ export async function benchSuites(): Promise<void> {
   await mkdir(project)
   const packages = await servePackages()
   await makeSuite(project, packages.url)
+  await giveToBare(project)
   const runner = startCagedRunner(folder, tools)
   prctl(PR_SET_CHILD_SUBREAPER, 1)
   const orphans = new Descendants(() => runner.pid)
   const hasVideo = (await findProgram('ffmpeg')) !== undefined
-  const browsers = await bareBrowsers(folder, project)
+  const browsers = await bareBrowsers(folder, join(project, 'node_modules/playwright-core'))
   const ground = {
     project,
     tools,
@@ -67,6 +70,7 @@ export async function benchSuites(): Promise<void> {
     hasVideo,
     runner,
     orphans,
+    home: await bareHome(folder),
   }
   const rows: (string | number)[][] = []
   const missed: string[] = []
@@ -120,19 +124,6 @@ function show([bare, ours]: readonly [Timed, Timed]): void {
   process.stderr.write(`bare ${words(bare)}; ours ${words(ours)}\n`)
 }
 
-/** Chromium under the names that the project's Playwright looks for, as `playwright install` leaves it. */
-async function bareBrowsers(folder: string, project: string): Promise<string> {
-  const chromium = await findChromium(undefined)
-  if (chromium === undefined) throw new Error('the bench needs Chromium')
-  const at = join(folder, 'browsers')
-  const ffmpeg = await findProgram('ffmpeg')
-  await prepareBrowsers(at, join(project, 'node_modules/playwright-core'), { chromium, ffmpeg })
-  // Without what Vedette puts before it.
-  await rm(join(at, 'chromium'))
-  await symlink(chromium, join(at, 'chromium'))
-  return at
-}
-
 async function runBare(engine: string, ground: Ground): Promise<Timed> {
   const { project, tools, browsers } = ground
   for (const name of ['test-results', 'playwright-report']) {
@@ -140,17 +131,19 @@ async function runBare(engine: string, ground: Ground): Promise<Timed> {
   }
   const found = await openToolbox(tools).find('engine', engine)
   if (found === undefined) throw new Error(`the bench needs: vedette engine install ${engine}`)
-  const [command, ...args] = engine.startsWith('bun')
-    ? [found.program, 'x', '--bun', 'playwright', 'test']
-    : ['npx', 'playwright', 'test']
+  const isBun = engine.startsWith('bun')
+  const command = isBun ? found.program : 'npx'
+  const args = [...(isBun ? ['x', '--bun'] : []), 'playwright', 'test']
   const before = childCpuMs(ground)
   const askedAt = Date.now()
   const began = performance.now()
-  const child = spawn(command as string, args, {
+  const child = spawn(command, args, {
     cwd: project,
+    // As people run it, without root's precedence; so does Vedette.
+    ...bareUser(),
     env: {
       PATH: `${dirname(found.program)}:/usr/local/bin:/usr/bin:/bin`,
-      HOME: process.env['HOME'],
+      HOME: ground.home,
       PLAYWRIGHT_BROWSERS_PATH: browsers,
       CI: '1',
       ...environmentOf(ground),
@@ -194,7 +187,7 @@ async function runOurs(engine: string, ground: Ground): Promise<Timed> {
   })
   if (result.verdict !== 'failed') throw new Error(JSON.stringify(result).slice(0, 3000))
   const { beganAt, outcomes } = tellsOf(output)
-  const { preparedMs, usage, durationMs, notes } = result.observed as Record<string, unknown>
+  const { preparedMs, usage, durationMs, notes } = result.observed
   const parts = JSON.stringify({
     preparedMs,
     usage,
