@@ -233,11 +233,12 @@ class RunningAgent implements Agent {
 
   /** The same object as before when nothing of it changed, so that what was prepared stays valid. */
   #surroundingsOf(snapshot: Snapshot): Surroundings {
-    const { location, variables, proxyUrl } = snapshot
+    const { location, variables, proxyUrl, accountId } = snapshot
     const before = this.#surroundings
     const same =
       before !== undefined &&
       before.location === location &&
+      before.accountId === accountId &&
       this.#proxyUrl === proxyUrl &&
       sameVariables(before.variables, variables)
     if (same) return before

@@ -7,8 +7,13 @@ import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { bundlePath, namesBundle } from '../contract/code-bundle.ts'
+import type { EngineName } from '../contract/engine.ts'
 import type { Monitor } from '../contract/monitor.ts'
+import type { SuiteMonitor } from '../contract/suite-monitor.ts'
 import { LIMITS } from '../contract/versions.ts'
+import { unpackBundle } from '../monitors/bundle-unpack.ts'
+import { type EngineWish, suiteEngine } from '../monitors/suite-engine.ts'
+import { foldersUpward } from '../monitors/suite-packages.ts'
 import { BundlePackError, packBundle } from './bundle-pack.ts'
 import { createFindings, type Findings } from './monitors-file-problems.ts'
 import type { FileToApply } from './monitors-file.ts'
@@ -61,6 +66,7 @@ async function bundledFile(
 ): Promise<BundledFile> {
   const findings = createFindings()
   const bundles = new Map<string, FileBundle | undefined>()
+  const engines = new Map<number, EngineWish>()
   for (const [index, from] of named.entries()) {
     if (from === undefined) continue
     const source = resolve(dirname(monitorsFile), from)
@@ -71,16 +77,58 @@ async function bundledFile(
       bundles.set(source, typeof made === 'string' ? undefined : made)
       if (typeof made === 'string') object(made)
     }
+    const { monitor } = file.monitors[index] ?? {}
+    if (monitor === undefined || bundles.get(source) === undefined) continue
+    const engine = await engineOf(monitor, source, folder)
+    if (typeof engine === 'string') object(engine)
+    else if (engine !== undefined) engines.set(index, engine)
   }
   if (findings.count() > 0) return { findings }
   const monitors = file.monitors.map((one, index) => {
     const from = named[index]
     const bundle = from && bundles.get(resolve(dirname(monitorsFile), from))
     if (!bundle) return one
-    return { ...one, monitor: { ...one.monitor, codeBundlePath: bundlePath(bundle.sha256) } }
+    const codeBundlePath = bundlePath(bundle.sha256)
+    return { ...one, monitor: { ...one.monitor, ...engines.get(index), codeBundlePath } }
   })
   return { file: { ...file, monitors }, bundles: distinct([...bundles.values()]) }
 }
+
+/**
+ * The engine that the project's own files ask for, where the suite leaves it to them: the platform cannot look
+ * into bundles, and hands a suite to agents that have its engine. A sentence where there is no such engine.
+ */
+async function engineOf(
+  monitor: Monitor,
+  source: string,
+  folder: string,
+): Promise<EngineWish | string | undefined> {
+  const { engine, engineVersion, workingDir } = monitor as Partial<SuiteMonitor>
+  const inside = workingDir ?? '.'
+  const isOpen = [engine, engineVersion, inside].some((one) => one?.includes('{{'))
+  if (isOpen || (engineVersion ?? '') !== '' || inside.startsWith('..')) return undefined
+  const project = (await stat(source)).isDirectory() ? source : await unpacked(source, folder)
+  const found = await suiteEngine({ engine }, foldersUpward(project, inside))
+  if (typeof found === 'string') return found
+  if (found.from === 'default') return undefined
+  const [name, version] = found.engine.split('@')
+  return { engine: name as EngineName, engineVersion: version }
+}
+
+/** Where a packed project lies with its files, below `folder`. */
+async function unpacked(source: string, folder: string): Promise<string> {
+  const target = await mkdtemp(join(folder, 'unpacked-'))
+  const bounds = {
+    unpackedBytesMax: LIMITS.suiteProjectBytesMax,
+    filesMax: LIMITS.suiteProjectFilesMax,
+  }
+  // What is no good archive is told when it is run, with the agent's words for it.
+  const signal = AbortSignal.timeout(UNPACK_MS_MAX)
+  await unpackBundle(source, target, bounds, signal).catch(() => undefined)
+  return target
+}
+
+const UNPACK_MS_MAX = 60_000
 
 /** Folders of the same content are one bundle. */
 function distinct(bundles: readonly (FileBundle | undefined)[]): FileBundle[] {

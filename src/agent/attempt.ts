@@ -4,7 +4,7 @@ import { failure } from '../contract/failure.ts'
 import type { Artifact } from '../contract/result.ts'
 import type { Dialler } from '../monitors/dial.ts'
 import { DeadlineReached } from '../monitors/deadline.ts'
-import { type AnyMonitorType, type Observation } from '../monitors/monitor.ts'
+import type { AnyMonitorType, Observation, RunSource } from '../monitors/monitor.ts'
 import type { RunProgress, ScriptGround } from '../monitors/script-ground.ts'
 import { createWorkFolder, type FileCare, type WorkFolder } from './work-folder.ts'
 
@@ -20,6 +20,8 @@ export interface AttemptOrder {
   scripts?: ScriptGround | undefined
   variables?: Readonly<Record<string, string>>
   location?: string
+  accountId?: string | undefined
+  source?: RunSource
   /** Hears how far it is. */
   progress?: ((at: RunProgress) => void) | undefined
 }
@@ -56,7 +58,7 @@ export const OVERRUN_MS_MAX = 2000
 /** Starts an attempt. */
 export function startAttempt(order: AttemptOrder): RunningAttempt {
   const { type, monitor, deadlineMs, dial, workRoot, care, scripts } = order
-  const { variables = {}, location = '', progress } = order
+  const { variables = {}, location = '', accountId, source, progress } = order
   const overrunMs = type.overrunMsMax ?? OVERRUN_MS_MAX
   const controller = new AbortController()
   const cut = new AbortController()
@@ -82,6 +84,8 @@ export function startAttempt(order: AttemptOrder): RunningAttempt {
     scripts,
     variables,
     location,
+    ...(accountId === undefined ? {} : { accountId }),
+    ...(source === undefined ? {} : { source }),
     ...(progress && { progress }),
     ...(care.clean && { withoutSecrets: care.clean }),
   }

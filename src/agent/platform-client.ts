@@ -331,10 +331,11 @@ class PlatformSource implements PlatformMonitorSource {
     if (changes === null && isSameLocation) return []
     this.#keepSoon()
     this.#state.hasMonitors = true
-    const { slugName, proxyUrl } = location
+    const { slugName, proxyUrl, accountId } = location
     const snapshot = {
       location: slugName,
       ...(proxyUrl === null ? {} : { proxyUrl }),
+      ...(accountId === undefined ? {} : { accountId }),
       variables,
       monitors: this.#held.monitors(),
       assignments: this.#held.assignments(),

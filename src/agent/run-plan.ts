@@ -14,6 +14,8 @@ import { createScrubber, type Scrubber } from './scrub.ts'
 /** What is the same for all monitors of a location. A new object whenever any of it changes. */
 export interface Surroundings {
   location: string
+  /** Whose monitors they are, where a platform says so. */
+  accountId?: string
   variables: readonly Variable[]
   dial: Dialler
   /** Further secrets: the proxy's password. */

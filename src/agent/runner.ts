@@ -6,7 +6,7 @@ import type { Job } from '../contract/job.ts'
 import { verdictOf, type Attempt, type Result, type Verdict } from '../contract/result.ts'
 import { retryWaitMs } from '../contract/retry.ts'
 import type { Fault } from '../host/fault.ts'
-import type { AnyMonitorType } from '../monitors/monitor.ts'
+import type { AnyMonitorType, RunSource } from '../monitors/monitor.ts'
 import type { RunProgress, ScriptGround } from '../monitors/script-ground.ts'
 import { startAttempt, type AttemptOutcome, type RunningAttempt } from './attempt.ts'
 import type { Clock } from './clock.ts'
@@ -50,6 +50,8 @@ export interface RunnerSettings {
   scripts?: ScriptGround | undefined
   /** Hears how far runs on demand are; without it nobody does. */
   progress?: ProgressBoard | undefined
+  /** Why runs run, where it is neither the timetable nor somebody's asking; as `RunSource`. */
+  source?: RunSource
   onRetry?: (checkType: string) => void
   /** A monitor did not end when told; a fault in it. */
   onAbandoned?: (checkType: string) => void
@@ -108,9 +110,11 @@ function createRun(
       const { workRoot, files } = settings
       const scrub: ScrubFiles = (paths, cut) => scrubFiles(paths, plan.scrub, cut)
       const care = { files, scrub, clean: (text: string) => plan.scrub.text(text) }
-      const { dial, location } = surroundings
+      const { dial, location, accountId } = surroundings
       const { scripts } = settings
-      running = startAttempt({ ...plan, dial, location, workRoot, care, scripts, progress })
+      const source = settings.source ?? (job.onDemand === undefined ? 'SCHEDULER' : 'TRIGGER_API')
+      const around = { dial, location, accountId, source, workRoot, care, scripts }
+      running = startAttempt({ ...plan, ...around, progress })
       const outcome = await running.outcome
       running = undefined
       if (outcome.abandoned) settings.onAbandoned?.(checkType)

@@ -18,6 +18,8 @@ export interface Snapshot {
   location: string
   /** Proxy for all checks of the location, `http://user:password@host:port`. */
   proxyUrl?: string
+  /** Whose location it is, where a platform says so. */
+  accountId?: string
   /** Known to all monitors; a monitor's own `environmentVariables` go before them. */
   variables: readonly Variable[]
   /** Ids are unique. An unchanged monitor may be the same object as before or an equal one. */

@@ -7,10 +7,11 @@ import type { Snapshot } from './source.ts'
 
 /** Puts the surroundings together; `dial` makes the way out, through the location's proxy if it has one. */
 export function surroundingsOf(
-  { location, variables, proxyUrl }: Snapshot,
+  { location, variables, proxyUrl, accountId }: Snapshot,
   dial: (proxyUrl: string | undefined) => Dialler,
 ): Surroundings {
-  return { location, variables, dial: dial(proxyUrl), secrets: proxySecrets(proxyUrl) }
+  const account = accountId === undefined ? {} : { accountId }
+  return { location, ...account, variables, dial: dial(proxyUrl), secrets: proxySecrets(proxyUrl) }
 }
 
 /** Whether two lists of variables hold the same. */

@@ -80,6 +80,7 @@ async function runRound(
   const runner = createRunner({
     types: MONITOR_TYPES,
     clock: createClock(),
+    source: 'TEST_NO_RECORD',
     workRoot: config.workRoot,
     scrubHeaders: config.scrubHeaders,
     scripts,

@@ -107,7 +107,6 @@ async function runHere(
     ...suite,
     run: (settled, context) =>
       runSuite(settled as SuiteMonitor, context, ground, {
-        source: 'TEST_NO_RECORD',
         onEvent: (event) => {
           if (!quiet) live.event(event)
         },
@@ -116,6 +115,7 @@ async function runHere(
   const runner = createRunner({
     types: new Map([[suite.checkType, watched]]),
     clock: createClock(),
+    source: 'TEST_NO_RECORD',
     workRoot: config.workRoot,
     scrubHeaders: config.scrubHeaders,
     scripts: ground,

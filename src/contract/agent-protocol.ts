@@ -107,7 +107,13 @@ export const SyncAnswer = z.object({
   /** When the request had come and when this was sent, for the agent to set its clock by. */
   receivedAt: instant,
   sentAt: instant,
-  location: z.object({ id: guid, slugName: z.string(), proxyUrl: z.string().nullable() }),
+  location: z.object({
+    id: guid,
+    slugName: z.string(),
+    proxyUrl: z.string().nullable(),
+    /** Whose location it is; platforms of before do not say. */
+    accountId: guid.optional(),
+  }),
   /** To be sent as `have` once the changes are taken. Opaque. */
   revision: z.string(),
   /** Null: what the agent has still holds. */

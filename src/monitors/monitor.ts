@@ -37,9 +37,15 @@ export interface Context {
   location?: string
   /** Takes the run's secrets out of a text that is to become part of a name. */
   withoutSecrets?(text: string): string
+  /** Whose monitor it is, where a platform says so. */
+  accountId?: string
+  source?: RunSource
   /** Tells how far the run is; the newest word counts. */
   progress?(at: RunProgress): void
 }
+
+/** Why a run runs, in the words of the public contract: the timetable, somebody's asking, a trial. */
+export type RunSource = 'SCHEDULER' | 'TRIGGER_API' | 'TEST_NO_RECORD'
 
 /** One number for Prometheus about the newest run of a monitor. */
 export interface Sample {

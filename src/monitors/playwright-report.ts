@@ -22,7 +22,7 @@ export interface TestStep {
 export interface TestAttempt {
   /** From 0. */
   retry: number
-  /** Absent while it runs, and when the run ended before it. */
+  /** Absent while it runs. */
   status?: AttemptStatus
   /** Milliseconds since the Unix epoch. */
   startedAt: number
@@ -106,6 +106,17 @@ export class PlaywrightReportBuilder {
       case 'finish':
       default:
         this.#about = { ...this.#about, status: event.status, durationMs: event.ms }
+    }
+  }
+
+  /** No more events come: what has begun and was not told to have ended, was interrupted with the run. */
+  close(atMs: number): void {
+    for (const { attempts } of this.#tests.values()) {
+      for (const attempt of attempts) {
+        if (attempt.status !== undefined) continue
+        attempt.status = 'interrupted'
+        attempt.durationMs = Math.max(0, atMs - attempt.startedAt)
+      }
     }
   }
 
@@ -193,9 +204,10 @@ export class PlaywrightReportBuilder {
     attempt.durationMs = event.ms
     attempt.attachments = event.attachments
     for (const error of event.errors) this.#keep(attempt.errors, error, REPORT_BOUNDS.errorsMax)
-    // A failure that is tried again is no outcome yet.
+    // A failure that is tried again is no outcome yet. Playwright calls a test that it has interrupted skipped,
+    // if it still comes to say so.
     const isLast = event.outcome !== 'unexpected' || event.retry >= test.retries
-    if (isLast) test.outcome = event.outcome
+    if (isLast && event.status !== 'interrupted') test.outcome = event.outcome
   }
 
   #attempt(id: string | undefined, retry: number | undefined): TestAttempt | undefined {

@@ -84,6 +84,7 @@ export async function runPlaywright(
     tail.follow((line) => take(line, order, report))
     const end = await order.cage.run(cageOrderOf(order, own, proxy), signal).ended
     await tail.rest()
+    report.close(Date.now())
     return { end, report: report.report(), refusals: proxy.refusals, hasVideo: own.hasVideo }
   } finally {
     tail.stop()

@@ -1,7 +1,7 @@
 // Gets the packages of a suite's project into the folder of a run: from the cache, from where the project stands,
 // or by the package manager of its lock file, held like the tests themselves.
 import { lstat, opendir, readdir, stat } from 'node:fs/promises'
-import { dirname, join, normalize, relative } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { failure, type Failure } from '../contract/failure.ts'
 import { LIMITS } from '../contract/versions.ts'
 import type { Cage } from './cage.ts'
@@ -12,7 +12,13 @@ import { extraAuthorities } from './extra-authorities.ts'
 import { openRunProxy, type RunProxy } from './run-proxy.ts'
 import type { ScriptGround } from './script-ground.ts'
 import * as dependencies from './suite-dependencies.ts'
-import { folderOf, packagesOf, type ProjectPackages, SYSTEM_PROGRAMS } from './suite-packages.ts'
+import {
+  folderOf,
+  foldersUpward,
+  packagesOf,
+  type ProjectPackages,
+  SYSTEM_PROGRAMS,
+} from './suite-packages.ts'
 import type { PlacedProject } from './suite-source.ts'
 import type { InstalledTool } from './toolbox.ts'
 
@@ -89,15 +95,6 @@ export async function installPackages(order: InstallOrder): Promise<InstalledPac
   }
   const readable = await dependencies.placePackages({ tree, ...place })
   return { how: 'installed', command, readable }
-}
-
-/** The working folder, and those that it is in, up to the project's. */
-export function foldersUpward(project: string, workingDir: string): string[] {
-  const folders: string[] = []
-  for (let at = normalize(workingDir); at !== '.' && at !== '/'; at = dirname(at)) {
-    folders.push(join(project, at))
-  }
-  return [...folders, project]
 }
 
 /**

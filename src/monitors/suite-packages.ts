@@ -1,7 +1,7 @@
 // How the packages of a project are installed: the package manager whose lock file the project has, and where
 // that tool is on this machine.
 import { access, constants, open, readFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join, normalize } from 'node:path'
 
 /** A package manager. */
 export type PackageTool = 'npm' | 'pnpm' | 'yarn' | 'bun'
@@ -131,6 +131,15 @@ async function wantedTool(folder: string): Promise<WantedTool | undefined> {
 }
 
 const TOOLS: readonly PackageTool[] = ['npm', 'pnpm', 'yarn', 'bun']
+
+/** The working folder, and those that it is in, up to the project's. */
+export function foldersUpward(project: string, workingDir: string): string[] {
+  const folders: string[] = []
+  for (let at = normalize(workingDir); at !== '.' && at !== '/'; at = dirname(at)) {
+    folders.push(join(project, at))
+  }
+  return [...folders, project]
+}
 
 /** The first folder of `folders` that has the program. */
 export async function folderOf(

@@ -12,13 +12,15 @@ import { findPlaywrightCore } from './playwright-browsers.ts'
 import type { PlaywrightEvent } from './playwright-events.ts'
 import type { PlaywrightReportBuilder } from './playwright-report.ts'
 import { type PlaywrightRun, runPlaywright } from './playwright-run.ts'
+import { scriptEnvironment } from './script-environment.ts'
 import type { ScriptGround } from './script-ground.ts'
 import { enginePrograms, suiteCommand } from './suite-command.ts'
 import { wrapConfigs } from './suite-config.ts'
 import { suiteEngine } from './suite-engine.ts'
 import { attachSuiteFiles } from './suite-files.ts'
-import { foldersUpward, type InstalledPackages, installPackages } from './suite-install.ts'
+import { type InstalledPackages, installPackages } from './suite-install.ts'
 import { observedTests } from './suite-observed.ts'
+import { foldersUpward } from './suite-packages.ts'
 import { type PlacedProject, placeProject } from './suite-source.ts'
 import { suiteVerdict } from './suite-verdict.ts'
 import type { InstalledTool } from './toolbox.ts'
@@ -28,8 +30,6 @@ export interface SuiteWatcher {
   onEvent?(event: PlaywrightEvent, report: PlaywrightReportBuilder): void
   onOutput?(chunk: Buffer): void
   onNote?(note: string): void
-  /** Why it runs, as the run's environment says it. */
-  source?: string
 }
 
 /** What is known of a run so far; all of it is observed, however the run ends. */
@@ -88,7 +88,12 @@ async function goThrough(
   if (typeof workingDir !== 'string') return void course.failures.push(workingDir)
   const engine = await engineFor(monitor, foldersUpward(project.folder, workingDir), ground, course)
   if ('code' in engine) return void course.failures.push(engine)
-  const environment = environmentOf(monitor, context, watcher)
+  const { NODE_OPTIONS } = context.variables ?? {}
+  const environment = {
+    ...scriptEnvironment(monitor, context),
+    // Scripts have one of ours; a suite may want more memory, for one.
+    ...(NODE_OPTIONS === undefined ? {} : { NODE_OPTIONS }),
+  }
   const programs = await enginePrograms(engine, folder)
   context.progress?.({ phase: 'install' })
   const packages = await installPackages({
@@ -148,17 +153,6 @@ async function engineFor(
   if (found !== undefined) return found
   const message = `${engine} is not installed; run: vedette engine install ${engine}`
   return failure('ENGINE_MISSING', message, { engine, from })
-}
-
-function environmentOf(monitor: SuiteMonitor, context: Context, watcher: SuiteWatcher) {
-  return {
-    CHECKLY: '1',
-    CHECKLY_RUN_SOURCE: watcher.source ?? 'SCHEDULER',
-    CHECK_NAME: monitor.name,
-    CHECKLY_CHECK_ID: monitor.id,
-    CHECKLY_REGION: context.location ?? '',
-    ...context.variables,
-  }
 }
 
 const LIMITS_OF_SUITES: CageLimits = {

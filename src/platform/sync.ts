@@ -197,6 +197,7 @@ class Sync {
       location: {
         id: call.said.locationId,
         slugName: standing.slug_name,
+        accountId: call.accountId,
         proxyUrl: standing.proxy_url === null ? null : sealer.open(standing.proxy_url),
       },
       revision: tokenOf(standing, call.said.instance),

@@ -1,5 +1,6 @@
 // Aim: a file with check suites is applied with their projects: packed, brought once, named by their hashes,
 // the same again without effect; and what cannot be packed is told with its line while nothing changes.
+import { execFileSync } from 'node:child_process'
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { createHash } from 'node:crypto'
 import { tmpdir } from 'node:os'
@@ -94,6 +95,34 @@ describe('the folder of a suite', () => {
     expect(await apply(text)).toEqual({ code: 0, err: '', out: '1 unchanged\n' })
     expect(await apply(text, { planOnly: true })).toMatchObject({ code: 0, out: '1 unchanged\n' })
     expect(await kept()).toHaveLength(1)
+  })
+
+  test('names the engine that the project asks for, so that agents with it get the suite', async () => {
+    writeFileSync(join(folder, 'shop/.nvmrc'), 'v24.3.0\n')
+    mkdirSync(join(folder, 'plain'))
+    writeFileSync(join(folder, 'plain/package.json'), '{"engines":{"bun":">=1.2"}}')
+    const tar = join(folder, 'packed.tar.gz')
+    execFileSync('tar', ['-czf', tar, '-C', join(folder, 'shop'), '.'])
+    const named = `${suite('Named', 'shop')}\n    engine: node\n    engineVersion: '26'`
+    const text = `${suites('shop', 'plain', 'packed.tar.gz')}\n${named}`
+    expect(await apply(text)).toMatchObject({ code: 0, err: '' })
+    const { body } = await client.call('GET', '/v1/checks')
+    const checks = body as { name: string; engine?: string; engineVersion?: string }[]
+    const engines = checks.map(({ name, engine, engineVersion }) => [name, engine, engineVersion])
+    expect(engines.toSorted(([a = ''], [b = '']) => (a < b ? -1 : 1))).toEqual([
+      ['Named', 'node', '26'],
+      ['Suite 0', 'node', '24'],
+      ['Suite 1', 'bun', '1.3'],
+      ['Suite 2', 'node', '24'],
+    ])
+    expect(await apply(text)).toMatchObject({ code: 0, out: '4 unchanged\n' })
+  })
+
+  test('that asks for an engine that nobody has is told with its line', async () => {
+    writeFileSync(join(folder, 'shop/.bun-version'), '2.0.0')
+    const { code, err } = await apply(suites('shop'))
+    expect(code).toBe(2)
+    expect(err).toContain('.bun-version: Bun 2 is not supported')
   })
 
   test('is what comes out of the bundle', async () => {

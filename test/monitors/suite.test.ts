@@ -89,13 +89,16 @@ describe('a suite that runs', () => {
     const spec = `${HEAD}test('sees', ({}, info) => {
       const { project, config } = info
       const { CHECKLY, CHECK_NAME, CHECKLY_REGION, API_KEY, TOKEN, PATH } = process.env
+      const { ACCOUNT_ID, CHECKLY_RUN_SOURCE, CHECKLY_CHECK_ID, CI } = process.env
       console.log('SAW' + JSON.stringify({
         retries: project.retries, workers: config.workers, use: [project.use.trace, project.use.screenshot],
-        CHECKLY, CHECK_NAME, CHECKLY_REGION, TOKEN, API_KEY,
+        CHECKLY, CHECK_NAME, CHECKLY_REGION, TOKEN, API_KEY, ACCOUNT_ID, CHECKLY_RUN_SOURCE,
+        CHECKLY_CHECK_ID, CI,
       }))
     })`
     const folder = suiteProject({ 'package.json': MANIFEST, 'a.spec.ts': spec })
-    const run = await runFolder(ground, folder, {}, { variables: { TOKEN: 'of the monitor' } })
+    const around = { variables: { TOKEN: 'of the monitor' }, accountId: 'mine' }
+    const run = await runFolder(ground, folder, {}, { ...around, source: 'TRIGGER_API' })
     const { tests } = run.observed as { tests: { attempts: { output: string }[] }[] }
     const saw = /SAW(.*)/.exec(tests[0]?.attempts[0]?.output ?? '')?.[1] ?? '{}'
     expect(run.codes).toEqual([])
@@ -107,6 +110,9 @@ describe('a suite that runs', () => {
       CHECK_NAME: 'Shop',
       CHECKLY_REGION: 'here',
       TOKEN: 'of the monitor',
+      ACCOUNT_ID: 'mine',
+      CHECKLY_RUN_SOURCE: 'TRIGGER_API',
+      CHECKLY_CHECK_ID: 'suite',
     })
   })
 
@@ -311,7 +317,13 @@ describe('a run that is ended', () => {
       },
     )
     expect(performance.now() - askedAt).toBeLessThan(5000)
-    expect(run.observed).toMatchObject({ stats: { total: 2, expected: 1 } })
+    expect(run.observed).toMatchObject({
+      stats: { total: 2, expected: 1, unfinished: 1 },
+      tests: [
+        { title: 'first', outcome: 'expected', attempts: [{ status: 'passed' }] },
+        { title: 'slow', outcome: 'unfinished', attempts: [{ status: 'interrupted' }] },
+      ],
+    })
     expect(textOf(run.files['results.json'])).toContain('"first"')
     const isDeadline = reason instanceof DeadlineReached
     expect(run.codes.includes('TIMEOUT_RUN')).toBe(isDeadline)

@@ -2,6 +2,7 @@
 // deliveries and membership came before; the account says so, and late results replace what was filled in.
 import { randomUUID } from 'node:crypto'
 import { beforeEach, describe, expect, test } from 'vitest'
+import { LIMITS } from '../../src/contract/versions.ts'
 import { slotAtOrAfter, slotAtOrBefore } from '../../src/contract/timetable.ts'
 import { sweep, SWEEP_GRACE_MS, SWEEP_RETURN_MS } from '../../src/platform/sweep.ts'
 import { accountOf, readSweptSpan } from '../../src/store/accounting.ts'
@@ -112,6 +113,30 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     await deliver(here, now, [wireResult({ ...monitor, slot: slotOf(monitor, 0) })])
     expect((await account(START, now, here.accountId)).locations).toMatchObject([
       { recorded: 6, missing: 0, byVerdict: { passed: 2, missed: 4 } },
+    ])
+  })
+
+  test('a suite that ran for an hour takes its slot back, and is no late news', async () => {
+    const { database } = use()
+    const here = await addLocation(database)
+    const monitor = await addMonitor(database, here, { fromMs: START, untilMs: START + 10_000 })
+    const slot = slotOf(monitor, 0)
+    const endedAt = slot + LIMITS.suiteMsMax
+    await sweepAt(endedAt - 1)
+    expect(await rows(here)).toMatchObject([{ verdict: 'missed', filled: true }])
+    const result = { slot, startedAt: slot, durationMs: LIMITS.suiteMsMax }
+    const told: boolean[] = []
+    await report(database, {
+      at: here,
+      results: [wireResult({ ...monitor, ...result })],
+      nowMs: endedAt + 1000,
+      retentionMs: RETENTION_MS,
+      onRecorded: [async (_, { results }) => void told.push(...results.map(({ late }) => late))],
+    })
+    expect(told).toEqual([false])
+    expect(await rows(here)).toMatchObject([{ verdict: 'passed', filled: false }])
+    expect((await account(START, endedAt, here.accountId)).locations).toMatchObject([
+      { expected: 1, recorded: 1, missing: 0, byVerdict: { passed: 1 } },
     ])
   })
 
