@@ -84,7 +84,13 @@ const Word = z.union([z.object({ step: z.literal('ready') }), Failed, SetUpDone,
 /** What the process says. */
 export type ScriptWord = z.infer<typeof Word>
 
-/** The word that a message is, or undefined. */
+const Named = z.object({ step: z.enum(['set-up', 'tear-down']) })
+
+/** The word that a message is; that of a failure where it is no good, and undefined where it is none. */
 export function parseScriptWord(message: unknown): ScriptWord | undefined {
-  return Word.safeParse(message).data
+  const word = Word.safeParse(message).data
+  if (word !== undefined) return word
+  const step = Named.safeParse(message).data?.step
+  const what = step === 'set-up' ? 'request' : 'response'
+  return step && { step, error: { message: `what it makes of ${what} is none`, loaded: true } }
 }

@@ -17,6 +17,11 @@ const MISSING = new Set([
   'ERR_PACKAGE_PATH_NOT_EXPORTED',
 ])
 
+// As they are now, whatever scripts make of them.
+const { writeSync } = fs
+const { parse, stringify } = JSON
+const outputs = [process.stdout, process.stderr].map((one) => one.write.bind(one))
+
 const project = path.join(__dirname, '..', 'project')
 const modules = path.join(__dirname, '..', 'node_modules')
 const exit = process.exit.bind(process)
@@ -24,7 +29,7 @@ const exit = process.exit.bind(process)
 // does not do, such as https: without a tunnel.
 require('node:http')
 require('node:https')
-const proxies = JSON.parse(process.env.VEDETTE_PROXIES ?? '{}')
+const proxies = parse(process.env.VEDETTE_PROXIES ?? '{}')
 for (const [name, value] of Object.entries(proxies)) {
   if (process.env[name] === value) delete process.env[name]
 }
@@ -48,7 +53,7 @@ process.stdin.setEncoding('utf8')
 process.stdin.on('data', (chunk) => {
   const lines = (rest + chunk).split('\n')
   rest = lines.pop()
-  for (const line of lines) void take(JSON.parse(line))
+  for (const line of lines) void take(parse(line))
 })
 // Whatever a script has left running.
 process.stdin.on('end', () => exit(0))
@@ -58,12 +63,19 @@ async function take({ step, file, bytesMax, request, response }) {
   Object.assign(held, { request, response })
   try {
     await run(path.join(project, file))
+    await written()
     const made =
       step === 'set-up' ? { request: requestOf(held.request), ...variables() } : answerOf()
     tell({ step, ...made }, bytesMax)
   } catch (error) {
+    await written()
     tell({ step, error: errorOf(error) })
   }
+}
+
+/** What scripts wrote is with the agent before it hears that they are done. */
+function written() {
+  return Promise.all(outputs.map((write) => new Promise((resolve) => write('', resolve))))
 }
 
 /** As if it stood in an async function: it may use `await` and `return`; a function that it exports is called. */
@@ -94,9 +106,13 @@ function begin(script, text) {
 /** TypeScript and ES modules as CommonJS, by what the runtime's Playwright brings for that. */
 function transpiled(text, file) {
   process.setSourceMapsEnabled(true)
-  const { babelTransform } = require(path.join(modules, 'playwright/lib/transform/babelBundle.js'))
-  const kinds = babelTransform.length > 5 ? [/\.[cm]?tsx?$/.test(file), false] : [false]
-  return babelTransform(text, file, ...kinds, [], []).code
+  // Its data on browsers is old at some time, which says nothing here.
+  process.env.BROWSERSLIST_IGNORE_OLD_DATA = 'true'
+  const babel = require(path.join(modules, 'playwright/lib/transform/babelBundle.js'))
+  delete process.env.BROWSERSLIST_IGNORE_OLD_DATA
+  // Until 1.48 it was told whether a file is TypeScript; since then it looks at the name.
+  const kind = babel.babelParse === undefined ? [/\.[cm]?tsx?$/.test(file)] : []
+  return babel.babelTransform(text, file, ...kind, false, [], []).code
 }
 
 /** Files of the project may be ES modules and TypeScript, too. */
@@ -155,7 +171,7 @@ function bodyOf(value, what) {
   if (value === undefined || value === null) return ''
   if (typeof value !== 'object') return String(value)
   if (ArrayBuffer.isView(value)) throw new TypeError(`${what} is no text`)
-  return JSON.stringify(value)
+  return stringify(value)
 }
 
 /** Names with their values: a text, or a list of them; a name without a value is none. */
@@ -195,9 +211,9 @@ function placeIn(stack) {
 }
 
 function tell(message, bytesMax = Infinity) {
-  const line = Buffer.from(`${JSON.stringify(message)}\n`)
+  const line = Buffer.from(`${stringify(message)}\n`)
   if (line.length > bytesMax) {
     throw new RangeError(`what the script hands back is larger than ${bytesMax} bytes as JSON`)
   }
-  for (let at = 0; at < line.length;) at += fs.writeSync(3, line, at)
+  for (let at = 0; at < line.length;) at += writeSync(3, line, at)
 }

@@ -28,6 +28,8 @@ export class CageWatch {
   readonly #blocked: BlockedConnection[] = []
   readonly #complaints = new Tail()
   #outputBytes = 0
+  /** Streams of a run that wrote too much. */
+  readonly #held = new Set<Readable>()
   #layers: CageLayers | undefined
   #leader: number | undefined
   #end: WardenEnd | undefined
@@ -86,7 +88,7 @@ export class CageWatch {
     const messages = this.#stream(6) as Readable
     lines(messages, MESSAGE_BYTES_MAX, (said) => this.#order.onMessage?.(said))
     // Messages are output, too: without end they would keep the agent busy.
-    messages.on('data', (chunk: string) => this.#count(chunk.length))
+    messages.on('data', (chunk: string) => this.#count(chunk.length, messages))
   }
 
   #hear(said: WardenReport): void {
@@ -102,7 +104,7 @@ export class CageWatch {
 
   #take(stream: Readable, name: OutputStream): void {
     stream.on('data', (chunk: Buffer) => {
-      if (!this.#count(chunk.length)) return
+      if (!this.#count(chunk.length, stream)) return
       this.#tails[name].add(chunk)
       const taken = this.#order.onOutput?.(chunk, name)
       if (taken === undefined) return
@@ -111,11 +113,13 @@ export class CageWatch {
     })
   }
 
-  /** Whether the run may write that much more. */
-  #count(bytes: number): boolean {
+  /** Whether the run may write that much more. Where not, it is held at its next words until it is killed. */
+  #count(bytes: number, stream: Readable): boolean {
     this.#outputBytes += bytes
     if (this.#outputBytes <= this.#order.limits.outputBytes) return true
-    this.tell({ do: 'kill', outcome: 'out-of-output' })
+    if (this.#held.size === 0) this.tell({ do: 'kill', outcome: 'out-of-output' })
+    this.#held.add(stream)
+    stream.pause()
     return false
   }
 
@@ -146,6 +150,7 @@ export class CageWatch {
 
   async #outputsClosed(): Promise<void> {
     const streams = [1, 4, 5, 6].map((fd) => this.#stream(fd))
+    for (const one of this.#held) one.destroy()
     const closed = streams
       .filter((one) => !one.closed)
       .map((one) => new Promise((resolve) => one.once('close', resolve)))
