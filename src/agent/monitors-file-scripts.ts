@@ -35,6 +35,7 @@ export async function readScripts(
     const { files, problem } = await readScript(reader.resolve(name), name, reader)
     if (problem !== undefined) {
       findings.push({ path: [...path, pathKey], message: problem })
+      delete fields[pathKey]
       continue
     }
     const root = commonFolder([...files.keys()])

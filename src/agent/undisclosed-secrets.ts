@@ -14,15 +14,15 @@ const SECRET_CHARS_MAX = 8192
  */
 export function undisclosedScrubber(
   undisclosed: readonly Record<string, unknown>[],
-  { isSensitive }: Scrubber,
+  scrubber: Scrubber,
   variables: readonly Variable[],
 ): Scrubber | undefined {
   const hidden = new Set(variables.filter((one) => one.secret || one.locked).map((one) => one.key))
   const found = undisclosed.flatMap((one) =>
-    definitionSecrets(one, (name) => hidden.has(name) || isSensitive(name)),
+    definitionSecrets(one, (name) => hidden.has(name) || scrubber.isSensitive(name)),
   )
   const secrets = [...new Set(found)]
     .slice(0, SECRETS_MAX)
     .map((secret) => secret.slice(0, SECRET_CHARS_MAX))
-  return secrets.length === 0 ? undefined : createScrubber({ secrets }, isSensitive)
+  return secrets.length === 0 ? undefined : createScrubber({ secrets }, (name) => scrubber.isSensitive(name))
 }

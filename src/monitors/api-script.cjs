@@ -27,8 +27,7 @@ const modules = path.join(__dirname, '..', 'node_modules')
 const exit = process.exit.bind(process)
 // With these modules Node.js has taken the proxy up. A client that took it up besides would ask it for what it
 // does not do, such as https: without a tunnel.
-require('node:http')
-require('node:https')
+for (const name of ['node:http', 'node:https']) require(name)
 const proxies = parse(process.env.VEDETTE_PROXIES ?? '{}')
 for (const [name, value] of Object.entries(proxies)) {
   if (process.env[name] === value) delete process.env[name]

@@ -76,8 +76,8 @@ function responseOf(response: IncomingMessage, trip: Trip, showBody: boolean) {
   const { changedText } = trip.answer
   const hasText = (changedText ?? '') !== '' || (changedText === undefined && body.keptBytes > 0)
   if (showBody && hasText && isText(headers['content-type'])) {
-    const length = changedText === undefined ? body.unpackedBytes : changedText.length
-    seen.bodyTruncated = length > LIMITS.bodyExcerptBytesMax
+    const whole = changedText === undefined ? body.unpackedBytes : changedText.length
+    seen.bodyTruncated = whole > LIMITS.bodyExcerptBytesMax
     const text = textOf(trip, LIMITS.bodyExcerptBytesMax)
     // A character that the limit cut through.
     seen.body = seen.bodyTruncated ? text.replace(/\uFFFD$/, '') : text

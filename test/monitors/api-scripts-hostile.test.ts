@@ -1,36 +1,13 @@
 // Aim: whatever the scripts of an API monitor do, the check ends in time with a verdict that says what happened,
 // what they hand back is held to the same rules as a definition, and nothing of them is left.
 import { afterAll, describe, expect, test } from 'vitest'
-import { runScriptedApi, startTeller } from '../support/api-script-runs.ts'
-import { testGround } from '../support/script-ground.ts'
+import { startScriptedChecks } from '../support/api-script-runs.ts'
 import { processesWith } from '../support/cage-stand-in.ts'
 
-const ground = testGround()
-const server = await startTeller()
-afterAll(async () => {
-  ground.close()
-  await server.close()
-})
+const { run, server, close } = await startScriptedChecks()
+afterAll(close)
 
 const TIME = 60_000
-
-async function run(
-  setUp: string,
-  tearDown = '',
-  wishes: { blocked?: string[]; signal?: AbortSignal; request?: object } = {},
-) {
-  const { request, ...more } = wishes
-  const before = server.received.length
-  const result = await runScriptedApi(
-    {
-      request: { method: 'GET', url: `${server.url}/a`, ...request },
-      localSetupScript: setUp.replaceAll('{server}', server.url),
-      localTearDownScript: tearDown,
-    },
-    { ground, ...more },
-  )
-  return { ...result, received: server.received.slice(before) }
-}
 
 describe('a set-up script that', () => {
   test.each<[does: string, script: string, verdict: string, codes: string[]]>([
@@ -153,8 +130,8 @@ describe('a set-up script that', () => {
     ],
   ])(
     '%s',
-    async (_, script, verdict, codes) => {
-      const { received, left, ...result } = await run(script)
+    async (_does, script, verdict, codes) => {
+      const { received, left, sent: _, ...result } = await run(script)
       expect([result.verdict, result.codes]).toEqual([verdict, codes])
       expect(received).toEqual([])
       expect(left).toEqual([])

@@ -10,11 +10,12 @@ import { api } from '../../src/monitors/api.ts'
 import type { HttpObserved } from '../../src/monitors/http-observed.ts'
 import type { ScriptGround } from '../../src/monitors/script-ground.ts'
 import { type ContextWishes, testContext } from './monitor-context.ts'
+import { testGround } from './script-ground.ts'
 import { temporaryFolder } from './temporary-folder.ts'
 import { startHttpServer, type TestServer } from './test-server.ts'
 
 /** What the server was sent. */
-export interface Received {
+interface Received {
   method: string
   url: string
   headers: IncomingHttpHeaders
@@ -22,7 +23,7 @@ export interface Received {
 }
 
 /** A server that answers with what it was sent, as JSON. */
-export async function startTeller(): Promise<TestServer & { received: Received[]; url: string }> {
+async function startTeller(): Promise<TestServer & { received: Received[]; url: string }> {
   const received: Received[] = []
   const server = await startHttpServer((request, response) => {
     let body = ''
@@ -41,14 +42,14 @@ export async function startTeller(): Promise<TestServer & { received: Received[]
   return Object.assign(server, { received, url: `http://${server.authority}` })
 }
 
-export interface ApiScriptWishes extends ContextWishes {
+interface ApiScriptWishes extends ContextWishes {
   ground: ScriptGround | undefined
   variables?: Variable[]
   signal?: AbortSignal
 }
 
 /** Runs a definition with its retries; `left` is what is left of its work folders. */
-export async function runScriptedApi(
+async function runScriptedApi(
   definition: Record<string, unknown>,
   wishes: ApiScriptWishes,
 ): Promise<Result & { seen: HttpObserved; codes: string[]; left: string[] }> {
@@ -82,3 +83,47 @@ export async function runScriptedApi(
     left: readdirSync(workRoot),
   }
 }
+
+/** What one check may want otherwise. */
+export interface CheckWishes extends Partial<ApiScriptWishes> {
+  request?: Record<string, unknown>
+  /** Further fields of the definition. */
+  more?: Record<string, unknown>
+}
+
+/** Starts what scripted checks need. `{server}` in a script stands for the server's address. */
+export async function startScriptedChecks() {
+  const ground = testGround()
+  const server = await startTeller()
+  return {
+    server,
+    close: async () => {
+      ground.close()
+      await server.close()
+    },
+    run: async (setUp: string, tearDown = '', wishes: CheckWishes = {}) => {
+      const { request, more, ...rest } = wishes
+      const before = server.received.length
+      const result = await runScriptedApi(
+        {
+          request: { method: 'GET', url: `${server.url}/a?b=1`, ...request },
+          localSetupScript: setUp.replaceAll('{server}', server.url),
+          localTearDownScript: tearDown.replaceAll('{server}', server.url),
+          ...more,
+        },
+        { ground, ...rest },
+      )
+      const received = server.received.slice(before)
+      const lines = result.seen.scripts?.console.map(({ text }) => text)
+      return { ...result, received, sent: received.at(-1) as Received, lines }
+    },
+  }
+}
+
+/** A variable of a location. */
+export const variable = (key: string, value: string, secret = false): Variable => ({
+  key,
+  value,
+  secret,
+  locked: secret,
+})
