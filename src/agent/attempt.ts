@@ -19,6 +19,8 @@ export interface AttemptOrder {
   care: FileCare
   scripts?: ScriptGround | undefined
   variables?: Readonly<Record<string, string>>
+  /** The definition before variables were put in. */
+  written?: Readonly<Record<string, unknown>>
   location?: string
   accountId?: string | undefined
   source?: RunSource
@@ -58,7 +60,7 @@ export const OVERRUN_MS_MAX = 2000
 /** Starts an attempt. */
 export function startAttempt(order: AttemptOrder): RunningAttempt {
   const { type, monitor, deadlineMs, dial, workRoot, care, scripts } = order
-  const { variables = {}, location = '', accountId, source, progress } = order
+  const { variables = {}, written, location = '', accountId, source, progress } = order
   const overrunMs = type.overrunMsMax ?? OVERRUN_MS_MAX
   const controller = new AbortController()
   const cut = new AbortController()
@@ -86,6 +88,7 @@ export function startAttempt(order: AttemptOrder): RunningAttempt {
     location,
     ...(accountId === undefined ? {} : { accountId }),
     ...(source === undefined ? {} : { source }),
+    ...(written && { written }),
     ...(progress && { progress }),
     ...(care.clean && { withoutSecrets: care.clean }),
   }

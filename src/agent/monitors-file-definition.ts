@@ -10,12 +10,13 @@ import {
   inheritanceProblem,
 } from '../contract/check-group.ts'
 import { objections, valueAt, type Objection } from '../contract/explain.ts'
-import { scriptFields } from '../contract/http-monitor.ts'
+import { setsVariables } from '../contract/http-monitor.ts'
 import { CHECK_TYPES, Monitor, type Variable } from '../contract/monitor.ts'
 import { substitute, substituteOwn, type Lookup } from '../contract/variables.ts'
 import { nearest } from '../host/nearest.ts'
 import type { FileGroups } from './monitors-file-groups.ts'
 import { got, withoutSecrets, type Findings, type Path } from './monitors-file-problems.ts'
+import { readScripts } from './monitors-file-scripts.ts'
 import { expandShorthands, isFields, type Fields } from './monitors-file-shorthands.ts'
 import { TLS_FILES, type TlsFiles } from './monitors-file-variables.ts'
 
@@ -57,6 +58,8 @@ interface Draft {
   /** In the wire form, with defaults and id; variables still as written. */
   fields: Fields
   type: KnownType
+  /** What may set variables of the request before it is sent. */
+  setUp?: string | undefined
   lookup: Lookup
   secrets: string[]
 }
@@ -82,11 +85,15 @@ export async function readDefinition(
   const type = typeOf(fields['checkType'], raw, path, around)
   if (type === undefined) return undefined
   if (namesTlsFiles(fields)) await readTlsFiles(fields, path, around)
+  if (fields['checkType'] === 'API') {
+    await readScripts(fields, path, around.tlsFiles, around.findings)
+  }
   if (around.purpose === 'run') resolveProject(fields, around)
   const group = takeGroup(fields, path, around)
   const inherited = group === undefined ? [] : groupVariables(group.definition)
   const variables = [...inherited, ...around.variables]
-  const draft = { raw, path, fields, type, ...variablesFor(fields, variables) }
+  const setUp = setUpScript(fields, group)
+  const draft = { raw, path, fields, type, setUp, ...variablesFor(fields, variables) }
   const sound = isSound(draft, around)
   if (!sound || around.findings.count() !== before) return undefined
   return inGroup(Monitor.parse(fields), group, path, around)
@@ -140,6 +147,13 @@ function inGroup(
   }
   if (purpose === 'run') return { monitor: effective }
   return group === undefined ? { monitor } : { monitor, group: group.key }
+}
+
+/** The set-up script of an API monitor, its own or its group's. */
+function setUpScript(fields: Fields, group: KnownGroup | undefined): string | undefined {
+  const inherited = { ...fields, localSetupScript: group?.definition.localSetupScript }
+  const found = [fields, inherited].find(setsVariables)
+  return found?.['localSetupScript'] as string | undefined
 }
 
 function withDefaults(defaults: Fields, own: Fields): Fields {
@@ -253,10 +267,10 @@ function isSound(draft: Draft, around: FileContext): boolean {
     const all = objections(parsed.error, type.schema, filled.value)
     const sure = all.filter(({ path }) => !unknownAt.includes(path.join('.')))
     for (const objection of sure) report(objection, draft, around)
-    if (sure.length > 0 || around.purpose === 'run') return false
+    if (sure.length > 0 || (around.purpose === 'run' && draft.setUp === undefined)) return false
   }
   warn(draft, around)
-  return unknownAt.length === 0 || around.purpose === 'apply'
+  return unknownAt.length === 0 || around.purpose === 'apply' || draft.setUp !== undefined
 }
 
 const UNKNOWN_MEND: Readonly<Record<Purpose, string>> = {
@@ -265,7 +279,8 @@ const UNKNOWN_MEND: Readonly<Record<Purpose, string>> = {
 }
 
 /** Says of each text that holds an unknown variable which one; the places, joined by dots. */
-function reportUnknown({ fields, path, lookup }: Draft, around: FileContext): string[] {
+function reportUnknown(draft: Draft, around: FileContext): string[] {
+  const { fields, path, lookup, setUp } = draft
   const places: string[] = []
   const known = around.variables.map(({ key }) => key)
   const visit = (value: unknown, at: (string | number)[]) => {
@@ -276,8 +291,9 @@ function reportUnknown({ fields, path, lookup }: Draft, around: FileContext): st
         const mend = meant === undefined ? UNKNOWN_MEND[around.purpose] : `did you mean ${meant}?`
         const message = `the variable ${name} is not defined; ${mend}${got(place, value)}`
         // A platform may know it already.
-        const where = around.purpose === 'run' ? around.findings : around.warnings
-        where.push({ path: place, message })
+        const isSure = around.purpose === 'run' && setUp === undefined
+        const where = isSure ? around.findings : around.warnings
+        if (setUp?.includes(name) !== true) where.push({ path: place, message })
         places.push(at.join('.'))
       }
     } else if (Array.isArray(value)) value.forEach((one, index) => visit(one, [...at, index]))
@@ -368,15 +384,10 @@ function mendOf(objection: Objection, fields: Fields): string {
   return meant === undefined ? message : `unknown key; did you mean ${meant}?`
 }
 
-function warn({ fields, path }: Draft, { warnings, purpose }: FileContext): void {
+function warn({ fields, path }: Draft, { warnings }: FileContext): void {
   const { degradedResponseTime: degraded, maxResponseTime: max } = fields
   if (typeof degraded === 'number' && typeof max === 'number' && degraded >= max) {
     const message = `is not below maxResponseTime (${max}), so that no run can be degraded`
     warnings.push({ path: [...path, 'degradedResponseTime'], message })
-  }
-  if (purpose === 'apply') return
-  for (const key of scriptFields(fields)) {
-    const message = 'this agent cannot run scripts, so that every run will be errored'
-    warnings.push({ path: [...path, key], message })
   }
 }

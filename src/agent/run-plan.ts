@@ -3,6 +3,7 @@
 import type * as z from 'zod'
 import { objections } from '../contract/explain.ts'
 import { failure, type Failure } from '../contract/failure.ts'
+import { setsVariables } from '../contract/http-monitor.ts'
 import type { Monitor, Variable } from '../contract/monitor.ts'
 import { createNameTest } from '../contract/sensitive-name.ts'
 import { substituteOwn } from '../contract/variables.ts'
@@ -30,6 +31,8 @@ export type RunPlan = { scrub: Scrubber } & (
       deadlineMs: number
       /** For the environment of people's own code. */
       variables: Readonly<Record<string, string>>
+      /** As it was before variables were put in, where its own script may set some. */
+      written?: Readonly<Record<string, unknown>>
     }
   | { problems: Failure[] }
 )
@@ -69,11 +72,20 @@ export function createPlanner(
     ])
     const type = types.get(monitor.checkType)
     if (type === undefined) return { scrub, problems: [unsupported(monitor.checkType, types)] }
-    if (put.unknown.length > 0) return { scrub, problems: put.unknown.map(unknownVariable) }
+    const isLate = setsVariables(monitor)
+    if (put.unknown.length > 0 && !isLate) {
+      return { scrub, problems: put.unknown.map(unknownVariable) }
+    }
     const parsed = type.schema.safeParse(put.value)
     if (!parsed.success) return { scrub, problems: invalid(parsed.error, type.schema, put.value) }
-    const deadlineMs = type.deadlineMs(parsed.data)
-    return { scrub, type, monitor: parsed.data, deadlineMs, variables: Object.fromEntries(values) }
+    return {
+      scrub,
+      type,
+      monitor: parsed.data,
+      deadlineMs: type.deadlineMs(parsed.data),
+      variables: Object.fromEntries(values),
+      ...(isLate && { written: monitor }),
+    }
   }
 
   return (monitor, surroundings) => {

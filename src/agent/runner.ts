@@ -13,8 +13,10 @@ import type { Clock } from './clock.ts'
 import { ownFault } from './own-fault.ts'
 import type { ProgressBoard } from './progress-board.ts'
 import { createPlanner, type RunPlan, type Surroundings } from './run-plan.ts'
+import type { Scrubber } from './scrub.ts'
 import { scrubFiles } from './scrub-files.ts'
 import type { FileKeep } from './sink.ts'
+import { undisclosedScrubber } from './undisclosed-secrets.ts'
 import type { ScrubFiles } from './work-folder.ts'
 
 /** A job under way. */
@@ -87,7 +89,8 @@ function createRun(
 
   const add = (startedAt: number, beganMs: number, outcome: AttemptOutcome): Verdict => {
     record.last = outcome
-    const { failures, degraded = false } = outcome.observation
+    const { failures, degraded = false, undisclosed } = outcome.observation
+    if (undisclosed !== undefined) (record.undisclosed ??= []).push(undisclosed)
     const verdict = verdictOf(failures, degraded)
     const durationMs = toMicroseconds(clock.monotonicMs() - beganMs)
     record.attempts.push({ startedAt, durationMs, verdict, failures })
@@ -133,7 +136,7 @@ function createRun(
     },
     result() {
       place?.over()
-      return resultOf(job, surroundings.location, plan, record, clock.monotonicMs() - startedMs)
+      return resultOf(job, surroundings, plan, record, clock.monotonicMs() - startedMs)
     },
   }
 }
@@ -141,13 +144,15 @@ function createRun(
 interface RunRecord {
   startedAt: number
   attempts: Attempt[]
+  /** What attempts used beyond the definition. */
+  undisclosed?: Record<string, unknown>[]
   last: AttemptOutcome
   cancelled?: Failure
 }
 
 function resultOf(
   job: Job,
-  location: string,
+  { location, variables }: Surroundings,
   plan: RunPlan,
   record: RunRecord,
   ranMs: number,
@@ -155,7 +160,10 @@ function resultOf(
   const { monitor, slot, onDemand } = job
   const { observation, artifacts } = record.last
   const { responseTimeMs, degraded = false } = observation
-  const seen = scrubbed(plan, record)
+  const { undisclosed } = record
+  const known = undisclosed && [...variables, ...monitor.environmentVariables]
+  const further = known && undisclosedScrubber(undisclosed, plan.scrub, known)
+  const seen = scrubbed(plan, record, further)
   return {
     monitorId: monitor.id,
     monitorName: monitor.name,
@@ -174,13 +182,18 @@ function resultOf(
 
 // Names, ids and verdicts stay out of it: a secret that happens to be one of these words must not
 // make a result that nobody can attribute.
-function scrubbed(plan: RunPlan, { attempts, last, cancelled }: RunRecord) {
+function scrubbed(
+  plan: RunPlan,
+  { attempts, last, cancelled }: RunRecord,
+  further: Scrubber | undefined,
+) {
   const { failures } = last.observation
   const { leftOut = [] } = last
   const seen = last.observation.observed
   const observed = leftOut.length === 0 ? seen : { ...seen, artifactsLeftOut: leftOut }
   const perAttempt = attempts.map((one) => one.failures)
-  const clean = plan.scrub.value({ observed, failures, perAttempt })
+  const known = plan.scrub.value({ observed, failures, perAttempt })
+  const clean = further === undefined ? known : further.value(known)
   // Cancelled between two attempts: what was seen stays visible, but is no verdict.
   const between = cancelled !== undefined && attempts.at(-1)?.verdict !== 'cancelled'
   return {

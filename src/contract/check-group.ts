@@ -5,6 +5,7 @@ import { type Assertion, assertionsSchema } from './assertion.ts'
 import { API_SOURCES, scriptFields } from './http-monitor.ts'
 import { AlertSettings, commonFields, type Monitor, Pair, type Variable } from './monitor.ts'
 import { RetryStrategy } from './retry.ts'
+import { NoSnippet, ScriptText } from './script-fields.ts'
 import { LIMITS } from './versions.ts'
 
 const pairs = z.array(Pair).max(200).default([])
@@ -22,9 +23,6 @@ const ApiCheckDefaults = z.strictObject({
   assertions: assertionsSchema(API_SOURCES),
 })
 export type ApiCheckDefaults = z.infer<typeof ApiCheckDefaults>
-
-const script = z.string().nullable().optional()
-const snippet = z.int().nullable().optional()
 
 /** A group of monitors. What is left out or null leaves its monitors their own. */
 export const CheckGroup = z.strictObject({
@@ -50,10 +48,10 @@ export const CheckGroup = z.strictObject({
   alertChannelSubscriptions: commonFields.alertChannelSubscriptions,
   environmentVariables: commonFields.environmentVariables,
   apiCheckDefaults: ApiCheckDefaults.nullable().optional(),
-  localSetupScript: script,
-  localTearDownScript: script,
-  setupSnippetId: snippet,
-  tearDownSnippetId: snippet,
+  localSetupScript: ScriptText,
+  localTearDownScript: ScriptText,
+  setupSnippetId: NoSnippet,
+  tearDownSnippetId: NoSnippet,
   /** Which rules of inheritance hold; there is only this version. */
   v: z.literal(2).optional(),
 })
@@ -157,15 +155,14 @@ function requestFields(request: ApiFields, defaults: ApiCheckDefaults): ApiField
 
 /** The group's scripts, where the monitor has none for the same moment. */
 function scriptsOf(monitor: Monitor, group: CheckGroup): Record<string, unknown> {
-  const has = new Set(scriptFields(monitor))
-  const { localSetupScript, setupSnippetId, localTearDownScript, tearDownSnippetId } = group
-  const setUp = has.has('localSetupScript') || has.has('setupSnippetId')
-  const tearDown = has.has('localTearDownScript') || has.has('tearDownSnippetId')
-  const given = Object.entries({
-    ...(!setUp && { localSetupScript, setupSnippetId }),
-    ...(!tearDown && { localTearDownScript, tearDownSnippetId }),
-  })
-  return Object.fromEntries(given.filter(([, value]) => (value ?? undefined) !== undefined))
+  const own = scriptFields(monitor)
+  const { localSetupScript, localTearDownScript } = group
+  const inherited = scriptFields({ localSetupScript, localTearDownScript })
+  return Object.fromEntries(
+    inherited
+      .filter((field) => !own.includes(field))
+      .map((field) => [field, group[field as 'localSetupScript' | 'localTearDownScript']]),
+  )
 }
 
 /** What grows past its bound when a monitor stands in its group, as a sentence; else undefined. */

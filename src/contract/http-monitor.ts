@@ -2,6 +2,7 @@
 import * as z from 'zod'
 import { assertionsSchema, COMPARISONS, NUMERIC, type SourceRules } from './assertion.ts'
 import { monitorSchema, Pair, responseTimes } from './monitor.ts'
+import { NoSnippet, ScriptDependencies, ScriptPath, ScriptText } from './script-fields.ts'
 import { TlsSettings } from './tls.ts'
 
 const status = { comparisons: NUMERIC, property: 'none', numeric: true } as const
@@ -16,11 +17,15 @@ export const API_SOURCES = {
   RESPONSE_TIME: { comparisons: COMPARISONS, property: 'none', numeric: true },
 } as const satisfies SourceRules
 
+const BEGINS_WITH_VARIABLE = /^\{\{\s*[A-Za-z_][A-Za-z0-9_]*\s*\}\}/
+
 const url = z
   .string()
   .min(1)
   .max(2048)
   .superRefine((text, context) => {
+    // What this variable comes to is told where variables are put in.
+    if (BEGINS_WITH_VARIABLE.test(text)) return
     const problem = urlProblem(text)
     if (problem !== undefined) context.addIssue({ code: 'custom', message: problem })
   })
@@ -75,30 +80,56 @@ export const UrlMonitor = monitorSchema('URL', {
 })
 export type UrlMonitor = z.infer<typeof UrlMonitor>
 
-const script = z.string().nullable().optional()
-const snippet = z.int().nullable().optional()
-
 const scripts = {
-  localSetupScript: script,
-  localTearDownScript: script,
-  setupScriptPath: script,
-  tearDownScriptPath: script,
-  setupSnippetId: snippet,
-  tearDownSnippetId: snippet,
+  localSetupScript: ScriptText,
+  localTearDownScript: ScriptText,
+  /** Where the script lay in its project, so that its relative imports hold. */
+  setupScriptPath: ScriptPath,
+  tearDownScriptPath: ScriptPath,
+  /** Files that the script imports, by their paths in the project. */
+  setupScriptDependencies: ScriptDependencies,
+  tearDownScriptDependencies: ScriptDependencies,
+  setupSnippetId: NoSnippet,
+  tearDownSnippetId: NoSnippet,
 }
+
+const isText = (given: unknown) => typeof given === 'string' && given.trim() !== ''
 
 /** The fields by which a definition really has a script; an empty text is none. */
 export function scriptFields(definition: Readonly<Record<string, unknown>>): string[] {
-  return Object.keys(scripts).filter((field) => {
-    const given = definition[field]
-    if (typeof given === 'string') return given.trim() !== ''
-    return given !== undefined && given !== null
-  })
+  return SCRIPT_TEXTS.filter((field) => isText(definition[field]))
+}
+
+const SCRIPT_TEXTS = ['localSetupScript', 'localTearDownScript'] as const
+
+/**
+ * Whether variables of the request may come from the monitor's own set-up script, so that they need not be
+ * known before it ran.
+ */
+export function setsVariables(definition: Readonly<Record<string, unknown>>): boolean {
+  return definition['checkType'] === 'API' && isText(definition['localSetupScript'])
+}
+
+/** What of the scripts cannot be as it is written. */
+function* scriptProblems(monitor: z.infer<z.ZodObject<typeof scripts>>) {
+  const { setupScriptPath, tearDownScriptPath } = monitor
+  if (isText(setupScriptPath) && !isText(monitor.localSetupScript)) {
+    yield { path: ['setupScriptPath'], message: 'has no text; put it into localSetupScript' }
+  }
+  if (isText(tearDownScriptPath) && !isText(monitor.localTearDownScript)) {
+    yield { path: ['tearDownScriptPath'], message: 'has no text; put it into localTearDownScript' }
+  }
 }
 
 export const ApiMonitor = monitorSchema('API', {
   request: ApiRequest,
   ...responseTimes(5000, 20_000),
   ...scripts,
+}).superRefine((monitor, context) => {
+  for (const problem of scriptProblems(monitor)) context.addIssue({ code: 'custom', ...problem })
+  if (monitor.request.allAddresses && isText(monitor.localTearDownScript)) {
+    const message = 'is not for monitors with a tear-down script, which belongs to one answer'
+    context.addIssue({ code: 'custom', path: ['request', 'allAddresses'], message })
+  }
 })
 export type ApiMonitor = z.infer<typeof ApiMonitor>

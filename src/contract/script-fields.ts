@@ -1,7 +1,27 @@
-// The script of a browser or multistep monitor, with what it imports, in the public wire form.
+// The scripts of monitors, with what they import, in the public wire form.
 import * as z from 'zod'
 
 const path = z.string().min(1).max(1000)
+
+const dependencies = z
+  .array(z.strictObject({ path, content: z.string().max(1_048_576) }))
+  .max(1000)
+  .nullable()
+
+/** A set-up or tear-down script. */
+export const ScriptText = z.string().max(1_048_576).nullable().optional()
+export const ScriptPath = z.string().max(1000).nullable().optional()
+export const ScriptDependencies = dependencies.optional()
+
+/** Ids of snippets; there are none to name. */
+export const NoSnippet = z
+  .int()
+  .nullable()
+  .optional()
+  .refine((id) => (id ?? null) === null, {
+    error:
+      'there are no snippets here; write the script itself into the field of scripts beside it',
+  })
 
 /** The fields of monitors that are a script in themselves. */
 export const scriptedFields = {
@@ -9,11 +29,7 @@ export const scriptedFields = {
   /** Where the script lay in its project, so that its relative imports hold. */
   scriptPath: path.nullable().optional(),
   /** Files that the script imports, by their paths in the project. */
-  dependencies: z
-    .array(z.strictObject({ path, content: z.string().max(1_048_576) }))
-    .max(1000)
-    .nullable()
-    .default([]),
+  dependencies: dependencies.default([]),
   /** Settings of Playwright's `use`, as its configuration file has them. */
   playwrightConfig: z.record(z.string(), z.unknown()).nullable().optional(),
 }

@@ -30,6 +30,8 @@ const CODE: ReadonlySet<string> = new Set([
   'dependencies',
   'localSetupScript',
   'localTearDownScript',
+  'setupScriptDependencies',
+  'tearDownScriptDependencies',
 ])
 
 /**

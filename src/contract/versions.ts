@@ -93,6 +93,11 @@ const currentLimits = z.strictObject({
   scriptMsMax: z.int().positive(),
   /** Set-up and tear-down scripts of API monitors, each. */
   apiScriptMsMax: z.int().positive(),
+  /** Starting what they run in. */
+  apiScriptStartMsMax: z.int().positive(),
+  apiScriptMemoryBytesMax: z.int().positive(),
+  /** What such a script is handed of a request and its answer, and what it hands back, as JSON. */
+  apiScriptDataBytesMax: z.int().positive(),
   /** Memory of a script and its browser together. */
   scriptMemoryBytesMax: z.int().positive(),
   /** Processes of a script and its browser together. */

@@ -1,126 +1,29 @@
 // API monitors: one request of any method, with headers, body and authentication, and assertions on all of
-// the answer.
-import { validateHeaderName, validateHeaderValue } from 'node:http'
-import { ApiMonitor, scriptFields, type ApiRequest } from '../contract/http-monitor.ts'
-import { failure, type Failure } from '../contract/failure.ts'
+// the answer; before and after it, people's own scripts.
+import { ApiMonitor, scriptFields } from '../contract/http-monitor.ts'
 import { LIMITS } from '../contract/versions.ts'
-import { checkHttp, type HttpPlan } from './http-check.ts'
+import { prepareApi, type PreparedApi } from './api-plan.ts'
+import { checkHttp } from './http-check.ts'
 import type { HttpObserved } from './http-observed.ts'
 import { httpSamples } from './http-samples.ts'
-import { basic, namesOf, targetFor, type HttpTarget } from './http-target.ts'
 import { defineMonitor } from './monitor.ts'
 
-/** What a definition comes to: something to run, or what keeps it from running. */
-type Prepared = { plan: HttpPlan } | { failure: Failure }
+/** A definition with scripts has no plan before its set-up script has run. */
+const prepared = new WeakMap<ApiMonitor, PreparedApi | 'scripted'>()
 
-const prepared = new WeakMap<ApiMonitor, Prepared>()
-
-function prepare(monitor: ApiMonitor): Prepared {
+function prepare(monitor: ApiMonitor): PreparedApi | 'scripted' {
   let made = prepared.get(monitor)
   if (made === undefined) {
-    const problem = scriptProblem(monitor) ?? headerProblem(monitor.request)
-    made = problem === undefined ? { plan: makePlan(monitor) } : { failure: problem }
+    made = scriptFields(monitor).length > 0 ? 'scripted' : prepareApi(monitor)
     prepared.set(monitor, made)
   }
   return made
 }
 
-function scriptProblem(monitor: ApiMonitor): Failure | undefined {
-  const [field] = scriptFields(monitor)
-  if (field === undefined) return undefined
-  return failure('SCRIPT_UNSUPPORTED', `this agent cannot run scripts; remove ${field}`, { field })
-}
-
-/** The messages name the header, never its value. */
-function headerProblem(request: ApiRequest): Failure | undefined {
-  for (const { key, value } of request.headers) {
-    try {
-      validateHeaderName(key)
-      validateHeaderValue(key, value)
-    } catch {
-      const message = `the header ${JSON.stringify(key)} has a character that HTTP does not allow`
-      return failure('SETTINGS_INVALID', message, { header: key })
-    }
-  }
-  return undefined
-}
-
-function makePlan(monitor: ApiMonitor): HttpPlan {
-  const { request } = monitor
-  const looksIntoBody = request.assertions.some(
-    ({ source }) => source === 'JSON_BODY' || source === 'TEXT_BODY',
-  )
-  return {
-    first: targetOf(request),
-    family: request.ipFamily,
-    followRedirects: request.followRedirects,
-    skipSSL: request.skipSSL,
-    tls: request.tls,
-    allAddresses: request.allAddresses,
-    keepBytes: looksIntoBody ? LIMITS.unpackedBytesMax : LIMITS.bodyExcerptBytesMax,
-    assertions: request.assertions,
-    shouldFail: monitor.shouldFail,
-    thresholds: monitor,
-    showBody: true,
-  }
-}
-
-const CONTENT_TYPES = {
-  JSON: 'application/json',
-  FORM: 'application/x-www-form-urlencoded',
-  RAW: 'text/plain',
-  GRAPHQL: 'application/json',
-} as const
-
-/** The request as it is sent. What the user says in headers wins over what follows from other fields. */
-function targetOf(request: ApiRequest): HttpTarget {
-  const { method, bodyType, basicAuth } = request
-  const headers = request.headers.flatMap(({ key, value }) => [key, value])
-  const has = namesOf(headers)
-  if (bodyType !== 'NONE' && !has.has('content-type')) {
-    headers.push('Content-Type', CONTENT_TYPES[bodyType])
-  }
-  const { username = '', password = '' } = basicAuth ?? {}
-  if ((username !== '' || password !== '') && !has.has('authorization')) {
-    headers.push('Authorization', basic(username, password))
-  }
-  const locked = new Set(
-    request.headers.filter((one) => one.locked).map((one) => one.key.toLowerCase()),
-  )
-  return targetFor(urlOf(request), { method, headers, body: bodyOf(request), locked })
-}
-
-function urlOf({ url, queryParameters }: ApiRequest): URL {
-  const whole = new URL(url)
-  // Appended as text, so that what the user wrote into the URL stays byte for byte.
-  const added = queryParameters
-    .map(({ key, value }) => `${encoded(key)}=${encoded(value)}`)
-    .join('&')
-  if (added !== '') whole.search = whole.search === '' ? added : `${whole.search}&${added}`
-  return whole
-}
-
-/** Percent-encoding; a half of a surrogate pair becomes the replacement character. */
-function encoded(text: string): string {
-  return encodeURIComponent(text.toWellFormed())
-}
-
-/** The body's bytes; a method that usually has a body says so when there is none (RFC 9110, 8.6). */
-function bodyOf({ method, body, bodyType }: ApiRequest): Buffer | undefined {
-  const text = bodyType === 'GRAPHQL' ? graphQl(body) : body
-  if (bodyType !== 'NONE' && text !== '') return Buffer.from(text)
-  return method === 'POST' || method === 'PUT' || method === 'PATCH' ? Buffer.alloc(0) : undefined
-}
-
-/** GraphQL over HTTP: a bare query becomes the JSON that servers want; such JSON stays as it is. */
-function graphQl(body: string): string {
-  try {
-    const parsed = JSON.parse(body) as { query?: unknown } | null
-    if (typeof parsed?.query === 'string') return body
-  } catch {
-    // A query in GraphQL's own language.
-  }
-  return body === '' ? '' : JSON.stringify({ query: body })
+function deadlineMs(monitor: ApiMonitor): number {
+  const scripts = scriptFields(monitor).length
+  if (scripts === 0) return monitor.maxResponseTime
+  return monitor.maxResponseTime + scripts * LIMITS.apiScriptMsMax + LIMITS.apiScriptStartMsMax
 }
 
 /** API monitors. */
@@ -129,10 +32,15 @@ export const api = defineMonitor<ApiMonitor>({
   schema: ApiMonitor,
   async run(monitor, context) {
     const made = prepare(monitor)
+    if (made === 'scripted') {
+      const { runScriptedApi } = await import('./api-script-run.ts')
+      return runScriptedApi(monitor, context)
+    }
     if ('plan' in made) return checkHttp(made.plan, context)
     return { observed: {}, failures: [made.failure] }
   },
   samples: (observed) =>
     observed['hops'] === undefined ? [] : httpSamples(observed as unknown as HttpObserved),
-  deadlineMs: (monitor) => monitor.maxResponseTime,
+  deadlineMs,
+  overrunMsMax: 5_000,
 })

@@ -28,6 +28,8 @@ export class CageWatch {
   readonly #blocked: BlockedConnection[] = []
   readonly #complaints = new Tail()
   #outputBytes = 0
+  /** Streams of a run that wrote too much. */
+  readonly #held = new Set<Readable>()
   #layers: CageLayers | undefined
   #leader: number | undefined
   #end: WardenEnd | undefined
@@ -42,8 +44,9 @@ export class CageWatch {
   /** Hands the order over. */
   begin(order: WardenOrder): void {
     this.#write(order)
-    const input = this.#stream(3) as Writable
-    input.end(this.#order.input ?? '')
+    const [stdin, { input = '' }] = [this.#stream(3) as Writable, this.#order]
+    if (typeof input === 'string') stdin.end(input)
+    else input.pipe(stdin)
   }
 
   /** Tells the warden what to do. */
@@ -82,7 +85,10 @@ export class CageWatch {
     ;(this.#stream(2) as Readable).on('data', (chunk: Buffer) => this.#complaints.add(chunk))
     this.#take(this.#stream(4) as Readable, 'stdout')
     this.#take(this.#stream(5) as Readable, 'stderr')
-    lines(this.#stream(6) as Readable, MESSAGE_BYTES_MAX, (said) => this.#order.onMessage?.(said))
+    const messages = this.#stream(6) as Readable
+    lines(messages, MESSAGE_BYTES_MAX, (said) => this.#order.onMessage?.(said))
+    // Messages are output, too: without end they would keep the agent busy.
+    messages.on('data', (chunk: string) => this.#count(chunk.length, messages))
   }
 
   #hear(said: WardenReport): void {
@@ -98,17 +104,23 @@ export class CageWatch {
 
   #take(stream: Readable, name: OutputStream): void {
     stream.on('data', (chunk: Buffer) => {
-      this.#outputBytes += chunk.length
-      if (this.#outputBytes > this.#order.limits.outputBytes) {
-        this.tell({ do: 'kill', outcome: 'out-of-output' })
-        return
-      }
+      if (!this.#count(chunk.length, stream)) return
       this.#tails[name].add(chunk)
       const taken = this.#order.onOutput?.(chunk, name)
       if (taken === undefined) return
       stream.pause()
       void taken.catch(ignore).then(() => stream.resume())
     })
+  }
+
+  /** Whether the run may write that much more. Where not, it is held at its next words until it is killed. */
+  #count(bytes: number, stream: Readable): boolean {
+    this.#outputBytes += bytes
+    if (this.#outputBytes <= this.#order.limits.outputBytes) return true
+    if (this.#held.size === 0) this.tell({ do: 'kill', outcome: 'out-of-output' })
+    this.#held.add(stream)
+    stream.pause()
+    return false
   }
 
   async #wardenDied(code: number | null): Promise<WardenEnd> {
@@ -138,6 +150,7 @@ export class CageWatch {
 
   async #outputsClosed(): Promise<void> {
     const streams = [1, 4, 5, 6].map((fd) => this.#stream(fd))
+    for (const one of this.#held) one.destroy()
     const closed = streams
       .filter((one) => !one.closed)
       .map((one) => new Promise((resolve) => one.once('close', resolve)))

@@ -1,4 +1,5 @@
 // The words of running people's code, for the monitors that do: what is to run, and how it ended.
+import type { Readable } from 'node:stream'
 import type { BlockedConnection, CageAsk, CageLayers, CageLimits, WardenEnd } from './cage-order.ts'
 
 /** What is to run. */
@@ -21,8 +22,8 @@ export interface CageOrder {
   /** Where the proxy of the run listens on 127.0.0.1: reached even where that is in a blocked network. */
   proxyPort?: number
   ask?: CageAsk
-  /** Text for its standard input, which is then closed. */
-  input?: string
+  /** For its standard input, which is then closed; a stream goes on until it ends. */
+  input?: string | Readable
   /** Takes output as it comes; while a promise is pending, no more is read. */
   onOutput?(chunk: Buffer, stream: OutputStream): void | Promise<void>
   /** Takes what it writes to descriptor 3, a line of JSON each; what is no JSON is dropped. */

@@ -20,6 +20,8 @@ export interface HttpPlan extends Route {
   thresholds: Thresholds
   /** Whether the beginning of the body is shown of a check that passed, too. */
   showBody: boolean
+  /** Looks at the answer, or at what came instead, before it is judged, and may change it. Never rejects. */
+  afterwards?(trip: Trip): Promise<Failure[]>
 }
 
 /** Runs one check. Rejects with the signal's reason when the run is cancelled. */
@@ -44,7 +46,10 @@ async function observationOf(
   signal: AbortSignal,
 ): Promise<Observation> {
   const whole = trip.failed === undefined
+  const after = plan.afterwards === undefined ? [] : await plan.afterwards(trip)
   const failures = whole ? await judgeAnswer(plan, trip, signal) : [trip.failed as Failure]
+  // A request that failed says more than what comes of that.
+  if (whole) failures.push(...after)
   const showBody = plan.showBody || failures.length > 0
   const observation: Observation = {
     observed: observedOf(plan, trip, showBody) as unknown as Record<string, unknown>,

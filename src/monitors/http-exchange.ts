@@ -23,6 +23,8 @@ export interface Outgoing {
 export interface Answer {
   response?: IncomingMessage
   body: Body
+  /** What a tear-down script made of the body's text. */
+  changedText?: string
   /** Sending the request; only where it has a body. Milliseconds. */
   sendMs?: number
   /** From the request's last byte sent to the first byte of the answer. Milliseconds. */

@@ -2,6 +2,7 @@
 import { toMicroseconds } from '../contract/duration.ts'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { LIMITS } from '../contract/versions.ts'
+import type { ApiScriptsObserved } from './api-script-observed.ts'
 import type { Family } from './dial.ts'
 import type { Hop, Phases, Route, Trip } from './http-trip.ts'
 import type { PeerFacts } from './tls-facts.ts'
@@ -33,6 +34,8 @@ export interface HttpObserved {
     body?: string
     bodyTruncated?: boolean
   }
+  /** What the scripts of an API monitor did. */
+  scripts?: ApiScriptsObserved
 }
 
 /** Puts together what was seen. */
@@ -70,8 +73,11 @@ function responseOf(response: IncomingMessage, trip: Trip, showBody: boolean) {
   const length = headers['content-length']
   if (length !== undefined) seen.contentLength = Number(length)
   if (body.encodings.length > 0) seen.encodings = body.encodings
-  if (showBody && body.keptBytes > 0 && isText(headers['content-type'])) {
-    seen.bodyTruncated = body.unpackedBytes > LIMITS.bodyExcerptBytesMax
+  const { changedText } = trip.answer
+  const hasText = (changedText ?? '') !== '' || (changedText === undefined && body.keptBytes > 0)
+  if (showBody && hasText && isText(headers['content-type'])) {
+    const whole = changedText === undefined ? body.unpackedBytes : changedText.length
+    seen.bodyTruncated = whole > LIMITS.bodyExcerptBytesMax
     const text = textOf(trip, LIMITS.bodyExcerptBytesMax)
     // A character that the limit cut through.
     seen.body = seen.bodyTruncated ? text.replace(/\uFFFD$/, '') : text
@@ -123,7 +129,9 @@ export function bodyText(trip: Trip): string {
 }
 
 function textOf(trip: Trip, bytesMax: number): string {
-  const { kept } = trip.answer.body
+  const { body, changedText } = trip.answer
+  if (changedText !== undefined) return changedText.slice(0, bytesMax)
+  const { kept } = body
   const whole = kept.length === 1 ? (kept[0] as Buffer) : Buffer.concat(kept)
   const bytes = whole.length > bytesMax ? whole.subarray(0, bytesMax) : whole
   const contentType = trip.answer.response?.headers['content-type'] ?? ''

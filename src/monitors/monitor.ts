@@ -14,6 +14,11 @@ export interface Observation {
   degraded?: boolean
   /** What thresholds are compared with, where the type has such a thing. */
   responseTimeMs?: number
+  /**
+   * What the run used that its definition does not hold, such as a request that a script has made. Secrets in it
+   * are scrubbed as those of a definition are; it is shown to nobody.
+   */
+  undisclosed?: Record<string, unknown>
 }
 
 /** What the runner lends to a monitor for one attempt. */
@@ -33,6 +38,8 @@ export interface Context {
   scripts?: ScriptGround | undefined
   /** Variables of account, group and monitor, for the environment of people's own code. */
   variables?: Readonly<Record<string, string>>
+  /** The definition before variables were put in, for who puts them in later. */
+  written?: Readonly<Record<string, unknown>>
   /** Name of the location. */
   location?: string
   /** Takes the run's secrets out of a text that is to become part of a name. */

@@ -63,8 +63,8 @@ export async function layOutScript(
   return { folder: project, args, isTest, environment }
 }
 
-/** Inside of the project, whatever it looks like. */
-function pathInside(path: string): string {
+/** The path inside of the project, whatever it looks like; throws a TargetFailure where it leads out. */
+export function pathInside(path: string): string {
   const plain = posix.normalize(path.replaceAll('\\', '/')).replace(/^\/+/, '')
   if (plain !== '' && plain !== '.' && plain !== '..' && !plain.startsWith('../')) return plain
   const message = `the path ${JSON.stringify(path)} leads out of the script’s project`

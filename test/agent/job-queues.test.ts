@@ -130,7 +130,7 @@ describe('queues', () => {
     ['URL', {}, 'uptime'],
     ['API', {}, 'uptime'],
     ['API', { localSetupScript: 'x()' }, 'scripted'],
-    ['API', { localSetupScript: '', tearDownSnippetId: 7 }, 'scripted'],
+    ['API', { localSetupScript: '', localTearDownScript: 'x()' }, 'scripted'],
     ['API', { localSetupScript: '', setupSnippetId: null }, 'uptime'],
     ['BROWSER', {}, 'scripted'],
     ['MULTI_STEP', {}, 'scripted'],

@@ -142,6 +142,46 @@ describe('requests that are refused', () => {
   })
 })
 
+describe('scripts', () => {
+  const wrong = (more: Record<string, unknown>, request: Record<string, unknown> = {}) => {
+    const fields = {
+      id: 'a',
+      name: 'A',
+      checkType: 'API',
+      request: { url, method: 'GET', ...request },
+    }
+    return (ApiMonitor.safeParse({ ...fields, ...more }).error?.issues ?? []).map((one) =>
+      one.path.join('.'),
+    )
+  }
+  const file = { path: 'a/b.ts', content: '1' }
+  test.each<[string, Record<string, unknown>, string[]]>([
+    [
+      'with path and files',
+      { localSetupScript: '1', setupScriptPath: 'a/s.ts', setupScriptDependencies: [file] },
+      [],
+    ],
+    ['that are not there', { localSetupScript: null, tearDownScriptPath: '' }, []],
+    ['without their text', { setupScriptPath: 's.ts' }, ['setupScriptPath']],
+    ['by snippet', { setupSnippetId: 7, tearDownSnippetId: null }, ['setupSnippetId']],
+    ['by snippet at the end', { tearDownSnippetId: 7 }, ['tearDownSnippetId']],
+  ])('%s', (_, more, paths) => {
+    expect(wrong(more)).toEqual(paths)
+  })
+
+  test('a tear-down script belongs to one answer', () => {
+    expect(wrong({ localTearDownScript: '1' }, { allAddresses: true })).toEqual([
+      'request.allAddresses',
+    ])
+    expect(wrong({ localSetupScript: '1' }, { allAddresses: true })).toEqual([])
+  })
+
+  test('an address may begin with a variable', () => {
+    expect(wrong({}, { url: '{{ BASE }}/x' })).toEqual([])
+    expect(wrong({}, { url: '{{ $BASE }}/x' })).toEqual(['request.url'])
+  })
+})
+
 describe('certificates and keys', () => {
   let folder: string
   const read = (name: string) => readFileSync(join(folder, name), 'utf8')

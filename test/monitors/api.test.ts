@@ -137,7 +137,7 @@ describe('requests', () => {
 
   test.each([
     ['localSetupScript', 'x = 1', ['SCRIPT_UNSUPPORTED']],
-    ['tearDownSnippetId', 7, ['SCRIPT_UNSUPPORTED']],
+    ['localTearDownScript', 'x = 1', ['SCRIPT_UNSUPPORTED']],
     ['localTearDownScript', '  \n', []],
     ['setupSnippetId', null, []],
   ])('%s of %j', async (field, value, codes) => {

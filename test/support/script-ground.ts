@@ -29,7 +29,8 @@ export function testGround(
   const cage = createCage({
     network: { blocked: wishes.blocked ?? [], allowed: [] },
     isolation: 'best',
-    firstUserId: 64_400,
+    // Tests of several processes run at the same time, and whoever ends a run ends all of its user's processes.
+    firstUserId: 40_000 + (process.pid % 80) * 256,
   })
   return {
     cage: () => Promise.resolve(cage),

@@ -1,0 +1,28 @@
+// Scrubs what a run came to know besides its definition: the token that a set-up script fetched is as secret as
+// one that stands in the settings.
+import type { Variable } from '../contract/monitor.ts'
+import { definitionSecrets } from './definition-secrets.ts'
+import { createScrubber, type Scrubber } from './scrub.ts'
+
+const SECRETS_MAX = 200
+/** Nothing that is shown has more of one in a piece. */
+const SECRET_CHARS_MAX = 8192
+
+/**
+ * A scrubber for the secrets in what attempts did not disclose: by the names of headers and fields, and the values
+ * that secret variables were given. Undefined where there is none.
+ */
+export function undisclosedScrubber(
+  undisclosed: readonly Record<string, unknown>[],
+  scrubber: Scrubber,
+  variables: readonly Variable[],
+): Scrubber | undefined {
+  const hidden = new Set(variables.filter((one) => one.secret || one.locked).map((one) => one.key))
+  const found = undisclosed.flatMap((one) =>
+    definitionSecrets(one, (name) => hidden.has(name) || scrubber.isSensitive(name)),
+  )
+  const secrets = [...new Set(found)]
+    .slice(0, SECRETS_MAX)
+    .map((secret) => secret.slice(0, SECRET_CHARS_MAX))
+  return secrets.length === 0 ? undefined : createScrubber({ secrets }, (name) => scrubber.isSensitive(name))
+}
