@@ -119,13 +119,13 @@ class Tunnels {
     this.#join(client, reached.socket)
   }
 
-  /** One plain request in absolute form (RFC 9112, 3.2.2). */
+  /** One request in absolute form (RFC 9112, 3.2.2). */
   forward(request: IncomingMessage, response: ServerResponse): void {
     if (!this.#knows(request)) {
       response.writeHead(407, { 'proxy-authenticate': 'Basic realm="run"' }).end()
       return
     }
-    const target = plainTarget(request)
+    const target = targetOf(request, ['http:', 'https:'])
     if (target === undefined) {
       response.writeHead(400).end()
       return
@@ -134,7 +134,9 @@ class Tunnels {
   }
 
   async #request(target: URL, request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const reached = await this.#reach(target)
+    const reached = await this.#reach(target).then((one) =>
+      target.protocol === 'https:' && !('failure' in one) ? this.#secured(target, one) : one,
+    )
 
     if ('failure' in reached) {
       const { status, type } = meaningOf(reached.failure)
@@ -149,7 +151,7 @@ class Tunnels {
   /** A plain request that becomes something else, such as a WebSocket. */
   upgrade(request: IncomingMessage, client: Duplex, head: Buffer): void {
     this.#keep(client)
-    const target = this.#knows(request) ? plainTarget(request) : undefined
+    const target = this.#knows(request) ? targetOf(request, ['http:']) : undefined
     if (target === undefined) {
       client.destroy()
       return
@@ -195,8 +197,7 @@ class Tunnels {
   /** Connects as a monitor would; a name without IPv4 addresses is tried by its IPv6 ones. */
   async #reach(target: URL): Promise<Connection | { failure: Failure }> {
     const host = target.hostname
-    // The scheme's own port is left out by the parser.
-    const port = target.port === '' ? 80 : Number(target.port)
+    const port = portOf(target)
     const progress: Progress = { phase: 'dns' }
     const bounded = new AbortController()
     const stop = () => bounded.abort(this.#closing.signal.reason)
@@ -225,6 +226,25 @@ class Tunnels {
     }
   }
 
+  /**
+   * Some clients, axios among them, ask a proxy for what is encrypted as for anything else, without a tunnel
+   * (RFC 9112, 3.2.2). The certificate must be good: what the client would put up with is not known here.
+   */
+  async #secured(target: URL, reached: Connection): Promise<Connection | { failure: Failure }> {
+    const { hostname } = target
+    const progress: Progress = { phase: 'tls' }
+    const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(CONNECT_MS_MAX)])
+    try {
+      const handshake = { serverName: hostname.replace(/^\[|\]$/g, ''), alpn: ['http/1.1'] }
+      const { socket, peer } = await this.#dial.secure(reached.socket, handshake, progress, signal)
+      if (peer.failure === undefined) return { ...reached, socket }
+      socket.destroy()
+      return this.#refused(hostname, portOf(target), peer.failure)
+    } catch (error) {
+      return this.#refused(hostname, portOf(target), failureOf(error, progress))
+    }
+  }
+
   #refused(host: string, port: number, failure: Failure): { failure: Failure } {
     if (this.refusals.length < REFUSALS_MAX) this.refusals.push({ host, port, failure })
     return { failure }
@@ -247,9 +267,15 @@ class Tunnels {
 
 const CHALLENGE = 'proxy-authenticate: Basic realm="run"\r\n'
 
-function plainTarget(request: IncomingMessage): URL | undefined {
+/** The scheme's own port is left out by the parser. */
+function portOf({ port, protocol }: URL): number {
+  if (port !== '') return Number(port)
+  return protocol === 'https:' ? 443 : 80
+}
+
+function targetOf(request: IncomingMessage, protocols: readonly string[]): URL | undefined {
   const target = URL.parse(request.url ?? '')
-  return target?.protocol === 'http:' ? target : undefined
+  return target !== null && protocols.includes(target.protocol) ? target : undefined
 }
 
 function pass(

@@ -1,9 +1,11 @@
 // Aim: through the proxy of a run, everything reaches what the policy allows and nothing else, by every way
 // that clients speak to proxies, and nobody gets through without the run's password.
 import { createServer, request } from 'node:http'
+import { createServer as createSecureServer } from 'node:https'
 import { connect, createServer as createTcpServer, type AddressInfo, type Server } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openRunProxy, type RunProxy } from '../../src/monitors/run-proxy.ts'
+import { createAuthority } from '../support/certificates.ts'
 import { fixedResolver, testContext } from '../support/monitor-context.ts'
 
 const names = {
@@ -43,8 +45,8 @@ function listening(server: Server): Promise<number> {
   })
 }
 
-const authorization = () =>
-  `Basic ${Buffer.from(`${proxy.username}:${proxy.password}`).toString('base64')}`
+const authorization = ({ username, password } = proxy) =>
+  `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
 
 interface Answer {
   status: number
@@ -54,15 +56,19 @@ interface Answer {
 }
 
 /** One plain request in absolute form. */
-function plain(url: string, headers: Record<string, string> = {}): Promise<Answer> {
-  const { port } = new URL(proxy.server)
+function plain(
+  url: string,
+  headers: Record<string, string> = {},
+  through = proxy,
+): Promise<Answer> {
+  const { port } = new URL(through.server)
   return new Promise((resolve, reject) => {
     const asked = request(
       {
         port,
         method: 'POST',
         path: url,
-        headers: { host: 'x', 'proxy-authorization': authorization(), ...headers },
+        headers: { host: 'x', 'proxy-authorization': authorization(through), ...headers },
       },
       (answer) => {
         let body = ''
@@ -109,6 +115,28 @@ describe('what is allowed', () => {
     expect(saw['x-end']).toBe('2')
     expect(Object.keys(saw)).not.toContain('proxy-authorization')
     expect(Object.keys(saw)).not.toContain('x-hop')
+  })
+
+  test('what is encrypted may be asked for without a tunnel, where its certificate is good', async () => {
+    const authority = createAuthority()
+    const { dial } = testContext({ resolver: fixedResolver(names) })
+    const settings = { ca: authority.ca }
+    const trusting = await openRunProxy({
+      ...dial,
+      secure: (socket, handshake, progress, signal) =>
+        dial.secure(socket, { ...handshake, settings }, progress, signal),
+    })
+    const pairs = [authority.issue({ names: 'DNS:site.test' }), authority.selfSigned()]
+    const answers = pairs.map(async (pair) => {
+      const server = createSecureServer(pair, (incoming, response) => incoming.pipe(response))
+      closed.push(() => server.close())
+      return plain(`https://site.test:${await listening(server)}/`, {}, trusting)
+    })
+    const [good, bad] = await Promise.all(answers)
+    await trusting.close()
+    expect(good).toMatchObject({ status: 200, body: 'said' })
+    expect(bad?.status).toBe(502)
+    expect(trusting.refusals.map(({ failure }) => failure.code)).toEqual(['TLS_SELF_SIGNED'])
   })
 
   test('a tunnel is made', async () => {
