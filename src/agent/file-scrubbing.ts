@@ -1,7 +1,8 @@
 // Takes secrets out of a file: in texts, in traces and reports (zip, also inside of one another and inside of
 // HTML), in what is packed with gzip, whatever that is. What cannot be read to its end is no file that may leave.
+import { createHash } from 'node:crypto'
 import { createReadStream, createWriteStream } from 'node:fs'
-import { mkdtemp, open, rename, rm } from 'node:fs/promises'
+import { copyFile, mkdtemp, open, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -21,6 +22,34 @@ export const DEPTH_MAX = 3
 export async function scrubFile(path: string, pass: ScrubPass, depth = 0): Promise<void> {
   const kind = await kindOfFile(path)
   if (kind === 'media') return
+  if (kind === 'zip') {
+    await scrubZipOnce(path, pass, depth)
+    return
+  }
+  await scrubOfKind(path, kind, pass, depth)
+}
+
+/** The same zip again, such as a trace in a report, is as it was scrubbed the first time. */
+async function scrubZipOnce(path: string, pass: ScrubPass, depth: number): Promise<void> {
+  const hash = createHash('sha256')
+  await pipeline(createReadStream(path), hash)
+  const sha256 = hash.digest('hex')
+  const clean = pass.zips.get(sha256)
+  if (clean === undefined) {
+    await scrubOfKind(path, 'zip', pass, depth)
+    // Those inside of others are gone when these are done.
+    if (depth === 0) pass.zips.set(sha256, path)
+  } else if (pass.writes) {
+    await copyFile(clean, path)
+  }
+}
+
+async function scrubOfKind(
+  path: string,
+  kind: FileKind,
+  pass: ScrubPass,
+  depth: number,
+): Promise<void> {
   const folder = await mkdtemp(join(dirname(path), '.scrub-'))
   try {
     const draft = join(folder, 'clean')

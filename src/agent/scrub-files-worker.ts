@@ -1,5 +1,6 @@
 // The thread that scrubs the files of one attempt: a look through all of them for what sensitive headers hold,
 // then each written anew without that and without the known secrets.
+import { statSync } from 'node:fs'
 import { parentPort, workerData } from 'node:worker_threads'
 import { createNameTest } from '../contract/sensitive-name.ts'
 import { byteRules } from './byte-scrubber.ts'
@@ -27,10 +28,16 @@ async function scrubAll(order: ScrubFilesOrder): Promise<ScrubFilesReply> {
   const onSecret = (value: string) => {
     if (found.size < FOUND_MAX) found.add(value)
   }
+  // The largest last: reports, which hold copies of the others.
+  const sized = order.paths.map((path) => ({
+    path,
+    size: statSync(path, { throwIfNoEntry: false })?.size ?? 0,
+  }))
+  const paths = sized.sort((a, b) => a.size - b.size).map(({ path }) => path)
   const pass = async (secrets: Iterable<string>, how: Pick<ScrubPass, 'writes' | 'onSecret'>) => {
     const budget = { unpackedBytes: order.unpackedBytesMax }
-    const whole = { rules: byteRules(secrets, isSensitive), budget, ...how }
-    for (const path of order.paths) {
+    const whole = { rules: byteRules(secrets, isSensitive), budget, zips: new Map(), ...how }
+    for (const path of paths) {
       if (problems[path] !== undefined) continue
       try {
         await scrubFile(path, whole)

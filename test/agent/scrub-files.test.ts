@@ -168,6 +168,18 @@ describe('what is packed', () => {
     expect(files['large.txt']?.toString()).toBe(large.replace(SECRET, SCRUBBED))
   })
 
+  test('a trace and its copy in a report are scrubbed alike, whichever comes first', async () => {
+    const trace = await zipOf({ 'trace.network': `a ${SECRET}` })
+    const report = fileOf(await zipOf({ 'data/1.zip': trace, 'data/2.zip': trace }), 'report.zip')
+    const alone = fileOf(trace, 'trace.zip')
+    expect(await scrubFiles([report, alone], scrubber)).toEqual(new Map())
+    const copies = await unzip(report)
+    for (const zip of [readFileSync(alone), copies['data/1.zip'], copies['data/2.zip']]) {
+      const files = await unzip(fileOf(zip ?? ''))
+      expect(files['trace.network']?.toString()).toBe(`a ${SCRUBBED}`)
+    }
+  })
+
   test('gzip is opened and packed again', async () => {
     const path = fileOf(gzipSync(`a ${SECRET}`), 'log.gz')
     await scrubFiles([path], scrubber)
