@@ -1,0 +1,39 @@
+// Runs of people's code, one after the other and two at a time, leave nothing: no process, descriptor or folder.
+// The long form is `npm run bench code-soak`.
+import { existsSync, readdirSync } from 'node:fs'
+import { afterAll, expect, test } from 'vitest'
+import { multistep } from '../../src/monitors/multistep.ts'
+import { Descendants } from '../../src/monitors/warden-processes.ts'
+import { testGround } from '../support/script-ground.ts'
+import { runScriptMonitor } from '../support/script-runs.ts'
+
+const ground = testGround()
+afterAll(() => ground.close())
+
+const script = `const { spawn } = require('node:child_process')
+spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' }).unref()
+console.log('hello')
+`
+
+async function run(): Promise<void> {
+  const { codes, workRoot } = await runScriptMonitor(multistep, { script }, { ground })
+  expect(codes).toEqual([])
+  expect(existsSync(workRoot) ? readdirSync(workRoot) : []).toEqual([])
+}
+
+const descendants = new Descendants(() => undefined, process.pid)
+const standing = () => ({
+  descriptors: readdirSync('/proc/self/fd').length,
+  processes: descendants.look(true).length,
+})
+
+test('what stands after two runs stands after eight', { timeout: 60_000 }, async () => {
+  await Promise.all([run(), run()])
+  const { descriptors } = standing()
+  for (let round = 0; round < 3; round++) await Promise.all([run(), run()])
+  // The warden that waits for the next run, and its launcher.
+  await expect.poll(() => standing().processes, { timeout: 10_000 }).toBeLessThanOrEqual(2)
+  await expect
+    .poll(() => standing().descriptors, { timeout: 10_000 })
+    .toBeLessThanOrEqual(descriptors)
+})
