@@ -55,12 +55,13 @@ export class SuiteLive {
     const line = name.filter((part) => part !== '').join(' › ')
     const again = retry === 0 ? '' : ` (retry ${retry})`
     // A test may say while it runs that it is expected to fail: its outcome knows.
-    const isGood = outcome !== 'unexpected' || status === test.expectedStatus
+    const isCut = status === 'interrupted'
+    const isGood = !isCut && (outcome !== 'unexpected' || status === test.expectedStatus)
     const sign = status === 'skipped' ? '-' : isGood ? '✓' : '✗'
     const text = `  ${sign} ${printable(line)}${again} ${(ms / 1000).toFixed(1)} s`
     const coloured = `\u001B[${isGood ? '32' : '31'}m${text}\u001B[0m`
     this.#write(`${this.#colour ? coloured : text}\n`)
-    if (isGood) return
+    if (isGood || isCut) return
     const why = errors.map(({ message, snippet }) => `${message}\n${snippet ?? ''}`.trimEnd())
     this.#errors.push([`${line}${again}`, ...why].join('\n'))
   }

@@ -40,7 +40,12 @@ describe('what a sync answers', () => {
     expect(answer?.changes?.whole).toBe(true)
     expect([...agent.monitors.keys()].toSorted()).toEqual(ids.toSorted())
     expect(answer).toMatchObject({
-      location: { id: location.id, slugName: location.slugName, proxyUrl: null },
+      location: {
+        id: location.id,
+        slugName: location.slugName,
+        accountId: location.accountId,
+        proxyUrl: null,
+      },
       runs: [],
       cancel: [],
       peers: 0,
