@@ -19,16 +19,19 @@ export const API_SOURCES = {
 
 const BEGINS_WITH_VARIABLE = /^\{\{\s*[A-Za-z_][A-Za-z0-9_]*\s*\}\}/
 
-const url = z
-  .string()
-  .min(1)
-  .max(2048)
-  .superRefine((text, context) => {
-    // What this variable comes to is told where variables are put in.
-    if (BEGINS_WITH_VARIABLE.test(text)) return
-    const problem = urlProblem(text)
-    if (problem !== undefined) context.addIssue({ code: 'custom', message: problem })
-  })
+const urlWhere = (problemOf: (text: string) => string | undefined) =>
+  z
+    .string()
+    .min(1)
+    .max(2048)
+    .superRefine((text, context) => {
+      const message = problemOf(text)
+      if (message !== undefined) context.addIssue({ code: 'custom', message })
+    })
+
+const url = urlWhere(urlProblem)
+/** What the variable at its beginning comes to, a set-up script may say. */
+const openUrl = urlWhere((text) => (BEGINS_WITH_VARIABLE.test(text) ? undefined : urlProblem(text)))
 
 /** What is wrong with the text as the address of an HTTP check, or undefined. */
 export function urlProblem(text: string): string | undefined {
@@ -110,9 +113,13 @@ export function setsVariables(definition: Readonly<Record<string, unknown>>): bo
   return definition['checkType'] === 'API' && isText(definition['localSetupScript'])
 }
 
-/** What of the scripts cannot be as it is written. */
-function* scriptProblems(monitor: z.infer<z.ZodObject<typeof scripts>>) {
-  const { setupScriptPath, tearDownScriptPath } = monitor
+type Scripted = z.infer<z.ZodObject<typeof scripts>> & { request: { url: string } }
+
+/** What of the scripts cannot be as it is written, or what of the request where no script changes it. */
+function* scriptProblems(monitor: Scripted) {
+  const { setupScriptPath, tearDownScriptPath, request } = monitor
+  const message = isText(monitor.localSetupScript) ? undefined : urlProblem(request.url)
+  if (message !== undefined) yield { path: ['request', 'url'], message }
   if (isText(setupScriptPath) && !isText(monitor.localSetupScript)) {
     yield { path: ['setupScriptPath'], message: 'has no text; put it into localSetupScript' }
   }
@@ -122,7 +129,7 @@ function* scriptProblems(monitor: z.infer<z.ZodObject<typeof scripts>>) {
 }
 
 export const ApiMonitor = monitorSchema('API', {
-  request: ApiRequest,
+  request: ApiRequest.extend({ url: openUrl }),
   ...responseTimes(5000, 20_000),
   ...scripts,
 }).superRefine((monitor, context) => {

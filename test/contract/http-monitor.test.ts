@@ -176,9 +176,11 @@ describe('scripts', () => {
     expect(wrong({ localSetupScript: '1' }, { allAddresses: true })).toEqual([])
   })
 
-  test('an address may begin with a variable', () => {
-    expect(wrong({}, { url: '{{ BASE }}/x' })).toEqual([])
-    expect(wrong({}, { url: '{{ $BASE }}/x' })).toEqual(['request.url'])
+  test('an address may begin with a variable where a set-up script may set it', () => {
+    const setUp = { localSetupScript: '1' }
+    expect(wrong(setUp, { url: '{{ BASE }}/x' })).toEqual([])
+    expect(wrong(setUp, { url: '{{ $BASE }}/x' })).toEqual(['request.url'])
+    expect(wrong({}, { url: '{{ BASE }}/x' })).toEqual(['request.url'])
   })
 })
 
