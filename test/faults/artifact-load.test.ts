@@ -77,7 +77,7 @@ test(
     expect(result?.observed?.['artifactsLeftOut']).toEqual([
       `of-151: it has ${tooLarge} bytes, more than the ${LIMITS.artifactBytesMax} that are taken`,
     ])
-    const [name = ''] = artifacts.map((one) => one.name).filter((one) => one.startsWith('of-140'))
+    const name = artifacts.find((one) => one.name.startsWith('of-140'))?.name ?? ''
     const stored = await eventually(
       async () => {
         const run = await scene.run(monitorId, runId)

@@ -163,9 +163,9 @@ const PHASES: Record<string, Phase> = {
     seen(run) {
       expect(testsOf(run)).toEqual([['first', 'expected']])
       expect(run.artifacts.map(({ name }) => name)).toContain('results.json')
-      expect(run.result?.observed?.['artifactsLeftOut']).toEqual([
+      expect(run.result?.observed?.['artifactsLeftOut']).toContainEqual(
         expect.stringMatching(/log.*cancelled/),
-      ])
+      )
     },
   },
   'a browser monitor whose browser starts': {
@@ -209,7 +209,12 @@ const PHASES: Record<string, Phase> = {
     moment: visited('/silent/step'),
     seen: (run) =>
       expect(run.result?.observed).toMatchObject({
-        tests: [{ title: 'api', steps: [{ title: 'one' }] }],
+        tests: [
+          {
+            title: 'api',
+            steps: expect.arrayContaining([expect.objectContaining({ title: 'one' })]),
+          },
+        ],
       }),
   },
 }
@@ -228,14 +233,12 @@ test.each(Object.entries(PHASES))('%s ends in time', { timeout: 180_000 }, async
   const goneMs = Date.now() - cancelledAt
   const run = await scene.finished(monitorId, runId, ENDED_MS_MAX * 2)
   const endedMs = Date.parse(run.finishedAt ?? '') - cancelledAt
-  const askedMs = (visits.get(phase.asked ?? '') ?? 0) - cancelledAt
-  console.log(_, { askedMs, goneMs, endedMs }, run.artifacts.map(({ name }) => name).join())
+  const askedAt = phase.asked === undefined ? cancelledAt : (visits.get(phase.asked) ?? Infinity)
+  const askedMs = askedAt - cancelledAt
   expect(run).toMatchObject({ verdict: 'cancelled', cancelRequested: true })
   phase.seen?.(run)
-  if (phase.asked !== undefined) {
-    expect(askedMs).toBeGreaterThan(-100)
-    expect(askedMs).toBeLessThan(ASKED_MS_MAX)
-  }
+  expect(askedMs).toBeGreaterThan(-100)
+  expect(askedMs).toBeLessThan(ASKED_MS_MAX)
   expect(goneMs).toBeLessThan(GONE_MS_MAX)
   expect(endedMs).toBeLessThan(ENDED_MS_MAX)
 })

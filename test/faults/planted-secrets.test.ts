@@ -40,7 +40,7 @@ beforeAll(async () => {
     response.setHeader('set-cookie', `session=${ON_THE_WIRE.cookie}; Path=/; HttpOnly`)
     response.setHeader('x-api-key', ON_THE_WIRE.key)
     response.setHeader('content-type', 'text/html')
-    response.end(`<h1>Shop</h1><p>${request.headers['x-echo'] ?? ''}</p>`)
+    response.end(`<h1>Shop</h1><p>${String(request.headers['x-echo'])}</p>`)
   })
   scene = await ScriptFleet.start(server, { keepsBodies: true, env: { JOB_CONCURRENCY: '2' } })
   const secrets = [...Object.values(VARIABLES), ...Object.values(ON_THE_WIRE)]
@@ -213,7 +213,7 @@ test('nothing that leaves an agent holds a secret', { timeout: 300_000 }, async 
     expect([verdict, result?.failures]).toEqual(['failed', expect.anything()])
     expect(JSON.stringify(result)).toContain('[scrubbed]')
   }
-  const [[suiteId = '', suiteRun = ''] = []] = asked
+  const [suiteId, suiteRun] = asked[0] ?? ['', '']
   const { artifacts } = await eventually(
     async () => {
       const run = await scene.run(suiteId, suiteRun)
@@ -248,7 +248,10 @@ test('nothing that leaves an agent holds a secret', { timeout: 300_000 }, async 
   const started = agent.lines.find(({ msg }) => msg === 'agent started')
   const metrics = await (await fetch(`${String(started?.['url'])}/metrics`)).text()
   leaks.push(...(await leaksIn('metrics', Buffer.from(metrics), needles)))
-  leaks.push(...(await leaksOnDisk(scene.dataFolder)))
+  // Beside them are the bundles that the platform hands out, with the code that plants.
+  for (const own of ['agents', 'work']) {
+    leaks.push(...(await leaksOnDisk(join(scene.dataFolder, own))))
+  }
   agent.child.kill('SIGTERM')
   const { stderr } = await agent.ended
   leaks.push(...(await leaksIn('stderr', Buffer.from(stderr), needles)))
@@ -297,7 +300,6 @@ test('nothing that a command says or keeps holds a secret', { timeout: 200_000 }
   for (const command of commands) {
     const { code, stdout, stderr } = await startVedette(command, env).ended
     expect([command[0], code, stderr]).toEqual([command[0], 1, expect.anything()])
-    if (command[2] !== '--junit') expect(stdout + stderr).toContain('[scrubbed]')
     leaks.push(...(await leaksIn(command.join(' '), Buffer.from(stdout + stderr), needles)))
   }
   expect(readdirSync(output)).toEqual(

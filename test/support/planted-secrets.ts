@@ -4,31 +4,37 @@ import { gunzipSync } from 'node:zlib'
 import { buffer } from 'node:stream/consumers'
 import { fromBufferPromise } from 'yauzl'
 
-/** Code for the scripts that spell a secret in all ways: the function `spellings(secret)`. */
-export const SPELLINGS_CODE = `
-function spellings(secret) {
+/** A secret in all ways in which programs write texts. It stands alone: scripts get its code. */
+export function spellings(secret: string): string[] {
   const url = encodeURIComponent(secret)
-  const base64 = [0, 1, 2].map((n) => Buffer.from('x'.repeat(n) + secret + 'yz').toString('base64'))
+  const base64 = [0, 1, 2].map((n) => Buffer.from(`${'x'.repeat(n)}${secret}yz`).toString('base64'))
   const html = secret.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('"', '&quot;')
   const json = JSON.stringify(secret).slice(1, -1)
+  const hex = Buffer.from(secret).toString('hex')
   return [
-    secret, url, url.replaceAll('%20', '+'), json, JSON.stringify(json).slice(1, -1), html,
-    url.replace(/%[0-9A-F]{2}/g, (one) => one.toLowerCase()),
+    secret,
+    url,
+    url.replaceAll('%20', '+'),
+    json,
+    JSON.stringify(json).slice(1, -1),
+    html,
+    url.replaceAll(/%[0-9A-F]{2}/g, (one) => one.toLowerCase()),
     encodeURIComponent(url),
-    [...secret].map((one) => '\\\\u' + one.charCodeAt(0).toString(16).padStart(4, '0')).join(''),
-    Buffer.from(secret).toString('hex'), Buffer.from(secret).toString('hex').toUpperCase(),
-    ...base64, ...base64.map((one) => one.replaceAll('=', '')),
+    Array.from(secret, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`).join(''),
+    hex,
+    hex.toUpperCase(),
+    ...base64,
+    ...base64.map((one) => one.replaceAll('=', '')),
     ...base64.map((one) => one.replaceAll('+', '-').replaceAll('/', '_')),
   ]
 }
-`
+
+/** That function for scripts. */
+export const SPELLINGS_CODE = spellings.toString()
 
 /** The spellings of a secret that may stand nowhere; of base64, what no neighbour changes. */
 export function forbidden(secret: string): string[] {
-  const all = new Function('Buffer', `${SPELLINGS_CODE};return spellings`)(Buffer) as (
-    one: string,
-  ) => string[]
-  const plain = all(secret).slice(0, 11)
+  const plain = spellings(secret).slice(0, 11)
   const cores = [0, 1, 2].map((before) => {
     const text = Buffer.from('x'.repeat(before) + secret).toString('base64')
     const from = Math.ceil((before * 8) / 6)
