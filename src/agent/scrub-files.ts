@@ -16,8 +16,8 @@ export interface ScrubBounds {
   unpackedBytesMax: number
 }
 
-/** What is still scrubbed of a run that was cancelled gets this long. */
-const CUT_MS_MAX = 2_000
+/** How far scrubbing goes of what is still taken along of a run that was cancelled. */
+const CUT_BOUNDS: ScrubBounds = { timeoutMs: 2_000, unpackedBytesMax: 2 * CUT_FILES_BYTES_MAX }
 
 const DEFAULT_BOUNDS: ScrubBounds = {
   timeoutMs: LIMITS.scrubFilesMsMax,
@@ -40,7 +40,7 @@ export async function scrubFiles(
   if (whole !== undefined && !isCut()) return whole
   const quick = await quicklyHad(paths)
   const late = paths.filter((path) => !quick.includes(path))
-  const done = await scrubAll(quick, scrubber, { ...bounds, timeoutMs: CUT_MS_MAX })
+  const done = await scrubAll(quick, scrubber, CUT_BOUNDS)
   return new Map([...done, ...late.map((path) => [path, CUT_REASON] as const)])
 }
 

@@ -22,7 +22,7 @@ export function secretPattern(
   for (const secret of secrets) {
     if (secret.length < SECRET_CHARS_MIN) continue
     sources.add(textSource(secret))
-    for (const source of [hexSource(secret), nameSource(secret)]) {
+    for (const source of [hexSource(secret), escapedSource(secret), nameSource(secret)]) {
       if (source !== undefined) sources.add(source)
     }
     for (const encoded of base64Cores(secret)) sources.add(base64Source(encoded, inLines))
@@ -116,6 +116,14 @@ const HEX_BYTES_MIN = 5
 function hexSource(secret: string): string | undefined {
   const bytes = percentOf(secret)
   return bytes.length < HEX_BYTES_MIN ? undefined : bytes.map(anyCase).join(BEFORE_HEX)
+}
+
+/** All of it escaped as in JSON, where that is not its bytes: `\\u00e9`. */
+function escapedSource(secret: string): string | undefined {
+  const units = Array.from({ length: secret.length }, (_, at) => secret.charCodeAt(at))
+  if (units.every((unit) => unit < 0x80)) return undefined
+  const hex = units.map((unit) => anyCase(unit.toString(16).padStart(4, '0')))
+  return hex.map((one) => `${ESCAPE}u${one}`).join('')
 }
 
 const NAME_CHARS_MIN = 8

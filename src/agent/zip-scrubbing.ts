@@ -93,8 +93,14 @@ async function cleanContent(
     source = Readable.from([bytes])
   }
   await pipeline(source, createWriteStream(file))
-  await scrubInner(file)
-  return file
+  try {
+    await scrubInner(file)
+    return file
+  } catch (error) {
+    // The rest of a trace is worth having; what fills the disk is not.
+    if (!(error instanceof UnreadableFile) || pass.budget.unpackedBytes < 0) throw error
+    return Buffer.from(`This file is left out: ${error.message}.\n`)
+  }
 }
 
 function scrubbed(bytes: Buffer, { rules, onSecret }: ScrubPass): Buffer {

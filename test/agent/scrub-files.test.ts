@@ -195,8 +195,6 @@ test('what a header holds in one file is taken out of the others', async () => {
 })
 
 describe('a file that cannot be scrubbed stays and is named', () => {
-  const nested = async (depth: number): Promise<Buffer> =>
-    zipOf({ 'a.zip': depth === 0 ? SECRET : await nested(depth - 1) })
   const bomb = () => zipOf({ a: Buffer.alloc(3_000_000) })
   const bounds = { timeoutMs: 60_000, unpackedBytesMax: 2_000_000 }
 
@@ -206,7 +204,11 @@ describe('a file that cannot be scrubbed stays and is named', () => {
       async () => (await zipOf({ a: SECRET.repeat(100) })).subarray(0, -30),
       /damaged/,
     ],
-    ['zips too deep', async () => nested(4), /too deep/],
+    [
+      'what is packed with xz',
+      () => Promise.resolve(Buffer.from('\u00FD7zXZ\u0000', 'latin1')),
+      /packed/,
+    ],
     ['a bomb', bomb, /too large when it is unpacked/],
     [
       'a gzip that ends early',
@@ -220,6 +222,17 @@ describe('a file that cannot be scrubbed stays and is named', () => {
     expect(problems.get(path)).toMatch(says)
     expect(readFileSync(path).equals(bytes)).toBe(true)
     expect(readdirSync(dirname(path))).toEqual(['it'])
+  })
+
+  test('but not what stands in a zip beside it: that one alone is replaced by the reason', async () => {
+    const nested = async (depth: number): Promise<Buffer> =>
+      zipOf({ 'a.zip': depth === 0 ? SECRET : await nested(depth - 1), 'b.txt': 'kept' })
+    const path = fileOf(await nested(4))
+    expect(await scrubFiles([path], scrubber)).toEqual(new Map())
+    let found = await unzip(path)
+    for (let depth = 0; depth < 2; depth++) found = await unzip(fileOf(found['a.zip'] ?? ''))
+    expect(String(found['a.zip'])).toMatch(/^This file is left out: .*too deep/)
+    expect(String(found['b.txt'])).toBe('kept')
   })
 
   test('one that takes too long', async () => {

@@ -1,7 +1,15 @@
 // A whole installation for people's own code: a platform, an agent with a runtime and an engine, a recording
 // proxy between them, and a way to see what of a run is alive.
 import { createHash } from 'node:crypto'
-import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  cpSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { packBundle } from '../../src/agent/bundle-pack.ts'
@@ -28,6 +36,9 @@ export function scriptTools(): string {
   for (const name of PLAYWRIGHT) {
     cpSync(join(MODULES, name), join(own, 'modules', name), { recursive: true })
   }
+  mkdirSync(join(own, 'modules/.bin'))
+  symlinkSync('../@playwright/test/cli.js', join(own, 'modules/.bin/playwright'))
+  chmodSync(join(own, 'modules/@playwright/test/cli.js'), 0o755)
   writeFileSync(join(own, INSTALLED_FILE), JSON.stringify({ program: 'node', missing: [] }))
   return tools
 }

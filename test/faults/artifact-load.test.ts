@@ -1,0 +1,118 @@
+// Large files of runs on their way through an agent: uptime monitors beside them miss no slot, its memory does not
+// grow with them, what is too large is named with its size, and while the platform takes none the disk stays bounded.
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { LIMITS } from '../../src/contract/versions.ts'
+import { DATABASE_SERVERS } from '../support/database.ts'
+import { eventually } from '../support/eventually.ts'
+import { faultsOf } from '../support/fleet.ts'
+import { ScriptFleet } from '../support/script-fleet.ts'
+
+const MEBIBYTE = 1_048_576
+const SPOOL_BYTES_MAX = 180 * MEBIBYTE
+const [server] = DATABASE_SERVERS.toReversed()
+let scene: ScriptFleet
+
+beforeAll(async () => {
+  if (server === undefined) throw new Error('there is always a database')
+  scene = await ScriptFleet.start(server, { env: { SPOOL_BYTES_MAX: String(SPOOL_BYTES_MAX) } })
+}, 120_000)
+afterAll(() => scene.close(), 60_000)
+
+/** A monitor whose run attaches a file of so many MiB and fails. */
+const attaching = (size: number) =>
+  scene.monitor('MULTI_STEP', {
+    // Else the trace would hold the file again.
+    playwrightConfig: { use: { trace: 'off' } },
+    script: `const { test } = require('@playwright/test')
+      const { openSync, writeSync } = require('fs')
+      test('files', async ({}, info) => {
+        const piece = require('crypto').randomBytes(${MEBIBYTE})
+        const path = info.outputPath('of-${size}')
+        const file = openSync(path, 'w')
+        for (let n = 0; n < ${size}; n++) writeSync(file, piece)
+        await info.attach('of-${size}', { path })
+        throw new Error('as it is to')
+      })`,
+  })
+
+/** Bytes of all that the agent keeps. */
+function keptBytes(): number {
+  return readdirSync(scene.dataFolder, { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.startsWith('agents'))
+    .reduce((sum, name) => {
+      const found = statSync(join(scene.dataFolder, name), { throwIfNoEntry: false })
+      return sum + (found?.isFile() === true ? found.size : 0)
+    }, 0)
+}
+
+function peakMemoryBytes(): number {
+  const status = readFileSync(`/proc/${scene.agent.child.pid}/status`, 'latin1')
+  return Number(/^VmHWM:\s+(\d+)/m.exec(status)?.[1]) * 1024
+}
+
+async function metric(name: string): Promise<number> {
+  const started = scene.agent.lines.find(({ msg }) => msg === 'agent started')
+  const text = await (await fetch(`${String(started?.['url'])}/metrics`)).text()
+  return Number(
+    text
+      .split('\n')
+      .find((line) => line.startsWith(name))
+      ?.split(' ')
+      .at(-1) ?? 0,
+  )
+}
+
+test('a file of 140 MiB passes, and no slot is missed', { timeout: 280_000 }, async () => {
+  const { fleet, proxy } = scene
+  await fleet.createMonitors(10, 2, ['cellar'])
+  const monitorId = await attaching(140)
+  const runId = await scene.ask(monitorId)
+  const { artifacts } = await scene.finished(monitorId, runId, 200_000)
+  const name = artifacts.find((one) => one.name.startsWith('of-140'))?.name ?? ''
+  const stored = await eventually(
+    async () => {
+      const run = await scene.run(monitorId, runId)
+      return run.artifacts.find((one) => one.name === name && one.state === 'stored')
+    },
+    { ms: 120_000, what: 'the large file' },
+  )
+  expect(stored.bytes).toBe(140 * MEBIBYTE)
+  expect(proxy.requests.find(({ path }) => path.endsWith(name))?.bytes).toBe(140 * MEBIBYTE)
+  // Slots that came due meanwhile; few may be overtaken where the machine itself is late.
+  expect(faultsOf(await fleet.account())).toEqual({})
+  // Far less than the file, beside what an agent has anyway and the heap of the thread that scrubs.
+  expect(peakMemoryBytes()).toBeLessThan(600 * MEBIBYTE)
+  await eventually(() => keptBytes() < MEBIBYTE, { what: 'the disk to be free again' })
+})
+
+test(
+  'one that is too large is left out, with its name and size',
+  { timeout: 120_000 },
+  async () => {
+    const monitorId = await attaching(151)
+    const { result, artifacts } = await scene.finished(monitorId, await scene.ask(monitorId))
+    const bytes = 151 * MEBIBYTE
+    expect(result?.observed?.['artifactsLeftOut']).toEqual([
+      expect.stringContaining(`it has ${bytes} bytes, more than the ${LIMITS.artifactBytesMax}`),
+    ])
+    expect(JSON.stringify(result?.observed)).toContain('of-151')
+    expect(artifacts.filter((one) => one.name.startsWith('of-151'))).toEqual([])
+  },
+)
+
+test(
+  'while the platform takes no files, the oldest one goes and is counted',
+  { timeout: 280_000 },
+  async () => {
+    scene.proxy.hold = (method) => (method === 'PUT' ? new Promise(() => {}) : undefined)
+    const monitorId = await attaching(100)
+    for (let n = 0; n < 2; n++) {
+      await scene.finished(monitorId, await scene.ask(monitorId), 120_000)
+      expect(keptBytes()).toBeLessThan(SPOOL_BYTES_MAX + MEBIBYTE)
+    }
+    const dropped = 'vedette_artifacts_total{outcome="dropped"}'
+    expect(await metric(dropped)).toBe(1)
+  },
+)
