@@ -96,7 +96,7 @@ export const VARIABLE_TABLE = {
   }),
   TOOLS_DIR: anyText({
     meaning: 'Folder of the engines and runtimes that suites and scripts run on',
-    shownDefault: '`tools` in DATA_DIR, else in the user’s cache folder',
+    shownDefault: '`tools` in DATA_DIR, else in the user’s cache folder (root: `/var/cache`)',
   }),
   CHROMIUM_PATH: anyText({
     meaning: 'The browser of browser checks and suites',

@@ -3,7 +3,10 @@ import { homedir } from 'node:os'
 import { join } from 'node:path'
 import type { Environment } from '../host/env.ts'
 
-/** Where engines and runtimes are: TOOLS_DIR, else `tools` in DATA_DIR, else the user's cache. */
+/**
+ * Where engines and runtimes are: TOOLS_DIR, else `tools` in DATA_DIR, else the user's cache; root's is the
+ * system's, as the users that root's runs get may not enter its home.
+ */
 export function toolsFolder(
   toolsDir: string | undefined,
   dataDir: string | undefined,
@@ -12,7 +15,8 @@ export function toolsFolder(
   if (toolsDir !== undefined) return toolsDir
   if (dataDir !== undefined) return join(dataDir, 'tools')
   const cache = env['XDG_CACHE_HOME'] ?? ''
-  return join(cache.startsWith('/') ? cache : join(homedir(), '.cache'), 'vedette', 'tools')
+  const usual = process.getuid?.() === 0 ? '/var/cache' : join(homedir(), '.cache')
+  return join(cache.startsWith('/') ? cache : usual, 'vedette', 'tools')
 }
 
 /**

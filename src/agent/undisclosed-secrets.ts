@@ -24,5 +24,7 @@ export function undisclosedScrubber(
   const secrets = [...new Set(found)]
     .slice(0, SECRETS_MAX)
     .map((secret) => secret.slice(0, SECRET_CHARS_MAX))
-  return secrets.length === 0 ? undefined : createScrubber({ secrets }, (name) => scrubber.isSensitive(name))
+  return secrets.length === 0
+    ? undefined
+    : createScrubber({ secrets }, (name) => scrubber.isSensitive(name))
 }

@@ -57,7 +57,14 @@ function main(): void {
   for (let signal = 1; signal <= SIGNALS_MAX; signal++) setSignal(signal, 0)
   const environment = Object.entries(order.environment).map(([name, value]) => `${name}=${value}`)
   execute(order.command, [order.command, ...order.args, null], [...environment, null])
-  throw new Error(`${order.command} cannot be started: errno ${errno()}`)
+  throw new Error(startFault(order.command, errno()))
+}
+
+const EACCES = 13
+
+function startFault(command: string, code: number): string {
+  const mend = 'every user has to be able to run it, and to pass through the folders above it'
+  return `${command} cannot be started: errno ${code}${code === EACCES ? ` (EACCES): ${mend}` : ''}`
 }
 
 /** Whatever else is open, even what the agent was started with, is none of the command's. */
