@@ -5,10 +5,15 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { VARIABLE_TABLE } from '../../src/agent/config.ts'
+import { readMonitorsFile } from '../../src/agent/monitors-file.ts'
+import { MONITOR_TYPES } from '../../src/monitors/registry.ts'
 import { expectToFit, IMAGES, isServed, type Pod } from '../support/deployed-agent.ts'
 import { strangePlaces } from '../support/kubernetes-shapes.ts'
 
 const folder = join(import.meta.dirname, '../../docker/kubernetes')
+
+/** No object of Kubernetes, but what the ConfigMap of an agent without a platform is made of. */
+const MONITORS = 'agent-file/monitors.yaml'
 
 interface Loose {
   [key: string]: unknown
@@ -32,8 +37,8 @@ function documents(path: string): Kept[] {
   })
 }
 
-const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) =>
-  name.endsWith('.yaml'),
+const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(
+  (name) => name.endsWith('.yaml') && name !== MONITORS,
 )
 const all = files.flatMap((file) => documents(file).map((object) => ({ file, object })))
 const find = (kind: string, name: string, from = all) => {
@@ -69,25 +74,27 @@ test('every file is of some kustomization, or applied by itself', () => {
   expect(files.toSorted()).toEqual([...used, ...alone].toSorted())
 })
 
-const nameOf = (one: Loose) => one['name']
+/** What tells the things of a list apart: mounts their paths, all others their names. */
+const nameOf = (one: Loose) => one['mountPath'] ?? one['name']
 
 /** As kustomize does it: lists of named things by their names, other lists as a whole. */
 function merged(base: unknown, patch: unknown): unknown {
-  const isList = Array.isArray(base) && Array.isArray(patch)
-  if (isList && patch.length > 0 && patch.every((one: Loose) => typeof nameOf(one) === 'string')) {
-    const rest = base.filter(
-      (one: Loose) => !patch.some((other: Loose) => nameOf(other) === nameOf(one)),
-    )
-    const changed = patch.map((one: Loose) =>
-      merged(base.find((other: Loose) => nameOf(other) === nameOf(one)) ?? {}, one),
-    )
-    return [...changed, ...rest]
+  if (Array.isArray(base) && Array.isArray(patch)) {
+    const named = patch.length > 0 && patch.every((one: Loose) => typeof nameOf(one) === 'string')
+    return named ? mergedList(base as Loose[], patch as Loose[]) : patch
   }
-  if (isList || typeof patch !== 'object' || patch === null || typeof base !== 'object')
-    return patch
+  if (typeof patch !== 'object' || patch === null || typeof base !== 'object') return patch
   const from = (base ?? {}) as Loose
   const entries = Object.entries(patch).map(([key, value]) => [key, merged(from[key], value)])
   return { ...from, ...(Object.fromEntries(entries) as Loose) }
+}
+
+function mergedList(base: Loose[], patch: Loose[]): unknown[] {
+  const rest = base.filter((one) => !patch.some((other) => nameOf(other) === nameOf(one)))
+  const changed = patch
+    .filter((one) => one['$patch'] !== 'delete')
+    .map((one) => merged(base.find((other) => nameOf(other) === nameOf(one)) ?? {}, one))
+  return [...changed, ...rest]
 }
 
 const agent = find('Deployment', 'vedette-agent')
@@ -101,6 +108,21 @@ describe('the agent', () => {
   test('fits with Chromium and engines', async () => {
     const pod = patched('agent-browser/browser.yaml').spec.template.spec
     expect(await expectToFit(pod)).toMatch(/\/agent:/)
+  })
+
+  test('fits with a monitors file, which is valid', async () => {
+    const { spec } = patched('agent-file/file.yaml')
+    expect(await expectToFit(spec.template.spec)).toMatch(/\/agent-uptime:/)
+    expect(spec['replicas']).toBe(1)
+    const { env, volumeMounts } = spec.template.spec.containers[0] ?? { env: [], volumeMounts: [] }
+    const names = env.map(({ name }) => name)
+    expect(names).not.toContain('PLATFORM_URL')
+    expect(names).not.toContain('API_KEY_FILE')
+    const path = env.find(({ name }) => name === 'MONITORS_FILE')?.value
+    const mount = volumeMounts.find(({ name }) => name === 'monitors')?.mountPath
+    expect(`${mount}/monitors.yaml`).toBe(path)
+    const reading = await readMonitorsFile(join(folder, MONITORS), {}, MONITOR_TYPES)
+    expect(reading).toMatchObject({ ok: true })
   })
 
   test('fits with raw sockets, in a namespace that takes it', async () => {

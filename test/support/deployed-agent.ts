@@ -73,7 +73,9 @@ export function readSettings(
   const isAgent = program === 'agent'
   const variables = isAgent ? AGENT_VARIABLES : PLATFORM_VARIABLES
   const known = new Set(variables.map(({ name }) => name))
-  const strange = Object.keys(env).filter((name) => !known.has(name.replace(/_FILE$/, '')))
+  const strange = Object.keys(env).filter(
+    (name) => !known.has(name) && !known.has(name.replace(/_FILE$/, '')),
+  )
   expect(strange, `variables of ${image}`).toEqual([])
   // The images set it; see docker/Dockerfile.
   const whole = { DATA_DIR: '/var/lib/vedette', ...env }
@@ -108,9 +110,12 @@ export async function expectToFit(pod: Pod, { raw = false } = {}): Promise<strin
   return container.image
 }
 
+/** NAME_FILE; MONITORS_FILE is a variable of its own. */
+const SECRET_FILE = /^(?!MONITORS_).*_FILE$/
+
 /** Every NAME_FILE lies where a Secret is mounted, and the Secret has that key. */
 function expectSecretsWhere(pod: Pod, container: PodContainer, env: Record<string, string>): void {
-  for (const [name, path] of Object.entries(env).filter(([one]) => one.endsWith('_FILE'))) {
+  for (const [name, path] of Object.entries(env).filter(([one]) => SECRET_FILE.test(one))) {
     const mount = container.volumeMounts.find(({ mountPath }) => path.startsWith(`${mountPath}/`))
     expect(mount, `${name} lies in a volume`).toMatchObject({ readOnly: true })
     const secret = pod.volumes.find((volume) => volume.name === mount?.name)?.secret

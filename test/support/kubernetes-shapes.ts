@@ -31,7 +31,7 @@ const container = {
   name: 'text',
   image: 'text',
   imagePullPolicy: 'text',
-  env: [{ name: 'text', value: 'text' }],
+  env: [{ name: 'text', value: 'text', $patch: 'text' }],
   ports: [{ name: 'text', containerPort: 'number', protocol: 'text' }],
   startupProbe: probe,
   livenessProbe: probe,
@@ -42,7 +42,7 @@ const container = {
     readOnlyRootFilesystem: 'boolean',
     capabilities: { drop: ['text'], add: ['text'] },
   },
-  volumeMounts: [{ name: 'text', mountPath: 'text', readOnly: 'boolean' }],
+  volumeMounts: [{ name: 'text', mountPath: 'text', readOnly: 'boolean', $patch: 'text' }],
 } as const
 const pod = {
   terminationGracePeriodSeconds: 'number',
@@ -72,6 +72,8 @@ const pod = {
   volumes: [
     {
       name: 'text',
+      $patch: 'text',
+      configMap: { name: 'text' },
       emptyDir: { sizeLimit: 'text' },
       secret: { secretName: 'text', defaultMode: 'number', items: [{ key: 'text', path: 'text' }] },
     },
@@ -156,6 +158,9 @@ const KINDS: Readonly<Record<string, { readonly [key: string]: Shape }>> = {
     namespace: 'text',
     resources: ['text'],
     patches: [{ path: 'text' }],
+    configMapGenerator: [
+      { name: 'text', files: ['text'], options: { disableNameSuffixHash: 'boolean' } },
+    ],
   },
 }
 
