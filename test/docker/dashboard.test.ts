@@ -1,0 +1,233 @@
+// Every metric and label in the dashboard and in the scaled objects must be one that an agent or a platform
+// really shows: both are started, connected as the compose file connects them, and asked.
+import { execFile } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { parse } from 'yaml'
+import { createAgentMetrics } from '../../src/agent/metrics.ts'
+import { SAMPLES } from '../../src/monitors/samples.ts'
+import { type StartedAgent, startAgentProcess } from '../support/agent-process.ts'
+import { createTestDatabase, type TestDatabase } from '../support/database.ts'
+import { eventually } from '../support/eventually.ts'
+import { startPlatform, type StartedPlatform } from '../support/platform-process.ts'
+import { groupedIn, selectedIn, type Series, seriesIn } from '../support/prometheus-text.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+
+// Real processes, on machines that may be busy with other things.
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
+
+const folder = join(import.meta.dirname, '../../docker')
+const ACCOUNT_ID = '0b9f1e3c-8f3a-4f5e-9d62-0a1b2c3d4e5f'
+const ADMIN_API_KEY = 'vk_an-admin-key-for-this-test'
+
+interface Panel {
+  id: number
+  title: string
+  type: string
+  gridPos: { x: number; y: number; w: number; h: number }
+  targets?: { expr: string; legendFormat: string }[]
+}
+
+const dashboard = JSON.parse(
+  readFileSync(join(folder, 'grafana/dashboards/vedette.json'), 'utf8'),
+) as {
+  panels: Panel[]
+  templating: { list: { name: string; definition?: string }[] }
+}
+const targets = dashboard.panels.flatMap(({ title, targets: own = [] }) =>
+  own.map(({ expr, legendFormat }) => ({ title, expr, legendFormat })),
+)
+const scaled = [
+  readFileSync(join(folder, 'kubernetes/keda.yaml'), 'utf8'),
+  readFileSync(join(folder, 'helm/vedette-agent/templates/scaled-object.yaml'), 'utf8').replaceAll(
+    /\{\{ \.Values\.keda\.queue \}\}/g,
+    (
+      parse(readFileSync(join(folder, 'helm/vedette-agent/values.yaml'), 'utf8')) as {
+        keda: { queue: string }
+      }
+    ).keda.queue,
+  ),
+]
+
+/** What Prometheus adds to every series that it scrapes. */
+const OF_TARGETS = new Set(['job', 'instance', 'namespace', 'pod'])
+
+let database: TestDatabase
+let platform: StartedPlatform
+let agent: StartedAgent
+let series: Record<'agent' | 'platform', Series>
+
+async function metricsOf(url: string): Promise<string> {
+  return await (await fetch(`${url}/metrics`)).text()
+}
+
+/** What agents show only when something goes wrong. */
+async function metricsOfTrouble(): Promise<string> {
+  const metrics = createAgentMetrics({
+    queues: () => ({}),
+    slots: () => ({ expected: 1, recorded: 1, handedOver: 0 }),
+    monitors: () => 0,
+    clockOffsetMs: () => 0,
+  })
+  metrics.missed('draining', 1)
+  return await metrics.text()
+}
+
+async function addMonitor(): Promise<void> {
+  const response = await fetch(`${platform.url}/v1/checks/url`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${ADMIN_API_KEY}`,
+      'x-service-account': ACCOUNT_ID,
+      'content-type': 'application/json',
+    },
+    body: JSON.stringify({
+      name: 'Itself',
+      privateLocations: ['compose'],
+      frequency: 0,
+      frequencyOffset: 10,
+      request: { url: `${platform.url}/health` },
+    }),
+  })
+  expect([response.status, await response.json()]).toMatchObject([201, { name: 'Itself' }])
+}
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  platform = await startPlatform({
+    DATABASE_URL: database.url,
+    DATA_DIR: temporaryFolder(),
+    ACCOUNT_ID,
+    ADMIN_API_KEY,
+  })
+  const left = temporaryFolder()
+  await promisify(execFile)(process.execPath, [join(folder, 'first-location.ts'), 'compose'], {
+    env: { PLATFORM_URL: platform.url, ACCOUNT_ID, ADMIN_API_KEY, DATA_DIR: left },
+  })
+  await addMonitor()
+  agent = await startAgentProcess({
+    PLATFORM_URL: platform.url,
+    API_KEY_FILE: join(left, 'api-key'),
+    DATA_DIR: temporaryFolder(),
+  })
+  const text = await eventually(
+    async () => {
+      const now = await metricsOf(agent.url)
+      return (
+        /^probe_success\{/m.test(now) && /^vedette_results_delivered_total [1-9]/m.test(now) && now
+      )
+    },
+    { ms: 60_000, what: 'a delivered result' },
+  )
+  const samples = [...SAMPLES.keys()].map((name) => `# TYPE ${name} gauge\n`).join('')
+  series = {
+    agent: seriesIn(text + samples + (await metricsOfTrouble())),
+    platform: seriesIn(await metricsOf(platform.url)),
+  }
+})
+afterAll(async () => {
+  agent?.child.kill('SIGKILL')
+  platform?.kill('SIGKILL')
+  await Promise.all([agent?.ended, platform?.ended])
+  await database?.drop()
+})
+
+/** Whose metrics a query asks for, by the job that it names. */
+function sidesOf(query: string): ('agent' | 'platform')[] {
+  const sides = (['agent', 'platform'] as const).filter((side) => query.includes(`$${side}`))
+  return sides.length === 0 ? ['agent'] : sides
+}
+
+/** What is wrong with a query and with the labels that its legend shows. */
+function wrongIn(query: string, legend = ''): string[] {
+  const shown = [...legend.matchAll(/\{\{(\w+)\}\}/g)].map(([, label = '']) => label)
+  const selected = selectedIn(query)
+  if (selected.length === 0) return [`${query} asks for nothing`]
+  return sidesOf(query).flatMap((side) =>
+    selected.flatMap(({ name, matchers }) => {
+      const labels = series[side].get(name)
+      if (labels === undefined) return [`${name} is no metric of the ${side}`]
+      const grouped = groupedIn(query)
+      const named = [...matchers.map(({ label }) => label), ...grouped, ...shown]
+      // Names of samples that this agent's monitors do not give are known without their labels.
+      const own =
+        labels.size === 0 && SAMPLES.has(name) ? series.agent.get('probe_success') : labels
+      const strange = named.filter((one) => !OF_TARGETS.has(one) && !own?.has(one))
+      const unseen = matchers.filter(
+        ({ label, operator, value }) =>
+          operator === '=' &&
+          !value.includes('$') &&
+          !OF_TARGETS.has(label) &&
+          !own?.get(label)?.has(value),
+      )
+      return [
+        ...strange.map((one) => `${name} of the ${side} has no label ${one}`),
+        ...unseen.map(({ label, value }) => `${name} has no ${label}="${value}"`),
+      ]
+    }),
+  )
+}
+
+describe('the dashboard', () => {
+  test.each(targets)('$title: $legendFormat', ({ expr, legendFormat }) => {
+    expect(wrongIn(expr, legendFormat)).toEqual([])
+  })
+
+  test('asks for the jobs that prometheus.yml names, by metrics that tell them apart', () => {
+    const definitions = dashboard.templating.list.flatMap(({ definition }) => definition ?? [])
+    const [agents, platforms, location] = definitions.map(
+      (one) => /^label_values\((\w+), (\w+)\)$/.exec(one)?.slice(1) ?? [],
+    )
+    expect([agents?.[1], platforms?.[1]]).toEqual(['job', 'job'])
+    expect(series.agent.has(agents?.[0] ?? '')).toBe(true)
+    expect(series.platform.has(agents?.[0] ?? '')).toBe(false)
+    expect(series.platform.has(platforms?.[0] ?? '')).toBe(true)
+    expect(series.agent.has(platforms?.[0] ?? '')).toBe(false)
+    expect(series.agent.get(location?.[0] ?? '')?.has(location?.[1] ?? '')).toBe(true)
+  })
+
+  test('names only variables that it has', () => {
+    const names = dashboard.templating.list.map(({ name }) => name)
+    const used = targets.flatMap(({ expr }) =>
+      [...expr.matchAll(/\$(\w+)/g)].map(([, name]) => name),
+    )
+    expect(
+      [...new Set(used)].filter((one) => !['__rate_interval', ...names].includes(one ?? '')),
+    ).toEqual([])
+  })
+
+  test('lays its panels out one beside the other', () => {
+    const { panels } = dashboard
+    expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length)
+    const cells = panels.flatMap(({ gridPos: { x, y, w, h } }) =>
+      Array.from({ length: w * h }, (_, at) => `${x + (at % w)} ${y + Math.floor(at / w)}`),
+    )
+    expect(new Set(cells).size).toBe(cells.length)
+    expect(Math.max(...panels.map(({ gridPos }) => gridPos.x + gridPos.w))).toBe(24)
+  })
+})
+
+test.each(scaled)('a scaled object asks for queues of agents', (text) => {
+  const query = /query: >-?\n((?: +(?:sum|\+).*\n)+)/.exec(text)?.[1] ?? ''
+  expect(selectedIn(query).map(({ name }) => name)).toEqual([
+    'vedette_queue_waiting',
+    'vedette_queue_running',
+  ])
+  expect(wrongIn(query)).toEqual([])
+})
+
+test('what is no metric, label or value of theirs is found', () => {
+  expect([
+    ...wrongIn('sum(vedette_queue_length{job="$agent"})'),
+    ...wrongIn('sum by (verdict) (vedette_results_total{job="$platform"})'),
+    ...wrongIn('vedette_queue_waiting{queue="browser"}'),
+    ...wrongIn('vedette_syncs_held{job="$agent"}', '{{state}}'),
+  ]).toEqual([
+    'vedette_queue_length is no metric of the agent',
+    'vedette_results_total of the platform has no label verdict',
+    'vedette_queue_waiting has no queue="browser"',
+    'vedette_syncs_held is no metric of the agent',
+  ])
+})

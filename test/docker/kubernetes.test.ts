@@ -1,0 +1,253 @@
+// What docker/kubernetes tells a cluster must be what the program is: known settings, ports and paths that it
+// serves, metrics that it has, the restricted standard; and nothing that Kubernetes would not know.
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { parseAllDocuments } from 'yaml'
+import { VARIABLE_TABLE } from '../../src/agent/config.ts'
+import { readMonitorsFile } from '../../src/agent/monitors-file.ts'
+import { MONITOR_TYPES } from '../../src/monitors/registry.ts'
+import { expectToFit, IMAGES, isServed, type Pod } from '../support/deployed-agent.ts'
+import { strangePlaces } from '../support/kubernetes-shapes.ts'
+
+const folder = join(import.meta.dirname, '../../docker/kubernetes')
+
+/** No object of Kubernetes, but what the ConfigMap of an agent without a platform is made of. */
+const MONITORS = 'agent-file/monitors.yaml'
+
+interface Loose {
+  [key: string]: unknown
+}
+
+interface Kept extends Loose {
+  kind: string
+  metadata: { name: string; namespace?: string; labels?: Record<string, string> }
+  spec: Loose & { template: { metadata?: Labels; spec: Pod }; selector: { matchLabels: object } }
+}
+
+interface Labels {
+  labels: Record<string, string>
+  annotations?: Record<string, string>
+}
+
+function documents(path: string): Kept[] {
+  return parseAllDocuments(readFileSync(join(folder, path), 'utf8')).map((document) => {
+    expect(document.errors).toEqual([])
+    return document.toJS() as Kept
+  })
+}
+
+const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(
+  (name) => name.endsWith('.yaml') && name !== MONITORS,
+)
+const all = files.flatMap((file) => documents(file).map((object) => ({ file, object })))
+const find = (kind: string, name: string, from = all) => {
+  const found = from.find((one) => one.object.kind === kind && one.object.metadata.name === name)
+  if (found === undefined) throw new Error(`there is no ${kind} ${name}`)
+  return found.object
+}
+
+test.each(files)('%s holds nothing strange', (file) => {
+  expect(documents(file).flatMap(strangePlaces)).toEqual([])
+})
+
+test('what is misspelt is strange', () => {
+  const base = find('Deployment', 'vedette-agent')
+  const spec = { ...base.spec, replica: 2 }
+  expect(strangePlaces({ ...base, spec })).toEqual(['apps/v1 Deployment.spec.replica is not known'])
+})
+
+test('every file is of some kustomization, or applied by itself', () => {
+  const used = files
+    .filter((file) => file.endsWith('kustomization.yaml'))
+    .flatMap((file) => {
+      const { resources = [], patches = [] } = documents(file)[0] as {
+        resources?: string[]
+        patches?: { path: string }[]
+      }
+      return [...resources, ...patches.map(({ path }) => path)]
+        .filter((path) => path.endsWith('.yaml'))
+        .map((path) => join(file, '..', path))
+        .concat(file)
+    })
+  const alone = ['keda.yaml', 'namespace.yaml', 'network-policy.yaml']
+  expect(files.toSorted()).toEqual([...used, ...alone].toSorted())
+})
+
+/** What tells the things of a list apart: mounts their paths, all others their names. */
+const nameOf = (one: Loose) => one['mountPath'] ?? one['name']
+
+/** As kustomize does it: lists of named things by their names, other lists as a whole. */
+function merged(base: unknown, patch: unknown): unknown {
+  if (Array.isArray(base) && Array.isArray(patch)) {
+    const named = patch.length > 0 && patch.every((one: Loose) => typeof nameOf(one) === 'string')
+    return named ? mergedList(base as Loose[], patch as Loose[]) : patch
+  }
+  if (typeof patch !== 'object' || patch === null || typeof base !== 'object') return patch
+  const from = (base ?? {}) as Loose
+  const entries = Object.entries(patch).map(([key, value]) => [key, merged(from[key], value)])
+  return { ...from, ...(Object.fromEntries(entries) as Loose) }
+}
+
+function mergedList(base: Loose[], patch: Loose[]): unknown[] {
+  const rest = base.filter((one) => !patch.some((other) => nameOf(other) === nameOf(one)))
+  const changed = patch
+    .filter((one) => one['$patch'] !== 'delete')
+    .map((one) => merged(base.find((other) => nameOf(other) === nameOf(one)) ?? {}, one))
+  return [...changed, ...rest]
+}
+
+const agent = find('Deployment', 'vedette-agent')
+const patched = (file: string) => merged(agent, documents(file)[0]) as Kept
+
+describe('the agent', () => {
+  test('fits the program', async () => {
+    expect(await expectToFit(agent.spec.template.spec)).toMatch(/\/agent-uptime:/)
+  })
+
+  test('fits with Chromium and engines', async () => {
+    const pod = patched('agent-browser/browser.yaml').spec.template.spec
+    expect(await expectToFit(pod)).toMatch(/\/agent:/)
+  })
+
+  test('fits with a monitors file, which is valid', async () => {
+    const { spec } = patched('agent-file/file.yaml')
+    expect(await expectToFit(spec.template.spec)).toMatch(/\/agent-uptime:/)
+    expect(spec['replicas']).toBe(1)
+    const { env, volumeMounts } = spec.template.spec.containers[0] ?? { env: [], volumeMounts: [] }
+    const names = env.map(({ name }) => name)
+    expect(names).not.toContain('PLATFORM_URL')
+    expect(names).not.toContain('API_KEY_FILE')
+    const path = env.find(({ name }) => name === 'MONITORS_FILE')?.value
+    const mount = volumeMounts.find(({ name }) => name === 'monitors')?.mountPath
+    expect(`${mount}/monitors.yaml`).toBe(path)
+    const reading = await readMonitorsFile(join(folder, MONITORS), {}, MONITOR_TYPES)
+    expect(reading).toMatchObject({ ok: true })
+  })
+
+  test('fits with raw sockets, in a namespace that takes it', async () => {
+    const pod = patched('agent-raw/raw.yaml').spec.template.spec
+    await expectToFit(pod, { raw: true })
+    expect(pod.securityContext['sysctls']).toEqual([])
+    const { labels = {}, name } = find('Namespace', 'vedette-raw').metadata
+    expect(labels['pod-security.kubernetes.io/enforce']).toBe('privileged')
+    expect(documents('agent-raw/kustomization.yaml')[0]).toMatchObject({ namespace: name })
+  })
+
+  test('changes over without a gap, and is spread', () => {
+    expect(agent.spec).toMatchObject({
+      replicas: 2,
+      strategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 0 } },
+      template: {
+        spec: { topologySpreadConstraints: [{ topologyKey: 'kubernetes.io/hostname' }, {}] },
+      },
+    })
+  })
+
+  test('may send echoes as user 10001', () => {
+    expect(agent.spec.template.spec.securityContext['sysctls']).toEqual([
+      { name: 'net.ipv4.ping_group_range', value: '0 2147483647' },
+    ])
+  })
+
+  test('calls the platform that stands beside it', () => {
+    const { env } = agent.spec.template.spec.containers[0] ?? { env: [] }
+    const { hostname, port } = new URL(env.find((one) => one.name === 'PLATFORM_URL')?.value ?? '')
+    const [name, namespace] = hostname.split('.')
+    const service = find('Service', name ?? '')
+    expect(documents('platform/kustomization.yaml')[0]).toMatchObject({ namespace })
+    expect(service.spec['ports']).toMatchObject([{ port: Number(port) }])
+  })
+})
+
+describe('the platform', () => {
+  const platform = find('StatefulSet', 'vedette-platform')
+  test('fits the program', async () => {
+    expect(await expectToFit(platform.spec.template.spec)).toMatch(/\/platform:/)
+  })
+
+  test('keeps its data on a volume that stays', () => {
+    expect(platform.spec).toMatchObject({ volumeClaimTemplates: [{ metadata: { name: 'data' } }] })
+  })
+})
+
+test.each(
+  all.filter(
+    ({ object }) => object.spec?.template !== undefined && object.spec.selector !== undefined,
+  ),
+)('$file: $object.metadata.name selects its own pods', ({ object }) => {
+  expect(object.spec.template.metadata?.labels).toMatchObject(object.spec.selector.matchLabels)
+})
+
+const labelled = all.map(({ object }) => object.spec?.template?.metadata?.labels ?? {})
+const isThere = (labels: object) =>
+  labelled.some((one) => Object.entries(labels).every(([key, value]) => one[key] === value))
+
+test.each([
+  ['Service', 'vedette-platform'],
+  ['Service', 'vedette-postgres'],
+])('%s %s leads to pods and ports that are there', (kind, name) => {
+  const { selector, ports } = find(kind, name).spec as unknown as {
+    selector: object
+    ports: { targetPort: string; port: number }[]
+  }
+  expect(isThere(selector)).toBe(true)
+  const [container] = find('StatefulSet', name).spec.template.spec.containers
+  const found = container?.ports.find((one) => one.name === ports[0]?.targetPort)
+  expect(found?.containerPort).toBe(ports[0]?.port)
+})
+
+test('the disruption budget is of the agents', () => {
+  const budget = find('PodDisruptionBudget', 'vedette-agent')
+  expect(budget.spec.selector).toEqual(agent.spec.selector)
+})
+
+test.each(all.filter(({ object }) => object.kind === 'NetworkPolicy'))(
+  'the network policy $object.metadata.name opens the port that its pods serve',
+  ({ object }) => {
+    const { podSelector, ingress } = object.spec as unknown as {
+      podSelector: { matchLabels: Record<string, string> }
+      ingress: { ports: { port: number }[] }[]
+    }
+    const pods = all.find(
+      (one) =>
+        one.object.spec?.template?.metadata?.labels['app.kubernetes.io/name'] ===
+          podSelector.matchLabels['app.kubernetes.io/name'] &&
+        one.object.spec.selector !== undefined,
+    )
+    const ports = pods?.object.spec.template.spec.containers[0]?.ports ?? []
+    expect(ingress.flatMap((rule) => rule.ports.map(({ port }) => port))).toEqual(
+      ports.map(({ containerPort }) => containerPort),
+    )
+  },
+)
+
+test.each(all.filter(({ object }) => object.spec?.template?.metadata?.annotations !== undefined))(
+  'Prometheus is led to what $object.metadata.name serves',
+  async ({ object }) => {
+    const { metadata, spec } = object.spec.template
+    const annotations = metadata?.annotations ?? {}
+    expect(Number(annotations['prometheus.io/port'])).toBe(
+      spec.containers[0]?.ports[0]?.containerPort,
+    )
+    const program = IMAGES[spec.containers[0]?.image ?? '']
+    expect(await isServed(annotations['prometheus.io/path'] ?? '', program)).toBe(true)
+  },
+)
+
+test('a scaled object counts as many runs for an agent as it takes', () => {
+  const { scaleTargetRef, triggers, minReplicaCount } = find('ScaledObject', 'vedette-agent')
+    .spec as unknown as {
+    scaleTargetRef: { name: string }
+    triggers: { metadata: { threshold: string } }[]
+    minReplicaCount: number
+  }
+  expect(scaleTargetRef.name).toBe(agent.metadata.name)
+  expect(minReplicaCount).toBeGreaterThanOrEqual(2)
+  const { env } = patched('agent-browser/browser.yaml').spec.template.spec.containers[0] ?? {
+    env: [],
+  }
+  const atOnce = env.find(({ name }) => name === 'JOB_CONCURRENCY')?.value
+  expect(triggers.map(({ metadata }) => metadata.threshold)).toEqual([atOnce])
+  expect(VARIABLE_TABLE.JOB_CONCURRENCY.parse(atOnce ?? '')).toEqual({ value: Number(atOnce) })
+})
