@@ -19,9 +19,8 @@ test.each([
   const wayOut = await openWayOut(cage, dial, ({ server }) => ({ WAY: server }))
   const { proxy } = wayOut.order
   expect(proxy?.when).toBe(when)
-  if (proxy !== undefined) {
-    expect(proxy.environment).toEqual({ WAY: `http://127.0.0.1:${proxy.port}` })
-  }
+  const at = proxy && `http://127.0.0.1:${proxy.port}`
+  expect(proxy?.environment['WAY']).toBe(at)
   await wayOut.close()
   cage.close()
 })
