@@ -19,11 +19,11 @@ import type { Cage, CagedEnd } from './cage.ts'
 import { cagedFailure } from './caged-failure.ts'
 import { DeadlineReached, isDeadline } from './deadline.ts'
 import type { Context } from './monitor.ts'
-import { openRunProxy, type RunProxy } from './run-proxy.ts'
 import { scriptEnvironment } from './script-environment.ts'
 import { pathInside } from './script-project.ts'
 import type { ScriptRuntime } from './script-runtime.ts'
 import { TargetFailure } from './target-failure.ts'
+import { openWayOut, type WayOut } from './way-out.ts'
 
 /** The moments at which an API monitor has scripts. */
 export type ScriptStep = 'set-up' | 'tear-down'
@@ -60,7 +60,7 @@ export function scriptFile(monitor: ApiMonitor, step: ScriptStep): string {
 
 /** Starts it. Rejects with a TargetFailure where it cannot be started. */
 export async function startScriptHost(settings: HostSettings): Promise<ApiScriptHost> {
-  const { monitor, context, runtime } = settings
+  const { monitor, context, cage, runtime } = settings
   const folder = await context.workFolder()
   const program = join(folder, '.vedette', 'api-script.cjs')
   await mkdir(dirname(program), { recursive: true })
@@ -68,8 +68,11 @@ export async function startScriptHost(settings: HostSettings): Promise<ApiScript
   await symlink(runtime.modules, join(folder, 'node_modules'))
   await layOut(folder, monitor, 'set-up')
   await layOut(folder, monitor, 'tear-down')
-  const proxy = await openRunProxy(context.dial)
-  const host = new ApiScriptHost(settings, proxy)
+  const wayOut = await openWayOut(cage, context.dial, ({ environment }) => ({
+    ...environment,
+    VEDETTE_PROXIES: JSON.stringify(environment),
+  }))
+  const host = new ApiScriptHost(settings, wayOut)
   try {
     await host.begin(folder, program)
     return host
@@ -106,7 +109,7 @@ export class ApiScriptHost {
   readonly console = new ScriptConsole()
   /** How it ended; undefined while it runs. */
   end: CagedEnd | undefined
-  readonly proxy: RunProxy
+  readonly wayOut: WayOut
   readonly #settings: HostSettings
   readonly #input = new PassThrough()
   readonly #stop = new AbortController()
@@ -115,9 +118,9 @@ export class ApiScriptHost {
   #waiting: Waiting | undefined
   #crash: ScriptError | undefined
 
-  constructor(settings: HostSettings, proxy: RunProxy) {
+  constructor(settings: HostSettings, wayOut: WayOut) {
     this.#settings = settings
-    this.proxy = proxy
+    this.wayOut = wayOut
     const { signal } = settings.context
     this.#onAbort = () => this.#stop.abort(signal.reason)
     signal.addEventListener('abort', this.#onAbort, { once: true })
@@ -135,12 +138,10 @@ export class ApiScriptHost {
         folder,
         input: this.#input,
         environment: {
-          ...this.proxy.environment,
           ...scriptEnvironment(monitor, context),
           REQUEST_URL: monitor.request.url,
-          VEDETTE_PROXIES: JSON.stringify(this.proxy.environment),
         },
-        proxyPort: Number(new URL(this.proxy.server).port),
+        ...this.wayOut.order,
         readable: [runtime.folder, await realpath(runtime.modules), await realpath(runtime.node)],
         limits: {
           ...LIMITS_OF_SCRIPTS,
@@ -179,7 +180,7 @@ export class ApiScriptHost {
     await this.#ended
     clearTimeout(timer)
     this.console.end()
-    await this.proxy.close()
+    await this.wayOut.close()
   }
 
   async #word(step: Waiting['step'], ms: number, late: Failure, what: string): Promise<ScriptWord> {

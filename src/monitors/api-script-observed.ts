@@ -1,6 +1,7 @@
 // What a result tells of the scripts of an API monitor.
 import type { CageUsage } from './cage-order.ts'
 import type { OutputStream } from './caged-run.ts'
+import type { RefusedConnection } from './refused-connections.ts'
 
 /** A script that ran. */
 export interface ApiScriptObserved {
@@ -20,8 +21,8 @@ export interface ApiScriptsObserved {
   consoleLeftOut?: number
   /** What they were handed less than there was. */
   notes?: string[]
-  /** Connections that could not be made, with a failure's code; those that the network policy forbids, too. */
-  refused?: { host: string; port: number; code: string }[]
+  /** Connections that the network policy forbids, and those that failed in the run's proxy, where it has one. */
+  refused?: RefusedConnection[]
   usage?: Pick<CageUsage, 'cpuMs' | 'peakMemoryBytes' | 'processesMax'>
 }
 

@@ -20,11 +20,11 @@ import { DeadlineReached } from './deadline.ts'
 import { checkHttp } from './http-check.ts'
 import type { Trip } from './http-trip.ts'
 import type { Context, Observation } from './monitor.ts'
+import { refusedConnections } from './refused-connections.ts'
 import { scriptRuntime, type ScriptRuntime } from './script-runtime.ts'
 import { failureOf, TargetFailure, targetFailure } from './target-failure.ts'
 
 const BYTES_MAX = LIMITS.apiScriptDataBytesMax
-const REFUSED_MAX = 50
 
 /** Runs it. Rejects with the signal's reason when the run is cancelled. */
 export async function runScriptedApi(monitor: ApiMonitor, context: Context): Promise<Observation> {
@@ -91,18 +91,11 @@ class ScriptedRun {
     const host = this.#host
     if (host === undefined || this.shown === undefined) return
     await host.close()
-    const { end, proxy, console } = host
+    const { end, wayOut, console } = host
     this.shown.console = console.lines
     if (console.leftOut > 0) this.shown.consoleLeftOut = console.leftOut
-    const refused = [
-      ...proxy.refusals.map((one) => ({ host: one.host, port: one.port, code: one.failure.code })),
-      ...(end?.blocked ?? []).map(({ address, port }) => ({
-        host: address,
-        port,
-        code: 'ADDRESS_BLOCKED',
-      })),
-    ]
-    if (refused.length > 0) this.shown.refused = refused.slice(0, REFUSED_MAX)
+    const refused = refusedConnections(wayOut.refusals, end?.blocked ?? [])
+    if (refused.length > 0) this.shown.refused = refused
     if (end === undefined) return
     const { cpuMs, peakMemoryBytes, processesMax } = end.usage
     this.shown.usage = { cpuMs, peakMemoryBytes, processesMax }

@@ -55,7 +55,10 @@ function main(): void {
   keepOnlyRunDescriptors()
   // Node ignores some, and what is ignored stays so in the next program.
   for (let signal = 1; signal <= SIGNALS_MAX; signal++) setSignal(signal, 0)
-  const environment = Object.entries(order.environment).map(([name, value]) => `${name}=${value}`)
+  const unheld = layers.network ? {} : order.environmentUnheld
+  const environment = Object.entries({ ...unheld, ...order.environment }).map(
+    ([name, value]) => `${name}=${value}`,
+  )
   execute(order.command, [order.command, ...order.args, null], [...environment, null])
   throw new Error(startFault(order.command, errno()))
 }

@@ -49,6 +49,8 @@ export interface WardenOrder {
   folder: string
   cwd: string
   environment: Record<string, string>
+  /** Added, below the others, where nobody can answer for the run's connections. */
+  environmentUnheld?: Readonly<Record<string, string>>
   /** Users of this range run the code, each one run at a time; absent: the agent's own user. */
   userId?: number
   readable: readonly string[]
@@ -117,6 +119,8 @@ export interface BlockedConnection {
   port: number
   /** The network of the policy that it is in. */
   network: string
+  /** The name that led the run there, where a name server gave it. */
+  name?: string
 }
 
 /** What the warden says. */
@@ -131,6 +135,7 @@ export interface LaunchOrder {
   args: readonly string[]
   cwd: string
   environment: Record<string, string>
+  environmentUnheld?: Readonly<Record<string, string>>
   userId?: number
   /** Resource (setrlimit) → soft and hard bound. */
   resources: readonly (readonly [number, number])[]

@@ -39,6 +39,7 @@ export function createCage(settings: CageSettings): Cage {
     }
   }
   return {
+    alwaysHoldsNetwork: settings.isolation === 'require',
     run: (order, signal) => ({
       ended: begin(order, signal).catch((error: unknown) => neverBegan((error as Error).message)),
     }),
@@ -72,19 +73,22 @@ function wardenOrder(
   order: CageOrder,
   userId: number | undefined,
 ): WardenOrder {
-  const { command, args, folder, limits } = order
+  const { command, args, folder, limits, proxy } = order
+  const isProxied = proxy?.when === 'always'
+  const environment = { ...(isProxied ? proxy.environment : {}), ...order.environment }
   return {
     command,
     args,
     folder,
     cwd: order.cwd ?? folder,
-    environment: cageEnvironment(folder, order.environment ?? {}, order.programs),
+    environment: cageEnvironment(folder, environment, order.programs),
+    ...(proxy?.when === 'unheld' && { environmentUnheld: proxy.environment }),
     ...(userId === undefined ? {} : { userId }),
     readable: [command, ...(order.programs ?? []), ...(order.readable ?? [])],
     writable: order.writable ?? [],
     limits,
     ask: order.ask ?? ASK,
-    network: order.proxyPort === undefined ? network : { ...network, proxyPort: order.proxyPort },
+    network: isProxied ? { ...network, proxyPort: proxy.port } : network,
     isolation,
   }
 }

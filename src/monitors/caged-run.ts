@@ -19,8 +19,8 @@ export interface CageOrder {
   readable?: readonly string[]
   writable?: readonly string[]
   limits: CageLimits
-  /** Where the proxy of the run listens on 127.0.0.1: reached even where that is in a blocked network. */
-  proxyPort?: number
+  /** The proxy of the run, where it has one. */
+  proxy?: CageProxy
   ask?: CageAsk
   /** For its standard input, which is then closed; a stream goes on until it ends. */
   input?: string | Readable
@@ -28,6 +28,16 @@ export interface CageOrder {
   onOutput?(chunk: Buffer, stream: OutputStream): void | Promise<void>
   /** Takes what it writes to descriptor 3, a line of JSON each; what is no JSON is dropped. */
   onMessage?(message: unknown): void
+}
+
+/** A way to the network for what cannot, or must not, go straight. */
+export interface CageProxy {
+  /** Where it listens on 127.0.0.1: reached even where that is in a blocked network. */
+  port: number
+  /** The variables that lead to it; those of the order win. */
+  environment: Readonly<Record<string, string>>
+  /** It is named `unheld` only where the system lets nobody answer for the run's connections. */
+  when: 'always' | 'unheld'
 }
 
 export type OutputStream = 'stdout' | 'stderr'
@@ -51,6 +61,8 @@ export interface CagedRun {
 
 /** Runs people's code. */
 export interface Cage {
+  /** No run goes ahead whose connections are not all judged by the warden. */
+  readonly alwaysHoldsNetwork: boolean
   /**
    * Starts a run. When the signal is aborted, the command is asked to end, and killed after its grace:
    * the outcome is `out-of-time` where the signal's reason is a deadline, else `cancelled`.

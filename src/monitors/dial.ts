@@ -80,6 +80,8 @@ export interface SecureConnection {
  * reason as soon as it is aborted; `failureOf` turns both into data. No socket outlives a rejection.
  */
 export interface Dialler {
+  /** The location has a proxy, and all connections are to go through it. */
+  readonly isProxied: boolean
   /** Addresses of a name, in the resolver's order. Rejects with DNS_…, or ADDRESS_BLOCKED if any is. */
   resolve(host: string, family: Family, signal: AbortSignal): Promise<string[]>
   /** Rejects with DNS_…, CONNECT_…, PROXY_…, ADDRESS_BLOCKED, RESOURCES_EXHAUSTED. */

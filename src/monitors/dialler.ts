@@ -23,6 +23,7 @@ export function createDialler(settings: DiallerSettings): Dialler {
       ? undefined
       : createProxy(settings.proxyUrl, { policy, resolver })
   return {
+    isProxied: proxy !== undefined,
     async resolve(host, family, signal) {
       const addresses = await resolver.resolve(host, family, signal)
       for (const address of addresses) permit(policy, address, host)

@@ -26,6 +26,7 @@ export function launchOrder(order: WardenOrder, makesSockets: boolean): LaunchOr
     args: order.args,
     cwd: order.cwd,
     environment: order.environment,
+    ...(order.environmentUnheld !== undefined && { environmentUnheld: order.environmentUnheld }),
     ...(userId === undefined ? {} : { userId }),
     resources: [
       [RLIMIT_CPU, Math.ceil(limits.cpuMs / 1000) + 1],

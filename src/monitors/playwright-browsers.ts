@@ -65,10 +65,22 @@ export async function prepareBrowsers(
 /**
  * Starts Chromium with its own sandbox wherever the kernel gives a user namespaces of its own, whatever
  * Playwright was told: it turns it off by default, and where there are none, as in containers, Chromium
- * would not start with it. The cage holds it either way. What does not go through the run's proxy, WebRTC must not use.
+ * would not start with it. The cage holds it either way. Datagrams there are none: WebRTC and QUIC go without,
+ * names are asked of the system's resolver (whose setting stays where a script gives its browser an environment of its
+ * own), and that IPv6 is there is not found out by trying a datagram.
  */
 function launcherFor(chromium: string): string {
   return `#!/bin/sh
+off= on=
+for given do
+  shift
+  case $given in
+    --disable-features=*) off=\${given#*=}, ;;
+    --enable-features=*) on=\${given#*=}, ;;
+    *) set -- "$@" "$given" ;;
+  esac
+done
+export RES_OPTIONS=use-vc
 if unshare --user --net --pid --fork true 2>/dev/null; then
   for given do
     shift
@@ -78,7 +90,8 @@ else
   set -- --no-sandbox "$@"
 fi
 exec '${chromium.replaceAll("'", String.raw`'\''`)}' \\
-  --force-webrtc-ip-handling-policy=disable_non_proxied_udp "$@"
+  --force-webrtc-ip-handling-policy=disable_non_proxied_udp --disable-quic \\
+  "--disable-features=\${off}AsyncDns" "--enable-features=\${on}EnableIPv6ReachabilityOverride" "$@"
 `
 }
 

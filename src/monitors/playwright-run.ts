@@ -1,5 +1,5 @@
 // One run of Playwright's test runner in the cage, for suites and scripted monitors alike: with a reporter of
-// ours beside the user's own, a browser that is there, a proxy, and events as they happen.
+// ours beside the user's own, a browser that is there, a way out, and events as they happen.
 import { constants } from 'node:fs'
 import { copyFile, mkdir, open, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -13,7 +13,8 @@ import { LineTail } from './line-tail.ts'
 import { prepareBrowsers } from './playwright-browsers.ts'
 import { parsePlaywrightEvent, type PlaywrightEvent } from './playwright-events.ts'
 import { PlaywrightReportBuilder, type PlaywrightReport } from './playwright-report.ts'
-import { openRunProxy, type ProxyRefusal, type RunProxy } from './run-proxy.ts'
+import type { ProxyRefusal, RunProxy } from './run-proxy.ts'
+import { openWayOut, type WayOut } from './way-out.ts'
 
 /** What is to run, and where. */
 export interface PlaywrightOrder {
@@ -53,7 +54,7 @@ export interface PlaywrightRun {
   hasVideo: boolean
 }
 
-/** The setting `use.proxy` of Playwright, as JSON in the variable VEDETTE_PROXY of the run. */
+/** The setting `use.proxy` of Playwright, as JSON in the variable VEDETTE_PROXY of runs that have a proxy. */
 export interface PlaywrightProxy {
   server: string
   username: string
@@ -78,17 +79,17 @@ export async function runPlaywright(
   const own = await prepareOwnFolder(order)
   const report = new PlaywrightReportBuilder()
   const tail = new LineTail(own.events, { bytesMax: EVENT_BYTES_MAX, lineBytesMax: LINE_BYTES_MAX })
-  let proxy: RunProxy | undefined
+  let wayOut: WayOut | undefined
   try {
-    proxy = await openRunProxy(order.dial)
+    wayOut = await openWayOut(order.cage, order.dial, proxyVariables)
     tail.follow((line) => take(line, order, report))
-    const end = await order.cage.run(cageOrderOf(order, own, proxy), signal).ended
+    const end = await order.cage.run(cageOrderOf(order, own, wayOut), signal).ended
     await tail.rest()
     report.close(Date.now())
-    return { end, report: report.report(), refusals: proxy.refusals, hasVideo: own.hasVideo }
+    return { end, report: report.report(), refusals: wayOut.refusals, hasVideo: own.hasVideo }
   } finally {
     tail.stop()
-    await proxy?.close()
+    await wayOut?.close()
     await own.events.close()
   }
 }
@@ -140,27 +141,21 @@ async function prepareOwnFolder({ folder, browser }: PlaywrightOrder): Promise<O
   }
 }
 
-function cageOrderOf(order: PlaywrightOrder, own: OwnFolder, proxy: RunProxy) {
+function proxyVariables({ server, username, password, environment }: RunProxy) {
+  const settings: PlaywrightProxy = { server, username, password, bypass: '<-loopback>' }
+  return { ...environment, VEDETTE_PROXY: JSON.stringify(settings) }
+}
+
+function cageOrderOf(order: PlaywrightOrder, own: OwnFolder, wayOut: WayOut) {
   const { command, args, folder, cwd, limits, ask, programs, writable } = order
-  const settings: PlaywrightProxy = {
-    server: proxy.server,
-    username: proxy.username,
-    password: proxy.password,
-    bypass: '<-loopback>',
-  }
   return {
     command,
     args,
     folder,
     limits,
     ask: ask ?? PLAYWRIGHT_ASK,
-    environment: {
-      ...own.environment,
-      ...proxy.environment,
-      VEDETTE_PROXY: JSON.stringify(settings),
-      ...order.environment,
-    },
-    proxyPort: Number(new URL(proxy.server).port),
+    environment: { ...own.environment, ...order.environment },
+    ...wayOut.order,
     readable: [...own.readable, ...(order.readable ?? [])],
     ...(cwd === undefined ? {} : { cwd }),
     ...(programs === undefined ? {} : { programs }),

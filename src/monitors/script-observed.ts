@@ -5,6 +5,7 @@ import type { PageEvent } from './page-events.ts'
 import type { PlaywrightEvent, RunError } from './playwright-events.ts'
 import type { PlaywrightReport, TestStep } from './playwright-report.ts'
 import type { PlaywrightRun } from './playwright-run.ts'
+import { type RefusedConnection, refusedConnections } from './refused-connections.ts'
 
 /** One test of a script. */
 export interface ScriptTest {
@@ -44,8 +45,8 @@ export interface ScriptObserved {
   network: Omit<PageEvent & { event: 'network' }, 'event' | 'more'>[]
   /** Why the script marked its check as degraded. */
   degradedReasons?: string[]
-  /** Connections that could not be made, with a failure's code; those that the network policy forbids, too. */
-  refused?: { host: string; port: number; code: string }[]
+  /** Connections that the network policy forbids, and those that failed in the run's proxy, where it has one. */
+  refused?: RefusedConnection[]
   usage: { cpuMs: number; peakMemoryBytes: number; processesMax: number }
   /** Lines, entries and the like that were too many. */
   leftOut?: number
@@ -57,7 +58,6 @@ const CONSOLE_MAX = 300
 const PAGES_MAX = 50
 const PER_PAGE_MAX = 100
 const STEPS_MAX = 300
-const REFUSED_MAX = 50
 const TEXT_CHARS_MAX = 2000
 /** Of a line that does not end. */
 const LINE_CHARS_MAX = 65_536
@@ -134,10 +134,7 @@ export class ScriptWatch {
     const { cpuMs, peakMemoryBytes, processesMax } = end.usage
     const { playwrightVersion } = report
     const leftOut = this.#leftOut + report.leftOut
-    const refused = [
-      ...refusals.map(({ host, port, failure }) => ({ host, port, code: failure.code as string })),
-      ...end.blocked.map(({ address, port }) => ({ host: address, port, code: 'ADDRESS_BLOCKED' })),
-    ].slice(0, REFUSED_MAX)
+    const refused = refusedConnections(refusals, end.blocked)
     return {
       ...about,
       ...(playwrightVersion === undefined ? {} : { playwright: playwrightVersion }),

@@ -16,6 +16,7 @@ import type { Context, Observation } from './monitor.ts'
 import { parsePageEvent } from './page-events.ts'
 import { findPlaywrightCore } from './playwright-browsers.ts'
 import { runPlaywright, type PlaywrightRun } from './playwright-run.ts'
+import { blockedNotes } from './refused-connections.ts'
 import { scriptEnvironment } from './script-environment.ts'
 import type { ScriptGround } from './script-ground.ts'
 import { fitObserved, type ScriptObserved, ScriptWatch } from './script-observed.ts'
@@ -130,6 +131,8 @@ async function observationOf(finished: Finished): Promise<Observation> {
   if (failed && browser !== undefined && !finished.hasVideo) {
     about.notes = ['there is no video: the agent’s system has no ffmpeg']
   }
+  const forbidden = blockedNotes(end.blocked)
+  if (forbidden.length > 0) about.notes = [...(about.notes ?? []), ...forbidden]
   for (const { path } of report.tests.flatMap(filesOf)) if (path !== undefined) context.attach(path)
   const observed = fitObserved(watch.observed(about, run), LIMITS.scriptShownBytesMax)
   return {

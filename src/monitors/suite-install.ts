@@ -9,7 +9,7 @@ import type { CageLimits } from './cage-order.ts'
 import { cagedFailure } from './caged-failure.ts'
 import type { Dialler } from './dial.ts'
 import { extraAuthorities } from './extra-authorities.ts'
-import { openRunProxy, type RunProxy } from './run-proxy.ts'
+import { blockedNotes } from './refused-connections.ts'
 import type { ScriptGround } from './script-ground.ts'
 import * as dependencies from './suite-dependencies.ts'
 import {
@@ -21,6 +21,7 @@ import {
 } from './suite-packages.ts'
 import type { PlacedProject } from './suite-source.ts'
 import type { InstalledTool } from './toolbox.ts'
+import { openWayOut } from './way-out.ts'
 
 /** What is to be installed, and with what. */
 export interface InstallOrder {
@@ -164,7 +165,11 @@ async function runInstall(
   const isOwn = installCommand !== undefined
   const found = await programsFor(order, isOwn ? undefined : packages)
   if ('code' in found) return found
-  const proxy = await openRunProxy(order.dial)
+  const wayOut = await openWayOut(cage, order.dial, ({ environment: proxied }) => ({
+    ...proxied,
+    YARN_HTTP_PROXY: proxied['HTTPS_PROXY'] ?? '',
+    YARN_HTTPS_PROXY: proxied['HTTPS_PROXY'] ?? '',
+  }))
   try {
     const { ended } = cage.run(
       {
@@ -175,12 +180,12 @@ async function runInstall(
         ...found,
         environment: {
           ...(await extraAuthorities(join(folder, '.vedette'))),
-          ...(await managersEnvironment(proxy, packages)),
+          ...(await managersEnvironment(packages)),
           ...environment,
         },
         limits: { ...order.limits, wallMs: LIMITS.suiteInstallMsMax },
         ask: { signal: 'SIGTERM', to: 'group', graceMs: 1_500 },
-        proxyPort: Number(new URL(proxy.server).port),
+        ...wayOut.order,
         onOutput: (chunk) => order.onOutput(chunk),
       },
       signal,
@@ -195,20 +200,21 @@ async function runInstall(
     if (end.exitCode === 0) return undefined
     const output = `${end.tail.stdout}\n${end.tail.stderr}`.trim().slice(-OUTPUT_CHARS_MAX)
     const message = `${command} ended with exit code ${end.exitCode}: ${lastComplaint(output)}`
-    const refused = proxy.refusals.slice(0, 5).map((one) => `${one.host}: ${one.failure.message}`)
+    const refused = [
+      ...wayOut.refusals.map((one) => `${one.host}: ${one.failure.message}`),
+      ...blockedNotes(end.blocked),
+    ].slice(0, 5)
     return failure('INSTALL_FAILED', message, { output, refused })
   } finally {
-    await proxy.close()
+    await wayOut.close()
   }
 }
 
-/** What package managers are told: no questions, no other version of themselves, this way out. */
-async function managersEnvironment(proxy: RunProxy, packages: ProjectPackages | undefined) {
-  const { HTTPS_PROXY = '' } = proxy.environment
+/** What package managers are told: no questions, no other version of themselves. */
+async function managersEnvironment(packages: ProjectPackages | undefined) {
   const folder = packages?.folder
   const bringsCache = folder !== undefined && (await isFolder(join(folder, '.yarn/cache')))
   return {
-    ...proxy.environment,
     CI: '1',
     PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD: '1',
     COREPACK_ENABLE_DOWNLOAD_PROMPT: '0',
@@ -216,8 +222,6 @@ async function managersEnvironment(proxy: RunProxy, packages: ProjectPackages | 
     npm_config_manage_package_manager_versions: 'false',
     pnpm_config_pm_on_fail: 'ignore',
     SKIP_YARN_COREPACK_CHECK: '1',
-    YARN_HTTP_PROXY: HTTPS_PROXY,
-    YARN_HTTPS_PROXY: HTTPS_PROXY,
     YARN_ENABLE_TELEMETRY: '0',
     // Plug'n'Play is nothing that every test command finds its way in; where folders go, the cache keeps them.
     YARN_NODE_LINKER: 'node-modules',

@@ -12,6 +12,7 @@ import { findPlaywrightCore } from './playwright-browsers.ts'
 import type { PlaywrightEvent } from './playwright-events.ts'
 import type { PlaywrightReportBuilder } from './playwright-report.ts'
 import { type PlaywrightRun, runPlaywright } from './playwright-run.ts'
+import { blockedNotes } from './refused-connections.ts'
 import { scriptEnvironment } from './script-environment.ts'
 import type { ScriptGround } from './script-ground.ts'
 import { enginePrograms, suiteCommand } from './suite-command.ts'
@@ -254,6 +255,7 @@ async function conclude(
     ...(blocked.length === 0 ? {} : { blocked }),
     ...(refusals.length === 0 ? {} : { refusals }),
   })
+  course.notes.push(...blockedNotes(blocked))
   if (verdict.failures.length > 0) course.facts['output'] = end.tail.stdout.slice(-4000)
   const { engine, engineFrom } = course.facts
   course.notes.push(

@@ -2,6 +2,7 @@
 // asks over TCP; many name servers speak UDP only, so its connections end here and are asked on from here.
 import { createSocket } from 'node:dgram'
 import { createServer, connect, isIPv6, type AddressInfo, type Server, type Socket } from 'node:net'
+import { namedAddresses } from './dns-addresses.ts'
 
 const DNS_PORT = 53
 const CONNECTIONS_MAX = 64
@@ -10,6 +11,8 @@ const TRY_MS = 2_000
 /** How often all servers are asked in turn, as resolv.conf(5) has it. */
 const TRIES = 2
 const TRUNCATED = 0x02
+/** Addresses whose names are remembered. */
+const NAMED_MAX = 4096
 
 /** A name server of our own on the loopback addresses, for one run. */
 export class NameRelay {
@@ -17,6 +20,7 @@ export class NameRelay {
   readonly #serverPort: number
   readonly #ports = new Map<string, Promise<number>>()
   readonly #listening: Server[] = []
+  readonly #names = new Map<string, string>()
   #questions = 0
 
   /** `servers`: addresses of the system's name servers, asked in this order, on that port. */
@@ -33,6 +37,11 @@ export class NameRelay {
       this.#ports.set(loopback, port)
     }
     return port
+  }
+
+  /** The newest name that the address was given for. */
+  nameOf(address: string): string | undefined {
+    return this.#names.get(address)
   }
 
   close(): void {
@@ -63,8 +72,20 @@ export class NameRelay {
 
   async #answer(question: Buffer, socket: Socket): Promise<void> {
     const answer = await this.#ask(question)
-    if (answer === undefined) socket.destroy()
-    else if (socket.writable) socket.write(framed(answer))
+    if (answer === undefined) {
+      socket.destroy()
+      return
+    }
+    // Before the run knows the address, and may be refused it.
+    this.#remember(answer)
+    if (socket.writable) socket.write(framed(answer))
+  }
+
+  #remember(answer: Buffer): void {
+    const { name, addresses } = namedAddresses(answer) ?? { name: '', addresses: [] }
+    for (const address of addresses) {
+      if (this.#names.size < NAMED_MAX || this.#names.has(address)) this.#names.set(address, name)
+    }
   }
 
   async #ask(question: Buffer): Promise<Buffer | undefined> {

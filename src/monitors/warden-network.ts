@@ -21,6 +21,7 @@ import {
   statusFlags,
 } from './cage-syscalls.ts'
 import { asUser } from './as-user.ts'
+import { groupsOf } from './dns-addresses.ts'
 import { ipv6Words } from './ip-address.ts'
 import type { NetworkPolicy } from './network-policy.ts'
 import type { Answer, Listener, Question } from './warden-listener.ts'
@@ -90,16 +91,16 @@ function judge(address: Buffer, around: Surroundings): Answer | undefined {
   if (text === '127.0.0.1' && port === around.proxyPort) return undefined
   const denial = around.policy.denial(text)
   if (denial === undefined) return undefined
-  around.blocked({ address: text, port, network: denial.network })
+  const name = around.names.relay.nameOf(text)
+  const named = name === undefined ? {} : { name }
+  around.blocked({ address: text, port, network: denial.network, ...named })
   return { error: EACCES }
 }
 
 function literal(family: number, address: Buffer): string | undefined {
   if (family === AF_INET && address.length >= 16) return address.subarray(4, 8).join('.')
   if (family !== AF_INET6 || address.length < 24) return undefined
-  return Array.from({ length: 8 }, (_, at) => address.readUInt16BE(8 + 2 * at).toString(16)).join(
-    ':',
-  )
+  return groupsOf(address, 8)
 }
 
 /** The system's name servers, which may stand where monitors must not go, as in Google's cloud. */

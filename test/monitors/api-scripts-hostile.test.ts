@@ -3,6 +3,7 @@
 import { afterAll, describe, expect, test } from 'vitest'
 import { startScriptedChecks } from '../support/api-script-runs.ts'
 import { processesWith } from '../support/cage-stand-in.ts'
+import { testGround } from '../support/script-ground.ts'
 
 const { run, server, close } = await startScriptedChecks()
 afterAll(close)
@@ -159,18 +160,21 @@ describe('a set-up script that', () => {
   test(
     'reaches for blocked networks itself is refused, and the result names the address',
     async () => {
+      const blocked = ['127.0.0.3/32']
+      const ground = testGround({ blocked })
       const { seen, codes } = await run(
         `const tries = [fetch('http://127.0.0.3:${server.port}/'), new Promise((_, no) =>
           require('net').connect(${server.port}, '127.0.0.3').on('error', no))]
         console.log((await Promise.allSettled(tries)).map((one) => one.status).join())`,
         '',
-        { blocked: ['127.0.0.3/32'] },
+        { blocked, ground },
       )
+      ground.close()
       expect(codes).toEqual([])
       expect(seen.scripts?.console[0]?.text).toBe('rejected,rejected')
-      expect(seen.scripts?.refused).toContainEqual(
-        expect.objectContaining({ host: '127.0.0.3', code: 'ADDRESS_BLOCKED' }),
-      )
+      const { port } = server
+      const refused = { host: '127.0.0.3', port, code: 'ADDRESS_BLOCKED', network: '127.0.0.3/32' }
+      expect(seen.scripts?.refused).toEqual([refused, refused])
     },
     TIME,
   )

@@ -146,7 +146,14 @@ describe.skipIf(why !== undefined)(`with Chromium ${why ?? ''}`, () => {
       expect(failures).toEqual([])
       expect(observed.console.at(-1)?.text).toBe('refused refused refused refused refused')
       expect(site.requests.length).toBe(before)
-      expect(observed.refused?.map(({ code }) => code)).toContain('ADDRESS_BLOCKED')
+      expect(observed.refused?.[0]).toMatchObject({
+        host: '127.0.0.1',
+        code: 'ADDRESS_BLOCKED',
+        network: '127.0.0.0/8',
+      })
+      expect(observed.notes?.join()).toMatch(
+        /forbids 127\.0\.0\.1:\d+, which is in 127\.0\.0\.0\/8/,
+      )
     },
     TIME,
   )

@@ -195,7 +195,8 @@ import { mkdirSync } from 'node:fs'
 mkdirSync('inner')
 const limits = ${JSON.stringify({ wallMs: 9e3, cpuMs: 9e3, memoryBytes: 5e8, processes: 50, outputBytes: 1e6, diskBytes: 1e8, fileBytes: 1e8, openFiles: 999 })}
 const cage = createCage({ network: { blocked: [], allowed: [] }, isolation: '${isolation}', firstUserId: 1 })
-const run = cage.run({ command: '/bin/echo', args: ['ran'], folder: '${folder}/inner', limits }, new AbortController().signal)
+const run = cage.run({ command: '/bin/sh', args: ['-c', 'echo ran \\$WAY'], folder: '${folder}/inner', limits,
+  proxy: { port: 1, environment: { WAY: 'by proxy' }, when: 'unheld' } }, new AbortController().signal)
 const end = await run.ended
 cage.close()
 console.log(JSON.stringify(end))
@@ -211,12 +212,24 @@ process.exit()`,
     expect(end.problem).toMatch(/seccomp/)
   })
 
-  test('it runs where the operator takes the best that there is', async () => {
+  test('it runs, and is led to its proxy, where the operator takes the best that there is', async () => {
     const { tail } = await caged(inner('best'))
     expect(JSON.parse(tail.stdout)).toMatchObject({
       outcome: 'exited',
       layers: { ownUser: false, network: false },
-      tail: { stdout: 'ran\n' },
+      tail: { stdout: 'ran by proxy\n' },
     })
   })
+})
+
+test.each([
+  ['none where it goes straight', 'unheld', 'way:\n'],
+  ['named where all must go through it', 'always', 'way: by proxy\n'],
+] as const)('where connections are judged, a proxy is %s', async (_, when, said) => {
+  const end = await caged({
+    command: '/bin/sh',
+    args: () => ['-c', 'echo way: $WAY'],
+    proxy: { port: 1, environment: { WAY: 'by proxy' }, when },
+  })
+  expect(end.tail.stdout).toBe(said)
 })

@@ -7,7 +7,8 @@ import { findChromium } from '../../src/monitors/chromium.ts'
 import type { Context } from '../../src/monitors/monitor.ts'
 import { findPlaywrightCore } from '../../src/monitors/playwright-browsers.ts'
 import { runPlaywright, type PlaywrightOrder } from '../../src/monitors/playwright-run.ts'
-import { testContext } from '../support/monitor-context.ts'
+import { startConnectProxy } from '../support/connect-proxy.ts'
+import { fixedResolver, testContext } from '../support/monitor-context.ts'
 import { missing } from '../support/needs.ts'
 import { testGround } from '../support/script-ground.ts'
 import { startSmallSite } from '../support/small-site.ts'
@@ -19,7 +20,7 @@ const site = await startSmallSite()
 const MEBIBYTE = 1_048_576
 
 const CONFIGURATION = `module.exports = {
-  use: { proxy: JSON.parse(process.env.VEDETTE_PROXY), trace: 'retain-on-failure' },
+  use: { proxy: JSON.parse(process.env.VEDETTE_PROXY ?? 'null') ?? undefined, trace: 'retain-on-failure' },
   reporter: 'null',
 }`
 
@@ -65,7 +66,7 @@ async function run(
 const HEAD = `const { test, expect } = require('@playwright/test')\n`
 
 describe.skipIf(why !== undefined)(`with a browser ${why ?? ''}`, () => {
-  test('a page is opened through the proxy, with Chromium’s own sandbox on', async () => {
+  test('a page is opened straight, by no proxy, with Chromium’s own sandbox on', async () => {
     const events: string[] = []
     const { end, report, refusals } = await run(
       `${HEAD}test('shop', async ({ page }) => {
@@ -73,21 +74,24 @@ describe.skipIf(why !== undefined)(`with a browser ${why ?? ''}`, () => {
         await test.step('look', () => expect(page.locator('#stock')).toHaveText('in stock'))
         await page.goto('chrome://sandbox')
         console.log(await page.locator('#evaluation').innerText())
+        console.log('proxies:', Object.keys(process.env).filter((one) => /proxy/i.test(one)).join())
       })`,
       { onEvent: ({ event }) => events.push(event) },
     )
     expect(end).toMatchObject({ outcome: 'exited', exitCode: 0, leftBehind: 0 })
     expect(refusals).toEqual([])
     expect(report.stats).toMatchObject({ expected: 1, total: 1 })
-    expect(report.tests[0]?.attempts[0]?.output).toContain('You are adequately sandboxed.')
+    const { output } = report.tests[0]?.attempts[0] ?? {}
+    expect(output).toContain('You are adequately sandboxed.')
+    expect(output).toContain('proxies: \n')
     expect(report.tests[0]?.attempts[0]?.steps.map(({ title }) => title)).toContain('look')
     expect(events.at(0)).toBe('begin')
     expect(events.at(-1)).toBe('finish')
   }, 60_000)
 
-  test('a browser reaches a blocked network by no address, and our proxy though loopback is blocked', async () => {
+  test('a browser reaches a blocked network by no address, and the run tells which', async () => {
     const blocked = ['127.0.0.0/8', '::1/128']
-    const { report, refusals } = await run(
+    const { end, report } = await run(
       `${HEAD}test('shop', async ({ page, request }) => {
         const of = async (open) => console.log(await open().catch((error) => error.message))
         await of(() => page.goto('{site}/'))
@@ -99,8 +103,33 @@ describe.skipIf(why !== undefined)(`with a browser ${why ?? ''}`, () => {
     )
     expect(report.stats.expected).toBe(1)
     expect(site.requests.filter((one) => one === 'GET /')).toHaveLength(1)
-    expect(refusals.map(({ failure }) => failure.code)).toContain('ADDRESS_BLOCKED')
-    expect(refusals.map(({ host }) => host)).toContain('169.254.169.254')
+    const networks = end.blocked.map(({ address, network }) => `${address} in ${network}`)
+    expect(networks).toContain('127.0.0.1 in 127.0.0.0/8')
+    expect(networks).toContain('169.254.169.254 in 169.254.0.0/16')
+  }, 60_000)
+
+  test('with a proxy of the location all goes through it, though loopback is blocked', async () => {
+    await using through = await startConnectProxy({ names: { 'shop.test': '127.0.0.1' } })
+    const context = testContext({
+      proxyUrl: `http://127.0.0.1:${through.port}`,
+      resolver: fixedResolver({ 'shop.test': ['192.0.2.80'] }),
+    })
+    const { end, report } = await run(
+      `${HEAD}test('shop', async ({ page, request }) => {
+        const shop = '{site}/'.replace('127.0.0.1', 'shop.test')
+        await page.goto(shop)
+        expect((await request.get(shop)).status()).toBe(200)
+        expect((await page.goto('http://169.254.169.254/')).status()).toBe(403)
+      })`,
+      { cage: await testGround({ blocked: ['127.0.0.0/8'], isolation: 'require' }).cage() },
+      context,
+    )
+    expect(report.tests[0]?.attempts[0]?.errors).toEqual([])
+    expect(end.blocked).toEqual([])
+    const port = new URL(site.url).port
+    expect(
+      through.seen.filter((one) => one === `CONNECT shop.test:${port}`).length,
+    ).toBeGreaterThan(1)
   }, 60_000)
 
   test('a run that is cancelled tells what it had done until then', async () => {

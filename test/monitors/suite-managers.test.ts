@@ -1,5 +1,5 @@
-// Aim: every package manager whose lock file a project may have installs exactly that, inside of the cage and
-// through the run's proxy; runs get the packages from the cache after that; a manager that is not there is named.
+// Aim: every package manager whose lock file a project may have installs exactly that, inside of the cage;
+// runs get the packages from the cache after that; a manager that is not there is named.
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'

@@ -4,6 +4,7 @@ import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { createCage } from '../../src/monitors/cage.ts'
+import type { ScriptIsolation } from '../../src/monitors/cage-order.ts'
 import type { ScriptGround } from '../../src/monitors/script-ground.ts'
 import { INSTALLED_FILE, openToolbox, toolFolder } from '../../src/monitors/toolbox.ts'
 import { temporaryFolder } from './temporary-folder.ts'
@@ -23,12 +24,17 @@ export function runtimeFolder(name = '2026.04'): string {
 
 /** A ground; `blocked` networks hold in the cage, too. */
 export function testGround(
-  wishes: { tools?: string; blocked?: string[]; chromiumPath?: string } = {},
+  wishes: {
+    tools?: string
+    blocked?: string[]
+    chromiumPath?: string
+    isolation?: ScriptIsolation
+  } = {},
 ): ScriptGround {
   const tools = wishes.tools ?? runtimeFolder()
   const cage = createCage({
     network: { blocked: wishes.blocked ?? [], allowed: [] },
-    isolation: 'best',
+    isolation: wishes.isolation ?? 'best',
     // Tests of several processes run at the same time, and whoever ends a run ends all of its user's processes.
     firstUserId: 40_000 + (process.pid % 80) * 256,
   })
