@@ -16,8 +16,8 @@ export interface ScrubBounds {
   unpackedBytesMax: number
 }
 
-/** What is still scrubbed of a run that was cancelled gets this long. */
-const CUT_MS_MAX = 2_000
+/** What is still scrubbed of a run that was cancelled gets this long; it is little, but the machine may be busy. */
+const CUT_MS_MAX = 5_000
 
 const DEFAULT_BOUNDS: ScrubBounds = {
   timeoutMs: LIMITS.scrubFilesMsMax,
