@@ -187,7 +187,7 @@ class PlatformSource implements PlatformMonitorSource {
       ...said,
       have: this.#have,
       runs: report.runs(),
-      queues: report.queues(),
+      queues: queuesOf(report),
       waitMs: isNews ? 0 : (this.#options.holdMs ?? HOLD_MS),
     }
   }
@@ -382,3 +382,10 @@ function ordersOf({ runs, cancel }: ReadAnswer): Change[] {
 const RENEWALS_MAX = 3
 /** Slots that are named in one request; its size is bounded on the other side. */
 const NOT_STARTED_MAX = 100_000
+
+/** The queues as a sync says them, with the slots of code that run. */
+function queuesOf(report: AgentReport): SyncRequest['queues'] {
+  const { uptime, scripted } = report.queues()
+  const slots = report.progress?.slots() ?? []
+  return { uptime, scripted: slots.length === 0 ? scripted : { ...scripted, slots } }
+}

@@ -1,6 +1,7 @@
-// How far runs on demand are, for whoever follows them: the newest word of each, without secrets, bounded.
+// How far runs of code are, for whoever follows them: the newest word of each, without secrets, bounded. Those
+// on demand are told at once, those of the timetable with each sync.
 import type { RunId } from '../contract/job.ts'
-import { PROGRESS_BOUNDS, type ProgressWire } from '../contract/run-progress.ts'
+import { PROGRESS_BOUNDS, type ProgressWire, type SlotUnderWay } from '../contract/run-progress.ts'
 import type { RunProgress } from '../monitors/script-ground.ts'
 import { printable } from './result-words.ts'
 import type { Scrubber } from './scrub.ts'
@@ -15,6 +16,13 @@ export interface ProgressPlace {
 /** Where all runs of an agent do. */
 export interface ProgressBoard {
   begin(run: RunId, scrub: Pick<Scrubber, 'text'>): ProgressPlace
+  /** The same of a slot that began to run. */
+  beginSlot(
+    slot: Pick<SlotUnderWay, 'monitorId' | 'slot' | 'startedAt'>,
+    scrub: Pick<Scrubber, 'text'>,
+  ): ProgressPlace
+  /** Slots that run, so many as one sync takes. */
+  slots(): SlotUnderWay[]
   /** The newest word of each run, those that spoke last in front; so many as one call takes. */
   newest(): ProgressWire[]
   /** Calls back whenever a run has said something; must not throw. */
@@ -29,8 +37,18 @@ const RUNS_MAX = 1_000
 /** Makes an empty board. */
 export function createProgressBoard(): ProgressBoard {
   const words = new Map<RunId, { at: RunProgress; scrub: Pick<Scrubber, 'text'> }>()
+  const slots = new Set<{ about: SlotUnderWay; scrub: Pick<Scrubber, 'text'>; at?: RunProgress }>()
   let onTold: () => void = () => undefined
   return {
+    beginSlot(about, scrub) {
+      const one: { about: SlotUnderWay; scrub: typeof scrub; at?: RunProgress } = { about, scrub }
+      slots.add(one)
+      return { tell: (at) => void (one.at = at), over: () => void slots.delete(one) }
+    },
+    slots: () =>
+      [...slots]
+        .slice(0, PROGRESS_BOUNDS.slotsMax)
+        .map(({ about, at, scrub }) => ({ ...about, ...(at && clean(at, scrub)) })),
     begin(run, scrub) {
       let isOver = false
       return {

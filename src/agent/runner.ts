@@ -11,7 +11,8 @@ import type { RunProgress, ScriptGround } from '../monitors/script-ground.ts'
 import { startAttempt, type AttemptOutcome, type RunningAttempt } from './attempt.ts'
 import type { Clock } from './clock.ts'
 import { ownFault } from './own-fault.ts'
-import type { ProgressBoard } from './progress-board.ts'
+import { laneOf } from './lane.ts'
+import type { ProgressBoard, ProgressPlace } from './progress-board.ts'
 import { createPlanner, type RunPlan, type Surroundings } from './run-plan.ts'
 import type { Scrubber } from './scrub.ts'
 import { scrubFiles } from './scrub-files.ts'
@@ -50,7 +51,7 @@ export interface RunnerSettings {
   files?: FileKeep | undefined
   /** Where people's own code runs; without it, it does not. */
   scripts?: ScriptGround | undefined
-  /** Hears how far runs on demand are; without it nobody does. */
+  /** Hears how far runs are; without it nobody does. */
   progress?: ProgressBoard | undefined
   /** Why runs run, where it is neither the timetable nor somebody's asking; as `RunSource`. */
   source?: RunSource
@@ -83,8 +84,7 @@ function createRun(
   const startedMs = clock.monotonicMs()
   const record: RunRecord = { startedAt: Math.round(clock.now()), attempts: [], last: NOTHING_SEEN }
   let running: RunningAttempt | undefined
-  const { onDemand } = job
-  const place = onDemand === undefined ? undefined : settings.progress?.begin(onDemand, plan.scrub)
+  const place = settings.progress && placeFor(job, record.startedAt, plan.scrub, settings.progress)
   const progress = place && ((at: RunProgress) => place.tell(at))
 
   const add = (startedAt: number, beganMs: number, outcome: AttemptOutcome): Verdict => {
@@ -139,6 +139,18 @@ function createRun(
       return resultOf(job, surroundings, plan, record, clock.monotonicMs() - startedMs)
     },
   }
+}
+
+/** Where the run says how far it is; checks of uptime are over before anybody could ask. */
+function placeFor(
+  { monitor, slot, onDemand }: Job,
+  startedAt: number,
+  scrub: Scrubber,
+  board: ProgressBoard,
+): ProgressPlace | undefined {
+  if (onDemand !== undefined) return board.begin(onDemand, scrub)
+  if (laneOf(monitor) === 'uptime') return undefined
+  return board.beginSlot({ monitorId: monitor.id, slot, startedAt }, scrub)
 }
 
 interface RunRecord {

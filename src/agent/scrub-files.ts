@@ -16,8 +16,11 @@ export interface ScrubBounds {
   unpackedBytesMax: number
 }
 
-/** How far scrubbing goes of what is still taken along of a run that was cancelled. */
-const CUT_BOUNDS: ScrubBounds = { timeoutMs: 2_000, unpackedBytesMax: 2 * CUT_FILES_BYTES_MAX }
+/**
+ * How far scrubbing goes of what is still taken along of a run that was cancelled: it is little, but the machine
+ * may be busy.
+ */
+const CUT_BOUNDS: ScrubBounds = { timeoutMs: 5_000, unpackedBytesMax: 2 * CUT_FILES_BYTES_MAX }
 
 const DEFAULT_BOUNDS: ScrubBounds = {
   timeoutMs: LIMITS.scrubFilesMsMax,

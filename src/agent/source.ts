@@ -52,8 +52,8 @@ export interface AgentReport {
   runs(): { run: RunId; state: 'waiting' | 'running' }[]
   /** Calls back whenever `runs` has changed. */
   onRunsChanged(changed: () => void): void
-  /** How far runs on demand are. */
-  progress?: Pick<ProgressBoard, 'newest' | 'onTold'>
+  /** How far runs of code are. */
+  progress?: Pick<ProgressBoard, 'newest' | 'onTold' | 'slots'>
 }
 
 /** An agent's last words. */

@@ -33,11 +33,12 @@ export class SuiteLive {
       .filter(([key]) => (stats[key] ?? 0) > 0)
       .map(([key, word]) => `${stats[key]} ${word}`)
     const seconds = `${(durationMs / 1000).toFixed(1)} s`
-    const notes = (observed['notes'] ?? []) as string[]
+    const { notes = [], artifactsLeftOut = [] } = observed as Record<string, string[]>
     return [
       ...details,
       '\n',
       ...notes.map((note) => `note: ${printable(note)}\n`),
+      ...artifactsLeftOut.map((file) => `left out: ${printable(file)}\n`),
       ...failures.map(({ code, message }) => `${code}: ${indented(message).trimStart()}\n`),
       `${verdictWord(verdict, this.#colour, 0)}: ${[...counts, seconds].join(', ')}\n`,
     ].join('')

@@ -5,7 +5,7 @@ import * as z from 'zod'
 import { FAILURES } from './failure.ts'
 import { Monitor, Variable } from './monitor.ts'
 import { AGENT_MISSED_REASONS, VERDICTS } from './result.ts'
-import { PROGRESS_BOUNDS, ProgressWire } from './run-progress.ts'
+import { PROGRESS_BOUNDS, ProgressWire, SlotUnderWay } from './run-progress.ts'
 
 /** How far the calls between agent and platform may go; units stand last in the names. */
 export const PROTOCOL_BOUNDS = {
@@ -83,7 +83,13 @@ export const SyncRequest = z.object({
   runs: z
     .array(z.object({ run: guid, state: z.enum(['waiting', 'running']) }))
     .max(PROTOCOL_BOUNDS.onDemandRunsMax),
-  queues: z.object({ uptime: Queue, scripted: Queue }),
+  queues: z.object({
+    uptime: Queue,
+    /** `slots`: those that run; whoever has been said to run is not missed. */
+    scripted: Queue.extend({
+      slots: z.array(SlotUnderWay).max(PROGRESS_BOUNDS.slotsMax).optional(),
+    }),
+  }),
   /** How long to hold the call when there is no news. */
   waitMs: z.int().min(0).max(PROTOCOL_BOUNDS.syncHoldMsMax),
 })

@@ -13,7 +13,8 @@ export type OwnVerdict = (typeof OWN_VERDICTS)[number]
 
 /**
  * Why a slot did not run. Every such slot is counted under exactly one of these. `no-agent`: none had
- * ever reported from its location; `agent-lost`: those that had were there no more, or were lost with it.
+ * ever reported from its location; `agent-lost`: those that had were there no more, or were lost with it;
+ * `under-way`: it runs, as its agent says, and its result will take the place.
  */
 export const MISSED_REASONS = [
   'still-running',
@@ -24,12 +25,14 @@ export const MISSED_REASONS = [
   'no-agent',
   'agent-lost',
   'no-capable-agent',
+  'under-way',
 ] as const
 /** Those of them that only a platform can know; it takes them from no agent. */
 const PLATFORM_REASONS: ReadonlySet<string> = new Set([
   'no-agent',
   'agent-lost',
   'no-capable-agent',
+  'under-way',
 ])
 
 /** Those that an agent can know. */

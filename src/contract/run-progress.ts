@@ -1,4 +1,4 @@
-// How far a run on demand is: what its agent says while it runs, and what whoever follows it is shown.
+// How far runs of code are: what their agent says while they run, and what whoever follows one is shown.
 import * as z from 'zod'
 
 /** How much is said at a time; units stand last in the names. */
@@ -8,23 +8,38 @@ export const PROGRESS_BOUNDS = {
   countMax: 1_000_000_000,
   /** Runs in one call. */
   runsMax: 32,
+  /** Scheduled slots under way in one sync. */
+  slotsMax: 200,
   /** A call with all of them. */
   callBytesMax: 128 * 1024,
 } as const
 
 const count = z.int().min(0).max(PROGRESS_BOUNDS.countMax)
 
-/** What an agent says of a run. */
-export const ProgressWire = z.object({
-  run: z.guid().meta({ format: 'uuid' }),
+const guid = z.guid().meta({ format: 'uuid' })
+const instant = z.number().min(0).max(8.64e15)
+const words = {
   /** Such as `install`, `test`, `upload`. */
   phase: z.string().max(PROGRESS_BOUNDS.phaseCharactersMax),
   done: count.optional(),
   total: count.optional(),
   /** The newest line of it, without secrets. */
   line: z.string().max(PROGRESS_BOUNDS.lineCharactersMax).optional(),
-})
+}
+
+/** What an agent says of a run. */
+export const ProgressWire = z.object({ run: guid, ...words })
 export type ProgressWire = z.infer<typeof ProgressWire>
+
+/** A slot of the timetable whose code an agent runs at present; without `phase` it has said nothing yet. */
+export const SlotUnderWay = z.object({
+  monitorId: guid,
+  slot: instant,
+  startedAt: instant,
+  ...words,
+  phase: words.phase.optional(),
+})
+export type SlotUnderWay = z.infer<typeof SlotUnderWay>
 
 /** The newest of it, as the public API shows it. */
 export const ShownProgress = z
@@ -37,3 +52,14 @@ export const ShownProgress = z
   })
   .meta({ id: 'CheckRunProgress' })
 export type ShownProgress = z.infer<typeof ShownProgress>
+
+/** A scheduled run that is under way, as the public API shows it. */
+export const ShownUnderWay = z
+  .object({
+    location: z.string().meta({ description: 'The location’s slug name' }),
+    agentId: guid,
+    slot: z.iso.datetime().meta({ format: 'date-time' }),
+    startedAt: z.iso.datetime().meta({ format: 'date-time' }),
+    progress: ShownProgress.nullable().meta({ description: 'Null: it has said nothing yet' }),
+  })
+  .meta({ id: 'CheckUnderWay' })

@@ -43,7 +43,7 @@ export interface Context {
   /** Name of the location. */
   location?: string
   /** Takes the run's secrets out of a text that is to become part of a name. */
-  withoutSecrets?(text: string): string
+  withoutSecrets?: (text: string) => string
   /** Whose monitor it is, where a platform says so. */
   accountId?: string
   source?: RunSource

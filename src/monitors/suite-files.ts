@@ -16,7 +16,7 @@ export interface SuiteFiles {
   /** Facts for the head of results.json. */
   facts: Record<string, unknown>
   attach(path: string): void
-  withoutSecrets(text: string): string
+  withoutSecrets: (text: string) => string
   /** Bytes that the HTML report may have, to be packed. */
   reportBytesMax: number
   /** Little time is left: what takes long is left out. */
@@ -33,7 +33,7 @@ export async function attachSuiteFiles(files: SuiteFiles): Promise<string[]> {
   const target = await mkdtemp(join(folder, 'files-'))
   const notes: string[] = []
   const named = await moveAttachments(files, target, notes)
-  const html = files.isHurried ? undefined : await packHtml(files, target, notes)
+  const html = await packHtml(files, target, notes)
   const json = join(target, 'results.json')
   await writeFile(json, JSON.stringify({ ...facts, ...withNames(report, named) }, null, 1))
   const junit = join(target, 'junit.xml')
@@ -149,12 +149,16 @@ async function moved({ path, body }: RunAttachment, to: string, inside: string):
 
 /** The HTML report in one file; undefined where there is none, or it is too large. */
 async function packHtml(
-  { htmlFolder, reportBytesMax }: SuiteFiles,
+  { htmlFolder, reportBytesMax, isHurried }: SuiteFiles,
   target: string,
   notes: string[],
 ): Promise<string | undefined> {
   const found = await filesBelow(htmlFolder)
   if (!found.some(({ path }) => path === 'index.html')) return undefined
+  if (isHurried) {
+    notes.push('playwright-report.zip: the run was ended before it was packed')
+    return undefined
+  }
   const bytes = found.reduce((sum, one) => sum + one.bytes, 0)
   if (bytes > reportBytesMax || found.length > HTML_FILES_MAX) {
     notes.push(`playwright-report.zip: the report has ${bytes} bytes in ${found.length} files`)

@@ -9,6 +9,7 @@ import type { CageLimits } from './cage-order.ts'
 import { cagedFailure } from './caged-failure.ts'
 import type { Dialler } from './dial.ts'
 import { extraAuthorities } from './extra-authorities.ts'
+import { installComplaint } from './install-complaint.ts'
 import { blockedNotes } from './refused-connections.ts'
 import type { ScriptGround } from './script-ground.ts'
 import * as dependencies from './suite-dependencies.ts'
@@ -198,8 +199,8 @@ async function runInstall(
       return cut.code === 'TIMEOUT_RUN' ? { ...cut, code: 'INSTALL_FAILED' } : cut
     }
     if (end.exitCode === 0) return undefined
-    const output = `${end.tail.stdout}\n${end.tail.stderr}`.trim().slice(-OUTPUT_CHARS_MAX)
-    const message = `${command} ended with exit code ${end.exitCode}: ${lastComplaint(output)}`
+    const { cause, output } = installComplaint(`${end.tail.stdout}\n${end.tail.stderr}`)
+    const message = `${command} ended with exit code ${end.exitCode}: ${cause}`
     const refused = [
       ...wayOut.refusals.map((one) => `${one.host}: ${one.failure.message}`),
       ...blockedNotes(end.blocked),
@@ -227,14 +228,6 @@ async function managersEnvironment(packages: ProjectPackages | undefined) {
     YARN_NODE_LINKER: 'node-modules',
     ...(bringsCache ? {} : { YARN_ENABLE_GLOBAL_CACHE: 'true' }),
   }
-}
-
-const OUTPUT_CHARS_MAX = 4000
-
-function lastComplaint(output: string): string {
-  const lines = output.split('\n').map((line) => line.trim())
-  const found = lines.find((line) => /\b(?:error|ERR|failed|not found)\b/i.test(line))
-  return (found ?? lines.at(-1) ?? '').slice(0, 500)
 }
 
 /** What an installation runs. */

@@ -11,6 +11,7 @@ import {
   overdueRuns,
 } from '../store/stale-runs.ts'
 import { runOperations } from './check-runs.ts'
+import { underWayOperation } from './check-under-way.ts'
 import type { Chore } from './chores.ts'
 import type { DefinedOperation } from './operation.ts'
 import type { OnRecorded } from './recorded.ts'
@@ -48,7 +49,7 @@ export function createRuns(options: RunsOptions): Runs {
   const { database, keptMs } = options
   const watch = createRunWatch()
   return {
-    operations: runOperations(database, watch),
+    operations: [...runOperations(database, watch), underWayOperation(database)],
     async onRecorded(inside, { locationId, agentId, results }) {
       const asked = results.map(({ result }) => result).filter(isOnDemand)
       await finishRuns(inside, { locationId, agentId }, asked)

@@ -4,6 +4,7 @@ import type { MissedReason } from '../contract/result.ts'
 import type { Database } from '../store/database.ts'
 import { markRollupsDue } from '../store/results.ts'
 import { startOfDay } from '../store/result-partitions.ts'
+import { sortUnderWay } from '../store/slots-under-way.ts'
 import type { Connection } from '../store/statement.ts'
 import {
   advanceSweep,
@@ -100,11 +101,13 @@ async function sweepOnce(
   const fromMs = Math.max(before, floorMs)
   const untilMs = Math.min(fromMs + windowMs, target)
   if (!isBack || untilMs <= fromMs) {
+    if (isBack) await sortUnderWay(inside, { nowMs, graceMs })
     return { sweptUntilMs: before, expected: 0, filled: 0, isLast: true }
   }
   const window: SweepWindow = { fromMs, untilMs, floorMs }
   const expected = await countDueSlots(inside, window)
   const { missing, filled } = await fillWindow(inside, window, capability)
+  await sortUnderWay(inside, { nowMs, graceMs })
   // Some were reported between the look and the filling; look again instead of believing it.
   const left = filled === missing ? 0 : countOf(await findMissingSlots(inside, window))
   await advanceSweep(inside, { untilMs, expected, recorded: expected - left })

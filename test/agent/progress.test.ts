@@ -32,15 +32,19 @@ afterAll(() => rm(workRoot, { recursive: true }))
 
 function runnerWith(board = createProgressBoard()) {
   const fake = fakeType()
-  const settings = { types: fake.types, clock: createClock(), workRoot, scrubHeaders: [] }
+  const types = new Map([
+    ...fake.types,
+    ...[...fake.types.values()].map((one) => ['PLAYWRIGHT', one] as const),
+  ])
+  const settings = { types, clock: createClock(), workRoot, scrubHeaders: [] }
   const variables = [{ key: 'TOKEN', value: 'hush-hush', secret: true, locked: false }]
   const around = { location: 'office', variables, dial: {} as Dialler, secrets: [] }
   const runner = createRunner({ ...settings, progress: board })
   return {
     board,
     fake,
-    run: (onDemand?: string) =>
-      runner.run({ monitor: aMonitor('a'), slot: 1, ...(onDemand && { onDemand }) }, around, NEVER),
+    run: (onDemand?: string, monitor = aMonitor('a')) =>
+      runner.run({ monitor, slot: 1, ...(onDemand && { onDemand }) }, around, NEVER),
   }
 }
 
@@ -88,6 +92,22 @@ describe('the newest word of a run', () => {
     expect(board.newest()).toEqual([])
     seen.end()
     await running
+  })
+
+  test('of a slot of code is told with each sync, from its begin to its end', async () => {
+    const { board, fake, run } = runnerWith()
+    const monitor = { ...aMonitor('a'), checkType: 'PLAYWRIGHT' as const }
+    const running = run(undefined, monitor)
+    const seen = await fake.next()
+    const [begun] = board.slots()
+    expect(begun).toEqual({ monitorId: 'a', slot: 1, startedAt: expect.any(Number) as number })
+    seen.context.progress?.({ phase: 'test', done: 3, total: 10, line: 'sent hush-hush' })
+    const now = { phase: 'test', done: 3, total: 10, line: `sent ${SCRUBBED}` }
+    expect(board.slots()).toEqual([{ ...begun, ...now }])
+    expect(board.newest()).toEqual([])
+    seen.end()
+    await running
+    expect(board.slots()).toEqual([])
   })
 
   test.each([

@@ -44,6 +44,43 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect((await read(one, id)).progress).toBeNull()
   })
 
+  test('what runs by the timetable is shown as long as its agent says so', async () => {
+    const one = await scene()
+    const other = await scene()
+    const path = `/v1/checks/${one.monitorId}/under-way`
+    const shown = async () => (await one.client.call('GET', path)).body.underWay
+    expect(await shown()).toEqual([])
+    const begun = {
+      monitorId: one.monitorId,
+      slot: 1_760_000_000_000,
+      startedAt: 1_760_000_000_250,
+    }
+    const told = async (slots: object[], state = 'live') => {
+      const queues = JSON.stringify({ scripted: { slots } })
+      await db().query('update agents set queues = $2, state = $3 where id = $1', [
+        one.agentId,
+        queues,
+        state,
+      ])
+    }
+    await told([begun, { ...begun, monitorId: other.monitorId }])
+    expect(await shown()).toEqual([
+      {
+        location: one.location.slug,
+        agentId: one.agentId,
+        slot: '2025-10-09T08:53:20.000Z',
+        startedAt: '2025-10-09T08:53:20.250Z',
+        progress: null,
+      },
+    ])
+    await told([{ ...begun, phase: 'test', done: 3, total: 10 }])
+    expect((await shown())[0].progress).toMatchObject({ phase: 'test', done: 3, line: null })
+    // Of a monitor in another account, and of an agent that is lost, nothing is shown.
+    expect((await other.client.call('GET', path)).status).toBe(404)
+    await told([begun], 'lost')
+    expect(await shown()).toEqual([])
+  })
+
   test('a read that waits is answered by another word where it asks so', async () => {
     const { one, id } = await running()
     const waiting = read(one, id, '?waitMs=20000&knownState=running&knownProgress=none')

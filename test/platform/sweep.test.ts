@@ -140,6 +140,48 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     ])
   })
 
+  test('what an agent says that it runs is under way, and lost when nobody says so any more', async () => {
+    const { database } = use()
+    const here = await addLocation(database)
+    const until = { fromMs: START, untilMs: START + 10_000 }
+    const ran = await addMonitor(database, here, until)
+    const died = await addMonitor(database, here, until)
+    const unsaid = await addMonitor(database, here, until)
+    await addEpoch(here, { number: 1, fromMs: START - 1, members: [] })
+    const say = async (monitors: { monitorId: string }[], state = 'live') => {
+      const slots = monitors.map(({ monitorId }) => ({ monitorId, slot: START, startedAt: START }))
+      await database.query(
+        `insert into agents (id, location_id, instance, version, image, abilities, state, queues)
+         values ($1, $1, $1, '9.9.9', 'agent', '{}', $2, $3)
+         on conflict (location_id, id) do update set state = $2, queues = $3`,
+        [here.locationId, state, JSON.stringify({ scripted: { slots } })],
+      )
+    }
+    const reasons = async () => {
+      const found = await rows(here)
+      const of = ({ monitorId }: { monitorId: string }) =>
+        found.find((row) => row.monitor_id === monitorId)
+      return [ran, died, unsaid].map((one) => of(one)?.missed_reason ?? of(one)?.verdict)
+    }
+    const first = START + SWEEP_GRACE_MS + 1
+    await say([ran, died])
+    await sweepAt(first)
+    expect(await reasons()).toEqual(['under-way', 'under-way', 'agent-lost'])
+    await sweepAt(first + 30 * 60_000)
+    expect(await reasons()).toEqual(['under-way', 'under-way', 'agent-lost'])
+    // One ends, and one is with an agent that is killed.
+    const endedAt = first + 30 * 60_000
+    await say([ran, died], 'lost')
+    await sweepAt(endedAt + SWEEP_GRACE_MS - 1)
+    expect(await reasons()).toEqual(['under-way', 'under-way', 'agent-lost'])
+    await deliver(here, endedAt, [wireResult({ ...ran, slot: slotOf(ran, 0) })])
+    await sweepAt(endedAt + SWEEP_GRACE_MS + 1)
+    expect(await reasons()).toEqual(['passed', 'agent-lost', 'agent-lost'])
+    expect((await account(START, endedAt, here.accountId)).locations).toMatchObject([
+      { expected: 3, recorded: 3, missing: 0 },
+    ])
+  })
+
   test.each([
     ['a location that never had an agent', [], 'no-agent'],
     ['an agent that came later', [[1, 30_000, 1]], 'no-agent'],

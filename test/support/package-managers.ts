@@ -31,6 +31,8 @@ export async function runManager(
   const env = {
     PATH: `${dirname(process.execPath)}:/usr/bin:/bin`,
     HOME: join(project, '..'),
+    // Yarn 1 of root keeps one for the whole machine, where other tests have put packages of these names.
+    YARN_CACHE_FOLDER: join(project, '..', 'yarn-cache'),
     npm_config_manage_package_manager_versions: 'false',
     pnpm_config_pm_on_fail: 'ignore',
   }

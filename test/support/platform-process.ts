@@ -25,6 +25,7 @@ export interface Ended {
 export interface VedetteProcess {
   readonly pid: number
   readonly stdout: string
+  readonly stderr: string
   kill(signal: NodeJS.Signals): void
   /** Resolves with the match when standard output has it; rejects when the process ends before. */
   line(pattern: RegExp): Promise<RegExpExecArray>
@@ -60,7 +61,7 @@ class SpawnedProcess implements VedetteProcess {
   readonly #waiting = new Set<() => void>()
   readonly ended: Promise<Ended>
   stdout = ''
-  #stderr = ''
+  stderr = ''
   #isOver = false
 
   constructor(child: ChildProcess) {
@@ -71,14 +72,14 @@ class SpawnedProcess implements VedetteProcess {
       this.#tell()
     })
     child.stderr?.on('data', (chunk: Buffer) => {
-      this.#stderr += chunk.toString()
+      this.stderr += chunk.toString()
     })
     this.ended = new Promise((resolve) => {
       child.once('close', (code, signal) => {
         this.#isOver = true
         alive.delete(child)
         this.#tell()
-        resolve({ code, signal, stdout: this.stdout, stderr: this.#stderr })
+        resolve({ code, signal, stdout: this.stdout, stderr: this.stderr })
       })
     })
   }
@@ -98,7 +99,7 @@ class SpawnedProcess implements VedetteProcess {
         if (match === null && !this.#isOver) return
         this.#waiting.delete(look)
         if (match !== null) resolve(match)
-        else reject(new Error(`ended without ${pattern}:\n${this.stdout}${this.#stderr}`))
+        else reject(new Error(`ended without ${pattern}:\n${this.stdout}${this.stderr}`))
       }
       this.#waiting.add(look)
       look()

@@ -1,0 +1,76 @@
+// Finds in what a package manager wrote the lines that name why it failed: often far above its last ones, which
+// are how it is to be used, or where it keeps its log.
+
+/** What went wrong, and what was written from there on. */
+export interface InstallComplaint {
+  /** One line. */
+  cause: string
+  /** The first of them names the cause, where more was written than this takes. */
+  output: string
+}
+
+const OUTPUT_CHARS_MAX = 4_000
+const CAUSE_CHARS_MAX = 500
+const CAUSE_LINES_MAX = 3
+
+/** npm's lines about an error, of 7 to 9 with `ERR!`. */
+const OF_NPM = /^npm (?:error|ERR!)\s*/
+/** What says nothing to whoever does not know npm from inside, or is said a second time. */
+const NOISE_OF_NPM = /^(?:errno|syscall|path|A complete log|This is (?:not|probably)|$)/
+/** From here on it tells how it is used. */
+const USAGE_OF_NPM = /^(?:Usage:|Clean install a project|Install a package)$/
+
+/** Others name a cause in one line: pnpm of all ages, Yarn 1 and Bun, then Yarn 2 and newer by its numbers for errors. */
+const IN_ONE_LINE = [
+  /╰─▶/,
+  /\bERR_PNPM_\w+/,
+  /^\s*(?:error|ERROR)\b[:\s]/,
+  // Changes of the lock file have the number of the sentence that comes after them.
+  /\bYN00(?:01|02|09|1[0568]|28|35|41|62|8[0-2]): [│└┌·] +[^\s+-]/,
+  /\b(?:error|ERR|failed|not found)\b/i,
+]
+/** What stands before a cause. */
+const BEFORE = /^\s*(?:╰─▶|➤ YN\d{4}: [│└┌·])\s*/
+
+/** Both streams of one that failed. */
+export function installComplaint(written: string): InstallComplaint {
+  const lines = written
+    .trim()
+    .split('\n')
+    .map((line) => line.trimEnd())
+  const at = causeAt(lines)
+  const said = OF_NPM.test(lines[at] ?? '')
+    ? causeOfNpm(lines.slice(at))
+    : causeOfOthers(lines.slice(at))
+  const whole = lines.join('\n')
+  const output =
+    whole.length <= OUTPUT_CHARS_MAX ? whole : lines.slice(at).join('\n').slice(0, OUTPUT_CHARS_MAX)
+  return { cause: said.slice(0, CAUSE_CHARS_MAX), output }
+}
+
+/** The line that names it; where none does, the last one. */
+function causeAt(lines: readonly string[]): number {
+  for (const pattern of [OF_NPM, ...IN_ONE_LINE]) {
+    const at = lines.findIndex((line) => pattern.test(line))
+    if (at >= 0) return at
+  }
+  return lines.length - 1
+}
+
+/** A line, which pnpm 12 breaks where a terminal ends. */
+function causeOfOthers([first = '', ...rest]: readonly string[]): string {
+  const endAt = rest.findIndex((line) => line.trim() === '')
+  const broken = first.includes('╰─▶') ? rest.slice(0, Math.min(endAt, CAUSE_LINES_MAX)) : []
+  return [first.replace(BEFORE, ''), ...broken].map((line) => line.trim()).join(' ')
+}
+
+/** `E404: 404 Not Found - GET https://…; …` */
+function causeOfNpm(lines: readonly string[]): string {
+  const said = lines.filter((line) => OF_NPM.test(line)).map((line) => line.replace(OF_NPM, ''))
+  const usageAt = said.findIndex((line) => USAGE_OF_NPM.test(line))
+  const about = usageAt < 0 ? said : said.slice(0, usageAt)
+  const code = about.find((line) => line.startsWith('code '))?.slice('code '.length)
+  const causes = about.filter((line) => !line.startsWith('code ') && !NOISE_OF_NPM.test(line))
+  const text = causes.slice(0, CAUSE_LINES_MAX).join('; ')
+  return code === undefined ? text : `${code}: ${text}`
+}

@@ -1,0 +1,47 @@
+// Aim: `vedette test` tells what it sees as it sees it, and hands over what was recorded when somebody
+// interrupts it at a terminal, where every process of it hears of that.
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { eventually } from '../support/eventually.ts'
+import { startVedette } from '../support/platform-process.ts'
+import { processesIn } from '../support/processes-in.ts'
+import { suiteGround, suiteProject } from '../support/suite-runs.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+
+const TIME = 120_000
+const SPEC = `import { test, expect } from '@playwright/test'
+test('first', () => {})
+test('endless', async () => { console.log('begun'); await new Promise(() => {}) })`
+
+test(
+  'an interrupted run leaves the results, the report’s files and what is missing',
+  async () => {
+    const folder = suiteProject({
+      'package.json': '{"name":"shop","private":true}',
+      'playwright.config.js': `module.exports = { retries: 0, workers: 1, timeout: 0 }`,
+      'a.spec.js': SPEC,
+    })
+    const output = join(temporaryFolder(), 'output')
+    const env = { TOOLS_DIR: suiteGround().tools.folder, TMPDIR: temporaryFolder() }
+    const args = ['test', folder, '--no-install', '--engine', 'node@24', '--output', output]
+    const started = startVedette(args, env)
+    await eventually(() => /✓ .*first/.test(started.stderr), { ms: TIME, what: 'the first test' })
+    started.kill('SIGINT')
+    const { code, stderr } = await started.ended
+    expect(code).toBe(1)
+    expect(stderr).toMatch(/^CANCELLED: the run was interrupted$/m)
+    expect(stderr).toMatch(/^cancelled: 1 passed, 1 unfinished, /m)
+    expect(stderr).toContain(`files: ${output}\n`)
+    expect(readdirSync(output)).toEqual(expect.arrayContaining(['junit.xml', 'results.json']))
+    const results = JSON.parse(readFileSync(join(output, 'results.json'), 'utf8')) as {
+      tests: { title: string; outcome?: string }[]
+    }
+    expect(results.tests.map(({ title, outcome }) => [title, outcome])).toEqual([
+      ['first', 'expected'],
+      ['endless', undefined],
+    ])
+    expect(processesIn(env.TMPDIR)).toEqual([])
+  },
+  TIME,
+)
