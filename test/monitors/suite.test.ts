@@ -136,6 +136,23 @@ describe('a suite that runs', () => {
     expect(processesIn(run.folder)).toEqual([])
   })
 
+  test('goes straight to its targets, and is told which of them the network policy forbids', async () => {
+    const spec = `${HEAD}test('reaches', async ({ request }) => {
+      expect(Object.keys(process.env).filter((one) => /proxy/i.test(one))).toEqual([])
+      await expect(request.get('http://203.0.113.9:8080/')).rejects.toThrow('EACCES')
+    })`
+    const held = suiteGround({ blocked: ['203.0.113.0/24'] })
+    const run = await runFolder(held, project(spec))
+    expect(run.codes).toEqual([])
+    expect(run.observed['blocked']).toEqual([
+      { address: '203.0.113.9', port: 8080, network: '203.0.113.0/24' },
+    ])
+    expect(run.observed['notes']).toContain(
+      'the network policy forbids 203.0.113.9:8080, which is in 203.0.113.0/24',
+    )
+    held.close()
+  })
+
   test('is degraded when a test passes only at the second go', async () => {
     const spec = `${HEAD}test('flaky', ({}, info) => expect(info.retry).toBe(1))`
     const run = await runFolder(
