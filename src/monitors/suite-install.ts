@@ -23,8 +23,8 @@ import {
 } from './suite-packages.ts'
 import type { PlacedProject } from './suite-source.ts'
 import type { InstalledTool } from './toolbox.ts'
-import { openWayOut } from './way-out.ts'
 import type { CachedTree } from './tree-cache.ts'
+import { openWayOut } from './way-out.ts'
 
 /** What is to be installed, and with what. */
 export interface InstallOrder {
