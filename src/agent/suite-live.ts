@@ -11,6 +11,7 @@ export class SuiteLive {
   readonly #colour: boolean
   readonly #tests = new Map<string, Event<'test'>>()
   readonly #errors: string[] = []
+  readonly #lastWhy = new Map<string, string>()
 
   constructor(write: (text: string) => void, colour: boolean) {
     this.#write = write
@@ -63,9 +64,18 @@ export class SuiteLive {
     const coloured = `\u001B[${isGood ? '32' : '31'}m${text}\u001B[0m`
     this.#write(`${this.#colour ? coloured : text}\n`)
     if (isGood || isCut) return
-    const why = errors.map(({ message, snippet }) => `${message}\n${snippet ?? ''}`.trimEnd())
-    this.#errors.push([`${line}${again}`, ...why].join('\n'))
+    const why = errors
+      .map(({ message, snippet }) => `${withoutBox(message)}\n${snippet ?? ''}`.trimEnd())
+      .join('\n')
+    const isSame = retry > 0 && this.#lastWhy.get(id) === why
+    this.#lastWhy.set(id, why)
+    this.#errors.push(`${line}${again}\n${isSame ? 'the same' : why}`)
   }
+}
+
+/** What Playwright says in a frame is how browsers are downloaded, which a run cannot do. */
+function withoutBox(message: string): string {
+  return message.replaceAll(/\n[╔║╚].*/g, '')
 }
 
 const COUNTED: Readonly<Record<string, string>> = {

@@ -90,7 +90,7 @@ async function runOn(
     },
     context.signal,
   )
-  return observationOf({ context, runtime, project, watch, run, browser, hasVideo })
+  return observationOf({ monitor, context, runtime, project, watch, run, browser, hasVideo })
 }
 
 async function browserFor(ground: ScriptGround, monitor: ScriptMonitor, runtime: ScriptRuntime) {
@@ -109,6 +109,7 @@ async function browserFor(ground: ScriptGround, monitor: ScriptMonitor, runtime:
 }
 
 interface Finished {
+  monitor: ScriptMonitor
   context: Context
   runtime: ScriptRuntime
   project: ScriptProject
@@ -116,6 +117,19 @@ interface Finished {
   run: PlaywrightRun
   browser: { chromium: string } | undefined
   hasVideo: boolean
+}
+
+/** What a definition may say and a run does not do: said, so that nobody relies on it. */
+function unheeded(monitor: ScriptMonitor): string[] {
+  if (monitor.checkType !== 'BROWSER') return []
+  const notes: string[] = []
+  if ((monitor.sslCheckDomain ?? '') !== '') {
+    notes.push('sslCheckDomain is not looked at: an SSL monitor watches certificates')
+  }
+  if ((monitor.snapshots ?? []).length > 0) {
+    notes.push('snapshots are not fetched: a check suite brings the pictures that it compares with')
+  }
+  return notes
 }
 
 async function observationOf(finished: Finished): Promise<Observation> {
@@ -131,8 +145,8 @@ async function observationOf(finished: Finished): Promise<Observation> {
   if (failed && browser !== undefined && !finished.hasVideo) {
     about.notes = ['there is no video: the agent’s system has no ffmpeg']
   }
-  const forbidden = blockedNotes(end.blocked)
-  if (forbidden.length > 0) about.notes = [...(about.notes ?? []), ...forbidden]
+  const further = [...blockedNotes(end.blocked), ...unheeded(finished.monitor)]
+  if (further.length > 0) about.notes = [...(about.notes ?? []), ...further]
   for (const { path } of report.tests.flatMap(filesOf)) if (path !== undefined) context.attach(path)
   const observed = fitObserved(watch.observed(about, run), LIMITS.scriptShownBytesMax)
   return {

@@ -13,6 +13,7 @@ import { installComplaint } from './install-complaint.ts'
 import { blockedNotes } from './refused-connections.ts'
 import type { ScriptGround } from './script-ground.ts'
 import * as dependencies from './suite-dependencies.ts'
+import type { KeptPackages } from './suite-dependencies.ts'
 import {
   folderOf,
   foldersUpward,
@@ -22,6 +23,7 @@ import {
 } from './suite-packages.ts'
 import type { PlacedProject } from './suite-source.ts'
 import type { InstalledTool } from './toolbox.ts'
+import type { CachedTree } from './tree-cache.ts'
 import { openWayOut } from './way-out.ts'
 
 /** What is to be installed, and with what. */
@@ -77,12 +79,12 @@ export async function installPackages(order: InstallOrder): Promise<InstalledPac
     owner,
     isOwnCommand: installCommand !== undefined,
   })
-  const isLinked = await mayStayOutside(engine)
-  const place = { project: project.folder, isLinked, signal }
-  const kept = await cache.find(key)
-  if (kept !== undefined) {
-    return { how: 'kept', readable: await dependencies.placePackages({ tree: kept, ...place }) }
+  const place = async (tree: CachedTree<KeptPackages>) => {
+    const isLinked = (await mayStayOutside(engine)) && (await isReachable(tree.folder))
+    return dependencies.placePackages({ tree, project: project.folder, isLinked, signal })
   }
+  const kept = await cache.find(key)
+  if (kept !== undefined) return { how: 'kept', readable: await place(kept) }
   const before = await stampsOf(project.folder)
   const failed = await runInstall(order, command, packages)
   if (failed !== undefined) return failed
@@ -95,8 +97,7 @@ export async function installPackages(order: InstallOrder): Promise<InstalledPac
   if (tree === undefined) {
     return failure('INSTALL_FAILED', 'the packages are larger than what may be kept of them')
   }
-  const readable = await dependencies.placePackages({ tree, ...place })
-  return { how: 'installed', command, readable }
+  return { how: 'installed', command, readable: await place(tree) }
 }
 
 /**
@@ -108,6 +109,15 @@ async function mayStayOutside(engine: InstalledTool): Promise<boolean> {
   if (process.getuid?.() === 0) return true
   const { landlockVersion } = await import('./cage-syscalls.ts')
   return landlockVersion() > 0
+}
+
+/** Whether users that are not the agent's, as runs of root's agent have, get there. */
+async function isReachable(folder: string): Promise<boolean> {
+  if (process.getuid?.() !== 0) return true
+  for (let at = folder; ; at = dirname(at)) {
+    if (((await stat(at)).mode & 0o001) === 0) return false
+    if (at === dirname(at)) return true
+  }
 }
 
 async function hasPackages(from: string, workingDir: string): Promise<boolean> {

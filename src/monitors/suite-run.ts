@@ -10,7 +10,7 @@ import { findChromium, findProgram } from './chromium.ts'
 import type { Context, Observation } from './monitor.ts'
 import { findPlaywrightCore } from './playwright-browsers.ts'
 import type { PlaywrightEvent } from './playwright-events.ts'
-import type { PlaywrightReportBuilder } from './playwright-report.ts'
+import type { PlaywrightReport, PlaywrightReportBuilder } from './playwright-report.ts'
 import { type PlaywrightRun, runPlaywright } from './playwright-run.ts'
 import { blockedNotes } from './refused-connections.ts'
 import { scriptEnvironment } from './script-environment.ts'
@@ -247,6 +247,7 @@ async function conclude(
   const verdict = suiteVerdict(end, report)
   course.failures.push(...verdict.failures)
   course.degraded = verdict.degraded
+  course.notes.push(...lackingBrowsers(report))
   const { blocked, usage, layers, exitCode } = end
   Object.assign(course.facts, observedTests(report), {
     exitCode,
@@ -270,6 +271,21 @@ async function conclude(
       isHurried: signal.aborted,
     })),
   )
+}
+
+/** A new project of Playwright has projects for all three browsers. */
+function lackingBrowsers({ tests }: PlaywrightReport): string[] {
+  const lacking = tests.some(({ attempts }) =>
+    attempts.some(({ errors }) =>
+      errors.some(({ message }) =>
+        /Executable doesn't exist at .*\/(?:firefox|webkit)-/.test(message),
+      ),
+    ),
+  )
+  if (!lacking) return []
+  return [
+    'tests run in Chromium alone: an agent has no Firefox and no WebKit; name the projects that it is to run, as by --project chromium',
+  ]
 }
 
 function doneOf({ total, unfinished }: PlaywrightRun['report']['stats']) {

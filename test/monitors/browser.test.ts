@@ -159,6 +159,18 @@ describe.skipIf(why !== undefined)(`with Chromium ${why ?? ''}`, () => {
   )
 
   test(
+    'what a run does not look at is said',
+    async () => {
+      const { observed } = await run(`${HEAD}test('shop', () => {})`, {
+        sslCheckDomain: 'shop.example',
+        snapshots: [{ key: 'a', path: 'a.png' }],
+      })
+      expect(observed.notes?.join()).toMatch(/sslCheckDomain is not looked at.*snapshots are not/)
+    },
+    TIME,
+  )
+
+  test(
     'a cancelled run ends within five seconds, with nothing left and all it had seen',
     async () => {
       const script = written(`${HEAD}test('shop', async ({ page }) => {

@@ -1,6 +1,6 @@
 // Aim: packages come from a registry once, and from the cache after that; a run can change what it got, and never
 // the cache; what decides on packages makes another entry, and what nobody uses any more goes.
-import { existsSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { TreeCache } from '../../src/monitors/tree-cache.ts'
@@ -63,6 +63,14 @@ describe('packages', () => {
     const run = await runFolder(ground, project(), { installCommand, testCommand })
     expect(run.observed['notes']).toContainEqual(expect.stringContaining('built.txt'))
     expect(entries()).toHaveLength(before)
+  })
+
+  test('are copied to runs that cannot come to where they are kept', async () => {
+    chmodSync(ground.cacheFolder, 0o700)
+    const run = await runFolder(ground, project(), { testCommand })
+    chmodSync(ground.cacheFolder, 0o755)
+    expect(run.observed).toMatchObject({ packages: 'kept' })
+    expect(run.failures[0]?.details?.['output']).toContain('got ink')
   })
 
   test('that the registry does not have are a failure of the installation', async () => {

@@ -108,3 +108,33 @@ test('where nobody has it, its slots are missed and say what is needed', async (
   )
   expect(rows).toEqual([{ verdict: 'missed', missed_reason: 'no-capable-agent', needed: NEEDED }])
 })
+
+test('what an agent says that it runs is shown, and its slot is under way', async () => {
+  const { database } = use()
+  const { location, client, all } = await scene(['node@24'])
+  const [agent] = all
+  const id = await suite(client, location, NODE)
+  await agent?.sync(agents)
+  const slots = agent?.monitors.get(id)
+  const slot = (slots?.from ?? 0) + 60_000
+  const at = slot - ((slot - (slots?.slots.offsetMs ?? 0)) % (slots?.slots.everyMs ?? 1))
+  const idle = { waiting: 0, running: 0, free: 1 }
+  const said = { monitorId: id, slot: at, startedAt: at, phase: 'test', done: 3, total: 10 }
+  const queues = { uptime: idle, scripted: { ...idle, running: 1, slots: [said] } }
+  await agent?.sync(agents, { queues })
+  const shown = await client.call('GET', `/v1/checks/${id}/under-way`)
+  expect(shown.body.underWay).toMatchObject([
+    { location: location.slugName, progress: { phase: 'test', done: 3, total: 10 } },
+  ])
+  await ensurePartitions(database, Date.now() - 2 * DAY_MS, Date.now() + 2 * DAY_MS)
+  await database.query('truncate accounting, platform_pulse')
+  const now = at + 1 + SWEEP_GRACE_MS
+  const capability = { capable, neededWords }
+  const options = { database, now: () => now, capability, retentionMs: DAY_MS }
+  await sweep(options, AbortSignal.timeout(20_000))
+  const rows = await database.query(
+    `select missed_reason from results where monitor_id = $1 and slot = to_timestamp($2::float8 / 1000)`,
+    [id, at],
+  )
+  expect(rows).toEqual([{ missed_reason: 'under-way' }])
+})
