@@ -120,7 +120,8 @@ describe('after API_KEY was exchanged', () => {
     platform.reply = (batch) => recorded(batch)
     const { delivery, lines } = await started(dataDir, platform, {}, { apiKey: NEW })
     await vi.waitFor(() => expect(lines.join()).toContain('API_KEY_PREVIOUS'), 5000)
-    expect(await delivery.metricsText()).toMatch(/vedette_spool_foreign_bytes [1-9]/)
+    const metrics = () => delivery.metricsText()
+    await expect.poll(metrics, { timeout: 5000 }).toMatch(/vedette_spool_foreign_bytes [1-9]/)
     expect(platform.has.size).toBe(0)
   })
 
