@@ -17,6 +17,7 @@ import {
   anyText,
   byteCount,
   FAULT_REPORT_VARIABLES,
+  proxyVariables,
   leastLevel,
   onOff,
   oneOf,
@@ -129,24 +130,7 @@ export const VARIABLE_TABLE = {
     words: { changes: 'changes', all: 'all' },
   }),
   ...FAULT_REPORT_VARIABLES,
-  HTTPS_PROXY: urlSetting({
-    meaning: 'Proxy to the platform and to SENTRY_DSN',
-    secret: true,
-    alsoAs: ['https_proxy'],
-    protocols: ['http:', 'https:'],
-    example: 'http://user:password@proxy.example.com:3128',
-  }),
-  HTTP_PROXY: urlSetting({
-    meaning: 'The same where HTTPS_PROXY is not set',
-    secret: true,
-    alsoAs: ['http_proxy'],
-    protocols: ['http:', 'https:'],
-    example: 'http://user:password@proxy.example.com:3128',
-  }),
-  NO_PROXY: wordList({
-    meaning: 'Hosts that are reached without that proxy',
-    alsoAs: ['no_proxy'],
-  }),
+  ...proxyVariables('Proxy to the platform and to SENTRY_DSN'),
   USE_OS_DNS_RESOLVER: onOff({
     meaning:
       'Resolve names through the operating system, which knows /etc/hosts and search domains',

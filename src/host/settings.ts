@@ -95,6 +95,27 @@ export const FAULT_REPORT_VARIABLES = {
   }),
 } as const
 
+/** The proxy to what `meaning` says, as most programs take it from the environment. */
+export function proxyVariables(meaning: string) {
+  const proxy = {
+    secret: true,
+    protocols: ['http:', 'https:'],
+    example: 'http://user:password@proxy.example.com:3128',
+  }
+  return {
+    HTTPS_PROXY: urlSetting({ ...proxy, meaning, alsoAs: ['https_proxy'] }),
+    HTTP_PROXY: urlSetting({
+      ...proxy,
+      meaning: 'The same where HTTPS_PROXY is not set',
+      alsoAs: ['http_proxy'],
+    }),
+    NO_PROXY: wordList({
+      meaning: 'Hosts that are reached without that proxy',
+      alsoAs: ['no_proxy'],
+    }),
+  } as const
+}
+
 const BYTE_UNITS: Readonly<Record<string, number>> = {
   '': 1,
   b: 1,

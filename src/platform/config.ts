@@ -12,6 +12,7 @@ import type { LogLevel } from '../host/log.ts'
 import {
   anyText,
   FAULT_REPORT_VARIABLES,
+  proxyVariables,
   leastLevel,
   urlSetting,
   wholeNumber,
@@ -159,24 +160,7 @@ export const VARIABLE_TABLE = {
   }),
   LOG_LEVEL: leastLevel(),
   ...FAULT_REPORT_VARIABLES,
-  HTTPS_PROXY: urlSetting({
-    meaning: 'Proxy to SENTRY_DSN',
-    secret: true,
-    alsoAs: ['https_proxy'],
-    protocols: ['http:', 'https:'],
-    example: 'http://user:password@proxy.example.com:3128',
-  }),
-  HTTP_PROXY: urlSetting({
-    meaning: 'The same where HTTPS_PROXY is not set',
-    secret: true,
-    alsoAs: ['http_proxy'],
-    protocols: ['http:', 'https:'],
-    example: 'http://user:password@proxy.example.com:3128',
-  }),
-  NO_PROXY: wordList({
-    meaning: 'Hosts that are reached without that proxy',
-    alsoAs: ['no_proxy'],
-  }),
+  ...proxyVariables('Proxy to SENTRY_DSN'),
 } as const
 
 function proxyProblem(text: string): { allowed: string; mend: string } | undefined {
