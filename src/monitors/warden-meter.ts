@@ -1,14 +1,16 @@
 // What a run uses, looked at while it runs: processor time, memory, processes, and bytes below its folder.
-import { readdirSync, readFileSync, statSync, type Dirent } from 'node:fs'
-import { lstat, opendir } from 'node:fs/promises'
-import { join } from 'node:path'
+import { readFileSync } from 'node:fs'
 import { asUser } from './as-user.ts'
 import type { CageLimits, CagedOutcome, CageUsage } from './cage-order.ts'
+import { WardenDisk } from './warden-disk.ts'
 import { factsOf, type Descendants, type ProcessFacts } from './warden-processes.ts'
 
 /** Linux counts processor time for programs in hundredths, on every architecture (USER_HZ). */
 const TICK_MS = 10
-const MEMORY_EVERY_MS = 100
+const LOOK_EVERY_MS = 100
+/** The same while less than half of the memory is in use: the rest takes a program its time to fill. */
+const CALM_LOOK_EVERY_MS = 250
+const CALM_SHARE = 0.5
 const DISK_EVERY_MS = 500
 /** Refused births after which the code is taken for one that never stops. */
 const REFUSED_MAX = 100
@@ -19,7 +21,7 @@ const OVERSHOOT = 2
 export class Meter {
   readonly #descendants: Descendants
   readonly #limits: CageLimits
-  readonly #folder: string
+  readonly #disk: WardenDisk
   readonly #userId: number | undefined
   readonly #exceeded: (outcome: CagedOutcome) => void
   readonly #startedAt = performance.now()
@@ -28,6 +30,8 @@ export class Meter {
   #cpuBefore = 0
   #timer: NodeJS.Timeout | undefined
   #diskTimer: NodeJS.Timeout | undefined
+  #isOn = false
+  #memoryBytes = 0
   #processes = 1
   #refused = 0
 
@@ -42,7 +46,7 @@ export class Meter {
   ) {
     this.#descendants = run.descendants
     this.#limits = run.limits
-    this.#folder = run.folder
+    this.#disk = new WardenDisk(run.folder, run.limits.diskBytes, run.userId)
     this.#userId = run.userId
     this.#exceeded = exceeded
     this.#memory = new Memory(run.limits.memoryBytes)
@@ -51,14 +55,15 @@ export class Meter {
   /** Begins; what was used until now is the cage's own. */
   start(): void {
     this.#cpuBefore = ticksOf(this.#descendants.look()) * TICK_MS
-    this.#timer = setInterval(() => this.look(), MEMORY_EVERY_MS)
+    this.#isOn = true
+    this.#later()
     this.#diskLater()
   }
 
   stop(): void {
-    clearInterval(this.#timer)
+    this.#isOn = false
+    clearTimeout(this.#timer)
     clearTimeout(this.#diskTimer)
-    this.#timer = undefined
   }
 
   /** Processes at the last look, and those forked since. */
@@ -90,6 +95,7 @@ export class Meter {
     usage.processesMax = Math.max(usage.processesMax, all.length)
     usage.cpuMs = Math.max(usage.cpuMs, ticksOf(all) * TICK_MS - this.#cpuBefore)
     const memoryBytes = this.#memory.of(all, this.#userId)
+    this.#memoryBytes = memoryBytes
     usage.peakMemoryBytes = Math.max(usage.peakMemoryBytes, memoryBytes)
     if (usage.cpuMs > this.#limits.cpuMs) this.#exceed('out-of-cpu')
     else if (memoryBytes > this.#limits.memoryBytes) this.#exceed('out-of-memory')
@@ -98,25 +104,31 @@ export class Meter {
 
   /** Looks at the disk, now. */
   async lookAtDisk(): Promise<void> {
-    const budget = {
-      bytesMax: this.#limits.diskBytes,
-      bytes: unlinkedBytes(this.#descendants.look(), this.#userId),
-    }
-    await countBelow(this.#folder, budget)
-    this.#usage.diskBytes = Math.max(this.#usage.diskBytes, budget.bytes)
-    if (budget.bytes > this.#limits.diskBytes) this.#exceed('out-of-disk')
+    const bytes = await this.#disk.count(this.#descendants.look())
+    this.#usage.diskBytes = Math.max(this.#usage.diskBytes, bytes)
+    if (bytes > this.#limits.diskBytes) this.#exceed('out-of-disk')
+  }
+
+  #later(): void {
+    const isCalm = this.#memoryBytes < this.#limits.memoryBytes * CALM_SHARE
+    const everyMs = isCalm ? CALM_LOOK_EVERY_MS : LOOK_EVERY_MS
+    this.#timer = setTimeout(() => {
+      this.look()
+      if (this.#isOn) this.#later()
+    }, everyMs)
   }
 
   #diskLater(): void {
+    const look = () => (this.#disk.mayHaveGrown() ? this.lookAtDisk() : Promise.resolve())
     this.#diskTimer = setTimeout(() => {
-      void this.lookAtDisk()
+      void look()
         .catch(() => {})
-        .then(() => (this.#timer === undefined ? undefined : this.#diskLater()))
+        .then(() => (this.#isOn ? this.#diskLater() : undefined))
     }, DISK_EVERY_MS)
   }
 
   #exceed(outcome: CagedOutcome): void {
-    if (this.#timer === undefined) return
+    if (!this.#isOn) return
     this.stop()
     this.#exceeded(outcome)
   }
@@ -178,53 +190,4 @@ function kibibytesOf(path: string, ...names: string[]): number | undefined {
   } catch {
     return undefined
   }
-}
-
-/** Bytes of files that are open and have no name any more, in memory or on disk. */
-function unlinkedBytes(all: readonly ProcessFacts[], userId: number | undefined): number {
-  const files = new Map<string, number>()
-  // What has ended, or may not be looked into, counts nothing.
-  for (const { pid } of all) asUser(userId, () => addUnlinkedOf(pid, files))
-  let bytes = 0
-  for (const size of files.values()) bytes += size
-  return bytes
-}
-
-/** True when the process could be looked into. */
-function addUnlinkedOf(pid: number, files: Map<string, number>): true | undefined {
-  try {
-    for (const fd of readdirSync(`/proc/${pid}/fd`)) {
-      const facts = statSync(`/proc/${pid}/fd/${fd}`, { throwIfNoEntry: false })
-      if (facts?.nlink === 0) files.set(`${facts.dev}:${facts.ino}`, facts.blocks * 512)
-    }
-    return true
-  } catch {
-    return undefined
-  }
-}
-
-/** What an empty file counts, so that there is a bound on their number, too. */
-const ENTRY_BYTES = 1024
-
-/** Adds up what lies below the folder, in slices between which the loop is free; ends when it is too much. */
-async function countBelow(
-  folder: string,
-  budget: { bytes: number; bytesMax: number },
-): Promise<void> {
-  const folders = [folder]
-  for (let next = folders.pop(); next !== undefined; next = folders.pop()) {
-    const entries = await opendir(next, { bufferSize: 256 }).catch(() => undefined)
-    if (entries === undefined) continue
-    for await (const entry of entries) {
-      const path = join(next, entry.name)
-      if (isFolder(entry)) folders.push(path)
-      const facts = await lstat(path).catch(() => undefined)
-      budget.bytes += Math.max(ENTRY_BYTES, (facts?.blocks ?? 0) * 512)
-      if (budget.bytes > budget.bytesMax) return
-    }
-  }
-}
-
-function isFolder(entry: Dirent): boolean {
-  return entry.isDirectory() && !entry.isSymbolicLink()
 }
