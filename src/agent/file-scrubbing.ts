@@ -34,14 +34,16 @@ async function scrubZipOnce(path: string, pass: ScrubPass, depth: number): Promi
   const hash = createHash('sha256')
   await pipeline(createReadStream(path), hash)
   const sha256 = hash.digest('hex')
-  const clean = pass.zips.get(sha256)
-  if (clean === undefined) {
-    await scrubOfKind(path, 'zip', pass, depth)
+  const first = pass.zips.get(sha256)
+  if (first === undefined) {
+    const scrubbed = scrubOfKind(path, 'zip', pass, depth).then(() => path)
     // Those inside of others are gone when these are done.
-    if (depth === 0) pass.zips.set(sha256, path)
-  } else if (pass.writes) {
-    await copyFile(clean, path)
+    if (depth === 0) pass.zips.set(sha256, scrubbed)
+    await scrubbed
+    return
   }
+  const clean = await first
+  if (pass.writes) await copyFile(clean, path)
 }
 
 async function scrubOfKind(

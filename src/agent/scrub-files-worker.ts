@@ -18,6 +18,8 @@ export interface ScrubFilesOrder {
 /** Path → why the file must be left out. */
 export type ScrubFilesReply = Record<string, string>
 
+/** Files that are read, unpacked and written at the same time; what they hold passes through in pieces. */
+const AT_ONCE = 4
 /** Values of headers that are looked for in other files; a hostile run could name millions. */
 const FOUND_MAX = 1000
 
@@ -28,7 +30,7 @@ async function scrubAll(order: ScrubFilesOrder): Promise<ScrubFilesReply> {
   const onSecret = (value: string) => {
     if (found.size < FOUND_MAX) found.add(value)
   }
-  // The largest last: reports, which hold copies of the others.
+  // The largest first, so that none of them is left for the end.
   const sized = order.paths.map((path) => ({
     path,
     size: statSync(path, { throwIfNoEntry: false })?.size ?? 0,
@@ -37,14 +39,14 @@ async function scrubAll(order: ScrubFilesOrder): Promise<ScrubFilesReply> {
   const pass = async (secrets: Iterable<string>, how: Pick<ScrubPass, 'writes' | 'onSecret'>) => {
     const budget = { unpackedBytes: order.unpackedBytesMax }
     const whole = { rules: byteRules(secrets, isSensitive), budget, zips: new Map(), ...how }
-    for (const path of paths) {
-      if (problems[path] !== undefined) continue
-      try {
-        await scrubFile(path, whole)
-      } catch (error) {
-        problems[path] = reasonOf(error)
+    const waiting = paths.filter((path) => problems[path] === undefined)
+    const lane = async () => {
+      for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
+        const problem = await scrubFile(path, whole).then(() => undefined, reasonOf)
+        if (problem !== undefined) problems[path] = problem
       }
     }
+    await Promise.all(Array.from({ length: AT_ONCE }, lane))
   }
   await pass([], { writes: false, onSecret })
   await pass([...order.secrets, ...found], { writes: true })

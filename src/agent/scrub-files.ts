@@ -3,6 +3,7 @@
 import { stat } from 'node:fs/promises'
 import { Worker } from 'node:worker_threads'
 import { LIMITS } from '../contract/versions.ts'
+import { COMPILE_CACHE } from '../monitors/compile-cache.ts'
 import type { Scrubber } from './scrub.ts'
 import type { ScrubFilesOrder, ScrubFilesReply } from './scrub-files-worker.ts'
 import { CUT_FILES_BYTES_MAX, CUT_REASON } from './work-folder.ts'
@@ -89,7 +90,7 @@ function inThread(
   return new Promise((resolve) => {
     const worker = new Worker(new URL('./scrub-files-worker.ts', import.meta.url), {
       workerData: order,
-      env: {},
+      env: { NODE_COMPILE_CACHE: COMPILE_CACHE },
       name: 'scrub-files',
       resourceLimits: { maxOldGenerationSizeMb: HEAP_MIB_MAX, maxYoungGenerationSizeMb: 32 },
     })

@@ -7,8 +7,8 @@ export interface ScrubPass {
   rules: ByteRules
   /** Told secrets that sensitive names hold; a pass that only looks writes nothing. */
   onSecret?: ((value: string) => void) | undefined
-  /** SHA-256 of zips as they were → where each lies scrubbed: reports hold copies of traces. */
-  zips: Map<string, string>
+  /** SHA-256 of zips as they were → where each will lie scrubbed: reports hold copies of traces. */
+  zips: Map<string, Promise<string>>
   writes: boolean
   /** Bytes that may still be unpacked, of all files together. */
   budget: { unpackedBytes: number }

@@ -2,10 +2,9 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import type { Socket } from 'node:net'
 import { fileURLToPath } from 'node:url'
+import { COMPILE_CACHE } from './compile-cache.ts'
 
 const WARDEN = fileURLToPath(new URL('./warden.ts', import.meta.url))
-/** In the project's own folder: what lies in a folder that anybody may write to must not be run. */
-const COMPILE_CACHE = fileURLToPath(new URL('../../node_modules/.cache/vedette', import.meta.url))
 /** A warden lives short and holds little. */
 const FLAGS = ['--max-semi-space-size=1', '--disable-warning=ExperimentalWarning']
 /** For so long after the last run one is kept waiting. */
