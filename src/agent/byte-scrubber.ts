@@ -74,23 +74,33 @@ const VALUE_FIRST = new RegExp(
   'g',
 )
 
+/** No value of a header: traces hold the sources of tests, with lines like `token: process.env.TOKEN,`. */
+const CODE = /^process\.env\b[\w.[\]'"]*[,;]?$|[[({]$|=>/
+
 interface Span {
   from: number
   to: number
 }
 
+/** Who hears of what is found. */
+export interface ScrubberHears {
+  /** Told what else must not be seen: the secrets in values of sensitive names. */
+  onSecret?: ((value: string) => void) | undefined
+  /** Called when something had to go. */
+  onTouch?: (() => void) | undefined
+}
+
 /** Scrubs one stream of bytes, piece by piece. */
 export class ByteScrubber {
   readonly #rules: ByteRules
-  readonly #onSecret: ((value: string) => void) | undefined
+  readonly #hears: ScrubberHears
   // Begins with the end of a line, so that the first one is found like the others.
   #held = '\n'
   #started = false
 
-  /** `onSecret` is told what else must not be seen: the secrets in values of sensitive names. */
-  constructor(rules: ByteRules, onSecret?: (value: string) => void) {
+  constructor(rules: ByteRules, hears: ScrubberHears = {}) {
     this.#rules = rules
-    this.#onSecret = onSecret
+    this.#hears = hears
   }
 
   /** Takes the next piece; gives what is certain by now. */
@@ -115,6 +125,7 @@ export class ByteScrubber {
     for (const { from, to } of joined(this.#spans(text, until))) {
       clean += text.slice(at, Math.max(at, from)) + SCRUBBED
       at = to
+      this.#hears.onTouch?.()
     }
     const end = Math.max(at, until)
     clean += text.slice(at, end)
@@ -150,10 +161,9 @@ export class ByteScrubber {
   }
 
   *#span(name = '', value = '', to: number): Generator<Span> {
-    if (value === SCRUBBED || !this.#rules.isSensitive(name)) return
-    if (this.#onSecret !== undefined) {
-      for (const one of headerSecrets(readable(value))) this.#onSecret(one)
-    }
+    if (value === SCRUBBED || !this.#rules.isSensitive(name) || CODE.test(value)) return
+    const { onSecret } = this.#hears
+    if (onSecret !== undefined) for (const one of headerSecrets(readable(value))) onSecret(one)
     yield { from: to - value.length, to }
   }
 }

@@ -1,4 +1,5 @@
 // What a file is, by its first bytes and not by its name.
+import { open } from 'node:fs/promises'
 
 /**
  * `media` is seen by people and holds no text that could be taken out of it; `closed` is packed in a way that is
@@ -7,7 +8,7 @@
 export type FileKind = 'media' | 'zip' | 'gzip' | 'closed' | 'bytes'
 
 /** First bytes that tell a kind; as many as are looked at. */
-export const KIND_BYTES = 262
+const KIND_BYTES = 262
 
 const MAGIC: readonly { kind: FileKind; at: number; bytes: string }[] = [
   { kind: 'zip', at: 0, bytes: 'PK\u0003\u0004' },
@@ -35,4 +36,15 @@ const MAGIC: readonly { kind: FileKind; at: number; bytes: string }[] = [
 export function kindOf(start: Buffer): FileKind {
   const text = start.toString('latin1', 0, KIND_BYTES)
   return MAGIC.find(({ at, bytes }) => text.startsWith(bytes, at))?.kind ?? 'bytes'
+}
+
+/** The kind of the file at `path`. Rejects with what the file system throws. */
+export async function kindOfFile(path: string): Promise<FileKind> {
+  const file = await open(path, 'r')
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(KIND_BYTES), 0, KIND_BYTES, 0)
+    return kindOf(buffer.subarray(0, bytesRead))
+  } finally {
+    await file.close()
+  }
 }

@@ -2,14 +2,21 @@
 // HTML), in what is packed with gzip, whatever that is. What cannot be read to its end is no file that may leave.
 import { createHash } from 'node:crypto'
 import { createReadStream, createWriteStream } from 'node:fs'
-import { copyFile, mkdtemp, open, rename, rm } from 'node:fs/promises'
+import { copyFile, mkdtemp, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGunzip, createGzip } from 'node:zlib'
 import { findEmbeddedZip, scrubEmbeddedZip } from './embedded-zip.ts'
-import { KIND_BYTES, kindOf, type FileKind } from './file-kind.ts'
-import { bounded, type ScrubPass, scrubbing, type Standing, UnreadableFile } from './scrub-pass.ts'
+import { type FileKind, kindOfFile } from './file-kind.ts'
+import {
+  bounded,
+  type ScrubbedZip,
+  type ScrubPass,
+  scrubbing,
+  type Standing,
+  UnreadableFile,
+} from './scrub-pass.ts'
 import { scrubZip } from './zip-scrubbing.ts'
 
 /** What is packed inside of what is packed; Playwright's reports have two. */
@@ -35,15 +42,26 @@ async function scrubZipOnce(path: string, pass: ScrubPass, depth: number): Promi
   await pipeline(createReadStream(path), hash)
   const sha256 = hash.digest('hex')
   const first = pass.zips.get(sha256)
-  if (first === undefined) {
-    const scrubbed = scrubOfKind(path, 'zip', pass, depth).then(() => path)
-    // Those inside of others are gone when these are done.
-    if (depth === 0) pass.zips.set(sha256, scrubbed)
-    await scrubbed
+  if (first !== undefined) {
+    const { path: clean, isTouched } = await first
+    if (isTouched) pass.onTouch?.()
+    if (pass.writes) await copyFile(clean, path)
     return
   }
-  const clean = await first
-  if (pass.writes) await copyFile(clean, path)
+  const scrubbed = scrubNewZip(path, pass, depth)
+  // Those inside of others are gone when these are done.
+  if (depth === 0) pass.zips.set(sha256, scrubbed)
+  await scrubbed
+}
+
+async function scrubNewZip(path: string, pass: ScrubPass, depth: number): Promise<ScrubbedZip> {
+  let isTouched = false
+  const onTouch = () => {
+    isTouched = true
+    pass.onTouch?.()
+  }
+  await scrubOfKind(path, 'zip', { ...pass, onTouch }, depth)
+  return { path, isTouched }
 }
 
 async function scrubOfKind(
@@ -74,6 +92,9 @@ async function scrubInto(
   if (kind !== 'bytes' && standing.depth >= DEPTH_MAX) {
     throw new UnreadableFile('it is packed too deep inside of others')
   }
+  // Also between the files of a zip, and in the head of a gzip, there may be words.
+  if (kind !== 'bytes' && !pass.writes)
+    await pipeline(createReadStream(path), scrubbing(pass), nowhere())
   if (kind === 'zip') return scrubZip(path, draft, pass, standing)
   if (kind === 'gzip') return scrubGzip(path, draft, pass, standing)
   const zip = await findEmbeddedZip(path)
@@ -101,16 +122,6 @@ async function scrubGzip(
   }
   await scrubInner(inner)
   if (pass.writes) await pipeline(createReadStream(inner), createGzip(), createWriteStream(draft))
-}
-
-async function kindOfFile(path: string): Promise<FileKind> {
-  const file = await open(path, 'r')
-  try {
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(KIND_BYTES), 0, KIND_BYTES, 0)
-    return kindOf(buffer.subarray(0, bytesRead))
-  } finally {
-    await file.close()
-  }
 }
 
 function nowhere(): Transform {

@@ -27,30 +27,64 @@ async function scrubAll(order: ScrubFilesOrder): Promise<ScrubFilesReply> {
   const isSensitive = createNameTest(order.headers)
   const problems: ScrubFilesReply = {}
   const found = new Set<string>()
+  const touched = new Set<string>()
   const onSecret = (value: string) => {
     if (found.size < FOUND_MAX) found.add(value)
   }
-  // The largest first, so that none of them is left for the end.
-  const sized = order.paths.map((path) => ({
-    path,
-    size: statSync(path, { throwIfNoEntry: false })?.size ?? 0,
-  }))
-  const paths = sized.sort((a, b) => a.size - b.size).map(({ path }) => path)
-  const pass = async (secrets: Iterable<string>, how: Pick<ScrubPass, 'writes' | 'onSecret'>) => {
-    const budget = { unpackedBytes: order.unpackedBytesMax }
-    const whole = { rules: byteRules(secrets, isSensitive), budget, zips: new Map(), ...how }
-    const waiting = paths.filter((path) => problems[path] === undefined)
-    const lane = async () => {
-      for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
-        const problem = await scrubFile(path, whole).then(() => undefined, reasonOf)
-        if (problem !== undefined) problems[path] = problem
-      }
-    }
-    await Promise.all(Array.from({ length: AT_ONCE }, lane))
+  const passOf = (secrets: Iterable<string>, writes: boolean): ScrubPass => ({
+    rules: byteRules(secrets, isSensitive),
+    budget: { unpackedBytes: order.unpackedBytesMax },
+    zips: new Map(),
+    writes,
+  })
+  const paths = largestLast(order.paths)
+  const look = passOf(order.secrets, false)
+  await goThrough(paths, problems, (path) =>
+    scrubFile(path, { ...look, onSecret, onTouch: () => touched.add(path) }),
+  )
+  const write = passOf([...order.secrets, ...found], true)
+  let dirty = paths
+  // What a header held may stand anywhere; where none held anything, most files are as they should be.
+  if (found.size === 0) {
+    dirty = paths.filter((path) => touched.has(path))
+    await keepClean(look.zips, write.zips)
   }
-  await pass([], { writes: false, onSecret })
-  await pass([...order.secrets, ...found], { writes: true })
+  await goThrough(dirty, problems, (path) => scrubFile(path, write))
   return problems
+}
+
+/** Reports hold copies of the others. */
+function largestLast(paths: readonly string[]): string[] {
+  const sizeOf = (path: string) => statSync(path, { throwIfNoEntry: false })?.size ?? 0
+  const sized = paths.map((path) => ({ path, size: sizeOf(path) }))
+  return sized.sort((a, b) => a.size - b.size).map(({ path }) => path)
+}
+
+/** A few files at a time; those with problems are left alone. */
+async function goThrough(
+  paths: readonly string[],
+  problems: ScrubFilesReply,
+  scrub: (path: string) => Promise<void>,
+): Promise<void> {
+  const waiting = paths.filter((path) => problems[path] === undefined).values()
+  const lane = async () => {
+    for (const path of waiting) {
+      const problem = await scrub(path).then(() => undefined, reasonOf)
+      if (problem !== undefined) problems[path] = problem
+    }
+  }
+  await Promise.all(Array.from({ length: AT_ONCE }, lane))
+}
+
+/** Zips in which nothing was found need not be looked at again where they are inside of others. */
+async function keepClean(from: ScrubPass['zips'], to: ScrubPass['zips']): Promise<void> {
+  for (const [sha256, outcome] of from) {
+    const isClean = await outcome.then(
+      ({ isTouched }) => !isTouched,
+      () => false,
+    )
+    if (isClean) to.set(sha256, outcome)
+  }
 }
 
 function reasonOf(error: unknown): string {

@@ -1,17 +1,22 @@
 // What scrubbing of files works with: the rules of a pass, the place that a file stands in, and the streams.
 import { Transform } from 'node:stream'
-import { type ByteRules, ByteScrubber } from './byte-scrubber.ts'
+import { type ByteRules, ByteScrubber, type ScrubberHears } from './byte-scrubber.ts'
 
 /** How one pass over files goes. */
-export interface ScrubPass {
+export interface ScrubPass extends ScrubberHears {
   rules: ByteRules
-  /** Told secrets that sensitive names hold; a pass that only looks writes nothing. */
-  onSecret?: ((value: string) => void) | undefined
-  /** SHA-256 of zips as they were → where each will lie scrubbed: reports hold copies of traces. */
-  zips: Map<string, Promise<string>>
+  /** SHA-256 of zips as they were → what came of each: reports hold copies of traces. */
+  zips: Map<string, Promise<ScrubbedZip>>
+  /** A pass that only looks writes nothing. */
   writes: boolean
   /** Bytes that may still be unpacked, of all files together. */
   budget: { unpackedBytes: number }
+}
+
+/** A zip that was gone through. */
+export interface ScrubbedZip {
+  path: string
+  isTouched: boolean
 }
 
 /** The file cannot be scrubbed. */
@@ -30,8 +35,8 @@ export interface Standing {
 }
 
 /** A stream that scrubs what goes through it. */
-export function scrubbing({ rules, onSecret }: ScrubPass): Transform {
-  const scrubber = new ByteScrubber(rules, onSecret)
+export function scrubbing(pass: ScrubPass): Transform {
+  const scrubber = new ByteScrubber(pass.rules, pass)
   return new Transform({
     transform(piece: Buffer, _, done) {
       done(null, scrubber.write(piece))

@@ -1,4 +1,5 @@
 // Writes a zip anew, each of its files scrubbed on the way; one file at a time, small ones in memory.
+import { createHash } from 'node:crypto'
 import { createWriteStream } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -16,6 +17,8 @@ import { bounded, type ScrubPass, type Standing, UnreadableFile } from './scrub-
 const ENTRIES_MAX = 50_000
 /** Files up to this size are scrubbed in memory. */
 const SMALL_BYTES_MAX = 1024 * 1024
+/** Of zlib: more takes twice the time for a tenth of the bytes. */
+const LEVEL = 3
 
 /** Scrubs the zip at `path` into `draft`; what is large is unpacked into the folder on the way. */
 export async function scrubZip(
@@ -46,11 +49,6 @@ export async function scrubZip(
   }
 }
 
-/** Stands for a small file of a zip, such as what a page has loaded, that is not looked into. */
-const CLOSED = Buffer.from(
-  'This file is left out: it is packed in a way that is not looked into.\n',
-)
-
 async function addEntries(
   reader: ZipReader,
   writer: ZipWriter | undefined,
@@ -65,7 +63,8 @@ async function addEntries(
       writer?.addEmptyDirectory(name, { mtime })
       continue
     }
-    const options = { mtime, compress: entry.compressionMethod !== 0 }
+    const isPacked = entry.compressionMethod !== 0
+    const options = { mtime, ...(isPacked ? { compressionLevel: LEVEL } : { compress: false }) }
     const clean = await cleanContent(reader, entry, pass, {
       ...standing,
       file: join(standing.folder, String(number++)),
@@ -88,8 +87,11 @@ async function cleanContent(
     const bytes = await buffer(content)
     const kind = kindOf(bytes)
     if (kind === 'media') return bytes
-    if (kind === 'closed') return CLOSED
+    if (kind === 'closed') return leftOut('it is packed in a way that is not looked into', pass)
     if (kind === 'bytes' && !bytes.includes(EMBEDDED_ZIP)) return scrubbed(bytes, pass)
+    const known = kind === 'zip' ? await pass.zips.get(sha256Of(bytes)) : undefined
+    if (known?.isTouched === true) pass.onTouch?.()
+    if (known !== undefined) return known.path
     source = Readable.from([bytes])
   }
   await pipeline(source, createWriteStream(file))
@@ -99,12 +101,20 @@ async function cleanContent(
   } catch (error) {
     // The rest of a trace is worth having; what fills the disk is not.
     if (!(error instanceof UnreadableFile) || pass.budget.unpackedBytes < 0) throw error
-    return Buffer.from(`This file is left out: ${error.message}.\n`)
+    return leftOut(error.message, pass)
   }
 }
 
-function scrubbed(bytes: Buffer, { rules, onSecret }: ScrubPass): Buffer {
-  const scrubber = new ByteScrubber(rules, onSecret)
+/** Stands for a file of a zip, such as what a page has loaded, that cannot be looked into. */
+function leftOut(why: string, pass: ScrubPass): Buffer {
+  pass.onTouch?.()
+  return Buffer.from(`This file is left out: ${why}.\n`)
+}
+
+const sha256Of = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex')
+
+function scrubbed(bytes: Buffer, pass: ScrubPass): Buffer {
+  const scrubber = new ByteScrubber(pass.rules, pass)
   return Buffer.concat([scrubber.write(bytes), scrubber.end()])
 }
 

@@ -7,6 +7,8 @@ import { COMPILE_CACHE } from './compile-cache.ts'
 const WARDEN = fileURLToPath(new URL('./warden.ts', import.meta.url))
 /** A warden lives short and holds little. */
 const FLAGS = ['--max-semi-space-size=1', '--disable-warning=ExperimentalWarning']
+/** The files of the run that is over come first: waking up takes a processor, too. */
+const SPARE_AFTER_MS = 1_000
 /** For so long after the last run one is kept waiting. */
 const SPARE_MS_MAX = 600_000
 
@@ -42,10 +44,13 @@ export class SpareWarden {
     return spare
   }
 
-  /** Starts one to wait, where none does; to be called when a run is over. */
+  /** Starts one to wait, where none does, in a moment; to be called when a run is over. */
   prepare(): void {
     clearTimeout(this.#timer)
-    if (this.#isClosed) return
+    if (!this.#isClosed) this.#timer = setTimeout(() => this.#start(), SPARE_AFTER_MS).unref()
+  }
+
+  #start(): void {
     this.#timer = setTimeout(() => this.#dismiss(), SPARE_MS_MAX).unref()
     if (this.#spare !== undefined) return
     const spare = spawnWarden()

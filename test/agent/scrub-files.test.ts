@@ -35,6 +35,21 @@ async function zipOf(files: Record<string, string | Buffer>): Promise<Buffer> {
   return buffer(zip.outputStream)
 }
 
+async function commented(comment: string): Promise<Buffer> {
+  const zip = new ZipFile()
+  zip.addBuffer(Buffer.from('a'), 'a')
+  zip.end({ comment })
+  return buffer(zip.outputStream)
+}
+
+/** The bytes of a zip, of what is in it, and of what is in that. */
+async function everything(path: string): Promise<string> {
+  const bytes = readFileSync(path)
+  if (!bytes.subarray(0, 2).equals(Buffer.from('PK'))) return bytes.toString()
+  const inside = Object.values(await unzip(path)).map((one) => everything(fileOf(one)))
+  return [bytes.toString(), ...(await Promise.all(inside))].join('\n')
+}
+
 async function unzip(path: string): Promise<Record<string, Buffer>> {
   const zip = await openPromise(path)
   const files: Record<string, Buffer> = {}
@@ -99,6 +114,15 @@ describe('a text', () => {
     ],
   ])('loses the value of %s', async (_, text, clean) => {
     expect(await scrubbedText(text)).toBe(clean)
+  })
+
+  test.each([
+    ['a function', '  token: async ({ page }, use) => {\n'],
+    ['a list', '  cookie: [\n'],
+    ['a variable of the environment', '  authorization: process.env.API_TOKEN,\n'],
+  ])('keeps the source of a test: %s', async (_, line) => {
+    const text = `test.use({\n${line}`
+    expect(await scrubbedText(text)).toBe(text)
   })
 
   test('without secrets stays as it was, byte for byte', async () => {
@@ -178,6 +202,24 @@ describe('what is packed', () => {
       const files = await unzip(fileOf(zip ?? ''))
       expect(files['trace.network']?.toString()).toBe(`a ${SCRUBBED}`)
     }
+  })
+
+  test('a zip and a gzip in which nothing is found stay as they were, byte for byte', async () => {
+    const packed = [await zipOf({ 'a.txt': 'a', 'in.zip': await zipOf({ b: 'b' }) }), gzipSync('c')]
+    const paths = packed.map((bytes) => fileOf(bytes))
+    const dirty = fileOf(SECRET)
+    expect(await scrubFiles([...paths, dirty], scrubber)).toEqual(new Map())
+    expect(paths.map((path) => readFileSync(path))).toEqual(packed)
+    expect(readFileSync(dirty, 'utf8')).toBe(SCRUBBED)
+  })
+
+  test.each([
+    ['the comment of a zip', async () => commented(SECRET)],
+    ['the copy of a zip', async () => zipOf({ 'in.zip': await zipOf({ a: SECRET }) })],
+  ])('%s loses its secret beside a clean one', async (_, pack) => {
+    const [clean, dirty] = [fileOf(await zipOf({ a: 'a' })), fileOf(await pack())]
+    expect(await scrubFiles([clean, dirty], scrubber)).toEqual(new Map())
+    expect(await everything(dirty)).not.toContain(SECRET)
   })
 
   test('gzip is opened and packed again', async () => {

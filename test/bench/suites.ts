@@ -95,7 +95,7 @@ async function compare(engine: string, ground: Ground, missed: string[]) {
     if (round === 0) continue
     bare.push(pair[0])
     ours.push(pair[1])
-    if (process.env['BENCH_SHOW'] !== undefined) show(pair)
+    show(`${engine}, ${round} of ${ROUNDS}`, pair)
   }
   const share = median(ours.map(({ wallMs }, at) => wallMs / (bare[at]?.wallMs ?? Number.NaN)))
   const laterMs = median(ours.map(({ startMs }, at) => startMs - (bare[at]?.startMs ?? Number.NaN)))
@@ -118,10 +118,11 @@ async function compare(engine: string, ground: Ground, missed: string[]) {
   ]
 }
 
-function show([bare, ours]: readonly [Timed, Timed]): void {
+/** The runs take minutes: each is told as it ends. */
+function show(which: string, [bare, ours]: readonly [Timed, Timed]): void {
   const words = ({ wallMs, cpuMs, startMs, parts = '' }: Timed) =>
     `${Math.round(wallMs)} ms, CPU ${Math.round(cpuMs)} ms, first test ${Math.round(startMs)} ms ${parts}`
-  process.stderr.write(`bare ${words(bare)}; ours ${words(ours)}\n`)
+  process.stderr.write(`${which}: bare ${words(bare)}; ours ${words(ours)}\n`)
 }
 
 async function runBare(engine: string, ground: Ground): Promise<Timed> {
