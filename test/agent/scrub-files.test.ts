@@ -38,7 +38,7 @@ async function zipOf(files: Record<string, string | Buffer>): Promise<Buffer> {
 async function commented(comment: string): Promise<Buffer> {
   const zip = new ZipFile()
   zip.addBuffer(Buffer.from('a'), 'a')
-  zip.end({ comment })
+  zip.end({ comment, forceZip64Format: false })
   return buffer(zip.outputStream)
 }
 
