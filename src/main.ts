@@ -2,6 +2,7 @@
 import { AGENT_COMMAND } from './commands/agent-command.ts'
 import { APPLY_COMMAND } from './commands/apply-command.ts'
 import { CHECK_COMMAND, VALIDATE_COMMAND } from './commands/check-command.ts'
+import { DOCTOR_COMMAND } from './commands/doctor-command.ts'
 import { posterTo } from './commands/fault-reports.ts'
 import { MIGRATE_COMMAND } from './commands/migrate-command.ts'
 import { CANCEL_COMMAND, RUN_COMMAND } from './commands/run-command.ts'
@@ -26,6 +27,7 @@ const COMMANDS = [
   TEST_COMMAND,
   RUN_COMMAND,
   CANCEL_COMMAND,
+  DOCTOR_COMMAND,
   ...TOOLS_COMMANDS,
   MIGRATE_COMMAND,
   ...platformCommands({ env, stdout, stderr, posterTo }),

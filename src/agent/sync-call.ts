@@ -54,7 +54,7 @@ export async function sync(
       signal,
     })
     if (answer.status === 200) return await answered(answer)
-    return refused(answer)
+    return refusalOf(answer)
   } catch (error) {
     if (!(error instanceof LinkError)) throw error
     const { code, message } = error
@@ -93,7 +93,12 @@ const STATUS_WORDS: Readonly<Record<number, string>> = {
   426: 'the platform wants a newer agent',
 }
 
-function refused({ status, headers, body }: LinkAnswer): SyncOutcome {
+/** What an answer that is no success means, whichever call of the agents it answers. */
+export function refusalOf({
+  status,
+  headers,
+  body,
+}: Pick<LinkAnswer, 'status' | 'headers' | 'body'>): SyncOutcome {
   const { message, reason } = errorIn(body)
   if (status === 409) return { kind: 'twin' }
   if (status === 401 && reason === 'revoked') {

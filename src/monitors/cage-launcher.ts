@@ -1,7 +1,7 @@
 // Becomes people's code: a process of its own that takes all privileges from itself, one after the other,
 // and then turns into the command. Started by the warden for one run; its order comes on a descriptor.
 import { readdirSync, readSync, writeSync } from 'node:fs'
-import { lackOf } from './cage-lacks.ts'
+import { lackOf, lackText } from './cage-lacks.ts'
 import { confine, LANDLOCK_SCOPES_FROM } from './cage-landlock.ts'
 import type { CageLayers, LaunchOrder } from './cage-order.ts'
 import {
@@ -50,7 +50,7 @@ function main(): void {
     network: listener !== undefined,
   }
   const lacking = order.isolation === 'require' ? lackOf(layers) : undefined
-  if (lacking !== undefined) throw new Error(lacking)
+  if (lacking !== undefined) throw new Error(lackText(lacking))
   tell({ ready: layers }, listener)
   keepOnlyRunDescriptors()
   // Node ignores some, and what is ignored stays so in the next program.

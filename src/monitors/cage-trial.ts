@@ -3,7 +3,7 @@
 import { mkdtemp, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Cage } from './cage.ts'
-import { lackOf, tracingLack, wishesOf } from './cage-lacks.ts'
+import { type Lack, lackOf, lackText, tracingLack, wishesOf } from './cage-lacks.ts'
 import type { CageLayers } from './cage-order.ts'
 import { findChromium } from './chromium.ts'
 import { removeTree } from './remove-tree.ts'
@@ -31,22 +31,26 @@ export interface CageTrial {
   namespaces: boolean
   /** What is missing, a sentence each with its mend. */
   lacks: string[]
+  /** The same in parts: what people’s code cannot be run without, and what it can. */
+  needs: Lack[]
+  wishes: Lack[]
 }
 
-/** Runs the trial in a folder of its own below `root`. Never rejects. */
+/** Runs the trial in a folder of its own below `root`, until `signal` is aborted. Never rejects. */
 export async function tryCage(
   cage: Cage,
   settings: { root: string; chromiumPath: string | undefined },
+  signal = new AbortController().signal,
 ): Promise<CageTrial> {
   try {
     const folder = await mkdtemp(join(settings.root, 'cage-'))
     try {
-      return await trialIn(folder, cage, settings)
+      return await trialIn(folder, cage, settings, signal)
     } finally {
       await removeTree(folder)
     }
   } catch (error) {
-    return { namespaces: false, lacks: [(error as Error).message] }
+    return trialOf({ namespaces: false }, [{ what: (error as Error).message }], [])
   }
 }
 
@@ -54,20 +58,31 @@ async function trialIn(
   folder: string,
   cage: Cage,
   { root, chromiumPath }: { root: string; chromiumPath: string | undefined },
+  signal: AbortSignal,
 ): Promise<CageTrial> {
   // A file system may forbid programs.
   await writeFile(join(folder, 'program'), '#!/bin/sh\necho executes\n', { mode: 0o755 })
   const args = ['-c', SCRIPT]
   const order = { command: '/bin/sh', args, folder, limits: LIMITS }
-  const { layers, tail, problem } = await cage.run(order, new AbortController().signal).ended
+  const { layers, tail, problem } = await cage.run(order, signal).ended
   const namespaces = tail.stdout.includes('namespaces')
   if (layers === undefined) {
-    return { namespaces, lacks: [`people’s code cannot be run: ${problem ?? 'it did not start'}`] }
+    const what = `people’s code cannot be run: ${problem ?? 'it did not start'}`
+    return trialOf({ namespaces }, [{ what }], [])
   }
   const canExecute = tail.stdout.includes('executes')
   const hasChromium = (await findChromium(chromiumPath)) !== undefined
   const scope = await readFile('/proc/sys/kernel/yama/ptrace_scope', 'latin1').catch(() => '')
   const lacks = [lackOf(layers), layers.network ? tracingLack(scope) : undefined]
   const wishes = wishesOf({ layers, namespaces, hasChromium, root, canExecute })
-  return { layers, namespaces, lacks: [...lacks.filter((one) => one !== undefined), ...wishes] }
+  const needs = lacks.filter((one) => one !== undefined)
+  return trialOf({ layers, namespaces }, needs, wishes)
+}
+
+function trialOf(
+  found: Pick<CageTrial, 'layers' | 'namespaces'>,
+  needs: Lack[],
+  wishes: Lack[],
+): CageTrial {
+  return { ...found, needs, wishes, lacks: [...needs, ...wishes].map(lackText) }
 }

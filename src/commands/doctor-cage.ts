@@ -1,0 +1,182 @@
+// What holds people's code here, and whether the browser starts in there as it does for a run.
+import { mkdtemp, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { AgentConfig } from '../agent/config.ts'
+import { LIMITS } from '../contract/versions.ts'
+import { type Cage, createCage } from '../monitors/cage.ts'
+import { tryCage } from '../monitors/cage-trial.ts'
+import { CHROMIUM_ADVICE, findChromium, readableFor } from '../monitors/chromium.ts'
+import { removeTree } from '../monitors/remove-tree.ts'
+import type { Finding } from './doctor-finding.ts'
+import type { Mends } from './doctor-mends.ts'
+
+type CageConfig = Pick<
+  AgentConfig,
+  'chromiumPath' | 'dataDir' | 'image' | 'scriptIsolation' | 'scriptUserId' | 'workRoot'
+>
+
+/** What both looks are at. */
+export interface CageLook {
+  config: CageConfig
+  /** An engine or a runtime is installed. */
+  runsCode: boolean
+  signal: AbortSignal
+}
+
+/** Users of an agent's runs begin at the first one: these are beyond those that it may have at a time. */
+const USERS_APART = 128
+/** Nothing beyond this machine is to hear of it. */
+const EVERYWHERE = ['0.0.0.0/0', '::/0']
+
+/** A cage that says what it lacks, whatever the settings make of that. */
+function ownCage({ scriptUserId }: CageConfig): Cage {
+  return createCage({
+    network: { blocked: EVERYWHERE, allowed: [] },
+    isolation: 'best',
+    firstUserId: scriptUserId + USERS_APART,
+  })
+}
+
+/** Where runs have their folders; nothing is made that an agent would make with other rights. */
+async function rootOf({ workRoot, dataDir }: CageConfig): Promise<string> {
+  for (const path of [workRoot, dataDir ?? tmpdir()]) {
+    const found = await stat(path).catch(() => undefined)
+    if (found?.isDirectory() === true) return path
+  }
+  return tmpdir()
+}
+
+/** Looks at what would hold people's code. */
+export async function probeCage({ config, runsCode, signal }: CageLook): Promise<Finding[]> {
+  if (!runsCode)
+    return [{ id: 'cage', standing: 'absent', says: 'none is run: no engine or runtime' }]
+  const cage = ownCage(config)
+  try {
+    const { chromiumPath } = config
+    const trial = await tryCage(cage, { root: await rootOf(config), chromiumPath }, signal)
+    const { layers, namespaces, needs, wishes } = trial
+    const facts = { ...layers, userNamespaces: namespaces }
+    const [need, wish] = [needs[0], wishes[0]]
+    if (need !== undefined) {
+      const isRefused = config.scriptIsolation === 'require' || layers === undefined
+      return [aboutLack(isRefused ? 'broken' : 'warning', need, facts)]
+    }
+    if (wish !== undefined) return [aboutLack('warning', wish, facts)]
+    return [{ id: 'cage', standing: 'works', says: layerWords(facts), facts }]
+  } finally {
+    cage.close()
+  }
+}
+
+function aboutLack(
+  standing: 'broken' | 'warning',
+  { what, mend }: { what: string; mend?: string },
+  facts: Record<string, unknown>,
+): Finding {
+  return { id: 'cage', standing, says: what, ...(mend !== undefined && { mend }), facts }
+}
+
+function layerWords(facts: { ownUser?: boolean; landlock?: number; network?: boolean }): string {
+  const { ownUser, landlock = 0, network } = facts
+  const held = [
+    ...(ownUser === true ? ['a user of its own'] : []),
+    ...(landlock > 0 ? ['Landlock'] : []),
+    ...(network === true ? ['seccomp'] : []),
+  ]
+  return `held by ${held.join(', ')}`
+}
+
+const MEBIBYTE = 1_048_576
+const BROWSER_LIMITS = {
+  wallMs: 10_000,
+  cpuMs: 20_000,
+  memoryBytes: LIMITS.scriptMemoryBytesMax,
+  processes: LIMITS.scriptProcessesMax,
+  outputBytes: MEBIBYTE,
+  diskBytes: 256 * MEBIBYTE,
+  fileBytes: 256 * MEBIBYTE,
+  openFiles: 8192,
+}
+
+const WORD = 'a-page-of-the-doctor'
+/** Says its version, then shows a page of its own. */
+const SCRIPT = '"$0" --version; exec "$0" "$@"'
+const BROWSER_ARGS = [
+  '--headless',
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-dev-shm-usage',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-extensions',
+  '--no-first-run',
+  '--dump-dom',
+  `data:text/html,<p>${WORD}`,
+]
+
+/** Looks at the browser: found, starts, shows a page. */
+export async function probeBrowser(look: CageLook & { mends: Mends }): Promise<Finding[]> {
+  const { config, runsCode, mends } = look
+  const { chromiumPath, image } = config
+  const found = await findChromium(chromiumPath)
+  if (found !== undefined && (runsCode || chromiumPath !== undefined))
+    return [await started(found, look)]
+  if (chromiumPath !== undefined) {
+    const says = `there is no program at ${chromiumPath} (CHROMIUM_PATH)`
+    return [
+      {
+        id: 'browser',
+        standing: 'broken',
+        says,
+        mend: mends.variable('CHROMIUM_PATH', '/usr/bin/chromium'),
+      },
+    ]
+  }
+  if (found !== undefined) {
+    return [{ id: 'browser', standing: 'absent', says: `${found}, which nothing here uses` }]
+  }
+  if (!runsCode) {
+    const says = image === 'agent' ? 'none is installed' : 'not in this image'
+    return [{ id: 'browser', standing: 'absent', says }]
+  }
+  const says = 'none is found: browser checks and most suites cannot run'
+  return [{ id: 'browser', standing: 'warning', says, mend: CHROMIUM_ADVICE }]
+}
+
+async function started(chromium: string, { config, signal }: CageLook): Promise<Finding> {
+  const cage = ownCage(config)
+  const folder = await mkdtemp(join(await rootOf(config), 'doctor-'))
+  try {
+    const run = cage.run(
+      {
+        command: '/bin/sh',
+        args: ['-c', SCRIPT, chromium, `--user-data-dir=${folder}/home/profile`, ...BROWSER_ARGS],
+        folder,
+        readable: await readableFor(chromium),
+        limits: BROWSER_LIMITS,
+        ask: { signal: 'SIGTERM', to: 'group', graceMs: 300 },
+      },
+      signal,
+    )
+    const { outcome, exitCode, tail, problem } = await run.ended
+    const version = /^.*\d+\.\d+\.\d+.*$/m.exec(tail.stdout)?.[0].trim().slice(0, 100)
+    const facts = { path: chromium, version, outcome, exitCode }
+    if (tail.stdout.includes(WORD)) {
+      return {
+        id: 'browser',
+        standing: 'works',
+        says: `${chromium}: ${version ?? 'of no version'}`,
+        facts,
+      }
+    }
+    const last = tail.stderr.trim().split('\n').at(-1)?.slice(0, 200)
+    const why = problem ?? (outcome === 'exited' ? `exit code ${exitCode}` : outcome)
+    const said = last === undefined || last === '' ? '' : `: ${last}`
+    const says = `${chromium} does not start (${why})${said}`
+    return { id: 'browser', standing: 'broken', says, mend: CHROMIUM_ADVICE, facts }
+  } finally {
+    cage.close()
+    await removeTree(folder)
+  }
+}

@@ -1,0 +1,77 @@
+// The lines that mend something, as they are written where this process runs: for `docker run`, in a pod of
+// Kubernetes, or on a machine.
+import { existsSync } from 'node:fs'
+import type { Environment } from '../host/env.ts'
+
+/** What this process runs in. */
+export type Place = 'container' | 'kubernetes' | 'machine'
+
+/** Finds out what this process runs in. */
+export function placeOf(env: Environment): Place {
+  if ((env['KUBERNETES_SERVICE_HOST'] ?? '') !== '') return 'kubernetes'
+  // Images set their name; not every engine leaves a mark of its own.
+  const isContainer =
+    env['VEDETTE_IMAGE'] !== undefined ||
+    existsSync('/.dockerenv') ||
+    existsSync('/run/.containerenv')
+  return isContainer ? 'container' : 'machine'
+}
+
+/** Lines that mend. */
+export interface Mends {
+  /** Sets an environment variable. */
+  variable(name: string, value: string): string
+  /** Sets a kernel parameter of the network namespace. */
+  sysctl(name: string, value: string): string
+  /** Gives a place that can be written to. */
+  volume(folder: string): string
+  /** Gives a folder to the user of this process. */
+  owner(folder: string): string
+  /** Trusts an authority. */
+  authority(): string
+  /** Names other name servers. */
+  nameServers(): string
+}
+
+const CA = '/etc/vedette/ca.pem'
+const NAME_SERVER = '<name server>'
+
+/** The lines for a place. */
+export function mendsFor(place: Place): Mends {
+  const user = `${process.getuid?.() ?? 0}:${process.getgid?.() ?? 0}`
+  const quoted = (value: string) => (/^[\w./:@-]+$/.test(value) ? value : `"${value}"`)
+  switch (place) {
+    case 'kubernetes':
+      return {
+        variable: (name, value) => `env: [{ name: ${name}, value: "${value}" }]`,
+        sysctl: (name, value) =>
+          `securityContext: { sysctls: [{ name: ${name}, value: "${value}" }] }  (of the pod)`,
+        volume: (folder) =>
+          `volumeMounts: [{ name: data, mountPath: ${folder} }]  and  volumes: [{ name: data, emptyDir: {} }]`,
+        owner: () => `securityContext: { fsGroup: ${process.getgid?.() ?? 0} }  (of the pod)`,
+        authority: () =>
+          `env: [{ name: NODE_EXTRA_CA_CERTS, value: ${CA} }]  with a ConfigMap mounted at /etc/vedette`,
+        nameServers: () =>
+          `dnsPolicy: None  and  dnsConfig: { nameservers: ["${NAME_SERVER}"] }  (of the pod)`,
+      }
+    case 'container':
+      return {
+        variable: (name, value) => `docker run -e ${name}=${quoted(value)} …`,
+        sysctl: (name, value) => `docker run --sysctl ${name}=${quoted(value)} …`,
+        volume: (folder) => `docker run -v vedette:${folder} …`,
+        owner: (folder) => `chown -R ${user} <the folder that is mounted on ${folder}>`,
+        authority: () => `docker run -v "$PWD/ca.pem:${CA}:ro" -e NODE_EXTRA_CA_CERTS=${CA} …`,
+        nameServers: () => `docker run --dns ${NAME_SERVER} …`,
+      }
+    case 'machine':
+    default:
+      return {
+        variable: (name, value) => `export ${name}=${quoted(value)}`,
+        sysctl: (name, value) => `sysctl -w ${name}=${quoted(value)}`,
+        volume: () => 'export DATA_DIR=<a folder that this user may write to>',
+        owner: (folder) => `chown -R ${user} ${folder}`,
+        authority: () => 'export NODE_EXTRA_CA_CERTS=<the file with its authority, PEM>',
+        nameServers: () => `nameserver ${NAME_SERVER}  (in /etc/resolv.conf)`,
+      }
+  }
+}

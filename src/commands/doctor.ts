@@ -1,0 +1,95 @@
+// Puts the probes of `vedette doctor` together, runs them and prints what they found.
+import type { ConfigReading } from '../agent/config.ts'
+import { readMonitorsFile } from '../agent/monitors-file.ts'
+import { createScrubber } from '../agent/scrub.ts'
+import { VERSION } from '../contract/versions.ts'
+import { mayColour } from '../host/log.ts'
+import { onSignals } from '../host/signals.ts'
+import { MONITOR_TYPES } from '../monitors/registry.ts'
+import { openToolbox } from '../monitors/toolbox.ts'
+import { probeBrowser, probeCage } from './doctor-cage.ts'
+import { probeDisk } from './doctor-disk.ts'
+import { type Finding, type Probe, runProbes } from './doctor-finding.ts'
+import { probeHealthPort } from './doctor-health-port.ts'
+import { mendsFor, placeOf } from './doctor-mends.ts'
+import { probeIcmp, probeTraceroute } from './doctor-packets.ts'
+import { probePlatform } from './doctor-platform.ts'
+import { probeNameServers } from './doctor-name-servers.ts'
+import { doctorJson, doctorTable, isSound } from './doctor-report.ts'
+import { probeTools } from './doctor-tools.ts'
+import { settings } from './settings.ts'
+
+const { env, stdout } = process
+
+/** For all probes, which run side by side. */
+const DEADLINE_MS = 10_000
+
+/** Runs `vedette doctor`; resolves with the exit code. */
+export async function runDoctor({ json }: { json: boolean }): Promise<number> {
+  const reading = settings()
+  if (typeof reading === 'number') return reading
+  waitShortlyForNames()
+  const stop = new AbortController()
+  const offSignals = onSignals({ stop: () => stop.abort() })
+  const found = await runProbes(await probesOf(reading), DEADLINE_MS, stop.signal)
+  offSignals()
+  if (stop.signal.aborted) return 130
+  const { config, secrets } = reading
+  const scrubber = createScrubber({ secrets, headers: config.scrubHeaders })
+  const findings = found.map((one) => scrubber.value(one))
+  const userId = process.getuid?.()
+  const head = { version: VERSION, image: config.image, userId, place: placeOf(env) }
+  stdout.write(
+    json ? doctorJson(head, findings) : doctorTable(head, findings, mayColour(stdout, env)),
+  )
+  return isSound(findings) ? 0 : 1
+}
+
+/** The system's own lookups cannot be given up, and a process does not end before they do. */
+function waitShortlyForNames(): void {
+  process.env['RES_OPTIONS'] = `${env['RES_OPTIONS'] ?? ''} timeout:2 attempts:1`.trim()
+}
+
+async function probesOf(reading: ConfigReading): Promise<Probe[]> {
+  const { config } = reading
+  const mends = mendsFor(placeOf(env))
+  const tools = openToolbox(config.toolsDir)
+  const [engines, runtimes] = await Promise.all([
+    tools.installed('engine'),
+    tools.installed('runtime'),
+  ])
+  const runsCode = engines.length + runtimes.length > 0
+  return [
+    { id: 'settings', run: () => probeSettings(reading) },
+    { id: 'platform', run: (signal) => probePlatform(config, mends, signal) },
+    { id: 'dns', run: (signal) => probeNameServers({ config, mends, signal }) },
+    { id: 'disk', run: () => probeDisk(config, mends) },
+    { id: 'health-port', run: (signal) => probeHealthPort(config.healthPort, mends, signal) },
+    { id: 'icmp', run: (signal) => probeIcmp(mends, signal) },
+    { id: 'traceroute', run: (signal) => probeTraceroute(mends, signal) },
+    { id: 'cage', run: (signal) => probeCage({ config, runsCode, signal }) },
+    { id: 'browser', run: (signal) => probeBrowser({ config, runsCode, mends, signal }) },
+    { id: 'engines', run: (signal) => probeTools('engine', tools, config, signal) },
+    { id: 'runtimes', run: (signal) => probeTools('runtime', tools, config, signal) },
+  ]
+}
+
+async function probeSettings({ config, warnings }: ConfigReading): Promise<Finding[]> {
+  const { monitorsFile, platformUrl } = config
+  const messages = warnings.map(({ message }) => `; ${message}`).join('')
+  const standing = warnings.length === 0 ? 'works' : 'warning'
+  if (monitorsFile === undefined) {
+    const says = `monitors of the platform ${new URL(platformUrl ?? '').origin}${messages}`
+    return [{ id: 'settings', standing, says }]
+  }
+  const read = await readMonitorsFile(monitorsFile, env, MONITOR_TYPES)
+  if (!read.ok) {
+    const says = `${counted(read.problems.length, 'problem')} in the monitors file ${monitorsFile}`
+    const mend = `vedette validate ${monitorsFile}  (names each)`
+    return [{ id: 'settings', standing: 'broken', says, mend }]
+  }
+  const monitors = counted(read.file.monitors.length, 'monitor')
+  return [{ id: 'settings', standing, says: `${monitors} of the file ${monitorsFile}${messages}` }]
+}
+
+const counted = (count: number, what: string) => `${count} ${what}${count === 1 ? '' : 's'}`
