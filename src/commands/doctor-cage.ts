@@ -19,6 +19,7 @@ type CageConfig = Pick<
 /** What both looks are at. */
 export interface CageLook {
   config: CageConfig
+  mends: Mends
   /** An engine or a runtime is installed. */
   runsCode: boolean
   signal: AbortSignal
@@ -48,7 +49,7 @@ async function rootOf({ workRoot, dataDir }: CageConfig): Promise<string> {
 }
 
 /** Looks at what would hold people's code. */
-export async function probeCage({ config, runsCode, signal }: CageLook): Promise<Finding[]> {
+export async function probeCage({ config, runsCode, mends, signal }: CageLook): Promise<Finding[]> {
   if (!runsCode)
     return [{ id: 'cage', standing: 'absent', says: 'none is run: no engine or runtime' }]
   const cage = ownCage(config)
@@ -60,7 +61,9 @@ export async function probeCage({ config, runsCode, signal }: CageLook): Promise
     const [need, wish] = [needs[0], wishes[0]]
     if (need !== undefined) {
       const isRefused = config.scriptIsolation === 'require' || layers === undefined
-      return [aboutLack(isRefused ? 'broken' : 'warning', need, facts)]
+      const mend = need.mend ?? rootMend(need.what, mends)
+      const lack = { what: need.what, ...(mend !== undefined && { mend }) }
+      return [aboutLack(isRefused ? 'broken' : 'warning', lack, facts)]
     }
     if (wish !== undefined) return [aboutLack('warning', wish, facts)]
     return [{ id: 'cage', standing: 'works', says: layerWords(facts), facts }]
@@ -75,6 +78,11 @@ function aboutLack(
   facts: Record<string, unknown>,
 ): Finding {
   return { id: 'cage', standing, says: what, ...(mend !== undefined && { mend }), facts }
+}
+
+/** Root without its rights may not become the users that code runs as. */
+function rootMend(problem: string, mends: Mends): string | undefined {
+  return problem.includes('as root without') ? mends.user() : undefined
 }
 
 function layerWords(facts: { ownUser?: boolean; landlock?: number; network?: boolean }): string {
@@ -116,7 +124,7 @@ const BROWSER_ARGS = [
 ]
 
 /** Looks at the browser: found, starts, shows a page. */
-export async function probeBrowser(look: CageLook & { mends: Mends }): Promise<Finding[]> {
+export async function probeBrowser(look: CageLook): Promise<Finding[]> {
   const { config, runsCode, mends } = look
   const { chromiumPath, image } = config
   const found = await findChromium(chromiumPath)
@@ -144,7 +152,7 @@ export async function probeBrowser(look: CageLook & { mends: Mends }): Promise<F
   return [{ id: 'browser', standing: 'warning', says, mend: CHROMIUM_ADVICE }]
 }
 
-async function started(chromium: string, { config, signal }: CageLook): Promise<Finding> {
+async function started(chromium: string, { config, mends, signal }: CageLook): Promise<Finding> {
   const cage = ownCage(config)
   const folder = await mkdtemp(join(await rootOf(config), 'doctor-'))
   try {
@@ -170,8 +178,14 @@ async function started(chromium: string, { config, signal }: CageLook): Promise<
         facts,
       }
     }
+    if (outcome === 'cage-failed') {
+      const why = problem ?? 'it could not be started'
+      const mend = rootMend(why, mends)
+      const says = `${chromium} could not be tried: ${why}`
+      return { id: 'browser', standing: 'broken', says, ...(mend !== undefined && { mend }), facts }
+    }
     const last = tail.stderr.trim().split('\n').at(-1)?.slice(0, 200)
-    const why = problem ?? (outcome === 'exited' ? `exit code ${exitCode}` : outcome)
+    const why = outcome === 'exited' ? `exit code ${exitCode}` : outcome
     const said = last === undefined || last === '' ? '' : `: ${last}`
     const says = `${chromium} does not start (${why})${said}`
     return { id: 'browser', standing: 'broken', says, mend: CHROMIUM_ADVICE, facts }

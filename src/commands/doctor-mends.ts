@@ -27,6 +27,8 @@ export interface Mends {
   volume(folder: string): string
   /** Gives a folder to the user of this process. */
   owner(folder: string): string
+  /** Runs it as a user other than root. */
+  user(): string
   /** Trusts an authority. */
   authority(): string
   /** Names other name servers. */
@@ -34,6 +36,8 @@ export interface Mends {
 }
 
 const CA = '/etc/vedette/ca.pem'
+/** Of the images. */
+const USER_ID = 10_001
 const NAME_SERVER = '<name server>'
 
 /** The lines for a place. */
@@ -49,6 +53,7 @@ export function mendsFor(place: Place): Mends {
         volume: (folder) =>
           `volumeMounts: [{ name: data, mountPath: ${folder} }]  and  volumes: [{ name: data, emptyDir: {} }]`,
         owner: () => `securityContext: { fsGroup: ${process.getgid?.() ?? 0} }  (of the pod)`,
+        user: () => `securityContext: { runAsUser: ${USER_ID}, runAsNonRoot: true }`,
         authority: () =>
           `env: [{ name: NODE_EXTRA_CA_CERTS, value: ${CA} }]  with a ConfigMap mounted at /etc/vedette`,
         nameServers: () =>
@@ -60,6 +65,7 @@ export function mendsFor(place: Place): Mends {
         sysctl: (name, value) => `docker run --sysctl ${name}=${quoted(value)} …`,
         volume: (folder) => `docker run -v vedette:${folder} …`,
         owner: (folder) => `chown -R ${user} <the folder that is mounted on ${folder}>`,
+        user: () => `docker run --user ${USER_ID} …`,
         authority: () => `docker run -v "$PWD/ca.pem:${CA}:ro" -e NODE_EXTRA_CA_CERTS=${CA} …`,
         nameServers: () => `docker run --dns ${NAME_SERVER} …`,
       }
@@ -70,6 +76,7 @@ export function mendsFor(place: Place): Mends {
         sysctl: (name, value) => `sysctl -w ${name}=${quoted(value)}`,
         volume: () => 'export DATA_DIR=<a folder that this user may write to>',
         owner: (folder) => `chown -R ${user} ${folder}`,
+        user: () => 'sudo -u <a user other than root> vedette agent',
         authority: () => 'export NODE_EXTRA_CA_CERTS=<the file with its authority, PEM>',
         nameServers: () => `nameserver ${NAME_SERVER}  (in /etc/resolv.conf)`,
       }

@@ -31,9 +31,9 @@ export async function probeIcmp(mends: Mends, signal: AbortSignal): Promise<Find
   const [over4, over6] = seen.map(({ failures }) => failures[0])
   const facts = { socket: seen[0]?.observed['socket'], raw, IPv6: over6 === undefined }
   if (over4 !== undefined) return [refused('icmp', over4.code, [over4], mends, facts)]
-  const sockets = facts.socket === 'raw' ? 'raw sockets' : 'datagram sockets, no privilege needed'
-  const families = over6 === undefined ? 'IPv4 and IPv6' : `IPv4; not IPv6 (${over6.code})`
-  return [{ id: 'icmp', standing: 'works', says: `${families} by ${sockets}`, facts }]
+  const sockets = facts.socket === 'raw' ? 'raw sockets' : 'datagram sockets'
+  const also = over6 === undefined ? '; IPv6, too' : `; not over IPv6 (${over6.code})`
+  return [{ id: 'icmp', standing: 'works', says: `IPv4 by ${sockets}${also}`, facts }]
 }
 
 /** Looks at traces with TCP, UDP and ICMP. */

@@ -67,7 +67,7 @@ async function probesOf(reading: ConfigReading): Promise<Probe[]> {
     { id: 'health-port', run: (signal) => probeHealthPort(config.healthPort, mends, signal) },
     { id: 'icmp', run: (signal) => probeIcmp(mends, signal) },
     { id: 'traceroute', run: (signal) => probeTraceroute(mends, signal) },
-    { id: 'cage', run: (signal) => probeCage({ config, runsCode, signal }) },
+    { id: 'cage', run: (signal) => probeCage({ config, runsCode, mends, signal }) },
     { id: 'browser', run: (signal) => probeBrowser({ config, runsCode, mends, signal }) },
     { id: 'engines', run: (signal) => probeTools('engine', tools, config, signal) },
     { id: 'runtimes', run: (signal) => probeTools('runtime', tools, config, signal) },
