@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { AgentConfig } from '../agent/config.ts'
 import { LIMITS } from '../contract/versions.ts'
 import { type Cage, createCage } from '../monitors/cage.ts'
+import type { Lack } from '../monitors/cage-lacks.ts'
 import { tryCage } from '../monitors/cage-trial.ts'
 import { CHROMIUM_ADVICE, findChromium, readableFor } from '../monitors/chromium.ts'
 import { removeTree } from '../monitors/remove-tree.ts'
@@ -58,26 +59,25 @@ export async function probeCage({ config, runsCode, mends, signal }: CageLook): 
     const trial = await tryCage(cage, { root: await rootOf(config), chromiumPath }, signal)
     const { layers, namespaces, needs, wishes } = trial
     const facts = { ...layers, userNamespaces: namespaces }
-    const [need, wish] = [needs[0], wishes[0]]
-    if (need !== undefined) {
+    const [lack] = [...needs, ...wishes]
+    if (lack !== undefined) {
       const isRefused = config.scriptIsolation === 'require' || layers === undefined
-      const mend = need.mend ?? rootMend(need.what, mends)
-      const lack = { what: need.what, ...(mend !== undefined && { mend }) }
-      return [aboutLack(isRefused ? 'broken' : 'warning', lack, facts)]
+      const standing = needs.length > 0 && isRefused ? 'broken' : 'warning'
+      const says = layers === undefined ? `could not be tried: ${lack.what}` : lack.what
+      const mend = mendOf(lack, mends)
+      return [{ id: 'cage', standing, says, ...(mend !== undefined && { mend }), facts }]
     }
-    if (wish !== undefined) return [aboutLack('warning', wish, facts)]
     return [{ id: 'cage', standing: 'works', says: layerWords(facts), facts }]
   } finally {
     cage.close()
   }
 }
 
-function aboutLack(
-  standing: 'broken' | 'warning',
-  { what, mend }: { what: string; mend?: string },
-  facts: Record<string, unknown>,
-): Finding {
-  return { id: 'cage', standing, says: what, ...(mend !== undefined && { mend }), facts }
+/** The line for the place that it is to be written in, where there is one. */
+function mendOf({ what, mend }: Lack, mends: Mends): string | undefined {
+  if (mend === undefined) return rootMend(what, mends)
+  if (mend.includes('ptrace_scope')) return 'sysctl -w kernel.yama.ptrace_scope=1  (on the host)'
+  return mend.includes('seccomp=') ? (mends.seccomp() ?? mend) : mend
 }
 
 /** Root without its rights may not become the users that code runs as. */

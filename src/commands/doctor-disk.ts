@@ -136,6 +136,9 @@ async function writeIn(folder: string): Promise<string | undefined> {
 function mendOf(code: string, path: string, { dataDir }: DiskConfig, mends: Mends): string {
   if (code === 'ENOSPC' || code === 'EDQUOT')
     return `free some room in ${path}, or take a larger volume`
-  if (code === 'EACCES' || code === 'EPERM') return mends.owner(path)
+  if (code === 'EACCES' || code === 'EPERM') {
+    // Root whom the system takes such rights from is the wrong user.
+    return process.getuid?.() === 0 ? mends.user() : mends.owner(path)
+  }
   return mends.volume(dataDir ?? path)
 }

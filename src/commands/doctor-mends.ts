@@ -27,6 +27,8 @@ export interface Mends {
   volume(folder: string): string
   /** Gives a folder to the user of this process. */
   owner(folder: string): string
+  /** Lets the cage ask the kernel for what it needs; undefined where no profile stands in its way. */
+  seccomp(): string | undefined
   /** Runs it as a user other than root. */
   user(): string
   /** Trusts an authority. */
@@ -53,6 +55,8 @@ export function mendsFor(place: Place): Mends {
         volume: (folder) =>
           `volumeMounts: [{ name: data, mountPath: ${folder} }]  and  volumes: [{ name: data, emptyDir: {} }]`,
         owner: () => `securityContext: { fsGroup: ${process.getgid?.() ?? 0} }  (of the pod)`,
+        seccomp: () =>
+          'securityContext: { seccompProfile: { type: Localhost, localhostProfile: <docker/seccomp.json on the node> } }',
         user: () => `securityContext: { runAsUser: ${USER_ID}, runAsNonRoot: true }`,
         authority: () =>
           `env: [{ name: NODE_EXTRA_CA_CERTS, value: ${CA} }]  with a ConfigMap mounted at /etc/vedette`,
@@ -62,9 +66,11 @@ export function mendsFor(place: Place): Mends {
     case 'container':
       return {
         variable: (name, value) => `docker run -e ${name}=${quoted(value)} …`,
-        sysctl: (name, value) => `docker run --sysctl ${name}=${quoted(value)} …`,
+        sysctl: (name, value) =>
+          `docker run --sysctl ${name}=${quoted(value)} …  (with --network host: sysctl -w on the host)`,
         volume: (folder) => `docker run -v vedette:${folder} …`,
         owner: (folder) => `chown -R ${user} <the folder that is mounted on ${folder}>`,
+        seccomp: () => 'docker run --security-opt seccomp=docker/seccomp.json …',
         user: () => `docker run --user ${USER_ID} …`,
         authority: () => `docker run -v "$PWD/ca.pem:${CA}:ro" -e NODE_EXTRA_CA_CERTS=${CA} …`,
         nameServers: () => `docker run --dns ${NAME_SERVER} …`,
@@ -76,6 +82,7 @@ export function mendsFor(place: Place): Mends {
         sysctl: (name, value) => `sysctl -w ${name}=${quoted(value)}`,
         volume: () => 'export DATA_DIR=<a folder that this user may write to>',
         owner: (folder) => `chown -R ${user} ${folder}`,
+        seccomp: () => undefined,
         user: () => 'sudo -u <a user other than root> vedette agent',
         authority: () => 'export NODE_EXTRA_CA_CERTS=<the file with its authority, PEM>',
         nameServers: () => `nameserver ${NAME_SERVER}  (in /etc/resolv.conf)`,

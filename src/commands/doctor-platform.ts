@@ -95,8 +95,15 @@ function aboutAnswer(answer: LinkAnswer, { origin }: URL, mends: Mends): Finding
   }
   const refusal = refusalOf(answer)
   const says =
-    refusal.kind === 'failed' ? refusal.problem.message : 'API_KEY was revoked on the platform'
+    refusal.kind === 'failed'
+      ? withoutAdvice(refusal.problem.message)
+      : 'API_KEY was revoked on the platform'
   return { id: 'platform', standing: 'broken', says, mend: statusMend(status, mends), facts }
+}
+
+/** Sentences go on with advice, which stands in the mend here. */
+function withoutAdvice(message: string): string {
+  return message.split('; ')[0] as string
 }
 
 function isPresence(body: Buffer): boolean {
@@ -130,8 +137,7 @@ interface WayFacts {
 
 function aboutError(error: LinkError, facts: WayFacts, mends: Mends): Finding[] {
   const { proxy, url } = facts
-  // Sentences go on with advice, which stands in the mend.
-  const says = error.message.split('; ')[0] as string
+  const says = withoutAdvice(error.message)
   const code = (error.cause as NodeJS.ErrnoException | undefined)?.code
   const told = { code: error.code, ...(code !== undefined && { cause: code }) }
   const clock = unused('clock', 'not compared: the platform did not answer')

@@ -236,13 +236,15 @@ describe('the browser', () => {
     expect(said.tookMs).toBeLessThan(15_000)
   }, 30_000)
 
-  test.each([
-    ['root', []],
+  test.for([
+    ['whoever runs the tests', []],
     ['a user without any right', asNobody],
-  ])(
+  ] as const)(
     'starts, for %s, and leaves nothing behind',
-    async (_, prefix) => {
-      if (missing('chromium') !== undefined) return
+    { timeout: 30_000 },
+    async ([, prefix], { skip }) => {
+      const why = missing('chromium')
+      skip(why !== undefined, why)
       const folder = temporaryFolder()
       chmodSync(folder, 0o777)
       const env = { ...onFile, CHROMIUM_PATH: '/usr/bin/chromium', DATA_DIR: folder }
@@ -253,7 +255,6 @@ describe('the browser', () => {
       })
       expect(readdirSync(folder)).toEqual([])
     },
-    30_000,
   )
 })
 
@@ -322,7 +323,7 @@ describe('engines and what holds code', () => {
 })
 
 test.each<[Place, string]>([
-  ['container', 'docker run --sysctl a.b="0 1" …'],
+  ['container', 'docker run --sysctl a.b="0 1" …  (with --network host: sysctl -w on the host)'],
   ['kubernetes', 'securityContext: { sysctls: [{ name: a.b, value: "0 1" }] }  (of the pod)'],
   ['machine', 'sysctl -w a.b="0 1"'],
 ])('in a %s the mend is written as it is there', (place, line) => {
