@@ -97,7 +97,7 @@ function layerWords(facts: { ownUser?: boolean; landlock?: number; network?: boo
 
 const MEBIBYTE = 1_048_576
 const BROWSER_LIMITS = {
-  wallMs: 10_000,
+  wallMs: 8000,
   cpuMs: 20_000,
   memoryBytes: LIMITS.scriptMemoryBytesMax,
   processes: LIMITS.scriptProcessesMax,

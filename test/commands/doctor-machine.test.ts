@@ -1,6 +1,8 @@
 // Aim: `vedette doctor` tells the truth about the machine: disk, ICMP, name servers, browser, engines and what
 // holds people's code, with the mend, as root and as a user without any right; and no probe holds up the others.
 import { execFileSync } from 'node:child_process'
+import { createSocket } from 'node:dgram'
+import { once } from 'node:events'
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -200,7 +202,9 @@ describe('name servers', () => {
     cleanUps.push(() => network.remove())
     const conf = join(temporaryFolder(), 'resolv.conf')
     writeFileSync(conf, `nameserver ${network.outside}\nsearch a.test b.test\noptions ndots:5\n`)
-    network.cut()
+    const mute = createSocket('udp4').bind(53, network.outside)
+    cleanUps.push(() => mute.close())
+    await once(mute, 'listening')
     const bind = `mount --bind ${conf} /etc/resolv.conf && exec "$@"`
     const prefix = [...network.prefix, 'unshare', '-m', 'sh', '-c', bind, 'sh']
     const env = { PLATFORM_URL: 'https://platform.test', API_KEY: FAKE_KEY }
@@ -233,6 +237,7 @@ describe('the browser', () => {
   test('hangs: given up in time', async () => {
     const said = await examine({ env: { ...onFile, CHROMIUM_PATH: program('exec sleep 60') } })
     expect([said.code, browser(said)?.standing]).toEqual([1, 'broken'])
+    expect(browser(said)?.facts).toMatchObject({ outcome: 'out-of-time' })
     expect(said.tookMs).toBeLessThan(15_000)
   }, 30_000)
 
@@ -341,6 +346,14 @@ describe('probes', () => {
       ['disk', 'works'],
       ['browser', 'broken'],
     ])
+  })
+
+  test('one is told when its time is up, and may still say what it has found', async () => {
+    const run = async (signal: AbortSignal) => {
+      await once(signal, 'abort')
+      return [fine]
+    }
+    expect(await runProbes([{ id: 'disk', run }], 50, never)).toEqual([fine])
   })
 
   test('one that fails is a finding of its own', async () => {

@@ -97,6 +97,17 @@ describe('the platform', () => {
     expect(said.stdout + said.stderr).not.toContain(FAKE_KEY)
   })
 
+  test('stands behind something that repeats the key: it is scrubbed', async () => {
+    await using platform = await startFakePlatform()
+    platform.misbehave((_, response) => {
+      json(response, { message: `not with ${FAKE_KEY}` }, 403)
+      return true
+    })
+    const said = await examine({ env: agentOf(platform.url) })
+    expect(said.found('platform')?.says).toContain('not with [scrubbed]')
+    expect(said.stdout).not.toContain(FAKE_KEY)
+  })
+
   test('is something else that answers 200', async () => {
     await using server = await startHttpServer((_, response) => response.end('<p>hello'))
     const said = await examine({ env: agentOf(`http://${server.authority}`) })
@@ -203,6 +214,7 @@ describe('the proxy', () => {
     }
     const said = await examine({ env })
     expect([said.code, said.found('proxy')?.standing]).toEqual([0, 'absent'])
+    expect(said.found('proxy')?.says).toContain('NO_PROXY')
   })
 })
 
@@ -256,7 +268,9 @@ describe('the health port', () => {
 
   test('is another program’s', async () => {
     await using platform = await startFakePlatform()
-    await using other = await startHttpServer((_, response) => response.end('{}'))
+    await using other = await startHttpServer((_, response) =>
+      json(response, { status: 'fine', reasons: [] }),
+    )
     const env = { ...agentOf(platform.url), AGENT_HEALTH_PORT: String(other.port) }
     const said = await examine({ env })
     expect(said.code).toBe(1)
