@@ -1,5 +1,5 @@
 // How the tests run: every file in a process of its own, several files at once. Those about faults come
-// after all others: they count every slot, and slots need a machine that keeps up.
+// after the others: they count every slot, and slots need a machine that keeps up. Those of the images come last.
 import { defineConfig } from 'vitest/config'
 import { ClosingReporter } from './support/closing-reporter.ts'
 
@@ -22,7 +22,7 @@ export default defineConfig({
           ...shared,
           name: 'parts',
           include: ['test/**/*.test.ts'],
-          exclude: ['test/faults/**', '**/node_modules/**'],
+          exclude: ['test/faults/**', 'test/container/**', '**/node_modules/**'],
           // Group 0 would come last where there is one worker.
           sequence: { groupOrder: 1 },
           // Most of them wait for something half of their time.
@@ -36,6 +36,19 @@ export default defineConfig({
           include: ['test/faults/**/*.test.ts'],
           sequence: { groupOrder: 2 },
           // They wait more than they work.
+          maxWorkers: 2,
+        },
+      },
+      {
+        test: {
+          ...shared,
+          name: 'containers',
+          include: ['test/container/**/*.test.ts'],
+          globalSetup: ['test/support/remove-containers.ts'],
+          // What tests made is removed by themselves: the library's own sweeper is an image to pull.
+          env: { TESTCONTAINERS_RYUK_DISABLED: 'true' },
+          testTimeout: 120_000,
+          sequence: { groupOrder: 3 },
           maxWorkers: 2,
         },
       },

@@ -1,4 +1,4 @@
-// A proxy on loopback that makes tunnels and forwards plain HTTP, with credentials where a test wants them.
+// A proxy that makes tunnels and forwards plain HTTP, with credentials where a test wants them.
 import { request as httpRequest, createServer, type IncomingMessage } from 'node:http'
 import { createServer as createHttpsServer } from 'node:https'
 import { connect, type Socket } from 'node:net'
@@ -16,6 +16,8 @@ export interface ProxyWishes {
   silent?: boolean
   /** Where names lead that no resolver knows. */
   names?: Record<string, string>
+  /** The address of this machine that it listens on; loopback by default. */
+  host?: string
 }
 
 /** A running proxy; `seen` has the request line of every request. */
@@ -52,7 +54,7 @@ export async function startConnectProxy(wishes: ProxyWishes = {}): Promise<Conne
     onward.on('error', () => response.writeHead(502).end())
     request.pipe(onward)
   })
-  return Object.assign(await listening(server), { seen })
+  return Object.assign(await listening(server, wishes.host), { seen })
 }
 
 function tunnel(target: string, client: Socket, names: Record<string, string>): void {

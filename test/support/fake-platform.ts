@@ -62,8 +62,8 @@ export const NOTHING: FakeAnswer = {
   peers: 0,
 }
 
-/** Starts it. */
-export async function startFakePlatform(tls?: KeyPair): Promise<FakePlatform> {
+/** Starts it, on loopback unless another address of this machine is named. */
+export async function startFakePlatform(tls?: KeyPair, host?: string): Promise<FakePlatform> {
   let current = NOTHING
   let misbehaviour: Misbehaviour | undefined
   const syncs: SyncRequest[] = []
@@ -133,8 +133,8 @@ export async function startFakePlatform(tls?: KeyPair): Promise<FakePlatform> {
   const listener = (request: IncomingMessage, response: ServerResponse) =>
     void onRequest(request, response)
   const server = await (tls === undefined
-    ? startHttpServer(listener)
-    : startHttpsServer(tls, listener))
+    ? startHttpServer(listener, host)
+    : startHttpsServer(tls, listener, host))
   const platform: FakePlatform = Object.assign(server, {
     url: `http${tls === undefined ? '' : 's'}://${server.authority}`,
     syncs,

@@ -1,4 +1,4 @@
-// Servers on port 0 of loopback that close with all their connections, whatever state those are in.
+// Servers on port 0, of loopback unless told otherwise, that close with all their connections, whatever state those are in.
 import { once } from 'node:events'
 import { createServer as createHttpServer, type RequestListener } from 'node:http'
 import { createServer as createHttpsServer, type ServerOptions } from 'node:https'
@@ -22,16 +22,17 @@ export function startRawServer(onConnection: (socket: Socket) => void): Promise<
 }
 
 /** An HTTP server. */
-export function startHttpServer(onRequest: RequestListener): Promise<TestServer> {
-  return listening(createHttpServer(onRequest))
+export function startHttpServer(onRequest: RequestListener, host?: string): Promise<TestServer> {
+  return listening(createHttpServer(onRequest), host)
 }
 
 /** An HTTPS server. */
 export function startHttpsServer(
   options: ServerOptions,
   onRequest: RequestListener,
+  host?: string,
 ): Promise<TestServer> {
-  return listening(createHttpsServer(options, onRequest))
+  return listening(createHttpsServer(options, onRequest), host)
 }
 
 /** Starts a server and keeps account of its connections. */

@@ -1,0 +1,62 @@
+// Aim: pings and traces work from an image without any capability on a read-only root, with the few privileges that
+// the README names they do what is left, and where the system allows nothing they say what to allow.
+import { describe, expect, test } from 'vitest'
+import type { WireResult } from '../../src/contract/agent-protocol.ts'
+import type { ContainerWishes } from '../support/contained.ts'
+import { agentIn, platformFor } from '../support/contained-agent.ts'
+import { needImages } from '../support/images.ts'
+
+needImages('agent-uptime')
+const PROTOCOLS = ['ICMP', 'UDP', 'TCP', 'SCTP']
+const FORBIDDEN = { 'net.ipv4.ping_group_range': '1 0' }
+const RAW = { user: '0', capabilities: ['NET_RAW'] }
+
+const passed = { verdict: 'passed', code: undefined }
+const notPermitted = { verdict: 'errored', code: 'ICMP_NOT_PERMITTED' }
+const unsupported = { verdict: 'errored', code: 'TRACE_UNSUPPORTED' }
+
+function told({ verdict, failures = [] }: WireResult) {
+  return { verdict, code: failures[0]?.code }
+}
+
+describe('ICMP and traceroute', () => {
+  test.each<[string, Partial<ContainerWishes>, { echo: object; traces: object[] }]>([
+    ['without any capability', {}, { echo: passed, traces: [passed, passed, passed, unsupported] }],
+    [
+      'with NET_RAW for a user who cannot use it',
+      { capabilities: ['NET_RAW'] },
+      { echo: passed, traces: [passed, passed, passed, unsupported] },
+    ],
+    ['as root with NET_RAW alone', RAW, { echo: passed, traces: [passed, passed, passed, passed] }],
+    [
+      'as root with NET_RAW alone, where ping_group_range forbids',
+      { ...RAW, sysctls: FORBIDDEN },
+      { echo: passed, traces: [passed, passed, passed, passed] },
+    ],
+    [
+      'without any capability, where ping_group_range forbids',
+      { sysctls: FORBIDDEN },
+      { echo: notPermitted, traces: [notPermitted, passed, passed, unsupported] },
+    ],
+  ])('%s', async (_, wishes, expected) => {
+    const { network, platform } = await platformFor()
+    const hostname = network.gateway
+    const traces = PROTOCOLS.map((protocol) => ({
+      checkType: 'TRACEROUTE',
+      frequencyOffset: 30,
+      request: { url: hostname, protocol, ...(protocol === 'TCP' && { port: platform.port }) },
+    }))
+    platform.give([{ checkType: 'ICMP', request: { hostname, pingCount: 3 } }, ...traces])
+    const agent = await agentIn(network, platform, wishes)
+    const [echo, ...paths] = await Promise.all(
+      [0, 1, 2, 3, 4].map((at) =>
+        platform.result(({ monitorId }) => monitorId.endsWith(String(at).padStart(12, '0'))),
+      ),
+    )
+    expect(told(echo as WireResult)).toEqual(expected.echo)
+    expect(paths.map(told)).toEqual(expected.traces)
+    const saysHow = echo?.failures?.[0]?.message.includes('docker run --sysctl') === true
+    expect(saysHow).toBe(expected.echo === notPermitted)
+    expect(await agent.stop()).toMatchObject({ code: 0 })
+  })
+})

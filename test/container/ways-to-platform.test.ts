@@ -1,0 +1,196 @@
+// Aim: from networks as companies have them the image finds its platform: through a proxy that is the only way
+// out, over TLS of an authority of one's own, and where there is no IPv4 at all; and it says what is missing.
+import { execFileSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { createAuthority } from '../support/certificates.ts'
+import { startConnectProxy } from '../support/connect-proxy.ts'
+import { type Contained, startContainer } from '../support/contained.ts'
+import { agentIn, platformAt, unanswered, watching } from '../support/contained-agent.ts'
+import { createNetwork, engine } from '../support/container-engine.ts'
+import { startPlatformContainer } from '../support/contained-platform.ts'
+import { eventually } from '../support/eventually.ts'
+import { FAKE_KEY } from '../support/fake-platform.ts'
+import { needImages } from '../support/images.ts'
+import { missing } from '../support/needs.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+
+needImages('agent-uptime', 'platform')
+const noTool = missing('openssl')
+beforeEach(({ skip }) => skip(noTool !== undefined, noTool))
+
+const closing: (() => unknown)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0)) await close()
+})
+
+/** Monitors that an agent in a container has of itself. */
+const ITSELF = watching('http://127.0.0.1:8081/health')
+
+/** The platform's authority in a file, and where it lies in a container. */
+function authorityFile(ca: string) {
+  const source = join(temporaryFolder(), 'ca.pem')
+  writeFileSync(source, ca, { mode: 0o644 })
+  return { files: { '/etc/vedette/ca.pem': source }, path: '/etc/vedette/ca.pem' }
+}
+
+async function isNotReady(agent: Contained, reason: RegExp): Promise<boolean> {
+  const { status, text } = await agent.probe('/-/readiness')
+  return status === 503 && reason.test(text)
+}
+
+describe('a network with a proxy as its only way out', () => {
+  // The platform listens on this machine's loopback, where no container comes to; the name is the proxy's alone.
+  async function behindProxy(credentials?: string) {
+    const network = await createNetwork()
+    const authority = createAuthority()
+    const platform = await platformAt('127.0.0.1', authority.issue({ names: 'DNS:platform.test' }))
+    platform.give(ITSELF)
+    const proxy = await startConnectProxy({
+      host: network.gateway,
+      names: { 'platform.test': '127.0.0.1' },
+      ...(credentials !== undefined && { credentials }),
+    })
+    closing.push(() => proxy.close())
+    const { files, path } = authorityFile(authority.ca)
+    const env = {
+      PLATFORM_URL: `https://platform.test:${platform.port}`,
+      NODE_EXTRA_CA_CERTS: path,
+    }
+    return { network, platform, proxy, wishes: { files, env } }
+  }
+
+  test('an agent syncs and delivers through it', async () => {
+    const { network, platform, proxy, wishes } = await behindProxy('user:p@ss')
+    const HTTPS_PROXY = `http://user:p%40ss@${proxy.authority}`
+    const env = { ...wishes.env, HTTPS_PROXY }
+    const agent = await agentIn(network, platform, { ...wishes, env })
+    expect(await platform.result(() => true)).toMatchObject({ verdict: 'passed' })
+    expect(new Set(proxy.seen)).toEqual(new Set([`CONNECT platform.test:${platform.port}`]))
+    expect(await agent.stop()).toMatchObject({ code: 0 })
+    expect(agent.said()).not.toContain('p%40ss')
+  })
+
+  test('an agent without it is not ready and says that the name is unknown', async () => {
+    const { network, platform, wishes } = await behindProxy()
+    const agent = await agentIn(network, platform, wishes)
+    await eventually(() => isNotReady(agent, /platform\.test/))
+    expect(platform.syncs).toEqual([])
+    expect(await agent.stop()).toMatchObject({ code: 0 })
+  })
+
+  test('an agent whose password is wrong says that the proxy refuses it', async () => {
+    const { network, platform, proxy, wishes } = await behindProxy('user:p@ss')
+    const env = { ...wishes.env, HTTPS_PROXY: `http://user:wrong@${proxy.authority}` }
+    const agent = await agentIn(network, platform, { ...wishes, env })
+    await eventually(() => isNotReady(agent, /proxy.*407|407.*proxy/i))
+    expect(platform.syncs).toEqual([])
+  })
+})
+
+describe('a platform with a certificate of its own authority', () => {
+  async function ofOwnAuthority() {
+    const network = await createNetwork()
+    const authority = createAuthority()
+    const pair = authority.issue({ names: `IP:${network.gateway}` })
+    const platform = await platformAt(network.gateway, pair)
+    platform.give(ITSELF)
+    return { network, platform, ...authorityFile(authority.ca) }
+  }
+
+  test('is trusted where NODE_EXTRA_CA_CERTS names the authority', async () => {
+    const { network, platform, files, path } = await ofOwnAuthority()
+    const env = { NODE_EXTRA_CA_CERTS: path }
+    const agent = await agentIn(network, platform, { files, env })
+    expect(await platform.result(() => true)).toMatchObject({ verdict: 'passed' })
+    expect(await agent.stop()).toMatchObject({ code: 0 })
+  })
+
+  test('is not where nothing does: not ready, and the key is not shown to it', async () => {
+    const { network, platform } = await ofOwnAuthority()
+    const agent = await agentIn(network, platform)
+    await eventually(() => isNotReady(agent, /certificate/))
+    expect(platform.syncs).toEqual([])
+  })
+
+  test('is nowhere to be sought where the file is missing: exit code 2', async () => {
+    const { network, platform, path } = await ofOwnAuthority()
+    const agent = await agentIn(network, platform, { env: { NODE_EXTRA_CA_CERTS: path } })
+    expect(await agent.ended).toBe(2)
+    expect(agent.said()).toContain('NODE_EXTRA_CA_CERTS is')
+  })
+})
+
+const noNamespaces = process.getuid?.() === 0 ? missing('ip') : 'needs root, to take IPv4 away'
+
+describe('a network without IPv4', () => {
+  beforeEach(({ skip }) => skip(noNamespaces !== undefined, noNamespaces))
+
+  /** A container whose network others share, without an IPv4 address but that of loopback. */
+  async function withoutIpv4() {
+    const network = await createNetwork({ ipv6: true })
+    const holder = await startContainer({
+      image: 'agent-uptime',
+      network: network.name,
+      entrypoint: ['tini', '--', 'sleep', '600'],
+    })
+    const { State } = await (await engine()).getContainer(holder.id).inspect()
+    const inside = ['--net', '--target', String(State.Pid)]
+    execFileSync('nsenter', [...inside, 'ip', '-4', 'address', 'flush', 'dev', 'eth0'])
+    const addresses = execFileSync('nsenter', [...inside, 'ip', '-6', '-o', 'address'], {
+      encoding: 'utf8',
+    })
+    const address = /inet6 (fd00:[^/]+)/.exec(addresses)?.[1] ?? ''
+    return { network, holder, address }
+  }
+
+  test('leads to the platform, and monitors of every kind see their targets', async () => {
+    const { network, holder } = await withoutIpv4()
+    const platform = await eventually(() => platformAt(network.gateway6).catch(() => undefined))
+    const hostname = network.gateway6
+    const site = await unanswered(hostname)
+    site.answer()
+    const family = { ipFamily: 'IPv6' }
+    platform.give([
+      { request: { url: site.url, ...family } },
+      { checkType: 'TCP', request: { hostname, port: platform.port, ...family } },
+      { checkType: 'ICMP', request: { hostname, pingCount: 2, ...family } },
+      ...['ICMP', 'TCP', 'UDP'].map((protocol) => ({
+        checkType: 'TRACEROUTE',
+        frequencyOffset: 30,
+        request: {
+          url: hostname,
+          protocol,
+          ...family,
+          ...(protocol === 'TCP' && { port: platform.port }),
+        },
+      })),
+    ])
+    const agent = await startContainer({
+      image: 'agent-uptime',
+      network: `container:${holder.id}`,
+      env: { API_KEY: FAKE_KEY, PLATFORM_URL: platform.url },
+    })
+    await eventually(() => platform.results.length === 6)
+    expect(platform.results.map(({ verdict, failures }) => failures?.[0]?.code ?? verdict)).toEqual(
+      Array(6).fill('passed'),
+    )
+    expect(await agent.stop()).toMatchObject({ code: 0 })
+  })
+
+  test('leads to a platform by a name that has an IPv4 address as well; probes answer', async () => {
+    const { network, holder, address } = await withoutIpv4()
+    const platform = await startPlatformContainer(network.name)
+    const { key } = await platform.createLocation('six')
+    await startContainer({
+      image: 'agent-uptime',
+      network: `container:${holder.id}`,
+      env: { API_KEY: key, PLATFORM_URL: platform.url },
+    })
+    const url = `http://[${address}]:8081`
+    const ready = () => fetch(`${url}/-/readiness`).catch(() => undefined)
+    await eventually(async () => (await ready())?.status === 200)
+    expect((await fetch(`${url}/-/liveness`)).status).toBe(200)
+  })
+})

@@ -1,0 +1,202 @@
+// One of our images as people run it: read-only, without any capability, in a network of its own, read by its log
+// and its probes, and ended by `docker stop`.
+import { createInterface } from 'node:readline'
+import type { Readable } from 'node:stream'
+import { GenericContainer, type StartedTestContainer, type WaitStrategy } from 'testcontainers'
+import { afterEach } from 'vitest'
+import { VERSION } from '../../src/contract/versions.ts'
+import { engine, OWN_LABEL, removeOwn } from './container-engine.ts'
+
+/** A line of the log; what is no JSON is `{ text }`. */
+export type ContainerLine = Record<string, unknown> & { msg?: string; text?: string }
+
+/** How to run it. */
+export interface ContainerWishes {
+  image: 'agent-uptime' | 'agent' | 'platform'
+  /** A network's name, `none`, or `container:<id>`. */
+  network: string
+  alias?: string
+  env?: Record<string, string>
+  command?: string[]
+  entrypoint?: string[]
+  /** At /var/lib/vedette; without it Docker makes a nameless one. */
+  volume?: string
+  /** Files of this machine by their path in the container, read-only. */
+  files?: Record<string, string>
+  tmpfs?: Record<string, string>
+  user?: string
+  capabilities?: string[]
+  sysctls?: Record<string, string>
+  /** No swap beyond it. */
+  memoryBytes?: number
+  sharedMemoryBytes?: number
+  /** Starts again whenever it ends by itself. */
+  restarts?: boolean
+}
+
+/** A container that was started. */
+export interface Contained {
+  readonly id: string
+  /** In the network that it was started in. */
+  readonly address: string
+  readonly lines: ContainerLine[]
+  /** All that it wrote, for what must or must not stand there. */
+  said(): string
+  /** The first line, past or future, that fits; rejects when the container ends without one. */
+  line(fits: (line: ContainerLine) => boolean): Promise<ContainerLine>
+  /** Its exit code, once everything that it wrote is read. */
+  readonly ended: Promise<number>
+  /** Asks a path of its probes; status 0 where nobody answers. */
+  probe(path: string, port?: number): Promise<{ status: number; text: string }>
+  exec(...words: string[]): Promise<{ code: number; text: string }>
+  /** `docker stop`; resolves with the exit code and what it took. */
+  stop(graceSeconds?: number): Promise<{ code: number; ms: number }>
+}
+
+afterEach(removeOwn)
+
+/** Containers that end at once are no failure to start: their tests look at them. */
+const AT_ONCE: WaitStrategy = {
+  waitUntilReady: () => Promise.resolve(),
+  withStartupTimeout: () => AT_ONCE,
+  isStartupTimeoutSet: () => false,
+  getStartupTimeout: () => 0,
+}
+
+/** `none`, or that of another container. */
+const isShared = (network: string) => network === 'none' || network.startsWith('container:')
+
+/** What people are told to run, with what the library has no words for. */
+class HeldContainer extends GenericContainer {
+  constructor(wishes: ContainerWishes) {
+    super(`vedette/${wishes.image}:${VERSION}`)
+    this.hostConfig.ReadonlyRootfs = true
+    // No question for a name leaves: only names of the container's own network are known.
+    if (!isShared(wishes.network)) this.hostConfig.Dns = ['127.0.0.1']
+    if (wishes.sysctls !== undefined) this.hostConfig.Sysctls = wishes.sysctls
+    if (wishes.restarts === true) this.hostConfig.RestartPolicy = { Name: 'unless-stopped' }
+    if (wishes.memoryBytes !== undefined) {
+      this.hostConfig.Memory = wishes.memoryBytes
+      this.hostConfig.MemorySwap = wishes.memoryBytes
+    }
+  }
+}
+
+function prepared(wishes: ContainerWishes): GenericContainer {
+  const { env = {}, files = {}, volume } = wishes
+  const container = new HeldContainer(wishes)
+    .withLabels({ ...OWN_LABEL })
+    .withNetworkMode(wishes.network)
+    .withDroppedCapabilities('ALL')
+    .withSecurityOpt('no-new-privileges')
+    .withEnvironment(env)
+    .withBindMounts([
+      ...Object.entries(files).map(([target, source]) => ({ source, target, mode: 'ro' as const })),
+      ...(volume === undefined ? [] : [{ source: volume, target: '/var/lib/vedette' }]),
+    ])
+    .withWaitStrategy(AT_ONCE)
+  if (wishes.alias !== undefined) container.withNetworkAliases(wishes.alias)
+  if (wishes.capabilities !== undefined) container.withAddedCapabilities(...wishes.capabilities)
+  if (wishes.entrypoint !== undefined) container.withEntrypoint(wishes.entrypoint)
+  if (wishes.command !== undefined) container.withCommand(wishes.command)
+  if (wishes.user !== undefined) container.withUser(wishes.user)
+  if (wishes.tmpfs !== undefined) container.withTmpFs(wishes.tmpfs)
+  if (wishes.sharedMemoryBytes !== undefined) {
+    container.withSharedMemorySize(wishes.sharedMemoryBytes)
+  }
+  return container
+}
+
+/** Starts a container; it and what else was made goes after the test. */
+export async function startContainer(wishes: ContainerWishes): Promise<Contained> {
+  const log = new ContainerLog()
+  const container = prepared(wishes).withLogConsumer((stream) => log.read(stream))
+  const docker = await engine()
+  const started = await container.start()
+  const handle = docker.getContainer(started.getId())
+  const ended = handle.wait().then(async ({ StatusCode }: { StatusCode: number }) => {
+    await log.over
+    return StatusCode
+  })
+  // Most tests never ask, and removing a container ends the call.
+  ended.catch(() => undefined)
+  const address = isShared(wishes.network) ? '' : started.getIpAddress(wishes.network)
+  return {
+    id: started.getId(),
+    address,
+    lines: log.lines,
+    said: () => log.lines.map((line) => JSON.stringify(line)).join('\n'),
+    line: (fits) => log.line(fits),
+    ended,
+    async probe(path, port = 8081) {
+      try {
+        const response = await fetch(`http://${address}:${port}${path}`)
+        return { status: response.status, text: await response.text() }
+      } catch {
+        return { status: 0, text: '' }
+      }
+    },
+    exec: (...words) => run(started, words),
+    async stop(graceSeconds = 30) {
+      const begin = performance.now()
+      await handle.stop({ t: graceSeconds })
+      return { code: await ended, ms: performance.now() - begin }
+    },
+  }
+}
+
+async function run(started: StartedTestContainer, words: string[]) {
+  const { exitCode, output } = await started.exec(words)
+  return { code: exitCode, text: output }
+}
+
+class ContainerLog {
+  readonly lines: ContainerLine[] = []
+  readonly over: Promise<void>
+  readonly #isOver = Promise.withResolvers<void>()
+  readonly #waiting = new Set<() => void>()
+  #ended = false
+
+  constructor() {
+    this.over = this.#isOver.promise
+  }
+
+  read(stream: Readable): void {
+    const reader = createInterface({ input: stream })
+    reader.on('line', (text) => {
+      this.lines.push(parsed(text))
+      this.#tell()
+    })
+    reader.on('close', () => {
+      this.#ended = true
+      this.#isOver.resolve()
+      this.#tell()
+    })
+  }
+
+  line(fits: (line: ContainerLine) => boolean): Promise<ContainerLine> {
+    return new Promise((resolve, reject) => {
+      const look = () => {
+        const found = this.lines.find(fits)
+        if (found === undefined && !this.#ended) return
+        this.#waiting.delete(look)
+        if (found !== undefined) resolve(found)
+        else reject(new Error(`it ended without the line: ${JSON.stringify(this.lines.slice(-5))}`))
+      }
+      this.#waiting.add(look)
+      look()
+    })
+  }
+
+  #tell(): void {
+    for (const look of this.#waiting) look()
+  }
+}
+
+function parsed(text: string): ContainerLine {
+  try {
+    return JSON.parse(text) as ContainerLine
+  } catch {
+    return { text }
+  }
+}
