@@ -194,15 +194,7 @@ export class Fleet {
    * the definitions by a computation of its own.
    */
   async account(until: number = Date.now(), waitMs = 120_000): Promise<Account> {
-    const swept = 'select swept_until_ms as swept from accounting'
-    await eventually(
-      async () => {
-        const [row] = await this.database.query<{ swept: number }>(swept)
-        return row !== undefined && row.swept >= until
-      },
-      { ms: waitMs, what: 'the sweep up to now' },
-    )
-    return accountOf(this.database, until)
+    return accountIn(this.database, until, waitMs)
   }
 
   async close(): Promise<void> {
@@ -248,6 +240,23 @@ export function faultsOf(account: Account): Record<string, unknown> {
     ...(passed === 0 && { passed }),
   }
   return Object.keys(faults).length === 0 ? {} : { ...faults, examples }
+}
+
+/** The same of any database with a platform on it. */
+export async function accountIn(
+  database: Database,
+  until: number = Date.now(),
+  waitMs = 120_000,
+): Promise<Account> {
+  const swept = 'select swept_until_ms as swept from accounting'
+  await eventually(
+    async () => {
+      const [row] = await database.query<{ swept: number }>(swept)
+      return row !== undefined && row.swept >= until
+    },
+    { ms: waitMs, what: 'the sweep up to now' },
+  )
+  return accountOf(database, until)
 }
 
 async function accountOf(database: Database, until: number): Promise<Account> {
