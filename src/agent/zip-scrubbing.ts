@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { createWriteStream } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Readable } from 'node:stream'
+import { pipeline as connected, Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import { type Entry, openPromise, type ZipFile as ZipReader } from 'yauzl'
@@ -11,7 +11,13 @@ import { ZipFile as ZipWriter } from 'yazl'
 import { ByteScrubber } from './byte-scrubber.ts'
 import { EMBEDDED_ZIP } from './embedded-zip.ts'
 import { kindOf } from './file-kind.ts'
-import { bounded, type ScrubPass, type Standing, UnreadableFile } from './scrub-pass.ts'
+import {
+  bounded,
+  type ScrubbedZip,
+  type ScrubPass,
+  type Standing,
+  UnreadableFile,
+} from './scrub-pass.ts'
 
 /** Files of one zip. */
 const ENTRIES_MAX = 50_000
@@ -81,7 +87,9 @@ async function cleanContent(
   pass: ScrubPass,
   { file, scrubInner }: Standing & { file: string },
 ): Promise<Buffer | string> {
-  const content = (await reader.openReadStreamPromise(entry)).pipe(bounded(pass))
+  const packed = await reader.openReadStreamPromise(entry)
+  // Who reads it hears of what goes wrong on either end.
+  const content = connected(packed, bounded(pass), () => undefined)
   let source: Readable = content
   if (entry.uncompressedSize <= SMALL_BYTES_MAX) {
     const bytes = await buffer(content)
@@ -89,20 +97,32 @@ async function cleanContent(
     if (kind === 'media') return bytes
     if (kind === 'closed') return leftOut('it is packed in a way that is not looked into', pass)
     if (kind === 'bytes' && !bytes.includes(EMBEDDED_ZIP)) return scrubbed(bytes, pass)
-    const known = kind === 'zip' ? await pass.zips.get(sha256Of(bytes)) : undefined
-    if (known?.isTouched === true) pass.onTouch?.()
-    if (known !== undefined) return known.path
+    const known = kind === 'zip' ? pass.zips.get(sha256Of(bytes)) : undefined
+    if (known !== undefined) return inStead(known, pass)
     source = Readable.from([bytes])
   }
   await pipeline(source, createWriteStream(file))
+  return scrubInner(file).then(
+    () => file,
+    (error: unknown) => leftOutFor(error, pass),
+  )
+}
+
+/** What came of the same zip beside this one. */
+async function inStead(known: Promise<ScrubbedZip>, pass: ScrubPass): Promise<Buffer | string> {
   try {
-    await scrubInner(file)
-    return file
+    const { path, isTouched } = await known
+    if (isTouched) pass.onTouch?.()
+    return path
   } catch (error) {
-    // The rest of a trace is worth having; what fills the disk is not.
-    if (!(error instanceof UnreadableFile) || pass.budget.unpackedBytes < 0) throw error
-    return leftOut(error.message, pass)
+    return leftOutFor(error, pass)
   }
+}
+
+/** The rest of a trace is worth having; what fills the disk is not. */
+function leftOutFor(error: unknown, pass: ScrubPass): Buffer {
+  if (!(error instanceof UnreadableFile) || pass.budget.unpackedBytes < 0) throw error
+  return leftOut(error.message, pass)
 }
 
 /** Stands for a file of a zip, such as what a page has loaded, that cannot be looked into. */

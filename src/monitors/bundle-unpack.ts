@@ -1,8 +1,8 @@
 // Unpacks the bundle of a check suite: a tar.gz that came from outside, so nothing in it may lead out of the
 // folder, take more room than it may, or become anything but files, folders and links among them.
 import { createReadStream } from 'node:fs'
-import { chmod, mkdir, open, symlink } from 'node:fs/promises'
-import { dirname, isAbsolute, join, normalize } from 'node:path'
+import { chmod, mkdir, open, realpath, symlink } from 'node:fs/promises'
+import { dirname, isAbsolute, join, normalize, sep } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { createGunzip } from 'node:zlib'
 import { extract, type Extract, type Header } from 'tar-stream'
@@ -56,7 +56,7 @@ async function unpackAll(
   let bytes = 0
   let files = 0
   // Links come last: nothing is ever written through one.
-  const links: { path: string; target: string }[] = []
+  const links: Link[] = []
   for await (const entry of entries) {
     const { header } = entry
     const path = pathOf(header)
@@ -68,9 +68,29 @@ async function unpackAll(
     if (header.type === 'symlink') links.push({ path, target: linkTarget(path, header) })
     await place(entry, join(folder, path))
   }
+  await makeLinks(links, folder)
+}
+
+interface Link {
+  path: string
+  target: string
+}
+
+async function makeLinks(links: readonly Link[], folder: string): Promise<void> {
+  const taken = new Set(links.map(({ path }) => path))
   for (const { path, target } of links) {
+    for (let at = dirname(path); at !== '.'; at = dirname(at)) {
+      if (taken.has(at)) throw new BundleError(`${shown(path)} is inside of a link`)
+    }
     await mkdir(dirname(join(folder, path)), { recursive: true })
     await symlink(target, join(folder, path))
+  }
+  const root = await realpath(folder)
+  for (const { path } of links) {
+    // Through another link, `..` leads elsewhere than it reads. One that leads nowhere leads nowhere out.
+    const real = await realpath(join(folder, path)).catch(() => root)
+    if (real === root || real.startsWith(root + sep)) continue
+    throw new BundleError(`the link ${shown(path)} leads out of it`)
   }
 }
 

@@ -1,9 +1,9 @@
 // Hands the system's Chromium to any version of Playwright: a folder as `playwright install` would have made
 // it, with the browser under the names and numbers that this version looks for.
-import { constants } from 'node:fs'
-import { chmod, lstat, mkdir, open, realpath, symlink, writeFile } from 'node:fs/promises'
+import { chmod, lstat, mkdir, realpath, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import * as z from 'zod'
+import { readWarily } from './wary-files.ts'
 
 const browsersFile = z.object({
   browsers: z
@@ -140,14 +140,7 @@ async function findPackage(from: string, name: string): Promise<string | undefin
 /** The file may be people's own, so it is read with suspicion. */
 async function readJson(path: string): Promise<unknown> {
   try {
-    const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
-    try {
-      const { size } = await file.stat()
-      if (size > FILE_BYTES_MAX) return undefined
-      return JSON.parse((await file.readFile()).subarray(0, FILE_BYTES_MAX).toString()) as unknown
-    } finally {
-      await file.close()
-    }
+    return JSON.parse((await readWarily(path, FILE_BYTES_MAX)) ?? '') as unknown
   } catch {
     return undefined
   }

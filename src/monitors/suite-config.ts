@@ -1,9 +1,9 @@
 // The configuration that a suite runs with: the project's own, in whose place stands a file that imports it
 // and adds what was left open. Whatever the test command is, it finds this one.
-import { constants } from 'node:fs'
-import { copyFile, lstat, mkdir, open, readFile, rename, writeFile } from 'node:fs/promises'
+import { copyFile, lstat, mkdir, rename, writeFile } from 'node:fs/promises'
 import { basename, dirname, extname, join, normalize } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { leadsInside, readWarily } from './wary-files.ts'
 
 /** Names under which Playwright looks for a configuration, in its order. */
 const NAMES = ['ts', 'js', 'mts', 'mjs', 'cts', 'cjs'].map((end) => `playwright.config.${end}`)
@@ -29,7 +29,9 @@ export async function wrapConfigs(
   const named = namedConfigs(testCommand).map((path) => join(cwd, path))
   const inside = named.filter((path) => normalize(path).startsWith(`${folder}/`))
   const found: string[] = []
-  for (const path of inside) if (await isFile(path)) found.push(path)
+  for (const path of inside) {
+    if ((await isFile(path)) && (await leadsInside(path, folder))) found.push(path)
+  }
   for (const name of NAMES) {
     if (!(await isFile(join(cwd, name)))) continue
     found.push(join(cwd, name))
@@ -77,7 +79,8 @@ async function isModuleFile(path: string, folder: string): Promise<boolean> {
   if (end === '.js' && (await hasModuleSyntax(path))) return true
   for (let at = dirname(path); at.startsWith(folder); at = dirname(at)) {
     try {
-      const manifest: unknown = JSON.parse(await readFile(join(at, 'package.json'), 'utf8'))
+      const text = await readWarily(join(at, 'package.json'), CONFIG_BYTES_MAX)
+      const manifest: unknown = JSON.parse(text ?? '')
       return (manifest as { type?: unknown } | null)?.type === 'module'
     } catch {
       continue
@@ -88,13 +91,8 @@ async function isModuleFile(path: string, folder: string): Promise<boolean> {
 
 /** Playwright takes imports in plain `.js` as well. */
 async function hasModuleSyntax(path: string): Promise<boolean> {
-  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW)
-  try {
-    if ((await file.stat()).size > CONFIG_BYTES_MAX) return false
-    return /^\s*(?:import\s[^(]|import\{|export\s)/m.test(await file.readFile('utf8'))
-  } finally {
-    await file.close()
-  }
+  const text = await readWarily(path, CONFIG_BYTES_MAX)
+  return text !== undefined && /^\s*(?:import\s[^(]|import\{|export\s)/m.test(text)
 }
 
 async function isFile(path: string): Promise<boolean> {

@@ -1,8 +1,8 @@
 // The engine of a check suite: the one that the monitor names, else the one that the project's own files ask
 // for, else the default. Node wins over Bun, as a project may name both.
-import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { chooseEngine, type ChosenEngine, type EngineName } from '../contract/engine.ts'
+import { readWarily } from './wary-files.ts'
 
 /** The engine, and what asked for it. */
 export interface SuiteEngine extends ChosenEngine {
@@ -76,18 +76,9 @@ const READERS: Readonly<Record<EngineName, readonly (readonly [string, Reader])[
   ],
 }
 
+/** Where there is none, or it is no plain file, it says nothing. */
 async function textOf(path: string): Promise<string> {
-  let file
-  try {
-    file = await open(path)
-    const { size } = await file.stat()
-    return size > FILE_BYTES_MAX ? '' : await file.readFile('utf8')
-  } catch {
-    // There is none, or it is a folder: it says nothing.
-    return ''
-  } finally {
-    await file?.close()
-  }
+  return (await readWarily(path, FILE_BYTES_MAX)) ?? ''
 }
 
 const VERSION = /^v?\d{1,5}(?:\.(?:\d{1,5}|x)){0,2}$/

@@ -5,6 +5,7 @@ import { extname, join, relative, sep } from 'node:path'
 import type { RunAttachment } from './playwright-events.ts'
 import { playwrightJunit } from './playwright-junit.ts'
 import type { PlaywrightReport, TestAttempt, TestReport } from './playwright-report.ts'
+import { leadsInside } from './wary-files.ts'
 
 /** Where the files are, and where they go. */
 export interface SuiteFiles {
@@ -151,10 +152,12 @@ async function moved({ path, body }: RunAttachment, to: string, inside: string):
 
 /** The HTML report in one file; undefined where there is none, or it is too large. */
 async function packHtml(
-  { htmlFolder, reportBytesMax, isHurried }: SuiteFiles,
+  { folder, htmlFolder, reportBytesMax, isHurried }: SuiteFiles,
   target: string,
   notes: string[],
 ): Promise<string | undefined> {
+  // A link in its place would lead to files of others.
+  if (!(await leadsInside(htmlFolder, folder))) return undefined
   const found = await filesBelow(htmlFolder)
   if (!found.some(({ path }) => path === 'index.html')) return undefined
   if (isHurried) {

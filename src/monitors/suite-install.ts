@@ -88,6 +88,10 @@ export async function installPackages(order: InstallOrder): Promise<InstalledPac
   const before = await stampsOf(project.folder)
   const failed = await runInstall(order, command, packages)
   if (failed !== undefined) return failed
+  // A link in its place would lead the agent to where the installation may not go itself.
+  if (!(await lstat(project.folder)).isDirectory()) {
+    return failure('INSTALL_FAILED', `${command} has replaced the folder of the project`)
+  }
   const changed = changedFile(before, await stampsOf(project.folder))
   if (changed !== undefined) {
     const note = `packages are not kept: the installation has also made ${changed}`

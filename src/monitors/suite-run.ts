@@ -14,6 +14,7 @@ import type { PlaywrightReport, PlaywrightReportBuilder } from './playwright-rep
 import { type PlaywrightRun, runPlaywright } from './playwright-run.ts'
 import { blockedNotes } from './refused-connections.ts'
 import { scriptEnvironment } from './script-environment.ts'
+import { removeTree } from './remove-tree.ts'
 import type { ScriptGround } from './script-ground.ts'
 import { enginePrograms, suiteCommand } from './suite-command.ts'
 import { wrapConfigs } from './suite-config.ts'
@@ -25,6 +26,7 @@ import { foldersUpward } from './suite-packages.ts'
 import { type PlacedProject, placeProject } from './suite-source.ts'
 import { suiteVerdict } from './suite-verdict.ts'
 import type { InstalledTool } from './toolbox.ts'
+import { leadsInside } from './wary-files.ts'
 
 /** Whoever watches a run as it happens, beside `Context.progress`. */
 export interface SuiteWatcher {
@@ -117,6 +119,13 @@ async function goThrough(
     signal,
   })
   if ('code' in packages) return void course.failures.push(packages)
+  if (packages.how === 'installed') {
+    const still = await workingDirOf(monitor, project)
+    if (typeof still !== 'string') return void course.failures.push(still)
+    // The installation may have put links into the place of what is ours, through which we would write.
+    await removeTree(join(folder, '.vedette'))
+    await enginePrograms(engine, folder)
+  }
   if (packages.note !== undefined) course.notes.push(packages.note)
   course.facts['packages'] = packages.how
   course.facts['preparedMs'] = Math.round(performance.now() - began)
@@ -130,7 +139,7 @@ async function workingDirOf(
 ): Promise<string | Failure> {
   const inside = normalize(`./${workingDir ?? '.'}`).replace(/(?<=.)\/+$/, '')
   const leadsOut = inside === '..' || inside.startsWith('../') || inside.includes('\0')
-  const found = !leadsOut && (await access(join(folder, inside)).then(yes, no))
+  const found = !leadsOut && (inside === '.' || (await leadsInside(join(folder, inside), folder)))
   if (found) return inside
   return failure('BUNDLE_INVALID', `workingDir ${inside} is no folder of the project`)
 }

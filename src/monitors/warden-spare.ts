@@ -12,14 +12,19 @@ const SPARE_AFTER_MS = 1_000
 /** For so long after the last run one is kept waiting. */
 const SPARE_MS_MAX = 600_000
 
-/** Starts a warden that waits for its order. */
+/** Starts a warden that waits for its order. Throws where the agent can open nothing any more. */
 function spawnWarden(): ChildProcess {
-  return spawn(process.execPath, [...FLAGS, WARDEN], {
+  const warden = spawn(process.execPath, [...FLAGS, WARDEN], {
     stdio: ['pipe', 'pipe', 'pipe', 'pipe', 'pipe', 'pipe', 'pipe'],
     env: { NODE_COMPILE_CACHE: COMPILE_CACHE },
     // What a terminal sends to the agent is the agent's to pass on.
     detached: true,
   })
+  // Why one cannot be started is told later, and nobody may listen yet.
+  warden.on('error', ignore)
+  // Node.js makes no streams where there are no descriptors for them.
+  if ((warden.stdio as unknown) !== undefined) return warden
+  throw new Error('a warden cannot be started: the agent has no file descriptors left')
 }
 
 /** Gives out wardens, and keeps one ready. It keeps no process alive. */
@@ -28,14 +33,13 @@ export class SpareWarden {
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
 
-  /** One that waits already where there is one; the next is started at once. */
+  /** One that waits already where there is one, else a new one. Throws where it cannot be started. */
   take(): ChildProcess {
     const spare = this.#spare
     this.#spare = undefined
     if (spare === undefined || spare.exitCode !== null || spare.signalCode !== null) {
       return spawnWarden()
     }
-    spare.removeListener('error', ignore)
     for (const stream of socketsOf(spare)) {
       stream.removeListener('error', ignore)
       stream.ref()
@@ -53,9 +57,14 @@ export class SpareWarden {
   #start(): void {
     this.#timer = setTimeout(() => this.#dismiss(), SPARE_MS_MAX).unref()
     if (this.#spare !== undefined) return
-    const spare = spawnWarden()
+    let spare: ChildProcess
+    try {
+      spare = spawnWarden()
+    } catch {
+      // The next run says what is wrong.
+      return
+    }
     this.#spare = spare
-    spare.on('error', ignore)
     spare.unref()
     for (const stream of socketsOf(spare)) {
       stream.on('error', ignore)

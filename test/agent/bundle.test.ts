@@ -113,6 +113,16 @@ const HOSTILE: [sentence: string, fill: (tar: Pack) => void, says: RegExp][] = [
     /leads out/,
   ],
   [
+    'a link that leads out through another',
+    (tar) => chained(tar, { e: 'a/b/c/up/..' }),
+    /the link "e" leads out/,
+  ],
+  [
+    'a link inside of such a one',
+    (tar) => chained(tar, { e: 'a/b/c/up/..', 'e/evil': '../a' }),
+    /inside of a link/,
+  ],
+  [
     'an absolute link',
     (tar) => tar.entry({ name: 'a', type: 'symlink', linkname: '/etc' }),
     /leads out/,
@@ -129,6 +139,13 @@ const HOSTILE: [sentence: string, fill: (tar: Pack) => void, says: RegExp][] = [
   ['too much', (tar) => tar.entry({ name: 'a' }, Buffer.alloc(1_000_001)), /more than 1000000/],
   ['a path without end', (tar) => tar.entry({ name: 'x/'.repeat(2000) }, 'x'), /too long/],
 ]
+
+/** `a/b/c/up` is the folder itself, though it reads as one far below. */
+function chained(tar: Pack, links: Record<string, string>): void {
+  for (const [name, linkname] of Object.entries({ 'a/b/c/up': '../../..', ...links })) {
+    tar.entry({ name, type: 'symlink', linkname })
+  }
+}
 
 function twice(tar: Pack): void {
   tar.entry({ name: 'a' }, 'one')

@@ -266,6 +266,29 @@ describe('a file that cannot be scrubbed stays and is named', () => {
     expect(readdirSync(dirname(path))).toEqual(['it'])
   })
 
+  test.each([
+    ['small', 5000],
+    ['large', 3_000_000],
+  ])('a zip whose %s content is damaged, while others are scrubbed', async (_, bytes) => {
+    const damaged = await zipOf({ a: randomBytes(bytes / 2).toString('hex') })
+    damaged.fill(0xff, 100, 1000)
+    const [zip, text] = [fileOf(damaged), fileOf(`a ${SECRET}`)]
+    const problems = await scrubFiles([zip, text], scrubber)
+    expect([...problems.keys()]).toEqual([zip])
+    expect(problems.get(zip)).toMatch(/damaged/)
+    expect(readFileSync(text, 'utf8')).toBe(`a ${SCRUBBED}`)
+  })
+
+  test('a damaged zip, and not the report that holds a copy of it', async () => {
+    const damaged = await zipOf({ a: randomBytes(2000).toString('hex') })
+    damaged.fill(0xff, 100, 1000)
+    const [trace, report] = [fileOf(damaged), fileOf(await zipOf({ trace: damaged, b: 'kept' }))]
+    expect([...(await scrubFiles([trace, report], scrubber)).keys()]).toEqual([trace])
+    const found = await unzip(report)
+    expect(String(found['trace'])).toMatch(/^This file is left out: .*damaged/)
+    expect(String(found['b'])).toBe('kept')
+  })
+
   test('but not what stands in a zip beside it: that one alone is replaced by the reason', async () => {
     const nested = async (depth: number): Promise<Buffer> =>
       zipOf({ 'a.zip': depth === 0 ? SECRET : await nested(depth - 1), 'b.txt': 'kept' })

@@ -1,6 +1,14 @@
 // Aim: packages come from a registry once, and from the cache after that; a run can change what it got, and never
 // the cache; what decides on packages makes another entry, and what nobody uses any more goes.
-import { chmodSync, existsSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { TreeCache } from '../../src/monitors/tree-cache.ts'
@@ -78,6 +86,79 @@ describe('packages', () => {
     const run = await runFolder(ground, project({ 'package.json': JSON.stringify(manifest) }))
     expect(run.codes).toEqual(['INSTALL_FAILED'])
     expect(run.failures[0]?.message).toMatch(/^npm install .*404/)
+  })
+})
+
+describe('what an installation leaves in the run’s folder leads the agent nowhere:', () => {
+  /** Files that the run itself may not touch. */
+  function precious(): string {
+    const folder = temporaryFolder()
+    for (const name of ['playwright.config.ts', 'index.html', 'key']) {
+      writeFileSync(join(folder, name), 'precious', { mode: 0o600 })
+    }
+    return folder
+  }
+  const contents = (folder: string) =>
+    Object.fromEntries(readdirSync(folder).map((name) => [name, textOf(join(folder, name))]))
+  const textOf = (path: string) => readFileSync(path, 'utf8')
+
+  test.each<[string, (outside: string) => Record<string, string>, string]>([
+    [
+      'links in the place of our own files',
+      (outside) => ({
+        installCommand: `mkdir -p ../.vedette && cd ../.vedette && for one in wrapping.cjs reporter.cjs; do ln -s ${outside}/key $one; done`,
+      }),
+      'NO_TESTS',
+    ],
+    [
+      'a link in the place of our folder',
+      (outside) => ({ installCommand: `rm -rf ../.vedette && ln -s ${outside} ../.vedette` }),
+      'NO_TESTS',
+    ],
+    [
+      'a link in the place of the project',
+      (outside) => ({ installCommand: `cd .. && mv project own && ln -s ${outside} project` }),
+      'INSTALL_FAILED',
+    ],
+    [
+      'a link in the place of the working folder',
+      (outside) => ({
+        workingDir: 'shop',
+        installCommand: `cd .. && mv shop own && ln -s ${outside} shop`,
+      }),
+      'BUNDLE_INVALID',
+    ],
+    [
+      'a configuration below a link',
+      (outside) => ({
+        installCommand: `ln -s ${outside} elsewhere`,
+        testCommand: 'true -c elsewhere/playwright.config.ts',
+      }),
+      'NO_TESTS',
+    ],
+    [
+      'a pipe in the place of a file that is read',
+      () => ({
+        installCommand: 'rm package.json && mkfifo package.json && touch playwright.config.ts',
+      }),
+      'NO_TESTS',
+    ],
+    [
+      'a link in the place of the report',
+      (outside) => ({
+        installCommand: 'true',
+        testCommand: `ln -s ${outside} ../.vedette/html`,
+      }),
+      'NO_TESTS',
+    ],
+  ])('%s', async (_, wishesFor, code) => {
+    const outside = precious()
+    const before = contents(outside)
+    const folder = project({ 'shop/a.spec.ts': '', 'a.spec.ts': '' })
+    const run = await runFolder(ground, folder, { testCommand: 'true', ...wishesFor(outside) })
+    expect(contents(outside)).toEqual(before)
+    expect(run.codes).toEqual([code])
+    expect(Object.keys(run.files)).not.toContain('playwright-report.zip')
   })
 })
 

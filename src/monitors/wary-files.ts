@@ -1,0 +1,26 @@
+// Looks at what people's code has left before the agent touches it: a link may lead anywhere, and a pipe or a
+// device may keep who reads it for ever.
+import { constants } from 'node:fs'
+import { open, realpath } from 'node:fs/promises'
+import { sep } from 'node:path'
+
+/** Whether the path, after all links, lies below the folder; false where it is not there. */
+export async function leadsInside(path: string, folder: string): Promise<boolean> {
+  const [real, root] = await Promise.all([realpath(path), realpath(folder)]).catch(() => [])
+  return real !== undefined && root !== undefined && real.startsWith(root + sep)
+}
+
+/** The text of a plain file of at most so many bytes; undefined where it is anything else, or not there. */
+export async function readWarily(path: string, bytesMax: number): Promise<string | undefined> {
+  // Without waiting for a writer, should it be a pipe.
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch(() => undefined)
+  if (file === undefined) return undefined
+  try {
+    const found = await file.stat()
+    return found.isFile() && found.size <= bytesMax ? await file.readFile('utf8') : undefined
+  } catch {
+    return undefined
+  } finally {
+    await file.close()
+  }
+}
