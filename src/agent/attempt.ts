@@ -15,6 +15,8 @@ export interface AttemptOrder {
   deadlineMs: number
   dial: Dialler
   workRoot: string
+  /** Has the run's folder in it for as long as there is one. */
+  workFolders?: Set<string> | undefined
   /** What becomes of the files of the run. */
   care: FileCare
   scripts?: ScriptGround | undefined
@@ -64,7 +66,7 @@ export function startAttempt(order: AttemptOrder): RunningAttempt {
   const overrunMs = type.overrunMsMax ?? OVERRUN_MS_MAX
   const controller = new AbortController()
   const cut = new AbortController()
-  const folder = createWorkFolder(workRoot, care)
+  const folder = createWorkFolder(workRoot, care, order.workFolders)
   let timer: NodeJS.Timeout
   let giveUp: (observation: Observation) => void
   let isOver = false

@@ -41,7 +41,8 @@ export interface RunSurroundings {
  */
 export function runNow(order: RunOrder, around: RunSurroundings): Promise<number> {
   return onPlatform('run', around, async (runs) => {
-    const monitorId = await runs.findMonitor(order.monitor)
+    const monitorId = await unlessStopped(runs.findMonitor(order.monitor), around)
+    if (monitorId === undefined) return EXIT_ABOUT_US
     const locations = order.location === undefined ? undefined : [order.location]
     const asked = await runs.ask(monitorId, locations)
     if (!order.wait) {
@@ -54,8 +55,28 @@ export function runNow(order: RunOrder, around: RunSurroundings): Promise<number
   })
 }
 
+/** Resolves with undefined when it is stopped before: then there is nothing yet that had to be cancelled. */
+async function unlessStopped<T>(
+  work: Promise<T>,
+  { stop, complain }: RunSurroundings,
+): Promise<T | undefined> {
+  const stopped = Promise.withResolvers<undefined>()
+  const giveUp = () => {
+    complain('vedette run: ended; nothing was asked for\n')
+    stopped.resolve(undefined)
+  }
+  stop.addEventListener('abort', giveUp, { once: true })
+  if (stop.aborted) giveUp()
+  try {
+    return await Promise.race([work, stopped.promise])
+  } finally {
+    stop.removeEventListener('abort', giveUp)
+    work.catch(() => {})
+  }
+}
+
 /** Cancels a run; 0 when that is done or asked for, else as `runNow`. */
-export function cancelNow(runId: string, around: RunSurroundings): Promise<number> {
+export function cancelNow(runId: string, around: Omit<RunSurroundings, 'stop'>): Promise<number> {
   return onPlatform('cancel', around, async (runs) => {
     const { state, verdict } = await runs.cancel(runId)
     const ended = `is finished: ${verdict}`
@@ -67,7 +88,7 @@ export function cancelNow(runId: string, around: RunSurroundings): Promise<numbe
 
 async function onPlatform(
   command: string,
-  around: RunSurroundings,
+  around: Omit<RunSurroundings, 'stop'>,
   work: (runs: PlatformRuns) => Promise<number>,
 ): Promise<number> {
   const { target, problems } = readApplyTarget(around.env)
@@ -97,10 +118,11 @@ async function followAll(
   const { stop, complain } = around
   const open = new Set(asked.map(({ id }) => id))
   const cancel = () => {
-    complain('vedette run: cancelling; once more ends the waiting\n')
+    complain('vedette run: cancelling, and waiting for what its agents have recorded\n')
     for (const id of open) {
       runs.cancel(id).catch((error: unknown) => {
-        complain(`vedette run: ${(error as Error).message}\n`)
+        const why = printable((error as Error).message)
+        complain(`vedette run: ${why}; cancel it with: vedette cancel ${id}\n`)
       })
     }
   }

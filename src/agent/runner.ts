@@ -46,6 +46,8 @@ export interface RunnerSettings {
   clock: Clock
   /** Where work folders are made. */
   workRoot: string
+  /** Has the folders in it that there are right now. */
+  workFolders?: Set<string>
   scrubHeaders: readonly string[]
   /** Takes the files of runs. */
   files?: FileKeep | undefined
@@ -110,13 +112,13 @@ function createRun(
         add(beganAt, beganMs, withFailures(plan.problems))
         return undefined
       }
-      const { workRoot, files } = settings
+      const { workRoot, workFolders, files } = settings
       const scrub: ScrubFiles = (paths, cut) => scrubFiles(paths, plan.scrub, cut)
       const care = { files, scrub, clean: (text: string) => plan.scrub.text(text) }
       const { dial, location, accountId } = surroundings
       const { scripts } = settings
       const source = settings.source ?? (job.onDemand === undefined ? 'SCHEDULER' : 'TRIGGER_API')
-      const around = { dial, location, accountId, source, workRoot, care, scripts }
+      const around = { dial, location, accountId, source, workRoot, workFolders, care, scripts }
       running = startAttempt({ ...plan, ...around, progress })
       const outcome = await running.outcome
       running = undefined

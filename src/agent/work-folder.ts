@@ -56,13 +56,13 @@ export interface FileCare {
   clean?: (text: string) => string
 }
 
-/** A work folder below `root`. */
-export function createWorkFolder(root: string, care: FileCare): WorkFolder {
+/** A work folder below `root`; `all` has its path for as long as it is there. */
+export function createWorkFolder(root: string, care: FileCare, all?: Set<string>): WorkFolder {
   let made: Promise<string> | undefined
   const attached: string[] = []
   return {
     path() {
-      made ??= makeFolder(root, 0o777).then(() => mkdtemp(join(root, 'vedette-run-')))
+      made ??= makeIn(root, all)
       return made
     },
     isMade: () => made !== undefined,
@@ -96,9 +96,18 @@ export function createWorkFolder(root: string, care: FileCare): WorkFolder {
       if (made === undefined) return
       const folder = await made.catch(() => undefined)
       // Code of people may have made folders in it that nobody may enter.
-      if (folder !== undefined) await removeTree(folder)
+      if (folder === undefined) return
+      await removeTree(folder)
+      all?.delete(folder)
     },
   }
+}
+
+async function makeIn(root: string, all: Set<string> | undefined): Promise<string> {
+  await makeFolder(root, 0o777)
+  const folder = await mkdtemp(join(root, 'vedette-run-'))
+  all?.add(folder)
+  return folder
 }
 
 interface InsideFile {

@@ -12,8 +12,8 @@ import type { Monitor } from '../contract/monitor.ts'
 import type { Result } from '../contract/result.ts'
 import { type Arguments, type Command, EXIT_CONFIGURATION } from '../host/command-line.ts'
 import { isForPeople, mayColour } from '../host/log.ts'
-import { onSignals } from '../host/signals.ts'
 import { MONITOR_TYPES } from '../monitors/registry.ts'
+import { hearInterruption } from './interruption.ts'
 import { complain, FILE_HELP, onlyFile, warn, withFile } from './monitors-to-run.ts'
 import { scriptGround } from './script-ground.ts'
 import { dialFrom, settings } from './settings.ts'
@@ -47,10 +47,10 @@ async function checkCommand(args: Arguments): Promise<number> {
       stderr.write(`vedette check: ${monitors}\n`)
       return EXIT_CONFIGURATION
     }
-    const results = await runRound(reading.config, read.file, monitors, args.on('json'))
+    const { results, code } = await runRound(reading.config, read.file, monitors, args.on('json'))
     if (args.on('junit')) stdout.write(junitOf(results))
     else if (!args.on('json')) stdout.write(tableOf(results, { colour: mayColour(stdout, env) }))
-    return exitCodeOf(results)
+    return code
   })
 }
 
@@ -74,43 +74,49 @@ async function runRound(
   file: LoadedFile,
   monitors: readonly Monitor[],
   json: boolean,
-): Promise<Result[]> {
+): Promise<{ results: Result[]; code: number }> {
   const snapshot = snapshotOf(file, file.location ?? config.location)
   const scripts = scriptGround(config)
+  const workFolders = new Set<string>()
   const runner = createRunner({
     types: MONITOR_TYPES,
     clock: createClock(),
     source: 'TEST_NO_RECORD',
     workRoot: config.workRoot,
+    workFolders,
     scrubHeaders: config.scrubHeaders,
     scripts,
   })
   const surroundings = surroundingsOf(snapshot, dialFrom(config))
-  const stop = new AbortController()
-  const offSignals = onSignals({ stop: () => stop.abort() })
   const progress = isForPeople(stderr)
+  const interruption = hearInterruption({
+    say: () => stderr.write(`${progress ? '\r\u001B[K' : ''}${ENDING}`),
+    folders: workFolders,
+  })
   const results = await runOnce({
     monitors,
     run: (job, signal) => runner.run(job, surroundings, signal),
     concurrency: { uptime: config.uptimeConcurrency, scripted: config.jobConcurrency },
-    signal: stop.signal,
+    signal: interruption.signal,
     onResult(result, done) {
       if (json) stdout.write(`${JSON.stringify(result)}\n`)
       if (progress) stderr.write(`\r\u001B[K${done}/${monitors.length} checked`)
     },
   })
   if (progress) stderr.write('\r\u001B[K')
-  offSignals()
+  interruption.over()
   scripts.close()
-  return results
+  return { results, code: interruption.codeOr(exitCodeOf(results)) }
 }
+
+const ENDING = 'vedette check: ending what runs; once more ends it at once\n'
 
 /** `vedette check`. */
 export const CHECK_COMMAND: Command = {
   name: 'check',
   summary: 'Run every monitor of a file once, now, and report',
   positionals: ['[file]'],
-  description: `Runs every activated monitor once, with its retries, and prints a table. ${FILE_HELP}\nExit code 0: all passed or were degraded; 1: something failed; 2: the file or the settings are bad.`,
+  description: `Runs every activated monitor once, with its retries, and prints a table. ${FILE_HELP}\nExit code 0: all passed or were degraded; 1: something failed; 2: the file or the settings are bad;\n130 and 143: it was interrupted, by Ctrl-C or SIGTERM; what was not finished is shown as cancelled.`,
   options: {
     json: { help: 'print one result a line as JSON, as they come' },
     junit: { help: 'print JUnit XML for CI systems' },

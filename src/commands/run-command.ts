@@ -1,28 +1,17 @@
 // `vedette run` and `vedette cancel`: a monitor of a platform, run now.
 import { APPLY_VARIABLES } from '../agent/apply-config.ts'
-import type { RunSurroundings } from '../agent/run-now.ts'
 import { type Arguments, type Command, EXIT_CONFIGURATION } from '../host/command-line.ts'
 import { environmentHelp } from '../host/environment-help.ts'
 import { mayColour } from '../host/log.ts'
-import { onSignals } from '../host/signals.ts'
+import { hearInterruption } from './interruption.ts'
 
 const { env, stdout, stderr } = process
 
-/** Ctrl-C stops the work; a second one ends the process. */
-async function untilStopped(work: (around: RunSurroundings) => Promise<number>): Promise<number> {
-  const stop = new AbortController()
-  const offSignals = onSignals({ stop: () => stop.abort() })
-  try {
-    return await work({
-      env,
-      write: (text) => stdout.write(text),
-      complain: (text) => stderr.write(text),
-      colour: mayColour(stdout, env),
-      stop: stop.signal,
-    })
-  } finally {
-    offSignals()
-  }
+const AROUND = {
+  env,
+  write: (text: string) => stdout.write(text),
+  complain: (text: string) => stderr.write(text),
+  colour: mayColour(stdout, env),
 }
 
 async function runCommand(args: Arguments): Promise<number> {
@@ -35,7 +24,15 @@ async function runCommand(args: Arguments): Promise<number> {
   const order = { monitor, location, wait: !args.on('no-wait'), json: args.on('json') }
   // Loaded only here: an agent must not carry it in its memory.
   const { runNow } = await import('../agent/run-now.ts')
-  return untilStopped((around) => runNow(order, around))
+  const interruption = hearInterruption({
+    say: () => stderr.write('vedette run: ending; once more ends it at once\n'),
+  })
+  try {
+    const code = await runNow(order, { ...AROUND, stop: interruption.signal })
+    return interruption.codeOr(code)
+  } finally {
+    interruption.over()
+  }
 }
 
 async function cancelCommand(args: Arguments): Promise<number> {
@@ -45,7 +42,7 @@ async function cancelCommand(args: Arguments): Promise<number> {
     return EXIT_CONFIGURATION
   }
   const { cancelNow } = await import('../agent/run-now.ts')
-  return untilStopped((around) => cancelNow(runId, around))
+  return cancelNow(runId, AROUND)
 }
 
 /** `vedette run`. */
@@ -58,7 +55,8 @@ export const RUN_COMMAND: Command = {
     '`vedette check` does. A deactivated monitor can be run as well. Ctrl-C cancels the run; a second one\n' +
     'ends the waiting alone.\n' +
     'Exit code 0: passed or degraded; 1: failed; 2: the settings are bad, or the platform refuses; 3: the\n' +
-    'platform cannot be reached; 4: the run says nothing about the target (errored, cancelled, missed).',
+    'platform cannot be reached; 4: the run says nothing about the target (errored, cancelled, missed);\n' +
+    '130 and 143: it was interrupted, by Ctrl-C or SIGTERM.',
   options: {
     location: { value: '<slug>', help: 'run it in this location alone' },
     'no-wait': { help: 'print the ids of the runs and do not wait for them' },

@@ -17,12 +17,12 @@ import { SuiteMonitor } from '../contract/suite-monitor.ts'
 import { LIMITS } from '../contract/versions.ts'
 import { type Arguments, type Command, EXIT_CONFIGURATION } from '../host/command-line.ts'
 import { mayColour } from '../host/log.ts'
-import { onSignals } from '../host/signals.ts'
 import type { AnyMonitorType } from '../monitors/monitor.ts'
 import { suite } from '../monitors/suite.ts'
 import { quoted } from '../monitors/suite-command.ts'
 import { runSuite } from '../monitors/suite-run.ts'
 import { readEnvFile } from './env-file.ts'
+import { hearInterruption } from './interruption.ts'
 import { scriptGround } from './script-ground.ts'
 import { dialFrom, settings } from './settings.ts'
 
@@ -39,11 +39,11 @@ async function testCommand(args: Arguments): Promise<number> {
   // Where results of tests usually are, which no bundle takes along.
   const place = found.isDirectory() ? folder : process.cwd()
   const output = resolve(args.value('output') ?? join(place, 'test-results', 'vedette'))
-  const result = await runHere(reading.config, monitor, args.on('json'), output)
+  const { result, code } = await runHere(reading.config, monitor, args.on('json'), output)
   const junit = args.value('junit')
   if (junit !== undefined) await copyFile(join(output, 'junit.xml'), junit).catch(tellMissing)
   if (args.on('json')) stdout.write(`${JSON.stringify(result)}\n`)
-  return exitCodeOf([result])
+  return code
 }
 
 function refuseTest(problem: string): number {
@@ -97,7 +97,7 @@ async function runHere(
   monitor: Monitor,
   quiet: boolean,
   output: string,
-): Promise<Result> {
+): Promise<{ result: Result; code: number }> {
   const ground = scriptGround(config)
   const secrets = variableSecrets(monitor.environmentVariables)
   const scrub = createScrubber({ secrets, headers: config.scrubHeaders })
@@ -112,27 +112,32 @@ async function runHere(
         },
       }),
   }
+  const workFolders = new Set<string>()
   const runner = createRunner({
     types: new Map([[suite.checkType, watched]]),
     clock: createClock(),
     source: 'TEST_NO_RECORD',
     workRoot: config.workRoot,
+    workFolders,
     scrubHeaders: config.scrubHeaders,
     scripts: ground,
     files: keepIn(output),
   })
   const snapshot = { location: config.location, variables: [], monitors: [monitor] }
-  const stop = new AbortController()
-  const offSignals = onSignals({ stop: () => stop.abort() })
+  const interruption = hearInterruption({ say: sayEnding, folders: workFolders })
   const surroundings = surroundingsOf(snapshot, dialFrom(config))
-  const result = await runner.run({ monitor, slot: Date.now() }, surroundings, stop.signal)
-  offSignals()
+  const result = await runner.run({ monitor, slot: Date.now() }, surroundings, interruption.signal)
+  interruption.over()
   ground.close()
   if (!quiet) {
     say(live.closing(result))
     if (result.artifacts.length > 0) stderr.write(`files: ${output}\n`)
   }
-  return result
+  return { result, code: interruption.codeOr(exitCodeOf([result])) }
+}
+
+function sayEnding(): void {
+  stderr.write('vedette test: ending the run; once more ends it at once\n')
 }
 
 /** Keeps the files of the run in a folder. */
@@ -161,7 +166,8 @@ export const TEST_COMMAND: Command = {
   description:
     'Runs the Playwright project of a folder, or of a .tar.gz, with its packages installed by its lock\n' +
     'file, on the engine that it asks for, held as the agent holds it. Without a folder it is this one.\n' +
-    'Exit code 0: passed or degraded; 1: anything else; 2: the arguments or the settings are bad.',
+    'Exit code 0: passed or degraded; 1: anything else; 2: the arguments or the settings are bad;\n' +
+    '130 and 143: it was interrupted, by Ctrl-C or SIGTERM, and what was recorded until then is shown.',
   options: {
     engine: { value: '<engine>', help: 'node@22, node@24, node@26 or bun@1.3' },
     project: { value: '<name>', help: 'run this project of the configuration alone' },

@@ -20,17 +20,28 @@ export interface SignalSource {
   off(signal: NodeJS.Signals, listener: () => void): unknown
 }
 
-/** Listens until the returned function is called. SIGPIPE is left alone: Node reports it as EPIPE. */
-export function onSignals(actions: SignalActions, source: SignalSource = process): () => void {
-  let stopping = false
+/** A terminal tells all of a command line of Ctrl-C, and npm hands it on to what it runs: that is one signal. */
+const ECHO_MS = 300
+
+/**
+ * Listens until the returned function is called. SIGINT again within 300 ms is the same one. SIGPIPE is left
+ * alone: Node reports it as EPIPE.
+ */
+export function onSignals(
+  actions: SignalActions,
+  source: SignalSource = process,
+  now: () => number = () => performance.now(),
+): () => void {
+  let first: { signal: StopSignal; at: number } | undefined
   const exit = actions.exit ?? ((code: number) => process.exit(code))
   const stopOn = (signal: StopSignal) => () => {
-    if (stopping) {
-      exit(128 + constants.signals[signal])
+    if (first === undefined) {
+      first = { signal, at: now() }
+      actions.stop(signal)
       return
     }
-    stopping = true
-    actions.stop(signal)
+    const isEcho = signal === 'SIGINT' && first.signal === 'SIGINT' && now() - first.at <= ECHO_MS
+    if (!isEcho) exit(128 + constants.signals[signal])
   }
   const listeners: [NodeJS.Signals, () => void][] = [
     ['SIGTERM', stopOn('SIGTERM')],

@@ -87,6 +87,8 @@ const Event = z.discriminatedUnion('event', [
     errors: z.array(RunError).max(1000),
     annotations: z.array(z.object({ type: text, description: text.optional() })).max(1000),
     attachments: z.array(Attachment).max(10_000),
+    /** There would be a video of it, were there a program that makes them. */
+    lacksVideo: z.boolean().optional(),
   }),
   z.object({ event: z.literal('error'), error: RunError }),
   z.object({ event: z.literal('finish'), status: name, ms }),

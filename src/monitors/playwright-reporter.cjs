@@ -106,6 +106,7 @@ class VedetteReporter {
       errors: (result.errors ?? []).map((error) => this.errorOf(error)),
       annotations: test.annotations.map(({ type, description }) => ({ type, description })),
       attachments: result.attachments.map(attachmentOf),
+      ...(lacksVideo(test, result) ? { lacksVideo: true } : {}),
     })
   }
 
@@ -149,6 +150,33 @@ function attachmentOf({ name, contentType, path: file, body }) {
   const bytes = body?.length ?? 0
   if (bytes > BODY_BYTES_MAX) return { name, contentType, bytes }
   return { name, contentType, bytes, body: Buffer.from(body ?? '').toString('base64') }
+}
+
+/** Attempts of which Playwright keeps a video, by its mode. */
+const KEPT_VIDEOS = {
+  on: () => true,
+  'retain-on-failure': (retry, hasFailed) => hasFailed,
+  'retain-on-first-failure': (retry, hasFailed) => hasFailed && retry === 0,
+  'retain-on-failure-and-retries': (retry, hasFailed) => hasFailed || retry > 0,
+  'on-first-retry': (retry) => retry === 1,
+  'retry-with-video': (retry) => retry === 1,
+  'on-all-retries': (retry) => retry > 0,
+}
+
+/** Whether there would be a video of the attempt, had suite-wrapping.cjs not had to turn them off. */
+function lacksVideo(test, result) {
+  const mode = test.parent?.project?.()?.use?.vedetteVideoWanted
+  if (typeof mode !== 'string' || result.status === 'skipped') return false
+  const isKept = Object.hasOwn(KEPT_VIDEOS, mode) ? KEPT_VIDEOS[mode] : () => false
+  return isKept(result.retry, result.status !== test.expectedStatus) && hasPage(result.steps ?? [])
+}
+
+/** Tests that take no page have none to show. */
+function hasPage(steps) {
+  return steps.some(
+    ({ category, title, steps: inner }) =>
+      (category === 'fixture' && /\b(?:context|page)\b/.test(title)) || hasPage(inner ?? []),
+  )
 }
 
 /** Bounded, and without the colours of a terminal. */

@@ -190,7 +190,7 @@ async function runTests(
   const core = await findPlaywrightCore(cwd)
   const chromium = await findChromium(ground.chromiumPath)
   const hasVideo = (await findProgram('ffmpeg')) !== undefined
-  if (!hasVideo) course.notes.push('videos are left out: the machine of the agent has no ffmpeg')
+  let lacksVideo = false
   await wrapConfigs(project.folder, cwd, join(folder, '.vedette'), monitor.testCommand)
   const htmlFolder = join(folder, '.vedette', 'html')
   context.progress?.({ phase: 'test' })
@@ -215,14 +215,18 @@ async function runTests(
       browser: core === undefined || chromium === undefined ? undefined : { chromium, core },
       onEvent(event, report) {
         watcher.onEvent?.(event, report)
+        lacksVideo ||= event.event === 'end' && event.lacksVideo === true
         tell(event, report, context)
       },
       onOutput: (chunk) => watcher.onOutput?.(chunk),
     },
     signal,
   )
+  if (lacksVideo) course.notes.push(NO_VIDEO)
   await conclude(run, { folder, htmlFolder }, context, course)
 }
+
+const NO_VIDEO = 'videos are left out: the machine of the agent has no ffmpeg'
 
 /** Playwright's program in the project, if it is there. */
 async function cliOf(cwd: string): Promise<string | undefined> {

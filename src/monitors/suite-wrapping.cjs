@@ -4,6 +4,8 @@
 
 const WORKERS = 4
 const RETRIES = 2
+/** Where no video can be made, the mode that was asked for stands under this name, for the reporter. */
+const VIDEO_WANTED = 'vedetteVideoWanted'
 /** Left open, a video is made when a test is tried again, and a picture when it failed. */
 const KEPT = { video: 'on-first-retry', screenshot: 'only-on-failure' }
 
@@ -16,7 +18,7 @@ module.exports = function wrap(loaded) {
   }
   // What is no configuration, Playwright itself shall tell.
   if (config === null || typeof config !== 'object') return config
-  const use = { ...without(KEPT, process.env.VEDETTE_VIDEO === '0'), ...proxy(), ...config.use }
+  const use = { ...KEPT, ...proxy(), ...config.use }
   const projects = Array.isArray(config.projects) ? config.projects.map(withTrace) : undefined
   return {
     ...config,
@@ -26,10 +28,6 @@ module.exports = function wrap(loaded) {
     use: videoAllowed({ ...use, trace: traceOn(use.trace) }),
     ...(projects === undefined ? {} : { projects }),
   }
-}
-
-function without(kept, noVideo) {
-  return noVideo ? { ...kept, video: 'off' } : kept
 }
 
 function withTrace(project) {
@@ -42,7 +40,7 @@ function withTrace(project) {
 /** Without the program that makes them, asking for videos would fail every test. */
 function videoAllowed(use) {
   if (process.env.VEDETTE_VIDEO !== '0' || !('video' in use)) return use
-  return { ...use, video: 'off' }
+  return { ...use, video: 'off', [VIDEO_WANTED]: use.video?.mode ?? use.video }
 }
 
 function traceOn(trace) {

@@ -29,7 +29,7 @@ test(
     await eventually(() => /✓ .*first/.test(started.stderr), { ms: TIME, what: 'the first test' })
     started.kill('SIGINT')
     const { code, stderr } = await started.ended
-    expect(code).toBe(1)
+    expect(code).toBe(130)
     expect(stderr).toMatch(/^CANCELLED: the run was interrupted$/m)
     expect(stderr).toMatch(/^cancelled: 1 passed, 1 unfinished, /m)
     expect(stderr).toContain(`files: ${output}\n`)

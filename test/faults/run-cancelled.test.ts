@@ -35,7 +35,8 @@ async function newestRun(fleet: Fleet): Promise<RunRow | undefined> {
   return row
 }
 
-test('a cancelled run ends on its agent within a second', async () => {
+/** A platform with an agent, and a monitor whose target never answers. */
+async function waitingMonitor(): Promise<{ fleet: Fleet; id: string }> {
   if (server === undefined) throw new Error('there is always a database')
   const fleet = await Fleet.create(server)
   cleanUps.push(() => fleet.close())
@@ -51,12 +52,60 @@ test('a cancelled run ends on its agent within a second', async () => {
     degradedResponseTime: 45_000,
     request: { url: `http://${silent.authority}/` },
   })
+  return { fleet, id }
+}
+
+const runningRun = (fleet: Fleet): Promise<RunRow> =>
+  eventually(async () => {
+    const row = await newestRun(fleet)
+    return row?.state === 'running' ? row : undefined
+  })
+
+test.each([
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+] as const)(
+  '%s of `vedette run` cancels the run and shows it',
+  { timeout: 120_000 },
+  async (signal, exitCode) => {
+    const { fleet, id } = await waitingMonitor()
+    const running = startVedette(['run', id, '--json'], fleet.commandSettings())
+    const { id: run } = await runningRun(fleet)
+    running.kill(signal)
+    await eventually(() => running.stderr.includes('once more ends it at once'), { ms: 1_000 })
+    const { code, stdout, stderr } = await running.ended
+    expect(code).toBe(exitCode)
+    expect(stderr).toContain('vedette run: cancelling')
+    expect(JSON.parse(stdout)).toMatchObject({ id: run, verdict: 'cancelled' })
+    expect(await newestRun(fleet)).toMatchObject({ id: run, verdict: 'cancelled' })
+  },
+)
+
+test('Ctrl-C of `vedette run` ends it before a platform without a word was asked for a run', async () => {
+  const silent = await startRawServer(() => {})
+  cleanUps.push(() => silent.close())
+  const asks = silent.connection()
+  const running = startVedette(['run', 'Shop'], {
+    PLATFORM_URL: `http://${silent.authority}`,
+    ACCOUNT_ID: '0f8fad5b-d9cb-469f-a165-70867728950e',
+    VEDETTE_API_KEY: 'some-key-of-a-platform',
+  })
+  await asks
+  running.kill('SIGINT')
+  const since = performance.now()
+  const { code, stderr } = await running.ended
+  expect({ code, stderr }).toEqual({
+    code: 130,
+    stderr: expect.stringContaining('nothing was asked for'),
+  })
+  expect(performance.now() - since).toBeLessThan(5_000)
+})
+
+test('a cancelled run ends on its agent within a second', async () => {
+  const { fleet, id } = await waitingMonitor()
   for (let round = 0; round < ROUNDS; round++) {
     const running = startVedette(['run', id, '--json'], fleet.commandSettings())
-    const { id: run } = await eventually(async () => {
-      const row = await newestRun(fleet)
-      return row?.state === 'running' ? row : undefined
-    })
+    const { id: run } = await runningRun(fleet)
     const cancelling = startVedette(['cancel', run], fleet.commandSettings())
     expect(await cancelling.ended).toMatchObject({ code: 0 })
     const { code, stdout } = await running.ended

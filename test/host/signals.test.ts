@@ -10,8 +10,9 @@ function setUp() {
     reload: vi.fn<() => void>(),
     exit: vi.fn<(code: number) => void>(),
   }
-  const off = onSignals(actions, source)
-  return { source, off, ...actions }
+  const clock = { now: 0 }
+  const off = onSignals(actions, source, () => clock.now)
+  return { source, off, clock, ...actions }
 }
 
 test('the first SIGTERM stops, in its own tick', () => {
@@ -22,14 +23,25 @@ test('the first SIGTERM stops, in its own tick', () => {
 })
 
 test.each([
-  ['SIGTERM twice', 'SIGTERM', 'SIGTERM', 143],
-  ['SIGINT after SIGTERM', 'SIGTERM', 'SIGINT', 130],
-])('%s ends with 128 + the number of the second', (_, first, second, code) => {
-  const { source, stop, exit } = setUp()
+  ['SIGTERM twice', 'SIGTERM', 'SIGTERM', 0, 143],
+  ['SIGINT after SIGTERM', 'SIGTERM', 'SIGINT', 0, 130],
+  ['SIGINT twice', 'SIGINT', 'SIGINT', 301, 130],
+])('%s ends with 128 + the number of the second', (_, first, second, laterMs, code) => {
+  const { source, stop, exit, clock } = setUp()
   source.emit(first)
+  clock.now += laterMs
   source.emit(second)
   expect(stop).toHaveBeenCalledTimes(1)
   expect(exit.mock.calls).toEqual([[code]])
+})
+
+test('one Ctrl-C that the terminal tells and npm hands on is one', () => {
+  const { source, stop, exit, clock } = setUp()
+  source.emit('SIGINT')
+  clock.now += 100
+  source.emit('SIGINT')
+  expect(stop).toHaveBeenCalledTimes(1)
+  expect(exit).not.toHaveBeenCalled()
 })
 
 test('SIGHUP reloads, as often as it comes', () => {
