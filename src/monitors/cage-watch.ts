@@ -12,6 +12,7 @@ import type {
   WardenReport,
 } from './cage-order.ts'
 import { endSurvivors } from './cage-survivors.ts'
+import { memoryKills } from './memory-kills.ts'
 
 const TAIL_BYTES_MAX = 65_536
 const REPORT_BYTES_MAX = 1_048_576
@@ -33,6 +34,7 @@ export class CageWatch {
   #layers: CageLayers | undefined
   #leader: number | undefined
   #end: WardenEnd | undefined
+  readonly #killsBefore = memoryKills()
 
   constructor(order: CageOrder, userId: number | undefined, warden: ChildProcess) {
     this.#order = order
@@ -61,7 +63,7 @@ export class CageWatch {
     await this.#outputsClosed()
     return {
       ...end,
-      outcome: this.#refined(end),
+      ...this.#refined(end),
       tail: { stdout: this.#tails.stdout.text(), stderr: this.#tails.stderr.text() },
       outputBytes: this.#outputBytes,
       blocked: this.#blocked,
@@ -141,11 +143,17 @@ export class CageWatch {
     }
   }
 
-  /** An engine that is out of its heap aborts; only its last words tell that from a crash. */
-  #refined(end: WardenEnd): WardenEnd['outcome'] {
+  /** What looks like a crash or a failure of its own, and was want of memory. */
+  #refined(end: WardenEnd): Partial<WardenEnd> {
+    if (end.outcome !== 'signalled' && (end.outcome !== 'exited' || end.exitCode === 0)) return {}
+    // Of a run with many processes the kernel ends the largest: a browser's page, and the test fails.
+    if (memoryKills() > this.#killsBefore) {
+      return { outcome: 'out-of-memory', problem: 'the container of the agent had none left' }
+    }
+    // An engine that is out of its heap aborts; only its last words tell that from a crash.
     const aborted = end.signal === 'SIGABRT' || end.signal === 'SIGTRAP' || end.exitCode === 134
-    if (!aborted || (end.outcome !== 'signalled' && end.outcome !== 'exited')) return end.outcome
-    return HEAP_EXHAUSTED.test(this.#tails.stderr.text()) ? 'out-of-memory' : end.outcome
+    const isHeap = aborted && HEAP_EXHAUSTED.test(this.#tails.stderr.text())
+    return isHeap ? { outcome: 'out-of-memory' } : {}
   }
 
   async #outputsClosed(): Promise<void> {
