@@ -4,15 +4,15 @@ import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 import { GenericContainer, type StartedTestContainer, type WaitStrategy } from 'testcontainers'
 import { afterEach } from 'vitest'
-import { VERSION } from '../../src/contract/versions.ts'
 import { engine, OWN_LABEL, removeOwn } from './container-engine.ts'
+import { type Image, tagOf } from './images.ts'
 
 /** A line of the log; what is no JSON is `{ text }`. */
 export type ContainerLine = Record<string, unknown> & { msg?: string; text?: string }
 
 /** How to run it. */
 export interface ContainerWishes {
-  image: 'agent-uptime' | 'agent' | 'platform'
+  image: Image
   /** A network's name, `none`, or `container:<id>`. */
   network: string
   alias?: string
@@ -69,7 +69,7 @@ const isShared = (network: string) => network === 'none' || network.startsWith('
 /** What people are told to run, with what the library has no words for. */
 class HeldContainer extends GenericContainer {
   constructor(wishes: ContainerWishes) {
-    super(`vedette/${wishes.image}:${VERSION}`)
+    super(tagOf(wishes.image))
     this.hostConfig.ReadonlyRootfs = true
     // No question for a name leaves: only names of the container's own network are known.
     if (!isShared(wishes.network)) this.hostConfig.Dns = ['127.0.0.1']

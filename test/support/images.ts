@@ -7,11 +7,18 @@ import { join } from 'node:path'
 import { beforeEach } from 'vitest'
 import { VERSION } from '../../src/contract/versions.ts'
 
-type Image = 'agent-uptime' | 'agent' | 'platform'
+/** As docker/build names them. */
+export type Image = 'agent-uptime' | 'agent' | 'agent-migrate' | 'platform'
 
 const root = join(import.meta.dirname, '../..')
 /** What an image takes over as it is. */
 const PARTS = ['src', 'versions']
+
+/** The tag of an image. */
+export function tagOf(image: Image): string {
+  if (image === 'agent-migrate') return 'vedette/agent:7.0.2-migrate-202409-202604'
+  return `vedette/${image}:${VERSION}`
+}
 
 /** Skips all tests of the file, or of the block around, where these images are missing. */
 export function needImages(...images: Image[]): void {
@@ -36,7 +43,7 @@ function engineProblem(): string | undefined {
 }
 
 function imagesProblem(images: readonly Image[]): string | undefined {
-  const stale = images.filter((image) => !isOfTheseSources(`vedette/${image}:${VERSION}`))
+  const stale = images.filter((image) => !isOfTheseSources(tagOf(image)))
   return stale.length === 0
     ? undefined
     : `needs images of these sources: docker/build ${stale.join(' ')}`

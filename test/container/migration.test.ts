@@ -1,0 +1,36 @@
+// Aim: the image for those who move has both runtimes side by side: a script runs on the one that it names.
+import { describe, expect, test } from 'vitest'
+import { agentIn, platformFor } from '../support/contained-agent.ts'
+import { needImages } from '../support/images.ts'
+
+needImages('agent-migrate')
+
+const RUNTIMES = ['2024.09', '2026.04']
+const SCRIPT = `
+const { test, expect } = require('@playwright/test')
+test('one request', async ({ request }) => {
+  expect((await request.get('http://127.0.0.1:8081/health')).status()).toBe(200)
+})`
+
+describe('the image for those who move', () => {
+  test('runs a script on the runtime of before and on the new one', async () => {
+    const { network, platform } = await platformFor()
+    platform.give(
+      RUNTIMES.map((runtimeId) => ({
+        checkType: 'MULTI_STEP',
+        script: SCRIPT,
+        runtimeId,
+        frequency: 1,
+        frequencyOffset: undefined,
+        request: undefined,
+      })),
+    )
+    const agent = await agentIn(network, platform, { image: 'agent-migrate' })
+    for (const at of ['0', '1']) {
+      const result = await platform.result(({ monitorId }) => monitorId.endsWith(at))
+      expect(result).toMatchObject({ verdict: 'passed' })
+    }
+    expect(platform.syncs[0]?.agent.runtimes.toSorted()).toEqual(RUNTIMES)
+    expect(await agent.stop()).toMatchObject({ code: 0 })
+  })
+})
