@@ -292,15 +292,30 @@ function pass(
     createConnection: () => socket,
   })
   onward.on('response', (answer) => {
-    const headers = { ...answer.headers }
-    delete headers.connection
-    response.writeHead(answer.statusCode ?? 502, answer.statusMessage, headers)
-    answer.pipe(response)
     answer.on('error', () => response.destroy())
+    if (begin(response, answer)) answer.pipe(response)
+    else socket.destroy()
   })
   onward.on('error', () => response.destroy())
+  // It became something else, which nobody had asked for.
+  onward.on('upgrade', () => response.destroy())
   response.on('close', () => socket.destroy())
   request.pipe(onward)
+}
+
+/** Whether the answer can be passed on: targets say what Node.js hears and does not say itself. */
+function begin(response: ServerResponse, answer: IncomingMessage): boolean {
+  const headers = { ...answer.headers }
+  delete headers.connection
+  delete headers.trailer
+  try {
+    response.writeHead(answer.statusCode ?? 502, answer.statusMessage, headers)
+    return true
+  } catch {
+    const status = { 'proxy-status': 'vedette; error=http_protocol_error' }
+    response.writeHead(502, 'Bad Gateway', status).end()
+    return false
+  }
 }
 
 /** Header fields that are meant for the target (RFC 9110, 7.6.1). */
@@ -316,6 +331,8 @@ const HOP_BY_HOP = [
   'proxy-authorization',
   'proxy-connection',
   'te',
+  // Named here, they would have to come; none are passed on.
+  'trailer',
   'upgrade',
 ]
 

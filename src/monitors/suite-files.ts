@@ -2,6 +2,7 @@
 // attached, such as traces and videos, under names that say whose they are.
 import { lstat, mkdtemp, opendir, realpath, rename, writeFile } from 'node:fs/promises'
 import { extname, join, relative, sep } from 'node:path'
+import type { Readable } from 'node:stream'
 import type { RunAttachment } from './playwright-events.ts'
 import { playwrightJunit } from './playwright-junit.ts'
 import type { PlaywrightReport, TestAttempt, TestReport } from './playwright-report.ts'
@@ -169,21 +170,43 @@ async function packHtml(
     notes.push(`playwright-report.zip: the report has ${bytes} bytes in ${found.length} files`)
     return undefined
   }
+  const path = join(target, 'playwright-report.zip')
+  try {
+    await packInto(
+      path,
+      htmlFolder,
+      found.map((one) => one.path),
+    )
+    return path
+  } catch (error) {
+    // Tests may have closed a file of it to the agent.
+    notes.push(`playwright-report.zip: it cannot be packed (${(error as Error).message})`)
+    return undefined
+  }
+}
+
+async function packInto(path: string, folder: string, names: readonly string[]): Promise<void> {
   const { ZipFile } = await import('yazl')
   const { createWriteStream } = await import('node:fs')
   const { pipeline } = await import('node:stream/promises')
-  const path = join(target, 'playwright-report.zip')
   const zip = new ZipFile()
-  const written = pipeline(zip.outputStream, createWriteStream(path, { flags: 'wx' }))
-  for (const one of found) {
-    // Pictures, videos and traces are packed already.
-    const isText = /\.(?:html|js|css|md|txt|json)$/.test(one.path)
-    const packed = isText ? { compressionLevel: REPORT_LEVEL } : { compress: false }
-    zip.addFile(join(htmlFolder, one.path), one.path, { mtime: new Date(0), ...packed })
+  const output = zip.outputStream as Readable
+  // What it cannot read it tells by itself, and its stream would never end.
+  zip.on('error', (error: Error) => output.destroy(error))
+  const written = pipeline(output, createWriteStream(path, { flags: 'wx' }))
+  try {
+    for (const name of names) {
+      // Pictures, videos and traces are packed already.
+      const isText = /\.(?:html|js|css|md|txt|json)$/.test(name)
+      const packed = isText ? { compressionLevel: REPORT_LEVEL } : { compress: false }
+      zip.addFile(join(folder, name), name, { mtime: new Date(0), ...packed })
+    }
+    zip.end()
+  } catch (error) {
+    // A name that no zip may have.
+    output.destroy(error as Error)
   }
-  zip.end()
   await written
-  return path
 }
 
 async function filesBelow(folder: string): Promise<{ path: string; bytes: number }[]> {

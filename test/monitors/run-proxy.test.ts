@@ -103,6 +103,26 @@ function raw(text: string): Promise<string> {
 const tunnel = (target: string, password = authorization()) =>
   raw(`CONNECT ${target} HTTP/1.1\r\nhost: x\r\nproxy-authorization: ${password}\r\n\r\n`)
 
+describe('a target that answers oddly', () => {
+  test.each([
+    ['a status that is none', 'HTTP/1.1 099 Odd\r\n', 'HTTP/1.1 502 Bad Gateway'],
+    ['a reason that is no text', 'HTTP/1.1 200 O\u0001K\r\n', 'HTTP/1.1 502 Bad Gateway'],
+    ['trailers that do not come', 'HTTP/1.1 200 OK\r\ntrailer: x\r\n', 'HTTP/1.1 200 OK'],
+    ['another protocol', 'HTTP/1.1 101 Go\r\nupgrade: x\r\nconnection: upgrade\r\n', ''],
+  ])('with %s harms its own answer alone', async (_, head, first) => {
+    const server = createTcpServer((socket) => {
+      socket.on('error', () => socket.destroy())
+      socket.once('data', () => socket.end(`${head}content-length: 0\r\n\r\n`, 'latin1'))
+    })
+    closed.push(() => server.close())
+    const port = await listening(server)
+    const heard = await raw(
+      `GET http://site.test:${port}/ HTTP/1.1\r\nhost: x\r\nproxy-authorization: ${authorization()}\r\ntrailer: x\r\n\r\n`,
+    )
+    expect(heard.split('\r\n')[0]).toBe(first)
+  })
+})
+
 describe('what is allowed', () => {
   test('a plain request arrives with its body and without the password', async () => {
     const answer = await plain(`http://${site}/`, {

@@ -1,0 +1,39 @@
+// Aim: a report that tests have made unreadable for the agent is left out and named, and ends nothing else.
+import { execFile } from 'node:child_process'
+import { dirname } from 'node:path'
+import { promisify } from 'node:util'
+import { expect, test } from 'vitest'
+
+const SOURCES = `${dirname(dirname(import.meta.dirname))}/src/monitors`
+const PROGRAM = `import { mkdirSync, mkdtempSync, writeFileSync, rmSync } from 'node:fs'
+import { basename } from 'node:path'
+import { attachSuiteFiles } from '${SOURCES}/suite-files.ts'
+import { PlaywrightReportBuilder } from '${SOURCES}/playwright-report.ts'
+const folder = mkdtempSync('/tmp/vedette-report-')
+const htmlFolder = folder + '/html'
+mkdirSync(htmlFolder)
+writeFileSync(htmlFolder + '/index.html', 'report')
+if (process.argv[1] === 'closed') writeFileSync(htmlFolder + '/closed.html', '', { mode: 0 })
+else writeFileSync(htmlFolder + '/..\\\\b.html', '')
+const attached = []
+const notes = await attachSuiteFiles({
+  folder, htmlFolder, facts: {}, report: new PlaywrightReportBuilder().report(),
+  attach: (path) => attached.push(basename(path)), withoutSecrets: (text) => text,
+  reportBytesMax: 1e6, isHurried: false,
+})
+rmSync(folder, { recursive: true })
+console.log(JSON.stringify({ notes, attached }))`
+/** Root may read everything. */
+const asNobody = process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : {}
+
+test.each([
+  ['a file that nobody may read', 'closed', 'EACCES'],
+  ['a name that no zip may have', 'named', 'invalid'],
+])('a report with %s is left out', async (_, which, why) => {
+  const args = ['--input-type=module', '-e', PROGRAM, which]
+  const { stdout } = await promisify(execFile)(process.execPath, args, { ...asNobody, cwd: '/' })
+  expect(JSON.parse(stdout)).toEqual({
+    notes: [expect.stringMatching(new RegExp(`^playwright-report\\.zip: .*${why}`))],
+    attached: ['results.json', 'junit.xml'],
+  })
+})
