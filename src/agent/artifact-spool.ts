@@ -10,6 +10,7 @@ import { artifactOwner } from '../contract/agent-protocol.ts'
 import type { Artifact, Result } from '../contract/result.ts'
 import type { Log } from '../host/log.ts'
 import { SALT_BYTES, TAG_BYTES, type AgentSeal } from './agent-seal.ts'
+import { diskWords } from './disk-words.ts'
 
 /** A file that waits to be sent. */
 export interface WaitingArtifact extends Artifact {
@@ -99,7 +100,7 @@ export class ArtifactSpool {
     this.#dropUnclaimed()
     const diskBytes = sealedBytes(artifact.bytes)
     if (!this.makeRoom(this.#options.bytesMax() - diskBytes))
-      return 'there is no room for it on disk'
+      return `it has ${artifact.bytes} bytes, and there is no room for it on disk`
     const id = randomUUID()
     this.#stagedBytes.set(id, { at: Date.now(), bytes: diskBytes })
     try {
@@ -111,7 +112,7 @@ export class ArtifactSpool {
       this.#stagedBytes.delete(id)
       await this.#remove(id)
       log.warn({ err: error }, 'a file of a result cannot be kept')
-      return 'it could not be kept on disk'
+      return `it has ${artifact.bytes} bytes, and ${diskWords(error)}`
     }
   }
 

@@ -45,17 +45,20 @@ function onRuntime(monitor: Monitor, runtimeId: string): Monitor {
 }
 
 function stateOf(from: readonly Trial[], to: readonly Trial[]): MigrationState {
-  const agree = from.length === 1
+  const saysNothing = [...from, ...to].every(({ verdict }) => !ABOUT_TARGET.has(verdict))
+  if (saysNothing) return 'not-run'
+  if (from.length === 1) return 'agrees'
   const steady = [from, to].every((side) => side.every((one) => one.outcome === side[0]?.outcome))
-  if (!agree) return steady ? 'differs' : 'flaky'
-  return [...from, ...to].every(({ verdict }) => ABOUT_TARGET.has(verdict)) ? 'agrees' : 'not-run'
+  return steady ? 'differs' : 'flaky'
 }
 
-function trialOf({ verdict, durationMs, responseTimeMs, failures }: Result): Trial {
+function trialOf({ verdict, checkType, durationMs, responseTimeMs, failures }: Result): Trial {
   const [first] = failures
+  // The response time of an API monitor is that of its target alone, without its scripts.
+  const scriptMs = checkType === 'API' ? durationMs : (responseTimeMs ?? durationMs)
   return {
     verdict,
-    durationMs: responseTimeMs ?? durationMs,
+    durationMs: scriptMs,
     ...(first === undefined ? {} : { error: `${first.code}: ${firstLine(first.message)}` }),
     outcome: JSON.stringify([verdict, ...failures.map(likenessOf).toSorted()]),
   }
@@ -85,7 +88,7 @@ function notesOf(
 ): string[] {
   const notes: string[] = []
   const [first, second] = [from[0], to[0]]
-  if (state === 'agrees' || state === 'not-run') {
+  if (first?.outcome === second?.outcome) {
     if (first?.error !== undefined) notes.push(`on both: ${first.error}`)
   } else {
     for (const [id, trials] of [[old, from] as const, [next, to] as const]) {

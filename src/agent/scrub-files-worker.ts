@@ -4,6 +4,7 @@ import { statSync } from 'node:fs'
 import { parentPort, workerData } from 'node:worker_threads'
 import { createNameTest } from '../contract/sensitive-name.ts'
 import { byteRules } from './byte-scrubber.ts'
+import { diskWords, isDiskFull } from './disk-words.ts'
 import { scrubFile } from './file-scrubbing.ts'
 import { type ScrubPass, UnreadableFile } from './scrub-pass.ts'
 
@@ -69,7 +70,10 @@ async function goThrough(
   const waiting = paths.filter((path) => problems[path] === undefined).values()
   const lane = async () => {
     for (const path of waiting) {
-      const problem = await scrub(path).then(() => undefined, reasonOf)
+      const problem = await scrub(path).then(
+        () => undefined,
+        (error: unknown) => reasonOf(error, path),
+      )
       if (problem !== undefined) problems[path] = problem
     }
   }
@@ -87,8 +91,12 @@ async function keepClean(from: ScrubPass['zips'], to: ScrubPass['zips']): Promis
   }
 }
 
-function reasonOf(error: unknown): string {
+function reasonOf(error: unknown, path: string): string {
   if (error instanceof UnreadableFile) return `it could not be scrubbed: ${error.message}`
+  if (isDiskFull(error)) {
+    const bytes = statSync(path, { throwIfNoEntry: false })?.size ?? 0
+    return `it has ${bytes} bytes, and ${diskWords(error)}`
+  }
   return `it could not be scrubbed (${(error as NodeJS.ErrnoException).code ?? String(error)})`
 }
 

@@ -158,7 +158,9 @@ async function haveRuntimes(
       const line = `vedette runtime install ${id}`
       return say(`the runtime ${id} is not installed; install it with: ${line} (or say --install)`)
     }
-    const code = await installHere('runtime', id, tools)
+    // Standard output is the report's alone, for other programs to read.
+    const tell = (text: string) => stderr.write(text)
+    const code = await installHere('runtime', id, tools, { tell })
     if (code !== 0) return code === EXIT_INTERRUPTED ? code : EXIT_CONFIGURATION
   }
   return 0

@@ -1,10 +1,11 @@
 // `vedette test`: a check suite here and now, as the agent would run it.
-import { chown, copyFile, mkdir, stat } from 'node:fs/promises'
+import { chown, copyFile, mkdir, rm, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { exitCodeOf } from '../agent/check.ts'
 import { createClock } from '../agent/clock.ts'
 import type { AgentConfig } from '../agent/config.ts'
 import { createRunner } from '../agent/runner.ts'
+import { diskWords } from '../agent/disk-words.ts'
 import type { FileKeep } from '../agent/sink.ts'
 import { variableSecrets } from '../agent/definition-secrets.ts'
 import { createScrubber } from '../agent/scrub.ts'
@@ -144,15 +145,18 @@ function sayEnding(): void {
 function keepIn(folder: string): FileKeep {
   return {
     bytesMax: () => LIMITS.artifactBytesMax,
-    async stage(path, { name }) {
+    async stage(path, { name, bytes }) {
+      const kept = join(folder, name)
       try {
         await mkdir(folder, { recursive: true })
-        await copyFile(path, join(folder, name))
+        await copyFile(path, kept)
         // A copy belongs to whom the original does, which is the run's user.
-        await chown(join(folder, name), process.getuid?.() ?? -1, process.getgid?.() ?? -1)
+        await chown(kept, process.getuid?.() ?? -1, process.getgid?.() ?? -1)
         return undefined
       } catch (error) {
-        return `it cannot be kept: ${(error as Error).message}`
+        // Half a file would pass for it.
+        await rm(kept, { force: true }).catch(() => {})
+        return `it has ${bytes} bytes, and ${diskWords(error)}`
       }
     },
   }

@@ -30,7 +30,7 @@ async function toolsCommand(command: ToolsCommand, args: Arguments): Promise<num
   }
   const kind = KINDS[command].find((one) => knownTools(one).includes(name ?? ''))
   if (deed === 'install' && name !== undefined && kind !== undefined) {
-    return installHere(kind, name, toolbox, args.on('again'))
+    return installHere(kind, name, toolbox, { again: args.on('again') })
   }
   const known = namesOf(command).join(', ')
   const mend =
@@ -48,16 +48,24 @@ async function list(kind: ToolKind, toolbox: Toolbox): Promise<void> {
   }
 }
 
+/** How to install something. */
+export interface InstallWishes {
+  /** Also where it is there already. */
+  again?: boolean
+  /** Where it says what there is now; standard output where absent. */
+  tell?: (text: string) => void
+}
+
 /** Installs it with a word on how far it is; resolves with the exit code: 0, 1, or 130 when it is interrupted. */
 export async function installHere(
   kind: ToolKind,
   name: string,
   toolbox: Toolbox,
-  again = false,
+  { again = false, tell = (text) => stdout.write(text) }: InstallWishes = {},
 ): Promise<number> {
   const present = again ? undefined : await toolbox.find(kind, name)
   if (present !== undefined) {
-    stdout.write(`${name} is installed in ${present.folder}\n`)
+    tell(`${name} is installed in ${present.folder}\n`)
     return 0
   }
   const stop = new AbortController()
@@ -80,9 +88,9 @@ export async function installHere(
       stderr.write(`${name} was not installed: ${outcome.problem}\n`)
       return 1
     }
-    stdout.write(`${name} is installed in ${outcome.tool.folder}\n`)
+    tell(`${name} is installed in ${outcome.tool.folder}\n`)
     for (const one of outcome.tool.missing) {
-      stdout.write(`  without ${one}: the registry does not have it\n`)
+      tell(`  without ${one}: the registry does not have it\n`)
     }
     return 0
   } catch (error) {

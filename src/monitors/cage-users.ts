@@ -1,6 +1,7 @@
 // The users that runs of code get, each run one of its own for as long as it runs: the kernel then keeps
 // runs, the agent and each other's files apart.
 import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { holdUser, userLocksFolder } from './user-locks.ts'
 
 /** Runs at one time that can have a user of their own. */
 const USERS_MAX = 256
@@ -10,10 +11,14 @@ const NEEDED = { CAP_CHOWN: 0, CAP_DAC_OVERRIDE: 1, CAP_KILL: 5, CAP_SETGID: 6, 
 /** Hands out users. */
 export class CageUsers {
   readonly #first: number
-  readonly #taken = new Set<number>()
+  readonly #roots: readonly string[] | undefined
+  /** By user, what lets other agents have it again. */
+  readonly #taken = new Map<number, () => void>()
 
-  constructor(first: number) {
+  /** `roots` are where agents of this machine meet, if not at the usual places. */
+  constructor(first: number, roots?: readonly string[]) {
     this.#first = first
+    this.#roots = roots
   }
 
   /**
@@ -28,18 +33,29 @@ export class CageUsers {
         `the agent runs as root without ${lacking.join(', ')}: give it those, or run it as another user`,
       )
     }
-    const running = usersOfProcesses()
+    const folder = userLocksFolder(this.#roots)
+    let running: Set<number> | undefined
     for (let userId = this.#first; userId < this.#first + USERS_MAX; userId++) {
-      // Somebody else's on this machine, such as a second agent's.
-      if (this.#taken.has(userId) || running.has(userId)) continue
-      this.#taken.add(userId)
+      if (this.#taken.has(userId)) continue
+      // A second agent's on this machine.
+      const release = folder === undefined ? () => {} : holdUser(folder, userId)
+      if (release === undefined) continue
+      // Looked at when it is held: of an agent that died a moment ago, processes may still be ending.
+      running ??= usersOfProcesses()
+      if (running.has(userId)) {
+        release()
+        continue
+      }
+      this.#taken.set(userId, release)
       return userId
     }
     throw new Error(`all ${USERS_MAX} users for runs of code, from ${this.#first} on, are taken`)
   }
 
   giveBack(userId: number | undefined): void {
-    if (userId !== undefined) this.#taken.delete(userId)
+    if (userId === undefined) return
+    this.#taken.get(userId)?.()
+    this.#taken.delete(userId)
   }
 }
 

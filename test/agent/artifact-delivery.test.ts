@@ -172,6 +172,6 @@ describe('what is left out', () => {
       'vedette_artifacts_total{outcome="dropped"} 3',
     )
     const { leftOut } = await resultWith(one, { huge: randomBytes(1024 * 1024) }, 9)
-    expect(leftOut).toEqual(['huge: there is no room for it on disk'])
+    expect(leftOut).toEqual(['huge: it has 1048576 bytes, and there is no room for it on disk'])
   })
 })

@@ -68,6 +68,12 @@ describe('two runtimes', () => {
     ['change places', [[], failed('a'), failed('a'), []], 'flaky', 4],
     ['cannot load it', [errored('no axios'), errored('no axios')], 'not-run', 2],
     [
+      'cannot run it, each for a reason of its own',
+      [errored('no a'), errored('no b'), errored('no a'), errored('no b')],
+      'not-run',
+      4,
+    ],
+    [
       'cannot load it on the new one',
       [[], errored('no axios'), [], errored('no axios')],
       'differs',

@@ -9,6 +9,7 @@ import { namedRuntimes } from '../support/named-runtimes.ts'
 import { startVedette } from '../support/platform-process.ts'
 import { addClient, startPublicApi, type ApiClient, type PublicApi } from '../support/public-api.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
+import { startHttpServer } from '../support/test-server.ts'
 
 const TIME = 240_000
 const tools = namedRuntimes('2024.09', '2026.04')
@@ -95,6 +96,34 @@ test(
     expect(stdout).toContain('the group “Apart” stays 2024.09: “D” takes it from there')
     const paths = [whole, apart].map((id) => `/v1/check-groups/${id}`)
     expect(await Promise.all(paths.map(runtimeOf))).toEqual(['2026.04', '2024.09'])
+  },
+  TIME,
+)
+
+test(
+  'API monitors with scripts of their own or of their group move, and one without stays as it is',
+  async () => {
+    const site = await startHttpServer((_, response) => response.end('well'))
+    const body = { name: 'Shop', runtimeId, localSetupScript: `request.headers['x-shop'] = '1'` }
+    const groupId = (await client.call('POST', '/v1/check-groups', { body })).body.id as number
+    const addApi = async (name: string, more: Record<string, unknown>) => {
+      const request = { method: 'GET', url: `http://${site.authority}/` }
+      const whole = { name, privateLocations: ['berlin'], request, ...more }
+      const answer = await client.call('POST', '/v1/checks/api', { body: whole })
+      expect(answer.status).toBe(201)
+      return answer.body.id as string
+    }
+    const own = await addApi('Own', { runtimeId, localTearDownScript: 'response.statusCode' })
+    const plain = await addApi('Plain', { runtimeId })
+    await addApi('Grouped', { groupId })
+    const { code, stdout, stderr } = await migrate(['--location', 'berlin', '--apply'])
+    await site.close()
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    expect(stdout).toMatch(/agrees +Own +API +passed .*passed/)
+    expect(stdout).toMatch(/agrees +Grouped +API +passed .*passed/)
+    expect(stdout).toContain('2 agree (2 monitors on 2024.09')
+    const group = await runtimeOf(`/v1/check-groups/${groupId}`)
+    expect([await ownOf(own), await ownOf(plain), group]).toEqual(['2026.04', '2024.09', '2026.04'])
   },
   TIME,
 )

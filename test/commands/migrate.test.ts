@@ -3,11 +3,15 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { RUNTIMES } from '../../src/contract/runtimes.ts'
+import { openToolbox } from '../../src/monitors/toolbox.ts'
 import { eventually } from '../support/eventually.ts'
 import { namedRuntimes } from '../support/named-runtimes.ts'
+import { type RegistryPackage, startNpmRegistry } from '../support/npm-registry.ts'
 import { startVedette } from '../support/platform-process.ts'
 import { processesIn } from '../support/processes-in.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
+import { startHttpServer } from '../support/test-server.ts'
 
 const TIME = 240_000
 const tools = namedRuntimes('2024.09', '2026.04')
@@ -73,6 +77,73 @@ test(
   },
   TIME,
 )
+
+test(
+  'API monitors with scripts move, with those of their group, and what has none is left alone',
+  async () => {
+    const site = await startHttpServer((request, response) => {
+      response.end(String(request.headers['x-runtime']))
+    })
+    const api = (name: string, more: string) =>
+      `  - { name: ${name}, type: API, every: 10m, request: { method: GET, url: "http://${site.authority}/" }, ${more} }`
+    const marks = `request.headers['x-runtime'] = require('runtime-name')`
+    const takesTime = `await new Promise((resolve) => setTimeout(resolve, require('runtime-name') === '2024.09' ? 0 : 1600))`
+    const path = fileWith(
+      'groups:',
+      `  shop: { runtimeId: "2024.09", localSetupScript: "${marks}" }`,
+      'monitors:',
+      api('Grouped', 'group: shop, localTearDownScript: "response.statusCode"'),
+      api('Slow', `runtimeId: "2024.09", localSetupScript: "${takesTime}"`),
+      api('Torn', `runtimeId: "2024.09", localTearDownScript: "${ONLY_OLD}"`),
+      api('Plain', 'runtimeId: "2024.09"'),
+      '',
+    )
+    const { code, stdout, stderr } = await start([...BOTH, path, '--apply']).ended
+    await site.close()
+    expect({ code, stderr }).toEqual({ code: 1, stderr: '' })
+    expect(stdout).toMatch(/agrees +Grouped +API +passed .*passed/)
+    expect(stdout).toMatch(/agrees +Slow +API[^\n]*\n +slower by 1\.\d s/)
+    expect(stdout).toMatch(/differs +Torn +API +passed .*failed/)
+    expect(stdout).toContain('2 agree, 1 differs (3 monitors on 2024.09')
+    const runtimes = readFileSync(path, 'utf8').match(/runtimeId: "[^"]+"/g)
+    expect(runtimes).toEqual(
+      ['2026.04', '2026.04', '2024.09', '2024.09'].map((id) => `runtimeId: "${id}"`),
+    )
+  },
+  TIME,
+)
+
+test(
+  'with --install what is missing is installed, and standard output stays the report’s',
+  async () => {
+    const arch = process.arch === 'arm64' ? 'arm64' : 'x64'
+    const packages = ['2024.09', '2026.04'].flatMap((id) => {
+      const one = RUNTIMES.get(id)
+      const files = { 'bin/node': '#!/bin/sh\n' }
+      return [
+        pinned(one?.nodePackages[arch] ?? '', files),
+        ...Object.entries(one?.packages ?? {}).map((name) => pinned(name.join('@'))),
+      ]
+    })
+    const registry = await startNpmRegistry(packages)
+    const path = fileWith('monitors:', multistep('Own', 'console.log(1)', OLD))
+    const TOOLS_DIR = temporaryFolder()
+    const args = [...BOTH, path, '--install', '--json']
+    const { code, stdout, stderr } = await start(args, { ...registry.env, TOOLS_DIR }).ended
+    await registry.server.close()
+    expect(code).toBe(1)
+    expect(stderr).toContain(`2026.04 is installed in ${TOOLS_DIR}`)
+    // That Node.js is none, which says nothing of the script.
+    expect(JSON.parse(stdout)).toMatchObject({ monitors: [{ name: 'Own', state: 'not-run' }] })
+    expect(await openToolbox(TOOLS_DIR).installed('runtime')).toEqual(['2024.09', '2026.04'])
+  },
+  TIME,
+)
+
+function pinned(spec: string, files: Record<string, string> = {}): RegistryPackage {
+  const at = spec.lastIndexOf('@')
+  return { name: spec.slice(0, at), version: spec.slice(at + 1), files }
+}
 
 test(
   'a file whose scripts all agree, or that has none, is no problem',
