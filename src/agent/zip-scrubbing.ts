@@ -1,7 +1,7 @@
 // Writes a zip anew, each of its files scrubbed on the way; one file at a time, small ones in memory.
 import { createHash } from 'node:crypto'
 import { createWriteStream } from 'node:fs'
-import { mkdtemp } from 'node:fs/promises'
+import { mkdtemp, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pipeline as connected, Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
@@ -23,6 +23,8 @@ import {
 const ENTRIES_MAX = 50_000
 /** Files up to this size are scrubbed in memory. */
 const SMALL_BYTES_MAX = 1024 * 1024
+/** The writer keeps what it was handed until its end: further ones wait on disk. */
+const HELD_BYTES_MAX = 16 * 1024 * 1024
 /** Of zlib: more takes twice the time for a tenth of the bytes. */
 const LEVEL = 3
 
@@ -38,6 +40,7 @@ export async function scrubZip(
   })
   const writer = pass.writes ? new ZipWriter() : undefined
   const written = writer && pipeline(writer.outputStream, createWriteStream(draft))
+  writer?.on('error', (error: Error) => (writer.outputStream as Readable).destroy(error))
   // Handled here and now: it may fail while nobody waits for it.
   written?.catch(() => undefined)
   try {
@@ -62,6 +65,7 @@ async function addEntries(
   standing: Standing,
 ): Promise<void> {
   let number = 0
+  let heldBytes = 0
   for await (const entry of reader.eachEntry()) {
     const name = scrubbed(Buffer.from(entry.fileName), pass).toString()
     const mtime = entry.getLastModDate()
@@ -71,12 +75,15 @@ async function addEntries(
     }
     const isPacked = entry.compressionMethod !== 0
     const options = { mtime, ...(isPacked ? { compressionLevel: LEVEL } : { compress: false }) }
-    const clean = await cleanContent(reader, entry, pass, {
-      ...standing,
-      file: join(standing.folder, String(number++)),
-    })
-    if (typeof clean === 'string') writer?.addFile(clean, name, options)
-    else writer?.addBuffer(clean, name, options)
+    const file = join(standing.folder, String(number++))
+    const clean = await cleanContent(reader, entry, pass, { ...standing, file })
+    if (writer === undefined) continue
+    if (typeof clean === 'string') writer.addFile(clean, name, options)
+    else if ((heldBytes += clean.length) <= HELD_BYTES_MAX) writer.addBuffer(clean, name, options)
+    else {
+      await writeFile(file, clean)
+      writer.addFile(file, name, options)
+    }
   }
 }
 
