@@ -1,8 +1,10 @@
 // The packages of suites, kept between runs: under a hash of everything that decides on them, in a folder that
 // no run can change, and put into the folder of a run by links.
 import { createHash } from 'node:crypto'
+import { createReadStream } from 'node:fs'
 import { cp, mkdir, opendir, readFile, rename, rm, symlink } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
+import { pipeline } from 'node:stream/promises'
 import { LIMITS } from '../contract/versions.ts'
 import { copyTree } from './copy-tree.ts'
 import { ownTree } from './own-tree.ts'
@@ -29,6 +31,8 @@ export interface PackagesWish {
   /** Whose project it is, where its own files have a say in what is installed. */
   owner: string
   isOwnCommand: boolean
+  /** Variables that the installation is given. */
+  environment: Readonly<Record<string, string>>
 }
 
 /** Settings of package managers that change what is installed, beside lock file and package.json. */
@@ -52,44 +56,82 @@ export function packagesCache(cacheFolder: string): TreeCache<KeptPackages> {
 }
 
 /**
- * The key of a project's packages: hash of lock files, package.json and settings of the folders concerned,
- * command, working folder, engine and architecture. Where the project's own scripts run at installation, it
- * is the key of this owner alone, since they may do anything.
+ * The key of a project's packages: hash of lock files, package.json, settings and patches of the folders concerned,
+ * command, working folder, engine, architecture, and of variables that steer package managers. Where the project's
+ * own files take part in the installation, it is the key of this owner alone and of all these files, since they may
+ * do anything.
  */
 export async function packagesKey(wish: PackagesWish): Promise<string> {
   const { folder, packages, installCommand, workingDir, engine, owner, isOwnCommand } = wish
   const hash = createHash('sha256')
   const add = (...parts: string[]) => hash.update(`${JSON.stringify(parts)}\n`)
-  add('2', installCommand, workingDir, engine, process.arch)
+  add('3', installCommand, workingDir, engine, process.arch)
   const places = new Set([join(folder, workingDir), packages?.folder ?? folder])
-  let ownScripts = isOwnCommand
+  const mentioned = new Set<string>()
+  let takesOwnFiles = isOwnCommand
   for (const place of places) {
     for (const name of [...SETTINGS_FILES, ...(packages?.lockFiles ?? [])]) {
-      const text = await readFile(join(place, name)).catch(() => undefined)
-      if (text === undefined) continue
-      add(relative(folder, place), name, createHash('sha256').update(text).digest('hex'))
-      ownScripts ||= runsOwnCode(name, text.toString())
+      const bytes = await readFile(join(place, name)).catch(() => undefined)
+      if (bytes === undefined) continue
+      add(relative(folder, place), name, sha256Of(bytes))
+      const text = bytes.toString()
+      takesOwnFiles ||= takesOwn(name, text)
+      for (const [, variable = ''] of text.matchAll(/\$\{(\w+)/g)) mentioned.add(variable)
     }
   }
-  if (ownScripts) add('owner', owner)
+  for (const [name, value] of Object.entries(wish.environment).sort()) {
+    if (STEERING.test(name) || mentioned.has(name)) add('variable', name, value)
+  }
+  if (takesOwnFiles) {
+    add('owner', owner)
+    for await (const [path, sha256] of ownFiles(folder)) add('file', path, sha256)
+  }
   return hash.digest('hex')
 }
 
+/** Names of variables that package managers, and Node.js below them, listen to. */
+const STEERING = /^(?:npm|yarn|pnpm|bun|corepack|node)_/i
+
 const LIFE_CYCLE = ['preinstall', 'install', 'postinstall', 'preprepare', 'prepare', 'postprepare']
+/** Settings that name programs, or files of the project. */
+const NAMES_OWN =
+  /^\s*"?(?:yarnPath|yarn-path|plugins|script-shell|scriptShell|shell|node-options|nodeOptions|git|globalPnpmfile|pnpmfile)"?\s*[:= ]/im
 
 /** Whether installing runs, or takes in, files of the project itself. */
-function runsOwnCode(name: string, text: string): boolean {
+function takesOwn(name: string, text: string): boolean {
   if (name === '.pnpmfile.cjs' || name === 'pnpm-workspace.yaml') return true
-  if (name !== 'package.json') return false
+  if (name !== 'package.json') return SETTINGS_FILES.includes(name) && NAMES_OWN.test(text)
   try {
     const { scripts = {}, workspaces } = JSON.parse(text) as Manifest
     if (workspaces !== undefined || LIFE_CYCLE.some((one) => Object.hasOwn(scripts, one)))
       return true
-    return /"(?:file|link|portal|patch|workspace):/.test(text)
+    return /"(?:file|link|portal|patch|workspace):|"patchedDependencies"/.test(text)
   } catch {
     return true
   }
 }
+
+/** All files of the project that are no packages, in the order of their paths, with their SHA-256. */
+async function* ownFiles(folder: string): AsyncGenerator<[path: string, sha256: string]> {
+  const paths: string[] = []
+  const waiting = ['']
+  for (let inside = waiting.pop(); inside !== undefined; inside = waiting.pop()) {
+    for await (const entry of await opendir(join(folder, inside))) {
+      const path = join(inside, entry.name)
+      if (entry.isDirectory() && !NOT_OWN.has(entry.name)) waiting.push(path)
+      else if (entry.isFile()) paths.push(path)
+    }
+  }
+  for (const path of paths.sort()) {
+    const hash = createHash('sha256')
+    await pipeline(createReadStream(join(folder, path)), hash)
+    yield [path, hash.digest('hex')]
+  }
+}
+
+const NOT_OWN: ReadonlySet<string> = new Set(['node_modules', '.git'])
+
+const sha256Of = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex')
 
 interface Manifest {
   scripts?: Record<string, string>

@@ -78,6 +78,7 @@ export async function installPackages(order: InstallOrder): Promise<InstalledPac
     engine: engine.name,
     owner,
     isOwnCommand: installCommand !== undefined,
+    environment: order.environment,
   })
   const place = async (tree: CachedTree<KeptPackages>) => {
     const isLinked = (await mayStayOutside(engine)) && (await isReachable(tree.folder))
