@@ -41,17 +41,20 @@ async function scrubZipOnce(path: string, pass: ScrubPass, depth: number): Promi
   const hash = createHash('sha256')
   await pipeline(createReadStream(path), hash)
   const sha256 = hash.digest('hex')
-  const first = pass.zips.get(sha256)
+  const first = depth === 0 ? await pass.zips.get(sha256) : pass.done.get(sha256)
   if (first !== undefined) {
-    const { path: clean, isTouched } = await first
-    if (isTouched) pass.onTouch?.()
-    if (pass.writes) await copyFile(clean, path)
+    if (first.isTouched) pass.onTouch?.()
+    if (pass.writes) await copyFile(first.path, path)
     return
   }
   const scrubbed = scrubNewZip(path, pass, depth)
+  if (depth > 0) {
+    await scrubbed
+    return
+  }
+  pass.zips.set(sha256, scrubbed)
   // Those inside of others are gone when these are done.
-  if (depth === 0) pass.zips.set(sha256, scrubbed)
-  await scrubbed
+  pass.done.set(sha256, await scrubbed)
 }
 
 async function scrubNewZip(path: string, pass: ScrubPass, depth: number): Promise<ScrubbedZip> {

@@ -36,6 +36,7 @@ async function scrubAll(order: ScrubFilesOrder): Promise<ScrubFilesReply> {
     rules: byteRules(secrets, isSensitive),
     budget: { unpackedBytes: order.unpackedBytesMax },
     zips: new Map(),
+    done: new Map(),
     writes,
   })
   const paths = largestLast(order.paths)
@@ -48,7 +49,7 @@ async function scrubAll(order: ScrubFilesOrder): Promise<ScrubFilesReply> {
   // What a header held may stand anywhere; where none held anything, most files are as they should be.
   if (found.size === 0) {
     dirty = paths.filter((path) => touched.has(path))
-    await keepClean(look.zips, write.zips)
+    keepClean(look, write)
   }
   await goThrough(dirty, problems, (path) => scrubFile(path, write))
   return problems
@@ -81,13 +82,11 @@ async function goThrough(
 }
 
 /** Zips in which nothing was found need not be looked at again where they are inside of others. */
-async function keepClean(from: ScrubPass['zips'], to: ScrubPass['zips']): Promise<void> {
-  for (const [sha256, outcome] of from) {
-    const isClean = await outcome.then(
-      ({ isTouched }) => !isTouched,
-      () => false,
-    )
-    if (isClean) to.set(sha256, outcome)
+function keepClean(look: ScrubPass, write: ScrubPass): void {
+  for (const [sha256, one] of look.done) {
+    if (one.isTouched) continue
+    write.done.set(sha256, one)
+    write.zips.set(sha256, Promise.resolve(one))
   }
 }
 

@@ -5,8 +5,10 @@ import { type ByteRules, ByteScrubber, type ScrubberHears } from './byte-scrubbe
 /** How one pass over files goes. */
 export interface ScrubPass extends ScrubberHears {
   rules: ByteRules
-  /** SHA-256 of zips as they were → what came of each: reports hold copies of traces. */
+  /** SHA-256 of zips as they were → what comes of each: reports hold copies of traces. */
   zips: Map<string, Promise<ScrubbedZip>>
+  /** Those that are done. A zip may hold itself, so what is inside of one waits for nothing. */
+  done: Map<string, ScrubbedZip>
   /** A pass that only looks writes nothing. */
   writes: boolean
   /** Bytes that may still be unpacked, of all files together. */

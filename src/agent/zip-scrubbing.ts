@@ -11,13 +11,7 @@ import { ZipFile as ZipWriter } from 'yazl'
 import { ByteScrubber } from './byte-scrubber.ts'
 import { EMBEDDED_ZIP } from './embedded-zip.ts'
 import { kindOf } from './file-kind.ts'
-import {
-  bounded,
-  type ScrubbedZip,
-  type ScrubPass,
-  type Standing,
-  UnreadableFile,
-} from './scrub-pass.ts'
+import { bounded, type ScrubPass, type Standing, UnreadableFile } from './scrub-pass.ts'
 
 /** Files of one zip. */
 const ENTRIES_MAX = 50_000
@@ -104,8 +98,9 @@ async function cleanContent(
     if (kind === 'media') return bytes
     if (kind === 'closed') return leftOut('it is packed in a way that is not looked into', pass)
     if (kind === 'bytes' && !bytes.includes(EMBEDDED_ZIP)) return scrubbed(bytes, pass)
-    const known = kind === 'zip' ? pass.zips.get(sha256Of(bytes)) : undefined
-    if (known !== undefined) return inStead(known, pass)
+    const known = kind === 'zip' ? pass.done.get(sha256Of(bytes)) : undefined
+    if (known?.isTouched === true) pass.onTouch?.()
+    if (known !== undefined) return known.path
     source = Readable.from([bytes])
   }
   await pipeline(source, createWriteStream(file))
@@ -113,17 +108,6 @@ async function cleanContent(
     () => file,
     (error: unknown) => leftOutFor(error, pass),
   )
-}
-
-/** What came of the same zip beside this one. */
-async function inStead(known: Promise<ScrubbedZip>, pass: ScrubPass): Promise<Buffer | string> {
-  try {
-    const { path, isTouched } = await known
-    if (isTouched) pass.onTouch?.()
-    return path
-  } catch (error) {
-    return leftOutFor(error, pass)
-  }
 }
 
 /** The rest of a trace is worth having; what fills the disk is not. */

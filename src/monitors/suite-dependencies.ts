@@ -79,8 +79,9 @@ export async function packagesKey(wish: PackagesWish): Promise<string> {
       for (const [, variable = ''] of text.matchAll(/\$\{(\w+)/g)) mentioned.add(variable)
     }
   }
-  for (const [name, value] of Object.entries(wish.environment).sort()) {
-    if (STEERING.test(name) || mentioned.has(name)) add('variable', name, value)
+  for (const name of Object.keys(wish.environment).sort()) {
+    if (!STEERING.test(name) && !mentioned.has(name)) continue
+    add('variable', name, wish.environment[name] ?? '')
   }
   if (takesOwnFiles) {
     add('owner', owner)
