@@ -76,7 +76,10 @@ async function scrubAll(
     headers,
     unpackedBytesMax: bounds.unpackedBytesMax,
   }
-  const outcome = await inThread(order, bounds.timeoutMs, cut)
+  // Where there are too many threads already, none begins.
+  const outcome = await inThread(order, bounds.timeoutMs, cut).catch(
+    (error: Error) => `it could not be scrubbed (${error.message})`,
+  )
   if (typeof outcome === 'string') return new Map(paths.map((path) => [path, outcome]))
   return new Map(Object.entries(outcome))
 }

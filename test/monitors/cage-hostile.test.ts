@@ -119,6 +119,15 @@ attempt('unlink', () => fs.unlinkSync(process.argv[1]))`,
     },
   },
   {
+    does: 'opens terminals, which may be somebody’s',
+    request: () =>
+      node(`${TRY}for (const path of ['/dev/tty', '/dev/ptmx', '/dev/pts/0', '/dev/pts/1'])
+  attempt(path, () => fs.openSync(path, 'r+'))
+attempt('list', () => fs.readdirSync('/dev/pts'))`),
+    outcome: 'exited',
+    also: nothingGot,
+  },
+  {
     does: 'connects to a local socket of the system, by path, link and abstract name',
     request: ({ facts }) =>
       node(
