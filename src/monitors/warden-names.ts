@@ -126,8 +126,7 @@ function askDatagram(server: string, port: number, question: Buffer): Promise<Bu
     const socket = createSocket(isIPv6(server) ? 'udp6' : 'udp4')
     const done = (answer: Buffer | undefined) => {
       clearTimeout(timer)
-      socket.removeAllListeners('message')
-      socket.close()
+      socket.removeAllListeners().on('error', ignore).close()
       resolve(answer)
     }
     const timer = setTimeout(() => done(undefined), TRY_MS)
@@ -136,10 +135,14 @@ function askDatagram(server: string, port: number, question: Buffer): Promise<Bu
       if (message.length >= 12 && message.readUInt16BE(0) === question.readUInt16BE(0))
         done(message)
     })
-    // Connected: answers from anybody else do not arrive.
-    socket.connect(port, server, () => socket.send(question))
+    // Connected: answers from anybody else do not arrive. A callback in its place is also called where no
+    // packet can be sent there.
+    socket.once('connect', () => socket.send(question))
+    socket.connect(port, server)
   })
 }
+
+const ignore = () => {}
 
 /** Asks by TCP, for answers that are too long for a datagram. */
 function askStream(server: string, port: number, question: Buffer): Promise<Buffer | undefined> {
