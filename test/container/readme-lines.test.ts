@@ -6,7 +6,6 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterEach, describe, expect, test } from 'vitest'
-import { VERSION } from '../../src/contract/versions.ts'
 import { startContainer } from '../support/contained.ts'
 import { agentIn, platformFor, watching } from '../support/contained-agent.ts'
 import { eventually } from '../support/eventually.ts'
@@ -123,26 +122,6 @@ describe('docker run as the README says', () => {
       stdout: string
     }
     expect([code, stdout]).toEqual([1, expect.stringContaining('CONNECT_REFUSED')])
-  })
-})
-
-describe('sizes', () => {
-  const rows = [...container.matchAll(/^\| `(vedette\/[^`]+)` +\|.*\| (\d+) +\|$/gm)]
-  const sizeOf = async (image: string) =>
-    Number((await run('docker', ['image', 'inspect', '--format', '{{.Size}}', image])).stdout)
-
-  test('are those of the README, within a few percent, and an agent of 200 MB at most', async () => {
-    const base = await sizeOf('debian:bookworm-slim')
-    const table = Object.fromEntries(rows.map(([, image = '', megabytes]) => [image, megabytes]))
-    for (const name of ['agent-uptime', 'platform']) {
-      const image = `vedette/${name}:${VERSION}`
-      const beyond = ((await sizeOf(image)) - base) / 1e6
-      expect({ image, ratio: Math.round((Number(table[image]) / beyond) * 20) / 20 }).toEqual({
-        image,
-        ratio: 1,
-      })
-    }
-    expect(Number(table[`vedette/agent-uptime:${VERSION}`])).toBeLessThanOrEqual(200)
   })
 })
 

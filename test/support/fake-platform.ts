@@ -114,6 +114,10 @@ export async function startFakePlatform(tls?: KeyPair, host?: string): Promise<F
       envelopes.push({ path: request.url, key, text: String(await bytesIn(request)) })
       return json(response, {})
     }
+    if (request.url?.includes('/agent/v1/artifacts/') === true) {
+      await bytesIn(request)
+      return json(response, {})
+    }
     const body = await jsonIn(request)
     if (body === undefined) return
     const isSync = request.url?.endsWith('/agent/v1/sync') === true
