@@ -19,7 +19,8 @@ const said = new Map(
 
 async function bytesOf(tag: string): Promise<{ bytes: number; base: string }> {
   const { Size, Config } = await (await engine()).getImage(tag).inspect()
-  return { bytes: Size, base: Config.Labels['org.opencontainers.image.base.name'] ?? '' }
+  const labels = Config.Labels as Record<string, string> | null
+  return { bytes: Size, base: labels?.['org.opencontainers.image.base.name'] ?? '' }
 }
 
 test.each(IMAGES)('%s', async (image) => {
