@@ -12,7 +12,7 @@ import type {
   WardenReport,
 } from './cage-order.ts'
 import { endSurvivors } from './cage-survivors.ts'
-import { memoryKills } from './memory-kills.ts'
+import { memoryKills } from './container-memory.ts'
 
 const TAIL_BYTES_MAX = 65_536
 const REPORT_BYTES_MAX = 1_048_576

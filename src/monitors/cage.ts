@@ -7,6 +7,7 @@ import type { CageAsk, CageNetwork, ScriptIsolation, WardenOrder } from './cage-
 import type { Cage, CagedEnd, CageOrder } from './caged-run.ts'
 import { CageUsers } from './cage-users.ts'
 import { CageWatch } from './cage-watch.ts'
+import { memoryOfRuns } from './container-memory.ts'
 import { concealProcess } from './conceal-process.ts'
 import { giveTree } from './give-tree.ts'
 import { isDeadline } from './deadline.ts'
@@ -86,7 +87,7 @@ function wardenOrder(
     ...(userId === undefined ? {} : { userId }),
     readable: [command, ...(order.programs ?? []), ...(order.readable ?? [])],
     writable: order.writable ?? [],
-    limits,
+    limits: { ...limits, memoryBytes: Math.min(limits.memoryBytes, memoryOfRuns()) },
     ask: order.ask ?? ASK,
     network: isProxied ? { ...network, proxyPort: proxy.port } : network,
     isolation,
