@@ -28,7 +28,7 @@ export function byteRules(
   const longest = Math.max(0, ...asBytes.map((one) => one.length))
   return {
     isSensitive,
-    secrets: secretPattern(new Set([...known, ...asBytes]), { inLines: true }),
+    secrets: secretPattern(new Set([...known, ...asBytes]), { inLines: true, utf16: known }),
     overlapBytes: Math.max(OVERLAP_BYTES_MIN, longest * SPELLING_BYTES_MAX),
   }
 }
