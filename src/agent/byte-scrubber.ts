@@ -28,7 +28,7 @@ export function byteRules(
   const longest = Math.max(0, ...asBytes.map((one) => one.length))
   return {
     isSensitive,
-    secrets: secretPattern(new Set([...known, ...asBytes]), { inLines: true }),
+    secrets: secretPattern(new Set([...known, ...asBytes]), { inLines: true, utf16: known }),
     overlapBytes: Math.max(OVERLAP_BYTES_MIN, longest * SPELLING_BYTES_MAX),
   }
 }
@@ -75,11 +75,36 @@ const VALUE_FIRST = new RegExp(
 )
 
 /** No value of a header: traces hold the sources of tests, with lines like `token: process.env.TOKEN,`. */
-const CODE = /^process\.env\b[\w.[\]'"]*[,;]?$|[[({]$|=>/
+export const CODE = /^process\.env\b[\w.[\]'"]*[,;]?$|[[({]$|=>/
 
-interface Span {
+/** Where something stands that must go. */
+export interface Span {
   from: number
   to: number
+}
+
+/** A value beside its name. */
+export interface NamedValue extends Span {
+  name: string
+  value: string
+}
+
+/** What has a name in the text and begins before `until`, whatever the name is. */
+export function* namedValues(text: string, until: number): Generator<NamedValue> {
+  for (const { pattern, tail } of SHAPES) {
+    for (const match of text.matchAll(pattern)) {
+      if (match.index >= until) break
+      const [whole, name = '', value = ''] = match
+      const to = match.index + whole.length - tail.length
+      yield { name, value, from: to - value.length, to }
+    }
+  }
+  for (const match of text.matchAll(VALUE_FIRST)) {
+    if (match.index >= until) break
+    const [whole, value = '', name = ''] = match
+    const from = match.index + whole.indexOf(`"${value}"`, 7) + 1
+    yield { name, value, from, to: from + value.length }
+  }
 }
 
 /** Who hears of what is found. */
@@ -142,34 +167,19 @@ export class ByteScrubber {
         yield { from: match.index, to: match.index + match[0].length }
       }
     }
-    for (const { pattern, tail } of SHAPES) {
-      for (const match of text.matchAll(pattern)) {
-        if (match.index >= until) break
-        const to = match.index + match[0].length - tail.length
-        yield* this.#span(match[1], match[2], to)
-      }
-    }
-    for (const match of text.matchAll(VALUE_FIRST)) {
-      if (match.index >= until) break
-      const [whole, value = '', name] = match
-      yield* this.#span(
-        name,
-        value,
-        match.index + whole.indexOf(`"${value}"`, 7) + 1 + value.length,
-      )
-    }
+    for (const one of namedValues(text, until)) yield* this.#span(one)
   }
 
-  *#span(name = '', value = '', to: number): Generator<Span> {
+  *#span({ name, value, from, to }: NamedValue): Generator<Span> {
     if (value === SCRUBBED || !this.#rules.isSensitive(name) || CODE.test(value)) return
     const { onSecret } = this.#hears
     if (onSecret !== undefined) for (const one of headerSecrets(readable(value))) onSecret(one)
-    yield { from: to - value.length, to }
+    yield { from, to }
   }
 }
 
 /** In order, and what overlaps as one. */
-function joined(spans: Iterable<Span>): Span[] {
+export function joined(spans: Iterable<Span>): Span[] {
   const all: Span[] = []
   for (const span of [...spans].sort((a, b) => a.from - b.from)) {
     const last = all.at(-1)

@@ -7,8 +7,13 @@ export type Lane = 'uptime' | 'scripted'
 
 const SCRIPTED: ReadonlySet<string> = new Set(['BROWSER', 'MULTI_STEP', 'PLAYWRIGHT'])
 
+/** Whether a monitor is a program in itself, which may write anything anywhere. */
+export function isProgram(monitor: Monitor): boolean {
+  return SCRIPTED.has(monitor.checkType)
+}
+
 /** The queue that a monitor's jobs go through. */
 export function laneOf(monitor: Monitor): Lane {
-  if (SCRIPTED.has(monitor.checkType)) return 'scripted'
+  if (isProgram(monitor)) return 'scripted'
   return monitor.checkType === 'API' && scriptFields(monitor).length > 0 ? 'scripted' : 'uptime'
 }

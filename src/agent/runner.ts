@@ -11,7 +11,8 @@ import type { RunProgress, ScriptGround } from '../monitors/script-ground.ts'
 import { startAttempt, type AttemptOutcome, type RunningAttempt } from './attempt.ts'
 import type { Clock } from './clock.ts'
 import { ownFault } from './own-fault.ts'
-import { laneOf } from './lane.ts'
+import { isProgram, laneOf } from './lane.ts'
+import { NamedTexts } from './named-texts.ts'
 import type { ProgressBoard, ProgressPlace } from './progress-board.ts'
 import { createPlanner, type RunPlan, type Surroundings } from './run-plan.ts'
 import type { Scrubber } from './scrub.ts'
@@ -58,6 +59,8 @@ export interface RunnerSettings {
   /** Why runs run, where it is neither the timetable nor somebody's asking; as `RunSource`. */
   source?: RunSource
   onRetry?: (checkType: string) => void
+  /** Hears what takes out of texts what the run of a program has seen. */
+  onSeen?: ((seen: Scrubber) => void) | undefined
   /** A monitor did not end when told; a fault in it. */
   onAbandoned?: (checkType: string) => void
   /** Hears of faults of the program itself, unscrubbed. */
@@ -84,9 +87,10 @@ function createRun(
   const { clock } = settings
   const { checkType, retryStrategy } = job.monitor
   const startedMs = clock.monotonicMs()
-  const record: RunRecord = { startedAt: Math.round(clock.now()), attempts: [], last: NOTHING_SEEN }
+  const record = recordOf(job, plan, settings)
+  const { named } = record
   let running: RunningAttempt | undefined
-  const place = settings.progress && placeFor(job, record.startedAt, plan.scrub, settings.progress)
+  const place = settings.progress && placeFor(job, record, plan.scrub, settings.progress)
   const progress = place && ((at: RunProgress) => place.tell(at))
 
   const add = (startedAt: number, beganMs: number, outcome: AttemptOutcome): Verdict => {
@@ -113,7 +117,8 @@ function createRun(
         return undefined
       }
       const { workRoot, workFolders, files } = settings
-      const scrub: ScrubFiles = (paths, cut) => scrubFiles(paths, plan.scrub, cut)
+      const scrub: ScrubFiles = (paths, cut) =>
+        scrubFiles(paths, plan.scrub, cut, undefined, (found) => named?.saw(found))
       const care = { files, scrub, clean: (text: string) => plan.scrub.text(text) }
       const { dial, location, accountId } = surroundings
       const { scripts } = settings
@@ -146,10 +151,11 @@ function createRun(
 /** Where the run says how far it is; checks of uptime are over before anybody could ask. */
 function placeFor(
   { monitor, slot, onDemand }: Job,
-  startedAt: number,
-  scrub: Scrubber,
+  { startedAt, named }: RunRecord,
+  known: Scrubber,
   board: ProgressBoard,
 ): ProgressPlace | undefined {
+  const scrub = { text: (text: string) => known.text(named?.text(text) ?? text) }
   if (onDemand !== undefined) return board.begin(onDemand, scrub)
   if (laneOf(monitor) === 'uptime') return undefined
   return board.beginSlot({ monitorId: monitor.id, slot, startedAt }, scrub)
@@ -160,8 +166,18 @@ interface RunRecord {
   attempts: Attempt[]
   /** What attempts used beyond the definition. */
   undisclosed?: Record<string, unknown>[]
+  /** Of a program, whose texts may hold anything. */
+  named?: NamedTexts
+  onSeen: RunnerSettings['onSeen']
   last: AttemptOutcome
   cancelled?: Failure
+}
+
+function recordOf(job: Job, { scrub }: RunPlan, { clock, onSeen }: RunnerSettings): RunRecord {
+  const startedAt = Math.round(clock.now())
+  const record: RunRecord = { startedAt, attempts: [], last: NOTHING_SEEN, onSeen }
+  if (isProgram(job.monitor)) record.named = new NamedTexts(scrub)
+  return record
 }
 
 function resultOf(
@@ -196,18 +212,16 @@ function resultOf(
 
 // Names, ids and verdicts stay out of it: a secret that happens to be one of these words must not
 // make a result that nobody can attribute.
-function scrubbed(
-  plan: RunPlan,
-  { attempts, last, cancelled }: RunRecord,
-  further: Scrubber | undefined,
-) {
+function scrubbed(plan: RunPlan, record: RunRecord, further: Scrubber | undefined) {
+  const { attempts, last, cancelled } = record
   const { failures } = last.observation
   const { leftOut = [] } = last
   const seen = last.observation.observed
   const observed = leftOut.length === 0 ? seen : { ...seen, artifactsLeftOut: leftOut }
   const perAttempt = attempts.map((one) => one.failures)
   const known = plan.scrub.value({ observed, failures, perAttempt })
-  const clean = further === undefined ? known : further.value(known)
+  const disclosed = further === undefined ? known : further.value(known)
+  const clean = record.named === undefined ? disclosed : withoutSeen(disclosed, record)
   // Cancelled between two attempts: what was seen stays visible, but is no verdict.
   const between = cancelled !== undefined && attempts.at(-1)?.verdict !== 'cancelled'
   return {
@@ -215,6 +229,14 @@ function scrubbed(
     failures: between ? [cancelled, ...clean.failures] : clean.failures,
     attempts: attempts.map((one, at) => ({ ...one, failures: clean.perAttempt[at] ?? [] })),
   }
+}
+
+function withoutSeen<T>(value: T, { named, onSeen }: RunRecord): T {
+  const clean = named?.value(value) ?? value
+  const seen = named?.seen()
+  if (seen === undefined) return clean
+  onSeen?.(seen)
+  return seen.value(clean)
 }
 
 const NOTHING_SEEN: AttemptOutcome = {

@@ -17,7 +17,14 @@ export interface ScrubFilesOrder {
 }
 
 /** Path → why the file must be left out. */
-export type ScrubFilesReply = Record<string, string>
+type Problems = Record<string, string>
+
+/** What came of it. */
+export interface ScrubFilesReply {
+  problems: Problems
+  /** What sensitive headers held. */
+  found: string[]
+}
 
 /** Files that are read, unpacked and written at the same time; what they hold passes through in pieces. */
 const AT_ONCE = 4
@@ -26,7 +33,7 @@ const FOUND_MAX = 1000
 
 async function scrubAll(order: ScrubFilesOrder): Promise<ScrubFilesReply> {
   const isSensitive = createNameTest(order.headers)
-  const problems: ScrubFilesReply = {}
+  const problems: Problems = {}
   const found = new Set<string>()
   const touched = new Set<string>()
   const onSecret = (value: string) => {
@@ -52,7 +59,7 @@ async function scrubAll(order: ScrubFilesOrder): Promise<ScrubFilesReply> {
     keepClean(look, write)
   }
   await goThrough(dirty, problems, (path) => scrubFile(path, write))
-  return problems
+  return { problems, found: [...found] }
 }
 
 /** Reports hold copies of the others. */
@@ -65,7 +72,7 @@ function largestLast(paths: readonly string[]): string[] {
 /** A few files at a time; those with problems are left alone. */
 async function goThrough(
   paths: readonly string[],
-  problems: ScrubFilesReply,
+  problems: Problems,
   scrub: (path: string) => Promise<void>,
 ): Promise<void> {
   const waiting = paths.filter((path) => problems[path] === undefined).values()

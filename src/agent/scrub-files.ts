@@ -31,20 +31,21 @@ const DEFAULT_BOUNDS: ScrubBounds = {
 /**
  * Scrubs files in place; their folder must be the run's, and nothing of the run alive. Gives the files that
  * must be left out, with the reason: those that cannot be scrubbed, and those that take long when `cut` is
- * aborted. Never rejects.
+ * aborted. `onFound` hears what sensitive headers held in them. Never rejects.
  */
 export async function scrubFiles(
   paths: readonly string[],
   scrubber: Scrubber,
   cut?: AbortSignal,
   bounds: ScrubBounds = DEFAULT_BOUNDS,
+  onFound?: (values: readonly string[]) => void,
 ): Promise<ReadonlyMap<string, string>> {
   const isCut = () => cut?.aborted === true
-  const whole = isCut() ? undefined : await scrubAll(paths, scrubber, bounds, cut)
+  const whole = isCut() ? undefined : await scrubAll(paths, scrubber, { bounds, cut, onFound })
   if (whole !== undefined && !isCut()) return whole
   const quick = await quicklyHad(paths)
   const late = paths.filter((path) => !quick.includes(path))
-  const done = await scrubAll(quick, scrubber, CUT_BOUNDS)
+  const done = await scrubAll(quick, scrubber, { bounds: CUT_BOUNDS, onFound })
   return new Map([...done, ...late.map((path) => [path, CUT_REASON] as const)])
 }
 
@@ -62,11 +63,16 @@ async function quicklyHad(paths: readonly string[]): Promise<string[]> {
 
 const sizeOf = ({ size }: { size: number }) => size
 
+interface ScrubAround {
+  bounds: ScrubBounds
+  cut?: AbortSignal | undefined
+  onFound: ((values: readonly string[]) => void) | undefined
+}
+
 async function scrubAll(
   paths: readonly string[],
   scrubber: Scrubber,
-  bounds: ScrubBounds,
-  cut?: AbortSignal,
+  { bounds, cut, onFound }: ScrubAround,
 ): Promise<ReadonlyMap<string, string>> {
   if (paths.length === 0) return new Map()
   const { secrets, headers } = scrubber.settings
@@ -81,7 +87,8 @@ async function scrubAll(
     (error: Error) => `it could not be scrubbed (${error.message})`,
   )
   if (typeof outcome === 'string') return new Map(paths.map((path) => [path, outcome]))
-  return new Map(Object.entries(outcome))
+  onFound?.(outcome.found)
+  return new Map(Object.entries(outcome.problems))
 }
 
 /** The thread's reply, or why there is none. */

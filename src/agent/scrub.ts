@@ -48,14 +48,14 @@ export function createScrubber(
       if (walk.found.size === 0) return clean as typeof value
       // What a sensitive header held may stand elsewhere too: in a message, in an echoed body.
       const echoes = [...walk.found].flatMap(plainAndInJson)
-      const again: Walk = {
-        isSensitive: () => false,
-        text: (given) => withoutEchoes(given, echoes),
-        found: new Set(),
-      }
-      return cleaned(clean, again) as typeof value
+      return withTexts(clean, (given) => withoutEchoes(given, echoes)) as typeof value
     },
   }
+}
+
+/** The value with each of its texts, in lists and objects too, as `text` gives it. */
+export function withTexts<T>(value: T, text: (given: string) => string): T {
+  return cleaned(value, { isSensitive: () => false, text, found: new Set() }) as T
 }
 
 /** Shorter lines of a secret, such as the last one of a key, stand in other texts as well. */

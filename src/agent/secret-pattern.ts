@@ -11,12 +11,14 @@ const BASE64_CHARS_MIN = 4
 export interface SecretPatternWishes {
   /** Base64 that was broken into lines, too. */
   inLines?: boolean
+  /** These in UTF-16 too, of either order of bytes; bytes stand in the text as characters of Latin-1. */
+  utf16?: Iterable<string>
 }
 
 /** Finds every spelling of every secret; undefined when there is none to find. */
 export function secretPattern(
   secrets: Iterable<string>,
-  { inLines = false }: SecretPatternWishes = {},
+  { inLines = false, utf16 = [] }: SecretPatternWishes = {},
 ): RegExp | undefined {
   const sources = new Set<string>()
   for (const secret of secrets) {
@@ -26,6 +28,10 @@ export function secretPattern(
       if (source !== undefined) sources.add(source)
     }
     for (const encoded of base64Cores(secret)) sources.add(base64Source(encoded, inLines))
+  }
+  for (const bytes of [...utf16].flatMap(utf16Of)) {
+    sources.add(escaped(bytes.toString('latin1')))
+    for (const encoded of base64Cores(bytes)) sources.add(base64Source(encoded, inLines))
   }
   if (sources.size === 0) return undefined
   // Where one secret begins with another, the longer one must win, or its rest would be left.
@@ -126,6 +132,12 @@ function escapedSource(secret: string): string | undefined {
   return hex.map((one) => `${ESCAPE}u${one}`).join('')
 }
 
+/** Little end first, and big end first. */
+function utf16Of(secret: string): Buffer[] {
+  const little = Buffer.from(secret, 'utf16le')
+  return [little, Buffer.from(little).swap16()]
+}
+
 const NAME_CHARS_MIN = 8
 
 /** As names of files have it, which are made from titles. */
@@ -139,8 +151,8 @@ function nameSource(secret: string): string | undefined {
  * What is left of the base64 of any text that holds the secret: for each of the three alignments, the
  * letters that depend on nothing around it (RFC 4648).
  */
-export function base64Cores(secret: string): string[] {
-  const bytes = Buffer.from(secret)
+export function base64Cores(secret: string | Buffer): string[] {
+  const bytes = typeof secret === 'string' ? Buffer.from(secret) : secret
   return [0, 1, 2]
     .map((before) => {
       const letters = Buffer.concat([Buffer.alloc(before), bytes]).toString('base64')

@@ -8,7 +8,8 @@ import { createRunner } from '../agent/runner.ts'
 import { diskWords } from '../agent/disk-words.ts'
 import type { FileKeep } from '../agent/sink.ts'
 import { variableSecrets } from '../agent/definition-secrets.ts'
-import { createScrubber } from '../agent/scrub.ts'
+import { NamedTexts } from '../agent/named-texts.ts'
+import { createScrubber, type Scrubber } from '../agent/scrub.ts'
 import { SuiteLive } from '../agent/suite-live.ts'
 import { surroundingsOf } from '../agent/surroundings.ts'
 import { chooseEngine, ENGINE_NAMES } from '../contract/engine.ts'
@@ -102,7 +103,13 @@ async function runHere(
   const ground = scriptGround(config)
   const secrets = variableSecrets(monitor.environmentVariables)
   const scrub = createScrubber({ secrets, headers: config.scrubHeaders })
-  const say = (text: string) => stderr.write(scrub.text(text))
+  const named = new NamedTexts(scrub)
+  let seen: Scrubber | undefined
+  // Whole lines, each time.
+  const say = (text: string) => {
+    const clean = scrub.text(named.text(text))
+    stderr.write(seen?.text(clean) ?? clean)
+  }
   const live = new SuiteLive(say, mayColour(stderr, env))
   const watched: AnyMonitorType = {
     ...suite,
@@ -123,6 +130,7 @@ async function runHere(
     scrubHeaders: config.scrubHeaders,
     scripts: ground,
     files: keepIn(output),
+    onSeen: (all) => (seen = all),
   })
   const snapshot = { location: config.location, variables: [], monitors: [monitor] }
   const interruption = hearInterruption({ say: sayEnding, folders: workFolders })

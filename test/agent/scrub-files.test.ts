@@ -86,6 +86,23 @@ describe('a text', () => {
     expect(Buffer.from(clean, 'base64').toString()).not.toContain(SECRET.slice(2, -2))
   })
 
+  test.each(['little', 'big'])('loses a secret in UTF-16 with the %s end first', async (end) => {
+    const spelled = (text: string) => {
+      const bytes = Buffer.from(text, 'utf16le')
+      return end === 'little' ? bytes : bytes.swap16()
+    }
+    const secret = spelled(SECRET)
+    const packed = Buffer.concat([Buffer.from('x'), secret]).toString('base64')
+    const [raw, inBase64] = [fileOf(spelled(`before ${SECRET} after`)), fileOf(packed)]
+    expect(await scrubFiles([raw, inBase64], scrubber)).toEqual(new Map())
+    const clean = readFileSync(raw)
+    // A byte of a neighbour may go along, where it is the same as that of the secret.
+    expect(clean.includes(secret.subarray(1, -1))).toBe(false)
+    expect(clean.includes(SCRUBBED)).toBe(true)
+    expect(clean.toString('latin1').replaceAll('\0', '')).toMatch(/^before .*after$/)
+    expect(Buffer.from(readFileSync(inBase64, 'utf8'), 'base64').includes(secret)).toBe(false)
+  })
+
   test.each([
     ['a field', `{"authorization":"${HEADER}"}`, `{"authorization":"${SCRUBBED}"}`],
     [

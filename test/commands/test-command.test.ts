@@ -45,3 +45,28 @@ test(
   },
   TIME,
 )
+
+test(
+  'what sensitive headers hold is neither on the terminal nor in the result',
+  async () => {
+    const folder = suiteProject({
+      'package.json': '{"name":"shop","private":true}',
+      'playwright.config.js': `module.exports = { retries: 0, workers: 1 }`,
+      'a.spec.js': `import { test } from '@playwright/test'
+test('fails', () => {
+  const headers = { authorization: ['Bearer', 'RESPAUTH98765'].join(' '), accept: 'a/b' }
+  console.log(JSON.stringify(headers))
+  throw new Error('with ' + headers.authorization + ' in ' + JSON.stringify(headers))
+})`,
+    })
+    const env = { TOOLS_DIR: suiteGround().tools.folder, TMPDIR: temporaryFolder() }
+    const args = ['test', folder, '--no-install', '--engine', 'node@24']
+    for (const further of [[], ['--json']]) {
+      const { code, stdout, stderr } = await startVedette([...args, ...further], env).ended
+      expect(code).toBe(1)
+      expect(stdout + stderr).toContain('Error: with [scrubbed] in ')
+      expect(stdout + stderr).not.toContain('RESPAUTH')
+    }
+  },
+  TIME,
+)

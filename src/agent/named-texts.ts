@@ -1,0 +1,109 @@
+// Takes the values of sensitive names out of what people's programs write: a console, an error, the piece of
+// source beside it. What is a header is known there by its name alone.
+import { CODE, joined, namedValues, type Span } from './byte-scrubber.ts'
+import { createScrubber, headerSecrets, SCRUBBED, type Scrubber, withTexts } from './scrub.ts'
+
+const VALUE_CHARS_MAX = 16_384
+const COLOUR = String.raw`\u001B\[[\d;]*m`
+const GAP = String.raw`(?:[ \t\r\n]|${COLOUR}){0,40}`
+const NAME = String.raw`(?:(["'\`])([\w.-]{2,100})\1|(?<![\w.$\\"'\`-])([A-Za-z_][\w-]{1,99}))`
+const VALUE = String.raw`(["'\`])((?:(?!\4)[^\\\r\n]|\\.){1,${VALUE_CHARS_MAX}})`
+
+/** As programs and their consoles write it; what was cut has no end: `'x-api-key': 'abc'`, `cookie => "a…`. */
+const QUOTED = new RegExp(`${NAME}${GAP}(?::|=>)${GAP}${VALUE}`, 'g')
+
+/** `[ 'authorization', 'Bearer …' ]`. */
+const PAIR = new RegExp(
+  String.raw`\[\s{0,40}(["'])([\w.-]{2,100})\1\s{0,40},\s{0,40}(["'])((?:(?!\3)[^\\\r\n]|\\.){1,${VALUE_CHARS_MAX}})\3\s{0,40}\]`,
+  'g',
+)
+
+/** `{ name: 'cookie', value: 'a=b' }`. */
+const LISTED = new RegExp(
+  String.raw`\b(?:name|key|header)["']?:\s{0,40}(["'])([\w.-]{2,100})\1\s{0,40},\s{0,40}["']?value["']?:\s{0,40}(["'])((?:(?!\3)[^\\\r\n]|\\.){1,${VALUE_CHARS_MAX}})`,
+  'g',
+)
+
+/** Looks for sensitive names in texts of one run, and remembers what they held. */
+export class NamedTexts {
+  readonly #names: Pick<Scrubber, 'isSensitive'>
+  /** What was seen, and may stand anywhere else without its name. */
+  readonly #seen = new Set<string>()
+
+  constructor(names: Pick<Scrubber, 'isSensitive'>) {
+    this.#names = names
+  }
+
+  /** The text without what is named in it. */
+  text(given: string): string {
+    // Begins with the end of a line, so that the first one is found like the others.
+    const text = `\n${given}`
+    let clean = ''
+    let at = 1
+    for (const { from, to } of joined(this.#spans(text))) {
+      clean += text.slice(at, Math.max(at, from)) + SCRUBBED
+      at = to
+    }
+    return at === 1 ? given : clean + text.slice(at)
+  }
+
+  /** The value without what is named in its texts. */
+  value<T>(value: T): T {
+    return withTexts(value, (text) => this.text(text))
+  }
+
+  /** Adds what others have seen. */
+  saw(values: readonly string[]): void {
+    for (const one of values) if (this.#seen.size < SEEN_MAX) this.#seen.add(one)
+  }
+
+  /** Takes out what was seen, wherever it stands; undefined where nothing was. */
+  seen(): Scrubber | undefined {
+    let charsLeft = SEEN_CHARS_MAX
+    const secrets = [...this.#seen]
+      .sort((a, b) => a.length - b.length)
+      .filter(({ length }) => (charsLeft -= length) >= 0)
+    return secrets.length === 0
+      ? undefined
+      : createScrubber({ secrets }, (name) => this.#names.isSensitive(name))
+  }
+
+  *#spans(text: string): Generator<Span> {
+    for (const { name, value, from, to } of namedValues(text, text.length)) {
+      if (value === SCRUBBED || !this.#names.isSensitive(name) || CODE.test(value)) continue
+      this.saw(headerSecrets(unescaped(value)))
+      yield { from, to }
+    }
+    // A literal of a program may be any word: it goes where it stands, and nowhere else.
+    for (const one of text.matchAll(QUOTED)) {
+      yield* this.#literal(one, one[2] ?? one[3], one[5], one[4] === '`')
+    }
+    for (const pattern of [PAIR, LISTED]) {
+      for (const one of text.matchAll(pattern)) yield* this.#literal(one, one[2], one[4])
+    }
+  }
+
+  *#literal(
+    { 0: whole, index }: RegExpExecArray,
+    name = '',
+    value = '',
+    isTemplate = false,
+  ): Generator<Span> {
+    if (value === SCRUBBED || !this.#names.isSensitive(name)) return
+    if (isTemplate && value.includes('${')) return
+    const from = index + whole.lastIndexOf(value)
+    yield { from, to: from + value.length }
+  }
+}
+
+/** Values that are looked for in all texts, and their length together; a hostile run could name millions. */
+const SEEN_MAX = 1000
+const SEEN_CHARS_MAX = 65_536
+
+function unescaped(value: string): string {
+  try {
+    return JSON.parse(`"${value}"`) as string
+  } catch {
+    return value
+  }
+}
