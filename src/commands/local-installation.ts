@@ -2,12 +2,14 @@
 // agent, and the monitors of a file. By the public API, as any other program would.
 import { chmodSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { type BundledFile, withFileBundles } from '../agent/apply-bundles.ts'
 import { ApplyError, callApply } from '../agent/apply-call.ts'
 import type { ApplyTarget } from '../agent/apply-config.ts'
 import { applyRequestOf } from '../agent/apply.ts'
 import { findingsOf } from '../agent/apply-plan.ts'
-import type { Problem } from '../agent/monitors-file-problems.ts'
-import { type FileToApply, readFileToApply } from '../agent/monitors-file.ts'
+import { bringBundle, missingBundles } from '../agent/bundle-call.ts'
+import type { Findings, Problem } from '../agent/monitors-file-problems.ts'
+import { readFileToApply } from '../agent/monitors-file.ts'
 import type { Environment } from '../host/env.ts'
 import { makeFolderSync } from '../host/make-folder.ts'
 import type { FileToRun } from './monitors-to-run.ts'
@@ -123,25 +125,46 @@ export function readInstallation(file: FileToRun, env: Environment): Promise<Rea
   return readFileToApply(file.path, env, file.variables)
 }
 
+/** What is brought to the platform of this installation. */
+export interface Installing {
+  target: ApplyTarget
+  /** Where the file lies: projects of suites are named from there. */
+  path: string
+  /** The location of monitors that name none. */
+  slugName: string
+  /** Gives it up. */
+  signal: AbortSignal
+}
+
 /**
- * Makes the platform's monitors those of the file, on the location where they name none; what an earlier
- * start brought and the file has no more is deleted. Answers with what is wrong. Rejects with ApplyError.
+ * Makes the platform's monitors those of the file, on the location where they name none, with the projects of
+ * its suites; what an earlier start brought and the file has no more is deleted. Answers with what is wrong.
+ * Rejects with ApplyError.
  */
-export async function applyInstallation(
-  target: ApplyTarget,
+export function applyInstallation(
   read: ReadInstallation & { ok: true },
-  slugName: string,
+  installing: Installing,
 ): Promise<Problem[]> {
-  const file: FileToApply = { ...read.file, location: slugName }
-  const order = { path: '', name: 'vedette start', prune: true, planOnly: false }
-  const signal = AbortSignal.timeout(APPLY_MS)
-  const answer = await callApply(target, applyRequestOf(file, order), {
-    signal,
-    deadlineMs: APPLY_MS,
+  return withFileBundles(read.file, installing.path, async (bundled) => {
+    if ('findings' in bundled) return read.locate(bundled.findings)
+    return read.locate(await applyBundled(bundled, installing))
   })
-  if (answer.problems.length > 0) return read.locate(findingsOf(answer.problems, read.file))
-  if (!answer.applied && answer.plan.some((one) => one.action !== 'unchanged')) {
+}
+
+async function applyBundled(
+  { file, bundles }: Extract<BundledFile, { file: unknown }>,
+  { target, slugName, signal: given }: Installing,
+): Promise<Findings> {
+  const signal = AbortSignal.any([given, AbortSignal.timeout(APPLY_MS)])
+  for (const one of await missingBundles(target, bundles, signal)) {
+    await bringBundle(target, one, signal)
+  }
+  const order = { path: '', name: 'vedette start', prune: true, planOnly: false }
+  const request = applyRequestOf({ ...file, location: slugName }, order)
+  const answer = await callApply(target, request, { signal, deadlineMs: APPLY_MS })
+  const isDue = answer.plan.some((one) => one.action !== 'unchanged')
+  if (answer.problems.length === 0 && !answer.applied && isDue) {
     throw new ApplyError('refused', 'the platform did not take the monitors')
   }
-  return []
+  return findingsOf(answer.problems, file)
 }

@@ -25,6 +25,7 @@ import { posterTo } from './fault-reports.ts'
 import {
   applyInstallation,
   ensureLocation,
+  type Installing,
   InstallationError,
   type LocalLocation,
   type ReadInstallation,
@@ -96,7 +97,9 @@ async function runAgentBeside({ target, settings, file, read, log }: Beside): Pr
   const slugName = read.file.location ?? config.location
   const dataDir = settings.platform.config.dataDir
   const location = await ensureLocation(target, slugName, dataDir)
-  const problems = await applyInstallation(target, read, slugName)
+  const stop = new AbortController()
+  const installing = { target, path: file.path, slugName, signal: stop.signal }
+  const problems = await applyInstallation(read, installing)
   if (problems.length > 0) return complain({ problems })
   const { apiKey } = location
   const { platformUrl } = target
@@ -110,7 +113,9 @@ async function runAgentBeside({ target, settings, file, read, log }: Beside): Pr
     },
     secrets: [...settings.agent.secrets, apiKey, target.apiKey],
   }
-  const applyAgain = () => void applyChanged({ target, file, slugName, log })
+  // One after the other, so that what was read last is what stays.
+  let applied = Promise.resolve()
+  const applyAgain = () => void (applied = applied.then(() => applyChanged(file, installing, log)))
   watchFile(file.path, { interval: LOOK_MS, persistent: false }, applyAgain)
   if (isForPeople(stdout)) stdout.write(screenOf({ target, location, dataDir, reading, read }))
   else log.info({ version: VERSION, url: platformUrl, location: slugName }, 'everything started')
@@ -118,24 +123,24 @@ async function runAgentBeside({ target, settings, file, read, log }: Beside): Pr
     return await runOnPlatform(reading, { apiKey, platformUrl }, applyAgain)
   } finally {
     unwatchFile(file.path, applyAgain)
+    stop.abort()
+    // What was packed is removed first.
+    await applied
   }
 }
 
 /** Brings a file that changed; one that is no good changes nothing. */
-async function applyChanged(ask: {
-  target: ApplyTarget
-  file: FileToRun
-  slugName: string
-  log: Log
-}): Promise<void> {
-  const { target, file, slugName, log } = ask
+async function applyChanged(file: FileToRun, installing: Installing, log: Log): Promise<void> {
+  const { signal } = installing
+  if (signal.aborted) return
   try {
     const read = await readInstallation(file, env)
-    const problems = read.ok ? await applyInstallation(target, read, slugName) : read.problems
+    const problems = read.ok ? await applyInstallation(read, installing) : read.problems
     for (const one of problems) log.error(formatProblem(one))
     if (problems.length === 0) log.info({ file: file.path }, 'the monitors file was applied')
     else log.error('the monitors file cannot be used; what was there before goes on')
   } catch (error) {
+    if (signal.aborted) return
     const reason = messageOf(error)
     const why = reason === undefined ? { err: error } : { reason }
     log.error(why, 'the monitors file could not be applied')

@@ -10,6 +10,8 @@ export interface Expected {
   sha256: Buffer
   /** What it is, for who brings too much, and what announces its hash. */
   words?: { thing: string; announcedBy: string }
+  /** Looks at up to so many bytes of its beginning, all there are where it is shorter, and may throw. */
+  head?: { bytes: number; check: (head: Uint8Array) => Promise<void> }
 }
 
 const ARTIFACT_WORDS = { thing: 'An artifact', announcedBy: 'Content-Digest announces' }
@@ -34,16 +36,18 @@ function tooSlow(must: string): ApiError {
 /**
  * The bytes as they arrive. The last of them are given on only when the whole is as announced. Throws
  * ApiError: 413 past `bytesMax`, 408 for a sender that is too slow, 400 when the body ends early or is
- * another one than was announced. `tell` hears of the count.
+ * another one than was announced, and what looking at
+ * its beginning throws. `tell` hears of the count.
  */
 export async function* arrivingBytes(
   body: ReadableStream<Uint8Array> | null,
-  { bytesMax, sha256, words = ARTIFACT_WORDS }: Expected,
+  { bytesMax, sha256, words = ARTIFACT_WORDS, head }: Expected,
   tell: (bytes: number) => void = () => {},
 ): AsyncGenerator<Uint8Array> {
   const hash = createHash('sha256')
   let bytes = 0
   let held: Uint8Array | undefined
+  const looker = head && lookAtHead(head)
   const until = performance.now() + PROTOCOL_BOUNDS.artifactMsMax
   for await (const chunk of paced(body)) {
     if (performance.now() > until)
@@ -51,6 +55,7 @@ export async function* arrivingBytes(
     bytes += chunk.byteLength
     if (bytes > bytesMax) throw tooLarge(bytesMax, words.thing)
     hash.update(chunk)
+    await looker?.take(chunk)
     if (held !== undefined) {
       yield held
       giveBack(held)
@@ -60,8 +65,29 @@ export async function* arrivingBytes(
   if (!hash.digest().equals(sha256)) {
     throw new ApiError(400, `The body is not the one that ${words.announcedBy}`)
   }
+  await looker?.end()
   tell(bytes)
   if (held !== undefined) yield held
+}
+
+/** Keeps a copy of the beginning until there is enough of it, looks at it once, and lets it go. */
+function lookAtHead({ bytes, check }: NonNullable<Expected['head']>) {
+  let pieces: Uint8Array[] | undefined = []
+  let wanted = bytes
+  const end = async () => {
+    if (pieces === undefined) return
+    const all = Buffer.concat(pieces)
+    pieces = undefined
+    await check(all)
+  }
+  const take = async (chunk: Uint8Array) => {
+    if (pieces === undefined) return
+    const piece = new Uint8Array(chunk.subarray(0, wanted))
+    pieces.push(piece)
+    wanted -= piece.byteLength
+    if (wanted === 0) await end()
+  }
+  return { take, end }
 }
 
 /**

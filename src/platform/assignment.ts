@@ -2,6 +2,8 @@
 // the same owner without asking anybody, and when an agent goes only its monitors move.
 import { MANIFESTS } from '../contract/versions.ts'
 
+const RUNTIME_PREFIX = 'runtime:'
+
 /** An agent as assignment sees it. */
 export interface Member {
   id: string
@@ -105,22 +107,41 @@ export function createAssignment<M extends Member>(members: readonly M[]): Assig
 
 /**
  * What it takes to run what has these needs, for people: `DNS: agent 7.0.0 or newer`. The version is that
- * of the first milestone which has all of them; engines and runtimes have to be installed besides.
+ * of the first milestone which has all of them, where runtimes of earlier ones can still be installed. Engines
+ * and runtimes have to be there when an agent starts; of a runtime that images bring no more it is said how
+ * to leave it.
  */
 export function neededWords(needs: readonly string[]): string {
   const [type = 'this monitor', ...more] = needs
   const extras = more.map((need) => need.replace(/^(?:engine|runtime):/, '')).join(', ')
   const what = extras === '' ? type : `${type} with ${extras}`
-  const first = MANIFESTS.find(({ checkTypes, engines, runtimes }) =>
-    capable(needs, abilityWords({ checkTypes, engines, runtimes })),
-  )
+  const first = MANIFESTS.find(({ checkTypes, engines }, at) => {
+    const runtimes = MANIFESTS.slice(0, at + 1).flatMap((one) => one.runtimes)
+    return capable(needs, abilityWords({ checkTypes, engines, runtimes }))
+  })
   if (first === undefined) return `${what}: no agent version can run it`
-  const images = Object.entries(first.images)
+  // Those of the newest version: an image that came later may have less than its version.
+  const images = Object.entries(MANIFESTS.at(-1)?.images ?? first.images)
   const fitting = images.filter(([, types]) => types.includes(type)).map(([name]) => name)
   const some = fitting.length < images.length ? ` (image ${fitting.join(' or ')})` : ''
   const commands = more.map((need) => `\`vedette ${need.replace(':', ' install ')}\``)
-  const where = commands.length === 0 ? '' : `, where ${commands.join(' and ')} was run`
-  return `${what}: agent ${first.version} or newer${some}${where}`
+  const where =
+    commands.length === 0
+      ? ''
+      : `, on a machine where ${commands.join(' and ')} was run before it started`
+  return `${what}: agent ${first.version} or newer${some}${where}${wayOnWords(needs)}`
+}
+
+/** How to leave a runtime that the newest images do not bring; empty where there is none. */
+function wayOnWords(needs: readonly string[]): string {
+  const current = MANIFESTS.at(-1)?.runtimes ?? []
+  const former = needs
+    .filter((need) => need.startsWith(RUNTIME_PREFIX))
+    .map((need) => need.slice(RUNTIME_PREFIX.length))
+    .find((runtime) => !current.includes(runtime))
+  const next = current[0]
+  if (former === undefined || next === undefined) return ''
+  return `; or move to ${next} with \`vedette migrate --from ${former} --to ${next}\``
 }
 
 /** The words of needs for what can be run. */
@@ -132,6 +153,6 @@ export function abilityWords(can: {
   return [
     ...can.checkTypes,
     ...can.engines.map((engine) => `engine:${engine}`),
-    ...can.runtimes.map((runtime) => `runtime:${runtime}`),
+    ...can.runtimes.map((runtime) => `${RUNTIME_PREFIX}${runtime}`),
   ]
 }

@@ -16,6 +16,7 @@ import type { Database } from '../store/database.ts'
 import { isDuplicate, isUnavailable } from '../store/database-failure.ts'
 import { arrivingBytes, type Expected, tooLarge, UNREAD } from './arriving-bytes.ts'
 import { type ArtifactStore, ArtifactStoreError } from './artifact-store.ts'
+import { BUNDLE_HEAD } from './bundle-head.ts'
 import { ApiError } from './errors.ts'
 
 /** What taking bundles needs. */
@@ -43,14 +44,15 @@ export function storeAway(): ApiError {
 
 /**
  * Takes a bundle and answers with its size; one that is here already is read to its end and changes nothing.
- * Throws ApiError: 400 for other bytes than the hash stands for, 408 for a sender that is too slow, 409 when
+ * Throws ApiError: 400 for other bytes than the hash stands for and for what is no tar.gz, 408 for a sender that is too slow, 409 when
  * the account has too many, 413, 503 when the store fails.
  */
 export async function receiveBundle(parts: BundleParts, upload: BundleUpload): Promise<number> {
   const { database, store } = parts
   const { accountId, sha256, body, length } = upload
   const { bytesMax } = BUNDLE_BOUNDS
-  const expected = { bytesMax, sha256: Buffer.from(sha256, 'hex'), words: WORDS }
+  const hash = Buffer.from(sha256, 'hex')
+  const expected = { bytesMax, sha256: hash, words: WORDS, head: BUNDLE_HEAD }
   if (length !== undefined && Number(length) > bytesMax) throw tooLarge(bytesMax, WORDS.thing)
   if ((await bundlesAmong(database, accountId, [sha256])).length > 0) return again(body, expected)
   if (store.needsLength && length === undefined) {

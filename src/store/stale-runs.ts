@@ -10,6 +10,9 @@ const LEFT_MS = 60_000
 const CANCEL_UNTAKEN_MS = 30_000
 const CANCEL_TAKEN_MS = 600_000
 
+/** After the platform was away, agents have this long to be back before it is said what nobody can run. */
+const AGENTS_BACK_MS = 30_000
+
 const { takenWithinMs, openMsMax } = RUN_BOUNDS
 
 const ago = (ms: number) => `clock_timestamp() - interval '${ms} milliseconds'`
@@ -17,6 +20,16 @@ const ago = (ms: number) => `clock_timestamp() - interval '${ms} milliseconds'`
 /** Whether the agent of the run `r` is gone for good; an agent that nobody knows never was. */
 const GONE = `not exists (select from agents a
      where a.location_id = r.location_id and a.id = r.agent_id and (a.state = 'live' or (a.state = 'left' and a.last_seen_at > ${ago(LEFT_MS)})))`
+
+/**
+ * Whether nobody will take the run `r`: its location has live agents, and none of them can run it. One that
+ * can and went a moment ago may be starting anew.
+ */
+const HOPELESS = `coalesce((select since from platform_pulse) < ${ago(AGENTS_BACK_MS)}, true)
+   and exists (select from agents a where a.location_id = r.location_id and a.state = 'live')
+   and not exists (select from agents a where a.location_id = r.location_id
+     and (a.state = 'live' or a.last_seen_at > ${ago(takenWithinMs)})
+     and a.abilities @> coalesce(p.needs, array[m.check_type]))`
 
 const handBack = statement<[], { id: string }>(
   'runs-hand-back-lost',
@@ -51,7 +64,7 @@ export async function endCancelledRuns(connection: Connection): Promise<void> {
   await cancelled(connection)
 }
 
-/** A run that nobody took in time, or that was taken and never reported. */
+/** A run that nobody took in time or can take at all, or that was taken and never reported. */
 export interface OverdueRun {
   id: string
   needs: string[]
@@ -74,11 +87,12 @@ const overdue = statement<[], Omit<OverdueRun, 'abilities'> & { abilities: strin
    where r.state <> 'finished' and (
      (r.taken_at is null
        and greatest(r.queued_at, (select since from platform_pulse)) < ${ago(takenWithinMs)})
-     or r.queued_at < ${ago(openMsMax)})
+     or r.queued_at < ${ago(openMsMax)}
+     or (r.state = 'queued' and ${HOPELESS}))
    limit 1000`,
 )
 
-/** Runs whose time is over, the platform's own absence not counted. */
+/** Runs whose time is over, the platform's own absence not counted, and those that nobody will take. */
 export async function overdueRuns(connection: Connection): Promise<OverdueRun[]> {
   return (await overdue(connection)).map((row) => ({ ...row, abilities: row.abilities ?? [] }))
 }

@@ -1,11 +1,10 @@
 // Aim: a file with check suites is applied with their projects: packed, brought once, named by their hashes,
 // the same again without effect; and what cannot be packed is told with its line while nothing changes.
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createHash } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { gzipSync } from 'node:zlib'
 import { afterEach, beforeAll, beforeEach, afterAll, describe, expect, test } from 'vitest'
 import { runApply } from '../../src/agent/apply.ts'
 import { createArtifactFolder } from '../../src/platform/artifact-folder.ts'
@@ -162,8 +161,8 @@ describe('the folder of a suite', () => {
 })
 
 test('a file that is packed already is brought as it is', async () => {
-  const bytes = gzipSync('packed elsewhere')
-  writeFileSync(join(folder, 'built.tar.gz'), bytes)
+  execFileSync('tar', ['-czf', join(folder, 'built.tar.gz'), '-C', join(folder, 'shop'), '.'])
+  const bytes = readFileSync(join(folder, 'built.tar.gz'))
   const { code, out } = await apply(suites('built.tar.gz'))
   expect([code, out]).toEqual([
     0,

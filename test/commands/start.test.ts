@@ -1,6 +1,6 @@
 // Aim: `vedette start` is a whole installation in one process: its monitors stand on the platform, its agent
 // delivers what it sees, a second start goes on from the first, and the file of monitors is followed.
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
@@ -97,6 +97,43 @@ test('a file of monitors is followed: what is good is applied, what is not chang
   await writeFile(file, 'monitors: [{name: broken, type: NOTHING}]\n')
   await started.line(/the monitors file cannot be used; what was there before goes on/)
   expect(namesOf(await get(listed))).toEqual(['three', 'two'])
+  started.kill('SIGTERM')
+  expect(await started.ended).toMatchObject({ code: 0, stderr: '' })
+})
+
+test('projects of suites are brought from beside the file, also after it has changed', async () => {
+  const folder = await ownFolder()
+  const file = join(folder, 'monitors.yaml')
+  for (const name of ['shop', 'till']) {
+    await mkdir(join(folder, name))
+    await writeFile(join(folder, name, 'package.json'), `{"name":"${name}"}`)
+  }
+  const write = (path: string) =>
+    writeFile(
+      file,
+      `monitors:\n  - {id: e2e, name: e2e, type: PLAYWRIGHT, every: 1h, codeBundlePath: ${path}}\n`,
+    )
+  await write('./shop')
+  const { started, get } = await start(join(folder, 'data'), { MONITORS_FILE: file })
+  const named = async () => (await get<{ codeBundlePath: string }[]>(listed))[0]?.codeBundlePath
+  const shop = (await named()) ?? ''
+  expect(shop).toMatch(/^bundle:[0-9a-f]{64}$/)
+  await write('till')
+  await started.line(/the monitors file was applied/)
+  const till = (await named()) ?? ''
+  expect(till).toMatch(/^bundle:[0-9a-f]{64}$/)
+  expect(till).not.toBe(shop)
+  const { entries } = await get<{ entries: { sha256: string; checks: number }[] }>(
+    '/v1/code-bundles',
+  )
+  expect(entries.map(({ sha256, checks }) => [`bundle:${sha256}`, checks])).toEqual([
+    [till, 1],
+    [shop, 0],
+  ])
+  await write('./nowhere')
+  await started.line(/codeBundlePath[^\n]*nowhere/)
+  await started.line(/the monitors file cannot be used; what was there before goes on/)
+  expect(await named()).toBe(till)
   started.kill('SIGTERM')
   expect(await started.ended).toMatchObject({ code: 0, stderr: '' })
 })

@@ -101,7 +101,15 @@ test.each([
   [['GRPC'], 'GRPC: agent 8.4.0 or newer'],
   [
     ['BROWSER', 'runtime:2026.04'],
-    'BROWSER with 2026.04: agent 7.0.0 or newer (image agent), where `vedette runtime install 2026.04` was run',
+    'BROWSER with 2026.04: agent 7.0.0 or newer (image agent), on a machine where `vedette runtime install 2026.04` was run before it started',
+  ],
+  [
+    ['MULTI_STEP', 'runtime:2024.09'],
+    'MULTI_STEP with 2024.09: agent 6.3.1 or newer (image agent), on a machine where `vedette runtime install 2024.09` was run before it started; or move to 2026.04 with `vedette migrate --from 2024.09 --to 2026.04`',
+  ],
+  [
+    ['PLAYWRIGHT', 'engine:node@24', 'runtime:2025.04'],
+    'PLAYWRIGHT with node@24, 2025.04: agent 8.3.0 or newer (image agent), on a machine where `vedette engine install node@24` and `vedette runtime install 2025.04` was run before it started; or move to 2026.04 with `vedette migrate --from 2025.04 --to 2026.04`',
   ],
   [['HEARTBEAT'], 'HEARTBEAT: no agent version can run it'],
 ])('what is needed for %j is said as: %s', (needs, words) => {

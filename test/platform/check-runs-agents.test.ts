@@ -152,6 +152,32 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       })
     })
 
+    test('is missed at once when none of the live agents can run it', async () => {
+      const one = await scene()
+      await db().query(`update agents set abilities = '{TCP}' where id = $1`, [one.agentId])
+      const id = await ask(one)
+      await stale()
+      expect(await readRun(one, id)).toMatchObject({
+        state: 'finished',
+        missedReason: 'no-capable-agent',
+        needed: 'URL',
+      })
+    })
+
+    test('waits for an agent that can run it and went a moment ago, and for nobody else', async () => {
+      const one = await scene()
+      await db().query(`update agents set state = 'left' where id = $1`, [one.agentId])
+      await addAgent(db(), one.location.id, { abilities: ['TCP'] })
+      const id = await ask(one)
+      await stale()
+      expect(await readRun(one, id)).toMatchObject({ state: 'queued' })
+      await db().query(`update agents set last_seen_at = now() - interval '361 s' where id = $1`, [
+        one.agentId,
+      ])
+      await stale()
+      expect(await readRun(one, id)).toMatchObject({ missedReason: 'no-capable-agent' })
+    })
+
     test('takes the result that comes all the same', async () => {
       const one = await scene()
       const id = await ask(one)

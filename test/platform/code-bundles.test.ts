@@ -4,6 +4,9 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { request } from 'node:http'
 import { join } from 'node:path'
+import { buffer } from 'node:stream/consumers'
+import { gzipSync } from 'node:zlib'
+import { pack } from 'tar-stream'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { bundlePath } from '../../src/contract/code-bundle.ts'
 import { createArtifactBucket } from '../../src/platform/artifact-bucket.ts'
@@ -52,6 +55,14 @@ const STORES = [
 
 const hashOf = (body: Buffer) => createHash('sha256').update(body).digest('hex')
 
+/** The tar.gz of one file with so many bytes that nobody can guess. */
+async function packed(bytes: number): Promise<Buffer> {
+  const tar = pack()
+  tar.entry({ name: 'a.spec.ts' }, randomBytes(bytes))
+  tar.finalize()
+  return gzipSync(await buffer(tar))
+}
+
 describe.each(STORES)('in $name', ({ make, kept }) => {
   let api: PublicApi
   let agents: AgentsApi
@@ -96,7 +107,7 @@ describe.each(STORES)('in $name', ({ make, kept }) => {
   }
 
   test('a bundle comes back as it was brought, and its head without it', async () => {
-    const body = randomBytes(300_000)
+    const body = await packed(300_000)
     const sha256 = hashOf(body)
     expect((await get(sha256, { method: 'HEAD' })).status).toBe(404)
     const { status, body: answer } = await put(body)
@@ -108,17 +119,17 @@ describe.each(STORES)('in $name', ({ make, kept }) => {
     for (const { headers } of [response, head]) {
       expect(Object.fromEntries(headers)).toMatchObject({
         'content-type': 'application/gzip',
-        'content-length': '300000',
+        'content-length': String(body.length),
         etag: `"${sha256}"`,
       })
     }
     expect(await listed()).toContainEqual(
-      expect.objectContaining({ sha256, bytes: 300_000, checks: 0 }),
+      expect.objectContaining({ sha256, bytes: body.length, checks: 0 }),
     )
   })
 
   test('the same bundle again, and many of them at once, are one', async () => {
-    const body = randomBytes(400_000)
+    const body = await packed(400_000)
     const before = kept().length
     const answers = await Promise.all(Array.from({ length: 5 }, () => put(body)))
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200])
@@ -136,6 +147,25 @@ describe.each(STORES)('in $name', ({ make, kept }) => {
     expect(kept()).toHaveLength(before)
     const rows = await db().query(`select from code_bundles where state <> 'stored'`)
     expect(rows).toEqual([])
+  })
+
+  const letters = Buffer.alloc(2_000, 'a')
+  test.each([
+    ['nothing', Buffer.alloc(0), /it is empty/],
+    ['a text', letters, /does not begin as gzip/],
+    ['more junk than is looked at', randomBytes(300_000).fill(0, 0, 1), /does not begin as gzip/],
+    ['what begins as gzip and is none', Buffer.from([0x1f, 0x8b, 1, 2, 3]), /is no tar/],
+    ['a text packed by gzip', gzipSync(letters), /is no tar/],
+    ['less than a header packed by gzip', gzipSync('a'), /is no tar/],
+    ['nothing packed by gzip', gzipSync(''), /is no tar/],
+    ['a tar without anything', gzipSync(Buffer.alloc(1_024)), /nothing in it/],
+  ])('%s is no bundle: it is refused, and nothing stays', async (_words, body, message) => {
+    const before = kept().length
+    const { status, body: answer } = await put(body)
+    expect([status, answer.message]).toEqual([400, expect.stringMatching(message)])
+    expect(kept()).toHaveLength(before)
+    const sha256 = Buffer.from(hashOf(body), 'hex')
+    expect(await db().query('select from code_bundles where sha256 = $1', [sha256])).toEqual([])
   })
 
   test('one that is larger than any is refused by its length, before it is read', async () => {
@@ -162,7 +192,7 @@ describe.each(STORES)('in $name', ({ make, kept }) => {
     const { accountId } = client
     const reader = await addClient(api, db(), { accountId, role: 'Read & Run' })
     const stranger = await addClient(api, db())
-    const body = randomBytes(100)
+    const body = await packed(100)
     expect((await put(body, { by: reader })).status).toBe(403)
     await put(body)
     const one = `/v1/code-bundles/${hashOf(body)}`
@@ -175,7 +205,7 @@ describe.each(STORES)('in $name', ({ make, kept }) => {
 
   describe('a suite', () => {
     const scene = async () => {
-      const body = randomBytes(5_000)
+      const body = await packed(5_000)
       await put(body)
       const location = await addLocation(db(), client.accountId)
       const key = await addLocationKey(db(), location.id)
@@ -278,7 +308,7 @@ describe.each(STORES)('in $name', ({ make, kept }) => {
   })
 
   test('what nobody names goes in time, and what is left of uploads', async () => {
-    const [old, fresh] = [randomBytes(1_000), randomBytes(1_000)]
+    const [old, fresh] = [await packed(1_000), await packed(1_000)]
     await put(old)
     await put(fresh)
     await retention(0).run(NOW)
@@ -296,7 +326,7 @@ describe.each(STORES)('in $name', ({ make, kept }) => {
   })
 
   test('a bundle that the store has lost is brought again', async () => {
-    const body = randomBytes(2_000)
+    const body = await packed(2_000)
     await put(body)
     const rows = await db().query<{ stored_as: string }>(
       `select stored_as from code_bundles where sha256 = decode($1, 'hex')`,

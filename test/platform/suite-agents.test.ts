@@ -55,7 +55,7 @@ const suite = async (client: ApiClient, location: TestLocation, more: object) =>
 const BUN = { engine: 'bun', engineVersion: '1.3' }
 const NODE = { engine: 'node', engineVersion: '24' }
 const NEEDED =
-  'PLAYWRIGHT with bun@1.3: agent 8.3.0 or newer (image agent), where `vedette engine install bun@1.3` was run'
+  'PLAYWRIGHT with bun@1.3: agent 8.3.0 or newer (image agent), on a machine where `vedette engine install bun@1.3` was run before it started'
 
 test('a suite goes to the agent that has its engine', async () => {
   const { location, client, all } = await scene(['node@24'], ['bun@1.3'], ['node@22', 'node@24'])

@@ -276,6 +276,21 @@ describe('what an agent can run', () => {
     await agent.sync(api)
     expect([...agent.monitors.keys()]).toEqual([ids[1]])
   })
+
+  test.each([
+    ['a runtime that its image does not bring and that is installed', ['2024.09'], ['2024.09']],
+    ['of two installed ones both', ['2026.04', '2025.04'], ['2025.04', '2026.04']],
+    ['none that it does not name, though its image brings it', [], []],
+  ])('of runtimes an agent is given %s', async (_words, installed, expected) => {
+    const all = ['2024.09', '2025.04', '2026.04']
+    const ids = await place(
+      all.map((one) => ({ checkType: 'MULTI_STEP', needs: ['MULTI_STEP', `runtime:${one}`] })),
+    )
+    const agent = new FakeAgent(location.secret, { version: '8.4.0', runtimes: installed })
+    await agent.sync(api)
+    const given = all.filter((_one, at) => agent.monitors.has(ids[at] ?? ''))
+    expect(given).toEqual(expected)
+  })
 })
 
 describe('garbage', () => {
