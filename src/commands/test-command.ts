@@ -12,6 +12,7 @@ import { surroundingsOf } from '../agent/surroundings.ts'
 import { chooseEngine, ENGINE_NAMES } from '../contract/engine.ts'
 import { Monitor, type Variable } from '../contract/monitor.ts'
 import type { Result } from '../contract/result.ts'
+import { ENGINES } from '../contract/runtimes.ts'
 import { SuiteMonitor } from '../contract/suite-monitor.ts'
 import { type Arguments, type Command, EXIT_CONFIGURATION } from '../host/command-line.ts'
 import { mayColour } from '../host/log.ts'
@@ -26,6 +27,8 @@ import { scriptGround } from './script-ground.ts'
 import { dialFrom, settings } from './settings.ts'
 
 const { env, stdout, stderr } = process
+
+const OFFERED = [...ENGINES.keys()]
 
 async function testCommand(args: Arguments): Promise<number> {
   const folder = resolve(args.positionals[0] ?? '.')
@@ -60,10 +63,12 @@ async function monitorFor(folder: string, args: Arguments): Promise<Monitor | st
   const [name, version] = engine?.split('@') ?? []
   const known = ENGINE_NAMES.find((one) => one === name)
   if (engine !== undefined && known === undefined) {
-    return `--engine ${engine}: must be like node@24 or bun@1.3`
+    return `--engine ${engine}: there are ${OFFERED.join(', ')}`
   }
   const chosen = known === undefined ? undefined : chooseEngine(known, version)
-  if (typeof chosen === 'string') return `--engine ${engine}: ${chosen}`
+  // A project may wish for what is near; who names an engine means that one.
+  const why = typeof chosen === 'string' ? chosen : chosen?.notice && 'is not offered'
+  if (why !== undefined) return `--engine ${engine}: ${why}; there are ${OFFERED.join(', ')}`
   const variables = await variablesOf(args.value('env-file'))
   if (typeof variables === 'string') return variables
   const chosenTests = ['project', 'grep'].flatMap((option) => {
