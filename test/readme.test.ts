@@ -8,6 +8,7 @@ import { describe, expect, test } from 'vitest'
 import { VARIABLES } from '../src/agent/config.ts'
 import { readMonitorsFile } from '../src/agent/monitors-file.ts'
 import { FAILURES } from '../src/contract/failure.ts'
+import { RUNTIMES } from '../src/contract/runtimes.ts'
 import { VARIABLES as PLATFORM_VARIABLES } from '../src/platform/config.ts'
 import { postgresFolder } from '../src/platform/postgres-folder.ts'
 import { MONITOR_TYPES } from '../src/monitors/registry.ts'
@@ -59,6 +60,21 @@ test('so are those of the platform', () => {
   ])
   const expected = PLATFORM_VARIABLES.map(({ name, default: unset }) => [`\`${name}\``, unset])
   expect(rows).toEqual(expected)
+})
+
+test('the types of monitors are those that the code runs', () => {
+  const row = tableUnder('### Fields of every monitor').find(([field]) => field === '`type`')
+  const types = Array.from(row?.[1]?.matchAll(/`([A-Z_]+)`/g) ?? [], ([, type]) => type)
+  expect(new Set(types)).toEqual(new Set(MONITOR_TYPES.keys()))
+})
+
+test('it says where a runtime has another Node.js on ARM64', () => {
+  const plain = readme.replaceAll(/\s+/g, ' ')
+  for (const { id, node, nodePackages } of RUNTIMES.values()) {
+    const [x64, arm64] = [nodePackages.x64, nodePackages.arm64].map((one) => one.split('@').at(-1))
+    expect(x64).toBe(node)
+    expect(arm64 === node || plain.includes(`${id}: ${arm64} for ${node}`)).toBe(true)
+  }
 })
 
 describe('monitors files', () => {

@@ -86,6 +86,15 @@ export class PlatformRuns {
     return this.#ask({ method: 'POST', path, schema: RunDetail })
   }
 
+  /** A run as it is now. */
+  read({ id, checkId }: Pick<Run, 'id' | 'checkId'>): Promise<RunDetail> {
+    return this.#ask({
+      method: 'GET',
+      path: `/v1/checks/${checkId}/runs/${id}`,
+      schema: RunDetail,
+    })
+  }
+
   /** Follows a run to its end; tells of each new state and how far it is. Bears a platform that is away for a while. */
   async follow(
     run: Run,

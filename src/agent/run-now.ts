@@ -1,7 +1,7 @@
 // `vedette run` and `vedette cancel`: a monitor run now on a platform's agents, followed and shown.
 import type { Failure } from '../contract/failure.ts'
 import type { Result } from '../contract/result.ts'
-import type { Run, RunDetail } from '../contract/run.ts'
+import type { ArtifactView, Run, RunDetail, RunState } from '../contract/run.ts'
 import type { ShownProgress } from '../contract/run-progress.ts'
 import { EXIT_CONFIGURATION } from '../host/command-line.ts'
 import { type Environment, problemText } from '../host/env.ts'
@@ -9,6 +9,7 @@ import { type ApplyTarget, readApplyTarget } from './apply-config.ts'
 import { PlatformRunError, PlatformRuns } from './platform-runs.ts'
 import { tableOf } from './report-table.ts'
 import { printable } from './result-words.ts'
+import { awaitedOf, FILES_WITHIN_MS, withFiles } from './run-files.ts'
 
 /** Exit code when the platform cannot be reached or fails. */
 const EXIT_UNREACHABLE = 3
@@ -32,6 +33,10 @@ export interface RunSurroundings {
   colour: boolean
   /** Cancels what is followed, once. */
   stop: AbortSignal
+  /** How often it is said that a run still waits; without it, once. */
+  waitingEveryMs?: number | undefined
+  /** How long files are waited for; 15 s by default. */
+  filesWithinMs?: number | undefined
 }
 
 /**
@@ -118,6 +123,7 @@ async function followAll(
   const { stop, complain } = around
   const open = new Set(asked.map(({ id }) => id))
   const cancel = () => {
+    if (open.size === 0) return
     complain('vedette run: cancelling, and waiting for what its agents have recorded\n')
     for (const id of open) {
       runs.cancel(id).catch((error: unknown) => {
@@ -131,23 +137,85 @@ async function followAll(
   try {
     return await Promise.all(
       asked.map(async (run) => {
-        complain(`${run.location}: ${run.state}, run ${run.id}\n`)
-        const ended = await runs.follow(
-          run,
-          (state) => {
-            if (state !== 'finished') complain(`${run.location}: ${state}\n`)
-          },
-          (progress) => complain(`${run.location}: ${progressWords(progress)}\n`),
-        )
+        const ended = await followOne(runs, run, around)
         open.delete(run.id)
         complain(`${run.location}: ${endWords(ended)}\n`)
-        if (json) around.write(`${JSON.stringify(ended)}\n`)
-        return ended
+        const whole = await bringFiles(runs, ended, around)
+        if (json) around.write(`${JSON.stringify(notedFiles(whole))}\n`)
+        return whole
       }),
     )
   } finally {
     stop.removeEventListener('abort', cancel)
   }
+}
+
+/** Follows a run to its end, and says how it stands. */
+async function followOne(
+  runs: PlatformRuns,
+  run: Run,
+  { complain, waitingEveryMs }: RunSurroundings,
+): Promise<RunDetail> {
+  const began = performance.now()
+  let state = run.state
+  complain(`${run.location}: ${state}, run ${run.id}\n`)
+  const sayWaiting = () => {
+    const words = WAITING[state]
+    if (words === undefined) return
+    const seconds = Math.round((performance.now() - began) / 1_000)
+    complain(`${run.location}: ${state}, ${words} (${seconds} s)\n`)
+  }
+  const timer = waitingEveryMs === undefined ? undefined : setInterval(sayWaiting, waitingEveryMs)
+  try {
+    return await runs.follow(
+      run,
+      (now) => {
+        state = now
+        const words = WAITING[now]
+        if (now !== 'finished')
+          complain(`${run.location}: ${now}${words === undefined ? '' : `, ${words}`}\n`)
+      },
+      (progress) => complain(`${run.location}: ${progressWords(progress)}\n`),
+    )
+  } finally {
+    clearInterval(timer)
+  }
+}
+
+/** What a run waits for, as far as the platform knows. */
+const WAITING: Partial<Record<RunState, string>> = {
+  queued: 'waits for an agent to take it',
+  sent: 'waits for a place on its agent',
+}
+
+/** The run with its files, which come after the result; whoever stops the command waits no longer for them. */
+async function bringFiles(
+  runs: PlatformRuns,
+  ended: RunDetail,
+  { stop, complain, filesWithinMs = FILES_WITHIN_MS }: RunSurroundings,
+): Promise<RunDetail> {
+  const count = awaitedOf(ended).length
+  if (count === 0) return ended
+  complain(`${ended.location}: waits for ${count} ${count === 1 ? 'file' : 'files'} of its agent\n`)
+  // A run that was cancelled has files as well.
+  const signal = stop.aborted ? new AbortController().signal : stop
+  const whole = await withFiles(ended, { runs, withinMs: filesWithinMs, stop: signal })
+  const late = awaitedOf(whole).map(({ name }) => printable(name))
+  if (late.length > 0) {
+    const where = `/v1/checks/${ended.checkId}/runs/${ended.id}`
+    complain(`${ended.location}: ${NOT_IN_TIME}: ${late.join(', ')}; look again at ${where}\n`)
+  }
+  return whole
+}
+
+const NOT_IN_TIME = 'did not come in time'
+
+/** The run with a note at each file that has not come. */
+function notedFiles(run: RunDetail): RunDetail {
+  const artifacts = run.artifacts.map((one) =>
+    one.state === 'awaited' ? { ...one, note: NOT_IN_TIME } : one,
+  )
+  return { ...run, artifacts }
 }
 
 /** Like `test 3/10: shop.spec.ts`. */
@@ -166,12 +234,14 @@ function endWords({ verdict, missedReason, needed }: RunDetail): string {
 function reportOf(ended: readonly RunDetail[], colour: boolean): string {
   const results = ended.map((one) => resultOf(one, ended.length > 1))
   const files = ended.flatMap(({ artifacts }) =>
-    artifacts.map(({ name, id, state, refusal }) => {
-      const where = state === 'stored' ? `/v1/artifacts/${id}` : (refusal ?? state)
-      return `${printable(name)}: ${where}\n`
-    }),
+    artifacts.map((one) => `${printable(one.name)}: ${whereOf(one)}\n`),
   )
   return `${tableOf(results, { colour })}${files.length === 0 ? '' : '\n'}${files.join('')}`
+}
+
+function whereOf({ id, state, refusal }: ArtifactView): string {
+  if (state === 'stored') return `/v1/artifacts/${id}`
+  return state === 'awaited' ? NOT_IN_TIME : (refusal ?? state)
 }
 
 /** A run as a result of the agent, as far as the table looks into it. */

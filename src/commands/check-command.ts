@@ -1,4 +1,5 @@
 // `vedette check` and `vedette validate`: a file of monitors tried out, once.
+import { resolve } from 'node:path'
 import { exitCodeOf, runOnce } from '../agent/check.ts'
 import { createClock } from '../agent/clock.ts'
 import type { AgentConfig } from '../agent/config.ts'
@@ -6,7 +7,7 @@ import { snapshotOf } from '../agent/monitors-file-source.ts'
 import { type LoadedFile, readMonitorsFile } from '../agent/monitors-file.ts'
 import { junitOf } from '../agent/report-junit.ts'
 import { tableOf } from '../agent/report-table.ts'
-import { createRunner } from '../agent/runner.ts'
+import { createRunner, type Runner } from '../agent/runner.ts'
 import { surroundingsOf } from '../agent/surroundings.ts'
 import type { Monitor } from '../contract/monitor.ts'
 import type { Result } from '../contract/result.ts'
@@ -14,6 +15,7 @@ import { type Arguments, type Command, EXIT_CONFIGURATION } from '../host/comman
 import { isForPeople, mayColour } from '../host/log.ts'
 import { MONITOR_TYPES } from '../monitors/registry.ts'
 import { hearInterruption } from './interruption.ts'
+import { folderOf, type KeptFiles, keepIn } from './kept-files.ts'
 import { complain, FILE_HELP, onlyFile, warn, withFile } from './monitors-to-run.ts'
 import { scriptGround } from './script-ground.ts'
 import { dialFrom, settings } from './settings.ts'
@@ -47,9 +49,14 @@ async function checkCommand(args: Arguments): Promise<number> {
       stderr.write(`vedette check: ${monitors}\n`)
       return EXIT_CONFIGURATION
     }
-    const { results, code } = await runRound(reading.config, read.file, monitors, args.on('json'))
+    const given = args.value('output')
+    const output = given === undefined ? undefined : resolve(given)
+    const wishes = { monitors, json: args.on('json'), output }
+    const { results, code } = await runRound(reading.config, read.file, wishes)
     if (args.on('junit')) stdout.write(junitOf(results))
     else if (!args.on('json')) stdout.write(tableOf(results, { colour: mayColour(stdout, env) }))
+    const isKept = output !== undefined && results.some(({ artifacts }) => artifacts.length > 0)
+    if (isKept) stderr.write(`files: ${output}\n`)
     return code
   })
 }
@@ -68,25 +75,35 @@ function chosen(all: readonly Monitor[], args: Arguments): Monitor[] | string {
   return `no monitor matches; ids in the file: ${known.join(', ')}${all.length > 20 ? ', …' : ''}`
 }
 
+interface RoundWishes {
+  monitors: readonly Monitor[]
+  json: boolean
+  /** Where files of runs are kept, in a folder for each monitor. */
+  output: string | undefined
+}
+
 /** Runs the monitors once, with progress on a terminal; Ctrl-C cancels what is left. */
 async function runRound(
   config: AgentConfig,
   file: LoadedFile,
-  monitors: readonly Monitor[],
-  json: boolean,
+  { monitors, json, output }: RoundWishes,
 ): Promise<{ results: Result[]; code: number }> {
   const snapshot = snapshotOf(file, file.location ?? config.location)
   const scripts = scriptGround(config)
   const workFolders = new Set<string>()
-  const runner = createRunner({
-    types: MONITOR_TYPES,
-    clock: createClock(),
-    source: 'TEST_NO_RECORD',
-    workRoot: config.workRoot,
-    workFolders,
-    scrubHeaders: config.scrubHeaders,
-    scripts,
-  })
+  const clock = createClock()
+  const runnerWith = (files: KeptFiles | undefined): Runner =>
+    createRunner({
+      types: MONITOR_TYPES,
+      clock,
+      source: 'TEST_NO_RECORD',
+      workRoot: config.workRoot,
+      workFolders,
+      scrubHeaders: config.scrubHeaders,
+      scripts,
+      files,
+    })
+  const keepless = runnerWith(undefined)
   const surroundings = surroundingsOf(snapshot, dialFrom(config))
   const progress = isForPeople(stderr)
   const interruption = hearInterruption({
@@ -95,7 +112,13 @@ async function runRound(
   })
   const results = await runOnce({
     monitors,
-    run: (job, signal) => runner.run(job, surroundings, signal),
+    async run(job, signal) {
+      if (output === undefined) return keepless.run(job, surroundings, signal)
+      const kept = keepIn(folderOf(output, job.monitor.id))
+      const result = await runnerWith(kept).run(job, surroundings, signal)
+      await kept.settle(result)
+      return result
+    },
     concurrency: { uptime: config.uptimeConcurrency, scripted: config.jobConcurrency },
     signal: interruption.signal,
     onResult(result, done) {
@@ -122,6 +145,10 @@ export const CHECK_COMMAND: Command = {
     junit: { help: 'print JUnit XML for CI systems' },
     only: { value: '<id>', help: 'run this monitor alone, activated or not' },
     tag: { value: '<tag>', help: 'run monitors with this tag alone' },
+    output: {
+      value: '<folder>',
+      help: 'keep files of scripts and suites here, in a folder for each monitor’s id',
+    },
   },
   examples: [
     ['vedette check', 'runs the built-in example'],

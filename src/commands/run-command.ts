@@ -2,10 +2,12 @@
 import { APPLY_VARIABLES } from '../agent/apply-config.ts'
 import { type Arguments, type Command, EXIT_CONFIGURATION } from '../host/command-line.ts'
 import { environmentHelp } from '../host/environment-help.ts'
-import { mayColour } from '../host/log.ts'
+import { isForPeople, mayColour } from '../host/log.ts'
 import { hearInterruption } from './interruption.ts'
 
 const { env, stdout, stderr } = process
+
+const WAITING_EVERY_MS = 10_000
 
 const AROUND = {
   env,
@@ -28,7 +30,8 @@ async function runCommand(args: Arguments): Promise<number> {
     say: () => stderr.write('vedette run: ending; once more ends it at once\n'),
   })
   try {
-    const code = await runNow(order, { ...AROUND, stop: interruption.signal })
+    const waitingEveryMs = isForPeople(stderr) ? WAITING_EVERY_MS : undefined
+    const code = await runNow(order, { ...AROUND, stop: interruption.signal, waitingEveryMs })
     return interruption.codeOr(code)
   } finally {
     interruption.over()
@@ -53,7 +56,8 @@ export const RUN_COMMAND: Command = {
   description:
     'Asks the platform for a run in each location of the monitor, follows it and prints the result as\n' +
     '`vedette check` does. A deactivated monitor can be run as well. Ctrl-C cancels the run; a second one\n' +
-    'ends the waiting alone.\n' +
+    'ends the waiting alone. Files come after the result: they are waited for, 15 s at most, and shown by\n' +
+    'the address of the public API that has them, with --json by `artifacts[].id`.\n' +
     'Exit code 0: passed or degraded; 1: failed; 2: the settings are bad, or the platform refuses; 3: the\n' +
     'platform cannot be reached; 4: the run says nothing about the target (errored, cancelled, missed);\n' +
     '130 and 143: it was interrupted, by Ctrl-C or SIGTERM.',

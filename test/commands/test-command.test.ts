@@ -70,3 +70,14 @@ test('fails', () => {
   },
   TIME,
 )
+
+test.each(['node@18', 'node@23', 'bun@1.2', 'bun@2', 'deno@2', 'node@new'])(
+  '--engine %s is refused, with those that are offered',
+  async (engine) => {
+    const folder = suiteProject({ 'package.json': '{"name":"shop","private":true}' })
+    const { code, stderr } = await startVedette(['test', folder, '--engine', engine], {}).ended
+    expect(code).toBe(2)
+    expect(stderr).toContain('node@22, node@24, node@26, bun@1.3\n')
+  },
+  TIME,
+)
