@@ -25,6 +25,7 @@ export interface ScriptProject {
 }
 
 const PRELOAD = fileURLToPath(new URL('./script-preload.cjs', import.meta.url))
+const LAUNCHES = fileURLToPath(new URL('./browser-launches.cjs', import.meta.url))
 const PLAIN = fileURLToPath(new URL('./script-plain.cjs', import.meta.url))
 const TEST_PACKAGE = '@playwright/test'
 
@@ -51,6 +52,7 @@ export async function layOutScript(
   }
   const preload = join(own, 'preload.cjs')
   await copyFile(PRELOAD, preload)
+  await copyFile(LAUNCHES, join(own, 'browser-launches.cjs'))
   const environment = { NODE_OPTIONS: `--require "${preload}"` }
   if (!isTest) {
     await copyFile(PLAIN, join(own, 'plain.cjs'))

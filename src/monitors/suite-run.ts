@@ -191,6 +191,7 @@ async function runTests(
   const chromium = await findChromium(ground.chromiumPath)
   const hasVideo = (await findProgram('ffmpeg')) !== undefined
   let lacksVideo = false
+  let asksWithoutSandbox = false
   await wrapConfigs(project.folder, cwd, join(folder, '.vedette'), monitor.testCommand)
   const htmlFolder = join(folder, '.vedette', 'html')
   context.progress?.({ phase: 'test' })
@@ -216,6 +217,7 @@ async function runTests(
       onEvent(event, report) {
         watcher.onEvent?.(event, report)
         lacksVideo ||= event.event === 'end' && event.lacksVideo === true
+        asksWithoutSandbox ||= event.event === 'begin' && event.asksWithoutSandbox === true
         tell(event, report, context)
       },
       onOutput: (chunk) => watcher.onOutput?.(chunk),
@@ -223,9 +225,12 @@ async function runTests(
     signal,
   )
   if (lacksVideo) course.notes.push(NO_VIDEO)
+  if (asksWithoutSandbox) course.notes.push(KEPT_SANDBOX)
   await conclude(run, { folder, htmlFolder }, context, course)
 }
 
+const KEPT_SANDBOX =
+  'launchOptions turn Chromium’s own sandbox off (chromiumSandbox: false or --no-sandbox): it stays on wherever the system allows it'
 const NO_VIDEO = 'videos are left out: the machine of the agent has no ffmpeg'
 
 /** Playwright's program in the project, if it is there. */
