@@ -16,7 +16,7 @@ import { blockedNotes } from './refused-connections.ts'
 import { scriptEnvironment } from './script-environment.ts'
 import { removeTree } from './remove-tree.ts'
 import type { ScriptGround } from './script-ground.ts'
-import { enginePrograms, suiteCommand } from './suite-command.ts'
+import { enginePrograms, missingPackage, suiteCommand } from './suite-command.ts'
 import { wrapConfigs } from './suite-config.ts'
 import { suiteEngine } from './suite-engine.ts'
 import { attachSuiteFiles } from './suite-files.ts'
@@ -187,6 +187,8 @@ async function runTests(
   const { folder, project, workingDir, engine, programs, packages } = stage
   const { signal } = context
   const cwd = join(project.folder, workingDir)
+  const lacking = await missingPackage(monitor.testCommand, foldersUpward('/', cwd))
+  if (lacking !== undefined) return void course.failures.push(notBrought(monitor, lacking))
   const core = await findPlaywrightCore(cwd)
   const chromium = await findChromium(ground.chromiumPath)
   const hasVideo = (await findProgram('ffmpeg')) !== undefined
@@ -210,6 +212,8 @@ async function runTests(
         PLAYWRIGHT_HTML_OPEN: 'never',
         PW_TEST_HTML_REPORT_OPEN: 'never',
         ...(hasVideo ? {} : { VEDETTE_VIDEO: '0' }),
+        // Tests run what the project brings; npx asks no registry's stranger in.
+        npm_config_yes: 'false',
         ...stage.environment,
       },
       limits: LIMITS_OF_SUITES,
@@ -227,6 +231,12 @@ async function runTests(
   if (lacksVideo) course.notes.push(NO_VIDEO)
   if (asksWithoutSandbox) course.notes.push(KEPT_SANDBOX)
   await conclude(run, { folder, htmlFolder }, context, course)
+}
+
+function notBrought({ testCommand }: SuiteMonitor, lacking: string): Failure {
+  const mend = `add the package that brings it to the devDependencies of the project`
+  const message = `the test command ${testCommand} runs ${lacking}, which the project does not have; ${mend}`
+  return failure('SUITE_INVALID', message, { command: testCommand, lacking })
 }
 
 const KEPT_SANDBOX =
