@@ -47,7 +47,7 @@ export class SuiteLive {
 
   #begin({ tests, workers, playwright }: Event<'begin'>): void {
     const of = playwright === undefined ? '' : `, Playwright ${playwright}`
-    this.#write(`${tests} tests with ${workers ?? 1} workers${of}\n`)
+    this.#write(`${counted(tests, 'test')} with ${counted(workers ?? 1, 'worker')}${of}\n`)
   }
 
   #end({ id, status, retry, ms, errors, outcome }: Event<'end'>): void {
@@ -91,4 +91,8 @@ function indented(text: string): string {
     .split('\n')
     .map((line) => `  ${printable(line)}`)
     .join('\n')
+}
+
+function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? '' : 's'}`
 }

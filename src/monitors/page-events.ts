@@ -6,6 +6,7 @@ const ms = z.number().min(0).max(1e12)
 const text = z.string().max(16_384)
 const address = z.string().max(2048)
 const page = z.int().min(0).max(1e6)
+const place = z.int().min(0).max(1e9)
 const more = z.literal(true).optional()
 
 const NetworkEntry = z.object({
@@ -31,7 +32,7 @@ const PageConsole = z.object({
   type: z.string().max(32),
   text,
   url: address.optional(),
-  line: z.int().min(0).max(1e9).optional(),
+  line: place.optional(),
   more,
 })
 
@@ -63,6 +64,10 @@ const ScriptError = z.object({
   stack: text,
   /** False where its code could not even be begun. */
   loaded: z.boolean(),
+  /** Where it cannot be read, when Node.js says so; from 1. */
+  file: text.optional(),
+  line: place.optional(),
+  column: place.optional(),
 })
 
 const Event = z.discriminatedUnion('event', [

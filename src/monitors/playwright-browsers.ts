@@ -74,23 +74,27 @@ async function noVideos(folder: string): Promise<string> {
 /**
  * Starts Chromium with its own sandbox wherever the kernel gives a user namespaces of its own, whatever
  * Playwright was told: it turns it off by default, and where there are none, as in containers, Chromium
- * would not start with it. The cage holds it either way. Datagrams there are none: WebRTC and QUIC go without,
+ * would not start with it, nor does it in one process or without a zygote. The cage holds it either way.
+ * Where a script names a program of its own, browser-launches.cjs hands it over. Datagrams there are none: WebRTC and QUIC go without,
  * names are asked of the system's resolver (whose setting stays where a script gives its browser an environment of its
  * own), and that IPv6 is there is not found out by trying a datagram.
  */
 function launcherFor(chromium: string): string {
   return `#!/bin/sh
-off= on=
+off= on= bare=
+program='${chromium.replaceAll("'", String.raw`'\''`)}'
 for given do
   shift
   case $given in
+    --vedette-program=*) program=\${given#*=} ;;
     --disable-features=*) off=\${given#*=}, ;;
     --enable-features=*) on=\${given#*=}, ;;
+    --no-zygote | --single-process) bare=1 && set -- "$@" "$given" ;;
     *) set -- "$@" "$given" ;;
   esac
 done
 export RES_OPTIONS=use-vc
-if unshare --user --net --pid --fork true 2>/dev/null; then
+if [ -z "$bare" ] && unshare --user --net --pid --fork true 2>/dev/null; then
   for given do
     shift
     [ "$given" = --no-sandbox ] || set -- "$@" "$given"
@@ -98,7 +102,7 @@ if unshare --user --net --pid --fork true 2>/dev/null; then
 else
   set -- --no-sandbox "$@"
 fi
-exec '${chromium.replaceAll("'", String.raw`'\''`)}' \\
+exec "$program" \\
   --force-webrtc-ip-handling-policy=disable_non_proxied_udp --disable-quic \\
   "--disable-features=\${off}AsyncDns" "--enable-features=\${on}EnableIPv6ReachabilityOverride" "$@"
 `

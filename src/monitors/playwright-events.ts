@@ -48,6 +48,8 @@ const Event = z.discriminatedUnion('event', [
     playwright: name.optional(),
     workers: number.optional(),
     tests: number,
+    /** Its configuration asks for a browser without its own sandbox. */
+    asksWithoutSandbox: z.boolean().optional(),
   }),
   z.object({
     event: z.literal('test'),

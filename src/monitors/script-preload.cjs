@@ -6,6 +6,7 @@
 const Module = require('node:module')
 const { appendFileSync, openSync } = require('node:fs')
 const path = require('node:path')
+const startByLauncher = require('./browser-launches.cjs')
 
 const TEXT_CHARS_MAX = 4096
 const URL_CHARS_MAX = 2048
@@ -24,6 +25,7 @@ const hooked = new WeakMap()
 let file
 let pagesSeen = 0
 
+startByLauncher()
 const load = Module._load
 Module._load = function (request, ...rest) {
   const loaded = Reflect.apply(load, this, [request, ...rest])

@@ -25,17 +25,19 @@ export interface ScriptProject {
 }
 
 const PRELOAD = fileURLToPath(new URL('./script-preload.cjs', import.meta.url))
+const LAUNCHES = fileURLToPath(new URL('./browser-launches.cjs', import.meta.url))
 const PLAIN = fileURLToPath(new URL('./script-plain.cjs', import.meta.url))
 const TEST_PACKAGE = '@playwright/test'
 
 /**
  * Writes the project below `folder`, for the packages in `modules`. Throws a TargetFailure where a path
- * leads out of it.
+ * leads out of it, or there is no script.
  */
 export async function layOutScript(
   script: Script,
   run: { folder: string; modules: string; hasVideo: boolean },
 ): Promise<ScriptProject> {
+  if (script.script.trim() === '') throw targetFailure('SCRIPT_INVALID', 'the script is empty')
   const { folder, modules } = run
   const project = join(folder, 'project')
   const own = join(folder, '.vedette')
@@ -51,6 +53,7 @@ export async function layOutScript(
   }
   const preload = join(own, 'preload.cjs')
   await copyFile(PRELOAD, preload)
+  await copyFile(LAUNCHES, join(own, 'browser-launches.cjs'))
   const environment = { NODE_OPTIONS: `--require "${preload}"` }
   if (!isTest) {
     await copyFile(PLAIN, join(own, 'plain.cjs'))

@@ -22,7 +22,7 @@ import type { ScriptGround } from './script-ground.ts'
 import { fitObserved, type ScriptObserved, ScriptWatch } from './script-observed.ts'
 import { layOutScript, type ScriptProject } from './script-project.ts'
 import { scriptRuntime, type ScriptRuntime } from './script-runtime.ts'
-import { failsSoftly, scriptFailure, testFailures } from './script-verdict.ts'
+import { failsSoftly, scriptFailure, testFailures, unreadScript } from './script-verdict.ts'
 import { failureOf, targetFailure } from './target-failure.ts'
 
 /** A monitor whose script is a monitor in itself. */
@@ -170,8 +170,8 @@ function failuresOf({ context, project, watch, run }: Finished): Failure[] {
   if (project.isTest) return testFailures(report, end)
   const { scriptError } = watch
   if (scriptError !== undefined) {
-    const { message, loaded } = scriptError
-    return [loaded ? scriptFailure(scriptError) : { code: 'SCRIPT_INVALID', message }]
+    const { loaded } = scriptError
+    return [loaded ? scriptFailure(scriptError) : unreadScript(scriptError)]
   }
   if (end.exitCode === 0) return []
   return [scriptFailure({ message: `the script ended with exit code ${end.exitCode}` })]

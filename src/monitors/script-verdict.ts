@@ -32,6 +32,13 @@ export function scriptFailure(error: RunError, test?: string): Failure {
   return failure('SCRIPT_FAILED', error.message, { ...named, ...placeOf(error) })
 }
 
+/** A failure of code that cannot be begun, with its place in the message as well. */
+export function unreadScript(error: RunError): Failure {
+  const { message, file, line, column } = error
+  const at = file === undefined ? '' : ` (${file}:${line}:${column})`
+  return failure('SCRIPT_INVALID', `${message}${at}`, placeOf(error))
+}
+
 function placeOf(error: RunError | undefined): Record<string, unknown> {
   const { file, line, column, snippet } = error ?? {}
   return {

@@ -1,7 +1,7 @@
 // How the tests of a suite are started: Playwright's own program on the engine where the command is no more
 // than that, which saves the start of npx, else a shell.
-import { mkdir, symlink, writeFile } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { lstat, mkdir, symlink, writeFile } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
 import type { CageAsk } from './cage-order.ts'
 import type { InstalledTool } from './toolbox.ts'
 
@@ -90,3 +90,30 @@ while [ "$folder" != / ]; do
 done
 exec bun x --bun "$@"
 `
+
+const FETCHING =
+  /(?:^|[;&|(])\s*(?:\w+=[^\s'"]*\s+)*(?:npx|bunx|bun x|pnpm dlx|pnpx|yarn dlx)\s+((?:--no-install\s+|--no\s+|--quiet\s+|-q\s+)*)((?:@[\w.-]+\/)?[a-z\d][\w.-]*)(?=[\s;&|)@]|$)/gi
+/** Programs that come with an engine or a package manager. */
+const BROUGHT = new Set(['node', 'npm', 'npx', 'corepack', 'pnpm', 'yarn', 'bun'])
+
+/**
+ * The package that a command names for a program such as npx, and that the project in `folders` does not have:
+ * it would be downloaded, whoever wrote it. What asks for that by a word such as `--yes` is left alone.
+ */
+export async function missingPackage(
+  command: string,
+  folders: readonly string[],
+): Promise<string | undefined> {
+  for (const [, , name = ''] of command.matchAll(FETCHING)) {
+    if (BROUGHT.has(name)) continue
+    const places = folders.flatMap((folder) =>
+      [name, `.bin/${basename(name)}`].map((place) => join(folder, 'node_modules', place)),
+    )
+    const found = await Promise.all(places.map((place) => lstat(place).then(yes, no)))
+    if (!found.includes(true)) return name
+  }
+  return undefined
+}
+
+const yes = () => true
+const no = () => false

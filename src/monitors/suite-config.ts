@@ -10,6 +10,7 @@ const NAMES = ['ts', 'js', 'mts', 'mjs', 'cts', 'cjs'].map((end) => `playwright.
 /** Before the name of the project's own file, which keeps its place and its end. */
 const OWN = 'own.'
 const WRAPPING = fileURLToPath(new URL('./suite-wrapping.cjs', import.meta.url))
+const LAUNCHES = fileURLToPath(new URL('./browser-launches.cjs', import.meta.url))
 const CONFIG_BYTES_MAX = 4_194_304
 
 /**
@@ -26,6 +27,7 @@ export async function wrapConfigs(
   const wrapping = join(ownFolder, 'wrapping.cjs')
   await mkdir(ownFolder, { recursive: true })
   await copyFile(WRAPPING, wrapping)
+  await copyFile(LAUNCHES, join(ownFolder, 'browser-launches.cjs'))
   const named = namedConfigs(testCommand).map((path) => join(cwd, path))
   const inside = named.filter((path) => normalize(path).startsWith(`${folder}/`))
   const found: string[] = []

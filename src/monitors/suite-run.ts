@@ -16,7 +16,7 @@ import { blockedNotes } from './refused-connections.ts'
 import { scriptEnvironment } from './script-environment.ts'
 import { removeTree } from './remove-tree.ts'
 import type { ScriptGround } from './script-ground.ts'
-import { enginePrograms, suiteCommand } from './suite-command.ts'
+import { enginePrograms, missingPackage, suiteCommand } from './suite-command.ts'
 import { wrapConfigs } from './suite-config.ts'
 import { suiteEngine } from './suite-engine.ts'
 import { attachSuiteFiles } from './suite-files.ts'
@@ -187,10 +187,13 @@ async function runTests(
   const { folder, project, workingDir, engine, programs, packages } = stage
   const { signal } = context
   const cwd = join(project.folder, workingDir)
+  const lacking = await missingPackage(monitor.testCommand, foldersUpward('/', cwd))
+  if (lacking !== undefined) return void course.failures.push(notBrought(monitor, lacking))
   const core = await findPlaywrightCore(cwd)
   const chromium = await findChromium(ground.chromiumPath)
   const hasVideo = (await findProgram('ffmpeg')) !== undefined
   let lacksVideo = false
+  let asksWithoutSandbox = false
   await wrapConfigs(project.folder, cwd, join(folder, '.vedette'), monitor.testCommand)
   const htmlFolder = join(folder, '.vedette', 'html')
   context.progress?.({ phase: 'test' })
@@ -209,6 +212,8 @@ async function runTests(
         PLAYWRIGHT_HTML_OPEN: 'never',
         PW_TEST_HTML_REPORT_OPEN: 'never',
         ...(hasVideo ? {} : { VEDETTE_VIDEO: '0' }),
+        // Tests run what the project brings; npx asks no registry's stranger in.
+        npm_config_yes: 'false',
         ...stage.environment,
       },
       limits: LIMITS_OF_SUITES,
@@ -216,6 +221,7 @@ async function runTests(
       onEvent(event, report) {
         watcher.onEvent?.(event, report)
         lacksVideo ||= event.event === 'end' && event.lacksVideo === true
+        asksWithoutSandbox ||= event.event === 'begin' && event.asksWithoutSandbox === true
         tell(event, report, context)
       },
       onOutput: (chunk) => watcher.onOutput?.(chunk),
@@ -223,9 +229,18 @@ async function runTests(
     signal,
   )
   if (lacksVideo) course.notes.push(NO_VIDEO)
+  if (asksWithoutSandbox) course.notes.push(KEPT_SANDBOX)
   await conclude(run, { folder, htmlFolder }, context, course)
 }
 
+function notBrought({ testCommand }: SuiteMonitor, lacking: string): Failure {
+  const mend = `add the package that brings it to the devDependencies of the project`
+  const message = `the test command ${testCommand} runs ${lacking}, which the project does not have; ${mend}`
+  return failure('SUITE_INVALID', message, { command: testCommand, lacking })
+}
+
+const KEPT_SANDBOX =
+  'launchOptions turn Chromium’s own sandbox off (chromiumSandbox: false or --no-sandbox): it stays on wherever the system allows it'
 const NO_VIDEO = 'videos are left out: the machine of the agent has no ffmpeg'
 
 /** Playwright's program in the project, if it is there. */

@@ -1,6 +1,9 @@
 // Adds to the configuration of a check suite what it leaves open. It runs inside of people's projects: plain
 // CommonJS, no dependency, for every Node.js since 18 and for Bun.
 'use strict'
+const startByLauncher = require('./browser-launches.cjs')
+
+startByLauncher()
 
 const WORKERS = 4
 const RETRIES = 2

@@ -248,6 +248,7 @@ describe('plain scripts', () => {
     ],
     ['an error', `Promise.reject(new Error('broken'))`, ['SCRIPT_FAILED'], 'broken'],
     ['an exit code', `process.exit(3)`, ['SCRIPT_FAILED'], 'the script ended with exit code 3'],
+    ['nothing', ' \n', ['SCRIPT_INVALID'], 'the script is empty'],
     ['a syntax error', `const = 1`, ['SCRIPT_INVALID'], undefined],
     ['an import that is not there', `require('no-such-package')`, ['SCRIPT_INVALID'], undefined],
     ['JSON that is none', `JSON.parse('{')`, ['SCRIPT_FAILED'], undefined],
@@ -284,3 +285,37 @@ test.each([
   expect(codes).toEqual([code])
   expect(failures[0]?.message).toContain(way)
 })
+
+test.each<[string, string, { codes: string[]; said?: string; details?: Record<string, unknown> }]>([
+  [
+    'runs with `require` and `await` outside of functions',
+    `const { join } = require('node:path')\nconst one = await Promise.resolve('a')
+      console.log(join(one, 'b'), typeof module.exports)`,
+    { codes: [], said: 'a/b object' },
+  ],
+  [
+    'that mixes both fails where it fails',
+    `const { join } = require('node:path')\nawait Promise.resolve()\nthrow new Error(join('a', 'b'))`,
+    { codes: ['SCRIPT_FAILED'] },
+  ],
+  [
+    'that cannot be read is told with its place',
+    `const { join } = require('node:path')\nawait Promise.resolve()\nconst b = = 2`,
+    { codes: ['SCRIPT_INVALID'], details: { file: 'script.js', line: 3, column: 11 } },
+  ],
+  [
+    'with imports that cannot be read is told with its place',
+    `import { join } from 'node:path'\nconst b = = 2`,
+    { codes: ['SCRIPT_INVALID'], details: { file: 'script.mjs', line: 2, column: 11 } },
+  ],
+])(
+  'a plain script %s',
+  async (_what, script, { codes: expected, said, details }) => {
+    const { codes, failures, observed } = await run(script)
+    expect(codes).toEqual(expected)
+    expect(observed.console.find(({ type }) => type === 'stdout')?.text).toEqual(said)
+    const { file, line, column } = failures[0]?.details ?? {}
+    expect({ file, line, column }).toEqual(details ?? {})
+  },
+  TIME,
+)

@@ -1,8 +1,9 @@
 // Aim: the browser that Playwright finds is started with what the cage asks of it, and keeps what a script
 // asked of it.
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { prepareBrowsers } from '../../src/monitors/playwright-browsers.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -41,4 +42,45 @@ test('features that a script turns off or on stay so, the last word of each coun
     '--enable-features=D,EnableIPv6ReachabilityOverride',
   ])
   expect(words.at(-1)).toBe('--user-data-dir=/a b')
+})
+
+const LAUNCHES = fileURLToPath(new URL('../../src/monitors/browser-launches.cjs', import.meta.url))
+
+/** What starts when code that has `browser-launches.cjs` starts this program with these arguments. */
+async function startedBy(how: string, ...args: string[]): Promise<string[]> {
+  const folder = temporaryFolder()
+  const [mine, browsers] = [join(folder, 'my browser'), join(folder, 'browsers')]
+  writeFileSync(mine, '#!/bin/sh\nprintf "%s\\n" "MINE $RES_OPTIONS" "$@"\n')
+  chmodSync(mine, 0o755)
+  mkdirSync(join(folder, 'core'))
+  writeFileSync(join(folder, 'core', 'browsers.json'), JSON.stringify({ browsers: [] }))
+  expect(await prepareBrowsers(browsers, join(folder, 'core'), { chromium: '/nowhere' })).toBe(true)
+  const code = `require(${JSON.stringify(LAUNCHES)})()
+    const { ${how} } = require('node:child_process')
+    ${how}(${JSON.stringify(mine)}, ${JSON.stringify(args)}, { stdio: 'inherit' })`
+  const env = { PATH: process.env['PATH'], PLAYWRIGHT_BROWSERS_PATH: browsers }
+  const words = execFileSync(process.execPath, ['-e', code], { env })
+  return words.toString().trim().split('\n')
+}
+
+const hasNamespaces = (() => {
+  const ask = ['--user', '--net', '--pid', '--fork', 'true']
+  return spawnSync('unshare', ask, { stdio: 'ignore' }).status === 0
+})()
+
+test('a browser that a script names is started with its sandbox, and as the cage asks it', async () => {
+  const words = await startedBy('spawn', '--no-sandbox', '--remote-debugging-pipe', '--mute')
+  expect(words[0]).toBe('MINE use-vc')
+  expect(words.includes('--no-sandbox')).toBe(!hasNamespaces)
+  expect(words.slice(-2)).toEqual(['--remote-debugging-pipe', '--mute'])
+})
+
+test('a browser that cannot be in a sandbox starts without', async () => {
+  const words = await startedBy('spawn', '--no-sandbox', '--no-zygote', '--remote-debugging-pipe')
+  expect(words).toContain('--no-sandbox')
+  expect(words).toContain('--no-zygote')
+})
+
+test('other programs are started as they are', async () => {
+  expect(await startedBy('spawn', '--no-sandbox', '--x')).toEqual(['MINE ', '--no-sandbox', '--x'])
 })

@@ -1,4 +1,5 @@
-// Aim: a report that tests have made unreadable for the agent is left out and named, and ends nothing else.
+// Aim: a report that is too large, or that tests have made unreadable for the agent, is left out and named, and
+// ends nothing else.
 import { execFile } from 'node:child_process'
 import { dirname } from 'node:path'
 import { promisify } from 'node:util'
@@ -14,6 +15,7 @@ const htmlFolder = folder + '/html'
 mkdirSync(htmlFolder)
 writeFileSync(htmlFolder + '/index.html', 'report')
 if (process.argv[1] === 'closed') writeFileSync(htmlFolder + '/closed.html', '', { mode: 0 })
+else if (process.argv[1] === 'large') writeFileSync(htmlFolder + '/large.html', 'x'.repeat(1e6))
 else writeFileSync(htmlFolder + '/..\\\\b.html', '')
 const attached = []
 const notes = await attachSuiteFiles({
@@ -29,11 +31,12 @@ const asNobody = process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : {}
 test.each([
   ['a file that nobody may read', 'closed', 'EACCES'],
   ['a name that no zip may have', 'named', 'invalid'],
+  ['too many bytes', 'large', 'left out.* 1000006 bytes in 2 files.* 1000000 bytes'],
 ])('a report with %s is left out', async (_, which, why) => {
   const args = ['--input-type=module', '-e', PROGRAM, which]
   const { stdout } = await promisify(execFile)(process.execPath, args, { ...asNobody, cwd: '/' })
   expect(JSON.parse(stdout)).toEqual({
-    notes: [expect.stringMatching(new RegExp(`^playwright-report\\.zip: .*${why}`))],
+    notes: [expect.stringMatching(new RegExp(`^playwright-report\\.zip\\b.*${why}`))],
     attached: ['results.json', 'junit.xml'],
   })
 })

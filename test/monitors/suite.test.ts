@@ -308,6 +308,17 @@ describe('what goes wrong is told apart', () => {
   })
 })
 
+test.each([
+  ['npx nosuchtool run', 'nosuchtool'],
+  ['CI=1 npx --no-install @shop/tool@2 && true', '@shop/tool'],
+  ['npx playwright --version && bunx nosuchtool', 'nosuchtool'],
+])('%s: what the project does not have is not downloaded', async (testCommand, lacking) => {
+  const run = await runFolder(ground, project(GOOD), { testCommand })
+  expect(run.codes).toEqual(['SUITE_INVALID'])
+  expect(run.failures[0]?.details).toEqual({ command: testCommand, lacking })
+  expect(run.failures[0]?.message).toContain('devDependencies')
+})
+
 describe('a run that is ended', () => {
   const slow = `${HEAD}test('first', () => {})
     test('slow', async () => { console.log('begun'); await new Promise(() => {}) })`

@@ -1,0 +1,37 @@
+// Starts every browser of people's code by the launcher of the agent, whichever program they name and however
+// they come to launch it, as Chromium's own sandbox is the launcher's to turn off. Runs inside of people's
+// projects: plain CommonJS, no dependency, for every Node.js since 18 and for Bun.
+'use strict'
+const { ChildProcess } = require('node:child_process')
+const { existsSync } = require('node:fs')
+const path = require('node:path')
+
+const browsers = process.env.PLAYWRIGHT_BROWSERS_PATH
+const launcher = browsers === undefined ? undefined : path.join(browsers, 'chromium')
+const { spawn } = ChildProcess.prototype
+
+/** May be called again. */
+module.exports = function startByLauncher() {
+  if (launcher === undefined || spawn.isVedettes === true) return
+  ChildProcess.prototype.spawn = function (options) {
+    return Reflect.apply(spawn, this, [isBare(options) ? launched(options) : options])
+  }
+  ChildProcess.prototype.spawn.isVedettes = true
+}
+
+/** A browser to be steered, without its sandbox, past the launcher. */
+function isBare(options) {
+  const { file, args } = options ?? {}
+  if (typeof file !== 'string' || !Array.isArray(args)) return false
+  if (file.startsWith(`${browsers}${path.sep}`) || !args.includes('--no-sandbox')) return false
+  return args.some((one) => String(one).startsWith('--remote-debugging-')) && existsSync(launcher)
+}
+
+/** The first argument is the name of the program. */
+function launched({ file, args, ...options }) {
+  return {
+    ...options,
+    file: launcher,
+    args: [launcher, `--vedette-program=${file}`, ...args.slice(1)],
+  }
+}
