@@ -38,7 +38,7 @@ const QUOTED_VALUE = `([^"]{1,${VALUE_BYTES_MAX}}?)`
 const NAMED = '(?:name|key|header)'
 
 /** What comes after the value, which is the last group; the name is the first. */
-const SHAPES: readonly { pattern: RegExp; tail: string }[] = [
+const SHAPES: readonly { pattern: RegExp; tail: string; mayBeSource?: true }[] = [
   { pattern: new RegExp(`"([\\w.-]{2,100})"\\s*:\\s*"${VALUE}"`, 'g'), tail: '"' },
   {
     pattern: new RegExp(`\\\\"([\\w.-]{2,100})\\\\"\\s*:\\s*\\\\"${QUOTED_VALUE}\\\\"`, 'g'),
@@ -65,6 +65,7 @@ const SHAPES: readonly { pattern: RegExp; tail: string }[] = [
       'g',
     ),
     tail: '',
+    mayBeSource: true,
   },
 ]
 
@@ -74,8 +75,11 @@ const VALUE_FIRST = new RegExp(
   'g',
 )
 
-/** No value of a header: traces hold the sources of tests, with lines like `token: process.env.TOKEN,`. */
-export const CODE = /^process\.env\b[\w.[\]'"]*[,;]?$|[[({]$|=>/
+/**
+ * No value of a header: traces hold the sources of tests, with lines like `token: process.env.TOKEN,` and
+ * `token: async ({ page }, use) => {`. Strict, since a secret that looked like one would stay.
+ */
+const SOURCE = /^process\.env\b[\w.[\]'"]*[,;]?$|^[[({]+$|\) => [[({]?$/
 
 /** Where something stands that must go. */
 export interface Span {
@@ -91,10 +95,11 @@ export interface NamedValue extends Span {
 
 /** What has a name in the text and begins before `until`, whatever the name is. */
 export function* namedValues(text: string, until: number): Generator<NamedValue> {
-  for (const { pattern, tail } of SHAPES) {
+  for (const { pattern, tail, mayBeSource = false } of SHAPES) {
     for (const match of text.matchAll(pattern)) {
       if (match.index >= until) break
       const [whole, name = '', value = ''] = match
+      if (mayBeSource && SOURCE.test(value)) continue
       const to = match.index + whole.length - tail.length
       yield { name, value, from: to - value.length, to }
     }
@@ -171,7 +176,7 @@ export class ByteScrubber {
   }
 
   *#span({ name, value, from, to }: NamedValue): Generator<Span> {
-    if (value === SCRUBBED || !this.#rules.isSensitive(name) || CODE.test(value)) return
+    if (value === SCRUBBED || !this.#rules.isSensitive(name)) return
     const { onSecret } = this.#hears
     if (onSecret !== undefined) for (const one of headerSecrets(readable(value))) onSecret(one)
     yield { from, to }

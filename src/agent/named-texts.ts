@@ -1,6 +1,6 @@
 // Takes the values of sensitive names out of what people's programs write: a console, an error, the piece of
 // source beside it. What is a header is known there by its name alone.
-import { CODE, joined, namedValues, type Span } from './byte-scrubber.ts'
+import { joined, namedValues, type Span } from './byte-scrubber.ts'
 import { createScrubber, headerSecrets, SCRUBBED, type Scrubber, withTexts } from './scrub.ts'
 
 const VALUE_CHARS_MAX = 16_384
@@ -70,7 +70,7 @@ export class NamedTexts {
 
   *#spans(text: string): Generator<Span> {
     for (const { name, value, from, to } of namedValues(text, text.length)) {
-      if (value === SCRUBBED || !this.#names.isSensitive(name) || CODE.test(value)) continue
+      if (value === SCRUBBED || !this.#names.isSensitive(name)) continue
       this.saw(headerSecrets(unescaped(value)))
       yield { from, to }
     }

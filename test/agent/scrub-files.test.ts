@@ -126,6 +126,10 @@ describe('a text', () => {
       `  → GET /\n    - authorization: ${SCRUBBED}\n    - accept: */*\n`,
     ],
     ['the first line', `X-Api-Key: abc\n`, `X-Api-Key: ${SCRUBBED}\n`],
+    // Sources of tests stay readable; what only looks like a piece of one goes.
+    ['a line with an arrow', `cookie: a=>b; c=d\n`, `cookie: ${SCRUBBED}\n`],
+    ['a line that ends with a bracket', `x-api-key: hunter22{\n`, `x-api-key: ${SCRUBBED}\n`],
+    ['a field like code', `{"x-api-key":"{ => ("}`, `{"x-api-key":"${SCRUBBED}"}`],
     [
       'a line of a call log in JSON',
       String.raw`{"error":"log:\n  - cookie: a=b\n  - accept: c"}`,
