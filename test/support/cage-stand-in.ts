@@ -5,6 +5,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import type { CagedEnd } from '../../src/monitors/cage.ts'
 import type { CageAsk, CageLimits } from '../../src/monitors/cage-order.ts'
+import { AS_NOBODY } from './as-nobody.ts'
 
 /** One run to be caged. `{folder}` in arguments is the run's folder. */
 export interface CageRequest {
@@ -70,19 +71,7 @@ const PREFIXES = {
     ...IN_DOCKER,
   ],
   // Whoever runs the tests without being root is nobody enough.
-  'nobody in a container': [
-    ...(isRoot
-      ? [
-          'setpriv',
-          '--reuid=65534',
-          '--regid=65534',
-          '--clear-groups',
-          '--inh-caps=-all',
-          '--bounding-set=-all',
-        ]
-      : []),
-    ...IN_DOCKER,
-  ],
+  'nobody in a container': [...(isRoot ? AS_NOBODY : []), ...IN_DOCKER],
 } as const
 
 export type StandInRights = keyof typeof PREFIXES

@@ -26,17 +26,6 @@ export interface Examination {
   args?: readonly string[]
 }
 
-/** Put before a command line: a user without any right, as in a container with `--cap-drop ALL`. */
-export const AS_NOBODY: readonly string[] = [
-  'setpriv',
-  '--reuid=65534',
-  '--regid=65534',
-  '--clear-groups',
-  '--inh-caps=-all',
-  '--bounding-set=-all',
-  '--no-new-privs',
-]
-
 const LAUNCH = fileURLToPath(new URL('../../src/launch.js', import.meta.url))
 
 /** Runs it to its end, in an empty DATA_DIR and with no tools unless the settings say otherwise. */

@@ -20,17 +20,6 @@ export function icmpMonitor(wish: IcmpWish): unknown {
   return icmp.schema.parse({ id: 'one', name: 'one', checkType: 'ICMP', ...wish })
 }
 
-/** Becomes nobody, without any capability, before it runs what comes after it. */
-export const AS_NOBODY = [
-  'setpriv',
-  '--reuid=65534',
-  '--regid=65534',
-  '--clear-groups',
-  '--bounding-set=-all',
-  '--inh-caps=-all',
-  '--no-new-privs',
-]
-
 const run = promisify(execFile)
 
 /** Runs the monitors in a process behind the prefix (a namespace, another user). */

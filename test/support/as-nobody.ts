@@ -1,0 +1,11 @@
+// How a test runs a command as a user without any right, as in a container with `--cap-drop ALL`.
+
+/** Put before a command line. Needs root. */
+export const AS_NOBODY: readonly string[] = [
+  'setpriv',
+  '--reuid=65534',
+  '--regid=65534',
+  '--clear-groups',
+  '--inh-caps=-all',
+  '--bounding-set=-all',
+]
