@@ -1,7 +1,7 @@
 // Playwright's HTML report is one page that carries its data as a zip in base64: found, taken out, scrubbed and
 // put back, while the page around it is scrubbed as the text that it is.
 import { createReadStream, createWriteStream } from 'node:fs'
-import { appendFile, mkdtemp, writeFile } from 'node:fs/promises'
+import { appendFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -40,16 +40,15 @@ export async function findEmbeddedZip(path: string): Promise<EmbeddedZip | undef
   return from === undefined ? undefined : { from, to: before }
 }
 
-/** Scrubs a file that carries a zip into `draft`. */
+/** Scrubs a file that carries a zip into `draft`, where there is one. */
 export async function scrubEmbeddedZip(
   path: string,
-  draft: string,
+  draft: string | undefined,
   { from, to }: EmbeddedZip,
   pass: ScrubPass,
   { folder, scrubInner }: Standing,
 ): Promise<void> {
-  const own = await mkdtemp(join(folder, 'html-'))
-  const zip = join(own, 'zip')
+  const zip = join(await folder(), 'embedded')
   await writeFile(zip, '')
   if (to > from) {
     const base64 = createReadStream(path, { start: from, end: to - 1 })
@@ -61,10 +60,10 @@ export async function scrubEmbeddedZip(
     [createReadStream(zip), recoded(3, encode)],
     [createReadStream(path, { start: to }), scrubbing(pass)],
   ] as const
-  await writeFile(draft, '')
+  if (draft !== undefined) await writeFile(draft, '')
   for (const [source, step] of parts) {
     await pipeline(source, step, async (pieces: AsyncIterable<Buffer>) => {
-      for await (const piece of pieces) if (pass.writes) await appendFile(draft, piece)
+      for await (const piece of pieces) if (draft !== undefined) await appendFile(draft, piece)
     })
   }
 }

@@ -73,19 +73,21 @@ async function scrubOfKind(
   pass: ScrubPass,
   depth: number,
 ): Promise<void> {
-  const folder = await mkdtemp(join(dirname(path), '.scrub-'))
+  let made: Promise<string> | undefined
+  const folder = () => (made ??= mkdtemp(join(dirname(path), '.scrub-')))
   try {
-    const draft = join(folder, 'clean')
+    const draft = pass.writes ? join(await folder(), 'clean') : undefined
     const scrubInner = (inner: string) => scrubFile(inner, pass, depth + 1)
     await scrubInto(draft, path, kind, pass, { depth, folder, scrubInner })
-    if (pass.writes) await rename(draft, path)
+    if (draft !== undefined) await rename(draft, path)
   } finally {
-    await rm(folder, { recursive: true, force: true })
+    if (made !== undefined) await rm(await made, { recursive: true, force: true })
   }
 }
 
+/** A pass that only looks has no draft. */
 async function scrubInto(
-  draft: string,
+  draft: string | undefined,
   path: string,
   kind: FileKind,
   pass: ScrubPass,
@@ -105,17 +107,17 @@ async function scrubInto(
     await scrubEmbeddedZip(path, draft, zip, pass, standing)
     return
   }
-  const target = pass.writes ? createWriteStream(draft) : nowhere()
+  const target = draft === undefined ? nowhere() : createWriteStream(draft)
   await pipeline([createReadStream(path), scrubbing(pass), target])
 }
 
 async function scrubGzip(
   path: string,
-  draft: string,
+  draft: string | undefined,
   pass: ScrubPass,
   { folder, scrubInner }: Standing,
 ): Promise<void> {
-  const inner = join(folder, 'unpacked')
+  const inner = join(await folder(), 'unpacked')
   try {
     const steps = [createReadStream(path), createGunzip(), bounded(pass), createWriteStream(inner)]
     await pipeline(steps)
@@ -124,7 +126,8 @@ async function scrubGzip(
     throw new UnreadableFile(`it is damaged (${(error as Error).message})`)
   }
   await scrubInner(inner)
-  if (pass.writes) await pipeline(createReadStream(inner), createGzip(), createWriteStream(draft))
+  if (draft === undefined) return
+  await pipeline(createReadStream(inner), createGzip(), createWriteStream(draft))
 }
 
 function nowhere(): Transform {

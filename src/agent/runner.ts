@@ -17,6 +17,7 @@ import type { ProgressBoard, ProgressPlace } from './progress-board.ts'
 import { createPlanner, type RunPlan, type Surroundings } from './run-plan.ts'
 import type { Scrubber } from './scrub.ts'
 import { scrubFiles } from './scrub-files.ts'
+import { wakeScrubThread } from './scrub-thread.ts'
 import type { FileKeep } from './sink.ts'
 import { undisclosedScrubber } from './undisclosed-secrets.ts'
 import type { ScrubFiles } from './work-folder.ts'
@@ -119,7 +120,8 @@ function createRun(
       const { workRoot, workFolders, files } = settings
       const scrub: ScrubFiles = (paths, cut) =>
         scrubFiles(paths, plan.scrub, cut, undefined, (found) => named?.saw(found))
-      const care = { files, scrub, clean: (text: string) => plan.scrub.text(text) }
+      const clean = (text: string) => plan.scrub.text(text)
+      const care = { files, scrub, onFiles: wakeScrubThread, clean }
       const { dial, location, accountId } = surroundings
       const { scripts } = settings
       const source = settings.source ?? (job.onDemand === undefined ? 'SCHEDULER' : 'TRIGGER_API')

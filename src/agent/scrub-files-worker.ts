@@ -1,7 +1,7 @@
 // The thread that scrubs the files of one attempt: a look through all of them for what sensitive headers hold,
 // then each written anew without that and without the known secrets.
 import { statSync } from 'node:fs'
-import { parentPort, workerData } from 'node:worker_threads'
+import { parentPort } from 'node:worker_threads'
 import { createNameTest } from '../contract/sensitive-name.ts'
 import { byteRules } from './byte-scrubber.ts'
 import { diskWords, isDiskFull } from './disk-words.ts'
@@ -106,4 +106,6 @@ function reasonOf(error: unknown, path: string): string {
   return `it could not be scrubbed (${(error as NodeJS.ErrnoException).code ?? String(error)})`
 }
 
-parentPort?.postMessage(await scrubAll(workerData as ScrubFilesOrder), [])
+parentPort?.once('message', (order: ScrubFilesOrder) => {
+  void scrubAll(order).then((reply) => parentPort?.postMessage(reply, []))
+})

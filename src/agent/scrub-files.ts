@@ -1,15 +1,11 @@
 // Takes secrets out of the files of a run before they go anywhere. In a thread of its own, so that a trace of
 // a hundred megabytes delays no other check.
 import { stat } from 'node:fs/promises'
-import { Worker } from 'node:worker_threads'
 import { LIMITS } from '../contract/versions.ts'
-import { COMPILE_CACHE } from '../monitors/compile-cache.ts'
 import type { Scrubber } from './scrub.ts'
 import type { ScrubFilesOrder, ScrubFilesReply } from './scrub-files-worker.ts'
+import { takeScrubThread } from './scrub-thread.ts'
 import { CUT_FILES_BYTES_MAX, CUT_REASON } from './work-folder.ts'
-
-/** Heap of the thread, which holds pieces and no files. */
-const HEAP_MIB_MAX = 256
 
 /** How far scrubbing the files of one attempt may go. */
 export interface ScrubBounds {
@@ -98,12 +94,7 @@ function inThread(
   cut: AbortSignal | undefined,
 ): Promise<ScrubFilesReply | string> {
   return new Promise((resolve) => {
-    const worker = new Worker(new URL('./scrub-files-worker.ts', import.meta.url), {
-      workerData: order,
-      env: { NODE_COMPILE_CACHE: COMPILE_CACHE },
-      name: 'scrub-files',
-      resourceLimits: { maxOldGenerationSizeMb: HEAP_MIB_MAX, maxYoungGenerationSizeMb: 32 },
-    })
+    const worker = takeScrubThread()
     let isOver = false
     const end = (outcome: ScrubFilesReply | string) => {
       if (isOver) return
@@ -121,5 +112,6 @@ function inThread(
     worker.once('message', (reply: ScrubFilesReply) => end(reply))
     worker.once('error', (error) => end(`it could not be scrubbed (${error.message})`))
     worker.once('exit', () => end('it could not be scrubbed (its thread ended)'))
+    worker.postMessage(order, [])
   })
 }

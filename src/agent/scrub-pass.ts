@@ -31,7 +31,8 @@ export class UnreadableFile extends Error {
 
 /** Where a file stands: the folder for what is unpacked on the way, and how files in there are scrubbed. */
 export interface Standing {
-  folder: string
+  /** Makes it at the first call. */
+  readonly folder: () => Promise<string>
   /** Scrubs a file that was inside of this one, in place. */
   readonly scrubInner: (path: string) => Promise<void>
 }
@@ -49,13 +50,18 @@ export function scrubbing(pass: ScrubPass): Transform {
   })
 }
 
+/** Takes what is unpacked off the budget. Throws UnreadableFile when it is more than may be. */
+export function spend(bytes: number, { budget }: ScrubPass): void {
+  budget.unpackedBytes -= bytes
+  if (budget.unpackedBytes < 0) throw new UnreadableFile('it is too large when it is unpacked')
+}
+
 /** A stream that ends in an error when more is unpacked than may be. */
-export function bounded({ budget }: ScrubPass): Transform {
+export function bounded(pass: ScrubPass): Transform {
   return new Transform({
     transform(piece: Buffer, _, done) {
-      budget.unpackedBytes -= piece.length
-      if (budget.unpackedBytes < 0) done(new UnreadableFile('it is too large when it is unpacked'))
-      else done(null, piece)
+      spend(piece.length, pass)
+      done(null, piece)
     },
   })
 }

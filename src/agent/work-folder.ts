@@ -52,6 +52,8 @@ export interface FileCare {
   /** Takes them; without it they are only named. */
   files?: FileKeep | undefined
   scrub: ScrubFiles
+  /** Called when there will be something to scrub. */
+  onFiles?: () => void
   /** Takes secrets out of names. */
   clean?: (text: string) => string
 }
@@ -67,6 +69,7 @@ export function createWorkFolder(root: string, care: FileCare, all?: Set<string>
     },
     isMade: () => made !== undefined,
     attach(path) {
+      if (attached.length === 0) care.onFiles?.()
       if (attached.length < ARTIFACTS_MAX) attached.push(path)
     },
     async artifacts(cut) {

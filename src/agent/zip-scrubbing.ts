@@ -1,48 +1,44 @@
 // Writes a zip anew, each of its files scrubbed on the way; one file at a time, small ones in memory.
 import { createHash } from 'node:crypto'
 import { createWriteStream } from 'node:fs'
-import { mkdtemp, writeFile } from 'node:fs/promises'
+import { readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { pipeline as connected, Readable } from 'node:stream'
+import { pipeline as connected, type Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
-import { type Entry, openPromise, type ZipFile as ZipReader } from 'yauzl'
+import { inflateRawSync } from 'node:zlib'
+import { type Entry, fromBufferPromise, openPromise, type ZipFile as ZipReader } from 'yauzl'
 import { ZipFile as ZipWriter } from 'yazl'
 import { ByteScrubber } from './byte-scrubber.ts'
 import { EMBEDDED_ZIP } from './embedded-zip.ts'
 import { kindOf } from './file-kind.ts'
-import { bounded, type ScrubPass, type Standing, UnreadableFile } from './scrub-pass.ts'
+import { bounded, type ScrubPass, spend, type Standing, UnreadableFile } from './scrub-pass.ts'
 
 /** Files of one zip. */
 const ENTRIES_MAX = 50_000
-/** Files up to this size are scrubbed in memory. */
+/** Zips up to this size are read in one go, of which there are a few at a time. */
+const READ_WHOLE_BYTES_MAX = 8 * 1024 * 1024
+/** Files of a zip up to this size are scrubbed in memory. */
 const SMALL_BYTES_MAX = 1024 * 1024
 /** The writer keeps what it was handed until its end: further ones wait on disk. */
 const HELD_BYTES_MAX = 16 * 1024 * 1024
 /** Of zlib: more takes twice the time for a tenth of the bytes. */
 const LEVEL = 3
 
-/** Scrubs the zip at `path` into `draft`; what is large is unpacked into the folder on the way. */
+/** Scrubs the zip at `path` into `draft`, where there is one; what is large is unpacked into the folder on the way. */
 export async function scrubZip(
   path: string,
-  draft: string,
+  draft: string | undefined,
   pass: ScrubPass,
   standing: Standing,
 ): Promise<void> {
-  const reader = await openPromise(path, { autoClose: false }).catch((error: unknown) => {
-    throw damaged(error)
-  })
-  const writer = pass.writes ? new ZipWriter() : undefined
-  const written = writer && pipeline(writer.outputStream, createWriteStream(draft))
-  writer?.on('error', (error: Error) => (writer.outputStream as Readable).destroy(error))
-  // Handled here and now: it may fail while nobody waits for it.
-  written?.catch(() => undefined)
+  const reader = await opened(path)
+  const { writer, written } = draft === undefined ? {} : writerInto(draft)
   try {
     if (reader.entryCount > ENTRIES_MAX) {
       throw new UnreadableFile(`it holds ${reader.entryCount} files`)
     }
-    const folder = await mkdtemp(join(standing.folder, 'zip-'))
-    await addEntries(reader, writer, pass, { ...standing, folder })
+    await addEntries(reader, writer, pass, standing)
     writer?.end()
     await written
   } catch (error) {
@@ -50,6 +46,26 @@ export async function scrubZip(
   } finally {
     reader.close()
   }
+}
+
+function writerInto(draft: string) {
+  const writer = new ZipWriter()
+  const written = pipeline(writer.outputStream, createWriteStream(draft))
+  writer.on('error', (error: Error) => (writer.outputStream as Readable).destroy(error))
+  // Handled here and now: it may fail while nobody waits for it.
+  written.catch(() => undefined)
+  return { writer, written }
+}
+
+async function opened(path: string): Promise<ZipReader> {
+  const { size } = await stat(path)
+  const reader =
+    size <= READ_WHOLE_BYTES_MAX
+      ? fromBufferPromise(await readFile(path))
+      : openPromise(path, { autoClose: false })
+  return reader.catch((error: unknown) => {
+    throw damaged(error)
+  })
 }
 
 async function addEntries(
@@ -69,14 +85,16 @@ async function addEntries(
     }
     const isPacked = entry.compressionMethod !== 0
     const options = { mtime, ...(isPacked ? { compressionLevel: LEVEL } : { compress: false }) }
-    const file = join(standing.folder, String(number++))
+    const at = number++
+    const file = async () => join(await standing.folder(), `zip-${at}`)
     const clean = await cleanContent(reader, entry, pass, { ...standing, file })
     if (writer === undefined) continue
     if (typeof clean === 'string') writer.addFile(clean, name, options)
     else if ((heldBytes += clean.length) <= HELD_BYTES_MAX) writer.addBuffer(clean, name, options)
     else {
-      await writeFile(file, clean)
-      writer.addFile(file, name, options)
+      const path = await file()
+      await writeFile(path, clean)
+      writer.addFile(path, name, options)
     }
   }
 }
@@ -86,29 +104,52 @@ async function cleanContent(
   reader: ZipReader,
   entry: Entry,
   pass: ScrubPass,
-  { file, scrubInner }: Standing & { file: string },
+  { file, scrubInner }: Standing & { file: () => Promise<string> },
 ): Promise<Buffer | string> {
-  const packed = await reader.openReadStreamPromise(entry)
-  // Who reads it hears of what goes wrong on either end.
-  const content = connected(packed, bounded(pass), () => undefined)
-  let source: Readable = content
-  if (entry.uncompressedSize <= SMALL_BYTES_MAX) {
-    const bytes = await buffer(content)
-    const kind = kindOf(bytes)
-    if (kind === 'media') return bytes
+  const small = await smallContent(reader, entry, pass)
+  if (small !== undefined) {
+    const kind = kindOf(small)
+    if (kind === 'media') return small
     if (kind === 'closed') return leftOut('it is packed in a way that is not looked into', pass)
-    if (kind === 'bytes' && !bytes.includes(EMBEDDED_ZIP)) return scrubbed(bytes, pass)
-    const known = kind === 'zip' ? pass.done.get(sha256Of(bytes)) : undefined
+    if (kind === 'bytes' && !small.includes(EMBEDDED_ZIP)) return scrubbed(small, pass)
+    const known = kind === 'zip' ? pass.done.get(sha256Of(small)) : undefined
     if (known?.isTouched === true) pass.onTouch?.()
     if (known !== undefined) return known.path
-    source = Readable.from([bytes])
   }
-  await pipeline(source, createWriteStream(file))
-  return scrubInner(file).then(
-    () => file,
+  const path = await file()
+  if (small === undefined) {
+    const packed = await reader.openReadStreamPromise(entry)
+    // Who reads it hears of what goes wrong on either end.
+    const content = connected(packed, bounded(pass), () => undefined)
+    await pipeline(content, createWriteStream(path))
+  } else await writeFile(path, small)
+  return scrubInner(path).then(
+    () => path,
     (error: unknown) => leftOutFor(error, pass),
   )
 }
+
+/** What is small is had without streams, which cost several times as much as what goes through them. */
+async function smallContent(
+  reader: ZipReader,
+  entry: Entry,
+  pass: ScrubPass,
+): Promise<Buffer | undefined> {
+  const { uncompressedSize, compressedSize, compressionMethod } = entry
+  const isPlain = compressionMethod === 0 || compressionMethod === DEFLATED
+  // What cannot be read is refused where the rest is read.
+  if (!isPlain || entry.isEncrypted()) return undefined
+  if (Math.max(uncompressedSize, compressedSize) > SMALL_BYTES_MAX) return undefined
+  spend(uncompressedSize, pass)
+  const packed = await buffer(await reader.openReadStreamPromise(entry, { decodeFileData: false }))
+  if (compressionMethod === 0) return packed
+  const bytes = inflateRawSync(packed, { maxOutputLength: SMALL_BYTES_MAX })
+  if (bytes.length !== uncompressedSize) throw new UnreadableFile('it is damaged (a wrong size)')
+  return bytes
+}
+
+/** Of zip (APPNOTE 4.4.5). */
+const DEFLATED = 8
 
 /** The rest of a trace is worth having; what fills the disk is not. */
 function leftOutFor(error: unknown, pass: ScrubPass): Buffer {

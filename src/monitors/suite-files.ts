@@ -36,13 +36,16 @@ export async function attachSuiteFiles(files: SuiteFiles): Promise<string[]> {
   const { folder, report, facts } = files
   const target = await mkdtemp(join(folder, 'files-'))
   const notes: string[] = []
+  const json = join(target, 'results.json')
+  const junit = join(target, 'junit.xml')
+  // At once, since whoever takes them gets ready for it.
+  files.attach(json)
+  files.attach(junit)
   const named = await moveAttachments(files, target, notes)
   const html = await packHtml(files, target, notes)
-  const json = join(target, 'results.json')
   await writeFile(json, JSON.stringify({ ...facts, ...withNames(report, named) }, null, 1))
-  const junit = join(target, 'junit.xml')
   await writeFile(junit, playwrightJunit(report))
-  for (const path of [json, junit, ...(html === undefined ? [] : [html])]) files.attach(path)
+  if (html !== undefined) files.attach(html)
   for (const path of named.values()) files.attach(path)
   return notes
 }
