@@ -302,6 +302,19 @@ describe('a file that cannot be scrubbed stays and is named', () => {
     expect(readFileSync(text, 'utf8')).toBe(`a ${SCRUBBED}`)
   })
 
+  test.each([
+    ['more than it says', 24, 1000, /size|larger/],
+    ['less than it says', 24, 20_000, /size/],
+    ['what needs a password', 8, 1, /encrypted|damaged/],
+    ['what is packed in an unknown way', 10, 99, /unsupported|damaged/],
+  ])('a zip with small content that unpacks to %s', async (_, at, value, says) => {
+    const bytes = await zipOf({ a: 'a'.repeat(9000) })
+    const directory = bytes.indexOf('PK\u0001\u0002')
+    bytes.writeUInt16LE(value, directory + at)
+    const path = fileOf(bytes)
+    expect((await scrubFiles([path], scrubber)).get(path)).toMatch(says)
+  })
+
   test('a damaged zip, and not the report that holds a copy of it', async () => {
     const damaged = await zipOf({ a: randomBytes(2000).toString('hex') })
     damaged.fill(0xff, 100, 1000)
