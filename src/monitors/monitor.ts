@@ -32,7 +32,7 @@ export interface Context {
   dial: Dialler
   /** A folder for this attempt alone, made at first use and removed afterwards. */
   workFolder(): Promise<string>
-  /** Hands over a file of the work folder as an artifact of the result. */
+  /** Hands over a file of the work folder as an artifact of the result; it must be whole when the run ends. */
   attach(path: string): void
   /** What people's own code stands on; absent where this agent runs none. */
   scripts?: ScriptGround | undefined

@@ -4,6 +4,7 @@ import { lstat, opendir, readdir, stat } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import { failure, type Failure } from '../contract/failure.ts'
 import { LIMITS } from '../contract/versions.ts'
+import { transpilePlaywright } from './bun-transpiled.ts'
 import type { Cage } from './cage.ts'
 import type { CageLimits } from './cage-order.ts'
 import { cagedFailure } from './caged-failure.ts'
@@ -89,6 +90,9 @@ export async function installPackages(order: InstallOrder): Promise<InstalledPac
   const before = await stampsOf(project.folder)
   const failed = await runInstall(order, command, packages)
   if (failed !== undefined) return failed
+  const cwd = join(project.folder, workingDir)
+  await transpilePlaywright({ ...order, packagesFolder: packages?.folder ?? cwd, cwd })
+  signal.throwIfAborted()
   // A link in its place would lead the agent to where the installation may not go itself.
   if (!(await lstat(project.folder)).isDirectory()) {
     return failure('INSTALL_FAILED', `${command} has replaced the folder of the project`)

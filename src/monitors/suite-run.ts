@@ -5,6 +5,7 @@ import { access } from 'node:fs/promises'
 import { failure, type Failure } from '../contract/failure.ts'
 import type { SuiteMonitor } from '../contract/suite-monitor.ts'
 import { LIMITS } from '../contract/versions.ts'
+import { transpiledVariables } from './bun-transpiled.ts'
 import type { CageLimits } from './cage-order.ts'
 import { findChromium, findProgram } from './chromium.ts'
 import type { Context, Observation } from './monitor.ts'
@@ -214,6 +215,7 @@ async function runTests(
         ...(hasVideo ? {} : { VEDETTE_VIDEO: '0' }),
         // Tests run what the project brings; npx asks no registry's stranger in.
         npm_config_yes: 'false',
+        ...(await transpiledVariables(foldersUpward(project.folder, workingDir))),
         ...stage.environment,
       },
       limits: LIMITS_OF_SUITES,

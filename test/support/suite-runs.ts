@@ -76,19 +76,21 @@ export async function runFolder(
   })
   const folder = join(temporaryFolder(), 'run')
   mkdirSync(folder)
-  const files: Record<string, Buffer> = {}
+  const attached: string[] = []
   const progress: RunProgress[] = []
   const context: Context = {
     ...testContext(),
     workFolder: () => Promise.resolve(folder),
     attach(path) {
-      files[basename(path)] = readFileSync(path)
+      attached.push(path)
     },
     progress: (at) => progress.push(at),
     location: 'here',
     ...around,
   }
   const observation = await runSuite(monitor, context, ground, around.watcher)
+  // They may be attached before they are written.
+  const files = Object.fromEntries(attached.map((path) => [basename(path), readFileSync(path)]))
   rmSync(folder, { recursive: true, force: true })
   const codes = observation.failures.map(({ code }) => code)
   return { ...observation, codes, files, progress, folder }
