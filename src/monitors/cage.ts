@@ -41,6 +41,7 @@ export function createCage(settings: CageSettings): Cage {
   }
   return {
     alwaysHoldsNetwork: settings.isolation === 'require',
+    userIds: users.all(),
     run: (order, signal) => ({
       ended: begin(order, signal).catch((error: unknown) => neverBegan((error as Error).message)),
     }),

@@ -11,6 +11,7 @@ import { LIMITS } from '../contract/versions.ts'
 import type { CageLimits } from './cage-order.ts'
 import { cagedFailure } from './caged-failure.ts'
 import { CHROMIUM_ADVICE, findChromium, findProgram } from './chromium.ts'
+import { compiledCode } from './compiled-code.ts'
 import { isDeadline } from './deadline.ts'
 import type { Context, Observation } from './monitor.ts'
 import { parsePageEvent } from './page-events.ts'
@@ -66,6 +67,13 @@ async function runOn(
   const watch = new ScriptWatch()
   const decoders = { stdout: new StringDecoder(), stderr: new StringDecoder() }
   const cage = await ground.cage()
+  const readable = [runtime.folder, await realpath(modules), await realpath(runtime.node)]
+  const { cacheFolder } = ground
+  const compiled = await compiledCode({
+    ...{ cage, cacheFolder, folder, modules, readable, limits: BOUNDS, signal: context.signal },
+    program: runtime.node,
+    isBun: false,
+  })
   const run = await runPlaywright(
     {
       cage,
@@ -74,8 +82,12 @@ async function runOn(
       cwd: project.folder,
       command: runtime.node,
       args: project.args,
-      environment: { ...scriptEnvironment(monitor, context), ...project.environment },
-      readable: [runtime.folder, await realpath(modules), await realpath(runtime.node)],
+      environment: {
+        ...compiled.environment,
+        ...scriptEnvironment(monitor, context),
+        ...project.environment,
+      },
+      readable: [...readable, ...compiled.readable],
       limits: BOUNDS,
       browser,
       onEvent: (event) => watch.addRun(event),

@@ -4,13 +4,13 @@ import { lstat, opendir, readdir, stat } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import { failure, type Failure } from '../contract/failure.ts'
 import { LIMITS } from '../contract/versions.ts'
-import { transpilePlaywright } from './bun-transpiled.ts'
 import type { Cage } from './cage.ts'
 import type { CageLimits } from './cage-order.ts'
 import { cagedFailure } from './caged-failure.ts'
 import type { Dialler } from './dial.ts'
 import { extraAuthorities } from './extra-authorities.ts'
 import { installComplaint } from './install-complaint.ts'
+import { isOutOfReach, isReachable } from './reachable.ts'
 import { blockedNotes } from './refused-connections.ts'
 import type { ScriptGround } from './script-ground.ts'
 import * as dependencies from './suite-dependencies.ts'
@@ -57,6 +57,8 @@ export interface InstalledPackages {
   command?: string
   /** Folders outside of the run's that it must be able to read. */
   readable: string[]
+  /** Under which they are kept. */
+  key?: string
   /** Why they are not kept. */
   note?: string
 }
@@ -86,13 +88,10 @@ export async function installPackages(order: InstallOrder): Promise<InstalledPac
     return dependencies.placePackages({ tree, project: project.folder, isLinked, signal })
   }
   const kept = await cache.find(key)
-  if (kept !== undefined) return { how: 'kept', readable: await place(kept) }
+  if (kept !== undefined) return { how: 'kept', readable: await place(kept), key }
   const before = await stampsOf(project.folder)
   const failed = await runInstall(order, command, packages)
   if (failed !== undefined) return failed
-  const cwd = join(project.folder, workingDir)
-  await transpilePlaywright({ ...order, packagesFolder: packages?.folder ?? cwd, cwd })
-  signal.throwIfAborted()
   // A link in its place would lead the agent to where the installation may not go itself.
   if (!(await lstat(project.folder)).isDirectory()) {
     return failure('INSTALL_FAILED', `${command} has replaced the folder of the project`)
@@ -106,7 +105,7 @@ export async function installPackages(order: InstallOrder): Promise<InstalledPac
   if (tree === undefined) {
     return failure('INSTALL_FAILED', 'the packages are larger than what may be kept of them')
   }
-  return { how: 'installed', command, readable: await place(tree) }
+  return { how: 'installed', command, readable: await place(tree), key }
 }
 
 /**
@@ -114,19 +113,7 @@ export async function installPackages(order: InstallOrder): Promise<InstalledPac
  * on Node.js. Bun looks into the folders above as well, and gives up on one that it may not read.
  */
 async function mayStayOutside(engine: InstalledTool): Promise<boolean> {
-  if (engine.name.startsWith('bun@')) return false
-  if (process.getuid?.() === 0) return true
-  const { landlockVersion } = await import('./cage-syscalls.ts')
-  return landlockVersion() > 0
-}
-
-/** Whether users that are not the agent's, as runs of root's agent have, get there. */
-async function isReachable(folder: string): Promise<boolean> {
-  if (process.getuid?.() !== 0) return true
-  for (let at = folder; ; at = dirname(at)) {
-    if (((await stat(at)).mode & 0o001) === 0) return false
-    if (at === dirname(at)) return true
-  }
+  return !engine.name.startsWith('bun@') && (await isOutOfReach())
 }
 
 async function hasPackages(from: string, workingDir: string): Promise<boolean> {

@@ -1,13 +1,13 @@
 // One run of a check suite: project, engine, packages, tests, results. Whatever happens, what was recorded
 // until then is told.
-import { join, normalize } from 'node:path'
+import { dirname, join, normalize } from 'node:path'
 import { access } from 'node:fs/promises'
 import { failure, type Failure } from '../contract/failure.ts'
 import type { SuiteMonitor } from '../contract/suite-monitor.ts'
 import { LIMITS } from '../contract/versions.ts'
-import { transpiledVariables } from './bun-transpiled.ts'
 import type { CageLimits } from './cage-order.ts'
 import { findChromium, findProgram } from './chromium.ts'
+import { type CompiledCode, compiledCode } from './compiled-code.ts'
 import type { Context, Observation } from './monitor.ts'
 import { findPlaywrightCore } from './playwright-browsers.ts'
 import type { PlaywrightEvent } from './playwright-events.ts'
@@ -197,6 +197,8 @@ async function runTests(
   let asksWithoutSandbox = false
   await wrapConfigs(project.folder, cwd, join(folder, '.vedette'), monitor.testCommand)
   const htmlFolder = join(folder, '.vedette', 'html')
+  const cli = await cliOf(cwd)
+  const compiled = await compiledFor(stage, cli, ground, signal)
   context.progress?.({ phase: 'test' })
   const run = await runPlaywright(
     {
@@ -204,9 +206,9 @@ async function runTests(
       dial: context.dial,
       folder,
       cwd,
-      ...suiteCommand(monitor.testCommand, engine, await cliOf(cwd)),
+      ...suiteCommand(monitor.testCommand, engine, cli),
       programs,
-      readable: [engine.folder, ...packages.readable],
+      readable: [engine.folder, ...packages.readable, ...compiled.readable],
       environment: {
         PLAYWRIGHT_HTML_OUTPUT_DIR: htmlFolder,
         PLAYWRIGHT_HTML_REPORT: htmlFolder,
@@ -215,7 +217,7 @@ async function runTests(
         ...(hasVideo ? {} : { VEDETTE_VIDEO: '0' }),
         // Tests run what the project brings; npx asks no registry's stranger in.
         npm_config_yes: 'false',
-        ...(await transpiledVariables(foldersUpward(project.folder, workingDir))),
+        ...compiled.environment,
         ...stage.environment,
       },
       limits: LIMITS_OF_SUITES,
@@ -233,6 +235,27 @@ async function runTests(
   if (lacksVideo) course.notes.push(NO_VIDEO)
   if (asksWithoutSandbox) course.notes.push(KEPT_SANDBOX)
   await conclude(run, { folder, htmlFolder }, context, course)
+}
+
+async function compiledFor(
+  { folder, engine, packages }: Stage,
+  cli: string | undefined,
+  ground: ScriptGround,
+  signal: AbortSignal,
+): Promise<CompiledCode> {
+  if (cli === undefined) return { environment: {}, readable: [] }
+  return compiledCode({
+    cage: await ground.cage(),
+    cacheFolder: ground.cacheFolder,
+    folder,
+    modules: dirname(dirname(dirname(cli))),
+    program: engine.program,
+    isBun: engine.name.startsWith('bun@'),
+    packagesKey: packages.key,
+    readable: [engine.folder, ...packages.readable],
+    limits: LIMITS_OF_SUITES,
+    signal,
+  })
 }
 
 function notBrought({ testCommand }: SuiteMonitor, lacking: string): Failure {

@@ -5,6 +5,7 @@ import { chmod, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { findProgram } from '../../src/monitors/chromium.ts'
 import { openToolbox } from '../../src/monitors/toolbox.ts'
 import { Descendants } from '../../src/monitors/warden-processes.ts'
 import { bareBrowsers, bareHome, bareUser, giveToBare } from './bare-user.ts'
@@ -125,8 +126,10 @@ async function layOutBare(script: Script, ground: Ground): Promise<() => Promise
   const isTest = script.script.includes('@playwright/test')
   const name = isTest ? 'script.spec.ts' : 'script.js'
   await writeFile(join(project, name), script.script)
-  const settings = { workers: 1, reporter: 'line', use: { trace: 'retain-on-failure' } }
-  const config = `module.exports = ${JSON.stringify({ ...settings, screenshot: 'only-on-failure' })}\n`
+  // What a monitor records as well, to have it where the script fails.
+  const video = (await findProgram('ffmpeg')) === undefined ? 'off' : 'retain-on-failure'
+  const use = { trace: 'retain-on-failure', screenshot: 'only-on-failure', video }
+  const config = `module.exports = ${JSON.stringify({ workers: 1, reporter: 'line', use })}\n`
   await writeFile(join(project, 'playwright.config.js'), config)
   const modules = join(ground.runtime, 'node_modules')
   await symlink(modules, join(project, 'node_modules'))

@@ -12,7 +12,7 @@ const ALL = { ownUser: true, landlock: 7, network: true }
 /** A cage in which a run ends like this. */
 function cageWith(end: Partial<CagedEnd>, said = ''): Cage {
   const ended = Promise.resolve({ tail: { stdout: said, stderr: '' }, ...end } as CagedEnd)
-  return { alwaysHoldsNetwork: false, run: () => ({ ended }), close: () => {} }
+  return { alwaysHoldsNetwork: false, userIds: [], run: () => ({ ended }), close: () => {} }
 }
 
 /** Any program does for a browser that is there. */

@@ -9,7 +9,6 @@ import { packageManager, runManager } from '../support/package-managers.ts'
 import { runFolder, suiteGround, suiteProject } from '../support/suite-runs.ts'
 
 let registry: NpmRegistry
-const PLAYWRIGHT = ['@playwright/test', 'playwright', 'playwright-core']
 /** Bun keeps what it makes of files from 50 kB on. */
 const LARGE = `module.exports = '${'a'.repeat(60_000)}'\n`
 const ground = suiteGround()
@@ -35,14 +34,13 @@ beforeAll(async () => {
       dependencies: { ink: '1.0.0' },
     },
     { name: 'ink', version: '1.0.0', files: { 'index.js': 'module.exports = "blue"\n' } },
-    ...PLAYWRIGHT.map((name, at) => ({
-      name,
+    {
+      name: '@playwright/test',
       version: '1.58.0',
-      files: { 'index.js': '', 'lib/large.js': LARGE, 'lib/vite/page.js': `'page'\n${LARGE}` },
-      dependencies: Object.fromEntries(
-        PLAYWRIGHT.slice(at + 1, at + 2).map((one) => [one, '1.58.0']),
-      ),
-    })),
+      files: { 'cli.js': `require('playwright')\n` },
+      dependencies: { playwright: '1.58.0' },
+    },
+    { name: 'playwright', version: '1.58.0', files: { 'index.js': LARGE } },
     // The same file in two packages is one file with two names in pnpm's store.
     { name: 'nib', version: '1.0.0', files: { 'index.js': 'module.exports = "blue"\n' } },
   ])
@@ -114,18 +112,14 @@ test.each(['npm@11', 'pnpm@10', 'bun@1.3'])(
   { timeout: 90_000 },
   async (name) => {
     const folder = await lockedProject(name, { dependencies: { '@playwright/test': '1.58.0' } })
-    const command =
-      'cd "$BUN_RUNTIME_TRANSPILER_CACHE_PATH" && echo has $(stat -c %h *.pile) && exit 1'
+    const command = 'cd "$BUN_RUNTIME_TRANSPILER_CACHE_PATH" && echo has *.pile && exit 1'
     const wishes = { testCommand: command, engine: 'bun', engineVersion: '1.3' }
     await runFolder(ground, folder, wishes)
     const { failures, observed } = await runFolder(ground, folder, wishes)
     expect(observed).toMatchObject({ packages: 'kept' })
-    // One for files that are the same, and where runs have users of their own by another name of what is kept.
-    expect(failures[0]?.details?.['output']).toMatch(isRoot ? /has 2$/ : /has 1$/)
+    expect(failures[0]?.details?.['output']).toMatch(/has \w+\.pile$/)
   },
 )
-
-const isRoot = process.getuid?.() === 0
 
 test.each([
   ['pnpm-lock.yaml', `lockfileVersion: '6.0'\n`, 'pnpm@8'],

@@ -1,6 +1,7 @@
 // The ground that people's code stands on in tests: the cage, the system's Chromium, and a runtime that is made
 // of this project's own Node.js and development packages, so that nobody has to install a whole one.
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { createCage } from '../../src/monitors/cage.ts'
@@ -29,6 +30,8 @@ export function testGround(
     blocked?: string[]
     chromiumPath?: string
     isolation?: ScriptIsolation
+    /** What engines make of code is not taken from other tests, who need not wait for it. */
+    compilesAnew?: boolean
   } = {},
 ): ScriptGround {
   const tools = wishes.tools ?? runtimeFolder()
@@ -38,11 +41,20 @@ export function testGround(
     // Tests of several processes run at the same time, and whoever ends a run ends all of its user's processes.
     firstUserId: 40_000 + (process.pid % 80) * 256,
   })
+  const cacheFolder = join(dirname(tools), 'cache')
+  if (wishes.compilesAnew !== true) shareCompiledCode(cacheFolder)
   return {
     cage: () => Promise.resolve(cage),
     tools: openToolbox(tools),
     chromiumPath: wishes.chromiumPath,
-    cacheFolder: join(dirname(tools), 'cache'),
+    cacheFolder,
     close: () => cage.close(),
   }
+}
+
+function shareCompiledCode(cacheFolder: string): void {
+  const shared = join(tmpdir(), `vedette-test-compiled-${process.getuid?.()}`)
+  for (const folder of [shared, cacheFolder]) mkdirSync(folder, { recursive: true })
+  const own = join(cacheFolder, 'compiled')
+  if (!existsSync(own)) symlinkSync(shared, own)
 }

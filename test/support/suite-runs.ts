@@ -39,7 +39,9 @@ function playwrightModules(): string {
 }
 
 /** A ground with Node 24, this project's own, as an engine. */
-export function suiteGround(wishes: { blocked?: string[] } = {}): ScriptGround {
+export function suiteGround(
+  wishes: { blocked?: string[]; compilesAnew?: boolean } = {},
+): ScriptGround {
   const tools = join(temporaryFolder(), 'tools')
   const own = toolFolder(tools, 'engine', 'node@24')
   mkdirSync(own, { recursive: true })
