@@ -21,6 +21,7 @@ import { scriptEnvironment } from './script-environment.ts'
 import type { ScriptGround } from './script-ground.ts'
 import { fitObserved, type ScriptObserved, ScriptWatch } from './script-observed.ts'
 import { layOutScript, type ScriptProject } from './script-project.ts'
+import { headerEnvironment, hearHeader } from './seen-headers.ts'
 import { scriptRuntime, type ScriptRuntime } from './script-runtime.ts'
 import { failsSoftly, scriptFailure, testFailures, unreadScript } from './script-verdict.ts'
 import { failureOf, targetFailure } from './target-failure.ts'
@@ -74,14 +75,19 @@ async function runOn(
       cwd: project.folder,
       command: runtime.node,
       args: project.args,
-      environment: { ...scriptEnvironment(monitor, context), ...project.environment },
+      environment: {
+        ...scriptEnvironment(monitor, context),
+        ...project.environment,
+        ...headerEnvironment(context.headers),
+      },
       readable: [runtime.folder, await realpath(modules), await realpath(runtime.node)],
       limits: BOUNDS,
       browser,
       onEvent: (event) => watch.addRun(event),
       onOther(line) {
         const event = parsePageEvent(line)
-        if (event !== undefined) watch.addPage(event)
+        if (event === undefined) hearHeader(line, context.headers)
+        else watch.addPage(event)
       },
       onOutput(chunk, stream) {
         // A test's output comes with its events.

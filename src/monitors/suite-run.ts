@@ -17,6 +17,7 @@ import { blockedNotes } from './refused-connections.ts'
 import { scriptEnvironment } from './script-environment.ts'
 import { removeTree } from './remove-tree.ts'
 import type { ScriptGround } from './script-ground.ts'
+import { headerEnvironment, hearHeader } from './seen-headers.ts'
 import { enginePrograms, missingPackage, suiteCommand } from './suite-command.ts'
 import { wrapConfigs } from './suite-config.ts'
 import { suiteEngine } from './suite-engine.ts'
@@ -217,6 +218,7 @@ async function runTests(
         npm_config_yes: 'false',
         ...(await transpiledVariables(foldersUpward(project.folder, workingDir))),
         ...stage.environment,
+        ...headerEnvironment(context.headers),
       },
       limits: LIMITS_OF_SUITES,
       browser: core === undefined || chromium === undefined ? undefined : { chromium, core },
@@ -226,6 +228,7 @@ async function runTests(
         asksWithoutSandbox ||= event.event === 'begin' && event.asksWithoutSandbox === true
         tell(event, report, context)
       },
+      onOther: (line) => hearHeader(line, context.headers),
       onOutput: (chunk) => watcher.onOutput?.(chunk),
     },
     signal,
