@@ -259,13 +259,19 @@ async function cliOf(cwd: string): Promise<string | undefined> {
 
 function tell(event: PlaywrightEvent, report: PlaywrightReportBuilder, context: Context): void {
   if (context.progress === undefined) return
-  if (event.event !== 'begin' && event.event !== 'end' && event.event !== 'error') return
-  const line = event.event === 'error' ? event.error.message.split('\n')[0] : undefined
+  const line = wordOf(event, report)
+  if (line === undefined && event.event !== 'begin') return
   context.progress({
     phase: 'test',
     ...report.progress(),
     ...(line === undefined ? {} : { line: line.slice(0, LINE_CHARS_MAX) }),
   })
+}
+
+/** The test that has begun or ended, or what went wrong; undefined where an event tells nobody anything. */
+function wordOf(event: PlaywrightEvent, report: PlaywrightReportBuilder): string | undefined {
+  if (event.event === 'error') return event.error.message.split('\n')[0]
+  return event.event === 'start' || event.event === 'end' ? report.nameOf(event.id) : undefined
 }
 
 async function conclude(
