@@ -6,6 +6,7 @@ import type { Dialler } from '../monitors/dial.ts'
 import { DeadlineReached } from '../monitors/deadline.ts'
 import type { AnyMonitorType, Observation, RunSource } from '../monitors/monitor.ts'
 import type { RunProgress, ScriptGround } from '../monitors/script-ground.ts'
+import type { HeaderHearing } from '../monitors/seen-headers.ts'
 import { createWorkFolder, type FileCare, type WorkFolder } from './work-folder.ts'
 
 /** What to run. */
@@ -26,6 +27,7 @@ export interface AttemptOrder {
   location?: string
   accountId?: string | undefined
   source?: RunSource
+  headers?: HeaderHearing | undefined
   /** Hears how far it is. */
   progress?: ((at: RunProgress) => void) | undefined
 }
@@ -62,7 +64,7 @@ export const OVERRUN_MS_MAX = 2000
 /** Starts an attempt. */
 export function startAttempt(order: AttemptOrder): RunningAttempt {
   const { type, monitor, deadlineMs, dial, workRoot, care, scripts } = order
-  const { variables = {}, written, location = '', accountId, source, progress } = order
+  const { variables = {}, written, location = '', accountId, source, headers, progress } = order
   const overrunMs = type.overrunMsMax ?? OVERRUN_MS_MAX
   const controller = new AbortController()
   const cut = new AbortController()
@@ -90,6 +92,7 @@ export function startAttempt(order: AttemptOrder): RunningAttempt {
     location,
     ...(accountId === undefined ? {} : { accountId }),
     ...(source === undefined ? {} : { source }),
+    ...(headers && { headers }),
     ...(written && { written }),
     ...(progress && { progress }),
     ...(care.clean && { withoutSecrets: care.clean }),

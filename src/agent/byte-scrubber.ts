@@ -1,7 +1,7 @@
 // Takes secrets out of a stream of bytes, whatever is in it, in memory that does not grow with it: secret
 // values in every spelling, and the values of sensitive names in JSON, in lists of headers and in lines like
 // `authorization: …`. What is cut by the end of a piece is found all the same.
-import { headerSecrets, SCRUBBED } from './scrub.ts'
+import { echoedSecrets, SCRUBBED } from './scrub.ts'
 import { SECRET_CHARS_MIN, secretPattern } from './secret-pattern.ts'
 
 /** What is looked for. */
@@ -14,7 +14,7 @@ export interface ByteRules {
 
 /** Values of sensitive names are looked at up to this length, and must be kept for so long. */
 const VALUE_BYTES_MAX = 16 * 1024
-const OVERLAP_BYTES_MIN = 2 * VALUE_BYTES_MAX
+const OVERLAP_BYTES_MIN = 4 * VALUE_BYTES_MAX
 /** The longest spelling of one byte: percent-encoded twice inside of escaped JSON. */
 const SPELLING_BYTES_MAX = 16
 
@@ -93,8 +93,25 @@ export interface NamedValue extends Span {
   value: string
 }
 
-/** What has a name in the text and begins before `until`, whatever the name is. */
+/** Texts in UTF-16 of either order of bytes, as far as there are headers in them: every second byte is 0. */
+const UTF16 = /(?:[^\0]\0){8,}[^\0]?/g
+
+/** What has a name in the text and begins before `until`, whatever the name is; bytes may be of UTF-16. */
 export function* namedValues(text: string, until: number): Generator<NamedValue> {
+  yield* namedInBytes(text, until)
+  if (!text.includes('\0')) return
+  for (const { 0: run, index } of text.matchAll(UTF16)) {
+    if (index >= until) break
+    // Begins with the end of a line, as it may be the beginning of a text.
+    const inner = `\n${run.replaceAll('\0', '')}`
+    for (const { name, value, from, to } of namedInBytes(inner, inner.length)) {
+      const [start, end] = [index + 2 * (from - 1), index + 2 * (to - 1)]
+      if (start < until) yield { name, value, from: start, to: Math.min(end, index + run.length) }
+    }
+  }
+}
+
+function* namedInBytes(text: string, until: number): Generator<NamedValue> {
   for (const { pattern, tail, mayBeSource = false } of SHAPES) {
     for (const match of text.matchAll(pattern)) {
       if (match.index >= until) break
@@ -178,7 +195,7 @@ export class ByteScrubber {
   *#span({ name, value, from, to }: NamedValue): Generator<Span> {
     if (value === SCRUBBED || !this.#rules.isSensitive(name)) return
     const { onSecret } = this.#hears
-    if (onSecret !== undefined) for (const one of headerSecrets(readable(value))) onSecret(one)
+    if (onSecret !== undefined) for (const one of echoedSecrets(readable(value))) onSecret(one)
     yield { from, to }
   }
 }

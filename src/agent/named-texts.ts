@@ -1,7 +1,7 @@
 // Takes the values of sensitive names out of what people's programs write: a console, an error, the piece of
 // source beside it. What is a header is known there by its name alone.
 import { joined, namedValues, type Span } from './byte-scrubber.ts'
-import { createScrubber, headerSecrets, SCRUBBED, type Scrubber, withTexts } from './scrub.ts'
+import { createScrubber, echoedSecrets, SCRUBBED, type Scrubber, withTexts } from './scrub.ts'
 
 const VALUE_CHARS_MAX = 16_384
 const COLOUR = String.raw`\u001B\[[\d;]*m`
@@ -29,6 +29,7 @@ export class NamedTexts {
   readonly #names: Pick<Scrubber, 'isSensitive'>
   /** What was seen, and may stand anywhere else without its name. */
   readonly #seen = new Set<string>()
+  #scrubber: { of: number; seen: Scrubber } | undefined
 
   constructor(names: Pick<Scrubber, 'isSensitive'>) {
     this.#names = names
@@ -57,21 +58,39 @@ export class NamedTexts {
     for (const one of values) if (this.#seen.size < SEEN_MAX) this.#seen.add(one)
   }
 
-  /** Takes out what was seen, wherever it stands; undefined where nothing was. */
-  seen(): Scrubber | undefined {
+  /** Adds what a header held that the program sent or got, if it is a sensitive one. */
+  sawHeader(name: string, value: string): void {
+    if (value !== SCRUBBED && this.#names.isSensitive(name)) this.saw(echoedSecrets(value))
+  }
+
+  /** What was seen, the shorter ones first. */
+  secrets(): string[] {
     let charsLeft = SEEN_CHARS_MAX
-    const secrets = [...this.#seen]
+    return [...this.#seen]
       .sort((a, b) => a.length - b.length)
       .filter(({ length }) => (charsLeft -= length) >= 0)
-    return secrets.length === 0
-      ? undefined
-      : createScrubber({ secrets }, (name) => this.#names.isSensitive(name))
+  }
+
+  /** Takes out what was seen, wherever it stands; undefined where nothing was. */
+  seen(): Scrubber | undefined {
+    const of = this.#seen.size
+    if (of === 0) return undefined
+    if (this.#scrubber?.of !== of) {
+      const isSensitive = (name: string) => this.#names.isSensitive(name)
+      this.#scrubber = { of, seen: createScrubber({ secrets: this.secrets() }, isSensitive) }
+    }
+    return this.#scrubber.seen
+  }
+
+  /** The text without what was seen until now. */
+  withoutSeen(text: string): string {
+    return this.seen()?.text(text) ?? text
   }
 
   *#spans(text: string): Generator<Span> {
     for (const { name, value, from, to } of namedValues(text, text.length)) {
       if (value === SCRUBBED || !this.#names.isSensitive(name)) continue
-      this.saw(headerSecrets(unescaped(value)))
+      this.saw(echoedSecrets(unescaped(value)))
       yield { from, to }
     }
     // A literal of a program may be any word: it goes where it stands, and nowhere else.

@@ -3,15 +3,17 @@ import { toMicroseconds } from '../contract/duration.ts'
 import type { Failure } from '../contract/failure.ts'
 import { failure } from '../contract/failure.ts'
 import type { Job } from '../contract/job.ts'
+import { sensitiveNames } from '../contract/sensitive-name.ts'
 import { verdictOf, type Attempt, type Result, type Verdict } from '../contract/result.ts'
 import { retryWaitMs } from '../contract/retry.ts'
 import type { Fault } from '../host/fault.ts'
 import type { AnyMonitorType, RunSource } from '../monitors/monitor.ts'
 import type { RunProgress, ScriptGround } from '../monitors/script-ground.ts'
+import type { HeaderHearing } from '../monitors/seen-headers.ts'
 import { startAttempt, type AttemptOutcome, type RunningAttempt } from './attempt.ts'
 import type { Clock } from './clock.ts'
 import { ownFault } from './own-fault.ts'
-import { isProgram, laneOf } from './lane.ts'
+import { laneOf } from './lane.ts'
 import { NamedTexts } from './named-texts.ts'
 import type { ProgressBoard, ProgressPlace } from './progress-board.ts'
 import { createPlanner, type RunPlan, type Surroundings } from './run-plan.ts'
@@ -20,7 +22,7 @@ import { scrubFiles } from './scrub-files.ts'
 import { wakeScrubThread } from './scrub-thread.ts'
 import type { FileKeep } from './sink.ts'
 import { undisclosedScrubber } from './undisclosed-secrets.ts'
-import type { ScrubFiles } from './work-folder.ts'
+import type { FileCare } from './work-folder.ts'
 
 /** A job under way. */
 export interface Run {
@@ -118,15 +120,13 @@ function createRun(
         return undefined
       }
       const { workRoot, workFolders, files } = settings
-      const scrub: ScrubFiles = (paths, cut) =>
-        scrubFiles(paths, plan.scrub, cut, undefined, (found) => named?.saw(found))
-      const clean = (text: string) => plan.scrub.text(text)
-      const care = { files, scrub, onFiles: wakeScrubThread, clean }
+      const care = careOf(plan.scrub, named, files)
       const { dial, location, accountId } = surroundings
       const { scripts } = settings
       const source = settings.source ?? (job.onDemand === undefined ? 'SCHEDULER' : 'TRIGGER_API')
       const around = { dial, location, accountId, source, workRoot, workFolders, care, scripts }
-      running = startAttempt({ ...plan, ...around, progress })
+      const headers = named && hearingOf(named, settings.scrubHeaders)
+      running = startAttempt({ ...plan, ...around, headers, progress })
       const outcome = await running.outcome
       running = undefined
       if (outcome.abandoned) settings.onAbandoned?.(checkType)
@@ -157,10 +157,38 @@ function placeFor(
   known: Scrubber,
   board: ProgressBoard,
 ): ProgressPlace | undefined {
-  const scrub = { text: (text: string) => known.text(named?.text(text) ?? text) }
+  const scrub = {
+    text: (text: string) => known.text(named?.withoutSeen(named.text(text)) ?? text),
+  }
   if (onDemand !== undefined) return board.begin(onDemand, scrub)
   if (laneOf(monitor) === 'uptime') return undefined
   return board.beginSlot({ monitorId: monitor.id, slot, startedAt }, scrub)
+}
+
+/** The program's own requests are watched for what else of them must not be told. */
+function hearingOf(named: NamedTexts, scrubHeaders: readonly string[]): HeaderHearing {
+  return {
+    sensitive: sensitiveNames(scrubHeaders),
+    saw: (name, value) => named.sawHeader(name, value),
+  }
+}
+
+/** Files lose the known secrets, and what was seen while they came to be. */
+function careOf(
+  known: Scrubber,
+  named: NamedTexts | undefined,
+  files: FileKeep | undefined,
+): FileCare {
+  return {
+    files,
+    onFiles: wakeScrubThread,
+    scrub(paths, cut) {
+      const { secrets, headers } = known.settings
+      const settings = { headers, secrets: [...secrets, ...(named?.secrets() ?? [])] }
+      return scrubFiles(paths, { settings }, cut, undefined, (found) => named?.saw(found))
+    },
+    clean: (text) => known.text(named?.withoutSeen(text) ?? text),
+  }
 }
 
 interface RunRecord {
@@ -168,7 +196,7 @@ interface RunRecord {
   attempts: Attempt[]
   /** What attempts used beyond the definition. */
   undisclosed?: Record<string, unknown>[]
-  /** Of a program, whose texts may hold anything. */
+  /** Of people's own code, whose texts may hold anything. */
   named?: NamedTexts
   onSeen: RunnerSettings['onSeen']
   last: AttemptOutcome
@@ -178,7 +206,7 @@ interface RunRecord {
 function recordOf(job: Job, { scrub }: RunPlan, { clock, onSeen }: RunnerSettings): RunRecord {
   const startedAt = Math.round(clock.now())
   const record: RunRecord = { startedAt, attempts: [], last: NOTHING_SEEN, onSeen }
-  if (isProgram(job.monitor)) record.named = new NamedTexts(scrub)
+  if (laneOf(job.monitor) === 'scripted') record.named = new NamedTexts(scrub)
   return record
 }
 

@@ -31,7 +31,7 @@ const DEFAULT_BOUNDS: ScrubBounds = {
  */
 export async function scrubFiles(
   paths: readonly string[],
-  scrubber: Scrubber,
+  scrubber: Pick<Scrubber, 'settings'>,
   cut?: AbortSignal,
   bounds: ScrubBounds = DEFAULT_BOUNDS,
   onFound?: (values: readonly string[]) => void,
@@ -67,7 +67,7 @@ interface ScrubAround {
 
 async function scrubAll(
   paths: readonly string[],
-  scrubber: Scrubber,
+  scrubber: Pick<Scrubber, 'settings'>,
   { bounds, cut, onFound }: ScrubAround,
 ): Promise<ReadonlyMap<string, string>> {
   if (paths.length === 0) return new Map()

@@ -33,8 +33,15 @@ export function createScrubber(
   const secrets = [...new Set([...(settings.secrets ?? [])].flatMap(withLines))]
   const pattern = secretPattern(secrets)
   const cuttable = secrets.flatMap(cuttableSpellings)
+  // Rare enough not to be made before it is needed: bytes of UTF-16 that were taken for another text.
+  let wide: RegExp | undefined
+  const withoutWide = (given: string) => {
+    if (secrets.length === 0 || !given.includes('\0')) return given
+    wide ??= secretPattern([], { utf16: secrets })
+    return wide === undefined ? given : given.replace(wide, SCRUBBED)
+  }
   const text = (given: string) => {
-    const plain = pattern === undefined ? given : given.replace(pattern, SCRUBBED)
+    const plain = withoutWide(pattern === undefined ? given : given.replace(pattern, SCRUBBED))
     const whole = plain.length < CUT_TEXT_CHARS_MIN ? plain : withoutCutSecret(plain, cuttable)
     return withoutUrlCredentials(whole)
   }
@@ -225,6 +232,19 @@ export function headerSecrets(value: string): string[] {
     scheme?.[1]?.toLowerCase() === 'basic' ? Buffer.from(credentials, 'base64').toString() : ''
   const password = basic.slice(basic.indexOf(':') + 1)
   return [value, credentials, password, ...pairs].filter((one) => one.length >= ECHO_CHARS_MIN)
+}
+
+/** The longest word that is taken for none. */
+const WORD_CHARS_MAX = 9
+/** `deleted`, `undefined`, `no-check`: settings, and what a program without its secret says. */
+const WORD = /^(?:[A-Z]?[a-z]+(?:[-_][a-z]+)*|[A-Z]+)$/
+
+/** Those of them that may be looked for in what a program says: not a short word, which would stand there by itself. */
+export function echoedSecrets(value: string): string[] {
+  const isBasic = /^basic\s/i.test(value)
+  return headerSecrets(value).filter(
+    (one) => isBasic || one.length > WORD_CHARS_MAX || !WORD.test(one),
+  )
 }
 
 function isSetCookie(value: string): boolean {

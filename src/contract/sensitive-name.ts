@@ -30,6 +30,17 @@ const HEADERS: readonly string[] = [
 /** Parts that make any name a sensitive one, compared without `-`, `_` and case. */
 const PARTS = /token|secret|passw(?:or)?d|passphrase|apikey|privatekey|credential/
 
+/**
+ * The same test as the source of a regular expression, for who cannot import this: it is for names in small letters
+ * without `-`, `_`, `.` and blanks. Further names may match that are spelled with less of these.
+ */
+export function sensitiveNames(headers: readonly string[] = []): string {
+  const listed = [...HEADERS, ...headers].map((name) => bare(name).replaceAll(/[^a-z0-9]/g, '.'))
+  return `^(?:${listed.join('|')})$|${PARTS.source}`
+}
+
+const bare = (name: string) => name.toLowerCase().replaceAll(/[-_. ]/g, '')
+
 /** Different names that are remembered; a server may answer with any number of them. */
 const NAMES_MAX = 10_000
 
@@ -41,7 +52,7 @@ export function createNameTest(headers: readonly string[] = []): (name: string) 
     let sensitive = known.get(name)
     if (sensitive === undefined) {
       const lower = name.toLowerCase()
-      sensitive = listed.has(lower) || PARTS.test(lower.replaceAll(/[-_. ]/g, ''))
+      sensitive = listed.has(lower) || PARTS.test(bare(name))
       if (known.size >= NAMES_MAX) known.clear()
       known.set(name, sensitive)
     }

@@ -22,6 +22,7 @@ import type { Context } from './monitor.ts'
 import { scriptEnvironment } from './script-environment.ts'
 import { pathInside } from './script-project.ts'
 import type { ScriptRuntime } from './script-runtime.ts'
+import { copyHeaderWatch, headerEnvironment } from './seen-headers.ts'
 import { TargetFailure } from './target-failure.ts'
 import { openWayOut, type WayOut } from './way-out.ts'
 
@@ -65,6 +66,7 @@ export async function startScriptHost(settings: HostSettings): Promise<ApiScript
   const program = join(folder, '.vedette', 'api-script.cjs')
   await mkdir(dirname(program), { recursive: true })
   await copyFile(PROGRAM, program)
+  await copyHeaderWatch(dirname(program))
   await symlink(runtime.modules, join(folder, 'node_modules'))
   await layOut(folder, monitor, 'set-up')
   await layOut(folder, monitor, 'tear-down')
@@ -140,6 +142,7 @@ export class ApiScriptHost {
         environment: {
           ...scriptEnvironment(monitor, context),
           REQUEST_URL: monitor.request.url,
+          ...headerEnvironment(context.headers),
         },
         ...this.wayOut.order,
         readable: [runtime.folder, await realpath(runtime.modules), await realpath(runtime.node)],
@@ -211,7 +214,8 @@ export class ApiScriptHost {
   #hear(message: unknown): void {
     const word = parseScriptWord(message)
     if (word === undefined) return
-    if (word.step === 'crash') this.#crash = 'error' in word ? word.error : undefined
+    if (word.step === 'header') this.#settings.context.headers?.saw(word.name, word.value)
+    else if (word.step === 'crash') this.#crash = 'error' in word ? word.error : undefined
     else if (word.step === this.#waiting?.step) this.#waiting.resolve(word)
   }
 }

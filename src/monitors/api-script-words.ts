@@ -1,6 +1,7 @@
 // The words between the agent and the process in which the scripts of an API monitor run. What comes from
 // there is read with suspicion: people's code stands behind it.
 import * as z from 'zod'
+import { SeenHeader } from './seen-headers.ts'
 
 /** Names with a value each, as often as there are values. */
 export type Pairs = [name: string, value: string][]
@@ -80,7 +81,13 @@ const TearDownDone = z.object({
 /** What a tear-down script made of the answer. */
 export type TearDownDone = z.infer<typeof TearDownDone>
 
-const Word = z.union([z.object({ step: z.literal('ready') }), Failed, SetUpDone, TearDownDone])
+const Word = z.union([
+  z.object({ step: z.literal('ready') }),
+  SeenHeader.extend({ step: z.literal('header') }),
+  Failed,
+  SetUpDone,
+  TearDownDone,
+])
 /** What the process says. */
 export type ScriptWord = z.infer<typeof Word>
 

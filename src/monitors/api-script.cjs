@@ -6,6 +6,7 @@ const fs = require('node:fs')
 const Module = require('node:module')
 const path = require('node:path')
 const { inspect } = require('node:util')
+const watchHeaders = require('./header-watch.cjs')
 
 const TEXT_CHARS_MAX = 16_384
 const PAIRS_MAX = 200
@@ -33,6 +34,8 @@ for (const [name, value] of Object.entries(proxies)) {
   if (process.env[name] === value) delete process.env[name]
 }
 delete process.env.VEDETTE_PROXIES
+watchHeaders(process.env.VEDETTE_HEADERS, (name, value) => tell({ step: 'header', name, value }))
+delete process.env.VEDETTE_HEADERS
 const begunWith = { ...process.env }
 const held = { request: undefined, response: undefined }
 /** Scripts that run as they are written. */

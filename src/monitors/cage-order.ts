@@ -28,6 +28,8 @@ export interface CageAsk {
   to: 'leader' | 'group'
   /** From asking to killing. */
   graceMs: number
+  /** The same of a run whose time ran out, for which nobody waits as for one that was cancelled. */
+  lateGraceMs?: number
 }
 
 /** Which addresses may be connected to; the same settings that the agent's own monitors obey. */

@@ -60,11 +60,12 @@ async function runOne(
   const watch = new CageWatch(order, userId, settings.wardens.take())
   const stop = () =>
     watch.tell({ do: 'ask', outcome: isDeadline(signal) ? 'out-of-time' : 'cancelled' })
-  watch.begin(wardenOrder(settings, order, userId))
+  const held = wardenOrder(settings, order, userId)
+  watch.begin(held)
   signal.addEventListener('abort', stop, { once: true })
   if (signal.aborted) stop()
   try {
-    return await watch.ended()
+    return { ...(await watch.ended()), limits: held.limits }
   } finally {
     signal.removeEventListener('abort', stop)
   }

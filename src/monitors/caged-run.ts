@@ -49,6 +49,8 @@ export interface CagedEnd extends WardenEnd {
   outputBytes: number
   /** Connections that the network policy refused; the first ones. */
   blocked: BlockedConnection[]
+  /** What it was held to; absent when it never began. */
+  limits?: CageLimits
   /** What held it; absent when it never began. */
   layers?: CageLayers
 }

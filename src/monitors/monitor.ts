@@ -5,6 +5,7 @@ import type { Failure } from '../contract/failure.ts'
 import type { CheckType } from '../contract/monitor.ts'
 import type { Dialler } from './dial.ts'
 import type { RunProgress, ScriptGround } from './script-ground.ts'
+import type { HeaderHearing } from './seen-headers.ts'
 
 /** What a monitor saw in one attempt. */
 export interface Observation {
@@ -44,6 +45,8 @@ export interface Context {
   location?: string
   /** Takes the run's secrets out of a text that is to become part of a name. */
   withoutSecrets?: (text: string) => string
+  /** Hears what sensitive headers held that people's own code sent or got; absent where nobody asks. */
+  headers?: HeaderHearing
   /** Whose monitor it is, where a platform says so. */
   accountId?: string
   source?: RunSource

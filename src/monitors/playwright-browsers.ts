@@ -77,7 +77,8 @@ async function noVideos(folder: string): Promise<string> {
  * would not start with it, nor does it in one process or without a zygote. The cage holds it either way.
  * Where a script names a program of its own, browser-launches.cjs hands it over. Datagrams there are none: WebRTC and QUIC go without,
  * names are asked of the system's resolver (whose setting stays where a script gives its browser an environment of its
- * own), and that IPv6 is there is not found out by trying a datagram.
+ * own), and that IPv6 is there is not found out by trying a datagram. It calls nobody of its own accord: not for the
+ * time, not for components, and nobody is asked what a form may be filled in with.
  */
 function launcherFor(chromium: string): string {
   return `#!/bin/sh
@@ -104,7 +105,9 @@ else
 fi
 exec "$program" \\
   --force-webrtc-ip-handling-policy=disable_non_proxied_udp --disable-quic \\
-  "--disable-features=\${off}AsyncDns" "--enable-features=\${on}EnableIPv6ReachabilityOverride" "$@"
+  --component-updater=disable-background-downloads,url-source=http://127.0.0.1:9/ \\
+  "--disable-features=\${off}AsyncDns,NetworkTimeServiceQuerying,AutofillServerCommunication" \\
+  "--enable-features=\${on}EnableIPv6ReachabilityOverride" "$@"
 `
 }
 

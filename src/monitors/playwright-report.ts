@@ -126,6 +126,12 @@ export class PlaywrightReportBuilder {
     return { done, total: Math.max(this.#expected, this.#tests.size) }
   }
 
+  /** How people call the test: `shop.spec.ts › order`; undefined where it is not known. */
+  nameOf(id: string): string | undefined {
+    const test = this.#tests.get(id)
+    return test && `${test.file} › ${test.title}`
+  }
+
   report(): PlaywrightReport {
     const tests = [...this.#tests.values()]
     const stats = {

@@ -64,8 +64,16 @@ export interface PlaywrightProxy {
 }
 
 const REPORTER = fileURLToPath(new URL('./playwright-reporter.cjs', import.meta.url))
-/** What Playwright needs for its JSON and its traces when it is told to end. */
-export const PLAYWRIGHT_ASK: CageAsk = { signal: 'SIGINT', to: 'leader', graceMs: 3_000 }
+/**
+ * What Playwright needs for its JSON and its traces when it is told to end. It waits five seconds for the picture of
+ * a page that does not come, which is what there is to see of a run whose time ran out.
+ */
+export const PLAYWRIGHT_ASK: CageAsk = {
+  signal: 'SIGINT',
+  to: 'leader',
+  graceMs: 3_000,
+  lateGraceMs: 7_500,
+}
 /** A run that tells more than this has the rest of it left out. */
 const EVENT_BYTES_MAX = 134_217_728
 /** One event; the reporter's own bounds are below it. */

@@ -7,6 +7,7 @@ const Module = require('node:module')
 const { appendFileSync, openSync } = require('node:fs')
 const path = require('node:path')
 const startByLauncher = require('./browser-launches.cjs')
+const watchHeaders = require('./header-watch.cjs')
 
 const TEXT_CHARS_MAX = 4096
 const URL_CHARS_MAX = 2048
@@ -26,6 +27,9 @@ let file
 let pagesSeen = 0
 
 startByLauncher()
+const seeHeader = watchHeaders(process.env.VEDETTE_HEADERS, (name, value) =>
+  write({ event: 'header', name, value }),
+)
 const load = Module._load
 Module._load = function (request, ...rest) {
   const loaded = Reflect.apply(load, this, [request, ...rest])
@@ -65,6 +69,8 @@ function watchBrowser(browser) {
 
 async function watchContext(context) {
   const statuses = new WeakMap()
+  context.on('request', (request) => seeAll(request.headers()))
+  context.on('response', (response) => void seeExchange(response))
   context.on('response', (response) => statuses.set(response.request(), response.status()))
   context.on('requestfinished', (request) => tellRequest(request, statuses.get(request)))
   context.on('requestfailed', (request) =>
@@ -88,6 +94,24 @@ async function watchContext(context) {
   })
   watchRequests(context.request)
   await watchVitals(context)
+}
+
+function seeAll(headers) {
+  for (const [name, value] of Object.entries(headers)) seeHeader(name, value)
+}
+
+/** With the cookies; as a call that is Playwright's own, which is no step of a test. */
+async function seeExchange(response) {
+  const list = async (owner) => {
+    for (const { name, value } of await owner.headersArray()) seeHeader(name, value)
+  }
+  try {
+    await response._wrapApiCall(() => Promise.all([list(response), list(response.request())]), {
+      internal: true,
+    })
+  } catch {
+    // Its page has gone.
+  }
 }
 
 /** Web vitals, told by the page whenever one changes, so that none is lost when the page goes. */

@@ -3,6 +3,7 @@
 import { copyFile, mkdir, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join, posix } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { copyHeaderWatch } from './seen-headers.ts'
 import { targetFailure } from './target-failure.ts'
 
 /** The fields of browser and multistep monitors that make a project. */
@@ -54,6 +55,7 @@ export async function layOutScript(
   const preload = join(own, 'preload.cjs')
   await copyFile(PRELOAD, preload)
   await copyFile(LAUNCHES, join(own, 'browser-launches.cjs'))
+  await copyHeaderWatch(own)
   const environment = { NODE_OPTIONS: `--require "${preload}"` }
   if (!isTest) {
     await copyFile(PLAIN, join(own, 'plain.cjs'))
@@ -74,7 +76,8 @@ export function pathInside(path: string): string {
   throw targetFailure('SETTINGS_INVALID', message, { path })
 }
 
-const IMPORT = /(?:^|[\s;])import[\s{*'"]/
+/** A statement, and not the word in a comment, in a text, or as a call. */
+const IMPORT = /(?:^|;)[ \t]*import\s*(?:["']|[\w$*{][^;'"`()]*?\bfrom\s*["'])/m
 
 /** With a name of TypeScript's, so that a script may be either; ES modules by name for old Node.js. */
 function defaultName(script: string, isTest: boolean): string {

@@ -22,6 +22,7 @@ import { scriptEnvironment } from './script-environment.ts'
 import type { ScriptGround } from './script-ground.ts'
 import { fitObserved, type ScriptObserved, ScriptWatch } from './script-observed.ts'
 import { layOutScript, type ScriptProject } from './script-project.ts'
+import { headerEnvironment, hearHeader } from './seen-headers.ts'
 import { scriptRuntime, type ScriptRuntime } from './script-runtime.ts'
 import { failsSoftly, scriptFailure, testFailures, unreadScript } from './script-verdict.ts'
 import { failureOf, targetFailure } from './target-failure.ts'
@@ -86,6 +87,7 @@ async function runOn(
         ...compiled.environment,
         ...scriptEnvironment(monitor, context),
         ...project.environment,
+        ...headerEnvironment(context.headers),
       },
       readable: [...readable, ...compiled.readable],
       limits: BOUNDS,
@@ -93,7 +95,8 @@ async function runOn(
       onEvent: (event) => watch.addRun(event),
       onOther(line) {
         const event = parsePageEvent(line)
-        if (event !== undefined) watch.addPage(event)
+        if (event === undefined) hearHeader(line, context.headers)
+        else watch.addPage(event)
       },
       onOutput(chunk, stream) {
         // A test's output comes with its events.

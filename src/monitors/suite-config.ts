@@ -3,6 +3,7 @@
 import { copyFile, lstat, mkdir, rename, writeFile } from 'node:fs/promises'
 import { basename, dirname, extname, join, normalize } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { copyHeaderWatch } from './seen-headers.ts'
 import { leadsInside, readWarily } from './wary-files.ts'
 
 /** Names under which Playwright looks for a configuration, in its order. */
@@ -28,6 +29,7 @@ export async function wrapConfigs(
   await mkdir(ownFolder, { recursive: true })
   await copyFile(WRAPPING, wrapping)
   await copyFile(LAUNCHES, join(ownFolder, 'browser-launches.cjs'))
+  await copyHeaderWatch(ownFolder)
   const named = namedConfigs(testCommand).map((path) => join(cwd, path))
   const inside = named.filter((path) => normalize(path).startsWith(`${folder}/`))
   const found: string[] = []

@@ -17,6 +17,7 @@ import { blockedNotes } from './refused-connections.ts'
 import { scriptEnvironment } from './script-environment.ts'
 import { removeTree } from './remove-tree.ts'
 import type { ScriptGround } from './script-ground.ts'
+import { headerEnvironment, hearHeader } from './seen-headers.ts'
 import { enginePrograms, missingPackage, suiteCommand } from './suite-command.ts'
 import { wrapConfigs } from './suite-config.ts'
 import { suiteEngine } from './suite-engine.ts'
@@ -219,6 +220,7 @@ async function runTests(
         npm_config_yes: 'false',
         ...compiled.environment,
         ...stage.environment,
+        ...headerEnvironment(context.headers),
       },
       limits: LIMITS_OF_SUITES,
       browser: core === undefined || chromium === undefined ? undefined : { chromium, core },
@@ -228,6 +230,7 @@ async function runTests(
         asksWithoutSandbox ||= event.event === 'begin' && event.asksWithoutSandbox === true
         tell(event, report, context)
       },
+      onOther: (line) => hearHeader(line, context.headers),
       onOutput: (chunk) => watcher.onOutput?.(chunk),
     },
     signal,
@@ -279,13 +282,19 @@ async function cliOf(cwd: string): Promise<string | undefined> {
 
 function tell(event: PlaywrightEvent, report: PlaywrightReportBuilder, context: Context): void {
   if (context.progress === undefined) return
-  if (event.event !== 'begin' && event.event !== 'end' && event.event !== 'error') return
-  const line = event.event === 'error' ? event.error.message.split('\n')[0] : undefined
+  const line = wordOf(event, report)
+  if (line === undefined && event.event !== 'begin') return
   context.progress({
     phase: 'test',
     ...report.progress(),
     ...(line === undefined ? {} : { line: line.slice(0, LINE_CHARS_MAX) }),
   })
+}
+
+/** The test that has begun or ended, or what went wrong; undefined where an event tells nobody anything. */
+function wordOf(event: PlaywrightEvent, report: PlaywrightReportBuilder): string | undefined {
+  if (event.event === 'error') return event.error.message.split('\n')[0]
+  return event.event === 'start' || event.event === 'end' ? report.nameOf(event.id) : undefined
 }
 
 async function conclude(

@@ -1,9 +1,18 @@
 // Adds to the configuration of a check suite what it leaves open. It runs inside of people's projects: plain
 // CommonJS, no dependency, for every Node.js since 18 and for Bun.
 'use strict'
+const { appendFileSync } = require('node:fs')
 const startByLauncher = require('./browser-launches.cjs')
+const watchHeaders = require('./header-watch.cjs')
 
 startByLauncher()
+// Of what browsers and Playwright's own requests send and get, the traces tell.
+watchHeaders(process.env.VEDETTE_HEADERS, (name, value) =>
+  appendFileSync(
+    process.env.VEDETTE_EVENTS,
+    `${JSON.stringify({ event: 'header', name, value })}\n`,
+  ),
+)
 
 const WORKERS = 4
 const RETRIES = 2

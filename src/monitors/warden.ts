@@ -84,9 +84,10 @@ class Warden {
   ask(outcome: CagedOutcome): void {
     if (this.#outcome !== undefined) return
     this.#outcome = outcome
-    const { signal, to, graceMs } = this.#order.ask
+    const { signal, to, graceMs, lateGraceMs = graceMs } = this.#order.ask
     clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => this.#kill?.(), graceMs)
+    const patienceMs = outcome === 'out-of-time' ? lateGraceMs : graceMs
+    this.#timer = setTimeout(() => this.#kill?.(), patienceMs)
     const pid = this.#child?.pid
     if (pid === undefined) return
     try {

@@ -42,13 +42,14 @@ describe('a text', () => {
         .map((pair) => pair.join(': '))
         .join('\n'),
     ],
+    ['UTF-16 on a console', Buffer.from(JSON.stringify(HEADERS), 'utf16le').toString()],
     ['source', `> 3 |   headers: { accept: 'a/b', 'x-api-key': 'INLINEKEY-9999' },`],
     ['source with a template', '> 3 |   accept: `a/b`, token: `INLINEKEY-9999`,'],
   ])('loses the values of sensitive names: %s', (_, text) => {
     const clean = named().text(text)
-    expect(clean).not.toMatch(GONE)
+    expect(clean.replaceAll('\0', '')).not.toMatch(GONE)
     expect(clean).toContain(SCRUBBED)
-    expect(clean).toContain('a/b')
+    expect(clean.replaceAll('\0', '')).toContain('a/b')
   })
 
   test.each([

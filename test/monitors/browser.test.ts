@@ -171,6 +171,22 @@ describe.skipIf(why !== undefined)(`with Chromium ${why ?? ''}`, () => {
   )
 
   test(
+    'a run whose time ran out leaves a trace of the page that it waited for',
+    async () => {
+      const script = `${HEAD}test('shop', async ({ page }) => {
+      test.setTimeout(0)
+      await page.goto('{site}/next')
+      await page.evaluate(() => { for (;;); })
+    })`
+      const { codes, artifacts, abandoned } = await run(script, {}, { deadlineMs: 8000 })
+      expect(codes).toEqual(['TIMEOUT_RUN'])
+      expect(artifacts).toContain('trace.zip')
+      expect(abandoned).toBe(false)
+    },
+    TIME,
+  )
+
+  test(
     'a cancelled run ends within five seconds, with nothing left and all it had seen',
     async () => {
       const script = written(`${HEAD}test('shop', async ({ page }) => {

@@ -102,6 +102,7 @@ describe('verdicts', () => {
       const all = []; for (;;) all.push(Buffer.alloc(2 ** 24, 1)) })`,
       ['RUN_OUT_OF_MEMORY'],
       undefined,
+      '(at most 2048 MiB)',
     ],
     [
       'files without end',
@@ -113,9 +114,10 @@ describe('verdicts', () => {
     ['a skipped test', `${HEAD}test.skip('a', () => {})`, [], undefined],
   ])(
     '%s',
-    async (_, script, wanted, details) => {
+    async (_, script, wanted, details, words = '') => {
       const { codes, failures } = await run(script)
       expect(codes).toEqual(wanted)
+      expect(failures[0]?.message ?? '').toContain(words)
       expect(failures[0]?.details ?? {}).toMatchObject(details ?? {})
     },
     TIME,
@@ -297,6 +299,16 @@ test.each<[string, string, { codes: string[]; said?: string; details?: Record<st
     'that mixes both fails where it fails',
     `const { join } = require('node:path')\nawait Promise.resolve()\nthrow new Error(join('a', 'b'))`,
     { codes: ['SCRIPT_FAILED'] },
+  ],
+  [
+    'is CommonJS, though it speaks of an import',
+    `// we import the orders here, from "a" to 'b'\nconst text = \`\n  import socket\`\nconsole.log(require('node:path').basename('x/import it'))`,
+    { codes: [], said: 'import it' },
+  ],
+  [
+    'imports over several lines',
+    `'use strict'; import {\n  basename,\n  join,\n} from 'node:path'\nconsole.log(join('a', basename('x/b')))`,
+    { codes: [], said: 'a/b' },
   ],
   [
     'that cannot be read is told with its place',

@@ -25,9 +25,17 @@ test('names are asked of the system, over TCP, and nothing is tried by datagrams
   const words = await started('--headless', 'about:blank')
   expect(words).toContain('RES_OPTIONS=use-vc')
   expect(words).toContain('--disable-quic')
-  expect(words).toContain('--disable-features=AsyncDns')
+  expect(words.join()).toMatch(/--disable-features=AsyncDns\b/)
   expect(words).toContain('--enable-features=EnableIPv6ReachabilityOverride')
   expect(words.slice(-2)).toEqual(['--headless', 'about:blank'])
+})
+
+test('nobody is called of the browser’s own accord', async () => {
+  const words = await started('about:blank')
+  expect(words).toContainEqual(expect.stringMatching(/^--component-updater=.*127\.0\.0\.1:9/))
+  const off = words.find((word) => word.startsWith('--disable-features='))
+  expect(off).toContain('NetworkTimeServiceQuerying')
+  expect(off).toContain('AutofillServerCommunication')
 })
 
 test('features that a script turns off or on stay so, the last word of each counting as ever', async () => {
@@ -38,7 +46,7 @@ test('features that a script turns off or on stay so, the last word of each coun
     '--user-data-dir=/a b',
   )
   expect(words.filter((word) => /-features=/.test(word))).toEqual([
-    '--disable-features=B,C,AsyncDns',
+    expect.stringMatching(/^--disable-features=B,C,AsyncDns,/),
     '--enable-features=D,EnableIPv6ReachabilityOverride',
   ])
   expect(words.at(-1)).toBe('--user-data-dir=/a b')

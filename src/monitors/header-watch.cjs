@@ -1,0 +1,89 @@
+// Tells the agent what sensitive headers of a run's requests and answers hold, so that it is found wherever else
+// it stands: in a sentence of the console, in an error. Runs inside of people's processes: plain CommonJS, no
+// dependency, for every Node.js since 18 and for Bun; whatever it does not find, or that fails, changes nothing.
+'use strict'
+const { subscribe } = require('node:diagnostics_channel')
+
+const VALUE_CHARS_MAX = 16_384
+/** Different values of one process; what comes after is not told. */
+const VALUES_MAX = 1000
+
+/**
+ * Watches the clients of Node.js, and gives a function for what others see. `source` is the regular expression of
+ * `sensitiveNames`; without it nobody asks.
+ */
+module.exports = function watchHeaders(source, tell) {
+  const sensitive = source === undefined ? undefined : attempt(() => new RegExp(source))
+  if (sensitive === undefined) return () => undefined
+  const told = new Set()
+  const see = (name, values) => {
+    if (
+      !sensitive.test(
+        String(name)
+          .toLowerCase()
+          .replace(/[-_. ]/g, ''),
+      )
+    )
+      return
+    for (const one of [values].flat()) {
+      const value = String(one).slice(0, VALUE_CHARS_MAX)
+      if (told.size >= VALUES_MAX || told.has(value)) continue
+      told.add(value)
+      attempt(() => tell(String(name), value))
+    }
+  }
+  watchClients(see)
+  watchFetchOfBun(see)
+  return see
+}
+
+function watchClients(see) {
+  const on = (channel, look) => subscribe(channel, (message) => attempt(() => look(message)))
+  const seeAll = (headers) => {
+    for (const [name, value] of Object.entries(headers)) see(name, value)
+  }
+  const seePairs = (list) => {
+    for (let at = 0; at + 1 < list.length; at += 2) see(list[at], String(list[at + 1]))
+  }
+  on('http.client.request.start', ({ request }) => seeAll(request.getHeaders()))
+  on('http.client.response.finish', ({ response }) => seePairs(response.rawHeaders))
+  // Of `fetch`, and of undici as a package: the head as it is sent.
+  on('undici:client:sendHeaders', ({ headers }) => {
+    for (const line of String(headers).split('\r\n')) {
+      const colon = line.indexOf(':')
+      if (colon > 0) see(line.slice(0, colon), line.slice(colon + 1).trim())
+    }
+  })
+  on('undici:request:headers', ({ response }) => seePairs(response.headers))
+  on('http2.client.stream.start', ({ headers }) => seeAll(headers))
+  on('http2.client.stream.finish', ({ headers }) => seeAll(headers))
+}
+
+/** It has its own client, of which no channel tells. */
+function watchFetchOfBun(see) {
+  if (globalThis.Bun === undefined) return
+  const { fetch } = globalThis
+  const seeAll = (headers) => headers.forEach((value, name) => see(name, value))
+  const watched = async (...given) => {
+    attempt(() => {
+      const [input, init] = given
+      if (input instanceof Request) seeAll(input.headers)
+      if (init?.headers !== undefined) seeAll(new Headers(init.headers))
+    })
+    const response = await fetch(...given)
+    attempt(() => {
+      seeAll(response.headers)
+      for (const cookie of response.headers.getSetCookie()) see('set-cookie', cookie)
+    })
+    return response
+  }
+  globalThis.fetch = Object.assign(watched, fetch)
+}
+
+function attempt(work) {
+  try {
+    return work()
+  } catch {
+    return undefined
+  }
+}
