@@ -155,13 +155,17 @@ describe('ICMP', () => {
 describe('name servers', () => {
   const ask = (
     servers: string[],
-    { signal = new AbortController().signal, platformUrl = 'https://platform.test', ...more } = {},
+    {
+      signal = new AbortController().signal,
+      platformUrl = 'https://platform.test',
+      search = [] as string[],
+    } = {},
   ) =>
     probeNameServers({
       config: { platformUrl },
       mends: mendsFor('container'),
       signal,
-      resolv: { servers, search: [], ndots: 1, ...more },
+      resolv: { servers, search, ndots: 1 },
     })
 
   test.each<[string, Zone[string], string]>([
@@ -200,7 +204,7 @@ describe('name servers', () => {
         ...Object.fromEntries([...refused, ...beyond].map((one) => [one, 'REFUSED'] as const)),
         [name]: ['192.0.2.1'],
       })
-      const [found] = await ask([server.authority], { platformUrl, search, ndots: 1 })
+      const [found] = await ask([server.authority], { platformUrl, search })
       expect(found?.standing).toBe(standing)
     },
   )

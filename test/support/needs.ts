@@ -15,6 +15,7 @@ const PACKAGES = {
   unbound: 'unbound',
   dnsmasq: 'dnsmasq-base',
   ping: 'iputils-ping',
+  prometheus: 'prometheus',
   'prometheus-blackbox-exporter': 'prometheus-blackbox-exporter',
 } as const
 export type Program = keyof typeof PACKAGES
