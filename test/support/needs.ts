@@ -16,6 +16,7 @@ const PACKAGES = {
   dnsmasq: 'dnsmasq-base',
   ping: 'iputils-ping',
   prometheus: 'prometheus',
+  'docker-compose': 'docker-compose',
   'prometheus-blackbox-exporter': 'prometheus-blackbox-exporter',
 } as const
 export type Program = keyof typeof PACKAGES
