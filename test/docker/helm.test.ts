@@ -128,7 +128,7 @@ describe('a release', () => {
     ['with everything that can be set', EVERYTHING],
     ['without echoes and budget', { pingGroupRange: false, disruptionBudget: { enabled: false } }],
   ])('%s fits the program and Kubernetes', async (_, given) => {
-    await expectToFit(podOf(await release(given)))
+    expect(await expectToFit(podOf(await release(given)))).toMatch(/^vedette\/agent/)
   })
 
   test('with raw sockets fits as root with NET_RAW', async () => {

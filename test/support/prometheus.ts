@@ -37,8 +37,9 @@ export async function startPrometheus(
 ): Promise<Prometheus> {
   const folder = temporaryFolder()
   const settings = parse(readFileSync(SETTINGS, 'utf8')) as { scrape_configs: Job[] }
-  const scrape_configs = settings.scrape_configs.map(({ dns_sd_configs: _, ...job }) => ({
+  const scrape_configs = settings.scrape_configs.map((job) => ({
     ...job,
+    dns_sd_configs: [],
     static_configs: [{ targets: [targets[job.job_name] ?? 'nobody:9'], labels }],
   }))
   const global = { scrape_interval: '1s' }
