@@ -1,7 +1,7 @@
 // The agent's metrics about itself, for Prometheus. What monitors measured is rendered apart, because
 // ten thousand of them are too many gauges to keep.
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
-import type { MissedReason, Result } from '../contract/result.ts'
+import { AGENT_MISSED_REASONS, type MissedReason, type Result } from '../contract/result.ts'
 import { VERSION } from '../contract/versions.ts'
 
 /** Slots and what became of them: expected = recorded + handed over + those that wait or run. */
@@ -62,6 +62,8 @@ export function createAgentMetrics(
     labelNames: ['reason'],
     registers,
   })
+  // A rate does not see the first step of a series that begins with it.
+  for (const reason of AGENT_MISSED_REASONS) missed.inc({ reason }, 0)
   const lateness = new Histogram({
     name: 'vedette_slot_lateness_seconds',
     help: 'From the instant at which a run was due to the start of its first attempt.',

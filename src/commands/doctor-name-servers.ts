@@ -1,10 +1,10 @@
-// Whether the system's name servers answer. Each is asked alone, for the platform's name, or else for what
-// every name server knows of: the root.
+// Whether the system's name servers answer. Each is asked alone, for the platform's name as the system completes
+// it, or else for what every name server knows of: the root.
 import { Resolver } from 'node:dns/promises'
 import { readFile } from 'node:fs/promises'
 import { isIP } from 'node:net'
 import type { AgentConfig } from '../agent/config.ts'
-import { parseResolvConf, RESOLV_CONF } from '../monitors/resolv-conf.ts'
+import { parseResolvConf, RESOLV_CONF, type ResolvConf } from '../monitors/resolv-conf.ts'
 import type { Finding } from './doctor-finding.ts'
 import type { Mends } from './doctor-mends.ts'
 
@@ -13,12 +13,14 @@ export interface NameServersOrder {
   config: Pick<AgentConfig, 'platformUrl'>
   mends: Mends
   signal: AbortSignal
-  /** `address` or `address:port`, in place of those of resolv.conf. */
-  servers?: readonly string[]
+  /** In place of those of resolv.conf; a server is `address` or `address:port`. */
+  resolv?: Pick<ResolvConf, 'servers' | 'search' | 'ndots'>
 }
 
 const TRY_MS = 2000
 const TRIES = 2
+
+const REFUSED = 'EREFUSED'
 
 /** What an error of c-ares says of a server that gave no answer; all others are answers. */
 const SILENT: Readonly<Record<string, string>> = {
@@ -26,14 +28,14 @@ const SILENT: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'refuses the connection',
   ECANCELLED: 'silent',
   EBADRESP: 'answers what is no answer',
-  EREFUSED: 'refuses to answer',
+  [REFUSED]: 'refuses to answer',
 }
 
 /** Looks at each of the name servers. */
 export async function probeNameServers(order: NameServersOrder): Promise<Finding[]> {
-  const servers = order.servers ?? parseResolvConf(await resolvConf()).servers
-  const name = nameIn(order.config.platformUrl)
-  const asked = await Promise.all(servers.map((one) => ask(one, name, order.signal)))
+  const resolv = order.resolv ?? parseResolvConf(await resolvConf())
+  const questions = questionsFor(nameIn(order.config.platformUrl), resolv)
+  const asked = await Promise.all(resolv.servers.map((one) => ask(one, questions, order.signal)))
   const mute = asked.filter(({ problem }) => problem !== undefined)
   const words = mute.map(({ server, problem }) => `${server} ${problem}`).join(', ')
   const facts = { servers: asked }
@@ -57,25 +59,53 @@ function nameIn(platformUrl: string | undefined): string | undefined {
   return host === undefined || isIP(host) !== 0 || host === 'localhost' ? undefined : host
 }
 
+interface Question {
+  name: string
+  type: 'A' | 'NS'
+}
+
+/**
+ * What to ask until a server does not refuse it: one without the internet answers for its own domains alone, as
+ * a cluster's does. `svc.namespace` is such a name only with the domains that the system searches.
+ */
+function questionsFor(
+  name: string | undefined,
+  { search, ndots }: Pick<ResolvConf, 'search' | 'ndots'>,
+): Question[] {
+  if (name === undefined)
+    return ['.', ...search.filter(Boolean)].map((one) => ({ name: one, type: 'NS' }))
+  const longer = name.endsWith('.') ? [] : search.map((domain) => `${name}.${domain}`)
+  const isLong = name.split('.').length > ndots
+  const names = isLong ? [name, ...longer] : [...longer, name]
+  return names.map((one) => ({ name: one, type: 'A' }))
+}
+
 interface Asked {
   server: string
   ms: number
   problem?: string
 }
 
-async function ask(server: string, name: string | undefined, signal: AbortSignal): Promise<Asked> {
+async function ask(
+  server: string,
+  questions: readonly Question[],
+  signal: AbortSignal,
+): Promise<Asked> {
   const resolver = new Resolver({ timeout: TRY_MS, tries: TRIES })
   resolver.setServers([isIP(server) === 6 ? `[${server}]` : server])
   const onAbort = () => resolver.cancel()
   signal.addEventListener('abort', onAbort, { once: true })
   const since = performance.now()
-  const problem = await (
-    name === undefined ? resolver.resolveNs('.') : resolver.resolve4(name)
-  ).then(
-    () => undefined,
-    (error: NodeJS.ErrnoException) => SILENT[error.code ?? ''],
-  )
+  let code: string | undefined
+  for (const { name, type } of questions) {
+    code = await resolver.resolve(name, type).then(
+      () => undefined,
+      (error: NodeJS.ErrnoException) => error.code,
+    )
+    if (code !== REFUSED) break
+  }
   signal.removeEventListener('abort', onAbort)
   const ms = Math.round(performance.now() - since)
+  const problem = SILENT[code ?? '']
   return { server, ms, ...(problem !== undefined && { problem }) }
 }

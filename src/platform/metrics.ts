@@ -12,13 +12,21 @@ export interface MetricSources {
 export interface PlatformMetrics {
   /** For the metrics of the platform's parts. */
   readonly registry: Registry
-  /** A request was answered. */
-  answered(status: number, seconds: number): void
+  /** A request was answered; without seconds where it was held until there was something to say. */
+  answered(status: number, seconds: number | undefined): void
   /** Prometheus text format 0.0.4. */
   text(): Promise<string>
 }
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+
+/** Agents' calls for what to run and questions with `waitMs`: how long they take says nothing of us. */
+const HELD = /^https?:\/\/[^/]*\/agent\/v1\/sync(?:\?|$)|[?&]waitMs=/
+
+/** Whether a request is held until there is something to say. */
+export function isHeld(url: string): boolean {
+  return HELD.test(url)
+}
 
 /** Makes the metrics in a registry of their own. */
 export function createPlatformMetrics(sources: MetricSources): PlatformMetrics {
@@ -33,7 +41,7 @@ export function createPlatformMetrics(sources: MetricSources): PlatformMetrics {
   })
   const durations = new Histogram({
     name: 'vedette_http_request_duration_seconds',
-    help: 'From a request’s head to the start of its answer.',
+    help: 'From a request’s head to the start of its answer, but for those that wait for something.',
     buckets: SECONDS,
     registers,
   })
@@ -48,7 +56,7 @@ export function createPlatformMetrics(sources: MetricSources): PlatformMetrics {
     registry,
     answered(status, seconds) {
       requests.inc({ status })
-      durations.observe(seconds)
+      if (seconds !== undefined) durations.observe(seconds)
     },
     text: () => registry.metrics(),
   }

@@ -11,7 +11,7 @@ import type { PlatformConfig } from './config.ts'
 import { answerError, unavailable } from './errors.ts'
 import { type Credentials, ensureFirstAccount, keepCredentials } from './first-account.ts'
 import { createHttpServer } from './http-server.ts'
-import { createPlatformMetrics, type PlatformMetrics } from './metrics.ts'
+import { createPlatformMetrics, isHeld, type PlatformMetrics } from './metrics.ts'
 import { openPlatformDatabase, type PlatformDatabase, silence } from './open-database.ts'
 import { createProbes, isProbe, type Phase, serveMetrics } from './probes.ts'
 import { ensureSealer } from './secrets-key.ts'
@@ -153,7 +153,8 @@ class RunningPlatform implements Platform {
     const begin = performance.now()
     const answer = this.#assembly?.answer(request, env) ?? answerError(unavailable(), {})
     const count = (response: Response) => {
-      this.#metrics.answered(response.status, (performance.now() - begin) / 1000)
+      const seconds = (performance.now() - begin) / 1000
+      this.#metrics.answered(response.status, isHeld(request.url) ? undefined : seconds)
       return response
     }
     return answer instanceof Promise ? answer.then(count) : count(answer)

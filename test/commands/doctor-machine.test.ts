@@ -153,12 +153,19 @@ describe('ICMP', () => {
 })
 
 describe('name servers', () => {
-  const ask = (servers: string[], signal = new AbortController().signal) =>
+  const ask = (
+    servers: string[],
+    {
+      signal = new AbortController().signal,
+      platformUrl = 'https://platform.test',
+      search = [] as string[],
+    } = {},
+  ) =>
     probeNameServers({
-      config: { platformUrl: 'https://platform.test' },
+      config: { platformUrl },
       mends: mendsFor('container'),
       signal,
-      servers,
+      resolv: { servers, search, ndots: 1 },
     })
 
   test.each<[string, Zone[string], string]>([
@@ -178,6 +185,30 @@ describe('name servers', () => {
     20_000,
   )
 
+  test.each([
+    ['a name of the cluster', 'http://vedette-platform.vedette:3000', 'works'],
+    [
+      'a name with the domain of its own',
+      'http://vedette-platform.vedette.svc.cluster.test',
+      'works',
+    ],
+    ['a name of the internet', 'https://platform.example.test', 'broken'],
+  ])(
+    'one that refuses all but its own domain is asked for %s',
+    async (_, platformUrl, standing) => {
+      const name = 'vedette-platform.vedette.svc.cluster.test'
+      const refused = ['vedette-platform.vedette', 'platform.example.test']
+      const search = ['vedette.svc.cluster.test', 'svc.cluster.test']
+      const beyond = search.flatMap((domain) => refused.map((one) => `${one}.${domain}`))
+      await using server = await startDnsServer({
+        ...Object.fromEntries([...refused, ...beyond].map((one) => [one, 'REFUSED'] as const)),
+        [name]: ['192.0.2.1'],
+      })
+      const [found] = await ask([server.authority], { platformUrl, search })
+      expect(found?.standing).toBe(standing)
+    },
+  )
+
   test('one of two is silent: a warning that names it', async () => {
     await using good = await startDnsServer({ 'platform.test': ['192.0.2.1'] })
     await using mute = await startDnsServer({ 'platform.test': 'silent' })
@@ -190,7 +221,7 @@ describe('name servers', () => {
   test('a silent one is given up at once when told to', async () => {
     await using mute = await startDnsServer({ 'platform.test': 'silent' })
     const stop = new AbortController()
-    const asked = ask([mute.authority], stop.signal)
+    const asked = ask([mute.authority], { signal: stop.signal })
     const since = performance.now()
     stop.abort()
     expect((await asked)[0]?.standing).toBe('broken')

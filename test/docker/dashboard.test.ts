@@ -1,17 +1,19 @@
 // Every metric and label in the dashboard and in the scaled objects must be one that an agent or a platform
-// really shows: both are started, connected as the compose file connects them, and asked.
+// really shows: both are started, connected as the compose file connects them, and asked; and a real Prometheus has
+// an answer to every query.
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { parse } from 'yaml'
-import { createAgentMetrics } from '../../src/agent/metrics.ts'
 import { SAMPLES } from '../../src/monitors/samples.ts'
 import { type StartedAgent, startAgentProcess } from '../support/agent-process.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
 import { eventually } from '../support/eventually.ts'
+import { missing } from '../support/needs.ts'
 import { startPlatform, type StartedPlatform } from '../support/platform-process.ts'
+import { type Prometheus, startPrometheus } from '../support/prometheus.ts'
 import { groupedIn, selectedIn, type Series, seriesIn } from '../support/prometheus-text.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
@@ -63,18 +65,6 @@ async function metricsOf(url: string): Promise<string> {
   return await (await fetch(`${url}/metrics`)).text()
 }
 
-/** What agents show only when something goes wrong. */
-async function metricsOfTrouble(): Promise<string> {
-  const metrics = createAgentMetrics({
-    queues: () => ({}),
-    slots: () => ({ expected: 1, recorded: 1, handedOver: 0 }),
-    monitors: () => 0,
-    clockOffsetMs: () => 0,
-  })
-  metrics.missed('draining', 1)
-  return await metrics.text()
-}
-
 async function addMonitor(): Promise<void> {
   const response = await fetch(`${platform.url}/v1/checks/url`, {
     method: 'POST',
@@ -123,7 +113,7 @@ beforeAll(async () => {
   )
   const samples = [...SAMPLES.keys()].map((name) => `# TYPE ${name} gauge\n`).join('')
   series = {
-    agent: seriesIn(text + samples + (await metricsOfTrouble())),
+    agent: seriesIn(text + samples),
     platform: seriesIn(await metricsOf(platform.url)),
   }
 })
@@ -209,13 +199,79 @@ describe('the dashboard', () => {
   })
 })
 
+const queryOf = (scaledObject: string) =>
+  /query: >-?\n((?: +(?:sum|\+).*\n)+)/.exec(scaledObject)?.[1] ?? ''
+
 test.each(scaled)('a scaled object asks for queues of agents', (text) => {
-  const query = /query: >-?\n((?: +(?:sum|\+).*\n)+)/.exec(text)?.[1] ?? ''
+  const query = queryOf(text)
   expect(selectedIn(query).map(({ name }) => name)).toEqual([
     'vedette_queue_waiting',
     'vedette_queue_running',
   ])
   expect(wrongIn(query)).toEqual([])
+})
+
+describe('a real Prometheus', () => {
+  const why = missing('prometheus')
+  let prometheus: Prometheus
+  beforeEach(({ skip }) => skip(why !== undefined, why))
+  beforeAll(async () => {
+    if (why !== undefined) return
+    prometheus = await startPrometheus(
+      { 'vedette-agent': new URL(agent.url).host, 'vedette-platform': new URL(platform.url).host },
+      { namespace: 'vedette' },
+    )
+    // Rates need two scrapes, between them a run and a request.
+    await eventually(
+      async () => {
+        await metricsOf(`${platform.url}/v1`)
+        const rates = await prometheus.query(filled(RATES))
+        return rates.length === 3 && rates.every(({ value }) => value > 0)
+      },
+      { ms: 60_000, what: 'a run between two scrapes' },
+    )
+  })
+  afterAll(() => prometheus?.close())
+
+  const RATES = [
+    'rate(vedette_slot_lateness_seconds_count{job="$agent"}[$__rate_interval])',
+    'sum(rate(vedette_results_total{job="$platform"}[$__rate_interval]))',
+    'rate(vedette_http_request_duration_seconds_count{job="$platform"}[$__rate_interval])',
+  ]
+    .map((rate, at) => `label_replace(${rate}, "of", "${at}", "", "")`)
+    .join(' or ')
+  const filled = (query: string) =>
+    query
+      .replaceAll('$__rate_interval', '1m')
+      .replaceAll('$agent', 'vedette-agent')
+      .replaceAll('$platform', 'vedette-platform')
+      .replaceAll('$location', '.*')
+
+  test('scrapes both', async () => {
+    const up = await prometheus.query('up')
+    const values = up.map(({ labels, value }) => [labels['job'] ?? '', value] as const)
+    expect(Object.fromEntries(values)).toEqual({ 'vedette-agent': 1, 'vedette-platform': 1 })
+  })
+
+  test.each(targets)('has an answer for $title: $legendFormat', async ({ expr }) => {
+    const answer = await prometheus.query(filled(expr))
+    // There is no certificate, and nothing fails.
+    const isEmpty = expr.includes('probe_ssl_') || expr.startsWith('probe_success{')
+    expect(answer.length > 0).toBe(!isEmpty)
+    expect(answer.filter(({ value }) => Number.isNaN(value))).toEqual([])
+  })
+
+  test('counts the calls that wait for something, and not their time', async () => {
+    const [held] = await prometheus.query(
+      'sum(vedette_http_requests_total) - sum(vedette_http_request_duration_seconds_count)',
+    )
+    expect(held?.value).toBeGreaterThan(0)
+  })
+
+  test.each(scaled)('tells a scaled object 0 where nothing waits or runs', async (text) => {
+    const query = queryOf(text).replaceAll('{{ .Release.Namespace }}', 'vedette')
+    expect(await prometheus.query(query)).toEqual([{ labels: {}, value: 0 }])
+  })
 })
 
 test('what is no metric, label or value of theirs is found', () => {

@@ -1,15 +1,17 @@
-// The chart of the agent must give what docker/kubernetes gives: every value is known to the schema, every
-// template finds its values, and what comes out fits the program, with any of its switches.
-import { readdirSync, readFileSync } from 'node:fs'
+// The chart of the agent must give what docker/kubernetes gives, by Helm itself: every value is known to the schema,
+// what comes out is what Kubernetes takes and fits the program, with any of its switches, and a wrong value is refused
+// in words that a person understands.
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { Ajv } from 'ajv'
-import { describe, expect, test } from 'vitest'
-import { parse } from 'yaml'
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { parse, parseAllDocuments, stringify } from 'yaml'
 import { VERSION } from '../../src/contract/versions.ts'
 import { VARIABLES } from '../../src/agent/config.ts'
+import { CLUSTER_TOOLS_PROBLEM, type ClusterTools, clusterTools } from '../support/cluster-tools.ts'
 import { expectToFit, readSettings, type Pod } from '../support/deployed-agent.ts'
-import { renderTemplate } from '../support/helm-template.ts'
-import { strangePlaces } from '../support/kubernetes-shapes.ts'
+import { strangeIn } from '../support/kubernetes-types.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import { INSTALL_MS_MAX } from '../support/toolbox.ts'
 
 const folder = join(import.meta.dirname, '../../docker/helm/vedette-agent')
 const read = (path: string) => readFileSync(join(folder, path), 'utf8')
@@ -19,31 +21,34 @@ type Loose = Record<string, unknown>
 const chart = parse(read('Chart.yaml')) as Loose
 const values = parse(read('values.yaml')) as Loose
 const schema = JSON.parse(read('values.schema.json')) as Loose
-const isValid = new Ajv({ strict: true, allErrors: true, strictTypes: false }).compile(schema)
 
 const GIVEN = { platformUrl: 'https://monitoring.example.com' }
 
-function over(base: unknown, given: unknown): unknown {
-  if (typeof given !== 'object' || given === null || Array.isArray(given)) return given
-  const from = (base ?? {}) as Loose
-  const entries = Object.entries(given).map(([key, value]) => [key, over(from[key], value)])
-  return { ...from, ...(Object.fromEntries(entries) as Loose) }
+let tools: ClusterTools
+beforeEach(({ skip }) => skip(CLUSTER_TOOLS_PROBLEM !== undefined, CLUSTER_TOOLS_PROBLEM))
+beforeAll(async () => {
+  if (CLUSTER_TOOLS_PROBLEM === undefined) tools = await clusterTools()
+}, INSTALL_MS_MAX)
+
+/** What `helm template` gives with these values over those of the chart. */
+async function template(given: Loose): Promise<string> {
+  const file = join(temporaryFolder(), 'values.yaml')
+  writeFileSync(file, stringify(given))
+  return tools.helm('template', 'edge', folder, '--namespace', 'vedette', '--values', file)
 }
 
-/** What `helm template` gives, as objects. */
-function release(given: Loose = {}): Loose[] {
-  const Values = over(values, { ...GIVEN, ...given }) as Loose
-  isValid(Values)
-  expect(isValid.errors).toBeNull()
-  const scope = {
-    Values,
-    Release: { Name: 'edge', Namespace: 'vedette', Service: 'Helm' },
-    Chart: { AppVersion: chart['appVersion'] },
-  }
-  return readdirSync(join(folder, 'templates'))
-    .filter((name) => name.endsWith('.yaml'))
-    .map((name) => parse(renderTemplate(read(join('templates', name)), scope)) as Loose | null)
-    .filter((object) => object !== null)
+/** The same as objects, which Kubernetes takes. */
+async function release(given: Loose = {}): Promise<Loose[]> {
+  const text = await template({ ...GIVEN, ...given })
+  const objects = parseAllDocuments(text).map((one) => one.toJS() as Loose)
+  expect(await strangeIn(objects)).toBe('')
+  return objects
+}
+
+/** What Helm complains about. */
+async function refusal(given: Loose): Promise<string> {
+  const { stderr } = (await template(given).catch((error: unknown) => error)) as { stderr?: string }
+  return stderr ?? 'nothing'
 }
 
 const kindOf = (objects: Loose[], kind: string) => objects.find((one) => one['kind'] === kind)
@@ -55,10 +60,9 @@ test('the chart is of this version', () => {
 })
 
 describe('values', () => {
-  test('need the address of the platform, and nothing else', () => {
-    expect(isValid(values)).toBe(false)
-    expect(isValid.errors?.map(({ instancePath }) => instancePath)).toEqual(['/platformUrl'])
-    expect(isValid(over(values, GIVEN))).toBe(true)
+  test('need the address of the platform, and nothing else', async () => {
+    expect(await refusal({})).toContain('set platformUrl to the address of the platform')
+    expect(await release()).not.toEqual([])
   })
 
   test('are all known to the schema, at every depth', () => {
@@ -73,16 +77,22 @@ describe('values', () => {
     expect(missing(values, schema, '')).toEqual([])
   })
 
-  test.each([
-    ['a misspelt name', { replicas: 3 }],
-    ['a key of something else', { apiKey: { value: 'vk_12345678' } }],
-    ['an address without a protocol', { platformUrl: 'monitoring.example.com' }],
-    ['a variable that the chart sets itself', { env: { DRAIN_SECONDS: '5' } }],
-    ['a number where the variable is a text', { env: { UPTIME_CONCURRENCY: 5 } }],
-    ['more runs at once than the agent takes', { jobConcurrency: 11 }],
-    ['a queue that agents do not have', { keda: { queue: 'browser' } }],
-  ])('are refused with %s', (_, given) => {
-    expect(isValid(over(over(values, GIVEN), given))).toBe(false)
+  test.each<[string, Loose, string]>([
+    ['a misspelt name', { replicas: 3 }, "'replicas' not allowed"],
+    ['a key of something else', { apiKey: { value: 'vk_12345678' } }, "'/apiKey/value'"],
+    ['an address without a protocol', { platformUrl: 'example.com' }, "'/platformUrl'"],
+    ['a variable that the chart sets itself', { env: { DRAIN_SECONDS: '5' } }, "'DRAIN_SECONDS'"],
+    [
+      'a number where the variable is a text',
+      { env: { UPTIME_CONCURRENCY: 5 } },
+      "'/env/UPTIME_CONCURRENCY': got number, want string",
+    ],
+    ['more runs at once than the agent takes', { jobConcurrency: 11 }, 'got 11, want 10'],
+    ['a queue that agents do not have', { keda: { queue: 'browser' } }, "'uptime', 'scripted'"],
+    ['no agent that could have a queue', { keda: { minReplicaCount: 0 } }, 'got 0, want 1'],
+    ['too little time to drain', { drainSeconds: 270 }, 'must be at least 290'],
+  ])('are refused with %s', async (_, given, words) => {
+    expect(await refusal({ ...GIVEN, ...given })).toContain(words)
   })
 
   test('have names of variables that the agent knows in their examples', () => {
@@ -118,18 +128,16 @@ describe('a release', () => {
     ['with everything that can be set', EVERYTHING],
     ['without echoes and budget', { pingGroupRange: false, disruptionBudget: { enabled: false } }],
   ])('%s fits the program and Kubernetes', async (_, given) => {
-    const objects = release(given)
-    expect(objects.flatMap(strangePlaces)).toEqual([])
-    await expectToFit(podOf(objects))
+    expect(await expectToFit(podOf(await release(given)))).toMatch(/^vedette\/agent/)
   })
 
   test('with raw sockets fits as root with NET_RAW', async () => {
-    const pod = podOf(release({ rawSockets: true }))
+    const pod = podOf(await release({ rawSockets: true }))
     expect(await expectToFit(pod, { raw: true })).toMatch(/\/agent-uptime:/)
   })
 
-  test('gives the agent what was set', () => {
-    const objects = release(EVERYTHING)
+  test('gives the agent what was set', async () => {
+    const objects = await release(EVERYTHING)
     const env = Object.fromEntries(
       (podOf(objects).containers[0]?.env ?? []).map(({ name, value }) => [name, value]),
     )
@@ -138,16 +146,35 @@ describe('a release', () => {
     expect(kindOf(objects, 'Secret')).toMatchObject({ stringData: { API_KEY: 'pl_12345678' } })
   })
 
-  test('leaves the number of agents to the autoscaler where there is one', () => {
-    const replicas = (given: Loose) =>
-      (kindOf(release(given), 'Deployment') as { spec: { replicas?: number } }).spec.replicas
-    expect([replicas({}), replicas(EVERYTHING)]).toEqual([2, undefined])
-    expect(kindOf(release({}), 'ScaledObject')).toBeUndefined()
+  test('leaves the number of agents to the autoscaler where there is one', async () => {
+    const replicas = (objects: Loose[]) =>
+      (kindOf(objects, 'Deployment') as { spec: { replicas?: number } }).spec.replicas
+    const [without, scaled] = [await release(), await release(EVERYTHING)]
+    expect([replicas(without), replicas(scaled)]).toEqual([2, undefined])
+    expect(kindOf(without, 'ScaledObject')).toBeUndefined()
   })
 
-  test('selects its own pods, in every place', () => {
+  test.each([
+    ['as many as one takes', { jobConcurrency: 3, keda: { enabled: true } }, '3'],
+    ['half of what one takes', { keda: { enabled: true, queue: 'uptime' } }, '128'],
+    ['what is set', { keda: { enabled: true, threshold: 7 } }, '7'],
+  ])('scales by %s', async (_, given, threshold) => {
+    expect(kindOf(await release(given), 'ScaledObject')).toMatchObject({
+      spec: { triggers: [{ metadata: { threshold } }] },
+    })
+  })
+
+  test('starts its agents anew for another key', async () => {
+    const annotations = async (value: string) => {
+      const deployment = kindOf(await release({ apiKey: { value } }), 'Deployment')
+      return (deployment as { spec: { template: { metadata: object } } }).spec.template.metadata
+    }
+    expect(await annotations('pl_12345678')).not.toEqual(await annotations('pl_87654321'))
+  })
+
+  test('selects its own pods, in every place', async () => {
     const own = { 'app.kubernetes.io/name': 'vedette-agent', 'app.kubernetes.io/instance': 'edge' }
-    const objects = release(EVERYTHING)
+    const objects = await release(EVERYTHING)
     const text = JSON.stringify(objects)
     const selectors = [...text.matchAll(/"matchLabels":(\{[^}]*\})/g)].map(([, one = '']) => one)
     expect(selectors.length).toBe(4)
@@ -164,10 +191,12 @@ describe('a release', () => {
   })
 })
 
-test('the notes render', () => {
-  const notes = renderTemplate(read('templates/NOTES.txt'), {
-    Values: over(values, GIVEN),
-    Release: { Name: 'edge', Namespace: 'vedette' },
-  })
-  expect(notes).toContain('kubectl -n vedette create secret generic vedette-agent')
+test('the linter has nothing against it', async () => {
+  expect(await tools.helm('lint', '--strict', folder)).toContain('0 chart(s) failed')
+})
+
+test('the notes render', async () => {
+  const words = ['--namespace', 'vedette', '--set', `platformUrl=${GIVEN.platformUrl}`]
+  const said = await tools.helm('install', 'edge', folder, '--dry-run=client', ...words)
+  expect(said).toContain('kubectl -n vedette create secret generic vedette-agent')
 })

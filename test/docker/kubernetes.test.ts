@@ -1,19 +1,25 @@
 // What docker/kubernetes tells a cluster must be what the program is: known settings, ports and paths that it
-// serves, metrics that it has, the restricted standard; and nothing that Kubernetes would not know.
+// serves, metrics that it has, the restricted standard; and nothing that Kubernetes, as kubectl gives it to it, does
+// not know.
 import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { dirname, join } from 'node:path'
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { VARIABLE_TABLE } from '../../src/agent/config.ts'
 import { readMonitorsFile } from '../../src/agent/monitors-file.ts'
 import { MONITOR_TYPES } from '../../src/monitors/registry.ts'
+import { CLUSTER_TOOLS_PROBLEM, type ClusterTools, clusterTools } from '../support/cluster-tools.ts'
 import { expectToFit, IMAGES, isServed, type Pod } from '../support/deployed-agent.ts'
-import { strangePlaces } from '../support/kubernetes-shapes.ts'
+import { strangeIn } from '../support/kubernetes-types.ts'
+import { INSTALL_MS_MAX } from '../support/toolbox.ts'
 
 const folder = join(import.meta.dirname, '../../docker/kubernetes')
 
 /** No object of Kubernetes, but what the ConfigMap of an agent without a platform is made of. */
 const MONITORS = 'agent-file/monitors.yaml'
+
+/** Applied by themselves. */
+const ALONE = ['keda.yaml', 'namespace.yaml', 'network-policy.yaml']
 
 interface Loose {
   [key: string]: unknown
@@ -30,12 +36,28 @@ interface Labels {
   annotations?: Record<string, string>
 }
 
-function documents(path: string): Kept[] {
-  return parseAllDocuments(readFileSync(join(folder, path), 'utf8')).map((document) => {
+function objectsIn(text: string): Kept[] {
+  return parseAllDocuments(text).map((document) => {
     expect(document.errors).toEqual([])
     return document.toJS() as Kept
   })
 }
+
+const documents = (path: string) => objectsIn(readFileSync(join(folder, path), 'utf8'))
+
+let tools: ClusterTools
+beforeAll(async () => {
+  if (CLUSTER_TOOLS_PROBLEM === undefined) tools = await clusterTools()
+}, INSTALL_MS_MAX)
+
+/** Skips the tests of a block where kubectl cannot run. */
+function needTools(): void {
+  beforeEach(({ skip }) => skip(CLUSTER_TOOLS_PROBLEM !== undefined, CLUSTER_TOOLS_PROBLEM))
+}
+
+/** What `kubectl apply -k` applies. */
+const kustomized = async (name: string) =>
+  objectsIn(await tools.kubectl('kustomize', join(folder, name)))
 
 const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(
   (name) => name.endsWith('.yaml') && name !== MONITORS,
@@ -47,14 +69,26 @@ const find = (kind: string, name: string, from = all) => {
   return found.object
 }
 
-test.each(files)('%s holds nothing strange', (file) => {
-  expect(documents(file).flatMap(strangePlaces)).toEqual([])
-})
+describe('Kubernetes', () => {
+  needTools()
+  const kustomizations = files.filter((file) => file.endsWith('kustomization.yaml'))
 
-test('what is misspelt is strange', () => {
-  const base = find('Deployment', 'vedette-agent')
-  const spec = { ...base.spec, replica: 2 }
-  expect(strangePlaces({ ...base, spec })).toEqual(['apps/v1 Deployment.spec.replica is not known'])
+  test.each(kustomizations.map((file) => dirname(file)))('takes what %s gives', async (name) => {
+    expect(await strangeIn(await kustomized(name))).toBe('')
+  })
+
+  test.each(ALONE)('takes %s', async (file) => {
+    expect(await strangeIn(documents(file))).toBe('')
+  })
+
+  test('takes nothing that is misspelt, at any depth', async () => {
+    const base = find('Deployment', 'vedette-agent')
+    const misspelt = (key: string) =>
+      strangeIn([JSON.parse(JSON.stringify(base).replace(`"${key}"`, `"${key}s"`)) as Kept])
+    for (const key of ['replicas', 'periodSeconds', 'sizeLimit', 'readOnlyRootFilesystem']) {
+      expect(await misspelt(key)).toContain(`'"${key}s"' does not exist`)
+    }
+  })
 })
 
 test('every file is of some kustomization, or applied by itself', () => {
@@ -70,48 +104,31 @@ test('every file is of some kustomization, or applied by itself', () => {
         .map((path) => join(file, '..', path))
         .concat(file)
     })
-  const alone = ['keda.yaml', 'namespace.yaml', 'network-policy.yaml']
-  expect(files.toSorted()).toEqual([...used, ...alone].toSorted())
+  expect(files.toSorted()).toEqual([...used, ...ALONE].toSorted())
 })
 
-/** What tells the things of a list apart: mounts their paths, all others their names. */
-const nameOf = (one: Loose) => one['mountPath'] ?? one['name']
-
-/** As kustomize does it: lists of named things by their names, other lists as a whole. */
-function merged(base: unknown, patch: unknown): unknown {
-  if (Array.isArray(base) && Array.isArray(patch)) {
-    const named = patch.length > 0 && patch.every((one: Loose) => typeof nameOf(one) === 'string')
-    return named ? mergedList(base as Loose[], patch as Loose[]) : patch
-  }
-  if (typeof patch !== 'object' || patch === null || typeof base !== 'object') return patch
-  const from = (base ?? {}) as Loose
-  const entries = Object.entries(patch).map(([key, value]) => [key, merged(from[key], value)])
-  return { ...from, ...(Object.fromEntries(entries) as Loose) }
-}
-
-function mergedList(base: Loose[], patch: Loose[]): unknown[] {
-  const rest = base.filter((one) => !patch.some((other) => nameOf(other) === nameOf(one)))
-  const changed = patch
-    .filter((one) => one['$patch'] !== 'delete')
-    .map((one) => merged(base.find((other) => nameOf(other) === nameOf(one)) ?? {}, one))
-  return [...changed, ...rest]
-}
-
 const agent = find('Deployment', 'vedette-agent')
-const patched = (file: string) => merged(agent, documents(file)[0]) as Kept
+const deployed = async (name: string) =>
+  find(
+    'Deployment',
+    'vedette-agent',
+    (await kustomized(name)).map((object) => ({ file: name, object })),
+  )
 
 describe('the agent', () => {
+  needTools()
+
   test('fits the program', async () => {
     expect(await expectToFit(agent.spec.template.spec)).toMatch(/\/agent-uptime:/)
   })
 
   test('fits with Chromium and engines', async () => {
-    const pod = patched('agent-browser/browser.yaml').spec.template.spec
+    const pod = (await deployed('agent-browser')).spec.template.spec
     expect(await expectToFit(pod)).toMatch(/\/agent:/)
   })
 
   test('fits with a monitors file, which is valid', async () => {
-    const { spec } = patched('agent-file/file.yaml')
+    const { spec } = await deployed('agent-file')
     expect(await expectToFit(spec.template.spec)).toMatch(/\/agent-uptime:/)
     expect(spec['replicas']).toBe(1)
     const { env, volumeMounts } = spec.template.spec.containers[0] ?? { env: [], volumeMounts: [] }
@@ -126,12 +143,12 @@ describe('the agent', () => {
   })
 
   test('fits with raw sockets, in a namespace that takes it', async () => {
-    const pod = patched('agent-raw/raw.yaml').spec.template.spec
-    await expectToFit(pod, { raw: true })
-    expect(pod.securityContext['sysctls']).toEqual([])
+    const { metadata, spec } = await deployed('agent-raw')
+    await expectToFit(spec.template.spec, { raw: true })
+    expect(spec.template.spec.securityContext['sysctls'] ?? []).toEqual([])
     const { labels = {}, name } = find('Namespace', 'vedette-raw').metadata
     expect(labels['pod-security.kubernetes.io/enforce']).toBe('privileged')
-    expect(documents('agent-raw/kustomization.yaml')[0]).toMatchObject({ namespace: name })
+    expect(metadata.namespace).toBe(name)
   })
 
   test('changes over without a gap, and is spread', () => {
@@ -235,7 +252,8 @@ test.each(all.filter(({ object }) => object.spec?.template?.metadata?.annotation
   },
 )
 
-test('a scaled object counts as many runs for an agent as it takes', () => {
+test('a scaled object counts as many runs for an agent as it takes', async ({ skip }) => {
+  skip(CLUSTER_TOOLS_PROBLEM !== undefined, CLUSTER_TOOLS_PROBLEM)
   const { scaleTargetRef, triggers, minReplicaCount } = find('ScaledObject', 'vedette-agent')
     .spec as unknown as {
     scaleTargetRef: { name: string }
@@ -244,9 +262,7 @@ test('a scaled object counts as many runs for an agent as it takes', () => {
   }
   expect(scaleTargetRef.name).toBe(agent.metadata.name)
   expect(minReplicaCount).toBeGreaterThanOrEqual(2)
-  const { env } = patched('agent-browser/browser.yaml').spec.template.spec.containers[0] ?? {
-    env: [],
-  }
+  const { env } = (await deployed('agent-browser')).spec.template.spec.containers[0] ?? { env: [] }
   const atOnce = env.find(({ name }) => name === 'JOB_CONCURRENCY')?.value
   expect(triggers.map(({ metadata }) => metadata.threshold)).toEqual([atOnce])
   expect(VARIABLE_TABLE.JOB_CONCURRENCY.parse(atOnce ?? '')).toEqual({ value: Number(atOnce) })

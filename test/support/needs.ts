@@ -15,6 +15,8 @@ const PACKAGES = {
   unbound: 'unbound',
   dnsmasq: 'dnsmasq-base',
   ping: 'iputils-ping',
+  prometheus: 'prometheus',
+  'docker-compose': 'docker-compose',
   'prometheus-blackbox-exporter': 'prometheus-blackbox-exporter',
 } as const
 export type Program = keyof typeof PACKAGES
