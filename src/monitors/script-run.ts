@@ -69,12 +69,11 @@ async function runOn(
   const decoders = { stdout: new StringDecoder(), stderr: new StringDecoder() }
   const cage = await ground.cage()
   const readable = [runtime.folder, await realpath(modules), await realpath(runtime.node)]
+  const engine = { program: runtime.node, isBun: false, modules }
   const { cacheFolder } = ground
-  const compiled = await compiledCode({
-    ...{ cage, cacheFolder, folder, modules, readable, limits: BOUNDS, signal: context.signal },
-    program: runtime.node,
-    isBun: false,
-  })
+  const { signal } = context
+  const order = { cage, cacheFolder, folder, readable, limits: BOUNDS, signal }
+  const compiled = await compiledCode({ ...engine, ...order })
   const run = await runPlaywright(
     {
       cage,
@@ -103,7 +102,7 @@ async function runOn(
         if (!project.isTest) watch.addOutput(decoders[stream].write(chunk), stream)
       },
     },
-    context.signal,
+    signal,
   )
   return observationOf({ monitor, context, runtime, project, watch, run, browser, hasVideo })
 }
