@@ -2,7 +2,7 @@
 // run, bounded, and hears how it ended. Where the warden itself dies, what it watched is ended from here.
 import type { ChildProcess } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
-import type { CagedEnd, CageOrder, OutputStream } from './caged-run.ts'
+import type { CageOrder, OutputStream, WatchedEnd } from './caged-run.ts'
 import type {
   BlockedConnection,
   CageLayers,
@@ -57,7 +57,7 @@ export class CageWatch {
   }
 
   /** Resolves when nothing of the run is left and its output is read. Never rejects. */
-  async ended(): Promise<CagedEnd> {
+  async ended(): Promise<WatchedEnd> {
     const code = await exitOf(this.#warden)
     const end = this.#end ?? (await this.#wardenDied(code))
     await this.#outputsClosed()
@@ -144,16 +144,16 @@ export class CageWatch {
   }
 
   /** What looks like a crash or a failure of its own, and was want of memory. */
-  #refined(end: WardenEnd): Partial<WardenEnd> {
+  #refined(end: WardenEnd): Partial<WatchedEnd> {
     if (end.outcome !== 'signalled' && (end.outcome !== 'exited' || end.exitCode === 0)) return {}
     // Of a run with many processes the kernel ends the largest: a browser's page, and the test fails.
     if (memoryKills() > this.#killsBefore) {
-      return { outcome: 'out-of-memory', problem: 'the container of the agent had none left' }
+      return { outcome: 'out-of-memory', scarce: 'container' }
     }
     // An engine that is out of its heap aborts; only its last words tell that from a crash.
     const aborted = end.signal === 'SIGABRT' || end.signal === 'SIGTRAP' || end.exitCode === 134
     const isHeap = aborted && HEAP_EXHAUSTED.test(this.#tails.stderr.text())
-    return isHeap ? { outcome: 'out-of-memory' } : {}
+    return isHeap ? { outcome: 'out-of-memory', scarce: 'heap' } : {}
   }
 
   async #outputsClosed(): Promise<void> {

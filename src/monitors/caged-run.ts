@@ -43,7 +43,17 @@ export interface CageProxy {
 export type OutputStream = 'stdout' | 'stderr'
 
 /** How a run ended. */
-export interface CagedEnd extends WardenEnd {
+export interface CagedEnd extends WatchedEnd {
+  /** What it was held to; the time is that of the deadline that ended it, where one did. */
+  limits: CageLimits
+  /** The memory of the order, where the agent’s container leaves less to runs. */
+  memoryBytesWanted?: number
+}
+
+/** What is seen of the end of a run. */
+export interface WatchedEnd extends WardenEnd {
+  /** Whose memory was out, for `out-of-memory`; absent: the run had used what it may. */
+  scarce?: 'heap' | 'container'
   /** The last bytes of its output, and whether there was more. */
   tail: Record<OutputStream, string>
   outputBytes: number
