@@ -65,12 +65,20 @@ export function cagedFailure(
   what: string,
   settings: CagedSettings = {},
 ): Failure | undefined {
+  if (end.fault !== undefined) return ownFailure(end.fault)
   const meaning = MEANINGS[end.outcome]
   if (meaning === undefined) return undefined
   const { code, limit, words } = meaning
   const { usage, limits } = end
   const passed = limit === undefined ? {} : { limit: { [limit]: limits[limit] } }
   return failure(code, words(end, what, settings), { usage, ...passed })
+}
+
+/** Enough to find the place, without filling results. */
+const STACK_CHARS_MAX = 2000
+
+function ownFailure({ name, message, stack = '' }: Error): Failure {
+  return failure('INTERNAL', `${name}: ${message}`, { stack: stack.slice(0, STACK_CHARS_MAX) })
 }
 
 /** The message of what was not done in its time. */

@@ -24,7 +24,7 @@ export interface CageOrder {
   ask?: CageAsk
   /** For its standard input, which is then closed; a stream goes on until it ends. */
   input?: string | Readable
-  /** Takes output as it comes; while a promise is pending, no more is read. */
+  /** Takes output as it comes; while a promise is pending, no more is read. Should it fail, the run ends. */
   onOutput?(chunk: Buffer, stream: OutputStream): void | Promise<void>
   /** Takes what it writes to descriptor 3, a line of JSON each; what is no JSON is dropped. */
   onMessage?(message: unknown): void
@@ -52,6 +52,8 @@ export interface CagedEnd extends WatchedEnd {
 
 /** What is seen of the end of a run. */
 export interface WatchedEnd extends WardenEnd {
+  /** What a callback of the order threw: a mistake of ours, for which the run was ended. */
+  fault?: Error
   /** Whose memory was out, for `out-of-memory`; absent: the run had used what it may. */
   scarce?: 'heap' | 'container'
   /** The last bytes of its output, and whether there was more. */
