@@ -2,6 +2,7 @@
 // own, held to limits and to the network policy, asked and then killed, and nothing of it left behind.
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { LIMITS } from '../contract/versions.ts'
 import { cageEnvironment, RUN_FOLDERS } from './cage-environment.ts'
 import type {
   CageAsk,
@@ -97,6 +98,7 @@ function wardenOrder(
     readable: [command, ...(order.programs ?? []), ...(order.readable ?? [])],
     writable: order.writable ?? [],
     limits,
+    startMs: LIMITS.cageStartMsMax,
     ask: order.ask ?? ASK,
     network: isProxied ? { ...network, proxyPort: proxy.port } : network,
     isolation,
