@@ -32,7 +32,7 @@ export interface UsedTime {
 }
 
 /** Adds up the processor time of a run, look by look. */
-export class ProcessorTime {
+export class SpentTime {
   #seen = new Map<string, Seen>()
   #waitedForHereMs = 0
   #lookedAt = performance.now()

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { asUser } from './as-user.ts'
 import type { CageLimits, CagedOutcome, CageUsage } from './cage-order.ts'
-import { ProcessorTime } from './warden-cpu.ts'
+import { SpentTime } from './warden-cpu.ts'
 import { WardenDisk } from './warden-disk.ts'
 import type { Descendants, ProcessFacts } from './warden-processes.ts'
 
@@ -28,7 +28,7 @@ export class Meter {
   readonly #startedAt = performance.now()
   readonly #usage = { cpuMs: 0, peakMemoryBytes: 0, processesMax: 0, diskBytes: 0 }
   readonly #memory: Memory
-  #cpu: ProcessorTime | undefined
+  #cpu: SpentTime | undefined
   #timer: NodeJS.Timeout | undefined
   #diskTimer: NodeJS.Timeout | undefined
   #isOn = false
@@ -55,7 +55,7 @@ export class Meter {
 
   /** Begins; what was used until now is the cage's own. */
   start(): void {
-    this.#cpu = new ProcessorTime(this.#descendants.look())
+    this.#cpu = new SpentTime(this.#descendants.look())
     this.#isOn = true
     this.#later()
     this.#diskLater()
