@@ -17,7 +17,7 @@ interface Meaning {
   /** The limit that was passed. */
   limit?: keyof CageLimits
   /** The message; `what` begins it, or stands in it. */
-  words(end: CagedEnd, what: string, settings: CagedSettings): string
+  words: (end: CagedEnd, what: string, settings: CagedSettings) => string
 }
 
 const MEANINGS: Partial<Record<CagedOutcome, Meaning>> = {

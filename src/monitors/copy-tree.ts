@@ -113,9 +113,9 @@ const LINKS_MAX = 40
  * Whether the link leads out of the folder at any step, as the system would go: after another link, `..` is
  * where that one led. What does not exist is taken for a folder.
  */
-export async function leadsOut(root: string, link: string): Promise<boolean> {
+export async function leadsOut(root: string, path: string): Promise<boolean> {
   const at: string[] = []
-  const ahead = link.split('/')
+  const ahead = path.split('/')
   let followed = 0
   for (let next = ahead.shift(); next !== undefined; next = ahead.shift()) {
     if (next === '' || next === '.') continue
