@@ -9,6 +9,8 @@ import { VARIABLES } from '../src/agent/config.ts'
 import { readMonitorsFile } from '../src/agent/monitors-file.ts'
 import { FAILURES } from '../src/contract/failure.ts'
 import { RUNTIMES } from '../src/contract/runtimes.ts'
+import { LIMITS } from '../src/contract/versions.ts'
+import { bytesText, durationText } from '../src/monitors/amounts.ts'
 import { VARIABLES as PLATFORM_VARIABLES } from '../src/platform/config.ts'
 import { postgresFolder } from '../src/platform/postgres-folder.ts'
 import { MONITOR_TYPES } from '../src/monitors/registry.ts'
@@ -75,6 +77,32 @@ test('it says where a runtime has another Node.js on ARM64', () => {
     expect(x64).toBe(node)
     expect(arm64 === node || plain.includes(`${id}: ${arm64} for ${node}`)).toBe(true)
   }
+})
+
+test('what a run of code may use is what the limits say', () => {
+  const shared = (kind: 'script' | 'suite', memoryBytes: number) => [
+    bytesText(memoryBytes),
+    bytesText(LIMITS[`${kind}DiskBytesMax`]),
+    bytesText(LIMITS[`${kind}OutputBytesMax`]),
+    String(LIMITS[`${kind}ProcessesMax`]),
+  ]
+  const { scriptMsMax, apiScriptMsMax, suiteInstallMsMax, suiteMsMax, suiteCpuMsMax } = LIMITS
+  const { scriptMemoryBytesMax, apiScriptMemoryBytesMax, suiteMemoryBytesMax } = LIMITS
+  const suite = [durationText(suiteCpuMsMax), ...shared('suite', suiteMemoryBytesMax)]
+  expect(tableUnder('What one run may use').map((row) => row.slice(1))).toEqual([
+    [
+      durationText(scriptMsMax),
+      durationText(2 * scriptMsMax),
+      ...shared('script', scriptMemoryBytesMax),
+    ],
+    [
+      `${durationText(apiScriptMsMax)} for each`,
+      `${durationText(4 * apiScriptMsMax)} for both`,
+      ...shared('script', apiScriptMemoryBytesMax),
+    ],
+    [durationText(suiteInstallMsMax), ...suite],
+    [durationText(suiteMsMax), ...suite],
+  ])
 })
 
 describe('monitors files', () => {

@@ -55,6 +55,12 @@ async function readScript(first: string, name: string, reader: FileReader): Prom
   const files = new Map<string, string>()
   const begun = await reader.read(first)
   if ('problem' in begun) return { files, problem: `${name}: ${begun.problem}` }
+  if (begun.text.trim() === '') {
+    return {
+      files,
+      problem: `${name}: the file is empty; write the script into it, or leave it out`,
+    }
+  }
   files.set(first, begun.text)
   // The map grows on the way, and is gone through to its end.
   for (const [at, text] of files) {

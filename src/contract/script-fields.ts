@@ -8,7 +8,7 @@ const dependencies = z
   .max(1000)
   .nullable()
 
-/** A set-up or tear-down script. */
+/** A set-up or tear-down script; an empty one is none, as clients of the public API send it. */
 export const ScriptText = z.string().max(1_048_576).nullable().optional()
 export const ScriptPath = z.string().max(1000).nullable().optional()
 export const ScriptDependencies = dependencies.optional()
@@ -23,9 +23,23 @@ export const NoSnippet = z
       'there are no snippets here; write the script itself into the field of scripts beside it',
   })
 
+/** Whether anything of the text is code: not blank, and no comment. */
+function hasCode(text: string): boolean {
+  const silent = /\s+|\/\/.*|\/\*[^]*?\*\//y
+  while (silent.test(text)) if (silent.lastIndex === text.length) return false
+  return text !== ''
+}
+
 /** The fields of monitors that are a script in themselves. */
 export const scriptedFields = {
-  script: z.string().min(1).max(1_048_576),
+  script: z
+    .string()
+    .max(1_048_576)
+    .refine(hasCode, {
+      error:
+        'there is no code in it; write what the monitor is to do, or take the monitor out of the file',
+    })
+    .meta({ minLength: 1, pattern: '\\S' }),
   /** Where the script lay in its project, so that its relative imports hold. */
   scriptPath: path.nullable().optional(),
   /** Files that the script imports, by their paths in the project. */

@@ -89,6 +89,8 @@ const currentLimits = z.strictObject({
   codeBundleFilesMax: z.int().positive(),
   /** Bytes of code bundles that an agent keeps for their next run. */
   codeBundlesCacheBytesMax: z.int().positive(),
+  /** From starting a run of people's code until its command begins. */
+  cageStartMsMax: z.int().positive(),
   /** Browser and multistep monitors, from start to end. */
   scriptMsMax: z.int().positive(),
   /** Set-up and tear-down scripts of API monitors, each. */

@@ -159,20 +159,14 @@ export class ApiScriptHost {
     )
     this.#ended = run.ended.then((end) => (this.end = end))
     const startMs = LIMITS.apiScriptStartMsMax
-    const late = failure(
-      'RESOURCES_EXHAUSTED',
-      `the process of the scripts did not start within ${startMs} ms`,
-    )
-    await this.#word('ready', startMs, late, 'the process of the scripts')
+    await this.#word('ready', startMs, 'the process of the scripts')
   }
 
   /** Runs a script and resolves with what it says. Rejects with a TargetFailure where it says nothing. */
   async run(order: ScriptOrder): Promise<ScriptWord> {
     const ms = LIMITS.apiScriptMsMax
-    const what = `the ${order.step} script`
-    const late = failure('TIMEOUT_RUN', `${what} is not done within ${ms} ms`)
     this.#input.write(`${JSON.stringify(order)}\n`)
-    return this.#word(order.step, ms, late, what)
+    return this.#word(order.step, ms, `the ${order.step} script`)
   }
 
   /** Ends it; resolves when nothing of it is left. */
@@ -186,13 +180,13 @@ export class ApiScriptHost {
     await this.wayOut.close()
   }
 
-  async #word(step: Waiting['step'], ms: number, late: Failure, what: string): Promise<ScriptWord> {
+  async #word(step: Waiting['step'], ms: number, what: string): Promise<ScriptWord> {
     const said = new Promise<ScriptWord>((resolve) => (this.#waiting = { step, resolve }))
     const timer = setTimeout(() => this.#stop.abort(new DeadlineReached(ms)), ms)
     try {
       const first = await Promise.race([said, this.#ended as Promise<CagedEnd>])
       if ('step' in first) return first
-      throw this.#silence(first, late, what)
+      throw this.#silence(first, step, what)
     } finally {
       clearTimeout(timer)
       this.#waiting = undefined
@@ -200,12 +194,15 @@ export class ApiScriptHost {
   }
 
   /** Why nothing was said. */
-  #silence(end: CagedEnd, late: Failure, what: string): unknown {
+  #silence(end: CagedEnd, step: Waiting['step'], what: string): unknown {
     const { signal } = this.#settings.context
     if (signal.aborted && !isDeadline(signal)) return signal.reason
-    if (end.outcome === 'out-of-time') return new TargetFailure(late)
     const cut = cagedFailure(end, what)
-    if (cut !== undefined) return new TargetFailure(cut)
+    if (cut !== undefined) {
+      // That it does not start is nobody's fault but this machine's.
+      const isLate = step === 'ready' && cut.code === 'TIMEOUT_RUN'
+      return new TargetFailure(isLate ? { ...cut, code: 'RESOURCES_EXHAUSTED' } : cut)
+    }
     if (this.#crash !== undefined) return new TargetFailure(scriptErrorFailure(this.#crash, what))
     const message = `${what} ended its process, with exit code ${end.exitCode}, before it was done`
     return new TargetFailure(failure('SCRIPT_FAILED', message))

@@ -58,6 +58,8 @@ export interface WardenOrder {
   readable: readonly string[]
   writable: readonly string[]
   limits: CageLimits
+  /** How long it may take until the command begins. */
+  startMs: number
   ask: CageAsk
   network: CageNetwork
   isolation: ScriptIsolation

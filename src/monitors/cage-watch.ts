@@ -2,7 +2,8 @@
 // run, bounded, and hears how it ended. Where the warden itself dies, what it watched is ended from here.
 import type { ChildProcess } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
-import type { CagedEnd, CageOrder, OutputStream } from './caged-run.ts'
+import { StringDecoder } from 'node:string_decoder'
+import type { CageOrder, OutputStream, WatchedEnd } from './caged-run.ts'
 import type {
   BlockedConnection,
   CageLayers,
@@ -34,6 +35,7 @@ export class CageWatch {
   #layers: CageLayers | undefined
   #leader: number | undefined
   #end: WardenEnd | undefined
+  #fault: Error | undefined
   readonly #killsBefore = memoryKills()
 
   constructor(order: CageOrder, userId: number | undefined, warden: ChildProcess) {
@@ -57,13 +59,14 @@ export class CageWatch {
   }
 
   /** Resolves when nothing of the run is left and its output is read. Never rejects. */
-  async ended(): Promise<CagedEnd> {
+  async ended(): Promise<WatchedEnd> {
     const code = await exitOf(this.#warden)
     const end = this.#end ?? (await this.#wardenDied(code))
     await this.#outputsClosed()
     return {
       ...end,
       ...this.#refined(end),
+      ...(this.#fault === undefined ? {} : { outcome: 'cage-failed', fault: this.#fault }),
       tail: { stdout: this.#tails.stdout.text(), stderr: this.#tails.stderr.text() },
       outputBytes: this.#outputBytes,
       blocked: this.#blocked,
@@ -88,9 +91,11 @@ export class CageWatch {
     this.#take(this.#stream(4) as Readable, 'stdout')
     this.#take(this.#stream(5) as Readable, 'stderr')
     const messages = this.#stream(6) as Readable
-    lines(messages, MESSAGE_BYTES_MAX, (said) => this.#order.onMessage?.(said))
+    lines(messages, MESSAGE_BYTES_MAX, (said) => {
+      void this.#guarded(() => this.#order.onMessage?.(said))
+    })
     // Messages are output, too: without end they would keep the agent busy.
-    messages.on('data', (chunk: string) => this.#count(chunk.length, messages))
+    messages.on('data', (chunk: Buffer) => this.#count(chunk.length, messages))
   }
 
   #hear(said: WardenReport): void {
@@ -108,11 +113,28 @@ export class CageWatch {
     stream.on('data', (chunk: Buffer) => {
       if (!this.#count(chunk.length, stream)) return
       this.#tails[name].add(chunk)
-      const taken = this.#order.onOutput?.(chunk, name)
+      const taken = this.#guarded(() => this.#order.onOutput?.(chunk, name))
       if (taken === undefined) return
       stream.pause()
-      void taken.catch(ignore).then(() => stream.resume())
+      void taken.then(() => stream.resume())
     })
+  }
+
+  /** A mistake in who listens must not end the agent, nor go unnoticed. The promise never rejects. */
+  #guarded(act: () => void | Promise<void>): Promise<void> | undefined {
+    const failed = (error: unknown) => {
+      if (this.#fault !== undefined) return
+      this.#fault = error instanceof Error ? error : new Error(String(error))
+      this.tell({ do: 'kill', outcome: 'cage-failed' })
+    }
+    if (this.#fault !== undefined) return undefined
+    try {
+      const taken: unknown = act()
+      return taken instanceof Promise ? taken.catch(failed) : undefined
+    } catch (error) {
+      failed(error)
+      return undefined
+    }
   }
 
   /** Whether the run may write that much more. Where not, it is held at its next words until it is killed. */
@@ -144,16 +166,16 @@ export class CageWatch {
   }
 
   /** What looks like a crash or a failure of its own, and was want of memory. */
-  #refined(end: WardenEnd): Partial<WardenEnd> {
+  #refined(end: WardenEnd): Partial<WatchedEnd> {
     if (end.outcome !== 'signalled' && (end.outcome !== 'exited' || end.exitCode === 0)) return {}
     // Of a run with many processes the kernel ends the largest: a browser's page, and the test fails.
     if (memoryKills() > this.#killsBefore) {
-      return { outcome: 'out-of-memory', problem: 'the container of the agent had none left' }
+      return { outcome: 'out-of-memory', scarce: 'container' }
     }
     // An engine that is out of its heap aborts; only its last words tell that from a crash.
     const aborted = end.signal === 'SIGABRT' || end.signal === 'SIGTRAP' || end.exitCode === 134
     const isHeap = aborted && HEAP_EXHAUSTED.test(this.#tails.stderr.text())
-    return isHeap ? { outcome: 'out-of-memory' } : {}
+    return isHeap ? { outcome: 'out-of-memory', scarce: 'heap' } : {}
   }
 
   async #outputsClosed(): Promise<void> {
@@ -185,9 +207,9 @@ function exitOf(child: ChildProcess): Promise<number | null> {
 function lines(stream: Readable, bytesMax: number, each: (said: unknown) => void): void {
   let rest = ''
   let skipping = false
-  stream.setEncoding('utf8')
-  stream.on('data', (chunk: string) => {
-    const parts = (rest + chunk).split('\n')
+  const decoder = new StringDecoder()
+  stream.on('data', (chunk: Buffer) => {
+    const parts = (rest + decoder.write(chunk)).split('\n')
     rest = parts.pop() ?? ''
     for (const part of parts) {
       const whole = !skipping
@@ -195,7 +217,7 @@ function lines(stream: Readable, bytesMax: number, each: (said: unknown) => void
       const said = whole ? parsed(part) : undefined
       if (said !== undefined) each(said)
     }
-    if (rest.length <= bytesMax) return
+    if (Buffer.byteLength(rest) <= bytesMax) return
     rest = ''
     skipping = true
   })

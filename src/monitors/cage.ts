@@ -2,15 +2,22 @@
 // own, held to limits and to the network policy, asked and then killed, and nothing of it left behind.
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { LIMITS } from '../contract/versions.ts'
 import { cageEnvironment, RUN_FOLDERS } from './cage-environment.ts'
-import type { CageAsk, CageNetwork, ScriptIsolation, WardenOrder } from './cage-order.ts'
+import type {
+  CageAsk,
+  CageLimits,
+  CageNetwork,
+  ScriptIsolation,
+  WardenOrder,
+} from './cage-order.ts'
 import type { Cage, CagedEnd, CageOrder } from './caged-run.ts'
 import { CageUsers } from './cage-users.ts'
 import { CageWatch } from './cage-watch.ts'
 import { memoryOfRuns } from './container-memory.ts'
 import { concealProcess } from './conceal-process.ts'
 import { giveTree } from './give-tree.ts'
-import { isDeadline } from './deadline.ts'
+import { DeadlineReached, isDeadline } from './deadline.ts'
 import { SpareWarden } from './warden-spare.ts'
 
 export type { Cage, CagedEnd, CagedRun, CageOrder, OutputStream } from './caged-run.ts'
@@ -43,7 +50,9 @@ export function createCage(settings: CageSettings): Cage {
     alwaysHoldsNetwork: settings.isolation === 'require',
     userIds: users.all(),
     run: (order, signal) => ({
-      ended: begin(order, signal).catch((error: unknown) => neverBegan((error as Error).message)),
+      ended: begin(order, signal).catch((error: unknown) =>
+        neverBegan(order, (error as Error).message),
+      ),
     }),
     close: () => wardens.close(),
   }
@@ -57,15 +66,15 @@ async function runOne(
 ): Promise<CagedEnd> {
   for (const name of RUN_FOLDERS) await mkdir(join(order.folder, name), { recursive: true })
   if (userId !== undefined) await giveTree(order.folder, userId)
+  const limits = { ...order.limits, memoryBytes: memoryFor(order) }
   const watch = new CageWatch(order, userId, settings.wardens.take())
   const stop = () =>
     watch.tell({ do: 'ask', outcome: isDeadline(signal) ? 'out-of-time' : 'cancelled' })
-  const held = wardenOrder(settings, order, userId)
-  watch.begin(held)
+  watch.begin(wardenOrder(settings, { ...order, limits }, userId))
   signal.addEventListener('abort', stop, { once: true })
   if (signal.aborted) stop()
   try {
-    return { ...(await watch.ended()), limits: held.limits }
+    return { ...(await watch.ended()), ...heldTo(order, limits, signal) }
   } finally {
     signal.removeEventListener('abort', stop)
   }
@@ -89,15 +98,35 @@ function wardenOrder(
     ...(userId === undefined ? {} : { userId }),
     readable: [command, ...(order.programs ?? []), ...(order.readable ?? [])],
     writable: order.writable ?? [],
-    limits: { ...limits, memoryBytes: Math.min(limits.memoryBytes, memoryOfRuns()) },
+    limits,
+    startMs: LIMITS.cageStartMsMax,
     ask: order.ask ?? ASK,
     network: isProxied ? { ...network, proxyPort: proxy.port } : network,
     isolation,
   }
 }
 
-function neverBegan(problem: string): CagedEnd {
+function memoryFor({ limits }: CageOrder): number {
+  return Math.min(limits.memoryBytes, memoryOfRuns())
+}
+
+/** What the run was held to, in the end. */
+function heldTo(
+  { limits: wanted }: CageOrder,
+  limits: CageLimits,
+  { reason }: AbortSignal,
+): Pick<CagedEnd, 'limits' | 'memoryBytesWanted'> {
+  const wallMs = reason instanceof DeadlineReached ? reason.deadlineMs : limits.wallMs
+  const isLess = limits.memoryBytes < wanted.memoryBytes
   return {
+    limits: { ...limits, wallMs },
+    ...(isLess ? { memoryBytesWanted: wanted.memoryBytes } : {}),
+  }
+}
+
+function neverBegan({ limits }: CageOrder, problem: string): CagedEnd {
+  return {
+    limits,
     outcome: 'cage-failed',
     exitCode: null,
     signal: null,

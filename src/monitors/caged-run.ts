@@ -24,7 +24,7 @@ export interface CageOrder {
   ask?: CageAsk
   /** For its standard input, which is then closed; a stream goes on until it ends. */
   input?: string | Readable
-  /** Takes output as it comes; while a promise is pending, no more is read. */
+  /** Takes output as it comes; while a promise is pending, no more is read. Should it fail, the run ends. */
   onOutput?(chunk: Buffer, stream: OutputStream): void | Promise<void>
   /** Takes what it writes to descriptor 3, a line of JSON each; what is no JSON is dropped. */
   onMessage?(message: unknown): void
@@ -43,14 +43,24 @@ export interface CageProxy {
 export type OutputStream = 'stdout' | 'stderr'
 
 /** How a run ended. */
-export interface CagedEnd extends WardenEnd {
+export interface CagedEnd extends WatchedEnd {
+  /** What it was held to; the time is that of the deadline that ended it, where one did. */
+  limits: CageLimits
+  /** The memory of the order, where the agent’s container leaves less to runs. */
+  memoryBytesWanted?: number
+}
+
+/** What is seen of the end of a run. */
+export interface WatchedEnd extends WardenEnd {
+  /** What a callback of the order threw: a mistake of ours, for which the run was ended. */
+  fault?: Error
+  /** Whose memory was out, for `out-of-memory`; absent: the run had used what it may. */
+  scarce?: 'heap' | 'container'
   /** The last bytes of its output, and whether there was more. */
   tail: Record<OutputStream, string>
   outputBytes: number
   /** Connections that the network policy refused; the first ones. */
   blocked: BlockedConnection[]
-  /** What it was held to; absent when it never began. */
-  limits?: CageLimits
   /** What held it; absent when it never began. */
   layers?: CageLayers
 }

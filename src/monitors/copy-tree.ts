@@ -2,7 +2,7 @@
 // there, nothing outside of the two folders is read or written.
 import { constants } from 'node:fs'
 import { chmod, copyFile, link, lstat, mkdir, opendir, readlink, symlink } from 'node:fs/promises'
-import { dirname, isAbsolute, join, normalize } from 'node:path'
+import { isAbsolute, join } from 'node:path'
 
 /** What is copied, and how much of it there may be. */
 export interface CopyOrder {
@@ -22,8 +22,8 @@ export interface CopyOrder {
 export interface Copied {
   bytes: number
   files: number
-  /** Links that lead out of the folder, by their paths in it; they are copied as they are. */
-  outward: string[]
+  /** Links, by their paths in the folder; they are copied as they are. */
+  links: string[]
 }
 
 /** There is more than may be copied; the message says so. */
@@ -36,7 +36,6 @@ export class CopyTooLargeError extends Error {
 
 /** Files under way at a time: enough to keep a disk busy, few enough for the rest of the agent. */
 const AT_ONCE = 8
-const OUTWARD_MAX = 20
 
 /**
  * Copies all files, folders and links of a folder; pipes, sockets and devices stay behind. Files keep whether
@@ -44,7 +43,7 @@ const OUTWARD_MAX = 20
  * system throws, or with the signal's reason.
  */
 export async function copyTree(order: CopyOrder): Promise<Copied> {
-  const copied: Copied = { bytes: 0, files: 0, outward: [] }
+  const copied: Copied = { bytes: 0, files: 0, links: [] }
   const waiting: (() => Promise<void>)[] = [() => folder('')]
   const { from, to, without = NOTHING, signal } = order
 
@@ -58,7 +57,10 @@ export async function copyTree(order: CopyOrder): Promise<Copied> {
       }
       if (entry.isDirectory()) waiting.push(() => folder(path))
       else if (entry.isFile()) waiting.push(() => file(path))
-      else if (entry.isSymbolicLink()) await copyLink(order, path, copied)
+      else if (entry.isSymbolicLink()) {
+        await symlink(await readlink(join(from, path)), join(to, path))
+        copied.links.push(path)
+      }
     }
   }
   const file = async (path: string): Promise<void> => {
@@ -104,13 +106,30 @@ async function couldLink(source: string, target: string): Promise<boolean> {
   }
 }
 
-async function copyLink({ from, to }: CopyOrder, path: string, copied: Copied): Promise<void> {
-  const target = await readlink(join(from, path))
-  if (leadsOut(path, target) && copied.outward.length < OUTWARD_MAX) copied.outward.push(path)
-  await symlink(target, join(to, path))
-}
+/** How many links the system follows on one path (path_resolution(7)). */
+const LINKS_MAX = 40
 
-function leadsOut(path: string, target: string): boolean {
-  const inside = normalize(join(dirname(path), target))
-  return isAbsolute(target) || inside === '..' || inside.startsWith('../')
+/**
+ * Whether the link leads out of the folder at any step, as the system would go: after another link, `..` is
+ * where that one led. What does not exist is taken for a folder.
+ */
+export async function leadsOut(root: string, path: string): Promise<boolean> {
+  const at: string[] = []
+  const ahead = path.split('/')
+  let followed = 0
+  for (let next = ahead.shift(); next !== undefined; next = ahead.shift()) {
+    if (next === '' || next === '.') continue
+    if (next === '..') {
+      if (at.pop() === undefined) return true
+      continue
+    }
+    at.push(next)
+    const target = await readlink(join(root, ...at)).catch(() => undefined)
+    if (target === undefined) continue
+    if (isAbsolute(target)) return true
+    if (++followed > LINKS_MAX) return false
+    at.pop()
+    ahead.unshift(...target.split('/'))
+  }
+  return false
 }

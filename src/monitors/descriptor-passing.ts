@@ -4,6 +4,7 @@ import { addressOf, errno, libcFunction } from './cage-syscalls.ts'
 
 const sendmsg = libcFunction('long sendmsg(int, void *, int)')
 const recvmsg = libcFunction('long recvmsg(int, void *, int)')
+const shutdown = libcFunction('int shutdown(int, int)')
 const socketpair = libcFunction('int socketpair(int, int, int, void *)')
 
 const SOL_SOCKET = 1
@@ -14,6 +15,7 @@ const MSG_CMSG_CLOEXEC = 0x40000000
 const AF_UNIX = 1
 const SOCK_STREAM = 1
 const SOCK_CLOEXEC = 0o2000000
+const SHUT_RDWR = 2
 
 /** Two ends of a local socket, both closed when a process becomes another program. Throws. */
 export function descriptorPair(): [number, number] {
@@ -53,6 +55,11 @@ export async function receiveDescriptor(
   const descriptor =
     came && control.readInt32LE(12) === SCM_RIGHTS ? control.readInt32LE(16) : undefined
   return { bytes: bytes.subarray(0, length), descriptor }
+}
+
+/** Ends the conversation; who waits for bytes has its end at once. */
+export function hangUp(socket: number): void {
+  shutdown(socket, SHUT_RDWR)
 }
 
 /** A `struct msghdr` for bytes and room for one descriptor; all of it lives as long as what is returned. */

@@ -24,16 +24,18 @@ export class LineTail {
   #skipping = false
   #timer: NodeJS.Timeout | undefined
   #reading: Promise<void> = Promise.resolve()
-  #each: (line: string) => void = () => {}
+  #each: ((line: string) => void) | undefined
+  #failed: (error: unknown) => void = () => {}
 
   constructor(file: FileHandle, bounds: TailBounds) {
     this.#file = file
     this.#bounds = bounds
   }
 
-  /** Calls back with each line as it comes, until `stop`. */
-  follow(each: (line: string) => void): void {
+  /** Calls back with each line as it comes, until `stop`; when that throws, `failed` is told, and no more is called. */
+  follow(each: (line: string) => void, failed: (error: unknown) => void): void {
     this.#each = each
+    this.#failed = failed
     this.#later()
   }
 
@@ -75,11 +77,24 @@ export class LineTail {
     const lines = (this.#rest + text).split('\n')
     this.#rest = lines.pop() ?? ''
     for (const line of lines) {
-      if (!this.#skipping && line.length <= this.#bounds.lineBytesMax) this.#each(line)
+      if (!this.#skipping && this.#fits(line)) this.#call(line)
       this.#skipping = false
     }
-    if (this.#rest.length <= this.#bounds.lineBytesMax) return
+    if (this.#fits(this.#rest)) return
     this.#rest = ''
     this.#skipping = true
+  }
+
+  #fits(line: string): boolean {
+    return Buffer.byteLength(line) <= this.#bounds.lineBytesMax
+  }
+
+  #call(line: string): void {
+    try {
+      this.#each?.(line)
+    } catch (error) {
+      this.#each = undefined
+      this.#failed(error)
+    }
   }
 }

@@ -79,7 +79,7 @@ const EVENT_BYTES_MAX = 134_217_728
 /** One event; the reporter's own bounds are below it. */
 const LINE_BYTES_MAX = 4_194_304
 
-/** Runs it. Never rejects for what the code did. */
+/** Runs it. Never rejects for what the code did; with what a callback of the order threw, it does. */
 export async function runPlaywright(
   order: PlaywrightOrder,
   signal: AbortSignal,
@@ -87,12 +87,19 @@ export async function runPlaywright(
   const own = await prepareOwnFolder(order)
   const report = new PlaywrightReportBuilder()
   const tail = new LineTail(own.events, { bytesMax: EVENT_BYTES_MAX, lineBytesMax: LINE_BYTES_MAX })
+  const fault = new AbortController()
+  const either = AbortSignal.any([signal, fault.signal])
   let wayOut: WayOut | undefined
   try {
     wayOut = await openWayOut(order.cage, order.dial, proxyVariables)
-    tail.follow((line) => take(line, order, report))
-    const end = await order.cage.run(cageOrderOf(order, own, wayOut), signal).ended
+    tail.follow(
+      (line) => take(line, order, report),
+      (error) => fault.abort(error),
+    )
+    const end = await order.cage.run(cageOrderOf(order, own, wayOut), either).ended
     await tail.rest()
+    if (end.fault !== undefined) throw end.fault
+    fault.signal.throwIfAborted()
     report.close(Date.now())
     return { end, report: report.report(), refusals: wayOut.refusals, hasVideo: own.hasVideo }
   } finally {

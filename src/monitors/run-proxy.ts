@@ -108,7 +108,7 @@ class Tunnels {
   }
 
   async #tunnel(target: URL, client: Duplex, head: Buffer): Promise<void> {
-    const reached = await this.#reach(target)
+    const reached = await this.#reach(target, client)
 
     if ('failure' in reached) {
       client.end(`HTTP/1.1 ${statusLine(reached.failure)}\r\n\r\n${reached.failure.message}\n`)
@@ -134,7 +134,7 @@ class Tunnels {
   }
 
   async #request(target: URL, request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const reached = await this.#reach(target).then((one) =>
+    const reached = await this.#reach(target, request.socket).then((one) =>
       target.protocol === 'https:' && !('failure' in one) ? this.#secured(target, one) : one,
     )
 
@@ -165,7 +165,7 @@ class Tunnels {
     client: Duplex,
     head: Buffer,
   ): Promise<void> {
-    const reached = await this.#reach(target)
+    const reached = await this.#reach(target, client)
 
     if ('failure' in reached) {
       client.destroy()
@@ -194,8 +194,11 @@ class Tunnels {
     )
   }
 
-  /** Connects as a monitor would; a name without IPv4 addresses is tried by its IPv6 ones. */
-  async #reach(target: URL): Promise<Connection | { failure: Failure }> {
+  /**
+   * Connects as a monitor would, for as long as the client is there; a name without IPv4 addresses is tried by
+   * its IPv6 ones.
+   */
+  async #reach(target: URL, client: Duplex): Promise<Connection | { failure: Failure }> {
     const host = target.hostname
     const port = portOf(target)
     const progress: Progress = { phase: 'dns' }
@@ -206,6 +209,7 @@ class Tunnels {
       CONNECT_MS_MAX,
     )
     this.#closing.signal.addEventListener('abort', stop)
+    const forget = onLeaving(client, () => bounded.abort(new Error('the client has gone')))
     try {
       for (const family of ['IPv4', 'IPv6'] as const) {
         try {
@@ -223,6 +227,7 @@ class Tunnels {
     } finally {
       clearTimeout(timer)
       this.#closing.signal.removeEventListener('abort', stop)
+      forget()
     }
   }
 
@@ -260,8 +265,25 @@ class Tunnels {
   #join(client: Duplex, target: Socket): void {
     this.#keep(target)
     client.on('close', () => target.destroy())
+    if (client.destroyed) target.destroy()
     target.on('close', () => client.destroy())
     client.pipe(target).pipe(client)
+  }
+}
+
+/** Calls back when the client goes away. Until what it returns is called, nothing of what the client says is taken. */
+function onLeaving(client: Duplex, leave: () => void): () => void {
+  // Nobody else reads from a tunnel yet, and without reading its end is not seen.
+  const look = () => {
+    if (client.readableLength === 0) client.read()
+  }
+  const isTunnel = client.listenerCount('data') === 0
+  if (isTunnel) client.on('readable', look).once('end', leave)
+  client.once('close', leave)
+  if (client.destroyed) leave()
+  return () => {
+    client.removeListener('close', leave)
+    if (isTunnel) client.removeListener('readable', look).removeListener('end', leave)
   }
 }
 

@@ -32,13 +32,12 @@ const TEST_PACKAGE = '@playwright/test'
 
 /**
  * Writes the project below `folder`, for the packages in `modules`. Throws a TargetFailure where a path
- * leads out of it, or there is no script.
+ * leads out of it.
  */
 export async function layOutScript(
   script: Script,
   run: { folder: string; modules: string; hasVideo: boolean },
 ): Promise<ScriptProject> {
-  if (script.script.trim() === '') throw targetFailure('SCRIPT_INVALID', 'the script is empty')
   const { folder, modules } = run
   const project = join(folder, 'project')
   const own = join(folder, '.vedette')

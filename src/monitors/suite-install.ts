@@ -23,6 +23,7 @@ import {
   SYSTEM_PROGRAMS,
 } from './suite-packages.ts'
 import type { PlacedProject } from './suite-source.ts'
+import { SUITE_SETTINGS } from './suite-verdict.ts'
 import type { InstalledTool } from './toolbox.ts'
 import type { CachedTree } from './tree-cache.ts'
 import { openWayOut } from './way-out.ts'
@@ -199,7 +200,7 @@ async function runInstall(
     )
     const end = await ended
     signal.throwIfAborted()
-    const cut = cagedFailure(end, `the installation (${command})`)
+    const cut = cagedFailure(end, `the installation (${command})`, SUITE_SETTINGS)
     if (cut !== undefined) {
       // It says nothing about what the suite watches.
       return cut.code === 'TIMEOUT_RUN' ? { ...cut, code: 'INSTALL_FAILED' } : cut

@@ -6,6 +6,7 @@ import { failure, type Failure } from '../contract/failure.ts'
 import type { SuiteMonitor } from '../contract/suite-monitor.ts'
 import { LIMITS } from '../contract/versions.ts'
 import type { CageLimits } from './cage-order.ts'
+import { lateWords } from './caged-failure.ts'
 import { findChromium, findProgram } from './chromium.ts'
 import { type CompiledCode, compiledCode } from './compiled-code.ts'
 import type { Context, Observation } from './monitor.ts'
@@ -57,7 +58,8 @@ export async function runSuite(
     await goThrough(monitor, context, ground, watcher, course)
   } catch (error) {
     if (error !== context.signal.reason) throw error
-    course.failures.push(failure('TIMEOUT_RUN', 'time ran out before the tests'))
+    const late = lateWords('what comes before the tests', LIMITS.suiteMsMax)
+    course.failures.push(failure('TIMEOUT_RUN', late))
   }
   const { facts, notes, failures, degraded } = course
   for (const note of notes) watcher.onNote?.(note)

@@ -6,7 +6,7 @@ import { LIMITS } from '../contract/versions.ts'
 import { failure, type Failure } from '../contract/failure.ts'
 import { BundleUnavailableError } from './bundle-unavailable.ts'
 import { BundleError, unpackBundle } from './bundle-unpack.ts'
-import { copyTree, CopyTooLargeError } from './copy-tree.ts'
+import { copyTree, CopyTooLargeError, leadsOut } from './copy-tree.ts'
 import type { ScriptGround } from './script-ground.ts'
 
 /** A project that is in place. */
@@ -82,9 +82,11 @@ async function placeOwn(
   }
   const { suiteProjectBytesMax: bytesMax, suiteProjectFilesMax: filesMax } = LIMITS
   const order = { from: path, to: folder, without: LEFT_OUT, bytesMax, filesMax, signal }
-  const { outward } = await copyTree(order)
-  const [first] = outward
-  if (first !== undefined) return invalid(`${path}: the link ${first} leads out of it`)
+  const { links } = await copyTree(order)
+  for (const link of links) {
+    // In the copy, which nobody else changes.
+    if (await leadsOut(folder, link)) return invalid(`${path}: the link ${link} leads out of it`)
+  }
   return { folder, from: path }
 }
 

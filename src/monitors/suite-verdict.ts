@@ -1,7 +1,7 @@
 // What a run of a suite says: about the target where tests ran, about the project or the agent where none could.
 import { failure, type Failure } from '../contract/failure.ts'
 import type { CagedEnd } from './cage.ts'
-import { cagedFailure } from './caged-failure.ts'
+import { cagedFailure, type CagedSettings } from './caged-failure.ts'
 import type { RunError } from './playwright-events.ts'
 import type { PlaywrightReport, TestReport } from './playwright-report.ts'
 
@@ -12,6 +12,11 @@ export interface SuiteVerdict {
   degraded: boolean
 }
 
+/** What raises limits of a suite, its installation included. */
+export const SUITE_SETTINGS: CagedSettings = {
+  heap: 'NODE_OPTIONS=--max-old-space-size=<MiB> among the variables of the suite',
+}
+
 const NAMED_TESTS_MAX = 20
 const MESSAGE_CHARS_MAX = 2000
 
@@ -20,7 +25,7 @@ export function suiteVerdict(end: CagedEnd, report: PlaywrightReport): SuiteVerd
   const { stats } = report
   const failures: Failure[] = []
   if (stats.unexpected > 0) failures.push(testsFailed(report))
-  const cut = cagedFailure(end, 'the tests')
+  const cut = cagedFailure(end, 'the tests', SUITE_SETTINGS)
   if (cut !== undefined) failures.push(cut)
   else if (end.outcome === 'exited') failures.push(...outsideOfTests(end, report))
   return { failures, degraded: failures.length === 0 && stats.flaky > 0 }

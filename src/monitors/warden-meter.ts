@@ -2,15 +2,16 @@
 import { readFileSync } from 'node:fs'
 import { asUser } from './as-user.ts'
 import type { CageLimits, CagedOutcome, CageUsage } from './cage-order.ts'
+import { SpentTime } from './warden-cpu.ts'
 import { WardenDisk } from './warden-disk.ts'
-import { factsOf, type Descendants, type ProcessFacts } from './warden-processes.ts'
+import type { Descendants, ProcessFacts } from './warden-processes.ts'
 
-/** Linux counts processor time for programs in hundredths, on every architecture (USER_HZ). */
-const TICK_MS = 10
 const LOOK_EVERY_MS = 100
 /** The same while less than half of the memory is in use: the rest takes a program its time to fill. */
 const CALM_LOOK_EVERY_MS = 250
 const CALM_SHARE = 0.5
+/** Looks come that much earlier or later: who knew of them could hide what it uses. */
+const IRREGULAR_SHARE = 0.25
 const DISK_EVERY_MS = 500
 /** Refused births after which the code is taken for one that never stops. */
 const REFUSED_MAX = 100
@@ -27,7 +28,7 @@ export class Meter {
   readonly #startedAt = performance.now()
   readonly #usage = { cpuMs: 0, peakMemoryBytes: 0, processesMax: 0, diskBytes: 0 }
   readonly #memory: Memory
-  #cpuBefore = 0
+  #cpu: SpentTime | undefined
   #timer: NodeJS.Timeout | undefined
   #diskTimer: NodeJS.Timeout | undefined
   #isOn = false
@@ -54,7 +55,7 @@ export class Meter {
 
   /** Begins; what was used until now is the cage's own. */
   start(): void {
-    this.#cpuBefore = ticksOf(this.#descendants.look()) * TICK_MS
+    this.#cpu = new SpentTime(this.#descendants.look())
     this.#isOn = true
     this.#later()
     this.#diskLater()
@@ -73,7 +74,7 @@ export class Meter {
 
   /** A process is about to be born, unless it is one too many. */
   mayFork(): boolean {
-    if (this.#processes >= this.#limits.processes) this.look()
+    if (this.#processes >= this.#limits.processes) this.#countProcesses()
     if (this.#processes < this.#limits.processes) {
       this.#processes++
       return true
@@ -89,15 +90,15 @@ export class Meter {
 
   /** Looks at all but the disk, now. */
   look(): void {
-    const all = this.#descendants.look()
-    this.#processes = all.length
+    const all = this.#countProcesses()
     const usage = this.#usage
-    usage.processesMax = Math.max(usage.processesMax, all.length)
-    usage.cpuMs = Math.max(usage.cpuMs, ticksOf(all) * TICK_MS - this.#cpuBefore)
+    const { knownMs, estimatedMs } = this.#cpu?.look(all) ?? { knownMs: 0, estimatedMs: 0 }
+    const isTooLong = estimatedMs > this.#limits.cpuMs
+    usage.cpuMs = Math.max(usage.cpuMs, isTooLong ? estimatedMs : knownMs)
     const memoryBytes = this.#memory.of(all, this.#userId)
     this.#memoryBytes = memoryBytes
     usage.peakMemoryBytes = Math.max(usage.peakMemoryBytes, memoryBytes)
-    if (usage.cpuMs > this.#limits.cpuMs) this.#exceed('out-of-cpu')
+    if (isTooLong) this.#exceed('out-of-cpu')
     else if (memoryBytes > this.#limits.memoryBytes) this.#exceed('out-of-memory')
     else if (all.length > this.#limits.processes * OVERSHOOT) this.#exceed('too-many-processes')
   }
@@ -109,9 +110,18 @@ export class Meter {
     if (bytes > this.#limits.diskBytes) this.#exceed('out-of-disk')
   }
 
+  /** One that has ended and that nobody waits for keeps its place. */
+  #countProcesses(): ProcessFacts[] {
+    const all = this.#descendants.look()
+    this.#processes = all.length
+    this.#usage.processesMax = Math.max(this.#usage.processesMax, all.length)
+    return all
+  }
+
   #later(): void {
     const isCalm = this.#memoryBytes < this.#limits.memoryBytes * CALM_SHARE
-    const everyMs = isCalm ? CALM_LOOK_EVERY_MS : LOOK_EVERY_MS
+    const irregular = 1 + IRREGULAR_SHARE * (2 * Math.random() - 1)
+    const everyMs = irregular * (isCalm ? CALM_LOOK_EVERY_MS : LOOK_EVERY_MS)
     this.#timer = setTimeout(() => {
       this.look()
       if (this.#isOn) this.#later()
@@ -132,12 +142,6 @@ export class Meter {
     this.stop()
     this.#exceeded(outcome)
   }
-}
-
-/** Of those that live, and, as this process has waited for them, of those that have ended. */
-function ticksOf(all: readonly ProcessFacts[]): number {
-  const ended = factsOf(process.pid)?.childTicks ?? 0
-  return all.reduce((sum, { ownTicks, childTicks }) => sum + ownTicks + childTicks, ended)
 }
 
 /** How much of the limit may be missed by not looking closely. */

@@ -4,16 +4,24 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { call, errno, EPERM, libcFunction } from './cage-syscalls.ts'
 
+/** Linux counts processor time for programs in hundredths of a second, on every architecture (USER_HZ). */
+export const TICK_MS = 10
+
 /** What the system says of a process (proc(5), stat). */
 export interface ProcessFacts {
   pid: number
   parent: number
   group: number
+  /** It has ended, all of its threads, and nobody has waited for it. */
   isZombie: boolean
-  /** Processor time of its own, in hundredths of a second. */
+  /** It is on a processor, or waits for one. */
+  isRunning: boolean
+  /** Processor time of its own, in ticks. */
   ownTicks: number
   /** That of its children which have ended and were waited for. */
   childTicks: number
+  /** When it began, in ticks since the system did; tells it from another with its number. */
+  startTick: number
 }
 
 const wait4 = libcFunction('int wait4(int, void *, int, void *)')
@@ -35,11 +43,14 @@ export function factsOf(pid: number): ProcessFacts | undefined {
   const field = (index: number) => Number(fields[index])
   return {
     pid,
-    isZombie: fields[0] === 'Z' || fields[0] === 'X',
+    // The first thread may have ended alone.
+    isZombie: (fields[0] === 'Z' || fields[0] === 'X') && field(17) <= 1,
+    isRunning: fields[0] === 'R',
     parent: field(1),
     group: field(2),
     ownTicks: field(11) + field(12),
     childTicks: field(13) + field(14),
+    startTick: field(19),
   }
 }
 
@@ -64,8 +75,8 @@ export class Descendants {
   }
 
   /**
-   * All that live now. A number that was a stranger's may have become a descendant's since; a look that
-   * must be certain says so.
+   * All that there are now, those included that have ended and that their own parents do not wait for. A number
+   * that was a stranger's may have become a descendant's since; a look that must be certain says so.
    */
   look(certain = false): ProcessFacts[] {
     if (certain || this.#looks++ % STRANGERS_KEPT === 0) this.#strangers.clear()
@@ -80,13 +91,18 @@ export class Descendants {
     for (const facts of all.values()) {
       if (!this.#descends(facts, all)) {
         this.#strangers.add(facts.pid)
-      } else if (!facts.isZombie) {
-        found.push(facts)
-      } else if (facts.parent === this.#own && facts.pid !== this.#known()) {
+      } else if (facts.isZombie && facts.parent === this.#own && facts.pid !== this.#known()) {
         wait4(facts.pid, null, WNOHANG, null)
+      } else {
+        found.push(facts)
       }
     }
     return found
+  }
+
+  /** Those that live. */
+  lookForLiving(): ProcessFacts[] {
+    return this.look(true).filter(({ isZombie }) => !isZombie)
   }
 
   /** Whether this one is a descendant now. Looks at it and those above it alone. */
@@ -136,7 +152,7 @@ export async function endAll(
   userId: number | undefined,
 ): Promise<{ found: number; left: number }> {
   const began = performance.now()
-  const found = descendants.look(true).length
+  const found = descendants.lookForLiving().length
   for (let pauseMs = 1; ; pauseMs = Math.min(50, 2 * pauseMs)) {
     const left = killFrozen(descendants)
     if (left === 0) return { found, left }
@@ -151,7 +167,7 @@ export async function endAll(
 function killFrozen(descendants: Descendants): number {
   const seen = new Set<number>()
   for (let round = 0; round < ROUNDS_MAX; round++) {
-    const fresh = descendants.look(true).filter(({ pid }) => !seen.has(pid))
+    const fresh = descendants.lookForLiving().filter(({ pid }) => !seen.has(pid))
     if (fresh.length === 0) break
     for (const { pid } of fresh) {
       kill(pid, SIGSTOP)

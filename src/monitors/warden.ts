@@ -6,6 +6,7 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { durationText } from './amounts.ts'
 import type {
   CagedOutcome,
   CageLayers,
@@ -17,7 +18,7 @@ import type {
   WardenReport,
 } from './cage-order.ts'
 import { prctl, PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE } from './cage-syscalls.ts'
-import { descriptorPair, receiveDescriptor } from './descriptor-passing.ts'
+import { descriptorPair, hangUp, receiveDescriptor } from './descriptor-passing.ts'
 import { launchOrder } from './launch-order.ts'
 import { removeTree } from './remove-tree.ts'
 import { Meter } from './warden-meter.ts'
@@ -34,6 +35,11 @@ interface Launched {
   child: ChildProcess
   layers: CageLayers
   listener: number | undefined
+}
+
+/** Why there is no such thing. */
+interface Unlaunched {
+  problem: string
 }
 
 class Warden {
@@ -63,10 +69,11 @@ class Warden {
     })
     const makesSockets = !mayTakeSockets()
     const line = launchOrder(this.#order, makesSockets)
-    const launched = await launch(child, socket, line).catch((error: Error) => ({
-      problem: error.message,
-    }))
-    if ('problem' in launched) return this.#end({ exited, problem: launched.problem })
+    const launched = await this.#launched(launch(child, socket, line), killed)
+    if ('problem' in launched) {
+      hangUp(socket)
+      return this.#end({ exited, problem: launched.problem })
+    }
     report({ event: 'started', pid: child.pid ?? 0, layers: launched.layers })
     this.#meter.start()
     this.#timer = setTimeout(() => this.ask('out-of-time'), this.#order.limits.wallMs)
@@ -78,6 +85,25 @@ class Warden {
     await Promise.race([exited, killed])
     questions?.close()
     return this.#end({ exited })
+  }
+
+  /** What the launcher comes to, in its time and as long as nobody calls the run off. */
+  async #launched(
+    launching: Promise<Launched | Unlaunched>,
+    killed: Promise<void>,
+  ): Promise<Launched | Unlaunched> {
+    const { startMs } = this.#order
+    const late = `it was not ready within ${durationText(startMs)}: the machine is overloaded, or holds it back`
+    const stop = new AbortController()
+    try {
+      return await Promise.race([
+        launching.catch((error: Error) => ({ problem: error.message })),
+        killed.then(() => ({ problem: 'it was called off before it began' })),
+        delay(startMs, { problem: late }, { signal: stop.signal }),
+      ])
+    } finally {
+      stop.abort()
+    }
   }
 
   /** Asks the command to end, and kills it when it does not. */
@@ -165,7 +191,7 @@ async function launch(
   child: ChildProcess,
   socket: number,
   order: LaunchOrder,
-): Promise<Launched | { problem: string }> {
+): Promise<Launched | Unlaunched> {
   writeAll(socket, Buffer.from(`${JSON.stringify(order)}\n`))
   const { bytes, descriptor } = await receiveDescriptor(socket, REPORT_BYTES_MAX)
   if (bytes.length === 0) return { problem: 'the launcher ended without a word' }
@@ -174,7 +200,7 @@ async function launch(
   // It becomes the command now, or says why not; the end of the conversation means that it has.
   const { bytes: rest } = await receiveDescriptor(socket, REPORT_BYTES_MAX)
   closeSync(socket)
-  if (rest.length > 0) return JSON.parse(rest.toString()) as { problem: string }
+  if (rest.length > 0) return JSON.parse(rest.toString()) as Unlaunched
   return { child, layers: said.ready, listener: descriptor }
 }
 

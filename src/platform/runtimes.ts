@@ -24,8 +24,8 @@ function runtimes(): Runtime[] {
         multiStepSupport: true,
         default: isCurrent,
         description: isCurrent
-          ? 'In agents of the present version'
-          : `Not in agents since version ${MANIFESTS[last + 1]?.version}`,
+          ? 'Comes with agents of the present version'
+          : `Came with agents before ${MANIFESTS[last + 1]?.version}; later ones run it where it is installed: vedette runtime install ${name}`,
         dependencies: { ...packages, ...optionalPackages },
       }
     })

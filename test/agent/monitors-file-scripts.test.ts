@@ -62,9 +62,11 @@ describe('a script by its path', () => {
 })
 
 test.each([
+  ['an empty file', '    setupScriptPath: empty.js', 'empty.js: the file is empty'],
   ['a script that is not there', '    setupScriptPath: nowhere.js', 'nowhere.js'],
   ['a snippet', '    tearDownSnippetId: 7', 'no snippets'],
 ])('%s is a problem', async (_, lines, words) => {
+  file('empty.js', ' \n')
   const found = await problems(monitor(lines))
   expect(found).toHaveLength(1)
   expect(found[0]).toContain(words)
@@ -77,6 +79,24 @@ test('a snippet is refused when a file is applied, too, and in groups', async ()
     {},
   )
   expect([own, group].map(({ ok }) => ok)).toEqual([false, false])
+})
+
+test.each([
+  ['no text', "script: ''", '5', '""'],
+  ['nothing but blanks', 'script: "  "', '13', '"  "'],
+  ['nothing but comments', 'script: // one // two', '13', '"// one // two"'],
+])('a script of %s is told with its line and the mend', async (_, line, column, value) => {
+  const wanted =
+    'there is no code in it; write what the monitor is to do, or take the monitor out of the file'
+  const text = `monitors:\n  - name: A\n    type: BROWSER\n    ${line}\n`
+  const found = await problems(text)
+  expect((await readFileToApply(write(text), {})).ok).toBe(false)
+  expect(found).toEqual([`:4:${column}  monitors[0].script: ${wanted} (got ${value})`])
+})
+
+test('empty set-up and tear-down scripts are none, as the public contract has it', async () => {
+  const { monitors } = await load(monitor(`    localSetupScript: ''\n    localTearDownScript: ' '`))
+  expect(monitors).toHaveLength(1)
 })
 
 describe('a variable that nobody defines', () => {

@@ -294,6 +294,7 @@ describe('refused', () => {
     ['a handshake every 59 s', 'SSL', { frequency: 0, frequencyOffset: 59 }, 'frequency'],
     ['a browser every 30 s', 'BROWSER', { frequency: 0, frequencyOffset: 30 }, 'frequency'],
     ['no script', 'BROWSER', { script: '' }, 'script'],
+    ['a script of comments', 'MULTI_STEP', { script: ' // a\n/* b */ ' }, 'script'],
     ['a runtime without steps', 'MULTI_STEP', { runtimeId: '2023.02' }, 'runtimeId'],
     ['a suite every 30 s', 'PLAYWRIGHT', { frequency: 0, frequencyOffset: 30 }, 'frequency'],
     ['Bun 2', 'PLAYWRIGHT', { engine: 'bun', engineVersion: '2.0' }, 'engineVersion'],

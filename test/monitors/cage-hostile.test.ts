@@ -5,6 +5,7 @@ import { existsSync } from 'node:fs'
 import { mkdtemp, rm, chmod } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { CagedOutcome } from '../../src/monitors/cage-order.ts'
 import {
@@ -37,6 +38,18 @@ const attempt = (name, act) => {
   try { console.log(name, 'GOT', String(act()).slice(0, 80)) } catch (e) { console.log(name, e.code) }
 }
 `
+
+const MODULES = fileURLToPath(new URL('../../node_modules', import.meta.url))
+
+/** A script of Perl, which every Debian has; `child(ms)` is a process that computes for so long and ends. */
+const perl = (script: string): Pick<CageRequest, 'command' | 'args'> => ({
+  command: '/usr/bin/perl',
+  args: [
+    '-e',
+    `sub child { return if fork != 0; 1 while (times)[0] * 1000 < $_[0]; exit }
+${script}`,
+  ],
+})
 
 interface Case {
   does: string
@@ -259,6 +272,38 @@ setInterval(() => { const fd = fs.openSync('f', 'w'); fs.unlinkSync('f'); fs.wri
       limits: { cpuMs: 1000, wallMs: 25_000 },
     }),
     outcome: 'out-of-cpu',
+  },
+  {
+    does: 'computes without end in children that the system forgets',
+    request: () => ({
+      ...perl(`$SIG{CHLD} = 'IGNORE'; while (1) { child(50); waitpid(-1, 0) }`),
+      limits: { cpuMs: 2000, wallMs: 20_000 },
+    }),
+    outcome: 'out-of-cpu',
+  },
+  {
+    does: 'computes without end in children that it never waits for',
+    request: () => ({
+      ...perl(`while (1) { child(100); select(undef, undef, undef, 0.2) }`),
+      limits: { cpuMs: 2000, wallMs: 20_000 },
+    }),
+    outcome: 'out-of-cpu',
+  },
+  {
+    does: 'ends its first thread and goes on in another',
+    request: () => ({
+      ...node(
+        `process.on('SIGTERM', () => {})
+new (require('node:worker_threads').Worker)('for (;;);', { eval: true })
+const call = require(process.argv[1] + '/koffi').load(null).func('long syscall(long, long)')
+setTimeout(() => call(process.arch === 'x64' ? 60 : 93, 0), 300) // exit, of this thread alone`,
+        MODULES,
+      ),
+      readable: [MODULES],
+      limits: { cpuMs: 2000, wallMs: 20_000 },
+    }),
+    outcome: 'out-of-cpu',
+    also: ({ end }) => expect(end.strays).toBe(1),
   },
   {
     does: 'kills the agent, its warden, every process',

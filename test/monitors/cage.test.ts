@@ -5,6 +5,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { cagedFailure } from '../../src/monitors/caged-failure.ts'
 import { DeadlineReached } from '../../src/monitors/deadline.ts'
 import { processesWith, startStandIn } from '../support/cage-stand-in.ts'
 import { caged } from '../support/caged.ts'
@@ -76,6 +77,34 @@ for (const act of [() => fs.readFileSync(beside + '/given'), () => fs.readFileSy
     expect(bytes).toBe(3e6)
     expect(end.tail.stdout).toHaveLength(65_536)
   })
+
+  test('hears of messages and output by their bytes', async () => {
+    // Two bytes a letter, one unit of a JavaScript text.
+    const write = `require('node:fs').writeSync(3, JSON.stringify('é'.repeat(1e4)) + '\\n')`
+    const over = await caged({ ...script(`for (;;) ${write}`), limits: { outputBytes: 1e6 } })
+    expect(over.outcome).toBe('out-of-output')
+    const within = await caged({ ...script(write), limits: { outputBytes: 1e6 } })
+    expect(within).toMatchObject({ outcome: 'exited', outputBytes: 20_003 })
+  })
+
+  test.for(['onOutput', 'onMessage'] as const)(
+    'whose %s has a mistake of ours ends, and the agent goes on',
+    async (callback) => {
+      const end = await caged({
+        ...script(`console.log('out'); require('node:fs').writeSync(3, '1\\n')
+setInterval(() => {}, 1000)`),
+        [callback]: () => {
+          throw new TypeError('a mistake of ours')
+        },
+      })
+      expect(end).toMatchObject({ outcome: 'cage-failed', leftBehind: 0 })
+      expect(cagedFailure(end, 'the script')).toMatchObject({
+        code: 'INTERNAL',
+        message: 'TypeError: a mistake of ours',
+        details: { stack: expect.stringContaining('cage.test.ts') },
+      })
+    },
+  )
 
   test.for([
     ['a command that is not there', { command: '/nowhere/at/all', args: () => [] }],

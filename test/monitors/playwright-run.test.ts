@@ -157,6 +157,26 @@ describe.skipIf(why !== undefined)(`with a browser ${why ?? ''}`, () => {
   }, 60_000)
 })
 
+test.each(['onEvent', 'onOutput'] as const)(
+  'a mistake of ours in %s ends the run, and is told as such',
+  async (callback) => {
+    const mistake = new Error('a mistake of ours')
+    const began = performance.now()
+    const ended = run(
+      `${HEAD}test('one', async () => { console.log('out'); await new Promise(() => {}) })`,
+      {
+        browser: undefined,
+        [callback]: () => {
+          throw mistake
+        },
+      },
+    )
+    await expect(ended).rejects.toBe(mistake)
+    expect(performance.now() - began).toBeLessThan(20_000)
+  },
+  60_000,
+)
+
 describe.each([
   ['a link to a file of ours', `symlinkSync('/etc/passwd', events)`],
   ['a pipe', `require('node:child_process').execFileSync('mkfifo', [events])`],

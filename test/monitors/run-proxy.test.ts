@@ -6,6 +6,7 @@ import { connect, createServer as createTcpServer, type AddressInfo, type Server
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openRunProxy, type RunProxy } from '../../src/monitors/run-proxy.ts'
 import { createAuthority } from '../support/certificates.ts'
+import { eventually } from '../support/eventually.ts'
 import { fixedResolver, testContext } from '../support/monitor-context.ts'
 
 const names = {
@@ -163,6 +164,22 @@ describe('what is allowed', () => {
     expect(await tunnel(site)).toMatch(/^HTTP\/1\.1 200 /)
   })
 
+  test('a tunnel carries what was said before it stood and after', async () => {
+    const server = createTcpServer((socket) => socket.pipe(socket))
+    closed.push(() => server.close())
+    const target = `site.test:${await listening(server)}`
+    const client = connect(Number(new URL(proxy.server).port), '127.0.0.1')
+    const head = `host: x\r\nproxy-authorization: ${authorization()}\r\n\r\n`
+    client.write(`CONNECT ${target} HTTP/1.1\r\n${head}`)
+    client.write('early ')
+    let heard = ''
+    client.setEncoding('latin1').on('data', (part: string) => (heard += part))
+    await eventually(() => heard.endsWith('early '), { what: 'what was said early' })
+    client.end('late')
+    await new Promise((resolve) => client.once('close', resolve))
+    expect(heard).toMatch(/^HTTP\/1\.1 200 .*\r\n\r\nearly late$/s)
+  })
+
   test('an upgrade goes through', async () => {
     const { port } = new URL(`http://${site}`)
     const head = `host: site.test:${port}\r\nproxy-authorization: ${authorization()}\r\n`
@@ -229,6 +246,43 @@ test('what is not there is told apart', async () => {
     status: 502,
     proxyStatus: 'vedette; error=connection_refused',
   })
+})
+
+test.each([
+  ['a tunnel', (target: string) => `CONNECT ${target} HTTP/1.1\r\n`, ''],
+  ['a plain request', (target: string) => `GET http://${target}/ HTTP/1.1\r\n`, ''],
+  [
+    'an upgrade',
+    (target: string) => `GET http://${target}/ HTTP/1.1\r\n`,
+    'connection: upgrade\r\nupgrade: x\r\n',
+  ],
+])('%s whose client goes away while it is dialled leaves nothing', async (_, first, more) => {
+  const asked = Promise.withResolvers<AbortSignal>()
+  const found = Promise.withResolvers<[string]>()
+  const { dial } = testContext({
+    resolver: {
+      resolve(_host, _family, signal) {
+        asked.resolve(signal)
+        return found.promise
+      },
+    },
+  })
+  const own = await openRunProxy(dial)
+  let connections = 0
+  const server = createTcpServer(() => connections++)
+  const port = await listening(server)
+  closed.push(() => server.close())
+  const client = connect(Number(new URL(own.server).port), '127.0.0.1')
+  client.on('error', () => {})
+  const head = `host: x\r\nproxy-authorization: ${authorization(own)}\r\n${more}\r\n`
+  client.write(`${first(`slow.test:${port}`)}${head}`)
+  const signal = await asked.promise
+  client.destroy()
+  await eventually(() => signal.aborted, { what: 'the end of the dialling' })
+  found.resolve(['127.0.0.1'])
+  await own.close()
+  expect(connections).toBe(0)
+  expect(own.refusals).toEqual([])
 })
 
 test('at the end its connections end', async () => {

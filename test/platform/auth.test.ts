@@ -137,9 +137,34 @@ describe('keys', () => {
       id: client.keyId,
       role: 'Admin',
     })
-    expect((await client.call('GET', '/v1/runtimes')).body[0]).toMatchObject({
-      name: '2026.04',
-      stage: 'CURRENT',
-    })
+  })
+
+  test('runtimes say which agents have them, and how the others come to them', async () => {
+    const { body } = await client.call('GET', '/v1/runtimes')
+    expect(body).toMatchObject([
+      {
+        name: '2026.04',
+        stage: 'CURRENT',
+        nodeJsVersion: '24.13.1',
+        default: true,
+        description: 'Comes with agents of the present version',
+      },
+      {
+        name: '2025.04',
+        stage: 'DEPRECATED',
+        nodeJsVersion: '22.11.0',
+        default: false,
+        description:
+          'Came with agents before 8.0.0; later ones run it where it is installed: vedette runtime install 2025.04',
+      },
+      {
+        name: '2024.09',
+        stage: 'DEPRECATED',
+        nodeJsVersion: '18.20.3',
+        default: false,
+        description:
+          'Came with agents before 7.0.0; later ones run it where it is installed: vedette runtime install 2024.09',
+      },
+    ])
   })
 })
