@@ -17,9 +17,12 @@ export interface RunMarks {
 
 /** Kills until none is found any more; resolves with how many could not be ended. */
 export async function endSurvivors(marks: RunMarks): Promise<number> {
+  let quietRounds = 0
   for (let round = 0; ; round++) {
     const found = processes().filter((pid) => isOfRun(pid, marks))
-    if (found.length === 0 || round === ROUNDS_MAX) return found.length
+    quietRounds = found.length === 0 ? quietRounds + 1 : 0
+    // One look may miss who is forked while it goes on.
+    if (quietRounds === 2 || round === ROUNDS_MAX) return found.length
     for (const pid of found) {
       try {
         process.kill(pid, 'SIGKILL')

@@ -158,6 +158,7 @@ export const EPERM = 1
 export const ENOENT = 2
 export const ESRCH = 3
 export const EBADF = 9
+export const ECHILD = 10
 export const EAGAIN = 11
 export const EACCES = 13
 export const EINVAL = 22

@@ -2,7 +2,7 @@
 // those whose own parents have gone (PR_SET_CHILD_SUBREAPER), so that none can leave.
 import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
-import { call, errno, EPERM, libcFunction } from './cage-syscalls.ts'
+import { call, ECHILD, errno, EPERM, libcFunction } from './cage-syscalls.ts'
 
 /** Linux counts processor time for programs in hundredths of a second, on every architecture (USER_HZ). */
 export const TICK_MS = 10
@@ -26,7 +26,12 @@ export interface ProcessFacts {
 
 const wait4 = libcFunction('int wait4(int, void *, int, void *)')
 const kill = libcFunction('int kill(int, int)')
+const waitid = libcFunction('int waitid(int, int, void *, int)')
+const P_ALL = 0
 const WNOHANG = 1
+const WEXITED = 4
+const WNOWAIT = 0x01000000
+const __WALL = 0x40000000
 const SIGKILL = 9
 const SIGSTOP = 19
 
@@ -136,6 +141,15 @@ export class Descendants {
   }
 }
 
+/**
+ * Whether this process has any child, dead or alive. The kernel's word: a look at /proc may miss who was forked while
+ * it went on, by a process that has ended meanwhile. Waits for none of them.
+ */
+function hasChildren(): boolean {
+  const found = Number(waitid(P_ALL, 0, null, WEXITED | WNOHANG | WNOWAIT | __WALL))
+  return found === 0 || errno() !== ECHILD
+}
+
 /** How long processes that have been killed may take to vanish. */
 const VANISH_MS_MAX = 4_000
 /** What goes on for so long is forked faster than it is killed one by one. */
@@ -143,8 +157,8 @@ const OUTRUN_MS = 500
 const ROUNDS_MAX = 50
 
 /**
- * Ends all descendants for certain: first all are stopped, until no new one appears, then all are killed;
- * where that does not end, a user of the run's own is emptied in one step. Returns how many were found at first, and how many
+ * Ends all descendants of this process for certain: first all are stopped, until no new one appears, then all are
+ * killed, until it has no child any more, as orphans become its children; where that does not end, a user of the run's own is emptied in one step. Returns how many were found at first, and how many
  * could not be ended.
  */
 export async function endAll(
@@ -155,9 +169,9 @@ export async function endAll(
   const found = descendants.lookForLiving().length
   for (let pauseMs = 1; ; pauseMs = Math.min(50, 2 * pauseMs)) {
     const left = killFrozen(descendants)
-    if (left === 0) return { found, left }
+    if (left === 0 && !hasChildren()) return { found, left }
     const goesOnMs = performance.now() - began
-    if (goesOnMs > VANISH_MS_MAX) return { found, left }
+    if (goesOnMs > VANISH_MS_MAX) return { found, left: Math.max(1, left) }
     // Not at first: another agent of this machine may have taken the same user in the same moment.
     if (userId !== undefined && goesOnMs > OUTRUN_MS) killUser(userId)
     await delay(pauseMs)
