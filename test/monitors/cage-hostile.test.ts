@@ -39,7 +39,8 @@ const attempt = (name, act) => {
 }
 `
 
-const MODULES = fileURLToPath(new URL('../../node_modules', import.meta.url))
+const PROJECT = fileURLToPath(new URL('../..', import.meta.url))
+const MODULES = join(PROJECT, 'node_modules')
 
 /** A script of Perl, which every Debian has; `child(ms)` is a process that computes for so long and ends. */
 const perl = (script: string): Pick<CageRequest, 'command' | 'args'> => ({
@@ -213,6 +214,50 @@ setInterval(again, 5)`,
       node(`const fs = require('node:fs')
 const data = Buffer.alloc(4e6)
 setInterval(() => { const fd = fs.openSync('f', 'w'); fs.unlinkSync('f'); fs.writeSync(fd, data) }, 5)`),
+    outcome: 'out-of-disk',
+  },
+  {
+    does: 'fills the disk with files that are mapped alone',
+    request: () => ({
+      ...node(
+        `const fs = require('node:fs')
+const map = require(process.argv[1] + '/koffi').load(null)
+  .func('void *mmap(void *, size_t, int, int, int, int64_t)')
+const data = Buffer.alloc(4e6, 1)
+setInterval(() => {
+  const fd = fs.openSync('f', 'w+')
+  fs.writeSync(fd, data); fs.unlinkSync('f')
+  map(null, 4e6, 1, 1, fd, 0) // PROT_READ, MAP_SHARED
+  fs.closeSync(fd)
+}, 5)`,
+        MODULES,
+      ),
+      readable: [MODULES],
+      limits: { wallMs: 25_000 },
+    }),
+    outcome: 'out-of-disk',
+  },
+  {
+    does: 'fills the disk with files that wait in a socket',
+    request: () => ({
+      command: NODE,
+      args: [
+        '--input-type=module',
+        '-e',
+        `import { closeSync, openSync, unlinkSync, writeSync } from 'node:fs'
+import { descriptorPair, sendDescriptor } from '${PROJECT}src/monitors/descriptor-passing.ts'
+const [ours] = descriptorPair()
+const data = Buffer.alloc(4e6, 1)
+setInterval(() => {
+  const fd = openSync('f', 'w+')
+  writeSync(fd, data); unlinkSync('f')
+  sendDescriptor(ours, Buffer.from('x'), fd)
+  closeSync(fd)
+}, 20)`,
+      ],
+      readable: ['node_modules', 'src', 'package.json'].map((name) => join(PROJECT, name)),
+      limits: { wallMs: 25_000 },
+    }),
     outcome: 'out-of-disk',
   },
   {
