@@ -47,7 +47,7 @@ export type ScriptIsolation = 'require' | 'best'
 export interface WardenOrder {
   command: string
   args: readonly string[]
-  /** The run's own folder, existing; the only place that it may write to beside `writable`. */
+  /** The run's own folder, existing; the only place that it may write to. */
   folder: string
   cwd: string
   environment: Record<string, string>
@@ -56,7 +56,6 @@ export interface WardenOrder {
   /** Users of this range run the code, each one run at a time; absent: the agent's own user. */
   userId?: number
   readable: readonly string[]
-  writable: readonly string[]
   limits: CageLimits
   /** How long it may take until the command begins. */
   startMs: number

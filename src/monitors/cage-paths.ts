@@ -66,14 +66,10 @@ const DEVICES: readonly string[] = [
 ]
 
 /** The paths of one run. */
-export function pathsOf(run: {
-  folder: string
-  readable: readonly string[]
-  writable: readonly string[]
-}): LandlockPlan {
+export function pathsOf(run: { folder: string; readable: readonly string[] }): LandlockPlan {
   return {
     read: [...SYSTEM, ...run.readable],
-    write: [run.folder, ...run.writable],
+    write: [run.folder],
     writeInto: DEVICES,
   }
 }

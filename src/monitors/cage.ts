@@ -97,7 +97,6 @@ function wardenOrder(
     ...(proxy?.when === 'unheld' && { environmentUnheld: proxy.environment }),
     ...(userId === undefined ? {} : { userId }),
     readable: [command, ...(order.programs ?? []), ...(order.readable ?? [])],
-    writable: order.writable ?? [],
     limits,
     startMs: LIMITS.cageStartMsMax,
     ask: order.ask ?? ASK,

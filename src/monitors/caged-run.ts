@@ -15,9 +15,8 @@ export interface CageOrder {
   environment?: Readonly<Record<string, string>>
   /** Folders with programs, before those of the system. */
   programs?: readonly string[]
-  /** Files and folders outside that it may read, or write to. The system's own it may read anyway. */
+  /** Files and folders outside that it may read. The system's own it may read anyway. */
   readable?: readonly string[]
-  writable?: readonly string[]
   limits: CageLimits
   /** The proxy of the run, where it has one. */
   proxy?: CageProxy

@@ -31,7 +31,6 @@ export interface PlaywrightOrder {
   environment?: Readonly<Record<string, string>>
   programs?: readonly string[]
   readable?: readonly string[]
-  writable?: readonly string[]
   limits: CageLimits
   /** SIGINT to the command alone where absent, on which Playwright ends its tests and tells of them. */
   ask?: CageAsk
@@ -162,7 +161,7 @@ function proxyVariables({ server, username, password, environment }: RunProxy) {
 }
 
 function cageOrderOf(order: PlaywrightOrder, own: OwnFolder, wayOut: WayOut) {
-  const { command, args, folder, cwd, limits, ask, programs, writable } = order
+  const { command, args, folder, cwd, limits, ask, programs } = order
   return {
     command,
     args,
@@ -174,7 +173,6 @@ function cageOrderOf(order: PlaywrightOrder, own: OwnFolder, wayOut: WayOut) {
     readable: [...own.readable, ...(order.readable ?? [])],
     ...(cwd === undefined ? {} : { cwd }),
     ...(programs === undefined ? {} : { programs }),
-    ...(writable === undefined ? {} : { writable }),
     onOutput: (chunk: Buffer, stream: OutputStream) => order.onOutput?.(chunk, stream),
   }
 }

@@ -1,4 +1,4 @@
-// What a run keeps on disk: the files below its folder, and those that are open and have no name any more.
+// What a run keeps on disk: the files below its folder, those that are open and have no name any more, and hidden ones.
 // To count them is dear, so it is done when as much may have come since last time, and now and then.
 import {
   type Dirent,
@@ -12,6 +12,7 @@ import {
 import { join } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
 import { asUser } from './as-user.ts'
+import { HiddenFiles } from './warden-hidden.ts'
 import type { ProcessFacts } from './warden-processes.ts'
 
 /** What an empty file counts, so that there is a bound on their number, too. */
@@ -28,6 +29,8 @@ export class WardenDisk {
   readonly #folder: string
   readonly #limitBytes: number
   readonly #userId: number | undefined
+  readonly #hidden: HiddenFiles
+  readonly #takenBefore: number
   #countedAt = -Infinity
   #bytes = 0
   #taken = 0
@@ -36,6 +39,8 @@ export class WardenDisk {
     this.#folder = folder
     this.#limitBytes = limitBytes
     this.#userId = userId
+    this.#hidden = new HiddenFiles(userId)
+    this.#takenBefore = takenOfMachine(folder)
   }
 
   /** Whether the run may keep much more than at the last count. */
@@ -51,7 +56,10 @@ export class WardenDisk {
     // Before counting: what comes meanwhile counts for the next time.
     this.#taken = takenOfMachine(this.#folder)
     const unlinked = unlinkedBytes(all, this.#userId)
-    this.#bytes = await countBelow(this.#folder, unlinked, this.#limitBytes)
+    const seen = await countBelow(this.#folder, unlinked, this.#limitBytes)
+    const missed = this.#taken - this.#takenBefore - seen
+    const mayBeTooMuch = Number.isFinite(missed) && missed > 0 && seen + missed > this.#limitBytes
+    this.#bytes = seen + (mayBeTooMuch ? this.#hidden.count(all, missed) : 0)
     return this.#bytes
   }
 }

@@ -2,35 +2,13 @@
 // the script is left. Every script runs under an agent that is root, and in a container as root and as nobody.
 import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { mkdtemp, rm, chmod } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { CagedOutcome } from '../../src/monitors/cage-order.ts'
-import {
-  lackedFor,
-  PLANTED,
-  processesWith,
-  startStandIn,
-  type CagedAnswer,
-  type CageRequest,
-  type StandIn,
-} from '../support/cage-stand-in.ts'
-import { eventually } from '../support/eventually.ts'
+import { expect } from 'vitest'
+import { PLANTED, type CagedAnswer } from '../support/cage-stand-in.ts'
+import { node, shell, testHostileScripts, type HostileScript } from '../support/hostile-scripts.ts'
 
-const NODE = process.execPath
 /** Where everybody may write, by a name that no earlier run has left. */
 const OUTSIDE = ['/tmp', '/dev/shm', '/var/tmp'].map((one) => join(one, `vedette-${randomUUID()}`))
-
-const node = (script: string, ...args: string[]): Pick<CageRequest, 'command' | 'args'> => ({
-  command: NODE,
-  args: ['-e', script, ...args],
-})
-const shell = (script: string, ...args: string[]): Pick<CageRequest, 'command' | 'args'> => ({
-  command: '/bin/sh',
-  args: ['-c', script, 'sh', ...args],
-})
 
 /** Tries each expression and says how it went: the error's code, or what came out. */
 const TRY = `const fs = require('node:fs')
@@ -39,25 +17,6 @@ const attempt = (name, act) => {
 }
 `
 
-const MODULES = fileURLToPath(new URL('../../node_modules', import.meta.url))
-
-/** A script of Perl, which every Debian has; `child(ms)` is a process that computes for so long and ends. */
-const perl = (script: string): Pick<CageRequest, 'command' | 'args'> => ({
-  command: '/usr/bin/perl',
-  args: [
-    '-e',
-    `sub child { return if fork != 0; 1 while (times)[0] * 1000 < $_[0]; exit }
-${script}`,
-  ],
-})
-
-interface Case {
-  does: string
-  request(standIn: StandIn): Omit<CageRequest, 'id'>
-  outcome: CagedOutcome | CagedOutcome[]
-  also?(answer: CagedAnswer, standIn: StandIn): void
-}
-
 const nothingGot = ({ end }: CagedAnswer) => {
   expect(end.tail.stderr).toBe('')
   expect(end.tail.stdout).not.toBe('')
@@ -65,7 +24,7 @@ const nothingGot = ({ end }: CagedAnswer) => {
   expect(JSON.stringify(end)).not.toContain(PLANTED)
 }
 
-const CASES: Case[] = [
+const SCRIPTS: HostileScript[] = [
   {
     does: 'reads its own environment, where nothing of the agent is',
     request: () => shell('env'),
@@ -157,77 +116,6 @@ for (const path of [process.argv[1], process.cwd() + '/link.sock', '\\0abstract'
     },
   },
   {
-    does: 'forks without end in a shell',
-    request: () => ({
-      ...shell('b() { b | b & }; b; while :; do b; done'),
-      limits: { wallMs: 2000 },
-    }),
-    // A shell may give up by itself.
-    outcome: ['out-of-time', 'too-many-processes', 'exited'],
-    also: ({ end }) => expect(end.usage.processesMax).toBeLessThanOrEqual(80),
-  },
-  {
-    does: 'starts detached processes of its own kind without end',
-    request: () => ({
-      ...node(
-        `const again = () => { try { require('node:child_process').spawn(process.execPath, ['-e', process.argv[1], process.argv[1]], { detached: true, stdio: 'ignore' }).on('error', () => {}).unref() } catch {} }
-setInterval(again, 5)`,
-        `const again = () => { try { require('node:child_process').spawn(process.execPath, ['-e', process.argv[1], process.argv[1]], { detached: true, stdio: 'ignore' }).on('error', () => {}).unref() } catch {} }
-setInterval(again, 5)`,
-      ),
-      // Even a machine with much else to do starts so many meanwhile.
-      limits: { wallMs: 15_000, memoryBytes: 8 * 1024 ** 3 },
-    }),
-    outcome: 'too-many-processes',
-    also: ({ end }) => expect(end.usage.processesMax).toBeLessThanOrEqual(80),
-  },
-  {
-    does: 'fills memory outside of the heap',
-    request: () => node('const all = []; setInterval(() => all.push(Buffer.alloc(8e6, 1)), 5)'),
-    outcome: 'out-of-memory',
-    also: ({ end }) => expect(end.usage.peakMemoryBytes).toBeLessThan(600 * 1024 ** 2),
-  },
-  {
-    does: 'fills its heap',
-    request: () => ({
-      command: NODE,
-      args: ['--max-old-space-size=64', '-e', 'const all = []; for (;;) all.push({ a: [1.5] })'],
-    }),
-    outcome: 'out-of-memory',
-  },
-  {
-    does: 'fills memory with many processes',
-    request: () =>
-      node(`for (let i = 0; i < 20; i++) require('node:child_process').spawn(process.execPath,
-  ['-e', 'const b = Buffer.alloc(3e7, 1); setInterval(() => b, 1000)'])`),
-    outcome: 'out-of-memory',
-  },
-  {
-    does: 'fills the disk with many files',
-    request: () => shell('i=0; while :; do head -c 8000000 /dev/zero > f$i; i=$((i+1)); done'),
-    outcome: 'out-of-disk',
-  },
-  {
-    does: 'fills the disk with files that have no name',
-    request: () =>
-      node(`const fs = require('node:fs')
-const data = Buffer.alloc(4e6)
-setInterval(() => { const fd = fs.openSync('f', 'w'); fs.unlinkSync('f'); fs.writeSync(fd, data) }, 5)`),
-    outcome: 'out-of-disk',
-  },
-  {
-    does: 'writes one endless file',
-    request: () => shell('exec head -c 1000000000 /dev/zero > f'),
-    outcome: 'out-of-disk',
-    also: ({ end }) => expect(end.signal).toBe('SIGXFSZ'),
-  },
-  {
-    does: 'writes without end to its output',
-    request: () => shell('yes'),
-    outcome: 'out-of-output',
-    also: ({ end }) => expect(end.tail.stdout.length).toBeLessThanOrEqual(65_536),
-  },
-  {
     does: 'ignores being asked to end',
     request: () => ({
       ...shell(`trap '' TERM INT HUP; echo ready; while :; do sleep 1; done`),
@@ -259,51 +147,6 @@ setInterval(() => { const fd = fs.openSync('f', 'w'); fs.unlinkSync('f'); fs.wri
     does: 'stops itself',
     request: () => ({ ...shell('kill -STOP $$; echo on'), limits: { wallMs: 500 } }),
     outcome: 'out-of-time',
-  },
-  {
-    does: 'computes without end',
-    request: () => ({ ...node('for (;;);'), limits: { cpuMs: 500 } }),
-    outcome: 'out-of-cpu',
-  },
-  {
-    does: 'computes without end in short-lived children',
-    request: () => ({
-      ...shell('while :; do sh -c "i=0; while [ \\$i -lt 20000 ]; do i=\\$((i+1)); done"; done'),
-      limits: { cpuMs: 1000, wallMs: 25_000 },
-    }),
-    outcome: 'out-of-cpu',
-  },
-  {
-    does: 'computes without end in children that the system forgets',
-    request: () => ({
-      ...perl(`$SIG{CHLD} = 'IGNORE'; while (1) { child(50); waitpid(-1, 0) }`),
-      limits: { cpuMs: 2000, wallMs: 20_000 },
-    }),
-    outcome: 'out-of-cpu',
-  },
-  {
-    does: 'computes without end in children that it never waits for',
-    request: () => ({
-      ...perl(`while (1) { child(100); select(undef, undef, undef, 0.2) }`),
-      limits: { cpuMs: 2000, wallMs: 20_000 },
-    }),
-    outcome: 'out-of-cpu',
-  },
-  {
-    does: 'ends its first thread and goes on in another',
-    request: () => ({
-      ...node(
-        `process.on('SIGTERM', () => {})
-new (require('node:worker_threads').Worker)('for (;;);', { eval: true })
-const call = require(process.argv[1] + '/koffi').load(null).func('long syscall(long, long)')
-setTimeout(() => call(process.arch === 'x64' ? 60 : 93, 0), 300) // exit, of this thread alone`,
-        MODULES,
-      ),
-      readable: [MODULES],
-      limits: { cpuMs: 2000, wallMs: 20_000 },
-    }),
-    outcome: 'out-of-cpu',
-    also: ({ end }) => expect(end.strays).toBe(1),
   },
   {
     does: 'kills the agent, its warden, every process',
@@ -342,54 +185,4 @@ fs.writeFileSync('file', ''); fs.chmodSync('.', 0)`),
   },
 ]
 
-describe.each(['root', 'root of a container', 'nobody in a container'] as const)(
-  'under an agent that is %s',
-  (as) => {
-    const lacked = lackedFor(as)
-    let standIn: StandIn
-    let root: string
-    let beats = 0
-    let neighbour: Promise<CagedAnswer>
-    let isNeighbourDone = false
-
-    beforeAll(async () => {
-      if (lacked !== undefined) return
-      root = await mkdtemp(join(tmpdir(), 'vedette-cage-'))
-      await chmod(root, 0o777)
-      standIn = await startStandIn(root, as)
-      const script = `setInterval(() => console.log('beat'), 50)`
-      neighbour = standIn.run(
-        { ...node(script), echo: true, limits: { wallMs: 600_000 } },
-        () => beats++,
-      )
-      void neighbour.then(() => (isNeighbourDone = true))
-      await beat()
-    })
-    afterAll(async () => {
-      if (lacked !== undefined) return
-      await standIn.kill()
-      await rm(root, { recursive: true, force: true })
-    })
-
-    async function beat(): Promise<void> {
-      const before = beats
-      await eventually(() => beats > before, { what: 'a beat of the neighbour' })
-      expect(isNeighbourDone).toBe(false)
-    }
-
-    test.skipIf(lacked !== undefined).for(CASES)('a script $does', async (one) => {
-      const answer = await standIn.run(one.request(standIn))
-      expect(answer.end).toMatchObject({ leftBehind: 0 })
-      expect([one.outcome].flat()).toContain(answer.end.outcome)
-      expect(answer.end.layers).toEqual({
-        ownUser: as !== 'nobody in a container',
-        landlock: expect.any(Number),
-        network: true,
-      })
-      one.also?.(answer, standIn)
-      expect(processesWith(answer.folder)).toEqual([])
-      expect(existsSync(answer.folder)).toBe(false)
-      await beat()
-    })
-  },
-)
+testHostileScripts(SCRIPTS)

@@ -35,7 +35,6 @@ async function heldUp(startMs: number) {
     cwd: folder,
     environment: {},
     readable: [],
-    writable: [],
     limits: ROOMY,
     startMs,
     ask: { signal: 'SIGTERM', to: 'leader', graceMs: 100 },
