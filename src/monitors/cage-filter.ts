@@ -37,6 +37,7 @@ const SOCK_TYPE_MASK = 0xf
 const IPPROTO_TCP = 6
 const MSG_FASTOPEN = 0x20000000
 const CLONE_THREAD = 0x10000
+const SIGCHLD = 17
 const EPROTONOSUPPORT = 93
 const EOPNOTSUPP = 95
 
@@ -125,6 +126,13 @@ export function cageFilter(architecture: Architecture, wishes: FilterWishes): Bu
   ])
   on('fork', [[RETURN, 0, 0, ask]])
   on('vfork', [[RETURN, 0, 0, ask]])
+  // Whoever waits for the warden is interrupted by signals, and who forks gets this one: see `restartable`.
+  on('rt_sigaction', [
+    [LOAD, 0, 0, argumentAt(0)],
+    [IF_EQUAL, 0, 1, SIGCHLD],
+    [RETURN, 0, 0, ask],
+    [RETURN, 0, 0, ALLOW],
+  ])
   // Where nobody can be asked, others are out of reach.
   const askOrRefuse = wishes.warden ? ASK_WARDEN : refuse(EPERM)
   for (const name of STEERING) on(name, ownOr(0, askOrRefuse))

@@ -43,6 +43,8 @@ function main(): void {
   prctl(PR_SET_PDEATHSIG, SIGKILL)
   prctl(PR_SET_NO_NEW_PRIVS, 1)
   const landlock = confine(order.landlock)
+  // Node ignores some, and what is ignored stays so in the next program. Nobody answers for it before that.
+  for (let signal = 1; signal <= SIGNALS_MAX; signal++) setSignal(signal, 0)
   const listener = filter(order, landlock)
   const layers: CageLayers = {
     ownUser: order.userId !== undefined,
@@ -53,8 +55,6 @@ function main(): void {
   if (lacking !== undefined) throw new Error(lackText(lacking))
   tell({ ready: layers }, listener)
   keepOnlyRunDescriptors()
-  // Node ignores some, and what is ignored stays so in the next program.
-  for (let signal = 1; signal <= SIGNALS_MAX; signal++) setSignal(signal, 0)
   const unheld = layers.network ? {} : order.environmentUnheld
   const environment = Object.entries({ ...unheld, ...order.environment }).map(
     ([name, value]) => `${name}=${value}`,

@@ -6,6 +6,8 @@ import { createNetworkPolicy } from './network-policy.ts'
 import { Listener, type Answer, type Question } from './warden-listener.ts'
 import type { Meter } from './warden-meter.ts'
 import { NameRelay } from './warden-names.ts'
+import { asUser } from './as-user.ts'
+import { makeRestartable } from './warden-restarts.ts'
 import { answerConnect, nameServers, type Surroundings } from './warden-network.ts'
 import type { Descendants } from './warden-processes.ts'
 import { MadeSockets, processOf, TakenSockets } from './warden-sockets.ts'
@@ -75,6 +77,10 @@ function answer(
   if (name === 'clone' || name === 'fork' || name === 'vfork') {
     // What is looked at lies in registers, which cannot change while the caller waits.
     return run.meter.mayFork() ? 'continue' : { error: EAGAIN }
+  }
+  if (name === 'rt_sigaction') {
+    asUser(around.userId, () => makeRestartable(question))
+    return 'continue'
   }
   return mayReach(name, question, run) ? 'continue' : { error: EPERM }
 }

@@ -42,6 +42,8 @@ const CALLS: [what: string, name: SystemCall, given: bigint[], answer: number][]
   ['messages that connect', 'sendmmsg', [3n, 4096n, 2n, 0x20000000n], refused(EOPNOTSUPP)],
   ['a thread', 'clone', [0x3d0f00n], ALLOW],
   ['a process', 'clone', [0x1200011n], ASK],
+  ['a handler of ended processes', 'rt_sigaction', [17n, 4096n], ASK],
+  ['a handler of another signal', 'rt_sigaction', [15n, 4096n], ALLOW],
   ['a process in a user namespace', 'clone', [0x10000011n], ASK],
   ['clone with its arguments in memory', 'clone3', [4096n, 88n], refused(ENOSYS)],
   ['looking into a process', 'ptrace', [16n, 1n], refused(EPERM)],

@@ -45,6 +45,13 @@ afterAll(async () => {
   site.close()
 })
 
+test('shells fork while what they forked before is ending', async () => {
+  // Who waits for the warden is interrupted by that, and shells take an interrupted fork for a failed one.
+  const pipes = 'for at in $(seq 150); do echo line | sort | head -1 >> out || exit 1; done'
+  const end = await caged({ command: '/bin/sh', args: () => ['-c', `${pipes}; wc -l < out`] })
+  expect(end.tail).toEqual({ stdout: '150\n', stderr: '' })
+})
+
 const SPELLINGS = [
   '169.254.169.254',
   '2852039166',
