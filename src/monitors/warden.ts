@@ -3,6 +3,7 @@
 // nothing of it is left, also when the agent has died.
 import { closeSync, writeSync } from 'node:fs'
 import { spawn, type ChildProcess } from 'node:child_process'
+import { flushCompileCache } from 'node:module'
 import { createInterface } from 'node:readline'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -17,7 +18,7 @@ import type {
   WardenOrder,
   WardenReport,
 } from './cage-order.ts'
-import { prctl, PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE } from './cage-syscalls.ts'
+import { libcFunction, prctl, PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE } from './cage-syscalls.ts'
 import { descriptorPair, hangUp, receiveDescriptor } from './descriptor-passing.ts'
 import { launchOrder } from './launch-order.ts'
 import { removeTree } from './remove-tree.ts'
@@ -253,6 +254,8 @@ async function main(): Promise<void> {
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
 await main().catch((error: unknown) => {
   process.stderr.write(`${(error as Error).stack}\n`)
-  process.exitCode = 1
+  process.exit(1)
 })
-process.exit()
+flushCompileCache()
+// Without the farewells of Node.js: it has been seen to wait for a thread of its own for ever, long after the run.
+libcFunction('void _exit(int)')(0)
