@@ -1,12 +1,18 @@
 // Aim: where no video can be made, a suite says so when a video would have been kept, and only then.
-import { afterAll, expect, test } from 'vitest'
+import { afterAll, expect, test, vi } from 'vitest'
 import { runFolder, suiteGround, suiteProject } from '../support/suite-runs.ts'
+
+// Whatever this machine has.
+vi.mock(import('../../src/monitors/chromium.ts'), async (original) => {
+  const chromium = await original()
+  const findProgram = (name: string) =>
+    name === 'ffmpeg' ? Promise.resolve(undefined) : chromium.findProgram(name)
+  return { ...chromium, findProgram }
+})
 
 const ground = suiteGround()
 afterAll(() => ground.close())
 
-/** As the agent says it to the configuration, whatever this machine has. */
-const variables = { VEDETTE_VIDEO: '0' }
 const SHOWS = `test('shows', async ({ page }) => { await page.goto('about:blank') })`
 const FLAKY = `test('flaky', async ({ page }, info) => {
   await page.goto('about:blank'); expect(info.retry).toBe(1)
@@ -66,7 +72,7 @@ test.each<[string, { spec: string; config?: string; command?: string; isSaid: bo
     'a.spec.js': `const { test, expect } = require('@playwright/test');${spec}`,
   })
   const wishes = command === undefined ? {} : { testCommand: command }
-  const { observed, codes } = await runFolder(ground, folder, wishes, { variables })
+  const { observed, codes } = await runFolder(ground, folder, wishes)
   expect(codes).toEqual(spec === FAILS ? ['TESTS_FAILED'] : [])
   const notes = (observed['notes'] ?? []) as string[]
   expect(notes.some((note) => note.startsWith('videos are left out'))).toBe(isSaid)
