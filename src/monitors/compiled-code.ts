@@ -44,7 +44,7 @@ const WALL_MS_MAX = 60_000
 
 /** Rejects with the signal's reason alone: without it runs are slower, and nothing else. */
 export async function compiledCode(order: CompileOrder): Promise<CompiledCode> {
-  const { cacheFolder, isBun, signal } = order
+  const { cacheFolder, signal } = order
   try {
     const key = (await isOutOfReach()) ? await keyOf(order) : undefined
     if (key === undefined) return NONE
@@ -56,13 +56,15 @@ export async function compiledCode(order: CompileOrder): Promise<CompiledCode> {
     const make = (content: string) => compileInto(content, order)
     const tree = (await cache.find(key)) ?? (await cache.keep(key, make))
     if (tree === undefined || tree.bytes === 0 || !(await isReachable(tree.folder))) return NONE
-    const variable = isBun ? 'BUN_RUNTIME_TRANSPILER_CACHE_PATH' : 'NODE_COMPILE_CACHE'
-    return { environment: { [variable]: tree.folder }, readable: [tree.folder] }
+    return { environment: { [variableOf(order)]: tree.folder }, readable: [tree.folder] }
   } catch {
     signal.throwIfAborted()
     return NONE
   }
 }
+
+const variableOf = ({ isBun }: CompileOrder) =>
+  isBun ? 'BUN_RUNTIME_TRANSPILER_CACHE_PATH' : 'NODE_COMPILE_CACHE'
 
 /**
  * Bun knows code by its content, and Node.js by its path, which must not be the run's own; that it is still the same
@@ -95,7 +97,6 @@ async function compileInto(content: string, order: CompileOrder) {
   await symlink(modules, join(at, 'node_modules'))
   await writeFile(join(at, 'first.spec.ts'), FIRST_TEST)
   await writeFile(join(at, 'playwright.config.js'), `module.exports = { reporter: 'null' }\n`)
-  const variable = isBun ? 'BUN_RUNTIME_TRANSPILER_CACHE_PATH' : 'NODE_COMPILE_CACHE'
   const { ended } = cage.run(
     {
       command: program,
@@ -103,7 +104,7 @@ async function compileInto(content: string, order: CompileOrder) {
       folder,
       cwd: at,
       readable,
-      environment: { [variable]: made },
+      environment: { [variableOf(order)]: made },
       limits: { ...limits, wallMs: WALL_MS_MAX },
       ask: { signal: 'SIGTERM', to: 'group', graceMs: 500 },
     },
