@@ -10,6 +10,7 @@ import { benchFleet } from './fleet.ts'
 import { benchGrpc } from './grpc.ts'
 import { benchIcmpScale } from './icmp-scale.ts'
 import { benchIcmp } from './icmp.ts'
+import { benchImages } from './images.ts'
 import { benchIncidents } from './incidents.ts'
 import { benchIngest } from './ingest.ts'
 import { benchPhases } from './phases.ts'
@@ -56,6 +57,10 @@ const BENCHES: Record<string, { what: string; run: () => Promise<void> }> = {
   'icmp-scale': {
     what: '5,000 ICMP monitors every 10 s on one agent for 60 s',
     run: benchIcmpScale,
+  },
+  images: {
+    what: 'the images of the agent: from docker run to ready, idle, and CPU and memory by kind of work',
+    run: benchImages,
   },
   incidents: {
     what: 'pages of incidents beside bare routes, on the embedded and on Debian’s PostgreSQL',
