@@ -4,7 +4,10 @@
 // is stripped or compiled again, which saves most of the start-up and some 25 MiB. The flags above make V8
 // collect sooner, and once when the start is over: an agent lives long and holds little, and memory is what
 // it is billed for.
+import { mkdirSync, readdirSync, statSync, symlinkSync } from 'node:fs'
 import module from 'node:module'
+import { homedir } from 'node:os'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
@@ -15,6 +18,34 @@ if (major < 24 || (major === 24 && minor < 12)) {
   )
   process.exit(2)
 }
-// In the project's own folder: what lies in a folder that anybody may write to must not be run.
-module.enableCompileCache(fileURLToPath(new URL('../node_modules/.cache/vedette', import.meta.url)))
+enableCompileCache(fileURLToPath(new URL('../node_modules/.cache/vedette', import.meta.url)))
 await import('./main.ts')
+
+// In the project's own folder: what lies in a folder that anybody may write to must not be run. Who may not write
+// there either, like a container's user that nobody foresaw, has one at home.
+function enableCompileCache(own) {
+  const { FAILED } = module.constants.compileCacheStatus
+  if (module.enableCompileCache(own).status !== FAILED) return
+  try {
+    module.enableCompileCache(cacheAtHome(own))
+  } catch {
+    // Then everything is compiled at each start.
+  }
+}
+
+// Node.js keeps a folder for each user and looks into no other: what an image brings for all of them, named
+// `…-any` by docker/finish, is linked into it.
+function cacheAtHome(own) {
+  const folder = join(homedir(), '.cache', 'vedette', 'compiled')
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  const user = process.getuid()
+  const { uid, mode } = statSync(folder)
+  if (uid !== user || (mode & 0o022) !== 0) throw new Error(`${folder} is not ours alone`)
+  const there = readdirSync(folder)
+  for (const name of readdirSync(own)) {
+    const link = name.replace(/any$/, String(user))
+    if (name.endsWith('-any') && !there.includes(link))
+      symlinkSync(join(own, name), join(folder, link))
+  }
+  return folder
+}

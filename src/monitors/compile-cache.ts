@@ -1,10 +1,12 @@
 // Where compiled code is kept, for the processes and threads that the agent starts.
+import { getCompileCacheDir } from 'node:module'
+import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/**
- * The folder for NODE_COMPILE_CACHE. In the project's own folder, as src/launch.js has it: what lies in a folder
- * that anybody may write to must not be run.
- */
-export const COMPILE_CACHE = fileURLToPath(
-  new URL('../../node_modules/.cache/vedette', import.meta.url),
-)
+const used = getCompileCacheDir()
+
+/** The folder for NODE_COMPILE_CACHE: the one that src/launch.js has chosen, else the project's own. */
+export const COMPILE_CACHE =
+  used === undefined
+    ? fileURLToPath(new URL('../../node_modules/.cache/vedette', import.meta.url))
+    : dirname(used)

@@ -73,11 +73,11 @@ interface ContainerOptions {
 }
 
 async function takenUntil(id: string, ends: Promise<unknown>): Promise<Taken> {
-  let isOver = false
-  const over = ends.finally(() => (isOver = true))
+  const end = new AbortController()
+  const over = ends.finally(() => end.abort())
   const [began, before] = [performance.now(), await figuresOf(id)]
   let [last, memoryPeakMiB] = [before, before.memoryMiB]
-  while (!isOver) {
+  while (!end.signal.aborted) {
     await Promise.race([over, new Promise((resolve) => setTimeout(resolve, SAMPLE_MS))])
     last = await figuresOf(id)
     memoryPeakMiB = Math.max(memoryPeakMiB, last.memoryMiB)
