@@ -18,6 +18,14 @@ if (major < 24 || (major === 24 && minor < 12)) {
   )
   process.exit(2)
 }
+// Told to stop before its parts listen, what runs for good has nothing to finish: that is a clean end.
+if (['agent', 'platform', 'start'].includes(process.argv[2])) {
+  for (const signal of ['SIGTERM', 'SIGINT']) {
+    process.on(signal, () => {
+      if (process.listenerCount(signal) === 1) process.exit(process.exitCode ?? 0)
+    })
+  }
+}
 enableCompileCache(fileURLToPath(new URL('../node_modules/.cache/vedette', import.meta.url)))
 await import('./main.ts')
 

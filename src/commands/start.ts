@@ -64,15 +64,21 @@ export async function runEverything(file: FileToRun): Promise<number> {
     faults,
     onCredentials: (credentials) => (made = credentials),
   })
-  const offSignals = onSignals({ stop: () => void platform?.stop() })
+  const stop = new AbortController()
+  const offSignals = onSignals({
+    stop: () => {
+      stop.abort()
+      void platform?.stop()
+    },
+  })
   try {
     await platform.start()
     const url = platform.url()
-    offSignals()
     if (url === undefined) return 0
     const target = targetOf(url, made ?? credentialsFrom(settings.platform))
-    return await runAgentBeside({ platform, target, settings, file, read, log })
+    return await runAgentBeside({ target, settings, file, read, log, stop, offSignals })
   } catch (error) {
+    if (stop.signal.aborted) return 0
     const message = messageOf(error)
     if (message === undefined) throw error
     stderr.write(`vedette: ${message}\n`)
@@ -84,20 +90,22 @@ export async function runEverything(file: FileToRun): Promise<number> {
 }
 
 interface Beside {
-  platform: Platform
   target: ApplyTarget
   settings: Settings
   file: FileToRun
   read: ReadInstallation & { ok: true }
   log: Log
+  stop: AbortController
+  /** Leaves the signals to the agent. */
+  offSignals(): void
 }
 
-async function runAgentBeside({ target, settings, file, read, log }: Beside): Promise<number> {
+async function runAgentBeside(beside: Beside): Promise<number> {
+  const { target, settings, file, read, log, stop } = beside
   const { config } = settings.agent
   const slugName = read.file.location ?? config.location
   const dataDir = settings.platform.config.dataDir
   const location = await ensureLocation(target, slugName, dataDir)
-  const stop = new AbortController()
   const installing = { target, path: file.path, slugName, signal: stop.signal }
   const problems = await applyInstallation(read, installing)
   if (problems.length > 0) return complain({ problems })
@@ -119,6 +127,8 @@ async function runAgentBeside({ target, settings, file, read, log }: Beside): Pr
   watchFile(file.path, { interval: LOOK_MS, persistent: false }, applyAgain)
   if (isForPeople(stdout)) stdout.write(screenOf({ target, location, dataDir, reading, read }))
   else log.info({ version: VERSION, url: platformUrl, location: slugName }, 'everything started')
+  if (stop.signal.aborted) return 0
+  beside.offSignals()
   try {
     return await runOnPlatform(reading, { apiKey, platformUrl }, applyAgain)
   } finally {
