@@ -91,6 +91,7 @@ const currentLimits = z.strictObject({
   codeBundlesCacheBytesMax: z.int().positive(),
   /** From starting a run of people's code until its command begins. */
   cageStartMsMax: z.int().positive(),
+  wardenLateMsMax: z.int().positive(),
   /** Browser and multistep monitors, from start to end. */
   scriptMsMax: z.int().positive(),
   /** Set-up and tear-down scripts of API monitors, each. */

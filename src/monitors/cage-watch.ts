@@ -3,6 +3,8 @@
 import type { ChildProcess } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
 import { StringDecoder } from 'node:string_decoder'
+import { durationText } from './amounts.ts'
+import { LIMITS } from '../contract/versions.ts'
 import type { CageOrder, OutputStream, WatchedEnd } from './caged-run.ts'
 import type {
   BlockedConnection,
@@ -35,8 +37,10 @@ export class CageWatch {
   #layers: CageLayers | undefined
   #leader: number | undefined
   #end: WardenEnd | undefined
+  #graceMs = 0
   #fault: Error | undefined
   readonly #killsBefore = memoryKills()
+  readonly #expiry = new WardenExpiry(() => this.#warden.kill('SIGKILL'))
 
   constructor(order: CageOrder, userId: number | undefined, warden: ChildProcess) {
     this.#order = order
@@ -47,6 +51,9 @@ export class CageWatch {
 
   /** Hands the order over. */
   begin(order: WardenOrder): void {
+    const { startMs, limits, ask } = order
+    this.#expiry.within(startMs + limits.wallMs + Math.max(ask.graceMs, ask.lateGraceMs ?? 0))
+    this.#graceMs = ask.graceMs
     this.#write(order)
     const [stdin, { input = '' }] = [this.#stream(3) as Writable, this.#order]
     if (typeof input === 'string') stdin.end(input)
@@ -55,12 +62,14 @@ export class CageWatch {
 
   /** Tells the warden what to do. */
   tell(call: WardenCall): void {
+    this.#expiry.within(call.do === 'ask' ? this.#graceMs : 0)
     this.#write(call)
   }
 
   /** Resolves when nothing of the run is left and its output is read. Never rejects. */
   async ended(): Promise<WatchedEnd> {
     const code = await exitOf(this.#warden)
+    this.#expiry.close()
     const end = this.#end ?? (await this.#wardenDied(code))
     await this.#outputsClosed()
     return {
@@ -153,7 +162,8 @@ export class CageWatch {
       leader: this.#leader,
       folder: this.#order.folder,
     })
-    const why = this.#complaints.text().trim()
+    const late = `it did not end within ${durationText(LIMITS.wardenLateMsMax)} of when it should have`
+    const why = this.#expiry.isOver ? late : this.#complaints.text().trim()
     return {
       outcome: 'cage-failed',
       exitCode: null,
@@ -189,6 +199,34 @@ export class CageWatch {
     await Promise.race([Promise.all(closed), late.promise])
     clearTimeout(timer)
     for (const one of this.#warden.stdio) one?.destroy()
+  }
+}
+
+/** The moment at which a warden must have ended; a later one does not replace an earlier one. */
+class WardenExpiry {
+  readonly #onExpiry: () => void
+  #timer: NodeJS.Timeout | undefined
+  #at = Infinity
+  isOver = false
+
+  constructor(onExpiry: () => void) {
+    this.#onExpiry = onExpiry
+  }
+
+  /** It should end within that time; what it needs to clear up and to report is added. */
+  within(ms: number): void {
+    const at = performance.now() + ms
+    if (at >= this.#at) return
+    this.#at = at
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => {
+      this.isOver = true
+      this.#onExpiry()
+    }, ms + LIMITS.wardenLateMsMax)
+  }
+
+  close(): void {
+    clearTimeout(this.#timer)
   }
 }
 
