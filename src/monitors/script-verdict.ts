@@ -26,9 +26,16 @@ export function testFailures(report: PlaywrightReport, end: CagedEnd): Failure[]
   return [failure('SCRIPT_FAILED', `the script ended with exit code ${end.exitCode}`)]
 }
 
-/** A failure of the code itself, with its place. */
+/** How Playwright tells of a worker that a signal ended. */
+const ENDED_WORKER = /^Error: worker process exited unexpectedly \(code=\w+, signal=(SIG\w+)\)/
+
+/** A failure of the code itself, with its place. What a signal ended says nothing of the target. */
 export function scriptFailure(error: RunError, test?: string): Failure {
   const named = test === undefined ? {} : { test }
+  const [, signal] = ENDED_WORKER.exec(error.message) ?? []
+  if (signal !== undefined) {
+    return failure('RUN_CRASHED', `a signal ended the script (${signal})`, named)
+  }
   return failure('SCRIPT_FAILED', error.message, { ...named, ...placeOf(error) })
 }
 

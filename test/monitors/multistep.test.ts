@@ -273,6 +273,22 @@ describe('plain scripts', () => {
   )
 })
 
+test(
+  'a signal in a test says as little of the target as in a plain script',
+  async () => {
+    const script = `${HEAD}test('dies', () => process.kill(process.pid, 'SIGKILL'))`
+    const { failures } = await run(script)
+    expect(failures).toMatchObject([
+      {
+        code: 'RUN_CRASHED',
+        message: 'a signal ended the script (SIGKILL)',
+        details: { test: 'dies' },
+      },
+    ])
+  },
+  TIME,
+)
+
 test.each([
   [
     'a runtime that is not installed',
