@@ -41,6 +41,11 @@ export interface CompiledCode {
 const NONE: CompiledCode = { environment: {}, readable: [] }
 const CLI = '@playwright/test/cli.js'
 const WALL_MS_MAX = 60_000
+/** After a try that was cut short, runs go without for this long. */
+const AGAIN_MS = 600_000
+
+/** When a try was cut short, by key. */
+const cutShort = new Map<string, number>()
 
 /** Rejects with the signal's reason alone: without it runs are slower, and nothing else. */
 export async function compiledCode(order: CompileOrder): Promise<CompiledCode> {
@@ -53,8 +58,10 @@ export async function compiledCode(order: CompileOrder): Promise<CompiledCode> {
       ageMsMax: LIMITS.packagesCacheAgeMsMax,
       inUseMs: LIMITS.suiteMsMax + 600_000,
     })
-    const make = (content: string) => compileInto(content, order)
-    const tree = (await cache.find(key)) ?? (await cache.keep(key, make))
+    const make = (content: string) =>
+      compileInto(content, order, () => cutShort.set(key, Date.now()))
+    const mayTry = Date.now() - (cutShort.get(key) ?? 0) >= AGAIN_MS
+    const tree = (await cache.find(key)) ?? (mayTry ? await cache.keep(key, make) : undefined)
     if (tree === undefined || tree.bytes === 0 || !(await isReachable(tree.folder))) return NONE
     return { environment: { [variableOf(order)]: tree.folder }, readable: [tree.folder] }
   } catch {
@@ -89,7 +96,7 @@ test('loads what tests need', async () => {
 })
 `
 
-async function compileInto(content: string, order: CompileOrder) {
+async function compileInto(content: string, order: CompileOrder, onCutShort: () => void) {
   const { cage, folder, modules, program, isBun, readable, limits, signal } = order
   const at = join(folder, '.vedette', 'compiling')
   const made = join(at, 'made')
@@ -110,8 +117,14 @@ async function compileInto(content: string, order: CompileOrder) {
     },
     signal,
   )
-  await ended
+  const { outcome } = await ended
   signal.throwIfAborted()
+  // A machine that is busy for a minute, say: that is not for ever.
+  if (outcome !== 'exited') {
+    onCutShort()
+    await removeTree(at)
+    throw new Error(`the code could not be compiled: ${outcome}`)
+  }
   const { bytes, leadsOut } = await ownTree(made)
   if (!leadsOut) await (isBun ? rename(made, content) : forAllUsers(made, content, cage.userIds))
   await removeTree(at)

@@ -3,7 +3,7 @@
 import { existsSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { type CompileOrder, compiledCode } from '../../src/monitors/compiled-code.ts'
 import { testGround } from '../support/script-ground.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -70,4 +70,15 @@ test('is not made of code whose path is the run’s own', async () => {
 test('ends with the run that it is made for', async () => {
   const signal = AbortSignal.abort(new Error('cancelled'))
   await expect(compiledCode(await orderOf({ signal }))).rejects.toThrow('cancelled')
+})
+
+test('is tried again some time after a try that was cut short', { timeout: 60_000 }, async () => {
+  const order = await orderOf()
+  const none = { environment: {}, readable: [] }
+  expect(await compiledCode({ ...order, limits: { ...LIMITS, cpuMs: 50 } })).toEqual(none)
+  const silent = { ...order.cage, run: () => expect.fail('it is too early') }
+  expect(await compiledCode({ ...order, cage: silent })).toEqual(none)
+  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 600_000 })
+  onTestFinished(() => void vi.useRealTimers())
+  expect((await compiledCode(order)).readable).toHaveLength(1)
 })
