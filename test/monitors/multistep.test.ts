@@ -93,8 +93,9 @@ describe('verdicts', () => {
     [
       'a worker that kills itself',
       `${HEAD}test('a', () => { process.kill(process.pid, 'SIGKILL') })`,
-      ['SCRIPT_FAILED'],
+      ['RUN_CRASHED'],
       { test: 'a' },
+      'a signal ended the script (SIGKILL)',
     ],
     [
       'all memory',
@@ -272,22 +273,6 @@ describe('plain scripts', () => {
     TIME,
   )
 })
-
-test(
-  'a signal in a test says as little of the target as in a plain script',
-  async () => {
-    const script = `${HEAD}test('dies', () => process.kill(process.pid, 'SIGKILL'))`
-    const { failures } = await run(script)
-    expect(failures).toMatchObject([
-      {
-        code: 'RUN_CRASHED',
-        message: 'a signal ended the script (SIGKILL)',
-        details: { test: 'dies' },
-      },
-    ])
-  },
-  TIME,
-)
 
 test.each([
   [
