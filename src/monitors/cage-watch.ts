@@ -101,7 +101,7 @@ export class CageWatch {
     this.#take(this.#stream(5) as Readable, 'stderr')
     const messages = this.#stream(6) as Readable
     lines(messages, MESSAGE_BYTES_MAX, (said) => {
-      void this.#guarded(() => this.#order.onMessage?.(said))
+      this.#guarded(() => this.#order.onMessage?.(said))
     })
     // Messages are output, too: without end they would keep the agent busy.
     messages.on('data', (chunk: Buffer) => this.#count(chunk.length, messages))
@@ -122,27 +122,18 @@ export class CageWatch {
     stream.on('data', (chunk: Buffer) => {
       if (!this.#count(chunk.length, stream)) return
       this.#tails[name].add(chunk)
-      const taken = this.#guarded(() => this.#order.onOutput?.(chunk, name))
-      if (taken === undefined) return
-      stream.pause()
-      void taken.then(() => stream.resume())
+      this.#guarded(() => this.#order.onOutput?.(chunk, name))
     })
   }
 
-  /** A mistake in who listens must not end the agent, nor go unnoticed. The promise never rejects. */
-  #guarded(act: () => void | Promise<void>): Promise<void> | undefined {
-    const failed = (error: unknown) => {
-      if (this.#fault !== undefined) return
+  /** A mistake in who listens must not end the agent, nor go unnoticed. */
+  #guarded(act: () => void): void {
+    if (this.#fault !== undefined) return
+    try {
+      act()
+    } catch (error) {
       this.#fault = error instanceof Error ? error : new Error(String(error))
       this.tell({ do: 'kill', outcome: 'cage-failed' })
-    }
-    if (this.#fault !== undefined) return undefined
-    try {
-      const taken: unknown = act()
-      return taken instanceof Promise ? taken.catch(failed) : undefined
-    } catch (error) {
-      failed(error)
-      return undefined
     }
   }
 

@@ -23,8 +23,8 @@ export interface CageOrder {
   ask?: CageAsk
   /** For its standard input, which is then closed; a stream goes on until it ends. */
   input?: string | Readable
-  /** Takes output as it comes; while a promise is pending, no more is read. Should it fail, the run ends. */
-  onOutput?(chunk: Buffer, stream: OutputStream): void | Promise<void>
+  /** Takes output as it comes, all of it before the end is told. Should it throw, the run ends. */
+  onOutput?(chunk: Buffer, stream: OutputStream): void
   /** Takes what it writes to descriptor 3, a line of JSON each; what is no JSON is dropped. */
   onMessage?(message: unknown): void
 }

@@ -40,7 +40,7 @@ export interface PlaywrightOrder {
   onEvent?(event: PlaywrightEvent, report: PlaywrightReportBuilder): void
   /** A line of the events file that is no event of Playwright's. */
   onOther?(line: string): void
-  onOutput?(chunk: Buffer, stream: OutputStream): void | Promise<void>
+  onOutput?(chunk: Buffer, stream: OutputStream): void
 }
 
 /** What came of it. */
