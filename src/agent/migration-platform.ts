@@ -45,6 +45,7 @@ export async function migrationOfPlatform(
   const candidates = here
     .filter((one) => isOn(one, move.from))
     .map((one) => candidateOf(one, { account, secrets, others, location }))
+    .toSorted((one, other) => one.monitor.name.localeCompare(other.monitor.name))
   const { proxyUrl, warnings } = proxyOf(place?.proxyUrl ?? null, location)
   const source: MigrationSource = {
     snapshot: {

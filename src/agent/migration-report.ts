@@ -22,12 +22,15 @@ export interface MigrationReport {
 }
 
 const STATES: Readonly<
-  Record<MigrationState, { words: string; colour: 'green' | 'red' | 'yellow' | 'magenta' }>
+  Record<
+    MigrationState,
+    { words: string; ofMany: string; colour: 'green' | 'red' | 'yellow' | 'magenta' }
+  >
 > = {
-  agrees: { words: 'agrees', colour: 'green' },
-  differs: { words: 'differs', colour: 'red' },
-  flaky: { words: 'flaky', colour: 'yellow' },
-  'not-run': { words: 'not run', colour: 'magenta' },
+  agrees: { words: 'agrees', ofMany: 'agree', colour: 'green' },
+  differs: { words: 'differs', ofMany: 'differ', colour: 'red' },
+  flaky: { words: 'flaky', ofMany: 'flaky', colour: 'yellow' },
+  'not-run': { words: 'not run', ofMany: 'not run', colour: 'magenta' },
 }
 
 /** The table, then the counts, then what is written. */
@@ -70,10 +73,9 @@ function trialWords(trials: readonly Trial[]): string {
 }
 
 function countsOf({ comparisons, movedAlready, move }: MigrationReport): string {
-  const counts = Object.entries(STATES).flatMap(([state, { words }]) => {
+  const counts = Object.entries(STATES).flatMap(([state, { words, ofMany }]) => {
     const count = comparisons.filter((one) => one.state === state).length
-    if (count === 0) return []
-    return [state === 'agrees' && count > 1 ? `${count} agree` : `${count} ${words}`]
+    return count === 0 ? [] : [`${count} ${count === 1 ? words : ofMany}`]
   })
   const moved = movedAlready === 0 ? '' : `; ${movedAlready} on ${move.to} already`
   const all = `${comparisons.length} monitor${comparisons.length === 1 ? '' : 's'}`

@@ -1,6 +1,7 @@
 // Aim: what two runtimes come to is compared by what counts (verdict, kind and place of failures), a second round
 // tells what is flaky, and what monitors share moves only where all of them agree.
 import { describe, expect, test } from 'vitest'
+import { migrationTable } from '../../src/agent/migration-report.ts'
 import { compare } from '../../src/agent/migration-trials.ts'
 import {
   type Candidate,
@@ -107,14 +108,15 @@ describe('two runtimes', () => {
   })
 })
 
+const compared = (state: MigrationState, candidate: Partial<Candidate>): Comparison => ({
+  candidate: { monitor, ...candidate },
+  state,
+  from: [],
+  to: [],
+  notes: [],
+})
+
 describe('what is written', () => {
-  const compared = (state: MigrationState, candidate: Partial<Candidate>): Comparison => ({
-    candidate: { monitor, ...candidate },
-    state,
-    from: [],
-    to: [],
-    notes: [],
-  })
   const own = { key: '12', words: 'file:12' }
   const group = { key: '3', words: 'file:3' }
 
@@ -142,4 +144,14 @@ describe('what is written', () => {
     const plan = planOf([compared('agrees', { place: { ...group, obstacle } })])
     expect(plan).toMatchObject({ write: [], keep: [{ why: obstacle }] })
   })
+})
+
+test.each<[MigrationState[], string]>([
+  [['agrees', 'differs'], '1 agrees, 1 differs (2 monitors on 2024.09; 3 on 2026.04 already)'],
+  [['differs', 'differs'], '2 differ (2 monitors on 2024.09; 3 on 2026.04 already)'],
+  [['flaky'], '1 flaky (1 monitor on 2024.09; 3 on 2026.04 already)'],
+])('%o are counted in words', (states, words) => {
+  const comparisons = states.map((state) => compared(state, {}))
+  const report = { move: MOVE, comparisons, plan: planOf(comparisons), movedAlready: 3 }
+  expect(migrationTable({ ...report, failed: undefined }, false)).toContain(`\n${words}\n`)
 })
