@@ -43,7 +43,7 @@ export async function receiveDescriptor(
   bytesMax: number,
 ): Promise<{ bytes: Buffer; descriptor: number | undefined }> {
   const bytes = Buffer.alloc(bytesMax)
-  const { message, control, kept } = messageFor(bytes)
+  const { message, control } = messageFor(bytes)
   const length = await new Promise<number>((resolve, reject) => {
     recvmsg.async(socket, message, MSG_CMSG_CLOEXEC, (error: Error | null, result: number) => {
       if (error === null) resolve(result)
@@ -51,7 +51,7 @@ export async function receiveDescriptor(
     })
   })
   if (length < 0) throw new Error('recvmsg failed')
-  const came = kept.length > 0 && message.readBigUInt64LE(40) > 0n
+  const came = message.readBigUInt64LE(40) > 0n
   const descriptor =
     came && control.readInt32LE(12) === SCM_RIGHTS ? control.readInt32LE(16) : undefined
   return { bytes: bytes.subarray(0, length), descriptor }
@@ -62,8 +62,11 @@ export function hangUp(socket: number): void {
   shutdown(socket, SHUT_RDWR)
 }
 
-/** A `struct msghdr` for bytes and room for one descriptor; all of it lives as long as what is returned. */
-function messageFor(bytes: Buffer): { message: Buffer; control: Buffer; kept: Buffer[] } {
+/** What the addresses in a message lead to: to the engine it is garbage as soon as no variable names it. */
+const ledTo = new WeakMap<Buffer, readonly Buffer[]>()
+
+/** A `struct msghdr` for bytes and room for one descriptor; all of it lives as long as the message does. */
+function messageFor(bytes: Buffer): { message: Buffer; control: Buffer } {
   const control = Buffer.alloc(CONTROL_BYTES)
   const vector = Buffer.alloc(16)
   vector.writeBigUInt64LE(addressOf(bytes), 0)
@@ -73,5 +76,6 @@ function messageFor(bytes: Buffer): { message: Buffer; control: Buffer; kept: Bu
   message.writeBigUInt64LE(1n, 24)
   message.writeBigUInt64LE(addressOf(control), 32)
   message.writeBigUInt64LE(BigInt(control.length), 40)
-  return { message, control, kept: [bytes, vector, control] }
+  ledTo.set(message, [bytes, vector, control])
+  return { message, control }
 }
