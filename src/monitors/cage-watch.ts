@@ -70,6 +70,8 @@ export class CageWatch {
   async ended(): Promise<WatchedEnd> {
     const code = await exitOf(this.#warden)
     this.#expiry.close()
+    // That of another child may tell of this one as well, before its last words were read.
+    await closed([this.#stream(1)])
     const end = this.#end ?? (await this.#wardenDied(code))
     await this.#outputsClosed()
     return {
@@ -180,17 +182,22 @@ export class CageWatch {
   }
 
   async #outputsClosed(): Promise<void> {
-    const streams = [1, 4, 5, 6].map((fd) => this.#stream(fd))
     for (const one of this.#held) one.destroy()
-    const closed = streams
-      .filter((one) => !one.closed)
-      .map((one) => new Promise((resolve) => one.once('close', resolve)))
-    const late = Promise.withResolvers<void>()
-    const timer = setTimeout(late.resolve, CLOSE_MS_MAX)
-    await Promise.race([Promise.all(closed), late.promise])
-    clearTimeout(timer)
+    await closed([4, 5, 6].map((fd) => this.#stream(fd)))
     for (const one of this.#warden.stdio) one?.destroy()
   }
+}
+
+/** Resolves when all of these have closed, or should have. */
+async function closed(streams: readonly (Readable | Writable)[]): Promise<void> {
+  const closing = streams
+    .filter((one) => !one.closed)
+    .map((one) => new Promise((resolve) => one.once('close', resolve)))
+  const late = Promise.withResolvers<void>()
+  // Where this process was held up itself, what has come meanwhile is read first.
+  const timer = setTimeout(() => setImmediate(late.resolve), CLOSE_MS_MAX)
+  await Promise.race([Promise.all(closing), late.promise])
+  clearTimeout(timer)
 }
 
 /** The moment at which a warden must have ended; a later one does not replace an earlier one. */
