@@ -5,21 +5,19 @@ import { dirname, join } from 'node:path'
 import * as z from 'zod'
 import { readWarily } from './wary-files.ts'
 
-const browsersFile = z.object({
-  browsers: z
-    .array(z.object({ name: z.string(), revision: z.string().regex(/^\d{1,9}$/) }))
-    .max(100),
-})
+const listedBrowser = z.object({ name: z.string(), revision: z.string().regex(/^\d{1,9}$/) })
+const browsersFile = z.object({ browsers: z.array(listedBrowser).max(100) })
+type ListedBrowser = z.infer<typeof listedBrowser>
+
+/** The browser of tests without a window, from Playwright 1.49 on. */
+const SHELL = 'chromium-headless-shell'
 
 const FILE_BYTES_MAX = 1_048_576
 
 /** Where versions of Playwright look in the folder of a revision, on both architectures. */
 const PROGRAMS: Readonly<Record<string, readonly string[]>> = {
   chromium: ['chrome-linux64/chrome', 'chrome-linux/chrome'],
-  'chromium-headless-shell': [
-    'chrome-headless-shell-linux64/chrome-headless-shell',
-    'chrome-linux/headless_shell',
-  ],
+  [SHELL]: ['chrome-headless-shell-linux64/chrome-headless-shell', 'chrome-linux/headless_shell'],
   ffmpeg: ['ffmpeg-linux'],
 }
 
@@ -49,7 +47,7 @@ export async function prepareBrowsers(
   await writeFile(launcher, launcherFor(programs.chromium))
   await chmod(launcher, 0o755)
   const ffmpeg = programs.ffmpeg ?? (await noVideos(folder))
-  for (const { name, revision } of listed.data.browsers) {
+  for (const { name, revision } of withShell(listed.data.browsers)) {
     const target = name === 'ffmpeg' ? ffmpeg : launcher
     const places = PROGRAMS[name]
     if (places === undefined) continue
@@ -61,6 +59,13 @@ export async function prepareBrowsers(
     for (const mark of MARKS) await writeFile(join(own, mark), '')
   }
   return true
+}
+
+/** Playwright 1.49 and 1.50 look for the shell under the number of Chromium, and do not list it. */
+function withShell(listed: readonly ListedBrowser[]): readonly ListedBrowser[] {
+  const chromium = listed.find(({ name }) => name === 'chromium')
+  if (chromium === undefined || listed.some(({ name }) => name === SHELL)) return listed
+  return [...listed, { ...chromium, name: SHELL }]
 }
 
 /** Takes pictures and makes no video of them: a test that asks for one in its own file must not fail for that. */

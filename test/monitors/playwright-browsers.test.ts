@@ -1,7 +1,7 @@
 // Aim: the browser that Playwright finds is started with what the cage asks of it, and keeps what a script
 // asked of it.
 import { execFileSync, spawnSync } from 'node:child_process'
-import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, realpathSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
@@ -20,6 +20,37 @@ async function started(...given: string[]): Promise<string[]> {
   const env = { PATH: process.env['PATH'] }
   return execFileSync(join(browsers, 'chromium'), given, { env }).toString().trim().split('\n')
 }
+
+test.each([
+  ['1.48', [['chromium', '1140']], ['chromium-1140/chrome-linux/chrome']],
+  [
+    '1.50, which does not list its shell',
+    [['chromium', '1155']],
+    [
+      'chromium-1155/chrome-linux/chrome',
+      'chromium_headless_shell-1155/chrome-linux/headless_shell',
+    ],
+  ],
+  [
+    '1.58',
+    [
+      ['chromium', '1208'],
+      ['chromium-headless-shell', '1209'],
+    ],
+    [
+      'chromium-1208/chrome-linux64/chrome',
+      'chromium_headless_shell-1209/chrome-headless-shell-linux64/chrome-headless-shell',
+    ],
+  ],
+])('Playwright %s finds it where it looks', async (_, listed, places) => {
+  const [core, browsers] = [temporaryFolder(), join(temporaryFolder(), 'browsers')]
+  const list = { browsers: listed.map(([name, revision]) => ({ name, revision })) }
+  writeFileSync(join(core, 'browsers.json'), JSON.stringify(list))
+  expect(await prepareBrowsers(browsers, core, { chromium: '/usr/bin/true' })).toBe(true)
+  for (const place of places) {
+    expect(realpathSync(join(browsers, place))).toBe(join(browsers, 'chromium'))
+  }
+})
 
 test('names are asked of the system, over TCP, and nothing is tried by datagrams', async () => {
   const words = await started('--headless', 'about:blank')
