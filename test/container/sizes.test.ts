@@ -26,14 +26,17 @@ async function bytesOf(tag: string): Promise<{ bytes: number; base: string }> {
   return { bytes: Size, base: labels?.['org.opencontainers.image.base.name'] ?? '' }
 }
 
-test.each(['agent', 'agent-migrate'] as const)('%s has no file of that size twice', async (image) => {
-  const list = 'find /usr /opt -xdev -type f -size +50M -exec sha256sum {} + | cut -c1-64'
-  const words = ['run', '--rm', '--network', 'none', '--user', '0', '--entrypoint', 'sh']
-  const { stdout } = await run('docker', [...words, tagOf(image), '-c', list])
-  const sums = stdout.trimEnd().split('\n')
-  expect(sums.length).toBeGreaterThan(5)
-  expect(new Set(sums).size).toBe(sums.length)
-})
+test.each(['agent', 'agent-migrate'] as const)(
+  '%s has no file of that size twice',
+  async (image) => {
+    const list = 'find /usr /opt -xdev -type f -size +50M -exec sha256sum {} + | cut -c1-64'
+    const words = ['run', '--rm', '--network', 'none', '--user', '0', '--entrypoint', 'sh']
+    const { stdout } = await run('docker', [...words, tagOf(image), '-c', list])
+    const sums = stdout.trimEnd().split('\n')
+    expect(sums.length).toBeGreaterThan(5)
+    expect(new Set(sums).size).toBe(sums.length)
+  },
+)
 
 test.each(IMAGES)('%s', async (image) => {
   const { bytes, base } = await bytesOf(tagOf(image))
