@@ -5,6 +5,7 @@ import { ListenError } from '../host/serve.ts'
 import { collectStartGarbage } from '../host/start-garbage.ts'
 import { onSignals } from '../host/signals.ts'
 import { VERSION } from '../contract/versions.ts'
+import { areEchoesForbidden, echoMend, echoRights } from '../monitors/echo-permission.ts'
 import { createAgent, type AgentOptions } from './agent.ts'
 import type { ConfigReading } from './config.ts'
 
@@ -41,6 +42,10 @@ export async function runAgent(options: RunAgentOptions): Promise<number> {
   })
   collectStartGarbage()
   for (const { message } of reading.warnings) log.warn(message)
+  const rights = echoRights()
+  if (areEchoesForbidden(rights)) {
+    log.warn(`ICMP monitors cannot run here, nor traceroutes by ICMP. ${echoMend(rights)}`)
+  }
   try {
     const refused = await options.prepare?.()
     if (refused !== undefined && !isStopping) return refused

@@ -12,7 +12,8 @@ export const DOCTOR_COMMAND: Command = {
     'traceroute, browser, engines, and what holds people’s code. Needed is what the settings name and what is\n' +
     'installed. It talks to this machine, the name servers, the proxy and the platform alone, takes no lock, and\n' +
     'may be called beside a running agent. It ends within 15 s.\n' +
-    'Exit code 0: all that is needed works; 1: something does not; 2: the settings are bad; 130: interrupted.',
+    'Exit code 0: all that is needed works; 1: something does not; 2: the settings are bad (what does not hang on\n' +
+    'them is looked at nevertheless); 130: interrupted.',
   options: { json: { help: 'print one JSON object instead of the table' } },
   more: () => environmentHelp(VARIABLES),
   examples: [

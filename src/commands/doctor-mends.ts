@@ -35,6 +35,8 @@ export interface Mends {
   authority(): string
   /** Names other name servers. */
   nameServers(): string
+  /** Gives a way to them. */
+  network(): string
 }
 
 const CA = '/etc/vedette/ca.pem'
@@ -62,6 +64,7 @@ export function mendsFor(place: Place): Mends {
           `env: [{ name: NODE_EXTRA_CA_CERTS, value: ${CA} }]  with a ConfigMap mounted at /etc/vedette`,
         nameServers: () =>
           `dnsPolicy: None  and  dnsConfig: { nameservers: ["${NAME_SERVER}"] }  (of the pod)`,
+        network: () => 'kubectl describe pod  (why it has no network)',
       }
     case 'container':
       return {
@@ -74,6 +77,7 @@ export function mendsFor(place: Place): Mends {
         user: () => `docker run --user ${USER_ID} …`,
         authority: () => `docker run -v "$PWD/ca.pem:${CA}:ro" -e NODE_EXTRA_CA_CERTS=${CA} …`,
         nameServers: () => `docker run --dns ${NAME_SERVER} …`,
+        network: () => 'docker run --network <one that leads to them> …',
       }
     case 'machine':
     default:
@@ -86,6 +90,7 @@ export function mendsFor(place: Place): Mends {
         user: () => 'sudo -u <a user other than root> vedette agent',
         authority: () => 'export NODE_EXTRA_CA_CERTS=<the file with its authority, PEM>',
         nameServers: () => `nameserver ${NAME_SERVER}  (in /etc/resolv.conf)`,
+        network: () => 'ip route add default via <router>',
       }
   }
 }

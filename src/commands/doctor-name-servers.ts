@@ -1,9 +1,11 @@
 // Whether the system's name servers answer. Each is asked alone, for the platform's name as the system completes
 // it, or else for what every name server knows of: the root.
+import { createSocket } from 'node:dgram'
 import { Resolver } from 'node:dns/promises'
 import { readFile } from 'node:fs/promises'
 import { isIP } from 'node:net'
 import type { AgentConfig } from '../agent/config.ts'
+import { DNS_PORTS } from '../contract/dns-monitor.ts'
 import { parseResolvConf, RESOLV_CONF, type ResolvConf } from '../monitors/resolv-conf.ts'
 import type { Finding } from './doctor-finding.ts'
 import type { Mends } from './doctor-mends.ts'
@@ -21,11 +23,13 @@ const TRY_MS = 2000
 const TRIES = 2
 
 const REFUSED = 'EREFUSED'
+/** What c-ares says as well where there is no way to the server at all. */
+const NOBODY = 'ECONNREFUSED'
 
 /** What an error of c-ares says of a server that gave no answer; all others are answers. */
 const SILENT: Readonly<Record<string, string>> = {
   ETIMEOUT: 'silent',
-  ECONNREFUSED: 'refuses the connection',
+  [NOBODY]: 'refuses the connection',
   ECANCELLED: 'silent',
   EBADRESP: 'answers what is no answer',
   [REFUSED]: 'refuses to answer',
@@ -43,7 +47,8 @@ export async function probeNameServers(order: NameServersOrder): Promise<Finding
     const says = asked.map(({ server, ms }) => `${server} (${ms} ms)`).join(', ')
     return [{ id: 'dns', standing: 'works', says, facts }]
   }
-  const mend = order.mends.nameServers()
+  const isOff = mute.every(({ problem }) => problem === NO_WAY)
+  const mend = isOff ? order.mends.network() : order.mends.nameServers()
   if (mute.length === asked.length)
     return [{ id: 'dns', standing: 'broken', says: words, mend, facts }]
   return [{ id: 'dns', standing: 'warning', says: `${words}; the others answer`, mend, facts }]
@@ -106,6 +111,20 @@ async function ask(
   }
   signal.removeEventListener('abort', onAbort)
   const ms = Math.round(performance.now() - since)
-  const problem = SILENT[code ?? '']
+  const isOff = code === NOBODY && !(await hasWayTo(server))
+  const problem = isOff ? NO_WAY : SILENT[code ?? '']
   return { server, ms, ...(problem !== undefined && { problem }) }
+}
+
+const NO_WAY = 'is on no network of ours'
+
+/** Whether the kernel knows a way; nothing is sent. */
+function hasWayTo(server: string): Promise<boolean> {
+  const address = isIP(server) === 0 ? server.replace(/^\[?(.*?)\]?:\d+$/, '$1') : server
+  const socket = createSocket(isIP(address) === 6 ? 'udp6' : 'udp4')
+  return new Promise<boolean>((resolve) => {
+    socket.once('error', () => resolve(false))
+    socket.once('connect', () => resolve(true))
+    socket.connect(DNS_PORTS.UDP, address)
+  }).finally(() => socket.close())
 }

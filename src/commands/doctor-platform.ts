@@ -31,7 +31,9 @@ export async function probePlatform(
   const { monitorsFile, apiKey, platformUrl } = config
   if (monitorsFile !== undefined || apiKey === undefined || platformUrl === undefined) {
     const tls = authority.problem === undefined ? [] : [badAuthorities(authority.problem, mends)]
-    return [unused('platform', 'not used: MONITORS_FILE names the monitors'), ...tls]
+    const isFile = monitorsFile !== undefined
+    const why = isFile ? 'not used: MONITORS_FILE names the monitors' : 'not asked: see settings'
+    return [unused('platform', why), ...tls]
   }
   const url = new URL(platformUrl)
   const proxy = proxyFor(url, config.platformProxyUrl, config.noProxy)

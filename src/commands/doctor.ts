@@ -1,8 +1,9 @@
 // Puts the probes of `vedette doctor` together, runs them and prints what they found.
-import type { ConfigReading } from '../agent/config.ts'
+import { type ConfigReading, readAgentConfig } from '../agent/config.ts'
 import { readMonitorsFile } from '../agent/monitors-file.ts'
 import { createScrubber } from '../agent/scrub.ts'
 import { VERSION } from '../contract/versions.ts'
+import { EXIT_CONFIGURATION } from '../host/command-line.ts'
 import { mayColour } from '../host/log.ts'
 import { onSignals } from '../host/signals.ts'
 import { MONITOR_TYPES } from '../monitors/registry.ts'
@@ -11,13 +12,13 @@ import { probeBrowser, probeCage } from './doctor-cage.ts'
 import { probeDisk } from './doctor-disk.ts'
 import { type Finding, type Probe, runProbes } from './doctor-finding.ts'
 import { probeHealthPort } from './doctor-health-port.ts'
-import { mendsFor, placeOf } from './doctor-mends.ts'
+import { type Mends, mendsFor, placeOf } from './doctor-mends.ts'
 import { probeIcmp, probeTraceroute } from './doctor-packets.ts'
 import { probePlatform } from './doctor-platform.ts'
 import { probeNameServers } from './doctor-name-servers.ts'
 import { doctorJson, doctorTable, isSound } from './doctor-report.ts'
 import { probeTools } from './doctor-tools.ts'
-import { settings } from './settings.ts'
+import { refuse } from './settings.ts'
 
 const { env, stdout } = process
 
@@ -26,8 +27,10 @@ const DEADLINE_MS = 10_000
 
 /** Runs `vedette doctor`; resolves with the exit code. */
 export async function runDoctor({ json }: { json: boolean }): Promise<number> {
-  const reading = settings()
-  if (typeof reading === 'number') return reading
+  const reading = readAgentConfig({ env, stdout })
+  const isRefused = reading.problems.length > 0
+  // The rest may well be looked at, with what is left of them.
+  if (isRefused) refuse(reading.problems)
   waitShortlyForNames()
   const stop = new AbortController()
   const offSignals = onSignals({ stop: () => stop.abort() })
@@ -42,6 +45,7 @@ export async function runDoctor({ json }: { json: boolean }): Promise<number> {
   stdout.write(
     json ? doctorJson(head, findings) : doctorTable(head, findings, mayColour(stdout, env)),
   )
+  if (isRefused) return EXIT_CONFIGURATION
   return isSound(findings) ? 0 : 1
 }
 
@@ -60,7 +64,7 @@ async function probesOf(reading: ConfigReading): Promise<Probe[]> {
   ])
   const runsCode = engines.length + runtimes.length > 0
   return [
-    { id: 'settings', run: () => probeSettings(reading) },
+    { id: 'settings', run: () => probeSettings(reading, mends) },
     { id: 'platform', run: (signal) => probePlatform(config, mends, signal) },
     { id: 'dns', run: (signal) => probeNameServers({ config, mends, signal }) },
     { id: 'disk', run: () => probeDisk(config, mends) },
@@ -74,8 +78,17 @@ async function probesOf(reading: ConfigReading): Promise<Probe[]> {
   ]
 }
 
-async function probeSettings({ config, warnings }: ConfigReading): Promise<Finding[]> {
+async function probeSettings(
+  { config, problems, warnings }: ConfigReading,
+  mends: Mends,
+): Promise<Finding[]> {
   const { monitorsFile, platformUrl } = config
+  const [first] = problems
+  if (first !== undefined) {
+    const says = problems.map(({ message }) => message).join('; ')
+    const mend = mends.variable(first.variable, '…')
+    return [{ id: 'settings', standing: 'broken', says, mend }]
+  }
   const messages = warnings.map(({ message }) => `; ${message}`).join('')
   const standing = warnings.length === 0 ? 'works' : 'warning'
   if (monitorsFile === undefined) {

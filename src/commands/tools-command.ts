@@ -85,7 +85,8 @@ export async function installHere(
     const outcome = await installTool(order)
     progress.end()
     if ('problem' in outcome) {
-      stderr.write(`${name} was not installed: ${outcome.problem}\n`)
+      const isFixed = env['VEDETTE_IMAGE'] === 'agent' && NO_WRITING.test(outcome.problem)
+      stderr.write(`${name} was not installed: ${outcome.problem}${isFixed ? OF_IMAGES : ''}\n`)
       return 1
     }
     tell(`${name} is installed in ${outcome.tool.folder}\n`)
@@ -102,6 +103,11 @@ export async function installHere(
     offSignals()
   }
 }
+
+const NO_WRITING = /\b(?:EROFS|EACCES)\b/
+const OF_IMAGES =
+  '\nThe image vedette/agent holds all engines and the runtime 2026.04, its tag ' +
+  '7.0.2-migrate-202409-202604 also 2024.09; TOOLS_DIR names a folder in place of the image’s for all of them.'
 
 const PROGRESS_MS = 1000
 

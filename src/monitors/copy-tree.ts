@@ -1,8 +1,18 @@
 // Copies a folder: a project into the folder of its run, packages into the cache and out of it. Whatever is in
 // there, nothing outside of the two folders is read or written.
 import { constants } from 'node:fs'
-import { chmod, copyFile, link, lstat, mkdir, opendir, readlink, symlink } from 'node:fs/promises'
-import { isAbsolute, join } from 'node:path'
+import {
+  chmod,
+  copyFile,
+  link,
+  lstat,
+  mkdir,
+  opendir,
+  readlink,
+  realpath,
+  symlink,
+} from 'node:fs/promises'
+import { isAbsolute, join, relative } from 'node:path'
 
 /** What is copied, and how much of it there may be. */
 export interface CopyOrder {
@@ -11,6 +21,8 @@ export interface CopyOrder {
   to: string
   /** Names of files and folders that stay behind, wherever they are. */
   without?: ReadonlySet<string>
+  /** Folders that stay behind where they are inside, as the copy itself always does. */
+  apart?: readonly string[]
   /** Gives files a second name instead of copying them: quick, and only for files that nobody changes. */
   linked?: boolean
   bytesMax: number
@@ -45,13 +57,16 @@ const AT_ONCE = 8
 export async function copyTree(order: CopyOrder): Promise<Copied> {
   const copied: Copied = { bytes: 0, files: 0, links: [] }
   const waiting: (() => Promise<void>)[] = [() => folder('')]
-  const { from, to, without = NOTHING, signal } = order
+  const { from, to, without = NOTHING, apart = [], signal } = order
+  await mkdir(to, { recursive: true, mode: 0o755 })
+  const behind = await insideOf(from, [to, ...apart])
 
   const folder = async (inside: string): Promise<void> => {
     await mkdir(join(to, inside), { recursive: true, mode: 0o755 })
     for await (const entry of await opendir(join(from, inside))) {
       if (without.has(entry.name)) continue
       const path = inside === '' ? entry.name : `${inside}/${entry.name}`
+      if (behind.has(path)) continue
       if (++copied.files > order.filesMax) {
         throw new CopyTooLargeError(`it has more than ${order.filesMax} files`)
       }
@@ -78,6 +93,13 @@ export async function copyTree(order: CopyOrder): Promise<Copied> {
 }
 
 const NOTHING: ReadonlySet<string> = new Set()
+
+/** The paths in the folder of those that are in there, by whatever name they are known. */
+async function insideOf(from: string, folders: readonly string[]): Promise<ReadonlySet<string>> {
+  const real = (path: string) => realpath(path).catch(() => path)
+  const root = await real(from)
+  return new Set(await Promise.all(folders.map(async (one) => relative(root, await real(one)))))
+}
 
 async function copyOne(
   { from, to, linked = false, bytesMax }: CopyOrder,

@@ -1,8 +1,8 @@
 // A socket that speaks ICMP: a datagram socket, which needs no privilege where net.ipv4.ping_group_range
 // allows it, else a raw one, which needs CAP_NET_RAW.
 import { randomInt } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import type { Family } from './dial.ts'
+import { echoMend, echoRights } from './echo-permission.ts'
 import { SystemCallError } from './libc.ts'
 import type { Native, NativeSocket } from './native-socket.ts'
 import { OPTION } from './socket-options.ts'
@@ -136,34 +136,12 @@ function openFailure({ code, message }: SystemCallError, family: Family): Target
   return targetFailure('ICMP_NOT_PERMITTED', `no ICMP socket could be opened: ${message}`)
 }
 
-const GROUP_RANGE_FILE = '/proc/sys/net/ipv4/ping_group_range'
-const EVERYBODY = '0 2147483647'
-
 function notPermitted(family: Family, refusals: Refusals): TargetFailure {
-  const range = groupRange()
-  const groups = [...new Set([process.getegid?.() ?? 0, ...(process.getgroups?.() ?? [])])]
-  const now =
-    range === undefined
-      ? ''
-      : ` (it is "${range}", and the agent’s groups are ${groups.join(', ')})`
-  const message = [
-    `this agent’s system lets it send no ${family} echoes. Allow unprivileged ones: set`,
-    `net.ipv4.ping_group_range="${EVERYBODY}"${now} with sysctl -w, with docker run --sysctl, or in`,
-    `Kubernetes with securityContext.sysctls of the pod. Or run the agent as root with the capability`,
-    `NET_RAW: docker run --user 0 --cap-add NET_RAW, or in Kubernetes securityContext`,
-    `{runAsUser: 0, capabilities: {add: [NET_RAW]}} of the container`,
-  ].join(' ')
+  const rights = echoRights()
+  const message = `this agent’s system lets it send no ${family} echoes. ${echoMend(rights)}`
   return targetFailure('ICMP_NOT_PERMITTED', message, {
     family,
     ...refusals,
-    pingGroupRange: range,
+    pingGroupRange: rights.range,
   })
-}
-
-function groupRange(): string | undefined {
-  try {
-    return readFileSync(GROUP_RANGE_FILE, 'utf8').trim().replace(/\s+/, ' ')
-  } catch {
-    return undefined
-  }
 }

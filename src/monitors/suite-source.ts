@@ -1,7 +1,7 @@
 // Where the project of a suite comes from: a folder or a .tar.gz that a monitors file names, or a bundle of the
 // platform; each run gets files of its own.
 import { mkdir, stat } from 'node:fs/promises'
-import { isAbsolute, join } from 'node:path'
+import { dirname, isAbsolute, join } from 'node:path'
 import { LIMITS } from '../contract/versions.ts'
 import { failure, type Failure } from '../contract/failure.ts'
 import { BundleUnavailableError } from './bundle-unavailable.ts'
@@ -48,7 +48,9 @@ export async function placeProject(
       await unpackBundle(await ground.bundle(sha256, signal), folder, UNPACKED, signal)
       return { folder }
     }
-    return await placeOwn(codeBundlePath, folder, ground, signal)
+    // What the agent keeps, and the folders of other runs, are no part of a project that they are in.
+    const apart = [dirname(runFolder), ground.cacheFolder, dirname(ground.cacheFolder)]
+    return await placeOwn({ path: codeBundlePath, folder, apart }, ground, signal)
   } catch (error) {
     signal.throwIfAborted()
     if (error instanceof BundleUnavailableError) return invalid(error.message)
@@ -66,8 +68,7 @@ const UNPACKED = {
 }
 
 async function placeOwn(
-  path: string,
-  folder: string,
+  { path, folder, apart }: { path: string; folder: string; apart: readonly string[] },
   { ownProjects }: ScriptGround,
   signal: AbortSignal,
 ): Promise<PlacedProject | Failure> {
@@ -81,7 +82,7 @@ async function placeOwn(
     return { folder }
   }
   const { suiteProjectBytesMax: bytesMax, suiteProjectFilesMax: filesMax } = LIMITS
-  const order = { from: path, to: folder, without: LEFT_OUT, bytesMax, filesMax, signal }
+  const order = { from: path, to: folder, without: LEFT_OUT, apart, bytesMax, filesMax, signal }
   const { links } = await copyTree(order)
   for (const link of links) {
     // In the copy, which nobody else changes.

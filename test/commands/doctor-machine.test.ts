@@ -1,7 +1,6 @@
-// Aim: `vedette doctor` tells the truth about the machine: disk, ICMP, name servers, browser, engines and what
+// Aim: `vedette doctor` tells the truth about the machine: disk, ICMP, browser, engines and what
 // holds people's code, with the mend, as root and as a user without any right; and no probe holds up the others.
 import { execFileSync } from 'node:child_process'
-import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -10,11 +9,8 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { probeDisk } from '../../src/commands/doctor-disk.ts'
 import { runProbes } from '../../src/commands/doctor-finding.ts'
 import { mendsFor, type Place } from '../../src/commands/doctor-mends.ts'
-import { probeNameServers } from '../../src/commands/doctor-name-servers.ts'
-import { startDnsServer, type Zone } from '../support/dns-server.ts'
 import { AS_NOBODY } from '../support/as-nobody.ts'
 import { examine, type Examined } from '../support/doctor-process.ts'
-import { FAKE_KEY } from '../support/fake-platform.ts'
 import { eventually } from '../support/eventually.ts'
 import { missing } from '../support/needs.ts'
 import { createNetworkNamespace } from '../support/network-namespace.ts'
@@ -150,102 +146,6 @@ describe('ICMP', () => {
     })
     expect(said.found('traceroute')?.standing).toBe('works')
   })
-})
-
-describe('name servers', () => {
-  const ask = (
-    servers: string[],
-    {
-      signal = new AbortController().signal,
-      platformUrl = 'https://platform.test',
-      search = [] as string[],
-    } = {},
-  ) =>
-    probeNameServers({
-      config: { platformUrl },
-      mends: mendsFor('container'),
-      signal,
-      resolv: { servers, search, ndots: 1 },
-    })
-
-  test.each<[string, Zone[string], string]>([
-    ['knows the platform', ['192.0.2.1'], 'works'],
-    ['says that the name has no address', [], 'works'],
-    ['refuses to answer', 'REFUSED', 'broken'],
-    ['is silent', 'silent', 'broken'],
-  ])(
-    'the only one %s',
-    async (_, entry, standing) => {
-      await using server = await startDnsServer({ 'platform.test': entry })
-      const [found] = await ask([server.authority])
-      expect(found?.standing).toBe(standing)
-      expect(found?.mend === undefined).toBe(standing === 'works')
-      expect(new Set(server.asked)).toEqual(new Set(['platform.test']))
-    },
-    20_000,
-  )
-
-  test.each([
-    ['a name of the cluster', 'http://vedette-platform.vedette:3000', 'works'],
-    [
-      'a name with the domain of its own',
-      'http://vedette-platform.vedette.svc.cluster.test',
-      'works',
-    ],
-    ['a name of the internet', 'https://platform.example.test', 'broken'],
-  ])(
-    'one that refuses all but its own domain is asked for %s',
-    async (_, platformUrl, standing) => {
-      const name = 'vedette-platform.vedette.svc.cluster.test'
-      const refused = ['vedette-platform.vedette', 'platform.example.test']
-      const search = ['vedette.svc.cluster.test', 'svc.cluster.test']
-      const beyond = search.flatMap((domain) => refused.map((one) => `${one}.${domain}`))
-      await using server = await startDnsServer({
-        ...Object.fromEntries([...refused, ...beyond].map((one) => [one, 'REFUSED'] as const)),
-        [name]: ['192.0.2.1'],
-      })
-      const [found] = await ask([server.authority], { platformUrl, search })
-      expect(found?.standing).toBe(standing)
-    },
-  )
-
-  test('one of two is silent: a warning that names it', async () => {
-    await using good = await startDnsServer({ 'platform.test': ['192.0.2.1'] })
-    await using mute = await startDnsServer({ 'platform.test': 'silent' })
-    const [found] = await ask([good.authority, mute.authority])
-    expect(found).toMatchObject({ standing: 'warning' })
-    expect(found?.says).toContain(mute.authority)
-    expect(found?.says).not.toContain(good.authority)
-  }, 20_000)
-
-  test('a silent one is given up at once when told to', async () => {
-    await using mute = await startDnsServer({ 'platform.test': 'silent' })
-    const stop = new AbortController()
-    const asked = ask([mute.authority], { signal: stop.signal })
-    const since = performance.now()
-    stop.abort()
-    expect((await asked)[0]?.standing).toBe('broken')
-    expect(performance.now() - since).toBeLessThan(1000)
-  })
-
-  test('those of the system are silent: the whole of it still ends in time', async ({ skip }) => {
-    skip(!isRoot, 'needs root, to give it name servers of its own')
-    const network = createNetworkNamespace()
-    cleanUps.push(() => network.remove())
-    const conf = join(temporaryFolder(), 'resolv.conf')
-    writeFileSync(conf, `nameserver ${network.outside}\nsearch a.test b.test\noptions ndots:5\n`)
-    const mute = createSocket('udp4').bind(53, network.outside)
-    cleanUps.push(() => mute.close())
-    await once(mute, 'listening')
-    const bind = `mount --bind ${conf} /etc/resolv.conf && exec "$@"`
-    const prefix = [...network.prefix, 'unshare', '-m', 'sh', '-c', bind, 'sh']
-    const env = { PLATFORM_URL: 'https://platform.test', API_KEY: FAKE_KEY }
-    const said = await examine({ env, prefix })
-    expect(said.code).toBe(1)
-    expect(said.found('dns')?.standing).toBe('broken')
-    expect(said.found('platform')?.standing).toBe('broken')
-    expect(said.tookMs).toBeLessThan(15_000)
-  }, 30_000)
 })
 
 describe('the browser', () => {

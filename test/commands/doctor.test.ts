@@ -222,13 +222,20 @@ describe('settings', () => {
   test.each([
     ['without a word of what to run', {}],
     ['with a key that is none', { PLATFORM_URL: 'http://127.0.0.1:1', API_KEY: 'none' }],
-  ])('%s are refused as the agent refuses them', async (_, env) => {
+  ])('%s are refused as the agent refuses them, and the rest is looked at', async (_, env) => {
     const [doctor, agent] = await Promise.all([
       examine({ env }),
       startVedette(['agent'], env).ended,
     ])
-    expect([doctor.code, doctor.stdout]).toEqual([2, ''])
+    expect([doctor.code, doctor.works]).toEqual([2, false])
     expect(doctor.stderr).toBe(agent.stderr)
+    const { says = '', mend = '' } = doctor.found('settings') ?? {}
+    expect(agent.stderr).toContain(says)
+    expect(mend).toContain(says.split(' ')[0])
+    const standings = (['settings', 'platform', 'disk'] as const).map(
+      (id) => doctor.found(id)?.standing,
+    )
+    expect(standings).toEqual(['broken', 'absent', 'works'])
   })
 
   test('that name a bad monitors file: the mend is the command that names each problem', async () => {

@@ -1,9 +1,10 @@
 // Aim: the image for those who move has both runtimes side by side: a script runs on the one that it names.
 import { describe, expect, test } from 'vitest'
 import { agentIn, platformFor } from '../support/contained-agent.ts'
-import { needImages } from '../support/images.ts'
+import { startContainer } from '../support/contained.ts'
+import { needImages, tagOf } from '../support/images.ts'
 
-needImages('agent-migrate')
+needImages('agent', 'agent-migrate')
 
 const RUNTIMES = ['2024.09', '2026.04']
 const SCRIPT = `
@@ -11,6 +12,16 @@ const { test, expect } = require('@playwright/test')
 test('one request', async ({ request }) => {
   expect((await request.get('http://127.0.0.1:8081/health')).status()).toBe(200)
 })`
+
+test('the image of the agent names the one for those who move, where an older runtime is asked for', async () => {
+  const agent = await startContainer({
+    image: 'agent',
+    network: 'none',
+    command: ['runtime', 'install', '2024.09'],
+  })
+  expect(await agent.ended).toBe(1)
+  expect(agent.said()).toContain(tagOf('agent-migrate').split(':')[1])
+})
 
 describe('the image for those who move', () => {
   test('runs a script on the runtime of before and on the new one', async () => {

@@ -57,6 +57,8 @@ describe('ICMP and traceroute', () => {
     expect(paths.map(told)).toEqual(expected.traces)
     const saysHow = echo?.failures?.[0]?.message.includes('docker run --sysctl') === true
     expect(saysHow).toBe(expected.echo === notPermitted)
+    const warned = agent.lines.filter(({ level }) => level === 'warn').map(({ msg }) => msg)
+    expect(warned.some((msg) => msg?.includes('docker run --sysctl') === true)).toBe(saysHow)
     expect(await agent.stop()).toMatchObject({ code: 0 })
   })
 })

@@ -1,10 +1,13 @@
 // Aim: the images weigh what the README says, and the agent that runs no user code at most 200 MB beyond its Debian.
+import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { engine } from '../support/container-engine.ts'
 import { type Image, needImages, tagOf } from '../support/images.ts'
 
+const run = promisify(execFile)
 const IMAGES: Image[] = ['agent-uptime', 'agent', 'agent-migrate', 'platform']
 needImages(...IMAGES)
 
@@ -22,6 +25,18 @@ async function bytesOf(tag: string): Promise<{ bytes: number; base: string }> {
   const labels = Config.Labels as Record<string, string> | null
   return { bytes: Size, base: labels?.['org.opencontainers.image.base.name'] ?? '' }
 }
+
+test.each(['agent', 'agent-migrate'] as const)(
+  '%s has no file of that size twice',
+  async (image) => {
+    const list = 'find /usr /opt -xdev -type f -size +50M -exec sha256sum {} + | cut -c1-64'
+    const words = ['run', '--rm', '--network', 'none', '--user', '0', '--entrypoint', 'sh']
+    const { stdout } = await run('docker', [...words, tagOf(image), '-c', list])
+    const sums = stdout.trimEnd().split('\n')
+    expect(sums.length).toBeGreaterThan(5)
+    expect(new Set(sums).size).toBe(sums.length)
+  },
+)
 
 test.each(IMAGES)('%s', async (image) => {
   const { bytes, base } = await bytesOf(tagOf(image))

@@ -90,6 +90,7 @@ describe('values', () => {
     ['more runs at once than the agent takes', { jobConcurrency: 11 }, 'got 11, want 10'],
     ['a queue that agents do not have', { keda: { queue: 'browser' } }, "'uptime', 'scripted'"],
     ['no agent that could have a queue', { keda: { minReplicaCount: 0 } }, 'got 0, want 1'],
+    ['a volume that the chart has itself', { volumes: [{ name: 'data' }] }, "'/volumes/0/name'"],
     ['too little time to drain', { drainSeconds: 270 }, 'must be at least 290'],
   ])('are refused with %s', async (_, given, words) => {
     expect(await refusal({ ...GIVEN, ...given })).toContain(words)
@@ -119,6 +120,8 @@ const EVERYTHING = {
   tolerations: [{ key: 'edge', operator: 'Exists' }],
   apiKey: { value: 'pl_12345678' },
   keda: { enabled: true },
+  volumes: [{ name: 'authorities', configMap: { name: 'vedette-authorities' } }],
+  volumeMounts: [{ name: 'authorities', mountPath: '/etc/vedette', readOnly: true }],
 }
 
 describe('a release', () => {
@@ -136,8 +139,19 @@ describe('a release', () => {
     expect(await expectToFit(pod, { raw: true })).toMatch(/\/agent-uptime:/)
   })
 
+  test('leaves the user to a cluster that chooses it', async () => {
+    const { securityContext } = podOf(await release({ fixedUser: false }))
+    expect(Object.keys(securityContext).toSorted()).toEqual([
+      'runAsNonRoot',
+      'seccompProfile',
+      'sysctls',
+    ])
+  })
+
   test('gives the agent what was set', async () => {
     const objects = await release(EVERYTHING)
+    expect(podOf(objects).containers[0]?.volumeMounts).toContainEqual(EVERYTHING.volumeMounts[0])
+    expect(podOf(objects).volumes).toContainEqual(EVERYTHING.volumes[0])
     const env = Object.fromEntries(
       (podOf(objects).containers[0]?.env ?? []).map(({ name, value }) => [name, value]),
     )

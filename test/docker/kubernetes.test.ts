@@ -239,6 +239,32 @@ test.each(all.filter(({ object }) => object.kind === 'NetworkPolicy'))(
   },
 )
 
+describe('agents reach the platform through its network policy', () => {
+  needTools()
+  interface Peer {
+    podSelector?: { matchLabels: Record<string, string> }
+    namespaceSelector?: { matchLabels: Record<string, string> }
+  }
+  const policy = find('NetworkPolicy', 'vedette-platform')
+  const rules = policy.spec['ingress'] as { from: Peer[] }[]
+
+  test.each(['agent', 'agent-browser', 'agent-raw'])('of %s', async (name) => {
+    const objects = await kustomized(name)
+    const { metadata, spec } = objects.find(({ kind }) => kind === 'Deployment') as Kept
+    const labels = spec.template.metadata?.labels ?? {}
+    const isSame = metadata.namespace === policy.metadata.namespace
+    const ofNamespace = { 'kubernetes.io/metadata.name': metadata.namespace }
+    const covers = (wanted: Record<string, string> = {}, given: Record<string, unknown>) =>
+      Object.entries(wanted).every(([key, value]) => given[key] === value)
+    const fits = ({ podSelector, namespaceSelector }: Peer) =>
+      covers(podSelector?.matchLabels, labels) &&
+      (namespaceSelector === undefined
+        ? isSame
+        : covers(namespaceSelector.matchLabels, ofNamespace))
+    expect(rules.flatMap(({ from }) => from).filter(fits)).toHaveLength(1)
+  })
+})
+
 test.each(all.filter(({ object }) => object.spec?.template?.metadata?.annotations !== undefined))(
   'Prometheus is led to what $object.metadata.name serves',
   async ({ object }) => {
