@@ -4,12 +4,14 @@ import { lstat, opendir, readdir, stat } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import { failure, type Failure } from '../contract/failure.ts'
 import { LIMITS } from '../contract/versions.ts'
-import type { Cage } from './cage.ts'
+import type { Cage, CagedEnd } from './cage.ts'
 import type { CageLimits } from './cage-order.ts'
 import { cagedFailure } from './caged-failure.ts'
 import type { Dialler } from './dial.ts'
 import { extraAuthorities } from './extra-authorities.ts'
 import { installComplaint } from './install-complaint.ts'
+import { staleLock } from './install-lock.ts'
+import { installWasAt, LastLine } from './install-stage.ts'
 import { isOutOfReach, isReachable } from './reachable.ts'
 import { blockedNotes } from './refused-connections.ts'
 import type { ScriptGround } from './script-ground.ts'
@@ -50,6 +52,8 @@ export interface InstallOrder {
   environment: Readonly<Record<string, string>>
   limits: CageLimits
   onOutput(chunk: Buffer): void
+  /** Told in a sentence what it was at when the signal ended it. */
+  onCutShort(note: string): void
   signal: AbortSignal
 }
 
@@ -208,6 +212,7 @@ async function runInstall(
   const isOwn = installCommand !== undefined
   const own = join(project.folder, workingDir)
   const cwd = isOwn || packages === undefined ? own : packages.folder
+  const lastLine = new LastLine()
   const found = await programsFor(order, isOwn ? undefined : packages)
   if ('code' in found) return found
   const wayOut = await openWayOut(cage, order.dial, ({ environment: proxied }) => ({
@@ -231,28 +236,54 @@ async function runInstall(
         limits: { ...order.limits, wallMs: LIMITS.suiteInstallMsMax },
         ask: { signal: 'SIGTERM', to: 'group', graceMs: 1_500 },
         ...wayOut.order,
-        onOutput: (chunk) => order.onOutput(chunk),
+        onOutput(chunk) {
+          lastLine.add(chunk)
+          order.onOutput(chunk)
+        },
       },
       signal,
     )
     const end = await ended
-    signal.throwIfAborted()
-    const cut = cagedFailure(end, `the installation (${command})`, SUITE_SETTINGS)
-    if (cut !== undefined) {
-      // It says nothing about what the suite watches.
-      return cut.code === 'TIMEOUT_RUN' ? { ...cut, code: 'INSTALL_FAILED' } : cut
+    const what = `the installation (${command})`
+    const cut = signal.aborted ? undefined : cagedFailure(end, what, SUITE_SETTINGS)
+    if (signal.aborted || cut !== undefined) {
+      const wasAt = await installWasAt(join(at.folder, 'home'), lastLine.text)
+      if (cut === undefined) order.onCutShort(`${what} was ended before its end; ${wasAt}`)
+      signal.throwIfAborted()
+      return cut && cutShort(cut, wasAt)
     }
     if (end.exitCode === 0) return undefined
-    const { cause, output } = installComplaint(`${end.tail.stdout}\n${end.tail.stderr}`)
-    const message = `${command} ended with exit code ${end.exitCode}: ${cause}`
     const refused = [
       ...wayOut.refusals.map((one) => `${one.host}: ${one.failure.message}`),
       ...blockedNotes(end.blocked),
     ].slice(0, 5)
-    return failure('INSTALL_FAILED', message, { output, refused })
+    return failedWith(order, command, packages, end, refused)
   } finally {
     await wayOut.close()
   }
+}
+
+/** It says nothing about what the suite watches. */
+function cutShort(cut: Failure, wasAt: string): Failure {
+  const code = cut.code === 'TIMEOUT_RUN' ? 'INSTALL_FAILED' : cut.code
+  return { ...cut, code, message: `${cut.message}; ${wasAt}` }
+}
+
+function failedWith(
+  { project }: InstallOrder,
+  command: string,
+  packages: ProjectPackages | undefined,
+  { tail, exitCode }: CagedEnd,
+  refused: readonly string[],
+): Failure {
+  const written = `${tail.stdout}\n${tail.stderr}`
+  const { cause, output } = installComplaint(written)
+  const ended = `${command} ended with exit code ${exitCode}: ${cause}`
+  const stale = staleLock(written, project.folder, packages)
+  if (stale === undefined) return failure('INSTALL_FAILED', ended, { output, refused })
+  const { lockFile, mend } = stale
+  const message = `${lockFile} does not fit package.json; run ${mend} in the project, and take the new ${lockFile} along: ${ended}`
+  return failure('INSTALL_FAILED', message, { output, refused, lockFile, mend })
 }
 
 /** What package managers are told: no questions, no other version of themselves. */

@@ -120,6 +120,7 @@ async function goThrough(
       watcher.onOutput?.(chunk)
       context.progress?.({ phase: 'install', line: lastLine(chunk) })
     },
+    onCutShort: (note) => course.notes.push(note),
     signal,
   })
   if ('code' in packages) return void course.failures.push(packages)
