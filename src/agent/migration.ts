@@ -104,7 +104,8 @@ export function planOf(comparisons: readonly Comparison[]): MigrationPlan {
     const place = users[0]?.candidate.place
     if (place === undefined) continue
     const against = users.filter(({ state }) => state !== 'agrees')
-    if (against.length > 0) plan.keep.push({ place, why: against.map(whyNot).join(', ') })
+    if (against.length > 0)
+      plan.keep.push({ place, why: against.map((one) => whyNot(one, place)).join(', ') })
     else if (place.obstacle !== undefined) plan.keep.push({ place, why: place.obstacle })
     else plan.write.push(place)
   }
@@ -118,6 +119,8 @@ const STATE_WORDS: Readonly<Record<MigrationState, string>> = {
   'not-run': 'could not be run',
 }
 
-function whyNot({ candidate, state }: Comparison): string {
-  return `“${candidate.monitor.name}” ${STATE_WORDS[state]}`
+function whyNot({ candidate, state }: Comparison, place: RuntimePlace): string {
+  const name = `“${candidate.monitor.name}”`
+  // On a platform that is the place itself, which has just been named.
+  return `${place.words === name ? 'it' : name} ${STATE_WORDS[state]}`
 }

@@ -97,6 +97,10 @@ function sentence(issue: Issue, given: unknown): string {
     case 'invalid_type':
       return `must be ${kindOf(issue.expected, given)}`
     case 'invalid_value':
+      // As YAML and JSON read a version such as 2024.09 without quotes.
+      if (typeof given === 'number' && issue.values.includes(String(given))) {
+        return 'must be a text; put it in quotes'
+      }
       return issue.values.length === 1
         ? `must be ${String(issue.values[0])}`
         : `must be one of ${issue.values.map(String).join(', ')}`

@@ -33,7 +33,7 @@ module.exports = function watchHeaders(source, tell) {
     }
   }
   watchClients(see)
-  watchFetchOfBun(see)
+  if (globalThis.Bun !== undefined) attempt(() => require('./header-watch-bun.cjs')(see, attempt))
   return see
 }
 
@@ -45,39 +45,23 @@ function watchClients(see) {
   const seePairs = (list) => {
     for (let at = 0; at + 1 < list.length; at += 2) see(list[at], String(list[at + 1]))
   }
-  on('http.client.request.start', ({ request }) => seeAll(request.getHeaders()))
-  on('http.client.response.finish', ({ response }) => seePairs(response.rawHeaders))
-  // Of `fetch`, and of undici as a package: the head as it is sent.
-  on('undici:client:sendHeaders', ({ headers }) => {
-    for (const line of String(headers).split('\r\n')) {
+  const seeHead = (head) => {
+    for (const line of String(head).split('\r\n')) {
       const colon = line.indexOf(':')
       if (colon > 0) see(line.slice(0, colon), line.slice(colon + 1).trim())
     }
+  }
+  // The head as it is sent: headers that are given as a list stand there alone.
+  on('http.client.request.start', ({ request }) => {
+    seeAll(request.getHeaders())
+    seeHead(request._header)
   })
+  on('http.client.response.finish', ({ response }) => seePairs(response.rawHeaders))
+  // Of `fetch`, and of undici as a package: the head as it is sent.
+  on('undici:client:sendHeaders', ({ headers }) => seeHead(headers))
   on('undici:request:headers', ({ response }) => seePairs(response.headers))
   on('http2.client.stream.start', ({ headers }) => seeAll(headers))
   on('http2.client.stream.finish', ({ headers }) => seeAll(headers))
-}
-
-/** It has its own client, of which no channel tells. */
-function watchFetchOfBun(see) {
-  if (globalThis.Bun === undefined) return
-  const { fetch } = globalThis
-  const seeAll = (headers) => headers.forEach((value, name) => see(name, value))
-  const watched = async (...given) => {
-    attempt(() => {
-      const [input, init] = given
-      if (input instanceof Request) seeAll(input.headers)
-      if (init?.headers !== undefined) seeAll(new Headers(init.headers))
-    })
-    const response = await fetch(...given)
-    attempt(() => {
-      seeAll(response.headers)
-      for (const cookie of response.headers.getSetCookie()) see('set-cookie', cookie)
-    })
-    return response
-  }
-  globalThis.fetch = Object.assign(watched, fetch)
 }
 
 function attempt(work) {

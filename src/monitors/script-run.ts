@@ -16,6 +16,7 @@ import { isDeadline } from './deadline.ts'
 import type { Context, Observation } from './monitor.ts'
 import { parsePageEvent } from './page-events.ts'
 import { findPlaywrightCore } from './playwright-browsers.ts'
+import { tellProgress } from './playwright-progress.ts'
 import { runPlaywright, type PlaywrightRun } from './playwright-run.ts'
 import { blockedNotes } from './refused-connections.ts'
 import { scriptEnvironment } from './script-environment.ts'
@@ -74,6 +75,7 @@ async function runOn(
   const { signal } = context
   const order = { cage, cacheFolder, folder, readable, limits: BOUNDS, signal }
   const compiled = await compiledCode({ ...engine, ...order })
+  context.progress?.({ phase: 'test' })
   const run = await runPlaywright(
     {
       cage,
@@ -91,7 +93,10 @@ async function runOn(
       readable: [...readable, ...compiled.readable],
       limits: BOUNDS,
       browser,
-      onEvent: (event) => watch.addRun(event),
+      onEvent(event, report) {
+        watch.addRun(event)
+        tellProgress(event, report, context)
+      },
       onOther(line) {
         const event = parsePageEvent(line)
         if (event === undefined) hearHeader(line, context.headers)

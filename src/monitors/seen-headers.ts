@@ -13,11 +13,13 @@ export interface HeaderHearing {
   saw(name: string, value: string): void
 }
 
-const WATCH = fileURLToPath(new URL('./header-watch.cjs', import.meta.url))
+const WATCHES: readonly string[] = ['header-watch.cjs', 'header-watch-bun.cjs']
 
 /** Puts the watch where programs of ours in the run's folder load it from. */
 export async function copyHeaderWatch(ownFolder: string): Promise<void> {
-  await copyFile(WATCH, join(ownFolder, 'header-watch.cjs'))
+  for (const name of WATCHES) {
+    await copyFile(fileURLToPath(new URL(`./${name}`, import.meta.url)), join(ownFolder, name))
+  }
 }
 
 /** The variable that makes them watch. */

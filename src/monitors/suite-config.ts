@@ -62,6 +62,7 @@ async function wrap(path: string, folder: string, wrapping: string): Promise<voi
   const isModule = await isModuleFile(path, folder)
   await rename(path, own)
   const end = extname(path)
+  // Ours comes first: what the project's own file loads is to be watched as well.
   // Playwright takes TypeScript's files by their own name; with imports of modules alone, it must be given.
   const from = JSON.stringify(`./${OWN}${basename(path)}`)
   const by = JSON.stringify(wrapping)
@@ -69,8 +70,8 @@ async function wrap(path: string, folder: string, wrapping: string): Promise<voi
   await writeFile(
     path,
     isCommon
-      ? `const own = require(${from})\nmodule.exports = require(${by})(own)\n`
-      : `import * as own from ${from}\nimport wrap from ${by}\nexport * from ${from}\nexport default wrap(own)\n`,
+      ? `const wrap = require(${by})\nmodule.exports = wrap(require(${from}))\n`
+      : `import wrap from ${by}\nimport * as own from ${from}\nexport * from ${from}\nexport default wrap(own)\n`,
     { flag: 'wx' },
   )
 }

@@ -1,14 +1,10 @@
 // The packages of suites, kept between runs: under a hash of everything that decides on them, in a folder that
 // no run can change, and put into the folder of a run by links.
-import { createHash } from 'node:crypto'
-import { createReadStream } from 'node:fs'
-import { cp, mkdir, opendir, readFile, rename, rm, symlink } from 'node:fs/promises'
-import { dirname, join, relative } from 'node:path'
-import { pipeline } from 'node:stream/promises'
+import { cp, mkdir, opendir, rename, rm, symlink } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { LIMITS } from '../contract/versions.ts'
 import { copyTree } from './copy-tree.ts'
 import { ownTree } from './own-tree.ts'
-import type { ProjectPackages } from './suite-packages.ts'
 import { type CachedTree, TreeCache } from './tree-cache.ts'
 
 /** What is known about packages that are kept. */
@@ -19,33 +15,6 @@ export interface KeptPackages {
   standsAlone: boolean
 }
 
-/** What decides on the packages of a project. */
-export interface PackagesWish {
-  /** The project. */
-  folder: string
-  packages: ProjectPackages | undefined
-  installCommand: string
-  /** From the project's folder. */
-  workingDir: string
-  engine: string
-  /** Whose project it is, where its own files have a say in what is installed. */
-  owner: string
-  isOwnCommand: boolean
-  /** Variables that the installation is given. */
-  environment: Readonly<Record<string, string>>
-}
-
-/** Settings of package managers that change what is installed, beside lock file and package.json. */
-const SETTINGS_FILES = [
-  'package.json',
-  '.npmrc',
-  '.yarnrc',
-  '.yarnrc.yml',
-  'pnpm-workspace.yaml',
-  '.pnpmfile.cjs',
-  'bunfig.toml',
-]
-
 /** The cache of packages below the folder for caches. */
 export function packagesCache(cacheFolder: string): TreeCache<KeptPackages> {
   return new TreeCache(join(cacheFolder, 'packages'), {
@@ -53,90 +22,6 @@ export function packagesCache(cacheFolder: string): TreeCache<KeptPackages> {
     ageMsMax: LIMITS.packagesCacheAgeMsMax,
     inUseMs: LIMITS.suiteMsMax + 600_000,
   })
-}
-
-/**
- * The key of a project's packages: hash of lock files, package.json, settings and patches of the folders concerned,
- * command, working folder, engine, architecture, and of variables that steer package managers. Where the project's
- * own files take part in the installation, it is the key of this owner alone and of all these files, since they may
- * do anything.
- */
-export async function packagesKey(wish: PackagesWish): Promise<string> {
-  const { folder, packages, installCommand, workingDir, engine, owner, isOwnCommand } = wish
-  const hash = createHash('sha256')
-  const add = (...parts: string[]) => hash.update(`${JSON.stringify(parts)}\n`)
-  add('3', installCommand, workingDir, engine, process.arch)
-  const places = new Set([join(folder, workingDir), packages?.folder ?? folder])
-  const mentioned = new Set<string>()
-  let takesOwnFiles = isOwnCommand
-  for (const place of places) {
-    for (const name of [...SETTINGS_FILES, ...(packages?.lockFiles ?? [])]) {
-      const bytes = await readFile(join(place, name)).catch(() => undefined)
-      if (bytes === undefined) continue
-      add(relative(folder, place), name, sha256Of(bytes))
-      const text = bytes.toString()
-      takesOwnFiles ||= takesOwn(name, text)
-      for (const [, variable = ''] of text.matchAll(/\$\{(\w+)/g)) mentioned.add(variable)
-    }
-  }
-  for (const name of Object.keys(wish.environment).sort()) {
-    if (!STEERING.test(name) && !mentioned.has(name)) continue
-    add('variable', name, wish.environment[name] ?? '')
-  }
-  if (takesOwnFiles) {
-    add('owner', owner)
-    for await (const [path, sha256] of ownFiles(folder)) add('file', path, sha256)
-  }
-  return hash.digest('hex')
-}
-
-/** Names of variables that package managers, and Node.js below them, listen to. */
-const STEERING = /^(?:npm|yarn|pnpm|bun|corepack|node)_/i
-
-const LIFE_CYCLE = ['preinstall', 'install', 'postinstall', 'preprepare', 'prepare', 'postprepare']
-/** Settings that name programs, or files of the project. */
-const NAMES_OWN =
-  /^\s*"?(?:yarnPath|yarn-path|plugins|script-shell|scriptShell|shell|node-options|nodeOptions|git|globalPnpmfile|pnpmfile)"?\s*[:= ]/im
-
-/** Whether installing runs, or takes in, files of the project itself. */
-function takesOwn(name: string, text: string): boolean {
-  if (name === '.pnpmfile.cjs' || name === 'pnpm-workspace.yaml') return true
-  if (name !== 'package.json') return SETTINGS_FILES.includes(name) && NAMES_OWN.test(text)
-  try {
-    const { scripts = {}, workspaces } = JSON.parse(text) as Manifest
-    if (workspaces !== undefined || LIFE_CYCLE.some((one) => Object.hasOwn(scripts, one)))
-      return true
-    return /"(?:file|link|portal|patch|workspace):|"patchedDependencies"/.test(text)
-  } catch {
-    return true
-  }
-}
-
-/** All files of the project that are no packages, in the order of their paths, with their SHA-256. */
-async function* ownFiles(folder: string): AsyncGenerator<[path: string, sha256: string]> {
-  const paths: string[] = []
-  const waiting = ['']
-  for (let inside = waiting.pop(); inside !== undefined; inside = waiting.pop()) {
-    for await (const entry of await opendir(join(folder, inside))) {
-      const path = join(inside, entry.name)
-      if (entry.isDirectory() && !NOT_OWN.has(entry.name)) waiting.push(path)
-      else if (entry.isFile()) paths.push(path)
-    }
-  }
-  for (const path of paths.sort()) {
-    const hash = createHash('sha256')
-    await pipeline(createReadStream(join(folder, path)), hash)
-    yield [path, hash.digest('hex')]
-  }
-}
-
-const NOT_OWN: ReadonlySet<string> = new Set(['node_modules', '.git'])
-
-const sha256Of = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex')
-
-interface Manifest {
-  scripts?: Record<string, string>
-  workspaces?: unknown
 }
 
 /** The folders `node_modules` of a project that are in no other one, from its folder. */

@@ -4,17 +4,20 @@ import { lstat, opendir, readdir, stat } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import { failure, type Failure } from '../contract/failure.ts'
 import { LIMITS } from '../contract/versions.ts'
-import type { Cage } from './cage.ts'
+import type { Cage, CagedEnd } from './cage.ts'
 import type { CageLimits } from './cage-order.ts'
 import { cagedFailure } from './caged-failure.ts'
 import type { Dialler } from './dial.ts'
 import { extraAuthorities } from './extra-authorities.ts'
 import { installComplaint } from './install-complaint.ts'
+import { staleLock } from './install-lock.ts'
+import { installWasAt, LastLine } from './install-stage.ts'
 import { isOutOfReach, isReachable } from './reachable.ts'
 import { blockedNotes } from './refused-connections.ts'
 import type { ScriptGround } from './script-ground.ts'
 import * as dependencies from './suite-dependencies.ts'
 import type { KeptPackages } from './suite-dependencies.ts'
+import { type PackagesPlan, packagesPlan } from './suite-packages-plan.ts'
 import {
   folderOf,
   foldersUpward,
@@ -23,6 +26,7 @@ import {
   SYSTEM_PROGRAMS,
 } from './suite-packages.ts'
 import type { PlacedProject } from './suite-source.ts'
+import { type InstallPlace, moveInto, openStage } from './suite-stage.ts'
 import { SUITE_SETTINGS } from './suite-verdict.ts'
 import type { InstalledTool } from './toolbox.ts'
 import type { CachedTree } from './tree-cache.ts'
@@ -48,6 +52,8 @@ export interface InstallOrder {
   environment: Readonly<Record<string, string>>
   limits: CageLimits
   onOutput(chunk: Buffer): void
+  /** Told in a sentence what it was at when the signal ended it. */
+  onCutShort(note: string): void
   signal: AbortSignal
 }
 
@@ -74,7 +80,7 @@ export async function installPackages(order: InstallOrder): Promise<InstalledPac
   const isLoose = installCommand === undefined && packages?.lockFiles.length === 0 && isBrought
   if (command === '' || isLoose) return bring(order, isBrought)
   const cache = dependencies.packagesCache(ground.cacheFolder)
-  const key = await dependencies.packagesKey({
+  const plan = await packagesPlan({
     folder: project.folder,
     packages,
     installCommand: command,
@@ -84,29 +90,61 @@ export async function installPackages(order: InstallOrder): Promise<InstalledPac
     isOwnCommand: installCommand !== undefined,
     environment: order.environment,
   })
+  const { key } = plan
   const place = async (tree: CachedTree<KeptPackages>) => {
     const isLinked = (await mayStayOutside(engine)) && (await isReachable(tree.folder))
     return dependencies.placePackages({ tree, project: project.folder, isLinked, signal })
   }
   const kept = await cache.find(key)
   if (kept !== undefined) return { how: 'kept', readable: await place(kept), key }
-  const before = await stampsOf(project.folder)
-  const failed = await runInstall(order, command, packages)
-  if (failed !== undefined) return failed
-  // A link in its place would lead the agent to where the installation may not go itself.
-  if (!(await lstat(project.folder)).isDirectory()) {
-    return failure('INSTALL_FAILED', `${command} has replaced the folder of the project`)
+  const at = await placeFor(order, plan)
+  try {
+    const before = await stampsOf(at.project)
+    const failed = await runInstall(
+      { ...order, environment: plan.environment },
+      command,
+      packages,
+      at,
+    )
+    if (failed !== undefined) return failed
+    // A link in its place would lead the agent to where the installation may not go itself.
+    if (!(await lstat(at.project)).isDirectory()) {
+      return failure('INSTALL_FAILED', `${command} has replaced the folder of the project`)
+    }
+    const changed = changedFiles(before, await stampsOf(at.project))
+    if (changed.length > 0) return await takeOver(at, project, command, changed)
+    const tree = await dependencies.keepPackages(cache, key, at.project)
+    if (tree === undefined) {
+      return failure('INSTALL_FAILED', 'the packages are larger than what may be kept of them')
+    }
+    return { how: 'installed', command, readable: await place(tree), key }
+  } finally {
+    await at.leave()
   }
-  const changed = changedFile(before, await stampsOf(project.folder))
-  if (changed !== undefined) {
-    const note = `packages are not kept: the installation has also made ${changed}`
-    return { how: 'installed', command, readable: [], note }
+}
+
+/** What suites share is installed out of reach of the rest of the project, what is one's own in the project. */
+async function placeFor(
+  { folder, project }: InstallOrder,
+  { files }: PackagesPlan,
+): Promise<InstallPlace> {
+  if (files !== undefined) return openStage(folder, project.folder, files)
+  return { folder, project: project.folder, leave: () => Promise.resolve() }
+}
+
+/** For this run alone: packages and the other files that the installation has made. */
+async function takeOver(
+  at: InstallPlace,
+  project: PlacedProject,
+  command: string,
+  changed: readonly string[],
+): Promise<InstalledPackages> {
+  if (at.project !== project.folder) {
+    const made = [...(await dependencies.packageFolders(at.project)), ...changed]
+    await moveInto(at.project, project.folder, made)
   }
-  const tree = await dependencies.keepPackages(cache, key, project.folder)
-  if (tree === undefined) {
-    return failure('INSTALL_FAILED', 'the packages are larger than what may be kept of them')
-  }
-  return { how: 'installed', command, readable: await place(tree), key }
+  const note = `packages are not kept: the installation has also made ${changed[0] ?? ''}`
+  return { how: 'installed', command, readable: [], note }
 }
 
 /**
@@ -168,9 +206,13 @@ async function runInstall(
   order: InstallOrder,
   command: string,
   packages: ProjectPackages | undefined,
+  at: InstallPlace,
 ): Promise<Failure | undefined> {
-  const { cage, folder, project, workingDir, installCommand, environment, signal } = order
+  const { cage, project, workingDir, installCommand, environment, signal } = order
   const isOwn = installCommand !== undefined
+  const own = join(project.folder, workingDir)
+  const cwd = isOwn || packages === undefined ? own : packages.folder
+  const lastLine = new LastLine()
   const found = await programsFor(order, isOwn ? undefined : packages)
   if ('code' in found) return found
   const wayOut = await openWayOut(cage, order.dial, ({ environment: proxied }) => ({
@@ -183,39 +225,65 @@ async function runInstall(
       {
         command: '/bin/sh',
         args: ['-c', command],
-        folder,
-        cwd: isOwn || packages === undefined ? join(project.folder, workingDir) : packages.folder,
+        folder: at.folder,
+        cwd: join(at.project, relative(project.folder, cwd)),
         ...found,
         environment: {
-          ...(await extraAuthorities(join(folder, '.vedette'))),
+          ...(await extraAuthorities(join(at.folder, '.vedette'))),
           ...(await managersEnvironment(packages)),
           ...environment,
         },
         limits: { ...order.limits, wallMs: LIMITS.suiteInstallMsMax },
         ask: { signal: 'SIGTERM', to: 'group', graceMs: 1_500 },
         ...wayOut.order,
-        onOutput: (chunk) => order.onOutput(chunk),
+        onOutput(chunk) {
+          lastLine.add(chunk)
+          order.onOutput(chunk)
+        },
       },
       signal,
     )
     const end = await ended
-    signal.throwIfAborted()
-    const cut = cagedFailure(end, `the installation (${command})`, SUITE_SETTINGS)
-    if (cut !== undefined) {
-      // It says nothing about what the suite watches.
-      return cut.code === 'TIMEOUT_RUN' ? { ...cut, code: 'INSTALL_FAILED' } : cut
+    const what = `the installation (${command})`
+    const cut = signal.aborted ? undefined : cagedFailure(end, what, SUITE_SETTINGS)
+    if (signal.aborted || cut !== undefined) {
+      const wasAt = await installWasAt(join(at.folder, 'home'), lastLine.text)
+      if (cut === undefined) order.onCutShort(`${what} was ended before its end; ${wasAt}`)
+      signal.throwIfAborted()
+      return cut && cutShort(cut, wasAt)
     }
     if (end.exitCode === 0) return undefined
-    const { cause, output } = installComplaint(`${end.tail.stdout}\n${end.tail.stderr}`)
-    const message = `${command} ended with exit code ${end.exitCode}: ${cause}`
     const refused = [
       ...wayOut.refusals.map((one) => `${one.host}: ${one.failure.message}`),
       ...blockedNotes(end.blocked),
     ].slice(0, 5)
-    return failure('INSTALL_FAILED', message, { output, refused })
+    return failedWith(order, command, packages, end, refused)
   } finally {
     await wayOut.close()
   }
+}
+
+/** It says nothing about what the suite watches. */
+function cutShort(cut: Failure, wasAt: string): Failure {
+  const code = cut.code === 'TIMEOUT_RUN' ? 'INSTALL_FAILED' : cut.code
+  return { ...cut, code, message: `${cut.message}; ${wasAt}` }
+}
+
+function failedWith(
+  { project }: InstallOrder,
+  command: string,
+  packages: ProjectPackages | undefined,
+  { tail, exitCode }: CagedEnd,
+  refused: readonly string[],
+): Failure {
+  const written = `${tail.stdout}\n${tail.stderr}`
+  const { cause, output } = installComplaint(written)
+  const ended = `${command} ended with exit code ${exitCode}: ${cause}`
+  const stale = staleLock(written, project.folder, packages)
+  if (stale === undefined) return failure('INSTALL_FAILED', ended, { output, refused })
+  const { lockFile, mend } = stale
+  const message = `${lockFile} does not fit package.json; run ${mend} in the project, and take the new ${lockFile} along: ${ended}`
+  return failure('INSTALL_FAILED', message, { output, refused, lockFile, mend })
 }
 
 /** What package managers are told: no questions, no other version of themselves. */
@@ -298,10 +366,10 @@ async function stampsOf(folder: string): Promise<Map<string, string>> {
   return stamps
 }
 
-/** The first file that was made or changed. */
-function changedFile(
+/** The files that were made or changed. */
+function changedFiles(
   before: ReadonlyMap<string, string>,
   after: ReadonlyMap<string, string>,
-): string | undefined {
-  return [...after].find(([path, stamp]) => before.get(path) !== stamp)?.[0]
+): string[] {
+  return [...after].filter(([path, stamp]) => before.get(path) !== stamp).map(([path]) => path)
 }

@@ -20,7 +20,7 @@ export interface ProjectPackages {
 }
 
 /** Lock file → its tool; where there are several, the first counts unless package.json names another. */
-const LOCK_FILES: ReadonlyMap<string, PackageTool> = new Map([
+export const LOCK_FILES: ReadonlyMap<string, PackageTool> = new Map([
   ['bun.lock', 'bun'],
   ['bun.lockb', 'bun'],
   ['pnpm-lock.yaml', 'pnpm'],

@@ -12,6 +12,7 @@ import { type CompiledCode, compiledCode } from './compiled-code.ts'
 import type { Context, Observation } from './monitor.ts'
 import { findPlaywrightCore } from './playwright-browsers.ts'
 import type { PlaywrightEvent } from './playwright-events.ts'
+import { tellProgress } from './playwright-progress.ts'
 import type { PlaywrightReport, PlaywrightReportBuilder } from './playwright-report.ts'
 import { type PlaywrightRun, runPlaywright } from './playwright-run.ts'
 import { blockedNotes } from './refused-connections.ts'
@@ -120,6 +121,7 @@ async function goThrough(
       watcher.onOutput?.(chunk)
       context.progress?.({ phase: 'install', line: lastLine(chunk) })
     },
+    onCutShort: (note) => course.notes.push(note),
     signal,
   })
   if ('code' in packages) return void course.failures.push(packages)
@@ -230,7 +232,7 @@ async function runTests(
         watcher.onEvent?.(event, report)
         lacksVideo ||= event.event === 'end' && event.lacksVideo === true
         asksWithoutSandbox ||= event.event === 'begin' && event.asksWithoutSandbox === true
-        tell(event, report, context)
+        tellProgress(event, report, context)
       },
       onOther: (line) => hearHeader(line, context.headers),
       onOutput: (chunk) => watcher.onOutput?.(chunk),
@@ -280,23 +282,6 @@ async function cliOf(cwd: string): Promise<string | undefined> {
     if (await access(path).then(yes, no)) return path
   }
   return undefined
-}
-
-function tell(event: PlaywrightEvent, report: PlaywrightReportBuilder, context: Context): void {
-  if (context.progress === undefined) return
-  const line = wordOf(event, report)
-  if (line === undefined && event.event !== 'begin') return
-  context.progress({
-    phase: 'test',
-    ...report.progress(),
-    ...(line === undefined ? {} : { line: line.slice(0, LINE_CHARS_MAX) }),
-  })
-}
-
-/** The test that has begun or ended, or what went wrong; undefined where an event tells nobody anything. */
-function wordOf(event: PlaywrightEvent, report: PlaywrightReportBuilder): string | undefined {
-  if (event.event === 'error') return event.error.message.split('\n')[0]
-  return event.event === 'start' || event.event === 'end' ? report.nameOf(event.id) : undefined
 }
 
 async function conclude(

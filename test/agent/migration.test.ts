@@ -67,6 +67,12 @@ describe('two runtimes', () => {
     ['differ twice', [[], failed('a'), [], failed('a')], 'differs', 4],
     ['differ once', [[], failed('a'), [], []], 'flaky', 4],
     ['change places', [[], failed('a'), failed('a'), []], 'flaky', 4],
+    [
+      'fail with words that name the folders of the runs',
+      ['Ab12_x', 'Cd34_y'].map((one) => failed(`no /tmp/vedette-run-${one}/project/a.json`)),
+      'agrees',
+      2,
+    ],
     ['cannot load it', [errored('no axios'), errored('no axios')], 'not-run', 2],
     [
       'cannot run it, each for a reason of its own',
@@ -128,6 +134,11 @@ describe('what is written', () => {
     ])
     expect(plan.write).toEqual([own])
     expect(plan.keep).toEqual([{ place: group, why: '“Shop” is flaky' }])
+  })
+
+  test('a place that is the monitor itself is named once', () => {
+    const place = { key: 'check 12', words: '“Shop”' }
+    expect(planOf([compared('differs', { place })]).keep).toEqual([{ place, why: 'it differs' }])
   })
 
   test.each<[MigrationState, number]>([

@@ -90,6 +90,11 @@ describe('what is wrong with a file', () => {
       [':1:19  monitors[0].name: must be a text; put it in quotes (got 5)'],
     ],
     [
+      'a runtime that YAML reads as a number',
+      'monitors: [{name: a, type: MULTI_STEP, runtimeId: 2024.09, script: "1"}]',
+      [':1:51  monitors[0].runtimeId: must be a text; put it in quotes (got 2024.09)'],
+    ],
+    [
       'nothing but a type',
       '- type: URL',
       [':1:3  monitors[0].name: is missing', ':1:3  monitors[0].request: is missing'],

@@ -1,8 +1,11 @@
 // Aim: what sensitive headers held that people's own code sent or got stands in nothing that its run says, not in
 // a sentence without its name, whichever client was used and though no trace was recorded; ordinary words stay.
-import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http2'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { afterAll, expect, test } from 'vitest'
+import { afterAll, describe, expect, test } from 'vitest'
 import { createClock } from '../../src/agent/clock.ts'
 import { createRunner } from '../../src/agent/runner.ts'
 import { SCRUBBED } from '../../src/agent/scrub.ts'
@@ -11,6 +14,7 @@ import { MONITOR_TYPES } from '../../src/monitors/registry.ts'
 import { INSTALLED_FILE, toolFolder } from '../../src/monitors/toolbox.ts'
 import { testContext } from '../support/monitor-context.ts'
 import { missing } from '../support/needs.ts'
+import { packageManager } from '../support/package-managers.ts'
 import { runtimeFolder, testGround } from '../support/script-ground.ts'
 import { suiteProject } from '../support/suite-runs.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -29,16 +33,26 @@ const site = await startHttpServer((request, response) => {
   response.end(request.url === '/' ? '<h1>shop</h1>' : JSON.stringify([TOKEN, KEY]))
 })
 const url = `http://${site.authority}`
+/** The same for HTTP/2. */
+const site2 = createServer((_, response) => {
+  response.setHeader('set-cookie', [`sid=${SESSION}; Path=/; HttpOnly`, 'state=deleted; Path=/'])
+  response.end(JSON.stringify([TOKEN, KEY]))
+}).listen(0, '127.0.0.1')
+await once(site2, 'listening')
+const url2 = `http://127.0.0.1:${(site2.address() as AddressInfo).port}`
 
 const tools = runtimeFolder()
 const engine = toolFolder(tools, 'engine', 'node@24')
 mkdirSync(engine, { recursive: true })
 cpSync(process.execPath, join(engine, 'node'))
 writeFileSync(join(engine, INSTALLED_FILE), JSON.stringify({ program: 'node', missing: [] }))
+const bun = await packageManager('bun@1.3')
+symlinkSync(bun.folder, toolFolder(tools, 'engine', 'bun@1.3'))
 const ground = { ...testGround({ tools }), ownProjects: true }
 afterAll(async () => {
   ground.close()
   await site.close()
+  site2.close()
 })
 
 async function run(checkType: string, definition: Record<string, unknown>) {
@@ -153,15 +167,74 @@ test('scripts of an API monitor', TIME, async () => {
   expect(wrongIn(text)).toEqual([])
 })
 
-test('a suite, though its own requests are in no trace', TIME, async () => {
+/** As `HTTP`, over a connection that takes many requests. */
+const HTTP2 = `
+  const client = http2.connect('${url2}')
+  const get = (path, headers) => new Promise((resolve, reject) => {
+    let [head, body] = [{}, '']
+    client.request({ ':path': path, ...headers }).on('error', reject)
+      .on('response', (one) => (head = one)).on('data', (one) => (body += one))
+      .on('end', () => resolve({ body, headers: head })).end() })
+  const [token, key] = JSON.parse((await get('/login', {})).body)
+  const { headers } = await get('/orders', { 'x-shop': key, authorization: 'Bearer ' + token })
+  client.close()
+  const sid = headers['set-cookie'][0].slice(4, -18)`
+
+/** As a list of names and values, which has no other place than the head that is sent. */
+const LIST = HTTP.replace(
+  /\{ 'X-SHOP'.*?\}/,
+  "['Host', 'shop', 'X-SHOP', key, 'Authorization', 'Bearer ' + token]",
+)
+
+const UNDICI = `
+  const [token, key] = await (await undici.request('${url}/login')).body.json()
+  const sent = { 'X-SHOP': key, authorization: 'Bearer ' + token }
+  const answer = await undici.request('${url}/orders', { headers: sent })
+  const [cookie] = [answer.headers['set-cookie']].flat()
+  const sid = cookie.slice(4).split(';')[0]`
+
+async function runSuite(on: string, body: string, first = '') {
+  const [name = '', engineVersion] = on.split('@')
   const codeBundlePath = suiteProject({
     'package.json': '{}',
-    'playwright.config.js': 'module.exports = { retries: 0, reporter: "line" }',
-    'shop.spec.js': `const { test } = require('@playwright/test')
-      test('orders', async () => {${FETCH}${SAY('sid')}})`,
+    // Its own file loads them before the tests do.
+    'playwright.config.ts': `import 'node:http'\nimport 'node:http2'
+      export default { retries: 0, reporter: 'line' }`,
+    'shop.spec.ts': `
+      import { test } from '@playwright/test'\n${first}
+      test('orders', async () => {${body}${SAY('sid')}})`,
   })
-  const on = { engine: 'node', engineVersion: '24' }
-  const { text, kept } = await run('PLAYWRIGHT', { codeBundlePath, ...on })
-  for (const one of ALL) expect(text + Object.values(kept).join('')).not.toContain(one)
-  expect(text).toContain(`no order for ${SCRUBBED} in ${SCRUBBED}`)
+  return run('PLAYWRIGHT', { codeBundlePath, engine: name, engineVersion })
+}
+
+/** What of all that left the agent should not be there, or is not there that should. */
+function toldOf({ text, kept }: Awaited<ReturnType<typeof run>>): string[] {
+  const whole = text + Object.values(kept).join('')
+  const said = `no order for ${SCRUBBED} in ${SCRUBBED}`
+  return [...ALL.filter((one) => whole.includes(one)), ...(text.includes(said) ? [] : [said])]
+}
+
+const HTTP2_NAMES = `import http2 from 'node:http2'`
+const HTTP_NAMES = `import { request } from 'node:http'`
+
+describe('a suite, though its own requests are in no trace,', () => {
+  test.each([
+    ['node@24', 'fetch', FETCH, ''],
+    ['node@24', 'headers as a list', LIST, ''],
+    ['node@24', 'node:http2', HTTP2, HTTP2_NAMES],
+    ['bun@1.3', 'fetch', FETCH, ''],
+    ['bun@1.3', 'node:http', HTTP, ''],
+    ['bun@1.3', 'functions of node:http', HTTP.replace(/const .request.*/, ''), HTTP_NAMES],
+    ['bun@1.3', 'headers as a list', LIST, ''],
+    ['bun@1.3', 'node:http2', HTTP2, HTTP2_NAMES],
+    ['bun@1.3', 'undici', UNDICI, `import undici from 'undici'`],
+    [
+      'bun@1.3',
+      'functions of undici',
+      UNDICI.replaceAll('undici.', ''),
+      `import { request } from 'undici'`,
+    ],
+  ])('on %s with %s', TIME, async (on, _, body, first) => {
+    expect(toldOf(await runSuite(on, body, first))).toEqual([])
+  })
 })

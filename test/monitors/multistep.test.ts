@@ -3,6 +3,7 @@
 import { readdirSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { multistep } from '../../src/monitors/multistep.ts'
+import type { RunProgress } from '../../src/monitors/script-ground.ts'
 import { testGround } from '../support/script-ground.ts'
 import { runScriptMonitor, startScript, type ScriptWishes } from '../support/script-runs.ts'
 import { startSmallSite } from '../support/small-site.ts'
@@ -55,6 +56,29 @@ test(
     expect(observed.console).toContainEqual({ type: 'stdout', text: 'saw abc 1 A script' })
     expect(responseTimeMs).toBeGreaterThan(0)
     expect(readdirSync(workRoot)).toEqual([])
+  },
+  TIME,
+)
+
+test(
+  'how far the tests are is told while they run',
+  async () => {
+    const told: RunProgress[] = []
+    const script = `${HEAD}test('first', () => {})\ntest('second', () => {})`
+    await run(script, {}, { progress: (at) => told.push(at) })
+    expect(told[0]).toEqual({ phase: 'test' })
+    expect(told).toContainEqual({
+      phase: 'test',
+      done: 0,
+      total: 2,
+      line: 'script.spec.ts › first',
+    })
+    expect(told.at(-1)).toEqual({
+      phase: 'test',
+      done: 2,
+      total: 2,
+      line: 'script.spec.ts › second',
+    })
   },
   TIME,
 )

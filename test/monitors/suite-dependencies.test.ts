@@ -3,7 +3,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { packagesKey } from '../../src/monitors/suite-dependencies.ts'
+import { packagesPlan } from '../../src/monitors/suite-packages-plan.ts'
 import { packagesOf } from '../../src/monitors/suite-packages.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
@@ -16,13 +16,15 @@ interface Case {
 const PLAIN = { 'package.json': '{"private":true}', 'package-lock.json': '{}', 'a.spec.ts': '1' }
 const withManifest = (more: object) => ({ 'package.json': JSON.stringify(more) })
 
-async function keyOf({ files = {}, environment = {}, owner = 'one' }: Case): Promise<string> {
+const keyOf = async (one: Case) => (await planOf(one)).key
+
+async function planOf({ files = {}, environment = {}, owner = 'one' }: Case) {
   const folder = temporaryFolder()
   for (const [path, text] of Object.entries({ ...PLAIN, ...files })) {
     mkdirSync(dirname(join(folder, path)), { recursive: true })
     writeFileSync(join(folder, path), text)
   }
-  return packagesKey({
+  return packagesPlan({
     folder,
     packages: await packagesOf([folder]),
     installCommand: 'npm ci',
@@ -41,6 +43,11 @@ const OWN: [what: string, files: Record<string, string>][] = [
   ['patches', withManifest({ pnpm: { patchedDependencies: { 'a@1': 'patches/a' } } })],
   ['the project’s own yarn', { '.yarnrc.yml': 'yarnPath: .yarn/releases/yarn.cjs\n' }],
   ['a shell of its own', { '.npmrc': 'script-shell=./sh\n' }],
+  ['packages by path', withManifest({ dependencies: { a: './parts/a' } })],
+  ['a packed package', withManifest({ resolutions: { a: 'parts/a.tgz' } })],
+  ['a lock file that names one', { 'package-lock.json': '{"resolved": "file:parts/a.tgz"}' }],
+  ['certificates', { '.npmrc': 'cafile=certificates/own.pem\n', 'certificates/own.pem': '1' }],
+  ['a hook of pnpm', { '.pnpmfile.mjs': 'export const hooks = {}\n' }],
 ]
 
 describe('the project’s own files take part by', () => {
@@ -53,6 +60,28 @@ describe('the project’s own files take part by', () => {
 })
 
 describe('where they do not,', () => {
+  test('the plan has the files that decide, and the variables, alone', async () => {
+    const { files, environment } = await planOf({
+      files: { '.npmrc': 'token=${WHERE}', 'shop/.npmrc': 'cache=.', 'yarn.lock.md': '' },
+      environment: { WHERE: 'a', npm_config_omit: 'dev', HOME: '/tmp', SHOP: 'b' },
+    })
+    expect([...(files?.keys() ?? [])].sort()).toEqual([
+      '.npmrc',
+      'package-lock.json',
+      'package.json',
+    ])
+    expect(environment).toEqual({ WHERE: 'a', npm_config_omit: 'dev' })
+  })
+
+  test.each<[what: string, lock: string]>([
+    ['the project itself', '"shop@workspace:.":\n  version: 0.0.0-use.local'],
+    ['Yarn’s own patches', '"fsevents@patch:fsevents@2.3.2#optional!builtin<compat/fsevents>":'],
+    ['packages of such names', 'vfile@^4.0.0:\n  dependencies:\n    profile: ^1.0.0'],
+  ])('a lock file of yarn may name %s', async (_, text) => {
+    const files = { 'yarn.lock': text }
+    expect((await planOf({ files })).files).toBeDefined()
+  })
+
   test('tests and owners have no say', async () => {
     const key = await keyOf({})
     expect(await keyOf({ files: { 'a.spec.ts': '2' }, owner: 'two' })).toBe(key)

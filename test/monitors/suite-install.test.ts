@@ -19,9 +19,25 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 
 let registry: NpmRegistry
 
+/** Keeps what an installation shows to the packages that it installs. */
+const LOOK = `const { readdirSync, writeFileSync } = require('node:fs')
+const list = (path) => { try { return readdirSync(path).sort() } catch ({ code }) { return code } }
+const { INIT_CWD, SHOP, STEERS, PUPPETEER_SKIP_DOWNLOAD } = process.env
+const files = [INIT_CWD, INIT_CWD + '/shop', INIT_CWD + '/../../project'].map(list)
+const seen = { files, variables: [SHOP, STEERS, PUPPETEER_SKIP_DOWNLOAD] }
+writeFileSync('index.js', 'module.exports = ' + JSON.stringify(JSON.stringify(seen)))
+`
+
 beforeAll(async () => {
   registry = await startNpmRegistry([
     { name: 'pens', version: '1.0.0', files: { 'index.js': 'module.exports = "ink"\n' } },
+    { name: 'nosy', version: '1.0.0', files: { 'look.js': LOOK }, postinstall: 'node look.js' },
+    {
+      name: 'builder',
+      version: '1.0.0',
+      files: {},
+      postinstall: 'echo built > "$INIT_CWD/built.txt"',
+    },
   ])
 })
 afterAll(() => registry.server.close())
@@ -63,6 +79,34 @@ describe('packages', () => {
     await runFolder(ground, folder, { id: 'one', testCommand })
     await runFolder(ground, folder, { id: 'two', testCommand })
     expect(entries()).toHaveLength(before + 2)
+  })
+
+  test('that suites share are installed from what decides on them alone', async () => {
+    const text = JSON.stringify({ private: true, dependencies: { nosy: '1.0.0' } })
+    const own = `registry=http://${registry.server.authority}/\n; $STEERS\n`
+    const files = { 'package.json': text, '.npmrc': own, 'a.spec.ts': '', 'shop/.npmrc': 'cache=.' }
+    const variables = { SHOP: 'a', STEERS: 'b', PUPPETEER_SKIP_DOWNLOAD: '1' }
+    const wishes = { testCommand: `node -p "require('nosy')" >&2; exit 1` }
+    const first = await runFolder(ground, project(files), wishes, { variables })
+    const seen = { files: [['.npmrc', 'node_modules', 'package.json'], 'ENOENT', 'EACCES'] }
+    const known = { ...seen, variables: [null, 'b', '1'] }
+    expect(first.failures[0]?.details?.['output']).toContain(JSON.stringify(known))
+    const other = project({ ...files, 'a.spec.ts': 'other' })
+    const second = await runFolder(ground, other, wishes, {
+      variables: { ...variables, SHOP: 'c' },
+    })
+    expect(second.observed).toMatchObject({ packages: 'kept' })
+  })
+
+  test('are a run’s own where one of them makes other files', async () => {
+    const before = entries().length
+    const manifest = { private: true, dependencies: { builder: '1.0.0', pens: '1.0.0' } }
+    const folder = project({ 'package.json': JSON.stringify(manifest), 'built.txt': 'old' })
+    const print = `cat built.txt >&2; ${testCommand}`
+    const run = await runFolder(ground, folder, { testCommand: print })
+    expect(run.failures[0]?.details?.['output']).toMatch(/built[^]*got ink/)
+    expect(run.observed['notes']).toContainEqual(expect.stringContaining('built.txt'))
+    expect(entries()).toHaveLength(before)
   })
 
   test('are not kept when the installation makes more than packages', async () => {

@@ -1,12 +1,14 @@
 // Aim: every package manager whose lock file a project may have installs exactly that, inside of the cage;
 // runs get the packages from the cache after that; a manager that is not there is named.
-import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { EventEmitter } from 'node:events'
+import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { toolFolder } from '../../src/monitors/toolbox.ts'
 import { type NpmRegistry, startNpmRegistry } from '../support/npm-registry.ts'
 import { packageManager, runManager } from '../support/package-managers.ts'
 import { runFolder, suiteGround, suiteProject } from '../support/suite-runs.ts'
+import { startHttpServer } from '../support/test-server.ts'
 
 let registry: NpmRegistry
 /** Bun keeps what it makes of files from 50 kB on. */
@@ -43,6 +45,13 @@ beforeAll(async () => {
     { name: 'playwright', version: '1.58.0', files: { 'index.js': LARGE } },
     // The same file in two packages is one file with two names in pnpm's store.
     { name: 'nib', version: '1.0.0', files: { 'index.js': 'module.exports = "blue"\n' } },
+    { name: 'paper', version: '1.0.0', files: { 'index.js': '' } },
+    {
+      name: 'slow',
+      version: '1.0.0',
+      files: { 'wait.js': `require('node:http').get('http://${site.authority}/')` },
+      postinstall: 'node wait.js',
+    },
   ])
   for (const name of Object.keys(MANAGERS)) {
     const tool = await packageManager(name)
@@ -52,7 +61,14 @@ beforeAll(async () => {
     symlinkSync(tool.folder, own)
   }
 }, 240_000)
-afterAll(() => registry.server.close())
+afterAll(async () => {
+  await registry.server.close()
+  await site.close()
+})
+
+/** Takes every request and answers none; each tells that it has come. */
+const asked = new EventEmitter()
+const site = await startHttpServer(() => asked.emit('asked'))
 
 const manifest = (more: Record<string, unknown> = {}) =>
   JSON.stringify({
@@ -74,6 +90,11 @@ function project(packageJson = manifest()): string {
   )
 }
 
+const folderManifest = (folder: string) =>
+  JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as {
+    dependencies: Record<string, string>
+  }
+
 async function lockedProject(name: string, wishes = {}): Promise<string> {
   const [tool, major] = name.split('@')
   const more = tool === 'pnpm' ? { packageManager: `pnpm@${major}.0.0` } : {}
@@ -85,6 +106,7 @@ async function lockedProject(name: string, wishes = {}): Promise<string> {
   return folder
 }
 
+const TIME = { timeout: 90_000 }
 const testCommand = `node -p "['got', require('pens'), require('nib')].join(' ')" >&2; exit 1`
 
 describe.each(Object.keys(MANAGERS))('%s', (name) => {
@@ -101,9 +123,22 @@ describe.each(Object.keys(MANAGERS))('%s', (name) => {
 
   test('refuses a project that has left its lock file behind', { timeout: 90_000 }, async () => {
     const folder = await lockedProject(name)
-    writeFileSync(join(folder, 'package.json'), manifest({ dependencies: { paper: '1.0.0' } }))
+    const wishes = folderManifest(folder)
+    writeFileSync(
+      join(folder, 'package.json'),
+      JSON.stringify({ ...wishes, dependencies: { ...wishes.dependencies, paper: '1.0.0' } }),
+    )
     const run = await runFolder(ground, folder, { testCommand })
     expect(run.codes).toEqual(['INSTALL_FAILED'])
+    const { message = '', details } = run.failures[0] ?? {}
+    const { lockFile, mend } = details as { lockFile: string; mend: string }
+    expect(message).toContain(`${lockFile} does not fit package.json; run ${mend} in the project`)
+    expect(existsSync(join(folder, lockFile))).toBe(true)
+    const [program, ...args] = mend.split(' ')
+    expect(name.startsWith(`${program}@`)).toBe(true)
+    await runManager(await packageManager(name), args, folder)
+    const again = await runFolder(ground, folder, { testCommand })
+    expect(again.failures[0]?.details?.['output']).toContain('got blue blue')
   })
 })
 
@@ -120,6 +155,22 @@ test.each(['npm@11', 'pnpm@10', 'bun@1.3'])(
     expect(failures[0]?.details?.['output']).toMatch(/has \w+\.pile$/)
   },
 )
+
+test.each([
+  ['npm@11', {}, 'it was running postinstall of slow@1.0.0 (node wait.js)'],
+  ['pnpm@10', { pnpm: { onlyBuiltDependencies: ['slow'] } }, /it was at: .*slow postinstall/],
+  ['yarn@1', {}, 'it was at: [4/4] Building fresh packages...'],
+  ['yarn@3', {}, /it was at: .*slow@npm:1\.0\.0.* must be built/],
+])('what %s was at when it was cancelled stands in the result', TIME, async (name, more, words) => {
+  const folder = await lockedProject(name, { dependencies: { slow: '1.0.0' }, ...more })
+  const cancelling = new AbortController()
+  asked.once('asked', () => cancelling.abort(new Error('cancelled')))
+  const { signal } = cancelling
+  const { observed } = await runFolder(ground, folder, { testCommand }, { signal })
+  const [note = ''] = observed['notes'] as string[]
+  expect(note).toMatch(/^the installation \(\w+ .*\) was ended before its end; /)
+  expect(note).toMatch(words)
+})
 
 test.each([
   ['pnpm-lock.yaml', `lockfileVersion: '6.0'\n`, 'pnpm@8'],

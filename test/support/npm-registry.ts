@@ -12,6 +12,8 @@ export interface RegistryPackage {
   version: string
   files: Record<string, string>
   dependencies?: Record<string, string>
+  /** What it runs when it is installed. */
+  postinstall?: string
 }
 
 /** A running registry. */
@@ -44,6 +46,7 @@ export async function startNpmRegistry(
       name: one.name,
       version: one.version,
       dependencies: one.dependencies ?? {},
+      ...(one.postinstall === undefined ? {} : { hasInstallScript: true }),
       dist: { tarball: url + path, integrity },
     }
     const versions = { ...known.get(one.name), [one.version]: version }
@@ -63,9 +66,11 @@ export async function startNpmRegistry(
 
 const RELEASED = '2020-01-01T00:00:00.000Z'
 
-function pack({ name, version, files, dependencies = {} }: RegistryPackage): Buffer {
+function pack({ name, version, files, dependencies = {}, postinstall }: RegistryPackage): Buffer {
   const folder = temporaryFolder()
-  const all = { 'package.json': JSON.stringify({ name, version, dependencies }), ...files }
+  const scripts = { postinstall }
+  const manifest = JSON.stringify({ name, version, dependencies, scripts })
+  const all = { 'package.json': manifest, ...files }
   for (const [path, text] of Object.entries(all)) {
     const file = join(folder, 'package', path)
     mkdirSync(dirname(file), { recursive: true })

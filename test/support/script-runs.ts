@@ -4,7 +4,7 @@ import { basename, join } from 'node:path'
 import { startAttempt, type RunningAttempt } from '../../src/agent/attempt.ts'
 import type { Artifact } from '../../src/contract/result.ts'
 import type { AnyMonitorType } from '../../src/monitors/monitor.ts'
-import type { ScriptGround } from '../../src/monitors/script-ground.ts'
+import type { RunProgress, ScriptGround } from '../../src/monitors/script-ground.ts'
 import type { ScriptObserved } from '../../src/monitors/script-observed.ts'
 import { testContext, type ContextWishes } from './monitor-context.ts'
 import { temporaryFolder } from './temporary-folder.ts'
@@ -21,6 +21,8 @@ export interface ScriptWishes extends ContextWishes {
   ground: ScriptGround | undefined
   deadlineMs?: number
   variables?: Record<string, string>
+  /** Hears how far it is. */
+  progress?: (at: RunProgress) => void
 }
 
 /** Starts a run of a monitor of that definition, as its schema completes it. */
@@ -55,6 +57,7 @@ export function startScript(
     scripts: wishes.ground,
     variables: wishes.variables ?? {},
     location: 'home',
+    progress: wishes.progress,
   })
   return { ...running, workRoot, kept }
 }
