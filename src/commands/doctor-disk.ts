@@ -29,7 +29,7 @@ export async function probeDisk(config: DiskConfig, mends: Mends): Promise<Findi
   if (problem !== undefined) {
     const { code, path } = problem
     const says = `${path} cannot be written to: ${WRITE_PROBLEMS[code] ?? code} (${code})`
-    const mend = mendOf(code, path, config, mends)
+    const mend = await mendOf(code, path, config, mends)
     return [{ id: 'disk', standing: 'broken', says, mend, facts: { ...facts, problem: code } }]
   }
   const isMade = there !== folder
@@ -133,12 +133,24 @@ async function writeIn(folder: string): Promise<string | undefined> {
   }
 }
 
-function mendOf(code: string, path: string, { dataDir }: DiskConfig, mends: Mends): string {
+async function mendOf(
+  code: string,
+  path: string,
+  { dataDir }: DiskConfig,
+  mends: Mends,
+): Promise<string> {
   if (code === 'ENOSPC' || code === 'EDQUOT')
     return `free some room in ${path}, or take a larger volume`
   if (code === 'EACCES' || code === 'EPERM') {
     // Root whom the system takes such rights from is the wrong user.
-    return process.getuid?.() === 0 ? mends.user() : mends.owner(path)
+    return process.getuid?.() === 0 ? mends.user() : mends.owner(path, await isInMemory(path))
   }
   return mends.volume(dataDir ?? path)
+}
+
+/** Of statfs(2). */
+const TMPFS_MAGIC = 0x01021994
+
+async function isInMemory(path: string): Promise<boolean> {
+  return (await statfs(path)).type === TMPFS_MAGIC
 }

@@ -25,8 +25,8 @@ export interface Mends {
   sysctl(name: string, value: string): string
   /** Gives a place that can be written to. */
   volume(folder: string): string
-  /** Gives a folder to the user of this process. */
-  owner(folder: string): string
+  /** Gives a folder to the user of this process; one in memory is new with each container. */
+  owner(folder: string, inMemory: boolean): string
   /** Lets the cage ask the kernel for what it needs; undefined where no profile stands in its way. */
   seccomp(): string | undefined
   /** Runs it as a user other than root. */
@@ -46,7 +46,8 @@ const NAME_SERVER = '<name server>'
 
 /** The lines for a place. */
 export function mendsFor(place: Place): Mends {
-  const user = `${process.getuid?.() ?? 0}:${process.getgid?.() ?? 0}`
+  const [uid, gid] = [process.getuid?.() ?? 0, process.getgid?.() ?? 0]
+  const user = `${uid}:${gid}`
   const quoted = (value: string) => (/^[\w./:@-]+$/.test(value) ? value : `"${value}"`)
   switch (place) {
     case 'kubernetes':
@@ -56,7 +57,7 @@ export function mendsFor(place: Place): Mends {
           `securityContext: { sysctls: [{ name: ${name}, value: "${value}" }] }  (of the pod)`,
         volume: (folder) =>
           `volumeMounts: [{ name: data, mountPath: ${folder} }]  and  volumes: [{ name: data, emptyDir: {} }]`,
-        owner: () => `securityContext: { fsGroup: ${process.getgid?.() ?? 0} }  (of the pod)`,
+        owner: () => `securityContext: { fsGroup: ${gid} }  (of the pod)`,
         seccomp: () =>
           'securityContext: { seccompProfile: { type: Localhost, localhostProfile: <docker/seccomp.json on the node> } }',
         user: () => `securityContext: { runAsUser: ${USER_ID}, runAsNonRoot: true }`,
@@ -72,7 +73,10 @@ export function mendsFor(place: Place): Mends {
         sysctl: (name, value) =>
           `docker run --sysctl ${name}=${quoted(value)} …  (with --network host: sysctl -w on the host)`,
         volume: (folder) => `docker run -v vedette:${folder} …`,
-        owner: (folder) => `chown -R ${user} <the folder that is mounted on ${folder}>`,
+        owner: (folder, inMemory) =>
+          inMemory
+            ? `docker run --tmpfs ${folder}:uid=${uid},gid=${gid},mode=0751 …`
+            : `chown -R ${user} <the folder that is mounted on ${folder}>`,
         seccomp: () => 'docker run --security-opt seccomp=docker/seccomp.json …',
         user: () => `docker run --user ${USER_ID} …`,
         authority: () => `docker run -v "$PWD/ca.pem:${CA}:ro" -e NODE_EXTRA_CA_CERTS=${CA} …`,

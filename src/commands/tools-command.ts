@@ -2,7 +2,13 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { installTool } from '../agent/tool-install.ts'
-import { knownTools, openToolbox, type Toolbox, type ToolKind } from '../monitors/toolbox.ts'
+import {
+  imageWith,
+  knownTools,
+  openToolbox,
+  type Toolbox,
+  type ToolKind,
+} from '../monitors/toolbox.ts'
 import { readToolsFolder, TOOLS_VARIABLES } from '../agent/tools-config.ts'
 import { type Arguments, type Command, EXIT_CONFIGURATION } from '../host/command-line.ts'
 import { environmentHelp } from '../host/environment-help.ts'
@@ -85,8 +91,9 @@ export async function installHere(
     const outcome = await installTool(order)
     progress.end()
     if ('problem' in outcome) {
-      const isFixed = env['VEDETTE_IMAGE'] === 'agent' && NO_WRITING.test(outcome.problem)
-      stderr.write(`${name} was not installed: ${outcome.problem}${isFixed ? OF_IMAGES : ''}\n`)
+      const isFixed = env['VEDETTE_IMAGE'] !== undefined && NO_WRITING.test(outcome.problem)
+      const also = isFixed ? mendInImages(kind, name) : ''
+      stderr.write(`${name} was not installed: ${outcome.problem}${also}\n`)
       return 1
     }
     tell(`${name} is installed in ${outcome.tool.folder}\n`)
@@ -105,9 +112,13 @@ export async function installHere(
 }
 
 const NO_WRITING = /\b(?:EROFS|EACCES)\b/
-const OF_IMAGES =
-  '\nThe image vedette/agent holds all engines and the runtime 2026.04, its tag ' +
-  '7.0.2-migrate-202409-202604 also 2024.09; TOOLS_DIR names a folder in place of the image’s for all of them.'
+
+/** What an image has stays as it is. */
+function mendInImages(kind: ToolKind, name: string): string {
+  const image = imageWith(kind, name)
+  const take = image === undefined ? '' : `take the image ${image}, which has it, or `
+  return `\nWhat an image has stays as it is: ${take}set TOOLS_DIR to another folder, for all engines and runtimes`
+}
 
 const PROGRESS_MS = 1000
 

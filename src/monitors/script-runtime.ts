@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { DEFAULT_RUNTIME } from '../contract/check-definition.ts'
 import { targetFailure } from './target-failure.ts'
 import type { ScriptGround } from './script-ground.ts'
+import { toolMend } from './toolbox.ts'
 
 /** An installed runtime. */
 export interface ScriptRuntime {
@@ -22,7 +23,7 @@ export async function scriptRuntime(
   const id = named ?? DEFAULT_RUNTIME
   const found = await ground.tools.find('runtime', id)
   if (found === undefined) {
-    const message = `the runtime ${id} is not installed in ${ground.tools.folder}; install it with: vedette runtime install ${id}`
+    const message = `the runtime ${id} is not installed in ${ground.tools.folder}; ${toolMend('runtime', id)}`
     throw targetFailure('RUNTIME_MISSING', message, { runtime: id })
   }
   const { program, folder } = found

@@ -29,7 +29,7 @@ import { observedTests } from './suite-observed.ts'
 import { foldersUpward } from './suite-packages.ts'
 import { type PlacedProject, placeProject } from './suite-source.ts'
 import { suiteVerdict } from './suite-verdict.ts'
-import type { InstalledTool } from './toolbox.ts'
+import { type InstalledTool, toolMend } from './toolbox.ts'
 import { leadsInside } from './wary-files.ts'
 
 /** Whoever watches a run as it happens, beside `Context.progress`. */
@@ -167,7 +167,7 @@ async function engineFor(
   if (notice !== undefined) notes.push(`${from}: ${notice}`)
   const found = await tools.find('engine', engine)
   if (found !== undefined) return found
-  const message = `${engine} is not installed; run: vedette engine install ${engine}`
+  const message = `${engine} is not installed in ${tools.folder}; ${toolMend('engine', engine)}`
   return failure('ENGINE_MISSING', message, { engine, from })
 }
 

@@ -47,6 +47,23 @@ export function knownTools(kind: ToolKind): string[] {
   return [...KNOWN[kind].keys()]
 }
 
+/** What to do where an engine or a runtime is missing: images that have it are named, too. */
+export function toolMend(kind: 'engine' | 'runtime', name: string): string {
+  const image = imageWith(kind, name)
+  const also = image === undefined ? '' : `, or take the image ${image}, which has it`
+  return `install it with: vedette ${kind} install ${name}${also}`
+}
+
+/** The image of the agent that has it, if there is one. */
+export function imageWith(kind: ToolKind, name: string): string | undefined {
+  return kind === 'runtime' ? IMAGES_WITH_RUNTIMES.get(name) : 'vedette/agent'
+}
+
+const IMAGES_WITH_RUNTIMES: ReadonlyMap<string, string> = new Map([
+  ['2026.04', 'vedette/agent'],
+  ['2024.09', 'vedette/agent:7.0.2-migrate-202409-202604'],
+])
+
 /** Opens the toolbox; the folder need not exist. Nothing in it is trusted but what was finished. */
 export function openToolbox(folder: string): Toolbox {
   const find = async (kind: ToolKind, name: string): Promise<InstalledTool | undefined> => {

