@@ -1,9 +1,9 @@
-#!/usr/bin/env -S node --max-semi-space-size=12 --heap-growing-percent=30 --expose-gc
+#!/usr/bin/env -S node --max-semi-space-size=12 --heap-growing-percent=30 --expose-gc --
 // Starts the command line. Plain JavaScript, so that an old Node can still say what it is missing, and so
 // that the compile cache is on before the first TypeScript file is read: from the second start on nothing
 // is stripped or compiled again, which saves most of the start-up and some 25 MiB. The flags above make V8
 // collect sooner, and once when the start is over: an agent lives long and holds little, and memory is what
-// it is billed for.
+// it is billed for. After `--` all is ours: Node.js takes an `--env-file` for its own wherever else it stands.
 import { mkdirSync, readdirSync, statSync, symlinkSync } from 'node:fs'
 import module from 'node:module'
 import { homedir } from 'node:os'

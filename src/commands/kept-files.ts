@@ -1,10 +1,11 @@
 // Files of runs that a command keeps for whoever called it, in a folder.
-import { chown, copyFile, mkdir, rm } from 'node:fs/promises'
+import { chown, copyFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { diskWords } from '../agent/disk-words.ts'
 import type { FileKeep } from '../agent/sink.ts'
 import type { Result } from '../contract/result.ts'
 import { LIMITS } from '../contract/versions.ts'
+import { makeFolder } from '../host/make-folder.ts'
 
 /** Keeps the files of one run in a folder, which is made for the first of them. */
 export interface KeptFiles extends FileKeep {
@@ -20,7 +21,7 @@ export function keepIn(folder: string): KeptFiles {
     async stage(path, { name, bytes }) {
       const kept = join(folder, name)
       try {
-        await mkdir(folder, { recursive: true })
+        await makeFolder(folder, 0o777)
         await copyFile(path, kept)
         // A copy belongs to whom the original does, which is the run's user.
         await chown(kept, process.getuid?.() ?? -1, process.getgid?.() ?? -1)

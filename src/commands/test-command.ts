@@ -1,6 +1,6 @@
 // `vedette test`: a check suite here and now, as the agent would run it.
 import { copyFile, stat } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { exitCodeOf } from '../agent/check.ts'
 import { createClock } from '../agent/clock.ts'
 import type { AgentConfig } from '../agent/config.ts'
@@ -39,11 +39,14 @@ async function testCommand(args: Arguments): Promise<number> {
   if (found === undefined) return refuseTest(`there is no ${folder}`)
   const monitor = await monitorFor(folder, args)
   if (typeof monitor === 'string') return refuseTest(monitor)
+  const junit = args.value('junit')
+  const junitFolder = dirname(resolve(junit ?? '.'))
+  const hasFolder = (await stat(junitFolder).catch(() => undefined))?.isDirectory() === true
+  if (!hasFolder) return refuseTest(`--junit ${junit}: there is no folder ${junitFolder}`)
   // Where results of tests usually are, which no bundle takes along.
   const place = found.isDirectory() ? folder : process.cwd()
   const output = resolve(args.value('output') ?? join(place, 'test-results', 'vedette'))
   const { result, code } = await runHere(reading.config, monitor, args.on('json'), output)
-  const junit = args.value('junit')
   if (junit !== undefined) await copyFile(join(output, 'junit.xml'), junit).catch(tellMissing)
   if (args.on('json')) stdout.write(`${JSON.stringify(result)}\n`)
   return code

@@ -11,6 +11,9 @@ const BODY_BYTES_MAX = 1048576
 /** Categories of steps that people want to see; the rest is Playwright's own business. */
 const SHOWN_STEPS = new Set(['test.step', 'pw:api', 'expect', 'hook'])
 
+/** What Playwright of the older runtimes makes of a call that script-preload.cjs stands in. */
+const HOOKED = 'proxy.<anonymous>'
+
 class VedetteReporter {
   constructor() {
     this.file = openSync(process.env.VEDETTE_EVENTS, 'a')
@@ -68,13 +71,15 @@ class VedetteReporter {
     if (!SHOWN_STEPS.has(step.category)) return
     // Calls inside of a step of the user belong to it; calls inside of calls say nothing new.
     if (step.parent !== undefined && step.parent.category !== 'test.step') return
+    // Older versions name a call after who makes it: our own ones have no name, and new contexts that of our hook.
+    if (step.category === 'pw:api' && step.title === '') return
     let depth = 0
     for (let above = step.parent; above !== undefined; above = above.parent) depth++
     this.write({
       event: 'step',
       id: test.id,
       retry: result.retry,
-      title: text(step.title),
+      title: text(step.title === HOOKED ? 'newContext' : step.title),
       category: step.category,
       depth,
       at: +step.startTime,

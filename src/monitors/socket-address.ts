@@ -69,8 +69,8 @@ export function readPort(bytes: Buffer, at: number): number {
   return bytes.readUInt16BE(at + 2)
 }
 
-/** Sixteen bytes as RFC 5952 writes them: the first longest run of zeros, if longer than one, is `::`. */
-function ipv6Text(bytes: Buffer, at: number): string {
+/** The sixteen bytes at `at` as RFC 5952 writes them: the first longest run of zeros, if longer than one, is `::`. */
+export function ipv6Text(bytes: Buffer, at: number): string {
   const parts = Array.from({ length: 8 }, (_, index) => bytes.readUInt16BE(at + 2 * index))
   let [start, length] = [-1, 1]
   for (let from = 0; from < 8; from++) {

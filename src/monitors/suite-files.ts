@@ -114,7 +114,11 @@ function nameFor(
 }
 
 function slug(text: string): string {
-  const plain = text.normalize('NFKD').replaceAll(/[^\w]+/g, '-')
+  // Letters with marks become those without.
+  const plain = text
+    .normalize('NFKD')
+    .replaceAll(/\p{M}+/gu, '')
+    .replaceAll(/[^\w]+/g, '-')
   return plain
     .replaceAll(/^-+|-+$/g, '')
     .slice(0, 60)

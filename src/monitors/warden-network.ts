@@ -24,6 +24,7 @@ import { asUser } from './as-user.ts'
 import { groupsOf } from './dns-addresses.ts'
 import { ipv6Words } from './ip-address.ts'
 import type { NetworkPolicy } from './network-policy.ts'
+import { ipv6Text, unmapped } from './socket-address.ts'
 import type { Answer, Listener, Question } from './warden-listener.ts'
 import type { NameRelay } from './warden-names.ts'
 import type { Connecting, RunSockets } from './warden-sockets.ts'
@@ -93,7 +94,7 @@ function judge(address: Buffer, around: Surroundings): Answer | undefined {
   if (denial === undefined) return undefined
   const name = around.names.relay.nameOf(text)
   const named = name === undefined ? {} : { name }
-  around.blocked({ address: text, port, network: denial.network, ...named })
+  around.blocked({ address: canonical(text, address), port, network: denial.network, ...named })
   return { error: EACCES }
 }
 
@@ -101,6 +102,13 @@ function literal(family: number, address: Buffer): string | undefined {
   if (family === AF_INET && address.length >= 16) return address.subarray(4, 8).join('.')
   if (family !== AF_INET6 || address.length < 24) return undefined
   return groupsOf(address, 8)
+}
+
+/** As people write it: RFC 5952, with an IPv4 address that is written as one of IPv6 in its own way. */
+function canonical(text: string, address: Buffer): string {
+  if (!text.includes(':')) return text
+  const mapped = unmapped(text)
+  return mapped === text ? ipv6Text(address, 8) : `::ffff:${mapped}`
 }
 
 /** The system's name servers, which may stand where monitors must not go, as in Google's cloud. */

@@ -2,8 +2,7 @@
 // holds people's code, with the mend, as root and as a user without any right; and no probe holds up the others.
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
 import { probeDisk } from '../../src/commands/doctor-disk.ts'
@@ -15,6 +14,7 @@ import { eventually } from '../support/eventually.ts'
 import { missing } from '../support/needs.ts'
 import { createNetworkNamespace } from '../support/network-namespace.ts'
 import { startVedette } from '../support/platform-process.ts'
+import { mountSmallDisk } from '../support/small-disk.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const cleanUps: (() => void)[] = []
@@ -50,9 +50,8 @@ describe('the disk', () => {
   const at = (dataDir: string) => ({ ...config, dataDir, workRoot: join(dataDir, 'work') })
 
   function smallDisk(options: string): string {
-    const disk = mkdtempSync(join(tmpdir(), 'vedette-disk-'))
-    execFileSync('mount', ['-t', 'tmpfs', '-o', options, 'tmpfs', disk])
-    cleanUps.push(() => execFileSync('umount', ['-l', disk]))
+    const { folder: disk, remove } = mountSmallDisk(options)
+    cleanUps.push(remove)
     return disk
   }
 
@@ -256,9 +255,8 @@ describe('engines and what holds code', () => {
 
   test('folders of runs in which no program starts: the mend is exec', async ({ skip }) => {
     skip(!isRoot, 'needs root, to mount a disk')
-    const disk = mkdtempSync(join(tmpdir(), 'vedette-disk-'))
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'noexec,size=16m,mode=755', 'tmpfs', disk])
-    cleanUps.push(() => execFileSync('umount', ['-l', disk]))
+    const { folder: disk, remove } = mountSmallDisk('noexec,size=16m,mode=755')
+    cleanUps.push(remove)
     const env = { ...onFile, TOOLS_DIR: tools('echo v24.9.9'), DATA_DIR: disk }
     const said = await examine({ env })
     expect(said.found('cage')).toMatchObject({

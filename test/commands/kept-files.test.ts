@@ -46,6 +46,13 @@ test('what an earlier attempt left goes when the result does not name it', async
   expect(readdirSync(join(folder, 'kept'))).toEqual(['new.txt'])
 })
 
+test('a folder that cannot be made is a reason, and no wait without end', async () => {
+  const own = join(temporaryFolder(), 'a.txt')
+  writeFileSync(own, 'a')
+  const artifact = { name: 'a.txt', bytes: 1, sha256: '', contentType: 'text/plain' }
+  expect(await keepIn('/proc/none/kept').stage(own, artifact)).toContain('1 bytes')
+})
+
 test.each([
   ['a slug stays as it is', 'front-page', '/kept/front-page'],
   ['slashes make no folder', '../../etc', '/kept/..%2F..%2Fetc'],

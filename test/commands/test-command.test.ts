@@ -1,7 +1,9 @@
 // Aim: `vedette test` tells what it sees as it sees it, and hands over what was recorded when somebody
 // interrupts it at a terminal, where every process of it hears of that.
+import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { eventually } from '../support/eventually.ts'
 import { startVedette } from '../support/platform-process.ts'
@@ -9,6 +11,7 @@ import { processesIn } from '../support/processes-in.ts'
 import { suiteGround, suiteProject } from '../support/suite-runs.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
+const TIME_OF_START = { timeout: 30_000 }
 const TIME = 120_000
 const SPEC = `import { test, expect } from '@playwright/test'
 test('first', () => {})
@@ -81,3 +84,19 @@ test.each(['node@18', 'node@23', 'bun@1.2', 'bun@2', 'deno@2', 'node@new'])(
   },
   TIME,
 )
+
+test.each([
+  ['a file of variables that is not there', '--env-file', /^vedette test: --env-file: ENOENT/],
+  ['a place for JUnit that is not there', '--junit', /^vedette test: --junit .*there is no folder/],
+])('%s is told before anything runs', TIME_OF_START, (_, option, words) => {
+  // As npm starts it, with the flags of its first line.
+  const program = fileURLToPath(new URL('../../src/launch.js', import.meta.url))
+  const env = { ...process.env, PATH: `${dirname(process.execPath)}:/usr/bin:/bin` }
+  const { status, stderr } = spawnSync(
+    program,
+    ['test', temporaryFolder(), option, '/nonexistent/file'],
+    { env, encoding: 'utf8' },
+  )
+  expect(stderr).toMatch(words)
+  expect(status).toBe(2)
+})

@@ -1,14 +1,15 @@
 // What a machine does to an agent: its clock is set, its disk is full. Slots follow the platform's time,
 // and the account holds.
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdtempSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
 import { DATABASE_SERVERS } from '../support/database.ts'
 import { eventually } from '../support/eventually.ts'
 import { faultsOf, Fleet } from '../support/fleet.ts'
 import { missing } from '../support/needs.ts'
+import { mountSmallDisk } from '../support/small-disk.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const cleanUps: (() => unknown)[] = []
 afterEach(async () => {
@@ -43,7 +44,7 @@ describe('the clock of an agent’s machine', () => {
     const lacking = missing('faketime')
     skip(lacking !== undefined, lacking)
     const { made, location } = await fleet()
-    const offset = join(mkdtempSync(join(tmpdir(), 'vedette-clock-')), 'offset')
+    const offset = join(temporaryFolder(), 'offset')
     const set = (seconds: string) => writeFileSync(offset, seconds)
     set('-86400')
     expect(existsSync(LIBFAKETIME)).toBe(true)
@@ -79,9 +80,8 @@ describe('the disk of an agent', () => {
   }) => {
     skip(process.getuid?.() !== 0, 'needs root, to mount a small disk')
     const { made, location } = await fleet()
-    const disk = mkdtempSync(join(tmpdir(), 'vedette-disk-'))
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', disk])
-    cleanUps.push(() => execFileSync('umount', ['-l', disk]))
+    const { folder: disk, remove } = mountSmallDisk('size=1m')
+    cleanUps.push(remove)
     const agent = made.startAgent({ location, name: 'one', env: { DATA_DIR: disk } })
     await made.agents(1)
     const ids = await made.createMonitors(40, 1, ['cellar'])
@@ -112,9 +112,8 @@ test('a disk that can only be read at the start is used when it can be written',
 }) => {
   skip(process.getuid?.() !== 0, 'needs root, to mount a small disk')
   const { made, location } = await fleet()
-  const disk = mkdtempSync(join(tmpdir(), 'vedette-disk-'))
-  execFileSync('mount', ['-t', 'tmpfs', '-o', 'ro,size=16m', 'tmpfs', disk])
-  cleanUps.push(() => execFileSync('umount', ['-l', disk]))
+  const { folder: disk, remove } = mountSmallDisk('ro,size=16m')
+  cleanUps.push(remove)
   const [platform] = made.platforms
   const start = () => {
     const at = { location, name: 'one', env: { DATA_DIR: disk }, platformUrl: platform?.url ?? '' }

@@ -86,6 +86,15 @@ console.log('site', await reach('localhost', Number(process.argv[1]))) })()`,
     const lines = end.tail.stdout.trim().split('\n')
     expect(lines).toEqual([...SPELLINGS.map((host) => `${host} EACCES`), 'site GOT'])
     expect(end.blocked).toHaveLength(SPELLINGS.length)
+    const ipv6 = end.blocked.map(({ address }) => address).filter((one) => one.includes(':'))
+    expect(ipv6).toEqual([
+      '::ffff:169.254.169.254',
+      '::a9fe:a9fe',
+      '2002:a9fe:a9fe::1',
+      '64:ff9b::a9fe:a9fe',
+      'fe80::1',
+      'fd00:ec2::254',
+    ])
     expect(end.blocked.at(-1)).toEqual({
       address: '198.51.100.7',
       port: 80,

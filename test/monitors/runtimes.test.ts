@@ -104,12 +104,15 @@ describe.each(IDS)('runtime %s', (id) => {
           browser,
           id,
           `const { test, expect } = require('@playwright/test')
-          test('shop', async ({ page }) => {
+          test('shop', async ({ page, browser }) => {
+            await (await browser.newContext()).close()
             await page.goto('{site}/noisy')
             await expect(page.locator('h1')).toHaveText('Closed', { timeout: 500 })
           })`,
         )
-        expect(failures).toMatchObject([{ code: 'SCRIPT_FAILED', details: { line: 4 } }])
+        expect(failures).toMatchObject([{ code: 'SCRIPT_FAILED', details: { line: 5 } }])
+        const titles = observed.tests[0]?.steps.map(({ title }) => title) ?? []
+        expect(titles.filter((title) => title === '' || title.includes('<anonymous>'))).toEqual([])
         expect(artifacts).toEqual(expect.arrayContaining(['test-failed-1.png', 'trace.zip']))
         expect(observed.pages[0]?.console).toMatchObject(
           expect.arrayContaining([expect.objectContaining({ text: 'said by the page' })]),
