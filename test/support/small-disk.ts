@@ -8,7 +8,7 @@ import { join } from 'node:path'
 export interface SmallDisk {
   folder: string
   /** Takes it away, whoever still uses it. */
-  remove(): void
+  remove: () => void
 }
 
 /** Mounts it. */
