@@ -1,6 +1,6 @@
 // `vedette test`: a check suite here and now, as the agent would run it.
 import { copyFile, stat } from 'node:fs/promises'
-import { dirname, join, resolve } from 'node:path'
+import { dirname, join, resolve, sep } from 'node:path'
 import { exitCodeOf } from '../agent/check.ts'
 import { createClock } from '../agent/clock.ts'
 import type { AgentConfig } from '../agent/config.ts'
@@ -40,12 +40,11 @@ async function testCommand(args: Arguments): Promise<number> {
   const monitor = await monitorFor(folder, args)
   if (typeof monitor === 'string') return refuseTest(monitor)
   const junit = args.value('junit')
-  const junitFolder = dirname(resolve(junit ?? '.'))
-  const hasFolder = (await stat(junitFolder).catch(() => undefined))?.isDirectory() === true
-  if (!hasFolder) return refuseTest(`--junit ${junit}: there is no folder ${junitFolder}`)
   // Where results of tests usually are, which no bundle takes along.
   const place = found.isDirectory() ? folder : process.cwd()
   const output = resolve(args.value('output') ?? join(place, 'test-results', 'vedette'))
+  const missing = junit === undefined ? undefined : await missingFolder(junit, output)
+  if (missing !== undefined) return refuseTest(`--junit ${junit}: there is no folder ${missing}`)
   const { result, code } = await runHere(reading.config, monitor, args.on('json'), output)
   if (junit !== undefined) await copyFile(join(output, 'junit.xml'), junit).catch(tellMissing)
   if (args.on('json')) stdout.write(`${JSON.stringify(result)}\n`)
@@ -55,6 +54,14 @@ async function testCommand(args: Arguments): Promise<number> {
 function refuseTest(problem: string): number {
   stderr.write(`vedette test: ${problem}\n`)
   return EXIT_CONFIGURATION
+}
+
+/** The folder that the file is to be in, where there is none and the run does not make it either. */
+async function missingFolder(file: string, output: string): Promise<string | undefined> {
+  const folder = dirname(resolve(file))
+  if (`${output}${sep}`.startsWith(`${folder}${sep}`)) return undefined
+  const found = await stat(folder).catch(() => undefined)
+  return found?.isDirectory() === true ? undefined : folder
 }
 
 function tellMissing(error: Error): void {
