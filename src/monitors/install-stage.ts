@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { stripVTControlCharacters } from 'node:util'
 import { leadsInside, readWarily } from './wary-files.ts'
 
-const LOG_BYTES_MAX = 67_108_864
+const LOG_BYTES_MAX = 4_194_304
 const WORDS_CHARS_MAX = 300
 
 /** Remembers the last line of what is written, piece by piece. */
@@ -37,7 +37,8 @@ async function notedByNpm(home: string): Promise<string | undefined> {
   for await (const { name } of await opendir(folder)) {
     if (!name.endsWith('-debug-0.log')) continue
     const path = join(folder, name)
-    logs.push({ path, atMs: (await lstat(path)).mtimeMs })
+    const found = await lstat(path)
+    if (found.isFile()) logs.push({ path, atMs: found.mtimeMs })
   }
   const newest = logs.sort((one, other) => other.atMs - one.atMs)[0]
   const text = newest && (await readWarily(newest.path, LOG_BYTES_MAX))

@@ -17,7 +17,14 @@ export async function readWarily(path: string, bytesMax: number): Promise<string
   if (file === undefined) return undefined
   try {
     const found = await file.stat()
-    return found.isFile() && found.size <= bytesMax ? await file.readFile('utf8') : undefined
+    if (!found.isFile() || found.size > bytesMax) return undefined
+    // A file of the system may say that it is empty, and go on without end.
+    const bytes = Buffer.alloc(found.size + 1)
+    let length = 0
+    for (let read = 1; read > 0 && length < bytes.length; length += read) {
+      read = (await file.read(bytes, length, bytes.length - length, null)).bytesRead
+    }
+    return length > found.size ? undefined : bytes.toString('utf8', 0, length)
   } catch {
     return undefined
   } finally {
