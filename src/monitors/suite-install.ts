@@ -17,7 +17,7 @@ import { blockedNotes } from './refused-connections.ts'
 import type { ScriptGround } from './script-ground.ts'
 import * as dependencies from './suite-dependencies.ts'
 import type { KeptPackages } from './suite-dependencies.ts'
-import { type PackagesPlan, packagesPlan } from './suite-packages-plan.ts'
+import { packagesPlan } from './suite-packages-plan.ts'
 import {
   folderOf,
   foldersUpward,
@@ -26,7 +26,7 @@ import {
   SYSTEM_PROGRAMS,
 } from './suite-packages.ts'
 import type { PlacedProject } from './suite-source.ts'
-import { type InstallPlace, moveInto, openStage } from './suite-stage.ts'
+import { type InstallPlace, openStage } from './suite-stage.ts'
 import { SUITE_SETTINGS } from './suite-verdict.ts'
 import type { InstalledTool } from './toolbox.ts'
 import type { CachedTree } from './tree-cache.ts'
@@ -97,54 +97,71 @@ export async function installPackages(order: InstallOrder): Promise<InstalledPac
   }
   const kept = await cache.find(key)
   if (kept !== undefined) return { how: 'kept', readable: await place(kept), key }
-  const at = await placeFor(order, plan)
+  const alsoMade = makesMore.get(key)
+  const staged = alsoMade === undefined ? plan.files : undefined
+  const at = await placeFor(order, staged)
+  const environment = staged === undefined ? order.environment : plan.environment
+  const install = { ...order, environment }
+  let made: string | undefined
   try {
-    const before = await stampsOf(at.project)
-    const failed = await runInstall(
-      { ...order, environment: plan.environment },
-      command,
-      packages,
-      at,
-    )
-    if (failed !== undefined) return failed
-    // A link in its place would lead the agent to where the installation may not go itself.
-    if (!(await lstat(at.project)).isDirectory()) {
-      return failure('INSTALL_FAILED', `${command} has replaced the folder of the project`)
+    const changed = await installAt(install, command, packages, at)
+    if ('code' in changed) return changed
+    made = changed[0] ?? alsoMade
+    if (made === undefined) {
+      const tree = await dependencies.keepPackages(cache, key, at.project)
+      if (tree === undefined) {
+        return failure('INSTALL_FAILED', 'the packages are larger than what may be kept of them')
+      }
+      return { how: 'installed', command, readable: await place(tree), key }
     }
-    const changed = changedFiles(before, await stampsOf(at.project))
-    if (changed.length > 0) return await takeOver(at, project, command, changed)
-    const tree = await dependencies.keepPackages(cache, key, at.project)
-    if (tree === undefined) {
-      return failure('INSTALL_FAILED', 'the packages are larger than what may be kept of them')
-    }
-    return { how: 'installed', command, readable: await place(tree), key }
   } finally {
     await at.leave()
   }
+  if (staged !== undefined) {
+    rememberMaking(key, made)
+    return installPackages(order)
+  }
+  const note = `packages are not kept: the installation has also made ${made}`
+  return { how: 'installed', command, readable: [], note }
 }
 
 /** What suites share is installed out of reach of the rest of the project, what is one's own in the project. */
 async function placeFor(
   { folder, project }: InstallOrder,
-  { files }: PackagesPlan,
+  staged: ReadonlyMap<string, Buffer> | undefined,
 ): Promise<InstallPlace> {
-  if (files !== undefined) return openStage(folder, project.folder, files)
+  if (staged !== undefined) return openStage(folder, project.folder, staged)
   return { folder, project: project.folder, leave: () => Promise.resolve() }
 }
 
-/** For this run alone: packages and the other files that the installation has made. */
-async function takeOver(
-  at: InstallPlace,
-  project: PlacedProject,
+/**
+ * Packages that make other files, too, by their key, with one of these: what is there already may decide on that, so
+ * they are installed in each project itself.
+ */
+const makesMore = new Map<string, string>()
+const MAKES_MORE_MAX = 1_000
+
+function rememberMaking(key: string, made: string): void {
+  const [oldest] = makesMore.keys()
+  if (oldest !== undefined && makesMore.size >= MAKES_MORE_MAX) makesMore.delete(oldest)
+  makesMore.set(key, made)
+}
+
+/** The files beside packages that the installation has made or changed. */
+async function installAt(
+  order: InstallOrder,
   command: string,
-  changed: readonly string[],
-): Promise<InstalledPackages> {
-  if (at.project !== project.folder) {
-    const made = [...(await dependencies.packageFolders(at.project)), ...changed]
-    await moveInto(at.project, project.folder, made)
+  packages: ProjectPackages | undefined,
+  at: InstallPlace,
+): Promise<readonly string[] | Failure> {
+  const before = await stampsOf(at.project)
+  const failed = await runInstall(order, command, packages, at)
+  if (failed !== undefined) return failed
+  // A link in its place would lead the agent to where the installation may not go itself.
+  if (!(await lstat(at.project)).isDirectory()) {
+    return failure('INSTALL_FAILED', `${command} has replaced the folder of the project`)
   }
-  const note = `packages are not kept: the installation has also made ${changed[0] ?? ''}`
-  return { how: 'installed', command, readable: [], note }
+  return changedFiles(before, await stampsOf(at.project))
 }
 
 /**

@@ -71,7 +71,8 @@ export async function packagesPlan(wish: PackagesWish): Promise<PackagesPlan> {
   add('4', installCommand, workingDir, engine, process.arch)
   const files = await decidingFiles(wish)
   const mentioned = new Set<string>()
-  let takesOwnFiles = isOwnCommand || (await bringsPackages(packages))
+  let takesOwnFiles =
+    isOwnCommand || (await bringsPackages(packages)) || (await hasFilesForPackages(wish))
   for (const [path, bytes] of files) {
     add(path, sha256Of(bytes))
     const text = bytes.toString()
@@ -81,7 +82,10 @@ export async function packagesPlan(wish: PackagesWish): Promise<PackagesPlan> {
   const deciding = Object.entries(wish.environment)
     .filter(([name]) => STEERING.test(name) || mentioned.has(name))
     .sort(([one], [other]) => (one < other ? -1 : 1))
-  for (const [name, value] of deciding) add('variable', name, value)
+  for (const [name, value] of deciding) {
+    add('variable', name, value)
+    takesOwnFiles ||= await namesFileUpward(wish, value)
+  }
   if (!takesOwnFiles) {
     return { key: hash.digest('hex'), files, environment: Object.fromEntries(deciding) }
   }
@@ -111,6 +115,28 @@ async function decidingFiles({ folder, workingDir, packages }: PackagesWish) {
 /** Yarn's packages that lie in the project. */
 async function bringsPackages(packages: ProjectPackages | undefined): Promise<boolean> {
   return packages?.tool === 'yarn' && exists(join(packages.folder, '.yarn/cache'))
+}
+
+/** What packages look for in a project when they are installed, to make code of it or to take settings from it. */
+const FILES_FOR_PACKAGES = [
+  'prisma',
+  'schema.prisma',
+  'prisma.config.ts',
+  '.puppeteerrc',
+  '.puppeteerrc.cjs',
+  '.puppeteerrc.js',
+  '.puppeteerrc.json',
+  '.puppeteerrc.yaml',
+  'puppeteer.config.cjs',
+  'puppeteer.config.js',
+  '.sentryclirc',
+]
+
+async function hasFilesForPackages({ folder, workingDir }: PackagesWish): Promise<boolean> {
+  for (const place of foldersUpward(folder, workingDir)) {
+    for (const name of FILES_FOR_PACKAGES) if (await exists(join(place, name))) return true
+  }
+  return false
 }
 
 const LIFE_CYCLE = ['preinstall', 'install', 'postinstall', 'preprepare', 'prepare', 'postprepare']
@@ -160,6 +186,13 @@ async function namesFile(path: string, text: string): Promise<boolean> {
   const folder = path.slice(0, path.lastIndexOf('/'))
   const words = new Set(text.split(/[\s"'`=,;[\]{}()]+|:(?!\/\/)/).filter((one) => /\w/.test(one)))
   for (const word of words) if (await exists(join(folder, word))) return true
+  return false
+}
+
+async function namesFileUpward({ folder, workingDir }: PackagesWish, text: string) {
+  for (const place of foldersUpward(folder, workingDir)) {
+    if (await namesFile(join(place, 'value'), text)) return true
+  }
   return false
 }
 

@@ -1,6 +1,6 @@
 // Where packages are installed that suites share: a folder with what decides on them, out of which nothing else of
 // the project can be read.
-import { chmod, lstat, mkdir, rename, rm, writeFile } from 'node:fs/promises'
+import { chmod, lstat, mkdir, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { removeTree } from './remove-tree.ts'
 
@@ -44,13 +44,4 @@ async function setMode(folder: string, mode: number): Promise<number> {
   const before = (await lstat(folder)).mode & 0o777
   await chmod(folder, mode)
   return before
-}
-
-/** Moves files and folders from one project into the other, over what is there. */
-export async function moveInto(from: string, to: string, paths: readonly string[]): Promise<void> {
-  for (const path of paths) {
-    await mkdir(dirname(join(to, path)), { recursive: true })
-    await rm(join(to, path), { recursive: true, force: true })
-    await rename(join(from, path), join(to, path))
-  }
 }

@@ -47,6 +47,7 @@ const OWN: [what: string, files: Record<string, string>][] = [
   ['a packed package', withManifest({ resolutions: { a: 'parts/a.tgz' } })],
   ['a lock file that names one', { 'package-lock.json': '{"resolved": "file:parts/a.tgz"}' }],
   ['certificates', { '.npmrc': 'cafile=certificates/own.pem\n', 'certificates/own.pem': '1' }],
+  ['what packages make code of', { 'prisma/schema.prisma': 'model A {}' }],
   ['a hook of pnpm', { '.pnpmfile.mjs': 'export const hooks = {}\n' }],
 ]
 
@@ -57,6 +58,15 @@ describe('the project’s own files take part by', () => {
     expect(await keyOf({ files: { ...files, 'build.js': 'other' } })).not.toBe(key)
     expect(await keyOf({ files, owner: 'two' })).not.toBe(key)
   })
+})
+
+test.each([
+  ['--require ./setup.cjs', false],
+  ['--max-old-space-size=512', true],
+])('and by variables that name one of them: %s', async (NODE_OPTIONS, isShared) => {
+  const files = { 'setup.cjs': '' }
+  const plan = await planOf({ files, environment: { NODE_OPTIONS } })
+  expect(plan.files !== undefined).toBe(isShared)
 })
 
 describe('where they do not,', () => {

@@ -36,7 +36,8 @@ beforeAll(async () => {
       name: 'builder',
       version: '1.0.0',
       files: {},
-      postinstall: 'echo built > "$INIT_CWD/built.txt"',
+      postinstall:
+        'cd "$INIT_CWD"; echo built > built.txt; [ -e config.txt ] || echo default > config.txt',
     },
   ])
 })
@@ -101,11 +102,18 @@ describe('packages', () => {
   test('are a run’s own where one of them makes other files', async () => {
     const before = entries().length
     const manifest = { private: true, dependencies: { builder: '1.0.0', pens: '1.0.0' } }
-    const folder = project({ 'package.json': JSON.stringify(manifest), 'built.txt': 'old' })
-    const print = `cat built.txt >&2; ${testCommand}`
-    const run = await runFolder(ground, folder, { testCommand: print })
-    expect(run.failures[0]?.details?.['output']).toMatch(/built[^]*got ink/)
-    expect(run.observed['notes']).toContainEqual(expect.stringContaining('built.txt'))
+    const text = JSON.stringify(manifest)
+    const own = { 'built.txt': 'old\n', 'config.txt': 'own\n' }
+    const print = `cat built.txt config.txt >&2; ${testCommand}`
+    for (const [files, config] of [
+      [own, 'own'],
+      [{}, 'default'],
+    ] as const) {
+      const folder = project({ 'package.json': text, ...files })
+      const run = await runFolder(ground, folder, { testCommand: print })
+      expect(run.failures[0]?.details?.['output']).toContain(`built\n${config}\ngot ink`)
+      expect(run.observed['notes']).toContainEqual(expect.stringContaining('has also made'))
+    }
     expect(entries()).toHaveLength(before)
   })
 
