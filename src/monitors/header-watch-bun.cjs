@@ -29,6 +29,8 @@ function pairsOf(headers) {
   if (typeof headers.getSetCookie === 'function') {
     return [...headers, ['set-cookie', headers.getSetCookie()]]
   }
+  // What can be gone through only once is left to the request.
+  if (typeof headers.next === 'function') return []
   if (typeof headers[Symbol.iterator] !== 'function') return Object.entries(headers)
   const list = [...headers]
   if (Array.isArray(list[0])) return list
