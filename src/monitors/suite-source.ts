@@ -49,7 +49,8 @@ export async function placeProject(
       return { folder }
     }
     // What the agent keeps, and the folders of other runs, are no part of a project that they are in.
-    const apart = [dirname(runFolder), ground.cacheFolder, dirname(ground.cacheFolder)]
+    const { cacheFolder, tools } = ground
+    const apart = [dirname(runFolder), cacheFolder, dirname(cacheFolder), tools.folder]
     return await placeOwn({ path: codeBundlePath, folder, apart }, ground, signal)
   } catch (error) {
     signal.throwIfAborted()

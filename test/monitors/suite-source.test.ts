@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { ScriptGround } from '../../src/monitors/script-ground.ts'
 import { placeProject } from '../../src/monitors/suite-source.ts'
+import type { Toolbox } from '../../src/monitors/toolbox.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const PROJECT = ['package.json', 'tests/a.spec.ts', 'tests/work/b.spec.ts']
@@ -21,7 +22,9 @@ async function copied(project: string, dataDir: string): Promise<string[]> {
   write(dataDir, KEPT)
   const runFolder = join(dataDir, 'work', 'vedette-run-mine')
   mkdirSync(runFolder)
-  const ground = { cacheFolder: join(dataDir, 'cache'), ownProjects: true } as ScriptGround
+  const tools = { folder: join(project, '.tools') } as Toolbox
+  write(tools.folder, ['engines/node'])
+  const ground = { cacheFolder: join(dataDir, 'cache'), ownProjects: true, tools } as ScriptGround
   const placed = await placeProject(project, runFolder, ground, AbortSignal.timeout(5000))
   expect(placed).toMatchObject({ folder: join(runFolder, 'project') })
   const { folder } = placed as { folder: string }
