@@ -8,6 +8,7 @@ import { LIMITS } from '../contract/versions.ts'
 import type { CageOrder, OutputStream, WatchedEnd } from './caged-run.ts'
 import type {
   BlockedConnection,
+  CagedOutcome,
   CageLayers,
   WardenCall,
   WardenEnd,
@@ -37,7 +38,7 @@ export class CageWatch {
   #layers: CageLayers | undefined
   #leader: number | undefined
   #end: WardenEnd | undefined
-  #graceMs = 0
+  #ask: WardenOrder['ask'] | undefined
   #fault: Error | undefined
   readonly #killsBefore = memoryKills()
   readonly #expiry = new WardenExpiry(() => this.#warden.kill('SIGKILL'))
@@ -53,7 +54,7 @@ export class CageWatch {
   begin(order: WardenOrder): void {
     const { startMs, limits, ask } = order
     this.#expiry.within(startMs + limits.wallMs + Math.max(ask.graceMs, ask.lateGraceMs ?? 0))
-    this.#graceMs = ask.graceMs
+    this.#ask = ask
     this.#write(order)
     const [stdin, { input = '' }] = [this.#stream(3) as Writable, this.#order]
     if (typeof input === 'string') stdin.end(input)
@@ -62,7 +63,7 @@ export class CageWatch {
 
   /** Tells the warden what to do. */
   tell(call: WardenCall): void {
-    this.#expiry.within(call.do === 'ask' ? this.#graceMs : 0)
+    this.#expiry.within(call.do === 'ask' ? this.#patienceMs(call.outcome) : 0)
     this.#write(call)
   }
 
@@ -83,6 +84,12 @@ export class CageWatch {
       blocked: this.#blocked,
       ...(this.#layers === undefined ? {} : { layers: this.#layers }),
     }
+  }
+
+  /** As the warden has it. */
+  #patienceMs(outcome: CagedOutcome): number {
+    const { graceMs, lateGraceMs = graceMs } = this.#ask ?? { graceMs: 0 }
+    return outcome === 'out-of-time' ? lateGraceMs : graceMs
   }
 
   #stream(fd: number): Readable | Writable {
@@ -205,6 +212,7 @@ class WardenExpiry {
   readonly #onExpiry: () => void
   #timer: NodeJS.Timeout | undefined
   #at = Infinity
+  #isClosed = false
   isOver = false
 
   constructor(onExpiry: () => void) {
@@ -214,7 +222,7 @@ class WardenExpiry {
   /** It should end within that time; what it needs to clear up and to report is added. */
   within(ms: number): void {
     const at = performance.now() + ms
-    if (at >= this.#at) return
+    if (at >= this.#at || this.#isClosed) return
     this.#at = at
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => {
@@ -224,6 +232,7 @@ class WardenExpiry {
   }
 
   close(): void {
+    this.#isClosed = true
     clearTimeout(this.#timer)
   }
 }
