@@ -75,12 +75,13 @@ function likenessOf({ code, message, details = {} }: Failure): string {
 }
 
 const LINE_CHARS_MAX = 200
+const LINE_CHARS_READ = 2_000
 /** Every run has a folder of its own, whose name says nothing. */
 const RUN_FOLDER = /(?:file:\/\/)?\/[^\s'"`]*\/vedette-run-\w{6}\/(?:project\/)?/g
 
 function firstLine(message: string): string {
   const line = message.split('\n').find((one) => one.trim() !== '') ?? ''
-  const plain = printable(line).trim().replaceAll(RUN_FOLDER, '')
+  const plain = printable(line.slice(0, LINE_CHARS_READ)).trim().replaceAll(RUN_FOLDER, '')
   return plain.length > LINE_CHARS_MAX ? `${plain.slice(0, LINE_CHARS_MAX - 1)}…` : plain
 }
 
