@@ -4,7 +4,7 @@
 // is stripped or compiled again, which saves most of the start-up and some 25 MiB. The flags above make V8
 // collect sooner, and once when the start is over: an agent lives long and holds little, and memory is what
 // it is billed for. After `--` all is ours: Node.js takes an `--env-file` for its own wherever else it stands.
-import { mkdirSync, readdirSync, statSync, symlinkSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, statSync, symlinkSync } from 'node:fs'
 import module from 'node:module'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
@@ -50,10 +50,18 @@ function cacheAtHome(own) {
   const { uid, mode } = statSync(folder)
   if (uid !== user || (mode & 0o022) !== 0) throw new Error(`${folder} is not ours alone`)
   const there = readdirSync(folder)
-  for (const name of readdirSync(own)) {
+  for (const name of existsSync(own) ? readdirSync(own) : []) {
     const link = name.replace(/any$/, String(user))
-    if (name.endsWith('-any') && !there.includes(link))
-      symlinkSync(join(own, name), join(folder, link))
+    if (name.endsWith('-any') && !there.includes(link)) linkTo(join(own, name), join(folder, link))
   }
   return folder
+}
+
+function linkTo(target, path) {
+  try {
+    symlinkSync(target, path)
+  } catch (error) {
+    // Another start has made it meanwhile.
+    if (error.code !== 'EEXIST') throw error
+  }
 }

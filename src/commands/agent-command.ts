@@ -73,7 +73,7 @@ export function runOnFile(reading: ConfigReading, file: FileToRun): Promise<numb
 export async function runOnPlatform(
   reading: ConfigReading,
   to: { apiKey: string; platformUrl: string },
-  reload?: () => void,
+  more: Pick<AgentEnds, 'reload' | 'prepare'> = {},
 ): Promise<number> {
   let parts: PlatformParts | undefined
   const faults = agentFaults(reading, { ...to, agentId: () => parts?.agentId() })
@@ -90,9 +90,8 @@ export async function runOnPlatform(
   })
   try {
     const sink = withResultLog(parts.sink, resultLogOf(reading.config, log))
-    const ends = { source: parts.source, sink, clock, faults }
-    const whole = reload === undefined ? ends : { ...ends, reload }
-    return await run(reading, log, whole, parts.link)
+    const ends = { source: parts.source, sink, clock, faults, ...more }
+    return await run(reading, log, ends, parts.link)
   } finally {
     parts.close()
   }

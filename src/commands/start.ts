@@ -125,12 +125,16 @@ async function runAgentBeside(beside: Beside): Promise<number> {
   let applied = Promise.resolve()
   const applyAgain = () => void (applied = applied.then(() => applyChanged(file, installing, log)))
   watchFile(file.path, { interval: LOOK_MS, persistent: false }, applyAgain)
+  if (stop.signal.aborted) return 0
   if (isForPeople(stdout)) stdout.write(screenOf({ target, location, dataDir, reading, read }))
   else log.info({ version: VERSION, url: platformUrl, location: slugName }, 'everything started')
-  if (stop.signal.aborted) return 0
-  beside.offSignals()
+  // From here on the agent hears signals itself.
+  const prepare = () => {
+    beside.offSignals()
+    return Promise.resolve(stop.signal.aborted ? 0 : undefined)
+  }
   try {
-    return await runOnPlatform(reading, { apiKey, platformUrl }, applyAgain)
+    return await runOnPlatform(reading, { apiKey, platformUrl }, { reload: applyAgain, prepare })
   } finally {
     unwatchFile(file.path, applyAgain)
     stop.abort()
