@@ -345,11 +345,11 @@ class RunningAgent implements Agent {
     })
   }
 
-  #onClockJump({ byMs, wentBack }: ClockJump): void {
+  #onClockJump({ byMs, isStep }: ClockJump): void {
     const { log } = this.#options
     this.#metrics.clockJumped()
-    if (wentBack === true) log.warn({ byMs }, 'the platform’s clock went back, and so do we')
-    else if (byMs > 0) log.warn({ byMs }, 'the clock went forward, or the machine slept')
+    if (byMs > 0) log.warn({ byMs }, 'the clock went forward, or the machine slept')
+    else if (isStep) log.warn({ byMs }, 'the platform’s clock was set back, and so is ours')
     else log.warn({ byMs }, 'the clock was set back; the timetable slows down until it fits')
   }
 

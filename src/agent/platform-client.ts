@@ -6,13 +6,13 @@ import type { Log } from '../host/log.ts'
 import { createAssignedMonitors, type AssignedMonitors } from './assigned-monitors.ts'
 import type { Clock } from './clock.ts'
 import { createKeptMonitors, type KeptMonitors, type Keeping } from './kept-monitors.ts'
-import type { LinkAnswer, PlatformLink } from './platform-link.ts'
+import type { PlatformLink } from './platform-link.ts'
 import { startProgressTelling } from './progress-telling.ts'
-import { createPlatformTime } from './platform-time.ts'
+import { createPlatformTimeFollower, type PlatformTimeFollower } from './platform-time-follower.ts'
 import type { AgentReport, Change, Leaving, MonitorSource, SourceState } from './source.ts'
 import { MalformedAnswerError, monitorOf, readDefinition, type ReadAnswer } from './sync-answer.ts'
 import { malformed, sync, type SyncOutcome } from './sync-call.ts'
-import { createSyncState } from './sync-state.ts'
+import { CLOCK_BEHIND, createSyncState } from './sync-state.ts'
 import { createSyncWait } from './sync-wait.ts'
 
 /** What a platform source needs. */
@@ -46,8 +46,8 @@ const LEAVE_MS = 2000
 /** What happens to runs on demand is told after this time, so that much of it is told at once. */
 const RUNS_TOLD_AFTER_MS = 100
 const CUTS_APART_MS = 1000
-/** A difference of clocks that is worth a line in the log. */
-const AHEAD_MS_WORTH_TELLING = 5000
+/** How far behind the last change of the monitors the clock may be when they are read from disk. */
+const CLOCK_BEHIND_MS_MAX = 60_000
 
 /** A source that can be told that there is no use in going on. */
 export interface PlatformMonitorSource extends MonitorSource {
@@ -65,7 +65,7 @@ class PlatformSource implements PlatformMonitorSource {
   readonly #kept: KeptMonitors
   readonly #state: ReturnType<typeof createSyncState>
   readonly #wait: ReturnType<typeof createSyncWait>
-  readonly #time = createPlatformTime()
+  readonly #time: PlatformTimeFollower
   #last: ReadAnswer | undefined
   #have: string | null = null
   #hasTriedKept = false
@@ -85,6 +85,7 @@ class PlatformSource implements PlatformMonitorSource {
     options.folder.onTaken?.(() => this.#last !== undefined && this.#keepSoon())
     this.#state = createSyncState(options.log)
     this.#wait = createSyncWait(options.random)
+    this.#time = createPlatformTimeFollower(options.clock, options.log)
   }
 
   async *follow(stop: AbortSignal, report: AgentReport): AsyncGenerator<Change, void, undefined> {
@@ -180,8 +181,8 @@ class PlatformSource implements PlatformMonitorSource {
             leftAt: leaving.leftAt,
             ...(leaving.isTold ? {} : { notStarted: leaving.notStarted.slice(0, NOT_STARTED_MAX) }),
           }
-    // Whoever is told something is answered at once.
-    const isNews = !this.#hasSynced || leaving?.isTold === false
+    // An agent that is told something, or needs the time, is answered at once.
+    const isNews = !this.#hasSynced || this.#time.isVague() || leaving?.isTold === false
     return {
       agent: this.#options.facts(),
       ...said,
@@ -204,15 +205,22 @@ class PlatformSource implements PlatformMonitorSource {
     return isLate
   }
 
-  /** The monitors that were kept on disk, once. */
+  /** The monitors that were kept on disk, once; not yet while this machine's clock is certainly wrong. */
   async #fromKept(): Promise<Change[]> {
     if (this.#hasTriedKept) return []
-    this.#hasTriedKept = true
     const kept = await this.#kept.read()
+    const { clock, log } = this.#options
+    const behindMs = kept === undefined ? 0 : Math.round(kept.keptAt - Date.now() - kept.aheadMs)
+    const wasBehind = this.#state.isClockBehind
+    this.#state.isClockBehind = behindMs > CLOCK_BEHIND_MS_MAX
+    if (this.#state.isClockBehind) {
+      if (!wasBehind) log.warn({ behindMs }, CLOCK_BEHIND)
+      return []
+    }
+    this.#hasTriedKept = true
     if (kept === undefined) return []
     const { answer, aheadMs } = kept
     try {
-      const { clock, log } = this.#options
       clock.follow(Date.now() + aheadMs)
       const changes = await this.#take(answer)
       this.#state.aheadMs = aheadMs
@@ -272,7 +280,9 @@ class PlatformSource implements PlatformMonitorSource {
     link,
   }: SyncOutcome & { kind: 'answered' }): Promise<{ changes: Change[]; waitMs: number }> {
     try {
-      this.#follow(answer, link)
+      const { receivedAt, sentAt: replySentAt } = answer
+      this.#time.take({ ...link, receivedAt, replySentAt })
+      this.#state.aheadMs = this.#time.aheadMs
       const orders = ordersOf(answer)
       const news = await this.#take(answer)
       this.#hasSynced = true
@@ -293,27 +303,6 @@ class PlatformSource implements PlatformMonitorSource {
       this.#state.failed(problem)
       return { changes: [], waitMs: this.#wait.next(undefined) }
     }
-  }
-
-  /** Sets the clock by the answer. */
-  #follow({ receivedAt, sentAt }: ReadAnswer, { sentAtMs, answeredAtMs }: LinkAnswer): void {
-    const { clock, log } = this.#options
-    const isFirst = this.#time.at(0) === undefined
-    if (!this.#time.add({ sentAtMs, answeredAtMs, receivedAt, replySentAt: sentAt })) return
-    const ahead = this.#aheadMs()
-    if (ahead === undefined) return
-    clock.follow(Date.now() + ahead)
-    this.#state.aheadMs = ahead
-    const aheadMs = Math.round(ahead)
-    if (isFirst && Math.abs(aheadMs) > AHEAD_MS_WORTH_TELLING) {
-      log.warn({ aheadMs }, 'this machine’s clock is wrong; the platform’s is used in its place')
-    }
-  }
-
-  /** The platform's clock minus this machine's; undefined before the first answer. */
-  #aheadMs(): number | undefined {
-    const now = this.#time.at(performance.now())
-    return now === undefined ? undefined : now - Date.now()
   }
 
   /** Takes what the answer changes; throws MalformedAnswerError, then nothing has changed. */
@@ -349,7 +338,8 @@ class PlatformSource implements PlatformMonitorSource {
       return {
         answer: { location, revision, settings, variables: changes?.variables ?? [] },
         monitors: this.#held.assignments().values(),
-        aheadMs: this.#aheadMs() ?? this.#state.aheadMs,
+        keptAt: this.#options.clock.now(),
+        aheadMs: this.#options.clock.now() - Date.now(),
       }
     })
   }

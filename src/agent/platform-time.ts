@@ -1,6 +1,7 @@
 // The platform's time, as NTP finds it (RFC 5905, section 8): from when a request was sent and came, and when
 // its answer was sent and came. Measured against the monotonic clock, which nobody can set.
 import type { Instant } from '../contract/job.ts'
+import { DRIFT } from './clock.ts'
 
 /** The four instants of one call. */
 export interface TimeSample {
@@ -28,17 +29,13 @@ interface Estimate {
   takenAtMs: number
 }
 
-const SAMPLES_MAX = 8
-/** How fast two clocks may drift apart; ordinary ones stay below. */
-const DRIFT = 50e-6
 /** Calls that took longer on their way say nothing useful. */
 const DELAY_MS_MAX = 20_000
 /** Clocks tell whole milliseconds, each rounded. */
 const ROUNDING_MS = 2
 
-/** Collects samples; the one whose call was shortest counts. */
+/** Keeps the most certain sample; each becomes less certain at the same pace as it ages. */
 export function createPlatformTime(): PlatformTime {
-  let estimates: Estimate[] = []
   let best: Estimate | undefined
 
   const doubt = (one: Estimate, monotonicMs: number) =>
@@ -53,15 +50,11 @@ export function createPlatformTime(): PlatformTime {
         uncertaintyMs: Math.max(0, delayMs) / 2 + ROUNDING_MS,
         takenAtMs: answeredAtMs,
       }
-      const contradicts =
-        best !== undefined &&
-        Math.abs(sample.offsetMs - best.offsetMs) > sample.uncertaintyMs + doubt(best, answeredAtMs)
-      // The platform's clock was set: what was known of it holds no longer.
-      if (contradicts) estimates = []
-      estimates = [...estimates, sample].slice(-SAMPLES_MAX)
-      best = estimates.reduce((least, one) =>
-        doubt(one, answeredAtMs) < doubt(least, answeredAtMs) ? one : least,
-      )
+      const bestMs = best === undefined ? Infinity : doubt(best, answeredAtMs)
+      const movedMs = Math.abs(sample.offsetMs - (best?.offsetMs ?? 0))
+      // Apart by more than both may be off: the platform's clock was set.
+      const isSet = movedMs > sample.uncertaintyMs + bestMs
+      if (isSet || sample.uncertaintyMs <= bestMs) best = sample
       return true
     },
     at: (monotonicMs) => (best === undefined ? undefined : best.offsetMs + monotonicMs),

@@ -1,5 +1,6 @@
 // The running timetable: tells when a slot of a monitor is due. All monitors share one heap and one
 // timer, so that ten thousand of them cost no more than their slots.
+import { PROTOCOL_BOUNDS } from '../contract/agent-protocol.ts'
 import type { Instant } from '../contract/job.ts'
 import {
   slotAtOrAfter,
@@ -94,6 +95,7 @@ export function createRunningTimetable<T>(
   let timer: NodeJS.Timeout | undefined
   let running = false
   let tickedAtMs = clock.monotonicMs()
+  let tickedAt = clock.now()
 
   const fire = (entry: Entry<T>, now: Instant) => {
     const { slot, dueAt, slots, subject } = entry
@@ -110,11 +112,8 @@ export function createRunningTimetable<T>(
   const tick = () => {
     const jump = clock.observe()
     const now = clock.now()
-    // Going back in time would mean waiting until what was told comes up again; better it is told twice.
-    if (jump?.wentBack === true) {
-      told.clear()
-      for (const entry of entries.values()) startOver(heap, entry, now)
-    }
+    if (now < tickedAt) stepBack(heap, entries.values(), told, now)
+    tickedAt = now
     if (jump !== undefined) events.onClockJump(jump)
     for (let top = heap.peek(); top !== undefined && top.dueAt <= now; top = heap.peek()) {
       fire(top, now)
@@ -230,10 +229,28 @@ function retime<T>(heap: DueHeap<Entry<T>>, entry: Entry<T>, span: Span, now: In
 /** Goes on with the next slot. */
 function startOver<T>(heap: DueHeap<Entry<T>>, entry: Entry<T>, now: Instant): void {
   heap.remove(entry)
-  if (entry.toldUntil > now + entry.slots.everyMs) entry.toldUntil = now
   entry.slot = nextSlot(entry, now)
   entry.dueAt = entry.slot
   if (entry.slot < entry.until) heap.add(entry)
+}
+
+/**
+ * The clock was stepped back. A slot that was told too early keeps its result, unless it lies so far ahead
+ * that a platform refuses that: then it is told again, instead of nothing until it comes up.
+ */
+function stepBack<T>(
+  heap: DueHeap<Entry<T>>,
+  entries: Iterable<Entry<T>>,
+  told: Told,
+  now: Instant,
+): void {
+  const untilMax = now + PROTOCOL_BOUNDS.aheadMsMax
+  for (const entry of entries) {
+    if (entry.toldUntil > untilMax) entry.toldUntil = now
+    // What has passed and was not told stays due.
+    if (entry.slot > nextSlot(entry, now)) startOver(heap, entry, now)
+  }
+  for (const [id, { until }] of told) if (until > untilMax) told.delete(id)
 }
 
 function remember<T>(told: Told, id: string, { toldUntil, slots }: Entry<T>): void {

@@ -23,9 +23,15 @@ export interface SyncState {
   hasMonitors: boolean
   /** Whether they are those that were kept on disk. */
   isOnKept: boolean
+  /** Whether those on disk wait because this machine's clock is behind them. */
+  isClockBehind: boolean
   shown(): SourceState
   register(registry: Registry): void
 }
+
+/** Why the monitors on disk do not run. */
+export const CLOCK_BEHIND =
+  'this machine’s clock is behind the last change of the monitors; they wait for the platform or the right time'
 
 /** Starts in the state before the first sync. */
 export function createSyncState(log: Log): SyncState {
@@ -36,6 +42,7 @@ class Course implements SyncState {
   aheadMs = 0
   hasMonitors = false
   isOnKept = false
+  isClockBehind = false
   readonly #log: Log
   readonly #failures = new Map<string, number>()
   #problem: SyncProblem | undefined
@@ -64,6 +71,7 @@ class Course implements SyncState {
     const wasAway = this.#problem !== undefined
     this.#problem = undefined
     this.isOnKept = false
+    this.isClockBehind = false
     this.#revision = revision
     const isFirst = this.#lastSuccess === undefined
     this.#lastSuccess = new Date()
@@ -85,7 +93,10 @@ class Course implements SyncState {
       },
     }
     if (message === undefined) return { facts, warnings: [] }
-    if (isRefusal || !this.hasMonitors) return { facts, warnings: [], unready: message }
+    if (isRefusal || !this.hasMonitors) {
+      const unready = this.isClockBehind ? `${message}; ${CLOCK_BEHIND}` : message
+      return { facts, warnings: [], unready }
+    }
     const kept = this.isOnKept ? 'monitors kept on disk run' : 'the monitors that are known go on'
     return { facts, warnings: [`${message}; ${kept}`] }
   }

@@ -1,7 +1,9 @@
-// The agent's clock follows the wall clock forward and never goes back, whoever sets it.
+// The agent's clock follows the wall clock forward and never goes back; a remote clock is followed both ways,
+// as far as what is known of it says that ours is wrong.
 import { describe, expect, test } from 'vitest'
 import { createClock } from '../../src/agent/clock.ts'
 import { fakeClocks } from '../support/fake-clock.ts'
+import { randomFrom } from '../support/random.ts'
 
 function setUp() {
   const clocks = fakeClocks()
@@ -20,7 +22,7 @@ describe('a wall clock that goes forward', () => {
     const { clocks, clock, start } = setUp()
     clocks.setWall(3_600_000)
     expect(clock.now()).toBe(start)
-    expect(clock.observe()).toEqual({ byMs: 3_600_000 })
+    expect(clock.observe()).toEqual({ byMs: 3_600_000, isStep: true })
     expect(clock.now()).toBe(start + 3_600_000)
     expect(clock.observe()).toBeUndefined()
     expect(clock.offsetMs()).toBe(0)
@@ -31,7 +33,7 @@ describe('a wall clock that is set back', () => {
   test('is reported once and not followed', () => {
     const { clocks, clock, start } = setUp()
     clocks.setWall(-60_000)
-    expect(clock.observe()).toEqual({ byMs: -60_000 })
+    expect(clock.observe()).toEqual({ byMs: -60_000, isStep: false })
     expect(clock.observe()).toBeUndefined()
     expect(clock.now()).toBe(start)
     expect(clock.offsetMs()).toBe(-60_000)
@@ -55,7 +57,7 @@ describe('a wall clock that is set back', () => {
   test('a second setting is reported again once the first has been made good', () => {
     const { clocks, clock } = setUp()
     clocks.setWall(-1000)
-    expect(clock.observe()).toEqual({ byMs: -1000 })
+    expect(clock.observe()).toEqual({ byMs: -1000, isStep: false })
     for (let second = 0; second < 200; second++) {
       clocks.pass(1000)
       clock.observe()
@@ -78,12 +80,12 @@ test('drift is slewed away without a jump and without swinging around', () => {
   expect(Math.min(...offsets)).toBeGreaterThanOrEqual(0)
 })
 
-describe('somebody else’s clock', () => {
+describe('a remote clock', () => {
   test.each([[3_600_000], [-7_200_000]])(
-    'is taken over at once the first time, by %i ms',
+    'is followed at once the first time, by %i ms, without a jump',
     (byMs) => {
       const { clock, start } = setUp()
-      clock.follow(start + byMs)
+      clock.follow(start + byMs, 2)
       expect(clock.now()).toBe(start + byMs)
       expect(clock.observe()).toBeUndefined()
     },
@@ -93,7 +95,7 @@ describe('somebody else’s clock', () => {
     'is what counts when somebody sets the machine’s own by %i ms',
     (byMs) => {
       const { clocks, clock, start } = setUp()
-      clock.follow(start + 5000)
+      clock.follow(start + 5000, 2)
       clocks.setWall(byMs)
       clocks.pass(1000)
       expect(clock.observe()).toBeUndefined()
@@ -103,36 +105,108 @@ describe('somebody else’s clock', () => {
 
   test('goes on while the machine sleeps', () => {
     const { clocks, clock, start } = setUp()
-    clock.follow(start)
+    clock.follow(start, 2)
     clocks.sleep(60_000)
-    expect(clock.observe()).toEqual({ byMs: 60_000 })
+    expect(clock.observe()).toEqual({ byMs: 60_000, isStep: true })
     expect(clock.now()).toBe(start + 60_000)
     expect(clock.observe()).toBeUndefined()
   })
 
-  test('is followed forward at once, and slewed to when it differs little', () => {
-    const { clocks, clock, start } = setUp()
-    clock.follow(start)
-    clock.follow(start + 10_000)
-    expect(clock.observe()).toEqual({ byMs: 10_000 })
-    clock.follow(clock.now() - 100)
-    expect(clock.observe()).toBeUndefined()
-    for (let second = 0; second < 120; second++) {
-      clocks.pass(1000)
+  test.each([[10_000], [-4000], [-60_000]])(
+    'that was set by %i ms is followed at once, and that is a jump',
+    (byMs) => {
+      const { clock, start } = setUp()
+      clock.follow(start, 2)
+      clock.follow(start + byMs, 2)
+      expect(clock.observe()).toEqual({ byMs, isStep: true })
+      expect(clock.now()).toBe(start + byMs)
       expect(clock.observe()).toBeUndefined()
+    },
+  )
+
+  test('is slewed to when it differs little for no known reason', () => {
+    const { clocks, clock, start } = setUp()
+    clock.follow(start, 2)
+    clock.follow(start - 100, 2)
+    expect(clock.now()).toBe(start)
+    expect(clock.uncertaintyMs()).toBeCloseTo(102)
+    for (let second = 0; second < 120; second++) {
+      expect(clock.observe()).toBeUndefined()
+      clocks.pass(1000)
     }
     expect(Math.abs(clock.offsetMs())).toBeLessThan(5)
   })
+})
 
-  test('that is set back a little is waited for, and followed back when it is far', () => {
-    const { clock, start } = setUp()
-    clock.follow(start)
-    clock.follow(start - 4000)
-    expect(clock.observe()).toEqual({ byMs: -4000 })
+describe('the uncertainty of a remote clock', () => {
+  test.each([[3800], [-3800]])('above half a second moves no clock within it: %i ms', (byMs) => {
+    const { clocks, clock, start } = setUp()
+    clock.follow(start + byMs, 4000)
     expect(clock.now()).toBe(start)
-    clock.follow(start - 60_000)
-    expect(clock.observe()).toEqual({ byMs: -60_000, wentBack: true })
-    expect(clock.now()).toBe(start - 60_000)
+    expect(clock.uncertaintyMs()).toBeUndefined()
+    clocks.pass(1000)
     expect(clock.observe()).toBeUndefined()
+    clock.follow(start + 1000 + byMs, 4000)
+    expect(clock.now()).toBe(start + 1000)
+  })
+
+  test.each([[3800], [-3800]])('explains a later difference of %i ms: our error', (byMs) => {
+    const { clock, start } = setUp()
+    clock.follow(start + 60_000, 4000)
+    expect(clock.now()).toBe(start + 60_000)
+    expect(clock.uncertaintyMs()).toBe(4000)
+    clock.follow(start + 60_000 + byMs, 2)
+    expect(clock.now()).toBe(start + 60_000 + byMs)
+    expect(clock.observe()).toBeUndefined()
+    expect(clock.uncertaintyMs()).toBe(2)
+  })
+
+  test('does not explain more than it is', () => {
+    const { clock, start } = setUp()
+    clock.follow(start + 60_000, 1000)
+    clock.follow(start + 57_000, 2)
+    expect(clock.observe()).toEqual({ byMs: -3000, isStep: true })
+  })
+
+  test('grows with time, and explains the drift of a long outage', () => {
+    const { clocks, clock, start } = setUp()
+    clock.follow(start, 2)
+    clocks.pass(10 * 3_600_000)
+    expect(clock.uncertaintyMs()).toBeCloseTo(1802)
+    clock.follow(clock.now() - 1500, 2)
+    expect(clock.observe()).toBeUndefined()
+    expect(clock.now()).toBe(start + 10 * 3_600_000 - 1500)
+  })
+
+  test('is not known of a time that was kept: any difference is our error', () => {
+    const { clock, start } = setUp()
+    clock.follow(start + 86_400_000)
+    expect(clock.now()).toBe(start + 86_400_000)
+    expect(clock.uncertaintyMs()).toBeUndefined()
+    clock.follow(start, 2)
+    expect(clock.now()).toBe(start)
+    expect(clock.observe()).toBeUndefined()
+  })
+
+  test('always covers how far the clock is off', () => {
+    const { clocks, clock } = setUp()
+    const random = randomFrom(16)
+    let drifted = 60_000
+    for (let step = 0; step < 2000; step++) {
+      const passedMs = random.below(30_000)
+      clocks.pass(passedMs)
+      drifted += passedMs * 50e-6 * (random.below(3) - 1)
+      const trueMs = clocks.wallMs() + drifted
+      const bound = clock.uncertaintyMs()
+      if (bound !== undefined) {
+        expect(Math.abs(clock.now() - trueMs)).toBeLessThanOrEqual(bound + 1e-3)
+      }
+      if (random.below(4) === 0) {
+        const uncertaintyMs = 2 + random.below(random.below(2) === 0 ? 20 : 5000)
+        const error = (random.below(2001) / 1000 - 1) * uncertaintyMs
+        clock.follow(trueMs + error, uncertaintyMs)
+      }
+      clock.observe()
+    }
   })
 })

@@ -33,6 +33,14 @@ describe('the platform’s time', () => {
     expect(Math.abs((time.at(5000) ?? 0) - OFFSET - 5000)).toBeLessThan(1)
   })
 
+  test('stays that of the shortest call however many longer ones follow', () => {
+    const time = createPlatformTime()
+    time.add(call(0, 5, 100, 5))
+    for (let n = 1; n < 50; n++) time.add(call(n * 20_000, 900, 100, 5))
+    expect(Math.abs((time.at(1_000_000) ?? 0) - OFFSET - 1_000_000)).toBeLessThan(1)
+    expect(time.uncertaintyMs(1_000_000)).toBeLessThan(60)
+  })
+
   test.each([[3_600_000], [-3_600_000]])(
     'is taken anew when the platform’s clock is set by %i ms',
     (by) => {

@@ -301,4 +301,50 @@ describe('slots that somebody else gave out', () => {
     expect(due.length).toBeGreaterThanOrEqual(2)
     expect(Math.max(...due.map(({ slot }) => slot))).toBeLessThanOrEqual(clock.now())
   })
+
+  test.each([[-3800], [3800]])(
+    'are told once each when a correction of %i ms shows that the clock was wrong',
+    (byMs) => {
+      const { clock, timetable, due, skipped, jumps, run } = setUp()
+      const everySecond = { everyMs: 1000, offsetMs: 300 }
+      clock.follow(clock.now() + 3_600_000, 4000)
+      timetable.set([
+        [{ id: 'a', slots: everySecond, from: slotAtOrAfter(everySecond, clock.now()) }, 'a'],
+      ])
+      timetable.start()
+      run(5000)
+      clock.follow(clock.now() + byMs, 2)
+      const correctedAt = clock.now()
+      const before = due.length
+      run(10_000)
+      expect(jumps).toEqual([])
+      const told = due.map(({ slot }) => slot)
+      expect(new Set(told).size).toBe(told.length)
+      const skips = skipped.reduce((sum, { count }) => sum + count, 0)
+      const first = told[0] ?? 0
+      expect(told.length + skips).toBe(slotsBetween(everySecond, first, clock.now() + 1))
+      expect(skips > 0).toBe(byMs > 0)
+      const inTime = due.slice(before).filter(({ slot }) => slot > correctedAt)
+      expect(inTime.length).toBeGreaterThanOrEqual(5)
+      expect(Math.max(...inTime.map(({ at, slot }) => at - slot))).toBeLessThanOrEqual(2)
+    },
+  )
+
+  test('that were told a day too early are told again when the clock is right', () => {
+    const { clock, timetable, due, jumps, run } = setUp()
+    const now = clock.now()
+    clock.follow(now + 86_400_000)
+    timetable.set([[{ id: 'a', slots, from: now - 60_000 }, 'a']])
+    timetable.start()
+    run(25_000)
+    expect(Math.min(...due.map(({ slot }) => slot))).toBeGreaterThan(now + 60_000_000)
+    due.length = 0
+    clock.follow(now + 25_000, 2)
+    run(25_000)
+    expect(jumps).toEqual([])
+    const first = slotAtOrAfter(slots, now + 25_000)
+    expect(due.map(({ slot }) => slot)).toEqual(
+      [first, first + 10_000].filter((one) => one <= clock.now()),
+    )
+  })
 })
