@@ -193,6 +193,7 @@ function careOf(
 
 interface RunRecord {
   startedAt: number
+  clockUncertaintyMs: number | undefined
   attempts: Attempt[]
   /** What attempts used beyond the definition. */
   undisclosed?: Record<string, unknown>[]
@@ -204,8 +205,15 @@ interface RunRecord {
 }
 
 function recordOf(job: Job, { scrub }: RunPlan, { clock, onSeen }: RunnerSettings): RunRecord {
-  const startedAt = Math.round(clock.now())
-  const record: RunRecord = { startedAt, attempts: [], last: NOTHING_SEEN, onSeen }
+  const uncertaintyMs = clock.uncertaintyMs()
+  const record: RunRecord = {
+    startedAt: Math.round(clock.now()),
+    // Rounding is part of it.
+    clockUncertaintyMs: uncertaintyMs && Math.ceil(uncertaintyMs + 0.5),
+    attempts: [],
+    last: NOTHING_SEEN,
+    onSeen,
+  }
   if (laneOf(job.monitor) === 'scripted') record.named = new NamedTexts(scrub)
   return record
 }
@@ -220,7 +228,7 @@ function resultOf(
   const { monitor, slot, onDemand } = job
   const { observation, artifacts } = record.last
   const { responseTimeMs, degraded = false } = observation
-  const { undisclosed } = record
+  const { undisclosed, clockUncertaintyMs } = record
   const known = undisclosed && [...variables, ...monitor.environmentVariables]
   const further = known && undisclosedScrubber(undisclosed, plan.scrub, known)
   const seen = scrubbed(plan, record, further)
@@ -233,6 +241,7 @@ function resultOf(
     ...(onDemand === undefined ? {} : { onDemand }),
     verdict: verdictOf(seen.failures, degraded),
     startedAt: record.startedAt,
+    ...(clockUncertaintyMs === undefined ? {} : { clockUncertaintyMs }),
     durationMs: toMicroseconds(ranMs),
     ...(responseTimeMs === undefined ? {} : { responseTimeMs: toMicroseconds(responseTimeMs) }),
     ...seen,

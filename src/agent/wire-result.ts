@@ -41,7 +41,7 @@ function fits(text: string): boolean {
 }
 
 function wireOf(result: Result, detail?: WireResult['detail']): WireResult {
-  const { onDemand, missedReason, responseTimeMs, failures, artifacts } = result
+  const { onDemand, missedReason, clockUncertaintyMs, responseTimeMs, failures, artifacts } = result
   return {
     monitorId: result.monitorId,
     slot: result.slot,
@@ -49,6 +49,7 @@ function wireOf(result: Result, detail?: WireResult['detail']): WireResult {
     verdict: result.verdict,
     ...(missedReason === undefined ? {} : { missedReason }),
     startedAt: result.startedAt,
+    ...(clockUncertaintyMs === undefined ? {} : { clockUncertaintyMs: within(clockUncertaintyMs) }),
     durationMs: within(result.durationMs),
     ...(responseTimeMs === undefined ? {} : { responseTimeMs: within(responseTimeMs) }),
     attempts: Math.min(ATTEMPTS_MAX, result.attempts.length),

@@ -186,6 +186,8 @@ export const WireResult = z.object({
   verdict: z.enum(VERDICTS),
   missedReason: z.enum(AGENT_MISSED_REASONS).optional(),
   startedAt: instant,
+  /** How far `startedAt` may be off the platform's clock, at most; absent: the agent cannot say. */
+  clockUncertaintyMs: z.number().min(0).max(86_400_000).optional(),
   durationMs: z.number().min(0).max(86_400_000),
   responseTimeMs: z.number().min(0).max(86_400_000).optional(),
   /** How many were made; all of them stand in `detail` where there is one. */

@@ -42,6 +42,10 @@ const common = {
   location: z.string().meta({ description: 'Slug of the private location' }),
   slot: dateTime.meta({ description: 'When it was due' }),
   startedAt: dateTime,
+  clockUncertaintyMs: z
+    .number()
+    .nullable()
+    .meta({ description: 'How far `startedAt` may be off, at most; null when nobody knows' }),
   stoppedAt: dateTime,
   responseTime: z
     .number()

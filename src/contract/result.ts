@@ -68,6 +68,8 @@ export interface Result {
   /** Only with verdict `missed`. */
   missedReason?: MissedReason
   startedAt: Instant
+  /** How far `startedAt` may be off the platform's clock, at most. Milliseconds; absent: nobody knows. */
+  clockUncertaintyMs?: number
   /** From the start of the first attempt to the end of the last one. */
   durationMs: number
   /** Response time that thresholds and assertions saw in the last attempt; absent when there was no answer. */

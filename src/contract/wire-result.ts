@@ -76,6 +76,7 @@ function isShort(value: unknown): value is WireResult {
         if (!isNumberTo(one, DAY_MS)) return false
         found++
         break
+      case 'clockUncertaintyMs':
       case 'responseTimeMs':
         if (!isNumberTo(one, DAY_MS)) return false
         break

@@ -129,6 +129,7 @@ function shownResult(monitorId: string, row: ResultRow): CheckResult {
     location: row.location,
     slot: slot.toISOString(),
     startedAt: row.startedAt.toISOString(),
+    clockUncertaintyMs: row.clockUncertaintyMs,
     stoppedAt: new Date(Math.min(startedMs + row.durationMs, 8.64e15)).toISOString(),
     responseTime: row.responseTimeMs,
     verdict,

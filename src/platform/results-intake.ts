@@ -185,6 +185,7 @@ function columnsOf(candidates: Candidate[]): ResultColumns {
     verdicts: candidates.map(({ result }) => result.verdict),
     missedReasons: candidates.map(({ result }) => result.missedReason ?? null),
     startedMs: candidates.map(({ result }) => Math.round(result.startedAt)),
+    clockUncertaintiesMs: candidates.map(({ result }) => result.clockUncertaintyMs ?? null),
     durationsMs: candidates.map(({ result }) => toMicroseconds(result.durationMs)),
     responseTimesMs: candidates.map(({ result: { responseTimeMs } }) =>
       responseTimeMs === undefined ? null : toMicroseconds(responseTimeMs),

@@ -15,6 +15,7 @@ export interface ResultRow {
   needed: string | null
   agentId: string | null
   startedAt: Date
+  clockUncertaintyMs: number | null
   durationMs: number
   responseTimeMs: number | null
   attempts: number
@@ -24,7 +25,7 @@ export interface ResultRow {
 
 const ROW = `r.location_id as "locationId", coalesce(l.slug_name, r.location_id::text) as location, r.slot,
   r.verdict, r.missed_reason as "missedReason", r.needed, r.agent_id as "agentId",
-  r.started_at as "startedAt", r.duration_ms as "durationMs",
+  r.started_at as "startedAt", r.clock_uncertainty_ms as "clockUncertaintyMs", r.duration_ms as "durationMs",
   r.response_time_ms as "responseTimeMs", r.attempts, r.failure_code as "failureCode",
   r.received_at as "receivedAt"`
 

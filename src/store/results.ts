@@ -8,6 +8,7 @@ export interface ResultColumns {
   verdicts: string[]
   missedReasons: (string | null)[]
   startedMs: number[]
+  clockUncertaintiesMs: (number | null)[]
   durationsMs: number[]
   responseTimesMs: (number | null)[]
   attempts: number[]
@@ -34,15 +35,16 @@ const insert = statement<Insert, { recorded: number; others: number[] | null }>(
   'results-insert',
   `with given as materialized (
      select * from unnest($5::uuid[], $6::bigint[], $7::text[], $8::text[], $9::float8[],
-       $10::real[], $11::real[], $12::smallint[], $13::text[], $14::text[]) with ordinality
-     as g(monitor_id, slot_ms, verdict, missed_reason, started_ms, duration_ms, response_time_ms,
-       attempts, failure_code, detail, at)
+       $10::real[], $11::real[], $12::smallint[], $13::text[], $14::text[], $15::real[])
+     with ordinality as g(monitor_id, slot_ms, verdict, missed_reason, started_ms, duration_ms,
+       response_time_ms, attempts, failure_code, detail, clock_uncertainty_ms, at)
    ), recorded as (
      insert into results as r (location_id, monitor_id, slot, account_id, verdict, missed_reason,
-       agent_id, started_at, duration_ms, response_time_ms, attempts, failure_code, detail)
+       agent_id, started_at, duration_ms, response_time_ms, attempts, failure_code, detail,
+       clock_uncertainty_ms)
      select $1::uuid, g.monitor_id, to_timestamp(g.slot_ms / 1000::float8), $2::uuid, g.verdict,
        g.missed_reason, $3::uuid, to_timestamp(g.started_ms / 1000), g.duration_ms,
-       g.response_time_ms, g.attempts, g.failure_code, g.detail::jsonb
+       g.response_time_ms, g.attempts, g.failure_code, g.detail::jsonb, g.clock_uncertainty_ms
      from given g
      where exists (select ${ERA})
      -- In one order, so that two batches with the same slots never wait for each other in a circle.
@@ -52,7 +54,8 @@ const insert = statement<Insert, { recorded: number; others: number[] | null }>(
        filled = false, agent_id = excluded.agent_id, started_at = excluded.started_at,
        duration_ms = excluded.duration_ms, response_time_ms = excluded.response_time_ms,
        attempts = excluded.attempts, failure_code = excluded.failure_code,
-       detail = excluded.detail, received_at = excluded.received_at
+       detail = excluded.detail, clock_uncertainty_ms = excluded.clock_uncertainty_ms,
+       received_at = excluded.received_at
      where r.verdict = 'missed' and (excluded.verdict <> 'missed' or r.filled)
      returning r.monitor_id, r.slot
    )
@@ -92,6 +95,7 @@ export async function insertResults(
     plainArray(columns.attempts),
     textArray(columns.failureCodes),
     textArray(columns.details),
+    plainArray(columns.clockUncertaintiesMs),
   )
   return row?.others ?? []
 }

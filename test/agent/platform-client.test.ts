@@ -3,12 +3,13 @@
 import { Registry } from 'prom-client'
 import { afterEach, describe, expect, test } from 'vitest'
 import { createClock, type MachineClocks } from '../../src/agent/clock.ts'
+import type { Keeping } from '../../src/agent/kept-monitors.ts'
 import { createPlatformSource } from '../../src/agent/platform-client.ts'
 import { createProgressBoard } from '../../src/agent/progress-board.ts'
 import { createPlatformLink } from '../../src/agent/platform-link.ts'
 import type { AgentReport, Change, Snapshot } from '../../src/agent/source.ts'
 import { createLog } from '../../src/host/log.ts'
-import { json, startFakePlatform, type FakePlatform } from '../support/fake-platform.ts'
+import { json, NOTHING, startFakePlatform, type FakePlatform } from '../support/fake-platform.ts'
 import { aMonitor } from '../support/fake-monitors.ts'
 
 const ends: (() => Promise<void>)[] = []
@@ -28,7 +29,11 @@ const given = (id: string, fields: Record<string, unknown> = {}) => ({
 const whole = (...set: unknown[]) => ({ whole: true, set, drop: [], variables: [] }) as never
 
 async function setUp(
-  options: { clocks?: MachineClocks; prepare?: (at: FakePlatform) => void } = {},
+  options: {
+    clocks?: MachineClocks
+    prepare?: (at: FakePlatform) => void
+    folder?: Keeping
+  } = {},
 ) {
   const at = await startFakePlatform()
   options.prepare?.(at)
@@ -40,7 +45,7 @@ async function setUp(
     link,
     clock,
     random: () => 0,
-    folder: {
+    folder: options.folder ?? {
       path: undefined,
       keep: () => Promise.resolve(),
       kept: () => Promise.resolve(undefined),
@@ -90,7 +95,7 @@ async function setUp(
     await at.close()
   })
   const tellRuns = () => runsChanged()
-  return { at, clock, source, lines, runs, tellRuns, next, monitors, stop, progress }
+  return { at, changes, clock, source, lines, runs, tellRuns, next, monitors, stop, progress }
 }
 
 describe('monitors', () => {
@@ -278,6 +283,88 @@ describe('the clock', () => {
       expect(lines.some((line) => line.includes('clock is wrong'))).toBe(true)
     },
   )
+})
+
+describe('a first answer that was slow', () => {
+  /** Answers the first sync with the times of a call that took 8 s to reach the platform. */
+  const slowFirst = (at: FakePlatform) =>
+    at.misbehave((_, response, said) => {
+      if (said === undefined) return false
+      at.misbehave(undefined)
+      const sentAt = Date.now() + at.aheadMs
+      json(response, { ...NOTHING, receivedAt: sentAt + 8000, sentAt })
+      return true
+    })
+
+  test.each([[0], [60_000], [-60_000]])(
+    'leaves the clock right, and is followed by one that is not held; the platform is %i ms ahead',
+    async (aheadMs) => {
+      const { at, clock, monitors, next, lines } = await setUp({
+        prepare: (one) => slowFirst(Object.assign(one, { aheadMs })),
+      })
+      await monitors()
+      const isRight = () => Math.abs(clock.now() - Date.now() - aheadMs) < 500
+      expect(isRight()).toBe(aheadMs === 0)
+      expect(clock.uncertaintyMs() === undefined).toBe(aheadMs === 0)
+      void next()
+      await at.sync(({ have, waitMs }) => have !== null && waitMs === 0)
+      // The one after it is held: the clock is known.
+      await at.sync(({ waitMs }) => waitMs > 0)
+      const boundMs = (clock.uncertaintyMs() ?? 0) + 1
+      expect(boundMs).toBeLessThan(500)
+      expect(Math.abs(clock.now() - Date.now() - aheadMs)).toBeLessThanOrEqual(boundMs)
+      expect(clock.observe()).toBeUndefined()
+      expect(lines.filter((line) => line.includes('clock is wrong'))).toHaveLength(
+        aheadMs === 0 ? 0 : 1,
+      )
+    },
+  )
+})
+
+describe('monitors on disk while the platform is away', () => {
+  /** A folder in memory; `changeBy` moves the instant at which the monitors were kept. */
+  async function keptFolder(changeByMs: number): Promise<Keeping> {
+    const written = Promise.withResolvers<string>()
+    const path = '/nowhere'
+    const folder: Keeping = {
+      path,
+      async keep(_, pieces) {
+        let text = ''
+        for await (const piece of pieces) text += String(piece)
+        written.resolve(text)
+      },
+      kept: () => Promise.resolve(undefined),
+    }
+    const before = await setUp({ folder, prepare: (one) => one.say({ changes: whole(given(A)) }) })
+    await before.monitors()
+    before.stop.abort()
+    await before.changes.return?.()
+    const kept = JSON.parse(await written.promise) as { keptAt: number }
+    kept.keptAt += changeByMs
+    const text = JSON.stringify(kept)
+    return { path, keep: () => Promise.resolve(), kept: () => Promise.resolve(Buffer.from(text)) }
+  }
+  const away = (at: FakePlatform) => at.misbehave((request) => (request.socket.destroy(), true))
+
+  test('run, also a day after they were kept', async () => {
+    const { monitors } = await setUp({ folder: await keptFolder(-86_400_000), prepare: away })
+    expect((await monitors()).monitors).toHaveLength(1)
+  })
+
+  test('wait for the platform where the clock is behind, and readiness says so', async () => {
+    const { at, source, monitors, lines } = await setUp({
+      folder: await keptFolder(3_600_000),
+      prepare: away,
+    })
+    const coming = monitors()
+    await at.sync((said) => at.syncs.indexOf(said) === 2)
+    expect(lines.filter((line) => line.includes('clock is behind'))).toHaveLength(1)
+    expect(source.state?.().unready).toContain('clock is behind')
+    at.say({ revision: '2', changes: whole(given(B)) })
+    at.misbehave(undefined)
+    expect((await coming).monitors.map(({ id }) => id)).toEqual([B])
+    expect(source.state?.().unready).toBeUndefined()
+  })
 })
 
 describe('leaving', () => {
