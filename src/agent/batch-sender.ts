@@ -1,9 +1,10 @@
 // Sends one batch of results and tells what came of it.
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
-import type { ResultsAnswer } from '../contract/agent-protocol.ts'
+import type { DroppedSpan, ResultsAnswer } from '../contract/agent-protocol.ts'
 import { actionForError, actionForStatus, type DeliveryAction } from './delivery-actions.ts'
 import type { DeliveryLink } from './delivery-link.ts'
+import type { DroppedSpans } from './dropped-spans.ts'
 
 /** What came of a batch. */
 export interface BatchOutcome {
@@ -28,10 +29,31 @@ const TEXT_BYTES_MAX = 64 * 1024
 
 const pack = promisify(gzip)
 
-/** Makes the sender. It never rejects. */
-export function createBatchSender(link: DeliveryLink, agentId: () => string) {
+/** Makes the sender, which tells of dropped results on the side. It never rejects. */
+export function createBatchSender(
+  link: DeliveryLink,
+  agentId: () => string,
+  dropped?: Pick<DroppedSpans, 'next'>,
+) {
+  const send = createSender(link, agentId)
   return async (entries: readonly string[], signal: AbortSignal): Promise<BatchOutcome> => {
-    const plain = Buffer.from(`{"agentId":"${agentId()}","results":[${entries.join(',')}]}`)
+    const next = dropped?.next()
+    const outcome = await send(entries, next?.spans, signal)
+    next?.settled(outcome.action === 'done')
+    return outcome
+  }
+}
+
+function createSender(link: DeliveryLink, agentId: () => string) {
+  return async (
+    entries: readonly string[],
+    spans: readonly DroppedSpan[] | undefined,
+    signal: AbortSignal,
+  ): Promise<BatchOutcome> => {
+    const dropped = spans === undefined ? '' : `,"dropped":${JSON.stringify(spans)}`
+    const plain = Buffer.from(
+      `{"agentId":"${agentId()}","results":[${entries.join(',')}]${dropped}}`,
+    )
     const isPacked = plain.length >= GZIP_BYTES_MIN
     const body = isPacked ? await pack(plain) : plain
     const headers = {

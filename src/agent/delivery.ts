@@ -10,6 +10,7 @@ import { createBatchSender } from './batch-sender.ts'
 import type { Delivery, DeliveryOptions } from './delivery-sink.ts'
 import { createBell } from './bell.ts'
 import { DeliveryLane, type Batch } from './delivery-lane.ts'
+import { DroppedSpans } from './dropped-spans.ts'
 import { createDeliveryMetrics } from './delivery-metrics.ts'
 import {
   count,
@@ -55,6 +56,7 @@ class RunningDelivery implements Delivery {
   readonly #isFull: (result: Result) => boolean
   readonly #inherited: InheritedSpools
   readonly #metrics: () => Promise<string>
+  readonly #dropped: DroppedSpans
   #spool!: Spool
   #freshLane!: DeliveryLane
   #oldLane!: DeliveryLane
@@ -70,6 +72,7 @@ class RunningDelivery implements Delivery {
 
   constructor(options: DeliveryOptions) {
     this.#options = options
+    this.#dropped = new DroppedSpans(options.folder)
     this.#recent = new RecentResults(() => this.#spool, options.recentBounds ?? RECENT_BOUNDS)
     this.#isFull = createFullness(() => options.settings().fullPassedEveryMs)
     this.#inherited = new InheritedSpools(createSpoolAdoption(options.folder, options.log))
@@ -93,6 +96,7 @@ class RunningDelivery implements Delivery {
     if (path === undefined) {
       log.error({ reason: folder.problem }, 'nothing can be kept on disk; results are in memory')
     }
+    await this.#dropped.load()
     this.#spool = await openSpool({
       folder: path === undefined ? undefined : join(path, spoolName(seal.fingerprint)),
       seal,
@@ -100,11 +104,12 @@ class RunningDelivery implements Delivery {
       log,
       isHeld: () => folder.isHeld(),
       shareRoom: (bytes) => this.#artifacts?.makeRoom(bytes),
+      dropped: this.#dropped,
       onKept: (kept) => this.#onKept(kept),
       onRecovered: () => void this.#rescue(),
       ...(openFile === undefined ? {} : { openFile }),
     })
-    const send = createBatchSender(link, this.#options.agentId ?? (() => folder.id))
+    const send = createBatchSender(link, this.#options.agentId ?? (() => folder.id), this.#dropped)
     const complain = createComplaints(log)
     const lane = (take: () => Promise<Batch | undefined>) =>
       new DeliveryLane({
@@ -148,6 +153,7 @@ class RunningDelivery implements Delivery {
   async #moveToDisk(complain: Complain): Promise<void> {
     const { path, seal } = this.#options.folder
     if (path === undefined || this.#flushed !== undefined) return
+    await this.#dropped.load()
     await this.#spool.moveTo(join(path, spoolName(seal.fingerprint)))
     await this.#openInherited(complain)
   }
@@ -296,6 +302,7 @@ class RunningDelivery implements Delivery {
     }
     await this.#inherited.closeAll()
     await this.#spool.close()
+    await this.#dropped.flush()
   }
 
   /** The disk works: what lies in memory alone is written to it, also what is on its way. Never rejects. */

@@ -4,6 +4,7 @@
 import { mkdir, open } from 'node:fs/promises'
 import type { Log } from '../host/log.ts'
 import type { AgentSeal } from './agent-seal.ts'
+import type { DroppedSpans } from './dropped-spans.ts'
 import type { Kept, Loss } from './kept-results.ts'
 import { findSegments, segmentName } from './spool-folder.ts'
 import { openFrame, readFrames, type Frame } from './spool-frame.ts'
@@ -27,6 +28,8 @@ export interface SpoolOptions {
   onRecovered?: () => void
   /** Other things that share the bound may take no more than this. */
   shareRoom?: (bytes: number) => void
+  /** Notes which results were lost for want of room. */
+  dropped?: DroppedSpans
   openFile?: OpenFile
 }
 
@@ -234,6 +237,7 @@ export class Spool {
       if (room >= 0) return
       const oldest = this.#segments.find((one) => one !== this.#active)
       if (oldest === undefined) return
+      await this.#options.dropped?.addSegment(oldest)
       const results = oldest.loseWaiting()
       this.#lose('full', results)
       if (results > 0) log.warn({ results }, 'the spool is full; its oldest results are dropped')
@@ -333,14 +337,17 @@ export class Spool {
       kept.segment = undefined
       return false
     }
-    if (segment.gone === 'dropped') this.#lose('full', entries.length)
-    else segment.release(number, entries.length, at)
+    if (segment.gone === 'dropped') {
+      this.#lose('full', entries.length)
+      this.#options.dropped?.add(entries)
+    } else segment.release(number, entries.length, at)
     return true
   }
 
   /** Gives up what is in memory alone, for want of room there. */
   drop(kept: Kept): void {
     this.#lose('memory', kept.entries.length)
+    this.#options.dropped?.add(kept.entries)
     kept.safe.reject(new Error('there is no room for it, neither on disk nor in memory'))
   }
 
