@@ -20,6 +20,9 @@ export const PROTOCOL_BOUNDS = {
   /** How far ahead a planned change of who runs what is announced. */
   handOverMs: 3_000,
   resultsPerBatchMax: 1_000,
+  /** Spans of lost results in a batch, and slots that are filled in for them. */
+  droppedPerBatchMax: 1_000,
+  droppedSlotsPerBatchMax: 10_000,
   /** A batch as it is sent, and unpacked. */
   batchBytesMax: 4 * 1024 * 1024,
   batchUnpackedBytesMax: 16 * 1024 * 1024,
@@ -38,6 +41,7 @@ export const PROTOCOL_BOUNDS = {
 } as const
 
 const instant = z.number().min(0).max(8.64e15)
+const slotInstant = z.int().min(0).max(8.64e15)
 const guid = z.guid().meta({ format: 'uuid' })
 const count = z.int().min(0).max(1_000_000_000)
 
@@ -181,7 +185,7 @@ export const ArtifactWire = z.object({
 export const WireResult = z.object({
   monitorId: guid,
   /** The instant of the slot; of a run on demand the instant of its start. */
-  slot: z.int().min(0).max(8.64e15),
+  slot: slotInstant,
   onDemand: guid.optional(),
   verdict: z.enum(VERDICTS),
   missedReason: z.enum(AGENT_MISSED_REASONS).optional(),
@@ -204,10 +208,19 @@ export const WireResult = z.object({
 })
 export type WireResult = z.infer<typeof WireResult>
 
+/** Results that an agent lost for want of room: those of slots of a monitor within [from, to]. */
+export const DroppedSpan = z.object({ monitorId: guid, from: slotInstant, to: slotInstant })
+export type DroppedSpan = z.infer<typeof DroppedSpan>
+
 /** A batch. Its results are checked one by one, so that one that is no good spoils no other. */
 export const ResultsRequest = z.object({
   agentId: guid,
   results: z.array(z.unknown()).max(PROTOCOL_BOUNDS.resultsPerBatchMax),
+  /**
+   * Slots of these spans without a result become `missed` with the reason `spool-full`, as many as
+   * `droppedSlotsPerBatchMax`; what lies beyond is left to the account of slots.
+   */
+  dropped: z.array(DroppedSpan).max(PROTOCOL_BOUNDS.droppedPerBatchMax).optional(),
 })
 
 /** Why a result was not recorded. None of them is worth sending again. */

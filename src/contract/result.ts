@@ -12,9 +12,10 @@ export const OWN_VERDICTS = ['errored', 'cancelled', 'missed'] as const
 export type OwnVerdict = (typeof OWN_VERDICTS)[number]
 
 /**
- * Why a slot did not run. Every such slot is counted under exactly one of these. `no-agent`: none had
+ * Why a slot has no result. Every such slot is counted under exactly one of these. `no-agent`: none had
  * ever reported from its location; `agent-lost`: those that had were there no more, or were lost with it;
- * `under-way`: it runs, as its agent says, and its result will take the place.
+ * `not-delivered`: its agent was there all the time and nothing came; `spool-full`: its agent had the result
+ * and lost it for want of room; `under-way`: it runs, as its agent says, and its result will take the place.
  */
 export const MISSED_REASONS = [
   'still-running',
@@ -24,13 +25,17 @@ export const MISSED_REASONS = [
   'removed',
   'no-agent',
   'agent-lost',
+  'not-delivered',
+  'spool-full',
   'no-capable-agent',
   'under-way',
 ] as const
-/** Those of them that only a platform can know; it takes them from no agent. */
+/** Those of them that only a platform writes; a result with one of them is refused. */
 const PLATFORM_REASONS: ReadonlySet<string> = new Set([
   'no-agent',
   'agent-lost',
+  'not-delivered',
+  'spool-full',
   'no-capable-agent',
   'under-way',
 ])

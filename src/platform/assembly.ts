@@ -161,12 +161,11 @@ async function createWorkingParts(parts: AssemblyParts, clock: PlatformClock) {
   const { publicUrl } = config
   // Whole milliseconds, as instants are in the database.
   const now = () => Math.floor(clock.now())
-  const capability = { capable, neededWords }
-  const runs = createRuns({ database, keptMs: RUNS_KEPT_MS, ...capability })
+  const runs = createRuns({ database, keptMs: RUNS_KEPT_MS, capable, neededWords })
   const artifacts = { database, store: createArtifactStore(config), keptMs }
   const alerting = createAlerting({ database, sealer, clock, log, publicUrl })
   const kept = { resultsMs, rollupsMs, graceMs }
-  const recording = createRecording({ database, now, registry, capability, ...kept })
+  const recording = createRecording({ database, now, registry, ...kept })
   await recording.prepare()
   const chores: Chore[] = [
     locationSampling(database),

@@ -7,7 +7,7 @@ import type { Chore } from './chores.ts'
 import { prepareResults, retentionChore } from './retention.ts'
 import { createResultsMetrics, registerAccount, type ResultsMetrics } from './results-metrics.ts'
 import { rollupsChore } from './rollups.ts'
-import { type Capability, sweepChore } from './sweep.ts'
+import { sweepChore } from './sweep.ts'
 
 /** What recording needs. */
 export interface RecordingParts {
@@ -15,7 +15,6 @@ export interface RecordingParts {
   /** Milliseconds on the platform's clock. */
   now: () => number
   registry: Registry
-  capability: Capability
   resultsMs: number
   rollupsMs: number
   /** How long agents have to deliver before a slot counts as missed. */
@@ -33,11 +32,11 @@ export interface Recording {
 
 /** Makes it; starts nothing. */
 export function createRecording(parts: RecordingParts): Recording {
-  const { database, now, registry, capability, resultsMs, graceMs } = parts
+  const { database, now, registry, resultsMs, graceMs } = parts
   registerAccount(registry, () => readSweptSpan(database))
   return {
     chores: [
-      sweepChore({ database, now, capability, retentionMs: resultsMs, graceMs }),
+      sweepChore({ database, now, retentionMs: resultsMs, graceMs }),
       rollupsChore(database),
       retentionChore(parts),
     ],

@@ -1,6 +1,7 @@
 // What agents report: each result is checked alone, one that is no good spoils no other, and all that
 // follows from a batch happens with it or not at all.
 import {
+  type DroppedSpan,
   PROTOCOL_BOUNDS,
   type RefusalCode,
   type ResultsAnswer,
@@ -8,6 +9,7 @@ import {
 } from '../contract/agent-protocol.ts'
 import { checkResult, firstFailureCode } from '../contract/wire-result.ts'
 import type { Database } from '../store/database.ts'
+import { fillDropped } from '../store/dropped-slots.ts'
 import {
   type AwaitedRun,
   insertResults,
@@ -143,6 +145,36 @@ async function recordScheduled(
   if (others.length === 0) return { recorded, known: 0, refused: [] }
   const left = candidates.filter((_, at) => unrecorded.has(at))
   return { recorded, ...(await explain(inside, key.locationId, left)) }
+}
+
+/** What an agent lost for want of room. */
+export interface DroppedBatch extends Omit<ResultsBatch, 'results' | 'onRecorded'> {
+  dropped: readonly DroppedSpan[]
+}
+
+/**
+ * Fills the slots of the spans, in one transaction apart from that of any results: each takes its rows in one
+ * order, so that they never wait for each other in a circle. The same spans may come again.
+ */
+export async function recordDropped(database: Database, batch: DroppedBatch): Promise<void> {
+  if (batch.dropped.length === 0) return
+  await database.transaction((inside) => fillSpans(inside, batch))
+}
+
+async function fillSpans(
+  inside: Connection,
+  { key, agentId, dropped, nowMs, retentionMs }: DroppedBatch,
+): Promise<void> {
+  const slots = await fillDropped(inside, { ...key, agentId }, dropped, {
+    fromMs: Math.ceil(nowMs - retentionMs),
+    toMs: Math.floor(nowMs),
+  })
+  const ofPastHours = slots.filter(({ slotMs }) => slotMs < startOfHour(nowMs))
+  if (ofPastHours.length === 0) return
+  await markRollupsDue(inside, key.locationId, {
+    monitorIds: ofPastHours.map(({ monitorId }) => monitorId),
+    slotsMs: ofPastHours.map(({ slotMs }) => slotMs),
+  })
 }
 
 function startOfHour(instantMs: number): number {

@@ -11,7 +11,7 @@ import { readBytes } from './body.ts'
 import { ApiError } from './errors.ts'
 import type { OnRecorded } from './recorded.ts'
 import { createRefusalLog } from './refusal-log.ts'
-import { recordResults } from './results-intake.ts'
+import { recordDropped, recordResults } from './results-intake.ts'
 import type { ResultsMetrics } from './results-metrics.ts'
 
 /** What the call needs. */
@@ -37,7 +37,7 @@ export function resultsOperation(parts: ResultsOperationParts): DefinedAgentOper
     operationId: 'postAgentV1Results',
     summary: 'Deliver results',
     description:
-      'Idempotent by (monitor, slot): the first real result stays, and any replaces a slot that was filled in as missed. Each result is checked alone.',
+      'Idempotent by (monitor, slot): the first real result stays, and any replaces a slot that was filled in as missed, such as those of `dropped`. Each result is checked alone.',
     method: 'post',
     path: '/agent/v1/results',
     kind: 'results',
@@ -53,15 +53,10 @@ export function resultsOperation(parts: ResultsOperationParts): DefinedAgentOper
       415: 'The body is not application/json, or packed in another way than gzip',
     },
     async answer({ c, key, receivedAt }) {
-      const { agentId, results } = await readBatch(c)
-      const answer = await recordResults(database, {
-        key,
-        agentId,
-        results,
-        nowMs: receivedAt,
-        retentionMs,
-        onRecorded,
-      })
+      const { agentId, results, dropped = [] } = await readBatch(c)
+      const from = { key, agentId, nowMs: receivedAt, retentionMs }
+      const answer = await recordResults(database, { ...from, results, onRecorded })
+      await recordDropped(database, { ...from, dropped })
       metrics.answered(answer)
       logRefusals({ locationId: key.locationId, agentId }, answer.refused)
       return agentJson(JSON.stringify(answer))

@@ -17,22 +17,14 @@ import {
   readPulseSince,
   type SweepWindow,
 } from '../store/sweep.ts'
+import { createAssignment, neededWords } from './assignment.ts'
 import type { Chore } from './chores.ts'
-
-/** Who can run what; see assignment.ts. */
-export interface Capability {
-  /** Whether an agent with `abilities` can run what has `needs`. */
-  capable: (needs: readonly string[], abilities: readonly string[]) => boolean
-  /** What it takes, in words: `DNS: agent 7.0.0 or newer`. */
-  neededWords: (needs: readonly string[]) => string
-}
 
 /** What a sweep needs. */
 export interface SweepParts {
   database: Database
   /** Milliseconds on the platform's clock. */
   now: () => number
-  capability: Capability
   /** Rows of slots longer ago than this are not kept. */
   retentionMs: number
   /** How long agents have to deliver before a slot counts as missed; default SWEEP_GRACE_MS. */
@@ -87,7 +79,7 @@ export async function sweep(parts: SweepParts, signal: AbortSignal): Promise<Swe
 
 async function sweepOnce(
   inside: Connection,
-  { now, capability, retentionMs, graceMs = SWEEP_GRACE_MS }: SweepParts,
+  { now, retentionMs, graceMs = SWEEP_GRACE_MS }: SweepParts,
   windowMs: number,
 ): Promise<Swept & { isLast: boolean }> {
   const nowMs = Math.floor(now())
@@ -106,7 +98,7 @@ async function sweepOnce(
   }
   const window: SweepWindow = { fromMs, untilMs, floorMs }
   const expected = await countDueSlots(inside, window)
-  const { missing, filled } = await fillWindow(inside, window, capability)
+  const { missing, filled } = await fillWindow(inside, window)
   await sortUnderWay(inside, { nowMs, graceMs })
   // Some were reported between the look and the filling; look again instead of believing it.
   const left = filled === missing ? 0 : countOf(await findMissingSlots(inside, window))
@@ -117,12 +109,13 @@ async function sweepOnce(
 async function fillWindow(
   inside: Connection,
   window: SweepWindow,
-  capability: Capability,
 ): Promise<{ missing: number; filled: number }> {
   const groups = await findMissingSlots(inside, window)
   let filled = 0
   for (const group of groups) {
-    filled += await fillMissed(inside, group, await reasonOf(inside, group, capability))
+    for (const { slots, ...why } of await sortByReason(inside, group)) {
+      filled += await fillMissed(inside, slots, why)
+    }
     await markPastHours(inside, window, group)
   }
   return { missing: countOf(groups), filled }
@@ -132,18 +125,40 @@ function countOf(groups: MissingSlots[]): number {
   return groups.reduce((sum, { slotsMs }) => sum + slotsMs.length, 0)
 }
 
-async function reasonOf(
-  inside: Connection,
-  { locationId, epoch, needs }: MissingSlots,
-  { capable, neededWords }: Capability,
-): Promise<{ reason: MissedReason; needed?: string }> {
-  if (epoch === null) return { reason: 'no-agent' }
+/** Slots that are missed for one reason. */
+interface Reasoned {
+  reason: MissedReason
+  needed?: string
+  slots: MissingSlots
+}
+
+/** Whose slots they were, and whether that agent has been there since, decides. */
+async function sortByReason(inside: Connection, slots: MissingSlots): Promise<Reasoned[]> {
+  const { locationId, epoch, needs, monitorIds, slotsMs } = slots
+  if (epoch === null) return [{ reason: 'no-agent', slots }]
   const members = await readMembers(inside, locationId, epoch)
-  const nobodyCan =
-    members.length > 0 && !members.some(({ abilities }) => capable(needs, abilities))
-  return nobodyCan
-    ? { reason: 'no-capable-agent', needed: neededWords(needs) }
-    : { reason: 'agent-lost' }
+  const assignment = createAssignment(members)
+  const liveSinceMs = new Map<string, number>()
+  for (const monitorId of new Set(monitorIds)) {
+    const owner = assignment.owner(monitorId, needs)
+    if (owner === undefined && members.length > 0) {
+      return [{ reason: 'no-capable-agent', needed: neededWords(needs), slots }]
+    }
+    liveSinceMs.set(monitorId, owner?.liveSinceMs ?? Infinity)
+  }
+  const reasonAt = (monitorId: string, at: number) =>
+    (liveSinceMs.get(monitorId) ?? 0) <= (slotsMs[at] ?? 0) ? 'not-delivered' : 'agent-lost'
+  const byReason = Map.groupBy(monitorIds.keys(), (at) => reasonAt(monitorIds[at] ?? '', at))
+  return [...byReason].map(([reason, places]) => ({ reason, slots: pick(slots, places) }))
+}
+
+function pick(slots: MissingSlots, places: readonly number[]): MissingSlots {
+  const { monitorIds, slotsMs } = slots
+  return {
+    ...slots,
+    monitorIds: places.map((at) => monitorIds[at] ?? ''),
+    slotsMs: places.map((at) => slotsMs[at] ?? 0),
+  }
 }
 
 /** The first slot of a monitor may lie hours back, in an hour that was rolled up. */

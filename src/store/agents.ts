@@ -124,6 +124,8 @@ const write = statement<
        else (array[a.instance] || a.former_instances)[1:${FORMER_MAX}] end,
      instance = excluded.instance, version = excluded.version, image = excluded.image,
      abilities = excluded.abilities, queues = excluded.queues, state = excluded.state,
+     live_since = case when a.state = 'live' and a.instance = excluded.instance
+       then a.live_since else clock_timestamp() end,
      last_seen_at = clock_timestamp()`,
 )
 

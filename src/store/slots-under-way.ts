@@ -24,14 +24,17 @@ const keep = statement<[number], never>(
 
 const lose = statement<[number, number], never>(
   'under-way-lose',
-  `update results set missed_reason = 'agent-lost', agent_id = null
+  `update results r set agent_id = null, missed_reason = case when exists (
+       select from agents a where a.location_id = r.location_id and a.id = r.agent_id
+         and a.state = 'live' and a.live_since <= r.slot)
+     then 'not-delivered' else 'agent-lost' end
    where missed_reason = 'under-way' and filled
      and received_at < to_timestamp(($1::float8 - $2::float8) / 1000)`,
 )
 
 /**
  * Slots that were filled in and run as their agents say are `under-way`; those of which nobody has said so for
- * `graceMs`, nor reported, are lost with their agents.
+ * `graceMs`, nor reported, are lost with their agents, or not delivered by those that are still there.
  */
 export async function sortUnderWay(
   inside: Connection,

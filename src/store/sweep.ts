@@ -100,9 +100,21 @@ export async function findMissingSlots(
   return find(inside, window.fromMs, window.untilMs, window.floorMs)
 }
 
-const members = statement<[string, number], { members: { id: string; abilities: string[] }[] }>(
+/** An agent that was in a location in an epoch. */
+export interface SweptMember {
+  id: string
+  abilities: string[]
+  /** Since when it has been there without a break, until now; null when it is not there. Milliseconds. */
+  liveSinceMs: number | null
+}
+
+const members = statement<[string, number], SweptMember>(
   'sweep-members',
-  'select members from location_epochs where location_id = $1 and epoch = $2',
+  `select m.id, m.abilities, (extract(epoch from a.live_since) * 1000)::bigint as "liveSinceMs"
+   from location_epochs e
+   cross join lateral jsonb_to_recordset(e.members) m(id text, abilities text[])
+   left join agents a on a.location_id = e.location_id and a.id::text = m.id and a.state = 'live'
+   where e.location_id = $1 and e.epoch = $2`,
 )
 
 /** Who was in a location in an epoch. */
@@ -110,8 +122,8 @@ export async function readMembers(
   inside: Connection,
   locationId: string,
   epoch: number,
-): Promise<{ id: string; abilities: string[] }[]> {
-  return (await members(inside, locationId, epoch))[0]?.members ?? []
+): Promise<SweptMember[]> {
+  return members(inside, locationId, epoch)
 }
 
 type Fill = [string, string, string, string | null, string[], number[]]

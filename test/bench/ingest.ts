@@ -5,7 +5,6 @@ import { createHash, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
 import { gzipSync } from 'node:zlib'
-import { capable, neededWords } from '../../src/platform/assignment.ts'
 import { sweep, SWEEP_GRACE_MS } from '../../src/platform/sweep.ts'
 import { createAccount } from '../../src/store/accounts.ts'
 import { type Database, openDatabase } from '../../src/store/database.ts'
@@ -139,7 +138,6 @@ async function start(order: IngestOrder): Promise<Running> {
 async function sweepMs(database: Database, untilMs: number): Promise<number> {
   const parts = {
     database,
-    capability: { capable, neededWords },
     retentionMs: 86_400_000,
     now: () => untilMs + SWEEP_GRACE_MS,
   }

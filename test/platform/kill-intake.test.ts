@@ -4,7 +4,6 @@ import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
 import type { ResultsAnswer, WireResult } from '../../src/contract/agent-protocol.ts'
-import { capable, neededWords } from '../../src/platform/assignment.ts'
 import { sweep } from '../../src/platform/sweep.ts'
 import { accountOf } from '../../src/store/accounting.ts'
 import { DATABASE_SERVERS, useDatabase } from '../support/database.ts'
@@ -81,7 +80,6 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const swept = await sweep(
       {
         database,
-        capability: { capable, neededWords },
         now: Date.now,
         retentionMs: 30 * 86_400_000,
       },

@@ -2,8 +2,13 @@
 // alone with its code and harms nothing beside it, also when the same batches come at once.
 import { randomUUID } from 'node:crypto'
 import { beforeAll, describe, expect, test } from 'vitest'
-import type { ResultsAnswer, WireResult } from '../../src/contract/agent-protocol.ts'
+import {
+  PROTOCOL_BOUNDS,
+  type ResultsAnswer,
+  type WireResult,
+} from '../../src/contract/agent-protocol.ts'
 import type { OnRecorded, Recorded } from '../../src/platform/recorded.ts'
+import { recordDropped } from '../../src/platform/results-intake.ts'
 import { ensurePartitions } from '../../src/store/result-partitions.ts'
 import { DATABASE_SERVERS, useDatabase } from '../support/database.ts'
 import {
@@ -211,6 +216,69 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(await send('errored')).toEqual([1, 'errored', null, false])
     expect(await send('passed')).toEqual([0, 'errored', null, false])
     expect(await send('missed')).toEqual([0, 'errored', null, false])
+  })
+
+  test('slots of dropped results say so, where nobody reported and no agent said more', async () => {
+    const { database } = use()
+    const [one, other] = [await another(), await another()]
+    const of = (n: number, verdict: WireResult['verdict']) =>
+      wireResult({
+        monitorId: one.monitorId,
+        slot: slotOf(one, n),
+        verdict,
+        ...(verdict === 'missed' && { missedReason: 'overloaded' as const }),
+      })
+    await record([of(2, 'passed'), of(3, 'missed')])
+    await database.query(
+      `insert into results (location_id, monitor_id, slot, account_id, verdict, missed_reason,
+         filled, started_at, duration_ms, attempts)
+       select $1, $2, to_timestamp(s.ms / 1000), $4, 'missed', s.reason, true, now(), 0, 0
+       from unnest($3::float8[], array['agent-lost', 'under-way']) s(ms, reason)`,
+      [here.locationId, one.monitorId, [slotOf(one, 4), slotOf(one, 5)], here.accountId],
+    )
+    const agentId = randomUUID()
+    const dropped = [
+      { monitorId: one.monitorId, from: slotOf(one, 1), to: slotOf(one, 4) + 1 },
+      { monitorId: one.monitorId, from: slotOf(one, 3), to: slotOf(one, 6) },
+      { monitorId: other.monitorId, from: 0, to: slotOf(other, 0) },
+      // Neither slots to come nor those that are not kept, and of nobody else.
+      { monitorId: other.monitorId, from: NOW + 1, to: 8.64e15 },
+      { monitorId: randomUUID(), from: 0, to: 8.64e15 },
+    ]
+    const tell = () =>
+      recordDropped(database, {
+        key: here,
+        agentId,
+        dropped,
+        nowMs: NOW,
+        retentionMs: DAY_MS / 2,
+      })
+    await Promise.all([tell(), tell(), tell()])
+    expect(await rowsOf(one.monitorId)).toMatchObject([
+      { slot_ms: slotOf(one, 1), missed_reason: 'spool-full', filled: true, agent_id: agentId },
+      { slot_ms: slotOf(one, 2), verdict: 'passed', missed_reason: null },
+      { slot_ms: slotOf(one, 3), missed_reason: 'overloaded', filled: false },
+      { slot_ms: slotOf(one, 4), missed_reason: 'spool-full', agent_id: agentId },
+      { slot_ms: slotOf(one, 5), missed_reason: 'under-way' },
+      { slot_ms: slotOf(one, 6), missed_reason: 'spool-full' },
+    ])
+    expect(await rowsOf(other.monitorId)).toHaveLength(1)
+    // What comes at last replaces it.
+    expect(await record([of(1, 'passed')])).toMatchObject({ recorded: 1 })
+    expect((await rowsOf(one.monitorId))[0]).toMatchObject({ verdict: 'passed', filled: false })
+  })
+
+  test('of spans without end no more slots are filled than a batch may have', async () => {
+    const { database } = use()
+    const one = await another({ fromMs: NOW - DAY_MS, everyMs: 1000 })
+    await recordDropped(database, {
+      key: here,
+      agentId: randomUUID(),
+      dropped: [{ monitorId: one.monitorId, from: 0, to: 8.64e15 }],
+      nowMs: NOW,
+      retentionMs: DAY_MS / 2,
+    })
+    expect(await rowsOf(one.monitorId)).toHaveLength(PROTOCOL_BOUNDS.droppedSlotsPerBatchMax)
   })
 
   test('many agents that replay the same batches at once record each slot once', async () => {

@@ -97,7 +97,6 @@ test('where nobody has it, its slots are missed and say what is needed', async (
   const options = {
     database,
     now: () => now,
-    capability: { capable, neededWords },
     retentionMs: DAY_MS,
   }
   await sweep(options, AbortSignal.timeout(20_000))
@@ -129,8 +128,7 @@ test('what an agent says that it runs is shown, and its slot is under way', asyn
   await ensurePartitions(database, Date.now() - 2 * DAY_MS, Date.now() + 2 * DAY_MS)
   await database.query('truncate accounting, platform_pulse')
   const now = at + 1 + SWEEP_GRACE_MS
-  const capability = { capable, neededWords }
-  const options = { database, now: () => now, capability, retentionMs: DAY_MS }
+  const options = { database, now: () => now, retentionMs: DAY_MS }
   await sweep(options, AbortSignal.timeout(20_000))
   const rows = await database.query(
     `select missed_reason from results where monitor_id = $1 and slot = to_timestamp($2::float8 / 1000)`,

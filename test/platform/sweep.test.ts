@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../src/contract/versions.ts'
 import { slotAtOrAfter, slotAtOrBefore } from '../../src/contract/timetable.ts'
+import { createAssignment, neededWords } from '../../src/platform/assignment.ts'
 import { sweep, SWEEP_GRACE_MS, SWEEP_RETURN_MS } from '../../src/platform/sweep.ts'
 import { accountOf, readSweptSpan } from '../../src/store/accounting.ts'
 import type { Database } from '../../src/store/database.ts'
@@ -25,11 +26,6 @@ const DAY_MS = 86_400_000
 const RETENTION_MS = 3 * DAY_MS
 /** Noon of yesterday: the stories play in a past of their own. */
 const START = Math.floor(Date.now() / DAY_MS) * DAY_MS - DAY_MS / 2
-const capability = {
-  capable: (needs: readonly string[], abilities: readonly string[]) =>
-    needs.every((need) => abilities.includes(need)),
-  neededWords: (needs: readonly string[]) => `${needs.join()}: agent 9.9.9 or newer`,
-}
 
 describe.each(DATABASE_SERVERS)('on $name', (server) => {
   const use = useDatabase(server)
@@ -42,7 +38,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
 
   const sweepAt = (nowMs: number) =>
     sweep(
-      { database: use().database, now: () => nowMs, capability, retentionMs: RETENTION_MS },
+      { database: use().database, now: () => nowMs, retentionMs: RETENTION_MS },
       AbortSignal.timeout(20_000),
     )
 
@@ -89,7 +85,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const now = START + 60_000 + SWEEP_GRACE_MS
     await deliver(here, now, [wireResult({ ...monitor, slot: slotOf(monitor, 5) })])
     expect(await sweepAt(now)).toEqual({ sweptUntilMs: START + 60_000, expected: 6, filled: 5 })
-    const needed = 'DNS: agent 9.9.9 or newer'
+    const needed = neededWords(['DNS'])
     expect(await rows(here)).toMatchObject([
       { missed_reason: 'no-agent', needed: null },
       { missed_reason: 'no-agent', needed: null },
@@ -204,6 +200,45 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     }
     await sweepAt(START + 60_000 + SWEEP_GRACE_MS)
     expect(await rows(here)).toMatchObject([{ missed_reason: reason, needed: null }])
+  })
+
+  test('what the agent of a slot did not deliver is told apart from what was lost with it', async () => {
+    const { database } = use()
+    const here = await addLocation(database)
+    const [there, restarted, lost] = [randomUUID(), randomUUID(), randomUUID()]
+    const members = [there, restarted, lost].map((id) => ({ id, abilities: ['URL'] }))
+    await addEpoch(here, { number: 1, fromMs: START - 1, members })
+    const live = [
+      [there, 'live', START - 1000],
+      [restarted, 'live', START + 5000],
+      [lost, 'lost', START - 1000],
+    ]
+    for (const [id, state, sinceMs] of live) {
+      await database.query(
+        `insert into agents (id, location_id, instance, version, image, abilities, state, live_since)
+         values ($1, $2, $1, '9.9.9', 'agent', '{URL}', $3, to_timestamp($4::float8 / 1000))`,
+        [id, here.locationId, state, sinceMs],
+      )
+    }
+    const { owner } = createAssignment(members)
+    const reasons: Record<string, string[]> = {
+      [there]: ['not-delivered', 'not-delivered'],
+      [restarted]: ['agent-lost', 'not-delivered'],
+      [lost]: ['agent-lost', 'agent-lost'],
+    }
+    const ofMonitors = new Map<string, string[] | undefined>()
+    for (let n = 0; n < 30; n++) {
+      const era = { fromMs: START, untilMs: START + 20_000 }
+      const { monitorId } = await addMonitor(database, here, era)
+      ofMonitors.set(monitorId, reasons[owner(monitorId, ['URL'])?.id ?? ''])
+    }
+    await sweepAt(START + 60_000 + SWEEP_GRACE_MS)
+    const found = await rows(here)
+    for (const [monitorId, expected] of ofMonitors) {
+      const own = found.filter(({ monitor_id }) => monitor_id === monitorId)
+      expect(own.map(({ missed_reason }) => missed_reason)).toEqual(expected)
+    }
+    expect(new Set(ofMonitors.values()).size).toBe(3)
   })
 
   test('leaves agents time to deliver after the platform was away', async () => {
