@@ -220,7 +220,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
         [id, here.locationId, state, sinceMs],
       )
     }
-    const { owner } = createAssignment(members)
+    const assignment = createAssignment(members)
     const reasons: Record<string, string[]> = {
       [there]: ['not-delivered', 'not-delivered'],
       [restarted]: ['agent-lost', 'not-delivered'],
@@ -230,7 +230,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     for (let n = 0; n < 30; n++) {
       const era = { fromMs: START, untilMs: START + 20_000 }
       const { monitorId } = await addMonitor(database, here, era)
-      ofMonitors.set(monitorId, reasons[owner(monitorId, ['URL'])?.id ?? ''])
+      ofMonitors.set(monitorId, reasons[assignment.owner(monitorId, ['URL'])?.id ?? ''])
     }
     await sweepAt(START + 60_000 + SWEEP_GRACE_MS)
     const found = await rows(here)
