@@ -16,6 +16,7 @@ import {
   readMembers,
   readPulseSince,
   type SweepWindow,
+  type SweptMember,
 } from '../store/sweep.ts'
 import { createAssignment, neededWords } from './assignment.ts'
 import type { Chore } from './chores.ts'
@@ -35,6 +36,8 @@ export interface SweepParts {
 export const SWEEP_GRACE_MS = 120_000
 /** How long after the platform came back nothing is swept: agents have to deliver first. */
 export const SWEEP_RETURN_MS = 60_000
+/** An agent that was heard so long after a slot would have delivered what it had of it. */
+const DELIVERED_WITHIN_MS = 5_000
 /** What one transaction sweeps at first, and at most; then so much that about so many slots are due. */
 const WINDOW_MS = 30_000
 const WINDOW_MS_MAX = 3_600_000
@@ -138,18 +141,25 @@ async function sortByReason(inside: Connection, slots: MissingSlots): Promise<Re
   if (epoch === null) return [{ reason: 'no-agent', slots }]
   const members = await readMembers(inside, locationId, epoch)
   const assignment = createAssignment(members)
-  const liveSinceMs = new Map<string, number>()
+  const owners = new Map<string, SweptMember | undefined>()
   for (const monitorId of new Set(monitorIds)) {
     const owner = assignment.owner(monitorId, needs)
     if (owner === undefined && members.length > 0) {
       return [{ reason: 'no-capable-agent', needed: neededWords(needs), slots }]
     }
-    liveSinceMs.set(monitorId, owner?.liveSinceMs ?? Infinity)
+    owners.set(monitorId, owner)
   }
-  const reasonAt = (monitorId: string, at: number) =>
-    (liveSinceMs.get(monitorId) ?? 0) <= (slotsMs[at] ?? 0) ? 'not-delivered' : 'agent-lost'
-  const byReason = Map.groupBy(monitorIds.keys(), (at) => reasonAt(monitorIds[at] ?? '', at))
+  const byReason = Map.groupBy(monitorIds.keys(), (at) =>
+    wasThere(owners.get(monitorIds[at] ?? ''), slotsMs[at] ?? 0) ? 'not-delivered' : 'agent-lost',
+  )
   return [...byReason].map(([reason, places]) => ({ reason, slots: pick(slots, places) }))
+}
+
+/** Whether the agent was there at the slot, and long enough after it to deliver. */
+function wasThere(owner: SweptMember | undefined, slotMs: number): boolean {
+  const { liveSinceMs = null, lastSeenMs = null } = owner ?? {}
+  if (liveSinceMs === null || lastSeenMs === null) return false
+  return liveSinceMs <= slotMs && slotMs + DELIVERED_WITHIN_MS <= lastSeenMs
 }
 
 function pick(slots: MissingSlots, places: readonly number[]): MissingSlots {

@@ -26,7 +26,7 @@ const lose = statement<[number, number], never>(
   'under-way-lose',
   `update results r set agent_id = null, missed_reason = case when exists (
        select from agents a where a.location_id = r.location_id and a.id = r.agent_id
-         and a.state = 'live' and a.live_since <= r.slot)
+         and a.state = 'live' and a.live_since <= r.slot and a.last_seen_at > r.received_at)
      then 'not-delivered' else 'agent-lost' end
    where missed_reason = 'under-way' and filled
      and received_at < to_timestamp(($1::float8 - $2::float8) / 1000)`,

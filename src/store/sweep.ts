@@ -104,13 +104,16 @@ export async function findMissingSlots(
 export interface SweptMember {
   id: string
   abilities: string[]
-  /** Since when it has been there without a break, until now; null when it is not there. Milliseconds. */
+  /** Since when it has been there without a break; null when it is not there. Milliseconds. */
   liveSinceMs: number | null
+  /** When it was heard last, where it is there: one that was killed counts as live for a while. */
+  lastSeenMs: number | null
 }
 
 const members = statement<[string, number], SweptMember>(
   'sweep-members',
-  `select m.id, m.abilities, (extract(epoch from a.live_since) * 1000)::bigint as "liveSinceMs"
+  `select m.id, m.abilities, (extract(epoch from a.live_since) * 1000)::bigint as "liveSinceMs",
+     (extract(epoch from a.last_seen_at) * 1000)::bigint as "lastSeenMs"
    from location_epochs e
    cross join lateral jsonb_to_recordset(e.members) m(id text, abilities text[])
    left join agents a on a.location_id = e.location_id and a.id::text = m.id and a.state = 'live'

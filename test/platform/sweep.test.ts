@@ -205,29 +205,34 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   test('what the agent of a slot did not deliver is told apart from what was lost with it', async () => {
     const { database } = use()
     const here = await addLocation(database)
-    const [there, restarted, lost] = [randomUUID(), randomUUID(), randomUUID()]
-    const members = [there, restarted, lost].map((id) => ({ id, abilities: ['URL'] }))
+    const [there, restarted, lost, silent] = Array.from({ length: 4 }, (): string => randomUUID())
+    const members = [there, restarted, lost, silent].map((id = '') => ({ id, abilities: ['URL'] }))
     await addEpoch(here, { number: 1, fromMs: START - 1, members })
     const live = [
-      [there, 'live', START - 1000],
-      [restarted, 'live', START + 5000],
-      [lost, 'lost', START - 1000],
+      [there, 'live', START - 1000, START + 60_000],
+      [restarted, 'live', START + 5000, START + 60_000],
+      [lost, 'lost', START - 1000, START + 60_000],
+      // Killed, and not yet given up.
+      [silent, 'live', START - 1000, START + 10_001],
     ]
-    for (const [id, state, sinceMs] of live) {
+    for (const [id, state, sinceMs, seenMs] of live) {
       await database.query(
-        `insert into agents (id, location_id, instance, version, image, abilities, state, live_since)
-         values ($1, $2, $1, '9.9.9', 'agent', '{URL}', $3, to_timestamp($4::float8 / 1000))`,
-        [id, here.locationId, state, sinceMs],
+        `insert into agents (id, location_id, instance, version, image, abilities, state, live_since,
+           last_seen_at)
+         values ($1, $2, $1, '9.9.9', 'agent', '{URL}', $3, to_timestamp($4::float8 / 1000),
+           to_timestamp($5::float8 / 1000))`,
+        [id, here.locationId, state, sinceMs, seenMs],
       )
     }
     const assignment = createAssignment(members)
     const reasons: Record<string, string[]> = {
-      [there]: ['not-delivered', 'not-delivered'],
-      [restarted]: ['agent-lost', 'not-delivered'],
-      [lost]: ['agent-lost', 'agent-lost'],
+      [there ?? '']: ['not-delivered', 'not-delivered'],
+      [restarted ?? '']: ['agent-lost', 'not-delivered'],
+      [lost ?? '']: ['agent-lost', 'agent-lost'],
+      [silent ?? '']: ['not-delivered', 'agent-lost'],
     }
     const ofMonitors = new Map<string, string[] | undefined>()
-    for (let n = 0; n < 30; n++) {
+    for (let n = 0; n < 60; n++) {
       const era = { fromMs: START, untilMs: START + 20_000 }
       const { monitorId } = await addMonitor(database, here, era)
       ofMonitors.set(monitorId, reasons[assignment.owner(monitorId, ['URL'])?.id ?? ''])
@@ -238,7 +243,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       const own = found.filter(({ monitor_id }) => monitor_id === monitorId)
       expect(own.map(({ missed_reason }) => missed_reason)).toEqual(expected)
     }
-    expect(new Set(ofMonitors.values()).size).toBe(3)
+    expect(new Set(ofMonitors.values()).size).toBe(4)
   })
 
   test('leaves agents time to deliver after the platform was away', async () => {
