@@ -16,6 +16,7 @@ import { createHealth, type HealthSources, type Phase } from './health.ts'
 import { createJobQueues, type Heirs, type JobQueues, type Watch } from './job-queues.ts'
 import { createAgentMetrics, type AgentMetrics } from './metrics.ts'
 import { createMonitorMetrics, type MonitorMetrics } from './monitor-metrics.ts'
+import { createNetworkState, type NetworkState } from './network-state.ts'
 import { createProgressBoard } from './progress-board.ts'
 import type { Surroundings } from './run-plan.ts'
 import { createRunner } from './runner.ts'
@@ -80,6 +81,7 @@ class RunningAgent implements Agent {
   readonly #startedMs = performance.now()
   readonly #stopping = new AbortController()
   readonly #progress = createProgressBoard()
+  readonly #network: NetworkState
   #phase: Phase = 'starting'
   #watches = new Map<string, Watch>()
   /** Of monitors that are gone while their run is not over: back again, they must not run beside it. */
@@ -102,12 +104,14 @@ class RunningAgent implements Agent {
     this.#clock = clock
     this.stopped = new Promise((resolve) => (this.#endStopped = resolve))
     this.#monitorMetrics = createMonitorMetrics(SAMPLES)
+    this.#network = createNetworkState(options.log, () => this.#onRunsChanged?.())
     this.#metrics = createAgentMetrics(
       {
         queues: () => this.#queues.state(),
         slots: () => this.#queues.counts(),
         monitors: () => this.#timetable.size(),
         clockOffsetMs: () => clock.offsetMs(),
+        isNetworkLost: () => this.#network.problem() !== undefined,
       },
       (registry) =>
         [options.source, options.faults].forEach((one) => one?.registerMetrics?.(registry)),
@@ -250,6 +254,7 @@ class RunningAgent implements Agent {
 
   #onResult(result: Result): void {
     const { sink, types, log } = this.#options
+    this.#network.saw(result)
     if (this.#leaving.get(result.monitorId)?.running === undefined) {
       this.#leaving.delete(result.monitorId)
     }
@@ -292,6 +297,7 @@ class RunningAgent implements Agent {
     await idle
     this.#stopping.abort()
     this.#timetable.stop()
+    this.#network.stop()
     await this.#delivered()
     await this.#options.sink.flush?.(DELIVERY_MS_MAX)
     await this.#health?.close(HEALTH_CLOSE_MS)
@@ -329,6 +335,7 @@ class RunningAgent implements Agent {
         }
       },
       runs: () => this.#queues.runs(),
+      network: () => this.#network.problem(),
       onRunsChanged: (changed) => (this.#onRunsChanged = changed),
       progress: this.#progress,
     }
@@ -355,13 +362,13 @@ class RunningAgent implements Agent {
 
   #healthSources(): HealthSources {
     const { source, sink, scripts } = this.#options
-    const said = () => [source.state?.().warnings, sink.warnings?.(), scripts?.warnings?.()]
+    const others = () => [source.state?.().warnings, sink.warnings?.(), scripts?.warnings?.()]
     return {
       phase: () => this.#phase,
       hasMonitors: () => this.#surroundings !== undefined,
       refused: () => this.#refused,
       unready: () => source.state?.().unready,
-      warnings: () => said().flatMap((some) => some ?? []),
+      warnings: () => [this.#network.warnings(), ...others()].flatMap((some) => some ?? []),
       tickAgeMs: () => this.#clock.monotonicMs() - this.#timetable.tickedAtMs(),
       metrics: () => this.#metricsText(),
       facts: () => ({
@@ -372,6 +379,7 @@ class RunningAgent implements Agent {
         queues: this.#queues.state(),
         slots: this.#queues.counts(),
         undelivered: this.#undelivered,
+        network: this.#network.facts(),
         cage: scripts?.layers?.(),
         ...source.state?.().facts,
         ...sink.facts?.(),

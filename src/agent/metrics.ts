@@ -20,6 +20,8 @@ export interface MetricSources {
   slots(): SlotCounts
   monitors(): number
   clockOffsetMs(): number
+  /** Whether the agent's own network does not work. */
+  isNetworkLost(): boolean
 }
 
 /** Counts what happens; asks the sources for what is. */
@@ -153,6 +155,11 @@ function registerGauges(registry: Registry, sources: MetricSources): void {
     'vedette_clock_offset_seconds',
     'Wall clock minus the clock of the timetable.',
     () => sources.clockOffsetMs() / 1000,
+  )
+  gauge(
+    'vedette_network_unreachable',
+    'Whether the agent’s own network, or all of its system’s name servers, cannot be reached.',
+    () => (sources.isNetworkLost() ? 1 : 0),
   )
   const total = (name: string, help: string, value: () => number) =>
     new Counter({

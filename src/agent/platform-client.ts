@@ -181,6 +181,7 @@ class PlatformSource implements PlatformMonitorSource {
             leftAt: leaving.leftAt,
             ...(leaving.isTold ? {} : { notStarted: leaving.notStarted.slice(0, NOT_STARTED_MAX) }),
           }
+    const networkProblem = report.network?.()
     // An agent that is told something, or needs the time, is answered at once.
     const isNews = !this.#hasSynced || this.#time.isVague() || leaving?.isTold === false
     return {
@@ -189,6 +190,7 @@ class PlatformSource implements PlatformMonitorSource {
       have: this.#have,
       runs: report.runs(),
       queues: queuesOf(report),
+      ...(networkProblem === undefined ? {} : { networkProblem }),
       waitMs: isNews ? 0 : (this.#options.holdMs ?? HOLD_MS),
     }
   }

@@ -290,6 +290,8 @@ function withFailures(failures: Failure[]): AttemptOutcome {
 
 /** Faults of ours that may be gone a moment later. */
 const PASSING = new Set([
+  'RESOLVER_UNREACHABLE',
+  'NETWORK_UNREACHABLE',
   'PROXY_UNREACHABLE',
   'PROXY_REFUSED',
   'POLICY_UNDECIDED',

@@ -1,5 +1,6 @@
 // Where monitors come from: a file, or the platform. Declared by the agent, which alone uses it.
 import type { Registry } from 'prom-client'
+import type { NetworkProblem } from '../contract/failure.ts'
 import type { Instant, RunId } from '../contract/job.ts'
 import type { Monitor, Variable } from '../contract/monitor.ts'
 import type { ProgressBoard } from './progress-board.ts'
@@ -50,7 +51,9 @@ export interface AgentReport {
   queues(): Record<'uptime' | 'scripted', { waiting: number; running: number; free: number }>
   /** Runs on demand that are not over. */
   runs(): { run: RunId; state: 'waiting' | 'running' }[]
-  /** Calls back whenever `runs` has changed. */
+  /** What is wrong with the agent's own network. */
+  network?(): NetworkProblem | undefined
+  /** Calls back whenever `runs` or `network` has changed. */
   onRunsChanged(changed: () => void): void
   /** How far runs of code are. */
   progress?: Pick<ProgressBoard, 'newest' | 'onTold' | 'slots'>

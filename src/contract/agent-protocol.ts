@@ -94,6 +94,8 @@ export const SyncRequest = z.object({
       slots: z.array(SlotUnderWay).max(PROGRESS_BOUNDS.slotsMax).optional(),
     }),
   }),
+  /** Code of what is wrong with its own network; absent while that works. */
+  networkProblem: z.string().min(1).max(64).optional(),
   /** How long to hold the call when there is no news. */
   waitMs: z.int().min(0).max(PROTOCOL_BOUNDS.syncHoldMsMax),
 })

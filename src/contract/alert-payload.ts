@@ -67,15 +67,21 @@ export interface IncidentPayload {
   links: PayloadLinks
 }
 
-/** A location has no agent, or has one again. */
+/** A location has no agent, or has one again; its agents' own network does not work, or works again. */
 export interface LocationPayload {
-  type: 'location.unattended' | 'location.attended'
+  type:
+    | 'location.unattended'
+    | 'location.attended'
+    | 'location.network-unreachable'
+    | 'location.network-reachable'
   at: string
   accountId: string
   title: string
   location: { id: string; name: string; slugName: string }
   /** While there is none: none ever was there, or one was and went silent. */
   absence?: 'never-reported' | 'stopped-reporting'
+  /** While it does not work: the agents that say so, and the code of each. */
+  agents?: { id: string; problem: string; since: string }[]
   since: string | null
   lastSeenAt: string | null
   links: PayloadLinks

@@ -18,6 +18,14 @@ export const FAILURES = {
     about: 'target',
     meaning: 'the name server answered with an error, or not at all',
   },
+  RESOLVER_UNREACHABLE: {
+    about: 'agent',
+    meaning: 'none of the name servers of the agent’s system answers anything',
+  },
+  NETWORK_UNREACHABLE: {
+    about: 'agent',
+    meaning: 'the agent’s machine has no network: only its loopback has an address',
+  },
   CONNECT_REFUSED: { about: 'target', meaning: 'the target refused the connection' },
   CONNECT_UNREACHABLE: { about: 'target', meaning: 'no route to the target host or network' },
   CONNECT_FAILED: { about: 'target', meaning: 'the connection failed for another reason' },
@@ -296,6 +304,10 @@ export const FAILURES = {
 } as const satisfies Record<string, { about: About; meaning: string }>
 
 export type FailureCode = keyof typeof FAILURES
+
+/** What is wrong with an agent's own network: it errors whatever monitors run there. */
+export const NETWORK_PROBLEMS = ['RESOLVER_UNREACHABLE', 'NETWORK_UNREACHABLE'] as const
+export type NetworkProblem = (typeof NETWORK_PROBLEMS)[number]
 
 /** One thing that went wrong, as data. `message` is for people; match on `code`. */
 export interface Failure {

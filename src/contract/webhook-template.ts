@@ -59,6 +59,8 @@ const TYPES: Record<Payload['type'], string> = {
   'incident.update': 'INCIDENT_UPDATE',
   'location.unattended': 'LOCATION_UNATTENDED',
   'location.attended': 'LOCATION_ATTENDED',
+  'location.network-unreachable': 'LOCATION_NETWORK_UNREACHABLE',
+  'location.network-reachable': 'LOCATION_NETWORK_REACHABLE',
 }
 
 /** The values of all variables; what a payload does not have is empty. */

@@ -1,5 +1,6 @@
 // From the errors of the operating system and of Node's sockets to stable failure codes.
 import { failure, type Failure, type FailureCode } from '../contract/failure.ts'
+import { cutOffFailure, isCutOff } from './own-network.ts'
 import { handshakeCode } from './tls-errors.ts'
 
 interface Meaning {
@@ -27,6 +28,9 @@ const CONNECTING: Record<string, Meaning> = {
   EAFNOSUPPORT: unreachable('cannot be reached: this system lacks the address family'),
   ETIMEDOUT: { code: 'TIMEOUT_CONNECT', sentence: 'did not answer; the system gave up' },
 }
+
+/** Our own system knows no way; without any network that says nothing about the target. */
+const NO_WAY: ReadonlySet<string> = new Set(['ENETUNREACH', 'ENETDOWN', 'EHOSTUNREACH'])
 
 /** A firewall, a security module or a prohibiting route of our own system; no packet left it. */
 const FORBIDDEN: Meaning = {
@@ -60,6 +64,7 @@ export function connectFailure(error: NodeJS.ErrnoException, where: string): Fai
   const reason = error.code ?? ''
   const meaning = meaningOf(reason, where)
   if (meaning === undefined) return connectionFailure(error, where)
+  if (NO_WAY.has(reason) && isCutOff()) return cutOffFailure({ where, reason })
   const details = meaning === FORBIDDEN ? { where, reason } : { where }
   return failure(meaning.code, `${where} ${meaning.sentence}`, details)
 }

@@ -5,18 +5,12 @@ import { countsOf, shownMessage } from './dns-answer.ts'
 import { askByConnection } from './dns-connection.ts'
 import type { DnsMessage } from './dns-message.ts'
 import type { DnsPlan } from './dns-plan.ts'
-import {
-  noteServer,
-  type DnsFound,
-  type DnsObserved,
-  type DnsRun,
-  type SystemServers,
-} from './dns-run.ts'
+import { noteServer, type DnsFound, type DnsObserved, type DnsRun } from './dns-run.ts'
 import { askOverUdp, type DnsServer, type UdpTally } from './dns-udp.ts'
 import { familyOf, literalOf } from './ip-address.ts'
 import { DeadlineReached } from './deadline.ts'
 import { type Context } from './monitor.ts'
-import { failureOf, isFailure } from './target-failure.ts'
+import { failureOf, isFailure, TargetFailure } from './target-failure.ts'
 
 /** What a query came to. */
 export interface DnsProbe {
@@ -33,7 +27,7 @@ export interface DnsProbe {
 export async function probeDns(
   plan: DnsPlan,
   query: string,
-  system: SystemServers,
+  system: DnsRun['system'],
   context: Context,
 ): Promise<DnsProbe> {
   const startedAt = performance.now()
@@ -42,13 +36,16 @@ export async function probeDns(
   const running: DnsRun = { plan, context, system, observed, progress: { phase: 'dns' } }
   const probe: DnsProbe = { observed }
   try {
-    const found = await askThem(running, await peersOf(running))
+    const peers = await peersOf(running)
+    const isSystem = plan.nameServer === undefined
+    const found = await (isSystem ? askSystem : askThem)(running, peers)
     const { message } = found
-    probe.message = message
     observed.responseCode = message.Status
     observed.counts = countsOf(message)
     observed.bytes = found.bytes
     observed.response = shownMessage(message)
+    if (isSystem && passesOver(message)) await rejectIfOurs(running, startedAt)
+    probe.message = message
   } catch (error) {
     probe.failure = explained(failureOf(error, running.progress), observed.udp)
   }
@@ -86,6 +83,19 @@ async function permitted(servers: readonly DnsServer[], { dial, signal }: Contex
   }
   if (allowed.length === 0) throw forbidden
   return allowed
+}
+
+async function askSystem(running: DnsRun, peers: Peers): Promise<DnsFound> {
+  const { nameServers } = running.system
+  const found = await nameServers.ask(() => askThem(running, peers), running.context.signal)
+  if (found.message.Status !== 'REFUSED') nameServers.noteAnswer()
+  return found
+}
+
+/** Servers that refuse everything, or that stand on a machine without a network, say nothing of the query. */
+async function rejectIfOurs({ system, context }: DnsRun, sinceMs: number): Promise<void> {
+  const problem = await system.nameServers.problem(sinceMs, context.signal)
+  if (problem !== undefined) throw new TargetFailure(problem)
 }
 
 async function askThem(running: DnsRun, peers: Peers): Promise<DnsFound> {

@@ -6,7 +6,7 @@ import type { DnsPlan, DnsProtocol } from './dns-plan.ts'
 import type { DnsServer, UdpTally } from './dns-udp.ts'
 import { familyOf } from './ip-address.ts'
 import type { Context } from './monitor.ts'
-import type { ResolvConf } from './resolv-conf.ts'
+import type { NameServers, SystemServers } from './name-servers.ts'
 import type { PeerFacts } from './tls-facts.ts'
 
 /** Milliseconds. */
@@ -49,16 +49,11 @@ export interface DnsObserved {
   tls?: PeerFacts
 }
 
-/** The system's name servers, where one more thing than resolv.conf knows is the port. */
-export type SystemServers = Pick<ResolvConf, 'timeoutMs' | 'attempts'> & {
-  servers: readonly DnsServer[]
-}
-
 /** A query on its way. */
 export interface DnsRun {
   plan: DnsPlan
   context: Context
-  system: SystemServers
+  system: SystemServers & { nameServers: NameServers }
   observed: DnsObserved
   progress: Progress
 }

@@ -1,5 +1,5 @@
 // The DNS monitor: does the server answer, with what, and how fast.
-import { DNS_PORTS, DnsMonitor } from '../contract/dns-monitor.ts'
+import { DnsMonitor } from '../contract/dns-monitor.ts'
 import { failure, type Failure, type FailureCode } from '../contract/failure.ts'
 import { toMicroseconds } from '../contract/duration.ts'
 import { evaluateAssertions, type AssertionSources } from './assertions.ts'
@@ -7,13 +7,18 @@ import { answerJson, answerText } from './dns-answer.ts'
 import type { DnsMessage } from './dns-message.ts'
 import { dnsPlanOf, type DnsPlan } from './dns-plan.ts'
 import { probeDns } from './dns-probe.ts'
-import type { DnsObserved, SystemServers } from './dns-run.ts'
+import type { DnsObserved, DnsRun } from './dns-run.ts'
 import { dnsSamples } from './dns-samples.ts'
 import { defineMonitor, type AnyMonitorType, type Context, type Observation } from './monitor.ts'
-import { parseResolvConf, RESOLV_CONF } from './resolv-conf.ts'
+import {
+  createNameServers,
+  systemNameServers,
+  systemServers,
+  type NameServers,
+  type SystemServers,
+} from './name-servers.ts'
 import { failureOf } from './target-failure.ts'
 import { isDegraded, tooSlow } from './thresholds.ts'
-import { watchedFile } from './watched-file.ts'
 
 /** Failures that `shouldFail` takes for a pass: the server does not answer, or answers with an error. */
 const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<FailureCode> = new Set([
@@ -26,31 +31,25 @@ const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<FailureCode> = new Set([
 ])
 
 /** Makes the DNS type of monitor, on these name servers of the system. */
-export function createDns(system: () => SystemServers): AnyMonitorType {
+export function createDns(
+  system: () => SystemServers,
+  nameServers: NameServers = createNameServers(system),
+): AnyMonitorType {
   return defineMonitor({
     checkType: 'DNS',
     schema: DnsMonitor,
-    run: (monitor, context) => runDns(monitor, system(), context),
+    run: (monitor, context) => runDns(monitor, { ...system(), nameServers }, context),
     samples: dnsSamples,
     deadlineMs: (monitor) => monitor.maxResponseTime,
   })
 }
 
-const resolvConf = watchedFile(RESOLV_CONF, (text): SystemServers => {
-  const { servers, timeoutMs, attempts } = parseResolvConf(text)
-  return {
-    servers: servers.map((address) => ({ address, port: DNS_PORTS.UDP })),
-    timeoutMs,
-    attempts,
-  }
-})
-
 /** The DNS type of monitor. */
-export const dns = createDns(resolvConf)
+export const dns = createDns(systemServers, systemNameServers)
 
 async function runDns(
   monitor: DnsMonitor,
-  system: SystemServers,
+  system: DnsRun['system'],
   context: Context,
 ): Promise<Observation> {
   const { request, shouldFail } = monitor

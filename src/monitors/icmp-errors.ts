@@ -3,6 +3,7 @@ import { failure, type Failure, type FailureCode } from '../contract/failure.ts'
 import { connectFailure } from './connect-errors.ts'
 import type { PacketError } from './control-messages.ts'
 import { SystemCallError } from './libc.ts'
+import { cutOffFailure, isCutOff } from './own-network.ts'
 import { ERROR_ORIGIN } from './socket-options.ts'
 
 /** An objection to an echo. */
@@ -99,12 +100,17 @@ export function localError(errno: number, to: string, mtu?: number): IcmpError {
     return said
   }
   const error = new SystemCallError('send', errno)
-  // Where there is no address of ours, there is no way; sockets do not run out of those.
-  const own =
-    errno === EADDRNOTAVAIL
-      ? failure('CONNECT_UNREACHABLE', `${to} cannot be reached: this system has no address for it`)
-      : connectFailure(error, to)
+  const own = errno === EADDRNOTAVAIL ? noAddress(to) : connectFailure(error, to)
   return { code: own.code, name: `not sent: ${error.code}`, own }
+}
+
+/** Where there is no address of ours, there is no way; sockets do not run out of those. */
+function noAddress(to: string): Failure {
+  if (isCutOff()) return cutOffFailure({ where: to, reason: 'EADDRNOTAVAIL' })
+  return failure(
+    'CONNECT_UNREACHABLE',
+    `${to} cannot be reached: this system has no address for it`,
+  )
 }
 
 /** The same objection, said by the same: they are counted together. */

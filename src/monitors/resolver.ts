@@ -1,10 +1,12 @@
 // From a name to addresses, as the system would do it (hosts file, search domains, name servers of
 // resolv.conf) but without getaddrinfo's thread pool, which a few dead names would block for everybody.
-import { lookup, Resolver as NameServers } from 'node:dns'
+import { lookup, Resolver as StubResolver } from 'node:dns'
 import { isIP } from 'node:net'
+import { DNS_PORTS } from '../contract/dns-monitor.ts'
 import type { FailureCode } from '../contract/failure.ts'
 import type { Family } from './dial.ts'
 import { literalOf, nameOf } from './ip-address.ts'
+import { createNameServers, systemNameServers, type NameServers } from './name-servers.ts'
 import { parseResolvConf, RESOLV_CONF, type ResolvConf } from './resolv-conf.ts'
 import { targetFailure } from './target-failure.ts'
 import { watchedFile } from './watched-file.ts'
@@ -12,7 +14,8 @@ import { watchedFile } from './watched-file.ts'
 export interface Resolver {
   /**
    * Addresses of the host, at least one, in the order in which they were given. A literal gives itself,
-   * whatever the family asked for. Rejects with TargetFailure (DNS_…), or the signal's reason.
+   * whatever the family asked for. Rejects with TargetFailure (DNS_…, RESOLVER_UNREACHABLE,
+   * NETWORK_UNREACHABLE), or the signal's reason.
    */
   resolve(host: string, family: Family, signal: AbortSignal): Promise<Addresses>
 }
@@ -32,7 +35,8 @@ export interface ResolverSettings {
 /** Makes the resolver. It holds no connection and needs no closing. */
 export function createResolver(settings: ResolverSettings): Resolver {
   const hosts = watchedFile(settings.hostsFile ?? '/etc/hosts', parseHosts)
-  const ask = settings.useOsResolver ? askSystem : nameServers(settings)
+  const known = knownServers(settings.servers)
+  const ask = settings.useOsResolver ? osResolver(known) : nameServers(settings, known)
   return {
     async resolve(host, family, signal) {
       signal.throwIfAborted()
@@ -40,9 +44,9 @@ export function createResolver(settings: ResolverSettings): Resolver {
       if (literal !== undefined) return [literal]
       const name = nameOf(host)
       if (name === undefined) throw dnsFailure('EBADNAME', host, family)
-      const known = knownAddresses(name, family, hosts())
-      if (known !== undefined) return known
-      return untilAborted(ask(name, family), signal)
+      const local = knownAddresses(name, family, hosts())
+      if (local !== undefined) return local
+      return known.ask(() => untilAborted(ask(name, family), signal), signal)
     },
   }
 }
@@ -77,20 +81,34 @@ function knownAddresses(name: string, family: Family, hosts: Hosts): Addresses |
 
 type Ask = (name: string, family: Family) => Promise<Addresses>
 
-const askSystem: Ask = (name, family) =>
-  new Promise((resolve, reject) => {
-    const options = { family: family === 'IPv4' ? 4 : 6, all: true, order: 'verbatim' } as const
-    lookup(name, options, (error, found) => {
-      if (error !== null) reject(dnsFailure(error.code ?? '', name, family))
-      else if (found.length === 0) reject(dnsFailure('ENODATA', name, family))
-      else resolve(found.map((one) => one.address) as Addresses)
-    })
+/** The memory of the servers that are asked: the process's own, but for those of a test. */
+function knownServers(servers: readonly string[] | undefined): NameServers {
+  if (servers === undefined) return systemNameServers
+  const all = servers.map((one) => {
+    const { hostname, port } = new URL(`dns://${one}`)
+    return { address: hostname.replace(/^\[|\]$/g, ''), port: Number(port) || DNS_PORTS.UDP }
   })
+  return createNameServers(() => ({ servers: all }))
+}
 
-function nameServers(settings: ResolverSettings): Ask {
+/** getaddrinfo says only of success and of names that do not exist that somebody has answered. */
+function osResolver(known: NameServers): Ask {
+  return (name, family) =>
+    new Promise((resolve, reject) => {
+      const options = { family: family === 'IPv4' ? 4 : 6, all: true, order: 'verbatim' } as const
+      lookup(name, options, (error, found) => {
+        if (error === null || error.code === 'ENOTFOUND') known.noteAnswer()
+        if (error !== null) reject(dnsFailure(error.code ?? '', name, family))
+        else if (found.length === 0) reject(dnsFailure('ENODATA', name, family))
+        else resolve(found.map((one) => one.address) as Addresses)
+      })
+    })
+}
+
+function nameServers(settings: ResolverSettings, known: NameServers): Ask {
   const load = (text: string) => {
     const conf = parseResolvConf(text)
-    const servers = new NameServers({ timeout: conf.timeoutMs, tries: conf.attempts })
+    const servers = new StubResolver({ timeout: conf.timeoutMs, tries: conf.attempts })
     if (settings.servers !== undefined) servers.setServers(settings.servers)
     return { conf, servers }
   }
@@ -100,6 +118,7 @@ function nameServers(settings: ResolverSettings): Ask {
     let worst = 'ENOTFOUND'
     for (const candidate of candidates(name, conf)) {
       const answer = await query(servers, candidate, family)
+      if (typeof answer !== 'string' || !UNANSWERED.has(answer)) known.noteAnswer()
       if (typeof answer !== 'string') return answer
       if (SERVER_SILENT.has(answer)) throw dnsFailure(answer, name, family)
       // "Has no such address" says more than "does not exist", and a broken server is in between.
@@ -124,7 +143,7 @@ function* candidates(name: string, conf: ResolvConf): Generator<string> {
 }
 
 /** The addresses, or the code of the error. */
-function query(servers: NameServers, name: string, family: Family): Promise<Addresses | string> {
+function query(servers: StubResolver, name: string, family: Family): Promise<Addresses | string> {
   return new Promise((resolve) => {
     const done = (error: NodeJS.ErrnoException | null, addresses: string[]) => {
       if (error !== null) resolve(error.code ?? '')
@@ -137,6 +156,8 @@ function query(servers: NameServers, name: string, family: Family): Promise<Addr
 
 const WEIGHT: Record<string, number> = { ENOTFOUND: 0, EBADNAME: 0, ENODATA: 2 }
 const SERVER_SILENT: ReadonlySet<string> = new Set(['ETIMEOUT', 'ECONNREFUSED', 'ECANCELLED'])
+/** Nothing came that was of use, or nothing was asked. */
+const UNANSWERED: ReadonlySet<string> = new Set([...SERVER_SILENT, 'EREFUSED', 'EBADNAME'])
 
 const CODES: Record<string, FailureCode> = {
   ENOTFOUND: 'DNS_NOT_FOUND',

@@ -368,9 +368,11 @@ const MEANINGS: Partial<Record<FailureCode, { status: number; type: string }>> =
   DNS_NOT_FOUND: { status: 502, type: 'dns_error' },
   DNS_NO_ADDRESS: { status: 502, type: 'dns_error' },
   DNS_SERVER_FAILED: { status: 502, type: 'dns_error' },
+  RESOLVER_UNREACHABLE: { status: 502, type: 'dns_error' },
   TIMEOUT_DNS: { status: 504, type: 'dns_timeout' },
   CONNECT_REFUSED: { status: 502, type: 'connection_refused' },
   CONNECT_UNREACHABLE: { status: 502, type: 'destination_ip_unroutable' },
+  NETWORK_UNREACHABLE: { status: 502, type: 'destination_ip_unroutable' },
   TIMEOUT_CONNECT: { status: 504, type: 'connection_timeout' },
 }
 

@@ -1,12 +1,16 @@
 // Locations in which monitors stand and no agent does: told once after ten minutes, and once when an agent
-// is there again. That no agent ever came and that one fell silent are told apart.
+// is there again. That no agent ever came and that one fell silent are told apart. Locations whose agents say
+// that their own network does not work, once for all their monitors, and once when it works again.
 import type { LocationPayload } from '../contract/alert-payload.ts'
 import { readChannelChoices } from '../store/alert-channels.ts'
 import {
   insertNotifications,
   takeAttended,
+  takeNetworkBack,
+  takeNetworkLost,
   takeUnattended,
   type LocationRow,
+  type NetworkLossRow,
   type NewNotification,
 } from '../store/alert-notifications.ts'
 import type { Database } from '../store/database.ts'
@@ -17,6 +21,9 @@ import { linkTo } from './payload-links.ts'
 
 /** How long a location is without agents before that is told. */
 export const ABSENT_MS = 600_000
+
+/** How long the network of an agent does not work before that is told. */
+export const NETWORK_LOST_MS = 30_000
 
 /** The chore that tells. */
 export function locationNoticesChore(database: Database, told: Told): Chore {
@@ -32,24 +39,51 @@ export function locationNoticesChore(database: Database, told: Told): Chore {
         for (const location of await takeAttended(inside)) {
           await tell(inside, payloadOf('location.attended', location, told))
         }
+        for (const location of await takeNetworkLost(inside, NETWORK_LOST_MS)) {
+          await tell(inside, networkPayload('location.network-unreachable', location, told))
+        }
+        for (const location of await takeNetworkBack(inside)) {
+          await tell(inside, networkPayload('location.network-reachable', location, told))
+        }
       }),
   }
 }
 
 function payloadOf(
-  type: LocationPayload['type'],
-  { id, accountId, name, slugName, since, lastSeenAt }: LocationRow,
+  type: 'location.unattended' | 'location.attended',
+  location: LocationRow,
   told: Told,
 ): LocationPayload {
-  const absence = lastSeenAt === null ? 'never-reported' : 'stopped-reporting'
-  const isAbsent = type === 'location.unattended'
+  const { name } = location
+  if (type === 'location.attended') {
+    return { ...factsOf(location, told), type, title: `Location ${name} has an agent again` }
+  }
+  const absence = location.lastSeenAt === null ? 'never-reported' : 'stopped-reporting'
+  return { ...factsOf(location, told), type, title: TITLES[absence](name), absence }
+}
+
+function networkPayload(
+  type: 'location.network-unreachable' | 'location.network-reachable',
+  location: NetworkLossRow,
+  told: Told,
+): LocationPayload {
+  const { name, agents } = location
+  const facts = factsOf(location, told)
+  if (type === 'location.network-reachable') {
+    return { ...facts, type, title: `Location ${name} reaches its network again` }
+  }
+  const what = agents.every(({ problem }) => problem === 'RESOLVER_UNREACHABLE')
+    ? 'reaches none of its name servers'
+    : 'does not reach its own network'
+  return { ...facts, type, title: `Location ${name} ${what}: its monitors are errored`, agents }
+}
+
+/** What every notice about a location says. */
+function factsOf({ id, accountId, name, slugName, since, lastSeenAt }: LocationRow, told: Told) {
   return {
-    type,
     at: new Date(told.now()).toISOString(),
     accountId,
-    title: isAbsent ? TITLES[absence](name) : `Location ${name} has an agent again`,
     location: { id, name, slugName },
-    ...(isAbsent && { absence }),
     since: since?.toISOString() ?? null,
     lastSeenAt: lastSeenAt?.toISOString() ?? null,
     links: { location: linkTo(told, `/v1/private-locations/${id}`) },

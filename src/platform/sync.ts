@@ -105,7 +105,7 @@ class Sync {
   async answer({ c, key, receivedAt }: AgentCall<Record<string, never>>): Promise<Response> {
     const request = checked(SyncRequest, await readJson(c, BODY_BOUNDS))
     const manifest = manifestOf(request.agent)
-    const { agent, queues } = request
+    const { agent, queues, networkProblem } = request
     const call: Call = {
       accountId: key.accountId,
       said: {
@@ -116,6 +116,7 @@ class Sync {
         image: agent.image,
         abilities: abilitiesOf(agent, manifest),
         queues,
+        networkProblem,
       },
       request,
       receivedAt,

@@ -23,10 +23,18 @@ const STANDING = `a.state, a.instance, l.revision, l.epoch, l.slug_name, l.proxy
 const ITS_LOCATION = `join private_locations l on l.id = a.location_id
   left join location_epochs e on e.location_id = l.id and e.epoch = l.epoch`
 
-const touch = statement<[string, string, string, readonly string[], string, string], AgentStanding>(
+/** Keeps since when the network of an agent does not work, or forgets it when it works again. */
+const networkSince = (problem: string, before: string) => `case when ${problem} is not null
+  then coalesce(${before}.network_problem_since, clock_timestamp()) end`
+
+const touch = statement<
+  [string, string, string, readonly string[], string, string, string | null],
+  AgentStanding
+>(
   'agent-touch',
   `with seen as (
-     update agents set last_seen_at = clock_timestamp(), queues = $5::jsonb
+     update agents set last_seen_at = clock_timestamp(), queues = $5::jsonb,
+       network_problem = $7, network_problem_since = ${networkSince('$7::text', 'agents')}
      where location_id = $1 and id = $2 and instance = $3 and abilities = $4::text[]
        and state = $6
      returning *
@@ -43,6 +51,8 @@ export interface AgentSaying {
   image: string
   abilities: readonly string[]
   queues: object
+  /** Code of what is wrong with its own network. */
+  networkProblem?: string | undefined
 }
 
 /**
@@ -51,11 +61,13 @@ export interface AgentSaying {
  */
 export async function touchAgent(
   connection: Connection,
-  { locationId, id, instance, abilities, queues }: AgentSaying,
+  said: AgentSaying,
   state: 'live' | 'left',
 ): Promise<AgentStanding | undefined> {
-  const said = JSON.stringify(queues)
-  return (await touch(connection, locationId, id, instance, abilities, said, state))[0]
+  const { locationId, id, instance, abilities, networkProblem = null } = said
+  const queues = JSON.stringify(said.queues)
+  const args = [locationId, id, instance, abilities, queues, state, networkProblem] as const
+  return (await touch(connection, ...args))[0]
 }
 
 const note = statement<[string, string, string], { id: string }>(
@@ -112,13 +124,15 @@ export async function findAgent(
 const FORMER_MAX = 16
 
 const write = statement<
-  [string, string, string, string, string, readonly string[], string, string],
+  [string, string, string, string, string, readonly string[], string, string, string | null],
   never
 >(
   'agent-write',
   `insert into agents as a
-     (location_id, id, instance, version, image, abilities, queues, state)
-   values ($1, $2, $3, $4, $5, $6::text[], $7::jsonb, $8)
+     (location_id, id, instance, version, image, abilities, queues, state, network_problem,
+       network_problem_since)
+   values ($1, $2, $3, $4, $5, $6::text[], $7::jsonb, $8, $9,
+     case when $9::text is not null then clock_timestamp() end)
    on conflict (location_id, id) do update set
      former_instances = case when a.instance = excluded.instance then a.former_instances
        else (array[a.instance] || a.former_instances)[1:${FORMER_MAX}] end,
@@ -126,6 +140,8 @@ const write = statement<
      abilities = excluded.abilities, queues = excluded.queues, state = excluded.state,
      live_since = case when a.state = 'live' and a.instance = excluded.instance
        then a.live_since else clock_timestamp() end,
+     network_problem = excluded.network_problem,
+     network_problem_since = ${networkSince('excluded.network_problem', 'a')},
      last_seen_at = clock_timestamp()`,
 )
 
@@ -135,9 +151,9 @@ export async function writeAgent(
   said: AgentSaying,
   state: 'live' | 'left',
 ): Promise<void> {
-  const { locationId, id, instance, version, image, abilities, queues } = said
-  const queuesText = JSON.stringify(queues)
-  await write(inside, locationId, id, instance, version, image, abilities, queuesText, state)
+  const { locationId, id, instance, version, image, abilities, networkProblem = null } = said
+  const facts = [locationId, id, instance, version, image, abilities] as const
+  await write(inside, ...facts, JSON.stringify(said.queues), state, networkProblem)
 }
 
 /** Sound since when: nobody could report to a platform that was not there. */

@@ -5,9 +5,12 @@ import { textJson } from './json-text.ts'
 import { pageStatement } from './page.ts'
 import { statement, type Connection } from './statement.ts'
 
+function instantText(column: string): string {
+  return `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
+}
+
 function instantJson(column: string): string {
-  return `coalesce('"' || to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
-    || '"', 'null')`
+  return `coalesce('"' || ${instantText(column)} || '"', 'null')`
 }
 
 const orNull = (expression: string) => `coalesce(${expression}, 'null')`
@@ -222,6 +225,57 @@ const attended = statement<[], LocationRow>(
 /** Locations whose absence was told and that have an agent again. */
 export async function takeAttended(inside: Connection): Promise<LocationRow[]> {
   return attended(inside)
+}
+
+/** A location whose agents report that their own network does not work. */
+export interface NetworkLossRow extends LocationRow {
+  /** Empty when it works again. */
+  agents: { id: string; problem: string; since: string }[]
+}
+
+const networkColumns = `l.id, l.account_id as "accountId", l.name, l.slug_name as "slugName",
+  (select min(a.network_problem_since) from agents a
+     where a.location_id = l.id and a.state = 'live') as since,
+  (select max(a.last_seen_at) from agents a where a.location_id = l.id) as "lastSeenAt",
+  (select coalesce(jsonb_agg(jsonb_build_object('id', a.id, 'problem', a.network_problem,
+       'since', ${instantText('a.network_problem_since')}) order by a.network_problem_since, a.id), '[]')
+     from agents a where a.location_id = l.id and a.state = 'live' and a.network_problem is not null
+  ) as agents`
+
+const networkLost = statement<[number], NetworkLossRow>(
+  'locations-network-lost',
+  `update private_locations l set network_problem_told_at = clock_timestamp()
+   where l.network_problem_told_at is null
+     and l.id in (select a.location_id from agents a
+       where a.network_problem is not null and a.state = 'live' and a.network_problem_since
+         <= clock_timestamp() - make_interval(secs => $1::double precision / 1000))
+   returning ${networkColumns}`,
+)
+
+/**
+ * Locations with a live agent whose network has not worked for `standingMs`, of which nobody was told yet; they
+ * count as told now.
+ */
+export async function takeNetworkLost(
+  inside: Connection,
+  standingMs: number,
+): Promise<NetworkLossRow[]> {
+  return networkLost(inside, standingMs)
+}
+
+const networkBack = statement<[], NetworkLossRow>(
+  'locations-network-back',
+  `update private_locations l set network_problem_told_at = null
+   where l.network_problem_told_at is not null
+     and exists (select from agents a where a.location_id = l.id and a.state = 'live')
+     and not exists (select from agents a where a.location_id = l.id and a.state = 'live'
+       and a.network_problem is not null)
+   returning ${networkColumns}`,
+)
+
+/** Locations whose loss was told, and that have live agents, whose networks all work. */
+export async function takeNetworkBack(inside: Connection): Promise<NetworkLossRow[]> {
+  return networkBack(inside)
 }
 
 const named = statement<[string[]], { id: string; name: string; slugName: string }>(

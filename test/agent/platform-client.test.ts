@@ -8,6 +8,7 @@ import { createPlatformSource } from '../../src/agent/platform-client.ts'
 import { createProgressBoard } from '../../src/agent/progress-board.ts'
 import { createPlatformLink } from '../../src/agent/platform-link.ts'
 import type { AgentReport, Change, Snapshot } from '../../src/agent/source.ts'
+import type { NetworkProblem } from '../../src/contract/failure.ts'
 import { createLog } from '../../src/host/log.ts'
 import { json, NOTHING, startFakePlatform, type FakePlatform } from '../support/fake-platform.ts'
 import { aMonitor } from '../support/fake-monitors.ts'
@@ -71,12 +72,14 @@ async function setUp(
   })
   const stop = new AbortController()
   const runs: { run: string; state: 'waiting' | 'running' }[] = []
+  const network: { problem: NetworkProblem | undefined } = { problem: undefined }
   let runsChanged: () => void = () => undefined
   const progress = createProgressBoard()
   const queue = { waiting: 0, running: 0, free: 1 }
   const report: AgentReport = {
     queues: () => ({ uptime: queue, scripted: queue }),
     runs: () => [...runs],
+    network: () => network.problem,
     onRunsChanged: (changed) => (runsChanged = changed),
     progress,
   }
@@ -95,7 +98,20 @@ async function setUp(
     await at.close()
   })
   const tellRuns = () => runsChanged()
-  return { at, changes, clock, source, lines, runs, tellRuns, next, monitors, stop, progress }
+  return {
+    at,
+    changes,
+    clock,
+    source,
+    lines,
+    runs,
+    network,
+    tellRuns,
+    next,
+    monitors,
+    stop,
+    progress,
+  }
 }
 
 describe('monitors', () => {
@@ -231,6 +247,24 @@ describe('answers that are no good', () => {
     await monitors()
     expect(at.syncs.map(({ agent }) => agent.id)).toEqual([A, RUN])
   })
+})
+
+test('what is wrong with the agent’s own network is said at once, and no more when it is over', async () => {
+  const { at, monitors, next, network, tellRuns } = await setUp({
+    prepare: (one) => one.say({ revision: '1', changes: whole(given(A)) }),
+  })
+  await monitors()
+  const going = next()
+  await at.sync(({ have, networkProblem }) => have === '1' && networkProblem === undefined)
+  network.problem = 'RESOLVER_UNREACHABLE'
+  tellRuns()
+  const told = await at.sync(({ networkProblem }) => networkProblem !== undefined)
+  expect(told.networkProblem).toBe('RESOLVER_UNREACHABLE')
+  network.problem = undefined
+  at.say({ revision: '2', changes: whole(given(B)) })
+  await going
+  void next()
+  await at.sync(({ have, networkProblem }) => have === '2' && networkProblem === undefined)
 })
 
 describe('runs on demand', () => {

@@ -2,11 +2,11 @@
 // another where there is one, and says what happened.
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
-import { createServer } from 'node:net'
 import { describe, expect, test } from 'vitest'
 import { checkDns, systemServers } from '../support/check-dns.ts'
 import { startConnectProxy } from '../support/connect-proxy.ts'
 import {
+  closedPort,
   framed,
   overTcp,
   overUdp,
@@ -140,7 +140,7 @@ describe('connections', () => {
       expect((await checkDns({ protocol, ...at(port) })).codes).toEqual(['CONNECT_REFUSED'])
     }
     const system = systemServers([port, port])
-    expect((await checkDns({}, {}, { system })).codes).toEqual(['CONNECT_REFUSED'])
+    expect((await checkDns({}, {}, { system })).codes).toEqual(['RESOLVER_UNREACHABLE'])
   })
 
   test('a port that does not speak TLS', async () => {
@@ -213,12 +213,3 @@ describe('the network policy', () => {
     expect(codes).toEqual(['TIMEOUT_DNS'])
   })
 })
-
-async function closedPort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  server.close()
-  await once(server, 'close')
-  return port
-}

@@ -1,7 +1,7 @@
 // Aim: subscribers are told of an incident's update when it is first posted and never again, and owners of
-// a location without agents once, and once when there is one again.
+// a location without agents once, and once when there is one again; so too where its network is lost.
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createAlertedAccount, type AlertedAccount } from '../support/alerted-account.ts'
 import { useDatabase } from '../support/database.ts'
 import { addClient, startPublicApi, type ApiClient, type PublicApi } from '../support/public-api.ts'
@@ -168,4 +168,77 @@ test('a location whose agent fell silent is told apart, and told again when one 
   expect(back).toMatchObject({ type: 'location.attended', since: null })
   expect(back).not.toHaveProperty('absence')
   expect(more).toEqual([])
+})
+
+describe('an agent that reports that its own network does not work', () => {
+  const addAgent = async (locationId: string): Promise<string> => {
+    const id = randomUUID()
+    await database().database.query(
+      `insert into agents (id, location_id, instance, version, image, abilities, state)
+       values ($1, $2, $1, '8.4.0', 'agent', '{}', 'live')`,
+      [id, locationId],
+    )
+    return id
+  }
+  const report = (agent: string, problem: string | null, secondsAgo = 60) =>
+    database().database.query(
+      `update agents set network_problem = $2, network_problem_since = case when $2::text is not null
+         then clock_timestamp() - make_interval(secs => $3::int) end where id = $1`,
+      [agent, problem, secondsAgo],
+    )
+
+  test('is told of after half a minute, once for the location, and when it works again', async () => {
+    const location = await account.addLocation('Berlin')
+    const agent = await addAgent(location)
+    await report(agent, 'RESOLVER_UNREACHABLE', 20)
+    await account.doChores()
+    expect(await told()).toEqual([])
+    await report(agent, 'RESOLVER_UNREACHABLE', 31)
+    await Promise.all([account.doChores(), account.doChores(), account.doChores()])
+    await account.doChores()
+    expect(await told()).toMatchObject([
+      {
+        type: 'location.network-unreachable',
+        location: { id: location, name: 'Berlin' },
+        agents: [{ id: agent, problem: 'RESOLVER_UNREACHABLE' }],
+      },
+    ])
+    await report(agent, null)
+    await account.doChores()
+    await account.doChores()
+    const [, back, ...more] = await told()
+    expect(back).toMatchObject({ type: 'location.network-reachable', location: { id: location } })
+    expect(back).not.toHaveProperty('agents')
+    expect(more).toEqual([])
+  })
+
+  test('keeps the location told of while one of several does, or none is there', async () => {
+    const location = await account.addLocation('Berlin')
+    const [one, two] = [await addAgent(location), await addAgent(location)]
+    await report(one, 'NETWORK_UNREACHABLE')
+    await report(two, 'RESOLVER_UNREACHABLE')
+    await account.doChores()
+    await report(one, null)
+    await account.doChores()
+    await database().database.query(`update agents set state = 'lost' where location_id = $1`, [
+      location,
+    ])
+    await account.doChores()
+    expect(await told()).toHaveLength(1)
+    // The other agent is there again, and has a network.
+    await database().database.query(`update agents set state = 'live' where id = $1`, [one])
+    await account.doChores()
+    expect((await told()).map(({ type }) => type)).toEqual([
+      'location.network-unreachable',
+      'location.network-reachable',
+    ])
+  })
+
+  test('is not told of once it is lost: that it is gone is told', async () => {
+    const agent = await addAgent(await account.addLocation('Berlin'))
+    await report(agent, 'NETWORK_UNREACHABLE')
+    await database().database.query(`update agents set state = 'lost' where id = $1`, [agent])
+    await account.doChores()
+    expect(await told()).toEqual([])
+  })
 })

@@ -72,6 +72,31 @@ describe('what a sync answers', () => {
     })
   })
 
+  test('what it says of its own network is kept, since when it first said so, until it says so no more', async () => {
+    const agent = new FakeAgent(location.secret)
+    const kept = async () =>
+      (
+        await use().database.query<{ problem: string | null; since: Date | null }>(
+          `select network_problem as problem, network_problem_since as since from agents where id = $1`,
+          [agent.facts.id],
+        )
+      )[0]
+    await agent.sync(api, { networkProblem: 'RESOLVER_UNREACHABLE' })
+    const first = await kept()
+    expect(first).toMatchObject({
+      problem: 'RESOLVER_UNREACHABLE',
+      since: expect.any(Date) as Date,
+    })
+    await agent.sync(api, { networkProblem: 'NETWORK_UNREACHABLE' })
+    expect(await kept()).toEqual({ problem: 'NETWORK_UNREACHABLE', since: first?.since })
+    agent.restart()
+    await agent.sync(api, { networkProblem: 'NETWORK_UNREACHABLE' })
+    expect(await kept()).toEqual({ problem: 'NETWORK_UNREACHABLE', since: first?.since })
+    await agent.sync(api)
+    expect(await kept()).toEqual({ problem: null, since: null })
+    expect((await agent.sync(api, { networkProblem: 'x'.repeat(65) })).status).toBe(400)
+  })
+
   test('a token that is not known, or another process’s: everything', async () => {
     await place(some(2))
     const agent = new FakeAgent(location.secret)

@@ -1,6 +1,7 @@
 // Runs one DNS monitor as its definition says, for tests that look at what comes of it.
-import type { DnsObserved, SystemServers } from '../../src/monitors/dns-run.ts'
+import type { DnsObserved } from '../../src/monitors/dns-run.ts'
 import { createDns, dns } from '../../src/monitors/dns.ts'
+import type { SystemServers } from '../../src/monitors/name-servers.ts'
 import { deadlineAfter, testContext, type ContextWishes } from './monitor-context.ts'
 
 /** Where a query goes when it names no server. */

@@ -16,15 +16,18 @@ export interface DnsServer extends AsyncDisposable {
 
 const RCODES = { SERVFAIL: 2, NXDOMAIN: 3, REFUSED: 5 }
 
-/** Starts the server; names that are not in the zone do not exist. */
-export async function startDnsServer(zone: Zone): Promise<DnsServer> {
+/** Starts the server; names that are not in the zone are as its `*` says, or do not exist. */
+export async function startDnsServer(
+  zone: Zone,
+  { host = '127.0.0.1', port = 0 } = {},
+): Promise<DnsServer> {
   const socket = createSocket('udp4')
   const asked: string[] = []
   socket.on('message', (query: Buffer, peer: RemoteInfo) => {
     const { name, end } = questionOf(query)
     asked.push(name)
     const type = query.readUInt16BE(end - 4)
-    const entry = zone[name] ?? 'NXDOMAIN'
+    const entry = zone[name] ?? zone['*'] ?? 'NXDOMAIN'
     if (entry === 'silent') return
     const wanted = type === 28
     const addresses = Array.isArray(entry) ? entry.filter((one) => isIPv6(one) === wanted) : []
@@ -40,10 +43,10 @@ export async function startDnsServer(zone: Zone): Promise<DnsServer> {
       peer.address,
     )
   })
-  socket.bind(0, '127.0.0.1')
+  socket.bind(port, host)
   await once(socket, 'listening')
   return {
-    authority: `127.0.0.1:${socket.address().port}`,
+    authority: `${host}:${socket.address().port}`,
     asked,
     async [Symbol.asyncDispose]() {
       socket.close()

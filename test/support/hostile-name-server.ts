@@ -124,3 +124,13 @@ export function withTail(message: Buffer, end: number, ...bytes: number[]): Buff
 
 /** Where the answer section of `rightAnswer` begins for www.zone.example. */
 export const ANSWER_AT = 12 + 18 + 4
+
+/** A port of loopback on which nobody listens. */
+export async function closedPort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as { port: number }
+  server.close()
+  await once(server, 'close')
+  return port
+}

@@ -1,6 +1,10 @@
--- How far started_at may be off the platform's clock, at most; null where nobody knows.
-alter table results add column clock_uncertainty_ms real;
+-- What agents say of their own network while it does not work, and whether the owners of a location know.
 
--- Since when the agent has been live without a break, as this instance of it: a slot since then that
--- nobody reported was not lost with an agent.
-alter table agents add column live_since timestamptz(3) not null default clock_timestamp();
+alter table agents
+  add column network_problem text check (length(network_problem) between 1 and 64),
+  -- Since when this agent says so.
+  add column network_problem_since timestamptz(3),
+  add check ((network_problem is null) = (network_problem_since is null));
+create index agents_without_network on agents (network_problem_since)
+  where network_problem is not null;
+alter table private_locations add column network_problem_told_at timestamptz(3);

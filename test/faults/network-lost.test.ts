@@ -1,0 +1,88 @@
+// An agent whose own name server is gone: its monitors are errored, nobody is alerted of any of them, and the
+// owners of the location are told once, and once when it is over.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, expect, test } from 'vitest'
+import { DATABASE_SERVERS } from '../support/database.ts'
+import { startDnsServer } from '../support/dns-server.ts'
+import { eventually } from '../support/eventually.ts'
+import { Fleet } from '../support/fleet.ts'
+import { missing } from '../support/needs.ts'
+import { createNetworkNamespace } from '../support/network-namespace.ts'
+
+const cannotRun = process.getuid?.() === 0 ? missing('ip') : 'needs root, for network namespaces'
+
+const cleanUps: (() => unknown)[] = []
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp()
+})
+
+const [server] = DATABASE_SERVERS.toReversed()
+const MONITORS = 20
+
+test.skipIf(cannotRun !== undefined)(
+  'twenty monitors of a location without a name server are one notice, and one when it is back',
+  async () => {
+    if (server === undefined) throw new Error('there is always a database')
+    const fleet = await Fleet.create(server, { HOST: '0.0.0.0' })
+    cleanUps.push(() => fleet.close())
+    const platform = await fleet.startPlatform()
+    const location = await fleet.createLocation('cellar')
+    const { id: alertChannelId } = await fleet.api<{ id: number }>('POST', '/v1/alert-channels', {
+      type: 'WEBHOOK',
+      config: { url: 'http://127.0.0.1:1/' },
+    })
+    const network = createNetworkNamespace()
+    cleanUps.push(() => network.remove())
+    const folder = mkdtempSync(join(tmpdir(), 'vedette-network-'))
+    cleanUps.push(() => rmSync(folder, { recursive: true, force: true }))
+    const conf = join(folder, 'resolv.conf')
+    writeFileSync(conf, `nameserver ${network.outside}\n`)
+    const bind = `mount --bind ${conf} /etc/resolv.conf && exec "$@"`
+    await fleet.createMonitors(MONITORS, 10, ['cellar'], {
+      request: { url: `http://www.zone.example:${new URL(fleet.target.url).port}/` },
+      alertChannelSubscriptions: [{ alertChannelId, activated: true }],
+    })
+    fleet.startAgent({
+      location,
+      name: 'one',
+      platformUrl: `http://${network.outside}:${new URL(platform.url).port}`,
+      prefix: [...network.prefix, 'unshare', '-m', 'sh', '-c', bind, 'sh'],
+    })
+    const told = async () =>
+      (
+        await fleet.database.query<{ kind: string; payload: object }>(
+          'select kind, payload from alert_notifications order by seq',
+        )
+      ).map(({ kind, payload }) => ({ kind, payload }))
+    const monitorsWith = async (verdict: string) =>
+      (
+        await fleet.database.query(
+          'select distinct monitor_id from results where verdict = $1 and failure_code is not distinct from $2',
+          [verdict, verdict === 'errored' ? 'RESOLVER_UNREACHABLE' : null],
+        )
+      ).length
+    const patience = { ms: 120_000 }
+    await eventually(async () => (await monitorsWith('errored')) === MONITORS, patience)
+    await eventually(async () => (await told()).length > 0, patience)
+    expect(await told()).toMatchObject([
+      {
+        kind: 'location.network-unreachable',
+        payload: {
+          location: { slugName: 'cellar' },
+          agents: [{ problem: 'RESOLVER_UNREACHABLE' }],
+        },
+      },
+    ])
+    const zone = { 'www.zone.example': [network.outside] }
+    await using _server = await startDnsServer(zone, { host: network.outside, port: 53 })
+    await eventually(async () => (await monitorsWith('passed')) === MONITORS, patience)
+    await eventually(async () => (await told()).length > 1, patience)
+    expect((await told()).map(({ kind }) => kind)).toEqual([
+      'location.network-unreachable',
+      'location.network-reachable',
+    ])
+  },
+  300_000,
+)
