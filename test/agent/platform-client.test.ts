@@ -1,122 +1,14 @@
 // The platform as a source, against a platform that misbehaves: what is good is taken, what is bad is left out
 // as a whole, told and counted; what the agent has to say does not wait.
 import { Registry } from 'prom-client'
-import { afterEach, describe, expect, test } from 'vitest'
-import { createClock, type MachineClocks } from '../../src/agent/clock.ts'
-import type { Keeping } from '../../src/agent/kept-monitors.ts'
-import { createPlatformSource } from '../../src/agent/platform-client.ts'
-import { createProgressBoard } from '../../src/agent/progress-board.ts'
-import { createPlatformLink } from '../../src/agent/platform-link.ts'
-import type { AgentReport, Change, Snapshot } from '../../src/agent/source.ts'
-import type { NetworkProblem } from '../../src/contract/failure.ts'
-import { createLog } from '../../src/host/log.ts'
-import { json, NOTHING, startFakePlatform, type FakePlatform } from '../support/fake-platform.ts'
+import { describe, expect, test } from 'vitest'
+import { json, NOTHING, type FakePlatform } from '../support/fake-platform.ts'
 import { aMonitor } from '../support/fake-monitors.ts'
-
-const ends: (() => Promise<void>)[] = []
-afterEach(async () => {
-  for (const end of ends.splice(0)) await end()
-})
-
-const A = '22222222-2222-4222-8222-222222222222'
-const B = '33333333-3333-4333-8333-333333333333'
-const RUN = '44444444-4444-4444-8444-444444444444'
-const slots = { everyMs: 10_000, offsetMs: 0 }
-const given = (id: string, fields: Record<string, unknown> = {}) => ({
-  monitor: aMonitor(id, fields),
-  slots,
-  from: 1000,
-})
-const whole = (...set: unknown[]) => ({ whole: true, set, drop: [], variables: [] }) as never
-
-async function setUp(
-  options: {
-    clocks?: MachineClocks
-    prepare?: (at: FakePlatform) => void
-    folder?: Keeping
-  } = {},
-) {
-  const at = await startFakePlatform()
-  options.prepare?.(at)
-  const link = createPlatformLink({ platformUrl: at.url, apiKey: 'pl_0123456789abcdef' })
-  const clock = createClock(options.clocks)
-  const lines: string[] = []
-  let id = A
-  const source = createPlatformSource({
-    link,
-    clock,
-    random: () => 0,
-    folder: options.folder ?? {
-      path: undefined,
-      keep: () => Promise.resolve(),
-      kept: () => Promise.resolve(undefined),
-    },
-    facts: () => ({
-      id,
-      instance: B,
-      version: '8.4.0',
-      image: 'agent-uptime',
-      checkTypes: ['URL'],
-      engines: [],
-      runtimes: [],
-    }),
-    renewId() {
-      id = RUN
-      return Promise.resolve(true)
-    },
-    log: createLog({
-      level: 'info',
-      pretty: false,
-      destination: { write: (line) => void lines.push(line) },
-    }),
-  })
-  const stop = new AbortController()
-  const runs: { run: string; state: 'waiting' | 'running' }[] = []
-  const network: { problem: NetworkProblem | undefined } = { problem: undefined }
-  let runsChanged: () => void = () => undefined
-  const progress = createProgressBoard()
-  const queue = { waiting: 0, running: 0, free: 1 }
-  const report: AgentReport = {
-    queues: () => ({ uptime: queue, scripted: queue }),
-    runs: () => [...runs],
-    network: () => network.problem,
-    onRunsChanged: (changed) => (runsChanged = changed),
-    progress,
-  }
-  const changes = source.follow(stop.signal, report)[Symbol.asyncIterator]()
-  const next = async (): Promise<Change> => (await changes.next()).value as Change
-  const monitors = async (): Promise<Snapshot> => {
-    for (;;) {
-      const change = await next()
-      if (change.kind === 'monitors') return change.snapshot
-    }
-  }
-  ends.push(async () => {
-    stop.abort()
-    await changes.return?.()
-    link.close()
-    await at.close()
-  })
-  const tellRuns = () => runsChanged()
-  return {
-    at,
-    changes,
-    clock,
-    source,
-    lines,
-    runs,
-    network,
-    tellRuns,
-    next,
-    monitors,
-    stop,
-    progress,
-  }
-}
+import { A, B, followPlatform, given, RUN, slots, whole } from '../support/followed-platform.ts'
 
 describe('monitors', () => {
   test('come as a whole and then as changes; what is dropped ends at its instant', async () => {
-    const { at, monitors } = await setUp({
+    const { at, monitors } = await followPlatform({
       prepare: (one) => one.say({ revision: '1', changes: whole(given(A), given(B)) }),
     })
     const first = await monitors()
@@ -136,7 +28,7 @@ describe('monitors', () => {
 
   test('that this agent cannot read run all the same, to say so', async () => {
     const odd = { ...given(A), monitor: { ...aMonitor(A), checkType: 'TELEPATHY', frequency: 7 } }
-    const { monitors } = await setUp({
+    const { monitors } = await followPlatform({
       prepare: (one) => one.say({ revision: '1', changes: whole(odd, given(B)) }),
     })
     const { monitors: all } = await monitors()
@@ -147,7 +39,7 @@ describe('monitors', () => {
     const set = Array.from({ length: 10_000 }, (_, n) =>
       given(`${String(n).padStart(8, '0')}-2222-4222-8222-222222222222`),
     )
-    const { monitors } = await setUp({
+    const { monitors } = await followPlatform({
       prepare: (one) => one.say({ revision: '1', changes: whole(...set) }),
     })
     const { monitors: all } = await monitors()
@@ -194,7 +86,7 @@ describe('answers that are no good', () => {
         at.misbehave((_, response) => (response.writeHead(302, { location: '/' }).end(), true)),
     ],
   ])('%s is told and counted, and what is there goes on', async (_, code, spoil) => {
-    const { at, source, monitors, next } = await setUp({
+    const { at, source, monitors, next } = await followPlatform({
       prepare: (one) => one.say({ revision: '1', changes: whole(given(A)) }),
     })
     const registry = new Registry()
@@ -219,7 +111,7 @@ describe('answers that are no good', () => {
   })
 
   test('Retry-After is obeyed', async () => {
-    const { at, monitors, lines } = await setUp({
+    const { at, monitors, lines } = await followPlatform({
       prepare: (one) =>
         one.misbehave((_, response) => {
           response.writeHead(429, { 'retry-after': '1' }).end()
@@ -236,7 +128,7 @@ describe('answers that are no good', () => {
   })
 
   test('another agent with the same id makes this one take another', async () => {
-    const { at, monitors } = await setUp({
+    const { at, monitors } = await followPlatform({
       prepare: (one) =>
         one.misbehave((_, response, said) => {
           if (said?.agent.id !== A) return false
@@ -250,7 +142,7 @@ describe('answers that are no good', () => {
 })
 
 test('what is wrong with the agent’s own network is said at once, and no more when it is over', async () => {
-  const { at, monitors, next, network, tellRuns } = await setUp({
+  const { at, monitors, next, network, tellRuns } = await followPlatform({
     prepare: (one) => one.say({ revision: '1', changes: whole(given(A)) }),
   })
   await monitors()
@@ -269,7 +161,7 @@ test('what is wrong with the agent’s own network is said at once, and no more 
 
 describe('runs on demand', () => {
   test('are asked for, and what becomes of them is told at once; cancels come within a second', async () => {
-    const { at, monitors, next, runs, tellRuns } = await setUp()
+    const { at, monitors, next, runs, tellRuns } = await followPlatform()
     await monitors()
     const asked = next()
     await at.sync(({ waitMs }) => waitMs > 0)
@@ -288,7 +180,7 @@ describe('runs on demand', () => {
 
 describe('how far runs are', () => {
   test('is said beside the sync that is held', async () => {
-    const { at, monitors, next, progress } = await setUp()
+    const { at, monitors, next, progress } = await followPlatform()
     await monitors()
     void next()
     await at.sync(({ waitMs }) => waitMs > 0)
@@ -309,7 +201,7 @@ describe('the clock', () => {
   test.each([[7_200_000], [-7_200_000]])(
     'is the platform’s, which is %i ms ahead',
     async (aheadMs) => {
-      const { clock, monitors, lines } = await setUp({
+      const { clock, monitors, lines } = await followPlatform({
         prepare: (one) => Object.assign(one, { aheadMs }),
       })
       await monitors()
@@ -333,7 +225,7 @@ describe('a first answer that was slow', () => {
   test.each([[0], [60_000], [-60_000]])(
     'leaves the clock right, and is followed by one that is not held; the platform is %i ms ahead',
     async (aheadMs) => {
-      const { at, clock, monitors, next, lines } = await setUp({
+      const { at, clock, monitors, next, lines } = await followPlatform({
         prepare: (one) => slowFirst(Object.assign(one, { aheadMs })),
       })
       await monitors()
@@ -369,7 +261,10 @@ describe('monitors on disk while the platform is away', () => {
       },
       kept: () => Promise.resolve(undefined),
     }
-    const before = await setUp({ folder, prepare: (one) => one.say({ changes: whole(given(A)) }) })
+    const before = await followPlatform({
+      folder,
+      prepare: (one) => one.say({ changes: whole(given(A)) }),
+    })
     await before.monitors()
     before.stop.abort()
     await before.changes.return?.()
@@ -381,12 +276,15 @@ describe('monitors on disk while the platform is away', () => {
   const away = (at: FakePlatform) => at.misbehave((request) => (request.socket.destroy(), true))
 
   test('run, also a day after they were kept', async () => {
-    const { monitors } = await setUp({ folder: await keptFolder(-86_400_000), prepare: away })
+    const { monitors } = await followPlatform({
+      folder: await keptFolder(-86_400_000),
+      prepare: away,
+    })
     expect((await monitors()).monitors).toHaveLength(1)
   })
 
   test('wait for the platform where the clock is behind, and readiness says so', async () => {
-    const { at, source, monitors, lines } = await setUp({
+    const { at, source, monitors, lines } = await followPlatform({
       folder: await keptFolder(3_600_000),
       prepare: away,
     })
@@ -403,7 +301,9 @@ describe('monitors on disk while the platform is away', () => {
 
 describe('leaving', () => {
   test('is told at once, with what was not started, and hears of heirs', async () => {
-    const { at, source, monitors, next } = await setUp({ prepare: (one) => one.say({ peers: 1 }) })
+    const { at, source, monitors, next } = await followPlatform({
+      prepare: (one) => one.say({ peers: 1 }),
+    })
     await monitors()
     void next()
     await at.sync(({ waitMs }) => waitMs > 0)
