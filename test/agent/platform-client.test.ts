@@ -2,6 +2,7 @@
 // as a whole, told and counted; what the agent has to say does not wait.
 import { Registry } from 'prom-client'
 import { describe, expect, test } from 'vitest'
+import type { Keeping } from '../../src/agent/kept-monitors.ts'
 import { json, NOTHING, type FakePlatform } from '../support/fake-platform.ts'
 import { aMonitor } from '../support/fake-monitors.ts'
 import { A, B, followPlatform, given, RUN, slots, whole } from '../support/followed-platform.ts'
