@@ -1,13 +1,13 @@
 // Takes secrets out of a stream of bytes, whatever is in it, in memory that does not grow with it: secret
 // values in every spelling, and the values of sensitive names in JSON, in lists of headers and in lines like
 // `authorization: …`. What is cut by the end of a piece is found all the same.
-import { echoedSecrets, SCRUBBED } from './scrub.ts'
-import { SECRET_CHARS_MIN, secretPattern } from './secret-pattern.ts'
+import { echoedSecrets, type Finder, SCRUBBED } from './scrub.ts'
+import { joined, SecretFinder, type Span } from './secret-finder.ts'
 
 /** What is looked for. */
 export interface ByteRules {
   isSensitive(name: string): boolean
-  secrets: RegExp | undefined
+  finder: Finder
   /** Longer than the longest thing that is looked for. */
   overlapBytes: number
 }
@@ -18,19 +18,14 @@ const OVERLAP_BYTES_MIN = 4 * VALUE_BYTES_MAX
 /** The longest spelling of one byte: percent-encoded twice inside of escaped JSON. */
 const SPELLING_BYTES_MAX = 16
 
-/** Makes the rules for some secrets; each is known as text and as its bytes. */
+/** Makes the rules for some secrets. Throws TooManySecrets. */
 export function byteRules(
   secrets: Iterable<string>,
   isSensitive: (name: string) => boolean,
 ): ByteRules {
-  const known = [...secrets].filter((one) => one.length >= SECRET_CHARS_MIN)
-  const asBytes = known.map((one) => Buffer.from(one).toString('latin1'))
-  const longest = Math.max(0, ...asBytes.map((one) => one.length))
-  return {
-    isSensitive,
-    secrets: secretPattern(new Set([...known, ...asBytes]), { inLines: true, utf16: known }),
-    overlapBytes: Math.max(OVERLAP_BYTES_MIN, longest * SPELLING_BYTES_MAX),
-  }
+  const finder = new SecretFinder(secrets)
+  const overlapBytes = Math.max(OVERLAP_BYTES_MIN, finder.longest * SPELLING_BYTES_MAX)
+  return { isSensitive, finder, overlapBytes }
 }
 
 const VALUE = `((?:[^"\\\\]|\\\\.){1,${VALUE_BYTES_MAX}}?)`
@@ -80,12 +75,6 @@ const VALUE_FIRST = new RegExp(
  * `token: async ({ page }, use) => {`. Strict, since a secret that looked like one would stay.
  */
 const SOURCE = /^process\.env\b[\w.[\]'"]*[,;]?$|^[[({]+$|\) => [[({]?$/
-
-/** Where something stands that must go. */
-export interface Span {
-  from: number
-  to: number
-}
 
 /** A value beside its name. */
 export interface NamedValue extends Span {
@@ -144,6 +133,7 @@ export class ByteScrubber {
   // Begins with the end of a line, so that the first one is found like the others.
   #held = '\n'
   #started = false
+  #isClosed = false
 
   constructor(rules: ByteRules, hears: ScrubberHears = {}) {
     this.#rules = rules
@@ -152,6 +142,7 @@ export class ByteScrubber {
 
   /** Takes the next piece; gives what is certain by now. */
   write(piece: Buffer): Buffer {
+    if (this.#isClosed) return Buffer.alloc(0)
     this.#held += piece.toString('latin1')
     const { overlapBytes } = this.#rules
     return this.#held.length <= 2 * overlapBytes
@@ -165,6 +156,23 @@ export class ByteScrubber {
   }
 
   #give(until: number): Buffer {
+    if (this.#isClosed) return Buffer.alloc(0)
+    try {
+      return this.#scrubbed(until)
+    } catch {
+      return this.#close()
+    }
+  }
+
+  /** Nothing more is given of a stream in which secrets cannot be found. */
+  #close(): Buffer {
+    this.#isClosed = true
+    this.#held = ''
+    this.#hears.onTouch?.()
+    return Buffer.from(SCRUBBED)
+  }
+
+  #scrubbed(until: number): Buffer {
     const text = this.#held
     let clean = ''
     let at = this.#started ? 0 : 1
@@ -174,6 +182,8 @@ export class ByteScrubber {
       at = to
       this.#hears.onTouch?.()
     }
+    // What is too long to be known to its end takes the rest of the stream along.
+    if (at === Infinity) this.#isClosed = true
     const end = Math.max(at, until)
     clean += text.slice(at, end)
     this.#held = text.slice(end)
@@ -182,12 +192,8 @@ export class ByteScrubber {
 
   /** What must go and begins before `until`. */
   *#spans(text: string, until: number): Generator<Span> {
-    const { secrets } = this.#rules
-    if (secrets !== undefined) {
-      for (const match of text.matchAll(secrets)) {
-        if (match.index >= until) break
-        yield { from: match.index, to: match.index + match[0].length }
-      }
+    for (const span of this.#rules.finder.spans(Buffer.from(text, 'latin1'))) {
+      if (span.from < until) yield span
     }
     for (const one of namedValues(text, until)) yield* this.#span(one)
   }
@@ -198,17 +204,6 @@ export class ByteScrubber {
     if (onSecret !== undefined) for (const one of echoedSecrets(readable(value))) onSecret(one)
     yield { from, to }
   }
-}
-
-/** In order, and what overlaps as one. */
-export function joined(spans: Iterable<Span>): Span[] {
-  const all: Span[] = []
-  for (const span of [...spans].sort((a, b) => a.from - b.from)) {
-    const last = all.at(-1)
-    if (last === undefined || span.from >= last.to) all.push({ ...span })
-    else last.to = Math.max(last.to, span.to)
-  }
-  return all
 }
 
 /** The value as it was before it was put into JSON and bytes. */

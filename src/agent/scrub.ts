@@ -1,7 +1,8 @@
 // Takes secrets out of what leaves the agent: values of sensitive headers, known secret values in any
 // usual encoding, and credentials in URLs. Always on; settings can only add.
 import { createNameTest } from '../contract/sensitive-name.ts'
-import { base64Cores, SECRET_CHARS_MIN, secretPattern } from './secret-pattern.ts'
+import { SECRET_CHARS_MIN } from './known-secrets.ts'
+import { joined, SecretFinder, type Span } from './secret-finder.ts'
 
 /** What stands where a secret stood. */
 export const SCRUBBED = '[scrubbed]'
@@ -25,26 +26,21 @@ export interface ScrubSettings {
   headers?: readonly string[]
 }
 
-/** Makes a scrubber; compiles its pattern once. */
+/** Finds where secrets stand in bytes; a test may put in one that fails. */
+export type Finder = Pick<SecretFinder, 'spans'>
+
+/**
+ * Makes a scrubber. It fails closed: when something goes wrong inside, all of the text is replaced, and no error
+ * leaves, since its message could hold a secret.
+ */
 export function createScrubber(
   settings: ScrubSettings,
   isSensitive = createNameTest(settings.headers),
+  finderOf: (secrets: readonly string[]) => Finder = (all) => new SecretFinder(all),
 ): Scrubber {
-  const secrets = [...new Set([...(settings.secrets ?? [])].flatMap(withLines))]
-  const pattern = secretPattern(secrets)
-  const cuttable = secrets.flatMap(cuttableSpellings)
-  // Rare enough not to be made before it is needed: bytes of UTF-16 that were taken for another text.
-  let wide: RegExp | undefined
-  const withoutWide = (given: string) => {
-    if (secrets.length === 0 || !given.includes('\0')) return given
-    wide ??= secretPattern([], { utf16: secrets })
-    return wide === undefined ? given : given.replace(wide, SCRUBBED)
-  }
-  const text = (given: string) => {
-    const plain = withoutWide(pattern === undefined ? given : given.replace(pattern, SCRUBBED))
-    const whole = plain.length < CUT_TEXT_CHARS_MIN ? plain : withoutCutSecret(plain, cuttable)
-    return withoutUrlCredentials(whole)
-  }
+  const secrets = [...new Set(settings.secrets)]
+  const scrub = closedTexts(() => finderOf(secrets))
+  const text = (given: string) => withoutUrlCredentials(scrub(given))
   return {
     text,
     isSensitive,
@@ -54,9 +50,29 @@ export function createScrubber(
       const clean = cleaned(value, walk)
       if (walk.found.size === 0) return clean as typeof value
       // What a sensitive header held may stand elsewhere too: in a message, in an echoed body.
-      const echoes = [...walk.found].flatMap(plainAndInJson)
-      return withTexts(clean, (given) => withoutEchoes(given, echoes)) as typeof value
+      return withTexts(
+        clean,
+        closedTexts(() => finderOf([...walk.found])),
+      ) as typeof value
     },
+  }
+}
+
+/** How texts lose secrets; all of a text goes when that fails. */
+function closedTexts(makeFinder: () => Finder): (given: string) => string {
+  let finder: Finder | undefined
+  try {
+    finder = makeFinder()
+  } catch {
+    // Without one, nothing is given away.
+  }
+  return (given) => {
+    if (given === '') return given
+    try {
+      return finder === undefined ? SCRUBBED : withoutSecrets(given, finder)
+    } catch {
+      return SCRUBBED
+    }
   }
 }
 
@@ -65,68 +81,47 @@ export function withTexts<T>(value: T, text: (given: string) => string): T {
   return cleaned(value, { isSensitive: () => false, text, found: new Set() }) as T
 }
 
-/** Shorter lines of a secret, such as the last one of a key, stand in other texts as well. */
-const SECRET_LINE_CHARS_MIN = 8
-
-/** A secret of several lines and its lines, which a console tells apart; not the frame of a key. */
-function withLines(secret: string): string[] {
-  if (!secret.includes('\n')) return [secret]
-  const lines = secret.split('\n').map((line) => line.trim())
-  const own = lines.filter((one) => one.length >= SECRET_LINE_CHARS_MIN && !one.startsWith('-----'))
-  return [secret, ...own]
-}
-
 /** Texts from this length on may have been cut to it, through the middle of a secret. UTF-16 units. */
 const CUT_TEXT_CHARS_MIN = 100
-/** Shorter parts of a secret begin or end a text by chance. */
-const CUT_SECRET_CHARS_MIN = 4
-/** What whoever cuts a text puts there. */
-const CUT_MARK = /(?:…|\.{3})$/
+/** What whoever cuts a text puts there, and what is left of a character that is cut in two. */
+const CUT_MARK = /(?:[\uD800-\uDBFF]|\uFFFD{1,3})?(?:…|\.{3})?$/
 
-/** As a secret stands in texts that are cut. */
-function cuttableSpellings(secret: string): string[] {
-  const inHtml = secret.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('"', '&quot;')
-  const all = [secret, inUrl(secret), JSON.stringify(secret).slice(1, -1), inHtml]
-  const long = [...new Set([...all, ...base64Cores(secret)])]
-  return long.filter(({ length }) => length > CUT_SECRET_CHARS_MIN)
-}
-
-function inUrl(secret: string): string {
-  return encodeURIComponent(secret.toWellFormed())
-}
-
-function withoutCutSecret(text: string, spellings: readonly string[]): string {
-  const mark = CUT_MARK.exec(text)?.[0] ?? ''
-  let clean = mark === '' ? text : text.slice(0, -mark.length)
-  for (const spelling of spellings) {
-    const from = cutAtEnd(clean, spelling)
-    if (from !== undefined) clean = clean.slice(0, from) + SCRUBBED
-    const to = cutAtStart(clean, spelling)
-    if (to !== undefined) clean = SCRUBBED + clean.slice(to)
+function withoutSecrets(text: string, finder: Finder): string {
+  const bytes = Buffer.from(text)
+  const mayBeCut = text.length >= CUT_TEXT_CHARS_MIN
+  const mark = mayBeCut ? (CUT_MARK.exec(text)?.[0] ?? '') : ''
+  let spans = finder.spans(bytes, mayBeCut && mark === '')
+  if (mark !== '') {
+    const body = bytes.subarray(0, bytes.length - Buffer.byteLength(mark))
+    const cut = finder
+      .spans(body, true)
+      .map(({ from, to }) => ({ from, to: Math.min(to, body.length) }))
+    spans = joined([...spans, ...cut])
   }
-  return clean + mark
+  return spans.length === 0 ? text : withoutSpans(text, bytes, spans)
 }
 
-/** Where the beginning of a secret begins with which the text ends. */
-function cutAtEnd(text: string, spelling: string): number | undefined {
-  const first = spelling.slice(0, CUT_SECRET_CHARS_MIN)
-  const from = Math.max(0, text.length - spelling.length + 1)
-  for (let at = text.indexOf(first, from); at >= 0; at = text.indexOf(first, at + 1)) {
-    if (spelling.startsWith(text.slice(at))) return at
+/** The text without spans of its bytes; a character goes as a whole. */
+function withoutSpans(text: string, bytes: Buffer, spans: readonly Span[]): string {
+  const isInside = (at: number) => ((bytes[at] ?? 0) & 0xc0) === 0x80
+  const isAscii = bytes.length === text.length
+  let clean = ''
+  let [at, unit] = [0, 0]
+  const pass = (to: number) => {
+    const units = isAscii ? to - at : bytes.toString('utf8', at, to).length
+    at = to
+    unit += units
   }
-  return undefined
-}
-
-/** Where the end of a secret ends with which the text begins. */
-function cutAtStart(text: string, spelling: string): number | undefined {
-  const start = text.slice(0, spelling.length - 1)
-  const last = spelling.slice(-CUT_SECRET_CHARS_MIN)
-  for (let at = start.lastIndexOf(last); at >= 0; at = start.lastIndexOf(last, at - 1)) {
-    const to = at + CUT_SECRET_CHARS_MIN
-    if (spelling.endsWith(start.slice(0, to))) return to
-    if (at === 0) break
+  for (const span of spans) {
+    let { from, to } = span
+    while (isInside(from)) from--
+    while (isInside(to)) to++
+    const begin = unit
+    pass(Math.max(at, from))
+    clean += text.slice(begin, unit) + SCRUBBED
+    pass(Math.max(at, Math.min(to, bytes.length)))
   }
-  return undefined
+  return clean + text.slice(unit)
 }
 
 // user:password@ or token@ after the slashes of a URL.
@@ -135,17 +130,6 @@ const URL_CREDENTIALS = /:\/\/[^\s/?#"'<>\\{}]+@/g
 function withoutUrlCredentials(text: string): string {
   if (!text.includes('@') || !text.includes('://')) return text
   return text.replace(URL_CREDENTIALS, `://${SCRUBBED}@`)
-}
-
-function plainAndInJson(value: string): string[] {
-  const json = JSON.stringify(value).slice(1, -1)
-  return json === value ? [value] : [value, json]
-}
-
-function withoutEchoes(text: string, echoes: readonly string[]): string {
-  let clean = text
-  for (const echo of echoes) if (clean.includes(echo)) clean = clean.replaceAll(echo, SCRUBBED)
-  return clean
 }
 
 interface Walk {

@@ -1,0 +1,191 @@
+// Index of byte strings: finds the longest one that begins at each position of a text. Building and searching need
+// no regular expression, and the work of a search is bounded.
+
+/** Every needle has at least this many bytes: the index begins with their hash. */
+export const NEEDLE_BYTES_MIN = 3
+
+/** Shorter beginnings of a needle end a text by chance. */
+const CUT_BYTES_MIN = 4
+
+/** Bytes that a search may compare, for each byte of the text and at least. */
+const WORK_PER_BYTE = 256
+const WORK_MIN = 4_000_000
+
+/** What to look for besides whole needles. */
+export interface FindOptions {
+  /** Also the beginning of a needle at the end of the text. */
+  isCut?: boolean
+  /** Bytes of the text, where it does not fill its array. */
+  length?: number
+}
+
+/** A needle, as bytes in characters of Latin-1. */
+export interface Needle {
+  bytes: string
+  /** The value is longer than the needle: a match ends with the text. */
+  isOpen: boolean
+}
+
+interface Search {
+  text: Uint8Array
+  end: number
+  isCut: boolean
+  onMatch: (from: number, to: number) => void
+}
+
+/** The text needs more comparisons than a search may make. The message says nothing about text or needles. */
+export class SearchTooCostly extends Error {
+  constructor() {
+    super('the search for secrets exceeds its bound')
+    this.name = 'SearchTooCostly'
+  }
+}
+
+/** Index over needles; equal ones count once. */
+export class NeedleIndex {
+  /** Bytes of the shortest and the longest needle; 0 where there is none. */
+  readonly shortest: number
+  readonly longest: number
+  readonly #bytes: Buffer
+  /** Needle → where its bytes begin, in the order of their bytes; one more for the end of the last. */
+  readonly #starts: Uint32Array
+  /** Needle → the longest other needle that it begins with, or -1. */
+  readonly #inner: Int32Array
+  readonly #open: Uint8Array
+  /** Hash of three bytes → first group, group → next group of this hash; 0 is none. */
+  readonly #heads: Uint32Array
+  readonly #next: Uint32Array
+  /** Group → its three bytes, its first needle. */
+  readonly #keys: Uint32Array
+  readonly #firsts: Uint32Array
+  readonly #shift: number
+
+  constructor(needles: Iterable<Needle>) {
+    const open = new Map<string, boolean>()
+    for (const { bytes, isOpen } of needles) {
+      if (bytes.length < NEEDLE_BYTES_MIN) continue
+      open.set(bytes, isOpen || open.get(bytes) === true)
+    }
+    const sorted = [...open.keys()].sort()
+    this.#bytes = Buffer.from(sorted.join(''), 'latin1')
+    this.#starts = new Uint32Array(sorted.length + 1)
+    let longest = 0
+    let shortest = sorted[0]?.length ?? 0
+    for (const [at, { length }] of sorted.entries()) {
+      this.#starts[at + 1] = (this.#starts[at] as number) + length
+      longest = Math.max(longest, length)
+      shortest = Math.min(shortest, length)
+    }
+    this.longest = longest
+    this.shortest = shortest
+    this.#open = Uint8Array.from(sorted, (one) => Number(open.get(one)))
+    this.#inner = this.#innerNeedles(sorted)
+    const bits = Math.min(16, Math.max(8, Math.ceil(Math.log2(sorted.length * 4 + 1))))
+    this.#shift = 32 - bits
+    this.#heads = new Uint32Array(2 ** bits)
+    this.#next = new Uint32Array(sorted.length + 2)
+    this.#keys = new Uint32Array(sorted.length + 2)
+    this.#firsts = new Uint32Array(sorted.length + 2)
+    this.#group(sorted.length)
+  }
+
+  #innerNeedles(sorted: readonly string[]): Int32Array {
+    const inner = new Int32Array(sorted.length)
+    const stack: number[] = []
+    for (const [at, one] of sorted.entries()) {
+      while (stack.length > 0 && !one.startsWith(sorted[stack.at(-1) as number] as string)) {
+        stack.pop()
+      }
+      const outer = stack.at(-1) ?? -1
+      inner[at] = outer
+      if (outer >= 0 && this.#open[outer] === 1) this.#open[at] = 1
+      stack.push(at)
+    }
+    return inner
+  }
+
+  #group(count: number): void {
+    let group = 0
+    for (let at = 0; at < count; at++) {
+      const from = this.#starts[at] as number
+      const key = this.#bytes.readUIntBE(from, 3)
+      if (group > 0 && this.#keys[group] === key) continue
+      group++
+      this.#keys[group] = key
+      this.#firsts[group] = at
+      const hash = Math.imul(key, MULTIPLIER) >>> this.#shift
+      this.#next[group] = this.#heads[hash] as number
+      this.#heads[hash] = group
+    }
+    this.#firsts[group + 1] = count
+  }
+
+  /**
+   * Calls `onMatch` with the range of the longest needle at each position that one begins at, from left to right.
+   * Throws SearchTooCostly.
+   */
+  find(
+    text: Uint8Array,
+    onMatch: (from: number, to: number) => void,
+    { isCut = false, length = text.length }: FindOptions = {},
+  ): void {
+    const heads = this.#heads
+    const shift = this.#shift
+    const last = length - NEEDLE_BYTES_MIN
+    let work = WORK_MIN + WORK_PER_BYTE * length
+    let key = ((text[0] ?? 0) << 8) | (text[1] ?? 0)
+    for (let at = 0; at <= last; at++) {
+      key = ((key << 8) | (text[at + 2] as number)) & 0xff_ff_ff
+      let group = heads[Math.imul(key, MULTIPLIER) >>> shift] as number
+      while (group !== 0 && this.#keys[group] !== key) group = this.#next[group] as number
+      if (group === 0) continue
+      work -= this.#lookUp({ text, end: length, isCut, onMatch }, at, group)
+      if (work < 0) throw new SearchTooCostly()
+    }
+  }
+
+  /** Binary search among the needles of a group that never compares a byte of the text twice from one side. */
+  #lookUp({ text, end, isCut, onMatch }: Search, at: number, group: number): number {
+    const bytes = this.#bytes
+    const starts = this.#starts
+    let low = this.#firsts[group] as number
+    let high = this.#firsts[group + 1] as number
+    const [first, none] = [low, high]
+    let lowSame = NEEDLE_BYTES_MIN
+    let highSame = NEEDLE_BYTES_MIN
+    let work = 1
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      const from = starts[middle] as number
+      const length = (starts[middle + 1] as number) - from
+      let same = Math.min(lowSame, highSame)
+      const begin = same
+      while (same < length && at + same < end && bytes[from + same] === text[at + same]) same++
+      work += same - begin + 8
+      const isBefore =
+        same === length ||
+        (at + same < end && (bytes[from + same] as number) < (text[at + same] as number))
+      if (isBefore) {
+        low = middle + 1
+        lowSame = same
+      } else {
+        high = middle
+        highSame = same
+      }
+    }
+    let found = low > first ? low - 1 : -1
+    while (found >= 0 && (starts[found + 1] as number) - (starts[found] as number) > lowSame) {
+      found = this.#inner[found] as number
+      work++
+    }
+    if (found >= 0) {
+      const length = (starts[found + 1] as number) - (starts[found] as number)
+      onMatch(at, this.#open[found] === 1 ? Infinity : at + length)
+    }
+    if (isCut && high < none && highSame >= CUT_BYTES_MIN && at + highSame === end) onMatch(at, end)
+    return work
+  }
+}
+
+/** Of multiplicative hashing (Knuth, TAOCP 6.4). */
+const MULTIPLIER = 0x9e_37_79_b1

@@ -1,0 +1,250 @@
+// Finds secrets however they were encoded on the way: decodes what the text holds, and looks for few spellings of
+// each secret in what comes out. No regular expression is made from a secret.
+import { ESCAPE_ROUNDS_MAX, needlesOf } from './known-secrets.ts'
+import { NeedleIndex } from './needle-index.ts'
+import {
+  base64Runs,
+  decodeBase64,
+  decodeHex,
+  hexRuns,
+  isBinary,
+  type Run,
+  textsIn,
+} from './digit-runs.ts'
+import {
+  mayBeEscaped,
+  partOf,
+  plainView,
+  type View,
+  withoutEscapes,
+  withoutZeros,
+} from './text-views.ts'
+
+/** Where something stands that must go. */
+export interface Span {
+  from: number
+  to: number
+}
+
+/** In order, and what overlaps as one. */
+export function joined(spans: Iterable<Span>): Span[] {
+  const all: Span[] = []
+  for (const span of [...spans].sort((a, b) => a.from - b.from)) {
+    const last = all.at(-1)
+    if (last === undefined || span.from >= last.to) all.push({ ...span })
+    else last.to = Math.max(last.to, span.to)
+  }
+  return all
+}
+
+/** Shorter hexadecimal is the hashes and colours of others. Bytes. */
+const HEX_BYTES_MIN = 5
+/** In base64, shorter texts stand by chance. */
+const ENCODED_BYTES_MIN = 6
+/** Base64 in base64 in base64. */
+const DEPTH_MAX = 3
+/** Shorter beginnings and ends of a secret stand at the ends of a text by chance. Bytes. */
+const CUT_BYTES_MIN = 4
+
+/** Which ends of a view are ends of a text that may have been cut. */
+interface Ends {
+  start: boolean
+  end: boolean
+}
+
+type OnMatch = (from: number, to: number) => void
+
+/** Base64 and hexadecimal: how runs of digits become bytes. */
+interface Digits {
+  runs: typeof base64Runs
+  decode: typeof decodeBase64
+  bitsPerDigit: number
+  phases: number
+  bytesMin: number
+}
+
+const BASE64: Digits = {
+  runs: base64Runs,
+  decode: decodeBase64,
+  bitsPerDigit: 6,
+  phases: 4,
+  bytesMin: 1,
+}
+const HEXADECIMAL: Digits = {
+  runs: hexRuns,
+  decode: decodeHex,
+  bitsPerDigit: 4,
+  phases: 2,
+  bytesMin: HEX_BYTES_MIN,
+}
+
+/** Finds secrets in bytes of UTF-8, and of whatever else. */
+export class SecretFinder {
+  readonly #index: NeedleIndex
+  /** Shorter texts hold nothing that is encoded. */
+  readonly #textBytesMin: number
+  readonly #needles: ReturnType<typeof needlesOf>
+  /** Rare enough not to be made before it is needed: for texts that begin within a secret. */
+  #backwards: NeedleIndex | undefined
+
+  /** Throws TooManySecrets. */
+  constructor(secrets: Iterable<string>) {
+    this.#needles = needlesOf(secrets)
+    this.#index = new NeedleIndex(this.#needles)
+    this.#textBytesMin = Math.max(ENCODED_BYTES_MIN, this.#index.shortest + 1)
+  }
+
+  /** Bytes of the longest thing that is looked for, once it is decoded. */
+  get longest(): number {
+    return this.#index.longest
+  }
+
+  /**
+   * Where secrets stand, in order, without overlaps; `isCut` says that the bytes may begin or end within one. An end
+   * beyond the bytes means all that follows. Throws SearchTooCostly.
+   */
+  spans(bytes: Uint8Array, isCut = false): Span[] {
+    if (this.#index.longest === 0) return []
+    const found: Span[] = []
+    const ends = { start: isCut, end: isCut }
+    const plain = new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length)
+    this.#explore(plainView(plain), ends, (from, to) => {
+      found.push({ from, to })
+    })
+    return joined(found)
+  }
+
+  #explore(view: View, ends: Ends, onMatch: OnMatch): void {
+    for (const one of [view, withoutZeros(view)]) {
+      if (one === undefined) continue
+      this.#find(one, ends, onMatch)
+      if (isBinary(one.bytes)) this.#inTexts(one, onMatch)
+      else this.#decoded(one, ends, 0, onMatch)
+    }
+  }
+
+  /** Looks into what is text between other bytes. */
+  #inTexts(view: View, onMatch: OnMatch): void {
+    textsIn(view.bytes, view.bytes.length, this.#textBytesMin, (from, to) =>
+      this.#decoded(partOf(view, from, to), { start: false, end: false }, 0, onMatch),
+    )
+  }
+
+  /** Looks into a text that was encoded. */
+  #inner(text: View, ends: Ends, depth: number, onMatch: OnMatch): void {
+    const plain = withoutZeros(text)
+    if (plain !== undefined) this.#find(plain, ends, onMatch)
+    this.#decoded(plain ?? text, ends, depth, onMatch)
+  }
+
+  #decoded(view: View, ends: Ends, depth: number, onMatch: OnMatch): void {
+    let last = view
+    for (let round = 0; round < ESCAPE_ROUNDS_MAX && mayBeEscaped(last); round++) {
+      const next = withoutEscapes(last, ends.end)
+      if (next === undefined) break
+      last = next
+      this.#find(last, ends, onMatch)
+    }
+    for (const one of last === view ? [view] : [view, last]) {
+      this.#digits(one, ends, BASE64, depth, onMatch)
+      this.#digits(one, ends, HEXADECIMAL, depth, onMatch)
+    }
+  }
+
+  #find(view: View, ends: Ends, onMatch: OnMatch, bytesMin = 1): void {
+    const { bytes } = view
+    const { length } = bytes
+    this.#index.find(
+      bytes,
+      (from, to) => {
+        if (to - from < bytesMin) return
+        // A part of an escape at a cut end goes along.
+        const isRest = to > length || (ends.end && to === length)
+        onMatch(view.start(from), isRest ? Infinity : view.end(to - 1))
+      },
+      { isCut: ends.end },
+    )
+    if (ends.start) this.#findEnd(view, onMatch)
+  }
+
+  /** The end of a secret with which the view begins. */
+  #findEnd(view: View, onMatch: OnMatch): void {
+    this.#backwards ??= new NeedleIndex(
+      this.#needles
+        .filter(({ isOpen }) => !isOpen)
+        .map(({ bytes }) => ({ bytes: reversed(bytes), isOpen: false })),
+    )
+    const start = view.bytes.subarray(0, this.#backwards.longest).toReversed()
+    const { length } = start
+    this.#backwards.find(
+      start,
+      (from, to) => {
+        if (to === length && to - from >= CUT_BYTES_MIN) {
+          onMatch(view.start(0), view.end(length - from - 1))
+        }
+      },
+      { isCut: true },
+    )
+  }
+
+  #digits(view: View, ends: Ends, digits: Digits, depth: number, onMatch: OnMatch): void {
+    const { runs, decode, bitsPerDigit, phases, bytesMin } = digits
+    const shortest = Math.max(this.#index.shortest, bytesMin)
+    const min = Math.ceil(
+      (8 * (ends.start || ends.end ? Math.min(shortest, CUT_BYTES_MIN) : shortest)) / bitsPerDigit,
+    )
+    let target = new Uint8Array(64)
+    runs(view.bytes, min, (run) => {
+      const own = endsOfRun(run, view, ends)
+      // At the ends of a cut text, less than a secret is enough.
+      if (!own.start && !own.end && run.length * bitsPerDigit < 8 * shortest) return
+      if (target.length < run.length) target = new Uint8Array(2 * run.length)
+      for (let phase = 0; phase < phases; phase++) {
+        const length = decode(run, phase, target)
+        let decoded: View | undefined
+        const look = () =>
+          (decoded ??= decodedView(view, run, phase, bitsPerDigit, target.subarray(0, length)))
+        if (own.start || own.end || this.#isIn(target, length))
+          this.#find(look(), own, onMatch, bytesMin)
+        if (depth === DEPTH_MAX) continue
+        textsIn(target, length, this.#textBytesMin, (from, to) => {
+          const inner = { start: own.start && from === 0, end: own.end && to === length }
+          this.#inner(partOf(look(), from, to), inner, depth + 1, onMatch)
+        })
+      }
+    })
+  }
+
+  #isIn(bytes: Uint8Array, length: number): boolean {
+    let isFound = false
+    this.#index.find(bytes, () => (isFound = true), { length })
+    return isFound
+  }
+}
+
+function reversed(bytes: string): string {
+  return Buffer.from(Buffer.from(bytes, 'latin1').toReversed()).toString('latin1')
+}
+
+function endsOfRun({ at, length }: Run, { bytes }: View, ends: Ends): Ends {
+  return {
+    start: ends.start && at[0] === 0,
+    end: ends.end && at[length - 1] === bytes.length - 1,
+  }
+}
+
+/** The bytes that were made from digits, with the way back to these. */
+function decodedView(
+  view: View,
+  { at, length }: Run,
+  phase: number,
+  bitsPerDigit: number,
+  bytes: Uint8Array,
+): View {
+  const digit = (bit: number) => Math.min(length - 1, phase + Math.floor(bit / bitsPerDigit))
+  return {
+    bytes,
+    start: (byte) => view.start(at[digit(8 * byte)] as number),
+    end: (byte) => view.end(at[digit(8 * byte + 7)] as number),
+  }
+}

@@ -1,0 +1,344 @@
+// Views of bytes: what they hold once escapes or UTF-16 are decoded, with the way back to where each decoded byte
+// stands.
+
+/** Decoded bytes, and where each of them begins and ends in what was decoded first. */
+export interface View {
+  bytes: Uint8Array
+  /** Where the byte at `at` begins. */
+  start(at: number): number
+  /** Where the byte at `at` ends. */
+  end(at: number): number
+}
+
+/** Bytes as they are. */
+export function plainView(bytes: Uint8Array): View {
+  return { bytes, start: (at) => at, end: (at) => at + 1 }
+}
+
+/** A part of a view. */
+export function partOf(view: View, from: number, to: number): View {
+  return {
+    bytes: view.bytes.subarray(from, to),
+    start: (at) => view.start(from + at),
+    end: (at) => view.end(from + at),
+  }
+}
+
+const code = (character: string) => character.charCodeAt(0)
+const BACKSLASH = code('\\')
+const PERCENT = code('%')
+const AMPERSAND = code('&')
+const HASH = code('#')
+const [CR, LF] = [13, 10]
+
+const HEX = new Int8Array(256).fill(-1)
+for (const [value, digit] of Array.from('0123456789abcdef').entries()) {
+  HEX[code(digit)] = value
+  HEX[code(digit.toUpperCase())] = value
+}
+
+const CONTROLS = new Map(
+  [
+    ['n', LF],
+    ['r', CR],
+    ['t', 9],
+    ['b', 8],
+    ['f', 12],
+    ['v', 11],
+  ].map(([letter, byte]) => [code(letter as string), byte as number]),
+)
+/** After these a backslash says nothing. */
+const QUOTED = new Set(Array.from(`"'\`/`, code))
+
+const ENTITIES = new Map([
+  ['amp', '&'],
+  ['lt', '<'],
+  ['gt', '>'],
+  ['quot', '"'],
+  ['apos', "'"],
+  ['nbsp', ' '],
+])
+/** `&#x0010ffff;` and longer, with zeros in front. */
+const ENTITY_BYTES_MAX = 16
+/** What a text that was cut may end with: the beginning of an escape. */
+const CUT_ESCAPE_BYTES_MAX = 12
+
+/** Whether there is anything to decode. */
+export function mayBeEscaped({ bytes }: View): boolean {
+  return (
+    bytes.includes(PERCENT) ||
+    bytes.includes(BACKSLASH) ||
+    bytes.includes(AMPERSAND) ||
+    bytes.includes(CR)
+  )
+}
+
+/** What an escape begins with, and the first half of an end of a line. */
+const IS_SPECIAL = new Uint8Array(256)
+for (const one of [PERCENT, BACKSLASH, AMPERSAND, CR]) IS_SPECIAL[one] = 1
+
+/** Bytes of a view that is being made; what is not decoded is copied in pieces. */
+class Draft {
+  readonly bytes: Uint8Array
+  readonly #source: View
+  /** Piece → where it begins here, and the range that it was made from. */
+  readonly #at: number[] = []
+  readonly #from: number[] = []
+  /** 0 for a copy, of which each byte stands for itself. */
+  readonly #to: number[] = []
+  length = 0
+
+  constructor(source: View) {
+    this.#source = source
+    this.bytes = new Uint8Array(source.bytes.length)
+  }
+
+  /** Adds bytes of the source as they are. */
+  copy(from: number, to: number): void {
+    if (to <= from) return
+    this.#piece(from, 0)
+    if (to - from > 32) this.bytes.set(this.#source.bytes.subarray(from, to), this.length)
+    else
+      for (let at = from; at < to; at++)
+        this.bytes[this.length + at - from] = this.#source.bytes[at] as number
+    this.length += to - from
+  }
+
+  /** Adds a byte that was made from a range of the source. */
+  add(byte: number, from: number, to: number): void {
+    // One end of a line, however it is written.
+    const isEnd = byte === LF && this.length > 0 && this.bytes[this.length - 1] === CR
+    if (isEnd && this.#at.at(-1) === this.length - 1) {
+      this.length--
+      this.#at.pop()
+      this.#to.pop()
+      this.add(byte, this.#from.pop() as number, to)
+      return
+    }
+    this.#piece(from, to)
+    this.bytes[this.length++] = byte
+  }
+
+  #piece(from: number, to: number): void {
+    this.#at.push(this.length)
+    this.#from.push(from)
+    this.#to.push(to)
+  }
+
+  view(): View {
+    return {
+      bytes: this.bytes.subarray(0, this.length),
+      start: (at) => {
+        const piece = this.#pieceAt(at)
+        const from = this.#from[piece] as number
+        const isCopy = this.#to[piece] === 0
+        return this.#source.start(isCopy ? from + at - (this.#at[piece] as number) : from)
+      },
+      end: (at) => {
+        const piece = this.#pieceAt(at)
+        const to = this.#to[piece] as number
+        const copied = (this.#from[piece] as number) + at - (this.#at[piece] as number)
+        return this.#source.end(to === 0 ? copied : to - 1)
+      },
+    }
+  }
+
+  #pieceAt(at: number): number {
+    let [low, high] = [0, this.#at.length - 1]
+    while (low < high) {
+      const middle = (low + high + 1) >>> 1
+      if ((this.#at[middle] as number) <= at) low = middle
+      else high = middle - 1
+    }
+    return low
+  }
+}
+
+/** What escapes may be written with, one character, as UTF-8. */
+function addCodePoint(draft: Draft, point: number, from: number, to: number): void {
+  if (point < 0x80) return draft.add(point, from, to)
+  const isNone = point > 0x10_ff_ff || (point >= 0xd8_00 && point <= 0xdf_ff)
+  for (const byte of Buffer.from(isNone ? '\uFFFD' : String.fromCodePoint(point))) {
+    draft.add(byte, from, to)
+  }
+}
+
+/**
+ * The view without escapes of URLs, JSON, JavaScript and HTML, one round of each; undefined where there are none.
+ * A run of backslashes counts as one, since every round of JSON doubles it. Where the text was cut, what remains of
+ * its last escape goes.
+ */
+export function withoutEscapes(view: View, isCut = false): View | undefined {
+  const { bytes } = view
+  let draft: Draft | undefined
+  const end = isCut ? withoutCutEscape(bytes) : bytes.length
+  let copied = 0
+  let at = 0
+  while (at < end) {
+    while (at < end && IS_SPECIAL[bytes[at] as number] === 0) at++
+    if (at >= end) break
+    if (!mayDecode(bytes, at)) {
+      at++
+      continue
+    }
+    draft ??= new Draft(view)
+    draft.copy(copied, at)
+    copied = escapeAt(bytes, at, draft)
+    at = Math.max(copied, at + 1)
+  }
+  if (draft === undefined) return end < bytes.length ? partOf(view, 0, end) : undefined
+  draft.copy(copied, end)
+  return draft.length === bytes.length ? undefined : draft.view()
+}
+
+/** Whether what follows a special byte may make it an escape; for most of them in binary data, nothing does. */
+function mayDecode(bytes: Uint8Array, at: number): boolean {
+  const next = bytes[at + 1] ?? 0
+  const byte = bytes[at]
+  if (byte === PERCENT) return (HEX[next] as number) >= 0
+  if (byte === AMPERSAND) return next === HASH || (next >= 97 && next <= 122)
+  if (byte === CR) return next === LF || IS_SPECIAL[next] === 1
+  return next > 32 && next < 127
+}
+
+/** Adds what the escape at `at` stands for, and gives its end; `at` where it is none. */
+function escapeAt(bytes: Uint8Array, at: number, draft: Draft): number {
+  const byte = bytes[at]
+  if (byte === PERCENT) return percent(bytes, at, draft)
+  if (byte === BACKSLASH) return backslashes(bytes, at, draft)
+  if (byte === AMPERSAND) return entity(bytes, at, draft)
+  if (bytes[at + 1] !== LF) {
+    // It may be the first half of an end of a line, of which the other half is escaped.
+    draft.add(CR, at, at + 1)
+    return at + 1
+  }
+  draft.add(LF, at, at + 2)
+  return at + 2
+}
+
+function withoutCutEscape(bytes: Uint8Array): number {
+  const from = Math.max(0, bytes.length - CUT_ESCAPE_BYTES_MAX)
+  const tail = Buffer.from(bytes.subarray(from)).toString('latin1')
+  const rest = /(?:%[\da-f]?|\\+(?:x[\da-f]?|u[\da-f]{0,3})?|&#?[\da-z]{0,9})$/i.exec(tail)
+  return rest === null ? bytes.length : from + rest.index
+}
+
+function hexAt(bytes: Uint8Array, at: number, digits: number): number {
+  let value = 0
+  for (let i = at; i < at + digits; i++) {
+    const digit = HEX[bytes[i] ?? 0] as number
+    if (digit < 0) return -1
+    value = value * 16 + digit
+  }
+  return value
+}
+
+function percent(bytes: Uint8Array, at: number, draft: Draft): number {
+  const value = hexAt(bytes, at + 1, 2)
+  if (value < 0) return at
+  draft.add(value, at, at + 3)
+  return at + 3
+}
+
+function backslashes(bytes: Uint8Array, at: number, draft: Draft): number {
+  let from = at
+  while (bytes[from] === BACKSLASH) from++
+  const letter = bytes[from] ?? 0
+  const control = CONTROLS.get(letter)
+  if (control !== undefined || QUOTED.has(letter)) {
+    draft.add(control ?? letter, at, from + 1)
+    return from + 1
+  }
+  if (letter === code('x')) {
+    const value = hexAt(bytes, from + 1, 2)
+    if (value >= 0) draft.add(value, at, from + 3)
+    if (value >= 0) return from + 3
+  }
+  if (letter === code('u')) {
+    const end = unicode(bytes, at, from, draft)
+    if (end > at) return end
+  }
+  const octal = octalAt(bytes, from)
+  if (octal >= 0) {
+    draft.add(octal, at, from + 3)
+    return from + 3
+  }
+  // One backslash alone changes nothing.
+  if (from === at + 1) return at
+  draft.add(BACKSLASH, at, from)
+  return from
+}
+
+function octalAt(bytes: Uint8Array, at: number): number {
+  let value = 0
+  for (let i = at; i < at + 3; i++) {
+    const digit = (bytes[i] ?? 0) - 48
+    if (digit < 0 || digit > 7) return -1
+    value = value * 8 + digit
+  }
+  return value > 255 ? -1 : value
+}
+
+/** `\u00e9`, two of them for a character outside of the basic plane, or `\u{1f600}`; `at` where there is none. */
+function unicode(bytes: Uint8Array, at: number, letter: number, draft: Draft): number {
+  if (bytes[letter + 1] === code('{')) {
+    let end = letter + 2
+    while (end < letter + 9 && (HEX[bytes[end] ?? 0] as number) >= 0) end++
+    if (end === letter + 2 || bytes[end] !== code('}')) return at
+    addCodePoint(draft, hexAt(bytes, letter + 2, end - letter - 2), at, end + 1)
+    return end + 1
+  }
+  const unit = hexAt(bytes, letter + 1, 4)
+  if (unit < 0) return at
+  const end = letter + 5
+  if (unit >= 0xd8_00 && unit <= 0xdb_ff) {
+    let second = end
+    while (bytes[second] === BACKSLASH) second++
+    const low = second > end && bytes[second] === code('u') ? hexAt(bytes, second + 1, 4) : -1
+    if (low >= 0xdc_00 && low <= 0xdf_ff) {
+      addCodePoint(draft, 0x1_00_00 + ((unit - 0xd8_00) << 10) + (low - 0xdc_00), at, second + 5)
+      return second + 5
+    }
+  }
+  addCodePoint(draft, unit, at, end)
+  return end
+}
+
+function entity(bytes: Uint8Array, at: number, draft: Draft): number {
+  const limit = Math.min(bytes.length, at + ENTITY_BYTES_MAX)
+  let end = at + 1
+  while (end < limit && bytes[end] !== 59) end++
+  if (bytes[end] !== 59) return at
+  const name = String.fromCharCode(...bytes.subarray(at + 1, end))
+  const known = ENTITIES.get(name)
+  if (known !== undefined) {
+    draft.add(code(known), at, end + 1)
+    return end + 1
+  }
+  const number = /^#(?:(\d+)|[xX]([\da-fA-F]+))$/.exec(name)
+  if (number === null) return at
+  const point = number[1] === undefined ? parseInt(number[2] ?? '', 16) : Number(number[1])
+  addCodePoint(draft, point, at, end + 1)
+  return end + 1
+}
+
+/** The view without the zeros of UTF-16, of either order of bytes; undefined where there are none. */
+export function withoutZeros(view: View): View | undefined {
+  const { bytes } = view
+  let draft: Draft | undefined
+  let copied = 0
+  for (let at = bytes.indexOf(0); at >= 0; at = bytes.indexOf(0, at + 1)) {
+    if (!isOfUtf16(bytes, at)) continue
+    draft ??= new Draft(view)
+    draft.copy(copied, at)
+    copied = at + 1
+  }
+  draft?.copy(copied, bytes.length)
+  return draft?.view()
+}
+
+/** Whether bytes and zeros take turns there. */
+function isOfUtf16(bytes: Uint8Array, at: number): boolean {
+  const isAlone = bytes[at - 1] !== 0 && bytes[at + 1] !== 0
+  return isAlone && ((bytes[at - 2] ?? 0) === 0 || (bytes[at + 2] ?? 0) === 0)
+}
