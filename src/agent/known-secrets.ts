@@ -73,6 +73,15 @@ function addNeedles(secret: string, needles: Needle[]): void {
 /** Written alike in nearly every encoding that is decoded here. */
 const PLAIN = /^[A-Za-z0-9]+$/
 
+/** As much of a secret as a scrubber needs: that it is longer than may be known shows. */
+export function knownPart(secret: string): string {
+  const max = LIMITS.secretCharactersMax
+  // A copy: a slice would keep all of it in memory.
+  return secret.length <= max
+    ? secret
+    : Buffer.from(secret.slice(0, max + 1), 'utf16le').toString('utf16le')
+}
+
 function firstPart(secret: string): string {
   const part = secret.slice(0, LIMITS.secretCharactersMax)
   return /[\uD800-\uDBFF]$/.test(part) ? part.slice(0, -1) : part

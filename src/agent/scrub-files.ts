@@ -110,7 +110,8 @@ function inThread(
       end(`it could not be scrubbed within ${timeoutMs / 1000} s`)
     }, timeoutMs)
     worker.once('message', (reply: ScrubFilesReply) => end(reply))
-    worker.once('error', (error) => end(`it could not be scrubbed (${error.message})`))
+    // What is wrong may be told with a piece of what was scrubbed.
+    worker.once('error', () => end('it could not be scrubbed (its thread failed)'))
     worker.once('exit', () => end('it could not be scrubbed (its thread ended)'))
     worker.postMessage(order, [])
   })

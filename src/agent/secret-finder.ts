@@ -17,7 +17,7 @@ import {
   plainView,
   type View,
   withoutEscapes,
-  withoutZeros,
+  wideTexts,
 } from './text-views.ts'
 
 /** Where something stands that must go. */
@@ -46,11 +46,18 @@ const DEPTH_MAX = 3
 /** Shorter beginnings and ends of a secret stand at the ends of a text by chance. Bytes. */
 const CUT_BYTES_MIN = 4
 
+/** A run of digits is at most so many times as long as its digits, with what stands between them. */
+const CUT_RUN_SPREAD = 4
+/** What takes digits along that stand after it. */
+const ESCAPES: ReadonlySet<number | undefined> = new Set(Buffer.from('%\\'))
+
 /** Which ends of a view are ends of a text that may have been cut. */
 interface Ends {
   start: boolean
   end: boolean
 }
+
+const NO_ENDS: Ends = { start: false, end: false }
 
 type OnMatch = (from: number, to: number) => void
 
@@ -61,6 +68,8 @@ interface Digits {
   bitsPerDigit: number
   phases: number
   bytesMin: number
+  /** Those alone that an escape may have taken a digit of. */
+  isAfterEscape?: boolean
 }
 
 const BASE64: Digits = {
@@ -115,26 +124,24 @@ export class SecretFinder {
   }
 
   #explore(view: View, ends: Ends, onMatch: OnMatch): void {
-    for (const one of [view, withoutZeros(view)]) {
-      if (one === undefined) continue
-      this.#find(one, ends, onMatch)
-      if (isBinary(one.bytes)) this.#inTexts(one, onMatch)
-      else this.#decoded(one, ends, 0, onMatch)
-    }
+    this.#find(view, ends, onMatch)
+    if (isBinary(view.bytes)) this.#inTexts(view, onMatch)
+    else this.#decoded(view, ends, 0, onMatch)
+    this.#inWide(view, 0, onMatch)
+  }
+
+  #inWide(view: View, depth: number, onMatch: OnMatch): void {
+    wideTexts(view, (text) => {
+      this.#find(text, NO_ENDS, onMatch)
+      this.#decoded(text, NO_ENDS, depth, onMatch)
+    })
   }
 
   /** Looks into what is text between other bytes. */
   #inTexts(view: View, onMatch: OnMatch): void {
     textsIn(view.bytes, view.bytes.length, this.#textBytesMin, (from, to) =>
-      this.#decoded(partOf(view, from, to), { start: false, end: false }, 0, onMatch),
+      this.#decoded(partOf(view, from, to), NO_ENDS, 0, onMatch),
     )
-  }
-
-  /** Looks into a text that was encoded. */
-  #inner(text: View, ends: Ends, depth: number, onMatch: OnMatch): void {
-    const plain = withoutZeros(text)
-    if (plain !== undefined) this.#find(plain, ends, onMatch)
-    this.#decoded(plain ?? text, ends, depth, onMatch)
   }
 
   #decoded(view: View, ends: Ends, depth: number, onMatch: OnMatch): void {
@@ -145,9 +152,11 @@ export class SecretFinder {
       last = next
       this.#find(last, ends, onMatch)
     }
-    for (const one of last === view ? [view] : [view, last]) {
-      this.#digits(one, ends, BASE64, depth, onMatch)
-      this.#digits(one, ends, HEXADECIMAL, depth, onMatch)
+    for (const digits of [BASE64, HEXADECIMAL]) {
+      this.#digits(last, ends, digits, depth, onMatch)
+      // What an escape took along stands as it was written only before it was decoded.
+      if (last !== view)
+        this.#digits(view, ends, { ...digits, isAfterEscape: true }, depth, onMatch)
     }
   }
 
@@ -188,31 +197,51 @@ export class SecretFinder {
   }
 
   #digits(view: View, ends: Ends, digits: Digits, depth: number, onMatch: OnMatch): void {
-    const { runs, decode, bitsPerDigit, phases, bytesMin } = digits
-    const shortest = Math.max(this.#index.shortest, bytesMin)
-    const min = Math.ceil(
-      (8 * (ends.start || ends.end ? Math.min(shortest, CUT_BYTES_MIN) : shortest)) / bitsPerDigit,
-    )
-    let target = new Uint8Array(64)
-    runs(view.bytes, min, (run) => {
-      const own = endsOfRun(run, view, ends)
-      // At the ends of a cut text, less than a secret is enough.
-      if (!own.start && !own.end && run.length * bitsPerDigit < 8 * shortest) return
-      if (target.length < run.length) target = new Uint8Array(2 * run.length)
-      for (let phase = 0; phase < phases; phase++) {
-        const length = decode(run, phase, target)
-        let decoded: View | undefined
-        const look = () =>
-          (decoded ??= decodedView(view, run, phase, bitsPerDigit, target.subarray(0, length)))
-        if (own.start || own.end || this.#isIn(target, length))
-          this.#find(look(), own, onMatch, bytesMin)
-        if (depth === DEPTH_MAX) continue
-        textsIn(target, length, this.#textBytesMin, (from, to) => {
-          const inner = { start: own.start && from === 0, end: own.end && to === length }
-          this.#inner(partOf(look(), from, to), inner, depth + 1, onMatch)
-        })
-      }
+    const { bitsPerDigit, bytesMin, isAfterEscape = false } = digits
+    const digitsFor = (bytes: number) => Math.ceil((8 * bytes) / bitsPerDigit)
+    const min = digitsFor(Math.max(this.#index.shortest, bytesMin))
+    const { length } = view.bytes
+    digits.runs(view.bytes, min, (run) => {
+      if (isAfterEscape && !ESCAPES.has(view.bytes[(run.at[0] as number) - 1])) return
+      this.#inRun(run, view, endsOfRun(run, view, ends), digits, depth, onMatch)
     })
+    // At the ends of a cut text, less than a secret is enough.
+    const cutMin = Math.min(min, digitsFor(CUT_BYTES_MIN))
+    for (const name of ['start', 'end'] as const) {
+      if (!ends[name] || cutMin === min) continue
+      const from = name === 'start' ? 0 : Math.max(0, length - CUT_RUN_SPREAD * min)
+      const part = partOf(view, from, name === 'start' ? CUT_RUN_SPREAD * min : length)
+      digits.runs(part.bytes, cutMin, (run) => {
+        const own = endsOfRun(run, part, { ...NO_ENDS, [name]: true })
+        if (own[name] && run.length < min) this.#inRun(run, part, own, digits, depth, onMatch)
+      })
+    }
+  }
+
+  #inRun(
+    run: Run,
+    view: View,
+    ends: Ends,
+    { decode, bitsPerDigit, phases, bytesMin }: Digits,
+    depth: number,
+    onMatch: OnMatch,
+  ): void {
+    const target = new Uint8Array(run.length)
+    for (let phase = 0; phase < phases; phase++) {
+      const length = decode(run, phase, target)
+      let decoded: View | undefined
+      const look = () =>
+        (decoded ??= decodedView(view, run, phase, bitsPerDigit, target.subarray(0, length)))
+      if (ends.start || ends.end || this.#isIn(target, length))
+        this.#find(look(), ends, onMatch, bytesMin)
+      if (depth === DEPTH_MAX) continue
+      textsIn(target, length, this.#textBytesMin, (from, to) => {
+        const inner = { start: ends.start && from === 0, end: ends.end && to === length }
+        const text = partOf(look(), from, to)
+        this.#decoded(text, inner, depth + 1, onMatch)
+        this.#inWide(text, depth + 1, onMatch)
+      })
+    }
   }
 
   #isIn(bytes: Uint8Array, length: number): boolean {

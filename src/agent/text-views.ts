@@ -29,6 +29,7 @@ const BACKSLASH = code('\\')
 const PERCENT = code('%')
 const AMPERSAND = code('&')
 const HASH = code('#')
+const SEMICOLON = code(';')
 const [CR, LF] = [13, 10]
 
 const HEX = new Int8Array(256).fill(-1)
@@ -50,14 +51,15 @@ const CONTROLS = new Map(
 /** After these a backslash says nothing. */
 const QUOTED = new Set(Array.from(`"'\`/`, code))
 
-const ENTITIES = new Map([
-  ['amp', '&'],
-  ['lt', '<'],
-  ['gt', '>'],
-  ['quot', '"'],
-  ['apos', "'"],
-  ['nbsp', ' '],
-])
+/** The bytes of a name of up to four letters as one number → what it stands for. */
+const ENTITIES = new Map(
+  Object.entries({ amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: ' ' }).map(
+    ([name, character]) => [
+      Buffer.from(name).reduce((key, byte) => (key << 8) | byte, 0),
+      code(character),
+    ],
+  ),
+)
 /** `&#x0010ffff;` and longer, with zeros in front. */
 const ENTITY_BYTES_MAX = 16
 /** What a text that was cut may end with: the beginning of an escape. */
@@ -81,11 +83,12 @@ for (const one of [PERCENT, BACKSLASH, AMPERSAND, CR]) IS_SPECIAL[one] = 1
 class Draft {
   readonly bytes: Uint8Array
   readonly #source: View
-  /** Piece → where it begins here, and the range that it was made from. */
-  readonly #at: number[] = []
-  readonly #from: number[] = []
-  /** 0 for a copy, of which each byte stands for itself. */
-  readonly #to: number[] = []
+  /**
+   * Piece → where it begins here, and the range that it was made from; an end of 0 is that of a copy, of which each
+   * byte stands for itself.
+   */
+  #pieces = new Uint32Array(3 * 64)
+  #count = 0
   length = 0
 
   constructor(source: View) {
@@ -108,11 +111,11 @@ class Draft {
   add(byte: number, from: number, to: number): void {
     // One end of a line, however it is written.
     const isEnd = byte === LF && this.length > 0 && this.bytes[this.length - 1] === CR
-    if (isEnd && this.#at.at(-1) === this.length - 1) {
+    const last = 3 * this.#count - 3
+    if (isEnd && this.#pieces[last] === this.length - 1) {
       this.length--
-      this.#at.pop()
-      this.#to.pop()
-      this.add(byte, this.#from.pop() as number, to)
+      this.#count--
+      this.add(byte, this.#pieces[last + 1] as number, to)
       return
     }
     this.#piece(from, to)
@@ -120,37 +123,40 @@ class Draft {
   }
 
   #piece(from: number, to: number): void {
-    this.#at.push(this.length)
-    this.#from.push(from)
-    this.#to.push(to)
+    const at = 3 * this.#count++
+    if (at === this.#pieces.length) {
+      const more = new Uint32Array(2 * at)
+      more.set(this.#pieces)
+      this.#pieces = more
+    }
+    this.#pieces[at] = this.length
+    this.#pieces[at + 1] = from
+    this.#pieces[at + 2] = to
   }
 
   view(): View {
     return {
       bytes: this.bytes.subarray(0, this.length),
       start: (at) => {
-        const piece = this.#pieceAt(at)
-        const from = this.#from[piece] as number
-        const isCopy = this.#to[piece] === 0
-        return this.#source.start(isCopy ? from + at - (this.#at[piece] as number) : from)
+        const { begin, from, to } = this.#pieceAt(at)
+        return this.#source.start(to === 0 ? from + at - begin : from)
       },
       end: (at) => {
-        const piece = this.#pieceAt(at)
-        const to = this.#to[piece] as number
-        const copied = (this.#from[piece] as number) + at - (this.#at[piece] as number)
-        return this.#source.end(to === 0 ? copied : to - 1)
+        const { begin, from, to } = this.#pieceAt(at)
+        return this.#source.end(to === 0 ? from + at - begin : to - 1)
       },
     }
   }
 
-  #pieceAt(at: number): number {
-    let [low, high] = [0, this.#at.length - 1]
+  #pieceAt(at: number) {
+    let [low, high] = [0, this.#count - 1]
     while (low < high) {
       const middle = (low + high + 1) >>> 1
-      if ((this.#at[middle] as number) <= at) low = middle
+      if ((this.#pieces[3 * middle] as number) <= at) low = middle
       else high = middle - 1
     }
-    return low
+    const [begin = 0, from = 0, to = 0] = this.#pieces.subarray(3 * low, 3 * low + 3)
+    return { begin, from, to }
   }
 }
 
@@ -307,14 +313,16 @@ function unicode(bytes: Uint8Array, at: number, letter: number, draft: Draft): n
 function entity(bytes: Uint8Array, at: number, draft: Draft): number {
   const limit = Math.min(bytes.length, at + ENTITY_BYTES_MAX)
   let end = at + 1
-  while (end < limit && bytes[end] !== 59) end++
-  if (bytes[end] !== 59) return at
-  const name = String.fromCharCode(...bytes.subarray(at + 1, end))
-  const known = ENTITIES.get(name)
+  let key = 0
+  while (end < limit && bytes[end] !== SEMICOLON) key = (key << 8) | (bytes[end++] as number)
+  if (bytes[end] !== SEMICOLON) return at
+  const known = end <= at + 5 ? ENTITIES.get(key) : undefined
   if (known !== undefined) {
-    draft.add(code(known), at, end + 1)
+    draft.add(known, at, end + 1)
     return end + 1
   }
+  if (bytes[at + 1] !== HASH) return at
+  const name = String.fromCharCode(...bytes.subarray(at + 1, end))
   const number = /^#(?:(\d+)|[xX]([\da-fA-F]+))$/.exec(name)
   if (number === null) return at
   const point = number[1] === undefined ? parseInt(number[2] ?? '', 16) : Number(number[1])
@@ -322,19 +330,38 @@ function entity(bytes: Uint8Array, at: number, draft: Draft): number {
   return end + 1
 }
 
-/** The view without the zeros of UTF-16, of either order of bytes; undefined where there are none. */
-export function withoutZeros(view: View): View | undefined {
+/** Other characters may stand between those with a zero. Bytes. */
+const WIDE_GAP_BYTES_MAX = 64
+
+/** Calls `onText` for each text in UTF-16, of either order of bytes, with a view of it without its zeros. */
+export function wideTexts(view: View, onText: (text: View) => void): void {
   const { bytes } = view
-  let draft: Draft | undefined
+  let [first, last] = [-1, -1]
+  const give = () => {
+    if (first >= 0) onText(withoutZeros(partOf(view, Math.max(0, first - 2), last + 3)))
+  }
+  for (let at = bytes.indexOf(0); at >= 0; at = bytes.indexOf(0, at + 1)) {
+    if (!isOfUtf16(bytes, at)) continue
+    if (first < 0 || at - last > WIDE_GAP_BYTES_MAX) {
+      give()
+      first = at
+    }
+    last = at
+  }
+  give()
+}
+
+function withoutZeros(view: View): View {
+  const { bytes } = view
+  const draft = new Draft(view)
   let copied = 0
   for (let at = bytes.indexOf(0); at >= 0; at = bytes.indexOf(0, at + 1)) {
     if (!isOfUtf16(bytes, at)) continue
-    draft ??= new Draft(view)
     draft.copy(copied, at)
     copied = at + 1
   }
-  draft?.copy(copied, bytes.length)
-  return draft?.view()
+  draft.copy(copied, bytes.length)
+  return draft.view()
 }
 
 /** Whether bytes and zeros take turns there. */
