@@ -39,8 +39,8 @@ export function joined(spans: Iterable<Span>): Span[] {
 
 /** Shorter hexadecimal is the hashes and colours of others. Bytes. */
 const HEX_BYTES_MIN = 5
-/** In base64, shorter texts stand by chance. */
-const ENCODED_BYTES_MIN = 6
+/** Less ASCII in a row stands in any bytes by chance, and holds nothing that is encoded. */
+const TEXT_CHARS_MIN = 6
 /** Base64 in base64 in base64. */
 const DEPTH_MAX = 3
 /** Shorter beginnings and ends of a secret stand at the ends of a text by chance. Bytes. */
@@ -90,8 +90,6 @@ const HEXADECIMAL: Digits = {
 /** Finds secrets in bytes of UTF-8, and of whatever else. */
 export class SecretFinder {
   readonly #index: NeedleIndex
-  /** Shorter texts hold nothing that is encoded. */
-  readonly #textBytesMin: number
   readonly #needles: ReturnType<typeof needlesOf>
   /** Rare enough not to be made before it is needed: for texts that begin within a secret. */
   #backwards: NeedleIndex | undefined
@@ -100,7 +98,6 @@ export class SecretFinder {
   constructor(secrets: Iterable<string>) {
     this.#needles = needlesOf(secrets)
     this.#index = new NeedleIndex(this.#needles)
-    this.#textBytesMin = Math.max(ENCODED_BYTES_MIN, this.#index.shortest + 1)
   }
 
   /** Bytes of the longest thing that is looked for, once it is decoded. */
@@ -139,7 +136,7 @@ export class SecretFinder {
 
   /** Looks into what is text between other bytes. */
   #inTexts(view: View, onMatch: OnMatch): void {
-    textsIn(view.bytes, view.bytes.length, this.#textBytesMin, (from, to) =>
+    textsIn(view.bytes, view.bytes.length, TEXT_CHARS_MIN, (from, to) =>
       this.#decoded(partOf(view, from, to), NO_ENDS, 0, onMatch),
     )
   }
@@ -235,7 +232,7 @@ export class SecretFinder {
       if (ends.start || ends.end || this.#isIn(target, length))
         this.#find(look(), ends, onMatch, bytesMin)
       if (depth === DEPTH_MAX) continue
-      textsIn(target, length, this.#textBytesMin, (from, to) => {
+      textsIn(target, length, TEXT_CHARS_MIN, (from, to) => {
         const inner = { start: ends.start && from === 0, end: ends.end && to === length }
         const text = partOf(look(), from, to)
         this.#decoded(text, inner, depth + 1, onMatch)

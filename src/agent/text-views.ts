@@ -171,7 +171,7 @@ function addCodePoint(draft: Draft, point: number, from: number, to: number): vo
 
 /**
  * The view without escapes of URLs, JSON, JavaScript and HTML, one round of each; undefined where there are none.
- * A run of backslashes counts as one, since every round of JSON doubles it. Where the text was cut, what remains of
+ * Other backslashes go, since every round of JSON doubles them. Where the text was cut, what remains of
  * its last escape goes.
  */
 export function withoutEscapes(view: View, isCut = false): View | undefined {
@@ -203,8 +203,7 @@ function mayDecode(bytes: Uint8Array, at: number): boolean {
   const byte = bytes[at]
   if (byte === PERCENT) return (HEX[next] as number) >= 0
   if (byte === AMPERSAND) return next === HASH || (next >= 97 && next <= 122)
-  if (byte === CR) return next === LF || IS_SPECIAL[next] === 1
-  return next > 32 && next < 127
+  return byte !== CR || next === LF || IS_SPECIAL[next] === 1
 }
 
 /** Adds what the escape at `at` stands for, and gives its end; `at` where it is none. */
@@ -269,9 +268,7 @@ function backslashes(bytes: Uint8Array, at: number, draft: Draft): number {
     draft.add(octal, at, from + 3)
     return from + 3
   }
-  // One backslash alone changes nothing.
-  if (from === at + 1) return at
-  draft.add(BACKSLASH, at, from)
+  // How many there were depends on the rounds of escaping alone.
   return from
 }
 
