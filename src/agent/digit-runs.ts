@@ -34,7 +34,7 @@ const IS_ASCII_TEXT = new Uint8Array(256).fill(1, 32, 127)
 for (const one of [0, TAB, LF, CR]) IS_ASCII_TEXT[one] = 1
 
 /** Lines of base64 are at least as long. */
-const LINE_CHARS_MIN = 20
+const LINE_CHARS_MIN = 8
 
 /** Digits that stand together: their values and where they stand. */
 export interface Run {
@@ -119,6 +119,16 @@ export function base64Runs(bytes: Uint8Array, min: number, onRun: (run: Run) => 
     if (count >= min) onRun(runOf(bytes, SIX_BITS, from, at, count))
     at = stretchIn(bytes, IN_BASE64, step, at, length)
   }
+}
+
+/** How far base64 or hexadecimal reaches from the beginning or the end of the bytes. */
+export function digitsAtEnd(bytes: Uint8Array, bitsPerDigit: number, isStart: boolean): number {
+  const table = bitsPerDigit === 4 ? IN_HEX : IN_BASE64
+  const { length } = bytes
+  let count = 0
+  while (count < length && table[bytes[isStart ? count : length - 1 - count] as number] === 1)
+    count++
+  return count
 }
 
 /** Calls `onRun` for each run of at least `min` hexadecimal digits, with what dumps write between them. */

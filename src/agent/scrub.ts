@@ -98,8 +98,23 @@ function withoutSecrets(text: string, finder: Finder): string {
       .map(({ from, to }) => ({ from, to: Math.min(to, body.length) }))
     spans = joined([...spans, ...cut])
   }
-  return spans.length === 0 ? text : withoutSpans(text, bytes, spans)
+  const clean = spans.length === 0 ? text : withoutSpans(text, bytes, spans)
+  return clean.includes('\0') && bytes.length !== text.length ? withoutWide(clean, finder) : clean
 }
+
+/** Without secrets in bytes of UTF-16 that were taken for a text of Latin-1. */
+function withoutWide(text: string, finder: Finder): string {
+  if (!LATIN1.test(text)) return text
+  let clean = ''
+  let at = 0
+  for (const { from, to } of finder.spans(Buffer.from(text, 'latin1'))) {
+    clean += text.slice(at, from) + SCRUBBED
+    at = to
+  }
+  return clean + text.slice(at)
+}
+
+const LATIN1 = /^[\0-\u00FF]*$/
 
 /** The text without spans of its bytes; a character goes as a whole. */
 function withoutSpans(text: string, bytes: Buffer, spans: readonly Span[]): string {

@@ -6,6 +6,7 @@ import {
   base64Runs,
   decodeBase64,
   decodeHex,
+  digitsAtEnd,
   hexRuns,
   isBinary,
   type Run,
@@ -46,8 +47,6 @@ const DEPTH_MAX = 3
 /** Shorter beginnings and ends of a secret stand at the ends of a text by chance. Bytes. */
 const CUT_BYTES_MIN = 4
 
-/** A run of digits is at most so many times as long as its digits, with what stands between them. */
-const CUT_RUN_SPREAD = 4
 /** What takes digits along that stand after it. */
 const ESCAPES: ReadonlySet<number | undefined> = new Set(Buffer.from('%\\'))
 
@@ -206,8 +205,8 @@ export class SecretFinder {
     const cutMin = Math.min(min, digitsFor(CUT_BYTES_MIN))
     for (const name of ['start', 'end'] as const) {
       if (!ends[name] || cutMin === min) continue
-      const from = name === 'start' ? 0 : Math.max(0, length - CUT_RUN_SPREAD * min)
-      const part = partOf(view, from, name === 'start' ? CUT_RUN_SPREAD * min : length)
+      const count = digitsAtEnd(view.bytes, bitsPerDigit, name === 'start')
+      const part = name === 'start' ? partOf(view, 0, count) : partOf(view, length - count, length)
       digits.runs(part.bytes, cutMin, (run) => {
         const own = endsOfRun(run, part, { ...NO_ENDS, [name]: true })
         if (own[name] && run.length < min) this.#inRun(run, part, own, digits, depth, onMatch)

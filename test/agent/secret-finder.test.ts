@@ -262,6 +262,18 @@ describe('a value over the limit', () => {
   })
 })
 
+test.each(['little', 'big'])(
+  'UTF-16 with the %s end first that was taken for Latin-1 is searched',
+  (end) => {
+    const secret = 'p\u00e4ss\u20acword'
+    const bytes = Buffer.from(`a <${secret}> b`, 'utf16le')
+    const text = (end === 'little' ? bytes : bytes.swap16()).toString('latin1')
+    const clean = createScrubber({ secrets: [secret] }).text(text)
+    expect(clean).toContain(SCRUBBED)
+    expect(clean.replaceAll('\0', '')).toMatch(/^a <\[scrubbed\]> b$/)
+  },
+)
+
 test('a text that was cut keeps no beginning and no end of a secret, however it is written', () => {
   const secret = 'p\u00e4ss "word" & <more>'
   const one = createScrubber({ secrets: [secret] })
