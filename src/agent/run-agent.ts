@@ -7,7 +7,9 @@ import { onSignals } from '../host/signals.ts'
 import { VERSION } from '../contract/versions.ts'
 import { areEchoesForbidden, echoMend, echoRights } from '../monitors/echo-permission.ts'
 import { createAgent, type AgentOptions } from './agent.ts'
-import type { ConfigReading } from './config.ts'
+import type { AgentConfig, ConfigReading } from './config.ts'
+import { removeLeftovers } from './leftovers.ts'
+import { runsCacheFolder } from './tools-folder.ts'
 
 /** What differs between an agent on a monitors file and one on a platform. */
 export type AgentEnds = Pick<AgentOptions, 'source' | 'sink' | 'clock' | 'faults'> & {
@@ -24,6 +26,10 @@ export type RunAgentOptions = AgentEnds &
     /** Writes to standard error. */
     complain(text: string): void
   }
+
+function leftoverPlaces({ workRoot, dataDir, toolsDir, scriptUserId }: AgentConfig) {
+  return { workRoot, cacheFolder: runsCacheFolder(dataDir, toolsDir), firstUserId: scriptUserId }
+}
 
 /** Runs the agent until it is told to stop; resolves with the exit code. */
 export async function runAgent(options: RunAgentOptions): Promise<number> {
@@ -51,6 +57,7 @@ export async function runAgent(options: RunAgentOptions): Promise<number> {
     if (refused !== undefined && !isStopping) return refused
     if (!isStopping) await agent.start()
     if (!isStopping) log.info({ version: VERSION, url: agent.url() }, 'agent started')
+    if (!isStopping) void removeLeftovers(leftoverPlaces(reading.config), log)
     if (!isStopping) void options.scripts?.prepare?.()
     return await agent.stopped
   } catch (error) {
