@@ -294,6 +294,11 @@ export const FAILURES = {
     about: 'agent',
     meaning: 'the agent’s system cannot hold people’s own code as it must',
   },
+  DATA_DIR_UNWRITABLE: {
+    about: 'agent',
+    meaning:
+      'the agent cannot write where the run has its folder, below DATA_DIR; the message says why',
+  },
   RESOURCES_EXHAUSTED: {
     about: 'agent',
     meaning: 'the agent is out of descriptors, ports, buffers, memory or processor time',

@@ -43,6 +43,16 @@ export async function makeHeldFolder(root: string, prefix: string): Promise<Held
   throw new Error(`no folder can be held in ${root}: others remove it at once`)
 }
 
+/**
+ * Holds a folder that is there; gives what releases it, or undefined where another process has it. Throws where the
+ * file system has no such locks.
+ */
+export function holdFolder(path: string): (() => void) | undefined {
+  const lock = lockOf(path)
+  if (lock === 'impossible') throw new Error(`${path} cannot be locked`)
+  return lock === 'taken' ? undefined : lock
+}
+
 /** What was removed, and what could not be. */
 export interface LeftoverCount {
   removed: number
