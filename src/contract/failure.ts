@@ -296,8 +296,7 @@ export const FAILURES = {
   },
   DATA_DIR_UNWRITABLE: {
     about: 'agent',
-    meaning:
-      'the agent cannot write where the run has its folder, below DATA_DIR; the message says why',
+    meaning: 'the agent cannot write below DATA_DIR, where the run has its folder',
   },
   RESOURCES_EXHAUSTED: {
     about: 'agent',
