@@ -18,6 +18,9 @@ type LogFnHook = NonNullable<NonNullable<LoggerOptions['hooks']>['logMethod']>
 
 const ERROR_LEVEL = pino.levels.values['error'] ?? 50
 
+/** Said when lines fit again. */
+export const DROPPED = 'lines of the log were dropped: nobody read them'
+
 /** How to log. */
 export interface LogOptions {
   level: LogLevel
@@ -45,7 +48,7 @@ export function createLog(options: LogOptions): Log {
     options.destination ??
     createLineWriter({
       fd: 1,
-      onDropped: (lines) => log.warn({ lines }, 'lines of the log were dropped: nobody read them'),
+      onDropped: (lines) => log.warn({ lines }, DROPPED),
     })
   const destination = pretty
     ? { write: (line: string) => out.write(prettyLine(line, colour)) }
