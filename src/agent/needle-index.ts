@@ -12,6 +12,8 @@ export interface Needle {
 
 /** Bytes of the shortest needle, at most, that are looked at before anything else. */
 const WINDOW_BYTES_MAX = 4
+/** The golden ratio of 2^32: spreads keys over the upper bits. */
+const MULTIPLIER = 0x9e3779b1
 const FILTER_BITS_MIN = 1 << 12
 const FILTER_BITS_MAX = 1 << 22
 /** Bits of the filter for each needle: about one position of sixteen passes it by chance. */
@@ -65,16 +67,25 @@ export class NeedleIndex {
     report: (from: number, to: number, needle: Needle) => void,
     bytesMin = 0,
   ): void {
-    const last = text.length - this.#windowBytes
     if (this.#needles.length === 0) return
-    for (let at = 0; at <= last; at++) {
-      if (!this.#passes(text, at)) continue
-      const found = this.#longestAt(text, at)
+    // Locals: this loop sees every byte of every text.
+    const [windowBytes, filter, shift] = [this.#windowBytes, this.#filter, this.#filterShift]
+    const mask = windowBytes === WINDOW_BYTES_MAX ? -1 : (1 << (8 * windowBytes)) - 1
+    let key = 0
+    for (let end = 0; end < text.length; end++) {
+      key = ((key << 8) | (text[end] ?? 0)) & mask
+      const hash = Math.imul(key, MULTIPLIER) >>> shift
+      if ((((filter[hash >>> 5] ?? 0) >>> (hash & 31)) & 1) === 0) continue
+      const at = end + 1 - windowBytes
+      const found = at < 0 ? undefined : this.#longestAt(text, at)
       if (found === undefined || found.to - at < bytesMin) continue
       report(at, found.to, found.needle)
       // Of a long one, its end is looked at again: what begins there may go beyond it.
-      const { length } = found.needle.prefix
-      if (found.needle.whole !== undefined) at = Math.max(at, found.to - length - 1)
+      const next = found.to - found.needle.prefix.length
+      if (found.needle.whole === undefined || next <= at) continue
+      end = next - 1
+      key = 0
+      for (let i = 1; i < windowBytes; i++) key = (key << 8) | (text[++end] ?? 0)
     }
   }
 
@@ -189,7 +200,7 @@ export class NeedleIndex {
 function hashOf(bytes: Uint8Array, at: number, windowBytes: number): number {
   let key = 0
   for (let i = 0; i < windowBytes; i++) key = (key << 8) | (bytes[at + i] ?? 0)
-  return Math.imul(key, 0x9e3779b1)
+  return Math.imul(key, MULTIPLIER)
 }
 
 /** By their bytes. The first ones as numbers, which are sorted without calls; then those that share them. */

@@ -64,7 +64,7 @@ export class SecretFinder {
     for (const view of viewsOf(bytes.subarray(0, end))) {
       const from = this.#beginnings.beginningAtEnd(view.bytes, CUT_SECRET_BYTES_MIN)
       if (from >= 0) spans.push({ from: startOf(view, from), to: bytes.length })
-      const head = view.bytes.slice(0, this.#ends.longestBytes).reverse()
+      const head = view.bytes.subarray(0, this.#ends.longestBytes).toReversed()
       const to = head.length - this.#ends.beginningAtEnd(head, CUT_SECRET_BYTES_MIN)
       if (to <= head.length) spans.push({ from: 0, to: endOf(view, to) })
     }
@@ -104,8 +104,8 @@ function endOf({ starts, ends }: View, end: number): number {
 
 function reversed({ prefix, whole }: Needle): Needle {
   // The end of a long one, as far as a beginning is looked at.
-  const bytes = whole?.().slice(-prefix.length) ?? prefix.slice()
-  return { prefix: bytes.reverse(), whole: undefined }
+  const bytes = whole?.().subarray(-prefix.length) ?? prefix
+  return { prefix: bytes.toReversed(), whole: undefined }
 }
 
 /** A word ends where white space, a quote or a tag begins. */

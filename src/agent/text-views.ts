@@ -21,7 +21,8 @@ const IS_ESCAPE = new Uint8Array(256)
 for (const byte of [NUL, CR, PERCENT, AMPERSAND, BACKSLASH]) IS_ESCAPE[byte] = 1
 
 const HEX = new Int8Array(256).fill(-1)
-for (const [value, digit] of [...'0123456789abcdef'].entries()) {
+for (let value = 0; value < 16; value++) {
+  const digit = value.toString(16)
   HEX[digit.charCodeAt(0)] = value
   HEX[digit.toUpperCase().charCodeAt(0)] = value
 }
@@ -226,14 +227,15 @@ function hexAt(bytes: Uint8Array, at: number, digits: number): number {
 }
 
 /** Four bytes in hexadecimal with something between them, or base64 that goes on in the next line. */
-const IS_DUMP = /[\da-fA-F]{2}(?:[ :][\da-fA-F]{2}){3}|[A-Za-z\d/-]{8}[ \t]*\n[ \t]*[A-Za-z\d/-]/
+const IS_DUMP =
+  /[\da-fA-F]{2}(?:[ :][\da-fA-F]{2}){3}|(?<=[A-Za-z\d/-]{8}[ \t]{0,8})\n[ \t]{0,8}[A-Za-z\d/-]/
 
 /**
  * A view in which dumped bytes and lines of base64 stand side by side; undefined where it would be the same.
  */
 export function joined(view: View): View | undefined {
   const { bytes, starts } = view
-  if (!IS_DUMP.test(latin1Of(bytes, 0, bytes.length))) return
+  if (!IS_DUMP.test(latin1Of(bytes, 0, bytes.length))) return undefined
   const out = new Uint8Array(bytes.length)
   const [outStarts, outEnds] = [new Uint32Array(bytes.length + 1), new Uint32Array(bytes.length)]
   let length = 0
