@@ -38,7 +38,7 @@ export function logOf(
     pretty: isForPeople(stdout),
     colour: mayColour(stdout, env),
     scrubFields: (fields) => scrubber.value(fields),
-    scrubLine: (line) => scrubber.text(line),
+    scrubText: (text) => scrubber.text(text),
     onError: faults && ((error) => faults.logged(error)),
   })
 }
