@@ -64,12 +64,9 @@ export class NamedTexts {
     if (value !== SCRUBBED && this.#names.isSensitive(name)) this.saw(echoedSecrets(value))
   }
 
-  /** What was seen, the shorter ones first. */
+  /** What was seen. */
   secrets(): string[] {
-    let charsLeft = SEEN_CHARS_MAX
     return [...this.#seen]
-      .sort((a, b) => a.length - b.length)
-      .filter(({ length }) => (charsLeft -= length) >= 0)
   }
 
   /** Takes out what was seen, wherever it stands; undefined where nothing was. */
@@ -116,9 +113,8 @@ export class NamedTexts {
   }
 }
 
-/** Values that are looked for in all texts, and their length together; a hostile run could name millions. */
+/** Values that are looked for in all texts; a hostile run could name millions. */
 const SEEN_MAX = 1000
-const SEEN_CHARS_MAX = 65_536
 
 function unescaped(value: string): string {
   try {

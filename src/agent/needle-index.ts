@@ -94,7 +94,7 @@ export class NeedleIndex {
     const last = text.length - Math.max(bytesMin, this.#windowBytes)
     for (let at = Math.max(0, text.length - this.longestBytes); at <= last; at++) {
       if (!this.#passes(text, at)) continue
-      const place = this.#insertionPoint(text, at)
+      const place = this.#firstAfter(text, at)
       const from = this.#starts[place] ?? 0
       const length = this.#lengthOf(place)
       if (length > text.length - at && this.#agreeing(text, at, from, length) === text.length - at)
@@ -119,7 +119,7 @@ export class NeedleIndex {
 
   /** The longest needle that the text has at `at`, and where it ends. */
   #longestAt(text: Uint8Array, at: number): { needle: Needle; to: number } | undefined {
-    let place = this.#insertionPoint(text, at, true) - 1
+    let place = this.#firstAfter(text, at) - 1
     if (place < 0) return undefined
     const length = this.#lengthOf(place)
     const agreeing = this.#agreeing(text, at, this.#starts[place] ?? 0, length)
@@ -149,25 +149,25 @@ export class NeedleIndex {
     return best
   }
 
-  /** The first needle that is not less than the text at `at`; with `isAfter`, the first that is greater. */
-  #insertionPoint(text: Uint8Array, at: number, isAfter = false): number {
+  /** The first needle that is greater than the text from `at` on; what the text begins with is not. */
+  #firstAfter(text: Uint8Array, at: number): number {
     let low = 0
     let high = this.#needles.length
     while (low < high) {
       const middle = (low + high) >>> 1
-      if (this.#isBefore(middle, text, at, isAfter)) low = middle + 1
-      else high = middle
+      if (this.#isAfter(middle, text, at)) high = middle
+      else low = middle + 1
     }
     return low
   }
 
-  #isBefore(place: number, text: Uint8Array, at: number, isAfter: boolean): boolean {
+  #isAfter(place: number, text: Uint8Array, at: number): boolean {
     const from = this.#starts[place] ?? 0
     const length = this.#lengthOf(place)
     const agreeing = this.#agreeing(text, at, from, length)
-    if (agreeing === length) return isAfter || at + length < text.length
-    if (at + agreeing === text.length) return false
-    return (this.#bytes[from + agreeing] ?? 0) < (text[at + agreeing] ?? 0)
+    if (agreeing === length) return false
+    if (at + agreeing === text.length) return true
+    return (this.#bytes[from + agreeing] ?? 0) > (text[at + agreeing] ?? 0)
   }
 
   /** How many bytes are the same. */

@@ -23,9 +23,10 @@ const LETTERS = Buffer.from('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxy
 const FOLDED_LETTERS = folded(LETTERS)
 
 /** Every spelling that is looked for; with `isUtf16`, within base64 of its UTF-16 as well. */
-export function spellingsOf(secret: string, isUtf16 = false): Needle[] {
+export function spellingsOf(given: string, isUtf16 = false): Needle[] {
+  const secret = trimmed(given)
   const bytes = Buffer.from(secret)
-  const spellings = textsOf(secret, bytes).map(cut)
+  const spellings = textsOf(secret).map(cut)
   if (bytes.length >= HEX_BYTES_MIN) {
     for (const digits of ['0123456789abcdef', '0123456789ABCDEF']) {
       spellings.push(lazily(bytes.length * 2, (lettersMax) => hex(bytes, digits, lettersMax)))
@@ -37,25 +38,33 @@ export function spellingsOf(secret: string, isUtf16 = false): Needle[] {
 }
 
 /** The spellings of which the beginning or the end is recognised where a text was cut through them. */
-export function cuttableSpellingsOf(secret: string): Needle[] {
+export function cuttableSpellingsOf(given: string): Needle[] {
+  const secret = trimmed(given)
   const bytes = Buffer.from(secret)
-  const spellings = textsOf(secret, bytes).map(cut)
+  const spellings = textsOf(secret).map(cut)
   for (const skipBits of ALIGNMENTS) spellings.push(base64(bytes, skipBits))
   // No more than what may be a beginning by chance.
   return spellings.filter(({ prefix }) => prefix.length > BASE64_LETTERS_MIN)
 }
 
+/** Backslashes at its ends stay in the text: half of an escaped one would escape what stands beside it. */
+function trimmed(secret: string): string {
+  const inner = secret.replaceAll(/^\\+|\\+$/g, '')
+  return inner.length < SECRET_CHARS_MIN ? secret : inner
+}
+
 /** Without any encoding of its bytes. */
-function textsOf(secret: string, bytes: Buffer): Uint8Array[] {
-  const texts = [bytes, ...decoded(bytes).map((view) => view.bytes)]
-  const isAscii = bytes.length === secret.length
-  if (!isAscii) texts.push(...wideOf(secret).map(withoutNul))
-  if (secret.includes(' ')) texts.push(Buffer.from(secret.replaceAll(' ', '+')))
+function textsOf(secret: string): Uint8Array[] {
+  const texts = [secret]
+  if (secret.includes(' ')) texts.push(secret.replaceAll(' ', '+'))
   const name = secret.replaceAll(/[^A-Za-z0-9]+/g, '-').replaceAll(/^-|-$/g, '')
-  if (name !== secret && name.length >= NAME_CHARS_MIN) {
-    texts.push(Buffer.from(name), Buffer.from(name.replaceAll('-', '_')))
-  }
-  return texts.filter((one) => one.length >= SECRET_CHARS_MIN).map(folded)
+  if (name !== secret && name.length >= NAME_CHARS_MIN) texts.push(name, name.replaceAll('-', '_'))
+  const all = texts.flatMap((text) => {
+    const bytes = Buffer.from(text)
+    return [bytes, ...decoded(bytes).map((view) => view.bytes)]
+  })
+  if (!/^[\0-\x7F]*$/.test(secret)) all.push(...wideOf(secret).map(withoutNul))
+  return all.filter((one) => one.length >= SECRET_CHARS_MIN).map(folded)
 }
 
 /** UTF-16 of either order of bytes. */

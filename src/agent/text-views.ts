@@ -183,13 +183,13 @@ const CONTROLS: ReadonlyMap<number, number> = new Map([
 ])
 const AMP = Buffer.from('amp;')
 const ENTITY_CHARS_MAX = 24
-const ENTITIES: Readonly<Record<string, number>> = {
-  lt: 0x3c,
-  gt: 0x3e,
-  quot: 0x22,
-  apos: 0x27,
-  nbsp: 0x20,
-}
+const ENTITIES: ReadonlyMap<string, number> = new Map([
+  ['lt', 0x3c],
+  ['gt', 0x3e],
+  ['quot', 0x22],
+  ['apos', 0x27],
+  ['nbsp', 0x20],
+])
 
 function isAt(bytes: Uint8Array, at: number, expected: Uint8Array): boolean {
   for (let i = 0; i < expected.length; i++) if (bytes[at + i] !== expected[i]) return false
@@ -204,7 +204,7 @@ function entityEnd(bytes: Uint8Array, from: number): number {
 
 function entityOf(bytes: Uint8Array, from: number, end: number): number | undefined {
   const name = latin1Of(bytes, from, end)
-  if (!name.startsWith('#')) return ENTITIES[name]
+  if (!name.startsWith('#')) return ENTITIES.get(name)
   const isHex = /^#[xX][\da-fA-F]+$/.test(name)
   if (!isHex && !/^#\d+$/.test(name)) return undefined
   const codePoint = isHex ? Number.parseInt(name.slice(2), 16) : Number.parseInt(name.slice(1), 10)
