@@ -15,6 +15,8 @@ export interface ByteRules {
 /** Values of sensitive names are looked at up to this length, and must be kept for so long. */
 const VALUE_BYTES_MAX = 16 * 1024
 const OVERLAP_BYTES_MIN = 4 * VALUE_BYTES_MAX
+/** What is held is searched in pieces of so much and the overlap, which is searched twice. */
+const PIECE_BYTES_MIN = 8 * OVERLAP_BYTES_MIN
 /** The longest spelling of one byte: percent-encoded twice inside of escaped JSON. */
 const SPELLING_BYTES_MAX = 16
 
@@ -150,7 +152,7 @@ export class ByteScrubber {
   write(piece: Buffer): Buffer {
     this.#held += piece.toString('latin1')
     const { overlapBytes } = this.#rules
-    return this.#held.length <= 2 * overlapBytes
+    return this.#held.length <= overlapBytes + PIECE_BYTES_MIN
       ? Buffer.alloc(0)
       : this.#give(this.#held.length - overlapBytes)
   }

@@ -77,9 +77,9 @@ class Decoder {
   view(): View {
     const bytes = this.#bytes
     for (let at = 0; at < bytes.length;) {
-      const byte = bytes[at] ?? 0
-      if (IS_ESCAPE[byte] === 0) this.#put(byte, at++)
-      else if (byte === BACKSLASH) at = this.#backslashes(at)
+      at = this.#plain(at)
+      const byte = bytes[at]
+      if (byte === BACKSLASH) at = this.#backslashes(at)
       else if (byte === PERCENT) at = this.#percent(at)
       else if (byte === AMPERSAND) at = this.#entity(at)
       else at++
@@ -89,6 +89,21 @@ class Decoder {
       bytes: this.#out.subarray(0, this.#length),
       starts: this.#starts.subarray(0, this.#length + 1),
     }
+  }
+
+  /** Copies to where the next escape begins. */
+  #plain(begin: number): number {
+    const [bytes, out, starts, from] = [this.#bytes, this.#out, this.#starts, this.#from]
+    let length = this.#length
+    let at = begin
+    for (; at < bytes.length; at++) {
+      const byte = bytes[at] ?? 0
+      if (IS_ESCAPE[byte] === 1) break
+      out[length] = FOLDED[byte] ?? 0
+      starts[length++] = from === undefined ? at : (from[at] ?? 0)
+    }
+    this.#length = length
+    return at
   }
 
   #put(byte: number, start: number): void {

@@ -8,7 +8,7 @@ import { errno, libcFunction } from './cage-syscalls.ts'
 import { removeTree } from './remove-tree.ts'
 
 /** Follows the prefix in the name of a folder that can be held. Folders without it are never removed. */
-export const HELD = 'held-'
+export const HELD = '+'
 const ATTEMPTS_MAX = 5
 /** A supervisor that outlived its agent removes the folder at the same time. */
 const REMOVE_MS_MAX = 10_000

@@ -120,7 +120,7 @@ test(
     await inAllRuns('second')
     const ofSecond = workOf(dataDir).filter((name) => !ofFirst.includes(name))
     // As a killed agent leaves it that was filling the cache.
-    const draft = join(dataDir, 'cache', 'packages', '.draft-held-Ab12Cd')
+    const draft = join(dataDir, 'cache', 'packages', '.draft-+Ab12Cd')
     mkdirSync(draft, { recursive: true })
 
     killAll(first.child.pid ?? 0)
