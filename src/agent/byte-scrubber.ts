@@ -2,12 +2,12 @@
 // values in every spelling, and the values of sensitive names in JSON, in lists of headers and in lines like
 // `authorization: …`. What is cut by the end of a piece is found all the same.
 import { echoedSecrets, SCRUBBED } from './scrub.ts'
-import { SECRET_CHARS_MIN, secretPattern } from './secret-pattern.ts'
+import { mergedSpans, SECRET_CHARS_MAX, SecretFinder, type Span } from './secret-finder.ts'
 
 /** What is looked for. */
 export interface ByteRules {
   isSensitive(name: string): boolean
-  secrets: RegExp | undefined
+  finder: SecretFinder
   /** Longer than the longest thing that is looked for. */
   overlapBytes: number
 }
@@ -23,13 +23,15 @@ export function byteRules(
   secrets: Iterable<string>,
   isSensitive: (name: string) => boolean,
 ): ByteRules {
-  const known = [...secrets].filter((one) => one.length >= SECRET_CHARS_MIN)
-  const asBytes = known.map((one) => Buffer.from(one).toString('latin1'))
-  const longest = Math.max(0, ...asBytes.map((one) => one.length))
+  const known = [...secrets]
+  const longest = known.reduce((most, one) => Math.max(most, Buffer.byteLength(one)), 0)
   return {
     isSensitive,
-    secrets: secretPattern(new Set([...known, ...asBytes]), { inLines: true, utf16: known }),
-    overlapBytes: Math.max(OVERLAP_BYTES_MIN, longest * SPELLING_BYTES_MAX),
+    finder: new SecretFinder(known, { isUtf16: true }),
+    overlapBytes: Math.max(
+      OVERLAP_BYTES_MIN,
+      Math.min(longest, SECRET_CHARS_MAX) * SPELLING_BYTES_MAX,
+    ),
   }
 }
 
@@ -80,12 +82,6 @@ const VALUE_FIRST = new RegExp(
  * `token: async ({ page }, use) => {`. Strict, since a secret that looked like one would stay.
  */
 const SOURCE = /^process\.env\b[\w.[\]'"]*[,;]?$|^[[({]+$|\) => [[({]?$/
-
-/** Where something stands that must go. */
-export interface Span {
-  from: number
-  to: number
-}
 
 /** A value beside its name. */
 export interface NamedValue extends Span {
@@ -169,7 +165,7 @@ export class ByteScrubber {
     let clean = ''
     let at = this.#started ? 0 : 1
     this.#started = true
-    for (const { from, to } of joined(this.#spans(text, until))) {
+    for (const { from, to } of mergedSpans(this.#spans(text, until))) {
       clean += text.slice(at, Math.max(at, from)) + SCRUBBED
       at = to
       this.#hears.onTouch?.()
@@ -182,12 +178,9 @@ export class ByteScrubber {
 
   /** What must go and begins before `until`. */
   *#spans(text: string, until: number): Generator<Span> {
-    const { secrets } = this.#rules
-    if (secrets !== undefined) {
-      for (const match of text.matchAll(secrets)) {
-        if (match.index >= until) break
-        yield { from: match.index, to: match.index + match[0].length }
-      }
+    for (const span of this.#rules.finder.spans(Buffer.from(text, 'latin1'))) {
+      if (span.from >= until) break
+      yield span
     }
     for (const one of namedValues(text, until)) yield* this.#span(one)
   }
@@ -198,17 +191,6 @@ export class ByteScrubber {
     if (onSecret !== undefined) for (const one of echoedSecrets(readable(value))) onSecret(one)
     yield { from, to }
   }
-}
-
-/** In order, and what overlaps as one. */
-export function joined(spans: Iterable<Span>): Span[] {
-  const all: Span[] = []
-  for (const span of [...spans].sort((a, b) => a.from - b.from)) {
-    const last = all.at(-1)
-    if (last === undefined || span.from >= last.to) all.push({ ...span })
-    else last.to = Math.max(last.to, span.to)
-  }
-  return all
 }
 
 /** The value as it was before it was put into JSON and bytes. */

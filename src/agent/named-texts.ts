@@ -1,7 +1,8 @@
 // Takes the values of sensitive names out of what people's programs write: a console, an error, the piece of
 // source beside it. What is a header is known there by its name alone.
-import { joined, namedValues, type Span } from './byte-scrubber.ts'
+import { namedValues } from './byte-scrubber.ts'
 import { createScrubber, echoedSecrets, SCRUBBED, type Scrubber, withTexts } from './scrub.ts'
+import { mergedSpans, type Span } from './secret-finder.ts'
 
 const VALUE_CHARS_MAX = 16_384
 const COLOUR = String.raw`\u001B\[[\d;]*m`
@@ -41,7 +42,7 @@ export class NamedTexts {
     const text = `\n${given}`
     let clean = ''
     let at = 1
-    for (const { from, to } of joined(this.#spans(text))) {
+    for (const { from, to } of mergedSpans(this.#spans(text))) {
       clean += text.slice(at, Math.max(at, from)) + SCRUBBED
       at = to
     }
@@ -63,12 +64,9 @@ export class NamedTexts {
     if (value !== SCRUBBED && this.#names.isSensitive(name)) this.saw(echoedSecrets(value))
   }
 
-  /** What was seen, the shorter ones first. */
+  /** What was seen. */
   secrets(): string[] {
-    let charsLeft = SEEN_CHARS_MAX
     return [...this.#seen]
-      .sort((a, b) => a.length - b.length)
-      .filter(({ length }) => (charsLeft -= length) >= 0)
   }
 
   /** Takes out what was seen, wherever it stands; undefined where nothing was. */
@@ -115,9 +113,8 @@ export class NamedTexts {
   }
 }
 
-/** Values that are looked for in all texts, and their length together; a hostile run could name millions. */
+/** Values that are looked for in all texts; a hostile run could name millions. */
 const SEEN_MAX = 1000
-const SEEN_CHARS_MAX = 65_536
 
 function unescaped(value: string): string {
   try {

@@ -1,7 +1,8 @@
 // Takes secrets out of what leaves the agent: values of sensitive headers, known secret values in any
 // usual encoding, and credentials in URLs. Always on; settings can only add.
 import { createNameTest } from '../contract/sensitive-name.ts'
-import { base64Cores, SECRET_CHARS_MIN, secretPattern } from './secret-pattern.ts'
+import { SecretFinder } from './secret-finder.ts'
+import { SECRET_CHARS_MIN } from './secret-spellings.ts'
 
 /** What stands where a secret stood. */
 export const SCRUBBED = '[scrubbed]'
@@ -25,26 +26,14 @@ export interface ScrubSettings {
   headers?: readonly string[]
 }
 
-/** Makes a scrubber; compiles its pattern once. */
+/** Makes a scrubber. It fails closed: whatever goes wrong inside of it, the whole text is SCRUBBED. */
 export function createScrubber(
   settings: ScrubSettings,
   isSensitive = createNameTest(settings.headers),
 ): Scrubber {
   const secrets = [...new Set([...(settings.secrets ?? [])].flatMap(withLines))]
-  const pattern = secretPattern(secrets)
-  const cuttable = secrets.flatMap(cuttableSpellings)
-  // Rare enough not to be made before it is needed: bytes of UTF-16 that were taken for another text.
-  let wide: RegExp | undefined
-  const withoutWide = (given: string) => {
-    if (secrets.length === 0 || !given.includes('\0')) return given
-    wide ??= secretPattern([], { utf16: secrets })
-    return wide === undefined ? given : given.replace(wide, SCRUBBED)
-  }
-  const text = (given: string) => {
-    const plain = withoutWide(pattern === undefined ? given : given.replace(pattern, SCRUBBED))
-    const whole = plain.length < CUT_TEXT_CHARS_MIN ? plain : withoutCutSecret(plain, cuttable)
-    return withoutUrlCredentials(whole)
-  }
+  const without = withoutSecrets(() => new SecretFinder(secrets))
+  const text = (given: string) => withoutUrlCredentials(without(given))
   return {
     text,
     isSensitive,
@@ -54,10 +43,46 @@ export function createScrubber(
       const clean = cleaned(value, walk)
       if (walk.found.size === 0) return clean as typeof value
       // What a sensitive header held may stand elsewhere too: in a message, in an echoed body.
-      const echoes = [...walk.found].flatMap(plainAndInJson)
-      return withTexts(clean, (given) => withoutEchoes(given, echoes)) as typeof value
+      return withTexts(
+        clean,
+        withoutSecrets(() => new SecretFinder(walk.found)),
+      ) as typeof value
     },
   }
+}
+
+/** Makes the finder at once, and of each text what is left without its secrets. Never throws. */
+function withoutSecrets(make: () => SecretFinder): (given: string) => string {
+  let finder: SecretFinder | undefined
+  try {
+    finder = make()
+  } catch {
+    // An error could quote a secret, so nobody is told of it.
+  }
+  return (given) => {
+    try {
+      return finder === undefined ? SCRUBBED : withoutSpans(given, finder)
+    } catch {
+      return SCRUBBED
+    }
+  }
+}
+
+/** What whoever cuts a text puts there. */
+const CUT_MARK = /(?:…|\.{3})$/
+
+function withoutSpans(given: string, finder: SecretFinder): string {
+  const mark = CUT_MARK.exec(given.slice(-3))?.[0] ?? ''
+  const bytes = Buffer.from(mark === '' ? given : given.slice(0, -mark.length))
+  const spans = finder.spansOfCut(bytes)
+  if (spans.length === 0) return given
+  let clean = ''
+  let at = 0
+  for (const { from, to } of spans) {
+    clean += bytes.toString('utf8', at, from) + SCRUBBED
+    at = to
+  }
+  return clean + bytes.toString('utf8', at) + mark
 }
 
 /** The value with each of its texts, in lists and objects too, as `text` gives it. */
@@ -76,76 +101,12 @@ function withLines(secret: string): string[] {
   return [secret, ...own]
 }
 
-/** Texts from this length on may have been cut to it, through the middle of a secret. UTF-16 units. */
-const CUT_TEXT_CHARS_MIN = 100
-/** Shorter parts of a secret begin or end a text by chance. */
-const CUT_SECRET_CHARS_MIN = 4
-/** What whoever cuts a text puts there. */
-const CUT_MARK = /(?:…|\.{3})$/
-
-/** As a secret stands in texts that are cut. */
-function cuttableSpellings(secret: string): string[] {
-  const inHtml = secret.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('"', '&quot;')
-  const all = [secret, inUrl(secret), JSON.stringify(secret).slice(1, -1), inHtml]
-  const long = [...new Set([...all, ...base64Cores(secret)])]
-  return long.filter(({ length }) => length > CUT_SECRET_CHARS_MIN)
-}
-
-function inUrl(secret: string): string {
-  return encodeURIComponent(secret.toWellFormed())
-}
-
-function withoutCutSecret(text: string, spellings: readonly string[]): string {
-  const mark = CUT_MARK.exec(text)?.[0] ?? ''
-  let clean = mark === '' ? text : text.slice(0, -mark.length)
-  for (const spelling of spellings) {
-    const from = cutAtEnd(clean, spelling)
-    if (from !== undefined) clean = clean.slice(0, from) + SCRUBBED
-    const to = cutAtStart(clean, spelling)
-    if (to !== undefined) clean = SCRUBBED + clean.slice(to)
-  }
-  return clean + mark
-}
-
-/** Where the beginning of a secret begins with which the text ends. */
-function cutAtEnd(text: string, spelling: string): number | undefined {
-  const first = spelling.slice(0, CUT_SECRET_CHARS_MIN)
-  const from = Math.max(0, text.length - spelling.length + 1)
-  for (let at = text.indexOf(first, from); at >= 0; at = text.indexOf(first, at + 1)) {
-    if (spelling.startsWith(text.slice(at))) return at
-  }
-  return undefined
-}
-
-/** Where the end of a secret ends with which the text begins. */
-function cutAtStart(text: string, spelling: string): number | undefined {
-  const start = text.slice(0, spelling.length - 1)
-  const last = spelling.slice(-CUT_SECRET_CHARS_MIN)
-  for (let at = start.lastIndexOf(last); at >= 0; at = start.lastIndexOf(last, at - 1)) {
-    const to = at + CUT_SECRET_CHARS_MIN
-    if (spelling.endsWith(start.slice(0, to))) return to
-    if (at === 0) break
-  }
-  return undefined
-}
-
 // user:password@ or token@ after the slashes of a URL.
 const URL_CREDENTIALS = /:\/\/[^\s/?#"'<>\\{}]+@/g
 
 function withoutUrlCredentials(text: string): string {
   if (!text.includes('@') || !text.includes('://')) return text
   return text.replace(URL_CREDENTIALS, `://${SCRUBBED}@`)
-}
-
-function plainAndInJson(value: string): string[] {
-  const json = JSON.stringify(value).slice(1, -1)
-  return json === value ? [value] : [value, json]
-}
-
-function withoutEchoes(text: string, echoes: readonly string[]): string {
-  let clean = text
-  for (const echo of echoes) if (clean.includes(echo)) clean = clean.replaceAll(echo, SCRUBBED)
-  return clean
 }
 
 interface Walk {

@@ -4,10 +4,6 @@ import type { Variable } from '../contract/monitor.ts'
 import { definitionSecrets } from './definition-secrets.ts'
 import { createScrubber, type Scrubber } from './scrub.ts'
 
-const SECRETS_MAX = 200
-/** Nothing that is shown has more of one in a piece. */
-const SECRET_CHARS_MAX = 8192
-
 /**
  * A scrubber for the secrets in what attempts did not disclose: by the names of headers and fields, and the values
  * that secret variables were given. Undefined where there is none.
@@ -21,10 +17,7 @@ export function undisclosedScrubber(
   const found = undisclosed.flatMap((one) =>
     definitionSecrets(one, (name) => hidden.has(name) || scrubber.isSensitive(name)),
   )
-  const secrets = [...new Set(found)]
-    .slice(0, SECRETS_MAX)
-    .map((secret) => secret.slice(0, SECRET_CHARS_MAX))
-  return secrets.length === 0
+  return found.length === 0
     ? undefined
-    : createScrubber({ secrets }, (name) => scrubber.isSensitive(name))
+    : createScrubber({ secrets: found }, (name) => scrubber.isSensitive(name))
 }
