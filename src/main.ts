@@ -11,6 +11,7 @@ import { TEST_COMMAND } from './commands/test-command.ts'
 import { TOOLS_COMMANDS } from './commands/tools-command.ts'
 import { VERSION } from './contract/versions.ts'
 import { EXIT_CONFIGURATION, runCommandLine } from './host/command-line.ts'
+import { printUncaught } from './host/uncaught.ts'
 import { platformCommands } from './platform/commands.ts'
 
 /** Time for the last lines to be read after everything is done. */
@@ -49,6 +50,7 @@ function surviveOutputErrors(): void {
 }
 
 surviveOutputErrors()
+printUncaught((text) => stderr.write(text))
 process.exitCode = await runCommandLine(
   {
     name: 'vedette',

@@ -29,8 +29,12 @@ describe('version', () => {
     expect([...versions].map((match) => match[1])).toEqual([VERSION, VERSION, VERSION, VERSION])
   })
 
-  test('nothing in the change log is pending', () => {
-    expect(read('CHANGELOG.md')).not.toMatch(/unreleased|pending/i)
+  test('only the first part of the change log may be unreleased', () => {
+    const [first, ...released] = [...read('CHANGELOG.md').matchAll(/^## (.*)$/gm)].map(
+      ([, title]) => title,
+    )
+    expect(first).toMatch(/^(Unreleased|\d+\.\d+\.\d+)$/)
+    for (const title of released) expect(title).toMatch(/^\d+\.\d+\.\d+$/)
   })
 })
 

@@ -1,6 +1,7 @@
 // The agent: follows a source of monitors, runs them by the timetable, delivers what comes of it, and
 // stops without losing any.
 import type { Result } from '../contract/result.ts'
+import { everyMs } from '../contract/timetable.ts'
 import type { Monitor } from '../contract/monitor.ts'
 import { VERSION } from '../contract/versions.ts'
 import type { FaultReports } from '../host/fault-reports.ts'
@@ -10,7 +11,7 @@ import type { Dialler } from '../monitors/dial.ts'
 import type { AnyMonitorType } from '../monitors/monitor.ts'
 import { SAMPLES } from '../monitors/samples.ts'
 import type { ScriptGround } from '../monitors/script-ground.ts'
-import { createClock, type Clock, type ClockJump } from './clock.ts'
+import { createClock, jumpWords, type Clock, type ClockJump } from './clock.ts'
 import type { AgentConfig } from './config.ts'
 import { createHealth, type HealthSources, type Phase } from './health.ts'
 import { createJobQueues, type Heirs, type JobQueues, type Watch } from './job-queues.ts'
@@ -22,8 +23,9 @@ import type { Surroundings } from './run-plan.ts'
 import { createRunner } from './runner.ts'
 import { createRunningTimetable, type RunningTimetable, timingOf } from './running-timetable.ts'
 import type { ResultSink } from './sink.ts'
+import type { SlotLedger } from './slot-ledger.ts'
 import type { AgentReport, Change, MonitorSource, Snapshot } from './source.ts'
-import { sameVariables, surroundingsOf } from './surroundings.ts'
+import { nextSurroundings } from './surroundings.ts'
 
 /** The settings that the agent itself needs. */
 export type AgentSettings = Pick<
@@ -43,6 +45,8 @@ export interface AgentOptions {
   clock?: Clock
   /** Where people's own code runs; without it, it does not. */
   scripts?: ScriptGround | undefined
+  /** What is known of slots across restarts; without it nothing is. */
+  ledger?: SlotLedger | undefined
   /** Hears of faults of the program; without it nobody does. */
   faults?: FaultReports | undefined
 }
@@ -118,8 +122,16 @@ class RunningAgent implements Agent {
     )
     this.#queues = this.#makeQueues()
     this.#timetable = createRunningTimetable<Watch>(clock, {
-      onDue: (watch, slot, plannedAt) => this.#queues.due(watch, slot, plannedAt),
-      onSkipped: (watch, slots, from, to) => this.#queues.skipped(watch, slots, from, to),
+      onDue: (watch, slot, plannedAt) => {
+        options.ledger?.due(watch.monitor.id, everyMs(watch.monitor), slot)
+        this.#queues.due(watch, slot, plannedAt)
+      },
+      onSkipped: (watch, slots, from, to) =>
+        this.#queues.skipped(watch, { slots, from, to, reason: 'suspended' }),
+      onPassed: (watch, slots, from, to) => {
+        this.#queues.skipped(watch, { slots, from, to, reason: 'restarted' })
+        options.ledger?.passed(watch.monitor.id, slots.everyMs, to - slots.everyMs)
+      },
       onClockJump: (jump) => this.#onClockJump(jump),
     })
   }
@@ -210,7 +222,9 @@ class RunningAgent implements Agent {
   }
 
   #take(snapshot: Snapshot): void {
-    this.#surroundings = this.#surroundingsOf(snapshot)
+    const { dial } = this.#options
+    this.#surroundings = nextSurroundings(this.#surroundings, this.#proxyUrl, snapshot, dial)
+    this.#proxyUrl = snapshot.proxyUrl
     const watches = new Map<string, Watch>()
     for (const monitor of snapshot.monitors) {
       const known = this.#watches.get(monitor.id) ?? this.#leaving.get(monitor.id)
@@ -225,7 +239,13 @@ class RunningAgent implements Agent {
     this.#watches = watches
     const active = [...watches.values()].filter(({ monitor }) => monitor.activated)
     const { assignments } = snapshot
-    this.#timetable.set(active.map((watch) => [timingOf(watch.monitor, assignments), watch]))
+    const earlier = this.#options.ledger?.goOn(active, (watch, slot) =>
+      this.#queues.restarted(watch, slot),
+    )
+    this.#timetable.set(
+      active.map((watch) => [timingOf(watch.monitor, assignments), watch]),
+      earlier,
+    )
     this.#monitorMetrics.keepOnly(new Set(active.map(({ monitor }) => monitor.id)))
     this.#refused = undefined
     this.#metrics.reloaded(true)
@@ -233,23 +253,6 @@ class RunningAgent implements Agent {
     const inactive = snapshot.monitors.length - active.length
     const facts = { location: snapshot.location, monitors: active.length }
     this.#options.log.info(inactive === 0 ? facts : { ...facts, inactive }, 'monitors loaded')
-  }
-
-  /** The same object as before when nothing of it changed, so that what was prepared stays valid. */
-  #surroundingsOf(snapshot: Snapshot): Surroundings {
-    const { location, variables, proxyUrl, accountId } = snapshot
-    const before = this.#surroundings
-    const same =
-      before !== undefined &&
-      before.location === location &&
-      before.accountId === accountId &&
-      this.#proxyUrl === proxyUrl &&
-      sameVariables(before.variables, variables)
-    if (same) return before
-    const dial =
-      before !== undefined && this.#proxyUrl === proxyUrl ? () => before.dial : this.#options.dial
-    this.#proxyUrl = proxyUrl
-    return surroundingsOf(snapshot, dial)
   }
 
   #onResult(result: Result): void {
@@ -352,12 +355,9 @@ class RunningAgent implements Agent {
     })
   }
 
-  #onClockJump({ byMs, isStep }: ClockJump): void {
-    const { log } = this.#options
+  #onClockJump(jump: ClockJump): void {
     this.#metrics.clockJumped()
-    if (byMs > 0) log.warn({ byMs }, 'the clock went forward, or the machine slept')
-    else if (isStep) log.warn({ byMs }, 'the platform’s clock was set back, and so is ours')
-    else log.warn({ byMs }, 'the clock was set back; the timetable slows down until it fits')
+    this.#options.log.warn({ byMs: jump.byMs }, jumpWords(jump))
   }
 
   #healthSources(): HealthSources {

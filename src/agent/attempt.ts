@@ -4,6 +4,7 @@ import { failure } from '../contract/failure.ts'
 import type { Artifact } from '../contract/result.ts'
 import type { Dialler } from '../monitors/dial.ts'
 import { DeadlineReached } from '../monitors/deadline.ts'
+import { DATA_DIR_CODE, diskProblem } from '../monitors/disk-problem.ts'
 import type { AnyMonitorType, Observation, RunSource } from '../monitors/monitor.ts'
 import type { RunProgress, ScriptGround } from '../monitors/script-ground.ts'
 import type { HeaderHearing } from '../monitors/seen-headers.ts'
@@ -97,7 +98,7 @@ export function startAttempt(order: AttemptOrder): RunningAttempt {
     ...(progress && { progress }),
     ...(care.clean && { withoutSecrets: care.clean }),
   }
-  const observed = observe(type, monitor, context, controller.signal)
+  const observed = observe(type, monitor, context, controller.signal, workRoot)
   const first = Promise.race([
     observed.then((observation) => ({ observation, abandoned: false })),
     abandoned.then((observation) => ({ observation, abandoned: true })),
@@ -120,12 +121,13 @@ async function observe(
   monitor: unknown,
   context: Parameters<AnyMonitorType['run']>[1],
   signal: AbortSignal,
+  workRoot: string,
 ): Promise<Observation> {
   let observation: Observation
   try {
     observation = await type.run(monitor, context)
   } catch (error) {
-    observation = { observed: {}, failures: [failureOfThrown(error, signal)] }
+    observation = { observed: {}, failures: [failureOfThrown(error, signal, workRoot)] }
   }
   const { reason } = signal as { reason: unknown }
   if (!(reason instanceof RunCancelled)) return observation
@@ -134,8 +136,15 @@ async function observe(
 }
 
 // A monitor reports its own timeouts; one that only throws what it was aborted with has a fault.
-function failureOfThrown(error: unknown, signal: AbortSignal) {
+function failureOfThrown(error: unknown, signal: AbortSignal, workRoot: string) {
   if (error instanceof RunCancelled) return failure('CANCELLED', error.message)
+  // Below there only the run's own folder is written to.
+  const { path, dest = '', code } = (error ?? {}) as { path?: string; dest?: string; code?: string }
+  // A write tells no path.
+  const isFull = path === undefined && (code === 'ENOSPC' || code === 'EDQUOT')
+  const isInside = isFull || path?.startsWith(workRoot) === true || dest.startsWith(workRoot)
+  const problem = isInside ? diskProblem(error, workRoot) : undefined
+  if (problem !== undefined) return failure(DATA_DIR_CODE, problem)
   const message = error instanceof Error ? `${error.name}: ${error.message}` : String(error)
   if (error === signal.reason)
     return failure('INTERNAL', `the deadline was not handled: ${message}`)

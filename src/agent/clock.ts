@@ -138,3 +138,10 @@ function remoteClock(instant: Instant, uncertaintyMs: number, clocks: MachineClo
     uncertaintyMs: () => uncertaintyMs + passedMs() * DRIFT + (sleptMs() > 0 ? JUMP_MS : 0),
   }
 }
+
+/** What has happened to the clock, for the log. */
+export function jumpWords({ byMs, isStep }: ClockJump): string {
+  if (byMs > 0) return 'the clock went forward, or the machine slept'
+  if (isStep) return 'the platform’s clock was set back, and so is ours'
+  return 'the clock was set back; the timetable slows down until it fits'
+}

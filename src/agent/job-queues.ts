@@ -5,10 +5,10 @@ import { failure } from '../contract/failure.ts'
 import type { Instant, RunId } from '../contract/job.ts'
 import type { Monitor } from '../contract/monitor.ts'
 import type { MissedReason, Result } from '../contract/result.ts'
-import { slotAtOrAfter, slotsBetween, type Slots } from '../contract/timetable.ts'
 import type { Clock } from './clock.ts'
 import { laneOf, type Lane } from './lane.ts'
 import type { AgentMetrics, SlotCounts } from './metrics.ts'
+import { type PassedSlots, rowsOf } from './passed-slots.ts'
 import type { Surroundings } from './run-plan.ts'
 import type { Run, Runner } from './runner.ts'
 import { createStartPace } from './start-pace.ts'
@@ -58,7 +58,9 @@ export interface Heirs {
 
 export interface JobQueues {
   due(watch: Watch, slot: Instant, plannedAt: Instant): void
-  skipped(watch: Watch, slots: Slots, from: Instant, to: Instant): void
+  skipped(watch: Watch, passed: PassedSlots): void
+  /** A slot that an earlier process of this agent left without a result. */
+  restarted(watch: Watch, slot: Instant): void
   runNow(watch: Watch, run: RunId): void
   cancelRun(run: RunId, reason: string): void
   /** The monitor is gone: what waits is missed, what runs goes on. */
@@ -76,8 +78,6 @@ export interface JobQueues {
   state(): Record<Lane, { waiting: number; running: number }>
 }
 
-/** Rows for slots that one monitor slept through; all are counted. */
-export const SKIPPED_ROWS_MAX = 10
 /** Runs on demand that wait or run at a time. */
 const ON_DEMAND_MAX = 1000
 
@@ -145,17 +145,19 @@ class Queues implements JobQueues {
     this.#enqueue(watch.waiting, PRIORITY.slot)
   }
 
-  skipped(watch: Watch, slots: Slots, from: Instant, to: Instant): void {
+  skipped(watch: Watch, passed: PassedSlots): void {
     if (this.#draining?.isHandedOver === true) return
-    const count = slotsBetween(slots, from, to)
+    const { reason } = passed
+    const { count, rows } = rowsOf(passed)
     this.#counts.expected += count
-    const rows = Math.min(count, SKIPPED_ROWS_MAX)
-    this.#counts.recorded += count - rows
-    this.#settings.metrics.missed('suspended', count - rows)
-    const firstRow = slotAtOrAfter(slots, to) - rows * slots.everyMs
-    for (let row = 0; row < rows; row++) {
-      this.#missed(watch, firstRow + row * slots.everyMs, 'suspended')
-    }
+    this.#counts.recorded += count - rows.length
+    this.#settings.metrics.missed(reason, count - rows.length)
+    for (const slot of rows) this.#missed(watch, slot, reason)
+  }
+
+  restarted(watch: Watch, slot: Instant): void {
+    this.#counts.expected++
+    this.#missed(watch, slot, 'restarted')
   }
 
   runNow(watch: Watch, run: RunId): void {

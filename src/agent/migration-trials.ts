@@ -77,7 +77,7 @@ function likenessOf({ code, message, details = {} }: Failure): string {
 const LINE_CHARS_MAX = 200
 const LINE_CHARS_READ = 2_000
 /** Every run has a folder of its own, whose name says nothing. */
-const RUN_FOLDER = /(?:file:\/\/)?\/[^\s'"`]*\/vedette-run-\w{6}\/(?:project\/)?/g
+const RUN_FOLDER = /(?:file:\/\/)?\/[^\s'"`]*\/vedette-run-\+?\w{6}\/(?:project\/)?/g
 
 function firstLine(message: string): string {
   const line = message.split('\n').find((one) => one.trim() !== '') ?? ''

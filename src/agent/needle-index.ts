@@ -11,6 +11,9 @@ const CUT_BYTES_MIN = 4
 const WORK_PER_BYTE = 256
 const WORK_MIN = 4_000_000
 
+/** Hears of a match, and whether it is the beginning of a needle alone. */
+export type OnNeedle = (from: number, to: number, isPart: boolean) => void
+
 /** What to look for besides whole needles. */
 export interface FindOptions {
   /** Also the beginning of a needle at the end of the text. */
@@ -30,7 +33,7 @@ interface Search {
   text: Uint8Array
   end: number
   isCut: boolean
-  onMatch: (from: number, to: number) => void
+  onMatch: OnNeedle
 }
 
 /** The text needs more comparisons than a search may make. The message says nothing about text or needles. */
@@ -126,7 +129,7 @@ export class NeedleIndex {
    */
   find(
     text: Uint8Array,
-    onMatch: (from: number, to: number) => void,
+    onMatch: OnNeedle,
     { isCut = false, length = text.length }: FindOptions = {},
   ): void {
     const heads = this.#heads
@@ -151,6 +154,7 @@ export class NeedleIndex {
     let low = this.#firsts[group] as number
     let high = this.#firsts[group + 1] as number
     const [first, none] = [low, high]
+    if (high - low === 1 && !this.#endsAlike(text, at, end, isCut, low)) return 1
     let lowSame = NEEDLE_BYTES_MIN
     let highSame = NEEDLE_BYTES_MIN
     let work = 1
@@ -180,10 +184,20 @@ export class NeedleIndex {
     }
     if (found >= 0) {
       const length = (starts[found + 1] as number) - (starts[found] as number)
-      onMatch(at, this.#open[found] === 1 ? Infinity : at + length)
+      onMatch(at, this.#open[found] === 1 ? Infinity : at + length, false)
     }
-    if (isCut && high < none && highSame >= CUT_BYTES_MIN && at + highSame === end) onMatch(at, end)
+    if (isCut && high < none && highSame >= CUT_BYTES_MIN && at + highSame === end)
+      onMatch(at, end, true)
     return work
+  }
+
+  /** Whether a needle that stands there, or begins there, ends as the text does: few of a repeated text do. */
+  #endsAlike(text: Uint8Array, at: number, end: number, isCut: boolean, needle: number): boolean {
+    const from = this.#starts[needle] as number
+    const length = (this.#starts[needle + 1] as number) - from
+    if (at + length > end && !isCut) return false
+    const last = Math.min(length, end - at) - 1
+    return this.#bytes[from + last] === text[at + last]
   }
 }
 

@@ -7,10 +7,15 @@ import { onSignals } from '../host/signals.ts'
 import { VERSION } from '../contract/versions.ts'
 import { areEchoesForbidden, echoMend, echoRights } from '../monitors/echo-permission.ts'
 import { createAgent, type AgentOptions } from './agent.ts'
-import type { ConfigReading } from './config.ts'
+import type { AgentConfig, ConfigReading } from './config.ts'
+import { createDataFolder, type DataFolder } from './data-folder.ts'
+import { removeLeftovers } from './leftovers.ts'
+import { runsCacheFolder } from './tools-folder.ts'
 
 /** What differs between an agent on a monitors file and one on a platform. */
-export type AgentEnds = Pick<AgentOptions, 'source' | 'sink' | 'clock' | 'faults'> & {
+export type AgentEnds = Pick<AgentOptions, 'source' | 'sink' | 'clock' | 'faults' | 'ledger'> & {
+  /** Made here where there is none yet. */
+  dataFolder?: DataFolder
   /** Reads what is needed before the start; a number is the exit code when it is no good. */
   prepare?(): Promise<number | undefined>
   reload?(): void
@@ -25,10 +30,16 @@ export type RunAgentOptions = AgentEnds &
     complain(text: string): void
   }
 
+function leftoverPlaces({ workRoot, dataDir, toolsDir, scriptUserId }: AgentConfig) {
+  return { workRoot, cacheFolder: runsCacheFolder(dataDir, toolsDir), firstUserId: scriptUserId }
+}
+
 /** Runs the agent until it is told to stop; resolves with the exit code. */
 export async function runAgent(options: RunAgentOptions): Promise<number> {
   const { reading, log } = options
-  const agent = createAgent({ ...options, config: reading.config })
+  const dataFolder = options.dataFolder ?? createDataFolder(reading.config, log)
+  const sink = dataFolder.watched(options.sink)
+  const agent = createAgent({ ...options, sink, config: reading.config })
   let isStopping = false
   // Before anything is read, which can take seconds.
   const offSignals = onSignals({
@@ -49,8 +60,11 @@ export async function runAgent(options: RunAgentOptions): Promise<number> {
   try {
     const refused = await options.prepare?.()
     if (refused !== undefined && !isStopping) return refused
+    // Without one, only runs of code need a folder; their results tell.
+    if (reading.config.dataDir !== undefined) await dataFolder.look()
     if (!isStopping) await agent.start()
     if (!isStopping) log.info({ version: VERSION, url: agent.url() }, 'agent started')
+    if (!isStopping) void removeLeftovers(leftoverPlaces(reading.config), log)
     if (!isStopping) void options.scripts?.prepare?.()
     return await agent.stopped
   } catch (error) {
@@ -58,6 +72,7 @@ export async function runAgent(options: RunAgentOptions): Promise<number> {
     options.complain(`vedette: ${error.message}\n`)
     return EXIT_CONFIGURATION
   } finally {
+    dataFolder.stop()
     offSignals()
   }
 }

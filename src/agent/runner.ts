@@ -40,9 +40,22 @@ export interface Run {
 
 export interface Runner {
   begin(job: Job, surroundings: Surroundings): Run
-  /** The whole job with its retries, for whoever has no queue. Never rejects. */
-  run(job: Job, surroundings: Surroundings, signal: AbortSignal): Promise<Result>
+  /**
+   * The whole job with its retries. Each attempt, but no wait between two, takes place in a turn of its
+   * own; without `turn` at once. Never rejects.
+   */
+  run(
+    job: Job,
+    surroundings: Surroundings,
+    signal: AbortSignal,
+    turn?: AttemptTurn,
+  ): Promise<Result>
 }
+
+/** Calls `attempt` when its turn has come; resolves as it does. */
+export type AttemptTurn = (
+  attempt: () => Promise<number | undefined>,
+) => Promise<number | undefined>
 
 /** What a runner needs. */
 export interface RunnerSettings {
@@ -77,7 +90,8 @@ export function createRunner(settings: RunnerSettings): Runner {
     createRun(job, surroundings, planFor(job.monitor, surroundings), settings)
   return {
     begin,
-    run: (job, surroundings, signal) => runToEnd(begin(job, surroundings), signal),
+    run: (job, surroundings, signal, turn = (attempt) => attempt()) =>
+      runToEnd(() => begin(job, surroundings), signal, turn),
   }
 }
 
@@ -296,6 +310,7 @@ const PASSING = new Set([
   'PROXY_REFUSED',
   'POLICY_UNDECIDED',
   'RESOURCES_EXHAUSTED',
+  'DATA_DIR_UNWRITABLE',
 ])
 
 /**
@@ -307,14 +322,20 @@ function isWorthRetrying(verdict: Verdict, failures: readonly Failure[]): boolea
   return verdict === 'errored' && failures.every(({ code }) => PASSING.has(code))
 }
 
-async function runToEnd(run: Run, signal: AbortSignal): Promise<Result> {
-  const onAbort = () => run.cancel('the run was interrupted')
+async function runToEnd(begin: () => Run, signal: AbortSignal, turn: AttemptTurn): Promise<Result> {
+  let begun: Run | undefined
+  const onAbort = () => begun?.cancel('the run was interrupted')
+  // Begins with its first turn: the wait for that is no part of its duration.
+  const beginNow = () => {
+    begun = begin()
+    if (signal.aborted) onAbort()
+    return begun
+  }
   signal.addEventListener('abort', onAbort, { once: true })
-  if (signal.aborted) onAbort()
   try {
     for (;;) {
-      const waitMs = await run.attempt()
-      if (waitMs === undefined) return run.result()
+      const waitMs = await turn(() => (begun ?? beginNow()).attempt())
+      if (waitMs === undefined) return (begun ?? beginNow()).result()
       await pause(waitMs, signal)
     }
   } finally {

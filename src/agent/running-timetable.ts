@@ -20,6 +20,8 @@ export interface TimetableEvents<T> {
   /** Slots [from, to) passed by unnoticed: the machine slept, its clock was set, or we hung. */
   onSkipped(subject: T, slots: Slots, from: Instant, to: Instant): void
   onClockJump(jump: ClockJump): void
+  /** Slots [from, to) passed before this process watched them. */
+  onPassed?(subject: T, slots: Slots, from: Instant, to: Instant): void
 }
 
 /** Slots that somebody else gave out: those within [from, until) are ours. */
@@ -45,9 +47,13 @@ export interface RunningTimetable<T> {
    * The subjects from now on, by id. Whoever keeps its timing keeps its place; a new one, unless its
    * first slot comes soon anyway, is due for the newest slot that has passed, so that the first
    * result does not take a whole interval. Whoever comes back is given no slot a second time.
-   * Restarting an agent within a slot runs that slot again, under the same identity.
+   * Restarting an agent within a slot runs that slot again, under the same identity, unless `earlier` has, by
+   * id, the newest slot that an earlier process was told: then only later ones are due, or have passed.
    */
-  set(subjects: Iterable<[timing: Timing | AssignedTiming, subject: T]>): void
+  set(
+    subjects: Iterable<[timing: Timing | AssignedTiming, subject: T]>,
+    earlier?: ReadonlyMap<string, Instant>,
+  ): void
   /** What has passed at `instant` and was not told: of each subject the newest slot. */
   untold(instant: Instant): { subject: T; slot: Instant }[]
   start(): void
@@ -132,8 +138,11 @@ export function createRunningTimetable<T>(
   }
 
   return {
-    set(subjects) {
-      entries = exchange(heap, entries, told, [...subjects], clock.now())
+    set(subjects, earlier = new Map()) {
+      const now = clock.now()
+      rememberEarlier(told, earlier, now)
+      entries = exchange(heap, entries, told, [...subjects], now)
+      for (const id of earlier.keys()) tellPassed(entries.get(id), events)
       arm()
     },
     untold: (instant) => untoldAt(entries.values(), instant),
@@ -149,6 +158,21 @@ export function createRunningTimetable<T>(
     tickedAtMs: () => tickedAtMs,
     size: () => heap.size,
   }
+}
+
+function rememberEarlier(told: Told, earlier: ReadonlyMap<string, Instant>, now: Instant): void {
+  for (const [id, until] of earlier) {
+    // As in a step back of the clock: nothing is due for too long otherwise.
+    if (until <= now + PROTOCOL_BOUNDS.aheadMsMax) told.set(id, { until, forgetAt: Infinity })
+  }
+}
+
+/** Tells of the slots between the newest one of an earlier process and the first one of this. */
+function tellPassed<T>(entry: Entry<T> | undefined, events: TimetableEvents<T>): void {
+  if (entry === undefined || entry.toldUntil === Number.NEGATIVE_INFINITY) return
+  const { subject, slots, slot, toldUntil } = entry
+  if (slotAtOrAfter(slots, toldUntil + 1) < slot)
+    events.onPassed?.(subject, slots, toldUntil + 1, slot)
 }
 
 function untoldAt<T>(

@@ -105,7 +105,7 @@ function reasonOf(error: unknown, path: string): string {
     const bytes = statSync(path, { throwIfNoEntry: false })?.size ?? 0
     return `it has ${bytes} bytes, and ${diskWords(error)}`
   }
-  return `it could not be scrubbed (${(error as NodeJS.ErrnoException).code ?? String(error)})`
+  return `it could not be scrubbed (${(error as NodeJS.ErrnoException).code ?? 'INTERNAL'})`
 }
 
 parentPort?.once('message', (order: ScrubFilesOrder) => {

@@ -80,7 +80,7 @@ async function scrubAll(
   }
   // Where there are too many threads already, none begins.
   const outcome = await inThread(order, bounds.timeoutMs, cut).catch(
-    (error: Error) => `it could not be scrubbed (${error.message})`,
+    (error: NodeJS.ErrnoException) => `it could not be scrubbed (${error.code ?? error.name})`,
   )
   if (typeof outcome === 'string') return new Map(paths.map((path) => [path, outcome]))
   onFound?.(outcome.found)
@@ -110,8 +110,10 @@ function inThread(
       end(`it could not be scrubbed within ${timeoutMs / 1000} s`)
     }, timeoutMs)
     worker.once('message', (reply: ScrubFilesReply) => end(reply))
-    // What is wrong may be told with a piece of what was scrubbed.
-    worker.once('error', () => end('it could not be scrubbed (its thread failed)'))
+    // What went wrong may quote a secret.
+    worker.once('error', (error: NodeJS.ErrnoException) =>
+      end(`it could not be scrubbed (${error.code ?? error.name})`),
+    )
     worker.once('exit', () => end('it could not be scrubbed (its thread ended)'))
     worker.postMessage(order, [])
   })

@@ -116,7 +116,7 @@ export class SecretFinder {
     this.#explore(plainView(plain), ends, (from, to) => {
       found.push({ from, to })
     })
-    return joined(found)
+    return joined(found.map((one) => withoutHalfEscape(plain, one)))
   }
 
   #explore(view: View, ends: Ends, onMatch: OnMatch): void {
@@ -161,11 +161,10 @@ export class SecretFinder {
     const { length } = bytes
     this.#index.find(
       bytes,
-      (from, to) => {
+      (from, to, isPart) => {
         if (to - from < bytesMin) return
         // A part of an escape at a cut end goes along.
-        const isRest = to > length || (ends.end && to === length)
-        onMatch(view.start(from), isRest ? Infinity : view.end(to - 1))
+        onMatch(view.start(from), isPart || to > length ? Infinity : view.end(to - 1))
       },
       { isCut: ends.end },
     )
@@ -244,6 +243,21 @@ export class SecretFinder {
     let isFound = false
     this.#index.find(bytes, () => (isFound = true), { length })
     return isFound
+  }
+}
+
+const BACKSLASH = 0x5c
+
+/** A span that leaves no backslash which would escape what stands behind or instead of it: JSON stays readable. */
+function withoutHalfEscape(bytes: Uint8Array, { from, to }: Span): Span {
+  const isOdd = (end: number, start: number) => {
+    let at = end
+    while (at > start && bytes[at - 1] === BACKSLASH) at--
+    return (end - at) % 2 === 1
+  }
+  return {
+    from: isOdd(from, 0) ? from - 1 : from,
+    to: to < bytes.length && bytes[to] === BACKSLASH && isOdd(to, from) ? to + 1 : to,
   }
 }
 

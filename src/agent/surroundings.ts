@@ -14,6 +14,25 @@ export function surroundingsOf(
   return { location, ...account, variables, dial: dial(proxyUrl), secrets: proxySecrets(proxyUrl) }
 }
 
+/**
+ * As `surroundingsOf`, or the same object as before when nothing of it changed, so that what was prepared stays
+ * valid; `proxyBefore` is the proxy of what was before.
+ */
+export function nextSurroundings(
+  before: Surroundings | undefined,
+  proxyBefore: string | undefined,
+  snapshot: Snapshot,
+  dial: (proxyUrl: string | undefined) => Dialler,
+): Surroundings {
+  const { location, variables, proxyUrl, accountId } = snapshot
+  if (before === undefined || proxyBefore !== proxyUrl) return surroundingsOf(snapshot, dial)
+  const same =
+    before.location === location &&
+    before.accountId === accountId &&
+    sameVariables(before.variables, variables)
+  return same ? before : surroundingsOf(snapshot, () => before.dial)
+}
+
 /** Whether two lists of variables hold the same. */
 export function sameVariables(a: readonly Variable[], b: readonly Variable[]): boolean {
   return a === b || JSON.stringify(a) === JSON.stringify(b)

@@ -1,12 +1,13 @@
 // The folder of one attempt: made when a monitor first asks for it, gone when the attempt is over.
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { mkdtemp, realpath, stat } from 'node:fs/promises'
-import { basename, join, sep } from 'node:path'
+import { realpath, stat } from 'node:fs/promises'
+import { basename, sep } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import type { Artifact } from '../contract/result.ts'
 import { LIMITS } from '../contract/versions.ts'
 import { makeFolder } from '../host/make-folder.ts'
+import type { HeldFolder } from '../monitors/held-folder.ts'
 import { removeTree } from '../monitors/remove-tree.ts'
 import type { FileKeep } from './sink.ts'
 
@@ -30,6 +31,8 @@ export interface AttachedFiles {
   leftOut: string[]
 }
 
+/** Names of folders of runs begin so. */
+export const RUN_PREFIX = 'vedette-run-'
 /** Files of one attempt; more are ignored. */
 const ARTIFACTS_MAX = 100
 
@@ -60,12 +63,12 @@ export interface FileCare {
 
 /** A work folder below `root`; `all` has its path for as long as it is there. */
 export function createWorkFolder(root: string, care: FileCare, all?: Set<string>): WorkFolder {
-  let made: Promise<string> | undefined
+  let made: Promise<HeldFolder> | undefined
   const attached: string[] = []
   return {
     path() {
       made ??= makeIn(root, all)
-      return made
+      return made.then(({ path }) => path)
     },
     isMade: () => made !== undefined,
     attach(path) {
@@ -76,7 +79,7 @@ export function createWorkFolder(root: string, care: FileCare, all?: Set<string>
       const found: AttachedFiles = { artifacts: [], leftOut: [] }
       if (made === undefined || attached.length === 0) return found
       // A folder that could not be made, or is gone already, holds no artifact.
-      const folder = await made.then((path) => realpath(path)).catch(() => undefined)
+      const folder = await made.then(({ path }) => realpath(path)).catch(() => undefined)
       if (folder === undefined) return found
       const inside = await filesInside(attached, folder)
       const bytesMax = Math.min(LIMITS.artifactBytesMax, care.files?.bytesMax() ?? Infinity)
@@ -100,16 +103,19 @@ export function createWorkFolder(root: string, care: FileCare, all?: Set<string>
       const folder = await made.catch(() => undefined)
       // Code of people may have made folders in it that nobody may enter.
       if (folder === undefined) return
-      await removeTree(folder)
-      all?.delete(folder)
+      // Held no more: what cannot be removed now is left over, and the next start tries again.
+      await removeTree(folder.path).finally(() => folder.release())
+      all?.delete(folder.path)
     },
   }
 }
 
-async function makeIn(root: string, all: Set<string> | undefined): Promise<string> {
+async function makeIn(root: string, all: Set<string> | undefined): Promise<HeldFolder> {
   await makeFolder(root, 0o777)
-  const folder = await mkdtemp(join(root, 'vedette-run-'))
-  all?.add(folder)
+  // An agent for uptime checks alone must not carry it in its memory.
+  const { makeHeldFolder } = await import('../monitors/held-folder.ts')
+  const folder = await makeHeldFolder(root, RUN_PREFIX)
+  all?.add(folder.path)
   return folder
 }
 

@@ -4,12 +4,15 @@ import { type AgentConfig, type ConfigReading, VARIABLES } from '../agent/config
 import { formatProblem } from '../agent/monitors-file-problems.ts'
 import { createFileSource } from '../agent/monitors-file-source.ts'
 import type { PlatformParts } from '../agent/platform-agent.ts'
+import { createDataFolder, type DataFolder } from '../agent/data-folder.ts'
 import type { PlatformLink } from '../agent/platform-link.ts'
 import { createResultLog, type ResultLogOptions, withResultLog } from '../agent/result-log.ts'
 import { type AgentEnds, runAgent } from '../agent/run-agent.ts'
+import { openSlotLedger, type SlotLedger, withLedger } from '../agent/slot-ledger.ts'
 import type { Command } from '../host/command-line.ts'
 import { environmentHelp } from '../host/environment-help.ts'
-import { isForPeople, type Log, mayColour } from '../host/log.ts'
+import { createLineWriter } from '../host/line-writer.ts'
+import { DROPPED, isForPeople, type Log, mayColour } from '../host/log.ts'
 import { endOnUncaught } from '../host/uncaught.ts'
 import { MONITOR_TYPES } from '../monitors/registry.ts'
 import { agentFaults } from './fault-reports.ts'
@@ -41,11 +44,18 @@ const resultLogOf = ({ logResults }: AgentConfig, log: Log): ResultLogOptions =>
 })
 
 /** Runs the agent on a monitors file until it is told to stop; resolves with the exit code. */
-export function runOnFile(reading: ConfigReading, file: FileToRun): Promise<number> {
+export async function runOnFile(reading: ConfigReading, file: FileToRun): Promise<number> {
   const { config } = reading
   const faults = agentFaults(reading)
-  const log = logOf(reading, faults)
+  const writer = createLineWriter({
+    fd: 1,
+    isPrompt: config.dataDir !== undefined,
+    onDropped: (lines) => log.warn({ lines }, DROPPED),
+  })
+  const log = logOf(reading, faults, writer)
   endOnUncaught(log, faults)
+  const dataFolder = createDataFolder(config, log)
+  const ledger = await ledgerFor(config, file.path, dataFolder)
   const source = createFileSource({
     ...file,
     env,
@@ -53,16 +63,31 @@ export function runOnFile(reading: ConfigReading, file: FileToRun): Promise<numb
     location: (named) => named ?? config.location,
     onWarnings: (warnings) => warnings.forEach((one) => log.warn(formatProblem(one))),
   })
-  const sink = createResultLog(resultLogOf(config, log))
+  const resultLog = createResultLog(resultLogOf(config, log))
   return run(reading, log, {
     source,
-    sink,
+    sink: ledger === undefined ? resultLog : withLedger(resultLog, ledger, writer),
+    ledger,
+    dataFolder,
     faults,
     async prepare() {
       const first = await source.read()
       return first.ok ? undefined : complain(first)
     },
     reload: () => source.reload(),
+  }).finally(() => ledger?.close())
+}
+
+async function ledgerFor(
+  { dataDir }: AgentConfig,
+  monitorsFile: string,
+  dataFolder: DataFolder,
+): Promise<SlotLedger | undefined> {
+  if (dataDir === undefined) return undefined
+  const failed = (error: unknown) => dataFolder.failed(error)
+  return openSlotLedger(dataDir, monitorsFile, failed).catch((error: unknown) => {
+    failed(error)
+    return undefined
   })
 }
 

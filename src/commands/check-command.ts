@@ -112,10 +112,10 @@ async function runRound(
   })
   const results = await runOnce({
     monitors,
-    async run(job, signal) {
-      if (output === undefined) return keepless.run(job, surroundings, signal)
+    async run(job, signal, turn) {
+      if (output === undefined) return keepless.run(job, surroundings, signal, turn)
       const kept = keepIn(folderOf(output, job.monitor.id))
-      const result = await runnerWith(kept).run(job, surroundings, signal)
+      const result = await runnerWith(kept).run(job, surroundings, signal, turn)
       await kept.settle(result)
       return result
     },

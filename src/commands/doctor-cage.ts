@@ -1,13 +1,13 @@
 // What holds people's code here, and whether the browser starts in there as it does for a run.
-import { mkdtemp, stat } from 'node:fs/promises'
+import { stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import type { AgentConfig } from '../agent/config.ts'
 import { LIMITS } from '../contract/versions.ts'
 import { type Cage, createCage } from '../monitors/cage.ts'
 import type { Lack } from '../monitors/cage-lacks.ts'
 import { tryCage } from '../monitors/cage-trial.ts'
 import { CHROMIUM_ADVICE, findChromium, readableFor } from '../monitors/chromium.ts'
+import { makeHeldFolder } from '../monitors/held-folder.ts'
 import { removeTree } from '../monitors/remove-tree.ts'
 import type { Finding } from './doctor-finding.ts'
 import type { Mends } from './doctor-mends.ts'
@@ -154,7 +154,7 @@ export async function probeBrowser(look: CageLook): Promise<Finding[]> {
 
 async function started(chromium: string, { config, mends, signal }: CageLook): Promise<Finding> {
   const cage = ownCage(config)
-  const folder = await mkdtemp(join(await rootOf(config), 'doctor-'))
+  const { path: folder, release } = await makeHeldFolder(await rootOf(config), 'doctor-')
   try {
     const run = cage.run(
       {
@@ -191,6 +191,6 @@ async function started(chromium: string, { config, mends, signal }: CageLook): P
     return { id: 'browser', standing: 'broken', says, mend: CHROMIUM_ADVICE, facts }
   } finally {
     cage.close()
-    await removeTree(folder)
+    await removeTree(folder).finally(release)
   }
 }

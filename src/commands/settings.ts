@@ -5,7 +5,7 @@ import { createScrubber } from '../agent/scrub.ts'
 import { EXIT_CONFIGURATION } from '../host/command-line.ts'
 import { type Environment, type EnvironmentProblem, problemText } from '../host/env.ts'
 import type { FaultReports } from '../host/fault-reports.ts'
-import { createLog, isForPeople, type Log, mayColour } from '../host/log.ts'
+import { createLog, isForPeople, type LineSink, type Log, mayColour } from '../host/log.ts'
 import type { Dialler } from '../monitors/dial.ts'
 import { createDialler } from '../monitors/dialler.ts'
 import { createNetworkPolicy } from '../monitors/network-policy.ts'
@@ -26,14 +26,19 @@ export function refuse(problems: readonly EnvironmentProblem[]): number {
 }
 
 /** Makes a log that shows no secret of the settings; `faults` hears of the errors in it. */
-export function logOf({ config, secrets }: ConfigReading, faults?: FaultReports): Log {
+export function logOf(
+  { config, secrets }: ConfigReading,
+  faults?: FaultReports,
+  destination?: LineSink,
+): Log {
   const scrubber = createScrubber({ secrets, headers: config.scrubHeaders })
   return createLog({
+    ...(destination && { destination }),
     level: config.logLevel,
     pretty: isForPeople(stdout),
     colour: mayColour(stdout, env),
     scrubFields: (fields) => scrubber.value(fields),
-    scrubLine: (line) => scrubber.text(line),
+    scrubText: (text) => scrubber.text(text),
     onError: faults && ((error) => faults.logged(error)),
   })
 }

@@ -212,7 +212,7 @@ function logOf({ config, secrets }: PlatformConfigReading, faults?: FaultReports
     level: pretty && !isChosen ? 'warn' : config.logLevel,
     pretty,
     colour: mayColour(stdout, env),
-    scrubLine: (line) => secrets.reduce((text, secret) => text.replaceAll(secret, '***'), line),
+    scrubText: (given) => secrets.reduce((text, secret) => text.replaceAll(secret, '***'), given),
     onError: faults && ((error) => faults.logged(error)),
   })
 }

@@ -294,6 +294,10 @@ export const FAILURES = {
     about: 'agent',
     meaning: 'the agent’s system cannot hold people’s own code as it must',
   },
+  DATA_DIR_UNWRITABLE: {
+    about: 'agent',
+    meaning: 'the agent cannot write below DATA_DIR, where the run has its folder',
+  },
   RESOURCES_EXHAUSTED: {
     about: 'agent',
     meaning: 'the agent is out of descriptors, ports, buffers, memory or processor time',

@@ -15,7 +15,8 @@ export type OwnVerdict = (typeof OWN_VERDICTS)[number]
  * Why a slot has no result. Every such slot is counted under exactly one of these. `no-agent`: none had
  * ever reported from its location; `agent-lost`: those that had were there no more, or were lost with it;
  * `not-delivered`: its agent was there all the time and nothing came; `spool-full`: its agent had the result
- * and lost it for want of room; `under-way`: it runs, as its agent says, and its result will take the place.
+ * and lost it for want of room; `under-way`: it runs, as its agent says, and its result will take the place;
+ * `restarted`: its agent, on a monitors file, was stopped or killed, and has started again.
  */
 export const MISSED_REASONS = [
   'still-running',
@@ -29,6 +30,7 @@ export const MISSED_REASONS = [
   'spool-full',
   'no-capable-agent',
   'under-way',
+  'restarted',
 ] as const
 /** Those of them that only a platform writes; a result with one of them is refused. */
 const PLATFORM_REASONS: ReadonlySet<string> = new Set([

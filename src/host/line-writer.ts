@@ -1,13 +1,15 @@
 // Writes lines to a file descriptor without ever holding up the process: a reader that stalls (a blocked
 // container log driver, a pager, Ctrl-S) costs lines, counted, and not the timetable. Node's own standard
 // output blocks the whole process when it is a full pipe.
-import { constants, fstatSync, openSync, write as writeTo } from 'node:fs'
+import { constants, fstatSync, openSync, write as writeTo, writeSync } from 'node:fs'
 
 /** Takes finished lines. */
 export interface LineWriter {
   write(line: string): void
   /** Lines dropped so far because nobody read those before them. */
   dropped(): number
+  /** Calls back when what was handed over so far is written or dropped: at once where it is already. */
+  onWritten(written: () => void): void
 }
 
 /** How to write. */
@@ -15,6 +17,11 @@ export interface LineWriterOptions {
   fd: number
   /** Lines that wait for the reader; what comes above that is dropped. */
   waitingBytesMax?: number
+  /**
+   * Writes at once, instead of in the background, what a pipe or terminal takes without waiting: then little
+   * time lies between a line and what is done after it.
+   */
+  isPrompt?: boolean
   /** Called when lines fit again after some were dropped. */
   onDropped?: (lines: number) => void
 }
@@ -28,17 +35,23 @@ const RETRY_MS = 20
  * is out at a natural end; a reader that went away (EPIPE) silences the writer and ends nothing.
  */
 export function createLineWriter(options: LineWriterOptions): LineWriter {
-  const { waitingBytesMax = WAITING_BYTES_MAX, onDropped } = options
+  const { waitingBytesMax = WAITING_BYTES_MAX, onDropped, isPrompt = false } = options
   const fd = withoutBlocking(options.fd)
+  const mayWriteNow = isPrompt && isQuick(options.fd, fd)
   let waiting: string[] = []
   let waitingBytes = 0
   let dropped = 0
   let untold = 0
   let busy = false
   let gone = false
+  /** For the lines that are being written, and for those that wait. */
+  let onCurrent: (() => void)[] = []
+  let onNext: (() => void)[] = []
 
   const next = () => {
     busy = waiting.length > 0
+    callAll(onCurrent)
+    ;[onCurrent, onNext] = [onNext, onCurrent]
     if (!busy) return
     const bytes = Buffer.from(waiting.join(''))
     waiting = []
@@ -51,7 +64,7 @@ export function createLineWriter(options: LineWriterOptions): LineWriter {
   }
 
   const put = (bytes: Buffer) => {
-    writeTo(fd, bytes, (error, written) => {
+    writeTo(fd, bytes, (error, count) => {
       if (error?.code === 'EAGAIN') {
         setTimeout(() => put(bytes), RETRY_MS)
         return
@@ -59,9 +72,10 @@ export function createLineWriter(options: LineWriterOptions): LineWriter {
       if (error !== null) {
         gone = true
         waiting = []
+        callAll(onCurrent, onNext)
         return
       }
-      if (written < bytes.length) put(bytes.subarray(written))
+      if (count < bytes.length) put(bytes.subarray(count))
       else next()
     })
   }
@@ -75,11 +89,37 @@ export function createLineWriter(options: LineWriterOptions): LineWriter {
         untold++
         return
       }
-      waiting.push(line)
+      if (!busy && mayWriteNow) {
+        const rest = writtenNow(fd, Buffer.from(line))
+        busy = rest.length > 0
+        return busy ? put(rest) : undefined
+      }
       waitingBytes += bytes
-      if (!busy) next()
+      if (waiting.push(line) > 0 && !busy) next()
     },
     dropped: () => dropped,
+    onWritten(written) {
+      if (!busy || gone) return written()
+      ;(waiting.length > 0 ? onNext : onCurrent).push(written)
+    },
+  }
+}
+
+function callAll(...lists: (() => void)[][]): void {
+  for (const call of lists.flatMap((list) => list.splice(0))) call()
+}
+
+/** Whether a write takes no time to speak of: what was opened anew does not block, and a file never stalls. */
+function isQuick(given: number, fd: number): boolean {
+  return fd !== given || fstatSync(fd).isFile()
+}
+
+/** Writes what fits now; returns the rest. What is wrong the next try in the background says. */
+function writtenNow(fd: number, bytes: Buffer): Buffer {
+  try {
+    return bytes.subarray(writeSync(fd, bytes))
+  } catch {
+    return bytes
   }
 }
 

@@ -18,6 +18,9 @@ type LogFnHook = NonNullable<NonNullable<LoggerOptions['hooks']>['logMethod']>
 
 const ERROR_LEVEL = pino.levels.values['error'] ?? 50
 
+/** Said when lines fit again. */
+export const DROPPED = 'lines of the log were dropped: nobody read them'
+
 /** How to log. */
 export interface LogOptions {
   level: LogLevel
@@ -29,8 +32,8 @@ export interface LogOptions {
   destination?: LineSink
   /** Takes secrets out of the fields of a line, before they become text. */
   scrubFields?: (fields: Record<string, unknown>) => Record<string, unknown>
-  /** Takes secrets out of the finished text of a line. */
-  scrubLine?: (line: string) => string
+  /** Takes secrets out of each text of a line; its structure stays, whatever a secret looks like. */
+  scrubText?: (text: string) => string
   /** Hears of each error that is logged as an error, as it is. */
   onError?: ((error: unknown) => void) | undefined
 }
@@ -40,12 +43,12 @@ export interface LogOptions {
  * neither holds the process up. Lines still on their way are lost by `process.exit()`, not by a natural end.
  */
 export function createLog(options: LogOptions): Log {
-  const { level, pretty, colour = false, scrubFields, scrubLine, onError } = options
+  const { level, pretty, colour = false, scrubFields, scrubText, onError } = options
   const out =
     options.destination ??
     createLineWriter({
       fd: 1,
-      onDropped: (lines) => log.warn({ lines }, 'lines of the log were dropped: nobody read them'),
+      onDropped: (lines) => log.warn({ lines }, DROPPED),
     })
   const destination = pretty
     ? { write: (line: string) => out.write(prettyLine(line, colour)) }
@@ -61,13 +64,32 @@ export function createLog(options: LogOptions): Log {
         ...(scrubFields === undefined ? {} : { log: scrubFields }),
       },
       hooks: {
-        ...(scrubLine !== undefined && { streamWrite: scrubLine }),
+        ...(scrubText !== undefined && {
+          streamWrite: (line: string) => scrubbedLine(line, scrubText),
+        }),
         ...(onError !== undefined && { logMethod: tellingOf(onError) }),
       },
     },
     destination,
   )
   return log
+}
+
+const TIME = /^\d{4}-\d\d-\d\dT[\d:.]+Z$/
+
+/** Fails closed: of a line that cannot be scrubbed, level and time are left. */
+function scrubbedLine(line: string, scrubText: (text: string) => string): string {
+  const isOurs = (key: string, value: string) =>
+    (key === 'time' && TIME.test(value)) ||
+    (key === 'level' && LOG_LEVELS.some((level) => level === value))
+  try {
+    const clean = (key: string, value: unknown) =>
+      typeof value !== 'string' || isOurs(key, value) ? value : scrubText(value)
+    return `${JSON.stringify(JSON.parse(line), clean)}\n`
+  } catch {
+    const time = new Date().toISOString()
+    return `${JSON.stringify({ level: 'error', time, msg: '[scrubbed]' })}\n`
+  }
 }
 
 /** Sees calls of the log on their way. */

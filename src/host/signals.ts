@@ -24,8 +24,8 @@ export interface SignalSource {
 const ECHO_MS = 300
 
 /**
- * Listens until the returned function is called. SIGINT again within 300 ms is the same one. SIGPIPE is left
- * alone: Node reports it as EPIPE.
+ * Listens until the returned function is called, or to the end of the process once it was told to stop. SIGINT
+ * again within 300 ms is the same one. SIGPIPE is left alone: Node reports it as EPIPE.
  */
 export function onSignals(
   actions: SignalActions,
@@ -51,6 +51,8 @@ export function onSignals(
   if (reload !== undefined) listeners.push(['SIGHUP', reload])
   for (const [signal, listener] of listeners) source.on(signal, listener)
   return () => {
+    // A process that was told to stop is about to end: a second signal still ends it with our exit code.
+    if (first !== undefined) return
     for (const [signal, listener] of listeners) source.off(signal, listener)
   }
 }

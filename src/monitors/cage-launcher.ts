@@ -16,6 +16,7 @@ import {
   seccompFilter,
 } from './cage-syscalls.ts'
 import { sendDescriptor } from './descriptor-passing.ts'
+import { openWay } from './sandbox-mounts.ts'
 
 /** The descriptor of the conversation with the warden. */
 const WARDEN_FD = 4
@@ -37,7 +38,10 @@ function main(): void {
   closeOnExec(WARDEN_FD)
   const order = JSON.parse(readOrder()) as LaunchOrder
   for (const [resource, bound] of order.resources) limit(resource, bound)
-  if (order.userId !== undefined) becomeUser(order.userId)
+  if (order.userId !== undefined) {
+    openWay([order.cwd, ...order.landlock.read, ...order.landlock.write], order.userId)
+    becomeUser(order.userId)
+  }
   enter(order)
   // After the change of user, which would take it back.
   prctl(PR_SET_PDEATHSIG, SIGKILL)

@@ -1,7 +1,9 @@
 // Ends what a warden has left when it died itself, killed by the system or by a fault: looked for by the
 // run's user, or by the marks that its processes bear.
-import { readdirSync, readFileSync } from 'node:fs'
+import { lstatSync, readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
+import { USERS_MAX } from './cage-users.ts'
+import { holdUser, userLocksFolder } from './user-locks.ts'
 
 const ROUNDS_MAX = 40
 const PAUSE_MS = 50
@@ -31,6 +33,23 @@ export async function endSurvivors(marks: RunMarks): Promise<number> {
       }
     }
     await delay(PAUSE_MS)
+  }
+}
+
+/**
+ * Ends what still runs of a run whose agent is gone, by its folder; resolves with how many processes could not
+ * be ended. As root by the run's user, unless a run of another agent has that user by now.
+ */
+export async function endRunsOf(folder: string, firstUserId: number): Promise<number> {
+  const marks = { leader: undefined, folder }
+  const owner = lstatSync(folder).uid
+  const isRunUser = owner >= firstUserId && owner < firstUserId + USERS_MAX
+  const locks = process.getuid?.() === 0 && isRunUser ? userLocksFolder() : undefined
+  const release = locks === undefined ? undefined : holdUser(locks, owner)
+  try {
+    return await endSurvivors({ ...marks, userId: release === undefined ? undefined : owner })
+  } finally {
+    release?.()
   }
 }
 

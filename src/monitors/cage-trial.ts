@@ -1,11 +1,12 @@
 // Tries the cage once, with a shell that does next to nothing: so an operator learns what holds people's code
 // before the first of it runs.
-import { mkdtemp, readFile, writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Cage } from './cage.ts'
 import { type Lack, lackOf, lackText, tracingLack, wishesOf } from './cage-lacks.ts'
 import type { CageLayers } from './cage-order.ts'
 import { findChromium } from './chromium.ts'
+import { makeHeldFolder } from './held-folder.ts'
 import { removeTree } from './remove-tree.ts'
 
 const MEBIBYTE = 1_048_576
@@ -43,11 +44,11 @@ export async function tryCage(
   signal = new AbortController().signal,
 ): Promise<CageTrial> {
   try {
-    const folder = await mkdtemp(join(settings.root, 'cage-'))
+    const folder = await makeHeldFolder(settings.root, 'cage-')
     try {
-      return await trialIn(folder, cage, settings, signal)
+      return await trialIn(folder.path, cage, settings, signal)
     } finally {
-      await removeTree(folder)
+      await removeTree(folder.path).finally(() => folder.release())
     }
   } catch (error) {
     return trialOf({ namespaces: false }, [{ what: (error as Error).message }], [])

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { holdUser, userLocksFolder } from './user-locks.ts'
 
 /** Runs at one time that can have a user of their own. */
-const USERS_MAX = 256
+export const USERS_MAX = 256
 // Bits of linux/capability.h.
 const NEEDED = { CAP_CHOWN: 0, CAP_DAC_OVERRIDE: 1, CAP_KILL: 5, CAP_SETGID: 6, CAP_SETUID: 7 }
 

@@ -9,9 +9,11 @@ export async function isOutOfReach(): Promise<boolean> {
   return landlockVersion() > 0
 }
 
-/** Whether users that are not the agent's, as runs of root's agent have, get to the folder. */
+/** Whether users that are not the agent's, as runs of root's agent have, get to the folder when it is named to them. */
 export async function isReachable(folder: string): Promise<boolean> {
   if (process.getuid?.() !== 0) return true
+  const { mayMount } = await import('./sandbox-mounts.ts')
+  if (mayMount()) return true
   for (let at = folder; ; at = dirname(at)) {
     if (((await stat(at)).mode & 0o001) === 0) return false
     if (at === dirname(at)) return true

@@ -1,8 +1,9 @@
 // A bounded cache of folders, each under the hash of what it was made from: dependencies of suites, unpacked
 // bundles. Several agents may share one: what is there is whole, and what is in use is not removed.
 import { randomUUID } from 'node:crypto'
-import { mkdir, opendir, readFile, rename, stat, utimes, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, opendir, readFile, rename, stat, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { HELD, makeHeldFolder } from './held-folder.ts'
 import { removeTree } from './remove-tree.ts'
 
 /** How much is kept, and for how long. */
@@ -67,15 +68,18 @@ export class TreeCache<T> {
     fill: (folder: string) => Promise<{ bytes: number; about: T }>,
   ): Promise<CachedTree<T> | undefined> {
     if (!KEY.test(key)) throw new Error(`${key} is no SHA-256`)
-    const draft = join(this.#root, `${UNFINISHED}${randomUUID()}`)
-    await mkdir(join(draft, CONTENT), { recursive: true })
+    await mkdir(this.#root, { recursive: true })
+    const { path: draft, release } = await makeHeldFolder(this.#root, UNFINISHED)
     try {
+      // Runs of other users read in it.
+      await chmod(draft, 0o755)
+      await mkdir(join(draft, CONTENT))
       const entry: Entry<T> = await fill(join(draft, CONTENT))
       if (entry.bytes > this.#bounds.bytesMax) return undefined
       await writeFile(join(draft, ENTRY), JSON.stringify(entry))
       await rename(draft, join(this.#root, key)).catch(ignoreTaken)
     } finally {
-      await removeTree(draft)
+      await removeTree(draft).finally(release)
     }
     await this.makeRoom()
     return this.find(key)
@@ -96,7 +100,7 @@ export class TreeCache<T> {
   }
 
   async #remove(name: string): Promise<void> {
-    const away = join(this.#root, `${UNFINISHED}${randomUUID()}`)
+    const away = join(this.#root, `${UNFINISHED}${HELD}${randomUUID()}`)
     try {
       // In one step, so that nobody finds half of it.
       await rename(join(this.#root, name), away)

@@ -43,7 +43,7 @@ export function platformLog(
     level: reading.config.logLevel,
     pretty: isForPeople(stdout),
     colour: mayColour(stdout, env),
-    scrubLine: (line) => secrets.reduce((text, secret) => text.replaceAll(secret, '***'), line),
+    scrubText: (given) => secrets.reduce((text, secret) => text.replaceAll(secret, '***'), given),
     onError: faults && ((error) => faults.logged(error)),
   })
 }

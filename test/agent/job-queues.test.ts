@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os'
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createClock } from '../../src/agent/clock.ts'
-import { createJobQueues, SKIPPED_ROWS_MAX, type Watch } from '../../src/agent/job-queues.ts'
+import { createJobQueues, type Watch } from '../../src/agent/job-queues.ts'
+import { SKIPPED_ROWS_MAX } from '../../src/agent/passed-slots.ts'
 import { laneOf } from '../../src/agent/lane.ts'
 import type { AgentMetrics } from '../../src/agent/metrics.ts'
 import { createRunner } from '../../src/agent/runner.ts'
@@ -225,7 +226,7 @@ test('a monitor that is dropped: what waits is missed, what runs goes on', async
 test('slots that were slept through are all counted, and the newest of them shown', () => {
   const { queues, results, missed } = setUp()
   const slots = { everyMs: 1000, offsetMs: 250 }
-  queues.skipped(watchOf('a'), slots, 250, 100_250)
+  queues.skipped(watchOf('a'), { slots, from: 250, to: 100_250, reason: 'suspended' })
   expect(results).toHaveLength(SKIPPED_ROWS_MAX)
   expect(results.at(-1)).toMatchObject({ slot: 99_250, missedReason: 'suspended' })
   expect(missed.get('suspended')).toBe(100)
@@ -288,7 +289,12 @@ test('expected = recorded + waiting + running, after any course of events', asyn
         if (what === 'drop') queues.dropped(watch)
         if (what === 'demand') queues.runNow(watch, `run-${demanded++}`)
         if (what === 'skip')
-          queues.skipped(watch, { everyMs: 1000, offsetMs: 0 }, slot - 500, slot + 500)
+          queues.skipped(watch, {
+            slots: { everyMs: 1000, offsetMs: 0 },
+            from: slot - 500,
+            to: slot + 500,
+            reason: 'suspended',
+          })
         await new Promise((resolve) => setImmediate(resolve))
         const { expected, recorded } = queues.counts()
         const open = watches.filter((one) => one.waiting !== undefined).length

@@ -188,8 +188,8 @@ describe('a fault that nobody catches', () => {
     expect(await agent.ended).toEqual({ code: 1, signal: null, stderr: '' })
     // What is known of the cage may be told while the end is still under way.
     const errors = agent.lines.filter(({ level }) => level === 'error')
-    expect(errors).toMatchObject([{ level: 'error', err: { type: 'Error' } }])
-    expect(JSON.stringify(agent.lines)).toContain('odd: ')
+    expect(errors).toMatchObject([{ level: 'error', fault: { class: 'Error' } }])
+    expect(JSON.stringify(agent.lines)).not.toContain('odd: ')
     expect(JSON.stringify(agent.lines)).not.toContain(secret)
   })
 })

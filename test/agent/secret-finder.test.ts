@@ -81,7 +81,7 @@ const SPELLINGS: Record<string, (secret: string) => string> = {
 const secrets = fc
   .array(
     fc.oneof(
-      fc.constantFrom(...'abXYZ019 +/=%&<>"\'\\.*()[]{}|^$?;:\t-_'),
+      fc.constantFrom(...Array.from('abXYZ019 +/=%&<>"\'\\.*()[]{}|^$?;:\t-_')),
       fc.string({ unit: 'grapheme', minLength: 1, maxLength: 1 }),
     ),
     { minLength: 8, maxLength: 40 },
@@ -178,7 +178,9 @@ describe('an index', () => {
   })
 
   test('refuses what needs too many comparisons, and says nothing of it', () => {
-    const index = new NeedleIndex([{ bytes: `${'a'.repeat(65_000)}b`, isOpen: false }])
+    const index = new NeedleIndex(
+      ['b', 'c'].map((end) => ({ bytes: 'a'.repeat(65_000) + end, isOpen: false })),
+    )
     const search = () => index.find(Buffer.from('a'.repeat(400_000)), () => undefined)
     expect(search).toThrow(SearchTooCostly)
     expect(search).not.toThrow(/aaa/)
@@ -227,7 +229,7 @@ describe('a failure inside', () => {
   })
 
   test('by too many comparisons takes the whole text', () => {
-    const one = createScrubber({ secrets: [`${'a'.repeat(65_000)}b`] })
+    const one = createScrubber({ secrets: ['b', 'c'].map((end) => 'a'.repeat(65_000) + end) })
     expect(one.text('a'.repeat(400_000))).toBe(SCRUBBED)
   })
 
@@ -273,6 +275,32 @@ test.each(['little', 'big'])(
     expect(clean.replaceAll('\0', '')).toMatch(/^a <\[scrubbed\]> b$/)
   },
 )
+
+test.each([6500, 65_536])('a secret of %d characters that repeats itself goes alone', (length) => {
+  const secret = Array.from({ length }, (_, at) =>
+    String.fromCharCode(33 + ((at * at + at * 7) % 90)),
+  ).join('')
+  const one = createScrubber({ secrets: [secret] })
+  for (const name of ['plain', 'url', 'base64'] as const) {
+    expect(one.text(`a ${SPELLINGS[name]?.(secret)} b`).replace(/=+/, '')).toBe(`a ${SCRUBBED} b`)
+  }
+})
+
+test('a secret with backslashes at its ends leaves JSON that can be read', () => {
+  for (const secret of [
+    'correct-horse\\',
+    '\\correct-horse',
+    '\\\\correct-horse\\\\',
+    'a\\"correct-horse\\"',
+  ]) {
+    const one = createScrubber({ secrets: [secret] })
+    for (const value of [secret, `"${secret}"`]) {
+      const clean = one.text(JSON.stringify({ a: value, b: 1 }))
+      expect(JSON.parse(clean)).toMatchObject({ b: 1 })
+      expect(clean).not.toContain('horse')
+    }
+  }
+})
 
 test('a text that was cut keeps no beginning and no end of a secret, however it is written', () => {
   const secret = 'p\u00e4ss "word" & <more>'

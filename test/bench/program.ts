@@ -3,6 +3,8 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { dirname } from 'node:path'
 import { answers, freePort } from '../support/nginx.ts'
+import type { LoadResult } from './load-check.ts'
+import { LOGS_RESULTS, onResultLine } from './result-lines.ts'
 
 /** A process of the program that is ready. */
 export interface RunningProgram {
@@ -17,13 +19,14 @@ const START_MS = 20_000
 
 /**
  * Starts `vedette <command>` with its port in the variable `portName`; resolves when it is ready, or when it
- * answers at `path` instead; rejects after 20 s. With BENCH_PROFILES it leaves a CPU profile in that folder.
+ * answers at `path` instead; rejects after 20 s. `onResult` gets all results of an agent. With BENCH_PROFILES it leaves a CPU profile in that folder.
  */
 export async function startProgram(
   command: string,
   portName: string,
   env: Record<string, string>,
   path = '/-/readiness',
+  onResult?: (result: LoadResult) => void,
 ): Promise<RunningProgram> {
   const port = await freePort()
   const launch = new URL('../../src/launch.js', import.meta.url).pathname
@@ -32,11 +35,13 @@ export async function startProgram(
     env: {
       PATH: `${dirname(process.execPath)}:${process.env['PATH']}`,
       [portName]: String(port),
+      ...(onResult && LOGS_RESULTS),
       ...(profiles && { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${profiles}` }),
       ...env,
     },
-    stdio: ['ignore', 'ignore', 'inherit'],
+    stdio: ['ignore', onResult ? 'pipe' : 'ignore', 'inherit'],
   })
+  if (onResult && child.stdout) onResultLine(child.stdout, onResult)
   const exited = once(child, 'exit')
   const kill = () => void child.kill()
   process.once('exit', kill)

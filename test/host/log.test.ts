@@ -64,12 +64,34 @@ test.each([
 test('what scrubs sees the fields and the finished line', () => {
   const scrub: Partial<LogOptions> = {
     scrubFields: (fields) => ({ ...fields, Authorization: '***' }),
-    scrubLine: (line) => line.replaceAll('s3cret', '***'),
+    scrubText: (text) => text.replaceAll('s3cret', '***'),
   }
   const [line] = linesOf(scrub, (log) =>
     log.info({ Authorization: 'abc', url: 's3cret' }, 's3cret'),
   )
   expect(line).not.toMatch(/abc|s3cret/)
+})
+
+test.each(['1', '"', 'time', 'info', '{', 'msg'])(
+  'a secret %j leaves a line that can be read',
+  (secret) => {
+    const scrub = { scrubText: (text: string) => text.replaceAll(secret, '***') }
+    const [line = ''] = linesOf(scrub, (log) => log.info({ n: 1, held: secret }, `so: ${secret}.`))
+    const { time, ...fields } = JSON.parse(line) as Record<string, unknown>
+    expect(Date.parse(String(time))).toBeGreaterThan(0)
+    expect(fields).toEqual({ level: 'info', n: 1, held: '***', msg: 'so: ***.' })
+  },
+)
+
+test('of a line that cannot be scrubbed, nothing is shown', () => {
+  const scrub = {
+    scrubText: () => {
+      throw new Error('s3cret')
+    },
+  }
+  const [line = ''] = linesOf(scrub, (log) => log.info({ held: 's3cret' }, 's3cret'))
+  expect(JSON.parse(line)).toMatchObject({ msg: '[scrubbed]' })
+  expect(line).not.toContain('s3cret')
 })
 
 test('a reader that goes away ends nothing', async () => {

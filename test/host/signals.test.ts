@@ -57,3 +57,11 @@ test('nothing is listened to afterwards', () => {
   off()
   expect(source.eventNames()).toEqual([])
 })
+
+test('a second signal ends with its code also when the work has ended meanwhile', () => {
+  const { source, exit, off } = setUp()
+  source.emit('SIGTERM')
+  off()
+  source.emit('SIGTERM')
+  expect(exit.mock.calls).toEqual([[143]])
+})

@@ -278,13 +278,12 @@ describe('time', () => {
     ],
   ])('%s is stopped, and the loop goes on meanwhile', async (_, text, one) => {
     let turns = 0
-    const ticking = setInterval(() => turns++, 5)
-    const startedAt = performance.now()
+    // Due many times before the limit: a loop that stands still until the end has no turn at all.
+    const ticking = setInterval(() => turns++, LIMITS.regexMs / 50)
     const failures = await evaluate(text, one)
     clearInterval(ticking)
     expect(failures.map(({ code }) => code)).toEqual(['ASSERTION_REGEX_TIMEOUT'])
-    expect(performance.now() - startedAt).toBeLessThan(LIMITS.regexMs + 2000)
-    expect(turns).toBeGreaterThan(10)
+    expect(turns).toBeGreaterThan(0)
   })
 
   test('after a stop the next one is answered, and others are not blamed', async () => {

@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { prepareBrowsers } from '../../src/monitors/playwright-browsers.ts'
+import { IN_REACH } from '../support/in-reach.ts'
 import { missing } from '../support/needs.ts'
 import type { ProgramSaid } from '../support/network-programs.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -22,6 +23,7 @@ const RIGHTS: [string, string[]][] = [
   [
     'nobody',
     [
+      ...IN_REACH,
       'setpriv',
       '--reuid=65534',
       '--regid=65534',

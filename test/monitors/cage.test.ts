@@ -57,7 +57,7 @@ for (const act of [() => fs.readFileSync(beside + '/given'), () => fs.readFileSy
       ),
       readable: [join(beside, 'given')],
     })
-    expect(end.tail.stdout).toMatch(/^(done\nEACCES\nEACCES|EACCES\nEACCES\nEACCES)\n$/)
+    expect(end.tail.stdout).toMatch(/^(done\n(ENOENT|EACCES)\nEACCES|EACCES\nEACCES\nEACCES)\n$/)
     await Promise.all([beside, shared].map((folder) => rm(folder, { recursive: true })))
   })
 
@@ -150,8 +150,7 @@ setInterval(() => {}, 1000); console.log('ready')`),
   })
 
   test('tells what was used', async () => {
-    const text = `const b = Buffer.alloc(5e7, 1); const until = Date.now() + 600
-while (Date.now() < until); require('node:fs').writeFileSync('f', b)`
+    const text = `const b = Buffer.alloc(5e7, 1); while (process.cpuUsage().user < 3e5); require('node:fs').writeFileSync('f', b)`
     const { usage } = await caged(script(text))
     expect(usage.cpuMs).toBeGreaterThan(200)
     expect(usage.peakMemoryBytes).toBeGreaterThan(5e7)

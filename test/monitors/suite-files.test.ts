@@ -4,6 +4,7 @@ import { execFile } from 'node:child_process'
 import { dirname } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
+import { AS_NOBODY } from '../support/as-nobody.ts'
 
 const SOURCES = `${dirname(dirname(import.meta.dirname))}/src/monitors`
 const PROGRAM = `import { mkdirSync, mkdtempSync, writeFileSync, rmSync } from 'node:fs'
@@ -26,15 +27,16 @@ const notes = await attachSuiteFiles({
 rmSync(folder, { recursive: true })
 console.log(JSON.stringify({ notes, attached }))`
 /** Root may read everything. */
-const asNobody = process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : {}
+const asNobody = process.getuid?.() === 0 ? AS_NOBODY : []
 
 test.each([
   ['a file that nobody may read', 'closed', 'EACCES'],
   ['a name that no zip may have', 'named', 'invalid'],
   ['too many bytes', 'large', 'left out.* 1000006 bytes in 2 files.* 1000000 bytes'],
 ])('a report with %s is left out', async (_, which, why) => {
-  const args = ['--input-type=module', '-e', PROGRAM, which]
-  const { stdout } = await promisify(execFile)(process.execPath, args, { ...asNobody, cwd: '/' })
+  const node = [process.execPath, '--input-type=module', '-e', PROGRAM, which]
+  const [command = '', ...args] = [...asNobody, ...node]
+  const { stdout } = await promisify(execFile)(command, args, { cwd: '/' })
   expect(JSON.parse(stdout)).toEqual({
     notes: [expect.stringMatching(new RegExp(`^playwright-report\\.zip\\b.*${why}`))],
     attached: ['results.json', 'junit.xml'],

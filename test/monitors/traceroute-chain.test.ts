@@ -7,6 +7,7 @@ import type { Readable } from 'node:stream'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import type { TraceObserved } from '../../src/monitors/traceroute-observed.ts'
 import { DETOUR, networkOf, SERVER, WAY, type Family } from '../support/hop-chain.ts'
+import { IN_REACH } from '../support/in-reach.ts'
 import { startMonitorProcess, type MonitorProcess } from '../support/monitor-process.ts'
 import {
   addressesOf,
@@ -337,6 +338,7 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
         '--reuid=65534 --regid=65534 --clear-groups --bounding-set=-all --inh-caps=-all --no-new-privs'
       nobody = await startMonitorProcess([
         ...on.chain.prefix('client'),
+        ...IN_REACH,
         'setpriv',
         ...drop.split(' '),
       ])

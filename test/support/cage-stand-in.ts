@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import type { CagedEnd } from '../../src/monitors/cage.ts'
 import type { CageAsk, CageLimits } from '../../src/monitors/cage-order.ts'
 import { AS_NOBODY } from './as-nobody.ts'
+import { IN_REACH } from './in-reach.ts'
 
 /** One run to be caged. `{folder}` in arguments is the run's folder. */
 export interface CageRequest {
@@ -65,6 +66,7 @@ const IN_DOCKER = [process.execPath, fileURLToPath(new URL('./as-in-docker.ts', 
 const PREFIXES = {
   root: [],
   'root of a container': [
+    ...IN_REACH,
     'setpriv',
     '--inh-caps=-all',
     `--bounding-set=-all,+${CONTAINER.replaceAll(' ', ',+')}`,

@@ -1,0 +1,56 @@
+// Removes what agents that were killed left of their runs: folders of runs and of installations that no live
+// process holds, and processes that still run in them.
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Log } from '../host/log.ts'
+import { RUN_PREFIX } from './work-folder.ts'
+
+/** Where runs of this agent have their folders. */
+export interface LeftoverPlaces {
+  workRoot: string
+  /** Of packages and compiled code. */
+  cacheFolder: string
+  /** SCRIPT_USER_ID: the first of the users of runs. */
+  firstUserId: number
+}
+
+/** Folders of runs, of trials of the sandbox, and of doctor. */
+const WORK_PREFIXES = [RUN_PREFIX, 'cage-', 'doctor-']
+
+/** Removes them; live agents in the same folders keep theirs. Never rejects. */
+export async function removeLeftovers(places: LeftoverPlaces, log: Log): Promise<void> {
+  const { workRoot, cacheFolder, firstUserId } = places
+  const caches = await foldersIn(cacheFolder)
+  const kinds: [root: string, prefix: string][] = [
+    ...WORK_PREFIXES.map((prefix): [string, string] => [workRoot, prefix]),
+    ...caches.map((root): [string, string] => [root, '.draft-']),
+  ]
+  const found = []
+  for (const kind of kinds) if (await hasAny(...kind)) found.push(kind)
+  // The binding to the C library costs memory, which most agents never need.
+  if (found.length === 0) return
+  try {
+    const { removeUnheld } = await import('../monitors/held-folder.ts')
+    const { endRunsOf } = await import('../monitors/cage-survivors.ts')
+    let removed = 0
+    for (const [root, prefix] of found) {
+      const count = await removeUnheld(root, prefix, (path) => endRunsOf(path, firstUserId))
+      removed += count.removed
+      for (const { path, error } of count.failed)
+        log.warn({ path, err: error }, 'what a killed agent left cannot be removed')
+    }
+    if (removed > 0) log.info({ folders: removed }, 'what killed agents left of runs is removed')
+  } catch (error) {
+    log.warn({ err: error }, 'what killed agents left of runs cannot be removed')
+  }
+}
+
+async function hasAny(root: string, prefix: string): Promise<boolean> {
+  const names = await readdir(root).catch(() => [] as string[])
+  return names.some((name) => name.startsWith(prefix))
+}
+
+async function foldersIn(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { withFileTypes: true }).catch(() => [])
+  return entries.filter((one) => one.isDirectory()).map(({ name }) => join(folder, name))
+}

@@ -1,0 +1,28 @@
+// What is wrong with the folder that an agent keeps things in, from the system's error, with what mends it.
+
+/** Of the table of failure codes: nothing can be written below DATA_DIR. */
+export const DATA_DIR_CODE = 'DATA_DIR_UNWRITABLE'
+
+const OWNER = 'give the folder to this user (chown -R), or run as a user of group 0 in a container'
+const ROOM = 'free some room, or take a larger volume'
+const PROBLEMS: Readonly<Record<string, [why: string, fix: string]>> = {
+  EACCES: ['it belongs to another user', OWNER],
+  EPERM: ['it belongs to another user', OWNER],
+  EROFS: [
+    'it is read-only',
+    'mount a volume there, or set DATA_DIR to a folder that can be written',
+  ],
+  ENOSPC: ['the disk is full', ROOM],
+  EDQUOT: ['the quota of this user is used up', ROOM],
+  ENOTDIR: ['it is no folder', 'set DATA_DIR to a folder'],
+  EIO: ['the disk fails', 'look at the log of the system'],
+}
+
+/** A sentence with the fix; undefined for errors of another kind. */
+export function diskProblem(error: unknown, folder: string): string | undefined {
+  const { code = '' } = (error ?? {}) as NodeJS.ErrnoException
+  const known = PROBLEMS[code]
+  if (known === undefined) return undefined
+  const [why, fix] = known
+  return `${folder} cannot be written to: ${why} (${code}); ${fix}. \`vedette doctor\` says more`
+}

@@ -1,0 +1,135 @@
+// Aim: an agent whose DATA_DIR cannot be written says so once, with its code, goes on with checks of uptime, is
+// errored by that code where a run needs a folder, and takes it for no fault of the program.
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Result } from '../../src/contract/result.ts'
+import { launchAgentProcess, type StartedAgent } from '../support/agent-process.ts'
+import { AS_NOBODY } from '../support/as-nobody.ts'
+import { eventually } from '../support/eventually.ts'
+import { runtimeFolder } from '../support/script-ground.ts'
+import { mountSmallDisk, type SmallDisk } from '../support/small-disk.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import { startHttpServer, type TestServer } from '../support/test-server.ts'
+
+const isRoot = process.getuid?.() === 0
+const CODE = 'DATA_DIR_UNWRITABLE'
+
+let site: TestServer
+let tools: string
+const disks: SmallDisk[] = []
+const agents: StartedAgent[] = []
+beforeAll(async () => {
+  tools = runtimeFolder()
+  site = await startHttpServer((_, response) => void response.end('ok'))
+})
+afterAll(async () => {
+  for (const { child } of agents) child.kill('SIGKILL')
+  await Promise.all(agents.map(({ ended }) => ended))
+  for (const disk of disks) disk.remove()
+  await site.close()
+})
+
+function diskOf(options: string): string {
+  const disk = mountSmallDisk(options)
+  disks.push(disk)
+  return disk.folder
+}
+
+function monitorsFile(): string {
+  const request = { url: `http://${site.authority}/` }
+  const urls = ['u', 'v', 'w', 'x', 'y', 'z'].map((id) => ({
+    id,
+    name: id,
+    type: 'URL',
+    every: '1s',
+    request,
+  }))
+  const script = { id: 's', name: 's', type: 'MULTI_STEP', every: '1h', script: 'console.log(1)' }
+  const monitors = [...urls, script]
+  const path = join(temporaryFolder(), 'monitors.yaml')
+  writeFileSync(path, JSON.stringify({ monitors }))
+  return path
+}
+
+async function start(dataDir: string, prefix: readonly string[] = []): Promise<StartedAgent> {
+  const env = { DATA_DIR: dataDir, TOOLS_DIR: tools, MONITORS_FILE: monitorsFile() }
+  const agent = launchAgentProcess({ ...env, SCRIPT_ISOLATION: 'best' }, prefix)
+  const started = await agent.line(({ msg }) => msg === 'agent started')
+  agents.push({ ...agent, url: String(started['url']) })
+  return agents.at(-1) as StartedAgent
+}
+
+const resultsOf = ({ lines }: StartedAgent, id: string) =>
+  lines
+    .map((line) => line['result'] as Result | undefined)
+    .filter((result) => result?.monitorId === id)
+const codesOf = (agent: StartedAgent) =>
+  resultsOf(agent, 's').flatMap((one) => one?.failures.map(({ code }) => code) ?? [])
+const toldOf = ({ lines }: StartedAgent) => lines.filter((line) => line['code'] === CODE)
+
+async function warnings({ url }: StartedAgent): Promise<string[]> {
+  const answer = await fetch(`${url}/-/readiness`)
+  expect(answer.status).toBe(200)
+  return ((await answer.json()) as { warnings: string[] }).warnings
+}
+
+async function expectTold(agent: StartedAgent, why: string): Promise<void> {
+  await eventually(() => codesOf(agent).length > 0 && resultsOf(agent, 'u').length > 1)
+  expect(new Set(codesOf(agent))).toEqual(new Set([CODE]))
+  expect(new Set(resultsOf(agent, 'u').map((one) => one?.verdict))).toEqual(new Set(['passed']))
+  expect(toldOf(agent)[0]?.msg).toContain(why)
+  const found = (await warnings(agent)).filter((one) => one.includes(CODE))
+  expect(found).toHaveLength(1)
+  const all = JSON.stringify(agent.lines)
+  expect(all).not.toContain('INTERNAL')
+  expect(all).not.toContain('"stack"')
+}
+
+async function stopped(agent: StartedAgent): Promise<void> {
+  agent.child.kill('SIGTERM')
+  expect((await agent.ended).code).toBe(0)
+}
+
+test.runIf(isRoot)('another user’s folder', { timeout: 120_000 }, async () => {
+  const dataDir = temporaryFolder()
+  const agent = await start(dataDir, AS_NOBODY)
+  await expectTold(agent, 'EACCES')
+  expect(toldOf(agent)).toHaveLength(1)
+  await stopped(agent)
+})
+
+test.runIf(isRoot)('a read-only file system', { timeout: 120_000 }, async () => {
+  const agent = await start(diskOf('size=8m,ro'))
+  await expectTold(agent, 'EROFS')
+  expect(toldOf(agent)).toHaveLength(1)
+  await stopped(agent)
+})
+
+test.runIf(isRoot)('a full disk', { timeout: 120_000 }, async () => {
+  const dataDir = diskOf('size=64k')
+  writeFileSync(join(dataDir, 'full'), Buffer.alloc(64 * 1024))
+  const agent = await start(dataDir)
+  await eventually(() => toldOf(agent).length > 0)
+  expect(toldOf(agent)[0]?.msg).toContain('ENOSPC')
+  await eventually(() => codesOf(agent).length > 0)
+  expect(codesOf(agent)).not.toContain('INTERNAL')
+  await stopped(agent)
+})
+
+test.runIf(isRoot)('one that becomes full, and has room again', { timeout: 120_000 }, async () => {
+  const dataDir = diskOf('size=64m')
+  mkdirSync(join(dataDir, 'work'))
+  chmodSync(join(dataDir, 'work'), 0o777)
+  const agent = await start(dataDir)
+  await eventually(() => resultsOf(agent, 'u').length > 0)
+  expect(toldOf(agent)).toEqual([])
+  expect((await warnings(agent)).filter((one) => one.includes(CODE))).toEqual([])
+  execFileSync('sh', ['-c', 'cat /dev/zero > "$0"/full 2>/dev/null || true', dataDir])
+  await eventually(() => toldOf(agent).length > 0, { ms: 60_000 })
+  execFileSync('rm', [join(dataDir, 'full')])
+  await agent.line(({ msg }) => msg === 'DATA_DIR can be written to again')
+  expect((await warnings(agent)).filter((one) => one.includes(CODE))).toEqual([])
+  await stopped(agent)
+})

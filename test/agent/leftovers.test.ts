@@ -1,0 +1,144 @@
+// Aim: an agent that was killed in the middle of runs leaves nothing after the next start, and what live agents
+// of the same DATA_DIR are using stays.
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type StartedAgent, startAgentProcess } from '../support/agent-process.ts'
+import { eventually } from '../support/eventually.ts'
+import { projectFolder, scriptTools } from '../support/script-fleet.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import { startHttpServer, type TestServer } from '../support/test-server.ts'
+
+const TIME = 120_000
+/** Users of this test alone. */
+const USER_ID = 100_000 + (process.pid % 10_000) * 256
+
+let site: TestServer
+let tools: string
+const visits = new Set<string>()
+beforeAll(async () => {
+  tools = scriptTools()
+  // Nobody is ever answered.
+  site = await startHttpServer((request) => void visits.add(request.url ?? ''))
+})
+afterAll(() => site.close())
+
+const urlOf = (path: string) => `http://${site.authority}${path}`
+
+/** Monitors that visit the site and wait for it: in a browser, in an installation, in a test of a suite. */
+function monitorsFor(name: string): string {
+  const script = `const { test } = require('@playwright/test')
+    test.setTimeout(0)
+    test('waits', async ({ page }) => { await page.goto('${urlOf(`/${name}/browser`)}') })`
+  const waits = (what: string) =>
+    `require("http").get("${urlOf(`/${name}/${what}`)}");setInterval(() => {}, 1e9)`
+  const installing = projectFolder({
+    'package.json': '{"name":"shop-tests","private":true}',
+    'wait.cjs': waits('install'),
+  })
+  const testing = projectFolder({
+    'package.json': '{"name":"shop-tests","private":true}',
+    'wait.cjs': waits('suite'),
+  })
+  const suite = { type: 'PLAYWRIGHT', every: '1h', engine: 'node', engineVersion: '24' }
+  const monitors = [
+    { id: 'b', name: 'browser', type: 'BROWSER', every: '1h', script },
+    { ...suite, id: 'i', name: 'i', codeBundlePath: installing, installCommand: 'node wait.cjs' },
+    {
+      ...suite,
+      id: 's',
+      name: 's',
+      codeBundlePath: testing,
+      installCommand: '',
+      testCommand: 'node wait.cjs',
+    },
+  ]
+  const path = join(temporaryFolder(), 'monitors.yaml')
+  writeFileSync(path, JSON.stringify({ monitors }))
+  return path
+}
+
+const agents: StartedAgent[] = []
+afterAll(() => agents.forEach(({ child }) => child.kill('SIGKILL')))
+
+async function startAgent(dataDir: string, monitorsFile: string): Promise<StartedAgent> {
+  const agent = await startAgentProcess({
+    DATA_DIR: dataDir,
+    TOOLS_DIR: tools,
+    MONITORS_FILE: monitorsFile,
+    SCRIPT_USER_ID: String(USER_ID),
+    SCRIPT_ISOLATION: 'best',
+    JOB_CONCURRENCY: '3',
+  })
+  agents.push(agent)
+  return agent
+}
+
+const inAllRuns = (name: string) =>
+  eventually(() => ['browser', 'install', 'suite'].every((one) => visits.has(`/${name}/${one}`)), {
+    ms: TIME / 2,
+    what: `the runs of ${name}`,
+  })
+
+/** The process and all below it, as the end of a container has it. */
+function killAll(pid: number): void {
+  const parents = new Map<number, number>()
+  for (const name of readdirSync('/proc').filter((one) => /^\d+$/.test(one))) {
+    try {
+      const fields = readFileSync(`/proc/${name}/stat`, 'latin1').split(') ').at(-1)?.split(' ')
+      parents.set(Number(name), Number(fields?.[1]))
+    } catch {
+      continue
+    }
+  }
+  const below = (one: number): number[] => [
+    one,
+    ...[...parents].filter(([, parent]) => parent === one).flatMap(([child]) => below(child)),
+  ]
+  // Who is not killed yet must not clear up meanwhile.
+  for (const one of below(pid)) process.kill(one, 'SIGKILL')
+}
+
+const workOf = (dataDir: string) =>
+  readdirSync(join(dataDir, 'work')).filter((name) => name.startsWith('vedette-run-'))
+
+const EMPTY = () => {
+  const path = join(temporaryFolder(), 'monitors.yaml')
+  writeFileSync(path, 'monitors: []\n')
+  return path
+}
+
+test(
+  'killed in a browser run, a suite and an installation; the others of its DATA_DIR keep theirs',
+  async () => {
+    const dataDir = join(temporaryFolder(), 'data')
+    const first = await startAgent(dataDir, monitorsFor('first'))
+    await inAllRuns('first')
+    const ofFirst = workOf(dataDir)
+    expect(ofFirst).toHaveLength(3)
+    const second = await startAgent(dataDir, monitorsFor('second'))
+    await inAllRuns('second')
+    const ofSecond = workOf(dataDir).filter((name) => !ofFirst.includes(name))
+    // As a killed agent leaves it that was filling the cache.
+    const draft = join(dataDir, 'cache', 'packages', '.draft-+Ab12Cd')
+    mkdirSync(draft, { recursive: true })
+
+    killAll(first.child.pid ?? 0)
+    await first.ended
+    expect(workOf(dataDir).filter((name) => ofFirst.includes(name))).toEqual(ofFirst)
+
+    const third = await startAgent(dataDir, EMPTY())
+    await third.line(({ msg }) => msg === 'what killed agents left of runs is removed')
+    expect(workOf(dataDir).toSorted()).toEqual(ofSecond.toSorted())
+    expect(readdirSync(join(dataDir, 'cache', 'packages'))).toEqual([])
+
+    killAll(second.child.pid ?? 0)
+    killAll(third.child.pid ?? 0)
+    await Promise.all([second.ended, third.ended])
+    const last = await startAgent(dataDir, EMPTY())
+    await last.line(({ msg }) => msg === 'what killed agents left of runs is removed')
+    // Its own trial of the sandbox comes and goes.
+    await eventually(() => readdirSync(join(dataDir, 'work')).length === 0)
+  },
+  2 * TIME,
+)
