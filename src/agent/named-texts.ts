@@ -2,7 +2,7 @@
 // source beside it. What is a header is known there by its name alone.
 import { namedValues } from './byte-scrubber.ts'
 import { createScrubber, echoedSecrets, SCRUBBED, type Scrubber, withTexts } from './scrub.ts'
-import { mergedSpans, type Span } from './secret-finder.ts'
+import { mergedSpans, SECRET_VALUES_MAX, type Span } from './secret-finder.ts'
 
 const VALUE_CHARS_MAX = 16_384
 const COLOUR = String.raw`\u001B\[[\d;]*m`
@@ -113,8 +113,8 @@ export class NamedTexts {
   }
 }
 
-/** Values that are looked for in all texts; a hostile run could name millions. */
-const SEEN_MAX = 1000
+/** A hostile run could name millions: one more than may be searched for is enough to scrub all of its texts. */
+const SEEN_MAX = SECRET_VALUES_MAX + 1
 
 function unescaped(value: string): string {
   try {

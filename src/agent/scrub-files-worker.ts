@@ -7,6 +7,7 @@ import { byteRules } from './byte-scrubber.ts'
 import { diskWords, isDiskFull } from './disk-words.ts'
 import { scrubFile } from './file-scrubbing.ts'
 import { type ScrubPass, UnreadableFile } from './scrub-pass.ts'
+import { SECRET_VALUES_MAX } from './secret-finder.ts'
 
 /** What the thread is to do. */
 export interface ScrubFilesOrder {
@@ -28,8 +29,8 @@ export interface ScrubFilesReply {
 
 /** Files that are read, unpacked and written at the same time; what they hold passes through in pieces. */
 const AT_ONCE = 4
-/** Values of headers that are looked for in other files; a hostile run could name millions. */
-const FOUND_MAX = 1000
+/** A hostile run could name millions of values. */
+const FOUND_MAX = SECRET_VALUES_MAX + 1
 
 async function scrubAll(order: ScrubFilesOrder): Promise<ScrubFilesReply> {
   const isSensitive = createNameTest(order.headers)
@@ -51,6 +52,7 @@ async function scrubAll(order: ScrubFilesOrder): Promise<ScrubFilesReply> {
   await goThrough(paths, problems, (path) =>
     scrubFile(path, { ...look, onSecret, onTouch: () => touched.add(path) }),
   )
+  if (found.size > SECRET_VALUES_MAX) throw new RangeError('too many secrets')
   const write = passOf([...order.secrets, ...found], true)
   let dirty = paths
   // What a header held may stand anywhere; where none held anything, most files are as they should be.

@@ -1,7 +1,7 @@
 // Takes secrets out of what leaves the agent: values of sensitive headers, known secret values in any
 // usual encoding, and credentials in URLs. Always on; settings can only add.
 import { createNameTest } from '../contract/sensitive-name.ts'
-import { SecretFinder } from './secret-finder.ts'
+import { SECRET_VALUES_MAX, SecretFinder } from './secret-finder.ts'
 import { SECRET_CHARS_MIN } from './secret-spellings.ts'
 
 /** What stands where a secret stood. */
@@ -31,8 +31,12 @@ export function createScrubber(
   settings: ScrubSettings,
   isSensitive = createNameTest(settings.headers),
 ): Scrubber {
-  const secrets = [...new Set([...(settings.secrets ?? [])].flatMap(withLines))]
-  const without = withoutSecrets(() => new SecretFinder(secrets))
+  const values = [...new Set(settings.secrets)]
+  const secrets = [...new Set(values.flatMap(withLines))]
+  const without = withoutSecrets(() => {
+    if (values.length > SECRET_VALUES_MAX) throw new RangeError('too many secrets')
+    return new SecretFinder(secrets)
+  })
   const text = (given: string) => withoutUrlCredentials(without(given))
   return {
     text,

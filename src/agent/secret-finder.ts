@@ -7,6 +7,9 @@ import { decoded, folded, hasEscapes, joined, type View } from './text-views.ts'
 /** Of a longer secret so much is looked for; where that stands, all goes to the end of the word. UTF-16 units. */
 export const SECRET_CHARS_MAX = 65_536
 
+/** More secrets of one run than these are not searched one by one: all of its texts go. */
+export const SECRET_VALUES_MAX = 5_000
+
 /** Where something stands that must go. */
 export interface Span {
   from: number

@@ -1,11 +1,16 @@
 // Aim: a secret is found in every spelling, wherever a piece of a stream ends, and nothing beside it goes; what
 // goes wrong inside shows nothing.
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import * as fc from 'fast-check'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { ByteScrubber, byteRules } from '../../src/agent/byte-scrubber.ts'
 import { type Needle, NeedleIndex } from '../../src/agent/needle-index.ts'
+import { NamedTexts } from '../../src/agent/named-texts.ts'
 import { createScrubber, SCRUBBED } from '../../src/agent/scrub.ts'
-import { SECRET_CHARS_MAX, SecretFinder } from '../../src/agent/secret-finder.ts'
+import { scrubFiles } from '../../src/agent/scrub-files.ts'
+import { SECRET_CHARS_MAX, SECRET_VALUES_MAX, SecretFinder } from '../../src/agent/secret-finder.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const base64 = (text: string) => Buffer.from(text).toString('base64')
 const bytesOf = (text: string) => [...Buffer.from(text)]
@@ -223,6 +228,27 @@ describe('a fault inside', () => {
     expect(scrubber.text('a correct-horse')).toBe(SCRUBBED)
     expect(scrubber.value({ a: ['correct-horse'], n: 1 })).toEqual({ a: [SCRUBBED], n: 1 })
   })
+})
+
+test('more values than are searched for leave nothing of any text', () => {
+  const secrets = Array.from({ length: SECRET_VALUES_MAX + 1 }, (_, at) => `value-${at}`)
+  expect(createScrubber({ secrets }).text('nothing secret')).toBe(SCRUBBED)
+  expect(createScrubber({ secrets: secrets.slice(1) }).text('nothing secret')).toBe(
+    'nothing secret',
+  )
+  const seen = new NamedTexts(createScrubber({}))
+  seen.saw([...secrets, 'the-last-one'])
+  expect(seen.withoutSeen('the-last-one')).toBe(SCRUBBED)
+})
+
+test('files with more values than are searched for are left out', async () => {
+  const path = join(temporaryFolder(), 'many.txt')
+  const lines = Array.from(
+    { length: SECRET_VALUES_MAX + 1 },
+    (_, at) => `authorization: token-${at}-of-many\n`,
+  )
+  writeFileSync(path, lines.join(''))
+  expect([...(await scrubFiles([path], createScrubber({}))).keys()]).toEqual([path])
 })
 
 test('many values that share their beginning are told apart', () => {
