@@ -1,13 +1,13 @@
 // Takes secrets out of a stream of bytes, whatever is in it, in memory that does not grow with it: secret
 // values in every spelling, and the values of sensitive names in JSON, in lists of headers and in lines like
 // `authorization: …`. What is cut by the end of a piece is found all the same.
-import { echoedSecrets, SCRUBBED } from './scrub.ts'
-import { mergedSpans, SECRET_CHARS_MAX, SecretFinder, type Span } from './secret-finder.ts'
+import { echoedSecrets, type Finder, SCRUBBED } from './scrub.ts'
+import { joined, SecretFinder, type Span } from './secret-finder.ts'
 
 /** What is looked for. */
 export interface ByteRules {
   isSensitive(name: string): boolean
-  finder: SecretFinder
+  finder: Finder
   /** Longer than the longest thing that is looked for. */
   overlapBytes: number
 }
@@ -15,26 +15,17 @@ export interface ByteRules {
 /** Values of sensitive names are looked at up to this length, and must be kept for so long. */
 const VALUE_BYTES_MAX = 16 * 1024
 const OVERLAP_BYTES_MIN = 4 * VALUE_BYTES_MAX
-/** What is held is searched in pieces of so much and the overlap, which is searched twice. */
-const PIECE_BYTES_MIN = 8 * OVERLAP_BYTES_MIN
 /** The longest spelling of one byte: percent-encoded twice inside of escaped JSON. */
 const SPELLING_BYTES_MAX = 16
 
-/** Makes the rules for some secrets; each is known as text and as its bytes. */
+/** Makes the rules for some secrets. Throws TooManySecrets. */
 export function byteRules(
   secrets: Iterable<string>,
   isSensitive: (name: string) => boolean,
 ): ByteRules {
-  const known = [...secrets]
-  const longest = known.reduce((most, one) => Math.max(most, Buffer.byteLength(one)), 0)
-  return {
-    isSensitive,
-    finder: new SecretFinder(known, { isUtf16: true }),
-    overlapBytes: Math.max(
-      OVERLAP_BYTES_MIN,
-      Math.min(longest, SECRET_CHARS_MAX) * SPELLING_BYTES_MAX,
-    ),
-  }
+  const finder = new SecretFinder(secrets)
+  const overlapBytes = Math.max(OVERLAP_BYTES_MIN, finder.longest * SPELLING_BYTES_MAX)
+  return { isSensitive, finder, overlapBytes }
 }
 
 const VALUE = `((?:[^"\\\\]|\\\\.){1,${VALUE_BYTES_MAX}}?)`
@@ -142,6 +133,7 @@ export class ByteScrubber {
   // Begins with the end of a line, so that the first one is found like the others.
   #held = '\n'
   #started = false
+  #isClosed = false
 
   constructor(rules: ByteRules, hears: ScrubberHears = {}) {
     this.#rules = rules
@@ -150,9 +142,10 @@ export class ByteScrubber {
 
   /** Takes the next piece; gives what is certain by now. */
   write(piece: Buffer): Buffer {
+    if (this.#isClosed) return Buffer.alloc(0)
     this.#held += piece.toString('latin1')
     const { overlapBytes } = this.#rules
-    return this.#held.length <= overlapBytes + PIECE_BYTES_MIN
+    return this.#held.length <= 2 * overlapBytes
       ? Buffer.alloc(0)
       : this.#give(this.#held.length - overlapBytes)
   }
@@ -163,15 +156,34 @@ export class ByteScrubber {
   }
 
   #give(until: number): Buffer {
+    if (this.#isClosed) return Buffer.alloc(0)
+    try {
+      return this.#scrubbed(until)
+    } catch {
+      return this.#close()
+    }
+  }
+
+  /** Nothing more is given of a stream in which secrets cannot be found. */
+  #close(): Buffer {
+    this.#isClosed = true
+    this.#held = ''
+    this.#hears.onTouch?.()
+    return Buffer.from(SCRUBBED)
+  }
+
+  #scrubbed(until: number): Buffer {
     const text = this.#held
     let clean = ''
     let at = this.#started ? 0 : 1
     this.#started = true
-    for (const { from, to } of mergedSpans(this.#spans(text, until))) {
+    for (const { from, to } of joined(this.#spans(text, until))) {
       clean += text.slice(at, Math.max(at, from)) + SCRUBBED
       at = to
       this.#hears.onTouch?.()
     }
+    // What is too long to be known to its end takes the rest of the stream along.
+    if (at === Infinity) this.#isClosed = true
     const end = Math.max(at, until)
     clean += text.slice(at, end)
     this.#held = text.slice(end)
@@ -181,8 +193,7 @@ export class ByteScrubber {
   /** What must go and begins before `until`. */
   *#spans(text: string, until: number): Generator<Span> {
     for (const span of this.#rules.finder.spans(Buffer.from(text, 'latin1'))) {
-      if (span.from >= until) break
-      yield span
+      if (span.from < until) yield span
     }
     for (const one of namedValues(text, until)) yield* this.#span(one)
   }

@@ -2,6 +2,7 @@
 // in the environment.
 import { dirname, resolve } from 'node:path'
 import * as z from 'zod'
+import { SECRET_TOO_LONG } from '../contract/definition-secrets.ts'
 import { Variable } from '../contract/monitor.ts'
 import { LIMITS } from '../contract/versions.ts'
 import type { Environment } from '../host/env.ts'
@@ -40,7 +41,9 @@ export async function readVariables(
     const path = ['secrets', index]
     const value = await secretValue(name, env, files)
     if ('problem' in value) findings.push({ path, message: value.problem })
-    else found.set(name, { key: name, value: value.text, locked: true, secret: true })
+    else if (value.text.length > LIMITS.secretCharactersMax) {
+      findings.push({ path, message: `${name}: ${SECRET_TOO_LONG}` })
+    } else found.set(name, { key: name, value: value.text, locked: true, secret: true })
   }
   if (found.size > LIMITS.variablesMax) {
     const message = `at most ${LIMITS.variablesMax} variables and secrets (got ${found.size})`
@@ -71,9 +74,14 @@ function plainVariables(given: unknown, findings: Findings): Variable[] {
 function listedVariables(given: unknown[], findings: Findings): Variable[] {
   const parsed = VariableList.safeParse(given)
   if (parsed.success) return parsed.data
-  const message = 'must be {key: NAME, value: text}, with locked and secret where wanted'
-  const wrong = new Set(parsed.error.issues.map((issue) => Number(issue.path[0])))
-  for (const index of wrong) findings.push({ path: ['variables', index], message })
+  const shape = 'must be {key: NAME, value: text}, with locked and secret where wanted'
+  const wrong = new Map(
+    parsed.error.issues.map(({ code, path, message }) => [
+      Number(path[0]),
+      code === 'custom' ? message : shape,
+    ]),
+  )
+  for (const [index, message] of wrong) findings.push({ path: ['variables', index], message })
   return []
 }
 

@@ -3,6 +3,7 @@
 import { resolve } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { DEFINITION_SCHEMAS } from '../contract/check-definition.ts'
+import { secretWarnings } from '../contract/definition-secrets.ts'
 import { isLocationName, LOCATION_NAME_RULE } from '../contract/location-name.ts'
 import type { Monitor, Variable } from '../contract/monitor.ts'
 import { substitute } from '../contract/variables.ts'
@@ -10,7 +11,6 @@ import { LIMITS } from '../contract/versions.ts'
 import type { Environment } from '../host/env.ts'
 import { nearest } from '../host/nearest.ts'
 import { proxyProblem } from '../monitors/proxy.ts'
-import { secretWarnings } from './definition-secrets.ts'
 import {
   readDefinition,
   slugOf,

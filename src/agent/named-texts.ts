@@ -1,8 +1,10 @@
 // Takes the values of sensitive names out of what people's programs write: a console, an error, the piece of
 // source beside it. What is a header is known there by its name alone.
+import { LIMITS } from '../contract/versions.ts'
 import { namedValues } from './byte-scrubber.ts'
+import { knownPart } from './known-secrets.ts'
 import { createScrubber, echoedSecrets, SCRUBBED, type Scrubber, withTexts } from './scrub.ts'
-import { mergedSpans, SECRET_VALUES_MAX, type Span } from './secret-finder.ts'
+import { joined, type Span } from './secret-finder.ts'
 
 const VALUE_CHARS_MAX = 16_384
 const COLOUR = String.raw`\u001B\[[\d;]*m`
@@ -30,7 +32,9 @@ export class NamedTexts {
   readonly #names: Pick<Scrubber, 'isSensitive'>
   /** What was seen, and may stand anywhere else without its name. */
   readonly #seen = new Set<string>()
-  #scrubber: { of: number; seen: Scrubber } | undefined
+  /** For the values up to a number of them, and for those after it: few are made anew when one is added. */
+  #older: { of: number; scrubber: Scrubber } | undefined
+  #newer: { of: number; scrubber: Scrubber } | undefined
 
   constructor(names: Pick<Scrubber, 'isSensitive'>) {
     this.#names = names
@@ -42,7 +46,7 @@ export class NamedTexts {
     const text = `\n${given}`
     let clean = ''
     let at = 1
-    for (const { from, to } of mergedSpans(this.#spans(text))) {
+    for (const { from, to } of joined(this.#spans(text))) {
       clean += text.slice(at, Math.max(at, from)) + SCRUBBED
       at = to
     }
@@ -56,7 +60,7 @@ export class NamedTexts {
 
   /** Adds what others have seen. */
   saw(values: readonly string[]): void {
-    for (const one of values) if (this.#seen.size < SEEN_MAX) this.#seen.add(one)
+    for (const one of values) if (this.#seen.size < SEEN_MAX) this.#seen.add(knownPart(one))
   }
 
   /** Adds what a header held that the program sent or got, if it is a sensitive one. */
@@ -73,11 +77,23 @@ export class NamedTexts {
   seen(): Scrubber | undefined {
     const of = this.#seen.size
     if (of === 0) return undefined
-    if (this.#scrubber?.of !== of) {
-      const isSensitive = (name: string) => this.#names.isSensitive(name)
-      this.#scrubber = { of, seen: createScrubber({ secrets: this.secrets() }, isSensitive) }
+    if (this.#older === undefined || of > 2 * this.#older.of || of === SEEN_MAX) {
+      if (this.#older?.of !== of) this.#older = { of, scrubber: this.#scrubberFrom(0) }
     }
-    return this.#scrubber.seen
+    const { of: first, scrubber: older } = this.#older
+    if (first === of) return older
+    if (this.#newer?.of !== of) this.#newer = { of, scrubber: this.#scrubberFrom(first) }
+    const newer = this.#newer.scrubber
+    return {
+      ...older,
+      text: (text) => newer.text(older.text(text)),
+      value: (value) => newer.value(older.value(value)),
+    }
+  }
+
+  #scrubberFrom(first: number): Scrubber {
+    const isSensitive = (name: string) => this.#names.isSensitive(name)
+    return createScrubber({ secrets: this.secrets().slice(first) }, isSensitive)
   }
 
   /** The text without what was seen until now. */
@@ -113,8 +129,8 @@ export class NamedTexts {
   }
 }
 
-/** A hostile run could name millions: one more than may be searched for is enough to scrub all of its texts. */
-const SEEN_MAX = SECRET_VALUES_MAX + 1
+/** One more than a scrubber may know: with that many, it gives nothing away. A hostile run could name millions. */
+const SEEN_MAX = LIMITS.secretValuesMax + 1
 
 function unescaped(value: string): string {
   try {

@@ -1,6 +1,7 @@
 // Prepares a definition for its runs: variables put in, settings parsed, secrets collected. Done once
 // for each definition, so that a run costs nothing but the run.
 import type * as z from 'zod'
+import { definitionSecrets, variableSecrets } from '../contract/definition-secrets.ts'
 import { objections } from '../contract/explain.ts'
 import { failure, type Failure } from '../contract/failure.ts'
 import { setsVariables } from '../contract/http-monitor.ts'
@@ -9,7 +10,6 @@ import { createNameTest } from '../contract/sensitive-name.ts'
 import { substituteOwn } from '../contract/variables.ts'
 import type { Dialler } from '../monitors/dial.ts'
 import type { AnyMonitorType } from '../monitors/monitor.ts'
-import { definitionSecrets, variableSecrets } from './definition-secrets.ts'
 import { createScrubber, type Scrubber } from './scrub.ts'
 
 /** What is the same for all monitors of a location. A new object whenever any of it changes. */

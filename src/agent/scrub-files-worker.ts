@@ -3,11 +3,12 @@
 import { statSync } from 'node:fs'
 import { parentPort } from 'node:worker_threads'
 import { createNameTest } from '../contract/sensitive-name.ts'
+import { LIMITS } from '../contract/versions.ts'
 import { byteRules } from './byte-scrubber.ts'
 import { diskWords, isDiskFull } from './disk-words.ts'
 import { scrubFile } from './file-scrubbing.ts'
+import { knownPart } from './known-secrets.ts'
 import { type ScrubPass, UnreadableFile } from './scrub-pass.ts'
-import { SECRET_VALUES_MAX } from './secret-finder.ts'
 
 /** What the thread is to do. */
 export interface ScrubFilesOrder {
@@ -29,8 +30,8 @@ export interface ScrubFilesReply {
 
 /** Files that are read, unpacked and written at the same time; what they hold passes through in pieces. */
 const AT_ONCE = 4
-/** A hostile run could name millions of values. */
-const FOUND_MAX = SECRET_VALUES_MAX + 1
+/** Values of headers that are looked for in other files: one more than may be known says that there are too many. */
+const FOUND_MAX = LIMITS.secretValuesMax + 1
 
 async function scrubAll(order: ScrubFilesOrder): Promise<ScrubFilesReply> {
   const isSensitive = createNameTest(order.headers)
@@ -38,7 +39,7 @@ async function scrubAll(order: ScrubFilesOrder): Promise<ScrubFilesReply> {
   const found = new Set<string>()
   const touched = new Set<string>()
   const onSecret = (value: string) => {
-    if (found.size < FOUND_MAX) found.add(value)
+    if (found.size < FOUND_MAX) found.add(knownPart(value))
   }
   const passOf = (secrets: Iterable<string>, writes: boolean): ScrubPass => ({
     rules: byteRules(secrets, isSensitive),
@@ -52,7 +53,6 @@ async function scrubAll(order: ScrubFilesOrder): Promise<ScrubFilesReply> {
   await goThrough(paths, problems, (path) =>
     scrubFile(path, { ...look, onSecret, onTouch: () => touched.add(path) }),
   )
-  if (found.size > SECRET_VALUES_MAX) throw new RangeError('too many secrets')
   const write = passOf([...order.secrets, ...found], true)
   let dirty = paths
   // What a header held may stand anywhere; where none held anything, most files are as they should be.

@@ -1,8 +1,8 @@
 // Takes secrets out of what leaves the agent: values of sensitive headers, known secret values in any
 // usual encoding, and credentials in URLs. Always on; settings can only add.
+import { headerSecrets } from '../contract/definition-secrets.ts'
 import { createNameTest } from '../contract/sensitive-name.ts'
-import { SECRET_VALUES_MAX, SecretFinder } from './secret-finder.ts'
-import { SECRET_CHARS_MIN } from './secret-spellings.ts'
+import { joined, SecretFinder, type Span } from './secret-finder.ts'
 
 /** What stands where a secret stood. */
 export const SCRUBBED = '[scrubbed]'
@@ -26,18 +26,21 @@ export interface ScrubSettings {
   headers?: readonly string[]
 }
 
-/** Makes a scrubber. It fails closed: whatever goes wrong inside of it, the whole text is SCRUBBED. */
+/** Finds where secrets stand in bytes; a test may put in one that fails. */
+export type Finder = Pick<SecretFinder, 'spans'>
+
+/**
+ * Makes a scrubber. It fails closed: when something goes wrong inside, all of the text is replaced, and no error
+ * leaves, since its message could hold a secret.
+ */
 export function createScrubber(
   settings: ScrubSettings,
   isSensitive = createNameTest(settings.headers),
+  finderOf: (secrets: readonly string[]) => Finder = (all) => new SecretFinder(all),
 ): Scrubber {
-  const values = [...new Set(settings.secrets)]
-  const secrets = [...new Set(values.flatMap(withLines))]
-  const without = withoutSecrets(() => {
-    if (values.length > SECRET_VALUES_MAX) throw new RangeError('too many secrets')
-    return new SecretFinder(secrets)
-  })
-  const text = (given: string) => withoutUrlCredentials(without(given))
+  const secrets = [...new Set(settings.secrets)]
+  const scrub = closedTexts(() => finderOf(secrets))
+  const text = (given: string) => withoutUrlCredentials(scrub(given))
   return {
     text,
     isSensitive,
@@ -49,44 +52,28 @@ export function createScrubber(
       // What a sensitive header held may stand elsewhere too: in a message, in an echoed body.
       return withTexts(
         clean,
-        withoutSecrets(() => new SecretFinder(walk.found)),
+        closedTexts(() => finderOf([...walk.found])),
       ) as typeof value
     },
   }
 }
 
-/** Makes the finder at once, and of each text what is left without its secrets. Never throws. */
-function withoutSecrets(make: () => SecretFinder): (given: string) => string {
-  let finder: SecretFinder | undefined
+/** How texts lose secrets; all of a text goes when that fails. */
+function closedTexts(makeFinder: () => Finder): (given: string) => string {
+  let finder: Finder | undefined
   try {
-    finder = make()
+    finder = makeFinder()
   } catch {
-    // An error could quote a secret, so nobody is told of it.
+    // Without one, nothing is given away.
   }
   return (given) => {
+    if (given === '') return given
     try {
-      return finder === undefined ? SCRUBBED : withoutSpans(given, finder)
+      return finder === undefined ? SCRUBBED : withoutSecrets(given, finder)
     } catch {
       return SCRUBBED
     }
   }
-}
-
-/** What whoever cuts a text puts there. */
-const CUT_MARK = /(?:…|\.{3})$/
-
-function withoutSpans(given: string, finder: SecretFinder): string {
-  const mark = CUT_MARK.exec(given.slice(-3))?.[0] ?? ''
-  const bytes = Buffer.from(mark === '' ? given : given.slice(0, -mark.length))
-  const spans = finder.spansOfCut(bytes)
-  if (spans.length === 0) return given
-  let clean = ''
-  let at = 0
-  for (const { from, to } of spans) {
-    clean += bytes.toString('utf8', at, from) + SCRUBBED
-    at = to
-  }
-  return clean + bytes.toString('utf8', at) + mark
 }
 
 /** The value with each of its texts, in lists and objects too, as `text` gives it. */
@@ -94,15 +81,62 @@ export function withTexts<T>(value: T, text: (given: string) => string): T {
   return cleaned(value, { isSensitive: () => false, text, found: new Set() }) as T
 }
 
-/** Shorter lines of a secret, such as the last one of a key, stand in other texts as well. */
-const SECRET_LINE_CHARS_MIN = 8
+/** Texts from this length on may have been cut to it, through the middle of a secret. UTF-16 units. */
+const CUT_TEXT_CHARS_MIN = 100
+/** What whoever cuts a text puts there, and what is left of a character that is cut in two. */
+const CUT_MARK = /(?:[\uD800-\uDBFF]|\uFFFD{1,3})?(?:…|\.{3})?$/
 
-/** A secret of several lines and its lines, which a console tells apart; not the frame of a key. */
-function withLines(secret: string): string[] {
-  if (!secret.includes('\n')) return [secret]
-  const lines = secret.split('\n').map((line) => line.trim())
-  const own = lines.filter((one) => one.length >= SECRET_LINE_CHARS_MIN && !one.startsWith('-----'))
-  return [secret, ...own]
+function withoutSecrets(text: string, finder: Finder): string {
+  const bytes = Buffer.from(text)
+  const mayBeCut = text.length >= CUT_TEXT_CHARS_MIN
+  const mark = mayBeCut ? (CUT_MARK.exec(text)?.[0] ?? '') : ''
+  let spans = finder.spans(bytes, mayBeCut && mark === '')
+  if (mark !== '') {
+    const body = bytes.subarray(0, bytes.length - Buffer.byteLength(mark))
+    const cut = finder
+      .spans(body, true)
+      .map(({ from, to }) => ({ from, to: Math.min(to, body.length) }))
+    spans = joined([...spans, ...cut])
+  }
+  const clean = spans.length === 0 ? text : withoutSpans(text, bytes, spans)
+  return clean.includes('\0') && bytes.length !== text.length ? withoutWide(clean, finder) : clean
+}
+
+/** Without secrets in bytes of UTF-16 that were taken for a text of Latin-1. */
+function withoutWide(text: string, finder: Finder): string {
+  if (!LATIN1.test(text)) return text
+  let clean = ''
+  let at = 0
+  for (const { from, to } of finder.spans(Buffer.from(text, 'latin1'))) {
+    clean += text.slice(at, from) + SCRUBBED
+    at = to
+  }
+  return clean + text.slice(at)
+}
+
+const LATIN1 = /^[\0-\u00FF]*$/
+
+/** The text without spans of its bytes; a character goes as a whole. */
+function withoutSpans(text: string, bytes: Buffer, spans: readonly Span[]): string {
+  const isInside = (at: number) => ((bytes[at] ?? 0) & 0xc0) === 0x80
+  const isAscii = bytes.length === text.length
+  let clean = ''
+  let [at, unit] = [0, 0]
+  const pass = (to: number) => {
+    const units = isAscii ? to - at : bytes.toString('utf8', at, to).length
+    at = to
+    unit += units
+  }
+  for (const span of spans) {
+    let { from, to } = span
+    while (isInside(from)) from--
+    while (isInside(to)) to++
+    const begin = unit
+    pass(Math.max(at, from))
+    clean += text.slice(begin, unit) + SCRUBBED
+    pass(Math.max(at, Math.min(to, bytes.length)))
+  }
+  return clean + text.slice(unit)
 }
 
 // user:password@ or token@ after the slashes of a URL.
@@ -181,24 +215,6 @@ function hidden(value: unknown, walk: Walk): unknown {
   return SCRUBBED
 }
 
-/** Echoes of shorter values would be found in every other word. */
-const ECHO_CHARS_MIN = 6
-
-/**
- * The secrets in the value of a sensitive header: the whole, what follows a scheme (`Bearer …`), the
- * user and password of basic authentication, and the values of cookies.
- */
-export function headerSecrets(value: string): string[] {
-  const scheme = /^(\w+)\s+(.+)$/.exec(value)
-  const credentials = scheme?.[2] ?? ''
-  const cookies = value.split(';').map((part) => part.slice(part.indexOf('=') + 1).trim())
-  const pairs = value.includes('=') ? cookies.slice(0, isSetCookie(value) ? 1 : undefined) : []
-  const basic =
-    scheme?.[1]?.toLowerCase() === 'basic' ? Buffer.from(credentials, 'base64').toString() : ''
-  const password = basic.slice(basic.indexOf(':') + 1)
-  return [value, credentials, password, ...pairs].filter((one) => one.length >= ECHO_CHARS_MIN)
-}
-
 /** The longest word that is taken for none. */
 const WORD_CHARS_MAX = 9
 /** `deleted`, `undefined`, `no-check`: settings, and what a program without its secret says. */
@@ -210,13 +226,4 @@ export function echoedSecrets(value: string): string[] {
   return headerSecrets(value).filter(
     (one) => isBasic || one.length > WORD_CHARS_MAX || !WORD.test(one),
   )
-}
-
-function isSetCookie(value: string): boolean {
-  return /;\s*(?:path|expires|max-age|domain|secure|httponly|samesite)\b/i.test(value)
-}
-
-/** Whether a secret is too short to be found wherever it stands. */
-export function isTooShort(secret: string): boolean {
-  return secret.length > 0 && secret.length < SECRET_CHARS_MIN
 }

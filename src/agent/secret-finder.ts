@@ -1,14 +1,25 @@
-// Finds secrets in texts, however they were written. Made from secrets of any kind and number in linear time; what
-// servers send decides nothing but which bytes are looked for.
-import { type Needle, NeedleIndex } from './needle-index.ts'
-import { cuttableSpellingsOf, SECRET_CHARS_MIN, spellingsOf } from './secret-spellings.ts'
-import { decoded, folded, hasEscapes, joined, type View } from './text-views.ts'
-
-/** Of a longer secret so much is looked for; where that stands, all goes to the end of the word. UTF-16 units. */
-export const SECRET_CHARS_MAX = 65_536
-
-/** More secrets of one run than these are not searched one by one: all of its texts go. */
-export const SECRET_VALUES_MAX = 5_000
+// Finds secrets however they were encoded on the way: decodes what the text holds, and looks for few spellings of
+// each secret in what comes out. No regular expression is made from a secret.
+import { ESCAPE_ROUNDS_MAX, needlesOf } from './known-secrets.ts'
+import { NeedleIndex } from './needle-index.ts'
+import {
+  base64Runs,
+  decodeBase64,
+  decodeHex,
+  digitsAtEnd,
+  hexRuns,
+  isBinary,
+  type Run,
+  textsIn,
+} from './digit-runs.ts'
+import {
+  mayBeEscaped,
+  partOf,
+  plainView,
+  type View,
+  withoutEscapes,
+  wideTexts,
+} from './text-views.ts'
 
 /** Where something stands that must go. */
 export interface Span {
@@ -16,112 +27,8 @@ export interface Span {
   to: number
 }
 
-export interface FinderOptions {
-  /** Within base64 of UTF-16, too. */
-  isUtf16?: boolean
-}
-
-/** Texts from this length on may have been cut to it, through the middle of a secret. Bytes. */
-const CUT_TEXT_BYTES_MIN = 100
-/** Shorter parts of a secret begin or end a text by chance. */
-const CUT_SECRET_BYTES_MIN = 4
-/** Where dumped bytes are joined, shorter spellings are found by chance. */
-const JOINED_BYTES_MIN = 10
-/** An escape of which the end was cut off. */
-const CUT_ESCAPE = /(?:%(?:25)*[\da-fA-F]?|\\+(?:u[\da-fA-F]{0,3})?|&[#\w]{0,6})$/
-
-export class SecretFinder {
-  readonly #secrets: readonly string[]
-  readonly #index: NeedleIndex
-  // Most texts are short: made when the first one comes that may be cut.
-  #beginnings: NeedleIndex | undefined
-  #ends: NeedleIndex | undefined
-
-  /** Secrets of less than SECRET_CHARS_MIN are left out: they stand everywhere. */
-  constructor(secrets: Iterable<string>, { isUtf16 = false }: FinderOptions = {}) {
-    this.#secrets = [...new Set(secrets)].filter(({ length }) => length >= SECRET_CHARS_MIN)
-    this.#index = new NeedleIndex(this.#needles((secret) => spellingsOf(secret, isUtf16)))
-  }
-
-  /** What must go of the text, in order and apart from each other. */
-  spans(bytes: Uint8Array): Span[] {
-    if (this.#secrets.length === 0) return []
-    const views = viewsOf(bytes)
-    const spans: Span[] = []
-    for (const view of views) this.#search(bytes, view, 0, spans)
-    const last = views.at(-1)
-    const dump = last === undefined ? undefined : joined(last)
-    if (dump !== undefined) this.#search(bytes, dump, JOINED_BYTES_MIN, spans)
-    return mergedSpans(spans)
-  }
-
-  /** The same, and parts of a secret with which a text begins or ends that may have been cut. */
-  spansOfCut(bytes: Uint8Array): Span[] {
-    const spans = this.spans(bytes)
-    if (bytes.length < CUT_TEXT_BYTES_MIN || this.#secrets.length === 0) return spans
-    const needles = () => this.#needles(cuttableSpellingsOf)
-    this.#beginnings ??= new NeedleIndex(needles())
-    this.#ends ??= new NeedleIndex(needles().map(reversed))
-    const tail = Buffer.from(bytes.subarray(-16)).toString('latin1')
-    const end = bytes.length - (CUT_ESCAPE.exec(tail)?.[0].length ?? 0)
-    for (const view of viewsOf(bytes.subarray(0, end))) {
-      const from = this.#beginnings.beginningAtEnd(view.bytes, CUT_SECRET_BYTES_MIN)
-      if (from >= 0) spans.push({ from: startOf(view, from), to: bytes.length })
-      const head = view.bytes.subarray(0, this.#ends.longestBytes).toReversed()
-      const to = head.length - this.#ends.beginningAtEnd(head, CUT_SECRET_BYTES_MIN)
-      if (to <= head.length) spans.push({ from: 0, to: endOf(view, to) })
-    }
-    return mergedSpans(spans)
-  }
-
-  #needles(spell: (secret: string) => Needle[]): Needle[] {
-    return this.#secrets.flatMap((secret) => {
-      if (secret.length <= SECRET_CHARS_MAX) return spell(secret)
-      const needles = spell(secret.slice(0, SECRET_CHARS_MAX))
-      return needles.map((one) => Object.assign(one, { isOpenEnded: true }))
-    })
-  }
-
-  #search(bytes: Uint8Array, view: View, bytesMin: number, spans: Span[]): void {
-    const report = (from: number, to: number, { isOpenEnded = false }: Needle) => {
-      const end = endOf(view, to)
-      spans.push({ from: startOf(view, from), to: isOpenEnded ? endOfWord(bytes, end) : end })
-    }
-    this.#index.search(view.bytes, report, bytesMin)
-  }
-}
-
-/** Without escapes the text is one view; else as it is, since an escape may only seem to be one, and decoded. */
-function viewsOf(bytes: Uint8Array): View[] {
-  const plain = { bytes: folded(bytes), starts: undefined }
-  return hasEscapes(bytes) ? [plain, ...decoded(bytes)] : [plain]
-}
-
-function startOf({ starts }: View, at: number): number {
-  return starts?.[at] ?? at
-}
-
-function endOf({ starts, ends }: View, end: number): number {
-  return ends?.[end - 1] ?? starts?.[end] ?? end
-}
-
-function reversed({ prefix, whole }: Needle): Needle {
-  // The end of a long one, as far as a beginning is looked at.
-  const bytes = whole?.().subarray(-prefix.length) ?? prefix
-  return { prefix: bytes.toReversed(), whole: undefined }
-}
-
-/** A word ends where white space, a quote or a tag begins. */
-const WORD_ENDS = new Set(Buffer.from(' \t\r\n"\'`<>\\'))
-
-function endOfWord(bytes: Uint8Array, at: number): number {
-  let end = at
-  while (end < bytes.length && !WORD_ENDS.has(bytes[end] ?? 0)) end++
-  return end
-}
-
 /** In order, and what overlaps as one. */
-export function mergedSpans(spans: Iterable<Span>): Span[] {
+export function joined(spans: Iterable<Span>): Span[] {
   const all: Span[] = []
   for (const span of [...spans].sort((a, b) => a.from - b.from)) {
     const last = all.at(-1)
@@ -129,4 +36,254 @@ export function mergedSpans(spans: Iterable<Span>): Span[] {
     else last.to = Math.max(last.to, span.to)
   }
   return all
+}
+
+/** Shorter hexadecimal is the hashes and colours of others. Bytes. */
+const HEX_BYTES_MIN = 5
+/** Less ASCII in a row stands in any bytes by chance, and holds nothing that is encoded. */
+const TEXT_CHARS_MIN = 6
+/** Base64 in base64 in base64. */
+const DEPTH_MAX = 3
+/** Shorter beginnings and ends of a secret stand at the ends of a text by chance. Bytes. */
+const CUT_BYTES_MIN = 4
+
+/** What takes digits along that stand after it. */
+const ESCAPES: ReadonlySet<number | undefined> = new Set(Buffer.from('%\\'))
+
+/** Which ends of a view are ends of a text that may have been cut. */
+interface Ends {
+  start: boolean
+  end: boolean
+}
+
+const NO_ENDS: Ends = { start: false, end: false }
+
+type OnMatch = (from: number, to: number) => void
+
+/** Base64 and hexadecimal: how runs of digits become bytes. */
+interface Digits {
+  runs: typeof base64Runs
+  decode: typeof decodeBase64
+  bitsPerDigit: number
+  phases: number
+  bytesMin: number
+  /** Those alone that an escape may have taken a digit of. */
+  isAfterEscape?: boolean
+}
+
+const BASE64: Digits = {
+  runs: base64Runs,
+  decode: decodeBase64,
+  bitsPerDigit: 6,
+  phases: 4,
+  bytesMin: 1,
+}
+const HEXADECIMAL: Digits = {
+  runs: hexRuns,
+  decode: decodeHex,
+  bitsPerDigit: 4,
+  phases: 2,
+  bytesMin: HEX_BYTES_MIN,
+}
+
+/** Finds secrets in bytes of UTF-8, and of whatever else. */
+export class SecretFinder {
+  readonly #index: NeedleIndex
+  readonly #needles: ReturnType<typeof needlesOf>
+  /** Rare enough not to be made before it is needed: for texts that begin within a secret. */
+  #backwards: NeedleIndex | undefined
+
+  /** Throws TooManySecrets. */
+  constructor(secrets: Iterable<string>) {
+    this.#needles = needlesOf(secrets)
+    this.#index = new NeedleIndex(this.#needles)
+  }
+
+  /** Bytes of the longest thing that is looked for, once it is decoded. */
+  get longest(): number {
+    return this.#index.longest
+  }
+
+  /**
+   * Where secrets stand, in order, without overlaps; `isCut` says that the bytes may begin or end within one. An end
+   * beyond the bytes means all that follows. Throws SearchTooCostly.
+   */
+  spans(bytes: Uint8Array, isCut = false): Span[] {
+    if (this.#index.longest === 0) return []
+    const found: Span[] = []
+    const ends = { start: isCut, end: isCut }
+    const plain = new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length)
+    this.#explore(plainView(plain), ends, (from, to) => {
+      found.push({ from, to })
+    })
+    return joined(found.map((one) => withoutHalfEscape(plain, one)))
+  }
+
+  #explore(view: View, ends: Ends, onMatch: OnMatch): void {
+    this.#find(view, ends, onMatch)
+    if (isBinary(view.bytes)) this.#inTexts(view, onMatch)
+    else this.#decoded(view, ends, 0, onMatch)
+    this.#inWide(view, 0, onMatch)
+  }
+
+  #inWide(view: View, depth: number, onMatch: OnMatch): void {
+    wideTexts(view, (text) => {
+      this.#find(text, NO_ENDS, onMatch)
+      this.#decoded(text, NO_ENDS, depth, onMatch)
+    })
+  }
+
+  /** Looks into what is text between other bytes. */
+  #inTexts(view: View, onMatch: OnMatch): void {
+    textsIn(view.bytes, view.bytes.length, TEXT_CHARS_MIN, (from, to) =>
+      this.#decoded(partOf(view, from, to), NO_ENDS, 0, onMatch),
+    )
+  }
+
+  #decoded(view: View, ends: Ends, depth: number, onMatch: OnMatch): void {
+    let last = view
+    for (let round = 0; round < ESCAPE_ROUNDS_MAX && mayBeEscaped(last); round++) {
+      const next = withoutEscapes(last, ends.end)
+      if (next === undefined) break
+      last = next
+      this.#find(last, ends, onMatch)
+    }
+    for (const digits of [BASE64, HEXADECIMAL]) {
+      this.#digits(last, ends, digits, depth, onMatch)
+      // What an escape took along stands as it was written only before it was decoded.
+      if (last !== view)
+        this.#digits(view, ends, { ...digits, isAfterEscape: true }, depth, onMatch)
+    }
+  }
+
+  #find(view: View, ends: Ends, onMatch: OnMatch, bytesMin = 1): void {
+    const { bytes } = view
+    const { length } = bytes
+    this.#index.find(
+      bytes,
+      (from, to, isPart) => {
+        if (to - from < bytesMin) return
+        // A part of an escape at a cut end goes along.
+        onMatch(view.start(from), isPart || to > length ? Infinity : view.end(to - 1))
+      },
+      { isCut: ends.end },
+    )
+    if (ends.start) this.#findEnd(view, onMatch)
+  }
+
+  /** The end of a secret with which the view begins. */
+  #findEnd(view: View, onMatch: OnMatch): void {
+    this.#backwards ??= new NeedleIndex(
+      this.#needles
+        .filter(({ isOpen }) => !isOpen)
+        .map(({ bytes }) => ({ bytes: reversed(bytes), isOpen: false })),
+    )
+    const start = view.bytes.subarray(0, this.#backwards.longest).toReversed()
+    const { length } = start
+    this.#backwards.find(
+      start,
+      (from, to) => {
+        if (to === length && to - from >= CUT_BYTES_MIN) {
+          onMatch(view.start(0), view.end(length - from - 1))
+        }
+      },
+      { isCut: true },
+    )
+  }
+
+  #digits(view: View, ends: Ends, digits: Digits, depth: number, onMatch: OnMatch): void {
+    const { bitsPerDigit, bytesMin, isAfterEscape = false } = digits
+    const digitsFor = (bytes: number) => Math.ceil((8 * bytes) / bitsPerDigit)
+    const min = digitsFor(Math.max(this.#index.shortest, bytesMin))
+    const { length } = view.bytes
+    digits.runs(view.bytes, min, (run) => {
+      if (isAfterEscape && !ESCAPES.has(view.bytes[(run.at[0] as number) - 1])) return
+      this.#inRun(run, view, endsOfRun(run, view, ends), digits, depth, onMatch)
+    })
+    // At the ends of a cut text, less than a secret is enough.
+    const cutMin = Math.min(min, digitsFor(CUT_BYTES_MIN))
+    for (const name of ['start', 'end'] as const) {
+      if (!ends[name] || cutMin === min) continue
+      const count = digitsAtEnd(view.bytes, bitsPerDigit, name === 'start')
+      const part = name === 'start' ? partOf(view, 0, count) : partOf(view, length - count, length)
+      digits.runs(part.bytes, cutMin, (run) => {
+        const own = endsOfRun(run, part, { ...NO_ENDS, [name]: true })
+        if (own[name] && run.length < min) this.#inRun(run, part, own, digits, depth, onMatch)
+      })
+    }
+  }
+
+  #inRun(
+    run: Run,
+    view: View,
+    ends: Ends,
+    { decode, bitsPerDigit, phases, bytesMin }: Digits,
+    depth: number,
+    onMatch: OnMatch,
+  ): void {
+    const target = new Uint8Array(run.length)
+    for (let phase = 0; phase < phases; phase++) {
+      const length = decode(run, phase, target)
+      let decoded: View | undefined
+      const look = () =>
+        (decoded ??= decodedView(view, run, phase, bitsPerDigit, target.subarray(0, length)))
+      if (ends.start || ends.end || this.#isIn(target, length))
+        this.#find(look(), ends, onMatch, bytesMin)
+      if (depth === DEPTH_MAX) continue
+      textsIn(target, length, TEXT_CHARS_MIN, (from, to) => {
+        const inner = { start: ends.start && from === 0, end: ends.end && to === length }
+        const text = partOf(look(), from, to)
+        this.#decoded(text, inner, depth + 1, onMatch)
+        this.#inWide(text, depth + 1, onMatch)
+      })
+    }
+  }
+
+  #isIn(bytes: Uint8Array, length: number): boolean {
+    let isFound = false
+    this.#index.find(bytes, () => (isFound = true), { length })
+    return isFound
+  }
+}
+
+const BACKSLASH = 0x5c
+
+/** A span that leaves no backslash which would escape what stands behind or instead of it: JSON stays readable. */
+function withoutHalfEscape(bytes: Uint8Array, { from, to }: Span): Span {
+  const isOdd = (end: number, start: number) => {
+    let at = end
+    while (at > start && bytes[at - 1] === BACKSLASH) at--
+    return (end - at) % 2 === 1
+  }
+  return {
+    from: isOdd(from, 0) ? from - 1 : from,
+    to: to < bytes.length && bytes[to] === BACKSLASH && isOdd(to, from) ? to + 1 : to,
+  }
+}
+
+function reversed(bytes: string): string {
+  return Buffer.from(Buffer.from(bytes, 'latin1').toReversed()).toString('latin1')
+}
+
+function endsOfRun({ at, length }: Run, { bytes }: View, ends: Ends): Ends {
+  return {
+    start: ends.start && at[0] === 0,
+    end: ends.end && at[length - 1] === bytes.length - 1,
+  }
+}
+
+/** The bytes that were made from digits, with the way back to these. */
+function decodedView(
+  view: View,
+  { at, length }: Run,
+  phase: number,
+  bitsPerDigit: number,
+  bytes: Uint8Array,
+): View {
+  const digit = (bit: number) => Math.min(length - 1, phase + Math.floor(bit / bitsPerDigit))
+  return {
+    bytes,
+    start: (byte) => view.start(at[digit(8 * byte)] as number),
+    end: (byte) => view.end(at[digit(8 * byte + 7)] as number),
+  }
 }

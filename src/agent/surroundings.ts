@@ -1,7 +1,7 @@
 // What is the same for all monitors of a location, made from what a source says of it.
 import type { Variable } from '../contract/monitor.ts'
 import type { Dialler } from '../monitors/dial.ts'
-import { decoded } from './definition-secrets.ts'
+import { decoded } from '../contract/definition-secrets.ts'
 import type { Surroundings } from './run-plan.ts'
 import type { Snapshot } from './source.ts'
 

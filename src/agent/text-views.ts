@@ -1,265 +1,368 @@
-// Views of a text in which secrets are searched: escapes decoded, spellings of one byte folded into one, dumped
-// bytes and broken base64 joined. Each view knows the place of its bytes in the text, and is made in linear time.
+// Views of bytes: what they hold once escapes or UTF-16 are decoded, with the way back to where each decoded byte
+// stands.
 
-/** A text as bytes, and where each of them stands. */
+/** Decoded bytes, and where each of them begins and ends in what was decoded first. */
 export interface View {
   bytes: Uint8Array
-  /** Start of each byte in the text, and the length of the text at the end; undefined: they are equal. */
-  starts: Uint32Array | undefined
-  /** End of each byte in the text, where it is not the start of the next one. */
-  ends?: Uint32Array
+  /** Where the byte at `at` begins. */
+  start(at: number): number
+  /** Where the byte at `at` ends. */
+  end(at: number): number
 }
 
-/** Base64 of RFC 4648 and base64url share the folded letters; so do a space of a form and `+`. */
-const FOLDED = Uint8Array.from({ length: 256 }, (_, byte) => byte)
-FOLDED[0x2b] = 0x2d // + as -
-FOLDED[0x5f] = 0x2f // _ as /
+/** Bytes as they are. */
+export function plainView(bytes: Uint8Array): View {
+  return { bytes, start: (at) => at, end: (at) => at + 1 }
+}
 
-const [NUL, LF, CR, PERCENT, AMPERSAND, BACKSLASH] = [0x00, 0x0a, 0x0d, 0x25, 0x26, 0x5c]
+/** A part of a view. */
+export function partOf(view: View, from: number, to: number): View {
+  return {
+    bytes: view.bytes.subarray(from, to),
+    start: (at) => view.start(from + at),
+    end: (at) => view.end(from + at),
+  }
+}
 
-const IS_ESCAPE = new Uint8Array(256)
-for (const byte of [NUL, CR, PERCENT, AMPERSAND, BACKSLASH]) IS_ESCAPE[byte] = 1
+const code = (character: string) => character.charCodeAt(0)
+const BACKSLASH = code('\\')
+const PERCENT = code('%')
+const AMPERSAND = code('&')
+const HASH = code('#')
+const SEMICOLON = code(';')
+const [CR, LF] = [13, 10]
 
 const HEX = new Int8Array(256).fill(-1)
-for (let value = 0; value < 16; value++) {
-  const digit = value.toString(16)
-  HEX[digit.charCodeAt(0)] = value
-  HEX[digit.toUpperCase().charCodeAt(0)] = value
+for (const [value, digit] of Array.from('0123456789abcdef').entries()) {
+  HEX[code(digit)] = value
+  HEX[code(digit.toUpperCase())] = value
 }
 
-/** Whether `decoded` gives more than `folded`. */
-export function hasEscapes(bytes: Uint8Array): boolean {
-  for (let at = 0; at < bytes.length; at++) if (IS_ESCAPE[bytes[at] ?? 0] === 1) return true
-  return false
+const CONTROLS = new Map(
+  [
+    ['n', LF],
+    ['r', CR],
+    ['t', 9],
+    ['b', 8],
+    ['f', 12],
+    ['v', 11],
+  ].map(([letter, byte]) => [code(letter as string), byte as number]),
+)
+/** After these a backslash says nothing. */
+const QUOTED = new Set(Array.from(`"'\`/`, code))
+
+/** The bytes of a name of up to four letters as one number → what it stands for. */
+const ENTITIES = new Map(
+  Object.entries({ amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: ' ' }).map(
+    ([name, character]) => [
+      Buffer.from(name).reduce((key, byte) => (key << 8) | byte, 0),
+      code(character),
+    ],
+  ),
+)
+/** `&#x0010ffff;` and longer, with zeros in front. */
+const ENTITY_BYTES_MAX = 16
+/** What a text that was cut may end with: the beginning of an escape. */
+const CUT_ESCAPE_BYTES_MAX = 12
+
+/** Whether there is anything to decode. */
+export function mayBeEscaped({ bytes }: View): boolean {
+  return (
+    bytes.includes(PERCENT) ||
+    bytes.includes(BACKSLASH) ||
+    bytes.includes(AMPERSAND) ||
+    bytes.includes(CR)
+  )
 }
 
-/** The text as it is, with the spellings of base64 folded. */
-export function folded(bytes: Uint8Array): Uint8Array {
-  const out = new Uint8Array(bytes.length)
-  for (let at = 0; at < bytes.length; at++) out[at] = FOLDED[bytes[at] ?? 0] ?? 0
-  return out
-}
+/** What an escape begins with, and the first half of an end of a line. */
+const IS_SPECIAL = new Uint8Array(256)
+for (const one of [PERCENT, BACKSLASH, AMPERSAND, CR]) IS_SPECIAL[one] = 1
 
-/** Rounds of escaping that are undone, beyond those that are undone at once. */
-const ROUNDS_MAX = 3
+/** Bytes of a view that is being made; what is not decoded is copied in pieces. */
+class Draft {
+  readonly bytes: Uint8Array
+  readonly #source: View
+  /**
+   * Piece → where it begins here, and the range that it was made from; an end of 0 is that of a copy, of which each
+   * byte stands for itself.
+   */
+  #pieces = new Uint32Array(3 * 64)
+  #count = 0
+  length = 0
 
-/**
- * Views of the text with its escapes decoded: of URLs, JSON, JavaScript and HTML, and again where that gives
- * others. Carriage returns and NUL (of UTF-16) are left out. Folded.
- */
-export function decoded(bytes: Uint8Array): View[] {
-  const views: View[] = []
-  let last: View = { bytes, starts: undefined }
-  for (let round = 0; round < ROUNDS_MAX && hasEscapes(last.bytes); round++) {
-    const next = new Decoder(last).view()
-    if (round > 0 && next.bytes.length === last.bytes.length) break
-    views.push(next)
-    last = next
+  constructor(source: View) {
+    this.#source = source
+    this.bytes = new Uint8Array(source.bytes.length)
   }
-  return views
-}
 
-class Decoder {
-  readonly #bytes: Uint8Array
-  readonly #from: Uint32Array | undefined
-  // No escape is shorter than what it stands for in UTF-8.
-  readonly #out: Uint8Array
-  readonly #starts: Uint32Array
-  #length = 0
+  /** Adds bytes of the source as they are. */
+  copy(from: number, to: number): void {
+    if (to <= from) return
+    this.#piece(from, 0)
+    if (to - from > 32) this.bytes.set(this.#source.bytes.subarray(from, to), this.length)
+    else
+      for (let at = from; at < to; at++)
+        this.bytes[this.length + at - from] = this.#source.bytes[at] as number
+    this.length += to - from
+  }
 
-  constructor({ bytes, starts }: View) {
-    this.#bytes = bytes
-    this.#from = starts
-    this.#out = new Uint8Array(bytes.length)
-    this.#starts = new Uint32Array(bytes.length + 1)
+  /** Adds a byte that was made from a range of the source. */
+  add(byte: number, from: number, to: number): void {
+    // One end of a line, however it is written.
+    const isEnd = byte === LF && this.length > 0 && this.bytes[this.length - 1] === CR
+    const last = 3 * this.#count - 3
+    if (isEnd && this.#pieces[last] === this.length - 1) {
+      this.length--
+      this.#count--
+      this.add(byte, this.#pieces[last + 1] as number, to)
+      return
+    }
+    this.#piece(from, to)
+    this.bytes[this.length++] = byte
+  }
+
+  #piece(from: number, to: number): void {
+    const at = 3 * this.#count++
+    if (at === this.#pieces.length) {
+      const more = new Uint32Array(2 * at)
+      more.set(this.#pieces)
+      this.#pieces = more
+    }
+    this.#pieces[at] = this.length
+    this.#pieces[at + 1] = from
+    this.#pieces[at + 2] = to
   }
 
   view(): View {
-    const bytes = this.#bytes
-    for (let at = 0; at < bytes.length;) {
-      at = this.#plain(at)
-      const byte = bytes[at]
-      if (byte === BACKSLASH) at = this.#backslashes(at)
-      else if (byte === PERCENT) at = this.#percent(at)
-      else if (byte === AMPERSAND) at = this.#entity(at)
-      else at++
-    }
-    this.#starts[this.#length] = this.#from?.[bytes.length] ?? bytes.length
     return {
-      bytes: this.#out.subarray(0, this.#length),
-      starts: this.#starts.subarray(0, this.#length + 1),
+      bytes: this.bytes.subarray(0, this.length),
+      start: (at) => {
+        const { begin, from, to } = this.#pieceAt(at)
+        return this.#source.start(to === 0 ? from + at - begin : from)
+      },
+      end: (at) => {
+        const { begin, from, to } = this.#pieceAt(at)
+        return this.#source.end(to === 0 ? from + at - begin : to - 1)
+      },
     }
   }
 
-  /** Copies to where the next escape begins. */
-  #plain(begin: number): number {
-    const [bytes, out, starts, from] = [this.#bytes, this.#out, this.#starts, this.#from]
-    let length = this.#length
-    let at = begin
-    for (; at < bytes.length; at++) {
-      const byte = bytes[at] ?? 0
-      if (IS_ESCAPE[byte] === 1) break
-      out[length] = FOLDED[byte] ?? 0
-      starts[length++] = from === undefined ? at : (from[at] ?? 0)
+  #pieceAt(at: number) {
+    let [low, high] = [0, this.#count - 1]
+    while (low < high) {
+      const middle = (low + high + 1) >>> 1
+      if ((this.#pieces[3 * middle] as number) <= at) low = middle
+      else high = middle - 1
     }
-    this.#length = length
-    return at
-  }
-
-  #put(byte: number, start: number): void {
-    if (byte === CR || byte === NUL) return
-    this.#out[this.#length] = FOLDED[byte] ?? 0
-    this.#starts[this.#length++] = this.#from?.[start] ?? start
-  }
-
-  #putCharacter(codePoint: number, start: number): void {
-    if (codePoint < 0x80) this.#put(codePoint, start)
-    else for (const byte of Buffer.from(String.fromCodePoint(codePoint))) this.#put(byte, start)
-  }
-
-  /** `%41`, and `%2541` where it was encoded again. */
-  #percent(at: number): number {
-    const bytes = this.#bytes
-    let next = at + 1
-    while (bytes[next] === 0x32 && bytes[next + 1] === 0x35) next += 2
-    // The last `25` may be the byte itself.
-    if (next > at + 1 && hexAt(bytes, next, 2) < 0) next -= 2
-    const byte = hexAt(bytes, next, 2)
-    this.#put(byte < 0 ? PERCENT : byte, at)
-    return byte < 0 ? at + 1 : next + 2
-  }
-
-  /** Each round of escaping doubles the backslashes: a run of them is one escape. */
-  #backslashes(at: number): number {
-    const bytes = this.#bytes
-    let next = at + 1
-    while (bytes[next] === BACKSLASH) next++
-    const letter = bytes[next] ?? 0
-    if (letter === 0x75) return this.#unicode(at, next)
-    const byte = letter === 0x78 ? hexAt(bytes, next + 1, 2) : -1
-    if (byte >= 0) {
-      this.#put(byte, at)
-      return next + 3
-    }
-    const control = CONTROLS.get(letter)
-    if (control !== undefined) {
-      this.#put(control, at)
-      return next + 1
-    }
-    // The backslash itself, or what it quotes: both are found without it.
-    if (next === bytes.length || IS_ESCAPE[letter] === 1) return next
-    this.#put(letter, at)
-    return next + 1
-  }
-
-  /** `\u0041`, or two of them for one character beyond the basic plane. */
-  #unicode(at: number, next: number): number {
-    const bytes = this.#bytes
-    const unit = hexAt(bytes, next + 1, 4)
-    if (unit < 0) {
-      this.#put(0x75, at)
-      return next + 1
-    }
-    let after = next + 5
-    if (unit >= 0xd800 && unit < 0xdc00 && bytes[after] === BACKSLASH) {
-      let low = after
-      while (bytes[low] === BACKSLASH) low++
-      const second = bytes[low] === 0x75 ? hexAt(bytes, low + 1, 4) : -1
-      if (second >= 0xdc00 && second < 0xe000) {
-        after = low + 5
-        this.#putCharacter(0x10000 + ((unit - 0xd800) << 10) + (second - 0xdc00), at)
-        return after
-      }
-    }
-    this.#putCharacter(unit, at)
-    return after
-  }
-
-  /** `&lt;`, `&#60;`, `&#x3c;`, and `&amp;lt;` where it was encoded again. */
-  #entity(at: number): number {
-    const bytes = this.#bytes
-    let next = at + 1
-    while (isAt(bytes, next, AMP)) next += AMP.length
-    const end = entityEnd(bytes, next)
-    const codePoint = end < 0 ? undefined : entityOf(bytes, next, end)
-    if (codePoint === undefined) {
-      this.#put(AMPERSAND, at)
-      return next
-    }
-    this.#putCharacter(codePoint, at)
-    return end + 1
+    const [begin = 0, from = 0, to = 0] = this.#pieces.subarray(3 * low, 3 * low + 3)
+    return { begin, from, to }
   }
 }
 
-const CONTROLS: ReadonlyMap<number, number> = new Map([
-  [0x6e, LF],
-  [0x72, CR],
-  [0x74, 0x09],
-])
-const AMP = Buffer.from('amp;')
-const ENTITY_CHARS_MAX = 24
-const ENTITIES: ReadonlyMap<string, number> = new Map([
-  ['lt', 0x3c],
-  ['gt', 0x3e],
-  ['quot', 0x22],
-  ['apos', 0x27],
-  ['nbsp', 0x20],
-])
-
-function isAt(bytes: Uint8Array, at: number, expected: Uint8Array): boolean {
-  for (let i = 0; i < expected.length; i++) if (bytes[at + i] !== expected[i]) return false
-  return true
+/** What escapes may be written with, one character, as UTF-8. */
+function addCodePoint(draft: Draft, point: number, from: number, to: number): void {
+  if (point < 0x80) return draft.add(point, from, to)
+  const isNone = point > 0x10_ff_ff || (point >= 0xd8_00 && point <= 0xdf_ff)
+  for (const byte of Buffer.from(isNone ? '\uFFFD' : String.fromCodePoint(point))) {
+    draft.add(byte, from, to)
+  }
 }
 
-function entityEnd(bytes: Uint8Array, from: number): number {
-  const until = Math.min(bytes.length, from + ENTITY_CHARS_MAX)
-  for (let at = from; at < until; at++) if (bytes[at] === 0x3b) return at
-  return -1
+/**
+ * The view without escapes of URLs, JSON, JavaScript and HTML, one round of each; undefined where there are none.
+ * Other backslashes go, since every round of JSON doubles them. Where the text was cut, what remains of
+ * its last escape goes.
+ */
+export function withoutEscapes(view: View, isCut = false): View | undefined {
+  const { bytes } = view
+  let draft: Draft | undefined
+  const end = isCut ? withoutCutEscape(bytes) : bytes.length
+  let copied = 0
+  let at = 0
+  while (at < end) {
+    while (at < end && IS_SPECIAL[bytes[at] as number] === 0) at++
+    if (at >= end) break
+    if (!mayDecode(bytes, at)) {
+      at++
+      continue
+    }
+    draft ??= new Draft(view)
+    draft.copy(copied, at)
+    copied = escapeAt(bytes, at, draft)
+    at = Math.max(copied, at + 1)
+  }
+  if (draft === undefined) return end < bytes.length ? partOf(view, 0, end) : undefined
+  draft.copy(copied, end)
+  return draft.length === bytes.length ? undefined : draft.view()
 }
 
-function entityOf(bytes: Uint8Array, from: number, end: number): number | undefined {
-  const name = latin1Of(bytes, from, end)
-  if (!name.startsWith('#')) return ENTITIES.get(name)
-  const isHex = /^#[xX][\da-fA-F]+$/.test(name)
-  if (!isHex && !/^#\d+$/.test(name)) return undefined
-  const codePoint = isHex ? Number.parseInt(name.slice(2), 16) : Number.parseInt(name.slice(1), 10)
-  return codePoint <= 0x10ffff ? codePoint : undefined
+/** Whether what follows a special byte may make it an escape; for most of them in binary data, nothing does. */
+function mayDecode(bytes: Uint8Array, at: number): boolean {
+  const next = bytes[at + 1] ?? 0
+  const byte = bytes[at]
+  if (byte === PERCENT) return (HEX[next] as number) >= 0
+  if (byte === AMPERSAND) return next === HASH || (next >= 97 && next <= 122)
+  return byte !== CR || next === LF || IS_SPECIAL[next] === 1
 }
 
-function latin1Of(bytes: Uint8Array, from: number, end: number): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset + from, end - from).toString('latin1')
+/** Adds what the escape at `at` stands for, and gives its end; `at` where it is none. */
+function escapeAt(bytes: Uint8Array, at: number, draft: Draft): number {
+  const byte = bytes[at]
+  if (byte === PERCENT) return percent(bytes, at, draft)
+  if (byte === BACKSLASH) return backslashes(bytes, at, draft)
+  if (byte === AMPERSAND) return entity(bytes, at, draft)
+  if (bytes[at + 1] !== LF) {
+    // It may be the first half of an end of a line, of which the other half is escaped.
+    draft.add(CR, at, at + 1)
+    return at + 1
+  }
+  draft.add(LF, at, at + 2)
+  return at + 2
 }
 
-/** The number that so many digits write, or -1. */
+function withoutCutEscape(bytes: Uint8Array): number {
+  const from = Math.max(0, bytes.length - CUT_ESCAPE_BYTES_MAX)
+  const tail = Buffer.from(bytes.subarray(from)).toString('latin1')
+  const rest = /(?:%[\da-f]?|\\+(?:x[\da-f]?|u[\da-f]{0,3})?|&#?[\da-z]{0,9})$/i.exec(tail)
+  return rest === null ? bytes.length : from + rest.index
+}
+
 function hexAt(bytes: Uint8Array, at: number, digits: number): number {
   let value = 0
   for (let i = at; i < at + digits; i++) {
-    const digit = HEX[bytes[i] ?? 0] ?? -1
+    const digit = HEX[bytes[i] ?? 0] as number
     if (digit < 0) return -1
     value = value * 16 + digit
   }
   return value
 }
 
-/** Four bytes in hexadecimal with something between them, or base64 that goes on in the next line. */
-const IS_DUMP =
-  /[\da-fA-F]{2}(?:[ :][\da-fA-F]{2}){3}|(?<=[A-Za-z\d/-]{8}[ \t]{0,8})\n[ \t]{0,8}[A-Za-z\d/-]/
+function percent(bytes: Uint8Array, at: number, draft: Draft): number {
+  const value = hexAt(bytes, at + 1, 2)
+  if (value < 0) return at
+  draft.add(value, at, at + 3)
+  return at + 3
+}
 
-/**
- * A view in which dumped bytes and lines of base64 stand side by side; undefined where it would be the same.
- */
-export function joined(view: View): View | undefined {
-  const { bytes, starts } = view
-  if (!IS_DUMP.test(latin1Of(bytes, 0, bytes.length))) return undefined
-  const out = new Uint8Array(bytes.length)
-  const [outStarts, outEnds] = [new Uint32Array(bytes.length + 1), new Uint32Array(bytes.length)]
-  let length = 0
-  for (let at = 0; at < bytes.length; at++) {
-    const byte = bytes[at] ?? 0
-    if (byte === 0x20 || byte === 0x3a || byte === LF || byte === 0x09) continue
-    out[length] = byte
-    outStarts[length] = starts?.[at] ?? at
-    outEnds[length++] = starts?.[at + 1] ?? at + 1
+function backslashes(bytes: Uint8Array, at: number, draft: Draft): number {
+  let from = at
+  while (bytes[from] === BACKSLASH) from++
+  const letter = bytes[from] ?? 0
+  const control = CONTROLS.get(letter)
+  if (control !== undefined || QUOTED.has(letter)) {
+    draft.add(control ?? letter, at, from + 1)
+    return from + 1
   }
-  return { bytes: out.subarray(0, length), starts: outStarts, ends: outEnds }
+  if (letter === code('x')) {
+    const value = hexAt(bytes, from + 1, 2)
+    if (value >= 0) draft.add(value, at, from + 3)
+    if (value >= 0) return from + 3
+  }
+  if (letter === code('u')) {
+    const end = unicode(bytes, at, from, draft)
+    if (end > at) return end
+  }
+  const octal = octalAt(bytes, from)
+  if (octal >= 0) {
+    draft.add(octal, at, from + 3)
+    return from + 3
+  }
+  // How many there were depends on the rounds of escaping alone.
+  return from
+}
+
+function octalAt(bytes: Uint8Array, at: number): number {
+  let value = 0
+  for (let i = at; i < at + 3; i++) {
+    const digit = (bytes[i] ?? 0) - 48
+    if (digit < 0 || digit > 7) return -1
+    value = value * 8 + digit
+  }
+  return value > 255 ? -1 : value
+}
+
+/** `\u00e9`, two of them for a character outside of the basic plane, or `\u{1f600}`; `at` where there is none. */
+function unicode(bytes: Uint8Array, at: number, letter: number, draft: Draft): number {
+  if (bytes[letter + 1] === code('{')) {
+    let end = letter + 2
+    while (end < letter + 9 && (HEX[bytes[end] ?? 0] as number) >= 0) end++
+    if (end === letter + 2 || bytes[end] !== code('}')) return at
+    addCodePoint(draft, hexAt(bytes, letter + 2, end - letter - 2), at, end + 1)
+    return end + 1
+  }
+  const unit = hexAt(bytes, letter + 1, 4)
+  if (unit < 0) return at
+  const end = letter + 5
+  if (unit >= 0xd8_00 && unit <= 0xdb_ff) {
+    let second = end
+    while (bytes[second] === BACKSLASH) second++
+    const low = second > end && bytes[second] === code('u') ? hexAt(bytes, second + 1, 4) : -1
+    if (low >= 0xdc_00 && low <= 0xdf_ff) {
+      addCodePoint(draft, 0x1_00_00 + ((unit - 0xd8_00) << 10) + (low - 0xdc_00), at, second + 5)
+      return second + 5
+    }
+  }
+  addCodePoint(draft, unit, at, end)
+  return end
+}
+
+function entity(bytes: Uint8Array, at: number, draft: Draft): number {
+  const limit = Math.min(bytes.length, at + ENTITY_BYTES_MAX)
+  let end = at + 1
+  let key = 0
+  while (end < limit && bytes[end] !== SEMICOLON) key = (key << 8) | (bytes[end++] as number)
+  if (bytes[end] !== SEMICOLON) return at
+  const known = end <= at + 5 ? ENTITIES.get(key) : undefined
+  if (known !== undefined) {
+    draft.add(known, at, end + 1)
+    return end + 1
+  }
+  if (bytes[at + 1] !== HASH) return at
+  const name = String.fromCharCode(...bytes.subarray(at + 1, end))
+  const number = /^#(?:(\d+)|[xX]([\da-fA-F]+))$/.exec(name)
+  if (number === null) return at
+  const point = number[1] === undefined ? parseInt(number[2] ?? '', 16) : Number(number[1])
+  addCodePoint(draft, point, at, end + 1)
+  return end + 1
+}
+
+/** Other characters may stand between those with a zero. Bytes. */
+const WIDE_GAP_BYTES_MAX = 64
+
+/** Calls `onText` for each text in UTF-16, of either order of bytes, with a view of it without its zeros. */
+export function wideTexts(view: View, onText: (text: View) => void): void {
+  const { bytes } = view
+  let [first, last] = [-1, -1]
+  const give = () => {
+    if (first >= 0) onText(withoutZeros(partOf(view, Math.max(0, first - 2), last + 3)))
+  }
+  for (let at = bytes.indexOf(0); at >= 0; at = bytes.indexOf(0, at + 1)) {
+    if (!isOfUtf16(bytes, at)) continue
+    if (first < 0 || at - last > WIDE_GAP_BYTES_MAX) {
+      give()
+      first = at
+    }
+    last = at
+  }
+  give()
+}
+
+function withoutZeros(view: View): View {
+  const { bytes } = view
+  const draft = new Draft(view)
+  let copied = 0
+  for (let at = bytes.indexOf(0); at >= 0; at = bytes.indexOf(0, at + 1)) {
+    if (!isOfUtf16(bytes, at)) continue
+    draft.copy(copied, at)
+    copied = at + 1
+  }
+  draft.copy(copied, bytes.length)
+  return draft.view()
+}
+
+/** Whether bytes and zeros take turns there. */
+function isOfUtf16(bytes: Uint8Array, at: number): boolean {
+  const isAlone = bytes[at - 1] !== 0 && bytes[at + 1] !== 0
+  return isAlone && ((bytes[at - 2] ?? 0) === 0 || (bytes[at + 2] ?? 0) === 0)
 }

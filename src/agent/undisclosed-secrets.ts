@@ -1,7 +1,7 @@
 // Scrubs what a run came to know besides its definition: the token that a set-up script fetched is as secret as
 // one that stands in the settings.
 import type { Variable } from '../contract/monitor.ts'
-import { definitionSecrets } from './definition-secrets.ts'
+import { definitionSecrets } from '../contract/definition-secrets.ts'
 import { createScrubber, type Scrubber } from './scrub.ts'
 
 /**
@@ -17,7 +17,8 @@ export function undisclosedScrubber(
   const found = undisclosed.flatMap((one) =>
     definitionSecrets(one, (name) => hidden.has(name) || scrubber.isSensitive(name)),
   )
-  return found.length === 0
+  const secrets = [...new Set(found)]
+  return secrets.length === 0
     ? undefined
-    : createScrubber({ secrets: found }, (name) => scrubber.isSensitive(name))
+    : createScrubber({ secrets }, (name) => scrubber.isSensitive(name))
 }

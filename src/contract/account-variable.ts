@@ -1,8 +1,8 @@
 // Variables of an account, known to all its monitors, as the public API spells them.
 import * as z from 'zod'
-import { API_BOUNDS } from './api-bounds.ts'
 import { READ_ONLY, SECRET_MASK, timestamps } from './check.ts'
 import { optionalText } from './text.ts'
+import { LIMITS } from './versions.ts'
 
 /** How a variable may be called; an expression without anchors. */
 export const VARIABLE_KEY = '[A-Za-z_][A-Za-z0-9_]{0,254}'
@@ -14,7 +14,7 @@ const key = z
     'must be letters, digits and _, not starting with a digit',
   )
 
-const value = optionalText(API_BOUNDS.variableCharactersMax)
+const value = optionalText(LIMITS.secretCharactersMax)
 
 /** What makes a variable. */
 export const AccountVariableInput = z

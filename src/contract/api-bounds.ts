@@ -30,5 +30,4 @@ export const API_BOUNDS = {
   privateLocationsMax: 1_000,
   checkGroupsMax: 10_000,
   variablesMax: 1_000,
-  variableCharactersMax: 65_536,
 } as const

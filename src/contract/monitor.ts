@@ -1,6 +1,7 @@
 // What every monitor has, whatever its type, in the public wire form. What the type itself wants stays
 // unknown here until the type that claims `checkType` parses it.
 import * as z from 'zod'
+import { SECRET_TOO_LONG, secretsProblem } from './definition-secrets.ts'
 import { IncidentSeverity } from './incident.ts'
 import { RetryStrategy } from './retry.ts'
 import { LIMITS } from './versions.ts'
@@ -31,14 +32,19 @@ const frequencyAllowed: ReadonlySet<number> = new Set(FREQUENCIES)
 const Reference = z.strictObject({ ref: z.string().min(1) })
 
 /** A variable of a monitor; the value of a secret one is scrubbed wherever it turns up. */
-export const Variable = z.strictObject({
-  key: z
-    .string()
-    .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'letters, digits and _ only, not starting with a digit'),
-  value: z.string(),
-  locked: z.boolean().default(false),
-  secret: z.boolean().default(false),
-})
+export const Variable = z
+  .strictObject({
+    key: z
+      .string()
+      .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'letters, digits and _ only, not starting with a digit'),
+    value: z.string(),
+    locked: z.boolean().default(false),
+    secret: z.boolean().default(false),
+  })
+  .refine(({ value, secret }) => !secret || value.length <= LIMITS.secretCharactersMax, {
+    path: ['value'],
+    error: SECRET_TOO_LONG,
+  })
 export type Variable = z.infer<typeof Variable>
 
 /** A header, a query parameter or an entry of metadata; the value of a locked one is scrubbed. */
@@ -164,7 +170,10 @@ export function monitorSchema<const T extends CheckType, S extends Shape>(
     .strictObject({ ...commonFields, checkType: z.literal(checkType), ...own })
     .superRefine((monitor, context) => {
       const timed = monitor as Timed
-      const problem = timingProblem(timed) ?? tooOften(timed, checkType, everySecondsMin)
+      const problem =
+        timingProblem(timed) ??
+        tooOften(timed, checkType, everySecondsMin) ??
+        secretsProblem(monitor)
       if (problem !== undefined) context.addIssue({ code: 'custom', ...problem })
     })
 }

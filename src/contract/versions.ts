@@ -113,6 +113,12 @@ const currentLimits = z.strictObject({
   monitorsMax: z.int().positive(),
   monitorsFileBytesMax: z.int().positive(),
   variablesMax: z.int().positive(),
+  /** One secret value, in UTF-16 units; of a longer one that a run learns, its first part is known. */
+  secretCharactersMax: z.int().positive(),
+  /** Secret values of one definition, without those of variables. */
+  definitionSecretsMax: z.int().positive(),
+  /** Secret values that one run knows: those of its definition and variables, and those that it learns. */
+  secretValuesMax: z.int().positive(),
   /** Scrubbing the files of one attempt. */
   scrubFilesMsMax: z.int().positive(),
   /** Bytes that those files may have when they are unpacked. */

@@ -102,6 +102,30 @@ describe('secrets', () => {
   })
 })
 
+describe('a secret over the limit', () => {
+  const long = 'hush-hush'.repeat(LIMITS.secretCharactersMax / 9 + 1)
+
+  test.each<[string, string, string]>([
+    ['of the environment', `secrets: [S]\n${urlRequest('')}`, 'secrets[0]'],
+    [
+      'of the list of variables',
+      `variables: [{key: S, value: ${long}, secret: true}]\n${urlRequest('')}`,
+      'variables[0]',
+    ],
+    [
+      'put into a header',
+      `variables: {S: ${long}}\n${urlRequest('      method: GET\n      headers: [{key: Authorization, value: "Bearer {{S}}"}]').replace('URL', 'API')}`,
+      'monitors[0].request.headers[0].value',
+    ],
+  ])('%s is refused with its place', async (_, content, place) => {
+    const lines = await problems(content, { S: long })
+    expect(lines).toHaveLength(1)
+    expect(lines[0]).toContain(`${place}: `)
+    expect(lines[0]).toContain(String(LIMITS.secretCharactersMax))
+    expect(lines[0]).not.toContain('hush')
+  })
+})
+
 describe('large files', () => {
   const item = (n: number) =>
     `  - name: Site ${n}\n    type: URL\n    every: 10s\n    request:\n      url: http://127.0.0.1:8080/p/${n}\n      assertions:\n        - STATUS_CODE EQUALS 200\n`

@@ -15,6 +15,7 @@ import { benchIncidents } from './incidents.ts'
 import { benchIngest } from './ingest.ts'
 import { benchPhases } from './phases.ts'
 import { benchScale } from './scale.ts'
+import { benchScrub } from './scrub.ts'
 import { benchSsl } from './ssl.ts'
 import { benchStart } from './start.ts'
 import { benchSuites } from './suites.ts'
@@ -72,6 +73,10 @@ const BENCHES: Record<string, { what: string; run: () => Promise<void> }> = {
   },
   phases: { what: 'phases beside those of curl -w, median of 50', run: benchPhases },
   scale: { what: '10,000 URL monitors every 10 s on one agent for 60 s', run: benchScale },
+  scrub: {
+    what: 'scrubbing with many and long secrets: set-up, bytes per second, delay of the event loop',
+    run: benchScrub,
+  },
   ssl: {
     what: 'SSL checks per CPU-second beside a bare handshake and blackbox_exporter, and 100,000 in a row',
     run: benchSsl,

@@ -2,6 +2,7 @@
 // locations that they name, take over from their groups, and show no secret; each answer fits the document.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { slotsOf, turnsOf } from '../../src/contract/timetable.ts'
+import { LIMITS } from '../../src/contract/versions.ts'
 import { openDefinition } from '../../src/platform/sealed-monitor.ts'
 import { createSealer } from '../../src/platform/sealing.ts'
 import { CHECK_BODIES } from '../support/check-bodies.ts'
@@ -126,6 +127,11 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     ['uses an unknown variable', { request: { url: '{{NOWHERE}}/x' } }, 'request.url: not a URL'],
     ['runs at no known time', { frequency: 7 }, 'frequency: must be one of'],
     ['has a mask for nothing', secretVariable('********'), 'give the value'],
+    [
+      'has a secret too long to be scrubbed',
+      secretVariable('x'.repeat(LIMITS.secretCharactersMax + 1)),
+      'environmentVariables.0.value: a secret has at most',
+    ],
   ])('a check that %s is refused', async (_sentence, more, words) => {
     const { status, body } = await client.call('POST', '/v1/checks/url', { body: url(more) })
     expect(status).toBe(400)

@@ -1,0 +1,196 @@
+// Finds base64 and hexadecimal in bytes, and decodes it. What is too short is passed over in steps.
+
+const BREAK = 255
+/** A letter of base64 (RFC 4648, either alphabet) → its six bits. */
+const SIX_BITS = new Uint8Array(256).fill(BREAK)
+/** A hexadecimal digit → its four bits. */
+const FOUR_BITS = new Uint8Array(256).fill(BREAK)
+const setDigits = (table: Uint8Array, digits: string, first: number) => {
+  for (const [at, byte] of Buffer.from(digits).entries()) table[byte] = first + at
+}
+setDigits(SIX_BITS, 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/', 0)
+setDigits(SIX_BITS, '-', 62)
+setDigits(SIX_BITS, '_', 63)
+setDigits(FOUR_BITS, '0123456789abcdef', 0)
+setDigits(FOUR_BITS, 'ABCDEF', 10)
+
+const code = (character: string) => character.charCodeAt(0)
+const [LF, CR, SPACE, TAB] = [code('\n'), code('\r'), code(' '), code('\t')]
+/** `0x`, in front of each byte. */
+const [ZERO, X] = [code('0'), code('x')]
+
+/** What stands between dumped bytes. */
+const SEPARATORS = new Uint8Array(256)
+for (const one of Buffer.from(' :-,;.\n\r\t\\%')) SEPARATORS[one] = 1
+
+/** What may stand within a run of base64, but for the indentation of its lines. */
+const IN_BASE64 = SIX_BITS.map((value, byte) =>
+  Number(value !== BREAK || byte === LF || byte === CR),
+)
+const IN_HEX = FOUR_BITS.map((value, byte) =>
+  Number(value !== BREAK || SEPARATORS[byte] === 1 || (byte | 0x20) === X),
+)
+const IS_ASCII_TEXT = new Uint8Array(256).fill(1, 32, 127)
+for (const one of [0, TAB, LF, CR]) IS_ASCII_TEXT[one] = 1
+
+/** Lines of base64 are at least as long. */
+const LINE_CHARS_MIN = 8
+
+/** Digits that stand together: their values and where they stand. */
+export interface Run {
+  values: Uint8Array
+  at: Uint32Array
+  length: number
+}
+
+/** Calls `onText` for each part with at least `min` characters of ASCII, or zeros, in a row; with UTF-8 next to them. */
+export function textsIn(
+  bytes: Uint8Array,
+  length: number,
+  min: number,
+  onText: (from: number, to: number) => void,
+): void {
+  let end = 0
+  let from = stretchIn(bytes, IS_ASCII_TEXT, min, 0, length)
+  while (from >= 0) {
+    const before = end
+    end = from + min
+    while (from > before && isText(bytes[from - 1] as number)) from--
+    while (end < length && isText(bytes[end] as number)) end++
+    onText(from, end)
+    from = stretchIn(bytes, IS_ASCII_TEXT, min, end, length)
+  }
+}
+
+/** Share of control characters from which on bytes are no text, and every how many of them are looked at. */
+const CONTROL_SHARE_MAX = 1 / 32
+const SAMPLE_STEP = 7
+
+/** Whether most of the bytes are no text: pictures, databases, what is packed. */
+export function isBinary(bytes: Uint8Array): boolean {
+  let controls = 0
+  for (let at = 0; at < bytes.length; at += SAMPLE_STEP) {
+    const byte = bytes[at] as number
+    if (byte < 0x80 && IS_ASCII_TEXT[byte] === 0) controls++
+  }
+  return controls * SAMPLE_STEP > bytes.length * CONTROL_SHARE_MAX
+}
+
+const isText = (byte: number) => IS_ASCII_TEXT[byte] === 1 || byte >= 0x80
+
+/**
+ * Where the first `count` bytes of a class that stand together begin; -1 where there are none. Looks at each byte
+ * twice at most, and at few of those of other classes.
+ */
+function stretchIn(
+  bytes: Uint8Array,
+  table: Uint8Array,
+  count: number,
+  from: number,
+  end: number,
+): number {
+  let start = from
+  while (start + count <= end) {
+    let at = start + count - 1
+    while (at >= start && table[bytes[at] as number] === 1) at--
+    if (at < start) return start
+    start = at + 1
+  }
+  return -1
+}
+
+/** Calls `onRun` for each run of base64 of at least `min` letters, over the ends of lines with their indentation. */
+export function base64Runs(bytes: Uint8Array, min: number, onRun: (run: Run) => void): void {
+  const step = Math.min(min, LINE_CHARS_MIN)
+  const { length } = bytes
+  let at = stretchIn(bytes, IN_BASE64, step, 0, length)
+  while (at >= 0) {
+    const from = at
+    let count = 0
+    let isIndented = false
+    for (; at < length; at++) {
+      const byte = bytes[at] as number
+      if (SIX_BITS[byte] !== BREAK) {
+        count++
+        isIndented = false
+      } else if (byte === LF || byte === CR) isIndented = true
+      else if (!isIndented || (byte !== SPACE && byte !== TAB)) break
+    }
+    if (count >= min) onRun(runOf(bytes, SIX_BITS, from, at, count))
+    at = stretchIn(bytes, IN_BASE64, step, at, length)
+  }
+}
+
+/** How far base64 or hexadecimal reaches from the beginning or the end of the bytes. */
+export function digitsAtEnd(bytes: Uint8Array, bitsPerDigit: number, isStart: boolean): number {
+  const table = bitsPerDigit === 4 ? IN_HEX : IN_BASE64
+  const { length } = bytes
+  let count = 0
+  while (count < length && table[bytes[isStart ? count : length - 1 - count] as number] === 1)
+    count++
+  return count
+}
+
+/** Calls `onRun` for each run of at least `min` hexadecimal digits, with what dumps write between them. */
+export function hexRuns(bytes: Uint8Array, min: number, onRun: (run: Run) => void): void {
+  const { length } = bytes
+  let at = stretchIn(bytes, IN_HEX, min, 0, length)
+  while (at >= 0) {
+    const from = at
+    let count = 0
+    for (; at < length; at++) {
+      const byte = bytes[at] as number
+      if (FOUR_BITS[byte] !== BREAK) count++
+      else if (IN_HEX[byte] !== 1) break
+    }
+    if (count >= min) onRun(runOf(bytes, FOUR_BITS, from, at, count))
+    at = stretchIn(bytes, IN_HEX, min, at, length)
+  }
+}
+
+/** The digits of a table between two places. */
+function runOf(bytes: Uint8Array, table: Uint8Array, from: number, to: number, count: number): Run {
+  const run: Run = { values: new Uint8Array(count), at: new Uint32Array(count), length: 0 }
+  for (let at = from; at < to; at++) {
+    const byte = bytes[at] as number
+    const value = table[byte] as number
+    if (value !== BREAK) {
+      run.values[run.length] = value
+      run.at[run.length++] = at
+    } else if (table === FOUR_BITS && (byte | 0x20) === X && bytes[at - 1] === ZERO) run.length--
+  }
+  return run
+}
+
+/** The bytes of base64 from its letter at `phase` on, into `target`; gives their number. */
+export function decodeBase64(run: Run, phase: number, target: Uint8Array): number {
+  const { values, length } = run
+  let count = 0
+  let at = phase
+  for (; at + 3 < length; at += 4) {
+    const bits =
+      ((values[at] as number) << 18) |
+      ((values[at + 1] as number) << 12) |
+      ((values[at + 2] as number) << 6) |
+      (values[at + 3] as number)
+    target[count++] = bits >> 16
+    target[count++] = bits >> 8
+    target[count++] = bits
+  }
+  if (at + 1 < length) {
+    target[count++] = ((values[at] as number) << 2) | ((values[at + 1] as number) >> 4)
+  }
+  if (at + 2 < length) {
+    target[count++] = ((values[at + 1] as number) << 4) | ((values[at + 2] as number) >> 2)
+  }
+  return count
+}
+
+/** The bytes of hexadecimal from its digit at `phase` on, into `target`; gives their number. */
+export function decodeHex({ values, length }: Run, phase: number, target: Uint8Array): number {
+  let count = 0
+  for (let at = phase; at + 1 < length; at += 2) {
+    target[count++] = ((values[at] as number) << 4) | (values[at + 1] as number)
+  }
+  return count
+}

@@ -1,0 +1,152 @@
+// Finds the secrets that a definition contains: agents scrub them from results, and a definition with too many or
+// too long ones is refused.
+import { createNameTest } from './sensitive-name.ts'
+import { LIMITS } from './versions.ts'
+
+/** Shorter secrets cannot be scrubbed by value: they would be found everywhere. UTF-16 units. */
+export const SECRET_CHARS_MIN = 3
+
+interface Variable {
+  key: string
+  value: string
+  secret: boolean
+  locked: boolean
+}
+
+/** Values of variables that are secret; a locked one is hidden in the user interface as well. */
+export function variableSecrets(variables: readonly Variable[]): string[] {
+  return variables.filter((one) => one.secret || one.locked).map((one) => one.value)
+}
+
+/**
+ * Secrets in the own fields of a definition whose variables have been put in: passwords, keys and
+ * passphrases by the name of their field, values of sensitive headers, locked values, expected values
+ * of assertions on sensitive headers, and credentials in URLs.
+ */
+export function definitionSecrets(
+  definition: Readonly<Record<string, unknown>>,
+  isSensitive: (name: string) => boolean,
+): string[] {
+  const found = new Set<string>()
+  for (const { value } of ownSecrets(definition, isSensitive)) found.add(value)
+  found.delete('')
+  return [...found]
+}
+
+const isUsuallySensitive = createNameTest()
+
+/** Why the secrets of a definition cannot be scrubbed, and where; undefined where they can. */
+export function secretsProblem(
+  definition: Readonly<Record<string, unknown>>,
+): { path: Path; message: string } | undefined {
+  const values = new Set<string>()
+  for (const { value, path } of ownSecrets(definition, isUsuallySensitive)) {
+    if (value.length > LIMITS.secretCharactersMax) return { path, message: SECRET_TOO_LONG }
+    values.add(value)
+  }
+  if (values.size <= LIMITS.definitionSecretsMax) return undefined
+  const message = `contains more than ${LIMITS.definitionSecretsMax} secret values; use fewer`
+  return { path: [], message }
+}
+
+/** The objection to a value over `secretCharactersMax`. */
+export const SECRET_TOO_LONG = `a secret has at most ${LIMITS.secretCharactersMax} characters; use a shorter one`
+
+type Path = (string | number)[]
+
+interface FoundSecret {
+  value: string
+  path: Path
+}
+
+type Find = (value: unknown, path: Path) => Generator<FoundSecret>
+
+function* ownSecrets(
+  definition: Readonly<Record<string, unknown>>,
+  isSensitive: (name: string) => boolean,
+): Generator<FoundSecret> {
+  const find: Find = function* (value, path) {
+    if (typeof value === 'string') yield* urlCredentials(value, path)
+    if (typeof value !== 'object' || value === null) return
+    const isList = Array.isArray(value)
+    if (!isList) yield* named(value as Record<string, unknown>, path, isSensitive)
+    for (const [key, field] of Object.entries(value as Record<string, unknown>)) {
+      const at = [...path, isList ? Number(key) : key]
+      if (typeof field === 'string' && isSensitive(key)) yield* parts(field, at)
+      else yield* find(field, at)
+    }
+  }
+  const { environmentVariables: _, ...own } = definition
+  yield* find(own, [])
+}
+
+/** A header or parameter `{key, value}`, or an assertion `{property, target}`. */
+function* named(
+  { key, name, value, property, target, locked }: Record<string, unknown>,
+  path: Path,
+  isSensitive: (name: string) => boolean,
+): Generator<FoundSecret> {
+  const title = typeof key === 'string' ? key : name
+  const isHidden = locked === true || (typeof title === 'string' && isSensitive(title))
+  if (isHidden && typeof value === 'string') yield* parts(value, [...path, 'value'])
+  const isExpected = typeof property === 'string' && isSensitive(property)
+  if (isExpected && typeof target === 'string') yield* parts(target, [...path, 'target'])
+}
+
+function* parts(value: string, path: Path): Generator<FoundSecret> {
+  yield { value, path }
+  for (const part of headerSecrets(value)) yield { value: part, path }
+}
+
+function* urlCredentials(text: string, path: Path): Generator<FoundSecret> {
+  if (!text.includes('@') || !text.includes('://')) return
+  const { username = '', password = '' } = URL.parse(text) ?? {}
+  const part = password === '' ? username : password
+  yield { value: part, path }
+  yield { value: decoded(part), path }
+}
+
+/** A part of a URL without its percent-encoding; as it is where that is broken. */
+export function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
+  }
+}
+
+/** Echoes of shorter values would be found in every other word. */
+const ECHO_CHARS_MIN = 6
+
+/**
+ * The secrets in the value of a sensitive header: the whole, what follows a scheme (`Bearer …`), the
+ * user and password of basic authentication, and the values of cookies.
+ */
+export function headerSecrets(value: string): string[] {
+  const scheme = /^(\w+)\s+(.+)$/.exec(value)
+  const credentials = scheme?.[2] ?? ''
+  const cookies = value.split(';').map((part) => part.slice(part.indexOf('=') + 1).trim())
+  const pairs = value.includes('=') ? cookies.slice(0, isSetCookie(value) ? 1 : undefined) : []
+  const basic =
+    scheme?.[1]?.toLowerCase() === 'basic' ? Buffer.from(credentials, 'base64').toString() : ''
+  const password = basic.slice(basic.indexOf(':') + 1)
+  return [value, credentials, password, ...pairs].filter((one) => one.length >= ECHO_CHARS_MIN)
+}
+
+function isSetCookie(value: string): boolean {
+  return /;\s*(?:path|expires|max-age|domain|secure|httponly|samesite)\b/i.test(value)
+}
+
+/**
+ * Warnings about secret variables that cannot be scrubbed by value, because they are so short that
+ * they would be found everywhere. For validation.
+ */
+export function secretWarnings(variables: readonly Variable[]): string[] {
+  return variables
+    .filter(({ secret, value }) => secret && value !== '' && value.length < SECRET_CHARS_MIN)
+    .map(
+      (one) =>
+        `the secret ${one.key} is shorter than 3 characters, so that it cannot be found and ` +
+        'scrubbed in results; use a longer one',
+    )
+}
