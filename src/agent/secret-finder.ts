@@ -38,6 +38,9 @@ export function joined(spans: Iterable<Span>): Span[] {
   return all
 }
 
+const BACKSLASH = 0x5c
+const LETTER_X = 0x78
+
 /** Shorter hexadecimal is the hashes and colours of others. Bytes. */
 const HEX_BYTES_MIN = 5
 /** Less ASCII in a row stands in any bytes by chance, and holds nothing that is encoded. */
@@ -47,8 +50,10 @@ const DEPTH_MAX = 3
 /** Shorter beginnings and ends of a secret stand at the ends of a text by chance. Bytes. */
 const CUT_BYTES_MIN = 4
 
-/** What takes digits along that stand after it. */
+/** What takes digits along that stand after it: `%`, a backslash, and `\\x`, as PostgreSQL begins its hexadecimal. */
 const ESCAPES: ReadonlySet<number | undefined> = new Set(Buffer.from('%\\'))
+const isEscaped = (bytes: Uint8Array, at: number) =>
+  ESCAPES.has(bytes[at - 1]) || (bytes[at - 1] === LETTER_X && bytes[at - 2] === BACKSLASH)
 
 /** Which ends of a view are ends of a text that may have been cut. */
 interface Ends {
@@ -116,7 +121,7 @@ export class SecretFinder {
     this.#explore(plainView(plain), ends, (from, to) => {
       found.push({ from, to })
     })
-    return joined(found.map((one) => withoutHalfEscape(plain, one)))
+    return withoutHalfEscapes(plain, joined(found))
   }
 
   #explore(view: View, ends: Ends, onMatch: OnMatch): void {
@@ -197,7 +202,7 @@ export class SecretFinder {
     const min = digitsFor(Math.max(this.#index.shortest, bytesMin))
     const { length } = view.bytes
     digits.runs(view.bytes, min, (run) => {
-      if (isAfterEscape && !ESCAPES.has(view.bytes[(run.at[0] as number) - 1])) return
+      if (isAfterEscape && !isEscaped(view.bytes, run.at[0] as number)) return
       this.#inRun(run, view, endsOfRun(run, view, ends), digits, depth, onMatch)
     })
     // At the ends of a cut text, less than a secret is enough.
@@ -246,19 +251,22 @@ export class SecretFinder {
   }
 }
 
-const BACKSLASH = 0x5c
-
-/** A span that leaves no backslash which would escape what stands behind or instead of it: JSON stays readable. */
-function withoutHalfEscape(bytes: Uint8Array, { from, to }: Span): Span {
+/**
+ * The spans so that they leave no backslash which would escape what stands behind or instead of them: JSON stays
+ * readable. Looks at each backslash twice at most.
+ */
+function withoutHalfEscapes(bytes: Uint8Array, spans: readonly Span[]): Span[] {
   const isOdd = (end: number, start: number) => {
     let at = end
     while (at > start && bytes[at - 1] === BACKSLASH) at--
     return (end - at) % 2 === 1
   }
-  return {
-    from: isOdd(from, 0) ? from - 1 : from,
-    to: to < bytes.length && bytes[to] === BACKSLASH && isOdd(to, from) ? to + 1 : to,
-  }
+  let end = 0
+  return spans.map(({ from, to }) => {
+    const start = isOdd(from, end) ? from - 1 : Math.max(from, end)
+    end = to < bytes.length && bytes[to] === BACKSLASH && isOdd(to, start) ? to + 1 : to
+    return { from: start, to: end }
+  })
 }
 
 function reversed(bytes: string): string {

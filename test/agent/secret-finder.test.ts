@@ -55,6 +55,8 @@ const SPELLINGS: Record<string, (secret: string) => string> = {
   HEX: (one) => hex(one).toUpperCase(),
   'mixed hex': (one) =>
     hex(one).replaceAll(/[a-f]/g, (c, at: number) => (at % 3 === 0 ? c.toUpperCase() : c)),
+  'hex of PostgreSQL': (one) => `\\x${hex(one)}`,
+  'hex of PostgreSQL in JSON': (one) => json(`\\x${hex(one)}`),
   'hex with colons': (one) => bytesOf(one).join(':'),
   'hex with spaces in lines': (one) => inLines(bytesOf(one).join(' '), 24, '\n'),
   'hex with 0x': (one) =>
@@ -171,6 +173,7 @@ describe('an index', () => {
       Array.from({ length: 1000 }, (_, at) => `session_${'a'.repeat(60)}${at}`),
       `session_${'a'.repeat(60)}`.repeat(5000),
     ],
+    ['backslashes', ['\\'.repeat(6)], '\\'.repeat(200_000)],
   ])('needs a bounded time: %s', (_, given, text) => {
     const began = performance.now()
     createScrubber({ secrets: given }).text(text)
