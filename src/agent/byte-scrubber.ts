@@ -1,6 +1,7 @@
 // Takes secrets out of a stream of bytes, whatever is in it, in memory that does not grow with it: secret
 // values in every spelling, and the values of sensitive names in JSON, in lists of headers and in lines like
 // `authorization: …`. What is cut by the end of a piece is found all the same.
+import { LIMITS } from '../contract/versions.ts'
 import { echoedSecrets, type Finder, SCRUBBED } from './scrub.ts'
 import { joined, SecretFinder, type Span } from './secret-finder.ts'
 
@@ -12,9 +13,12 @@ export interface ByteRules {
   overlapBytes: number
 }
 
-/** Values of sensitive names are looked at up to this length, and must be kept for so long. */
-const VALUE_BYTES_MAX = 16 * 1024
-const OVERLAP_BYTES_MIN = 4 * VALUE_BYTES_MAX
+/**
+ * How much of a value beside its name is looked at: more than a secret may have, also after a scheme or the name of a
+ * cookie. A longer one takes the rest of the text along.
+ */
+export const NAMED_VALUE_CHARS_MAX = LIMITS.secretCharactersMax + 1024
+const OVERLAP_BYTES_MIN = 4 * NAMED_VALUE_CHARS_MAX
 /** The longest spelling of one byte: percent-encoded twice inside of escaped JSON. */
 const SPELLING_BYTES_MAX = 16
 
@@ -28,45 +32,41 @@ export function byteRules(
   return { isSensitive, finder, overlapBytes }
 }
 
-const VALUE = `((?:[^"\\\\]|\\\\.){1,${VALUE_BYTES_MAX}}?)`
-const QUOTED_VALUE = `([^"]{1,${VALUE_BYTES_MAX}}?)`
+/** A character in a text of JSON, in one of JSON inside of JSON, and in a line. */
+const CHARACTER = '(?:[^"\\\\]|\\\\.)'
+const QUOTED_CHARACTER = '(?:[^"\\\\]|\\\\[^"\\\\]|\\\\\\\\(?:\\\\["\\\\]|[^"\\\\]))'
+const LINE_CHARACTER = '[^\\r\\n\\\\"<]'
 const NAMED = '(?:name|key|header)'
 
-/** What comes after the value, which is the last group; the name is the first. */
-const SHAPES: readonly { pattern: RegExp; tail: string; mayBeSource?: true }[] = [
-  { pattern: new RegExp(`"([\\w.-]{2,100})"\\s*:\\s*"${VALUE}"`, 'g'), tail: '"' },
+/** The name is the first group, the value the second, and the third is not empty where the value goes on. */
+const shape = (before: string, character: string) =>
+  new RegExp(`${before}(${character}{1,${NAMED_VALUE_CHARS_MAX}})(${character}?)`, 'g')
+
+const SHAPES: readonly { pattern: RegExp; mayBeSource?: true }[] = [
+  { pattern: shape('"([\\w.-]{2,100})"\\s*:\\s*"', CHARACTER) },
+  { pattern: shape('\\\\"([\\w.-]{2,100})\\\\"\\s*:\\s*\\\\"', QUOTED_CHARACTER) },
   {
-    pattern: new RegExp(`\\\\"([\\w.-]{2,100})\\\\"\\s*:\\s*\\\\"${QUOTED_VALUE}\\\\"`, 'g'),
-    tail: '\\"',
+    pattern: shape(`"${NAMED}"\\s*:\\s*"([\\w.-]{2,100})"\\s*,\\s*"value"\\s*:\\s*"`, CHARACTER),
   },
   {
-    pattern: new RegExp(
-      `"${NAMED}"\\s*:\\s*"([\\w.-]{2,100})"\\s*,\\s*"value"\\s*:\\s*"${VALUE}"`,
-      'g',
+    pattern: shape(
+      `\\\\"${NAMED}\\\\"\\s*:\\s*\\\\"([\\w.-]{2,100})\\\\"\\s*,\\s*\\\\"value\\\\"\\s*:\\s*\\\\"`,
+      QUOTED_CHARACTER,
     ),
-    tail: '"',
-  },
-  {
-    pattern: new RegExp(
-      `\\\\"${NAMED}\\\\"\\s*:\\s*\\\\"([\\w.-]{2,100})\\\\"\\s*,\\s*\\\\"value\\\\"\\s*:\\s*\\\\"${QUOTED_VALUE}\\\\"`,
-      'g',
-    ),
-    tail: '\\"',
   },
   // A line of a call log, of raw HTTP, or of a text inside of JSON.
   {
-    pattern: new RegExp(
-      `(?:[\\r\\n]|\\\\n)[^A-Za-z0-9\\r\\n"]{0,40}([A-Za-z][\\w-]{1,99}):[ \\t]*([^\\r\\n\\\\"<]{1,${VALUE_BYTES_MAX}})`,
-      'g',
+    pattern: shape(
+      '(?:[\\r\\n]|\\\\n)[^A-Za-z0-9\\r\\n"]{0,40}([A-Za-z][\\w-]{1,99}):[ \\t]*',
+      LINE_CHARACTER,
     ),
-    tail: '',
     mayBeSource: true,
   },
 ]
 
 /** `"value": …, "name": …`: the other way round. */
 const VALUE_FIRST = new RegExp(
-  `"value"\\s*:\\s*"${VALUE}"\\s*,\\s*"${NAMED}"\\s*:\\s*"([\\w.-]{2,100})"`,
+  `"value"\\s*:\\s*"(${CHARACTER}{1,${NAMED_VALUE_CHARS_MAX}})"\\s*,\\s*"${NAMED}"\\s*:\\s*"([\\w.-]{2,100})"`,
   'g',
 )
 
@@ -101,13 +101,13 @@ export function* namedValues(text: string, until: number): Generator<NamedValue>
 }
 
 function* namedInBytes(text: string, until: number): Generator<NamedValue> {
-  for (const { pattern, tail, mayBeSource = false } of SHAPES) {
+  for (const { pattern, mayBeSource = false } of SHAPES) {
     for (const match of text.matchAll(pattern)) {
       if (match.index >= until) break
-      const [whole, name = '', value = ''] = match
+      const [whole, name = '', value = '', more = ''] = match
       if (mayBeSource && SOURCE.test(value)) continue
-      const to = match.index + whole.length - tail.length
-      yield { name, value, from: to - value.length, to }
+      const to = match.index + whole.length - more.length
+      yield { name, value, from: to - value.length, to: more === '' ? to : Infinity }
     }
   }
   for (const match of text.matchAll(VALUE_FIRST)) {

@@ -1,29 +1,28 @@
 // Takes the values of sensitive names out of what people's programs write: a console, an error, the piece of
 // source beside it. What is a header is known there by its name alone.
 import { LIMITS } from '../contract/versions.ts'
-import { namedValues } from './byte-scrubber.ts'
+import { NAMED_VALUE_CHARS_MAX, namedValues } from './byte-scrubber.ts'
 import { knownPart } from './known-secrets.ts'
 import { createScrubber, echoedSecrets, SCRUBBED, type Scrubber, withTexts } from './scrub.ts'
 import { joined, type Span } from './secret-finder.ts'
 
-const VALUE_CHARS_MAX = 16_384
 const COLOUR = String.raw`\u001B\[[\d;]*m`
 const GAP = String.raw`(?:[ \t\r\n]|${COLOUR}){0,40}`
 const NAME = String.raw`(?:(["'\`])([\w.-]{2,100})\1|(?<![\w.$\\"'\`-])([A-Za-z_][\w-]{1,99}))`
-const VALUE = String.raw`(["'\`])((?:(?!\4)[^\\\r\n]|\\.){1,${VALUE_CHARS_MAX}})`
+const VALUE = String.raw`(["'\`])((?:(?!\4)[^\\\r\n]|\\.){1,${NAMED_VALUE_CHARS_MAX}})`
 
 /** As programs and their consoles write it; what was cut has no end: `'x-api-key': 'abc'`, `cookie => "a…`. */
 const QUOTED = new RegExp(`${NAME}${GAP}(?::|=>)${GAP}${VALUE}`, 'g')
 
 /** `[ 'authorization', 'Bearer …' ]`. */
 const PAIR = new RegExp(
-  String.raw`\[\s{0,40}(["'])([\w.-]{2,100})\1\s{0,40},\s{0,40}(["'])((?:(?!\3)[^\\\r\n]|\\.){1,${VALUE_CHARS_MAX}})\3\s{0,40}\]`,
+  String.raw`\[\s{0,40}(["'])([\w.-]{2,100})\1\s{0,40},\s{0,40}(["'])((?:(?!\3)[^\\\r\n]|\\.){1,${NAMED_VALUE_CHARS_MAX}})\3\s{0,40}\]`,
   'g',
 )
 
 /** `{ name: 'cookie', value: 'a=b' }`. */
 const LISTED = new RegExp(
-  String.raw`\b(?:name|key|header)["']?:\s{0,40}(["'])([\w.-]{2,100})\1\s{0,40},\s{0,40}["']?value["']?:\s{0,40}(["'])((?:(?!\3)[^\\\r\n]|\\.){1,${VALUE_CHARS_MAX}})`,
+  String.raw`\b(?:name|key|header)["']?:\s{0,40}(["'])([\w.-]{2,100})\1\s{0,40},\s{0,40}["']?value["']?:\s{0,40}(["'])((?:(?!\3)[^\\\r\n]|\\.){1,${NAMED_VALUE_CHARS_MAX}})`,
   'g',
 )
 
@@ -125,7 +124,8 @@ export class NamedTexts {
     if (value === SCRUBBED || !this.#names.isSensitive(name)) return
     if (isTemplate && value.includes('${')) return
     const from = index + whole.lastIndexOf(value)
-    yield { from, to: from + value.length }
+    // One that was not read to its end takes all that follows along.
+    yield { from, to: value.length < NAMED_VALUE_CHARS_MAX ? from + value.length : Infinity }
   }
 }
 

@@ -4,7 +4,8 @@
 'use strict'
 const { subscribe } = require('node:diagnostics_channel')
 
-const VALUE_CHARS_MAX = 16_384
+/** More than a secret may have, also after a scheme or the name of a cookie. */
+const VALUE_CHARS_MAX = 66_560
 /** Different values of one process; what comes after is not told. */
 const VALUES_MAX = 1000
 

@@ -4,6 +4,7 @@ import { copyFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import * as z from 'zod'
+import { LIMITS } from '../contract/versions.ts'
 
 /** Who asks for what headers of a run held. */
 export interface HeaderHearing {
@@ -27,8 +28,14 @@ export function headerEnvironment(hearing: HeaderHearing | undefined): Record<st
   return hearing === undefined ? {} : { VEDETTE_HEADERS: hearing.sensitive }
 }
 
+/** As header-watch.cjs has it: values beyond `secretCharactersMax` show that they are. */
+const VALUE_CHARS_MAX = LIMITS.secretCharactersMax + 1024
+
 /** A header as the watch tells it; people's code stands behind it as well. */
-export const SeenHeader = z.object({ name: z.string().max(1024), value: z.string().max(16_384) })
+export const SeenHeader = z.object({
+  name: z.string().max(1024),
+  value: z.string().max(VALUE_CHARS_MAX),
+})
 
 const Event = SeenHeader.extend({ event: z.literal('header') })
 

@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto'
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { byteRules, ByteScrubber } from '../../src/agent/byte-scrubber.ts'
+import { NamedTexts } from '../../src/agent/named-texts.ts'
 import { NeedleIndex, SearchTooCostly } from '../../src/agent/needle-index.ts'
 import { createScrubber, SCRUBBED } from '../../src/agent/scrub.ts'
 import { SecretFinder } from '../../src/agent/secret-finder.ts'
@@ -261,6 +262,28 @@ describe('a value over the limit', () => {
     expect(Buffer.concat(clean).toString()).toBe(`a ${SCRUBBED}`)
   })
 
+  test.each<[string, (value: string) => string]>([
+    ['JSON', (value) => JSON.stringify({ a: 1, token: value, end: 2 })],
+    ['JSON in JSON', (value) => JSON.stringify([JSON.stringify({ token: value, end: 2 })])],
+    ['a list of headers', (value) => JSON.stringify([{ name: 'cookie', value }, 'end'])],
+    ['lines', (value) => `cookie: ${value}\nend: 2\n`],
+  ])('or near it stands nowhere beside its name: %s', (_, written) => {
+    const inStream = (text: string) => {
+      const stream = new ByteScrubber(byteRules([], createNameTest()))
+      return Buffer.concat([stream.write(Buffer.from(text)), stream.end()]).toString()
+    }
+    const inText = (text: string) => new NamedTexts(createScrubber({})).text(text)
+    for (const length of [20_000, 70_000, long.length]) {
+      const value = long.slice(0, length)
+      for (const clean of [inStream(written(value)), inText(written(value))]) {
+        expect(clean).toContain(SCRUBBED)
+        expect(clean.length).toBeLessThan(100)
+        // What stands after it stays where the end of it is known.
+        expect(clean.includes('end')).toBe(length === 20_000)
+      }
+    }
+  })
+
   test('of just the limit goes alone', () => {
     const one = long.slice(0, LIMITS.secretCharactersMax)
     expect(createScrubber({ secrets: [one] }).text(`a ${one} b`)).toBe(`a ${SCRUBBED} b`)
@@ -287,6 +310,13 @@ test.each([6500, 65_536])('a secret of %d characters that repeats itself goes al
   for (const name of ['plain', 'url', 'base64'] as const) {
     expect(one.text(`a ${SPELLINGS[name]?.(secret)} b`).replace(/=+/, '')).toBe(`a ${SCRUBBED} b`)
   }
+})
+
+test('a quote in a value of JSON inside of JSON does not end it', () => {
+  const text = JSON.stringify([JSON.stringify({ token: 'correct"horse\\battery\nstaple', b: 2 })])
+  const stream = new ByteScrubber(byteRules([], createNameTest()))
+  const clean = Buffer.concat([stream.write(Buffer.from(text)), stream.end()]).toString()
+  expect(clean).toBe(JSON.stringify([JSON.stringify({ token: SCRUBBED, b: 2 })]))
 })
 
 test('a secret with backslashes at its ends leaves JSON that can be read', () => {
