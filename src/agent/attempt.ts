@@ -142,7 +142,10 @@ function failureOfThrown(error: unknown, signal: AbortSignal, workRoot: string) 
   const { path, dest = '', code } = (error ?? {}) as { path?: string; dest?: string; code?: string }
   // A write tells no path.
   const isFull = path === undefined && (code === 'ENOSPC' || code === 'EDQUOT')
-  const isInside = isFull || path?.startsWith(workRoot) === true || dest.startsWith(workRoot)
+  // A folder above it could not be made.
+  const isAbove = path !== undefined && workRoot.startsWith(`${path}/`)
+  const isInside =
+    isFull || isAbove || path?.startsWith(workRoot) === true || dest.startsWith(workRoot)
   const problem = isInside ? diskProblem(error, workRoot) : undefined
   if (problem !== undefined) return failure(DATA_DIR_CODE, problem)
   const message = error instanceof Error ? `${error.name}: ${error.message}` : String(error)

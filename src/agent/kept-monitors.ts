@@ -2,10 +2,10 @@
 // change, sealed; what is damaged or was kept under another key is as good as not there.
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Instant } from '../contract/job.ts'
 import type { Log } from '../host/log.ts'
 import { parseAnswer } from './answer-text.ts'
 import type { AssignedMonitor } from './assigned-monitors.ts'
+import type { KeptTime } from './kept-clock.ts'
 import { answerOf, type ReadAnswer } from './sync-answer.ts'
 
 /** Where things are kept: the part of an agent's folder that is needed here. */
@@ -26,10 +26,7 @@ export type KeptAnswer = Pick<ReadAnswer, 'location' | 'revision' | 'settings'> 
 /** What was kept, as the answer that would give the same. */
 export interface Kept {
   answer: ReadAnswer
-  /** When it was kept, on the agent's clock; 0 where that is not known. */
-  keptAt: Instant
-  /** The agent's clock minus this machine's, when it was kept. Milliseconds. */
-  aheadMs: number
+  time: KeptTime
 }
 
 export interface KeptMonitors {
@@ -39,8 +36,7 @@ export interface KeptMonitors {
   now(what: {
     answer: KeptAnswer
     monitors: Iterable<AssignedMonitor>
-    keptAt: Instant
-    aheadMs: number
+    time: KeptTime
   }): Promise<void>
   /** What was kept, if it can be read. Never rejects. */
   read(): Promise<Kept | undefined>
@@ -117,10 +113,10 @@ export function createKeptMonitors(folder: Keeping, log: Log): KeptMonitors {
 
 /** In pieces, so that ten thousand monitors hold nothing up and are never there a second time as a whole. */
 async function* textOf(what: Parameters<KeptMonitors['now']>[0]): AsyncGenerator<Buffer> {
-  const { answer, monitors, keptAt, aheadMs } = what
+  const { answer, monitors, time } = what
   const { variables, ...rest } = answer
   const nothing = { receivedAt: 0, sentAt: 0, runs: [], cancel: [], peers: 0 }
-  const head = JSON.stringify({ ...rest, ...nothing, keptAt, aheadMs })
+  const head = JSON.stringify({ ...rest, ...nothing, ...time })
   const changes = `{"whole":true,"drop":[],"variables":${JSON.stringify(variables)},"set":[`
   let text = `${head.slice(0, -1)},"changes":${changes}`
   let separator = ''
@@ -136,10 +132,16 @@ async function* textOf(what: Parameters<KeptMonitors['now']>[0]): AsyncGenerator
 
 async function parsed(bytes: Buffer): Promise<Kept | undefined> {
   try {
-    const value = (await parseAnswer(bytes)) as { keptAt: unknown; aheadMs: unknown }
-    const { keptAt, aheadMs } = value
+    const value = (await parseAnswer(bytes)) as Partial<Record<keyof KeptTime, unknown>>
+    const { keptAt, aheadMs, bootId, sinceBootMs } = value
     const numberOf = (one: unknown) => (typeof one === 'number' ? one : 0)
-    return { answer: answerOf(value), keptAt: numberOf(keptAt), aheadMs: numberOf(aheadMs) }
+    const time = {
+      keptAt: numberOf(keptAt),
+      aheadMs: numberOf(aheadMs),
+      bootId: typeof bootId === 'string' ? bootId : undefined,
+      sinceBootMs: numberOf(sinceBootMs),
+    }
+    return { answer: answerOf(value), time }
   } catch {
     return undefined
   }

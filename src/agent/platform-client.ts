@@ -5,6 +5,7 @@ import type { AgentFacts, SyncRequest } from '../contract/agent-protocol.ts'
 import type { Log } from '../host/log.ts'
 import { createAssignedMonitors, type AssignedMonitors } from './assigned-monitors.ts'
 import type { Clock } from './clock.ts'
+import { clockProblem, keptTime } from './kept-clock.ts'
 import { createKeptMonitors, type KeptMonitors, type Keeping } from './kept-monitors.ts'
 import type { PlatformLink } from './platform-link.ts'
 import { startProgressTelling } from './progress-telling.ts'
@@ -12,7 +13,7 @@ import { createPlatformTimeFollower, type PlatformTimeFollower } from './platfor
 import type { AgentReport, Change, Leaving, MonitorSource, SourceState } from './source.ts'
 import { MalformedAnswerError, monitorOf, readDefinition, type ReadAnswer } from './sync-answer.ts'
 import { malformed, sync, type SyncOutcome } from './sync-call.ts'
-import { CLOCK_BEHIND, createSyncState } from './sync-state.ts'
+import { createSyncState } from './sync-state.ts'
 import { createSyncWait } from './sync-wait.ts'
 
 /** What a platform source needs. */
@@ -46,8 +47,6 @@ const LEAVE_MS = 2000
 /** What happens to runs on demand is told after this time, so that much of it is told at once. */
 const RUNS_TOLD_AFTER_MS = 100
 const CUTS_APART_MS = 1000
-/** How far behind the last change of the monitors the clock may be when they are read from disk. */
-const CLOCK_BEHIND_MS_MAX = 60_000
 
 /** A source that can be told that there is no use in going on. */
 export interface PlatformMonitorSource extends MonitorSource {
@@ -212,20 +211,21 @@ class PlatformSource implements PlatformMonitorSource {
     if (this.#hasTriedKept) return []
     const kept = await this.#kept.read()
     const { clock, log } = this.#options
-    const behindMs = kept === undefined ? 0 : Math.round(kept.keptAt - Date.now() - kept.aheadMs)
-    const wasBehind = this.#state.isClockBehind
-    this.#state.isClockBehind = behindMs > CLOCK_BEHIND_MS_MAX
-    if (this.#state.isClockBehind) {
-      if (!wasBehind) log.warn({ behindMs }, CLOCK_BEHIND)
+    const problem = kept === undefined ? undefined : clockProblem(kept.time)
+    if (problem !== undefined) {
+      const { offMs, message } = problem
+      if (this.#state.clockProblem !== message) log.warn({ offMs }, message)
+      this.#state.clockProblem = message
       return []
     }
+    this.#state.clockProblem = undefined
     this.#hasTriedKept = true
     if (kept === undefined) return []
-    const { answer, aheadMs } = kept
+    const { answer, time } = kept
     try {
-      clock.follow(Date.now() + aheadMs)
+      clock.follow(Date.now() + time.aheadMs)
       const changes = await this.#take(answer)
-      this.#state.aheadMs = aheadMs
+      this.#state.aheadMs = time.aheadMs
       this.#state.isOnKept = true
       const monitors = this.#held.assignments().size
       log.info({ monitors }, 'the platform is away; monitors that were kept on disk run')
@@ -340,8 +340,7 @@ class PlatformSource implements PlatformMonitorSource {
       return {
         answer: { location, revision, settings, variables: changes?.variables ?? [] },
         monitors: this.#held.assignments().values(),
-        keptAt: this.#options.clock.now(),
-        aheadMs: this.#options.clock.now() - Date.now(),
+        time: keptTime(this.#options.clock.now()),
       }
     })
   }

@@ -23,15 +23,11 @@ export interface SyncState {
   hasMonitors: boolean
   /** Whether they are those that were kept on disk. */
   isOnKept: boolean
-  /** Whether those on disk wait because this machine's clock is behind them. */
-  isClockBehind: boolean
+  /** Why those on disk wait, where this machine's clock is wrong. */
+  clockProblem: string | undefined
   shown(): SourceState
   register(registry: Registry): void
 }
-
-/** Why the monitors on disk do not run. */
-export const CLOCK_BEHIND =
-  'this machine’s clock is behind the last change of the monitors; they wait for the platform or the right time'
 
 /** Starts in the state before the first sync. */
 export function createSyncState(log: Log): SyncState {
@@ -42,7 +38,7 @@ class Course implements SyncState {
   aheadMs = 0
   hasMonitors = false
   isOnKept = false
-  isClockBehind = false
+  clockProblem: string | undefined
   readonly #log: Log
   readonly #failures = new Map<string, number>()
   #problem: SyncProblem | undefined
@@ -71,7 +67,7 @@ class Course implements SyncState {
     const wasAway = this.#problem !== undefined
     this.#problem = undefined
     this.isOnKept = false
-    this.isClockBehind = false
+    this.clockProblem = undefined
     this.#revision = revision
     const isFirst = this.#lastSuccess === undefined
     this.#lastSuccess = new Date()
@@ -94,7 +90,7 @@ class Course implements SyncState {
     }
     if (message === undefined) return { facts, warnings: [] }
     if (isRefusal || !this.hasMonitors) {
-      const unready = this.isClockBehind ? `${message}; ${CLOCK_BEHIND}` : message
+      const unready = [message, this.clockProblem].filter((one) => one !== undefined).join('; ')
       return { facts, warnings: [], unready }
     }
     const kept = this.isOnKept ? 'monitors kept on disk run' : 'the monitors that are known go on'

@@ -81,6 +81,8 @@ async function sayTrial(cage: Cage, config: AgentConfig, log: Log): Promise<Cage
   // Where it cannot be made, the trial says so.
   await makeFolder(workRoot, 0o777).catch(() => {})
   const trial = await tryCage(cage, { root: workRoot, chromiumPath })
+  // What is wrong with the folder is said where it is watched, and no longer than it lasts.
+  if (trial.isDiskAtFault === true) return { ...trial, lacks: [] }
   const { layers, namespaces } = trial
   if (layers !== undefined)
     log.info({ ...layers, userNamespaces: namespaces }, 'people’s code is held')

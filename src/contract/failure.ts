@@ -24,7 +24,7 @@ export const FAILURES = {
   },
   NETWORK_UNREACHABLE: {
     about: 'agent',
-    meaning: 'the agent’s machine has no network: only its loopback has an address',
+    meaning: 'the agent’s machine has no network: no address but the loopback’s, or no route',
   },
   CONNECT_REFUSED: { about: 'target', meaning: 'the target refused the connection' },
   CONNECT_UNREACHABLE: { about: 'target', meaning: 'no route to the target host or network' },

@@ -6,6 +6,7 @@ import type { Cage } from './cage.ts'
 import { type Lack, lackOf, lackText, tracingLack, wishesOf } from './cage-lacks.ts'
 import type { CageLayers } from './cage-order.ts'
 import { findChromium } from './chromium.ts'
+import { diskProblem } from './disk-problem.ts'
 import { makeHeldFolder } from './held-folder.ts'
 import { removeTree } from './remove-tree.ts'
 
@@ -35,6 +36,8 @@ export interface CageTrial {
   /** The same in parts: what people’s code cannot be run without, and what it can. */
   needs: Lack[]
   wishes: Lack[]
+  /** It could not be tried, since its folder cannot be written. */
+  isDiskAtFault?: boolean
 }
 
 /** Runs the trial in a folder of its own below `root`, until `signal` is aborted. Never rejects. */
@@ -51,7 +54,8 @@ export async function tryCage(
       await removeTree(folder.path).finally(() => folder.release())
     }
   } catch (error) {
-    return trialOf({ namespaces: false }, [{ what: (error as Error).message }], [])
+    const trial = trialOf({ namespaces: false }, [{ what: (error as Error).message }], [])
+    return { ...trial, isDiskAtFault: diskProblem(error, settings.root) !== undefined }
   }
 }
 

@@ -5,6 +5,7 @@ export const DATA_DIR_CODE = 'DATA_DIR_UNWRITABLE'
 
 const OWNER = 'give the folder to this user (chown -R), or run as a user of group 0 in a container'
 const ROOM = 'free some room, or take a larger volume'
+const NO_FOLDER: [why: string, fix: string] = ['it is no folder', 'set DATA_DIR to a folder']
 const PROBLEMS: Readonly<Record<string, [why: string, fix: string]>> = {
   EACCES: ['it belongs to another user', OWNER],
   EPERM: ['it belongs to another user', OWNER],
@@ -14,14 +15,22 @@ const PROBLEMS: Readonly<Record<string, [why: string, fix: string]>> = {
   ],
   ENOSPC: ['the disk is full', ROOM],
   EDQUOT: ['the quota of this user is used up', ROOM],
-  ENOTDIR: ['it is no folder', 'set DATA_DIR to a folder'],
+  ENOTDIR: NO_FOLDER,
+  EEXIST: NO_FOLDER,
   EIO: ['the disk fails', 'look at the log of the system'],
 }
 
+/** What the system says of a folder that it lets nobody make, as below /proc; of a file it only says that it is not there. */
+const MAKING: ReadonlySet<string | undefined> = new Set(['mkdir', 'mkdtemp'])
+const NOT_MADE: [why: string, fix: string] = [
+  'it cannot be made there',
+  'set DATA_DIR to a folder that can be written',
+]
+
 /** A sentence with the fix; undefined for errors of another kind. */
 export function diskProblem(error: unknown, folder: string): string | undefined {
-  const { code = '' } = (error ?? {}) as NodeJS.ErrnoException
-  const known = PROBLEMS[code]
+  const { code = '', syscall } = (error ?? {}) as NodeJS.ErrnoException
+  const known = code === 'ENOENT' && MAKING.has(syscall) ? NOT_MADE : PROBLEMS[code]
   if (known === undefined) return undefined
   const [why, fix] = known
   return `${folder} cannot be written to: ${why} (${code}); ${fix}. \`vedette doctor\` says more`

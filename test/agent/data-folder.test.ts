@@ -82,6 +82,9 @@ async function expectTold(agent: StartedAgent, why: string): Promise<void> {
   expect(toldOf(agent)[0]?.msg).toContain(why)
   const found = (await warnings(agent)).filter((one) => one.includes(CODE))
   expect(found).toHaveLength(1)
+  // Nor does the trial of the sandbox repeat it in the system's words.
+  const said = agent.lines.map(({ msg }) => String(msg))
+  expect([...said, ...(await warnings(agent))].filter((one) => /^E[A-Z]+: /.test(one))).toEqual([])
   const all = JSON.stringify(agent.lines)
   expect(all).not.toContain('INTERNAL')
   expect(all).not.toContain('"stack"')
@@ -105,6 +108,27 @@ test.runIf(isRoot)('a read-only file system', { timeout: 120_000 }, async () => 
   await expectTold(agent, 'EROFS')
   expect(toldOf(agent)).toHaveLength(1)
   await stopped(agent)
+})
+
+test.runIf(isRoot)('a folder below another user’s', { timeout: 120_000 }, async () => {
+  const agent = await start(join(temporaryFolder(), 'data', 'vedette'), AS_NOBODY)
+  await expectTold(agent, 'EACCES')
+  expect(toldOf(agent)).toHaveLength(1)
+  await stopped(agent)
+})
+
+test('a file, and a folder that the system makes for nobody', { timeout: 120_000 }, async () => {
+  const file = join(temporaryFolder(), 'data')
+  writeFileSync(file, '')
+  for (const [dataDir, why] of [
+    [file, 'it is no folder'],
+    ['/proc/vedette', 'it cannot be made there'],
+  ] as const) {
+    const agent = await start(dataDir)
+    await expectTold(agent, why)
+    expect(toldOf(agent)).toHaveLength(1)
+    await stopped(agent)
+  }
 })
 
 test.runIf(isRoot)('a full disk', { timeout: 120_000 }, async () => {

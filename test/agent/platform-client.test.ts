@@ -249,8 +249,8 @@ describe('a first answer that was slow', () => {
 })
 
 describe('monitors on disk while the platform is away', () => {
-  /** A folder in memory; `changeBy` moves the instant at which the monitors were kept. */
-  async function keptFolder(changeByMs: number): Promise<Keeping> {
+  /** A folder in memory; `changeByMs` moves the instant at which the monitors were kept, by default in another boot. */
+  async function keptFolder(changeByMs: number, more: object = { bootId: '' }): Promise<Keeping> {
     const written = Promise.withResolvers<string>()
     const path = '/nowhere'
     const folder: Keeping = {
@@ -271,28 +271,35 @@ describe('monitors on disk while the platform is away', () => {
     await before.changes.return?.()
     const kept = JSON.parse(await written.promise) as { keptAt: number }
     kept.keptAt += changeByMs
-    const text = JSON.stringify(kept)
+    const text = JSON.stringify({ ...kept, ...more })
     return { path, keep: () => Promise.resolve(), kept: () => Promise.resolve(Buffer.from(text)) }
   }
   const away = (at: FakePlatform) => at.misbehave((request) => (request.socket.destroy(), true))
 
-  test('run, also a day after they were kept', async () => {
+  test.each<[string, number, object | undefined]>([
+    ['at once', 0, {}],
+    ['a day after they were kept, in another boot', -86_400_000, undefined],
+    ['a day after they were kept, by an earlier version', -86_400_000, { bootId: undefined }],
+  ])('run %s', async (_, changeByMs, more) => {
     const { monitors } = await followPlatform({
-      folder: await keptFolder(-86_400_000),
+      folder: await keptFolder(changeByMs, more),
       prepare: away,
     })
     expect((await monitors()).monitors).toHaveLength(1)
   })
 
-  test('wait for the platform where the clock is behind, and readiness says so', async () => {
+  test.each([
+    ['is behind', 3_600_000, undefined],
+    ['was set', -86_400_000, {}],
+  ])('wait for the platform where the clock %s, and readiness says so', async (what, by, more) => {
     const { at, source, monitors, lines } = await followPlatform({
-      folder: await keptFolder(3_600_000),
+      folder: await keptFolder(by, more),
       prepare: away,
     })
     const coming = monitors()
     await at.sync((said) => at.syncs.indexOf(said) === 2)
-    expect(lines.filter((line) => line.includes('clock is behind'))).toHaveLength(1)
-    expect(source.state?.().unready).toContain('clock is behind')
+    expect(lines.filter((line) => line.includes(`clock ${what}`))).toHaveLength(1)
+    expect(source.state?.().unready).toContain(`clock ${what}`)
     at.say({ revision: '2', changes: whole(given(B)) })
     at.misbehave(undefined)
     expect((await coming).monitors.map(({ id }) => id)).toEqual([B])

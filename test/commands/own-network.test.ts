@@ -125,6 +125,13 @@ describe.skipIf(cannotRun !== undefined)('on a machine with nothing but a loopba
     60_000,
   )
 
+  test('with an address and no route, nothing is said either', async () => {
+    const { network, prefix: withResolver } = networkWithResolver()
+    const monitors = [...monitorsOf('192.0.2.1'), ...dnsMonitors, namedServer(network.outside)]
+    const bare = [...withResolver, 'sh', '-c', 'ip route flush table main && exec "$@"', 'sh']
+    expect(await check(bare, monitors)).toEqual(allOf(monitors, ...ERRORED))
+  }, 60_000)
+
   test('nor about name servers, the system’s or others, nor by getaddrinfo', async () => {
     const monitors = [...dnsMonitors, namedServer('192.0.2.53')]
     expect(await check(prefix, monitors)).toEqual(allOf(monitors, ...ERRORED))
