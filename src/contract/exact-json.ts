@@ -11,9 +11,10 @@ const INTEGER_DIGITS_MAX = 1000
 const LONG = `-?[1-9][0-9]{${LONG_DIGITS_MIN - 1},${INTEGER_DIGITS_MAX - 1}}`
 
 const LONG_INTEGER = new RegExp(`^${LONG}$`)
-// Outside of strings no other characters can stand around an integer.
+// Outside of strings no other characters can stand around an integer. One before a colon is no JSON, and must not
+// become a name by a mark.
 const MAY_HOLD_LONG = new RegExp(String.raw`(?:^|[\s:,[-])[0-9]{${LONG_DIGITS_MIN}}`)
-const QUOTE_OR_LONG = new RegExp(String.raw`"|(?<![^\s:,[])${LONG}(?![^\s,}\]])`, 'g')
+const QUOTE_OR_LONG = new RegExp(String.raw`"|(?<![^\s:,[])${LONG}(?![^\s,}\]]|\s*:)`, 'g')
 
 /** Begins the strings that stand for long integers while a text is parsed. Random: no text can hold it. */
 const MARK = crypto.randomUUID()
@@ -44,11 +45,9 @@ export function parseExactJson(
   text: string,
   convert: (digits: string, key: string | number) => unknown = BigInt,
 ): unknown {
-  // Also where there are long integers: what is not JSON must not become JSON by the marks.
-  const rounded: unknown = JSON.parse(text)
   const marked = MAY_HOLD_LONG.test(text) ? withMarks(text) : undefined
-  if (marked === undefined) return rounded
-  const root = [JSON.parse(marked) as unknown]
+  if (marked === undefined) return JSON.parse(text)
+  const root = [parseMarked(marked, text)]
   const waiting: object[] = [root]
   for (let holder = waiting.pop(); holder !== undefined; holder = waiting.pop()) {
     const keys = Array.isArray(holder) ? holder.keys() : Object.keys(holder)
@@ -62,6 +61,15 @@ export function parseExactJson(
     }
   }
   return root[0]
+}
+
+function parseMarked(marked: string, text: string): unknown {
+  try {
+    return JSON.parse(marked)
+  } catch {
+    // Neither is JSON then; the error is to name places of the text that was given.
+    return JSON.parse(text)
+  }
 }
 
 function isLong(digits: string, value: number): boolean {

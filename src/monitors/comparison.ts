@@ -13,8 +13,8 @@ export type Actual = Json | undefined
  *   character by character, booleans and null by their names, arrays and objects by structure with a
  *   target that is JSON; a missing value equals nothing.
  * - GREATER_THAN, LESS_THAN: only between numbers, or texts that are numbers.
- *   Integers are compared exactly, whatever their length. Of other numbers those of a JSON document are doubles, and for
- *   GREATER_THAN and LESS_THAN so are texts.
+ *   Integers are exact (up to 1,000 digits, see exact-json.ts), in arrays, objects and texts as well. Numbers with
+ *   a fraction or an exponent are doubles; only EQUALS between such a text and the target is exact.
  * - CONTAINS: a text has the target within it; an array has an element that EQUALS it; of a number, a
  *   boolean or an object its JSON text counts. Null and missing contain nothing.
  * - HAS_KEY: an object has this member; an array has this index, or an object with this member.
@@ -73,8 +73,8 @@ function equals(actual: Actual, target: string): boolean {
 }
 
 /**
- * The number in a canonical spelling without rounding: long numbers such as account ids must not become
- * equal because a double holds 15 digits only.
+ * The number in a canonical spelling without rounding, for EQUALS: long numbers such as account ids must not
+ * become equal because a double holds 15 digits only.
  */
 function exactNumber(text: string): string | undefined {
   const found = DECIMAL.exec(text.trim())
