@@ -6,6 +6,7 @@ import {
   isAlias,
   isMap,
   isNode,
+  isPair,
   isScalar,
   isSeq,
   parseDocument,
@@ -121,6 +122,7 @@ function readSection(section: Section): Read {
       add(lost, 'an alias (*name) without its anchor (&name) before it; put a text in quotes')
       return { ...nothing, unresolved: true }
     }
+    keepDigits(section, document)
     const value: unknown = document.toJS({ maxAliasCount: -1 })
     const trouble = excess(value)
     if (trouble === undefined) return { ...nothing, value }
@@ -131,6 +133,23 @@ function readSection(section: Section): Read {
     add(0, tooDeep ? TOO_DEEP : 'is not YAML that can be read')
   }
   return nothing
+}
+
+/**
+ * Numbers that become texts keep their spelling where reading them would change it, like `1.10`, `0o17` or 20
+ * digits: targets of assertions, and values of `variables`.
+ */
+function keepDigits(section: Section, document: Document): void {
+  if (!section.text.includes('target') && !section.text.includes('variables')) return
+  visit(document, {
+    Pair(_, { key, value }, path) {
+      if (!isScalar(key) || !isScalar(value) || typeof value.value !== 'number') return
+      const mapping = path.length === 4 ? path[2] : undefined
+      const isVariable = isPair(mapping) && String(mapping.key) === 'variables'
+      if (key.value !== 'target' && !isVariable) return
+      if (String(value.value) !== value.source) value.value = value.source
+    },
+  })
 }
 
 /** One error for each line: the others on it mostly follow from the one that tells most. */

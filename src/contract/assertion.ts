@@ -1,6 +1,7 @@
 // Assertions in the public wire form: {source, property, comparison, target, regex}. Which sources and
 // comparisons a type of monitor offers is a table of that type; the checks on them are shared here.
 import * as z from 'zod'
+import { DECIMAL } from './exact-json.ts'
 import { jsonPathProblem } from './json-path.ts'
 import { regexProblem } from './regex.ts'
 import { LIMITS } from './versions.ts'
@@ -165,7 +166,7 @@ function targetProblem(
     comparison === 'GREATER_THAN' ||
     comparison === 'LESS_THAN'
   if (!needsNumber) return undefined
-  if (!isNumber(target)) return 'needs a number as target'
+  if (!isNumber(target)) return 'needs a decimal number as target, such as 200 or 1.5'
   if (range === undefined) return undefined
   const [min, max] = range
   const isWithin = Number(target) >= min && Number(target) <= max
@@ -183,7 +184,7 @@ function propertyProblem(rule: SourceRule, property: string): string | undefined
   return undefined
 }
 
-/** Whether the text is a finite decimal number. */
-export function isNumber(value: string): boolean {
-  return value.trim() !== '' && Number.isFinite(Number(value))
+/** Whether the text is a finite decimal number, as comparisons read it. */
+function isNumber(value: string): boolean {
+  return DECIMAL.test(value.trim()) && Number.isFinite(Number(value))
 }

@@ -1,7 +1,9 @@
 // The syntax of JSONPath (RFC 9535) as a tree, and its parser with messages that name the position.
 // Our own because a filter that is read wrongly is a monitor that passes when it should fail.
 
-export type Literal = string | number | boolean | null
+import { readNumber } from './exact-json.ts'
+
+export type Literal = string | number | bigint | boolean | null
 
 export type Selector =
   | { kind: 'name'; name: string }
@@ -340,7 +342,8 @@ class Parser {
       return { kind: 'query', query: { from: 'root', segments: this.#segments() } }
     }
     const digits = this.#match(NUMBER)
-    if (digits !== undefined) return { kind: 'literal', value: Number(digits) }
+    if (digits !== undefined)
+      return { kind: 'literal', value: readNumber(digits) ?? Number(digits) }
     return this.#call()
   }
 

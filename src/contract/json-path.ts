@@ -1,9 +1,11 @@
 // JSONPath as people write it in assertions: RFC 9535, plus a trailing `.length` for arrays and strings.
 // Evaluation counts its steps, so that a caller can bound what somebody's path may cost.
+import { differenceOf } from './exact-json.ts'
 import { JsonPathError, parseJsonPath } from './json-path-syntax.ts'
 import type { Operand, Operator, Query, Segment, Selector, Test } from './json-path-syntax.ts'
 
-export type Json = string | number | boolean | null | Json[] | { [key: string]: Json }
+/** A document as parseExactJson reads it: an integer beyond 2^53 is a BigInt, which JSON.stringify refuses. */
+export type Json = string | number | bigint | boolean | null | Json[] | { [key: string]: Json }
 
 /** A path, read once and used many times. */
 export interface JsonPath {
@@ -72,7 +74,8 @@ export function findByJsonPath(path: JsonPath, document: Json, stepsMax: number)
 }
 
 function costOf({ segments }: Query): JsonPath['cost'] {
-  if (JSON.stringify(segments).includes('"true-call"')) return 'regex'
+  const plainOf = (_: string, value: unknown) => (typeof value === 'bigint' ? null : value)
+  if (JSON.stringify(segments, plainOf).includes('"true-call"')) return 'regex'
   const wildcards = segments.filter(({ selectors }) => selectors[0]?.kind === 'wildcard').length
   const plain = segments.every(
     ({ descendant, selectors: [first, ...more] }) =>
@@ -263,6 +266,7 @@ class Evaluation {
 export function sameJson(left: Json, right: Json, visit?: () => void): boolean {
   visit?.()
   if (left === right) return true
+  if (isNumeric(left) && isNumeric(right)) return differenceOf(left, right) === 0
   if (Array.isArray(left)) {
     if (!Array.isArray(right) || left.length !== right.length) return false
     return left.every((one, place) => sameJson(one, right[place] as Json, visit))
@@ -280,13 +284,18 @@ export function isObject(value: unknown): value is { [key: string]: Json } {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
+/** Whether the value is a number of JSON. */
+export function isNumeric(value: unknown): value is number | bigint {
+  return typeof value === 'number' || typeof value === 'bigint'
+}
+
 function childrenOf(node: Json): Json[] {
   if (Array.isArray(node)) return node
   return isObject(node) ? Object.values(node) : []
 }
 
 function isLess(left: Value, right: Value): boolean {
-  if (typeof left === 'number' && typeof right === 'number') return left < right
+  if (isNumeric(left) && isNumeric(right)) return differenceOf(left, right) < 0
   if (typeof left !== 'string' || typeof right !== 'string') return false
   // By code point, as the RFC wants it; `<` on strings goes by UTF-16 unit.
   let at = 0

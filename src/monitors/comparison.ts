@@ -1,13 +1,11 @@
 // The fourteen comparisons on every kind of value. Pure and without exceptions: a comparison that makes
 // no sense for a value does not hold, and each NOT_… is the exact opposite of its twin.
 import type { Comparison } from '../contract/assertion.ts'
-import { isObject, sameJson, type Json } from '../contract/json-path.ts'
+import { DECIMAL, differenceOf, parseExactJson, readNumber } from '../contract/exact-json.ts'
+import { isNumeric, isObject, sameJson, type Json } from '../contract/json-path.ts'
 
 /** What an assertion looks at; `undefined` means that there is no such value. */
 export type Actual = Json | undefined
-
-/** A decimal number as JSON writes it; `007`, `0x1f` and `1_000` are texts. */
-const DECIMAL = /^(-?)(0|[1-9][0-9]*)(?:\.([0-9]+))?(?:[eE]([-+]?[0-9]{1,9}))?$/
 
 /**
  * Whether the comparison of `actual` with `target` holds.
@@ -15,6 +13,8 @@ const DECIMAL = /^(-?)(0|[1-9][0-9]*)(?:\.([0-9]+))?(?:[eE]([-+]?[0-9]{1,9}))?$/
  *   character by character, booleans and null by their names, arrays and objects by structure with a
  *   target that is JSON; a missing value equals nothing.
  * - GREATER_THAN, LESS_THAN: only between numbers, or texts that are numbers.
+ *   Integers are exact (up to 1,000 digits, see exact-json.ts), in arrays, objects and texts as well. Numbers with
+ *   a fraction or an exponent are doubles; only EQUALS between such a text and the target is exact.
  * - CONTAINS: a text has the target within it; an array has an element that EQUALS it; of a number, a
  *   boolean or an object its JSON text counts. Null and missing contain nothing.
  * - HAS_KEY: an object has this member; an array has this index, or an object with this member.
@@ -28,9 +28,9 @@ export function holds(comparison: Comparison, actual: Actual, target: string): b
     case 'NOT_EQUALS':
       return !equals(actual, target)
     case 'GREATER_THAN':
-      return compareNumbers(actual, target, (left, right) => left > right)
+      return compareNumbers(actual, target, (difference) => difference > 0)
     case 'LESS_THAN':
-      return compareNumbers(actual, target, (left, right) => left < right)
+      return compareNumbers(actual, target, (difference) => difference < 0)
     case 'CONTAINS':
       return contains(actual, target)
     case 'NOT_CONTAINS':
@@ -57,12 +57,14 @@ export function holds(comparison: Comparison, actual: Actual, target: string): b
 
 function equals(actual: Actual, target: string): boolean {
   if (actual === undefined) return false
-  if (typeof actual === 'string') {
-    if (actual === target) return true
-    const number = exactNumber(actual)
+  if (typeof actual === 'string' || typeof actual === 'bigint') {
+    const text = String(actual)
+    if (text === target) return true
+    const number = exactNumber(text)
     return number !== undefined && number === exactNumber(target)
   }
-  if (typeof actual === 'number') return DECIMAL.test(target.trim()) && actual === Number(target)
+  if (typeof actual === 'number')
+    return compareNumbers(actual, target, (difference) => difference === 0)
   if (typeof actual === 'object' && actual !== null) {
     const other = jsonOf(target)
     return other !== undefined && sameJson(actual, other)
@@ -71,8 +73,8 @@ function equals(actual: Actual, target: string): boolean {
 }
 
 /**
- * The number in a canonical spelling without rounding: long numbers such as account ids must not become
- * equal because a double holds 15 digits only.
+ * The number in a canonical spelling without rounding, for EQUALS: long numbers such as account ids must not
+ * become equal because a double holds 15 digits only.
  */
 function exactNumber(text: string): string | undefined {
   const found = DECIMAL.exec(text.trim())
@@ -95,15 +97,11 @@ function withoutTrailingZeros(digits: string): string {
 function compareNumbers(
   actual: Actual,
   target: string,
-  ordered: (left: number, right: number) => boolean,
+  isWanted: (difference: number) => boolean,
 ): boolean {
-  const left = typeof actual === 'string' ? numberIn(actual) : actual
-  const right = numberIn(target)
-  return typeof left === 'number' && right !== undefined && ordered(left, right)
-}
-
-function numberIn(text: string): number | undefined {
-  return DECIMAL.test(text.trim()) ? Number(text) : undefined
+  const left = typeof actual === 'string' ? readNumber(actual) : actual
+  const right = readNumber(target)
+  return isNumeric(left) && right !== undefined && isWanted(differenceOf(left, right))
 }
 
 // The target is compared with each element of a list, and read once.
@@ -114,7 +112,7 @@ function jsonOf(target: string): Json | undefined {
   if (target === lastTarget) return lastJson
   lastTarget = target
   try {
-    lastJson = JSON.parse(target) as Json
+    lastJson = parseExactJson(target) as Json
   } catch {
     lastJson = undefined
   }

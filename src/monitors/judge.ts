@@ -1,6 +1,7 @@
 // Judges one assertion on the raw material of its source: extract, apply the regex, compare. Pure, so
 // that it runs the same in the event loop and in the worker thread.
 import type { Assertion } from '../contract/assertion.ts'
+import { endOfString, parseExactJson } from '../contract/exact-json.ts'
 import { compileJsonPath, findByJsonPath, type Json } from '../contract/json-path.ts'
 import { compileRegex } from '../contract/regex.ts'
 import { LIMITS } from '../contract/versions.ts'
@@ -99,7 +100,7 @@ function parseAnew(text: string): Parsed {
   const problem = sizeProblem(text)
   if (problem !== undefined) return { problem, ours: true }
   try {
-    return { document: JSON.parse(text) as Json }
+    return { document: parseExactJson(text) as Json }
   } catch {
     if (text === '') return { problem: 'there is no JSON, nothing came' }
     return { problem: `this is not JSON: ${excerptOf(text, 60)}` }
@@ -143,16 +144,4 @@ function sizeProblem(text: string): string | undefined {
     } else if (character === 0x5d || character === 0x7d) depth--
   }
   return values > jsonValuesMax ? `the JSON has more than ${jsonValuesMax} values` : undefined
-}
-
-/** Where the JSON string that starts at `at` has its closing quote. */
-function endOfString(text: string, at: number): number {
-  for (;;) {
-    const quote = text.indexOf('"', at + 1)
-    if (quote === -1) return text.length
-    let backslashes = 0
-    while (text.charCodeAt(quote - 1 - backslashes) === 0x5c) backslashes++
-    if (backslashes % 2 === 0) return quote
-    at = quote
-  }
 }

@@ -1,5 +1,6 @@
 // From JSON as people write it (ProtoJSON: protobuf.dev/programming-guides/json) to the wire format. What
 // does not fit the type is refused with the path to it: a request must not be sent with a field missing.
+import { parseExactJson } from '../contract/exact-json.ts'
 import { nearNames } from './near-names.ts'
 import { isMap } from './protobuf-decode.ts'
 import { WIRE_KINDS, type FieldSchema, type MessageSchema, type Schema } from './protobuf-schema.ts'
@@ -32,11 +33,10 @@ export function encodeMessage(text: string, message: MessageSchema, schema: Sche
   return writer.written
 }
 
-/** Integers that a double cannot hold stay exact. */
 function parse(text: string): unknown {
   if (text.trim() === '') return {}
   try {
-    return JSON.parse(text, exactly) as unknown
+    return parseExactJson(text)
   } catch (error) {
     throw new MessageProblem('', `the message is not JSON: ${reasonOf(error as Error)}`)
   }
@@ -45,12 +45,6 @@ function parse(text: string): unknown {
 /** Without the piece of the text that V8 quotes: it may be a piece of a secret, which nobody could scrub. */
 function reasonOf({ message }: Error): string {
   return message.replace(/, (?:\.{3})?".*$/s, '')
-}
-
-function exactly(_: string, value: unknown, context?: { source?: string }): unknown {
-  if (typeof value !== 'number' || Number.isSafeInteger(value)) return value
-  const source = context?.source ?? ''
-  return /^-?\d{1,40}$/.test(source) ? BigInt(source) : value
 }
 
 function writeMessage(

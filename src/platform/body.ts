@@ -3,6 +3,7 @@ import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
 import type { Context } from 'hono'
 import { API_BOUNDS } from '../contract/api-bounds.ts'
+import { parseExactJson } from '../contract/exact-json.ts'
 import { ApiError } from './errors.ts'
 
 /** Closes the connection after an answer that was given before the body was read to its end. */
@@ -100,10 +101,15 @@ function parse(bytes: Buffer): unknown {
     throw new ApiError(400, 'The body is not UTF-8')
   }
   try {
-    return JSON.parse(text)
+    return parseExactJson(text, writtenTarget)
   } catch {
     throw new ApiError(400, 'The body is not JSON')
   }
+}
+
+/** Of a long integer: a target of an assertion is a text, and keeps its digits. */
+function writtenTarget(digits: string, key: string | number): string | number {
+  return key === 'target' ? digits : Number(digits)
 }
 
 /** Refuses what is nested too deeply and text that PostgreSQL cannot keep; walks without recursion. */

@@ -55,6 +55,30 @@ describe('what a good file means', () => {
     ])
   })
 
+  test.each([
+    ['one section', 0],
+    ['many sections', 1000],
+  ])('numbers that become texts stand as they are written: %s', async (_, more) => {
+    const target = (text: string) => `{source: TEXT_BODY, comparison: CONTAINS, target: ${text}}`
+    const written = ['1.10', '0o17', '12345678901234567890', '1e3', '-0.50']
+    const assertions = ['&id 007', '*id', ...written].map((one) => `        - ${target(one)}\n`)
+    const monitor = (index: number) =>
+      `  - name: A${index}\n    type: API\n    request:\n      url: http://a.test/\n      method: GET\n`
+    const others = Array.from({ length: more }, (__, index) => monitor(index + 1)).join('')
+    const file = await load(
+      `variables: {LONG: 12345678901234567890, VERSION: 1.10}\nmonitors:\n${monitor(0)}      assertions:\n${assertions.join('')}${others}`,
+    )
+    expect(file.monitors).toHaveLength(more + 1)
+    const { request } = file.monitors[0] as unknown as {
+      request: { assertions: { target: string }[] }
+    }
+    expect(request.assertions.map((one) => one.target)).toEqual(['007', '007', ...written])
+    expect(file.variables).toMatchObject([
+      { key: 'LONG', value: '12345678901234567890' },
+      { key: 'VERSION', value: '1.10' },
+    ])
+  })
+
   test('variables in the wire form', async () => {
     const file = await load(`variables: [{key: A, value: x, secret: true}]\n${urlRequest('')}`)
     expect(file.variables).toEqual([{ key: 'A', value: 'x', locked: false, secret: true }])

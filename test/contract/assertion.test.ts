@@ -40,6 +40,11 @@ describe('refused', () => {
     ['a header without a name', { ...one, source: 'HEADERS' }, 'property'],
     ['a regex that cannot be read', { ...one, regex: '(' }, 'regex'],
     ['a text source with a bad regex', { ...one, source: 'TEXT_BODY', property: '[' }, 'property'],
+    [
+      'a number that is none of JSON',
+      { ...one, source: 'RESPONSE_TIME', target: '0o17' },
+      'target',
+    ],
     ['an order without a number', { ...one, comparison: 'LESS_THAN', target: 'ten' }, 'target'],
     [
       'a property where there is none',

@@ -213,6 +213,20 @@ describe('redirects', () => {
 })
 
 describe('assertions', () => {
+  test.each([
+    ['EQUALS', '9007199254740993', ['ASSERTION_FAILED']],
+    ['EQUALS', '9007199254740992', []],
+    ['GREATER_THAN', '9007199254740991', []],
+  ])('on a long integer: %s %s', async (comparison, target, codes) => {
+    await using server = await startHttpServer((_, response) =>
+      response.end('{"id": 9007199254740992}'),
+    )
+    const assertions = [{ source: 'JSON_BODY', property: '$.id', comparison, target }]
+    const seen = await check({ url: `http://${server.authority}/`, assertions })
+    expect(seen.codes).toEqual(codes)
+    expect(JSON.parse(JSON.stringify(seen.failures))).toEqual(seen.failures)
+  })
+
   const assertion = (source: string, property: string, comparison: string, target: string) => ({
     source,
     property,

@@ -286,6 +286,17 @@ describe('assertions', () => {
   })
 })
 
+test.each([
+  ['EQUALS', '9007199254740992', '$.anInt64', ['ASSERTION_FAILED']],
+  ['GREATER_THAN', '9007199254740992', '$.anInt64', []],
+  ['EQUALS', '1152921504606847000', '$.aDouble', []],
+  ['EQUALS', '1152921504606847001', '$.aDouble', ['ASSERTION_FAILED']],
+])('a long integer of an answer %s %s', async (comparison, target, property, failures) => {
+  const wanted = asserting('GRPC_RESPONSE', comparison, target, property)
+  const message = '{"anInt64": 9007199254740993, "aDouble": 1152921504606846976}'
+  expect(codes(await run({ method: 'shop.v1.Shop/Echo', message }, wanted))).toEqual(failures)
+})
+
 describe('response time', () => {
   test.each([
     ['above degradedResponseTime', { degradedResponseTime: 0 }, [], true],

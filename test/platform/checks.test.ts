@@ -87,6 +87,23 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     },
   )
 
+  test('a long number as target of an assertion keeps its digits, elsewhere it is no integer', async () => {
+    const request = (target: string) =>
+      `{"method": "GET", "url": "https://example.org/", "assertions": [{"source": "JSON_BODY", "property": "$.id", "comparison": "EQUALS", "target": ${target}}]}`
+    const post = (raw: string) => client.call('POST', '/v1/checks/api', { raw })
+    const made = await post(
+      `{"name": "A", "privateLocations": ["north"], "request": ${request('12345678901234567890')}}`,
+    )
+    expect([made.status, made.text]).toEqual([201, made.text])
+    expect(made.body).toMatchObject({
+      request: { assertions: [{ target: '12345678901234567890' }] },
+    })
+    const refused = await post(
+      `{"name": "A", "frequency": 12345678901234567890, "request": ${request('1')}}`,
+    )
+    expect(refused.status).toBe(400)
+  })
+
   test('a check stands in its locations by its slots, in turns or everywhere at once', async () => {
     const locations = { privateLocations: ['south', 'north'], frequency: 1 }
     const turns = await add(locations)
