@@ -4,6 +4,7 @@ import { readdirSync, readSync, writeSync } from 'node:fs'
 import { lackOf, lackText } from './cage-lacks.ts'
 import { confine, LANDLOCK_SCOPES_FROM } from './cage-landlock.ts'
 import type { CageLayers, LaunchOrder } from './cage-order.ts'
+import { rankBehindAgent } from './cage-priority.ts'
 import {
   addressOf,
   closeOnExec,
@@ -38,6 +39,7 @@ function main(): void {
   closeOnExec(WARDEN_FD)
   const order = JSON.parse(readOrder()) as LaunchOrder
   for (const [resource, bound] of order.resources) limit(resource, bound)
+  rankBehindAgent()
   if (order.userId !== undefined) {
     openWay([order.cwd, ...order.landlock.read, ...order.landlock.write], order.userId)
     becomeUser(order.userId)

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { asUser } from './as-user.ts'
 import type { CageLimits, CagedOutcome, CageUsage } from './cage-order.ts'
+import { RankedSessions } from './cage-priority.ts'
 import { SpentTime } from './warden-cpu.ts'
 import { WardenDisk } from './warden-disk.ts'
 import type { Descendants, ProcessFacts } from './warden-processes.ts'
@@ -28,6 +29,7 @@ export class Meter {
   readonly #startedAt = performance.now()
   readonly #usage = { cpuMs: 0, peakMemoryBytes: 0, processesMax: 0, diskBytes: 0 }
   readonly #memory: Memory
+  readonly #sessions: RankedSessions
   #cpu: SpentTime | undefined
   #timer: NodeJS.Timeout | undefined
   #diskTimer: NodeJS.Timeout | undefined
@@ -51,11 +53,12 @@ export class Meter {
     this.#userId = run.userId
     this.#exceeded = exceeded
     this.#memory = new Memory(run.limits.memoryBytes)
+    this.#sessions = new RankedSessions(run.userId)
   }
 
   /** Begins; what was used until now is the cage's own. */
   start(): void {
-    this.#cpu = new SpentTime(this.#descendants.look())
+    this.#cpu = new SpentTime(this.#countProcesses())
     this.#isOn = true
     this.#later()
     this.#diskLater()
@@ -115,6 +118,7 @@ export class Meter {
     const all = this.#descendants.look()
     this.#processes = all.length
     this.#usage.processesMax = Math.max(this.#usage.processesMax, all.length)
+    this.#sessions.rank(all)
     return all
   }
 

@@ -12,6 +12,7 @@ export interface ProcessFacts {
   pid: number
   parent: number
   group: number
+  session: number
   /** It has ended, all of its threads, and nobody has waited for it. */
   isZombie: boolean
   /** It is on a processor, or waits for one. */
@@ -53,6 +54,7 @@ export function factsOf(pid: number): ProcessFacts | undefined {
     isRunning: fields[0] === 'R',
     parent: field(1),
     group: field(2),
+    session: field(3),
     ownTicks: field(11) + field(12),
     childTicks: field(13) + field(14),
     startTick: field(19),

@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url'
 import { LIMITS } from '../../src/contract/versions.ts'
 import { createAccount } from '../../src/store/accounts.ts'
 import { type Database, openDatabase } from '../../src/store/database.ts'
-import { addLocationKey, bring, zeros } from '../support/artifact-uploads.ts'
+import { addLocationKey, bring, type Upload, zeros } from '../support/artifact-uploads.ts'
 import { startServer } from '../support/database-servers.ts'
 import { addLocation, addMonitor } from '../support/monitor-rows.ts'
 import { startS3Server } from '../support/s3-server.ts'
@@ -59,14 +59,13 @@ async function weigh(database: Database, env: Record<string, string>): Promise<s
   const monitorId = await addMonitor(database, accountId, { locations: [location] })
   const secret = await addLocationKey(database, location.id)
   const to = { port, secret, owner: `${monitorId}.${SLOT}` }
-  await bring({ ...to, name: 'warm', body: randomBytes(1_000_000) })
+  await store({ ...to, name: 'warm', body: randomBytes(1_000_000) })
   const before = { cpuMs: cpuMsOf(pid), memory: memoryMiBOf(pid).now, at: performance.now() }
   const bytes = LIMITS.artifactBytesMax
   for (let round = 0; round < ROUNDS; round++) {
     const { body, digest } = zeros(bytes)
     const headers = { 'content-digest': digest, 'content-length': String(bytes) }
-    const { status } = await bring({ ...to, name: `file ${round}`, body, headers })
-    if (status !== 200) throw new Error(`answered ${status}`)
+    await store({ ...to, name: `file ${round}`, body, headers })
   }
   const seconds = (performance.now() - before.at) / 1000
   const cpuMs = (cpuMsOf(pid) - before.cpuMs) / ROUNDS
@@ -79,4 +78,9 @@ async function weigh(database: Database, env: Record<string, string>): Promise<s
     `${before.memory.toFixed(0)} MiB`,
     `${peak.toFixed(0)} MiB`,
   ]
+}
+
+async function store(file: Upload): Promise<void> {
+  const { status } = await bring(file)
+  if (status !== 200) throw new Error(`${file.name} was not stored: status ${status}`)
 }

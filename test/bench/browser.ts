@@ -112,6 +112,7 @@ async function compare(script: Script, ground: Ground, missed: string[]) {
   }
   // Looking at memory costs time, so it has a run of its own.
   const memoryMiB = await peakMemoryMiB(ground.runner.pid, () => runOurs(script, ground))
+  if (memoryMiB === 0) throw new Error(`the processes of ${script.name} were not found`)
   const moreMs = Math.round(median(ours.map((ms, at) => ms - (bare[at] ?? Number.NaN))))
   if (moreMs > MORE_MS_MAX) missed.push(`${script.name} takes ${moreMs} ms more`)
   if (memoryMiB > MEMORY_MIB_MAX) missed.push(`${script.name} takes ${memoryMiB} MiB`)

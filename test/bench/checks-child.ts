@@ -16,6 +16,7 @@ const WARM_UP = 500
 function bareHttp(url: URL): Promise<void> {
   return new Promise((resolve, reject) => {
     get(url, { agent: false }, (response) => {
+      if (response.statusCode !== 200) reject(new Error(`status ${response.statusCode}`))
       response.on('data', () => undefined).on('end', resolve)
     }).on('error', reject)
   })

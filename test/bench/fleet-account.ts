@@ -35,6 +35,14 @@ const ACCOUNT = `
       as missed
   from expected e full join rows r using (location_id, monitor_id, slot)`
 
+/** Throws where fewer runs passed than that, one ended otherwise, or a slot has no row or nobody expects it. */
+export function checkAccount(account: Account, passedMin: number): void {
+  const { recorded, missing, unexpected, passed, missed } = account
+  const others = Object.values(missed).reduce((rest, count) => rest - count, recorded - passed)
+  if (passed >= passedMin && others === 0 && missing === 0 && unexpected === 0) return
+  throw new Error(`load did not run, expected ${passedMin} passed: ${JSON.stringify(account)}`)
+}
+
 const SWEPT_MS = 120_000
 
 /** The account of [fromMs, untilMs), once the platform has swept so far. Rejects when it does not. */

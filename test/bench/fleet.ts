@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type Database, openDatabase } from '../../src/store/database.ts'
 import { debianMajors, startServer } from '../support/database-servers.ts'
 import { startNginx } from '../support/nginx.ts'
-import { accountOf, type Account } from './fleet-account.ts'
+import { accountOf, type Account, checkAccount } from './fleet-account.ts'
 import { bucketGrowth, growth, quantile, scrape, sum } from './metrics-text.ts'
 import { postgresProcesses, type PostgresProcesses } from './postgres-figures.ts'
 import { cpuMsOf, memoryMiBOf } from './process-figures.ts'
@@ -61,6 +61,8 @@ async function benchOn(databaseUrl: string): Promise<void> {
   const again = await syncAgain(installed)
   const meanwhile = await accountOf(database, measured.fromMs, measured.untilMs)
   const all = await accountOf(database, 0, Date.now())
+  checkAccount(meanwhile, 0.99 * MONITORS * (MEASURED_MS / 1000 / EVERY_SECONDS))
+  checkAccount(all, meanwhile.passed)
   for (const agent of installed.agents) await agent.close()
   await installed.platform.close()
   const rows = [

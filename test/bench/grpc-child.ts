@@ -26,9 +26,12 @@ function bareHttp2(port: number): Promise<void> {
       te: 'trailers',
     })
     stream.on('data', () => undefined).on('error', reject)
+    let status: string | undefined
+    stream.on('trailers', (trailers) => (status = String(trailers['grpc-status'])))
     stream.on('end', () => {
       session.destroy()
-      resolve()
+      if (status === '0') resolve()
+      else reject(new Error(`grpc-status ${status}`))
     })
     stream.end(EMPTY_MESSAGE)
   })

@@ -27,6 +27,8 @@ function throughRunner(request: Record<string, unknown>): () => Promise<Result> 
   return async () => {
     const result = await runner.run({ monitor, slot: Date.now() }, surroundings, signal)
     if (result.verdict !== 'passed') throw new Error(JSON.stringify(result.failures))
+    const { packetLoss } = result.observed
+    if (packetLoss !== 0) throw new Error(`${String(packetLoss)} % of the echoes were lost`)
     return result
   }
 }

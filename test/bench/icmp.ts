@@ -80,6 +80,7 @@ async function exporterCpuMs(exporter: Exporter): Promise<number> {
 async function besidePing(): Promise<string> {
   const { stdout } = await run('ping', ['-c', String(TIMED), '-i', '0.05', '127.0.0.1'])
   const theirs = [...stdout.matchAll(/time=([\d.]+) ms/g)].map((match) => Number(match[1]))
+  if (theirs.length !== TIMED) throw new Error(`ping had ${theirs.length} answers of ${TIMED}`)
   const own = await ours<number[]>('times', TIMED)
   const rows = [
     ['round trip on loopback', `median of ${TIMED}`, 'shortest', 'longest'],

@@ -98,17 +98,31 @@ async function round(running: Running, account: Account, path: string, ms: numbe
   return { ...figures, perCpuSecond }
 }
 
+/** The page that a server sends. Rejects when it is not whole. */
+async function pageOf({ port }: Running, account: Account, limit: number): Promise<string> {
+  const response = await fetch(`http://127.0.0.1:${port}${pathOf(limit)}`, account)
+  const text = await response.text()
+  const { entries = [] } = response.ok ? (JSON.parse(text) as { entries?: unknown[] }) : {}
+  if (entries.length === limit) return text
+  throw new Error(`expected ${limit} incidents, not ${entries.length}: status ${response.status}`)
+}
+
+const pathOf = (limit: number) => `/v1/status-pages/incidents?limit=${limit}`
+
 /** Rounds of all kinds in turn, so that what else the machine does falls on all alike. */
 async function compare(databaseUrl: string, account: Account, limit: number): Promise<void> {
-  const path = `/v1/status-pages/incidents?limit=${limit}`
+  const path = pathOf(limit)
   const common = { databaseUrl, accountId: account.id, limit }
   const first = await start({ ...common, kind: 'platform', bytes: '' })
-  const response = await fetch(`http://127.0.0.1:${first.port}${path}`, account)
-  const bytes = await response.text()
+  const bytes = await pageOf(first, account, limit)
   await stop(first)
   const servers = new Map<string, Running>()
   const rounds = new Map<string, Round[]>()
-  for (const kind of KINDS) servers.set(kind, await start({ ...common, kind, bytes }))
+  for (const kind of KINDS) {
+    const running = await start({ ...common, kind, bytes })
+    await pageOf(running, account, limit)
+    servers.set(kind, running)
+  }
   for (let number = -1; number < ROUNDS; number++) {
     for (const [kind, running] of servers) {
       const one = await round(running, account, path, number < 0 ? WARM_MS : ROUND_MS)
@@ -139,9 +153,11 @@ function printComparison(limit: number, bytes: string, rounds: Map<string, Round
 async function growth(databaseUrl: string, accounts: Map<number, Account>): Promise<void> {
   const rows: (string | number)[][] = []
   for (const [incidents, account] of accounts) {
-    const common = { databaseUrl, accountId: account.id, limit: 20, bytes: '' }
+    const limit = 20
+    const common = { databaseUrl, accountId: account.id, limit, bytes: '' }
     const running = await start({ ...common, kind: 'platform' })
-    const path = '/v1/status-pages/incidents?limit=20'
+    await pageOf(running, account, limit)
+    const path = pathOf(limit)
     await round(running, account, path, WARM_MS)
     const one = await round(running, account, path, ROUND_MS)
     await stop(running)

@@ -189,6 +189,7 @@ export async function benchIngest(): Promise<void> {
   const results = (ROUNDS - WARM_ROUNDS) * MONITORS
   const platformMs = cpuMsOf(pid) - before.platform
   const databaseMs = postgresCpuMs(server.running.template) - before.database
+  if (databaseMs <= 0) throw new Error('the processes of PostgreSQL were not found')
   const figures = [
     ['results', results],
     ['results per CPU-second of the platform', Math.round((results * 1000) / platformMs)],

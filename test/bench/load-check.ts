@@ -1,5 +1,6 @@
 // What a bench puts on the machine, and what must come of it: figures of a load that did not run mean nothing.
 import type { Result, Verdict } from '../../src/contract/result.ts'
+import { growth } from './metrics-text.ts'
 
 /** The part of a result that tells whether a load ran. */
 export type LoadResult = Pick<Result, 'monitorId' | 'checkType' | 'verdict' | 'failures'>
@@ -33,6 +34,19 @@ export function checkLoad(results: readonly LoadResult[], expected: readonly Exp
       throw new Error(`load did not run: ${runs} runs of ${checkType}, expected ${runsMin}`)
     }
   }
+}
+
+/**
+ * Throws where an agent, by two scrapes of its metrics, ran fewer slots than `runsMin` to this verdict, or any to
+ * another one. Missed slots are no runs.
+ */
+export function checkRuns(before: string, after: string, verdict: Verdict, runsMin: number): void {
+  const of = (label?: string) => growth(before, after, 'vedette_results_total', label)
+  const runs = of(`verdict="${verdict}"`)
+  const others = of() - runs - of('verdict="missed"')
+  if (others === 0 && runs >= runsMin) return
+  const expected = `expected at least ${runsMin} and no other`
+  throw new Error(`load did not run: ${runs} runs ${verdict} and ${others} not, ${expected}`)
 }
 
 function textOf(verdict: string, code: string | undefined): string {

@@ -36,6 +36,7 @@ export async function benchPhases(): Promise<void> {
   const curls: Phases[] = []
   for (let round = 0; round < ROUNDS; round++) {
     const seen = await url.run(monitor, plainContext())
+    if (seen.failures.length > 0) throw new Error(JSON.stringify(seen.failures))
     ours.push(seen.observed['phases'] as Phases)
     curls.push(await curlPhases(server.url, caFile))
   }
@@ -59,7 +60,7 @@ export async function benchPhases(): Promise<void> {
 async function curlPhases(address: string, caFile: string): Promise<Phases> {
   const format =
     '%{time_namelookup} %{time_connect} %{time_appconnect} %{time_pretransfer} %{time_starttransfer} %{time_total}'
-  const transfer = ['-so', '/dev/null', '--http1.1', '--no-sessionid', '--cacert', caFile]
+  const transfer = ['-fso', '/dev/null', '--http1.1', '--no-sessionid', '--cacert', caFile]
   const both = [...transfer, '-H', 'connection: close', '-w', `${format}\n`, address]
   const { stdout } = await run('curl', [...both, '--next', ...both])
   const [lookup = 0, connected = 0, secure = 0, sent = 0, first = 0, total = 0] = (

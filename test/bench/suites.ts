@@ -12,7 +12,7 @@ import { openToolbox } from '../../src/monitors/toolbox.ts'
 import { type CagedRunner, startCagedRunner } from './caged-runs.ts'
 import { servePackages } from './packed-packages.ts'
 import { median } from './process-figures.ts'
-import { makeSuite, openShop, tellsOf } from './suite-project.ts'
+import { checkOutcomes, makeSuite, openShop, tellsOf } from './suite-project.ts'
 import { bareBrowsers, bareHome, bareUser, giveToBare } from './bare-user.ts'
 import { markdownTable } from './table.ts'
 
@@ -90,6 +90,7 @@ async function compare(engine: string, ground: Ground, missed: string[]) {
   const [bare, ours]: [Timed[], Timed[]] = [[], []]
   for (let round = 0; round <= ROUNDS; round++) {
     const pair = [await runBare(engine, ground), await runOurs(engine, ground)] as const
+    checkOutcomes(pair[0].outcomes)
     deepStrictEqual(pair[1].outcomes, pair[0].outcomes)
     // Packages and compiled code are there from the second run on.
     if (round === 0) continue

@@ -70,12 +70,14 @@ function costOf(chain: HopChain, protocol: string): Promise<Cost> {
 
 /** CPU time of so many runs of traceroute(8), three probes a hop, without names. Milliseconds. */
 function peerCpuMs(chain: HopChain, flags: string): number {
-  const command = `traceroute -n -q 3 ${flags} ${SERVER.IPv4} >/dev/null`
+  const command = `traceroute -n -q 3 ${flags} ${SERVER.IPv4}`
   const loop = `i=0; while [ $i -lt ${PEER_TRACES} ]; do ${command}; i=$((i+1)); done; times`
   const [ip = '', ...prefix] = chain.prefix('client')
   const said = execFileSync(ip, [...prefix, 'sh', '-c', loop], { encoding: 'utf8' })
-  // The second line is about the children: user and system time, as 0m1.234s.
-  const times = [...(said.split('\n')[1] ?? '').matchAll(/(\d+)m([\d.]+)s/g)]
+  const reached = said.match(new RegExp(`^ 4 +${SERVER.IPv4} `, 'gm'))?.length
+  if (reached !== PEER_TRACES) throw new Error(`traceroute ${flags} reached ${reached ?? 0} times`)
+  // The last line is about the children: user and system time, as 0m1.234s.
+  const times = [...(said.trimEnd().split('\n').at(-1) ?? '').matchAll(/(\d+)m([\d.]+)s/g)]
   return times.reduce(
     (sum, [, minutes, seconds]) => sum + Number(minutes) * 60_000 + Number(seconds) * 1000,
     0,
