@@ -29,6 +29,8 @@ export interface AttemptOrder {
   accountId?: string | undefined
   source?: RunSource
   headers?: HeaderHearing | undefined
+  /** How late our event loop has been since the attempt began. Milliseconds. */
+  delayMs?: (() => number) | undefined
   /** Hears how far it is. */
   progress?: ((at: RunProgress) => void) | undefined
 }
@@ -81,7 +83,15 @@ export function startAttempt(order: AttemptOrder): RunningAttempt {
     timer = setTimeout(() => giveUp(stillRunning(reason, overrunMs)), overrunMs)
     controller.abort(reason)
   }
-  timer = setTimeout(() => end(new DeadlineReached(deadlineMs)), deadlineMs)
+  const beganMs = performance.now()
+  // Time that we were late is not the target's: it is added, up to as much again.
+  const onTime = () => {
+    const addedMs = Math.min(order.delayMs?.() ?? 0, deadlineMs)
+    const leftMs = beganMs + deadlineMs + addedMs - performance.now()
+    if (leftMs >= 1) timer = setTimeout(onTime, leftMs)
+    else end(new DeadlineReached(deadlineMs))
+  }
+  timer = setTimeout(onTime, deadlineMs)
 
   const context = {
     signal: controller.signal,
