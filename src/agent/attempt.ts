@@ -83,13 +83,13 @@ export function startAttempt(order: AttemptOrder): RunningAttempt {
     timer = setTimeout(() => giveUp(stillRunning(reason, overrunMs)), overrunMs)
     controller.abort(reason)
   }
-  const beganMs = performance.now()
   // Time that we were late is not the target's: it is added, up to as much again.
+  let addedMs = 0
   const onTime = () => {
-    const addedMs = Math.min(order.delayMs?.() ?? 0, deadlineMs)
-    const leftMs = beganMs + deadlineMs + addedMs - performance.now()
-    if (leftMs >= 1) timer = setTimeout(onTime, leftMs)
-    else end(new DeadlineReached(deadlineMs))
+    const moreMs = Math.min(order.delayMs?.() ?? 0, deadlineMs) - addedMs
+    if (moreMs < 1) return end(new DeadlineReached(deadlineMs))
+    addedMs += moreMs
+    timer = setTimeout(onTime, moreMs)
   }
   timer = setTimeout(onTime, deadlineMs)
 

@@ -1,5 +1,6 @@
 // How long this thread was kept from its events, by its own work or by the machine. All attempts share one
 // timer, which runs only while there are attempts: an attempt costs two looks at the clock.
+import { setTimeout } from 'node:timers'
 
 /** The delay of the event loop from one moment on. */
 export interface LoopWatch {
