@@ -105,7 +105,6 @@ export function createRunningTimetable<T>(
   let tickedAt = clock.now()
 
   const skipReasons = new SkipReasons(clock)
-
   const fire = (entry: Entry<T>, now: Instant, whySkipped: (dueAt: Instant) => SkipReason) => {
     const { slot, dueAt, slots, subject } = entry
     const newest = Math.max(slot, newestOf(entry, now))
@@ -124,10 +123,7 @@ export function createRunningTimetable<T>(
     if (now < tickedAt) stepBack(heap, entries.values(), told, now)
     tickedAt = now
     if (jump !== undefined) events.onClockJump(jump)
-    const whyFrom = skipReasons.look(now)
-    // The first is the most late, and the rest were skipped with it.
-    let reason: SkipReason | undefined
-    const whySkipped = (dueAt: Instant) => (reason ??= whyFrom(dueAt))
+    const whySkipped = skipReasons.look(now)
     for (let top = heap.peek(); top !== undefined && top.dueAt <= now; top = heap.peek()) {
       fire(top, now, whySkipped)
     }

@@ -40,8 +40,8 @@ export class SkipReasons {
   }
 
   /**
-   * The timetable looks, at `now`. Returns what tells why it skips slots, if it does; the first of them
-   * was due at `dueAt`, after the look before.
+   * The timetable looks, at `now`. Returns what tells why it skips slots, if it does; the first that is asked
+   * for was due the longest ago, at `dueAt`, and gives the reason of all.
    */
   look(now: Instant): (dueAt: Instant) => SkipReason {
     const clock = this.#clock
@@ -57,7 +57,7 @@ export class SkipReasons {
       busyMs: isRead ? clock.busyMs() : last.busyMs,
       busyReadMs: isRead ? monotonicMs : last.busyReadMs,
     }
-    return (dueAt) => {
+    const reasonOf = (dueAt: Instant) => {
       const lateMs = now - dueAt
       if (leapMs > lateMs / 2)
         return clock.sleptMs() - last.sleptMs > leapMs / 2 ? 'suspended' : 'clock-set'
@@ -65,5 +65,7 @@ export class SkipReasons {
       const stoodMs = lateMs - leapMs - (clock.busyMs() - last.busyMs)
       return stoodMs > Math.max(lateMs / 2, STOOD_MS_MIN) ? 'suspended' : 'overloaded'
     }
+    let reason: SkipReason | undefined
+    return (dueAt) => (reason ??= reasonOf(dueAt))
   }
 }

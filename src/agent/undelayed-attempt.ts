@@ -15,7 +15,7 @@ export function startUndelayed(order: AttemptOrder): RunningAttempt {
   const once = async () => {
     const loop = loopDelay.watch()
     const beganMs = performance.now()
-    running = startAttempt({ ...order, delayMs: loop.delayMs })
+    running = startAttempt({ ...order, delayMs: () => loop.delayMs() })
     const outcome = await running.outcome
     const times = { elapsedMs: performance.now() - beganMs, deadlineMs, delayMs: loop.delayMs() }
     loop.end()

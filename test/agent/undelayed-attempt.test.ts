@@ -168,13 +168,14 @@ describe('the deadline', () => {
     const { result } = begin(fake)
     const failures: Failure[] = [failure('TIMEOUT_FIRST_BYTE', 'late')]
     for (let attempt = 0; attempt < 2; attempt++) {
-      const { context, end } = await fake.next()
-      while (!context.signal.aborted) {
+      const run = await fake.next()
+      const { signal } = run.context
+      while (!signal.aborted) {
         block(90)
         await sleep(0)
       }
-      expect(context.signal.reason).toBeInstanceOf(DeadlineReached)
-      end({ failures })
+      expect(signal.reason).toBeInstanceOf(DeadlineReached)
+      run.end({ failures })
     }
     expect((await result).failures).toMatchObject([{ code: 'AGENT_OVERLOADED' }])
   })
