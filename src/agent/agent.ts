@@ -126,8 +126,8 @@ class RunningAgent implements Agent {
         options.ledger?.due(watch.monitor.id, everyMs(watch.monitor), slot)
         this.#queues.due(watch, slot, plannedAt)
       },
-      onSkipped: (watch, slots, from, to) =>
-        this.#queues.skipped(watch, { slots, from, to, reason: 'suspended' }),
+      onSkipped: (watch, slots, from, to, reason) =>
+        this.#queues.skipped(watch, { slots, from, to, reason }),
       onPassed: (watch, slots, from, to) => {
         this.#queues.skipped(watch, { slots, from, to, reason: 'restarted' })
         options.ledger?.passed(watch.monitor.id, slots.everyMs, to - slots.everyMs)

@@ -29,6 +29,8 @@ export interface AttemptOrder {
   accountId?: string | undefined
   source?: RunSource
   headers?: HeaderHearing | undefined
+  /** How late our event loop has been since the attempt began. Milliseconds. */
+  delayMs?: (() => number) | undefined
   /** Hears how far it is. */
   progress?: ((at: RunProgress) => void) | undefined
 }
@@ -81,7 +83,15 @@ export function startAttempt(order: AttemptOrder): RunningAttempt {
     timer = setTimeout(() => giveUp(stillRunning(reason, overrunMs)), overrunMs)
     controller.abort(reason)
   }
-  timer = setTimeout(() => end(new DeadlineReached(deadlineMs)), deadlineMs)
+  // Time that we were late is not the target's: it is added, up to as much again.
+  let addedMs = 0
+  const onTime = () => {
+    const moreMs = Math.min(order.delayMs?.() ?? 0, deadlineMs) - addedMs
+    if (moreMs < 1) return end(new DeadlineReached(deadlineMs))
+    addedMs += moreMs
+    timer = setTimeout(onTime, moreMs)
+  }
+  timer = setTimeout(onTime, deadlineMs)
 
   const context = {
     signal: controller.signal,

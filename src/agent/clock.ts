@@ -2,6 +2,7 @@
 // set, and can stand still while the machine sleeps; slots must neither come twice nor wait for hours because of it.
 import { uptime } from 'node:os'
 import type { Instant } from '../contract/job.ts'
+import { createThreadMeter } from './thread-time.ts'
 
 /** The clock that is followed became known to differ from ours by more than drift and measuring explain. */
 export interface ClockJump {
@@ -23,6 +24,10 @@ export interface Clock {
   observe(): ClockJump | undefined
   /** The clock that is followed minus ours, as last observed. Milliseconds. */
   offsetMs(): number
+  /** How long the machine has slept since the clock was made, give or take some 20 ms. */
+  sleptMs(): number
+  /** Time that this thread ran or waited for a processor, from an arbitrary moment on. */
+  busyMs(): number
   /** How far `now()` may be off the remote clock, at most. Milliseconds; undefined: nobody knows. */
   uncertaintyMs(): number | undefined
   /**
@@ -41,6 +46,8 @@ export interface MachineClocks {
   monotonicMs(): number
   /** Since the machine was started, sleep included, which the monotonic clock leaves out. */
   uptimeMs(): number
+  /** Of the thread that reads it: time that it ran or waited for a processor. */
+  busyMs(): number
 }
 
 /** A less certain sample does not move a clock that lies within it. */
@@ -56,10 +63,13 @@ const SLEW_MAX = 0.01
 /** Small differences are slewed away over about this time, so that we do not swing around the goal. */
 const SLEW_OVER_MS = 10_000
 
+let threadMeter: (() => number) | undefined
+
 const machine: MachineClocks = {
   wallMs: () => Date.now(),
   monotonicMs: () => performance.now(),
   uptimeMs: () => uptime() * 1000,
+  busyMs: () => (threadMeter ??= createThreadMeter())(),
 }
 
 /** Makes a clock that is anchored at the wall clock of this moment. */
@@ -70,6 +80,9 @@ export function createClock(clocks: MachineClocks = machine): Clock {
   let followed: RemoteClock | undefined
   let offsetMs = 0
   let isSetBackReported = false
+  // The two run apart only while the machine sleeps.
+  const apartMs = () => clocks.uptimeMs() - clocks.monotonicMs()
+  const firstApartMs = apartMs()
 
   const now = (): Instant => anchorWall + (clocks.monotonicMs() - anchorMonotonic) * rate
 
@@ -83,6 +96,8 @@ export function createClock(clocks: MachineClocks = machine): Clock {
     now,
     monotonicMs: () => clocks.monotonicMs(),
     offsetMs: () => offsetMs,
+    sleptMs: () => apartMs() - firstApartMs,
+    busyMs: () => clocks.busyMs(),
     uncertaintyMs() {
       const uncertaintyMs = followed?.uncertaintyMs() ?? Infinity
       if (followed === undefined || uncertaintyMs === Infinity) return undefined

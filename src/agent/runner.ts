@@ -13,7 +13,7 @@ import type { HeaderHearing } from '../monitors/seen-headers.ts'
 import { startAttempt, type AttemptOutcome, type RunningAttempt } from './attempt.ts'
 import type { Clock } from './clock.ts'
 import { ownFault } from './own-fault.ts'
-import { laneOf } from './lane.ts'
+import { isProgram, laneOf } from './lane.ts'
 import { NamedTexts } from './named-texts.ts'
 import type { ProgressBoard, ProgressPlace } from './progress-board.ts'
 import { createPlanner, type RunPlan, type Surroundings } from './run-plan.ts'
@@ -21,6 +21,7 @@ import type { Scrubber } from './scrub.ts'
 import { scrubFiles } from './scrub-files.ts'
 import { wakeScrubThread } from './scrub-thread.ts'
 import type { FileKeep } from './sink.ts'
+import { startUndelayed } from './undelayed-attempt.ts'
 import { undisclosedScrubber } from './undisclosed-secrets.ts'
 import type { FileCare } from './work-folder.ts'
 
@@ -103,6 +104,8 @@ function createRun(
 ): Run {
   const { clock } = settings
   const { checkType, retryStrategy } = job.monitor
+  // Programs measure their times in processes of their own, and are too long to repeat.
+  const start = isProgram(job.monitor) ? startAttempt : startUndelayed
   const startedMs = clock.monotonicMs()
   const record = recordOf(job, plan, settings)
   const { named } = record
@@ -140,7 +143,7 @@ function createRun(
       const source = settings.source ?? (job.onDemand === undefined ? 'SCHEDULER' : 'TRIGGER_API')
       const around = { dial, location, accountId, source, workRoot, workFolders, care, scripts }
       const headers = named && hearingOf(named, settings.scrubHeaders)
-      running = startAttempt({ ...plan, ...around, headers, progress })
+      running = start({ ...plan, ...around, headers, progress })
       const outcome = await running.outcome
       running = undefined
       if (outcome.abandoned) settings.onAbandoned?.(checkType)
@@ -304,6 +307,7 @@ function withFailures(failures: Failure[]): AttemptOutcome {
 
 /** Faults of ours that may be gone a moment later. */
 const PASSING = new Set([
+  'AGENT_OVERLOADED',
   'RESOLVER_UNREACHABLE',
   'NETWORK_UNREACHABLE',
   'PROXY_UNREACHABLE',

@@ -12,13 +12,14 @@ import {
 import { LIMITS } from '../contract/versions.ts'
 import type { Clock, ClockJump } from './clock.ts'
 import { DueHeap, type Due } from './due-heap.ts'
+import { SkipReasons, type SkipReason } from './skip-reason.ts'
 
 /** What the timetable tells. */
 export interface TimetableEvents<T> {
   /** A slot is due. `plannedAt` is when it was to start: the slot itself, but for first runs. */
   onDue(subject: T, slot: Instant, plannedAt: Instant): void
   /** Slots [from, to) passed by unnoticed: the machine slept, its clock was set, or we hung. */
-  onSkipped(subject: T, slots: Slots, from: Instant, to: Instant): void
+  onSkipped(subject: T, slots: Slots, from: Instant, to: Instant, reason: SkipReason): void
   onClockJump(jump: ClockJump): void
   /** Slots [from, to) passed before this process watched them. */
   onPassed?(subject: T, slots: Slots, from: Instant, to: Instant): void
@@ -103,7 +104,8 @@ export function createRunningTimetable<T>(
   let tickedAtMs = clock.monotonicMs()
   let tickedAt = clock.now()
 
-  const fire = (entry: Entry<T>, now: Instant) => {
+  const skipReasons = new SkipReasons(clock)
+  const fire = (entry: Entry<T>, now: Instant, whySkipped: (dueAt: Instant) => SkipReason) => {
     const { slot, dueAt, slots, subject } = entry
     const newest = Math.max(slot, newestOf(entry, now))
     entry.slot = newest + slots.everyMs
@@ -111,7 +113,7 @@ export function createRunningTimetable<T>(
     entry.toldUntil = newest
     if (entry.slot < entry.until) heap.moved(entry)
     else heap.remove(entry)
-    if (newest > slot) events.onSkipped(subject, slots, slot, newest)
+    if (newest > slot) events.onSkipped(subject, slots, slot, newest, whySkipped(dueAt))
     events.onDue(subject, newest, newest > slot ? newest : dueAt)
   }
 
@@ -121,8 +123,9 @@ export function createRunningTimetable<T>(
     if (now < tickedAt) stepBack(heap, entries.values(), told, now)
     tickedAt = now
     if (jump !== undefined) events.onClockJump(jump)
+    const whySkipped = skipReasons.look(now)
     for (let top = heap.peek(); top !== undefined && top.dueAt <= now; top = heap.peek()) {
-      fire(top, now)
+      fire(top, now, whySkipped)
     }
     tickedAtMs = clock.monotonicMs()
     arm()

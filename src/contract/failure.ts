@@ -302,6 +302,10 @@ export const FAILURES = {
     about: 'agent',
     meaning: 'the agent is out of descriptors, ports, buffers, memory or processor time',
   },
+  AGENT_OVERLOADED: {
+    about: 'agent',
+    meaning: 'the agent’s own delay, in the repeated attempt as well, would decide the verdict',
+  },
   DEADLINE_IGNORED: { about: 'agent', meaning: 'the run did not end when its deadline came' },
   CANCELLED: { about: 'agent', meaning: 'the run was cancelled' },
   INTERNAL: { about: 'agent', meaning: 'a fault in the agent itself' },

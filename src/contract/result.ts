@@ -12,7 +12,9 @@ export const OWN_VERDICTS = ['errored', 'cancelled', 'missed'] as const
 export type OwnVerdict = (typeof OWN_VERDICTS)[number]
 
 /**
- * Why a slot has no result. Every such slot is counted under exactly one of these. `no-agent`: none had
+ * Why a slot has no result. Every such slot is counted under exactly one of these. `overloaded`: its agent
+ * was busy; `suspended`: its agent, or the machine, stood still (stopped, frozen, asleep); `clock-set`: the
+ * clock that its agent follows was set forward over it. `no-agent`: none had
  * ever reported from its location; `agent-lost`: those that had were there no more, or were lost with it;
  * `not-delivered`: its agent was there all the time and nothing came; `spool-full`: its agent had the result
  * and lost it for want of room; `under-way`: it runs, as its agent says, and its result will take the place;
@@ -22,6 +24,7 @@ export const MISSED_REASONS = [
   'still-running',
   'overloaded',
   'suspended',
+  'clock-set',
   'draining',
   'removed',
   'no-agent',

@@ -67,6 +67,8 @@ const currentLimits = z.strictObject({
   jsonValuesMax: z.int().positive(),
   /** One attempt, from start to verdict. */
   attemptMsMax: z.int().positive(),
+  /** From so much delay of the agent's event loop on, the times of an attempt may be the agent's own. */
+  agentDelayMsMax: z.int().positive(),
   retriesMax: z.int().positive(),
   assertionsMax: z.int().positive(),
   /** Expensive assertions that wait for their turn. */

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { OVERRUN_MS_MAX } from '../../src/agent/attempt.ts'
 import { createClock } from '../../src/agent/clock.ts'
 import { definitionSecrets, secretWarnings } from '../../src/contract/definition-secrets.ts'
+import { loopDelay } from '../../src/agent/loop-delay.ts'
 import type { Surroundings } from '../../src/agent/run-plan.ts'
 import { createRunner } from '../../src/agent/runner.ts'
 import { SCRUBBED } from '../../src/agent/scrub.ts'
@@ -147,6 +148,9 @@ describe('time', () => {
   })
 
   test('a monitor that ignores its deadline is let go, counted, and said so', async () => {
+    // Real delay has no place among timers that are moved by hand.
+    const watch = { delayMs: () => 0, end: () => undefined }
+    vi.spyOn(loopDelay, 'watch').mockReturnValueOnce(watch)
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     const fake = fakeType({ deadlineMs: 1000, stubborn: true })
     const onAbandoned = vi.fn<(type: string) => void>()

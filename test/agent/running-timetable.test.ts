@@ -24,11 +24,12 @@ function setUp() {
   const clocks = fakeClocks()
   const clock = createClock(clocks)
   const due: { id: string; slot: number; plannedAt: number; at: number }[] = []
-  const skipped: { id: string; count: number }[] = []
+  const skipped: { id: string; count: number; reason: string }[] = []
   const jumps: number[] = []
   const timetable = createRunningTimetable<string>(clock, {
     onDue: (id, slot, plannedAt) => due.push({ id, slot, plannedAt, at: clock.now() }),
-    onSkipped: (id, slots, from, to) => skipped.push({ id, count: slotsBetween(slots, from, to) }),
+    onSkipped: (id, slots, from, to, reason) =>
+      skipped.push({ id, count: slotsBetween(slots, from, to), reason }),
     onClockJump: ({ byMs }) => jumps.push(byMs),
   })
   const run = (ms: number) => {
@@ -180,12 +181,13 @@ describe('time that passes unnoticed', () => {
     timetable.start()
     run(3000)
     due.length = 0
-    clocks.setWall(60_000)
+    clocks.sleep(60_000)
     run(1000)
     expect(jumps).toEqual([60_000])
     const told = due.length + skipped.reduce((total, { count }) => total + count, 0)
     expect(told).toBe(61)
     expect(due[0]?.slot).toBeLessThanOrEqual(clock.now())
+    expect(skipped.map(({ reason }) => reason)).toEqual(['suspended'])
   })
 
   test('so does a process that was stopped while the clocks went on', () => {
@@ -197,6 +199,7 @@ describe('time that passes unnoticed', () => {
     clocks.pass(30_000)
     run(1000)
     expect(due.length + (skipped[0]?.count ?? 0)).toBe(31)
+    expect(skipped.map(({ reason }) => reason)).toEqual(['suspended'])
   })
 
   test('a clock that is set back brings no slot twice', () => {
