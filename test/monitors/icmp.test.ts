@@ -1,6 +1,6 @@
 // Aim: the ICMP monitor on loopback: what it shows, how it judges, and that it lets go at every stage.
 import { readdirSync, readlinkSync } from 'node:fs'
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { Failure } from '../../src/contract/failure.ts'
 import { LIMITS } from '../../src/contract/versions.ts'
 import type { IcmpObserved } from '../../src/monitors/icmp-observed.ts'
@@ -12,7 +12,7 @@ import { SAMPLES } from '../../src/monitors/samples.ts'
 import { eventually } from '../support/eventually.ts'
 import { icmpMonitor, type IcmpWish } from '../support/icmp-process.ts'
 import { deadlineAfter, fixedResolver, testContext } from '../support/monitor-context.ts'
-import { missing } from '../support/needs.ts'
+import { missing, withoutEchoes } from '../support/needs.ts'
 import { createNetworkNamespace, type NetworkNamespace } from '../support/network-namespace.ts'
 import { execFileSync } from 'node:child_process'
 
@@ -26,8 +26,11 @@ function codesOf({ failures }: { failures: readonly Failure[] }): string[] {
 
 const QUICK = { pingCount: 4, intervalMs: 20 }
 const HERE = { hostname: '127.0.0.1', ...QUICK }
+const noEchoes = withoutEchoes()
 
 describe('what is shown', () => {
+  beforeEach(({ skip }) => skip(noEchoes !== undefined, noEchoes))
+
   test.each([
     ['IPv4', '127.0.0.1', 0],
     ['IPv6', '::1', 129],
@@ -138,6 +141,8 @@ describe('what is shown', () => {
 })
 
 describe('assertions', () => {
+  beforeEach(({ skip }) => skip(noEchoes !== undefined, noEchoes))
+
   const assertion = (source: string, property: string, comparison: string, target: string) => ({
     request: { ...HERE, assertions: [{ source, property, comparison, target }] },
   })
@@ -295,7 +300,10 @@ describe('letting go', () => {
     expect(icmp.deadlineMs(monitor)).toBe(50 * 500 + 2000 + LIMITS.icmpLookupMs)
   })
 
-  test('thousands of runs at once share few sockets, and all are closed when nobody needs them', async () => {
+  test('thousands of runs at once share few sockets, and all are closed when nobody needs them', async ({
+    skip,
+  }) => {
+    skip(noEchoes !== undefined, noEchoes)
     await eventually(() => watchedNow() === 0)
     const before = sockets()
     const runs = Array.from({ length: 2000 }, (_, n) =>

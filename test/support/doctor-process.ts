@@ -13,6 +13,8 @@ export interface Examined {
   stderr: string
   tookMs: number
   works: boolean | undefined
+  /** What is broken, of all that it found. */
+  broken: readonly Probed[]
   /** What it found of something; undefined where it told nothing. */
   found(id: Probed): Finding | undefined
 }
@@ -56,6 +58,8 @@ export async function examine({
   const report = isJson
     ? (JSON.parse(stdout) as { works: boolean; findings: Finding[] })
     : undefined
-  const found = (id: Probed) => report?.findings.find((one) => one.id === id)
-  return { code, stdout, stderr, tookMs, works: report?.works, found }
+  const findings = report?.findings ?? []
+  const found = (id: Probed) => findings.find((one) => one.id === id)
+  const broken = findings.filter(({ standing }) => standing === 'broken').map(({ id }) => id)
+  return { code, stdout, stderr, tookMs, works: report?.works, broken, found }
 }
