@@ -92,7 +92,7 @@ async function stopped(agent: StartedAgent): Promise<void> {
   expect((await agent.ended).code).toBe(0)
 }
 
-test.runIf(isRoot)('another user’s folder', { timeout: 120_000 }, async () => {
+test.runIf(isRoot)('another user’s folder', async () => {
   const dataDir = temporaryFolder()
   const agent = await start(dataDir, AS_NOBODY)
   await expectTold(agent, 'EACCES')
@@ -100,14 +100,14 @@ test.runIf(isRoot)('another user’s folder', { timeout: 120_000 }, async () => 
   await stopped(agent)
 })
 
-test.runIf(isRoot)('a read-only file system', { timeout: 120_000 }, async () => {
+test.runIf(isRoot)('a read-only file system', async () => {
   const agent = await start(diskOf('size=8m,ro'))
   await expectTold(agent, 'EROFS')
   expect(toldOf(agent)).toHaveLength(1)
   await stopped(agent)
 })
 
-test.runIf(isRoot)('a full disk', { timeout: 120_000 }, async () => {
+test.runIf(isRoot)('a full disk', async () => {
   const dataDir = diskOf('size=64k')
   writeFileSync(join(dataDir, 'full'), Buffer.alloc(64 * 1024))
   const agent = await start(dataDir)
@@ -118,7 +118,7 @@ test.runIf(isRoot)('a full disk', { timeout: 120_000 }, async () => {
   await stopped(agent)
 })
 
-test.runIf(isRoot)('one that becomes full, and has room again', { timeout: 120_000 }, async () => {
+test.runIf(isRoot)('one that becomes full, and has room again', async () => {
   const dataDir = diskOf('size=64m')
   mkdirSync(join(dataDir, 'work'))
   chmodSync(join(dataDir, 'work'), 0o777)

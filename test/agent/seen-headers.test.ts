@@ -117,12 +117,12 @@ function wrongIn(text: string): string[] {
 test.each([
   ['fetch', `(async () => {${FETCH}${SAY('sid')}})()`],
   ['node:http', `(async () => {${HTTP}${SAY('sid')}})()`],
-])('a plain script with %s', TIME, async (_, script) => {
+])('a plain script with %s', async (_, script) => {
   const { text } = await run('MULTI_STEP', { script })
   expect(wrongIn(text)).toEqual([])
 })
 
-test('a test of requests that records no trace', TIME, async () => {
+test('a test of requests that records no trace', async () => {
   const { text } = await run('MULTI_STEP', {
     playwrightConfig: { use: { trace: 'off' } },
     script: `${TEST}test('orders', async ({ request }) => {
@@ -159,7 +159,7 @@ test.skipIf(why !== undefined)(
   },
 )
 
-test('scripts of an API monitor', TIME, async () => {
+test('scripts of an API monitor', async () => {
   const { text } = await run('API', {
     request: { method: 'GET', url: `${url}/orders` },
     localSetupScript: `${FETCH}${SAY('sid')}`,
@@ -234,7 +234,7 @@ describe('a suite, though its own requests are in no trace,', () => {
       UNDICI.replaceAll('undici.', ''),
       `import { request } from 'undici'`,
     ],
-  ])('on %s with %s', TIME, async (on, _, body, first) => {
+  ])('on %s with %s', async (on, _, body, first) => {
     expect(toldOf(await runSuite(on, body, first))).toEqual([])
   })
 })

@@ -84,7 +84,7 @@ describe('the platform', () => {
       mend: expect.stringContaining('PLATFORM_URL') as string,
     })
     expect(said.tookMs).toBeLessThan(15_000)
-  }, 30_000)
+  })
 
   test.each([
     ['of no location', 'unknown', /does not accept API_KEY/],
@@ -211,7 +211,7 @@ describe('the proxy', () => {
     const said = await examine({ env })
     expect([said.code, said.found('proxy')?.standing]).toEqual([1, 'broken'])
     expect(said.tookMs).toBeLessThan(15_000)
-  }, 30_000)
+  })
 
   test('is not asked where NO_PROXY names the platform', async () => {
     await using platform = await startFakePlatform()
@@ -303,7 +303,7 @@ describe('the health port', () => {
     const said = await examine({ env })
     expect(said.found('health-port')?.standing).toBe('broken')
     expect(said.tookMs).toBeLessThan(15_000)
-  }, 30_000)
+  })
 })
 
 test('the help names the exit codes', async () => {

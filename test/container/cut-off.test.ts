@@ -79,5 +79,5 @@ describe('two agents and a platform in a network of their own', () => {
     )
     expect(row?.twice).toBe(0)
     for (const agent of [one, two]) expect(agent.said()).not.toContain('"level":"error"')
-  }, 240_000)
+  })
 })

@@ -71,7 +71,7 @@ describe('the clock of an agent’s machine', () => {
     await agent.ended
     const account = await made.account(until)
     expect(faultsOf(account)).toEqual({})
-  }, 240_000)
+  })
 })
 
 describe('the disk of an agent', () => {
@@ -104,7 +104,7 @@ describe('the disk of an agent', () => {
     expect(account).toMatchObject({ missing: 0, unexpected: 0 })
     agent.child.kill('SIGTERM')
     expect(await agent.ended).toMatchObject({ code: 0 })
-  }, 240_000)
+  })
 })
 
 test('a disk that can only be read at the start is used when it can be written', async ({
@@ -149,7 +149,7 @@ test('a disk that can only be read at the start is used when it can be written',
   // Only what fell between the kill and the start; what was in memory before came through.
   expect(missed).toBeLessThanOrEqual(ids.length * 5)
   expect(account.byVerdict['passed']).toBe(account.expected - missed)
-}, 240_000)
+})
 
 function total(of: Fleet): number {
   let sum = 0

@@ -84,5 +84,4 @@ test.skipIf(cannotRun !== undefined)(
       'location.network-reachable',
     ])
   },
-  300_000,
 )

@@ -56,7 +56,6 @@ describe('the platform', () => {
       const account = await fleet.account()
       expect(faultsOf(account)).toEqual({})
     },
-    240_000,
   )
 
   test('away while the agent runs and restarts: it goes on from what it keeps', async () => {
@@ -82,7 +81,7 @@ describe('the platform', () => {
     // Only what fell between the end of one process and the start of the next.
     expect(missed).toBeLessThanOrEqual(ids.length * 4)
     expect(account.byVerdict['passed']).toBe(account.expected - missed)
-  }, 240_000)
+  })
 
   test('the connections to its database cut: what was under way is recorded once', async () => {
     const { fleet, ids } = await runningFleet(20, 1)
@@ -93,7 +92,7 @@ describe('the platform', () => {
     }
     const account = await fleet.account()
     expect(faultsOf(account)).toEqual({})
-  }, 240_000)
+  })
 })
 
 describe.each(DATABASE_SERVERS)('$name', ({ key }) => {
@@ -115,7 +114,7 @@ describe.each(DATABASE_SERVERS)('$name', ({ key }) => {
     }
     const account = await fleet.account()
     expect(faultsOf(account)).toEqual({})
-  }, 240_000)
+  })
 })
 
 /** What a restart of the server does to its clients: every connection dies in the middle. */

@@ -87,7 +87,7 @@ describe.skipIf(why !== undefined)(`with a browser ${why ?? ''}`, () => {
     expect(report.tests[0]?.attempts[0]?.steps.map(({ title }) => title)).toContain('look')
     expect(events.at(0)).toBe('begin')
     expect(events.at(-1)).toBe('finish')
-  }, 60_000)
+  })
 
   test('a browser reaches a blocked network by no address, and the run tells which', async () => {
     const blocked = ['127.0.0.0/8', '::1/128']
@@ -106,7 +106,7 @@ describe.skipIf(why !== undefined)(`with a browser ${why ?? ''}`, () => {
     const networks = end.blocked.map(({ address, network }) => `${address} in ${network}`)
     expect(networks).toContain('127.0.0.1 in 127.0.0.0/8')
     expect(networks).toContain('169.254.169.254 in 169.254.0.0/16')
-  }, 60_000)
+  })
 
   test('with a proxy of the location all goes through it, though loopback is blocked', async () => {
     await using through = await startConnectProxy({ names: { 'shop.test': '127.0.0.1' } })
@@ -130,7 +130,7 @@ describe.skipIf(why !== undefined)(`with a browser ${why ?? ''}`, () => {
     expect(
       through.seen.filter((one) => one === `CONNECT shop.test:${port}`).length,
     ).toBeGreaterThan(1)
-  }, 60_000)
+  })
 
   test('a run that is cancelled tells what it had done until then', async () => {
     const stop = new AbortController()
@@ -154,7 +154,7 @@ describe.skipIf(why !== undefined)(`with a browser ${why ?? ''}`, () => {
       'passed',
       'interrupted',
     ])
-  }, 60_000)
+  })
 })
 
 test.each(['onEvent', 'onOutput'] as const)(
@@ -174,7 +174,6 @@ test.each(['onEvent', 'onOutput'] as const)(
     await expect(ended).rejects.toBe(mistake)
     expect(performance.now() - began).toBeLessThan(20_000)
   },
-  60_000,
 )
 
 describe.each([
@@ -194,5 +193,5 @@ describe.each([
     )
     expect(end.outcome).toBe('exited')
     expect(report.tests).toHaveLength(1)
-  }, 60_000)
+  })
 })
