@@ -19,6 +19,7 @@ import {
   started,
   type Platform,
 } from '../support/started-delivery.ts'
+import { startStopwatch } from '../support/stopwatch.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 describe('in good weather', () => {
@@ -51,11 +52,11 @@ describe('in good weather', () => {
     const { delivery } = await started(temporaryFolder(), platform)
     await delivery.deliver(result(0))
     await untilHolds(() => expect(platform.has.size).toBe(1))
-    const before = performance.now()
+    const ownMs = startStopwatch()
     const onDemand = randomUUID()
     await delivery.deliver(result(1, { onDemand }))
     await untilHolds(() => expect(platform.has.size).toBe(2))
-    expect(performance.now() - before).toBeLessThan(900)
+    expect(ownMs()).toBeLessThan(900)
     expect(platform.batches.at(-1)?.results[0]?.onDemand).toBe(onDemand)
   })
 })

@@ -179,7 +179,6 @@ describe('the browser', () => {
     const said = await examine({ env: { ...onFile, CHROMIUM_PATH: program('exec sleep 60') } })
     expect([said.code, browser(said)?.standing]).toEqual([1, 'broken'])
     expect(browser(said)?.facts).toMatchObject({ outcome: 'out-of-time' })
-    expect(said.tookMs).toBeLessThan(15_000)
   })
 
   test.for([

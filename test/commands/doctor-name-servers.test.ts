@@ -121,6 +121,5 @@ describe('name servers', () => {
     expect(said.code).toBe(1)
     expect(said.found('dns')?.standing).toBe('broken')
     expect(said.found('platform')?.standing).toBe('broken')
-    expect(said.tookMs).toBeLessThan(15_000)
   })
 })

@@ -83,7 +83,6 @@ describe('the platform', () => {
       facts: { code: 'TIMEOUT' },
       mend: expect.stringContaining('PLATFORM_URL') as string,
     })
-    expect(said.tookMs).toBeLessThan(15_000)
   })
 
   test.each([
@@ -210,7 +209,6 @@ describe('the proxy', () => {
     const env = { ...agentOf(platform.url), HTTPS_PROXY: `http://${proxy.authority}` }
     const said = await examine({ env })
     expect([said.code, said.found('proxy')?.standing]).toEqual([1, 'broken'])
-    expect(said.tookMs).toBeLessThan(15_000)
   })
 
   test('is not asked where NO_PROXY names the platform', async () => {
@@ -302,7 +300,6 @@ describe('the health port', () => {
     const env = { ...agentOf(platform.url), AGENT_HEALTH_PORT: String(other.port) }
     const said = await examine({ env })
     expect(said.found('health-port')?.standing).toBe('broken')
-    expect(said.tookMs).toBeLessThan(15_000)
   })
 })
 

@@ -9,6 +9,7 @@ import { type NpmRegistry, startNpmRegistry } from '../support/npm-registry.ts'
 import { packageManager, runManager } from '../support/package-managers.ts'
 import { runFolder, suiteGround, suiteProject } from '../support/suite-runs.ts'
 import { startHttpServer } from '../support/test-server.ts'
+import { INSTALL_MS_MAX } from '../support/toolbox.ts'
 
 let registry: NpmRegistry
 /** Bun keeps what it makes of files from 50 kB on. */
@@ -62,7 +63,7 @@ beforeAll(async () => {
     mkdirSync(dirname(own), { recursive: true })
     symlinkSync(tool.folder, own)
   }
-})
+}, INSTALL_MS_MAX)
 afterAll(async () => {
   await registry.server.close()
   await site.close()

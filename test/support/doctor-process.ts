@@ -11,7 +11,6 @@ export interface Examined {
   code: number | null
   stdout: string
   stderr: string
-  tookMs: number
   works: boolean | undefined
   /** What is broken, of all that it found. */
   broken: readonly Probed[]
@@ -38,7 +37,6 @@ export async function examine({
 }: Examination): Promise<Examined> {
   const folder = temporaryFolder()
   const words = [...prefix, process.execPath, LAUNCH, 'doctor', ...args]
-  const since = performance.now()
   const child = spawn(words[0] ?? '', words.slice(1), {
     env: {
       PATH: process.env['PATH'],
@@ -53,7 +51,6 @@ export async function examine({
   child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()))
   child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()))
   const [code] = (await once(child, 'close')) as [number | null]
-  const tookMs = performance.now() - since
   const isJson = stdout.startsWith('{')
   const report = isJson
     ? (JSON.parse(stdout) as { works: boolean; findings: Finding[] })
@@ -61,5 +58,5 @@ export async function examine({
   const findings = report?.findings ?? []
   const found = (id: Probed) => findings.find((one) => one.id === id)
   const broken = findings.filter(({ standing }) => standing === 'broken').map(({ id }) => id)
-  return { code, stdout, stderr, tookMs, works: report?.works, broken, found }
+  return { code, stdout, stderr, works: report?.works, broken, found }
 }
