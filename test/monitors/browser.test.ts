@@ -151,10 +151,11 @@ describe.skipIf(why !== undefined)(`with Chromium ${why ?? ''}`, () => {
     const script = `${HEAD}test('shop', async ({ page }) => {
       test.setTimeout(0)
       await page.goto('{site}/next')
+      await fetch('{site}/api/items')
       await page.evaluate(() => { for (;;); })
     })`
     const before = site.requests.length
-    const deadline = expect.poll(() => site.requests.length).toBeGreaterThan(before)
+    const deadline = expect.poll(() => site.requests.slice(before)).toContain('GET /api/items')
     const { codes, artifacts, abandoned } = await run(script, {}, { deadline })
     expect(codes).toEqual(['TIMEOUT_RUN'])
     expect(artifacts).toContain('trace.zip')
