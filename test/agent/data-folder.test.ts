@@ -92,7 +92,8 @@ async function stopped(agent: StartedAgent): Promise<void> {
   expect((await agent.ended).code).toBe(0)
 }
 
-test.runIf(isRoot)('another user’s folder', async () => {
+test('another user’s folder', async ({ skip }) => {
+  skip(!isRoot, 'needs root')
   const dataDir = temporaryFolder()
   const agent = await start(dataDir, AS_NOBODY)
   await expectTold(agent, 'EACCES')
@@ -100,14 +101,16 @@ test.runIf(isRoot)('another user’s folder', async () => {
   await stopped(agent)
 })
 
-test.runIf(isRoot)('a read-only file system', async () => {
+test('a read-only file system', async ({ skip }) => {
+  skip(!isRoot, 'needs root')
   const agent = await start(diskOf('size=8m,ro'))
   await expectTold(agent, 'EROFS')
   expect(toldOf(agent)).toHaveLength(1)
   await stopped(agent)
 })
 
-test.runIf(isRoot)('a full disk', async () => {
+test('a full disk', async ({ skip }) => {
+  skip(!isRoot, 'needs root')
   const dataDir = diskOf('size=64k')
   writeFileSync(join(dataDir, 'full'), Buffer.alloc(64 * 1024))
   const agent = await start(dataDir)
@@ -118,7 +121,8 @@ test.runIf(isRoot)('a full disk', async () => {
   await stopped(agent)
 })
 
-test.runIf(isRoot)('one that becomes full, and has room again', async () => {
+test('one that becomes full, and has room again', async ({ skip }) => {
+  skip(!isRoot, 'needs root')
   const dataDir = diskOf('size=64m')
   mkdirSync(join(dataDir, 'work'))
   chmodSync(join(dataDir, 'work'), 0o777)
@@ -127,7 +131,7 @@ test.runIf(isRoot)('one that becomes full, and has room again', async () => {
   expect(toldOf(agent)).toEqual([])
   expect((await warnings(agent)).filter((one) => one.includes(CODE))).toEqual([])
   execFileSync('sh', ['-c', 'cat /dev/zero > "$0"/full 2>/dev/null || true', dataDir])
-  await eventually(() => toldOf(agent).length > 0, { ms: 60_000 })
+  await eventually(() => toldOf(agent).length > 0)
   execFileSync('rm', [join(dataDir, 'full')])
   await agent.line(({ msg }) => msg === 'DATA_DIR can be written to again')
   expect((await warnings(agent)).filter((one) => one.includes(CODE))).toEqual([])

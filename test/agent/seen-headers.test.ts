@@ -20,7 +20,6 @@ import { suiteProject } from '../support/suite-runs.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { startHttpServer } from '../support/test-server.ts'
 
-const TIME = { timeout: 90_000 }
 const TOKEN = 'eyJ0b2tlbg.71c9f3'
 const SESSION = 'c2Vzc2lvbg-40be72'
 const KEY = 'a2V5-9917aa04'
@@ -137,7 +136,6 @@ test('a test of requests that records no trace', async () => {
 const why = missing('chromium')
 test.skipIf(why !== undefined)(
   `pages of a browser that record no trace, and a file beside it ${why ?? ''}`,
-  TIME,
   async () => {
     const { text, kept } = await run('BROWSER', {
       playwrightConfig: { use: { trace: 'off', screenshot: 'off', video: 'off' } },

@@ -96,10 +96,10 @@ describe('the disk of an agent', () => {
       // It is full now.
     }
     const before = total(made)
-    await eventually(() => total(made) > before + 2000, { ms: 90_000 })
+    await eventually(() => total(made) > before + 2000)
     const since = Date.now()
     await made.startPlatform()
-    await eventually(() => seen(made, since, ids.length), { ms: 60_000 })
+    await eventually(() => seen(made, since, ids.length))
     const account = await made.account()
     expect(account).toMatchObject({ missing: 0, unexpected: 0 })
     agent.child.kill('SIGTERM')
@@ -142,7 +142,7 @@ test('a disk that can only be read at the start is used when it can be written',
   const since = Date.now()
   await again.line(({ msg }) => msg === 'agent started')
   await made.startPlatform()
-  await eventually(() => seen(made, since, ids.length), { ms: 60_000 })
+  await eventually(() => seen(made, since, ids.length))
   const account = await made.account()
   expect(account).toMatchObject({ missing: 0, unexpected: 0 })
   const missed = account.byVerdict['missed'] ?? 0

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { browser } from '../../src/monitors/browser.ts'
 import { scriptSamples } from '../../src/monitors/script-samples.ts'
+import { eventually } from '../support/eventually.ts'
 import { missing } from '../support/needs.ts'
 import { testGround } from '../support/script-ground.ts'
 import { runScriptMonitor, startScript, type ScriptWishes } from '../support/script-runs.ts'
@@ -155,7 +156,7 @@ describe.skipIf(why !== undefined)(`with Chromium ${why ?? ''}`, () => {
       await page.evaluate(() => { for (;;); })
     })`
     const before = site.requests.length
-    const deadline = expect.poll(() => site.requests.slice(before)).toContain('GET /api/items')
+    const deadline = eventually(() => site.requests.slice(before).includes('GET /api/items'))
     const { codes, artifacts, abandoned } = await run(script, {}, { deadline })
     expect(codes).toEqual(['TIMEOUT_RUN'])
     expect(artifacts).toContain('trace.zip')

@@ -83,7 +83,7 @@ describe.skipIf(why !== undefined)(`names in the cage ${why ?? ''}`, () => {
   )
 
   test.skipIf(missing('chromium') !== undefined).each(RIGHTS)(
-    'as %s: Chromium reaches them, and neither picture, socket nor redirect what is forbidden',
+    `as %s: Chromium reaches them, and neither picture, socket nor redirect what is forbidden ${missing('chromium') ?? ''}`,
     async (_, rights) => {
       const said = await programs(rights, 'chromium')
       const six = said.get('chromium')

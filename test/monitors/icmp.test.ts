@@ -200,7 +200,7 @@ function sockets(): number {
 
 const why = missing('ip') ?? (process.getuid?.() === 0 ? undefined : 'needs root')
 
-describe.skipIf(why !== undefined)('a target that keeps silent', () => {
+describe.skipIf(why !== undefined)(`a target that keeps silent ${why ?? ''}`, () => {
   let silent: NetworkNamespace
   let hostname: string
   beforeAll(() => {

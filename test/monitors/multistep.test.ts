@@ -4,6 +4,7 @@ import { readdirSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { multistep } from '../../src/monitors/multistep.ts'
 import type { RunProgress } from '../../src/monitors/script-ground.ts'
+import { eventually } from '../support/eventually.ts'
 import { testGround } from '../support/script-ground.ts'
 import { runScriptMonitor, startScript, type ScriptWishes } from '../support/script-runs.ts'
 import { startSmallSite } from '../support/small-site.ts'
@@ -138,7 +139,7 @@ describe('verdicts', () => {
     const script = `${HEAD}test.setTimeout(0)
       test('a', async ({ request }) => { await request.get('{site}/'); await new Promise(() => {}) })`
     const before = site.requests.length
-    const deadline = expect.poll(() => site.requests.length).toBeGreaterThan(before)
+    const deadline = eventually(() => site.requests.length > before)
     const late = await run(script, {}, { deadline })
     expect(late.codes).toEqual(['TIMEOUT_RUN'])
     expect(late.abandoned).toBe(false)

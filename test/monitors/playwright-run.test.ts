@@ -6,7 +6,11 @@ import { describe, expect, test } from 'vitest'
 import { findChromium } from '../../src/monitors/chromium.ts'
 import type { Context } from '../../src/monitors/monitor.ts'
 import { findPlaywrightCore } from '../../src/monitors/playwright-browsers.ts'
-import { runPlaywright, type PlaywrightOrder } from '../../src/monitors/playwright-run.ts'
+import {
+  PLAYWRIGHT_ASK,
+  runPlaywright,
+  type PlaywrightOrder,
+} from '../../src/monitors/playwright-run.ts'
 import { startConnectProxy } from '../support/connect-proxy.ts'
 import { fixedResolver, testContext } from '../support/monitor-context.ts'
 import { missing } from '../support/needs.ts'
@@ -48,7 +52,8 @@ async function run(
       readable: [runtime.folder, join(runtime.folder, 'node_modules')],
       browser: core === undefined || chromium === undefined ? undefined : { chromium, core },
       limits: {
-        wallMs: 60_000,
+        // More than a test has: none ends by it.
+        wallMs: 600_000,
         cpuMs: 60_000,
         memoryBytes: 1024 * MEBIBYTE,
         processes: 100,
@@ -142,6 +147,8 @@ describe.skipIf(why !== undefined)(`with a browser ${why ?? ''}`, () => {
         await new Promise(() => {})
       })`,
       {
+        // A busy machine may need longer than the agent gives.
+        ask: { ...PLAYWRIGHT_ASK, graceMs: 120_000 },
         onEvent(event) {
           if (event.event === 'step' && event.title === 'opened') stop.abort()
         },
@@ -161,7 +168,6 @@ test.each(['onEvent', 'onOutput'] as const)(
   'a mistake of ours in %s ends the run, and is told as such',
   async (callback) => {
     const mistake = new Error('a mistake of ours')
-    const began = performance.now()
     const ended = run(
       `${HEAD}test('one', async () => { console.log('out'); await new Promise(() => {}) })`,
       {
@@ -172,7 +178,6 @@ test.each(['onEvent', 'onOutput'] as const)(
       },
     )
     await expect(ended).rejects.toBe(mistake)
-    expect(performance.now() - began).toBeLessThan(20_000)
   },
 )
 

@@ -28,6 +28,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 const MODULES = fileURLToPath(new URL('../../node_modules', import.meta.url))
 const PACKAGES = ['@playwright/test', 'playwright', 'playwright-core']
 const canMount = process.getuid?.() === 0 && mayMount()
+const cannot = canMount ? '' : ': needs root with SYS_ADMIN'
 
 // Short: below it Chromium makes a socket, whose path may have 107 bytes.
 const home = mkdtempSync(join(tmpdir(), 'h-'))
@@ -49,7 +50,7 @@ for (const path of ${JSON.stringify(paths)}) {
   catch (error) { console.log(error.code) }
 }`
 
-describe.skipIf(!canMount)('below a closed folder', () => {
+describe.skipIf(!canMount)(`below a closed folder${cannot}`, () => {
   test('what an order names is there, and nothing beside it', async () => {
     const folder = temporaryFolder()
     chmodSync(folder, 0o700)
