@@ -15,6 +15,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest'
 import { lockAgentFolder, openAgentFolder, type AgentFolder } from '../../src/agent/agent-folder.ts'
 import { createAgentSeal } from '../../src/agent/agent-seal.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
+import { untilHolds } from '../support/eventually.ts'
 
 const API_KEY = 'pl_0123456789abcdef'
 const open: AgentFolder[] = []
@@ -80,10 +81,9 @@ describe('folders', () => {
     const dataDir = temporaryFolder()
     const folder = await opened(dataDir)
     rmSync(dataDir, { recursive: true })
-    await vi.waitFor(() => expect(folder.isHeld()).toBe(false), { timeout: 5000, interval: 1 })
     const id = () => readFileSync(join(folder.path ?? '', 'id'), 'utf8')
-    await vi.waitFor(() => expect(id()).toBe(`${folder.id}\n`), 5000)
-    await vi.waitFor(() => expect(folder.isHeld()).toBe(true), 5000)
+    await untilHolds(() => expect(id()).toBe(`${folder.id}\n`))
+    await untilHolds(() => expect(folder.isHeld()).toBe(true))
     await folder.keep('monitors', Buffer.from('x'))
     expect((await folder.kept('monitors'))?.toString()).toBe('x')
   })
@@ -93,7 +93,7 @@ describe('folders', () => {
     const lost = new Promise<string>((resolve) => {
       void opened(dataDir, API_KEY, () => resolve('lost'))
     })
-    await vi.waitFor(() => expect(open).toHaveLength(1))
+    await untilHolds(() => expect(open).toHaveLength(1))
     rmSync(join(dataDir, 'agents/1'), { recursive: true })
     const other = await opened(dataDir)
     expect(other.path).toBe(join(dataDir, 'agents/1'))

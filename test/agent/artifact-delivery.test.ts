@@ -3,10 +3,11 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { createWorkFolder } from '../../src/agent/work-folder.ts'
 import type { Result } from '../../src/contract/result.ts'
 import { recorded, refusal } from '../support/delivery-platform.ts'
+import { untilHolds } from '../support/eventually.ts'
 import {
   hurried,
   MONITOR,
@@ -53,7 +54,7 @@ describe('a file', () => {
     }
     const run = await resultWith(one, { 'trace 1.zip': trace, empty: Buffer.alloc(0) })
     await one.delivery.deliver(run.result)
-    await vi.waitFor(() => expect(platform.artifacts).toHaveLength(2), 5000)
+    await untilHolds(() => expect(platform.artifacts).toHaveLength(2))
     const owner = `${MONITOR}.${slotOf(0)}`
     expect(platform.artifacts[0]).toMatchObject({
       path: `/agent/v1/artifacts/${owner}/trace%201.zip`,
@@ -67,7 +68,7 @@ describe('a file', () => {
     expect(had).toBe(1)
     const { path = '', seal } = one.folder
     const folder = join(path, `artifacts.${seal.fingerprint}`)
-    await vi.waitFor(() => expect(readdirSync(folder)).toEqual([]))
+    await untilHolds(() => expect(readdirSync(folder)).toEqual([]))
   })
 
   test('waits sealed on disk while the platform is away, and is sent by the next start', async () => {
@@ -87,7 +88,7 @@ describe('a file', () => {
       body: JSON.stringify({ recorded: batch.results.length, known: 0, refused: [] }),
     })
     await started(dataDir, platform, { settings })
-    await vi.waitFor(() => expect(platform.artifacts[0]?.bytes).toBe(text.length), 5000)
+    await untilHolds(() => expect(platform.artifacts[0]?.bytes).toBe(text.length))
   })
 
   test('is sent after its result where API_KEY was exchanged in between', async () => {
@@ -102,10 +103,10 @@ describe('a file', () => {
     platform.replyToArtifact = () => ((had = platform.has.size), { status: 200, body: '{}' })
     const keys = { apiKey: 'pl_fedcba9876543210', formerKeys: ['pl_0123456789abcdef'] }
     await started(dataDir, platform, { settings }, keys)
-    await vi.waitFor(() => expect(platform.artifacts).toHaveLength(1), 5000)
+    await untilHolds(() => expect(platform.artifacts).toHaveLength(1))
     expect([had, platform.artifacts[0]?.sha256]).toEqual([1, sha256.toString('hex')])
     const folder = join(path, `artifacts.${seal.fingerprint}`)
-    await vi.waitFor(() => expect(readdirSync(folder)).toEqual([]))
+    await untilHolds(() => expect(readdirSync(folder)).toEqual([]))
   })
 
   test.each([413, 409, 400])('that the platform refuses with %i is given up', async (status) => {
@@ -113,7 +114,7 @@ describe('a file', () => {
     platform.replyToArtifact = () => refusal(status)
     const one = await started(temporaryFolder(), platform, { settings })
     await one.delivery.deliver((await resultWith(one, { log: Buffer.from('x') })).result)
-    await vi.waitFor(async () =>
+    await untilHolds(async () =>
       expect(await one.delivery.metricsText()).toContain(`{outcome="refused_${status}"} 1`),
     )
     expect(one.facts()).toMatchObject({ artifacts: 0, delivered: 1 })
@@ -124,7 +125,7 @@ describe('a file', () => {
     platform.replyToArtifact = () => ({ status, body: '<html>Request Rejected</html>' })
     const one = await started(temporaryFolder(), platform, { settings })
     await one.delivery.deliver((await resultWith(one, { log: Buffer.from('x') })).result)
-    await vi.waitFor(() => expect(one.lines.join('')).toContain('a file cannot be sent'))
+    await untilHolds(() => expect(one.lines.join('')).toContain('a file cannot be sent'))
     expect(one.facts()).toMatchObject({ artifacts: 1, delivered: 1 })
   })
 
@@ -144,8 +145,8 @@ describe('a file', () => {
       body: JSON.stringify({ recorded: batch.results.length, known: 0, refused: [] }),
     })
     hurried(one.delivery)
-    await vi.waitFor(() => expect(platform.artifacts.at(-1)?.path).toContain('second'), 5000)
-    await vi.waitFor(() => expect(one.facts()['artifacts']).toBe(0))
+    await untilHolds(() => expect(platform.artifacts.at(-1)?.path).toContain('second'))
+    await untilHolds(() => expect(one.facts()['artifacts']).toBe(0))
   })
 })
 

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { describe, expect, test, vi } from 'vitest'
 import { createAgentSeal } from '../../src/agent/agent-seal.ts'
 import { recorded, refusal } from '../support/delivery-platform.ts'
+import { untilHolds } from '../support/eventually.ts'
 import {
   deliver,
   hurried,
@@ -54,7 +55,7 @@ describe('what an earlier process left', () => {
     expect(await sides(delivery.metricsText())).toEqual({ came: 15, went: 15 })
     platform.reply = (batch) => recorded(batch)
     hurried(delivery)
-    await vi.waitFor(() => expect(facts()).toMatchObject({ delivered: 15, waiting: 0 }), 5000)
+    await untilHolds(() => expect(facts()).toMatchObject({ delivered: 15, waiting: 0 }))
     expect(await sides(delivery.metricsText())).toEqual({ came: 15, went: 15 })
   })
 
@@ -68,13 +69,13 @@ describe('what an earlier process left', () => {
     writeFileSync(file, bytes)
     renameSync(path, join(dataDir, 'agents/2'))
     const { delivery, facts } = await started(dataDir, platform)
-    await vi.waitFor(() => expect(facts()['adopted']).toBe(10), 5000)
+    await untilHolds(() => expect(facts()['adopted']).toBe(10))
     const { came, went } = await sides(delivery.metricsText())
     expect([came, went]).toEqual([10, 10])
     expect(facts()['lost']).toBeGreaterThan(0)
     platform.reply = (batch) => recorded(batch)
     hurried(delivery)
-    await vi.waitFor(() => expect(facts()['waiting']).toBe(0), 5000)
+    await untilHolds(() => expect(facts()['waiting']).toBe(0))
     expect(await sides(delivery.metricsText())).toEqual({ came: 10, went: 10 })
   })
 
@@ -82,7 +83,7 @@ describe('what an earlier process left', () => {
     const [platform, dataDir] = [await platformOf(), temporaryFolder()]
     renameSync(await left(dataDir, platform, 10), join(dataDir, 'agents/2'))
     const { facts, end } = await started(dataDir, platform)
-    await vi.waitFor(() => expect(facts()['adopted']).toBe(10), 5000)
+    await untilHolds(() => expect(facts()['adopted']).toBe(10))
     await end(0)
     expect(facts()).toMatchObject({ adopted: 0, delivered: 0, waiting: 0, lost: 0 })
   })
@@ -99,7 +100,7 @@ describe('after API_KEY was exchanged', () => {
     expect(facts()).toMatchObject({ produced: 5, adopted: 10, waiting: 15 })
     platform.reply = (batch) => recorded(batch)
     hurried(delivery)
-    await vi.waitFor(() => expect(facts()).toMatchObject({ delivered: 15, waiting: 0 }), 5000)
+    await untilHolds(() => expect(facts()).toMatchObject({ delivered: 15, waiting: 0 }))
     expect(await sides(delivery.metricsText())).toEqual({ came: 15, went: 15 })
     await end()
     expect(readdirSync(path)).not.toContain(name)
@@ -110,7 +111,7 @@ describe('after API_KEY was exchanged', () => {
     renameSync(await left(dataDir, platform, 10), join(dataDir, 'agents/2'))
     platform.reply = (batch) => recorded(batch)
     const { facts } = await started(dataDir, platform, {}, rotated)
-    await vi.waitFor(() => expect(facts()).toMatchObject({ adopted: 10, delivered: 10 }), 5000)
+    await untilHolds(() => expect(facts()).toMatchObject({ adopted: 10, delivered: 10 }))
     expect(platform.has.size).toBe(10)
   })
 
@@ -119,9 +120,9 @@ describe('after API_KEY was exchanged', () => {
     await left(dataDir, platform, 10)
     platform.reply = (batch) => recorded(batch)
     const { delivery, lines } = await started(dataDir, platform, {}, { apiKey: NEW })
-    await vi.waitFor(() => expect(lines.join()).toContain('API_KEY_PREVIOUS'), 5000)
+    await untilHolds(() => expect(lines.join()).toContain('API_KEY_PREVIOUS'))
     const metrics = () => delivery.metricsText()
-    await expect.poll(metrics, { timeout: 5000 }).toMatch(/vedette_spool_foreign_bytes [1-9]/)
+    await expect.poll(metrics).toMatch(/vedette_spool_foreign_bytes [1-9]/)
     expect(platform.has.size).toBe(0)
   })
 
@@ -148,13 +149,13 @@ describe('a disk that cannot be used at the start', () => {
     const { delivery, facts, folder, end } = await started(dataDir, platform, {}, { retryMs: 50 })
     const { id } = folder
     void deliver(delivery, 10, 5)
-    await vi.waitFor(() => expect(facts()['waiting']).toBe(5))
+    await untilHolds(() => expect(facts()['waiting']).toBe(5))
     expect(delivery.warnings().join()).toContain('kept in memory')
     expect(await delivery.metricsText()).toContain('vedette_spool_on_disk 0')
     rmSync(join(dataDir, 'agents'))
     renameSync(join(dataDir, 'away'), join(dataDir, 'agents'))
-    await vi.waitFor(() => expect(facts()).toMatchObject({ adopted: 10, waiting: 15 }), 5000)
-    await vi.waitFor(() => expect(delivery.warnings().join()).not.toContain('memory'), 5000)
+    await untilHolds(() => expect(facts()).toMatchObject({ adopted: 10, waiting: 15 }))
+    await untilHolds(() => expect(delivery.warnings().join()).not.toContain('memory'))
     expect([folder.path, folder.id]).toEqual([path, id])
     expect(await delivery.metricsText()).toContain('vedette_spool_on_disk 1')
     await end(0)
@@ -162,7 +163,7 @@ describe('a disk that cannot be used at the start', () => {
     platform.reply = (batch) => recorded(batch)
     const again = await started(dataDir, platform)
     expect(again.facts()['adopted']).toBe(15)
-    await vi.waitFor(() => expect(platform.has.size).toBe(15), 5000)
+    await untilHolds(() => expect(platform.has.size).toBe(15))
   })
 
   test('is left alone by an agent that ends before', async () => {

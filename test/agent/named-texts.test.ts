@@ -12,6 +12,7 @@ import { createScrubber, SCRUBBED } from '../../src/agent/scrub.ts'
 import { failure } from '../../src/contract/failure.ts'
 import type { Dialler } from '../../src/monitors/dial.ts'
 import { aMonitor, fakeType } from '../support/fake-monitors.ts'
+import { startStopwatch } from '../support/stopwatch.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const AUTH = 'Bearer RESPAUTH98765'
@@ -65,9 +66,9 @@ describe('a text', () => {
 
   test('takes a time that grows with its length alone', () => {
     const text = ['token: ', '"token":"', `['token', `, `name: 'token', `, '\\"token\\":\\"']
-    const began = performance.now()
+    const ownMs = startStopwatch()
     for (const one of text) named().text(one.repeat(2000))
-    expect(performance.now() - began).toBeLessThan(5000)
+    expect(ownMs()).toBeLessThan(5000)
   })
 })
 

@@ -3,6 +3,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createScrubber, SCRUBBED } from '../../src/agent/scrub.ts'
+import { startStopwatch } from '../support/stopwatch.ts'
 
 const SECRET = 'p@ss w/ö"rd&<+\'%=\\n'
 const scrubber = createScrubber({ secrets: [SECRET] })
@@ -191,7 +192,7 @@ describe('what holds no secret', () => {
 
 test('a long text with many near misses is scrubbed in no time', () => {
   const one = createScrubber({ secrets: [`${'a'.repeat(50)}b`, '((((((((((x', '\\\\\\\\x\\\\\\"'] })
-  const began = performance.now()
+  const ownMs = startStopwatch()
   one.text('a'.repeat(100_000) + '('.repeat(100_000) + '\\'.repeat(20_000))
-  expect(performance.now() - began).toBeLessThan(2000)
+  expect(ownMs()).toBeLessThan(2000)
 })

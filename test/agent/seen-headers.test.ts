@@ -20,7 +20,6 @@ import { suiteProject } from '../support/suite-runs.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { startHttpServer } from '../support/test-server.ts'
 
-const TIME = { timeout: 90_000 }
 const TOKEN = 'eyJ0b2tlbg.71c9f3'
 const SESSION = 'c2Vzc2lvbg-40be72'
 const KEY = 'a2V5-9917aa04'
@@ -117,12 +116,12 @@ function wrongIn(text: string): string[] {
 test.each([
   ['fetch', `(async () => {${FETCH}${SAY('sid')}})()`],
   ['node:http', `(async () => {${HTTP}${SAY('sid')}})()`],
-])('a plain script with %s', TIME, async (_, script) => {
+])('a plain script with %s', async (_, script) => {
   const { text } = await run('MULTI_STEP', { script })
   expect(wrongIn(text)).toEqual([])
 })
 
-test('a test of requests that records no trace', TIME, async () => {
+test('a test of requests that records no trace', async () => {
   const { text } = await run('MULTI_STEP', {
     playwrightConfig: { use: { trace: 'off' } },
     script: `${TEST}test('orders', async ({ request }) => {
@@ -137,7 +136,6 @@ test('a test of requests that records no trace', TIME, async () => {
 const why = missing('chromium')
 test.skipIf(why !== undefined)(
   `pages of a browser that record no trace, and a file beside it ${why ?? ''}`,
-  TIME,
   async () => {
     const { text, kept } = await run('BROWSER', {
       playwrightConfig: { use: { trace: 'off', screenshot: 'off', video: 'off' } },
@@ -159,7 +157,7 @@ test.skipIf(why !== undefined)(
   },
 )
 
-test('scripts of an API monitor', TIME, async () => {
+test('scripts of an API monitor', async () => {
   const { text } = await run('API', {
     request: { method: 'GET', url: `${url}/orders` },
     localSetupScript: `${FETCH}${SAY('sid')}`,
@@ -234,7 +232,7 @@ describe('a suite, though its own requests are in no trace,', () => {
       UNDICI.replaceAll('undici.', ''),
       `import { request } from 'undici'`,
     ],
-  ])('on %s with %s', TIME, async (on, _, body, first) => {
+  ])('on %s with %s', async (on, _, body, first) => {
     expect(toldOf(await runSuite(on, body, first))).toEqual([])
   })
 })

@@ -8,8 +8,8 @@ import { afterEach, describe, expect, test, vi } from 'vitest'
 import { createAgentSeal } from '../../src/agent/agent-seal.ts'
 import type { Kept } from '../../src/agent/kept-results.ts'
 import { openSpool, type Spool, type SpoolOptions } from '../../src/agent/spool.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
 import { collectingLog } from '../support/collecting-log.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const seal = createAgentSeal('pl_0123456789abcdef')
 const MIB = 1024 * 1024
@@ -324,7 +324,7 @@ describe('a disk that fails', () => {
       await append(spool, ...numbered(2))
       state.error = code
       const unsafe = [...numbered(3, 2)].map((entry) => spool.append(entry, true))
-      await vi.waitFor(() => expect(kept).toHaveLength(5))
+      await expect.poll(() => kept).toHaveLength(5)
       expect(kept.slice(2).map((one) => spool.giveBack(one))).toEqual([false, false, false])
       expect([spool.problem, lines.length]).toEqual([code, 1])
       state.error = undefined
@@ -344,7 +344,7 @@ describe('a disk that fails', () => {
   test('for good gives up what does not fit in memory, told to whoever waits for it', async () => {
     const { spool, kept } = await opened(join(temporaryFolder(), 'x'), { folder: undefined })
     const waits = spool.append('{}', true)
-    await vi.waitFor(() => expect(kept).toHaveLength(1))
+    await expect.poll(() => kept).toHaveLength(1)
     if (kept[0] !== undefined) spool.drop(kept[0])
     await expect(waits).rejects.toThrow('no room')
     expect([spool.lost.memory, spool.waiting]).toEqual([1, 0])
@@ -356,7 +356,7 @@ describe('a disk that fails', () => {
     const { spool, kept } = await opened(join(file, 'spool'))
     expect(spool.problem).toContain('file')
     const safe = spool.append('{}', true)
-    await vi.waitFor(() => expect(kept).toHaveLength(1))
+    await expect.poll(() => kept).toHaveLength(1)
     await spool.forget(kept)
     await safe
     expect(spool.waiting).toBe(0)
@@ -378,7 +378,7 @@ describe('a disk that fails', () => {
     await append(spool, ...numbered(1))
     isHeld = false
     void spool.append('{"number":1}', true)
-    await vi.waitFor(() => expect(kept).toHaveLength(2))
+    await expect.poll(() => kept).toHaveLength(2)
     expect((await readAll((await opened(folder)).spool)).length).toBe(1)
     await spool.forget(kept.slice(1))
   })

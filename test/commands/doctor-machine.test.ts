@@ -179,29 +179,24 @@ describe('the browser', () => {
     const said = await examine({ env: { ...onFile, CHROMIUM_PATH: program('exec sleep 60') } })
     expect([said.code, browser(said)?.standing]).toEqual([1, 'broken'])
     expect(browser(said)?.facts).toMatchObject({ outcome: 'out-of-time' })
-    expect(said.tookMs).toBeLessThan(15_000)
-  }, 30_000)
+  })
 
   test.for([
     ['whoever runs the tests', []],
     ['a user without any right', asNobody],
-  ] as const)(
-    'starts, for %s, and leaves nothing behind',
-    { timeout: 30_000 },
-    async ([, prefix], { skip }) => {
-      const why = missing('chromium')
-      skip(why !== undefined, why)
-      const folder = temporaryFolder()
-      chmodSync(folder, 0o777)
-      const env = { ...onFile, CHROMIUM_PATH: '/usr/bin/chromium', DATA_DIR: folder }
-      const said = await examine({ env, prefix })
-      expect(browser(said)).toMatchObject({
-        standing: 'works',
-        facts: { version: expect.stringMatching(/\d+\.\d+\.\d+/) as string },
-      })
-      expect(readdirSync(folder)).toEqual([])
-    },
-  )
+  ] as const)('starts, for %s, and leaves nothing behind', async ([, prefix], { skip }) => {
+    const why = missing('chromium')
+    skip(why !== undefined, why)
+    const folder = temporaryFolder()
+    chmodSync(folder, 0o777)
+    const env = { ...onFile, CHROMIUM_PATH: '/usr/bin/chromium', DATA_DIR: folder }
+    const said = await examine({ env, prefix })
+    expect(browser(said)).toMatchObject({
+      standing: 'works',
+      facts: { version: expect.stringMatching(/\d+\.\d+\.\d+/) as string },
+    })
+    expect(readdirSync(folder)).toEqual([])
+  })
 })
 
 test('interrupted, it ends at once, and what it had begun is gone', async () => {
@@ -212,7 +207,7 @@ test('interrupted, it ends at once, and what it had begun is gone', async () => 
   doctor.kill('SIGINT')
   expect(await doctor.ended).toMatchObject({ code: 130, stdout: '' })
   expect(readdirSync(folder)).toEqual([])
-}, 20_000)
+})
 
 describe('engines and what holds code', () => {
   /** A folder of tools with one engine. */

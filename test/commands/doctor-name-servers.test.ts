@@ -40,17 +40,13 @@ describe('name servers', () => {
     ['says that the name has no address', [], 'works'],
     ['refuses to answer', 'REFUSED', 'broken'],
     ['is silent', 'silent', 'broken'],
-  ])(
-    'the only one %s',
-    async (_, entry, standing) => {
-      await using server = await startDnsServer({ 'platform.test': entry })
-      const [found] = await ask([server.authority])
-      expect(found?.standing).toBe(standing)
-      expect(found?.mend === undefined).toBe(standing === 'works')
-      expect(new Set(server.asked)).toEqual(new Set(['platform.test']))
-    },
-    20_000,
-  )
+  ])('the only one %s', async (_, entry, standing) => {
+    await using server = await startDnsServer({ 'platform.test': entry })
+    const [found] = await ask([server.authority])
+    expect(found?.standing).toBe(standing)
+    expect(found?.mend === undefined).toBe(standing === 'works')
+    expect(new Set(server.asked)).toEqual(new Set(['platform.test']))
+  })
 
   test.each([
     ['a name of the cluster', 'http://vedette-platform.vedette:3000', 'works'],
@@ -83,7 +79,7 @@ describe('name servers', () => {
     expect(found).toMatchObject({ standing: 'warning' })
     expect(found?.says).toContain(mute.authority)
     expect(found?.says).not.toContain(good.authority)
-  }, 20_000)
+  })
 
   test('a silent one is given up at once when told to', async () => {
     await using mute = await startDnsServer({ 'platform.test': 'silent' })
@@ -125,6 +121,5 @@ describe('name servers', () => {
     expect(said.code).toBe(1)
     expect(said.found('dns')?.standing).toBe('broken')
     expect(said.found('platform')?.standing).toBe('broken')
-    expect(said.tookMs).toBeLessThan(15_000)
-  }, 30_000)
+  })
 })

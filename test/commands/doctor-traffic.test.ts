@@ -29,42 +29,38 @@ table inet watch {
   }
 }`
 
-test.skipIf(why !== undefined)(
-  `it asks those alone ${why ?? ''}`,
-  async () => {
-    const network = createNetworkNamespace()
-    const { outside, prefix } = network
-    const inside = (command: string, ...args: string[]) =>
-      execFileSync(prefix[0] ?? '', [...prefix.slice(1), command, ...args], { encoding: 'utf8' })
-    const mute = createSocket('udp4').bind(53, outside)
-    try {
-      await once(mute, 'listening')
-      const folder = temporaryFolder()
-      const [conf, ruleset] = [join(folder, 'resolv.conf'), join(folder, 'rules')]
-      writeFileSync(conf, `nameserver ${outside}\n`)
-      writeFileSync(ruleset, rules(outside))
-      // Whatever is not foreseen has a way to go.
-      inside('ip', 'route', 'add', 'default', 'via', outside)
-      inside('nft', '-f', ruleset)
-      const bind = `mount --bind ${conf} /etc/resolv.conf && exec "$@"`
-      const env = {
-        PLATFORM_URL: `http://${outside}:8443`,
-        API_KEY: FAKE_KEY,
-        CHROMIUM_PATH: '/usr/bin/chromium',
-      }
-      const said = await examine({
-        env,
-        prefix: [...prefix, 'unshare', '-m', 'sh', '-c', bind, 'sh'],
-      })
-      expect(said.found('browser')?.standing).toBe('works')
-      const counted = (name: string) =>
-        Number(/packets (\d+)/.exec(inside('nft', 'list', 'counter', 'inet', 'watch', name))?.[1])
-      expect(counted('asked')).toBeGreaterThan(1)
-      expect(counted('other')).toBe(0)
-    } finally {
-      mute.close()
-      network.remove()
+test.skipIf(why !== undefined)(`it asks those alone ${why ?? ''}`, async () => {
+  const network = createNetworkNamespace()
+  const { outside, prefix } = network
+  const inside = (command: string, ...args: string[]) =>
+    execFileSync(prefix[0] ?? '', [...prefix.slice(1), command, ...args], { encoding: 'utf8' })
+  const mute = createSocket('udp4').bind(53, outside)
+  try {
+    await once(mute, 'listening')
+    const folder = temporaryFolder()
+    const [conf, ruleset] = [join(folder, 'resolv.conf'), join(folder, 'rules')]
+    writeFileSync(conf, `nameserver ${outside}\n`)
+    writeFileSync(ruleset, rules(outside))
+    // Whatever is not foreseen has a way to go.
+    inside('ip', 'route', 'add', 'default', 'via', outside)
+    inside('nft', '-f', ruleset)
+    const bind = `mount --bind ${conf} /etc/resolv.conf && exec "$@"`
+    const env = {
+      PLATFORM_URL: `http://${outside}:8443`,
+      API_KEY: FAKE_KEY,
+      CHROMIUM_PATH: '/usr/bin/chromium',
     }
-  },
-  30_000,
-)
+    const said = await examine({
+      env,
+      prefix: [...prefix, 'unshare', '-m', 'sh', '-c', bind, 'sh'],
+    })
+    expect(said.found('browser')?.standing).toBe('works')
+    const counted = (name: string) =>
+      Number(/packets (\d+)/.exec(inside('nft', 'list', 'counter', 'inet', 'watch', name))?.[1])
+    expect(counted('asked')).toBeGreaterThan(1)
+    expect(counted('other')).toBe(0)
+  } finally {
+    mute.close()
+    network.remove()
+  }
+})

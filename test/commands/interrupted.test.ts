@@ -15,7 +15,6 @@ const SAID_MS_MAX = 1_000
 const GONE_MS_MAX = 5_000
 /** The same signal sooner than that counts once. */
 const ECHO_MS = 400
-const TIME = 120_000
 const CODES = { SIGINT: 130, SIGTERM: 143 }
 
 let site: TestServer
@@ -176,7 +175,7 @@ async function startUntil({ args, moment }: Pick<Phase, 'args' | 'moment'>) {
   await reached(() => {
     if (isOver) throw new Error(`it ended before: ${started.stdout}${started.stderr}`)
     return moment(work, started)
-  }, 60_000)
+  }, 120_000)
   return { work, started }
 }
 
@@ -193,7 +192,7 @@ async function reached(isReached: () => boolean, ms: number): Promise<number> {
 const isGone = (work: string) => () =>
   processesIn(work).length === 0 && foldersIn(work).length === 0
 
-test.each(Object.entries(PHASES))('%s', { timeout: TIME }, async (_, phase) => {
+test.each(Object.entries(PHASES))('%s', async (_, phase) => {
   const { work, started } = await startUntil(phase)
   started.kill(phase.signal)
   const said = reached(() => started.stderr.includes('once more ends it at once'), SAID_MS_MAX)
@@ -211,7 +210,7 @@ test.each([
     moment: visited('/silent/twice'),
   },
   { when: 'files are made ready', args: () => suite(LARGE), moment: filesAreMadeReady },
-])('a second Ctrl-C while $when ends at once', { timeout: TIME }, async (phase) => {
+])('a second Ctrl-C while $when ends at once', async (phase) => {
   const { work, started } = await startUntil(phase)
   started.kill('SIGINT')
   await new Promise((resolve) => setTimeout(resolve, ECHO_MS))

@@ -8,31 +8,25 @@ import { startVedette } from '../support/platform-process.ts'
 import { scriptTools } from '../support/script-fleet.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
-const TIME = 120_000
-
-test(
-  '`vedette check --output` keeps the files of each monitor in its folder',
-  async () => {
-    const path = join(temporaryFolder(), 'monitors.yaml')
-    const script = `const { test } = require('@playwright/test')
+test('`vedette check --output` keeps the files of each monitor in its folder', async () => {
+  const path = join(temporaryFolder(), 'monitors.yaml')
+  const script = `const { test } = require('@playwright/test')
       test('one', async ({ request }) => { await request.get('http://127.0.0.1:1/') })`
-    const monitors = [{ name: 'Orders', type: 'MULTI_STEP', every: '10m', script }]
-    writeFileSync(path, JSON.stringify({ monitors }))
-    const output = join(temporaryFolder(), 'kept')
-    const env = { TOOLS_DIR: scriptTools(), TMPDIR: temporaryFolder() }
-    const { code, stdout, stderr } = await startVedette(
-      ['check', path, '--json', '--output', output],
-      env,
-    ).ended
-    expect(code).toBe(1)
-    const result = JSON.parse(stdout) as { artifacts: { name: string }[] }
-    const names = result.artifacts.map(({ name }) => name)
-    expect(names.length).toBeGreaterThan(0)
-    expect(readdirSync(join(output, 'orders')).toSorted()).toEqual(names.toSorted())
-    expect(stderr).toContain(`files: ${output}\n`)
-  },
-  TIME,
-)
+  const monitors = [{ name: 'Orders', type: 'MULTI_STEP', every: '10m', script }]
+  writeFileSync(path, JSON.stringify({ monitors }))
+  const output = join(temporaryFolder(), 'kept')
+  const env = { TOOLS_DIR: scriptTools(), TMPDIR: temporaryFolder() }
+  const { code, stdout, stderr } = await startVedette(
+    ['check', path, '--json', '--output', output],
+    env,
+  ).ended
+  expect(code).toBe(1)
+  const result = JSON.parse(stdout) as { artifacts: { name: string }[] }
+  const names = result.artifacts.map(({ name }) => name)
+  expect(names.length).toBeGreaterThan(0)
+  expect(readdirSync(join(output, 'orders')).toSorted()).toEqual(names.toSorted())
+  expect(stderr).toContain(`files: ${output}\n`)
+})
 
 test('what an earlier attempt left goes when the result does not name it', async () => {
   const folder = temporaryFolder()

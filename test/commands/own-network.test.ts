@@ -112,64 +112,63 @@ function networkWithResolver() {
   return { network, prefix: [...network.prefix, ...withResolvConf(conf)] }
 }
 
-describe.skipIf(cannotRun !== undefined)('on a machine with nothing but a loopback', () => {
-  const prefix = ['unshare', '-n', 'sh', '-c', 'ip link set lo up && exec "$@"', 'sh']
-  const ERRORED = ['errored', 'NETWORK_UNREACHABLE']
+describe.skipIf(cannotRun !== undefined)(
+  `on a machine with nothing but a loopback ${cannotRun ?? ''}`,
+  () => {
+    const prefix = ['unshare', '-n', 'sh', '-c', 'ip link set lo up && exec "$@"', 'sh']
+    const ERRORED = ['errored', 'NETWORK_UNREACHABLE']
 
-  test.each(['192.0.2.1', 'www.zone.example'])(
-    'nothing is said about %s',
-    async (host) => {
+    test.each(['192.0.2.1', 'www.zone.example'])('nothing is said about %s', async (host) => {
       const monitors = monitorsOf(host)
       expect(await check(prefix, monitors)).toEqual(allOf(monitors, ...ERRORED))
-    },
-    60_000,
-  )
-
-  test('with an address and no route, nothing is said either', async () => {
-    const { network, prefix: withResolver } = networkWithResolver()
-    const monitors = [...monitorsOf('192.0.2.1'), ...dnsMonitors, namedServer(network.outside)]
-    const bare = [...withResolver, 'sh', '-c', 'ip route flush table main && exec "$@"', 'sh']
-    expect(await check(bare, monitors)).toEqual(allOf(monitors, ...ERRORED))
-  }, 60_000)
-
-  test('nor about name servers, the system’s or others, nor by getaddrinfo', async () => {
-    const monitors = [...dnsMonitors, namedServer('192.0.2.53')]
-    expect(await check(prefix, monitors)).toEqual(allOf(monitors, ...ERRORED))
-    const [url] = monitorsOf('www.zone.example')
-    expect(await check(prefix, [url as object], { USE_OS_DNS_RESOLVER: 'true' })).toEqual({
-      URL: ERRORED,
     })
-  }, 60_000)
 
-  test('what stands on the loopback itself is still watched', async () => {
-    const [url] = monitorsOf('127.0.0.1')
-    expect(await check(prefix, [url as object])).toEqual({ URL: ['failed', 'CONNECT_REFUSED'] })
-  })
-})
-
-describe.skipIf(cannotRun !== undefined)('on a machine whose name server', () => {
-  const ERRORED = ['errored', 'RESOLVER_UNREACHABLE']
-  const byName = [...monitorsOf('www.zone.example'), ...dnsMonitors]
-
-  test('is gone, nothing is said about names; a server that is named, and addresses, are watched', async () => {
-    const { network, prefix } = networkWithResolver()
-    const others = [
-      namedServer(network.outside),
-      { name: 'address', type: 'TCP', request: { hostname: network.outside, port: 9 } },
-    ]
-    expect(await check(prefix, [...byName, ...others])).toEqual({
-      ...allOf(byName, ...ERRORED),
-      'DNS of a server': ['failed', 'CONNECT_REFUSED'],
-      address: ['failed', 'CONNECT_REFUSED'],
+    test('with an address and no route, nothing is said either', async () => {
+      const { network, prefix: withResolver } = networkWithResolver()
+      const monitors = [...monitorsOf('192.0.2.1'), ...dnsMonitors, namedServer(network.outside)]
+      const bare = [...withResolver, 'sh', '-c', 'ip route flush table main && exec "$@"', 'sh']
+      expect(await check(bare, monitors)).toEqual(allOf(monitors, ...ERRORED))
     })
-  }, 60_000)
 
-  test.each<[string, Zone]>([
-    ['refuses everything', { '*': 'REFUSED' }],
-    ['is silent', { '*': 'silent' }],
-  ])(
-    '%s, nothing is said about names',
-    async (_, zone) => {
+    test('nor about name servers, the system’s or others, nor by getaddrinfo', async () => {
+      const monitors = [...dnsMonitors, namedServer('192.0.2.53')]
+      expect(await check(prefix, monitors)).toEqual(allOf(monitors, ...ERRORED))
+      const [url] = monitorsOf('www.zone.example')
+      expect(await check(prefix, [url as object], { USE_OS_DNS_RESOLVER: 'true' })).toEqual({
+        URL: ERRORED,
+      })
+    })
+
+    test('what stands on the loopback itself is still watched', async () => {
+      const [url] = monitorsOf('127.0.0.1')
+      expect(await check(prefix, [url as object])).toEqual({ URL: ['failed', 'CONNECT_REFUSED'] })
+    })
+  },
+)
+
+describe.skipIf(cannotRun !== undefined)(
+  `on a machine whose name server ${cannotRun ?? ''}`,
+  () => {
+    const ERRORED = ['errored', 'RESOLVER_UNREACHABLE']
+    const byName = [...monitorsOf('www.zone.example'), ...dnsMonitors]
+
+    test('is gone, nothing is said about names; a server that is named, and addresses, are watched', async () => {
+      const { network, prefix } = networkWithResolver()
+      const others = [
+        namedServer(network.outside),
+        { name: 'address', type: 'TCP', request: { hostname: network.outside, port: 9 } },
+      ]
+      expect(await check(prefix, [...byName, ...others])).toEqual({
+        ...allOf(byName, ...ERRORED),
+        'DNS of a server': ['failed', 'CONNECT_REFUSED'],
+        address: ['failed', 'CONNECT_REFUSED'],
+      })
+    })
+
+    test.each<[string, Zone]>([
+      ['refuses everything', { '*': 'REFUSED' }],
+      ['is silent', { '*': 'silent' }],
+    ])('%s, nothing is said about names', async (_, zone) => {
       const { network, prefix } = networkWithResolver()
       await using _server = await startDnsServer(zone, { host: network.outside, port: 53 })
       expect(await check(prefix, byName)).toEqual(allOf(byName, ...ERRORED))
@@ -177,58 +176,59 @@ describe.skipIf(cannotRun !== undefined)('on a machine whose name server', () =>
       expect(await check(prefix, [url as object], { USE_OS_DNS_RESOLVER: 'true' })).toEqual({
         URL: ERRORED,
       })
-    },
-    90_000,
-  )
+    })
 
-  test('fails with everything, that is about the names', async () => {
-    const { network, prefix } = networkWithResolver()
-    const server = await startDnsServer({ '*': 'SERVFAIL' }, { host: network.outside, port: 53 })
-    await using _server = server
-    const [url, , tcp] = byName
-    expect(await check(prefix, [url, tcp, dnsMonitors[0]] as object[])).toEqual({
-      URL: ['failed', 'DNS_SERVER_FAILED'],
-      TCP: ['failed', 'DNS_SERVER_FAILED'],
-      DNS: ['failed', 'DNS_RESPONSE_CODE'],
+    test('fails with everything, that is about the names', async () => {
+      const { network, prefix } = networkWithResolver()
+      const server = await startDnsServer({ '*': 'SERVFAIL' }, { host: network.outside, port: 53 })
+      await using _server = server
+      const [url, , tcp] = byName
+      expect(await check(prefix, [url, tcp, dnsMonitors[0]] as object[])).toEqual({
+        URL: ['failed', 'DNS_SERVER_FAILED'],
+        TCP: ['failed', 'DNS_SERVER_FAILED'],
+        DNS: ['failed', 'DNS_RESPONSE_CODE'],
+      })
     })
-  }, 60_000)
 
-  test('goes and comes back, the agent warns once and says once that it is over', async () => {
-    const { network, prefix } = networkWithResolver()
-    const monitors = Array.from({ length: 20 }, (_, index) => ({
-      name: `m${index}`,
-      type: 'TCP',
-      request: { hostname: 'www.zone.example', port: 9 },
-    }))
-    const file = temporaryFile('monitors.yaml', asYaml(monitors))
-    const env = { MONITORS_FILE: file, DATA_DIR: mkdtempSync(join(tmpdir(), 'vedette-data-')) }
-    cleanUps.push(() => rmSync(env.DATA_DIR, { recursive: true, force: true }))
-    const agent = launchAgentProcess({ ...env, AGENT_HEALTH_PORT: '8081' }, prefix)
-    cleanUps.push(async () => {
-      agent.child.kill('SIGTERM')
-      await agent.ended
+    test('goes and comes back, the agent warns once and says once that it is over', async () => {
+      const { network, prefix } = networkWithResolver()
+      const monitors = Array.from({ length: 20 }, (_, index) => ({
+        name: `m${index}`,
+        type: 'TCP',
+        request: { hostname: 'www.zone.example', port: 9 },
+      }))
+      const file = temporaryFile('monitors.yaml', asYaml(monitors))
+      const env = { MONITORS_FILE: file, DATA_DIR: mkdtempSync(join(tmpdir(), 'vedette-data-')) }
+      cleanUps.push(() => rmSync(env.DATA_DIR, { recursive: true, force: true }))
+      const agent = launchAgentProcess({ ...env, AGENT_HEALTH_PORT: '8081' }, prefix)
+      cleanUps.push(async () => {
+        agent.child.kill('SIGTERM')
+        await agent.ended
+      })
+      const ask = async (path: string) => {
+        const url = `http://${network.inside}:8081${path}`
+        return (await fetch(url)).json() as Promise<Record<string, unknown>>
+      }
+      await agent.line(({ problem }) => problem === 'RESOLVER_UNREACHABLE')
+      expect(await ask('/-/readiness')).toMatchObject({
+        status: 'ready',
+        warnings: [expect.stringContaining('RESOLVER_UNREACHABLE')],
+      })
+      expect(await ask('/health')).toMatchObject({ network: { problem: 'RESOLVER_UNREACHABLE' } })
+      const results = () => agent.lines.flatMap(({ result }) => (result as LoggedResult) ?? [])
+      const verdicts = () => results().map(({ verdict }) => verdict)
+      const count = (verdict: string) => verdicts().filter((one) => one === verdict).length
+      await eventually(() => count('errored') >= monitors.length)
+      expect(count('failed')).toBe(0)
+      const zone = { 'www.zone.example': [network.outside] }
+      await using _server = await startDnsServer(zone, { host: network.outside, port: 53 })
+      await agent.line(({ msg }) => msg === 'this agent’s own network works again')
+      expect(await ask('/-/readiness')).toMatchObject({ status: 'ready', warnings: [] })
+      expect(await ask('/health')).toMatchObject({ network: null })
+      await eventually(() => count('failed') > 0)
+      expect(agent.lines.filter(({ problem }) => problem === 'RESOLVER_UNREACHABLE')).toHaveLength(
+        1,
+      )
     })
-    const ask = async (path: string) => {
-      const url = `http://${network.inside}:8081${path}`
-      return (await fetch(url)).json() as Promise<Record<string, unknown>>
-    }
-    await agent.line(({ problem }) => problem === 'RESOLVER_UNREACHABLE')
-    expect(await ask('/-/readiness')).toMatchObject({
-      status: 'ready',
-      warnings: [expect.stringContaining('RESOLVER_UNREACHABLE')],
-    })
-    expect(await ask('/health')).toMatchObject({ network: { problem: 'RESOLVER_UNREACHABLE' } })
-    const results = () => agent.lines.flatMap(({ result }) => (result as LoggedResult) ?? [])
-    const verdicts = () => results().map(({ verdict }) => verdict)
-    const count = (verdict: string) => verdicts().filter((one) => one === verdict).length
-    await eventually(() => count('errored') >= monitors.length)
-    expect(count('failed')).toBe(0)
-    const zone = { 'www.zone.example': [network.outside] }
-    await using _server = await startDnsServer(zone, { host: network.outside, port: 53 })
-    await agent.line(({ msg }) => msg === 'this agent’s own network works again')
-    expect(await ask('/-/readiness')).toMatchObject({ status: 'ready', warnings: [] })
-    expect(await ask('/health')).toMatchObject({ network: null })
-    await eventually(() => count('failed') > 0)
-    expect(agent.lines.filter(({ problem }) => problem === 'RESOLVER_UNREACHABLE')).toHaveLength(1)
-  }, 90_000)
-})
+  },
+)

@@ -108,7 +108,7 @@ describe('in the whole image', () => {
     expect(
       results.map(({ monitorName, verdict }) => `${monitorName} ${verdict}`).toSorted(),
     ).toEqual(ENGINES.toSorted().map((name) => `${name} passed`))
-  }, 300_000)
+  })
 
   test.each([
     ['a script', scripted('MULTI_STEP', GREEDY)],

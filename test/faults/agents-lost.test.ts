@@ -58,7 +58,7 @@ describe('killed', () => {
     // first start comes after the monitors.
     const { 'agent-lost': _lost, 'no-agent': _before, ...others } = account.byReason
     expect(faultsOf({ ...account, byReason: others })).toEqual({})
-  }, 240_000)
+  })
 
   test('one of two: within 35 s its monitors run on the other', async () => {
     const { fleet, agents } = await fleetWith('one', 'two')
@@ -76,7 +76,7 @@ describe('killed', () => {
     one?.child.kill('SIGTERM')
     await one?.ended
     expect(await fleet.account()).toMatchObject({ missing: 0, unexpected: 0 })
-  }, 240_000)
+  })
 })
 
 /** Whether two agents have recorded something in the last seconds. */
@@ -121,7 +121,7 @@ describe('a rolling restart', () => {
     const account = await fleet.account(until)
     expect(faultsOf(account)).toEqual({})
     expect(account.expected).toBeGreaterThan(((until - from) / 2000) * 20)
-  }, 240_000)
+  })
 })
 
 describe('cut off', () => {
@@ -164,5 +164,5 @@ describe('cut off', () => {
     const account = await fleet.account()
     // Those that were cut off went on by themselves and delivered when they were back.
     expect(faultsOf(account)).toEqual({})
-  }, 300_000)
+  })
 })

@@ -28,14 +28,14 @@ beforeAll(async () => {
     response.end('<h1>Shop</h1>')
   })
   scene = await ScriptFleet.start(server)
-}, 120_000)
+})
 afterEach(() => {
   scene.proxy.hold = () => undefined
 })
 afterAll(async () => {
   await scene.close()
   await site.close()
-}, 60_000)
+})
 
 const siteUrl = (path: string) => `http://${site.authority}${path}`
 const visited = (path: string) => () => visits.has(path)
@@ -219,7 +219,7 @@ const PHASES: Record<string, Phase> = {
   },
 }
 
-test.each(Object.entries(PHASES))('%s ends in time', { timeout: 180_000 }, async (_, phase) => {
+test.each(Object.entries(PHASES))('%s ends in time', async (_, phase) => {
   const monitorId = await phase.monitor()
   const runId = await scene.ask(monitorId)
   await reached(() => phase.moment(monitorId, runId), 90_000).catch(async (error: unknown) => {

@@ -30,12 +30,12 @@ beforeAll(async () => {
   const script = `require('@playwright/test').test('nothing', () => {})`
   const first = await scene.monitor('MULTI_STEP', { script })
   await scene.finished(first, await scene.ask(first))
-}, 180_000)
+})
 afterAll(async () => {
   if (!isRoot) return
   await scene.close()
   execFileSync('umount', ['-l', disk])
-}, 60_000)
+})
 
 const freeBytes = () => {
   const { bavail, bsize } = statfsSync(disk)
@@ -69,7 +69,7 @@ const KINDS: [string, string, string][] = [
   ['a log, which is scrubbed before', 'log.txt', '70'],
 ]
 
-test.each(KINDS)('%s', { timeout: 240_000 }, async (_, name, head) => {
+test.each(KINDS)('%s', async (_, name, head) => {
   if (!isRoot) return
   const filler = join(disk, 'filler')
   rmSync(filler, { force: true })

@@ -71,7 +71,7 @@ describe('the clock of an agent’s machine', () => {
     await agent.ended
     const account = await made.account(until)
     expect(faultsOf(account)).toEqual({})
-  }, 240_000)
+  })
 })
 
 describe('the disk of an agent', () => {
@@ -96,15 +96,15 @@ describe('the disk of an agent', () => {
       // It is full now.
     }
     const before = total(made)
-    await eventually(() => total(made) > before + 2000, { ms: 90_000 })
+    await eventually(() => total(made) > before + 2000)
     const since = Date.now()
     await made.startPlatform()
-    await eventually(() => seen(made, since, ids.length), { ms: 60_000 })
+    await eventually(() => seen(made, since, ids.length))
     const account = await made.account()
     expect(account).toMatchObject({ missing: 0, unexpected: 0 })
     agent.child.kill('SIGTERM')
     expect(await agent.ended).toMatchObject({ code: 0 })
-  }, 240_000)
+  })
 })
 
 test('a disk that can only be read at the start is used when it can be written', async ({
@@ -142,14 +142,14 @@ test('a disk that can only be read at the start is used when it can be written',
   const since = Date.now()
   await again.line(({ msg }) => msg === 'agent started')
   await made.startPlatform()
-  await eventually(() => seen(made, since, ids.length), { ms: 60_000 })
+  await eventually(() => seen(made, since, ids.length))
   const account = await made.account()
   expect(account).toMatchObject({ missing: 0, unexpected: 0 })
   const missed = account.byVerdict['missed'] ?? 0
   // Only what fell between the kill and the start; what was in memory before came through.
   expect(missed).toBeLessThanOrEqual(ids.length * 5)
   expect(account.byVerdict['passed']).toBe(account.expected - missed)
-}, 240_000)
+})
 
 function total(of: Fleet): number {
   let sum = 0

@@ -46,11 +46,11 @@ beforeAll(async () => {
   const secrets = [...Object.values(VARIABLES), ...Object.values(ON_THE_WIRE)]
   const lines = LINES.split('\n').slice(1, 3)
   needles = [...secrets.flatMap(forbidden), ...lines, scene.location.key]
-}, 120_000)
+})
 afterAll(async () => {
   await scene.close()
   await site.close()
-}, 60_000)
+})
 
 const siteUrl = () => `http://${site.authority}`
 
@@ -185,7 +185,7 @@ async function leaksOnDisk(folder: string): Promise<Leak[]> {
   return all
 }
 
-test('nothing that leaves an agent holds a secret', { timeout: 300_000 }, async () => {
+test('nothing that leaves an agent holds a secret', async () => {
   const { fleet, proxy, agent } = scene
   const [ofAccount] = secretVariables(['OF_ACCOUNT'])
   await fleet.api('POST', '/v1/variables', ofAccount)
@@ -219,7 +219,7 @@ test('nothing that leaves an agent holds a secret', { timeout: 300_000 }, async 
       const run = await scene.run(suiteId, suiteRun)
       return run.artifacts.every(({ state }) => state === 'stored') && run
     },
-    { ms: 90_000, what: 'all files' },
+    { what: 'all files' },
   )
   const names = artifacts.map(({ name }) => name).join(' ')
   for (const one of [
@@ -258,7 +258,7 @@ test('nothing that leaves an agent holds a secret', { timeout: 300_000 }, async 
   expectNone(leaks)
 })
 
-test('nothing that a command says or keeps holds a secret', { timeout: 200_000 }, async () => {
+test('nothing that a command says or keeps holds a secret', async () => {
   const variables = Object.entries({ ...VARIABLES, OF_LINES: LINES })
   const env = {
     ...Object.fromEntries(variables),

@@ -51,12 +51,11 @@ describe('the platform', () => {
         await fleet.endPlatform(platform, signal)
         const since = Date.now()
         await fleet.startPlatform()
-        await eventually(() => seen(fleet, since, ids.length), { ms: 60_000 })
+        await eventually(() => seen(fleet, since, ids.length))
       }
       const account = await fleet.account()
       expect(faultsOf(account)).toEqual({})
     },
-    240_000,
   )
 
   test('away while the agent runs and restarts: it goes on from what it keeps', async () => {
@@ -66,34 +65,34 @@ describe('the platform', () => {
     const { url } = platform
     await fleet.endPlatform(platform, 'SIGKILL')
     const requestsBefore = total(fleet)
-    await eventually(() => total(fleet) > requestsBefore + 50, { ms: 60_000 })
+    await eventually(() => total(fleet) > requestsBefore + 50)
     agent.child.kill('SIGTERM')
     expect(await agent.ended).toMatchObject({ code: 0 })
     const again = fleet.startAgent({ location, name: 'one', platformUrl: url })
     await again.line(({ msg }) => msg === 'agent started')
     const requestsThen = total(fleet)
-    await eventually(() => total(fleet) > requestsThen + 50, { ms: 60_000 })
+    await eventually(() => total(fleet) > requestsThen + 50)
     const since = Date.now()
     await fleet.startPlatform()
-    await eventually(() => seen(fleet, since, ids.length), { ms: 60_000 })
+    await eventually(() => seen(fleet, since, ids.length))
     const account = await fleet.account()
     expect(account).toMatchObject({ missing: 0, unexpected: 0 })
     const missed = account.byVerdict['missed'] ?? 0
     // Only what fell between the end of one process and the start of the next.
     expect(missed).toBeLessThanOrEqual(ids.length * 4)
     expect(account.byVerdict['passed']).toBe(account.expected - missed)
-  }, 240_000)
+  })
 
   test('the connections to its database cut: what was under way is recorded once', async () => {
     const { fleet, ids } = await runningFleet(20, 1)
     for (let round = 0; round < 4; round++) {
       await cutConnections(fleet)
       const since = Date.now()
-      await eventually(() => seen(fleet, since, ids.length), { ms: 60_000 })
+      await eventually(() => seen(fleet, since, ids.length))
     }
     const account = await fleet.account()
     expect(faultsOf(account)).toEqual({})
-  }, 240_000)
+  })
 })
 
 describe.each(DATABASE_SERVERS)('$name', ({ key }) => {
@@ -109,13 +108,13 @@ describe.each(DATABASE_SERVERS)('$name', ({ key }) => {
       // Long enough for runs to end whose results cannot be recorded.
       const requestsBefore = total(fleet)
       const isMissed = () => total(fleet) > requestsBefore + 3 * ids.length
-      await own.restart(how, async () => void (await eventually(isMissed, { ms: 60_000 })))
+      await own.restart(how, async () => void (await eventually(isMissed)))
       const since = Date.now()
-      await eventually(() => seen(fleet, since, ids.length).catch(() => false), { ms: 60_000 })
+      await eventually(() => seen(fleet, since, ids.length).catch(() => false))
     }
     const account = await fleet.account()
     expect(faultsOf(account)).toEqual({})
-  }, 240_000)
+  })
 })
 
 /** What a restart of the server does to its clients: every connection dies in the middle. */

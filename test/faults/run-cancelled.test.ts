@@ -64,22 +64,18 @@ const runningRun = (fleet: Fleet): Promise<RunRow> =>
 test.each([
   ['SIGINT', 130],
   ['SIGTERM', 143],
-] as const)(
-  '%s of `vedette run` cancels the run and shows it',
-  { timeout: 120_000 },
-  async (signal, exitCode) => {
-    const { fleet, id } = await waitingMonitor()
-    const running = startVedette(['run', id, '--json'], fleet.commandSettings())
-    const { id: run } = await runningRun(fleet)
-    running.kill(signal)
-    await eventually(() => running.stderr.includes('once more ends it at once'), { ms: 1_000 })
-    const { code, stdout, stderr } = await running.ended
-    expect(code).toBe(exitCode)
-    expect(stderr).toContain('vedette run: cancelling')
-    expect(JSON.parse(stdout)).toMatchObject({ id: run, verdict: 'cancelled' })
-    expect(await newestRun(fleet)).toMatchObject({ id: run, verdict: 'cancelled' })
-  },
-)
+] as const)('%s of `vedette run` cancels the run and shows it', async (signal, exitCode) => {
+  const { fleet, id } = await waitingMonitor()
+  const running = startVedette(['run', id, '--json'], fleet.commandSettings())
+  const { id: run } = await runningRun(fleet)
+  running.kill(signal)
+  await eventually(() => running.stderr.includes('once more ends it at once'), { ms: 1_000 })
+  const { code, stdout, stderr } = await running.ended
+  expect(code).toBe(exitCode)
+  expect(stderr).toContain('vedette run: cancelling')
+  expect(JSON.parse(stdout)).toMatchObject({ id: run, verdict: 'cancelled' })
+  expect(await newestRun(fleet)).toMatchObject({ id: run, verdict: 'cancelled' })
+})
 
 test('Ctrl-C of `vedette run` ends it before a platform without a word was asked for a run', async () => {
   const silent = await startRawServer(() => {})
@@ -118,4 +114,4 @@ test('a cancelled run ends on its agent within a second', async () => {
     expect(reachedMs).toBeGreaterThan(-5)
     expect(reachedMs).toBeLessThan(REACHED_MS_MAX)
   }
-}, 120_000)
+})

@@ -8,8 +8,6 @@ import { testGround } from '../support/script-ground.ts'
 const { run, server, close } = await startScriptedChecks()
 afterAll(close)
 
-const TIME = 60_000
-
 describe('a set-up script that', () => {
   test.each<[does: string, script: string, verdict: string, codes: string[]]>([
     ['loops', `for (;;);`, 'failed', ['TIMEOUT_RUN']],
@@ -129,86 +127,66 @@ describe('a set-up script that', () => {
       'failed',
       ['SCRIPT_FAILED'],
     ],
-  ])(
-    '%s',
-    async (_does, script, verdict, codes) => {
-      const { received, left, sent: _, ...result } = await run(script)
-      expect([result.verdict, result.codes]).toEqual([verdict, codes])
-      expect(received).toEqual([])
-      expect(left).toEqual([])
-      expect(JSON.stringify(result).length).toBeLessThan(300_000)
-    },
-    TIME,
-  )
+  ])('%s', async (_does, script, verdict, codes) => {
+    const { received, left, sent: _, ...result } = await run(script)
+    expect([result.verdict, result.codes]).toEqual([verdict, codes])
+    expect(received).toEqual([])
+    expect(left).toEqual([])
+    expect(JSON.stringify(result).length).toBeLessThan(300_000)
+  })
 
-  test(
-    'reads the agent’s environment and files finds nothing of it',
-    async () => {
-      process.env['PLANTED_FOR_SCRIPTS'] = 'planted-in-agent'
-      const { seen } = await run(
-        `const fs = require('fs')
+  test('reads the agent’s environment and files finds nothing of it', async () => {
+    process.env['PLANTED_FOR_SCRIPTS'] = 'planted-in-agent'
+    const { seen } = await run(
+      `const fs = require('fs')
         for (const path of ['/proc/${process.pid}/environ', '/proc/self/environ', '${import.meta.filename}']) {
           try { console.log(fs.readFileSync(path, 'utf8')) } catch (error) { console.log(error.code) }
         }`,
-      )
-      expect(JSON.stringify(seen.scripts?.console)).not.toContain('planted-in-agent')
-      delete process.env['PLANTED_FOR_SCRIPTS']
-    },
-    TIME,
-  )
+    )
+    expect(JSON.stringify(seen.scripts?.console)).not.toContain('planted-in-agent')
+    delete process.env['PLANTED_FOR_SCRIPTS']
+  })
 
-  test(
-    'reaches for blocked networks itself is refused, and the result names the address',
-    async () => {
-      const blocked = ['127.0.0.3/32']
-      const ground = testGround({ blocked })
-      const { seen, codes } = await run(
-        `const tries = [fetch('http://127.0.0.3:${server.port}/'), new Promise((_, no) =>
+  test('reaches for blocked networks itself is refused, and the result names the address', async () => {
+    const blocked = ['127.0.0.3/32']
+    const ground = testGround({ blocked })
+    const { seen, codes } = await run(
+      `const tries = [fetch('http://127.0.0.3:${server.port}/'), new Promise((_, no) =>
           require('net').connect(${server.port}, '127.0.0.3').on('error', no))]
         console.log((await Promise.allSettled(tries)).map((one) => one.status).join())`,
-        '',
-        { blocked, ground },
-      )
-      ground.close()
-      expect(codes).toEqual([])
-      expect(seen.scripts?.console[0]?.text).toBe('rejected,rejected')
-      const { port } = server
-      const refused = { host: '127.0.0.3', port, code: 'ADDRESS_BLOCKED', network: '127.0.0.3/32' }
-      expect(seen.scripts?.refused).toEqual([refused, refused])
-    },
-    TIME,
-  )
+      '',
+      { blocked, ground },
+    )
+    ground.close()
+    expect(codes).toEqual([])
+    expect(seen.scripts?.console[0]?.text).toBe('rejected,rejected')
+    const { port } = server
+    const refused = { host: '127.0.0.3', port, code: 'ADDRESS_BLOCKED', network: '127.0.0.3/32' }
+    expect(seen.scripts?.refused).toEqual([refused, refused])
+  })
 
-  test(
-    'leaves timers and processes behind: the check ends, and they with it',
-    async () => {
-      const mark = `left-behind-${process.pid}`
-      const { verdict, durationMs, left } = await run(
-        `setInterval(() => {}, 10)
+  test('leaves timers and processes behind: the check ends, and they with it', async () => {
+    const mark = `left-behind-${process.pid}`
+    const { verdict, durationMs, left } = await run(
+      `setInterval(() => {}, 10)
         require('child_process').spawn('/bin/sh', ['-c', 'sleep 300 # ${mark}'], { detached: true, stdio: 'ignore' })`,
-      )
-      expect(verdict).toBe('passed')
-      expect(durationMs).toBeLessThan(20_000)
-      expect(left).toEqual([])
-      expect(processesWith(mark)).toEqual([])
-    },
-    TIME,
-  )
+    )
+    expect(verdict).toBe('passed')
+    expect(durationMs).toBeLessThan(20_000)
+    expect(left).toEqual([])
+    expect(processesWith(mark)).toEqual([])
+  })
 
-  test(
-    'ends its process while the request is under way makes the tear-down fail, not the request',
-    async () => {
-      const { verdict, received, failures } = await run(
-        `setTimeout(() => { throw new Error('late') }, 50)`,
-        `await 1`,
-        { request: { url: `${server.url}/slow` } },
-      )
-      expect(received).toHaveLength(1)
-      expect(['failed', 'passed']).toContain(verdict)
-      expect(failures.every(({ code }) => code === 'SCRIPT_FAILED')).toBe(true)
-    },
-    TIME,
-  )
+  test('ends its process while the request is under way makes the tear-down fail, not the request', async () => {
+    const { verdict, received, failures } = await run(
+      `setTimeout(() => { throw new Error('late') }, 50)`,
+      `await 1`,
+      { request: { url: `${server.url}/slow` } },
+    )
+    expect(received).toHaveLength(1)
+    expect(['failed', 'passed']).toContain(verdict)
+    expect(failures.every(({ code }) => code === 'SCRIPT_FAILED')).toBe(true)
+  })
 })
 
 describe('a tear-down script that', () => {
@@ -220,16 +198,12 @@ describe('a tear-down script that', () => {
     ['hands back a circle', `response.body = response`, 'failed', ['SCRIPT_FAILED']],
     ['makes a status of it that is none', `response.statusCode = 'x'`, 'failed', ['SCRIPT_FAILED']],
     ['changes the request, which is gone', `request.url = 'http://169.254.169.254/'`, 'passed', []],
-  ])(
-    '%s',
-    async (_, script, verdict, codes) => {
-      const { received, left, ...result } = await run('', script)
-      expect([result.verdict, result.codes]).toEqual([verdict, codes])
-      expect(received).toHaveLength(1)
-      expect(left).toEqual([])
-    },
-    TIME,
-  )
+  ])('%s', async (_, script, verdict, codes) => {
+    const { received, left, ...result } = await run('', script)
+    expect([result.verdict, result.codes]).toEqual([verdict, codes])
+    expect(received).toHaveLength(1)
+    expect(left).toEqual([])
+  })
 })
 
 test.each([
@@ -245,5 +219,4 @@ test.each([
     expect(durationMs).toBeLessThan(1500 + 5000)
     expect(left).toEqual([])
   },
-  TIME,
 )

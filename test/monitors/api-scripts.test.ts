@@ -6,8 +6,6 @@ import { startScriptedChecks, variable } from '../support/api-script-runs.ts'
 const { run, server, close } = await startScriptedChecks()
 afterAll(close)
 
-const TIME = 60_000
-
 describe('a set-up script changes the request', () => {
   test.each<[string, string, Record<string, unknown>, Record<string, unknown>]>([
     ['a header', `request.headers['X-Own'] = 'v'`, {}, { headers: { 'x-own': 'v' } }],
@@ -44,27 +42,19 @@ describe('a set-up script changes the request', () => {
       { url: '/other', headers: expect.objectContaining({ 'x-new': '7' }) },
     ],
     ['nothing', `console.log(request.body, request.method)`, {}, { method: 'GET', body: '' }],
-  ])(
-    '%s',
-    async (_, script, request, expected) => {
-      const { sent, codes, failures } = await run(script, '', { request })
-      expect(failures).toEqual([])
-      expect(codes).toEqual([])
-      expect(sent).toMatchObject(expected)
-    },
-    TIME,
-  )
+  ])('%s', async (_, script, request, expected) => {
+    const { sent, codes, failures } = await run(script, '', { request })
+    expect(failures).toEqual([])
+    expect(codes).toEqual([])
+    expect(sent).toMatchObject(expected)
+  })
 
-  test(
-    'a header that it deletes is not sent',
-    async () => {
-      const request = { headers: [pair('X-A', '1'), pair('X-B', '1')] }
-      const { sent } = await run(`delete request.headers['X-A']`, '', { request })
-      expect(Object.keys(sent.headers)).toEqual(expect.arrayContaining(['x-b']))
-      expect(sent.headers).not.toHaveProperty('x-a')
-    },
-    TIME,
-  )
+  test('a header that it deletes is not sent', async () => {
+    const request = { headers: [pair('X-A', '1'), pair('X-B', '1')] }
+    const { sent } = await run(`delete request.headers['X-A']`, '', { request })
+    expect(Object.keys(sent.headers)).toEqual(expect.arrayContaining(['x-b']))
+    expect(sent.headers).not.toHaveProperty('x-a')
+  })
 
   const references = {
     method: 'POST',
@@ -76,47 +66,39 @@ describe('a set-up script changes the request', () => {
       { source: 'JSON_BODY', property: '$.body', comparison: 'CONTAINS', target: '{{STAMP}}' },
     ],
   }
-  test(
-    'variables that it sets stand in the request, known ones and new ones, and in what is asserted',
-    async () => {
-      const { sent, failures, verdict } = await run(
-        `process.env.BASE = '{server}'; process.env.STAMP = 'now'; process.env.KNOWN += '!'
+  test('variables that it sets stand in the request, known ones and new ones, and in what is asserted', async () => {
+    const { sent, failures, verdict } = await run(
+      `process.env.BASE = '{server}'; process.env.STAMP = 'now'; process.env.KNOWN += '!'
         request.url = request.url.replace('{{ID}}', 'of-{{ID}}'); process.env.ID = '5'
         request.headers['X-Foreign'] = '{{SECRET}}'`,
-        `console.log(process.env.STAMP)`,
-        {
-          request: references,
-          variables: [variable('KNOWN', 'k'), variable('SECRET', 'hunter2-hunter2', true)],
-        },
-      )
-      expect(failures).toEqual([])
-      expect(verdict).toBe('passed')
-      expect(sent).toMatchObject({ url: '/of-5', body: '{"t":"now"}' })
-      // A text that a script got from somewhere draws no variable in that the definition does not name.
-      expect(sent.headers).toMatchObject({
-        'x-t': 'now',
-        'x-k': 'k!',
-        'x-foreign': '{{SECRET}}',
-      })
-    },
-    TIME,
-  )
+      `console.log(process.env.STAMP)`,
+      {
+        request: references,
+        variables: [variable('KNOWN', 'k'), variable('SECRET', 'hunter2-hunter2', true)],
+      },
+    )
+    expect(failures).toEqual([])
+    expect(verdict).toBe('passed')
+    expect(sent).toMatchObject({ url: '/of-5', body: '{"t":"now"}' })
+    // A text that a script got from somewhere draws no variable in that the definition does not name.
+    expect(sent.headers).toMatchObject({
+      'x-t': 'now',
+      'x-k': 'k!',
+      'x-foreign': '{{SECRET}}',
+    })
+  })
 
-  test(
-    'a variable that nobody sets, or that it takes away, is unknown, and nothing is sent',
-    async () => {
-      for (const script of ['1', 'delete process.env.STAMP']) {
-        const { codes, received, failures } = await run(script, '', {
-          request: { headers: [pair('X', '{{STAMP}}')] },
-          variables: script === '1' ? [] : [variable('STAMP', 'x')],
-        })
-        expect(codes).toEqual(['VARIABLE_UNKNOWN'])
-        expect(failures[0]?.details).toEqual({ variable: 'STAMP' })
-        expect(received).toEqual([])
-      }
-    },
-    TIME,
-  )
+  test('a variable that nobody sets, or that it takes away, is unknown, and nothing is sent', async () => {
+    for (const script of ['1', 'delete process.env.STAMP']) {
+      const { codes, received, failures } = await run(script, '', {
+        request: { headers: [pair('X', '{{STAMP}}')] },
+        variables: script === '1' ? [] : [variable('STAMP', 'x')],
+      })
+      expect(codes).toEqual(['VARIABLE_UNKNOWN'])
+      expect(failures[0]?.details).toEqual({ variable: 'STAMP' })
+      expect(received).toEqual([])
+    }
+  })
 })
 
 describe('a script may be', () => {
@@ -176,51 +158,43 @@ describe('a script may be', () => {
       {},
     ],
     ['its group’s, which stands where its own would', `request.headers['X'] = 'v'`, {}],
-  ])(
-    '%s',
-    async (_, script, more) => {
-      const { sent, failures } = await run(script, '', { more })
-      expect(failures).toEqual([])
-      expect(sent.headers['x']).toBe('v')
-    },
-    TIME,
-  )
+  ])('%s', async (_, script, more) => {
+    const { sent, failures } = await run(script, '', { more })
+    expect(failures).toEqual([])
+    expect(sent.headers['x']).toBe('v')
+  })
 })
 
-test(
-  'scripts know their check, keep state, write to a console, and their time is none of the answer’s',
-  async () => {
-    const setUp = `console.log(process.env.CHECK_NAME, process.env.REQUEST_URL, process.env.MINE)
+test('scripts know their check, keep state, write to a console, and their time is none of the answer’s', async () => {
+  const setUp = `console.log(process.env.CHECK_NAME, process.env.REQUEST_URL, process.env.MINE)
       console.error('warned')
       console.log(typeof response, Object.keys(process.env).filter((one) => /proxy|vedette/i.test(one)).join())
       globalThis.kept = 'kept'
       await new Promise((resolve) => setTimeout(resolve, 700))`
-    const tearDown = `console.log(kept, response.statusCode, response.statusText, response.headers['x-list'])
+  const tearDown = `console.log(kept, response.statusCode, response.statusText, response.headers['x-list'])
       console.log(request.headers['X-A'], response.timings.end > 0, response.timingPhases.total > 0)
       await new Promise((resolve) => setTimeout(resolve, 700))`
-    const result = await run(setUp, tearDown, {
-      variables: [variable('MINE', 'mine'), variable('NODE_OPTIONS', '--no-such-option')],
-      request: { headers: [pair('X-A', '1')] },
-    })
-    expect(result.failures).toEqual([])
-    // Two streams, of which either may be read first.
-    expect(result.lines?.toSorted()).toEqual([
-      '1 true true',
-      `A scripted check ${server.url}/a?b=1 mine`,
-      'kept 200 OK a, b',
-      'undefined ',
-      'warned',
-    ])
-    const { scripts } = result.seen
-    expect(scripts).toMatchObject({ runtime: '2026.04', usage: { processesMax: 1 } })
-    expect(scripts?.setUp?.durationMs).toBeGreaterThan(690)
-    expect(scripts?.tearDown?.durationMs).toBeGreaterThan(690)
-    expect(result.responseTimeMs).toBeLessThan(700)
-    expect(result.durationMs).toBeGreaterThan(1400)
-    expect(result.left).toEqual([])
-  },
-  TIME,
-)
+  const result = await run(setUp, tearDown, {
+    variables: [variable('MINE', 'mine'), variable('NODE_OPTIONS', '--no-such-option')],
+    request: { headers: [pair('X-A', '1')] },
+  })
+  expect(result.failures).toEqual([])
+  // Two streams, of which either may be read first.
+  expect(result.lines?.toSorted()).toEqual([
+    '1 true true',
+    `A scripted check ${server.url}/a?b=1 mine`,
+    'kept 200 OK a, b',
+    'undefined ',
+    'warned',
+  ])
+  const { scripts } = result.seen
+  expect(scripts).toMatchObject({ runtime: '2026.04', usage: { processesMax: 1 } })
+  expect(scripts?.setUp?.durationMs).toBeGreaterThan(690)
+  expect(scripts?.tearDown?.durationMs).toBeGreaterThan(690)
+  expect(result.responseTimeMs).toBeLessThan(700)
+  expect(result.durationMs).toBeGreaterThan(1400)
+  expect(result.left).toEqual([])
+})
 
 describe('a tear-down script changes the answer before it is judged', () => {
   const assertion = (source: string, property: string, target: string) => ({
@@ -254,49 +228,37 @@ describe('a tear-down script changes the answer before it is judged', () => {
       { assertions: [assertion('JSON_BODY', '$.method', 'GET')] },
       { statusCode: 200 },
     ],
-  ])(
-    '%s',
-    async (_, script, request, expected) => {
-      const { failures, observed } = await run('', script, { request })
-      expect(failures).toEqual([])
-      expect(observed).toMatchObject(expected)
-    },
-    TIME,
-  )
+  ])('%s', async (_, script, request, expected) => {
+    const { failures, observed } = await run('', script, { request })
+    expect(failures).toEqual([])
+    expect(observed).toMatchObject(expected)
+  })
 
-  test(
-    'a body that is larger than what a script takes is cut for it, and assertions see all',
-    async () => {
-      const request = {
-        url: `${server.url}/?long=3000000`,
-        assertions: [
-          { source: 'JSON_BODY', property: '$.filler', comparison: 'CONTAINS', target: 'xxx' },
-        ],
-      }
-      const { failures, seen } = await run('', 'console.log(response.bodyTruncated)', { request })
-      expect(failures).toEqual([])
-      expect(seen.scripts).toMatchObject({
-        console: [{ text: 'true' }],
-        notes: [expect.stringContaining('characters of the body')],
-      })
-    },
-    TIME,
-  )
+  test('a body that is larger than what a script takes is cut for it, and assertions see all', async () => {
+    const request = {
+      url: `${server.url}/?long=3000000`,
+      assertions: [
+        { source: 'JSON_BODY', property: '$.filler', comparison: 'CONTAINS', target: 'xxx' },
+      ],
+    }
+    const { failures, seen } = await run('', 'console.log(response.bodyTruncated)', { request })
+    expect(failures).toEqual([])
+    expect(seen.scripts).toMatchObject({
+      console: [{ text: 'true' }],
+      notes: [expect.stringContaining('characters of the body')],
+    })
+  })
 
-  test(
-    'it runs when no answer came, so that it may clean up, and the request’s failure stands alone',
-    async () => {
-      const { codes, verdict, seen } = await run(
-        `process.env.MADE = '7'`,
-        `console.log('clean', process.env.MADE, response.statusCode); JSON.parse(response.body)`,
-        { request: { url: 'http://127.0.0.1:9/' } },
-      )
-      expect([verdict, codes]).toEqual(['failed', ['CONNECT_REFUSED']])
-      expect(seen.scripts?.console).toEqual([{ type: 'stdout', text: 'clean 7 0' }])
-      expect(seen.scripts?.tearDown?.error).toContain('JSON')
-    },
-    TIME,
-  )
+  test('it runs when no answer came, so that it may clean up, and the request’s failure stands alone', async () => {
+    const { codes, verdict, seen } = await run(
+      `process.env.MADE = '7'`,
+      `console.log('clean', process.env.MADE, response.statusCode); JSON.parse(response.body)`,
+      { request: { url: 'http://127.0.0.1:9/' } },
+    )
+    expect([verdict, codes]).toEqual(['failed', ['CONNECT_REFUSED']])
+    expect(seen.scripts?.console).toEqual([{ type: 'stdout', text: 'clean 7 0' }])
+    expect(seen.scripts?.tearDown?.error).toContain('JSON')
+  })
 })
 
 function pair(key: string, value: string) {

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { browser } from '../../src/monitors/browser.ts'
 import { scriptSamples } from '../../src/monitors/script-samples.ts'
+import { eventually } from '../support/eventually.ts'
 import { missing } from '../support/needs.ts'
 import { testGround } from '../support/script-ground.ts'
 import { runScriptMonitor, startScript, type ScriptWishes } from '../support/script-runs.ts'
@@ -15,7 +16,6 @@ const ground = testGround()
 const site = await startSmallSite()
 const why = missing('chromium')
 const HEAD = `import { test, expect } from '@playwright/test'\n`
-const TIME = 60_000
 
 const written = (script: string) => script.replaceAll('{site}', site.url)
 
@@ -39,10 +39,8 @@ test('a browser that is not there is told, with the way out', async () => {
 })
 
 describe.skipIf(why !== undefined)(`with Chromium ${why ?? ''}`, () => {
-  test(
-    'pages tell their console, errors, requests and vitals',
-    async () => {
-      const { failures, observed, artifacts } = await run(`${HEAD}test('shop', async ({ page }) => {
+  test('pages tell their console, errors, requests and vitals', async () => {
+    const { failures, observed, artifacts } = await run(`${HEAD}test('shop', async ({ page }) => {
       await page.goto('{site}/')
       await test.step('look', () => expect(page.locator('#stock')).toHaveText('in stock'))
       await page.locator('a').click()
@@ -51,60 +49,52 @@ describe.skipIf(why !== undefined)(`with Chromium ${why ?? ''}`, () => {
       await page.goto('{site}/noisy', { waitUntil: 'networkidle' })
       await broken
     })`)
-      expect(failures).toEqual([])
-      expect(artifacts).toEqual([])
-      const [page] = observed.pages
-      expect(page?.console).toContainEqual(
-        expect.objectContaining({ type: 'log', text: 'said by the page' }),
-      )
-      expect(page?.errors).toEqual([expect.objectContaining({ message: 'broken page' })])
-      expect(page?.vitals.map(({ url }) => url)).toEqual(
-        ['/', '/next', '/noisy'].map((path) => site.url + path),
-      )
-      expect(page?.vitals[0]?.ttfbMs).toBeGreaterThan(0)
-      expect(page?.vitals[0]?.lcpMs).toBeGreaterThan(0)
-      const entries = observed.network.map(({ url, status, type }) => [
-        url.slice(site.url.length),
-        status,
-        type,
-      ])
-      expect(entries).toEqual(
-        expect.arrayContaining([
-          ['/', 200, 'document'],
-          ['/picture.svg', 200, 'image'],
-          ['/missing', 404, 'fetch'],
-        ]),
-      )
-      const samples = scriptSamples(observed as unknown as Record<string, unknown>)
-      expect(samples).toContainEqual({
-        name: 'probe_script_tests',
-        value: 1,
-        labels: { status: 'passed' },
-      })
-      expect(samples.map(({ labels }) => labels?.['vital'])).toContain('lcp')
-      expect(observed.usage.peakMemoryBytes).toBeLessThan(1_073_741_824)
-    },
-    TIME,
-  )
+    expect(failures).toEqual([])
+    expect(artifacts).toEqual([])
+    const [page] = observed.pages
+    expect(page?.console).toContainEqual(
+      expect.objectContaining({ type: 'log', text: 'said by the page' }),
+    )
+    expect(page?.errors).toEqual([expect.objectContaining({ message: 'broken page' })])
+    expect(page?.vitals.map(({ url }) => url)).toEqual(
+      ['/', '/next', '/noisy'].map((path) => site.url + path),
+    )
+    expect(page?.vitals[0]?.ttfbMs).toBeGreaterThan(0)
+    expect(page?.vitals[0]?.lcpMs).toBeGreaterThan(0)
+    const entries = observed.network.map(({ url, status, type }) => [
+      url.slice(site.url.length),
+      status,
+      type,
+    ])
+    expect(entries).toEqual(
+      expect.arrayContaining([
+        ['/', 200, 'document'],
+        ['/picture.svg', 200, 'image'],
+        ['/missing', 404, 'fetch'],
+      ]),
+    )
+    const samples = scriptSamples(observed as unknown as Record<string, unknown>)
+    expect(samples).toContainEqual({
+      name: 'probe_script_tests',
+      value: 1,
+      labels: { status: 'passed' },
+    })
+    expect(samples.map(({ labels }) => labels?.['vital'])).toContain('lcp')
+    expect(observed.usage.peakMemoryBytes).toBeLessThan(1_073_741_824)
+  })
 
-  test(
-    'a failing test leaves a screenshot and a trace',
-    async () => {
-      const { codes, artifacts, kept } = await run(`${HEAD}test('shop', async ({ page }) => {
+  test('a failing test leaves a screenshot and a trace', async () => {
+    const { codes, artifacts, kept } = await run(`${HEAD}test('shop', async ({ page }) => {
       await page.goto('{site}/')
       await expect(page.locator('#stock')).toHaveText('sold out', { timeout: 500 })
     })`)
-      expect(codes).toEqual(['SCRIPT_FAILED'])
-      expect(artifacts).toEqual(expect.arrayContaining(['test-failed-1.png', 'trace.zip']))
-      expect(existsSync(join(kept, 'trace.zip'))).toBe(true)
-    },
-    TIME,
-  )
+    expect(codes).toEqual(['SCRIPT_FAILED'])
+    expect(artifacts).toEqual(expect.arrayContaining(['test-failed-1.png', 'trace.zip']))
+    expect(existsSync(join(kept, 'trace.zip'))).toBe(true)
+  })
 
-  test(
-    'a plain script finds its browser, and its pages are watched',
-    async () => {
-      const { failures, observed } = await run(`const { chromium } = require('playwright')
+  test('a plain script finds its browser, and its pages are watched', async () => {
+    const { failures, observed } = await run(`const { chromium } = require('playwright')
       void (async () => {
         const browser = await chromium.launch()
         const page = await browser.newPage()
@@ -112,21 +102,17 @@ describe.skipIf(why !== undefined)(`with Chromium ${why ?? ''}`, () => {
         console.log(await page.title())
         await browser.close()
       })()`)
-      expect(failures).toEqual([])
-      expect(observed.console).toContainEqual({ type: 'stdout', text: 'Shop' })
-      expect(observed.network.map(({ url }) => url)).toContain(`${site.url}/`)
-      expect(observed.pages[0]?.vitals[0]?.url).toBe(`${site.url}/`)
-    },
-    TIME,
-  )
+    expect(failures).toEqual([])
+    expect(observed.console).toContainEqual({ type: 'stdout', text: 'Shop' })
+    expect(observed.network.map(({ url }) => url)).toContain(`${site.url}/`)
+    expect(observed.pages[0]?.vitals[0]?.url).toBe(`${site.url}/`)
+  })
 
-  test(
-    'what is blocked is reached by no way',
-    async () => {
-      const before = site.requests.length
-      const blocked = ['127.0.0.0/8']
-      const { failures, observed } = await run(
-        `${HEAD}test('shop', async ({ page, context, request }) => {
+  test('what is blocked is reached by no way', async () => {
+    const before = site.requests.length
+    const blocked = ['127.0.0.0/8']
+    const { failures, observed } = await run(
+      `${HEAD}test('shop', async ({ page, context, request }) => {
         const ends = []
         const go = async (way) => ends.push(await way().then(() => 'reached', () => 'refused'))
         await go(() => page.goto('{site}/').then((answer) => { if (answer.status() !== 200) throw 0 }))
@@ -140,73 +126,60 @@ describe.skipIf(why !== undefined)(`with Chromium ${why ?? ''}`, () => {
         }), '{site}/'.replace('http', 'ws')))
         console.log(ends.join(' '))
       })`,
-        {},
-        { ground: testGround({ blocked }), blocked },
-      )
-      expect(failures).toEqual([])
-      expect(observed.console.at(-1)?.text).toBe('refused refused refused refused refused')
-      expect(site.requests.length).toBe(before)
-      expect(observed.refused?.[0]).toMatchObject({
-        host: '127.0.0.1',
-        code: 'ADDRESS_BLOCKED',
-        network: '127.0.0.0/8',
-      })
-      expect(observed.notes?.join()).toMatch(
-        /forbids 127\.0\.0\.1:\d+, which is in 127\.0\.0\.0\/8/,
-      )
-    },
-    TIME,
-  )
+      {},
+      { ground: testGround({ blocked }), blocked },
+    )
+    expect(failures).toEqual([])
+    expect(observed.console.at(-1)?.text).toBe('refused refused refused refused refused')
+    expect(site.requests.length).toBe(before)
+    expect(observed.refused?.[0]).toMatchObject({
+      host: '127.0.0.1',
+      code: 'ADDRESS_BLOCKED',
+      network: '127.0.0.0/8',
+    })
+    expect(observed.notes?.join()).toMatch(/forbids 127\.0\.0\.1:\d+, which is in 127\.0\.0\.0\/8/)
+  })
 
-  test(
-    'what a run does not look at is said',
-    async () => {
-      const { observed } = await run(`${HEAD}test('shop', () => {})`, {
-        sslCheckDomain: 'shop.example',
-        snapshots: [{ key: 'a', path: 'a.png' }],
-      })
-      expect(observed.notes?.join()).toMatch(/sslCheckDomain is not looked at.*snapshots are not/)
-    },
-    TIME,
-  )
+  test('what a run does not look at is said', async () => {
+    const { observed } = await run(`${HEAD}test('shop', () => {})`, {
+      sslCheckDomain: 'shop.example',
+      snapshots: [{ key: 'a', path: 'a.png' }],
+    })
+    expect(observed.notes?.join()).toMatch(/sslCheckDomain is not looked at.*snapshots are not/)
+  })
 
-  test(
-    'a run whose time ran out leaves a trace of the page that it waited for',
-    async () => {
-      const script = `${HEAD}test('shop', async ({ page }) => {
+  test('a run whose time ran out leaves a trace of the page that it waited for', async () => {
+    const script = `${HEAD}test('shop', async ({ page }) => {
       test.setTimeout(0)
       await page.goto('{site}/next')
+      await fetch('{site}/api/items')
       await page.evaluate(() => { for (;;); })
     })`
-      const { codes, artifacts, abandoned } = await run(script, {}, { deadlineMs: 8000 })
-      expect(codes).toEqual(['TIMEOUT_RUN'])
-      expect(artifacts).toContain('trace.zip')
-      expect(abandoned).toBe(false)
-    },
-    TIME,
-  )
+    const before = site.requests.length
+    const deadline = eventually(() => site.requests.slice(before).includes('GET /api/items'))
+    const { codes, artifacts, abandoned } = await run(script, {}, { deadline })
+    expect(codes).toEqual(['TIMEOUT_RUN'])
+    expect(artifacts).toContain('trace.zip')
+    expect(abandoned).toBe(false)
+  })
 
-  test(
-    'a cancelled run ends within five seconds, with nothing left and all it had seen',
-    async () => {
-      const script = written(`${HEAD}test('shop', async ({ page }) => {
+  test('a cancelled run ends within five seconds, with nothing left and all it had seen', async () => {
+    const script = written(`${HEAD}test('shop', async ({ page }) => {
       test.setTimeout(0)
       await page.goto('{site}/next')
       await page.evaluate(() => { for (;;); })
     })`)
-      const before = site.requests.length
-      const running = startScript(browser, { script }, { ground })
-      await expect.poll(() => site.requests.length, { timeout: 30_000 }).toBeGreaterThan(before)
-      const askedAt = performance.now()
-      running.cancel('enough')
-      const { observation, abandoned } = await running.outcome
-      expect(performance.now() - askedAt).toBeLessThan(5000)
-      expect(abandoned).toBe(false)
-      expect(observation.failures.map(({ code }) => code)).toEqual(['CANCELLED'])
-      expect(observation.observed['network']).not.toEqual([])
-      expect(readdirSync(running.workRoot)).toEqual([])
-      expect(processesIn(running.workRoot)).toEqual([])
-    },
-    TIME,
-  )
+    const before = site.requests.length
+    const running = startScript(browser, { script }, { ground })
+    await expect.poll(() => site.requests.length).toBeGreaterThan(before)
+    const askedAt = performance.now()
+    running.cancel('enough')
+    const { observation, abandoned } = await running.outcome
+    expect(performance.now() - askedAt).toBeLessThan(5000)
+    expect(abandoned).toBe(false)
+    expect(observation.failures.map(({ code }) => code)).toEqual(['CANCELLED'])
+    expect(observation.observed['network']).not.toEqual([])
+    expect(readdirSync(running.workRoot)).toEqual([])
+    expect(processesIn(running.workRoot)).toEqual([])
+  })
 })

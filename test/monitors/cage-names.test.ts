@@ -80,11 +80,10 @@ describe.skipIf(why !== undefined)(`names in the cage ${why ?? ''}`, () => {
       expect(said.get('curl')?.said).toMatch(/reached four\.test.*reached both\.test.*\(7\) /s)
       expect(said.get('curl')?.blocked).toEqual([{ ...METADATA, port: 80 }])
     },
-    90_000,
   )
 
   test.skipIf(missing('chromium') !== undefined).each(RIGHTS)(
-    'as %s: Chromium reaches them, and neither picture, socket nor redirect what is forbidden',
+    `as %s: Chromium reaches them, and neither picture, socket nor redirect what is forbidden ${missing('chromium') ?? ''}`,
     async (_, rights) => {
       const said = await programs(rights, 'chromium')
       const six = said.get('chromium')
@@ -98,6 +97,5 @@ describe.skipIf(why !== undefined)(`names in the cage ${why ?? ''}`, () => {
       expect(redirected?.said).toContain('ERR_NETWORK_ACCESS_DENIED')
       expect(redirected?.blocked[0]).toEqual({ ...METADATA, port: 80 })
     },
-    90_000,
   )
 })

@@ -130,7 +130,7 @@ udp.on('error', (e) => console.log(e.code)); udp.send('x', 53, '127.0.0.1', (e) 
   })
 })
 
-describe.skipIf(needsBrowser !== undefined)('Chromium', () => {
+describe.skipIf(needsBrowser !== undefined)(`Chromium ${needsBrowser ?? ''}`, () => {
   const chromium = '/usr/bin/chromium'
   const flags = [
     '--headless',
@@ -172,7 +172,7 @@ describe.skipIf(needsBrowser !== undefined)('Chromium', () => {
   })
 
   test.skipIf(needsNamespaces !== undefined)(
-    'has its own sandbox on, and is ended with all that it started',
+    `has its own sandbox on, and is ended with all that it started ${needsNamespaces ?? ''}`,
     async () => {
       const stop = new AbortController()
       let renderer = ''

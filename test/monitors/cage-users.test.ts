@@ -43,7 +43,7 @@ async function startTaker(root: string) {
   }
 }
 
-describe.skipIf(!isRoot)('users of runs', () => {
+describe.skipIf(!isRoot)(`users of runs${isRoot ? '' : ': needs root'}`, () => {
   test('are never the same of two agents that take them at the same time', async () => {
     const root = temporaryFolder()
     const agents = await Promise.all([startTaker(root), startTaker(root)])
@@ -68,7 +68,7 @@ describe.skipIf(!isRoot)('users of runs', () => {
   })
 })
 
-describe.skipIf(!isRoot)('the folder of the locks', () => {
+describe.skipIf(!isRoot)(`the folder of the locks${isRoot ? '' : ': needs root'}`, () => {
   test('is the first that root alone may enter; what others have put there is not taken', () => {
     const [open, linked, good] = [temporaryFolder(), temporaryFolder(), temporaryFolder()]
     mkdirSync(join(open, 'vedette-users'))

@@ -199,27 +199,23 @@ describe('when one who watches dies', () => {
   })
 
   // The agent waits for its end for 20 s.
-  test(
-    'a warden that hangs is ended with its run, some time after',
-    { timeout: 90_000 },
-    async () => {
-      const stop = new AbortController()
-      const end = await caged({
-        ...shell('echo $$; sleep 1000'),
-        ask: { signal: 'SIGTERM', to: 'group', graceMs: 100 },
-        signal: stop.signal,
-        onOutput(chunk) {
-          process.kill(parentWithCommand(Number(chunk.toString()), 'warden.ts'), 'SIGSTOP')
-          stop.abort()
-        },
-      })
-      expect(end).toMatchObject({ outcome: 'cage-failed', leftBehind: 0 })
-      expect(end.problem).toBe(
-        'the warden died with SIGKILL: it did not end within 20 s of when it should have',
-      )
-      expect(processesWith(end.folder)).toEqual([])
-    },
-  )
+  test('a warden that hangs is ended with its run, some time after', async () => {
+    const stop = new AbortController()
+    const end = await caged({
+      ...shell('echo $$; sleep 1000'),
+      ask: { signal: 'SIGTERM', to: 'group', graceMs: 100 },
+      signal: stop.signal,
+      onOutput(chunk) {
+        process.kill(parentWithCommand(Number(chunk.toString()), 'warden.ts'), 'SIGSTOP')
+        stop.abort()
+      },
+    })
+    expect(end).toMatchObject({ outcome: 'cage-failed', leftBehind: 0 })
+    expect(end.problem).toBe(
+      'the warden died with SIGKILL: it did not end within 20 s of when it should have',
+    )
+    expect(processesWith(end.folder)).toEqual([])
+  })
 })
 
 /** The nearest process above that runs this program. */

@@ -27,13 +27,11 @@ const standing = () => ({
   processes: descendants.look(true).length,
 })
 
-test('what stands after two runs stands after eight', { timeout: 60_000 }, async () => {
+test('what stands after two runs stands after eight', async () => {
   await Promise.all([run(), run()])
   const { descriptors } = standing()
   for (let round = 0; round < 3; round++) await Promise.all([run(), run()])
   // The warden that waits for the next run, and its launcher.
-  await expect.poll(() => standing().processes, { timeout: 10_000 }).toBeLessThanOrEqual(2)
-  await expect
-    .poll(() => standing().descriptors, { timeout: 10_000 })
-    .toBeLessThanOrEqual(descriptors)
+  await expect.poll(() => standing().processes).toBeLessThanOrEqual(2)
+  await expect.poll(() => standing().descriptors).toBeLessThanOrEqual(descriptors)
 })

@@ -38,7 +38,7 @@ async function orderOf(wishes: Partial<CompileOrder> = {}): Promise<CompileOrder
   }
 }
 
-test('is made at the first run, and found by the next', { timeout: 60_000 }, async () => {
+test('is made at the first run, and found by the next', async () => {
   const order = await orderOf()
   const made = await compiledCode(order)
   const folder = made.environment['NODE_COMPILE_CACHE'] ?? ''
@@ -72,7 +72,7 @@ test('ends with the run that it is made for', async () => {
   await expect(compiledCode(await orderOf({ signal }))).rejects.toThrow('cancelled')
 })
 
-test('is tried again some time after a try that was cut short', { timeout: 60_000 }, async () => {
+test('is tried again some time after a try that was cut short', async () => {
   const order = await orderOf()
   const none = { environment: {}, readable: [] }
   expect(await compiledCode({ ...order, limits: { ...LIMITS, cpuMs: 50 } })).toEqual(none)

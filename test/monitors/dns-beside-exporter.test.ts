@@ -185,7 +185,7 @@ function portOf(where: Case['at']): number {
   }
 }
 
-describe.skipIf(why !== undefined)('beside blackbox_exporter', () => {
+describe.skipIf(why !== undefined)(`beside blackbox_exporter ${why ?? ''}`, () => {
   test.each(Object.entries(cases))('%s', async (name, wish) => {
     const {
       query,

@@ -6,6 +6,7 @@ import { describe, expect, test } from 'vitest'
 import { DNS_TYPE_NUMBERS } from '../../src/contract/dns-record-type.ts'
 import { readAnswer } from '../../src/monitors/dns-message.ts'
 import { decoded, NAME, queryFor, response } from '../support/dns-messages.ts'
+import { startStopwatch } from '../support/stopwatch.ts'
 
 const label = fc.stringMatching(/^[a-z0-9-]{1,20}$/)
 const name = fc.array(label, { minLength: 1, maxLength: 5 }).map((labels) => labels.join('.'))
@@ -169,9 +170,9 @@ describe('any message', () => {
     const other = Buffer.concat([pointer, Buffer.from('00050001000000000002', 'hex'), pointer])
     const count = Math.floor((65_535 - at - first.length) / other.length)
     const records = Buffer.concat([first, ...Array<Buffer>(count).fill(other)])
-    const startedAt = performance.now()
+    const ownMs = startStopwatch()
     const reading = readAnswer(response(5, records, [count + 1, 0, 0]), queryFor(5))
-    expect(performance.now() - startedAt).toBeLessThan(50)
+    expect(ownMs()).toBeLessThan(50)
     expect(reading).toMatchObject({ kind: 'malformed' })
   })
 })

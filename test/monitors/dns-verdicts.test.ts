@@ -32,7 +32,7 @@ const assertion = ([source, comparison, target = '', property = '']: Wish) => ({
   property,
 })
 
-describe.skipIf(why !== undefined)('verdicts', () => {
+describe.skipIf(why !== undefined)(`verdicts ${why ?? ''}`, () => {
   test.each<[string, object, Wish[], string[]]>([
     ['NOERROR is wanted by default', { query: 'no.zone.example' }, [], ['DNS_RESPONSE_CODE']],
     ['no record of the type is no error', { recordType: 'MX' }, [], []],
@@ -118,7 +118,7 @@ describe.skipIf(why !== undefined)('verdicts', () => {
   })
 })
 
-describe.skipIf(why !== undefined)('the system’s servers', () => {
+describe.skipIf(why !== undefined)(`the system’s servers ${why ?? ''}`, () => {
   test('the first that knows an answer gives it, the others are named', async () => {
     const system = systemServers([dnsmasq.port, unbound.port])
     const request = { query: 'ns1.zone.example' }

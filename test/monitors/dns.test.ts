@@ -27,7 +27,7 @@ const at = (port: number) => ({ nameServer: '127.0.0.1', port })
 const datas = (records: DnsRecord[] = []) => records.map(({ data }) => data).toSorted()
 const ca = { tls: { ca: authority.ca } }
 
-describe.skipIf(why !== undefined)('unbound', () => {
+describe.skipIf(why !== undefined)(`unbound ${why ?? ''}`, () => {
   test.each<[string, string, string, string[]]>([
     ['addresses', 'www.zone.example', 'A', ['192.0.2.10', '192.0.2.9']],
     ['an IPv6 address', 'www.zone.example', 'AAAA', ['2001:db8::1']],
@@ -215,7 +215,7 @@ describe.skipIf(why !== undefined)('unbound', () => {
   })
 })
 
-describe.skipIf(why !== undefined)('dnsmasq', () => {
+describe.skipIf(why !== undefined)(`dnsmasq ${why ?? ''}`, () => {
   test.each<[string, string, string, string[]]>([
     ['an address', 'www.zone.example', 'A', ['192.0.2.10']],
     ['an IPv6 address', 'www.zone.example', 'AAAA', ['2001:db8::1']],

@@ -86,7 +86,7 @@ const CASES: Case[] = [
 ]
 
 describe.skipIf(why !== undefined).each(['datagram', 'raw'] as const)(
-  'through a %s socket',
+  `through a %s socket ${why ?? ''}`,
   (kind) => {
     test.each(CASES)('$answers: $received of 4', async (one) => {
       const { answers, request, received, counts, codes = [], error } = one

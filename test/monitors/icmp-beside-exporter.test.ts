@@ -81,7 +81,7 @@ const REQUESTS: Record<string, Record<string, unknown>> = {
   whole: { payloadBytes: 9000, dontFragment: true },
 }
 
-describe.skipIf(why !== undefined)('beside blackbox_exporter', () => {
+describe.skipIf(why !== undefined)(`beside blackbox_exporter ${why ?? ''}`, () => {
   let exporter: Exporter
   let neighbour: NetworkNamespace
   let silent: NetworkNamespace

@@ -1,6 +1,6 @@
 // Aim: what all echoes share holds up: times survive a clock that is set, bursts are paced, buffers are never
 // asked to hold more than they can, what they drop is known to be ours, and refusals become data.
-import { afterEach, describe, expect, test, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { Echo, EchoOwner, EchoSettings } from '../../src/monitors/icmp-echo-socket.ts'
 import { createEchoExchange, type EchoExchange } from '../../src/monitors/icmp-exchange.ts'
 import { EchoRun } from '../../src/monitors/icmp-run.ts'
@@ -8,12 +8,16 @@ import { SystemCallError } from '../../src/monitors/libc.ts'
 import { loadNative, type Native, type NativeSocket } from '../../src/monitors/native-socket.ts'
 import { OPTION, type SocketOption } from '../../src/monitors/socket-options.ts'
 import { eventually } from '../support/eventually.ts'
+import { withoutEchoes } from '../support/needs.ts'
 
 const real = await loadNative()
 const HOUR_MS = 3_600_000
 const EPERM = 1
 const EMFILE = 24
 const ENOBUFS = 105
+
+const noEchoes = withoutEchoes()
+beforeEach(({ skip }) => skip(noEchoes !== undefined, noEchoes))
 
 const sent: { exchange: EchoExchange; echoes: Echo[] }[] = []
 afterEach(() => {

@@ -42,7 +42,7 @@ function prefixFor(kind: Kind): string[] {
   return [...network.prefix('client'), ...(kind === 'datagram' ? AS_NOBODY : [])]
 }
 
-describe.skipIf(why !== undefined)('in a network', () => {
+describe.skipIf(why !== undefined)(`in a network ${why ?? ''}`, () => {
   describe.each(['datagram', 'raw'] as const)('through a %s socket', (kind) => {
     test.each(NETWORK_CASES)('$family: $what', async (one) => {
       const { breaks, mends, codes, error, loss } = one

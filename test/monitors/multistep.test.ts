@@ -4,6 +4,7 @@ import { readdirSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { multistep } from '../../src/monitors/multistep.ts'
 import type { RunProgress } from '../../src/monitors/script-ground.ts'
+import { eventually } from '../support/eventually.ts'
 import { testGround } from '../support/script-ground.ts'
 import { runScriptMonitor, startScript, type ScriptWishes } from '../support/script-runs.ts'
 import { startSmallSite } from '../support/small-site.ts'
@@ -22,13 +23,9 @@ function run(
   return runScriptMonitor(multistep, { script: written, ...definition }, { ground, ...wishes })
 }
 
-const TIME = 60_000
-
-test(
-  'steps, requests, console and the environment of a script are told',
-  async () => {
-    const { observed, failures, codes, responseTimeMs, workRoot } = await run(
-      `${HEAD}import { getAPIResponseTime } from '@checkly/playwright-helpers'
+test('steps, requests, console and the environment of a script are told', async () => {
+  const { observed, failures, codes, responseTimeMs, workRoot } = await run(
+    `${HEAD}import { getAPIResponseTime } from '@checkly/playwright-helpers'
     test('shop', async ({ request }) => {
       const items = await test.step('list', async () => {
         const response = await request.get('{site}/api/items', {
@@ -40,48 +37,42 @@ test(
       await test.step('look', () => expect(items.items).toContain('pen'))
       console.log('saw', items.saw, process.env.CHECKLY, process.env.CHECK_NAME)
     })`,
-      {},
-      { variables: { TOKEN: 'abc', NODE_OPTIONS: '--no-such-option' } },
-    )
-    expect(failures).toEqual([])
-    expect(codes).toEqual([])
-    expect(observed).toMatchObject({ runtime: '2026.04', playwright: '1.58.2' })
-    const [only] = observed.tests
-    expect(only).toMatchObject({ title: 'shop', status: 'passed' })
-    const own = only?.steps.filter(({ category }) => category === 'test.step') ?? []
-    expect(own.map(({ title }) => title)).toEqual(['list', 'look'])
-    expect(observed.network).toMatchObject([
-      { method: 'GET', url: `${site.url}/api/items`, type: 'api', status: 200 },
-    ])
-    expect(observed.console).toContainEqual({ type: 'stdout', text: 'saw abc 1 A script' })
-    expect(responseTimeMs).toBeGreaterThan(0)
-    expect(readdirSync(workRoot)).toEqual([])
-  },
-  TIME,
-)
+    {},
+    { variables: { TOKEN: 'abc', NODE_OPTIONS: '--no-such-option' } },
+  )
+  expect(failures).toEqual([])
+  expect(codes).toEqual([])
+  expect(observed).toMatchObject({ runtime: '2026.04', playwright: '1.58.2' })
+  const [only] = observed.tests
+  expect(only).toMatchObject({ title: 'shop', status: 'passed' })
+  const own = only?.steps.filter(({ category }) => category === 'test.step') ?? []
+  expect(own.map(({ title }) => title)).toEqual(['list', 'look'])
+  expect(observed.network).toMatchObject([
+    { method: 'GET', url: `${site.url}/api/items`, type: 'api', status: 200 },
+  ])
+  expect(observed.console).toContainEqual({ type: 'stdout', text: 'saw abc 1 A script' })
+  expect(responseTimeMs).toBeGreaterThan(0)
+  expect(readdirSync(workRoot)).toEqual([])
+})
 
-test(
-  'how far the tests are is told while they run',
-  async () => {
-    const told: RunProgress[] = []
-    const script = `${HEAD}test('first', () => {})\ntest('second', () => {})`
-    await run(script, {}, { progress: (at) => told.push(at) })
-    expect(told[0]).toEqual({ phase: 'test' })
-    expect(told).toContainEqual({
-      phase: 'test',
-      done: 0,
-      total: 2,
-      line: 'script.spec.ts › first',
-    })
-    expect(told.at(-1)).toEqual({
-      phase: 'test',
-      done: 2,
-      total: 2,
-      line: 'script.spec.ts › second',
-    })
-  },
-  TIME,
-)
+test('how far the tests are is told while they run', async () => {
+  const told: RunProgress[] = []
+  const script = `${HEAD}test('first', () => {})\ntest('second', () => {})`
+  await run(script, {}, { progress: (at) => told.push(at) })
+  expect(told[0]).toEqual({ phase: 'test' })
+  expect(told).toContainEqual({
+    phase: 'test',
+    done: 0,
+    total: 2,
+    line: 'script.spec.ts › first',
+  })
+  expect(told.at(-1)).toEqual({
+    phase: 'test',
+    done: 2,
+    total: 2,
+    line: 'script.spec.ts › second',
+  })
+})
 
 describe('verdicts', () => {
   test.each([
@@ -137,40 +128,34 @@ describe('verdicts', () => {
       undefined,
     ],
     ['a skipped test', `${HEAD}test.skip('a', () => {})`, [], undefined],
-  ])(
-    '%s',
-    async (_, script, wanted, details, words = '') => {
-      const { codes, failures } = await run(script)
-      expect(codes).toEqual(wanted)
-      expect(failures[0]?.message ?? '').toContain(words)
-      expect(failures[0]?.details ?? {}).toMatchObject(details ?? {})
-    },
-    TIME,
-  )
+  ])('%s', async (_, script, wanted, details, words = '') => {
+    const { codes, failures } = await run(script)
+    expect(codes).toEqual(wanted)
+    expect(failures[0]?.message ?? '').toContain(words)
+    expect(failures[0]?.details ?? {}).toMatchObject(details ?? {})
+  })
 
-  test(
-    'a script that is not done in time is told from one that was cancelled',
-    async () => {
-      const script = `${HEAD}test.setTimeout(0)
+  test('a script that is not done in time is told from one that was cancelled', async () => {
+    const script = `${HEAD}test.setTimeout(0)
       test('a', async ({ request }) => { await request.get('{site}/'); await new Promise(() => {}) })`
-      const late = await run(script, {}, { deadlineMs: 8000 })
-      expect(late.codes).toEqual(['TIMEOUT_RUN'])
-      expect(late.abandoned).toBe(false)
-      expect(late.observed.tests).toMatchObject([{ title: 'a' }])
+    const before = site.requests.length
+    const deadline = eventually(() => site.requests.length > before)
+    const late = await run(script, {}, { deadline })
+    expect(late.codes).toEqual(['TIMEOUT_RUN'])
+    expect(late.abandoned).toBe(false)
+    expect(late.observed.tests).toMatchObject([{ title: 'a' }])
 
-      const asked = site.requests.length
-      const running = startScript(
-        multistep,
-        { script: script.replace('{site}', site.url) },
-        { ground },
-      )
-      await expect.poll(() => site.requests.length, { timeout: 30_000 }).toBeGreaterThan(asked)
-      running.cancel('enough')
-      const { observation } = await running.outcome
-      expect(observation.failures.map(({ code }) => code)).toEqual(['CANCELLED'])
-    },
-    TIME,
-  )
+    const asked = site.requests.length
+    const running = startScript(
+      multistep,
+      { script: script.replace('{site}', site.url) },
+      { ground },
+    )
+    await expect.poll(() => site.requests.length).toBeGreaterThan(asked)
+    running.cancel('enough')
+    const { observation } = await running.outcome
+    expect(observation.failures.map(({ code }) => code)).toEqual(['CANCELLED'])
+  })
 })
 
 describe('markCheckAsDegraded', () => {
@@ -189,76 +174,54 @@ describe('markCheckAsDegraded', () => {
       ['SCRIPT_FAILED', 'SCRIPT_FAILED'],
       false,
     ],
-  ])(
-    '%s',
-    async (_, body, wanted, degraded) => {
-      const seen = await run(`${HEAD}${MARK}test('a', () => { ${body} })`)
-      expect(seen.codes).toEqual(wanted)
-      expect(seen.degraded).toBe(degraded)
-      expect(seen.observed.degradedReasons).toEqual(['slow'])
-    },
-    TIME,
-  )
+  ])('%s', async (_, body, wanted, degraded) => {
+    const seen = await run(`${HEAD}${MARK}test('a', () => { ${body} })`)
+    expect(seen.codes).toEqual(wanted)
+    expect(seen.degraded).toBe(degraded)
+    expect(seen.observed.degradedReasons).toEqual(['slow'])
+  })
 
-  test(
-    'soft assertions alone fail the check',
-    async () => {
-      const { codes } = await run(
-        `${HEAD}test('a', () => { expect.soft(1).toBe(2); expect.soft(2).toBe(3) })`,
-      )
-      expect(codes).toEqual(['SCRIPT_FAILED', 'SCRIPT_FAILED'])
-    },
-    TIME,
-  )
+  test('soft assertions alone fail the check', async () => {
+    const { codes } = await run(
+      `${HEAD}test('a', () => { expect.soft(1).toBe(2); expect.soft(2).toBe(3) })`,
+    )
+    expect(codes).toEqual(['SCRIPT_FAILED', 'SCRIPT_FAILED'])
+  })
 })
 
 describe('projects', () => {
-  test(
-    'a script imports what it brings, from where it lay',
-    async () => {
-      const { codes } = await run(
-        `import { shop } from '../pages/shop'
+  test('a script imports what it brings, from where it lay', async () => {
+    const { codes } = await run(
+      `import { shop } from '../pages/shop'
       import { test, expect } from '@playwright/test'
       test('a', () => { expect(shop as string).toBe('pen') })`,
-        {
-          scriptPath: 'src/checks/[shop].check.ts',
-          dependencies: [
-            { path: 'src/pages/shop.ts', content: `export const shop: string = 'pen'` },
-          ],
-        },
-      )
-      expect(codes).toEqual([])
-    },
-    TIME,
-  )
+      {
+        scriptPath: 'src/checks/[shop].check.ts',
+        dependencies: [{ path: 'src/pages/shop.ts', content: `export const shop: string = 'pen'` }],
+      },
+    )
+    expect(codes).toEqual([])
+  })
 
-  test(
-    'settings of the monitor reach Playwright',
-    async () => {
-      const { codes } = await run(
-        `${HEAD}test('a', async ({ request }) => { expect((await request.get('/api/items')).ok()).toBe(true) })`,
-        { playwrightConfig: { use: { baseURL: site.url } } },
-      )
-      expect(codes).toEqual([])
-    },
-    TIME,
-  )
+  test('settings of the monitor reach Playwright', async () => {
+    const { codes } = await run(
+      `${HEAD}test('a', async ({ request }) => { expect((await request.get('/api/items')).ok()).toBe(true) })`,
+      { playwrightConfig: { use: { baseURL: site.url } } },
+    )
+    expect(codes).toEqual([])
+  })
 
   test.each(['../x.ts', 'a/../../x.ts'])('the path %s is refused', async (path) => {
     const { codes } = await run(HEAD, { dependencies: [{ path, content: '' }] })
     expect(codes).toEqual(['SETTINGS_INVALID'])
   })
 
-  test(
-    'braces in a script are its own',
-    async () => {
-      const { codes } = await run(
-        `${HEAD}test('a', () => { expect('{{NAME}}').toContain('NA' + 'ME') })`,
-      )
-      expect(codes).toEqual([])
-    },
-    TIME,
-  )
+  test('braces in a script are its own', async () => {
+    const { codes } = await run(
+      `${HEAD}test('a', () => { expect('{{NAME}}').toContain('NA' + 'ME') })`,
+    )
+    expect(codes).toEqual([])
+  })
 })
 
 describe('plain scripts', () => {
@@ -287,15 +250,11 @@ describe('plain scripts', () => {
       undefined,
     ],
     ['a signal', `process.kill(process.pid, 'SIGKILL')`, ['RUN_CRASHED'], undefined],
-  ])(
-    '%s',
-    async (_, script, wanted, message) => {
-      const { codes, failures } = await run(script)
-      expect(codes).toEqual(wanted)
-      expect(failures[0]?.message ?? '').toContain(message ?? '')
-    },
-    TIME,
-  )
+  ])('%s', async (_, script, wanted, message) => {
+    const { codes, failures } = await run(script)
+    expect(codes).toEqual(wanted)
+    expect(failures[0]?.message ?? '').toContain(message ?? '')
+  })
 })
 
 test.each([
@@ -344,14 +303,10 @@ test.each<[string, string, { codes: string[]; said?: string; details?: Record<st
     `import { join } from 'node:path'\nconst b = = 2`,
     { codes: ['SCRIPT_INVALID'], details: { file: 'script.mjs', line: 2, column: 11 } },
   ],
-])(
-  'a plain script %s',
-  async (_what, script, { codes: expected, said, details }) => {
-    const { codes, failures, observed } = await run(script)
-    expect(codes).toEqual(expected)
-    expect(observed.console.find(({ type }) => type === 'stdout')?.text).toEqual(said)
-    const { file, line, column } = failures[0]?.details ?? {}
-    expect({ file, line, column }).toEqual(details ?? {})
-  },
-  TIME,
-)
+])('a plain script %s', async (_what, script, { codes: expected, said, details }) => {
+  const { codes, failures, observed } = await run(script)
+  expect(codes).toEqual(expected)
+  expect(observed.console.find(({ type }) => type === 'stdout')?.text).toEqual(said)
+  const { file, line, column } = failures[0]?.details ?? {}
+  expect({ file, line, column }).toEqual(details ?? {})
+})

@@ -6,7 +6,11 @@ import { describe, expect, test } from 'vitest'
 import { findChromium } from '../../src/monitors/chromium.ts'
 import type { Context } from '../../src/monitors/monitor.ts'
 import { findPlaywrightCore } from '../../src/monitors/playwright-browsers.ts'
-import { runPlaywright, type PlaywrightOrder } from '../../src/monitors/playwright-run.ts'
+import {
+  PLAYWRIGHT_ASK,
+  runPlaywright,
+  type PlaywrightOrder,
+} from '../../src/monitors/playwright-run.ts'
 import { startConnectProxy } from '../support/connect-proxy.ts'
 import { fixedResolver, testContext } from '../support/monitor-context.ts'
 import { missing } from '../support/needs.ts'
@@ -48,7 +52,8 @@ async function run(
       readable: [runtime.folder, join(runtime.folder, 'node_modules')],
       browser: core === undefined || chromium === undefined ? undefined : { chromium, core },
       limits: {
-        wallMs: 60_000,
+        // More than a test has: none ends by it.
+        wallMs: 600_000,
         cpuMs: 60_000,
         memoryBytes: 1024 * MEBIBYTE,
         processes: 100,
@@ -87,7 +92,7 @@ describe.skipIf(why !== undefined)(`with a browser ${why ?? ''}`, () => {
     expect(report.tests[0]?.attempts[0]?.steps.map(({ title }) => title)).toContain('look')
     expect(events.at(0)).toBe('begin')
     expect(events.at(-1)).toBe('finish')
-  }, 60_000)
+  })
 
   test('a browser reaches a blocked network by no address, and the run tells which', async () => {
     const blocked = ['127.0.0.0/8', '::1/128']
@@ -106,7 +111,7 @@ describe.skipIf(why !== undefined)(`with a browser ${why ?? ''}`, () => {
     const networks = end.blocked.map(({ address, network }) => `${address} in ${network}`)
     expect(networks).toContain('127.0.0.1 in 127.0.0.0/8')
     expect(networks).toContain('169.254.169.254 in 169.254.0.0/16')
-  }, 60_000)
+  })
 
   test('with a proxy of the location all goes through it, though loopback is blocked', async () => {
     await using through = await startConnectProxy({ names: { 'shop.test': '127.0.0.1' } })
@@ -130,7 +135,7 @@ describe.skipIf(why !== undefined)(`with a browser ${why ?? ''}`, () => {
     expect(
       through.seen.filter((one) => one === `CONNECT shop.test:${port}`).length,
     ).toBeGreaterThan(1)
-  }, 60_000)
+  })
 
   test('a run that is cancelled tells what it had done until then', async () => {
     const stop = new AbortController()
@@ -142,6 +147,8 @@ describe.skipIf(why !== undefined)(`with a browser ${why ?? ''}`, () => {
         await new Promise(() => {})
       })`,
       {
+        // A busy machine may need longer than the agent gives.
+        ask: { ...PLAYWRIGHT_ASK, graceMs: 120_000 },
         onEvent(event) {
           if (event.event === 'step' && event.title === 'opened') stop.abort()
         },
@@ -154,14 +161,13 @@ describe.skipIf(why !== undefined)(`with a browser ${why ?? ''}`, () => {
       'passed',
       'interrupted',
     ])
-  }, 60_000)
+  })
 })
 
 test.each(['onEvent', 'onOutput'] as const)(
   'a mistake of ours in %s ends the run, and is told as such',
   async (callback) => {
     const mistake = new Error('a mistake of ours')
-    const began = performance.now()
     const ended = run(
       `${HEAD}test('one', async () => { console.log('out'); await new Promise(() => {}) })`,
       {
@@ -172,9 +178,7 @@ test.each(['onEvent', 'onOutput'] as const)(
       },
     )
     await expect(ended).rejects.toBe(mistake)
-    expect(performance.now() - began).toBeLessThan(20_000)
   },
-  60_000,
 )
 
 describe.each([
@@ -194,5 +198,5 @@ describe.each([
     )
     expect(end.outcome).toBe('exited')
     expect(report.tests).toHaveLength(1)
-  }, 60_000)
+  })
 })

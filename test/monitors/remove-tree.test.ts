@@ -57,7 +57,7 @@ test('a folder that is gone is no error', async () => {
 })
 
 test.skipIf(notRoot !== undefined)(
-  'what is handed over is the folder and its own files',
+  `what is handed over is the folder and its own files ${notRoot ?? ''}`,
   async () => {
     const [folder, beside] = [temporaryFolder(), temporaryFolder()]
     writeFileSync(join(beside, 'file'), '')

@@ -14,7 +14,6 @@ import { INSTALL_MS_MAX, realRuntimes } from '../support/toolbox.ts'
 const IDS = ['2024.09', '2026.04']
 const NODE: Record<string, string> = { '2024.09': 'v18.20.', '2026.04': 'v24.' }
 const PLAYWRIGHT: Record<string, string> = { '2024.09': '1.48.2', '2026.04': '1.58.2' }
-const TIME = 240_000
 // Browsers start late on a machine that is busy with other tests.
 const playwrightConfig = { timeout: 180_000 }
 
@@ -37,88 +36,72 @@ const PAGE = `const page = await browser.newPage()
   await browser.close()`
 
 describe.each(IDS)('runtime %s', (id) => {
-  test(
-    'has its Node.js, its packages, and a way out for those that look for a proxy',
-    async () => {
-      const { failures, observed } = await run(
-        multistep,
-        id,
-        `const axios = require('axios')
+  test('has its Node.js, its packages, and a way out for those that look for a proxy', async () => {
+    const { failures, observed } = await run(
+      multistep,
+      id,
+      `const axios = require('axios')
         require('@azure/identity')
         void axios.get('{site}/api/items').then(({ data }) => console.log(process.version, data.items[0]))`,
-      )
-      expect(failures).toEqual([])
-      const line = observed.console.find(({ type }) => type === 'stdout')
-      expect(line?.text).toContain(NODE[id])
-      expect(line?.text).toContain('pen')
-    },
-    TIME,
-  )
+    )
+    expect(failures).toEqual([])
+    const line = observed.console.find(({ type }) => type === 'stdout')
+    expect(line?.text).toContain(NODE[id])
+    expect(line?.text).toContain('pen')
+  })
 
-  test(
-    'runs tests that make requests',
-    async () => {
-      const { failures, observed } = await run(
-        multistep,
-        id,
-        `import { test, expect } from '@playwright/test'
+  test('runs tests that make requests', async () => {
+    const { failures, observed } = await run(
+      multistep,
+      id,
+      `import { test, expect } from '@playwright/test'
         import { markCheckAsDegraded } from '@checkly/playwright-helpers'
         test('items', async ({ request }) => {
           const answer = await test.step('ask', () => request.get('{site}/api/items'))
           const { items }: { items: string[] } = await answer.json()
           expect(items).toContain('ink')
         })`,
-      )
-      expect(failures).toEqual([])
-      expect(observed.playwright).toBe(PLAYWRIGHT[id])
-      expect(observed.network).toMatchObject([{ url: `${site.url}/api/items`, status: 200 }])
-      expect(observed.tests[0]?.steps.map(({ title }) => title)).toContain('ask')
-    },
-    TIME,
-  )
+    )
+    expect(failures).toEqual([])
+    expect(observed.playwright).toBe(PLAYWRIGHT[id])
+    expect(observed.network).toMatchObject([{ url: `${site.url}/api/items`, status: 200 }])
+    expect(observed.tests[0]?.steps.map(({ title }) => title)).toContain('ask')
+  })
 
   describe.skipIf(why !== undefined)(`with Chromium ${why ?? ''}`, () => {
     test.each([
       ['a module of playwright', `import { chromium } from 'playwright'`],
       ['CommonJS of playwright', `const { chromium } = require('playwright')`],
       ['CommonJS of playwright-core', `const { chromium } = require('playwright-core')`],
-    ])(
-      'a plain script starts it by %s, and its pages are watched',
-      async (_, head) => {
-        const work = `const browser = await chromium.launch()\n  ${PAGE}`
-        const isModule = head.startsWith('import')
-        const script = isModule ? `${head}\n${work}` : `${head}\nvoid (async () => {\n${work}\n})()`
-        const { failures, observed } = await run(browser, id, script)
-        expect(failures).toEqual([])
-        expect(observed.console).toContainEqual({ type: 'stdout', text: 'Shop' })
-        expect(observed.network.map(({ url }) => url)).toContain(`${site.url}/`)
-        expect(observed.pages[0]?.vitals[0]?.url).toBe(`${site.url}/`)
-      },
-      TIME,
-    )
+    ])('a plain script starts it by %s, and its pages are watched', async (_, head) => {
+      const work = `const browser = await chromium.launch()\n  ${PAGE}`
+      const isModule = head.startsWith('import')
+      const script = isModule ? `${head}\n${work}` : `${head}\nvoid (async () => {\n${work}\n})()`
+      const { failures, observed } = await run(browser, id, script)
+      expect(failures).toEqual([])
+      expect(observed.console).toContainEqual({ type: 'stdout', text: 'Shop' })
+      expect(observed.network.map(({ url }) => url)).toContain(`${site.url}/`)
+      expect(observed.pages[0]?.vitals[0]?.url).toBe(`${site.url}/`)
+    })
 
-    test(
-      'a test that fails tells its line and leaves a trace',
-      async () => {
-        const { failures, artifacts, observed } = await run(
-          browser,
-          id,
-          `const { test, expect } = require('@playwright/test')
+    test('a test that fails tells its line and leaves a trace', async () => {
+      const { failures, artifacts, observed } = await run(
+        browser,
+        id,
+        `const { test, expect } = require('@playwright/test')
           test('shop', async ({ page, browser }) => {
             await (await browser.newContext()).close()
             await page.goto('{site}/noisy')
             await expect(page.locator('h1')).toHaveText('Closed', { timeout: 500 })
           })`,
-        )
-        expect(failures).toMatchObject([{ code: 'SCRIPT_FAILED', details: { line: 5 } }])
-        const titles = observed.tests[0]?.steps.map(({ title }) => title) ?? []
-        expect(titles.filter((title) => title === '' || title.includes('<anonymous>'))).toEqual([])
-        expect(artifacts).toEqual(expect.arrayContaining(['test-failed-1.png', 'trace.zip']))
-        expect(observed.pages[0]?.console).toMatchObject(
-          expect.arrayContaining([expect.objectContaining({ text: 'said by the page' })]),
-        )
-      },
-      TIME,
-    )
+      )
+      expect(failures).toMatchObject([{ code: 'SCRIPT_FAILED', details: { line: 5 } }])
+      const titles = observed.tests[0]?.steps.map(({ title }) => title) ?? []
+      expect(titles.filter((title) => title === '' || title.includes('<anonymous>'))).toEqual([])
+      expect(artifacts).toEqual(expect.arrayContaining(['test-failed-1.png', 'trace.zip']))
+      expect(observed.pages[0]?.console).toMatchObject(
+        expect.arrayContaining([expect.objectContaining({ text: 'said by the page' })]),
+      )
+    })
   })
 })

@@ -28,7 +28,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 const MODULES = fileURLToPath(new URL('../../node_modules', import.meta.url))
 const PACKAGES = ['@playwright/test', 'playwright', 'playwright-core']
 const canMount = process.getuid?.() === 0 && mayMount()
-const TIME = 60_000
+const cannot = canMount ? '' : ': needs root with SYS_ADMIN'
 
 // Short: below it Chromium makes a socket, whose path may have 107 bytes.
 const home = mkdtempSync(join(tmpdir(), 'h-'))
@@ -50,7 +50,7 @@ for (const path of ${JSON.stringify(paths)}) {
   catch (error) { console.log(error.code) }
 }`
 
-describe.skipIf(!canMount)('below a closed folder', () => {
+describe.skipIf(!canMount)(`below a closed folder${cannot}`, () => {
   test('what an order names is there, and nothing beside it', async () => {
     const folder = temporaryFolder()
     chmodSync(folder, 0o700)
@@ -98,51 +98,39 @@ try { fs.writeFileSync(${JSON.stringify(folder)} + '/../beside', 'x') } catch (e
     writeFileSync(join(runtime, INSTALLED_FILE), JSON.stringify({ program: 'node', missing: [] }))
     afterAll(() => ground.close())
 
-    test(
-      'a script runs',
-      async () => {
-        const { failures, observed } = await runScriptMonitor(
-          multistep,
-          { script: look(secret) },
-          { ground },
-        )
-        expect(failures).toEqual([])
-        expect(JSON.stringify(observed)).toContain('ENOENT')
-      },
-      TIME,
-    )
+    test('a script runs', async () => {
+      const { failures, observed } = await runScriptMonitor(
+        multistep,
+        { script: look(secret) },
+        { ground },
+      )
+      expect(failures).toEqual([])
+      expect(JSON.stringify(observed)).toContain('ENOENT')
+    })
 
     const why = missing('chromium')
-    test.skipIf(why !== undefined)(
-      `a browser runs ${why ?? ''}`,
-      async () => {
-        const site = await startSmallSite()
-        const script = `import { expect, test } from '@playwright/test'
+    test.skipIf(why !== undefined)(`a browser runs ${why ?? ''}`, async () => {
+      const site = await startSmallSite()
+      const script = `import { expect, test } from '@playwright/test'
 test('shop', async ({ page }) => {
   await page.goto('${site.url}/')
   await expect(page.locator('#stock')).toHaveText('in stock')
 })`
-        const { failures } = await runScriptMonitor(browser, { script }, { ground })
-        expect(failures).toEqual([])
-      },
-      TIME,
-    )
+      const { failures } = await runScriptMonitor(browser, { script }, { ground })
+      expect(failures).toEqual([])
+    })
 
-    test(
-      'a suite runs',
-      async () => {
-        const folder = suiteProject({
-          'package.json': '{"name":"shop"}',
-          'playwright.config.ts': 'export default {}',
-          'home.spec.ts': `import { existsSync } from 'node:fs'
+    test('a suite runs', async () => {
+      const folder = suiteProject({
+        'package.json': '{"name":"shop"}',
+        'playwright.config.ts': 'export default {}',
+        'home.spec.ts': `import { existsSync } from 'node:fs'
 import { expect, test } from '@playwright/test'
 test('the home is closed', () => expect(existsSync(${JSON.stringify(secret)})).toBe(false))`,
-        })
-        const { failures, codes } = await runFolder(ground, folder)
-        expect(failures).toEqual([])
-        expect(codes).toEqual([])
-      },
-      TIME,
-    )
+      })
+      const { failures, codes } = await runFolder(ground, folder)
+      expect(failures).toEqual([])
+      expect(codes).toEqual([])
+    })
   })
 })

@@ -135,7 +135,7 @@ const CASES: Record<string, Case> = {
   },
 }
 
-describe.skipIf(lacking !== undefined)('beside blackbox_exporter', () => {
+describe.skipIf(lacking !== undefined)(`beside blackbox_exporter ${lacking ?? ''}`, () => {
   test.each(Object.entries(CASES))('%s', async (_, one) => {
     await using server = await startTlsServer(one.pair(), one.server)
     const theirs = await measure(one.module ?? 'plain', server.port)

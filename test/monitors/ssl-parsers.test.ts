@@ -156,7 +156,7 @@ describe.skipIf(missing('openssl') !== undefined)('OCSP', () => {
       }),
       { numRuns: 1500 },
     )
-  }, 60_000)
+  })
 })
 
 describe.skipIf(missing('openssl') !== undefined)('a revocation list', () => {
@@ -212,7 +212,7 @@ describe.skipIf(missing('openssl') !== undefined)('a revocation list', () => {
       }),
       { numRuns: 1500 },
     )
-  }, 60_000)
+  })
 })
 
 describe('the first message of a server', () => {

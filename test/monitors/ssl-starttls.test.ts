@@ -82,7 +82,7 @@ describe.skipIf(debianMajors().length === 0 || missing('openssl') !== undefined)
         await database.query(`alter system set ${name} = '${value}'`)
       }
       await database.query('select pg_reload_conf()')
-      await expect.poll(async () => codesOf(await run()), { timeout: 5000 }).toEqual([])
+      await expect.poll(async () => codesOf(await run())).toEqual([])
       await database.close()
       await server.stop()
     })

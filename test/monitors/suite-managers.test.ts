@@ -9,6 +9,7 @@ import { type NpmRegistry, startNpmRegistry } from '../support/npm-registry.ts'
 import { packageManager, runManager } from '../support/package-managers.ts'
 import { runFolder, suiteGround, suiteProject } from '../support/suite-runs.ts'
 import { startHttpServer } from '../support/test-server.ts'
+import { INSTALL_MS_MAX } from '../support/toolbox.ts'
 
 let registry: NpmRegistry
 /** Bun keeps what it makes of files from 50 kB on. */
@@ -62,7 +63,7 @@ beforeAll(async () => {
     mkdirSync(dirname(own), { recursive: true })
     symlinkSync(tool.folder, own)
   }
-}, 240_000)
+}, INSTALL_MS_MAX)
 afterAll(async () => {
   await registry.server.close()
   await site.close()
@@ -110,11 +111,10 @@ async function lockedProject(name: string, wishes = {}): Promise<string> {
   return folder
 }
 
-const TIME = { timeout: 90_000 }
 const testCommand = `node -p "['got', require('pens'), require('nib')].join(' ')" >&2; exit 1`
 
 describe.each(Object.keys(MANAGERS))('%s', (name) => {
-  test('installs what is locked, once', { timeout: 90_000 }, async () => {
+  test('installs what is locked, once', async () => {
     const folder = await lockedProject(name)
     const first = await runFolder(ground, folder, { testCommand })
     const second = await runFolder(ground, folder, { testCommand })
@@ -125,7 +125,7 @@ describe.each(Object.keys(MANAGERS))('%s', (name) => {
     expect(second.observed).toMatchObject({ packages: 'kept' })
   })
 
-  test('refuses a project that has left its lock file behind', { timeout: 90_000 }, async () => {
+  test('refuses a project that has left its lock file behind', async () => {
     const folder = await lockedProject(name)
     const wishes = folderManifest(folder)
     writeFileSync(
@@ -148,7 +148,6 @@ describe.each(Object.keys(MANAGERS))('%s', (name) => {
 
 test.each(['npm@11', 'pnpm@10', 'bun@1.3'])(
   'what Bun makes of Playwright is kept with the packages of %s',
-  { timeout: 90_000 },
   async (name) => {
     const folder = await lockedProject(name, { dependencies: { '@playwright/test': '1.58.0' } })
     const command = 'cd "$BUN_RUNTIME_TRANSPILER_CACHE_PATH" && echo has *.pile && exit 1'
@@ -170,7 +169,7 @@ test.each([
   ['pnpm@10', { pnpm: { onlyBuiltDependencies: ['slow'] } }, /it was at: .*slow postinstall/],
   ['yarn@1', {}, 'it was at: [4/4] Building fresh packages...'],
   ['yarn@3', {}, /it was at: .*slow@npm:1\.0\.0.* must be built/],
-])('what %s was at when it was cancelled stands in the result', TIME, async (name, more, words) => {
+])('what %s was at when it was cancelled stands in the result', async (name, more, words) => {
   const folder = await lockedProject(name, { dependencies: { slow: '1.0.0' }, ...more })
   const cancelling = new AbortController()
   let count = 0

@@ -18,7 +18,6 @@ afterAll(() => {
 
 const why = missing('chromium')
 const program = JSON.stringify(await findChromium(undefined))
-const TIME = 60_000
 
 /** Browsers that this process has started: how many there are, and how many of them were told to go without their sandbox. */
 const LOOK = `const { readdirSync, readFileSync } = require('node:fs')
@@ -91,27 +90,22 @@ describe.skipIf(why !== undefined || !allowed())(`with Chromium ${why ?? ''}`, (
       expect(tests[0]?.attempts[0]?.output).toMatch(/SAW[1-9]\d* 0\n/)
       expect(notes.filter((note) => note.includes('sandbox'))).toHaveLength(isSaid ? 1 : 0)
     },
-    TIME,
   )
 
-  test(
-    'a plain script keeps it with a program of its own',
-    async () => {
-      const script = `const { chromium } = require('playwright')
+  test('a plain script keeps it with a program of its own', async () => {
+    const script = `const { chromium } = require('playwright')
       void (async () => {
         const one = await chromium.launch({ executablePath: ${program} })
         ${LOOK}
         await one.close()
       })()`
-      const { failures, observed } = await runScriptMonitor(
-        browser,
-        { script },
-        { ground: scriptGround },
-      )
-      expect(failures).toEqual([])
-      const said = observed.console.map(({ text }) => text).join('\n')
-      expect(said).toMatch(/SAW[1-9]\d* 0(?:\n|$)/)
-    },
-    TIME,
-  )
+    const { failures, observed } = await runScriptMonitor(
+      browser,
+      { script },
+      { ground: scriptGround },
+    )
+    expect(failures).toEqual([])
+    const said = observed.console.map(({ text }) => text).join('\n')
+    expect(said).toMatch(/SAW[1-9]\d* 0(?:\n|$)/)
+  })
 })

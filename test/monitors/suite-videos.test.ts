@@ -65,7 +65,7 @@ test.each<[string, { spec: string; config?: string; command?: string; isSaid: bo
       isSaid: true,
     },
   ],
-])('%s', { timeout: 90_000 }, async (_, { spec, config = '', command, isSaid }) => {
+])('%s', async (_, { spec, config = '', command, isSaid }) => {
   const folder = suiteProject({
     'package.json': '{"private":true}',
     'playwright.config.js': `module.exports = { workers: 1, retries: 1, ${config} }`,

@@ -24,7 +24,7 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
   let on: TracedChain
   beforeAll(async () => {
     on = await createTracedChain()
-  }, 60_000)
+  })
   afterAll(() => on?.[Symbol.asyncDispose]())
   afterEach(() => on.restore())
 
@@ -174,31 +174,27 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
       }
     })
 
-    test.each(CASES)(
-      '$protocol over $family keeps to one',
-      async ({ family, protocol }) => {
-        const taken = new Set<string>()
-        for (let monitor = 0; monitor < 12; monitor++) {
-          const paths = new Set<string>()
-          for (let run = 0; run < 5; run++) {
-            const { seen, codes } = await on.trace(
-              family,
-              protocol,
-              {},
-              { id: `balanced-${monitor}` },
-            )
-            expect(codes).toEqual([])
-            expect(seen.pathChanged ?? false).toBe(false)
-            paths.add(addressesOf(seen).join(' '))
-          }
-          expect([WAY[family].join(' '), DETOUR[family].join(' ')]).toContain([...paths].join('; '))
-          taken.add([...paths].join())
+    test.each(CASES)('$protocol over $family keeps to one', async ({ family, protocol }) => {
+      const taken = new Set<string>()
+      for (let monitor = 0; monitor < 12; monitor++) {
+        const paths = new Set<string>()
+        for (let run = 0; run < 5; run++) {
+          const { seen, codes } = await on.trace(
+            family,
+            protocol,
+            {},
+            { id: `balanced-${monitor}` },
+          )
+          expect(codes).toEqual([])
+          expect(seen.pathChanged ?? false).toBe(false)
+          paths.add(addressesOf(seen).join(' '))
         }
-        // Ports choose the way, of which pings have none: all of them take the same.
-        expect(taken.size).toBe(protocol === 'ICMP' ? 1 : 2)
-      },
-      30_000,
-    )
+        expect([WAY[family].join(' '), DETOUR[family].join(' ')]).toContain([...paths].join('; '))
+        taken.add([...paths].join())
+      }
+      // Ports choose the way, of which pings have none: all of them take the same.
+      expect(taken.size).toBe(protocol === 'ICMP' ? 1 : 2)
+    })
   })
 
   describe('a narrow link behind r2', () => {
@@ -250,7 +246,7 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
     })
     await Promise.all(all)
     expect(await on.client.descriptors()).toBeLessThanOrEqual(before)
-  }, 60_000)
+  })
 
   describe('names of hops', () => {
     const RECORDS = [
@@ -278,7 +274,7 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
         nameServer.kill()
         rmSync(folder, { recursive: true })
       }
-    }, 20_000)
+    })
 
     test('are looked up by the system’s name servers, and not without being asked for', async () => {
       const request = { url: SERVER.IPv4, protocol: 'UDP' }
@@ -343,7 +339,7 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
         ...drop.split(' '),
       ])
       return () => nobody[Symbol.asyncDispose]()
-    }, 20_000)
+    })
 
     test.each(CASES)('$protocol over $family knows every hop', async ({ family, protocol }) => {
       const request = { url: SERVER[family], protocol, ipFamily: family, ptrLookup: false }

@@ -127,34 +127,37 @@ describe.each(['root of a container', 'nobody in a container'] as const)('with %
       ...more,
     })
 
-  test.skipIf(lacked !== undefined).for(CASES)('%s', async ([, script, says]) => {
+  test.skipIf(lacked !== undefined).for(CASES)(`%s ${lacked ?? ''}`, async ([, script, says]) => {
     const { end } = await run(script)
     expect(end.tail.stderr).toBe('')
     expect(end.tail.stdout.trim().split('\n')).toEqual(says)
     expect(end).toMatchObject({ outcome: 'exited', leftBehind: 0 })
   })
 
-  test.skipIf(lacked !== undefined)('a connection ends when the run closes it', async () => {
-    const before = seen.length
-    const ended = run(
-      `const fd = socket(2, STREAM, 0); connect(fd, address(port), 16); close(fd)
+  test.skipIf(lacked !== undefined)(
+    `a connection ends when the run closes it ${lacked ?? ''}`,
+    async () => {
+      const before = seen.length
+      const ended = run(
+        `const fd = socket(2, STREAM, 0); connect(fd, address(port), 16); close(fd)
 const late = socket(2, STREAM | NONBLOCK, 0); connect(late, address(port), 16); ready(late); close(late)
 setInterval(() => {}, 1000); console.log('closed')`,
-      { echo: true, limits: { wallMs: 20_000 }, stopAt: 'never' },
-    )
-    const gone = () => seen.slice(before).filter((one) => one.readableEnded || one.destroyed)
-    await eventually(() => {
-      for (const one of seen.slice(before)) one.resume()
-      return gone().length === 2
-    })
-    // It still runs: what ended its connections was that it closed them.
-    let isOver = false
-    void ended.then(() => (isOver = true))
-    await new Promise((resolve) => setImmediate(resolve))
-    expect(isOver).toBe(false)
-  })
+        { echo: true, limits: { wallMs: 20_000 }, stopAt: 'never' },
+      )
+      const gone = () => seen.slice(before).filter((one) => one.readableEnded || one.destroyed)
+      await eventually(() => {
+        for (const one of seen.slice(before)) one.resume()
+        return gone().length === 2
+      })
+      // It still runs: what ended its connections was that it closed them.
+      let isOver = false
+      void ended.then(() => (isOver = true))
+      await new Promise((resolve) => setImmediate(resolve))
+      expect(isOver).toBe(false)
+    },
+  )
 
-  test.skipIf(lacked !== undefined)('a shell connects as anywhere', async () => {
+  test.skipIf(lacked !== undefined)(`a shell connects as anywhere ${lacked ?? ''}`, async () => {
     const { end } = await standIn.run({
       command: '/bin/bash',
       args: ['-c', `exec 3<>/dev/tcp/127.0.0.1/${port} && read -r line <&3 && echo "$line"`],

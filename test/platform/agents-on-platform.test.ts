@@ -2,6 +2,7 @@
 // sends agents elsewhere when it stops.
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
+import { untilHolds } from '../support/eventually.ts'
 import { type AgentsEnd, FakeAgent } from '../support/fake-agent.ts'
 import { addLocation, raiseRevision, type TestLocation } from '../support/locations.ts'
 import { startPlatform, type StartedPlatform } from '../support/platform-process.ts'
@@ -83,7 +84,7 @@ describe('when it stops', () => {
     await agent.sync(end)
     const begin = performance.now()
     const held = agent.sync(end, { waitMs: 25_000 })
-    await vi.waitFor(async () => {
+    await untilHolds(async () => {
       const metrics = await (await fetch(`${platform.url}/metrics`)).text()
       expect(metrics).toMatch(/^vedette_syncs_held 1$/m)
     })

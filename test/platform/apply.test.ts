@@ -263,7 +263,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const again = await send()
     expect(again.body.plan.every((one: Loose) => one.action === 'unchanged')).toBe(true)
     expect(await revisions()).toEqual([2, 2])
-  }, 120_000)
+  })
 
   test.each([
     ['is no gzip', Buffer.from('{}'), 400],

@@ -67,7 +67,7 @@ describe('in a folder', () => {
     const [note] = await artifactsOf(db(), one.location.id, one.owner)
     expect(note).toMatchObject({ state: 'refused', refusal: 'TOO_LARGE' })
     await server.close()
-  }, 60_000)
+  })
 })
 
 describe('in a bucket', () => {

@@ -164,7 +164,7 @@ describe.each(STORES)('in $name', ({ make, kept }) => {
     const { body, digest } = zeros(150 * MIB)
     const headers = { 'content-digest': digest, 'content-length': String(150 * MIB) }
     expect((await put(one, { body, headers })).status).toBe(200)
-  }, 60_000)
+  })
 
   test.each([
     ['missing', null],

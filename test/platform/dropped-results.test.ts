@@ -42,7 +42,7 @@ async function droppedBy({ delivery }: Started): Promise<number> {
   return Number(/dropped_results_total\{reason="full"\} (\d+)/.exec(text)?.[1])
 }
 
-test('are told by the agent, of each of its processes', { timeout: 300_000 }, async () => {
+test('are told by the agent, of each of its processes', async () => {
   const { database } = use()
   const here = await addLocation(database)
   const at = { locationId: here.id, accountId: here.accountId, slugName: here.slugName }

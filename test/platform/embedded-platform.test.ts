@@ -19,6 +19,7 @@ import {
   keptCredentials,
   listNames,
 } from '../support/written-incidents.ts'
+import { untilHolds } from '../support/eventually.ts'
 
 // Real processes, each with a start of its own, on machines that may be busy with other things.
 vi.setConfig({ testTimeout: 120_000 })
@@ -117,7 +118,7 @@ describe('the folder', () => {
     const fresh = temporaryFolder()
     const killed = startVedette(['platform'], { DATA_DIR: fresh, PORT: '0' })
     const parts = () => readdirSync(join(fresh, 'postgres')).join(' ')
-    await vi.waitFor(() => expect(parts()).toContain('data-draft-'), 20_000)
+    await untilHolds(() => expect(parts()).toContain('data-draft-'))
     killed.kill('SIGKILL')
     await killed.ended
     expect(existsSync(join(fresh, 'postgres/data'))).toBe(false)
@@ -159,7 +160,7 @@ describe('told to stop', () => {
     await platform.line(/told to stop/)
     platform.kill('SIGTERM')
     expect((await platform.ended).code).toBe(143)
-    await vi.waitFor(() => expect(postgresOn(dataDir)).toEqual([]), { timeout: 20_000 })
+    await untilHolds(() => expect(postgresOn(dataDir)).toEqual([]))
   })
 })
 
@@ -189,7 +190,7 @@ describe('kill -9', () => {
       while ((await write()) !== 201);
       expect(postmaster(dataDir)).not.toBe(victim)
     }
-    await vi.waitFor(async () => expect((await readiness(platform.url)).status).toBe(200))
+    await untilHolds(async () => expect((await readiness(platform.url)).status).toBe(200))
     expect(statuses).toEqual(new Set([201, 503]))
     const { counts } = await listNames(platform.url, writer)
     expect(acknowledged.filter((name) => counts.get(name) !== 1)).toEqual([])
@@ -201,7 +202,7 @@ describe('kill -9', () => {
     const platform = await start(dataDir)
     platform.kill('SIGKILL')
     await platform.ended
-    await vi.waitFor(() => expect(postgresOn(dataDir)).toEqual([]), { timeout: 20_000 })
+    await untilHolds(() => expect(postgresOn(dataDir)).toEqual([]))
   })
 
   test('of the platform and of what watches over PostgreSQL: the next start ends it', async () => {

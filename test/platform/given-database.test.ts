@@ -5,6 +5,7 @@ import { pipeline } from 'node:stream'
 import { describe, expect, test, vi } from 'vitest'
 import { listApiKeys, revokeApiKey } from '../../src/store/api-keys.ts'
 import { createTestDatabase, DATABASE_SERVERS, useDatabase } from '../support/database.ts'
+import { untilHolds } from '../support/eventually.ts'
 import { startPlatform, startVedette } from '../support/platform-process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { startRawServer } from '../support/test-server.ts'
@@ -28,7 +29,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(await status()).toBe(200)
     const [key] = await listApiKeys(database, { limit: 1 })
     await revokeApiKey(database, key?.id ?? '')
-    await vi.waitFor(async () => expect(await status()).toBe(401), { timeout: 2000, interval: 20 })
+    await untilHolds(async () => expect(await status()).toBe(401))
     platform.kill('SIGTERM')
     await platform.ended
     await drop()

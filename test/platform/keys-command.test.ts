@@ -6,6 +6,7 @@ import { type KeysRequest, runKeys } from '../../src/platform/keys-command.ts'
 import { createAccount } from '../../src/store/accounts.ts'
 import { listApiKeys } from '../../src/store/api-keys.ts'
 import { DATABASE_SERVERS, useDatabase } from '../support/database.ts'
+import { untilHolds } from '../support/eventually.ts'
 import { startPlatform, startVedette } from '../support/platform-process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { keptCredentials } from '../support/written-incidents.ts'
@@ -95,7 +96,7 @@ test('on the embedded database, with the platform and without it', async () => {
   }
   expect(await status()).toBe(200)
   expect((await startVedette(['keys', 'revoke', id], env).ended).code).toBe(0)
-  await vi.waitFor(async () => expect(await status()).toBe(401), { timeout: 10_000, interval: 50 })
+  await untilHolds(async () => expect(await status()).toBe(401))
   platform.kill('SIGTERM')
   await platform.ended
   const listed = await startVedette(['keys', 'list'], env).ended

@@ -108,7 +108,7 @@ function ownersAt(agents: readonly FakeAgent[], id: string, instant: number): Fa
   )
 }
 
-test.each([1, 2, 3, 4])('history %i', { timeout: 120_000 }, async (seed) => {
+test.each([1, 2, 3, 4])('history %i', async (seed) => {
   const location = await addLocation(use().database)
   const ids = await placeMonitors(
     { database: use().database, sealer: TEST_SEALER },

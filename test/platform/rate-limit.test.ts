@@ -1,10 +1,11 @@
 // Aim: never more requests than the limit are accepted in a window, over all processes on one database,
 // and clients are told where they stand.
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { CUSTOM_POLICIES } from '../../src/contract/rate-policy.ts'
 import { RateLimiter, rateHeaders } from '../../src/platform/rate-limit.ts'
 import { takeFromWindow } from '../../src/store/rate-windows.ts'
 import { DATABASE_SERVERS, useDatabase } from '../support/database.ts'
+import { untilHolds } from '../support/eventually.ts'
 import { addClient, startPublicApi, type ApiClient, type PublicApi } from '../support/public-api.ts'
 
 const INCIDENTS = '/v1/status-pages/incidents'
@@ -71,7 +72,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const api = await startPublicApi(open)
     const client = await addClient(api, open)
     await client.call('GET', INCIDENTS)
-    await vi.waitFor(async () => {
+    await untilHolds(async () => {
       const left = await open.query(`select from rate_windows where scope = 'long ago'`)
       expect(left).toHaveLength(0)
     })

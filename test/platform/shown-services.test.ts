@@ -1,11 +1,12 @@
 // Aim: a status page never shows a deleted service, also when the page is written while the service is
 // being deleted: whoever comes second waits for the first and sees what it did.
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Queryable } from '../../src/store/database.ts'
 import { deleteService } from '../../src/store/services.ts'
 import { insertStatusPage, setCards } from '../../src/store/status-pages.ts'
 import { useDatabase } from '../support/database.ts'
+import { untilHolds } from '../support/eventually.ts'
 import { addClient, startPublicApi, type ApiClient, type PublicApi } from '../support/public-api.ts'
 
 const SERVICES = '/v1/status-pages/services'
@@ -24,7 +25,7 @@ const makeService = async () =>
 
 /** Resolves when some session waits for the lock of another. */
 const somebodyWaits = (database: Queryable) =>
-  vi.waitFor(async () => {
+  untilHolds(async () => {
     expect(await database.query('select 1 from pg_locks where not granted')).not.toEqual([])
   })
 

@@ -1,11 +1,12 @@
 // The way to PostgreSQL: what values become, how failures are sorted, that every wait ends, and that a
 // transaction is whole or nothing.
 import { createServer } from 'node:net'
-import { afterEach, describe, expect, test, vi } from 'vitest'
+import { afterEach, describe, expect, test } from 'vitest'
 import { type Database, openDatabase } from '../../src/store/database.ts'
 import { databaseFailure, isDuplicate } from '../../src/store/database-failure.ts'
 import { listen } from '../../src/store/notifications.ts'
 import { DATABASE_SERVERS, useDatabase } from '../support/database.ts'
+import { untilHolds } from '../support/eventually.ts'
 import { startRawServer } from '../support/test-server.ts'
 
 const opened: Database[] = []
@@ -205,7 +206,7 @@ test('listening ends at once although the server has not answered yet', async ()
   await connected
   end.abort()
   await heard
-  await vi.waitFor(() => expect(server.open()).toBe(0))
+  await untilHolds(() => expect(server.open()).toBe(0))
 })
 
 test('closing cuts what a silent server holds open', async () => {
@@ -216,7 +217,7 @@ test('closing cuts what a silent server holds open', async () => {
   await connected
   await database.close()
   expect(await waiting).toMatchObject({ kind: 'unavailable' })
-  await vi.waitFor(() => expect(server.open()).toBe(0))
+  await untilHolds(() => expect(server.open()).toBe(0))
 })
 
 test.each([

@@ -10,7 +10,7 @@ const MEBIBYTE = 1_048_576
 
 /** Room for a browser. */
 export const ROOMY: CageLimits = {
-  wallMs: 25_000,
+  wallMs: 240_000,
   cpuMs: 60_000,
   memoryBytes: 1024 * MEBIBYTE,
   processes: 100,

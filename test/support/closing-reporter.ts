@@ -1,5 +1,5 @@
 // Closes a test run with what a reader wants to know last: the tests that were skipped and the command
-// that enables each, those that passed only when tried again, and one plain line with the counts.
+// that enables each, and one plain line with the counts.
 import type { Reporter, TestModule } from 'vitest/node'
 
 interface Skipped {
@@ -12,16 +12,11 @@ export class ClosingReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
     const counts = { passed: 0, failed: 0, skipped: 0 }
     const skipped: Skipped[] = []
-    const flaky: string[] = []
     for (const module of modules) {
       if (module.state() === 'failed' && [...module.children.allTests()].length === 0)
         counts.failed++
       for (const test of module.children.allTests()) {
         const result = test.result()
-        if (test.diagnostic()?.flaky === true) {
-          const [first] = result.errors ?? []
-          flaky.push(`flaky: ${test.fullName} — ${first?.message.split('\n', 1)[0] ?? ''}`)
-        }
         if (result.state === 'passed') counts.passed++
         else if (result.state === 'failed') counts.failed++
         else {
@@ -35,6 +30,6 @@ export class ClosingReporter implements Reporter {
     }
     const lines = skipped.map(({ name, why }) => `skipped: ${name}${why === '' ? '' : ` — ${why}`}`)
     const closing = `${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`
-    process.stdout.write(`${[...lines, ...flaky, closing].join('\n')}\n`)
+    process.stdout.write(`${[...lines, closing].join('\n')}\n`)
   }
 }

@@ -11,8 +11,9 @@ export interface Examined {
   code: number | null
   stdout: string
   stderr: string
-  tookMs: number
   works: boolean | undefined
+  /** What is broken, of all that it found. */
+  broken: readonly Probed[]
   /** What it found of something; undefined where it told nothing. */
   found(id: Probed): Finding | undefined
 }
@@ -36,7 +37,6 @@ export async function examine({
 }: Examination): Promise<Examined> {
   const folder = temporaryFolder()
   const words = [...prefix, process.execPath, LAUNCH, 'doctor', ...args]
-  const since = performance.now()
   const child = spawn(words[0] ?? '', words.slice(1), {
     env: {
       PATH: process.env['PATH'],
@@ -51,11 +51,12 @@ export async function examine({
   child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()))
   child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()))
   const [code] = (await once(child, 'close')) as [number | null]
-  const tookMs = performance.now() - since
   const isJson = stdout.startsWith('{')
   const report = isJson
     ? (JSON.parse(stdout) as { works: boolean; findings: Finding[] })
     : undefined
-  const found = (id: Probed) => report?.findings.find((one) => one.id === id)
-  return { code, stdout, stderr, tookMs, works: report?.works, found }
+  const findings = report?.findings ?? []
+  const found = (id: Probed) => findings.find((one) => one.id === id)
+  const broken = findings.filter(({ standing }) => standing === 'broken').map(({ id }) => id)
+  return { code, stdout, stderr, works: report?.works, broken, found }
 }

@@ -1,9 +1,14 @@
-// Waits for what only another process can bring about, by asking again and again.
+// Waits for what only another process can bring about, by asking again and again. How long is no claim about the
+// code: it ends what hangs, on a busy machine, too.
+import { vi } from 'vitest'
+
+/** What has not come by then does not come. */
+const WAIT_MS_MAX = 120_000
 
 /** Resolves with the first answer that is not undefined or false; rejects, with the last one, after `ms`. */
 export async function eventually<T>(
   ask: () => Promise<T | undefined | false> | T | undefined | false,
-  { ms = 30_000, what = 'what was waited for' }: { ms?: number; what?: string } = {},
+  { ms = WAIT_MS_MAX, what = 'what was waited for' }: { ms?: number; what?: string } = {},
 ): Promise<T> {
   const deadline = performance.now() + ms
   for (;;) {
@@ -12,4 +17,9 @@ export async function eventually<T>(
     if (performance.now() > deadline) throw new Error(`${what} did not come within ${ms} ms`)
     await new Promise((resolve) => setTimeout(resolve, 100))
   }
+}
+
+/** Resolves when the check throws no more; rejects with what it threw last. Fake timers go on meanwhile. */
+export function untilHolds<T>(check: () => T | Promise<T>): Promise<T> {
+  return vi.waitFor(check, { timeout: WAIT_MS_MAX, interval: 20 })
 }

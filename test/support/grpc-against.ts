@@ -2,6 +2,7 @@
 import type { Socket } from 'node:net'
 import { codes, runGrpc, type Wishes } from './grpc-run.ts'
 import { eventually } from './eventually.ts'
+import { startStopwatch } from './stopwatch.ts'
 import type { Behaviour } from './tcp-servers.ts'
 import { startRawServer, type TestServer } from './test-server.ts'
 
@@ -17,13 +18,13 @@ export async function against(behave: Behaviour, config: Wishes = HEALTH) {
     sockets.push(socket)
     behave(socket)
   })
-  const startedAt = performance.now()
+  const ownMs = startStopwatch()
   const observation = await runGrpc({
     port: server.port,
     config,
     settings: { maxResponseTime: DEADLINE_MS, degradedResponseTime: DEADLINE_MS },
   })
-  const tookMs = performance.now() - startedAt
+  const tookMs = ownMs()
   await closed(server, sockets)
   return { observation, tookMs, code: codes(observation)[0] }
 }

@@ -1,6 +1,7 @@
 // Some tests run against programs of the system. Where one is missing its tests are skipped with the
 // command that enables them; in CI a missing program is a failure instead.
 import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 
 /** Debian package that brings each program. */
 const PACKAGES = {
@@ -47,4 +48,14 @@ export function withoutNamespaces(): string | undefined {
   } catch {
     return 'needs user namespaces'
   }
+}
+
+/** Why this user cannot send ICMP echoes here, or undefined: root can, others where the kernel's parameter has a group of theirs. */
+export function withoutEchoes(): string | undefined {
+  if (process.getuid?.() === 0) return undefined
+  const range = readFileSync('/proc/sys/net/ipv4/ping_group_range', 'utf8')
+  const [first = 1, last = 0] = range.split('\t').map(Number)
+  const groups = [process.getgid?.() ?? -1, ...(process.getgroups?.() ?? [])]
+  if (groups.some((group) => first <= group && group <= last)) return undefined
+  return 'needs ICMP sockets: sysctl -w net.ipv4.ping_group_range="0 2147483647"'
 }

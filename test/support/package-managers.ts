@@ -1,22 +1,23 @@
-// Real package managers for tests: those of the toolbox that TOOLS_DIR names, else of one that is filled at first
-// use, as `npm install` fills node_modules.
+// Real package managers for tests: those of TOOLS_DIR, else of the user's cache, where they are installed at first
+// use and stay.
 import { execFile } from 'node:child_process'
-import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
+import { readToolsFolder } from '../../src/agent/tools-config.ts'
 import { installTool } from '../../src/agent/tool-install.ts'
 import { openToolbox, type InstalledTool, type ToolKind } from '../../src/monitors/toolbox.ts'
+import { INSTALL_MS_MAX } from './toolbox.ts'
 
-const folder = process.env['TOOLS_DIR'] ?? join(tmpdir(), 'vedette-test-tools')
+const { folder } = readToolsFolder(process.env)
 const toolbox = openToolbox(folder)
 const run = promisify(execFile)
 
-/** A manager such as `pnpm@10`, or Bun. */
+/** A manager such as `pnpm@10`, or Bun. May take INSTALL_MS_MAX at its first use. */
 export async function packageManager(name: string): Promise<InstalledTool> {
   const kind: ToolKind = name.startsWith('bun@') ? 'engine' : 'package-manager'
   const found = await toolbox.find(kind, name)
   if (found !== undefined) return found
-  const signal = AbortSignal.timeout(120_000)
+  const signal = AbortSignal.timeout(INSTALL_MS_MAX)
   const outcome = await installTool({ kind, name, folder, env: process.env, signal })
   if ('problem' in outcome) throw new Error(outcome.problem)
   return outcome.tool
@@ -37,7 +38,7 @@ export async function runManager(
     pnpm_config_pm_on_fail: 'ignore',
   }
   try {
-    await run(program, args, { cwd: project, env, timeout: 60_000 })
+    await run(program, args, { cwd: project, env })
   } catch (error) {
     // Some say on their output what is wrong.
     throw new Error(`${program}: ${(error as { stdout: string }).stdout}`, { cause: error })

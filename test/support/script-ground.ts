@@ -2,7 +2,7 @@
 // of this project's own Node.js and development packages, so that nobody has to install a whole one.
 import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { createCage } from '../../src/monitors/cage.ts'
 import type { ScriptIsolation } from '../../src/monitors/cage-order.ts'
@@ -41,7 +41,7 @@ export function testGround(
     // Tests of several processes run at the same time, and whoever ends a run ends all of its user's processes.
     firstUserId: 40_000 + (process.pid % 80) * 256,
   })
-  const cacheFolder = join(dirname(tools), 'cache')
+  const cacheFolder = join(temporaryFolder(), 'cache')
   if (wishes.compilesAnew !== true) shareCompiledCode(cacheFolder)
   return {
     cage: () => Promise.resolve(cage),

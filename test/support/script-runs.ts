@@ -1,6 +1,7 @@
 // Runs of browser and multistep monitors as the agent does them: with deadline, work folder and artifacts.
 import { copyFileSync, mkdirSync } from 'node:fs'
 import { basename, join } from 'node:path'
+import { vi } from 'vitest'
 import { startAttempt, type RunningAttempt } from '../../src/agent/attempt.ts'
 import type { Artifact } from '../../src/contract/result.ts'
 import type { AnyMonitorType } from '../../src/monitors/monitor.ts'
@@ -19,7 +20,8 @@ export interface ScriptAttempt extends RunningAttempt {
 
 export interface ScriptWishes extends ContextWishes {
   ground: ScriptGround | undefined
-  deadlineMs?: number
+  /** Its deadline comes when this resolves, however long the machine takes to get there. */
+  deadline?: Promise<unknown>
   variables?: Record<string, string>
   /** Hears how far it is. */
   progress?: (at: RunProgress) => void
@@ -44,10 +46,12 @@ export function startScript(
     copyFileSync(path, join(kept, basename(name)))
     return Promise.resolve(undefined)
   }
+  const deadlineMs = type.deadlineMs(monitor)
+  const timers = vi.spyOn(globalThis, 'setTimeout')
   const running = startAttempt({
     type,
     monitor,
-    deadlineMs: wishes.deadlineMs ?? type.deadlineMs(monitor),
+    deadlineMs,
     dial: testContext(wishes).dial,
     workRoot,
     care: {
@@ -59,6 +63,9 @@ export function startScript(
     location: 'home',
     progress: wishes.progress,
   })
+  const [reachDeadline] = timers.mock.calls.find(([, ms]) => ms === deadlineMs) ?? []
+  timers.mockRestore()
+  void wishes.deadline?.then(() => reachDeadline?.())
   return { ...running, workRoot, kept }
 }
 
