@@ -173,7 +173,7 @@ function alertsChore(database: Database, options: MoveOptions): Chore {
   return {
     name: 'alerts',
     everyMs: 3_000,
-    leaseMs: 60_000,
+    timeoutMs: 60_000,
     async run(signal) {
       const again = async (lock: (inside: Connection) => Promise<AlertStateRow[]>) => {
         let moved = AT_ONCE_MAX
@@ -225,7 +225,7 @@ function notificationsChore(database: Database): Chore {
   return {
     name: 'alert-notifications-kept',
     everyMs: 3_600_000,
-    leaseMs: 120_000,
+    timeoutMs: 120_000,
     async run(signal) {
       let dropped = DROPPED_AT_ONCE_MAX
       while (dropped === DROPPED_AT_ONCE_MAX && !signal.aborted) {

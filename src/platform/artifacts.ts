@@ -130,7 +130,7 @@ function disposition(name: string): string {
 }
 
 const EVERY_MS = 600_000
-const LEASE_MS = 600_000
+const TIMEOUT_MS = 600_000
 const AT_ONCE = 500
 const DAY_MS = 86_400_000
 /** Longer than any upload may take. */
@@ -141,7 +141,7 @@ export function artifactRetention({ database, store, keptMs }: ArtifactsOptions)
   return {
     name: 'artifacts-old',
     everyMs: EVERY_MS,
-    leaseMs: LEASE_MS,
+    timeoutMs: TIMEOUT_MS,
     async run(signal) {
       const bounds = { keptMs, arrivingMsMax: ARRIVING_MS_MAX, rowsMax: AT_ONCE }
       for (;;) {

@@ -228,7 +228,7 @@ function createTurns(max: number, words: string): () => () => void {
 }
 
 const EVERY_MS = 600_000
-const LEASE_MS = 600_000
+const TIMEOUT_MS = 600_000
 const AT_ONCE = 100
 /** Longer than any upload may take. */
 const ARRIVING_MS_MAX = 2 * 3_600_000
@@ -241,7 +241,7 @@ export function bundleRetention(
   return {
     name: 'code-bundles-unused',
     everyMs: EVERY_MS,
-    leaseMs: LEASE_MS,
+    timeoutMs: TIMEOUT_MS,
     async run(signal) {
       const bounds = { unusedMs, arrivingMsMax: ARRIVING_MS_MAX, rowsMax: AT_ONCE }
       for (;;) {

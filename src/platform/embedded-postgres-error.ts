@@ -6,7 +6,7 @@
  * - `USER`: PostgreSQL does not run as root, and no other user can be taken
  * - `FOLDER`: the folder cannot be used
  * - `VERSION`: the folder was made by another major version
- * - `START`: it does not start
+ * - `START`: it does not start, or has no space; this may pass
  */
 export type EmbeddedPostgresCode = 'LOCKED' | 'BINARIES' | 'USER' | 'FOLDER' | 'VERSION' | 'START'
 

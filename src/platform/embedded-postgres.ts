@@ -84,8 +84,7 @@ function makeFolder(dataDir: string): void {
     // Others may pass through, as PostgreSQL's user has to; each thing inside guards itself.
     makeFolderSync(dataDir, 0o755)
   } catch (error) {
-    const message = `cannot make the folder ${dataDir} (DATA_DIR): ${(error as Error).message}`
-    throw new EmbeddedPostgresError('FOLDER', message, { cause: error })
+    throw folderError(`cannot make the folder ${dataDir} (DATA_DIR)`, error)
   }
 }
 
@@ -99,9 +98,14 @@ async function lockDataFolder(dataDir: string, onLost: () => void): Promise<Fold
         'one a folder of its own, or run several platforms on one PostgreSQL with DATABASE_URL'
       throw new EmbeddedPostgresError('LOCKED', message, { cause: error })
     }
-    const message = `cannot use the folder ${dataDir} (DATA_DIR): ${(error as Error).message}`
-    throw new EmbeddedPostgresError('FOLDER', message, { cause: error })
+    throw folderError(`cannot use the folder ${dataDir} (DATA_DIR)`, error)
   }
+}
+
+function folderError(what: string, cause: unknown): EmbeddedPostgresError {
+  const { code, message } = cause as NodeJS.ErrnoException
+  const kind = code === 'ENOSPC' ? 'START' : 'FOLDER'
+  return new EmbeddedPostgresError(kind, `${what}: ${message}`, { cause })
 }
 
 class SupervisedPostgres implements EmbeddedPostgres {

@@ -132,7 +132,7 @@ export function faultRetention(database: Database): Chore {
   return {
     name: 'faults-retention',
     everyMs: 3_600_000,
-    leaseMs: 60_000,
+    timeoutMs: 60_000,
     run: () => forgetFaults(database, FAULT_BOUNDS.keptMs),
   }
 }

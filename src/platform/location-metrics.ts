@@ -21,7 +21,7 @@ export function locationSampling(database: Database): Chore {
   return {
     name: 'location-samples',
     everyMs: MINUTE_MS,
-    leaseMs: MINUTE_MS,
+    timeoutMs: MINUTE_MS,
     run: () => sampleLocations(database, KEPT_DAYS),
   }
 }

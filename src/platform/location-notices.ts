@@ -30,7 +30,7 @@ export function locationNoticesChore(database: Database, told: Told): Chore {
   return {
     name: 'location-notices',
     everyMs: 15_000,
-    leaseMs: 30_000,
+    timeoutMs: 30_000,
     run: () =>
       database.transaction(async (inside) => {
         for (const location of await takeUnattended(inside, ABSENT_MS)) {

@@ -1,14 +1,10 @@
 // Gets a platform its database: the one it was given or the embedded one, answering and migrated.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Log } from '../host/log.ts'
-import {
-  type Database,
-  type DatabaseAddress,
-  openDatabase,
-  type Queryable,
-} from '../store/database.ts'
+import { type Database, type DatabaseAddress, openDatabase } from '../store/database.ts'
 import { databaseFailure, isUnavailable } from '../store/database-failure.ts'
 import { migrate } from '../store/migrate.ts'
+import { requireSessions } from '../store/sessions.ts'
 import { type EmbeddedPostgres, startEmbeddedPostgres } from './embedded-postgres.ts'
 
 /** Where the database is to come from. */
@@ -45,6 +41,8 @@ export interface OpeningOptions {
 const AGAIN_MS_MIN = 100
 const AGAIN_MS_MAX = 5000
 const PING_MS = 2000
+const READ_ONLY = `select current_setting('transaction_read_only')::boolean as on`
+const IS_READ_ONLY = 'the database is read-only; DATABASE_URL has to name the primary'
 
 /**
  * Opens, waits and migrates. Rejects with EmbeddedPostgresError, MigrationError, the signal's reason,
@@ -76,7 +74,11 @@ export async function openPlatformDatabase(
     await embedded?.stop()
   }
   try {
-    const numbers = await persistently(() => migrate(database), choice.databaseWaitMs, options)
+    const prepare = async () => {
+      if (embedded === undefined) await requireSessions(address)
+      return migrate(database)
+    }
+    const numbers = await persistently(prepare, choice.databaseWaitMs, options)
     if (numbers.length > 0) log.info({ migrations: numbers }, 'the database was migrated')
   } catch (error) {
     await close()
@@ -113,13 +115,13 @@ export function reasonOf(error: unknown): string {
   return message === '' || message.includes(code) ? message || code : `${message} (${code})`
 }
 
-/** Resolves with the reason why the database does not answer, or undefined when it does. */
-export async function silence(database: Queryable): Promise<string | undefined> {
+/** Resolves with the reason why the database cannot be used, or undefined when it can. */
+export async function databaseProblem(database: Database): Promise<string | undefined> {
   const late = new AbortController()
   try {
     return await Promise.race([
-      database.query('select 1').then(
-        () => undefined,
+      database.query<{ on: boolean }>(READ_ONLY).then(
+        ([readOnly]) => (readOnly?.on === true ? IS_READ_ONLY : database.fullDiskReason()),
         (error: unknown) => `the database does not answer: ${reasonOf(error)}`,
       ),
       sleep(PING_MS, `the database has not answered for ${PING_MS} ms`, { signal: late.signal }),

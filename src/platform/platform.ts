@@ -12,7 +12,7 @@ import { answerError, unavailable } from './errors.ts'
 import { type Credentials, ensureFirstAccount, keepCredentials } from './first-account.ts'
 import { createHttpServer } from './http-server.ts'
 import { createPlatformMetrics, isHeld, type PlatformMetrics } from './metrics.ts'
-import { openPlatformDatabase, type PlatformDatabase, silence } from './open-database.ts'
+import { openPlatformDatabase, type PlatformDatabase, databaseProblem } from './open-database.ts'
 import { createProbes, isProbe, type Phase, serveMetrics } from './probes.ts'
 import { ensureSealer } from './secrets-key.ts'
 
@@ -130,8 +130,8 @@ class RunningPlatform implements Platform {
     const probes = createProbes({
       phase: () => this.#phase,
       waitingFor: () => this.#waitingFor,
-      databaseSilence: async () =>
-        this.#database === undefined ? this.#waitingFor : silence(this.#database.database),
+      databaseProblem: async () =>
+        this.#database === undefined ? this.#waitingFor : databaseProblem(this.#database.database),
       facts: () => ({
         version: VERSION,
         database: this.#options.config.databaseUrl === undefined ? 'embedded' : 'given',

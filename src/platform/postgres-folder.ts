@@ -143,7 +143,7 @@ function initialise(
   return new Promise((resolve, reject) => {
     const failed = (why: string) => {
       const message = `PostgreSQL could not make its folder ${data}: ${why}`
-      reject(new EmbeddedPostgresError('FOLDER', message))
+      reject(new EmbeddedPostgresError('START', message))
     }
     child.once('error', (error) => failed(error.message))
     child.once('close', (code) => (code === 0 ? resolve() : failed(output.trim())))

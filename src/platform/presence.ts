@@ -19,7 +19,7 @@ export function presenceChores(database: Database, membership: Membership): Chor
     {
       name: 'presence',
       everyMs: PRESENCE_MS,
-      leaseMs: 10_000,
+      timeoutMs: 10_000,
       async run(signal) {
         // The pulse comes first: after a pause agents get their time before any is given up.
         await beatPulse(database, SILENCE.pauseS)
@@ -32,13 +32,13 @@ export function presenceChores(database: Database, membership: Membership): Chor
     {
       name: 'absences',
       everyMs: ABSENCE_MS,
-      leaseMs: 30_000,
+      timeoutMs: 30_000,
       run: () => markAbsences(database),
     },
     {
       name: 'presence-history',
       everyMs: FORGET_MS,
-      leaseMs: 60_000,
+      timeoutMs: 60_000,
       async run() {
         await forgetAgents(database, AGENTS_KEPT_DAYS)
         await forgetEpochs(database, EPOCHS_KEPT_MS)

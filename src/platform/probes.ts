@@ -9,8 +9,8 @@ export interface ProbeSources {
   phase(): Phase
   /** What a start waits for. */
   waitingFor(): string
-  /** Why the database does not answer; undefined when it does. Never rejects. */
-  databaseSilence(): Promise<string | undefined>
+  /** Why the database cannot be used; undefined when it can. Never rejects. */
+  databaseProblem(): Promise<string | undefined>
   /** Facts for `/health`. */
   facts(): Record<string, unknown>
   /** Prometheus text format; undefined where it is served elsewhere. */
@@ -34,10 +34,10 @@ const PROBE = /^https?:\/\/[^/]*\/(?:-\/(?:liveness|readiness)|health|metrics)(?
  */
 export function createProbes(sources: ProbeSources): Hono {
   const app = new Hono()
-  const silence = remembered(() => sources.databaseSilence())
+  const databaseProblem = remembered(() => sources.databaseProblem())
   app.get('/-/liveness', (c) => c.json({ status: 'alive', reasons: [] }))
   app.get('/-/readiness', async (c) => {
-    const reasons = await unreadyReasons(sources, silence)
+    const reasons = await unreadyReasons(sources, databaseProblem)
     const ready = reasons.length === 0
     return c.json({ status: ready ? 'ready' : 'not ready', reasons }, ready ? 200 : 503)
   })
@@ -56,12 +56,12 @@ export function serveMetrics(app: Hono, metrics: () => Promise<string>): Hono {
 
 async function unreadyReasons(
   sources: ProbeSources,
-  silence: () => Promise<string | undefined>,
+  databaseProblem: () => Promise<string | undefined>,
 ): Promise<string[]> {
   const phase = sources.phase()
   if (phase === 'draining') return ['the platform is stopping']
   if (phase === 'starting') return [sources.waitingFor()]
-  const reason = await silence()
+  const reason = await databaseProblem()
   // The signal may have come while the database was asked.
   if (sources.phase() === 'draining') return ['the platform is stopping']
   return reason === undefined ? [] : [reason]

@@ -26,7 +26,7 @@ export function retentionChore(parts: RetentionParts): Chore {
   return {
     name: 'retention',
     everyMs: 3_600_000,
-    leaseMs: 600_000,
+    timeoutMs: 600_000,
     run: (signal) => retain(parts, signal),
   }
 }

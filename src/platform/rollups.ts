@@ -15,7 +15,7 @@ export function rollupsChore(database: Database): Chore {
   return {
     name: 'roll-up-hours',
     everyMs: 60_000,
-    leaseMs: 600_000,
+    timeoutMs: 600_000,
     run: (signal) => rollUp(database, signal),
   }
 }

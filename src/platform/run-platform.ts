@@ -91,15 +91,16 @@ export async function runPlatform(surroundings: CommandSurroundings): Promise<nu
   }
 }
 
-/** What the operator can mend, and the exit code: 2 for settings, 1 for what may pass. */
+/** What the operator can fix, and the exit code: 2 for settings, 1 for what may pass. */
 export function knownFault(error: unknown): { message: string; exitCode: number } | undefined {
   const isSetting =
     error instanceof ListenError ||
-    error instanceof EmbeddedPostgresError ||
+    (error instanceof EmbeddedPostgresError && error.code !== 'START') ||
     error instanceof MigrationError ||
     error instanceof CredentialsError ||
     error instanceof SecretsKeyError
   if (isSetting) return { message: error.message, exitCode: EXIT_CONFIGURATION }
+  if (error instanceof EmbeddedPostgresError) return { message: error.message, exitCode: 1 }
   if (!isUnavailable(error)) return undefined
   const message = `the database does not answer: ${reasonOf(error)}; check DATABASE_URL`
   return { message, exitCode: 1 }

@@ -58,13 +58,13 @@ export function createRuns(options: RunsOptions): Runs {
       {
         name: 'runs-stale',
         everyMs: STALE_EVERY_MS,
-        leaseMs: 60_000,
+        timeoutMs: 60_000,
         run: (signal) => endStale(options, signal),
       },
       {
         name: 'runs-old',
         everyMs: OLD_EVERY_MS,
-        leaseMs: 60_000,
+        timeoutMs: 60_000,
         run: () => dropOldRuns(database, keptMs),
       },
     ],

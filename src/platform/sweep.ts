@@ -56,7 +56,7 @@ export function sweepChore(parts: SweepParts): Chore {
   return {
     name: 'account-for-slots',
     everyMs: 10_000,
-    leaseMs: 300_000,
+    timeoutMs: 300_000,
     run: async (signal) => {
       await sweep(parts, signal)
     },

@@ -39,6 +39,9 @@ export class DatabaseUnavailableError extends Error {
   }
 }
 
+/** SQLSTATE of a disk that is full. */
+export const DISK_FULL = '53100'
+
 const KINDS: Record<string, DatabaseFailureKind> = {
   '23505': 'unique',
   '23503': 'foreign-key',
@@ -55,9 +58,12 @@ const KINDS: Record<string, DatabaseFailureKind> = {
   // Read-only after a fail-over: the writer is somewhere else now.
   '25006': 'unavailable',
   // Disk full, out of memory, too many connections.
-  '53100': 'unavailable',
+  [DISK_FULL]: 'unavailable',
   '53200': 'unavailable',
   '53300': 'unavailable',
+  // Prepared statements that another session has: a pooler changed the session.
+  '26000': 'unavailable',
+  '42P05': 'unavailable',
   UNAVAILABLE: 'unavailable',
 }
 

@@ -13,7 +13,12 @@ import {
   type QueryConfig,
   types,
 } from 'pg'
-import { databaseFailure, DatabaseUnavailableError, isUnavailable } from './database-failure.ts'
+import {
+  databaseFailure,
+  DatabaseUnavailableError,
+  DISK_FULL,
+  isUnavailable,
+} from './database-failure.ts'
 import { SilenceWatch } from './silence-watch.ts'
 
 /** Where the database is: an URL, or the folder of a unix socket. */
@@ -69,6 +74,8 @@ export interface Database extends Queryable {
    * `unavailable`, and the transaction is not tried again.
    */
   transaction<T>(work: (inside: Queryable) => Promise<T>, options?: TransactionOptions): Promise<T>
+  /** Why the last statements failed for want of disk space; undefined where none did in the last 30 s. */
+  fullDiskReason(): string | undefined
   /** Connections: open, idle, and callers that wait for one. */
   connections(): { open: number; idle: number; waiting: number }
   /** Closes every connection once what runs on it has ended, or after 5 s. Safe to call twice. */
@@ -82,6 +89,7 @@ const STATEMENT_TIMEOUT_MS = 10_000
 const SILENCE_MS = 5000
 const IDLE_TRANSACTION_MS = 30_000
 const IDLE_CONNECTION_MS = 60_000
+const FULL_DISK_MS = 30_000
 const RETRY_BASE_MS = 5
 /** Statements that still run when the database is closed get this long. */
 const CLOSE_MS = 5000
@@ -117,9 +125,8 @@ export function openDatabase(options: DatabaseOptions): Database {
       ? {}
       : { connectionTimeoutMillis: options.connectTimeoutMs }),
     idleTimeoutMillis: IDLE_CONNECTION_MS,
-    statement_timeout: statementTimeoutMs,
-    idle_in_transaction_session_timeout: IDLE_TRANSACTION_MS,
-    options: '-c TimeZone=UTC -c DateStyle=ISO',
+    // By a statement and not in the start-up packet, which PgBouncer refuses.
+    onConnect: (client) => setUp(client, statementTimeoutMs),
     types: columnTypes,
     stream: () => remembered(new Socket(), sockets),
   })
@@ -128,6 +135,20 @@ export function openDatabase(options: DatabaseOptions): Database {
   pool.on('error', (error) => options.onLost?.(error))
   pool.on('connect', (client) => client.on('error', () => undefined))
   return new PooledDatabase(pool, sockets, statementTimeoutMs, options.silenceMs ?? SILENCE_MS)
+}
+
+/** Settings of a new session. */
+async function setUp(client: ClientBase, statementTimeoutMs: number): Promise<void> {
+  const settings: Record<string, string> = {
+    TimeZone: 'UTC',
+    DateStyle: 'ISO',
+    statement_timeout: String(statementTimeoutMs),
+    idle_in_transaction_session_timeout: String(IDLE_TRANSACTION_MS),
+  }
+  const text = `select ${Object.keys(settings)
+    .map((name, at) => `set_config('${name}', $${at + 1}, false)`)
+    .join(', ')}`
+  await run(client, text, Object.values(settings), statementTimeoutMs)
 }
 
 function remembered(socket: Socket, sockets: Set<Socket>): Socket {
@@ -150,6 +171,7 @@ class PooledDatabase implements Database {
   readonly #statementTimeoutMs: number
   readonly #watch: SilenceWatch
   #closed: Promise<void> | undefined
+  #diskFullAt = Number.NEGATIVE_INFINITY
 
   constructor(
     pool: Pool,
@@ -183,6 +205,7 @@ class PooledDatabase implements Database {
         const query = queryOf<Row>(statement, values, (error, result) => {
           this.#watch.end(client)
           if (error instanceof Error) {
+            this.#note(error)
             client.release(isUnavailable(error) || !(error instanceof DatabaseError))
             reject(error)
           } else {
@@ -228,9 +251,19 @@ class PooledDatabase implements Database {
       client.release()
       return value
     } catch (error) {
+      this.#note(error)
       await rollback(client, error)
       throw error
     }
+  }
+
+  fullDiskReason(): string | undefined {
+    if (performance.now() - this.#diskFullAt > FULL_DISK_MS) return undefined
+    return 'the disk of the database is full: the last writes failed'
+  }
+
+  #note(error: unknown): void {
+    if (databaseFailure(error)?.code === DISK_FULL) this.#diskFullAt = performance.now()
   }
 
   connections(): { open: number; idle: number; waiting: number } {

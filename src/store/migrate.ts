@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { DatabaseError } from 'pg'
 import { type Database, type Queryable } from './database.ts'
+import { isUnavailable } from './database-failure.ts'
 
 /** One numbered file of SQL. */
 export interface Migration {
@@ -16,7 +17,7 @@ export interface Migration {
 /** The database cannot be used by this code; the message names the reason and the mend. */
 export class MigrationError extends Error {
   readonly code:
-    'CHANGED' | 'NEWER' | 'SERVER_VERSION' | 'ENCODING' | 'PRIVILEGE' | 'READ_ONLY' | 'FAILED'
+    'CHANGED' | 'NEWER' | 'SERVER_VERSION' | 'ENCODING' | 'PRIVILEGE' | 'POOLING' | 'FAILED'
 
   constructor(code: MigrationError['code'], message: string, options?: ErrorOptions) {
     super(message, options)
@@ -117,17 +118,13 @@ async function createTable(inside: Queryable): Promise<void> {
   }
 }
 
-/** 42501 insufficient privilege, 3F000 no schema to create in, 25006 a replica. */
+/** 42501 insufficient privilege, 3F000 no schema to create in. */
 function refused(error: unknown): MigrationError | undefined {
   const code = error instanceof DatabaseError ? error.code : undefined
   if (code === '42501' || code === '3F000') {
     const mend = 'make the user of DATABASE_URL the owner of its database'
     const message = `no right to create tables; ${mend}`
     return new MigrationError('PRIVILEGE', message, { cause: error })
-  }
-  if (code === '25006') {
-    const message = 'the database is read-only; DATABASE_URL has to name the primary'
-    return new MigrationError('READ_ONLY', message, { cause: error })
   }
   return undefined
 }
@@ -162,7 +159,7 @@ async function runOne(inside: Queryable, { number, sql, checksum }: Migration): 
       checksum,
     ])
   } catch (error) {
-    if (!(error instanceof DatabaseError) || error.severity === 'FATAL') throw error
+    if (!(error instanceof DatabaseError) || isUnavailable(error)) throw error
     if (error.code === '40P01' || error.code === '40001') throw error
     const message = `migration ${number} failed, nothing of it was kept: ${error.message}`
     throw refused(error) ?? new MigrationError('FAILED', message, { cause: error })

@@ -3,6 +3,7 @@
 import { describe, expect, test } from 'vitest'
 import { createLog } from '../../src/host/log.ts'
 import { type Chore, doChores, doOnce } from '../../src/platform/chores.ts'
+import { releaseChore, renewChore, takeChore } from '../../src/store/chores.ts'
 import { useDatabase } from '../support/database.ts'
 
 const use = useDatabase()
@@ -13,7 +14,7 @@ let made = 0
 const chore = (run: Chore['run'], more: Partial<Chore> = {}): Chore => ({
   name: `chore ${made++}`,
   everyMs: 60_000,
-  leaseMs: 10_000,
+  timeoutMs: 10_000,
   run,
   ...more,
 })
@@ -77,14 +78,72 @@ describe('a chore', () => {
     await first
   })
 
-  test('hears when its lease ends', async () => {
+  test('goes on soon where its process died, however long it may take', async () => {
+    const begun = Promise.withResolvers<void>()
+    const finish = Promise.withResolvers<void>()
+    const one = chore(
+      () => {
+        begun.resolve()
+        return finish.promise
+      },
+      { timeoutMs: 600_000 },
+    )
+    const working = doOnce(one, options())
+    await begun.promise
+    const [row] = await use().database.query<{ seconds: number }>(
+      `select extract(epoch from leased_until - clock_timestamp())::double precision as seconds
+       from chores where name = $1`,
+      [one.name],
+    )
+    expect(row?.seconds).toBeLessThan(16)
+    finish.resolve()
+    await working
+  })
+
+  test('is told when another process took its lease, and does not end that one', async () => {
+    const reasons: unknown[] = []
+    const begun = Promise.withResolvers<void>()
+    const one = chore(
+      (signal) =>
+        new Promise((resolve) => {
+          begun.resolve()
+          signal.addEventListener('abort', () => resolve(void reasons.push(signal.reason)))
+        }),
+    )
+    const working = doOnce(one, options())
+    await begun.promise
+    const { database } = use()
+    await database.query(`update chores set leased_until = now() + '1 h' where name = $1`, [
+      one.name,
+    ])
+    await working
+    expect(reasons).toHaveLength(1)
+    const held = `select 1 from chores where name = $1 and leased_until > now() + '1 min'`
+    expect(await database.query(held, [one.name])).toHaveLength(1)
+  })
+
+  test('is renewed by its holder alone', async () => {
+    const { database } = use()
+    const ask = { name: 'renewed', everyMs: 0, leaseMs: 60_000 }
+    const lease = await takeChore(database, ask)
+    expect(await takeChore(database, ask)).toBeUndefined()
+    const renewed = lease && (await renewChore(database, lease, 60_000))
+    expect(renewed?.name).toBe('renewed')
+    expect(lease && (await renewChore(database, lease, 60_000))).toBeUndefined()
+    if (lease !== undefined) await releaseChore(database, lease, true)
+    expect(await takeChore(database, ask)).toBeUndefined()
+    if (renewed !== undefined) await releaseChore(database, renewed, true)
+    expect(await takeChore(database, ask)).toMatchObject({ name: 'renewed' })
+  })
+
+  test('gets a signal when its time is up', async () => {
     const reasons: unknown[] = []
     const one = chore(
       (signal) =>
         new Promise((resolve) => {
           signal.addEventListener('abort', () => resolve(void reasons.push(signal.reason)))
         }),
-      { leaseMs: 50 },
+      { timeoutMs: 50 },
     )
     await doOnce(one, options())
     expect(reasons).toHaveLength(1)

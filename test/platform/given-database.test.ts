@@ -2,17 +2,16 @@
 // others at the same time, and names what it cannot use.
 import { connect } from 'node:net'
 import { pipeline } from 'node:stream'
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { listApiKeys, revokeApiKey } from '../../src/store/api-keys.ts'
 import { createTestDatabase, DATABASE_SERVERS, useDatabase } from '../support/database.ts'
 import { untilHolds } from '../support/eventually.ts'
+import { missing } from '../support/needs.ts'
+import { startPgBouncer } from '../support/pgbouncer.ts'
 import { startPlatform, startVedette } from '../support/platform-process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { startRawServer } from '../support/test-server.ts'
 import { createIncident, createService, listNames } from '../support/written-incidents.ts'
-
-// Real processes, each with a start of its own, on machines that may be busy with other things.
-vi.setConfig({ testTimeout: 120_000 })
 
 const KEY = 'a-key-that-was-given-by-somebody'
 const ACCOUNT = '0195fa32-6f5e-7c6f-b3a1-0a7d3e0c5d11'
@@ -85,6 +84,78 @@ test('a database that does not answer yet is waited for with 503', async () => {
   waiting.kill('SIGTERM')
   expect((await waiting.ended).code).toBe(0)
   await made.drop()
+})
+
+test('a database that is read-only is waited for, and makes a running platform not ready', async () => {
+  const made = await createTestDatabase(undefined, { migrated: false })
+  const name = new URL(made.url).pathname.slice(1)
+  const readOnly = (isOn: boolean) =>
+    made.database.query(`alter database "${name}" set default_transaction_read_only = ${isOn}`)
+  const endSessions = () =>
+    made.database.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity
+       where datname = current_database() and pid <> pg_backend_pid()`,
+    )
+  await readOnly(true)
+  const env = { DATABASE_URL: made.url, DATA_DIR: temporaryFolder(), PORT: '0' }
+  const refused = await startVedette(['platform'], { ...env, DATABASE_WAIT_SECONDS: '0' }).ended
+  expect(refused.code).toBe(1)
+  expect(refused.stderr).toContain('25006')
+  const platform = startVedette(['platform'], env)
+  const [, url = ''] = await platform.line(/"url":"([^"]+)","msg":"listening"/)
+  await platform.line(/25006/)
+  await readOnly(false)
+  await platform.line(/platform started/)
+  const readiness = async () => {
+    const { status } = await fetch(`${url}/-/readiness`)
+    return status
+  }
+  expect(await readiness()).toBe(200)
+  await readOnly(true)
+  await endSessions()
+  await untilHolds(async () => expect(await readiness()).toBe(503))
+  await untilHolds(async () =>
+    expect(await (await fetch(`${url}/-/readiness`)).text()).toContain('read-only'),
+  )
+  await readOnly(false)
+  await endSessions()
+  await untilHolds(async () => expect(await readiness()).toBe(200))
+  platform.kill('SIGTERM')
+  expect((await platform.ended).code).toBe(0)
+  await made.drop()
+})
+
+const cannotPool = missing('pgbouncer')
+
+describe.skipIf(cannotPool !== undefined)(`PgBouncer ${cannotPool ?? ''}`, () => {
+  test.each([
+    ['session', 0],
+    ['transaction', 2],
+    ['statement', 2],
+  ])('with %s pooling: exit code %d', async (mode, code) => {
+    const made = await createTestDatabase(undefined, { migrated: false })
+    const pooler = await startPgBouncer(made.url, mode)
+    const platform = startVedette(['platform'], {
+      DATABASE_URL: pooler.url,
+      DATA_DIR: temporaryFolder(),
+      PORT: '0',
+      ACCOUNT_ID: ACCOUNT,
+      ADMIN_API_KEY: KEY,
+    })
+    if (code === 0) {
+      const [, url = ''] = await platform.line(/"url":"([^"]+)","msg":"platform started"/)
+      const headers = { authorization: `Bearer ${KEY}`, 'x-service-account': ACCOUNT }
+      const asked = Array.from({ length: 100 }, () => fetch(`${url}/v1/checks`, { headers }))
+      const statuses = (await Promise.all(asked)).map(({ status }) => status)
+      expect(new Set(statuses)).toEqual(new Set([200]))
+      platform.kill('SIGTERM')
+    }
+    const ended = await platform.ended
+    expect(ended.code).toBe(code)
+    if (code === 2) expect(ended.stderr).toContain('pool_mode = session')
+    await pooler.close()
+    await made.drop()
+  })
 })
 
 test('a platform that waits for its database ends when it is told to', async () => {

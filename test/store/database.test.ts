@@ -1,11 +1,12 @@
 // The way to PostgreSQL: what values become, how failures are sorted, that every wait ends, and that a
 // transaction is whole or nothing.
-import { createServer } from 'node:net'
+import { connect, createServer, type Socket } from 'node:net'
+import { pipeline } from 'node:stream'
 import { afterEach, describe, expect, test } from 'vitest'
 import { type Database, openDatabase } from '../../src/store/database.ts'
 import { databaseFailure, isDuplicate } from '../../src/store/database-failure.ts'
 import { listen } from '../../src/store/notifications.ts'
-import { DATABASE_SERVERS, useDatabase } from '../support/database.ts'
+import { createTestDatabase, DATABASE_SERVERS, useDatabase } from '../support/database.ts'
 import { untilHolds } from '../support/eventually.ts'
 import { startRawServer } from '../support/test-server.ts'
 
@@ -173,6 +174,54 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     // Once for each connection, once for the announcement.
     expect(count).toBe(3)
   })
+})
+
+test('a connection that listens and is lost without a word is made anew', async () => {
+  const made = await createTestDatabase(undefined, { migrated: false })
+  const target = new URL(made.url)
+  const passages: [Socket, Socket][] = []
+  await using gate = await startRawServer((socket) => {
+    const onward = connect(Number(target.port), target.hostname)
+    passages.push([socket, onward])
+    pipeline(socket, onward, socket, () => undefined)
+  })
+  const end = new AbortController()
+  let news = Promise.withResolvers<void>()
+  const heard = listen({
+    address: { url: `postgresql://vedette@${gate.authority}${target.pathname}` },
+    channel: 'town_square',
+    onNews: () => news.resolve(),
+    signal: end.signal,
+    heartbeatMs: 100,
+  })
+  await news.promise
+  news = Promise.withResolvers<void>()
+  // As in a fail-over: nothing passes any more, and nothing is closed.
+  for (const [socket, onward] of passages) {
+    socket.unpipe(onward).pause()
+    onward.unpipe(socket).pause()
+  }
+  await news.promise
+  expect(passages).toHaveLength(2)
+  end.abort()
+  await heard
+  for (const one of passages.flat()) one.destroy()
+  await made.drop()
+})
+
+test('a full disk is remembered for a while', async () => {
+  const made = await createTestDatabase(undefined, { migrated: false })
+  const database = open(made.url)
+  expect(database.fullDiskReason()).toBeUndefined()
+  const full = `do $$ begin raise exception 'no space' using errcode = '53100'; end $$`
+  expect(await failureOf(database.query(full))).toMatchObject({ kind: 'unavailable' })
+  expect(database.fullDiskReason()).toContain('full')
+  const other = open(made.url)
+  const writing = other.transaction((inside) => inside.query(full), { attempts: 1 })
+  expect(await failureOf(writing)).toMatchObject({ code: '53100' })
+  expect(other.fullDiskReason()).toContain('full')
+  await Promise.all([database.close(), other.close()])
+  await made.drop()
 })
 
 test('a port at which nobody listens is unavailable', async () => {

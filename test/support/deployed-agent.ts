@@ -170,7 +170,7 @@ function platformProbes() {
   return createProbes({
     phase: () => 'running',
     waitingFor: () => '',
-    databaseSilence: () => Promise.resolve(undefined),
+    databaseProblem: () => Promise.resolve(undefined),
     facts: () => ({}),
     metrics: () => Promise.resolve(''),
   })

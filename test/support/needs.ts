@@ -15,6 +15,7 @@ const PACKAGES = {
   faketime: 'faketime',
   unbound: 'unbound',
   dnsmasq: 'dnsmasq-base',
+  pgbouncer: 'pgbouncer',
   ping: 'iputils-ping',
   prometheus: 'prometheus',
   'docker-compose': 'docker-compose',
