@@ -237,14 +237,14 @@ describe('tried again', () => {
   })
 })
 
-test('a receiver that is gone (410) pauses its channel until somebody changes it', async () => {
-  const to = await receiver(statuses(410, 200))
+test('a receiver that is gone (410, three times) pauses its channel until it is changed', async () => {
+  const to = await receiver(statuses(410, 410, 410, 200))
   const id = await channel({ url: to.url })
   await post(id, ['a', 'b', 'c'])
   start()
   const all = await settled()
   expect(all.map(({ state }) => state)).toEqual(['failed', 'failed', 'failed'])
-  expect(to.arrived).toHaveLength(1)
+  expect(to.arrived).toHaveLength(3)
   const path = `/v1/alert-channels/${id}`
   const paused = await client.call('GET', path)
   expect(paused.body.pausedAt).not.toBeNull()
