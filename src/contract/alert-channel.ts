@@ -206,11 +206,15 @@ export const AlertNotification = z
     checkId: z.guid().nullable(),
     type: z.string().meta({ example: 'alert.failure' }),
     state: z.enum(['waiting', 'sent', 'failed', 'merged']).meta({
-      description: '`merged`: a failure or reminder that was over before it was sent; its recovery stands for it',
+      description:
+        '`merged`: a failure or reminder that was over before it was sent; its recovery stands for it',
     }),
     attempts: z.int(),
     status: z.int().nullable().meta({ description: 'HTTP status of the last answer' }),
-    message: z.string().nullable().meta({ description: 'Why the last attempt failed, or what it was merged into' }),
+    message: z
+      .string()
+      .nullable()
+      .meta({ description: 'Why the last attempt failed, or what it was merged into' }),
     nextAttemptAt: instant().nullable(),
     payload: z.record(z.string(), z.unknown()),
     created_at: instant(),

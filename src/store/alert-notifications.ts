@@ -192,7 +192,10 @@ export interface Outcome {
   refusals: number
 }
 
-const note = statement<[string, string, number | null, number | null, string | null, number], never>(
+const note = statement<
+  [string, string, number | null, number | null, string | null, number],
+  never
+>(
   'alert-notification-note',
   `update alert_notifications set state = $2, status = $4, message = $5, refusals = $6,
      leased_until = null,

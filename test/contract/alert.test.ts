@@ -229,9 +229,9 @@ describe('stories', () => {
     ['a degraded past opens nothing', 'a1f a3p b2d b3p', rulesFor(), '1:failure 3:recovery'],
     [
       'no two alerts have the same first slot, even where an older slot ends one',
-      'a5f b4p b6f a7p b6p a12f b11f b13p',
+      'b8f a12f b9p b11f b13f b14p',
       rulesFor(SHARE(100), parallel()),
-      '6:failure 7:recovery',
+      '12:failure 9:recovery 13:failure 14:recovery',
     ],
   ])('%s', (_sentence, words, rules, expected) => {
     expect(story(words, rules)).toBe(expected)
