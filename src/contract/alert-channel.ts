@@ -216,7 +216,10 @@ export const AlertNotification = z
       .nullable()
       .meta({ description: 'Why the last attempt failed, or what it was merged into' }),
     nextAttemptAt: instant().nullable(),
-    payload: z.record(z.string(), z.unknown()),
+    payload: z.record(z.string(), z.unknown()).meta({
+      description:
+        'As it is posted; `late: true` where it was sent more than 60 s after it happened',
+    }),
     created_at: instant(),
     finishedAt: instant().nullable(),
   })

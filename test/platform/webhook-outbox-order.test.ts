@@ -117,13 +117,36 @@ test('newer ones wait for a minute where the first fails (500), which goes on by
   expect(await settled()).toMatchObject([{ title: 'a', state: 'sent' }, {}, {}])
 })
 
+test('a newer one waits while an attempt is under way, however long the first has failed', async () => {
+  let answer: (() => void) | undefined
+  const to = await receiver((response, n) => {
+    if (n === 1) answer = () => void response.writeHead(204).end()
+    else response.writeHead(n === 0 ? 500 : 204).end()
+  })
+  const [id, topic] = [await channel({ url: to.url }), randomUUID()]
+  await post(id, ['a'], topic)
+  start({ againMs: spreadOut })
+  await expect.poll(async () => (await rows())[0]?.status).toBe(500)
+  await database().database.query(
+    'update alert_notifications set next_at = clock_timestamp(), held_until = clock_timestamp()',
+  )
+  await to.waitFor(2)
+  await post(id, ['b'], topic)
+  // Whatever is due is taken before what comes after it.
+  await post(id, ['other'])
+  await to.waitFor(3)
+  answer?.()
+  await settled()
+  expect(to.arrived.map((one) => bodyOf(one).title)).toEqual(['a', 'a', 'other', 'b'])
+})
+
 test('nothing is lost, and nothing that is over is an alarm, after ten minutes of refusals', async () => {
   let isBack = false
   const to = await receiver((response) => void response.writeHead(isBack ? 204 : 503).end())
   const { pass, now } = startMoved()
   const [id, topic] = [await channel({ url: to.url }), randomUUID()]
   const until = async (ms: number) => {
-    while (now() < START + ms) await pass(10 * SECOND)
+    while (now() < START + ms) await pass(30 * SECOND)
   }
   await post(id, [failure()], topic)
   await until(60 * SECOND)

@@ -30,16 +30,20 @@ export interface TestOutbox {
   /** Closed after the test. */
   opened: AsyncDisposable[]
   /** Starts to send as a process does; three tries, hardly a pause between them, unless told otherwise. */
-  start(more?: Partial<OutboxOptions>): void
-  receiver(...answer: Parameters<typeof startReceiver>): Promise<Receiver>
+  start: (more?: Partial<OutboxOptions>) => void
+  receiver: (...answer: Parameters<typeof startReceiver>) => Promise<Receiver>
   /** Makes a channel; answers with its id. */
-  channel(config: object): Promise<number>
+  channel: (config: object) => Promise<number>
   /** Puts notifications of one topic into the outbox. */
-  post(channelId: number, titles: readonly (string | GivenPayload)[], topic?: string): Promise<void>
+  post: (
+    channelId: number,
+    titles: readonly (string | GivenPayload)[],
+    topic?: string,
+  ) => Promise<void>
   /** The rows of the account, oldest first. */
-  rows(): Promise<OutboxRow[]>
+  rows: () => Promise<OutboxRow[]>
   /** Resolves when nothing of the account waits any more. */
-  settled(): Promise<OutboxRow[]>
+  settled: () => Promise<OutboxRow[]>
 }
 
 /** Answers with these statuses in turn, and with the last of them from then on. */
