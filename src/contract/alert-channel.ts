@@ -14,8 +14,17 @@ export const ALERT_BOUNDS = {
   /** Head of an answer; its body is not read. */
   answerHeadBytesMax: 16 * 1024,
   redirectsMax: 3,
+  /** What is sent longer than this after it happened carries `late: true`. */
+  lateAfterS: 60,
+  /** How long a notification that fails holds newer ones of its monitor, from its first attempt on. */
+  heldMs: 60_000,
+  /** After as many answers of `REFUSALS` a notification is given up. */
+  refusalsMax: 3,
   subscriptionsMax: 1_000,
 } as const
+
+/** Statuses by which a receiver says that it does not accept this notification, now or later. */
+export const REFUSALS: readonly number[] = [400, 404, 410, 413, 422]
 
 /** Stands in an answer for a secret that is kept; sent back, it keeps the secret. */
 export const MASK = '********'
@@ -178,7 +187,7 @@ export const AlertChannel = z
       )
       .meta({ description: 'Those that were given to the channel, not those of monitors' }),
     pausedAt: instant().nullable().meta({
-      description: 'Since when nothing is sent, because the receiver answered 410',
+      description: 'Since when nothing is sent, because the receiver answered 410 three times',
     }),
     created_at: instant(),
     updated_at: instant().nullable(),
@@ -196,12 +205,21 @@ export const AlertNotification = z
     alertChannelId: z.int(),
     checkId: z.guid().nullable(),
     type: z.string().meta({ example: 'alert.failure' }),
-    state: z.enum(['waiting', 'sent', 'failed']),
+    state: z.enum(['waiting', 'sent', 'failed', 'merged']).meta({
+      description:
+        '`merged`: a failure or reminder that was over before it was sent; its recovery stands for it',
+    }),
     attempts: z.int(),
     status: z.int().nullable().meta({ description: 'HTTP status of the last answer' }),
-    message: z.string().nullable().meta({ description: 'Why the last attempt failed' }),
+    message: z
+      .string()
+      .nullable()
+      .meta({ description: 'Why the last attempt failed, or what it was merged into' }),
     nextAttemptAt: instant().nullable(),
-    payload: z.record(z.string(), z.unknown()),
+    payload: z.record(z.string(), z.unknown()).meta({
+      description:
+        'As it is posted; `late: true` where it was sent more than 60 s after it happened',
+    }),
     created_at: instant(),
     finishedAt: instant().nullable(),
   })

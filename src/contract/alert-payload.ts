@@ -26,13 +26,28 @@ export interface PayloadLinks {
   location?: string | null
 }
 
-/** An alert of a monitor. */
-export interface AlertPayload {
-  type: `alert.${AlertKind}`
+/** A location as notifications name it. */
+export interface LocationName {
+  id: string
+  name: string
+  slugName: string
+}
+
+/** What every notification has. */
+interface NotificationFacts {
+  /** When the platform decided it. */
   at: string
   accountId: string
   /** One sentence for people. */
   title: string
+  links: PayloadLinks
+  /** Sent more than `ALERT_BOUNDS.lateAfterS` after it happened; left out otherwise. */
+  late?: true
+}
+
+/** An alert of a monitor. */
+export interface AlertPayload extends NotificationFacts {
+  type: `alert.${AlertKind}`
   monitor: {
     id: string
     name: string
@@ -43,19 +58,19 @@ export interface AlertPayload {
   /** Since when it fails or is degraded, and the number of the reminder. */
   alert: { since: string; reminder?: number }
   /** Locations that speak for it; none with a recovery. */
-  locations: { id: string; name: string; slugName: string }[]
+  locations: LocationName[]
+  /** Locations of the monitor that have had no agent for long; their last verdict does not count. */
+  unattended?: LocationName[]
   /** The run that decided, or the last one that was not passed. */
   run: BadRun | null
   incidentId: string | null
-  links: PayloadLinks
+  /** With a recovery whose failure was never accepted by the receiver: what that notification said. */
+  failure?: { id: string } & Pick<AlertPayload, 'at' | 'locations' | 'run'>
 }
 
 /** An update of an incident, posted with notifySubscribers. */
-export interface IncidentPayload {
+export interface IncidentPayload extends NotificationFacts {
   type: 'incident.update'
-  at: string
-  accountId: string
-  title: string
   incident: {
     id: string
     name: string
@@ -64,27 +79,22 @@ export interface IncidentPayload {
     services: { id: string; name: string }[]
   }
   update: { id: string; status?: string; description: string; publicIncidentUpdateDate: string }
-  links: PayloadLinks
 }
 
 /** A location has no agent, or has one again; its agents' own network does not work, or works again. */
-export interface LocationPayload {
+export interface LocationPayload extends NotificationFacts {
   type:
     | 'location.unattended'
     | 'location.attended'
     | 'location.network-unreachable'
     | 'location.network-reachable'
-  at: string
-  accountId: string
-  title: string
-  location: { id: string; name: string; slugName: string }
+  location: LocationName
   /** While there is none: none ever was there, or one was and went silent. */
   absence?: 'never-reported' | 'stopped-reporting'
   /** While it does not work: the agents that say so, and the code of each. */
   agents?: { id: string; problem: string; since: string }[]
   since: string | null
   lastSeenAt: string | null
-  links: PayloadLinks
 }
 
 /** Whatever is posted. */

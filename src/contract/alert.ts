@@ -47,6 +47,8 @@ export interface AlertState {
   alert: OpenAlert | null
   /** It was told that the monitor is degraded, and not yet that it is well again. */
   degraded: boolean
+  /** The slot that ended the last alert; bad runs up to it open nothing, from whatever location. */
+  endedSlot: Instant | null
 }
 
 /** What may be told. */
@@ -81,7 +83,7 @@ export interface AlertRules {
   parallel: boolean
   /** Share of the locations that have to fail, 0 to 1; 0: any one. */
   failingShare: number
-  /** Where the monitor stands now. What others said does not count any more. */
+  /** Where the monitor is watched now. What others said does not count any more. */
   locations: readonly string[]
   muted: boolean
 }
@@ -124,7 +126,7 @@ export function alertRulesOf(
 
 /** The state of a monitor of which nothing is known yet. */
 export function freshAlertState(): AlertState {
-  return { locations: {}, alert: null, degraded: false }
+  return { locations: {}, alert: null, degraded: false, endedSlot: null }
 }
 
 /**
@@ -137,7 +139,7 @@ export function stepAlert(
   rules: AlertRules,
   run?: TargetRun,
 ): AlertStep {
-  const locations = seen(before.locations, rules, run)
+  const locations = seen(before, rules, run)
   const failing = failingOf(locations, rules)
   const events: AlertEvent[] = []
   const alert = moveAlert({ before: before.alert, failing, at, rules, events })
@@ -155,21 +157,29 @@ export function stepAlert(
   }
   const well = alert === null && !degraded && some.every(([, one]) => one.verdict === 'passed')
   const dueAt = alert === null ? failing.escalatesAt : alert.remindAt
-  return { state: { locations, alert, degraded }, well, dueAt, events }
+  // At least the first slot of the alert, so that no two alerts have the same one.
+  const endedSlot =
+    before.alert !== null && alert === null
+      ? Math.max(run?.slot ?? at, before.alert.since)
+      : before.endedSlot
+  return { state: { locations, alert, degraded, endedSlot }, well, dueAt, events }
 }
 
 /** What is known of the locations after `run`. */
 function seen(
-  before: AlertState['locations'],
+  before: Pick<AlertState, 'locations' | 'endedSlot'>,
   rules: AlertRules,
   run: TargetRun | undefined,
 ): AlertState['locations'] {
   const here = new Set(rules.locations)
-  const locations = Object.fromEntries(Object.entries(before).filter(([id]) => here.has(id)))
+  const locations = Object.fromEntries(
+    Object.entries(before.locations).filter(([id]) => here.has(id)),
+  )
   if (run === undefined || !here.has(run.location)) return locations
   const last = locations[run.location]
   if (last !== undefined && run.slot <= last.slot) return locations
   const { slot, verdict } = run
+  if (verdict !== 'passed' && slot <= (before.endedSlot ?? -Infinity)) return locations
   locations[run.location] =
     verdict === 'failed'
       ? { slot, verdict, runs: (last?.runs ?? 0) + 1, since: last?.since ?? slot }

@@ -88,6 +88,10 @@ export type CheckResultDetail = z.infer<typeof CheckResultDetail>
 
 const LocationStatus = z.object({
   location: z.string(),
+  unattended: z.boolean().meta({
+    description:
+      'It has had no agent for long; its verdict counts only where no other location has one',
+  }),
   verdict: z
     .enum(TARGET_VERDICTS)
     .nullable()

@@ -6,6 +6,7 @@ import {
   stepAlert,
   type AlertEvent,
   type AlertRules,
+  type AlertState,
   type TargetRun,
 } from '../contract/alert.ts'
 import type { BadRun } from '../contract/alert-payload.ts'
@@ -67,7 +68,7 @@ export async function moveAlerts(
   const byId = new Map(monitors.map((one) => [one.id, one]))
   const settingsOf = accountSettings(inside)
   const kept: AlertStateChange[] = []
-  const gone: string[] = []
+  const gone: { monitorId: string; endedSlot: number | null }[] = []
   const toTell: AlertToTell[] = []
   for (const move of moves) {
     const { row } = move
@@ -75,14 +76,14 @@ export async function moveAlerts(
     const definition = monitor && opened(monitor, options)
     if (monitor === undefined) {
       await endUnwatched(inside, row, options)
-      gone.push(row.monitorId)
-    } else if (definition === undefined) {
+      gone.push({ monitorId: row.monitorId, endedSlot: null })
+    } else if (definition === undefined || !isWatched(monitor, move)) {
       kept.push({ ...row, dueAt: null })
     } else {
       const rules = rulesOf(monitor, definition, await settingsOf(row.accountId, definition))
       const moved = await moveOne(inside, { move, monitor, definition, rules }, options)
       toTell.push(...moved.toTell)
-      if (moved.change === undefined) gone.push(row.monitorId)
+      if (moved.isWell) gone.push({ ...row, endedSlot: moved.change.state.endedSlot })
       else kept.push(moved.change)
     }
   }
@@ -103,6 +104,16 @@ async function endUnwatched(
   await resolveAlertIncident(context, row.incidentId, words)
 }
 
+/**
+ * Whether anybody can say how the monitor is: where locations have had no agent for long, another one that
+ * has reported. Otherwise nobody knows, and its alert neither ends nor is anybody reminded of it.
+ */
+function isWatched({ locations, unattended }: AlertedMonitor, { row, runs }: Move): boolean {
+  if (unattended.length === 0) return true
+  const reported = new Set(runs.map(({ run }) => run.location))
+  return locations.some((id) => reported.has(id) || Object.hasOwn(row.state.locations, id))
+}
+
 interface OneMove {
   move: Move
   monitor: AlertedMonitor
@@ -111,8 +122,9 @@ interface OneMove {
 }
 
 interface Moved {
-  /** Undefined: the monitor is well, the state need not be kept. */
-  change: AlertStateChange | undefined
+  change: AlertStateChange
+  /** The state need not be kept. */
+  isWell: boolean
   toTell: AlertToTell[]
 }
 
@@ -129,7 +141,8 @@ async function moveOne(inside: Connection, one: OneMove, options: MoveOptions): 
       const before = incidentId
       incidentId = await followIncident(inside, { ...one, event, incidentId }, options)
       const run = event.kind.endsWith('recovery') ? came?.facts : lastBad
-      const told = { event, run: run ?? null, incidentId: incidentId ?? before }
+      const happenedAt = came === undefined ? now : Math.min(now, endOf(came.facts))
+      const told = { event, run: run ?? null, incidentId: incidentId ?? before, happenedAt }
       if (!event.quiet) toTell.push({ ...told, monitor: one.monitor, definition: one.definition })
     }
     ;({ state } = step)
@@ -137,10 +150,14 @@ async function moveOne(inside: Connection, one: OneMove, options: MoveOptions): 
     if (index >= move.runs.length) break
     step = stepAlert(state, now, rules, move.runs[index]?.run)
   }
-  if (step.well) return { change: undefined, toTell }
   const due = Math.min(step.dueAt ?? Infinity, move.againAt ?? Infinity)
   const dueAt = due === Infinity ? null : due
-  return { change: { ...move.row, state, lastBad, incidentId, dueAt }, toTell }
+  const change = { ...move.row, state, lastBad, incidentId, dueAt }
+  return { change, isWell: step.well, toTell }
+}
+
+function endOf({ startedAt, durationMs }: BadRun): number {
+  return Date.parse(startedAt) + durationMs
 }
 
 /** Opens or resolves the incident of an alert; answers with the one that belongs to it then. */
@@ -194,11 +211,20 @@ function accountSettings(inside: Connection) {
   }
 }
 
-/** The state that a monitor begins with; `newest` is a later slot that was recorded already. */
-export function beginningState(location: string, newest: number | undefined) {
-  const state = freshAlertState()
-  if (newest !== undefined) {
-    state.locations[location] = { slot: newest, verdict: 'passed', runs: 0, since: null }
+/** What is known of a monitor when its state begins. */
+export interface Beginning {
+  locationId: string
+  /** A later slot of the location that was recorded already. */
+  newestSlot: number | undefined
+  /** The slot that ended the monitor's last alert. */
+  endedSlot: number | null
+}
+
+/** The state that a monitor begins with. */
+export function beginningState({ locationId, newestSlot, endedSlot }: Beginning): AlertState {
+  const state = { ...freshAlertState(), endedSlot }
+  if (newestSlot !== undefined) {
+    state.locations[locationId] = { slot: newestSlot, verdict: 'passed', runs: 0, since: null }
   }
   return state
 }

@@ -1,6 +1,6 @@
 // Who is told of an alert, and in which words: notifications for the channels of a monitor.
 import type { AlertEvent, AlertKind } from '../contract/alert.ts'
-import type { AlertPayload, BadRun } from '../contract/alert-payload.ts'
+import type { AlertPayload, BadRun, LocationName } from '../contract/alert-payload.ts'
 import type { Monitor } from '../contract/monitor.ts'
 import { readChannelChoices, type ChannelChoice } from '../store/alert-channels.ts'
 import {
@@ -20,6 +20,8 @@ export interface AlertToTell {
   event: AlertEvent
   run: BadRun | null
   incidentId: string | null
+  /** When what it tells of happened: the end of the run that decided, or now. */
+  happenedAt: number
 }
 
 const WANTS: Record<AlertKind, (channel: ChannelChoice) => boolean> = {
@@ -73,7 +75,11 @@ export async function tellAlerts(
   told: Told,
 ): Promise<void> {
   if (all.length === 0) return
-  const ids = all.flatMap(({ event, run }) => [...event.locations, ...(run ? [run.location] : [])])
+  const ids = all.flatMap(({ event, run, monitor }) => [
+    ...event.locations,
+    ...monitor.unattended,
+    ...(run ? [run.location] : []),
+  ])
   const names = await readLocationNames(inside, [...new Set(ids)])
   const byAccount = new Map<string, ChannelChoice[]>()
   const notifications: NewNotification[] = []
@@ -85,11 +91,17 @@ export async function tellAlerts(
     const wanted = channelsOf(channels, one.monitor, subscriptions).filter(WANTS[one.event.kind])
     if (wanted.length === 0) continue
     const payload = payloadOf(one, names, told)
+    const { happenedAt } = one
     for (const { id: channelId } of wanted) {
-      notifications.push({ accountId, channelId, monitorId, topic: monitorId, payload })
+      notifications.push({ accountId, channelId, monitorId, topic: monitorId, payload, happenedAt })
     }
   }
   await insertNotifications(inside, notifications)
+}
+
+function withoutAgents(locations: readonly LocationName[]): string {
+  if (locations.length === 0) return ''
+  return ` (no agent in ${locations.map(({ name }) => name).join(', ')})`
 }
 
 type Names = Awaited<ReturnType<typeof readLocationNames>>
@@ -102,13 +114,15 @@ function payloadOf(
   const { id, name, checkType, tags, groupId, groupName, accountId } = monitor
   const places = event.locations.length === 0 && run !== null ? [run.location] : event.locations
   const { kind, since, reminder } = event
+  const named = (place: string) => names.get(place) ?? { id: place, name: place, slugName: '' }
+  const unattended = monitor.unattended.map(named)
   const incident =
     incidentId === null ? null : linkTo(told, `/v1/status-pages/incidents/${incidentId}`)
   return {
     type: `alert.${kind}`,
     at: new Date(told.now()).toISOString(),
     accountId,
-    title: TITLES[kind](name),
+    title: TITLES[kind](name) + withoutAgents(unattended),
     monitor: {
       id,
       name,
@@ -117,7 +131,8 @@ function payloadOf(
       group: groupId === null ? null : { id: groupId, name: groupName ?? '' },
     },
     alert: { since: new Date(since).toISOString(), ...(reminder !== undefined && { reminder }) },
-    locations: places.map((place) => names.get(place) ?? { id: place, name: place, slugName: '' }),
+    locations: places.map(named),
+    ...(unattended.length > 0 && { unattended }),
     run,
     incidentId,
     links: {

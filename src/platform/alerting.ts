@@ -13,6 +13,7 @@ import {
   lockEndedAlertStates,
   newerRuns,
   newestOtherSlots,
+  readAlertEnds,
   type AlertStateRow,
   type RecordedRun,
 } from '../store/alert-states.ts'
@@ -100,18 +101,20 @@ async function onRecorded(
       (runs.get(monitorId) ?? []).map(({ run }) => ({ monitorId, slot: run.slot })),
     )
     const newest = await newestOtherSlots(inside, locationId, given)
+    const ends = await readAlertEnds(inside, [...begun.begun])
     for (const row of begun.rows) {
       const own = { row, runs: runs.get(row.monitorId) ?? [] }
       if (!begun.begun.has(row.monitorId)) moves.push(own)
-      else moves.push(beginning(own, locationId, newest.get(row.monitorId), options.now()))
+      else {
+        const newestSlot = newest.get(row.monitorId)
+        const endedSlot = ends.get(row.monitorId) ?? null
+        const state = beginningState({ locationId, newestSlot, endedSlot })
+        const againAt = options.now() + LOOK_AGAIN_MS
+        moves.push({ ...own, row: { ...row, state }, againAt })
+      }
     }
   }
   await moveAlerts(inside, moves, options)
-}
-
-function beginning(move: Move, locationId: string, newest: number | undefined, now: number): Move {
-  const state = beginningState(locationId, newest)
-  return { ...move, row: { ...move.row, state }, againAt: now + LOOK_AGAIN_MS }
 }
 
 /** Whether a result may move an alert. */

@@ -59,7 +59,9 @@ export function checkStatusOperations(database: Database): DefinedOperation[] {
 }
 
 function statusOf({ id, name, checkType, activated, locations }: StatusRow): Status {
-  const verdicts = locations.map(({ verdict }) => verdict)
+  const watched = locations.filter((one) => !one.unattended && one.verdict !== null)
+  const counted = watched.length > 0 ? watched : locations
+  const verdicts = counted.map(({ verdict }) => verdict)
   const silences = locations.map(({ silence }) => silence?.verdict ?? null)
   return {
     checkId: id,
@@ -76,11 +78,13 @@ function statusOf({ id, name, checkType, activated, locations }: StatusRow): Sta
 
 function locationStatusOf(
   monitorId: string,
-  { locationId, location, verdict, slotMs, sinceMs, silence }: StatusRow['locations'][number],
+  one: StatusRow['locations'][number],
 ): Status['locations'][number] {
+  const { locationId, location, unattended, verdict, slotMs, sinceMs, silence } = one
   const idOf = (slot: number) => resultId({ locationId, monitorId, slotMs: slot })
   return {
     location,
+    unattended,
     verdict,
     lastSlot: isoOf(slotMs),
     since: isoOf(sinceMs),

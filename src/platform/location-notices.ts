@@ -13,6 +13,7 @@ import {
   type NetworkLossRow,
   type NewNotification,
 } from '../store/alert-notifications.ts'
+import { hurryAlertStates } from '../store/alert-states.ts'
 import type { Database } from '../store/database.ts'
 import type { Connection } from '../store/statement.ts'
 import type { Chore } from './chores.ts'
@@ -33,7 +34,11 @@ export function locationNoticesChore(database: Database, told: Told): Chore {
     timeoutMs: 30_000,
     run: () =>
       database.transaction(async (inside) => {
-        for (const location of await takeUnattended(inside, ABSENT_MS)) {
+        const unattended = await takeUnattended(inside, ABSENT_MS)
+        // What was last said from there counts no more: alerts may end by it.
+        const ids = unattended.map(({ id }) => id)
+        await hurryAlertStates(inside, ids, told.now())
+        for (const location of unattended) {
           await tell(inside, payloadOf('location.unattended', location, told))
         }
         for (const location of await takeAttended(inside)) {

@@ -1,7 +1,7 @@
 // Sends what stands in the outbox. Any number of processes may do so at once: each takes notifications for
 // a while, and what a process took and did not finish is taken by another.
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { WebhookConfig } from '../contract/alert-channel.ts'
+import { ALERT_BOUNDS, REFUSALS, type WebhookConfig } from '../contract/alert-channel.ts'
 import { fillTemplate, insideJson, webhookValues } from '../contract/webhook-template.ts'
 import { VERSION } from '../contract/versions.ts'
 import type { Log } from '../host/log.ts'
@@ -89,7 +89,7 @@ class Outbox {
 
   /** Takes what is due and begins to send it; answers with how many. */
   async #take(): Promise<number> {
-    const { database, log } = this.#options
+    const { database, log, now } = this.#options
     const counts = new Map<number, number>()
     for (const channel of this.#underWay.values()) {
       counts.set(channel, (counts.get(channel) ?? 0) + 1)
@@ -99,8 +99,10 @@ class Outbox {
       const due = await claimNotifications(database, {
         rowsMax: AT_ONCE_MAX - this.#underWay.size,
         leaseMs: LEASE_MS,
+        heldMs: ALERT_BOUNDS.heldMs,
         perChannelMax: PER_CHANNEL_MAX,
         busy,
+        lateBefore: now() - ALERT_BOUNDS.lateAfterS * 1000,
       })
       for (const one of due) this.#begin(one)
       return due.length
@@ -130,8 +132,9 @@ class Outbox {
     const config = this.#open(due)
     if (config === undefined) {
       const message = 'the channel was sealed under another SECRETS_KEY'
-      const outcome = { id: due.id, state: 'failed' as const, againMs: null, status: null }
-      await noteOutcome(database, { ...outcome, message })
+      const { id, refusals } = due
+      const none = { id, refusals, againMs: null, status: null }
+      await noteOutcome(database, { ...none, state: 'failed', message })
       return
     }
     const post = webhookPost(due, config, now())
@@ -154,13 +157,15 @@ class Outbox {
 
   async #note(database: Database, due: DueNotification, answer: WebhookAnswer): Promise<void> {
     const status = 'status' in answer ? answer.status : null
-    const outcome = { id: due.id, status, againMs: null, message: null }
+    const refusals = due.refusals + (status !== null && REFUSALS.includes(status) ? 1 : 0)
+    const outcome = { id: due.id, status, againMs: null, message: null, refusals }
     if (status !== null && status >= 200 && status < 300) {
       await noteOutcome(database, { ...outcome, state: 'sent' })
       return
     }
     const message = 'problem' in answer ? answer.problem : `the receiver answered ${status}`
-    if (status === 410) {
+    const isRefused = refusals > due.refusals && refusals >= ALERT_BOUNDS.refusalsMax
+    if (isRefused && status === 410) {
       await database.transaction(async (inside) => {
         await noteOutcome(inside, { ...outcome, state: 'failed', message })
         await pauseChannel(inside, due.channelId)
@@ -168,7 +173,8 @@ class Outbox {
       })
       return
     }
-    await noteOutcome(database, { ...outcome, message, ...this.#again(due, answer) })
+    const next = isRefused ? { state: 'failed' as const } : this.#again(due, answer)
+    await noteOutcome(database, { ...outcome, message, ...next })
   }
 
   #again(due: DueNotification, answer: WebhookAnswer): Pick<Outcome, 'state' | 'againMs'> {

@@ -38,10 +38,12 @@ export interface NewNotification {
   /** What must arrive in its order: a monitor, an incident, a location. */
   topic: string
   payload: Payload
+  /** When it happened, in milliseconds since the Unix epoch; left out: at the payload's `at`. */
+  happenedAt?: number
 }
 
 const insert = statement<
-  [string[], string[], number[], (string | null)[], string[], string[], string[]],
+  [string[], string[], number[], (string | null)[], string[], string[], string[], string[]],
   never
 >(
   'alert-notifications-insert',
@@ -49,12 +51,12 @@ const insert = statement<
   `with channels as (
      select id from alert_channels where id = any ($3::bigint[]) order by id for key share)
    insert into alert_notifications
-     (id, account_id, channel_id, monitor_id, topic, kind, payload, state, next_at)
+     (id, account_id, channel_id, monitor_id, topic, kind, payload, happened_at, state, next_at)
    select one.id, one.account_id, one.channel_id, one.monitor_id, one.topic, one.kind, one.payload,
-     'waiting', clock_timestamp()
-   from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::uuid[], $5::uuid[], $6::text[], $7::jsonb[])
-     with ordinality
-     one (id, account_id, channel_id, monitor_id, topic, kind, payload, place)
+     one.happened_at, 'waiting', clock_timestamp()
+   from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::uuid[], $5::uuid[], $6::text[], $7::jsonb[],
+     $8::timestamptz[]) with ordinality
+     one (id, account_id, channel_id, monitor_id, topic, kind, payload, happened_at, place)
    join channels c on c.id = one.channel_id
    order by one.place`,
 )
@@ -74,6 +76,7 @@ export async function insertNotifications(
     all.map((one) => one.topic),
     all.map((one) => one.payload.type),
     all.map((one) => JSON.stringify(one.payload)),
+    all.map((one) => new Date(one.happenedAt ?? one.payload.at).toISOString()),
   )
 }
 
@@ -84,45 +87,97 @@ export interface DueNotification {
   payload: Payload
   /** This attempt counted. */
   attempts: number
+  /** Refusals before this attempt. */
+  refusals: number
   createdAt: Date
   /** Sealed. */
   config: string
 }
 
-const claim = statement<[number, number, number[], number], DueNotification>(
+/** Whether `one` and `other` belong together and wait; both are aliases of alert_notifications. */
+const sameTopic = (one: string, other: string) =>
+  `${other}.state = 'waiting' and ${other}.channel_id = ${one}.channel_id
+   and ${other}.topic = ${one}.topic`
+
+/** Whether the recovery `one` stands for `other`, which it follows: a failure or reminder of its alert. */
+const standsFor = (one: string, other: string) =>
+  `${one}.kind = 'alert.recovery' and ${other}.kind in ('alert.failure', 'alert.reminder')
+   and ${other}.seq < ${one}.seq
+   and ${other}.payload #> '{alert,since}' = ${one}.payload #> '{alert,since}'`
+
+const claim = statement<[number, number, number[], number, number, string], DueNotification>(
   'alert-notifications-claim',
-  // One of a topic at a time, so that a recovery never comes before its failure.
-  `with due as (
-     select n.id, n.channel_id,
-       row_number() over (partition by n.channel_id order by n.next_at) as place
+  // One of a topic at a time, the oldest that nothing before it holds. A failure whose recovery waits too
+  // is merged into it, unless an attempt of the failure is under way: then the recovery comes after it.
+  `with heads as (
+     select distinct on (n.channel_id, n.topic) n.id, n.channel_id, n.next_at
      from alert_notifications n
      where n.state = 'waiting' and n.next_at <= clock_timestamp()
        and n.channel_id <> all ($3::bigint[])
-       and not exists (select from alert_notifications before
-         where before.state = 'waiting' and before.channel_id = n.channel_id
-           and before.topic = n.topic and before.seq < n.seq)
+       and not exists (select from alert_notifications o where ${sameTopic('n', 'o')}
+         and (o.leased_until > clock_timestamp() or (o.seq < n.seq
+           and coalesce(o.held_until, 'infinity') > clock_timestamp()
+           and not (${standsFor('n', 'o')}))))
+       and not exists (select from alert_notifications r
+         where ${sameTopic('n', 'r')} and ${standsFor('r', 'n')})
+     order by n.channel_id, n.topic, n.seq
+   ), due as (
+     select id, row_number() over (partition by channel_id order by next_at) as place from heads
    ), mine as (
-     select n.id from alert_notifications n join due on due.id = n.id
+     select n.* from alert_notifications n join due on due.id = n.id
      where due.place <= $4::int and n.state = 'waiting' and n.next_at <= clock_timestamp()
      order by n.seq limit $1::int for update of n skip locked
+   ), merged as (
+     update alert_notifications o set state = 'merged', message = 'merged into ' || m.id,
+       next_at = null, finished_at = clock_timestamp()
+     from mine m
+     where ${sameTopic('m', 'o')} and ${standsFor('m', 'o')}
+       and coalesce(o.leased_until, '-infinity') <= clock_timestamp()
+     returning o.id, o.kind, o.payload, m.id as recovery_id
    )
    update alert_notifications n set attempts = n.attempts + 1,
-     next_at = clock_timestamp() + make_interval(secs => $2::double precision / 1000)
-   from mine, alert_channels c
-   where n.id = mine.id and c.id = n.channel_id
-   returning n.id, n.channel_id as "channelId", n.payload, n.attempts::int,
+     next_at = clock_timestamp() + make_interval(secs => $2::double precision / 1000),
+     leased_until = clock_timestamp() + make_interval(secs => $2::double precision / 1000),
+     held_until = coalesce(n.held_until,
+       clock_timestamp() + make_interval(secs => $5::double precision / 1000)),
+     payload = n.payload
+       || case when f.id is null then '{}' else jsonb_build_object(
+         'title', n.payload #>> '{monitor,name}' || ' failed and has recovered',
+         'failure', jsonb_build_object('id', f.id, 'at', f.payload -> 'at',
+           'locations', f.payload -> 'locations', 'run', f.payload -> 'run')) end
+       || case when n.happened_at < $6::timestamptz then '{"late": true}' else '{}' end::jsonb
+   from mine m join alert_channels c on c.id = m.channel_id
+   left join merged f on f.recovery_id = m.id and f.kind = 'alert.failure'
+   where n.id = m.id
+     -- One that another process has just begun to send after all.
+     and not exists (select from alert_notifications o where ${sameTopic('m', 'o')}
+       and ${standsFor('m', 'o')} and o.id not in (select id from merged))
+   returning n.id, n.channel_id as "channelId", n.payload, n.attempts::int, n.refusals::int,
      n.created_at as "createdAt", c.config`,
 )
 
-/**
- * Takes notifications that are due, for `leaseMs`: when their outcome is not told by then, they are due
- * again. At most `perChannelMax` of a channel, none of `busy` channels.
- */
+/** What is taken from the outbox, and how. */
+export interface Claim {
+  rowsMax: number
+  /** When the outcome is not reported by then, they are due again. */
+  leaseMs: number
+  /** For how long, from its first attempt on, one that fails holds newer ones of its topic. */
+  heldMs: number
+  perChannelMax: number
+  /** Channels of which none is taken. */
+  busy: number[]
+  /** What happened before, in milliseconds since the Unix epoch, is late. */
+  lateBefore: number
+}
+
+/** Takes notifications that are due, for `leaseMs`. */
 export async function claimNotifications(
   connection: Connection,
-  ask: { rowsMax: number; leaseMs: number; perChannelMax: number; busy: number[] },
+  ask: Claim,
 ): Promise<DueNotification[]> {
-  return claim(connection, ask.rowsMax, ask.leaseMs, ask.busy, ask.perChannelMax)
+  const lateBefore = new Date(ask.lateBefore).toISOString()
+  const { rowsMax, leaseMs, busy, perChannelMax, heldMs } = ask
+  return claim(connection, rowsMax, leaseMs, busy, perChannelMax, heldMs, lateBefore)
 }
 
 /** What became of an attempt. */
@@ -133,11 +188,17 @@ export interface Outcome {
   againMs: number | null
   status: number | null
   message: string | null
+  /** How often the receiver has refused it. */
+  refusals: number
 }
 
-const note = statement<[string, string, number | null, number | null, string | null], never>(
+const note = statement<
+  [string, string, number | null, number | null, string | null, number],
+  never
+>(
   'alert-notification-note',
-  `update alert_notifications set state = $2, status = $4, message = $5,
+  `update alert_notifications set state = $2, status = $4, message = $5, refusals = $6,
+     leased_until = null,
      next_at = clock_timestamp() + make_interval(secs => $3::double precision / 1000),
      finished_at = case when $2 = 'waiting' then null else clock_timestamp() end
    where id = $1 and state = 'waiting'`,
@@ -152,6 +213,7 @@ export async function noteOutcome(connection: Connection, outcome: Outcome): Pro
     outcome.againMs,
     outcome.status,
     outcome.message,
+    outcome.refusals,
   )
 }
 

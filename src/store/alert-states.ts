@@ -2,6 +2,7 @@
 // that two processes never alert twice.
 import type { AlertState } from '../contract/alert.ts'
 import type { BadRun } from '../contract/alert-payload.ts'
+import { UNATTENDED } from './private-locations.ts'
 import { statement, type Connection } from './statement.ts'
 
 /** A row of alert_states. */
@@ -114,14 +115,67 @@ export async function saveAlertStates(
   )
 }
 
-const remove = statement<[string[]], never>(
+const remove = statement<[string[], (number | null)[]], never>(
   'alert-states-delete',
-  'delete from alert_states where monitor_id = any ($1::uuid[])',
+  `with gone as (select * from unnest($1::uuid[], $2::bigint[]) g (monitor_id, slot_ms)),
+     ends as (insert into alert_ends (monitor_id, slot_ms)
+       select monitor_id, slot_ms from gone where slot_ms is not null
+       on conflict (monitor_id) do update set slot_ms = excluded.slot_ms)
+   delete from alert_states where monitor_id in (select monitor_id from gone)`,
 )
 
-/** Forgets states that are locked: their monitors are well, or nobody watches them any more. */
-export async function deleteAlertStates(inside: Connection, monitorIds: string[]): Promise<void> {
-  if (monitorIds.length > 0) await remove(inside, monitorIds)
+/**
+ * Forgets states that are locked, but for the slots that ended their alerts: their monitors are well, or
+ * nobody watches them any more.
+ */
+export async function deleteAlertStates(
+  inside: Connection,
+  states: readonly { monitorId: string; endedSlot: number | null }[],
+): Promise<void> {
+  if (states.length === 0) return
+  await remove(
+    inside,
+    states.map(({ monitorId }) => monitorId),
+    states.map(({ endedSlot }) => endedSlot),
+  )
+}
+
+const ends = statement<[string[]], { monitorId: string; slot: number }>(
+  'alert-ends-read',
+  `select monitor_id as "monitorId", slot_ms as slot from alert_ends
+   where monitor_id = any ($1::uuid[])`,
+)
+
+/**
+ * The slots that ended the last alerts of monitors. To be read once their states are locked, in a statement
+ * of its own: another process may have ended one while this one waited for the lock.
+ */
+export async function readAlertEnds(
+  inside: Connection,
+  monitorIds: string[],
+): Promise<Map<string, number>> {
+  const rows = await ends(inside, monitorIds)
+  return new Map(rows.map(({ monitorId, slot }) => [monitorId, slot]))
+}
+
+const hurry = statement<[string[], string], never>(
+  'alert-states-hurry',
+  // Locked in the order in which recording locks them.
+  `with here as (
+     select s.monitor_id from alert_states s
+     where s.monitor_id in (select p.monitor_id from placements p
+       where p.location_id = any ($1::uuid[]) and p.until_ms is null)
+     order by s.monitor_id for update)
+   update alert_states s set due_at = $2::timestamptz from here where s.monitor_id = here.monitor_id`,
+)
+
+/** Has the states of the monitors in these locations looked at next. */
+export async function hurryAlertStates(
+  inside: Connection,
+  locationIds: string[],
+  now: number,
+): Promise<void> {
+  if (locationIds.length > 0) await hurry(inside, locationIds, new Date(now).toISOString())
 }
 
 /** A monitor as alerts need it. */
@@ -136,16 +190,22 @@ export interface AlertedMonitor {
   groupName: string | null
   /** Sealed; see platform/sealed-monitor.ts. */
   effective: string
-  /** Where it stands now. */
+  /** Where it stands now and is watched. */
   locations: string[]
+  /** Where it stands, and there has been no agent for so long that it was reported. */
+  unattended: string[]
 }
+
+const placed = (condition: string) =>
+  `array(select p.location_id from placements p join private_locations l on l.id = p.location_id
+     where p.monitor_id = m.id and p.until_ms is null and ${condition}
+     order by p.location_id)::text[]`
 
 const monitors = statement<[string[]], AlertedMonitor>(
   'alert-monitors',
   `select m.id, m.account_id as "accountId", m.name, m.check_type as "checkType", m.muted, m.tags,
      m.group_id as "groupId", g.name as "groupName", m.effective,
-     array(select p.location_id from placements p
-       where p.monitor_id = m.id and p.until_ms is null order by p.location_id)::text[] as locations
+     ${placed(`not ${UNATTENDED}`)} as locations, ${placed(UNATTENDED)} as unattended
    from monitors m left join check_groups g on g.id = m.group_id
    where m.id = any ($1::uuid[]) and m.deleted_at is null and m.activated`,
 )

@@ -3,6 +3,7 @@ import { instantOf, type Place } from '../contract/cursor.ts'
 import type { CheckType } from '../contract/monitor.ts'
 import type { MissedReason, OwnVerdict, TargetVerdict, Verdict } from '../contract/result.ts'
 import { RUN_BOUNDS } from '../contract/run.ts'
+import { UNATTENDED } from './private-locations.ts'
 import { statement, type Connection } from './statement.ts'
 
 /** A row of `results` as it is listed. */
@@ -130,6 +131,8 @@ export interface StatusRow {
   locations: {
     locationId: string
     location: string
+    /** It was reported to have no agent, and still has none. */
+    unattended: boolean
     /** The newest verdict about the target; null where there is none. */
     verdict: TargetVerdict | null
     slotMs: number | null
@@ -205,7 +208,7 @@ const SILENCE = `select jsonb_build_object('verdict', r.verdict, 'missedReason',
 const STATUS = `select m.id, m.name, m.check_type as "checkType", m.activated,
     (extract(epoch from m.created_at) * 1000000)::bigint::text as "createdUs",
     coalesce((select jsonb_agg(jsonb_build_object('locationId', p.location_id, 'location', l.slug_name,
-        'verdict', s.verdict, 'slotMs', (extract(epoch from s.slot) * 1000)::bigint,
+        'unattended', ${UNATTENDED}, 'verdict', s.verdict, 'slotMs', (extract(epoch from s.slot) * 1000)::bigint,
         'sinceMs', (extract(epoch from s.since) * 1000)::bigint, 'silence', q.told)
         order by l.slug_name)
       from placements p join private_locations l on l.id = p.location_id

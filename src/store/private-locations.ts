@@ -1,6 +1,9 @@
 // Statements on private locations. The proxy's URL is sealed before it comes here.
 import { statement, type Connection } from './statement.ts'
 
+/** SQL: whether the location `l` was reported to have no agent, and still has none. */
+export const UNATTENDED = '(l.absent_since is not null and l.absence_told_at is not null)'
+
 /** A key that agents of a location may use. */
 export interface LocationKeyText {
   id: string

@@ -214,6 +214,25 @@ describe('stories', () => {
       '2:failure 3:recovery',
     ],
     ['a location where the monitor does not stand says nothing', 'c1f', rulesFor(), ''],
+    [
+      'the same past from another location opens nothing again',
+      'a1f a2f a3p b1f b2f b3p',
+      rulesFor({}, parallel()),
+      '1:failure 3:recovery',
+    ],
+    [
+      'a failed run of the slot that ended the alert opens nothing, the next one does',
+      'a1f a3p b3f b4f b5p',
+      rulesFor({}, parallel()),
+      '1:failure 3:recovery 4:failure 5:recovery',
+    ],
+    ['a degraded past opens nothing', 'a1f a3p b2d b3p', rulesFor(), '1:failure 3:recovery'],
+    [
+      'no two alerts have the same first slot, even where an older slot ends one',
+      'b8f a12f b9p b11f b13f b14p',
+      rulesFor(SHARE(100), parallel()),
+      '12:failure 9:recovery 13:failure 14:recovery',
+    ],
   ])('%s', (_sentence, words, rules, expected) => {
     expect(story(words, rules)).toBe(expected)
   })
