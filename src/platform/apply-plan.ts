@@ -153,7 +153,7 @@ function planMonitor(
   const before = isSameType ? applied : undefined
   const isUnwatched = given['checkType'] === 'HEARTBEAT'
   if (isUnwatched && before === undefined) {
-    return object(context, of, [{ path: ['checkType'], message: HEARTBEAT_UNWATCHED }])
+    return object(context, of, [{ path: [], message: HEARTBEAT_UNWATCHED }])
   }
   const beside = { kept: before?.definition, surroundings: context.surroundings }
   const draft = draftAnyCheck(given, beside)

@@ -101,7 +101,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const refused = await apply([beat, monitor('a')])
     expect(refused).toMatchObject({ applied: false, plan: [] })
     expect(refused.problems).toEqual([
-      { kind: 'monitor', key: 'beat', path: ['checkType'], message: HEARTBEAT_UNWATCHED },
+      { kind: 'monitor', key: 'beat', path: [], message: HEARTBEAT_UNWATCHED },
     ])
     expect(await names()).toEqual([])
     const file = { name: 'shop.yaml', key: 'beat' }
