@@ -130,11 +130,15 @@ export const CheckStatus = z
         'The worst word about the target of any location; where none has one, a word about us',
     }),
     hasFailures: z.boolean().meta({ description: 'The target failed from some location' }),
-    hasErrors: z
-      .boolean()
-      .meta({ description: 'The newest slot of some location cannot say how the target is' }),
+    hasErrors: z.boolean().meta({
+      description:
+        'The newest slot of some location cannot say how the target is, or nobody runs the check',
+    }),
     isDegraded: z.boolean(),
     locations: z.array(LocationStatus),
+    warning: z.string().optional().meta({
+      description: 'Why nobody runs the check though it is activated; absent where somebody does',
+    }),
   })
   .meta({ id: 'CheckStatus' })
 export type CheckStatus = z.infer<typeof CheckStatus>

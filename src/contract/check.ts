@@ -53,6 +53,9 @@ export const Check = z
     id: z.guid().meta({ format: 'uuid' }),
     checkType: z.enum(CHECK_TYPES),
     ...timestamps,
+    warning: z.string().optional().meta({
+      description: 'Why this version does not watch the check; absent where it does',
+    }),
   })
   .meta({
     id: 'Check',
@@ -66,7 +69,12 @@ export function checkInput(checkType: DefinedType): z.ZodType {
   const { id: _id, ...shape } = schema.shape
   const words = CHECK_PATHS[checkType]
   return z
-    .strictObject({ ...shape, checkType: z.literal(checkType).optional(), ...READ_ONLY })
+    .strictObject({
+      ...shape,
+      checkType: z.literal(checkType).optional(),
+      warning: z.unknown().optional(),
+      ...READ_ONLY,
+    })
     .meta({ id: `${words[0]?.toUpperCase()}${words.slice(1)}CheckInput` })
 }
 

@@ -14,6 +14,7 @@ export const ERROR_TEXTS = {
   429: 'Too Many Requests',
   431: 'Request Header Fields Too Large',
   500: 'Internal Server Error',
+  501: 'Not Implemented',
   503: 'Service Unavailable',
 } as const
 

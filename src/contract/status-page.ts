@@ -132,6 +132,7 @@ export const Subscription = z
     email: z.string(),
     verified: z.boolean(),
     created_at: date(),
+    warning: z.string().meta({ description: 'Why nothing is sent to the address' }),
   })
   .meta({ id: 'StatusPageSubscription' })
 

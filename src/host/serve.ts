@@ -44,10 +44,15 @@ export class ListenError extends Error {
 
 const IDLE_SWEEP_MS = 100
 
+/** The host of requests by HTTP/1.0 without a Host header, as simple probes send them. */
+export const DEFAULT_HOST = 'localhost'
+
 /** Makes a server and starts to listen. Rejects with ListenError. */
 export function serve(options: ServeOptions): Promise<Served> {
   const server = createAdaptorServer({
     fetch: (request, env) => options.app.fetch(request, env as never),
+    // Of requests by HTTP/1.0, which need no Host; node:http refuses others without.
+    hostname: DEFAULT_HOST,
   }) as Server
   server.headersTimeout = options.headersTimeoutMs ?? 10_000
   server.requestTimeout = options.requestTimeoutMs ?? 30_000

@@ -58,7 +58,7 @@ export function createAdmission<Key extends HashedKey, Claim extends KeyClaim>(
   }
   const lookUp = async (c: Context, claim: Claim): Promise<Admitted<Key, Claim>> => {
     if (!keys.isKnown(claim)) {
-      const spent = limiter.exhausted(`address:${clientAddress(c)}`, FAILED_AUTHENTICATION)
+      const spent = limiter.exhausted(`address:${clientAddress(c)}`)
       if (spent !== undefined) {
         noteRate(c, spent)
         throw tooMany(spent)

@@ -4,6 +4,7 @@ import { API_BOUNDS } from '../contract/api-bounds.ts'
 import type { AppliedMonitor, PlannedChange } from '../contract/apply.ts'
 import type { CheckGroup } from '../contract/check-group.ts'
 import { SECRET_MASK } from '../contract/check.ts'
+import { HEARTBEAT_UNWATCHED } from '../contract/unwatched.ts'
 import type { Queryable } from '../store/database.ts'
 import { monitorsOfGroups, type MonitorRow } from '../store/monitors.ts'
 import { type ApplyContext, breathe, object, objectToTwins } from './apply-context.ts'
@@ -150,6 +151,10 @@ function planMonitor(
   const applied = context.monitors.get(key)
   const isSameType = applied?.checkType === given['checkType']
   const before = isSameType ? applied : undefined
+  const isUnwatched = given['checkType'] === 'HEARTBEAT'
+  if (isUnwatched && before === undefined) {
+    return object(context, of, [{ path: [], message: HEARTBEAT_UNWATCHED }])
+  }
   const beside = { kept: before?.definition, surroundings: context.surroundings }
   const draft = draftAnyCheck(given, beside)
   if (!draft.ok) return object(context, of, draft.problems)
@@ -167,6 +172,7 @@ function planMonitor(
   const { name } = settled.effective
   const line: PlannedChange = { ...lineOf(before, changes), ...of, name, changes }
   if (before !== undefined) line.id = before.row.id
+  if (isUnwatched) line.warning = HEARTBEAT_UNWATCHED
   if (applied !== undefined && !isSameType) replaceType(plan, applied.row, line)
   plan.lines.push(line)
   plan.groupOf.set(check.id, settled.groupId)

@@ -1,6 +1,7 @@
 // GET /v1/check-statuses: how monitors are at present, from their newest results.
 import { CheckStatus, overallVerdict, resultId } from '../contract/check-result.ts'
 import type { CheckStatus as Status } from '../contract/check-result.ts'
+import { CHECK_UNPLACED, HEARTBEAT_UNWATCHED } from '../contract/unwatched.ts'
 import { listStatuses, readStatus, type StatusRow } from '../store/check-results.ts'
 import type { Database } from '../store/database.ts'
 import { absent } from './errors.ts'
@@ -63,6 +64,8 @@ function statusOf({ id, name, checkType, activated, locations }: StatusRow): Sta
   const counted = watched.length > 0 ? watched : locations
   const verdicts = counted.map(({ verdict }) => verdict)
   const silences = locations.map(({ silence }) => silence?.verdict ?? null)
+  // Never the look of a check that passes: there is no word about the target.
+  const isUnwatched = activated && locations.length === 0
   return {
     checkId: id,
     name,
@@ -70,9 +73,12 @@ function statusOf({ id, name, checkType, activated, locations }: StatusRow): Sta
     activated,
     verdict: overallVerdict(verdicts) ?? overallVerdict(silences),
     hasFailures: verdicts.includes('failed'),
-    hasErrors: silences.some((one) => one !== null),
+    hasErrors: isUnwatched || silences.some((one) => one !== null),
     isDegraded: verdicts.includes('degraded'),
     locations: locations.map((one) => locationStatusOf(id, one)),
+    ...(isUnwatched && {
+      warning: checkType === 'HEARTBEAT' ? HEARTBEAT_UNWATCHED : CHECK_UNPLACED,
+    }),
   }
 }
 

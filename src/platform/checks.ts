@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import * as z from 'zod'
 import { DEFINED_TYPES, type DefinedType } from '../contract/check-definition.ts'
 import { Check, CHECK_PATHS, CheckFields, checkInput } from '../contract/check.ts'
+import { HEARTBEAT_UNWATCHED } from '../contract/unwatched.ts'
 import { LIMITS } from '../contract/versions.ts'
 import type { Queryable } from '../store/database.ts'
 import { countMonitors, listMonitors, readMonitor, type MonitorRow } from '../store/monitors.ts'
@@ -100,6 +101,7 @@ function ofType(parts: MonitorParts, checkType: DefinedType): DefinedOperation[]
       description: PLACES,
       method: 'post',
       path: `${PATH}/${part}`,
+      ...(checkType === 'HEARTBEAT' && { notImplemented: HEARTBEAT_UNWATCHED }),
       answers: { ...answers, status: 201 },
       answer: async ({ key: { accountId }, body }) => ({
         status: 201,
@@ -189,6 +191,7 @@ async function create(
   checkType: DefinedType,
   body: Definition,
 ): Promise<string> {
+  if (checkType === 'HEARTBEAT') throw new ApiError(501, HEARTBEAT_UNWATCHED)
   const id = randomUUID()
   const row = await changing(parts, accountId, async (inside) => {
     if ((await countMonitors(inside, accountId)) >= LIMITS.monitorsMax) {
@@ -246,6 +249,7 @@ export function wireForm(sealer: Sealer, row: MonitorRow): Definition {
     id: row.id,
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at?.toISOString() ?? null,
+    ...(row.check_type === 'HEARTBEAT' && { warning: HEARTBEAT_UNWATCHED }),
   }
 }
 

@@ -1,6 +1,6 @@
 // The windows in which requests are counted, in the database that all processes share.
 import type { Database } from '../store/database.ts'
-import { sweepWindows, takeFromWindow } from '../store/rate-windows.ts'
+import { returnPermits, sweepWindows, takePermits } from '../store/rate-windows.ts'
 import type { WindowSource } from './rate-limit.ts'
 
 const SWEEP_MS = 600_000
@@ -15,7 +15,8 @@ export function windowsOf(database: Database): WindowSource {
         // What is not dropped now is dropped the next time.
         sweepWindows(database).catch(() => {})
       }
-      return takeFromWindow(database, ask)
+      return takePermits(database, ask)
     },
+    giveBack: (permits) => returnPermits(database, permits),
   }
 }

@@ -6,6 +6,7 @@ import { getRequestListener, RequestError } from '@hono/node-server'
 import { PROTOCOL_BOUNDS } from '../contract/agent-protocol.ts'
 import { API_BOUNDS } from '../contract/api-bounds.ts'
 import { ERROR_TEXTS, problem, type ErrorStatus } from '../contract/problem.ts'
+import { DEFAULT_HOST } from '../host/serve.ts'
 import { answerError, ApiError } from './errors.ts'
 
 /** The head of a request has to arrive within this. */
@@ -28,7 +29,11 @@ export function createHttpServer(
     requireHostHeader: false,
   }
   const listener = getRequestListener(fetch, { errorHandler })
-  const server = createServer(options, (incoming, outgoing) => void listener(incoming, outgoing))
+  const oldListener = getRequestListener(fetch, { errorHandler, hostname: DEFAULT_HOST })
+  const server = createServer(options, (incoming, outgoing) => {
+    const needsHost = incoming.httpVersion !== '1.0'
+    void (needsHost ? listener : oldListener)(incoming, outgoing)
+  })
   server.on('clientError', answerClientError)
   return server
 }

@@ -18,7 +18,10 @@ const TAGS = [
   { name: 'Alert Notifications', description: 'What was told, and whether it arrived' },
   { name: 'Status Page Incidents', description: 'Incidents with their services and updates' },
   { name: 'Status Page Services', description: 'What incidents tell of' },
-  { name: 'Status Pages', description: 'Pages that people look at, and who subscribed to them' },
+  {
+    name: 'Status Pages',
+    description: 'Definitions of status pages; this version serves no page and sends no e-mail',
+  },
   { name: 'Accounts', description: 'Whose key it is' },
   { name: 'Check Results', description: 'What came of each slot of a monitor' },
   { name: 'Check Runs', description: 'Runs that somebody asked for' },
@@ -72,7 +75,8 @@ const PUBLIC_WORDS = {
     title: 'Vedette Public API v1',
     version: 'v1',
     description:
-      'Manage monitors, the private locations where they run, their results and alerts, and status pages with their incidents. Every error has the body {statusCode, error, message}; `attributes` stands in those of 401 and 429.',
+      'Manage monitors, the private locations where they run, their results and alerts, and status pages with their incidents. Every error has the body {statusCode, error, message}; `attributes` stands in those of 401 and 429. ' +
+      'Rate limits hold for each key, over all connections and platform processes, in fixed windows: a window of 60 seconds begins at each full minute (UTC) of the database’s clock, one of N seconds at each whole multiple of N since the Unix epoch. Exactly the limit is granted in a window, in any order and all at once too; around the end of a window up to twice the limit may pass in a short time.',
   },
   tags: TAGS,
   key: 'An API key. Its account goes into the header X-Service-Account.',

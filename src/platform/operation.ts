@@ -67,6 +67,8 @@ export interface Operation<P extends Fields, Q extends Fields, B extends z.ZodTy
   }
   /** Further errors beside those that every operation has. */
   conflict?: string
+  /** Why this version refuses the operation with 501. */
+  notImplemented?: string
   answer(asked: Asked<P, Q, B>): Promise<Answer>
 }
 
@@ -215,8 +217,13 @@ const accountHeader = z.object({
   }),
 })
 
-function meaningOf(status: ErrorStatus, conflict: string | undefined, bytesMax: number): string {
-  if (status === 409) return conflict ?? ''
+function meaningOf(
+  status: ErrorStatus,
+  { conflict = '', notImplemented = '' }: { conflict?: string; notImplemented?: string },
+  bytesMax: number,
+): string {
+  if (status === 409) return conflict
+  if (status === 501) return notImplemented
   return status === 413 ? `The body is larger than ${bytesMax} bytes` : (MEANINGS[status] ?? '')
 }
 
@@ -233,6 +240,7 @@ function routeOf(operation: Omit<Operation<Fields, Fields, z.ZodType>, 'answer'>
   if (body !== undefined) errors.push(408, 413, 415)
   if (upload !== undefined) errors.push(408, 413)
   if (operation.conflict !== undefined) errors.push(409)
+  if (operation.notImplemented !== undefined) errors.push(501)
   const { status, schema, description: meaning, contentType, also } = operation.answers
   const responses: RouteConfig['responses'] = {
     [status]: {
@@ -246,7 +254,7 @@ function routeOf(operation: Omit<Operation<Fields, Fields, z.ZodType>, 'answer'>
   }
   for (const one of errors.sort((a, b) => a - b)) {
     responses[one] = {
-      description: meaningOf(one, operation.conflict, bodyBytesMax),
+      description: meaningOf(one, operation, bodyBytesMax),
       headers: headersOf(one) as never,
       content: { 'application/json': { schema: PROBLEM_SCHEMAS.get(one) as z.ZodType } },
     }

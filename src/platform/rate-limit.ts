@@ -1,11 +1,15 @@
-// Counts requests in windows that all processes share. A process takes a block of a window in one
-// statement and hands it out by itself, so that a request costs no round trip.
+// Counts requests in windows that all processes share. Every request needs a permit of the database:
+// requests that come while a process asks for permits wait and are asked for together, and a scope with
+// many requests gets some permits ahead, which are returned when nobody uses them at once.
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { RatePolicy } from '../contract/rate-policy.ts'
-import type { Grant } from '../store/rate-windows.ts'
+import type { Grant, PermitRequest } from '../store/rate-windows.ts'
 
-/** Where blocks come from. */
+/** Where permits come from. */
 export interface WindowSource {
-  take(ask: { scope: string; limit: number; windowS: number; block: number }): Promise<Grant>
+  take(ask: PermitRequest): Promise<Grant>
+  /** Returns permits of the window that starts at `startsMs`. */
+  giveBack(permits: { scope: string; startsMs: number; unused: number }): Promise<void>
 }
 
 /** What became of one request. */
@@ -17,20 +21,39 @@ export interface RateVerdict {
   resetS: number
 }
 
-interface Window {
-  /** Monotonic; never after the true end of the window. */
-  endsAt: number
-  /** Monotonic; never before the true end of the window. */
-  endsBy: number
-  left: number
-  used: number
-  granted: number
-  refill: Promise<void> | undefined
+/** A request that waits for its permit. */
+interface Waiting {
+  resolve(verdict: RateVerdict): void
+  reject(error: unknown): void
 }
 
-const BLOCK = 25
+/** What a process knows of the present window of a scope. Instants are monotonic. */
+interface Window {
+  scope: string
+  policy: RatePolicy
+  /** By the database's clock. */
+  startsMs: number
+  /** Never after the true end of the window. */
+  endsAt: number
+  /** Never before the true end of the window. */
+  endsBy: number
+  /** Permits granted to all processes. */
+  used: number
+  /** Permits of this process that no request has used yet. */
+  spare: number
+  /** No request gets a permit any more until the window ends. */
+  isUsedUp: boolean
+  askedAt: number
+  isAsking: boolean
+  waiting: Waiting[]
+  returnTimer: NodeJS.Timeout | undefined
+}
+
+/** Permits that a process takes ahead, at most. */
+const AHEAD_MAX = 50
+/** Permits ahead are for scopes that use them within this; then they are returned. */
+const AHEAD_MS = 20
 const SCOPES_MAX = 50_000
-const TRIES_MAX = 4
 
 /** Shares one limit a scope among all processes; see `take`. */
 export class RateLimiter {
@@ -42,79 +65,101 @@ export class RateLimiter {
   }
 
   /**
-   * Counts one request of `scope`. Answers at once while the process has something of the window, else
-   * after asking for more. Rejects when the source does.
+   * Counts one request of `scope`. Answers at once while the process has a permit ahead or knows that the
+   * window is used up, else after asking the source. Rejects when the source does.
    */
   take(scope: string, policy: RatePolicy): RateVerdict | Promise<RateVerdict> {
-    const window = this.#windows.get(scope)
+    const window = this.#windows.get(scope) ?? this.#open(scope, policy)
     const now = performance.now()
-    if (window === undefined || now >= window.endsAt) return this.#takeLater(scope, policy)
-    if (window.left > 0) {
-      window.left--
-      if (window.granted >= 8 && window.left * 4 <= window.granted) this.#prefetch(scope, policy)
-      return verdictOf(window, policy, true, now)
+    if (now < window.endsAt) {
+      if (window.spare > 0) return allowed(window, now)
+      if (window.isUsedUp) return refused(window, now)
     }
-    if (window.granted === 0) return verdictOf(window, policy, false, now)
-    return this.#takeLater(scope, policy)
+    return new Promise((resolve, reject) => {
+      window.waiting.push({ resolve, reject })
+      if (!window.isAsking) void this.#serve(window)
+    })
   }
 
   /** Whether the window of `scope` is known to be used up; asks nobody. */
-  exhausted(scope: string, policy: RatePolicy): RateVerdict | undefined {
+  exhausted(scope: string): RateVerdict | undefined {
     const window = this.#windows.get(scope)
     const now = performance.now()
-    if (window === undefined || window.left > 0 || window.granted > 0 || now >= window.endsAt) {
-      return undefined
-    }
-    return verdictOf(window, policy, false, now)
+    if (window === undefined || !window.isUsedUp || now >= window.endsAt) return undefined
+    return refused(window, now)
   }
 
-  async #takeLater(scope: string, policy: RatePolicy): Promise<RateVerdict> {
-    for (let tries = 0; tries < TRIES_MAX; tries++) {
-      await this.#refill(scope, policy)
-      const window = this.#windows.get(scope)
-      const now = performance.now()
-      if (window === undefined || now >= window.endsAt) continue
-      if (window.left > 0) {
-        window.left--
-        return verdictOf(window, policy, true, now)
+  /** Asks for permits until no request waits. Never rejects. */
+  async #serve(window: Window): Promise<void> {
+    window.isAsking = true
+    try {
+      while (window.waiting.length > 0) {
+        const returnsMs = await this.#ask(window)
+        // Until then another process may return permits that it took ahead.
+        if (returnsMs > 0) await sleep(returnsMs)
       }
-      if (window.granted === 0) return verdictOf(window, policy, false, now)
+    } catch (error) {
+      for (const { reject } of window.waiting.splice(0)) reject(error)
+    } finally {
+      window.isAsking = false
     }
-    // Others took every block that came, or windows end faster than the source answers.
-    return { allowed: false, policy, remaining: 0, resetS: 1 }
   }
 
-  #prefetch(scope: string, policy: RatePolicy): void {
-    // When it fails, the request that needs the block asks again and hears of it.
-    this.#refill(scope, policy).catch(() => {})
-  }
-
-  #refill(scope: string, policy: RatePolicy): Promise<void> {
-    const known = this.#windows.get(scope)
-    if (known?.refill !== undefined) return known.refill
-    const window = known ?? this.#open(scope)
-    window.refill = this.#ask(scope, policy, window).finally(() => {
-      window.refill = undefined
-    })
-    return window.refill
-  }
-
-  async #ask(scope: string, policy: RatePolicy, window: Window): Promise<void> {
-    const askedAt = performance.now()
+  /** One round trip for all that wait. Answers with how long to wait before the next one. */
+  async #ask(window: Window): Promise<number> {
+    const { scope, policy } = window
     const { limit, windowS } = policy
-    const grant = await this.#source.take({ scope, limit, windowS, block: BLOCK })
-    const endsAt = askedAt + grant.leftMs
-    const isSame = endsAt < window.endsAt + windowS * 500
-    window.left = isSame ? window.left + grant.granted : grant.granted
-    window.endsAt = isSame ? Math.max(window.endsAt, endsAt) : endsAt
-    window.endsBy = performance.now() + grant.leftMs
+    const askedAt = performance.now()
+    const wanted = window.waiting.length
+    const ahead = askedAt - window.askedAt < AHEAD_MS ? AHEAD_MAX : 0
+    // What is left belongs to a window that has ended.
+    window.spare = 0
+    window.askedAt = askedAt
+    const grant = await this.#source.take({ scope, limit, windowS, wanted, ahead })
+    const now = performance.now()
+    window.startsMs = grant.startsMs
+    window.endsAt = askedAt + grant.leftMs
+    window.endsBy = now + grant.leftMs
     window.used = grant.used
-    window.granted = grant.granted
+    window.spare = grant.granted
+    for (const { resolve } of window.waiting.splice(0, grant.granted)) {
+      resolve(allowed(window, now))
+    }
+    if (window.spare > 0) this.#returnLater(window)
+    const isShort = grant.granted < wanted
+    window.isUsedUp = isShort && grant.returnsMs === 0
+    if (window.isUsedUp) {
+      for (const { resolve } of window.waiting.splice(0)) resolve(refused(window, now))
+    }
+    return isShort ? grant.returnsMs : 0
   }
 
-  #open(scope: string): Window {
+  #returnLater(window: Window): void {
+    clearTimeout(window.returnTimer)
+    window.returnTimer = setTimeout(() => {
+      const { scope, startsMs, spare: unused } = window
+      window.spare = 0
+      // Permits that cannot be returned stay used: the limit is never exceeded.
+      if (unused > 0) this.#source.giveBack({ scope, startsMs, unused }).catch(() => {})
+    }, AHEAD_MS).unref()
+  }
+
+  #open(scope: string, policy: RatePolicy): Window {
     if (this.#windows.size >= SCOPES_MAX) this.#forget()
-    const window = { endsAt: 0, endsBy: 0, left: 0, used: 0, granted: 0, refill: undefined }
+    const window: Window = {
+      scope,
+      policy,
+      startsMs: 0,
+      endsAt: 0,
+      endsBy: 0,
+      used: 0,
+      spare: 0,
+      isUsedUp: false,
+      askedAt: -Infinity,
+      isAsking: false,
+      waiting: [],
+      returnTimer: undefined,
+    }
     this.#windows.set(scope, window)
     return window
   }
@@ -123,7 +168,7 @@ export class RateLimiter {
   #forget(): void {
     const now = performance.now()
     for (const [scope, window] of this.#windows) {
-      if (window.endsAt < now && window.refill === undefined) this.#windows.delete(scope)
+      if (window.endsAt < now && !window.isAsking) this.#windows.delete(scope)
     }
     let surplus = this.#windows.size - SCOPES_MAX * 0.9
     for (const scope of this.#windows.keys()) {
@@ -133,13 +178,19 @@ export class RateLimiter {
   }
 }
 
-function verdictOf(window: Window, policy: RatePolicy, allowed: boolean, now: number): RateVerdict {
-  return {
-    allowed,
-    policy,
-    remaining: allowed ? Math.max(0, policy.limit - window.used + window.left) : 0,
-    resetS: Math.max(1, Math.ceil((window.endsBy - now) / 1000)),
-  }
+/** Uses one of the spare permits. */
+function allowed(window: Window, now: number): RateVerdict {
+  const { policy, used } = window
+  const remaining = Math.max(0, policy.limit - used + --window.spare)
+  return { allowed: true, policy, remaining, resetS: resetOf(window, now) }
+}
+
+function refused(window: Window, now: number): RateVerdict {
+  return { allowed: false, policy: window.policy, remaining: 0, resetS: resetOf(window, now) }
+}
+
+function resetOf({ endsBy }: Window, now: number): number {
+  return Math.max(1, Math.ceil((endsBy - now) / 1000))
 }
 
 interface PolicyWords {

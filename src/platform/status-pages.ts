@@ -7,6 +7,7 @@ import {
   Subscription,
   SubscriptionsInput,
 } from '../contract/status-page.ts'
+import { EMAIL_UNSENT } from '../contract/unwatched.ts'
 import type { Database, Queryable } from '../store/database.ts'
 import { isDuplicate } from '../store/database-failure.ts'
 import {
@@ -14,7 +15,6 @@ import {
   deleteStatusPage,
   deleteSubscription,
   insertStatusPage,
-  insertSubscriptions,
   listStatusPages,
   listSubscriptions,
   readStatusPage,
@@ -172,12 +172,9 @@ function subscriptionWrites(database: Database): DefinedOperation[] {
       params,
       body: SubscriptionsInput,
       answers: { status: 201, schema: z.array(Subscription), description: 'The subscriptions' },
-      async answer({ key, params: { statusPageId }, body: { emails, autoVerify } }) {
-        const once = new Map(emails.map((email) => [email.toLowerCase(), email]))
-        const wanted = [...once.values()].map((email) => ({ id: randomUUID(), email }))
-        await checkPage(database, key.accountId, statusPageId)
-        const json = await insertSubscriptions(database, statusPageId, wanted, autoVerify)
-        return { status: 201, json }
+      notImplemented: EMAIL_UNSENT,
+      async answer() {
+        throw new ApiError(501, EMAIL_UNSENT)
       },
     }),
     defineOperation({

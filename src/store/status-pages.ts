@@ -1,4 +1,5 @@
 // Statements on status pages with their cards, and on who subscribed to them.
+import { EMAIL_UNSENT } from '../contract/unwatched.ts'
 import { dayJson, dayOrNullJson, serviceJson, textJson } from './json-text.ts'
 import { pageStatement } from './page.ts'
 import { statement, type Connection } from './statement.ts'
@@ -171,7 +172,8 @@ export async function deleteStatusPage(
 
 const SUBSCRIPTION_JSON = `'{"id":"' || i.id || '","statusPageId":"' || i.status_page_id
   || '","email":' || ${textJson('i.email')} || ',"verified":' || i.verified
-  || ',"created_at":' || ${dayJson('i.created_at')} || '}'`
+  || ',"created_at":' || ${dayJson('i.created_at')}
+  || ',"warning":${JSON.stringify(EMAIL_UNSENT).replaceAll("'", "''")}}'`
 
 /** The subscriptions to a page; whose page it is must be known before. */
 export const listSubscriptions = pageStatement({
@@ -180,33 +182,6 @@ export const listSubscriptions = pageStatement({
   where: 'status_page_id = $1::uuid',
   json: SUBSCRIPTION_JSON,
 })
-
-const subscribe = statement<[string, string[], string[], boolean], { json: string }>(
-  'subscriptions-insert',
-  `insert into status_page_subscriptions as i (id, status_page_id, email, verified)
-   select wanted.id, $1, wanted.email, $4
-   from unnest($2::uuid[], $3::text[]) wanted (id, email)
-   on conflict (status_page_id, lower(email))
-     do update set verified = i.verified or excluded.verified
-   returning ${SUBSCRIPTION_JSON} as json`,
-)
-
-/** Subscribes addresses, each named once; those that are there already stay. As JSON text of a list. */
-export async function insertSubscriptions(
-  connection: Connection,
-  pageId: string,
-  wanted: { id: string; email: string }[],
-  verified: boolean,
-): Promise<string> {
-  const rows = await subscribe(
-    connection,
-    pageId,
-    wanted.map((one) => one.id),
-    wanted.map((one) => one.email),
-    verified,
-  )
-  return `[${rows.map((row) => row.json).join(',')}]`
-}
 
 const unsubscribe = statement<[string, string, string], { id: string }>(
   'subscription-delete',

@@ -3,6 +3,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { planText } from '../../src/agent/apply-plan.ts'
 import { runApply } from '../../src/agent/apply.ts'
 import {
   APPLY_ACCOUNT,
@@ -213,6 +214,25 @@ describe('every type of monitor', () => {
     writeFileSync(file, `location: berlin\nmonitors:\n  - name: A\n    ${lines}\n`)
     expect(await apply()).toMatchObject({ code: 0, err: '' })
     expect(server.requests[0]?.monitors).toHaveLength(1)
+  })
+
+  test('that the platform keeps and does not watch is named, also when nothing changes', () => {
+    const line = { action: 'unchanged', kind: 'monitor', key: 'beat', name: 'beat' } as const
+    const plan = [{ ...line, changes: [], warning: 'nobody watches it' }]
+    const text = planText({ plan, applied: true, problems: [] }, { colour: false })
+    expect(text).toBe('  warning: beat: nobody watches it\n1 unchanged\n')
+  })
+
+  test('and the sentence of a refused one stands at its place in the file', async () => {
+    writeFileSync(
+      file,
+      'location: berlin\nmonitors:\n  - name: Beat\n    type: HEARTBEAT\n    heartbeat: { period: 1, periodUnit: hours, grace: 5, graceUnit: minutes }\n',
+    )
+    const message = 'nobody watches it'
+    server.problems = [{ kind: 'monitor', key: 'beat', path: [], message }]
+    const { code, err } = await apply()
+    expect(code).toBe(2)
+    expect(err).toMatch(/:3:5 {2}monitors\[0\]: nobody watches it/)
   })
 
   test('but one that no private location runs is refused', async () => {

@@ -1,6 +1,8 @@
 // The probe endpoints say what is so, with the reason, in every phase of the agent's life.
 import { describe, expect, test } from 'vitest'
+import { serve } from '../../src/host/serve.ts'
 import { createHealth, TICK_AGE_MS_MAX, type HealthSources } from '../../src/agent/health.ts'
+import { sendRaw } from '../support/raw-http.ts'
 
 function app(changes: Partial<HealthSources> = {}) {
   return createHealth({
@@ -95,3 +97,13 @@ test('an unknown path is 404 and names those that exist', async () => {
   expect(status).toBe(404)
   expect(body['paths']).toContain('/-/readiness')
 })
+
+test.each(['/-/readiness', '/-/liveness', '/health', '/metrics'])(
+  'HTTP/1.0 without Host is answered on %s',
+  async (path) => {
+    const where = { hostname: '127.0.0.1', port: 0, variable: 'AGENT_HEALTH_PORT' }
+    const served = await serve({ app: app(), ...where })
+    expect((await sendRaw(`GET ${path} HTTP/1.0\r\n\r\n`, served)).status).toBe(200)
+    await served.close(1000)
+  },
+)

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { expect, test } from 'vitest'
 import { ListenError, serve } from '../../src/host/serve.ts'
+import { sendRaw } from '../support/raw-http.ts'
 import { startStopwatch } from '../support/stopwatch.ts'
 
 const hello = { fetch: () => new Response('hello') }
@@ -71,4 +72,14 @@ test('close cuts off an answer that never ends, at the deadline', async () => {
   await served.close(50)
   await ended
   expect(socket.bytesRead).toBe(0)
+})
+
+test.each([
+  ['HTTP/1.0 without Host is answered', 'GET /-/readiness HTTP/1.0\r\n\r\n', 200],
+  ['HTTP/1.0 with an empty Host is answered', 'GET /health HTTP/1.0\r\nHost:\r\n\r\n', 200],
+  ['HTTP/1.1 without Host is refused', 'GET / HTTP/1.1\r\nConnection: close\r\n\r\n', 400],
+])('%s', async (_title, text, status) => {
+  const served = await open()
+  expect((await sendRaw(text, served)).status).toBe(status)
+  await served.close(1000)
 })

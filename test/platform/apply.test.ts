@@ -2,10 +2,12 @@
 // only what the file itself brought is ever pruned.
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { HEARTBEAT_UNWATCHED } from '../../src/contract/unwatched.ts'
 import { openDefinition } from '../../src/platform/sealed-monitor.ts'
 import { createSealer } from '../../src/platform/sealing.ts'
 import type { Database, Queryable } from '../../src/store/database.ts'
 import { DATABASE_SERVERS, useDatabase } from '../support/database.ts'
+import { HEARTBEAT_BODY, keepHeartbeat } from '../support/kept-heartbeat.ts'
 import { makeLocation } from '../support/named-locations.ts'
 import {
   addClient,
@@ -92,6 +94,22 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(short(again.plan)).toEqual(expected.map((one) => one.replace('create', 'unchanged')))
     expect(await revisions()).toEqual(before)
     expect(await rows()).toEqual(kept)
+  })
+
+  test('no heartbeat check is created, and one of an earlier version comes with a warning', async () => {
+    const beat = { key: 'beat', definition: { ...HEARTBEAT_BODY, checkType: 'HEARTBEAT' } }
+    const refused = await apply([beat, monitor('a')])
+    expect(refused).toMatchObject({ applied: false, plan: [] })
+    expect(refused.problems).toEqual([
+      { kind: 'monitor', key: 'beat', path: [], message: HEARTBEAT_UNWATCHED },
+    ])
+    expect(await names()).toEqual([])
+    const file = { name: 'shop.yaml', key: 'beat' }
+    await keepHeartbeat({ database: database().database, sealer }, client.accountId, file)
+    const { applied, plan } = await apply([beat, monitor('a')])
+    expect([applied, ...short(plan)]).toEqual([true, 'unchanged monitor beat', 'create monitor a'])
+    expect(plan[0].warning).toBe(HEARTBEAT_UNWATCHED)
+    expect(plan[1]).not.toHaveProperty('warning')
   })
 
   test('what changed is named by its places, never by its values', async () => {

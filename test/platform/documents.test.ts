@@ -54,6 +54,16 @@ describe('/openapi.json', () => {
     expect(await lint(untitled)).toHaveLength(1)
   })
 
+  test('declares 501 where this version does not do what is asked', () => {
+    const refusing = Object.values(api.document.paths).flatMap((methods) =>
+      Object.values(methods as Loose).filter((one: Loose) => '501' in one.responses),
+    )
+    expect(refusing.map((one: Loose) => one.operationId).toSorted()).toEqual([
+      'postV1ChecksHeartbeat',
+      'postV1StatuspagesStatuspageidSubscriptionsBulk',
+    ])
+  })
+
   test('documents the listing as the contract words it', () => {
     const listing = api.document.paths['/v1/status-pages/incidents']?.['get'] as Loose
     expect(listing.operationId).toBe('getV1StatuspagesIncidents')

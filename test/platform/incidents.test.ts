@@ -2,6 +2,7 @@
 // PostgreSQL that we promise; each answer fits the document.
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { EMAIL_UNSENT } from '../../src/contract/unwatched.ts'
 import { DATABASE_SERVERS, useDatabase } from '../support/database.ts'
 import { addClient, startPublicApi, type ApiClient, type PublicApi } from '../support/public-api.ts'
 
@@ -256,14 +257,32 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(put.body).toMatchObject({ name: 'New', cards: [], version: 2 })
     const list = await client.call('GET', '/v1/status-pages')
     expect(list.body.entries).toEqual([put.body])
-    const many = { emails: ['a@example.org', 'A@example.org', 'b@example.org'], autoVerify: true }
-    const added = await client.call('POST', `${path}/subscriptions/bulk`, { body: many })
-    expect(added.body).toHaveLength(2)
-    const subscription = `${path}/subscriptions/${added.body[0].id}`
-    expect((await client.call('DELETE', subscription)).status).toBe(204)
-    expect((await client.call('DELETE', subscription)).status).toBe(404)
-    expect((await client.call('GET', `${path}/subscriptions`)).body.length).toBe(1)
     expect((await client.call('DELETE', path)).status).toBe(204)
     expect((await client.call('GET', path)).status).toBe(404)
+  })
+
+  test('no address subscribes by e-mail, and one of an earlier version says that nothing is sent', async () => {
+    const input = { name: 'Acme', url: `acme-${randomUUID().slice(0, 8)}`, cards: [] }
+    const page = await client.call('POST', '/v1/status-pages', { body: input })
+    const path = `/v1/status-pages/${page.body.id}/subscriptions`
+    const body = { emails: ['a@example.org'], autoVerify: true }
+    const refused = await client.call('POST', `${path}/bulk`, { body })
+    expect(refused.status).toBe(501)
+    expect(refused.body).toEqual({
+      statusCode: 501,
+      error: 'Not Implemented',
+      message: EMAIL_UNSENT,
+    })
+    expect((await client.call('GET', path)).body.length).toBe(0)
+    const id = randomUUID()
+    await database().database.query(
+      `insert into status_page_subscriptions (id, status_page_id, email, verified)
+       values ($1, $2, 'a@example.org', true)`,
+      [id, page.body.id],
+    )
+    const { body: listed } = await client.call('GET', path)
+    expect(listed.entries).toMatchObject([{ id, email: 'a@example.org', warning: EMAIL_UNSENT }])
+    expect((await client.call('DELETE', `${path}/${id}`)).status).toBe(204)
+    expect((await client.call('DELETE', `${path}/${id}`)).status).toBe(404)
   })
 })

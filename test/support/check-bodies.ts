@@ -1,4 +1,4 @@
-// A definition of every type of monitor, as small as the contract allows.
+// A definition of every type of monitor that can be created, as small as the contract allows.
 
 /** The last part of the path under /v1/checks, and what a definition of the type needs of its own. */
 export const CHECK_BODIES: [part: string, own: Record<string, unknown>][] = [
@@ -19,11 +19,4 @@ export const CHECK_BODIES: [part: string, own: Record<string, unknown>][] = [
   ['browser', { script: 'await page.goto("https://example.org/")' }],
   ['multistep', { script: 'test("x", async () => {})', runtimeId: '2026.04' }],
   ['playwright', { codeBundlePath: 'bundle.tar.gz', engine: 'node', engineVersion: '24' }],
-  [
-    'heartbeat',
-    {
-      privateLocations: [],
-      heartbeat: { period: 5, periodUnit: 'minutes', grace: 1, graceUnit: 'minutes' },
-    },
-  ],
 ]

@@ -1,0 +1,14 @@
+// What definitions may hold and this version does not do. The sentences are shown where such a thing is
+// created, read or reported, so that nobody relies on it.
+
+/** Of a check of type HEARTBEAT. */
+export const HEARTBEAT_UNWATCHED =
+  'This version does not watch heartbeat checks: it receives no pings and sends no alert when they stay away. Use a check of another type'
+
+/** Of an e-mail address that subscribes to a status page. */
+export const EMAIL_UNSENT =
+  'This version sends no e-mail to subscribers. Use an alert channel of type WEBHOOK'
+
+/** Of an active check without a private location. */
+export const CHECK_UNPLACED =
+  'Nobody runs this check: it names public locations only, which this platform does not have. Add a private location'
