@@ -9,7 +9,7 @@ import { sendRaw } from '../support/raw-http.ts'
 const probes = createProbes({
   phase: () => 'running',
   waitingFor: () => '',
-  databaseSilence: async () => undefined,
+  databaseProblem: async () => undefined,
   facts: () => ({ version: '1.2.3' }),
   metrics: async () => 'a 1\n',
 })

@@ -49,6 +49,7 @@ function startMoved() {
     database: {
       query,
       transaction: (...given) => real.transaction(...given),
+      fullDiskReason: () => real.fullDiskReason(),
       connections: () => real.connections(),
       close: () => real.close(),
     },
