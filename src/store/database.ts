@@ -125,8 +125,10 @@ export function openDatabase(options: DatabaseOptions): Database {
       ? {}
       : { connectionTimeoutMillis: options.connectTimeoutMs }),
     idleTimeoutMillis: IDLE_CONNECTION_MS,
-    // By a statement and not in the start-up packet, which PgBouncer refuses.
-    onConnect: (client) => setUp(client, statementTimeoutMs),
+    // By a statement and not in the start-up packet, which PgBouncer refuses. The pool awaits it, whatever its type.
+    onConnect: ((client: ClientBase) => setUp(client, statementTimeoutMs)) as (
+      client: ClientBase,
+    ) => void,
     types: columnTypes,
     stream: () => remembered(new Socket(), sockets),
   })
