@@ -6,6 +6,7 @@ import { objections } from '../contract/explain.ts'
 import { failure, type Failure } from '../contract/failure.ts'
 import { setsVariables } from '../contract/http-monitor.ts'
 import type { Monitor, Variable } from '../contract/monitor.ts'
+import { SecretSet } from '../contract/secret-set.ts'
 import { createNameTest } from '../contract/sensitive-name.ts'
 import { substituteOwn } from '../contract/variables.ts'
 import type { Dialler } from '../monitors/dial.ts'
@@ -52,10 +53,11 @@ export function createPlanner(
   let scrubbers = new Map<string, Scrubber>()
 
   const scrubberFor = (secrets: string[]): Scrubber => {
-    const key = JSON.stringify([...new Set(secrets)].sort())
+    const distinct = new SecretSet(secrets)
+    const key = JSON.stringify([...distinct].sort())
     let scrubber = scrubbers.get(key)
     if (scrubber === undefined) {
-      scrubber = createScrubber({ secrets: new Set(secrets), headers: scrubHeaders }, isSensitive)
+      scrubber = createScrubber({ secrets: distinct, headers: scrubHeaders }, isSensitive)
       scrubbers.set(key, scrubber)
     }
     return scrubber

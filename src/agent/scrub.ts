@@ -1,6 +1,7 @@
 // Takes secrets out of what leaves the agent: values of sensitive headers, known secret values in any
 // usual encoding, and credentials in URLs. Always on; settings can only add.
 import { headerSecrets } from '../contract/definition-secrets.ts'
+import { SecretSet } from '../contract/secret-set.ts'
 import { createNameTest } from '../contract/sensitive-name.ts'
 import { joined, SecretFinder, type Span } from './secret-finder.ts'
 
@@ -38,7 +39,7 @@ export function createScrubber(
   isSensitive = createNameTest(settings.headers),
   finderOf: (secrets: readonly string[]) => Finder = (all) => new SecretFinder(all),
 ): Scrubber {
-  const secrets = [...new Set(settings.secrets)]
+  const secrets = [...new SecretSet(settings.secrets)]
   const scrub = closedTexts(() => finderOf(secrets))
   const text = (given: string) => withoutUrlCredentials(scrub(given))
   return {
