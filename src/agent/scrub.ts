@@ -186,6 +186,14 @@ function cleanedItems(items: readonly unknown[], walk: Walk): readonly unknown[]
   return copy ?? items
 }
 
+/** Fields whose own fields have names from outside: headers, metadata, parameters. */
+const NAMED_OUTSIDE: ReadonlySet<string> = new Set([
+  'headers',
+  'metadata',
+  'trailers',
+  'queryParameters',
+])
+
 /** Fields that name a header, and fields that hold what it is, in lists of headers and in assertions. */
 const NAME_FIELDS = ['name', 'key', 'header', 'property']
 const VALUE_FIELDS: ReadonlySet<string> = new Set(['value', 'values', 'actual', 'target'])
@@ -199,12 +207,21 @@ function cleanedFields(fields: Record<string, unknown>, walk: Walk): Record<stri
   for (const key in fields) {
     const field = fields[key]
     const hide = walk.isSensitive(key) || (named && VALUE_FIELDS.has(key))
-    const next = hide ? hidden(field, walk) : cleaned(field, walk)
+    const clean = hide ? hidden(field, walk) : cleaned(field, walk)
+    const next = NAMED_OUTSIDE.has(key) ? withCleanNames(clean, walk) : clean
     if (next === field) continue
     copy ??= { ...fields }
     copy[key] = next
   }
   return copy ?? fields
+}
+
+function withCleanNames(value: unknown, walk: Walk): unknown {
+  if (typeof value !== 'object' || value === null || !isPlain(value)) return value
+  const names = Object.keys(value)
+  const clean = names.map((name) => walk.text(name))
+  if (names.every((name, at) => name === clean[at])) return value
+  return Object.fromEntries(Object.values(value).map((one, at) => [clean[at], one]))
 }
 
 function hidden(value: unknown, walk: Walk): unknown {
