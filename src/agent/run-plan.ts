@@ -7,6 +7,7 @@ import { failure, type Failure } from '../contract/failure.ts'
 import { setsVariables } from '../contract/http-monitor.ts'
 import type { Monitor, Variable } from '../contract/monitor.ts'
 import { SecretSet } from '../contract/secret-set.ts'
+import { shownFault } from '../host/uncaught.ts'
 import { createNameTest } from '../contract/sensitive-name.ts'
 import { substituteOwn } from '../contract/variables.ts'
 import type { Dialler } from '../monitors/dial.ts'
@@ -110,7 +111,10 @@ function madeOrBroken(make: () => RunPlan): RunPlan {
   try {
     return make()
   } catch (error) {
-    const problem = failure('INTERNAL', `the settings could not be read: ${String(error)}`)
+    // Its message may quote a secret, and nobody knows them yet.
+    const { class: name, at } = shownFault(error)
+    const stack = at.map((one) => `    at ${one}`).join('\n')
+    const problem = failure('INTERNAL', `${name}: the settings could not be read`, { stack })
     return { scrub: createScrubber({}), problems: [problem] }
   }
 }
