@@ -1,5 +1,6 @@
 // The secrets of a run as the needles that are looked for in decoded views of a text: few spellings of each.
 import { SECRET_CHARS_MIN } from '../contract/definition-secrets.ts'
+import { SecretSet } from '../contract/secret-set.ts'
 import { LIMITS } from '../contract/versions.ts'
 import { type Needle, NEEDLE_BYTES_MIN } from './needle-index.ts'
 import { mayBeEscaped, plainView, withoutEscapes } from './text-views.ts'
@@ -23,12 +24,11 @@ export class TooManySecrets extends Error {
  * taken. Throws TooManySecrets.
  */
 export function needlesOf(secrets: Iterable<string>): Needle[] {
+  const values = new SecretSet(secrets)
+  if (values.isOver) throw new TooManySecrets()
   const needles: Needle[] = []
-  const values = new Set<string>()
-  for (const secret of secrets) {
-    if (secret.length < SECRET_CHARS_MIN || values.has(secret)) continue
-    values.add(secret)
-    if (values.size > LIMITS.secretValuesMax) throw new TooManySecrets()
+  for (const secret of values) {
+    if (secret.length < SECRET_CHARS_MIN) continue
     for (const value of withLines(secret)) addNeedles(value, needles)
   }
   return needles
@@ -70,15 +70,6 @@ function addNeedles(secret: string, needles: Needle[]): void {
 
 /** Written alike in nearly every encoding that is decoded here. */
 const PLAIN = /^[A-Za-z0-9]+$/
-
-/** As much of a secret as a scrubber needs: that it is longer than may be known shows. */
-export function knownPart(secret: string): string {
-  const max = LIMITS.secretCharactersMax
-  // A copy: a slice would keep all of it in memory.
-  return secret.length <= max
-    ? secret
-    : Buffer.from(secret.slice(0, max + 1), 'utf16le').toString('utf16le')
-}
 
 function firstPart(secret: string): string {
   const part = secret.slice(0, LIMITS.secretCharactersMax)

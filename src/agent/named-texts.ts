@@ -1,8 +1,7 @@
 // Takes the values of sensitive names out of what people's programs write: a console, an error, the piece of
 // source beside it. What is a header is known there by its name alone.
-import { LIMITS } from '../contract/versions.ts'
+import { SecretSet } from '../contract/secret-set.ts'
 import { NAMED_VALUE_CHARS_MAX, namedValues } from './byte-scrubber.ts'
-import { knownPart } from './known-secrets.ts'
 import { createScrubber, echoedSecrets, SCRUBBED, type Scrubber, withTexts } from './scrub.ts'
 import { joined, type Span } from './secret-finder.ts'
 
@@ -30,7 +29,7 @@ const LISTED = new RegExp(
 export class NamedTexts {
   readonly #names: Pick<Scrubber, 'isSensitive'>
   /** What was seen, and may stand anywhere else without its name. */
-  readonly #seen = new Set<string>()
+  readonly #seen = new SecretSet()
   /** For the values up to a number of them, and for those after it: few are made anew when one is added. */
   #older: { of: number; scrubber: Scrubber } | undefined
   #newer: { of: number; scrubber: Scrubber } | undefined
@@ -59,7 +58,7 @@ export class NamedTexts {
 
   /** Adds what others have seen. */
   saw(values: readonly string[]): void {
-    for (const one of values) if (this.#seen.size < SEEN_MAX) this.#seen.add(knownPart(one))
+    for (const one of values) this.#seen.add(one)
   }
 
   /** Adds what a header held that the program sent or got, if it is a sensitive one. */
@@ -76,7 +75,7 @@ export class NamedTexts {
   seen(): Scrubber | undefined {
     const of = this.#seen.size
     if (of === 0) return undefined
-    if (this.#older === undefined || of > 2 * this.#older.of || of === SEEN_MAX) {
+    if (this.#older === undefined || of > 2 * this.#older.of || this.#seen.isOver) {
       if (this.#older?.of !== of) this.#older = { of, scrubber: this.#scrubberFrom(0) }
     }
     const { of: first, scrubber: older } = this.#older
@@ -128,9 +127,6 @@ export class NamedTexts {
     yield { from, to: value.length < NAMED_VALUE_CHARS_MAX ? from + value.length : Infinity }
   }
 }
-
-/** One more than a scrubber may know: with that many, it gives nothing away. A hostile run could name millions. */
-const SEEN_MAX = LIMITS.secretValuesMax + 1
 
 function unescaped(value: string): string {
   try {

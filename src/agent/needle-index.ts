@@ -64,12 +64,7 @@ export class NeedleIndex {
   readonly #shift: number
 
   constructor(needles: Iterable<Needle>) {
-    const open = new Map<string, boolean>()
-    for (const { bytes, isOpen } of needles) {
-      if (bytes.length < NEEDLE_BYTES_MIN) continue
-      open.set(bytes, isOpen || open.get(bytes) === true)
-    }
-    const sorted = [...open.keys()].sort()
+    const [sorted, open] = inOrder(needles)
     this.#bytes = Buffer.from(sorted.join(''), 'latin1')
     this.#starts = new Uint32Array(sorted.length + 1)
     let longest = 0
@@ -81,7 +76,7 @@ export class NeedleIndex {
     }
     this.longest = longest
     this.shortest = shortest
-    this.#open = Uint8Array.from(sorted, (one) => Number(open.get(one)))
+    this.#open = Uint8Array.from(open)
     this.#inner = this.#innerNeedles(sorted)
     const bits = Math.min(16, Math.max(8, Math.ceil(Math.log2(sorted.length * 4 + 1))))
     this.#shift = 32 - bits
@@ -199,6 +194,22 @@ export class NeedleIndex {
     const last = Math.min(length, end - at) - 1
     return this.#bytes[from + last] === text[at + last]
   }
+}
+
+/** The bytes of needles in order, each once, and which of them are open: 1 or 0. */
+function inOrder(needles: Iterable<Needle>): [string[], number[]] {
+  const all = [...needles].filter(({ bytes }) => bytes.length >= NEEDLE_BYTES_MIN)
+  all.sort((a, b) => (a.bytes < b.bytes ? -1 : a.bytes === b.bytes ? 0 : 1))
+  const sorted: string[] = []
+  const open: number[] = []
+  for (const { bytes, isOpen } of all) {
+    if (bytes === sorted.at(-1)) open[open.length - 1] ||= Number(isOpen)
+    else {
+      sorted.push(bytes)
+      open.push(Number(isOpen))
+    }
+  }
+  return [sorted, open]
 }
 
 /** Of multiplicative hashing (Knuth, TAOCP 6.4). */

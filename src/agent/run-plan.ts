@@ -6,6 +6,8 @@ import { objections } from '../contract/explain.ts'
 import { failure, type Failure } from '../contract/failure.ts'
 import { setsVariables } from '../contract/http-monitor.ts'
 import type { Monitor, Variable } from '../contract/monitor.ts'
+import { SecretSet } from '../contract/secret-set.ts'
+import { shownFault } from '../host/uncaught.ts'
 import { createNameTest } from '../contract/sensitive-name.ts'
 import { substituteOwn } from '../contract/variables.ts'
 import type { Dialler } from '../monitors/dial.ts'
@@ -52,10 +54,11 @@ export function createPlanner(
   let scrubbers = new Map<string, Scrubber>()
 
   const scrubberFor = (secrets: string[]): Scrubber => {
-    const key = JSON.stringify([...new Set(secrets)].sort())
+    const distinct = new SecretSet(secrets)
+    const key = JSON.stringify([...distinct].sort())
     let scrubber = scrubbers.get(key)
     if (scrubber === undefined) {
-      scrubber = createScrubber({ secrets: new Set(secrets), headers: scrubHeaders }, isSensitive)
+      scrubber = createScrubber({ secrets: distinct, headers: scrubHeaders }, isSensitive)
       scrubbers.set(key, scrubber)
     }
     return scrubber
@@ -108,7 +111,10 @@ function madeOrBroken(make: () => RunPlan): RunPlan {
   try {
     return make()
   } catch (error) {
-    const problem = failure('INTERNAL', `the settings could not be read: ${String(error)}`)
+    // Its message may quote a secret, and nobody knows them yet.
+    const { class: name, at } = shownFault(error)
+    const stack = at.map((one) => `    at ${one}`).join('\n')
+    const problem = failure('INTERNAL', `${name}: the settings could not be read`, { stack })
     return { scrub: createScrubber({}), problems: [problem] }
   }
 }

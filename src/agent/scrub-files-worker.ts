@@ -2,12 +2,11 @@
 // then each written anew without that and without the known secrets.
 import { statSync } from 'node:fs'
 import { parentPort } from 'node:worker_threads'
+import { SecretSet } from '../contract/secret-set.ts'
 import { createNameTest } from '../contract/sensitive-name.ts'
-import { LIMITS } from '../contract/versions.ts'
 import { byteRules } from './byte-scrubber.ts'
 import { diskWords, isDiskFull } from './disk-words.ts'
 import { scrubFile } from './file-scrubbing.ts'
-import { knownPart } from './known-secrets.ts'
 import { type ScrubPass, UnreadableFile } from './scrub-pass.ts'
 
 /** What the thread is to do. */
@@ -30,17 +29,13 @@ export interface ScrubFilesReply {
 
 /** Files that are read, unpacked and written at the same time; what they hold passes through in pieces. */
 const AT_ONCE = 4
-/** Values of headers that are looked for in other files: one more than may be known says that there are too many. */
-const FOUND_MAX = LIMITS.secretValuesMax + 1
 
 async function scrubAll(order: ScrubFilesOrder): Promise<ScrubFilesReply> {
   const isSensitive = createNameTest(order.headers)
   const problems: Problems = {}
-  const found = new Set<string>()
+  const found = new SecretSet()
   const touched = new Set<string>()
-  const onSecret = (value: string) => {
-    if (found.size < FOUND_MAX) found.add(knownPart(value))
-  }
+  const onSecret = (value: string) => found.add(value)
   const passOf = (secrets: Iterable<string>, writes: boolean): ScrubPass => ({
     rules: byteRules(secrets, isSensitive),
     budget: { unpackedBytes: order.unpackedBytesMax },

@@ -1,6 +1,7 @@
 // Takes secrets out of what leaves the agent: values of sensitive headers, known secret values in any
 // usual encoding, and credentials in URLs. Always on; settings can only add.
 import { headerSecrets } from '../contract/definition-secrets.ts'
+import { SecretSet } from '../contract/secret-set.ts'
 import { createNameTest } from '../contract/sensitive-name.ts'
 import { joined, SecretFinder, type Span } from './secret-finder.ts'
 
@@ -38,7 +39,7 @@ export function createScrubber(
   isSensitive = createNameTest(settings.headers),
   finderOf: (secrets: readonly string[]) => Finder = (all) => new SecretFinder(all),
 ): Scrubber {
-  const secrets = [...new Set(settings.secrets)]
+  const secrets = [...new SecretSet(settings.secrets)]
   const scrub = closedTexts(() => finderOf(secrets))
   const text = (given: string) => withoutUrlCredentials(scrub(given))
   return {
@@ -185,6 +186,14 @@ function cleanedItems(items: readonly unknown[], walk: Walk): readonly unknown[]
   return copy ?? items
 }
 
+/** Fields whose own fields have names from outside: headers, metadata, parameters. */
+const NAMED_OUTSIDE: ReadonlySet<string> = new Set([
+  'headers',
+  'metadata',
+  'trailers',
+  'queryParameters',
+])
+
 /** Fields that name a header, and fields that hold what it is, in lists of headers and in assertions. */
 const NAME_FIELDS = ['name', 'key', 'header', 'property']
 const VALUE_FIELDS: ReadonlySet<string> = new Set(['value', 'values', 'actual', 'target'])
@@ -198,12 +207,21 @@ function cleanedFields(fields: Record<string, unknown>, walk: Walk): Record<stri
   for (const key in fields) {
     const field = fields[key]
     const hide = walk.isSensitive(key) || (named && VALUE_FIELDS.has(key))
-    const next = hide ? hidden(field, walk) : cleaned(field, walk)
+    const clean = hide ? hidden(field, walk) : cleaned(field, walk)
+    const next = NAMED_OUTSIDE.has(key) ? withCleanNames(clean, walk) : clean
     if (next === field) continue
     copy ??= { ...fields }
     copy[key] = next
   }
   return copy ?? fields
+}
+
+function withCleanNames(value: unknown, walk: Walk): unknown {
+  if (typeof value !== 'object' || value === null || !isPlain(value)) return value
+  const names = Object.keys(value)
+  const clean = names.map((name) => walk.text(name))
+  if (names.every((name, at) => name === clean[at])) return value
+  return Object.fromEntries(Object.values(value).map((one, at) => [clean[at], one]))
 }
 
 function hidden(value: unknown, walk: Walk): unknown {

@@ -1,5 +1,6 @@
 // Finds the secrets that a definition contains: agents scrub them from results, and a definition with too many or
 // too long ones is refused.
+import { SecretSet } from './secret-set.ts'
 import { createNameTest } from './sensitive-name.ts'
 import { LIMITS } from './versions.ts'
 
@@ -27,9 +28,8 @@ export function definitionSecrets(
   definition: Readonly<Record<string, unknown>>,
   isSensitive: (name: string) => boolean,
 ): string[] {
-  const found = new Set<string>()
-  for (const { value } of ownSecrets(definition, isSensitive)) found.add(value)
-  found.delete('')
+  const found = new SecretSet()
+  for (const { value } of ownSecrets(definition, isSensitive)) if (value !== '') found.add(value)
   return [...found]
 }
 
@@ -39,13 +39,16 @@ const isUsuallySensitive = createNameTest()
 export function secretsProblem(
   definition: Readonly<Record<string, unknown>>,
 ): { path: Path; message: string } | undefined {
-  const values = new Set<string>()
+  const values = new SecretSet()
   for (const { value, path } of ownSecrets(definition, isUsuallySensitive)) {
     if (value.length > LIMITS.secretCharactersMax) return { path, message: SECRET_TOO_LONG }
     values.add(value)
   }
-  if (values.size <= LIMITS.definitionSecretsMax) return undefined
-  const message = `contains more than ${LIMITS.definitionSecretsMax} secret values; use fewer`
+  if (values.size <= LIMITS.definitionSecretsMax && !values.isOver) return undefined
+  const message =
+    values.size > LIMITS.definitionSecretsMax
+      ? `contains more than ${LIMITS.definitionSecretsMax} secret values; use fewer`
+      : `contains secrets of more than ${LIMITS.secretsCharactersMax} characters; use shorter ones`
   return { path: [], message }
 }
 

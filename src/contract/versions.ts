@@ -121,6 +121,8 @@ const currentLimits = z.strictObject({
   definitionSecretsMax: z.int().positive(),
   /** Secret values that one run knows: those of its definition and variables, and those that it learns. */
   secretValuesMax: z.int().positive(),
+  /** All secret values of one run together, and those of one definition, in UTF-16 units. */
+  secretsCharactersMax: z.int().positive(),
   /** Scrubbing the files of one attempt. */
   scrubFilesMsMax: z.int().positive(),
   /** Bytes that those files may have when they are unpacked. */

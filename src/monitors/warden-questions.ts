@@ -1,5 +1,6 @@
 // What the warden says to the system calls that the kernel asks it about: connecting, forking, signalling.
 import { readFileSync } from 'node:fs'
+import { faultText } from './fault-text.ts'
 import type { WardenOrder, WardenReport } from './cage-order.ts'
 import { architectureOf, EAGAIN, EPERM, type SystemCall } from './cage-syscalls.ts'
 import { createNetworkPolicy } from './network-policy.ts'
@@ -61,7 +62,7 @@ export function answerQuestions(fd: number, run: Run): Listener {
       return answer(name, question, run, around)
     })
     .catch((error: unknown) => {
-      process.stderr.write(`${(error as Error).stack}\n`)
+      process.stderr.write(faultText(error))
     })
     .finally(() => made?.close())
   return listener

@@ -7,6 +7,7 @@ import { flushCompileCache } from 'node:module'
 import { createInterface } from 'node:readline'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { faultText } from './fault-text.ts'
 import { durationText } from './amounts.ts'
 import type {
   CagedOutcome,
@@ -251,11 +252,15 @@ async function main(): Promise<void> {
   if (agentDied && folder !== undefined) await removeTree(folder)
 }
 
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
-await main().catch((error: unknown) => {
-  process.stderr.write(`${(error as Error).stack}\n`)
+/** Says nothing of the order, which holds secrets. */
+function end(fault: unknown): void {
+  process.stderr.write(faultText(fault))
   process.exit(1)
-})
+}
+
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
+process.on('uncaughtException', end)
+await main().catch(end)
 flushCompileCache()
 // Without the farewells of Node.js: it has been seen to wait for a thread of its own for ever, long after the run.
 libcFunction('void _exit(int)')(0)

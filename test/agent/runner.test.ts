@@ -117,7 +117,7 @@ describe('what keeps a monitor from running is about us', () => {
         {
           ...url,
           deadlineMs: () => {
-            throw new Error('odd')
+            throw new Error('odd hunter22')
           },
         } as never,
       ],
@@ -128,6 +128,8 @@ describe('what keeps a monitor from running is about us', () => {
       never,
     )
     expect(result.failures[0]?.code).toBe('INTERNAL')
+    expect(JSON.stringify(result)).not.toContain('hunter22')
+    expect(result.failures[0]?.details?.['stack']).toContain('runner.test.ts')
   })
 })
 

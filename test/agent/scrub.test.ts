@@ -178,6 +178,15 @@ describe('URLs', () => {
   ])('with %s', (_, given, expected) => expect(plain.text(given)).toBe(expected))
 })
 
+test('a name that others gave holds no secret; names of ours stay', () => {
+  const one = createScrubber({ secrets: ['hunter22', 'headers'] })
+  const given = { headers: { 'x-hunter22': 'a' }, response: { trailers: { hunter22: ['b'] } } }
+  expect(one.value(given)).toEqual({
+    headers: { [`x-${SCRUBBED}`]: 'a' },
+    response: { trailers: { [SCRUBBED]: ['b'] } },
+  })
+})
+
 describe('what holds no secret', () => {
   test('is given back as it is, not copied', () => {
     const given = { a: [{ b: 'c' }], headers: { accept: '*/*' } }

@@ -174,6 +174,11 @@ describe('an index', () => {
       Array.from({ length: 1000 }, (_, at) => `session_${'a'.repeat(60)}${at}`),
       `session_${'a'.repeat(60)}`.repeat(5000),
     ],
+    [
+      'long values with one beginning',
+      Array.from({ length: 1000 }, (_, at) => `${'a'.repeat(16_500)}${1000 + at}`),
+      'a'.repeat(200),
+    ],
     ['backslashes', ['\\'.repeat(6)], '\\'.repeat(200_000)],
   ])('needs a bounded time: %s', (_, given, text) => {
     const began = performance.now()

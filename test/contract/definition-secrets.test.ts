@@ -51,6 +51,19 @@ test('more secret values than a definition may contain are refused', () => {
   expect(secretsProblem(cookies(LIMITS.definitionSecretsMax))?.path).toEqual([])
 })
 
+test('secrets that are too long together are refused', () => {
+  const headers = (count: number) =>
+    request({
+      headers: Array.from({ length: count }, (_, at) => ({
+        key: 'X-Api-Key',
+        value: `${MOST.slice(4)}${at + 1000}`,
+      })),
+    })
+  const most = LIMITS.secretsCharactersMax / LIMITS.secretCharactersMax
+  expect(secretsProblem(headers(most))).toBeUndefined()
+  expect(secretsProblem(headers(most + 1))?.message).toContain(`${LIMITS.secretsCharactersMax}`)
+})
+
 test('an agent scrubs what it is asked to besides', () => {
   const definition = request({ headers: [{ key: 'X-Mine', value: 'of-mine' }] })
   expect(definitionSecrets(definition, (name) => name === 'X-Mine')).toEqual(['of-mine'])
