@@ -37,8 +37,10 @@ function engineProblem(): string | undefined {
   try {
     docker('version', '--format', '{{.Server.Version}}')
     return undefined
-  } catch {
-    return 'needs a Docker engine that answers: apt-get install docker.io'
+  } catch (error) {
+    const isForbidden = String((error as { stderr?: string }).stderr).includes('permission denied')
+    const command = isForbidden ? 'usermod -aG docker <this user>' : 'apt-get install docker.io'
+    return `needs a Docker engine that answers: ${command}`
   }
 }
 
@@ -75,5 +77,5 @@ function filesIn(part: string): string[] {
 const sha256 = (bytes: Buffer | string) => createHash('sha256').update(bytes).digest('hex')
 
 function docker(...words: string[]): string {
-  return execFileSync('docker', words, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
+  return execFileSync('docker', words, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
 }
