@@ -50,6 +50,8 @@ async function weigh(database: Database, env: Record<string, string>): Promise<s
     env,
     stdio: ['ignore', 'pipe', 'inherit'],
   })
+  const kill = () => void child.kill()
+  process.once('exit', kill)
   const [line] = (await once(child.stdout, 'data')) as [Buffer]
   const port = Number(/port (\d+)/.exec(line.toString())?.[1])
   const pid = child.pid ?? 0
@@ -72,6 +74,7 @@ async function weigh(database: Database, env: Record<string, string>): Promise<s
   const { peak } = memoryMiBOf(pid)
   child.kill()
   await once(child, 'exit')
+  process.off('exit', kill)
   return [
     ((ROUNDS * bytes) / 1e6 / seconds).toFixed(0),
     cpuMs.toFixed(0),

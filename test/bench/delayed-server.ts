@@ -77,5 +77,7 @@ function selfSigned(): { key: string; cert: string } {
 
 const [asChild] = process.argv.slice(2)
 if (process.argv[1] === import.meta.filename && asChild !== undefined) {
+  // A bench that fails must leave no server behind.
+  process.once('disconnect', () => process.exit())
   await serve(JSON.parse(asChild) as Delays)
 }

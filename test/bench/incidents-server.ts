@@ -96,4 +96,6 @@ async function serve(order: ServerOrder): Promise<void> {
 }
 
 process.once('SIGINT', () => process.exit(0))
+// A bench that fails must leave no server behind.
+process.once('disconnect', () => process.exit())
 process.once('message', (order: ServerOrder) => void serve(order))

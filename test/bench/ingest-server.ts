@@ -42,4 +42,6 @@ function serve({ databaseUrl }: IngestOrder): void {
 }
 
 process.once('SIGINT', () => process.exit(0))
+// A bench that fails must leave no server behind.
+process.once('disconnect', () => process.exit())
 process.once('message', serve)
