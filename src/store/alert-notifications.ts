@@ -103,7 +103,7 @@ const sameTopic = (one: string, other: string) =>
 const standsFor = (one: string, other: string) =>
   `${one}.kind = 'alert.recovery' and ${other}.kind in ('alert.failure', 'alert.reminder')
    and ${other}.seq < ${one}.seq
-   and ${other}.payload #> '{alert,since}' = ${one}.payload #> '{alert,since}'`
+   and ${other}.alert_since = ${one}.alert_since`
 
 const claim = statement<[number, number, number[], number, number, string], DueNotification>(
   'alert-notifications-claim',
@@ -121,11 +121,15 @@ const claim = statement<[number, number, number[], number, number, string], DueN
        and not exists (select from alert_notifications r
          where ${sameTopic('n', 'r')} and ${standsFor('r', 'n')})
      order by n.channel_id, n.topic, n.seq
-   ), due as (
+   ), placed as (
      select id, row_number() over (partition by channel_id order by next_at) as place from heads
+   ), due as (
+     -- More than are taken: other processes may be about to take some of them.
+     select id from placed where place <= $4::int order by place limit 4 * $1::int
    ), mine as (
-     select n.* from alert_notifications n join due on due.id = n.id
-     where due.place <= $4::int and n.state = 'waiting' and n.next_at <= clock_timestamp()
+     select n.id, n.channel_id, n.topic, n.seq, n.kind, n.alert_since
+     from alert_notifications n join due on due.id = n.id
+     where n.state = 'waiting' and n.next_at <= clock_timestamp()
      order by n.seq limit $1::int for update of n skip locked
    ), merged as (
      update alert_notifications o set state = 'merged', message = 'merged into ' || m.id,

@@ -224,6 +224,34 @@ describe('a failure and its recovery', () => {
     expect(arrived[2]?.failure?.id).toBe(isMerged ? arrived[0]?.id : undefined)
   })
 
+  test('stay two while another process begins to send the failure at that moment', async () => {
+    const to = await receiver()
+    const id = await channel({ url: to.url })
+    await post(id, [failure(), recovery(START)])
+    const lease = (from: Pick<Database, 'query'>, seconds: number) =>
+      from.query(
+        `update alert_notifications set next_at = clock_timestamp() + make_interval(secs => $1::int),
+           leased_until = clock_timestamp() + make_interval(secs => $1::int)
+         where kind = 'alert.failure' and payload ->> 'title' = 'alert.failure'`,
+        [seconds],
+      )
+    const waiting = () =>
+      database().database.query(
+        `select from pg_stat_activity
+         where datname = current_database() and wait_event_type = 'Lock'`,
+      )
+    await database().database.transaction(async (inside) => {
+      await lease(inside, 60)
+      start()
+      await expect.poll(async () => (await waiting()).length).toBe(1)
+    })
+    await post(id, ['other'])
+    await to.waitFor(1)
+    await lease(database().database, 0)
+    expect((await settled()).map(({ state }) => state)).toEqual(['merged', 'sent', 'sent'])
+    expect(to.arrived.map((one) => bodyOf(one).title)[0]).toBe('other')
+  })
+
   test('of different outages are told apart', async () => {
     const to = await receiver()
     await post(await channel({ url: to.url }), [failure(), recovery(START, START - SECOND)])

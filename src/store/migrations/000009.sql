@@ -10,6 +10,8 @@ alter table alert_notifications
   add column refusals smallint not null default 0,
   -- When it happened, by the platform's clock: what is sent long after says that it is late.
   add column happened_at timestamptz(3),
+  -- The alert of the monitor that it belongs to.
+  add column alert_since text generated always as (payload #>> '{alert,since}') stored,
   drop constraint alert_notifications_state_check,
   add constraint alert_notifications_state_check
     check (state in ('waiting', 'sent', 'failed', 'merged'));
