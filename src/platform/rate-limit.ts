@@ -41,6 +41,8 @@ interface Window {
   used: number
   /** Permits of this process that no request has used yet. */
   spare: number
+  /** Permits of the last grant to this process. */
+  granted: number
   /** No request gets a permit any more until the window ends. */
   isUsedUp: boolean
   askedAt: number
@@ -50,9 +52,9 @@ interface Window {
 }
 
 /** Permits that a process takes ahead, at most. */
-const AHEAD_MAX = 50
+const AHEAD_MAX = 100
 /** Permits ahead are for scopes that use them within this; then they are returned. */
-const AHEAD_MS = 20
+const AHEAD_MS = 250
 const SCOPES_MAX = 50_000
 
 /** Shares one limit a scope among all processes; see `take`. */
@@ -72,7 +74,11 @@ export class RateLimiter {
     const window = this.#windows.get(scope) ?? this.#open(scope, policy)
     const now = performance.now()
     if (now < window.endsAt) {
-      if (window.spare > 0) return allowed(window, now)
+      if (window.spare > 0) {
+        const isLow = window.spare * 4 <= window.granted
+        if (isLow && !window.isAsking) void this.#serve(window)
+        return allowed(window, now)
+      }
       if (window.isUsedUp) return refused(window, now)
     }
     return new Promise((resolve, reject) => {
@@ -89,15 +95,15 @@ export class RateLimiter {
     return refused(window, now)
   }
 
-  /** Asks for permits until no request waits. Never rejects. */
+  /** Asks for permits, at least once, until no request waits. Never rejects. */
   async #serve(window: Window): Promise<void> {
     window.isAsking = true
     try {
-      while (window.waiting.length > 0) {
+      do {
         const returnsMs = await this.#ask(window)
         // Until then another process may return permits that it took ahead.
         if (returnsMs > 0) await sleep(returnsMs)
-      }
+      } while (window.waiting.length > 0)
     } catch (error) {
       for (const { reject } of window.waiting.splice(0)) reject(error)
     } finally {
@@ -111,21 +117,22 @@ export class RateLimiter {
     const { limit, windowS } = policy
     const askedAt = performance.now()
     const wanted = window.waiting.length
-    const ahead = askedAt - window.askedAt < AHEAD_MS ? AHEAD_MAX : 0
-    // What is left belongs to a window that has ended.
-    window.spare = 0
+    const isBusy = askedAt - window.askedAt < AHEAD_MS
+    const ahead = isBusy ? Math.min(AHEAD_MAX, 2 * window.granted) : 0
     window.askedAt = askedAt
     const grant = await this.#source.take({ scope, limit, windowS, wanted, ahead })
     const now = performance.now()
+    const isSame = grant.startsMs === window.startsMs
+    window.spare = (isSame ? window.spare : 0) + grant.granted
+    window.granted = grant.granted
     window.startsMs = grant.startsMs
     window.endsAt = askedAt + grant.leftMs
     window.endsBy = now + grant.leftMs
     window.used = grant.used
-    window.spare = grant.granted
-    for (const { resolve } of window.waiting.splice(0, grant.granted)) {
+    for (const { resolve } of window.waiting.splice(0, window.spare)) {
       resolve(allowed(window, now))
     }
-    if (window.spare > 0) this.#returnLater(window)
+    if (grant.granted > wanted) this.#returnLater(window)
     const isShort = grant.granted < wanted
     window.isUsedUp = isShort && grant.returnsMs === 0
     if (window.isUsedUp) {
@@ -154,6 +161,7 @@ export class RateLimiter {
       endsBy: 0,
       used: 0,
       spare: 0,
+      granted: 0,
       isUsedUp: false,
       askedAt: -Infinity,
       isAsking: false,
