@@ -126,9 +126,7 @@ export function openDatabase(options: DatabaseOptions): Database {
       : { connectionTimeoutMillis: options.connectTimeoutMs }),
     idleTimeoutMillis: IDLE_CONNECTION_MS,
     // By a statement and not in the start-up packet, which PgBouncer refuses. The pool awaits it, whatever its type.
-    onConnect: ((client: ClientBase) => setUp(client, statementTimeoutMs)) as (
-      client: ClientBase,
-    ) => void,
+    onConnect: setUp.bind(undefined, statementTimeoutMs),
     types: columnTypes,
     stream: () => remembered(new Socket(), sockets),
   })
@@ -140,7 +138,7 @@ export function openDatabase(options: DatabaseOptions): Database {
 }
 
 /** Settings of a new session. */
-async function setUp(client: ClientBase, statementTimeoutMs: number): Promise<void> {
+async function setUp(statementTimeoutMs: number, client: ClientBase): Promise<void> {
   const settings: Record<string, string> = {
     TimeZone: 'UTC',
     DateStyle: 'ISO',

@@ -2,13 +2,11 @@
 // locations that they name, take over from their groups, and show no secret; each answer fits the document.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { slotsOf, turnsOf } from '../../src/contract/timetable.ts'
-import { CHECK_UNPLACED, HEARTBEAT_UNWATCHED } from '../../src/contract/unwatched.ts'
 import { LIMITS } from '../../src/contract/versions.ts'
 import { openDefinition } from '../../src/platform/sealed-monitor.ts'
 import { createSealer } from '../../src/platform/sealing.ts'
 import { CHECK_BODIES } from '../support/check-bodies.ts'
 import { DATABASE_SERVERS, useDatabase } from '../support/database.ts'
-import { HEARTBEAT_BODY, keepHeartbeat } from '../support/kept-heartbeat.ts'
 import { makeLocation } from '../support/named-locations.ts'
 import {
   addClient,
@@ -104,54 +102,6 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       `{"name": "A", "frequency": 12345678901234567890, "request": ${request('1')}}`,
     )
     expect(refused.status).toBe(400)
-  })
-
-  test('no heartbeat check is created', async () => {
-    const refused = await client.call('POST', '/v1/checks/heartbeat', { body: HEARTBEAT_BODY })
-    expect(refused.status).toBe(501)
-    expect(refused.body).toEqual({
-      statusCode: 501,
-      error: 'Not Implemented',
-      message: HEARTBEAT_UNWATCHED,
-    })
-    expect((await client.call('GET', '/v1/checks?checkType=HEARTBEAT')).body).toEqual([])
-  })
-
-  test('a heartbeat check of an earlier version says that nobody watches it', async () => {
-    const parts = { database: database().database, sealer }
-    const other = await addClient(api, parts.database)
-    const id = await keepHeartbeat(parts, other.accountId)
-    const { body: made } = await other.call('GET', `/v1/checks/${id}`)
-    expect(made).toMatchObject({ checkType: 'HEARTBEAT', warning: HEARTBEAT_UNWATCHED })
-    expect((await other.call('GET', '/v1/checks')).body).toEqual([made])
-    const put = await other.call('PUT', `/v1/checks/heartbeat/${id}`, { body: made })
-    expect(put.body).toEqual({ ...made, updated_at: put.body.updated_at })
-    const status = await other.call('GET', `/v1/check-statuses/${id}`)
-    expect(status.body).toMatchObject({
-      verdict: null,
-      hasErrors: true,
-      warning: HEARTBEAT_UNWATCHED,
-    })
-    expect((await other.call('GET', '/v1/check-statuses')).body.entries).toEqual([status.body])
-    await other.call('PATCH', `/v1/checks/${id}`, { body: { activated: false } })
-    const { body: off } = await other.call('GET', `/v1/check-statuses/${id}`)
-    expect(off).toMatchObject({ activated: false, hasErrors: false })
-    expect(off).not.toHaveProperty('warning')
-  })
-
-  test('a check in public locations only does not look as if it passed', async () => {
-    const check = await add({ privateLocations: [], locations: ['eu-west-1'] })
-    const path = `/v1/check-statuses/${check.id}`
-    expect((await client.call('GET', path)).body).toMatchObject({
-      verdict: null,
-      hasErrors: true,
-      warning: CHECK_UNPLACED,
-    })
-    const body = { privateLocations: ['north'] }
-    await client.call('PATCH', `/v1/checks/${check.id}`, { body })
-    const { body: placed } = await client.call('GET', path)
-    expect(placed).toMatchObject({ verdict: null, hasErrors: false })
-    expect(placed).not.toHaveProperty('warning')
   })
 
   test('a check stands in its locations by its slots, in turns or everywhere at once', async () => {
