@@ -235,7 +235,7 @@ async function main(): Promise<void> {
       warden = new Warden(order)
       void warden
         .run(child, socket)
-        .then((end) => agentDied || report({ event: 'ended', end }))
+        .then((outcome) => agentDied || report({ event: 'ended', end: outcome }))
         .then(() => ended.resolve(), ended.reject)
       return
     }
