@@ -19,6 +19,8 @@ export interface ByteRules {
  */
 export const NAMED_VALUE_CHARS_MAX = LIMITS.secretCharactersMax + 1024
 const OVERLAP_BYTES_MIN = 4 * NAMED_VALUE_CHARS_MAX
+/** Bytes share digits with those before them, in each encoding around another. */
+const CONTEXT_BYTES = 256
 /** The longest spelling of one byte: percent-encoded twice inside of escaped JSON. */
 const SPELLING_BYTES_MAX = 16
 
@@ -132,7 +134,8 @@ export class ByteScrubber {
   readonly #hears: ScrubberHears
   // Begins with the end of a line, so that the first one is found like the others.
   #held = '\n'
-  #started = false
+  /** So much of what is held was given already: without it, what is encoded could not be decoded. */
+  #given = 1
   #isClosed = false
 
   constructor(rules: ByteRules, hears: ScrubberHears = {}) {
@@ -175,9 +178,9 @@ export class ByteScrubber {
   #scrubbed(until: number): Buffer {
     const text = this.#held
     let clean = ''
-    let at = this.#started ? 0 : 1
-    this.#started = true
+    let at = this.#given
     for (const { from, to } of joined(this.#spans(text, until))) {
+      if (to <= at) continue
       clean += text.slice(at, Math.max(at, from)) + SCRUBBED
       at = to
       this.#hears.onTouch?.()
@@ -186,7 +189,9 @@ export class ByteScrubber {
     if (at === Infinity) this.#isClosed = true
     const end = Math.max(at, until)
     clean += text.slice(at, end)
-    this.#held = text.slice(end)
+    const kept = Math.max(0, end - CONTEXT_BYTES)
+    this.#held = text.slice(kept)
+    this.#given = end - kept
     return Buffer.from(clean, 'latin1')
   }
 

@@ -253,14 +253,14 @@ async function main(): Promise<void> {
 }
 
 /** Says nothing of the order, which holds secrets. */
-function end(fault: unknown): void {
+function endWith(fault: unknown): void {
   process.stderr.write(faultText(fault))
   process.exit(1)
 }
 
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
-process.on('uncaughtException', end)
-await main().catch(end)
+process.on('uncaughtException', endWith)
+await main().catch(endWith)
 flushCompileCache()
 // Without the farewells of Node.js: it has been seen to wait for a thread of its own for ever, long after the run.
 libcFunction('void _exit(int)')(0)

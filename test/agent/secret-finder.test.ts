@@ -126,6 +126,14 @@ describe.each(Object.entries(SPELLINGS))('%s', (_, spelled) => {
     for (let cut = filler.length; cut <= filler.length + bytes.length; cut++) {
       expect(run(cut).equals(whole)).toBe(true)
     }
+    // What has been given when the secret comes ends anywhere before it, or within it.
+    for (let after = 0; after <= bytes.length + 8; after++) {
+      const one = new ByteScrubber(rules)
+      const tail = filler.subarray(0, bytes.length - after + 8)
+      const head = Buffer.concat([filler, bytes, tail])
+      const clean = Buffer.concat([one.write(head), one.write(filler), one.end()])
+      expect(clean.toString().split(SCRUBBED)).toHaveLength(2)
+    }
   })
 })
 
