@@ -27,11 +27,14 @@ const standing = () => ({
   processes: descendants.look(true).length,
 })
 
+/** Nothing stands but the warden that waits for the next run, and its launcher. */
+const settled = () => expect.poll(() => standing().processes).toBe(2)
+
 test('what stands after two runs stands after eight', async () => {
   await Promise.all([run(), run()])
+  await settled()
   const { descriptors } = standing()
   for (let round = 0; round < 3; round++) await Promise.all([run(), run()])
-  // The warden that waits for the next run, and its launcher.
-  await expect.poll(() => standing().processes).toBeLessThanOrEqual(2)
+  await settled()
   await expect.poll(() => standing().descriptors).toBeLessThanOrEqual(descriptors)
 })
