@@ -23,8 +23,8 @@ export interface RateVerdict {
 
 /** A request that waits for its permit. */
 interface Waiting {
-  resolve(verdict: RateVerdict): void
-  reject(error: unknown): void
+  resolve: (verdict: RateVerdict) => void
+  reject: (error: unknown) => void
 }
 
 /** What a process knows of the present window of a scope. Instants are monotonic. */

@@ -223,18 +223,6 @@ describe('every type of monitor', () => {
     expect(text).toBe('  warning: beat: nobody watches it\n1 unchanged\n')
   })
 
-  test('and the sentence of a refused one stands at its place in the file', async () => {
-    writeFileSync(
-      file,
-      'location: berlin\nmonitors:\n  - name: Beat\n    type: HEARTBEAT\n    heartbeat: { period: 1, periodUnit: hours, grace: 5, graceUnit: minutes }\n',
-    )
-    const message = 'nobody watches it'
-    server.problems = [{ kind: 'monitor', key: 'beat', path: [], message }]
-    const { code, err } = await apply()
-    expect(code).toBe(2)
-    expect(err).toMatch(/:3:5 {2}monitors\[0\]: nobody watches it/)
-  })
-
   test('but one that no private location runs is refused', async () => {
     writeFileSync(file, 'monitors:\n  - name: A\n    type: AGENTIC\n')
     const { code, err } = await apply()

@@ -42,7 +42,7 @@ function platform(order: ServerOrder): Server {
     sealer: createSealer('what is sealed here is of no worth'),
     clock: Date,
     log: { error: console.error, warn: console.error },
-    // So high that nothing is refused; blocks are of the same size as with the default limit.
+    // So high that nothing is refused.
     defaultLimit: { limit: 1_000_000_000, windowS: 60 },
   })
   return createHttpServer(app.fetch as never)

@@ -58,10 +58,9 @@ describe('/openapi.json', () => {
     const refusing = Object.values(api.document.paths).flatMap((methods) =>
       Object.values(methods as Loose).filter((one: Loose) => '501' in one.responses),
     )
-    expect(refusing.map((one: Loose) => one.operationId).toSorted()).toEqual([
-      'postV1ChecksHeartbeat',
-      'postV1StatuspagesStatuspageidSubscriptionsBulk',
-    ])
+    expect(new Set(refusing.map((one: Loose) => one.operationId))).toEqual(
+      new Set(['postV1ChecksHeartbeat', 'postV1StatuspagesStatuspageidSubscriptionsBulk']),
+    )
   })
 
   test('documents the listing as the contract words it', () => {

@@ -13,7 +13,7 @@ const probes = createProbes({
   facts: () => ({ version: '1.2.3' }),
   metrics: async () => 'a 1\n',
 })
-const server = createHttpServer(probes.fetch as never)
+const server = createHttpServer(probes.fetch)
 let port: number
 
 beforeAll(async () => {

@@ -93,7 +93,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       },
     })
     const verdicts = await Promise.all(
-      Array.from({ length: 700 }, () => limiter.take('ahead', policy)),
+      Array.from({ length: 700 }, async () => limiter.take('ahead', policy)),
     )
     expect(verdicts.filter(({ allowed }) => allowed)).toHaveLength(599)
     expect(limiter.exhausted('ahead')).toBeDefined()
@@ -139,7 +139,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       ...source,
       take: (ask) => (isAway ? Promise.reject(new Error('away')) : source.take(ask)),
     })
-    const lost = await Promise.allSettled([1, 2, 3].map(() => limiter.take('away', policy)))
+    const lost = await Promise.allSettled([1, 2, 3].map(async () => limiter.take('away', policy)))
     expect(lost.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected'])
     isAway = false
     expect(await limiter.take('away', policy)).toMatchObject({ allowed: true, remaining: 4 })
