@@ -8,8 +8,8 @@ export const NEEDLE_BYTES_MIN = 3
 const CUT_BYTES_MIN = 4
 
 /** Bytes that a search may compare, for each byte of the text and at least. */
-const WORK_PER_BYTE = 256
-const WORK_MIN = 4_000_000
+const WORK_PER_BYTE = 32
+const WORK_MIN = 2_000_000
 
 /** Hears of a match, and whether it is the beginning of a needle alone. */
 export type OnNeedle = (from: number, to: number, isPart: boolean) => void

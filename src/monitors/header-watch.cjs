@@ -6,8 +6,9 @@ const { subscribe } = require('node:diagnostics_channel')
 
 /** More than a secret may have, also after a scheme or the name of a cookie. */
 const VALUE_CHARS_MAX = 66_560
-/** Different values of one process; what comes after is not told. */
-const VALUES_MAX = 1000
+/** Values of one process that are reported: more than a run may know, so that beyond them all of it is scrubbed. */
+const VALUES_MAX = 5_001
+const CHARS_MAX = 16 * 1024 * 1024 + VALUE_CHARS_MAX
 
 /**
  * Watches the clients of Node.js, and gives a function for what others see. `source` is the regular expression of
@@ -17,6 +18,7 @@ module.exports = function watchHeaders(source, tell) {
   const sensitive = source === undefined ? undefined : attempt(() => new RegExp(source))
   if (sensitive === undefined) return () => undefined
   const told = new Set()
+  let chars = 0
   const see = (name, values) => {
     if (
       !sensitive.test(
@@ -28,8 +30,9 @@ module.exports = function watchHeaders(source, tell) {
       return
     for (const one of [values].flat()) {
       const value = String(one).slice(0, VALUE_CHARS_MAX)
-      if (told.size >= VALUES_MAX || told.has(value)) continue
+      if (told.size >= VALUES_MAX || chars >= CHARS_MAX || told.has(value)) continue
       told.add(value)
+      chars += value.length
       attempt(() => tell(String(name), value))
     }
   }
