@@ -117,6 +117,8 @@ const columnTypes: CustomTypesConfig = {
 export function openDatabase(options: DatabaseOptions): Database {
   const statementTimeoutMs = options.statementTimeoutMs ?? STATEMENT_TIMEOUT_MS
   const sockets = new Set<Socket>()
+  // By a statement and not in the start-up packet, which PgBouncer refuses. The pool awaits it.
+  const onConnect = (client: ClientBase): unknown => setUp(client, statementTimeoutMs)
   const pool = new Pool({
     ...clientConfig(options.address),
     application_name: options.applicationName,
@@ -125,8 +127,7 @@ export function openDatabase(options: DatabaseOptions): Database {
       ? {}
       : { connectionTimeoutMillis: options.connectTimeoutMs }),
     idleTimeoutMillis: IDLE_CONNECTION_MS,
-    // By a statement and not in the start-up packet, which PgBouncer refuses. The pool awaits it, whatever its type.
-    onConnect: setUp.bind(undefined, statementTimeoutMs),
+    onConnect,
     types: columnTypes,
     stream: () => remembered(new Socket(), sockets),
   })
@@ -138,7 +139,7 @@ export function openDatabase(options: DatabaseOptions): Database {
 }
 
 /** Settings of a new session. */
-async function setUp(statementTimeoutMs: number, client: ClientBase): Promise<void> {
+async function setUp(client: ClientBase, statementTimeoutMs: number): Promise<void> {
   const settings: Record<string, string> = {
     TimeZone: 'UTC',
     DateStyle: 'ISO',
