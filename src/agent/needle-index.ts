@@ -4,8 +4,8 @@
 /** Every needle has at least this many bytes: the index begins with their hash. */
 export const NEEDLE_BYTES_MIN = 3
 
-/** Shorter beginnings of a needle end a text by chance. */
-const CUT_BYTES_MIN = 4
+/** Shorter parts of a needle stand at the ends of a text by chance. */
+export const CUT_BYTES_MIN = 4
 
 /** Bytes that a search may compare, for each byte of the text and at least. */
 const WORK_PER_BYTE = 32

@@ -1,7 +1,7 @@
 // Finds secrets however they were encoded on the way: decodes what the text holds, and looks for few spellings of
 // each secret in what comes out. No regular expression is made from a secret.
 import { ESCAPE_ROUNDS_MAX, needlesOf } from './known-secrets.ts'
-import { NeedleIndex } from './needle-index.ts'
+import { CUT_BYTES_MIN, type Needle, NeedleIndex } from './needle-index.ts'
 import {
   base64Runs,
   decodeBase64,
@@ -47,8 +47,6 @@ const HEX_BYTES_MIN = 5
 const TEXT_CHARS_MIN = 6
 /** Base64 in base64 in base64. */
 const DEPTH_MAX = 3
-/** Shorter beginnings and ends of a secret stand at the ends of a text by chance. Bytes. */
-const CUT_BYTES_MIN = 4
 
 /** What takes digits along that stand after it: `%`, a backslash, and `\\x`, as PostgreSQL begins its hexadecimal. */
 const ESCAPES: ReadonlySet<number | undefined> = new Set(Buffer.from('%\\'))
@@ -94,7 +92,7 @@ const HEXADECIMAL: Digits = {
 /** Finds secrets in bytes of UTF-8, and of whatever else. */
 export class SecretFinder {
   readonly #index: NeedleIndex
-  readonly #needles: ReturnType<typeof needlesOf>
+  readonly #needles: readonly Needle[]
   /** Rare enough not to be made before it is needed: for texts that begin within a secret. */
   #backwards: NeedleIndex | undefined
 
