@@ -1,10 +1,11 @@
 // Finds base64 and hexadecimal in bytes, and decodes it. What is too short is passed over in steps.
 
-const BREAK = 255
+/** The value of a byte that is no digit. */
+export const BREAK = 255
 /** A letter of base64 (RFC 4648, either alphabet) → its six bits. */
 const SIX_BITS = new Uint8Array(256).fill(BREAK)
 /** A hexadecimal digit → its four bits. */
-const FOUR_BITS = new Uint8Array(256).fill(BREAK)
+export const FOUR_BITS = new Uint8Array(256).fill(BREAK)
 const setDigits = (table: Uint8Array, digits: string, first: number) => {
   for (const [at, byte] of Buffer.from(digits).entries()) table[byte] = first + at
 }

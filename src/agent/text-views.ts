@@ -1,5 +1,6 @@
 // Views of bytes: what they hold once escapes or UTF-16 are decoded, with the way back to where each decoded byte
 // stands.
+import { BREAK, FOUR_BITS } from './digit-runs.ts'
 
 /** Decoded bytes, and where each of them begins and ends in what was decoded first. */
 export interface View {
@@ -31,12 +32,6 @@ const AMPERSAND = code('&')
 const HASH = code('#')
 const SEMICOLON = code(';')
 const [CR, LF] = [13, 10]
-
-const HEX = new Int8Array(256).fill(-1)
-for (const [value, digit] of Array.from('0123456789abcdef').entries()) {
-  HEX[code(digit)] = value
-  HEX[code(digit.toUpperCase())] = value
-}
 
 const CONTROLS = new Map(
   [
@@ -201,7 +196,7 @@ export function withoutEscapes(view: View, isCut = false): View | undefined {
 function mayDecode(bytes: Uint8Array, at: number): boolean {
   const next = bytes[at + 1] ?? 0
   const byte = bytes[at]
-  if (byte === PERCENT) return (HEX[next] as number) >= 0
+  if (byte === PERCENT) return FOUR_BITS[next] !== BREAK
   if (byte === AMPERSAND) return next === HASH || (next >= 97 && next <= 122)
   return byte !== CR || next === LF || IS_SPECIAL[next] === 1
 }
@@ -231,8 +226,8 @@ function withoutCutEscape(bytes: Uint8Array): number {
 function hexAt(bytes: Uint8Array, at: number, digits: number): number {
   let value = 0
   for (let i = at; i < at + digits; i++) {
-    const digit = HEX[bytes[i] ?? 0] as number
-    if (digit < 0) return -1
+    const digit = FOUR_BITS[bytes[i] ?? 0] as number
+    if (digit === BREAK) return -1
     value = value * 16 + digit
   }
   return value
@@ -286,7 +281,7 @@ function octalAt(bytes: Uint8Array, at: number): number {
 function unicode(bytes: Uint8Array, at: number, letter: number, draft: Draft): number {
   if (bytes[letter + 1] === code('{')) {
     let end = letter + 2
-    while (end < letter + 9 && (HEX[bytes[end] ?? 0] as number) >= 0) end++
+    while (end < letter + 9 && FOUR_BITS[bytes[end] ?? 0] !== BREAK) end++
     if (end === letter + 2 || bytes[end] !== code('}')) return at
     addCodePoint(draft, hexAt(bytes, letter + 2, end - letter - 2), at, end + 1)
     return end + 1
