@@ -1,7 +1,7 @@
 // Takes secrets out of a stream of bytes, whatever is in it, in memory that does not grow with it: secret
 // values in every spelling, and the values of sensitive names in JSON, in lists of headers and in lines like
 // `authorization: …`. What is cut by the end of a piece is found all the same.
-import { LIMITS } from '../contract/versions.ts'
+import { NAMED_VALUE_CHARS_MAX } from '../contract/definition-secrets.ts'
 import { echoedSecrets, type Finder, SCRUBBED } from './scrub.ts'
 import { joined, SecretFinder, type Span } from './secret-finder.ts'
 
@@ -13,11 +13,6 @@ export interface ByteRules {
   overlapBytes: number
 }
 
-/**
- * How much of a value beside its name is looked at: more than a secret may have, also after a scheme or the name of a
- * cookie. A longer one takes the rest of the text along.
- */
-export const NAMED_VALUE_CHARS_MAX = LIMITS.secretCharactersMax + 1024
 const OVERLAP_BYTES_MIN = 4 * NAMED_VALUE_CHARS_MAX
 /** Bytes share digits with those before them, in each encoding around another. */
 const CONTEXT_BYTES = 256
@@ -40,7 +35,10 @@ const QUOTED_CHARACTER = '(?:[^"\\\\]|\\\\[^"\\\\]|\\\\\\\\(?:\\\\["\\\\]|[^"\\\
 const LINE_CHARACTER = '[^\\r\\n\\\\"<]'
 const NAMED = '(?:name|key|header)'
 
-/** The name is the first group, the value the second, and the third is not empty where the value goes on. */
+/**
+ * The name is the first group, the value the second, and the third is not empty where the value goes on. Such a value
+ * takes the rest of the text along.
+ */
 const shape = (before: string, character: string) =>
   new RegExp(`${before}(${character}{1,${NAMED_VALUE_CHARS_MAX}})(${character}?)`, 'g')
 

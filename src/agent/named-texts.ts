@@ -1,7 +1,8 @@
 // Takes the values of sensitive names out of what people's programs write: a console, an error, the piece of
 // source beside it. What is a header is known there by its name alone.
+import { NAMED_VALUE_CHARS_MAX } from '../contract/definition-secrets.ts'
 import { SecretSet } from '../contract/secret-set.ts'
-import { NAMED_VALUE_CHARS_MAX, namedValues } from './byte-scrubber.ts'
+import { namedValues } from './byte-scrubber.ts'
 import { createScrubber, echoedSecrets, SCRUBBED, type Scrubber, withTexts } from './scrub.ts'
 import { joined, type Span } from './secret-finder.ts'
 

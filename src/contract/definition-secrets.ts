@@ -55,6 +55,12 @@ export function secretsProblem(
 /** The objection to a value over `secretCharactersMax`. */
 export const SECRET_TOO_LONG = `a secret has at most ${LIMITS.secretCharactersMax} characters; use a shorter one`
 
+/**
+ * How much of the value of a sensitive name is looked at: more than a secret may have, also after a scheme or the
+ * name of a cookie. UTF-16 units.
+ */
+export const NAMED_VALUE_CHARS_MAX = LIMITS.secretCharactersMax + 1024
+
 type Path = (string | number)[]
 
 interface FoundSecret {

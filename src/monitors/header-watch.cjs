@@ -4,7 +4,7 @@
 'use strict'
 const { subscribe } = require('node:diagnostics_channel')
 
-/** More than a secret may have, also after a scheme or the name of a cookie. */
+/** `NAMED_VALUE_CHARS_MAX` of contract/definition-secrets.ts, which cannot be loaded here. */
 const VALUE_CHARS_MAX = 66_560
 /** Values of one process that are reported: more than a run may know, so that beyond them all of it is scrubbed. */
 const VALUES_MAX = 5_001

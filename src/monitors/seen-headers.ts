@@ -4,7 +4,7 @@ import { copyFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import * as z from 'zod'
-import { LIMITS } from '../contract/versions.ts'
+import { NAMED_VALUE_CHARS_MAX } from '../contract/definition-secrets.ts'
 
 /** Who asks for what headers of a run held. */
 export interface HeaderHearing {
@@ -28,13 +28,10 @@ export function headerEnvironment(hearing: HeaderHearing | undefined): Record<st
   return hearing === undefined ? {} : { VEDETTE_HEADERS: hearing.sensitive }
 }
 
-/** As header-watch.cjs has it: values beyond `secretCharactersMax` show that they are. */
-const VALUE_CHARS_MAX = LIMITS.secretCharactersMax + 1024
-
 /** A header as the watch tells it; people's code stands behind it as well. */
 export const SeenHeader = z.object({
   name: z.string().max(1024),
-  value: z.string().max(VALUE_CHARS_MAX),
+  value: z.string().max(NAMED_VALUE_CHARS_MAX),
 })
 
 const Event = SeenHeader.extend({ event: z.literal('header') })
