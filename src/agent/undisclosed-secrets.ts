@@ -17,8 +17,7 @@ export function undisclosedScrubber(
   const found = undisclosed.flatMap((one) =>
     definitionSecrets(one, (name) => hidden.has(name) || scrubber.isSensitive(name)),
   )
-  const secrets = [...new Set(found)]
-  return secrets.length === 0
+  return found.length === 0
     ? undefined
-    : createScrubber({ secrets }, (name) => scrubber.isSensitive(name))
+    : createScrubber({ secrets: found }, (name) => scrubber.isSensitive(name))
 }
