@@ -9,6 +9,9 @@ export type SkipReason = 'suspended' | 'overloaded' | 'clock-set'
 /** Reading the time of the thread costs more than a look at the timetable. */
 const BUSY_APART_MS = 100
 
+/** Sleep of the machine shows as a leap of the clock: without one, the uptime is not read anew. */
+const LEAP_MS_MIN = 100
+
 /** A thread that waits for its disk stands still for less. */
 const STOOD_MS_MIN = 500
 
@@ -40,8 +43,8 @@ export class SkipReasons {
   }
 
   /**
-   * The timetable looks, at `now`. Returns what tells why it skips slots, if it does; the first that is asked
-   * for was due the longest ago, at `dueAt`, and gives the reason of all.
+   * Reads the clocks for one look at the timetable, at `now`. The returned function names the reason of the slots that
+   * this look skips. Its first call decides, so that the slot that was due longest ago has to come first.
    */
   look(now: Instant): (dueAt: Instant) => SkipReason {
     const clock = this.#clock
@@ -53,7 +56,7 @@ export class SkipReasons {
     this.#last = {
       now,
       monotonicMs,
-      sleptMs: leapMs > BUSY_APART_MS ? clock.sleptMs() : last.sleptMs,
+      sleptMs: leapMs > LEAP_MS_MIN ? clock.sleptMs() : last.sleptMs,
       busyMs: isRead ? clock.busyMs() : last.busyMs,
       busyReadMs: isRead ? monotonicMs : last.busyReadMs,
     }
