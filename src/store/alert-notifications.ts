@@ -89,7 +89,6 @@ export interface DueNotification {
   attempts: number
   /** Refusals before this attempt. */
   refusals: number
-  createdAt: Date
   /** Sealed. */
   config: string
 }
@@ -157,7 +156,7 @@ const claim = statement<[number, number, number[], number, number, string], DueN
      and not exists (select from alert_notifications o where ${sameTopic('m', 'o')}
        and ${standsFor('m', 'o')} and o.id not in (select id from merged))
    returning n.id, n.channel_id as "channelId", n.payload, n.attempts::int, n.refusals::int,
-     n.created_at as "createdAt", c.config`,
+     c.config`,
 )
 
 /** What is taken from the outbox, and how. */
