@@ -157,15 +157,16 @@ class Outbox {
 
   async #note(database: Database, due: DueNotification, answer: WebhookAnswer): Promise<void> {
     const status = 'status' in answer ? answer.status : null
-    const refusals = due.refusals + (status !== null && REFUSALS.includes(status) ? 1 : 0)
+    const isRefusal = status !== null && REFUSALS.includes(status)
+    const refusals = due.refusals + Number(isRefusal)
     const outcome = { id: due.id, status, againMs: null, message: null, refusals }
     if (status !== null && status >= 200 && status < 300) {
       await noteOutcome(database, { ...outcome, state: 'sent' })
       return
     }
     const message = 'problem' in answer ? answer.problem : `the receiver answered ${status}`
-    const isRefused = refusals > due.refusals && refusals >= ALERT_BOUNDS.refusalsMax
-    if (isRefused && status === 410) {
+    const isLastRefusal = isRefusal && refusals >= ALERT_BOUNDS.refusalsMax
+    if (isLastRefusal && status === 410) {
       await database.transaction(async (inside) => {
         await noteOutcome(inside, { ...outcome, state: 'failed', message })
         await pauseChannel(inside, due.channelId)
@@ -173,7 +174,7 @@ class Outbox {
       })
       return
     }
-    const next = isRefused ? { state: 'failed' as const } : this.#again(due, answer)
+    const next = isLastRefusal ? { state: 'failed' as const } : this.#again(due, answer)
     await noteOutcome(database, { ...outcome, message, ...next })
   }
 
