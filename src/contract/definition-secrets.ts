@@ -155,7 +155,7 @@ export function secretWarnings(variables: readonly Variable[]): string[] {
     .filter(({ secret, value }) => secret && value !== '' && value.length < SECRET_CHARS_MIN)
     .map(
       (one) =>
-        `the secret ${one.key} is shorter than 3 characters, so that it cannot be found and ` +
+        `the secret ${one.key} is shorter than ${SECRET_CHARS_MIN} characters, so that it cannot be found and ` +
         'scrubbed in results; use a longer one',
     )
 }
