@@ -29,10 +29,11 @@ export function createHttpServer(
     requireHostHeader: false,
   }
   const listener = getRequestListener(fetch, { errorHandler })
-  const oldListener = getRequestListener(fetch, { errorHandler, hostname: DEFAULT_HOST })
+  // A request by HTTP/1.0 needs no Host; one by HTTP/1.1 without it is refused.
+  const hostlessListener = getRequestListener(fetch, { errorHandler, hostname: DEFAULT_HOST })
   const server = createServer(options, (incoming, outgoing) => {
-    const needsHost = incoming.httpVersion !== '1.0'
-    void (needsHost ? listener : oldListener)(incoming, outgoing)
+    const answer = incoming.httpVersion === '1.0' ? hostlessListener : listener
+    void answer(incoming, outgoing)
   })
   server.on('clientError', answerClientError)
   return server
