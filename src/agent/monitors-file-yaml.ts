@@ -136,8 +136,8 @@ function readSection(section: Section): Read {
 }
 
 /**
- * Numbers that become texts keep their spelling where reading them would change it, like `1.10`, `0o17` or 20
- * digits: targets of assertions, and values of `variables`.
+ * Targets of assertions and values of `variables` become texts: numbers there keep their spelling where reading would
+ * change it, like `1.10`, `0o17` or 20 digits.
  */
 function keepDigits(section: Section, document: Document): void {
   if (!section.text.includes('target') && !section.text.includes('variables')) return

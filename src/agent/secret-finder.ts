@@ -1,5 +1,5 @@
-// Finds secrets however they were encoded on the way: decodes what the text holds, and looks for few spellings of
-// each secret in what comes out. No regular expression is made from a secret.
+// Finds secrets however they were encoded: decodes the text, and searches what comes out for few spellings of each
+// secret. No regular expression is made from a secret.
 import { ESCAPE_ROUNDS_MAX, needlesOf } from './known-secrets.ts'
 import { CUT_BYTES_MIN, type Needle, NeedleIndex } from './needle-index.ts'
 import {

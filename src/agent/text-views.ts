@@ -79,8 +79,8 @@ class Draft {
   readonly bytes: Uint8Array
   readonly #source: View
   /**
-   * Piece → where it begins here, and the range that it was made from; an end of 0 is that of a copy, of which each
-   * byte stands for itself.
+   * Piece → where it begins here, and the range that it was made from. An end of 0 marks a copy: each of its bytes
+   * stands for itself.
    */
   #pieces = new Uint32Array(3 * 64)
   #count = 0

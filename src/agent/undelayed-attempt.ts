@@ -4,8 +4,8 @@ import { isMadeByDelay, withoutVerdict } from './delayed-verdict.ts'
 import { loopDelay } from './loop-delay.ts'
 
 /**
- * Starts an attempt. Where the delay of our event loop would make it degraded or failed, it is repeated at
- * once, within the same attempt; where the delay would decide again, it ends with AGENT_OVERLOADED.
+ * Starts an attempt. Where the delay of our event loop would make it degraded or failed, it is repeated at once,
+ * within the same attempt. Where the delay would decide again, it ends with AGENT_OVERLOADED.
  */
 export function startUndelayed(order: AttemptOrder): RunningAttempt {
   const { monitor, deadlineMs } = order

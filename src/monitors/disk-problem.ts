@@ -20,7 +20,7 @@ const PROBLEMS: Readonly<Record<string, [why: string, fix: string]>> = {
   EIO: ['the disk fails', 'look at the log of the system'],
 }
 
-/** What the system says of a folder that it lets nobody make, as below /proc; of a file it only says that it is not there. */
+/** Where they fail with ENOENT, the system lets nobody make a folder there, as below /proc. Other calls miss a file. */
 const MAKING: ReadonlySet<string | undefined> = new Set(['mkdir', 'mkdtemp'])
 const NOT_MADE: [why: string, fix: string] = [
   'it cannot be made there',

@@ -1,5 +1,5 @@
-// What processes of ours beside people's code say of a fault on standard error: its class and its places, not its
-// message, which may quote a secret.
+// The text of a fault on the standard error of the sandbox's own processes: class and places. Its message is left
+// out, since it may quote a secret.
 
 /** The text for standard error. Never throws. */
 export function faultText(fault: unknown): string {

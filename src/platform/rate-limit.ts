@@ -1,6 +1,6 @@
-// Counts requests in windows that all processes share. Every request needs a permit of the database:
-// requests that come while a process asks for permits wait and are asked for together, and a scope with
-// many requests gets some permits ahead, which are returned when nobody uses them at once.
+// Counts requests in windows that all processes share. Every request needs a permit of the database. Requests that
+// come while a process asks for permits wait, and are asked for together. A scope with many requests gets some
+// permits ahead, which spare each of them a round trip; those that are not used at once are returned.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { RatePolicy } from '../contract/rate-policy.ts'
 import type { Grant, PermitRequest } from '../store/rate-windows.ts'

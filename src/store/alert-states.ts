@@ -147,8 +147,8 @@ const ends = statement<[string[]], { monitorId: string; slot: number }>(
 )
 
 /**
- * The slots that ended the last alerts of monitors. To be read once their states are locked, in a statement
- * of its own: another process may have ended one while this one waited for the lock.
+ * The slots that ended the last alerts of monitors. Call it once their states are locked, not in the same statement:
+ * another process may have ended one while this one waited for the lock.
  */
 export async function readAlertEnds(
   inside: Connection,

@@ -8,7 +8,7 @@ const TRIES = 5
 const ANSWER_MS_MAX = 10_000
 
 /**
- * Throws MigrationError `POOLING` when two connections that are open at once share a session of the server, or what
+ * Throws MigrationError `POOLING` when two connections that are open at once share a session of the server. Throws what
  * the database throws when it is away.
  */
 export async function requireSessions(address: DatabaseAddress): Promise<void> {
