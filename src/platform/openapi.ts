@@ -76,7 +76,7 @@ const PUBLIC_WORDS = {
     version: 'v1',
     description:
       'Manage monitors, the private locations where they run, their results and alerts, and status pages with their incidents. Every error has the body {statusCode, error, message}; `attributes` stands in those of 401 and 429. ' +
-      'Rate limits hold for each key, over all connections and platform processes, in fixed windows: a window of 60 seconds begins at each full minute (UTC) of the database’s clock, one of N seconds at each whole multiple of N since the Unix epoch. Exactly the limit is granted in a window, in any order and all at once too; around the end of a window up to twice the limit may pass in a short time.',
+      'A rate limit holds for one key, over all its connections and all platform processes. Windows are fixed: one of N seconds begins at each whole multiple of N since the Unix epoch, by the database’s clock. Exactly the limit is granted in a window, also to requests that come at once. Around the end of a window, up to twice the limit may pass in a short time.',
   },
   tags: TAGS,
   key: 'An API key. Its account goes into the header X-Service-Account.',
