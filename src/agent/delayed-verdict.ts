@@ -53,7 +53,8 @@ export function withoutVerdict(observation: Observation, { delayMs }: AttemptTim
   const { observed, failures, undisclosed } = observation
   const codes = failures.length === 0 ? ['degraded'] : failures.map(({ code }) => code)
   const ms = Math.round(delayMs)
-  const message = `the agent’s event loop was ${ms} ms late in the attempt, and it had been repeated for that: ${codes.join(', ')} may come from this delay, not from the target`
+  const cause = `event loop of the agent was ${ms} ms late in the repeated attempt`
+  const message = `${cause}: ${codes.join(', ')} may come from that (give it more CPU or fewer monitors)`
   const overloaded = failure('AGENT_OVERLOADED', message, { delayMs: ms, instead: codes })
   return { observed, failures: [overloaded], ...(undisclosed && { undisclosed }) }
 }

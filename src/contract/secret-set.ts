@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { LIMITS } from './versions.ts'
 
-/** V8 takes the length of longer strings for their hash: sets of many with one beginning are slow. UTF-16 units. */
+/** Longer ones are compared by a hash: V8 hashes very long strings by their length alone. UTF-16 units. */
 const HASHED_CHARS_MAX = 1024
 
 /** Distinct secret values. What is added beyond the limits shows in `isOver` alone. */
