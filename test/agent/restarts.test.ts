@@ -1,6 +1,6 @@
 // Aim: an agent on a monitors file accounts for each slot once across SIGTERM, SIGKILL and new starts: by a
 // result or by `missed`; also with several agents in one DATA_DIR.
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Result } from '../../src/contract/result.ts'
@@ -59,6 +59,36 @@ async function end(agent: StartedAgent, signal: NodeJS.Signals): Promise<void> {
   await agent.ended
 }
 
+/** Slots that the account on disk has as open, by `id slot`. */
+function openSlots(dataDir: string): Set<string> {
+  const open = new Set<string>()
+  for (const folder of readdirSync(join(dataDir, 'slots'))) {
+    const text = readFileSync(join(dataDir, 'slots', folder, 'slots'), 'utf8')
+    for (const line of text.split('\n').filter((one) => one.endsWith(']'))) {
+      const [kind, id, ...rest] = JSON.parse(line) as [string, string, ...number[]]
+      if (kind === 'd') open.add(`${id} ${rest[1]}`)
+      if (kind === 't') open.delete(`${id} ${rest[0]}`)
+    }
+  }
+  return open
+}
+
+/** Ends it between a line and the next one: a line and its record are two writes, and nothing makes them one. */
+async function kill(agent: StartedAgent, dataDir: string): Promise<void> {
+  await eventually(async () => {
+    agent.child.kill('SIGSTOP')
+    // What it has written is read meanwhile.
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    const open = openSlots(dataDir)
+    const isBetween = resultsOf(agent).every(
+      ({ monitorId, slot }) => !open.has(`${monitorId} ${slot}`),
+    )
+    if (!isBetween) agent.child.kill('SIGCONT')
+    return isBetween
+  })
+  await end(agent, 'SIGKILL')
+}
+
 /** The slots of a monitor, the oldest first. */
 const slotsOf = (results: readonly Result[], id: string) =>
   results
@@ -80,7 +110,7 @@ test('each slot has one line across SIGTERM, SIGKILL, and times when nobody is t
   for (const signal of ['SIGKILL', 'SIGTERM', 'SIGKILL', 'SIGKILL', 'SIGTERM'] as const) {
     const agent = await start(dataDir, file)
     await resultsCome(agent, 6)
-    await end(agent, signal)
+    await (signal === 'SIGKILL' ? kill(agent, dataDir) : end(agent, signal))
     all.push(...resultsOf(agent))
     // What passes now is nobody's, until the next start.
     await new Promise((resolve) => setTimeout(resolve, 2500))
@@ -128,7 +158,7 @@ test('three agents of one file and DATA_DIR have an account each, and a new one 
   await Promise.all(three.map((one) => resultsCome(one, 3)))
   expect(readdirSync(join(dataDir, 'slots'))).toHaveLength(3)
   const [killed, ...others] = three as [StartedAgent, ...StartedAgent[]]
-  await end(killed, 'SIGKILL')
+  await kill(killed, dataDir)
   const next = await start(dataDir, file)
   await resultsCome(next, 3)
   expect(readdirSync(join(dataDir, 'slots'))).toHaveLength(3)
