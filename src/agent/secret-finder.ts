@@ -93,6 +93,7 @@ const HEXADECIMAL: Digits = {
 export class SecretFinder {
   readonly #index: NeedleIndex
   readonly #needles: readonly Needle[]
+  readonly #lineKeys: ReadonlySet<number>
   /** Rare enough not to be made before it is needed: for texts that begin within a secret. */
   #backwards: NeedleIndex | undefined
 
@@ -100,6 +101,7 @@ export class SecretFinder {
   constructor(secrets: Iterable<string>) {
     this.#needles = needlesOf(secrets)
     this.#index = new NeedleIndex(this.#needles)
+    this.#lineKeys = lineKeysOf(this.#needles)
   }
 
   /** Bytes of the longest thing that is looked for, once it is decoded. */
@@ -224,6 +226,7 @@ export class SecretFinder {
     depth: number,
     onMatch: OnMatch,
   ): void {
+    if (bitsPerDigit === 6) this.#lines(run, view, onMatch)
     const target = new Uint8Array(run.length)
     for (let phase = 0; phase < phases; phase++) {
       const length = decode(run, phase, target)
@@ -239,6 +242,17 @@ export class SecretFinder {
         this.#decoded(text, inner, depth + 1, onMatch)
         this.#inWide(text, depth + 1, onMatch)
       })
+    }
+  }
+
+  /** Lines of base64 that begin with a secret or within its first byte: whatever they end with, they go as a whole. */
+  #lines({ values, at, length }: Run, view: View, onMatch: OnMatch): void {
+    for (let from = 0, to = 0; from < length; from = to) {
+      for (to = from + 1; to < length && at[to] === (at[to - 1] as number) + 1;) to++
+      if (to - from < LINE_KEY_DIGITS + 2) continue
+      // One or two digits hold what is left of the first bytes.
+      const isFound = [0, 1, 2].some((rest) => this.#lineKeys.has(lineKey(values, from + rest)))
+      if (isFound) onMatch(view.start(at[from] as number), view.end(at[to - 1] as number))
     }
   }
 
@@ -265,6 +279,27 @@ function withoutHalfEscapes(bytes: Uint8Array, spans: readonly Span[]): Span[] {
     end = to < bytes.length && bytes[to] === BACKSLASH && isOdd(to, start) ? to + 1 : to
     return { from: start, to: end }
   })
+}
+
+/** Bytes of a secret by which a line is known, as a number below 2^48. */
+const LINE_KEY_BYTES = 6
+const LINE_KEY_DIGITS = 8
+
+/** The bytes from the first, second and third one on of each needle that is long enough. */
+function lineKeysOf(needles: readonly Needle[]): Set<number> {
+  const keys = new Set<number>()
+  for (const { bytes } of needles) {
+    if (bytes.length < LINE_KEY_BYTES + 2) continue
+    const start = Buffer.from(bytes.slice(0, LINE_KEY_BYTES + 2), 'latin1')
+    for (const skipped of [0, 1, 2]) keys.add(start.readUIntBE(skipped, LINE_KEY_BYTES))
+  }
+  return keys
+}
+
+function lineKey(digits: Uint8Array, from: number): number {
+  let key = 0
+  for (let at = from; at < from + LINE_KEY_DIGITS; at++) key = key * 64 + (digits[at] as number)
+  return key
 }
 
 function reversed(bytes: string): string {
