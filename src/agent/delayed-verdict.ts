@@ -87,5 +87,7 @@ function isSilence({ code, details = {} }: Failure): boolean {
 /** Whether the target was given less time than it may take, and noticeably so. */
 function isCutShort({ elapsedMs, deadlineMs, delayMs }: AttemptTimes): boolean {
   const hadMs = elapsedMs - delayMs
-  return delayMs >= elapsedMs * DELAY_SHARE_MIN && hadMs < deadlineMs - LIMITS.agentDelayMsMax
+  // A deadline of 60 ms has no 50 ms to spare.
+  const spareMs = Math.min(LIMITS.agentDelayMsMax, deadlineMs * DELAY_SHARE_MIN)
+  return delayMs >= elapsedMs * DELAY_SHARE_MIN && hadMs < deadlineMs - spareMs
 }

@@ -1,7 +1,7 @@
 // Assertions in the public wire form: {source, property, comparison, target, regex}. Which sources and
 // comparisons a type of monitor offers is a table of that type; the checks on them are shared here.
 import * as z from 'zod'
-import { DECIMAL } from './exact-json.ts'
+import { readNumber } from './exact-json.ts'
 import { jsonPathProblem } from './json-path.ts'
 import { regexProblem } from './regex.ts'
 import { LIMITS } from './versions.ts'
@@ -186,5 +186,6 @@ function propertyProblem(rule: SourceRule, property: string): string | undefined
 
 /** Whether the text is a finite decimal number, as comparisons read it. */
 function isNumber(value: string): boolean {
-  return DECIMAL.test(value.trim()) && Number.isFinite(Number(value))
+  const number = readNumber(value)
+  return typeof number === 'bigint' || Number.isFinite(number)
 }

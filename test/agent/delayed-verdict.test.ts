@@ -36,6 +36,8 @@ test.each([
   ['a small part of the attempt', { delayMs: 200, elapsedMs: 5000, deadlineMs: 5000 }, false],
   ['made up for by the deadline', { delayMs: 500, elapsedMs: 1500, deadlineMs: 1000 }, false],
   ['more than the deadline makes up for', { delayMs: 1500, elapsedMs: 2000 }, true],
+  ['most of a short deadline', { delayMs: 260, elapsedMs: 300, deadlineMs: 60 }, true],
+  ['made up for by a short deadline', { delayMs: 60, elapsedMs: 120, deadlineMs: 60 }, false],
 ])('a time-out and a delay that is %s: %s', (_, some, expected) => {
   const failures = [silent('TIMEOUT_FIRST_BYTE')]
   expect(isMadeByDelay({ observed: {}, failures }, {}, { ...times, ...some })).toBe(expected)

@@ -31,6 +31,12 @@ test.each(['EQUALS', 'NOT_EQUALS', 'GREATER_THAN', 'LESS_THAN'])(
   },
 )
 
+test('an integer beyond the range of a double is a number', () => {
+  const value = { source: 'JSON_BODY', comparison: 'LESS_THAN', property: '$.id' }
+  expect(api.safeParse([{ ...value, target: '9'.repeat(400) }]).success).toBe(true)
+  expect(api.safeParse([{ ...value, target: '1e400' }]).success).toBe(false)
+})
+
 describe('refused', () => {
   const one = { source: 'JSON_BODY', comparison: 'EQUALS', target: 'x' }
   test.each([
