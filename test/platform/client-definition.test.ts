@@ -1,0 +1,119 @@
+// Aim: definitions as clients of the public API send them are made, read, replaced and deleted; what means
+// nothing to their type is not kept, and a key that nobody knows is refused.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { definitionSchema } from '../../src/contract/check-definition.ts'
+import { clientCheck } from '../../src/platform/client-definition.ts'
+import { useDatabase } from '../support/database.ts'
+import { keepHeartbeat } from '../support/kept-heartbeat.ts'
+import { makeLocation } from '../support/named-locations.ts'
+import {
+  addClient,
+  startPublicApi,
+  type ApiClient,
+  type Loose,
+  type PublicApi,
+} from '../support/public-api.ts'
+import { SDK_CHECKS } from '../support/sdk-bodies.ts'
+import { createSealer } from '../../src/platform/sealing.ts'
+
+const sealer = createSealer('a secret of these tests')
+/** What no definition keeps in these tests, wherever it stands. */
+const FOREIGN =
+  /"(createdAt|updatedAt|sslCheck|heartbeat|sslCertificates|edit|order|arrayIndex|arraySelector)":/
+
+const database = useDatabase()
+let api: PublicApi
+let client: ApiClient
+
+beforeAll(async () => {
+  api = await startPublicApi(database().database, {
+    sealer,
+    defaultLimit: { limit: 1e8, windowS: 60 },
+  })
+  client = await addClient(api, database().database)
+  await makeLocation(client, 'north')
+})
+afterAll(() => api.close())
+
+const answered = async (status: number, method: string, path: string, body?: object) => {
+  const answer = await client.call(method, path, body === undefined ? {} : { body })
+  expect([path, answer.status, answer.text]).toEqual([path, status, answer.text])
+  return answer.body
+}
+
+test.each(SDK_CHECKS)(
+  'a check of type %s is made, read, replaced and deleted',
+  async (part, own) => {
+    const body: Loose = { ...own, name: part, privateLocations: ['north'] }
+    const made = await answered(201, 'POST', `/v1/checks/${part}?autoAssignAlerts=false`, body)
+    expect(made).toMatchObject({ name: part, tags: [], environmentVariables: [] })
+    expect(JSON.stringify(made)).not.toMatch(FOREIGN)
+    expect(await answered(200, 'GET', `/v1/checks/${made.id}`)).toEqual(made)
+    const changed = { ...body, name: 'Other', id: made.id }
+    for (const path of [`/v1/checks/${part}/${made.id}`, `/v1/checks/${made.id}`]) {
+      const put = await answered(200, 'PUT', `${path}?autoAssignAlerts=false`, changed)
+      expect(put).toEqual({ ...made, name: 'Other', updated_at: put.updated_at })
+    }
+    await answered(204, 'DELETE', `/v1/checks/${made.id}`)
+  },
+)
+
+test.each([
+  ['environmentVariable', {}, 'environmentVariables'],
+  ['request.hostnam', { request: { hostname: 'example.org', port: 1, hostnam: '' } }, 'hostname'],
+  ['alertSettings.reminder', { alertSettings: { reminder: null } }, 'reminders'],
+])('a key that nobody knows is refused: %s', async (key, fields, meant) => {
+  const body: Loose = {
+    name: 'x',
+    privateLocations: ['north'],
+    request: { hostname: 'example.org', port: 1 },
+    ...fields,
+  }
+  if (!key.includes('.')) body[key] = []
+  for (const method of ['POST', 'PUT']) {
+    const { id } = await answered(201, 'POST', '/v1/checks/tcp', {
+      name: 'x',
+      privateLocations: ['north'],
+      request: { hostname: 'example.org', port: 1 },
+    })
+    const path = method === 'POST' ? '/v1/checks/tcp' : `/v1/checks/${id}`
+    const { message } = await answered(400, method, path, body)
+    expect(message).toContain(`${key}: unknown key; did you mean ${meant}?`)
+  }
+})
+
+test('a change of some fields takes null for an empty list', async () => {
+  const { id } = await answered(201, 'POST', '/v1/checks/url', {
+    name: 'x',
+    tags: ['a'],
+    privateLocations: ['north'],
+    request: { url: 'https://example.org/' },
+  })
+  const body = { tags: null, script: '', sslCheck: true }
+  expect(await answered(200, 'PATCH', `/v1/checks/${id}`, body)).toMatchObject({ tags: [] })
+})
+
+test('an empty ping token keeps the one that there is', async () => {
+  const parts = { database: database().database, sealer }
+  const path = `/v1/checks/${await keepHeartbeat(parts, client.accountId)}`
+  const before = await answered(200, 'GET', path)
+  const body = { ...before, heartbeat: { ...before.heartbeat, pingToken: '' } }
+  expect((await answered(200, 'PUT', path, body)).heartbeat).toEqual(before.heartbeat)
+})
+
+test('what is of the type itself or unknown stays as it is, in whatever form', () => {
+  const schema = definitionSchema('TCP')
+  if (schema === undefined) throw new Error('there is no schema')
+  const odd = [
+    { request: null },
+    { request: [[1], { query: '', colour: 1 }] },
+    { request: { assertions: [null, 'x', { edit: 1, odd: 1 }] } },
+    JSON.parse('{"__proto__": {"request": 1}, "alertSettings": "sslCertificates"}'),
+  ]
+  expect(odd.map((one) => clientCheck(one, schema))).toEqual([
+    { request: null },
+    { request: [[1], { colour: 1 }] },
+    { request: { assertions: [null, 'x', { odd: 1 }] } },
+    odd[3],
+  ])
+})
