@@ -13,7 +13,7 @@ import {
   type Loose,
   type PublicApi,
 } from '../support/public-api.ts'
-import { SDK_CHECKS } from '../support/sdk-bodies.ts'
+import { SDK_CHECKS, SDK_GROUPS } from '../support/sdk-bodies.ts'
 import { createSealer } from '../../src/platform/sealing.ts'
 
 const sealer = createSealer('a secret of these tests')
@@ -57,6 +57,25 @@ test.each(SDK_CHECKS)(
     await answered(204, 'DELETE', `/v1/checks/${made.id}`)
   },
 )
+
+test.each(SDK_GROUPS)('a group of %s is made, read, replaced and deleted', async (version, own) => {
+  const body = { ...own, name: version }
+  const groups = `/${version}/check-groups`
+  const made = await answered(201, 'POST', `${groups}?autoAssignAlerts=false`, body)
+  expect(made).toMatchObject({ name: version, tags: [], environmentVariables: [] })
+  expect(made).toMatchObject({ retryStrategy: own['retryStrategy'] })
+  expect(JSON.stringify(made)).not.toMatch(FOREIGN)
+  const path = `${groups}/${made.id}`
+  const put = await answered(200, 'PUT', `${path}?autoAssignAlerts=false`, { ...body, muted: true })
+  expect(put).toEqual({ ...made, muted: true, updated_at: put.updated_at })
+  for (const other of ['v1', 'v2']) {
+    expect(await answered(200, 'GET', `/${other}/check-groups/${made.id}`)).toEqual(put)
+    expect(await answered(200, 'GET', `/${other}/check-groups?limit=100`)).toContainEqual(put)
+  }
+  const { message } = await answered(400, 'PATCH', path, { runParalel: true })
+  expect(message).toContain('runParalel: unknown key; did you mean runParallel?')
+  await answered(204, 'DELETE', path)
+})
 
 test.each([
   ['environmentVariable', {}, 'environmentVariables'],
