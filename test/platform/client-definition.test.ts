@@ -77,6 +77,49 @@ test.each(SDK_GROUPS)('a group of %s is made, read, replaced and deleted', async
   await answered(204, 'DELETE', path)
 })
 
+/** Other resources as SDKs send them: where, what, and how it is found again. */
+const RESOURCES: [path: string, body: () => Promise<Loose>, key: string][] = [
+  ['/v1/status-pages/services', async () => ({ name: 'Shop' }), 'id'],
+  [
+    '/v1/status-pages',
+    async () => {
+      const service = await answered(201, 'POST', '/v1/status-pages/services', { name: 'Pay' })
+      return {
+        name: 'Main',
+        url: 'sdk-main',
+        defaultTheme: 'AUTO',
+        cards: [{ name: 'All', services: [{ id: service.id, name: '' }] }],
+      }
+    },
+    'id',
+  ],
+  [
+    '/v1/alert-channels',
+    async () => ({
+      id: 0,
+      type: 'WEBHOOK',
+      config: { name: 'On call', url: 'https://hooks.example.com/v', method: 'POST' },
+      sslExpiry: false,
+    }),
+    'id',
+  ],
+  ['/v1/variables', async () => ({ key: 'SDK', value: 'x', locked: false, secret: false }), 'key'],
+  [
+    '/v1/private-locations',
+    async () => ({ id: '', name: 'East', slugName: 'sdk-east', created_at: '', updated_at: '' }),
+    'id',
+  ],
+]
+
+test.each(RESOURCES)('%s is made, read, replaced and deleted', async (path, bodyOf, key) => {
+  const body = await bodyOf()
+  const made = await answered(201, 'POST', path, body)
+  const one = `${path}/${made[key]}`
+  expect(await answered(200, 'GET', one)).toMatchObject({ [key]: made[key] })
+  await answered(200, 'PUT', one, body)
+  await answered(204, 'DELETE', one)
+})
+
 test.each([
   ['environmentVariable', {}, 'environmentVariables'],
   ['request.hostnam', { request: { hostname: 'example.org', port: 1, hostnam: '' } }, 'hostname'],
