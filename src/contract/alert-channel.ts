@@ -91,7 +91,8 @@ export const WebhookConfig = z
   .meta({ id: 'AlertChannelWebhook' })
 export type WebhookConfig = z.infer<typeof WebhookConfig>
 
-const Subscription = z
+/** A monitor or group that is told of in a channel. */
+export const ChannelSubscription = z
   .strictObject({
     checkId: z.guid().nullable().optional(),
     groupId: z.int().nullable().optional(),
@@ -101,9 +102,10 @@ const Subscription = z
   .refine(({ checkId, groupId }) => (checkId == null) !== (groupId == null), {
     error: 'needs a checkId or a groupId, and not both',
   })
+export type ChannelSubscription = z.infer<typeof ChannelSubscription>
 
 /** The monitors and groups that are told of in a channel. */
-export const Subscriptions = z.array(Subscription).max(ALERT_BOUNDS.subscriptionsMax)
+export const Subscriptions = z.array(ChannelSubscription).max(ALERT_BOUNDS.subscriptionsMax)
 export type Subscriptions = z.infer<typeof Subscriptions>
 
 const flags = {

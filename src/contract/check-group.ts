@@ -38,8 +38,11 @@ export const CheckGroup = z.strictObject({
   concurrency: z.int().min(1).max(1000).default(10),
   runParallel: z.boolean().nullable().optional(),
   runtimeId: commonFields.runtimeId,
-  /** NO_RETRIES: the monitors have none. */
-  retryStrategy: RetryStrategy.nullable().optional(),
+  /** NO_RETRIES: the monitors have none. FALLBACK, as null: their own. */
+  retryStrategy: z
+    .union([RetryStrategy, z.literal('FALLBACK')])
+    .nullable()
+    .optional(),
   /** Deprecated in the contract: accepted, without effect. */
   doubleCheck: z.boolean().nullable().optional(),
   alertSettings: AlertSettings.nullable().optional(),
@@ -83,7 +86,7 @@ function inherit(monitor: Monitor, group: CheckGroup): Monitor {
     ...(locations !== null && locations.length > 0 && { locations }),
     ...((privateLocations ?? []).length > 0 && { privateLocations }),
     runParallel: group.runParallel ?? monitor.runParallel,
-    retryStrategy: group.retryStrategy ?? monitor.retryStrategy,
+    retryStrategy: retryStrategyOf(group) ?? monitor.retryStrategy,
     runtimeId: monitor.runtimeId ?? group.runtimeId,
     ...alertsOf(group),
     alertChannelSubscriptions: behind(
@@ -98,6 +101,11 @@ function inherit(monitor: Monitor, group: CheckGroup): Monitor {
     ),
     ...(monitor.checkType === 'API' && apiFields(monitor, group)),
   }
+}
+
+/** The retry strategy that a group sets, if any. */
+function retryStrategyOf({ retryStrategy }: CheckGroup): RetryStrategy | null | undefined {
+  return retryStrategy === 'FALLBACK' ? null : retryStrategy
 }
 
 /** The alert settings that a group sets, if any. */

@@ -73,10 +73,13 @@ function* explain(
   yield objection
 }
 
+/** Codes that say that a value as a whole is no value of the branch. */
+const OTHER_BRANCH: ReadonlySet<string> = new Set(['invalid_type', 'invalid_value'])
+
 /** The branch of a union that the value was meant for: the one that fails deepest inside. */
 function nearestBranch(errors: readonly (readonly Issue[])[]): readonly Issue[] | undefined {
   const inside = errors.filter((issues) =>
-    issues.every((one) => one.path.length > 0 || one.code !== 'invalid_type'),
+    issues.every((one) => one.path.length > 0 || !OTHER_BRANCH.has(one.code)),
   )
   return inside.length === 1 ? inside[0] : undefined
 }

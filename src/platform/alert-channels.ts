@@ -5,11 +5,13 @@ import {
   ALERT_BOUNDS,
   AlertChannel,
   AlertChannelInput,
+  ChannelSubscription,
   MASK,
   Subscriptions,
   type WebhookConfig,
 } from '../contract/alert-channel.ts'
 import { createNameTest } from '../contract/sensitive-name.ts'
+import { lockAccount } from '../store/accounts.ts'
 import {
   changeChannel,
   deleteChannel,
@@ -20,7 +22,7 @@ import {
   type ChannelFields,
   type ChannelRow,
 } from '../store/alert-channels.ts'
-import type { Database } from '../store/database.ts'
+import type { Database, Queryable } from '../store/database.ts'
 import { absent, ApiError } from './errors.ts'
 import { pagedParameters } from './listing.ts'
 import { defineOperation, type DefinedOperation } from './operation.ts'
@@ -37,7 +39,12 @@ const answers = { status: 200 as const, schema: AlertChannel, description: 'The 
 
 /** The operations on alert channels. */
 export function alertChannelOperations(database: Database, sealer: Sealer): DefinedOperation[] {
-  return [...lists(database, sealer), ...writes(database, sealer), remove(database)]
+  return [
+    ...lists(database, sealer),
+    ...writes(database, sealer),
+    subscribing(database, sealer),
+    remove(database),
+  ]
 }
 
 function lists(database: Database, sealer: Sealer): DefinedOperation[] {
@@ -130,21 +137,53 @@ function writes(database: Database, sealer: Sealer): DefinedOperation[] {
         return found(row, sealer)
       },
     }),
-    defineOperation({
-      operationId: 'putV1AlertchannelsIdSubscriptions',
-      tag: TAG,
-      summary: 'Replace the monitors and groups that are told of in an alert channel',
-      method: 'put',
-      path: `${ONE}/subscriptions`,
-      deed: 'write',
-      params,
-      looks,
-      body: Subscriptions,
-      answers,
-      answer: async ({ key: { accountId }, params: { id }, body }) =>
-        found(await setSubscriptions(database, { accountId, id }, body), sealer),
-    }),
   ]
+}
+
+function subscribing(database: Database, sealer: Sealer): DefinedOperation {
+  return defineOperation({
+    operationId: 'putV1AlertchannelsIdSubscriptions',
+    tag: TAG,
+    summary: 'Set the monitors and groups that are told of in an alert channel',
+    description: 'A list replaces all subscriptions, an object sets that one alone.',
+    method: 'put',
+    path: `${ONE}/subscriptions`,
+    deed: 'write',
+    params,
+    looks,
+    body: z.union([Subscriptions, ChannelSubscription]),
+    answers: {
+      status: 200,
+      schema: z.union([AlertChannel, ChannelSubscription]),
+      description: 'The channel; for an object, that subscription',
+    },
+    conflict: `The channel has ${ALERT_BOUNDS.subscriptionsMax} subscriptions already`,
+    async answer({ key: { accountId }, params: { id }, body }) {
+      if (Array.isArray(body)) {
+        return found(await setSubscriptions(database, { accountId, id }, body), sealer)
+      }
+      const one = { checkId: null, groupId: null, ...body, id: undefined }
+      await database.transaction((inside) => subscribe(inside, { accountId, id }, one))
+      return { status: 200, json: JSON.stringify(one) }
+    },
+  })
+}
+
+/** Sets one subscription of a channel and leaves the others. */
+async function subscribe(
+  inside: Queryable,
+  of: { accountId: string; id: number },
+  one: ChannelSubscription,
+): Promise<void> {
+  await lockAccount(inside, of.accountId)
+  const row = await readChannel(inside, of.accountId, of.id)
+  if (row === undefined) throw absent('alert channel')
+  const subject = ({ checkId, groupId }: ChannelSubscription) => checkId ?? groupId
+  const others = row.subscriptions.filter((other) => subject(other) !== subject(one))
+  if (others.length >= ALERT_BOUNDS.subscriptionsMax) {
+    throw new ApiError(409, `A channel has at most ${ALERT_BOUNDS.subscriptionsMax} subscriptions`)
+  }
+  await setSubscriptions(inside, of, [...others, one])
 }
 
 function remove(database: Database): DefinedOperation {

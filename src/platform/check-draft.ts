@@ -9,8 +9,9 @@ import {
   typeProblem,
 } from '../contract/check-definition.ts'
 import { CheckGroup } from '../contract/check-group.ts'
-import { objections } from '../contract/explain.ts'
+import { type Objection, objections } from '../contract/explain.ts'
 import { type Lookup, substituteOwn } from '../contract/variables.ts'
+import { nearest } from '../host/nearest.ts'
 import type { DraftProblem } from './draft-problem.ts'
 import type { Surroundings } from './effective-check.ts'
 import { unmaskSecrets } from './masked-secrets.ts'
@@ -118,11 +119,17 @@ function parsed(schema: z.ZodType | undefined, value: Definition): Draft {
   if (result.success) return { ok: true, definition: result.data as Definition }
   return {
     ok: false,
-    problems: objections(result.error, schema, value).map(({ path, message }) => ({
-      path,
-      message,
+    problems: objections(result.error, schema, value).map((one) => ({
+      path: one.path,
+      message: messageOf(one),
     })),
   }
+}
+
+function messageOf({ kind, path, message, candidates = [] }: Objection): string {
+  if (kind !== 'unknown-key') return message
+  const meant = nearest(String(path.at(-1)), candidates)
+  return meant === undefined ? message : `unknown key; did you mean ${meant}?`
 }
 
 /** Puts the texts with variables back where their values stood while the schema looked. */

@@ -1,6 +1,7 @@
 // Groups of monitors: listed, made, read, replaced, changed and deleted in the public wire form.
 import * as z from 'zod'
 import { API_BOUNDS } from '../contract/api-bounds.ts'
+import { CheckGroup } from '../contract/check-group.ts'
 import { CheckFields, CheckGroupInput, CheckGroupRead } from '../contract/check.ts'
 import {
   type CheckGroupRow,
@@ -11,6 +12,7 @@ import {
 } from '../store/check-groups.ts'
 import type { Queryable } from '../store/database.ts'
 import { draftGroup } from './check-draft.ts'
+import { clientGroup } from './client-definition.ts'
 import { problemWords } from './draft-problem.ts'
 import { changing, type MonitorParts, readSurroundings } from './check-writing.ts'
 import { absent, ApiError } from './errors.ts'
@@ -24,26 +26,35 @@ import type { Definition } from './sealed-monitor.ts'
 import type { Sealer } from './sealing.ts'
 
 const TAG = 'Check Groups'
-const PATH = '/v1/check-groups'
-const ONE = `${PATH}/{id}`
+/** Versions of the same resource. */
+const VERSIONS = ['v1', 'v2'] as const
+type Version = (typeof VERSIONS)[number]
+const pathOf = (version: Version) => `/${version}/check-groups`
+const onePathOf = (version: Version) => `${pathOf(version)}/{id}`
+/** How ids of operations begin: `getV1Checkgroups`. */
+const named = (verb: string, version: Version) => `${verb}${version.toUpperCase()}Checkgroups`
 const params = { id: numberParameter('group') }
 const looks = { id: NUMBER_LIKE }
 const answers = { status: 200 as const, schema: CheckGroupRead, description: 'The group' }
 
-/** The operations on groups. */
+/** The operations on groups, the same for each version. */
 export function checkGroupOperations(parts: MonitorParts): DefinedOperation[] {
-  return [...reads(parts), ...writes(parts), remove(parts)]
+  return VERSIONS.flatMap((version) => [
+    ...reads(parts, version),
+    ...writes(parts, version),
+    remove(parts, version),
+  ])
 }
 
-function reads({ database, sealer }: MonitorParts): DefinedOperation[] {
+function reads({ database, sealer }: MonitorParts, version: Version): DefinedOperation[] {
   return [
     defineOperation({
-      operationId: 'getV1Checkgroups',
+      operationId: named('get', version),
       tag: TAG,
       summary: 'List groups of checks',
       description: 'Newest first.',
       method: 'get',
-      path: PATH,
+      path: pathOf(version),
       deed: 'read',
       query: pagedParameters(),
       answers: { status: 200, schema: z.array(CheckGroupRead), description: 'A page of groups' },
@@ -54,11 +65,11 @@ function reads({ database, sealer }: MonitorParts): DefinedOperation[] {
       },
     }),
     defineOperation({
-      operationId: 'getV1CheckgroupsId',
+      operationId: `${named('get', version)}Id`,
       tag: TAG,
       summary: 'Read a group of checks',
       method: 'get',
-      path: ONE,
+      path: onePathOf(version),
       deed: 'read',
       params,
       looks,
@@ -71,7 +82,7 @@ function reads({ database, sealer }: MonitorParts): DefinedOperation[] {
   ]
 }
 
-function writes(parts: MonitorParts): DefinedOperation[] {
+function writes(parts: MonitorParts, version: Version): DefinedOperation[] {
   const { sealer } = parts
   const words = {
     tag: TAG,
@@ -79,15 +90,15 @@ function writes(parts: MonitorParts): DefinedOperation[] {
     body: CheckFields,
     bodyShown: CheckGroupInput,
   }
-  const onOne = { path: ONE, params, looks, answers }
+  const onOne = { path: onePathOf(version), params, looks, answers }
   return [
     defineOperation({
       ...words,
-      operationId: 'postV1Checkgroups',
+      operationId: named('post', version),
       summary: 'Create a group of checks',
       description: 'Checks join it by their `groupId`.',
       method: 'post',
-      path: PATH,
+      path: pathOf(version),
       conflict: 'The account has as many groups as it may have',
       answers: { ...answers, status: 201 },
       async answer({ key: { accountId }, body }) {
@@ -107,7 +118,7 @@ function writes(parts: MonitorParts): DefinedOperation[] {
     defineOperation({
       ...words,
       ...onOne,
-      operationId: 'putV1CheckgroupsId',
+      operationId: `${named('put', version)}Id`,
       summary: 'Replace a group of checks',
       description: 'What its members take over from it changes with it.',
       method: 'put',
@@ -118,7 +129,7 @@ function writes(parts: MonitorParts): DefinedOperation[] {
       ...words,
       ...onOne,
       bodyShown: CheckFields,
-      operationId: 'patchV1CheckgroupsId',
+      operationId: `${named('patch', version)}Id`,
       summary: 'Change some fields of a group of checks',
       description:
         'A field that is given is replaced as a whole. What its members take over from it changes with it.',
@@ -144,13 +155,13 @@ async function replace(
   return found(parts.sealer, row)
 }
 
-function remove(parts: MonitorParts): DefinedOperation {
+function remove(parts: MonitorParts, version: Version): DefinedOperation {
   return defineOperation({
-    operationId: 'deleteV1CheckgroupsId',
+    operationId: `${named('delete', version)}Id`,
     tag: TAG,
     summary: 'Delete a group of checks',
     method: 'delete',
-    path: ONE,
+    path: onePathOf(version),
     deed: 'write',
     params,
     looks,
@@ -174,7 +185,7 @@ async function draft(
   inside: Queryable,
   { accountId, body, kept }: { accountId: string; body: Definition; kept?: Definition },
 ): Promise<Definition> {
-  const made = draftGroup(body, kept)
+  const made = draftGroup(clientGroup(body, CheckGroup), kept)
   if (!made.ok) throw new ApiError(400, problemWords(made.problems))
   const things = await readNamedThings(inside, accountId, [made.definition])
   const problems = missingThings(made.definition, kept, things)

@@ -1,13 +1,14 @@
 // Monitors: listed, made, read, replaced, changed and deleted in the public wire form.
 import { randomUUID } from 'node:crypto'
 import * as z from 'zod'
-import { DEFINED_TYPES, type DefinedType } from '../contract/check-definition.ts'
+import { DEFINED_TYPES, type DefinedType, definitionSchema } from '../contract/check-definition.ts'
 import { Check, CHECK_PATHS, CheckFields, checkInput } from '../contract/check.ts'
 import { HEARTBEAT_UNWATCHED } from '../contract/unwatched.ts'
 import { LIMITS } from '../contract/versions.ts'
 import type { Queryable } from '../store/database.ts'
 import { countMonitors, listMonitors, readMonitor, type MonitorRow } from '../store/monitors.ts'
 import { draftCheck } from './check-draft.ts'
+import { clientCheck } from './client-definition.ts'
 import { problemWords } from './draft-problem.ts'
 import {
   changing,
@@ -34,7 +35,7 @@ const ONE = `${PATH}/{id}`
 const params = { id: idParameter('check') }
 const answers = { status: 200 as const, schema: Check, description: 'The check' }
 const PLACES =
-  'It runs in the private locations that it or its group names; `locations` (public regions) are kept and do not exist on a platform of your own.'
+  'It runs in the private locations that it or its group names; `locations` (public regions) are kept and do not exist on a platform of your own. Fields of other types are accepted and dropped; a null list is empty.'
 
 /** The operations on monitors. */
 export function checkOperations(parts: MonitorParts): DefinedOperation[] {
@@ -226,8 +227,10 @@ async function replace(
 async function draftAndSave(
   inside: Queryable,
   parts: MonitorParts,
-  { accountId, check, body }: { accountId: string; check: KeptCheck; body: Definition },
+  { accountId, check, body: sent }: { accountId: string; check: KeptCheck; body: Definition },
 ): Promise<void> {
+  const schema = definitionSchema(check.checkType)
+  const body = schema === undefined ? sent : clientCheck(sent, schema)
   const { groupId } = body
   const groupIds = typeof groupId === 'number' && Number.isSafeInteger(groupId) ? [groupId] : []
   const surroundings = await readSurroundings(inside, parts, { accountId, groupIds })

@@ -49,10 +49,10 @@ export function serviceOperations(database: Database): DefinedOperation[] {
       path: PATH,
       deed: 'write',
       body: ServiceInput,
-      answers,
+      answers: { ...answers, status: 201 },
       async answer({ key: { accountId }, body: { name } }) {
         const json = await insertService(database, { id: randomUUID(), accountId, name })
-        return { status: 200, json }
+        return { status: 201, json }
       },
     }),
     ...oneService(database),

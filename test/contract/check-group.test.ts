@@ -88,6 +88,12 @@ describe('what holds', () => {
     ],
     ['own retries', { retryStrategy: retry }, { retryStrategy: null }, { retryStrategy: retry }],
     [
+      'own retries by order of the group',
+      { retryStrategy: retry },
+      { retryStrategy: 'FALLBACK' },
+      { retryStrategy: retry },
+    ],
+    [
       'alert settings of the group',
       { useGlobalAlertSettings: true },
       { alertSettings: alerts },

@@ -61,6 +61,27 @@ test('a channel is made with the defaults of the contract, listed, replaced and 
   }
 })
 
+test('one subscription is set at a time, as clients of the public API do, also at once', async () => {
+  const path = `${CHANNELS}/${(await create()).body.id}`
+  const set = (body: object) => client.call('PUT', `${path}/subscriptions`, { body })
+  const ids = Array.from({ length: 5 }, () => randomUUID())
+  const answers = await Promise.all(ids.map((checkId) => set({ checkId, activated: true })))
+  expect(answers.map(({ status, body }) => [status, body])).toEqual(
+    ids.map((checkId) => [200, { checkId, groupId: null, activated: true }]),
+  )
+  await set({ checkId: null, groupId: 7, activated: true })
+  await set({ checkId: ids[0], groupId: null, activated: false })
+  const { subscriptions } = (await client.call('GET', path)).body
+  expect(subscriptions).toHaveLength(6)
+  expect(subscriptions).toContainEqual({ checkId: ids[0], groupId: null, activated: false })
+  expect((await set({ activated: true })).status).toBe(400)
+  const nothing = `${CHANNELS}/999999/subscriptions`
+  expect((await client.call('PUT', nothing, { body: { groupId: 7 } })).status).toBe(404)
+  const many = Array.from({ length: ALERT_BOUNDS.subscriptionsMax }, (_, groupId) => ({ groupId }))
+  expect((await set(many)).status).toBe(200)
+  expect((await set({ groupId: many.length })).status).toBe(409)
+})
+
 test('secrets are masked, sealed, and kept where the mask is sent back', async () => {
   const secrets = {
     webhookSecret: 'a secret of ours',

@@ -94,7 +94,7 @@ describe('403', () => {
     const may = writes.has(role)
     const service = '/v1/status-pages/services'
     expect((await own.call('GET', INCIDENTS)).status).toBe(200)
-    expect((await own.call('POST', service, { body: { name: 'x' } })).status).toBe(may ? 200 : 403)
+    expect((await own.call('POST', service, { body: { name: 'x' } })).status).toBe(may ? 201 : 403)
     const nothing = `${service}/${client.keyId}`
     expect((await own.call('PUT', nothing, { body: { name: 'x' } })).status).toBe(may ? 404 : 403)
     expect((await own.call('DELETE', nothing)).status).toBe(may ? 404 : 403)

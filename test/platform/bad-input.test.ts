@@ -180,7 +180,7 @@ describe('a body', () => {
   test('may nest as deeply as is said', async () => {
     const depth = API_BOUNDS.jsonDepthMax - 1
     const raw = `{"name":"x","id":${'['.repeat(depth)}${']'.repeat(depth)}}`
-    expect((await post({ raw })).status).toBe(200)
+    expect((await post({ raw })).status).toBe(201)
   })
 
   test.each([
@@ -202,7 +202,7 @@ describe('a body', () => {
     'application/json;charset="utf-8"',
   ])('of type %s is taken', async (type) => {
     expect((await post({ raw: '{"name":"x"}', headers: { 'content-type': type } })).status).toBe(
-      200,
+      201,
     )
   })
 
@@ -213,7 +213,7 @@ describe('a body', () => {
   test('may have 1 MiB and no byte more, announced or not', async () => {
     const of = (bytes: number) => `{"name":"x","id":"${'y'.repeat(bytes - 20)}"}`
     const max = API_BOUNDS.bodyBytesMax
-    expect((await post({ raw: of(max) })).status).toBe(200)
+    expect((await post({ raw: of(max) })).status).toBe(201)
     expect((await post({ raw: of(max + 1) })).status).toBe(413)
     expect(
       (
