@@ -19,7 +19,6 @@ const LISTINGS = {
   runs: 20,
   'code-bundles': 21,
   'check-results': 30,
-  'check-statuses': 31,
 } as const
 export type Listing = keyof typeof LISTINGS
 
