@@ -15,7 +15,7 @@ import { problemWords } from './draft-problem.ts'
 import { changing, type MonitorParts, readSurroundings } from './check-writing.ts'
 import { absent, ApiError } from './errors.ts'
 import { addGroups, groupDefinition, replaceGroup } from './group-writing.ts'
-import { pagedParameters } from './listing.ts'
+import { offsetOf, pagedAnswer, pagedParameters } from './listing.ts'
 import { maskSecrets } from './masked-secrets.ts'
 import { missingThings, readNamedThings } from './named-things.ts'
 import { defineOperation, type DefinedOperation } from './operation.ts'
@@ -46,11 +46,21 @@ function reads({ database, sealer }: MonitorParts): DefinedOperation[] {
       path: PATH,
       deed: 'read',
       query: pagedParameters(),
-      answers: { status: 200, schema: z.array(CheckGroupRead), description: 'A page of groups' },
-      async answer({ key: { accountId }, query: { limit, page } }) {
-        const offset = (page - 1) * limit
-        const rows = await listCheckGroups(database, { accountId, limit, offset })
-        return { status: 200, json: JSON.stringify(rows.map((row) => wireForm(sealer, row))) }
+      answers: {
+        status: 200,
+        schema: z.array(CheckGroupRead),
+        description: 'A page of groups',
+        hasContentRange: true,
+      },
+      async answer({ key: { accountId }, query }) {
+        const ask = { accountId, limit: query.limit, offset: offsetOf(query) }
+        const rows = await listCheckGroups(database, ask)
+        const total = await countCheckGroups(database, accountId)
+        return pagedAnswer(
+          query,
+          rows.map((row) => wireForm(sealer, row)),
+          total,
+        )
       },
     }),
     defineOperation({

@@ -6,7 +6,13 @@ import { Check, CHECK_PATHS, CheckFields, checkInput } from '../contract/check.t
 import { HEARTBEAT_UNWATCHED } from '../contract/unwatched.ts'
 import { LIMITS } from '../contract/versions.ts'
 import type { Queryable } from '../store/database.ts'
-import { countMonitors, listMonitors, readMonitor, type MonitorRow } from '../store/monitors.ts'
+import {
+  countListedMonitors,
+  countMonitors,
+  listMonitors,
+  readMonitor,
+  type MonitorRow,
+} from '../store/monitors.ts'
 import { draftCheck } from './check-draft.ts'
 import { problemWords } from './draft-problem.ts'
 import {
@@ -20,7 +26,7 @@ import {
 } from './check-writing.ts'
 import { effectiveCheck } from './effective-check.ts'
 import { absent, ApiError } from './errors.ts'
-import { pagedParameters } from './listing.ts'
+import { offsetOf, pagedAnswer, pagedParameters } from './listing.ts'
 import { maskSecrets } from './masked-secrets.ts'
 import { missingThings, readNamedThings } from './named-things.ts'
 import { defineOperation, type DefinedOperation } from './operation.ts'
@@ -69,17 +75,28 @@ function list({ database, sealer }: MonitorParts): DefinedOperation {
       search: z.string().min(1).optional().openapi({ description: 'Part of the name' }),
       name: z.string().min(1).optional().openapi({ description: 'The whole name, exactly' }),
     },
-    answers: { status: 200, schema: z.array(Check), description: 'A page of checks' },
+    answers: {
+      status: 200,
+      schema: z.array(Check),
+      description: 'A page of checks',
+      hasContentRange: true,
+    },
     async answer({ key: { accountId }, query }) {
-      const { limit, page, tag = null, groupId = null, checkType = null } = query
+      const { limit, tag = null, groupId = null, checkType = null } = query
       const { search = null, name = null } = query
+      const filters = { tag, groupId, checkType, search, name }
       const rows = await listMonitors(database, {
         accountId,
         limit,
-        offset: (page - 1) * limit,
-        filters: { tag, groupId, checkType, search, name },
+        offset: offsetOf(query),
+        filters,
       })
-      return { status: 200, json: JSON.stringify(rows.map((row) => wireForm(sealer, row))) }
+      const total = await countListedMonitors(database, accountId, filters)
+      return pagedAnswer(
+        query,
+        rows.map((row) => wireForm(sealer, row)),
+        total,
+      )
     },
   })
 }

@@ -31,7 +31,9 @@ export interface Asked<P extends Fields, Q extends Fields, B extends z.ZodType> 
 
 /** What it answers; `json` is the text of the body, `response` a whole answer that is no JSON. */
 export type Answer =
-  { status: 200 | 201; json: string } | { status: 204 } | { status: 200; response: Response }
+  | { status: 200 | 201; json: string; contentRange?: string }
+  | { status: 204 }
+  | { status: 200; response: Response }
 
 /** The definition of an operation. */
 export interface Operation<P extends Fields, Q extends Fields, B extends z.ZodType> {
@@ -62,6 +64,8 @@ export interface Operation<P extends Fields, Q extends Fields, B extends z.ZodTy
     description: string
     /** Default: application/json. */
     contentType?: string
+    /** The answer has the header Content-Range. */
+    hasContentRange?: true
     /** Further answers without a schema, and what they mean. */
     also?: Record<number, string>
   }
@@ -197,8 +201,9 @@ const RATE_HEADERS = {
   'RateLimit-Reset': 'Seconds until the window ends',
 }
 
-function headersOf(status: number): Record<string, object> {
+function headersOf(status: number, hasContentRange = false): Record<string, object> {
   const named: Record<string, string> = status > 429 ? {} : { ...RATE_HEADERS }
+  if (hasContentRange) named['Content-Range'] = 'Entries of this page and of all: `0-9/42`, `*/42`'
   if (status === 401) named['WWW-Authenticate'] = 'The challenge, RFC 6750'
   if (status === 429 || status === 503) named['Retry-After'] = 'Seconds to wait'
   return Object.fromEntries(
@@ -241,11 +246,18 @@ function routeOf(operation: Omit<Operation<Fields, Fields, z.ZodType>, 'answer'>
   if (upload !== undefined) errors.push(408, 413)
   if (operation.conflict !== undefined) errors.push(409)
   if (operation.notImplemented !== undefined) errors.push(501)
-  const { status, schema, description: meaning, contentType, also } = operation.answers
+  const {
+    status,
+    schema,
+    description: meaning,
+    contentType,
+    hasContentRange,
+    also,
+  } = operation.answers
   const responses: RouteConfig['responses'] = {
     [status]: {
       description: meaning,
-      headers: headersOf(status) as never,
+      headers: headersOf(status, hasContentRange) as never,
       ...(schema && { content: { [contentType ?? 'application/json']: { schema } } }),
     },
   }
@@ -331,6 +343,7 @@ export function mount(
         return answer.response
       }
       headers['Content-Type'] = 'application/json; charset=utf-8'
+      if (answer.contentRange !== undefined) headers['Content-Range'] = answer.contentRange
       // Not c.body: plain headers go to the socket as they are.
       return new Response(answer.json, { status: answer.status, headers })
     })
