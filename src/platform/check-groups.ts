@@ -5,6 +5,7 @@ import { CheckFields, CheckGroupInput, CheckGroupRead } from '../contract/check.
 import {
   type CheckGroupRow,
   countCheckGroups,
+  countListedGroups,
   deleteCheckGroups,
   listCheckGroups,
   readCheckGroups,
@@ -19,7 +20,7 @@ import { offsetOf, pagedAnswer, pagedParameters } from './listing.ts'
 import { maskSecrets } from './masked-secrets.ts'
 import { missingThings, readNamedThings } from './named-things.ts'
 import { defineOperation, type DefinedOperation } from './operation.ts'
-import { NUMBER_LIKE, numberParameter } from './parameters.ts'
+import { assignQuery, NUMBER_LIKE, numberParameter, textsParameter } from './parameters.ts'
 import type { Definition } from './sealed-monitor.ts'
 import type { Sealer } from './sealing.ts'
 
@@ -45,7 +46,8 @@ function reads({ database, sealer }: MonitorParts): DefinedOperation[] {
       method: 'get',
       path: PATH,
       deed: 'read',
-      query: pagedParameters(),
+      query: { ...pagedParameters(), name: textsParameter('Only groups of these names') },
+      lists: ['name'],
       answers: {
         status: 200,
         schema: z.array(CheckGroupRead),
@@ -53,9 +55,14 @@ function reads({ database, sealer }: MonitorParts): DefinedOperation[] {
         hasContentRange: true,
       },
       async answer({ key: { accountId }, query }) {
-        const ask = { accountId, limit: query.limit, offset: offsetOf(query) }
+        const ask = {
+          accountId,
+          limit: query.limit,
+          offset: offsetOf(query),
+          names: query.name ?? null,
+        }
         const rows = await listCheckGroups(database, ask)
-        const total = await countCheckGroups(database, accountId)
+        const total = await countListedGroups(database, accountId, query.name ?? null)
         return pagedAnswer(
           query,
           rows.map((row) => wireForm(sealer, row)),
@@ -98,6 +105,7 @@ function writes(parts: MonitorParts): DefinedOperation[] {
       description: 'Checks join it by their `groupId`.',
       method: 'post',
       path: PATH,
+      query: assignQuery,
       conflict: 'The account has as many groups as it may have',
       answers: { ...answers, status: 201 },
       async answer({ key: { accountId }, body }) {
@@ -121,6 +129,7 @@ function writes(parts: MonitorParts): DefinedOperation[] {
       summary: 'Replace a group of checks',
       description: 'What its members take over from it changes with it.',
       method: 'put',
+      query: assignQuery,
       answer: ({ key: { accountId }, params: { id }, body }) =>
         replace(parts, { accountId, id }, () => body),
     }),

@@ -50,6 +50,25 @@ export function checkStatusOperations(database: Database): DefinedOperation[] {
   ]
 }
 
+/** States by which checks are listed. */
+export const CHECK_STATES = ['passing', 'failing', 'degraded'] as const
+
+/** The ids of the monitors of an account that are in a state; those without a verdict are in none. */
+export async function idsInState(
+  database: Database,
+  accountId: string,
+  state: (typeof CHECK_STATES)[number],
+): Promise<string[]> {
+  const all = (await listStatuses(database, accountId)).map(statusOf)
+  return all.filter((one) => stateOf(one) === state).map(({ checkId }) => checkId)
+}
+
+function stateOf(status: Status): (typeof CHECK_STATES)[number] | undefined {
+  if (status.hasFailures || status.hasErrors) return 'failing'
+  if (status.isDegraded) return 'degraded'
+  return status.verdict === 'passed' ? 'passing' : undefined
+}
+
 function statusOf({ id, name, checkType, activated, locations }: StatusRow): Status {
   const watched = locations.filter((one) => !one.unattended && one.verdict !== null)
   const counted = watched.length > 0 ? watched : locations

@@ -25,12 +25,13 @@ import {
   saveChecks,
 } from './check-writing.ts'
 import { effectiveCheck } from './effective-check.ts'
+import { CHECK_STATES, idsInState } from './check-statuses.ts'
 import { absent, ApiError } from './errors.ts'
 import { offsetOf, pagedAnswer, pagedParameters } from './listing.ts'
 import { maskSecrets } from './masked-secrets.ts'
 import { missingThings, readNamedThings } from './named-things.ts'
 import { defineOperation, type DefinedOperation } from './operation.ts'
-import { idParameter } from './parameters.ts'
+import { assignQuery, idParameter, textsParameter } from './parameters.ts'
 import { type Definition, openSealed } from './sealed-monitor.ts'
 import type { Sealer } from './sealing.ts'
 
@@ -64,7 +65,7 @@ function list({ database, sealer }: MonitorParts): DefinedOperation {
     deed: 'read',
     query: {
       ...pagedParameters(),
-      tag: z.string().min(1).optional().openapi({ description: 'Only checks with this tag' }),
+      tag: textsParameter('Only checks with at least one of these tags'),
       groupId: z
         .string()
         .regex(/^\d{1,15}$/, 'must be the number of a group')
@@ -74,7 +75,12 @@ function list({ database, sealer }: MonitorParts): DefinedOperation {
       checkType: z.enum(DEFINED_TYPES).optional().openapi({ description: 'Only checks of a type' }),
       search: z.string().min(1).optional().openapi({ description: 'Part of the name' }),
       name: z.string().min(1).optional().openapi({ description: 'The whole name, exactly' }),
+      status: z.enum(CHECK_STATES).optional().openapi({
+        description:
+          'Only checks in this state: `failing` has failures or errors, `degraded` neither, `passing` passed',
+      }),
     },
+    lists: ['tag'],
     answers: {
       status: 200,
       schema: z.array(Check),
@@ -82,9 +88,11 @@ function list({ database, sealer }: MonitorParts): DefinedOperation {
       hasContentRange: true,
     },
     async answer({ key: { accountId }, query }) {
-      const { limit, tag = null, groupId = null, checkType = null } = query
+      const { limit, tag: tags = null, groupId = null, checkType = null } = query
       const { search = null, name = null } = query
-      const filters = { tag, groupId, checkType, search, name }
+      const ids =
+        query.status === undefined ? null : await idsInState(database, accountId, query.status)
+      const filters = { tags, groupId, checkType, search, name, ids }
       const rows = await listMonitors(database, {
         accountId,
         limit,
@@ -119,6 +127,7 @@ function ofType(parts: MonitorParts, checkType: DefinedType): DefinedOperation[]
       method: 'post',
       path: `${PATH}/${part}`,
       ...(checkType === 'HEARTBEAT' && { notImplemented: HEARTBEAT_UNWATCHED }),
+      query: assignQuery,
       answers: { ...answers, status: 201 },
       answer: async ({ key: { accountId }, body }) => ({
         status: 201,
@@ -133,6 +142,7 @@ function ofType(parts: MonitorParts, checkType: DefinedType): DefinedOperation[]
       method: 'put',
       path: `${PATH}/${part}/{id}`,
       params,
+      query: assignQuery,
       answers,
       answer: ({ key: { accountId }, params: { id }, body }) =>
         replace(parts, { accountId, id, checkType }, () => body),
@@ -166,6 +176,7 @@ function changes(parts: MonitorParts): DefinedOperation[] {
       operationId: 'putV1ChecksId',
       summary: 'Replace a check of any type',
       method: 'put',
+      query: assignQuery,
       answer: ({ key: { accountId }, params: { id }, body }) =>
         replace(parts, { accountId, id }, () => body),
     }),

@@ -7,6 +7,7 @@ import type { Deed } from '../contract/account.ts'
 import { API_BOUNDS } from '../contract/api-bounds.ts'
 import { PROBLEM_SCHEMAS, type ErrorStatus } from '../contract/problem.ts'
 import { DEFAULT_POLICY, type RatePolicy } from '../contract/rate-policy.ts'
+import { nearest } from '../host/nearest.ts'
 import type { KnownKey } from './auth.ts'
 import { type BodyBounds, readJson } from './body.ts'
 import { absent, ApiError } from './errors.ts'
@@ -51,6 +52,8 @@ export interface Operation<P extends Fields, Q extends Fields, B extends z.ZodTy
   /** What the router takes for a parameter: an expression without groups or slashes. */
   looks?: Partial<Record<keyof P & string, string>>
   query?: Q
+  /** Query parameters that may be given several times, as `name` or `name[]`; each becomes an array. */
+  lists?: readonly (keyof Q & string)[]
   body?: B
   /** What the document shows of the body where `body` leaves the checking to `answer`. */
   bodyShown?: z.ZodType
@@ -92,7 +95,7 @@ export function defineOperation<
   Q extends Fields = NoFields,
   B extends z.ZodType = z.ZodUndefined,
 >(operation: Operation<P, Q, B>): DefinedOperation {
-  const readQuery = queryReader(operation.query)
+  const readQuery = queryReader(operation.query ?? {}, operation.lists ?? [])
   const params = operation.params && z.object(operation.params)
   const bounds: BodyBounds = { ...API_BOUNDS, ...operation.bodyBounds }
   return {
@@ -128,17 +131,17 @@ const SHORT_QUERIES_MAX = 100
  * Reads the query of requests by `schema`. Short queries that were good, such as `limit=20`, are
  * remembered: most clients send the same one again and again.
  */
-function queryReader(shape: Fields | undefined): (c: Context) => unknown {
-  if (shape === undefined) return () => ({})
+function queryReader(shape: Fields, repeatable: readonly string[]): (c: Context) => unknown {
   const schema = z.object(shape)
-  const names = Object.keys(shape)
+  const names = new Set(Object.keys(shape))
+  const lists = new Set(repeatable)
   const remembered = new Map<string, unknown>()
   return (c) => {
     const start = c.req.url.indexOf('?')
     const text = start === -1 ? '' : c.req.url.slice(start + 1)
     const known = remembered.get(text)
     if (known !== undefined) return known
-    const query = Object.freeze(checked(schema, valuesOf(text, names)))
+    const query = Object.freeze(checked(schema, valuesOf(text, names, lists)))
     if (text.length <= SHORT_QUERY_CHARACTERS && remembered.size < SHORT_QUERIES_MAX) {
       remembered.set(text, query)
     }
@@ -146,18 +149,36 @@ function queryReader(shape: Fields | undefined): (c: Context) => unknown {
   }
 }
 
-function valuesOf(text: string, names: readonly string[]): Record<string, string> {
-  const sent = new URLSearchParams(text)
-  const given: Record<string, string> = {}
-  for (const name of names) {
-    const values = sent.getAll(name)
-    if (values.length > 1) throw new ApiError(400, `${name}: must be given once`)
-    if (values[0]?.includes('\0') === true) {
+function valuesOf(
+  text: string,
+  names: ReadonlySet<string>,
+  lists: ReadonlySet<string>,
+): Record<string, string | string[]> {
+  const single: Record<string, string> = {}
+  const several: Record<string, string[]> = {}
+  for (const [sent, value] of new URLSearchParams(text)) {
+    const bare = sent.endsWith('[]') ? sent.slice(0, -2) : sent
+    const name = lists.has(bare) ? bare : sent
+    if (!names.has(name)) throw unknownParameter(name, names)
+    if (value.includes('\0')) {
       throw new ApiError(400, `${name}: must not hold the character U+0000`)
     }
-    if (values[0] !== undefined) given[name] = values[0]
+    if (lists.has(name)) (several[name] ??= []).push(value)
+    else if (Object.hasOwn(single, name)) throw new ApiError(400, `${name}: must be given once`)
+    else single[name] = value
   }
-  return given
+  return { ...single, ...several }
+}
+
+const NAME_CHARACTERS_SHOWN = 64
+
+/** 400 for a query parameter that nothing would come of, such as a filter of a newer version. */
+function unknownParameter(name: string, names: ReadonlySet<string>): ApiError {
+  const near = nearest(name, names)
+  const known = names.size === 0 ? 'none is known here' : `known here: ${[...names].join(', ')}`
+  const fix = near === undefined ? known : `did you mean ${near}?`
+  const shown = name.slice(0, NAME_CHARACTERS_SHOWN).toWellFormed()
+  return new ApiError(400, `${shown}: unknown query parameter; ${fix}`)
 }
 
 /** What a schema makes of a value. Throws 400 that names what does not fit. */

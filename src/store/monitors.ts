@@ -22,36 +22,40 @@ const COLUMNS = `id, check_type, group_id, definition, effective, location_ids, 
 
 /** Which monitors to list; null lets all pass. */
 export interface MonitorFilters {
-  tag: string | null
+  /** At least one of them. */
+  tags: readonly string[] | null
   groupId: number | null
   checkType: CheckType | null
   /** Part of the name, in any case. */
   search: string | null
   /** The whole name, exactly. */
   name: string | null
+  ids: readonly string[] | null
 }
 
 type FilterValues = [
   accountId: string,
-  tag: string | null,
+  tags: readonly string[] | null,
   groupId: number | null,
   checkType: CheckType | null,
   search: string | null,
   name: string | null,
+  ids: readonly string[] | null,
 ]
 
 const LISTED = `from monitors
    where account_id = $1 and deleted_at is null
-     and ($2::text is null or tags @> array[$2::text])
+     and ($2::text[] is null or tags && $2::text[])
      and ($3::bigint is null or group_id = $3::bigint)
      and ($4::text is null or check_type = $4::text)
      and ($5::text is null or strpos(lower(name), lower($5::text)) > 0)
-     and ($6::text is null or name = $6::text)`
+     and ($6::text is null or name = $6::text)
+     and ($7::uuid[] is null or id = any ($7::uuid[]))`
 
 const list = statement<[...FilterValues, limit: number, offset: number], MonitorRow>(
   'monitors-list',
   `select ${COLUMNS} ${LISTED}
-   order by created_at desc, id desc limit $7::int offset $8::bigint`,
+   order by created_at desc, id desc limit $8::int offset $9::bigint`,
 )
 
 const countListed = statement<FilterValues, { count: number }>(
@@ -61,9 +65,9 @@ const countListed = statement<FilterValues, { count: number }>(
 
 function valuesOf(
   accountId: string,
-  { tag, groupId, checkType, search, name }: MonitorFilters,
+  { tags, groupId, checkType, search, name, ids }: MonitorFilters,
 ): FilterValues {
-  return [accountId, tag, groupId, checkType, search, name]
+  return [accountId, tags, groupId, checkType, search, name, ids]
 }
 
 /** Monitors of an account, newest first. */

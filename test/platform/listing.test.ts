@@ -46,7 +46,34 @@ describe.each(['/v1/checks', '/v1/alert-channels', '/v1/check-groups', '/v1/vari
   },
 )
 
-test('the total is that of the filtered checks', async () => {
-  const { headers } = await client.call('GET', '/v1/checks?tag=odd&limit=2')
-  expect(headers.get('content-range')).toBe('0-1/6')
+test.each([
+  ['checks?tag=odd', 6],
+  ['checks?tag[]=odd&limit=2', 6],
+  ['checks?tag%5B%5D=odd&tag%5B%5D=even', 12],
+  ['checks?tag=odd&tag=even&search=Shop%201', 3],
+  ['checks?tag=none', 0],
+  ['checks?status=failing', 0],
+  ['checks?status=degraded', 0],
+  ['checks?status=passing', 0],
+  ['check-groups?name=Shop%201&name=Shop%202', 2],
+  ['check-groups?name[]=Shop', 0],
+])('%s has the total of what passes the filter', async (query, total) => {
+  const { status, headers } = await client.call('GET', `/v1/${query}`)
+  expect(status).toBe(200)
+  expect(headers.get('content-range')).toMatch(new RegExp(`/${total}$`))
+})
+
+test.each([
+  ['GET', 'checks?tags=odd', 'tag'],
+  ['GET', 'checks?stauts=passing', 'status'],
+  ['GET', 'checks?limit[]=1', 'limit'],
+  ['GET', 'checks?apiCheckUrlFilterPattern=x', 'search'],
+  ['GET', 'checks?status=unknown', 'passing'],
+  ['GET', 'check-statuses?limit=1', 'limit'],
+  ['POST', 'variables?dryRun=true', 'dryRun'],
+])('%s %s is refused', async (method, path, named) => {
+  const body = method === 'POST' ? { body: { key: 'K', value: '1' } } : {}
+  const answer = await client.call(method, `/v1/${path}`, body)
+  expect(answer.status).toBe(400)
+  expect(answer.body.message).toContain(named)
 })
