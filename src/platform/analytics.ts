@@ -99,6 +99,7 @@ function ofType(parts: AnalyticsParts, checkType: CheckType, path: string): Defi
     policy: CUSTOM_POLICIES.analytics,
     params: { id: idParameter('monitor') },
     query: queryOf(checkType),
+    lists: ['metrics'],
     answers: { status: 200, schema: Analytics, description: 'The figures' },
     answer: async ({ key, params, query: asked }) => {
       const answer = await analyse(parts, key.accountId, params.id, checkType, asked)

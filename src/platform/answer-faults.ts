@@ -17,10 +17,7 @@ export interface FaultParts {
 }
 
 /** Answers unknown routes and whatever is thrown; faults of ours and of the database are logged. */
-export function answerFaults(
-  app: OpenAPIHono,
-  { log, logOutage, insteadOf }: FaultParts,
-): void {
+export function answerFaults(app: OpenAPIHono, { log, logOutage, insteadOf }: FaultParts): void {
   app.notFound((c) => {
     checkTarget(c)
     const instead = insteadOf?.(c.req.method, c.req.path)

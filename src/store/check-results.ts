@@ -40,6 +40,7 @@ export interface ResultsAsk {
   location: string | undefined
   verdicts: readonly Verdict[] | undefined
   limit: number
+  offset: number
   after: Place | undefined
 }
 
@@ -53,6 +54,7 @@ type PageValues = [
   afterSlot: string,
   afterLocation: string,
   limit: number,
+  offset: number,
 ]
 
 const page = statement<PageValues, ResultRow>(
@@ -63,7 +65,7 @@ const page = statement<PageValues, ResultRow>(
      and ($5::text is null or l.slug_name = $5::text)
      and ($6::text[] is null or r.verdict = any ($6::text[]))
      and (r.slot, r.location_id) < ($7::timestamptz, $8::uuid)
-   order by r.slot desc, r.location_id desc limit $9`,
+   order by r.slot desc, r.location_id desc limit $9::int offset $10::bigint`,
 )
 
 /**
@@ -81,6 +83,7 @@ export async function listResults(connection: Connection, ask: ResultsAsk): Prom
     ask.verdicts ?? null,
     ...startOf(ask.after),
     ask.limit,
+    ask.offset,
   )
 }
 

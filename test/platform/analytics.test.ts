@@ -194,25 +194,21 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect((await stranger.call('POST', path, { body: { checkIds } })).body).toEqual([])
   })
 
-  test.each([
-    ['thisWeek', 1],
-    ['lastWeek', 1],
-    ['thisMonth', null],
-    ['lastMonth', null],
-  ])('%s begins with its week or month', async (range, weekday) => {
-    const { status, body } = await client.call(
-      'GET',
-      `/v1/analytics/url-monitors/${monitor.monitorId}?quickRange=${range}`,
-    )
-    expect(status).toBe(200)
-    const from = new Date(body.from)
-    expect(from.getTime() % DAY_MS).toBe(0)
-    if (weekday === null) expect(from.getUTCDate()).toBe(1)
-    else expect(from.getUTCDay()).toBe(weekday)
-    const to = new Date(body.to)
-    if (range.startsWith('this')) expect(to.getTime()).toBe(NOW)
-    else if (weekday === null) expect([to.getUTCDate(), to.getTime() % DAY_MS]).toEqual([1, 0])
-    else expect(to.getTime() - from.getTime()).toBe(7 * DAY_MS)
+  test('weeks and months begin and end with a day of UTC', async () => {
+    const spanOf = async (range: string) => {
+      const { from, to } = await ask(`quickRange=${range}`)
+      return { from: new Date(from), to: new Date(to) }
+    }
+    const [week, lastWeek] = [await spanOf('thisWeek'), await spanOf('lastWeek')]
+    const [month, lastMonth] = [await spanOf('thisMonth'), await spanOf('lastMonth')]
+    for (const { from } of [week, lastWeek, month, lastMonth]) {
+      expect(from.getTime() % DAY_MS).toBe(0)
+    }
+    expect([week.from.getUTCDay(), month.from.getUTCDate()]).toEqual([1, 1])
+    expect([week.to.getTime(), month.to.getTime()]).toEqual([NOW, NOW])
+    expect([lastWeek.to, lastMonth.to]).toEqual([week.from, month.from])
+    expect(week.from.getTime() - lastWeek.from.getTime()).toBe(7 * DAY_MS)
+    expect(lastMonth.from.getUTCDate()).toBe(1)
   })
 
   test.each([
