@@ -15,7 +15,6 @@ const LISTINGS = {
   services: 2,
   'status-pages': 3,
   subscriptions: 4,
-  'alert-notifications': 10,
   runs: 20,
   'code-bundles': 21,
   'check-results': 30,

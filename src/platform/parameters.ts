@@ -18,6 +18,16 @@ export function booleanParameter(description: string) {
     .openapi({ type: 'boolean', description })
 }
 
+/** The number of an alert channel in a query. */
+export function channelIdParameter(description: string) {
+  return z
+    .string()
+    .regex(/^\d{1,15}$/, { error: 'must be the number of an alert channel' })
+    .transform(Number)
+    .optional()
+    .openapi({ type: 'integer', minimum: 1, description })
+}
+
 const TEXTS_MAX = 100
 
 /** Texts in a query; its operation names the parameter in `lists`. */
