@@ -14,7 +14,6 @@ const LISTINGS = {
   incidents: 1,
   services: 2,
   'status-pages': 3,
-  subscriptions: 4,
   runs: 20,
   'code-bundles': 21,
   'check-results': 30,

@@ -39,7 +39,6 @@ beforeAll(async () => {
       request: { url: 'https://example.org/' },
     }
     const made = await client.call('POST', '/v1/checks/url', { body })
-    expect(made.status).toBe(201)
     if (n === 0) shop = made.body.id
   }
   const config = { name: 'Ops', url: 'https://example.org/', method: 'POST' }
@@ -62,18 +61,18 @@ async function recordFailure(): Promise<void> {
     [client.accountId],
   )
   const at = { accountId: client.accountId, locationId: row?.id ?? '', slugName: 'north' }
-  const placed = await addMonitor(database, at as never, { monitorId: shop, fromMs: NOW - 60_000 })
+  const placed = await addMonitor(database, at, { monitorId: shop, fromMs: NOW - 60_000 })
   const results = (['passed', 'failed'] as const).map((verdict, n) =>
     wireResult({ monitorId: shop, slot: slotOf(placed, n), verdict }),
   )
-  const answer = await report(database, { at: at as never, results, nowMs: NOW })
+  const answer = await report(database, { at, results, nowMs: NOW })
   expect(answer).toMatchObject({ recorded: 2, refused: [] })
 }
 
+const run = (...args: string[]) =>
+  checkly({ url: api.url, secret: client.secret, accountId: client.accountId }, args)
 const json = async (...args: string[]): Promise<Loose> => {
-  const { url } = api
-  const as = { url, secret: client.secret, accountId: client.accountId }
-  const done = await checkly(as, [...args, '--output', 'json'])
+  const done = await run(...args, '--output', 'json')
   expect(done).toMatchObject({ exitCode: 0 })
   return JSON.parse(done.stdout)
 }
@@ -122,4 +121,20 @@ test('alert-channels list and logs', async () => {
   expect((await json('alert-channels', 'list')).pagination).toMatchObject({ total: 1 })
   const logs = await json('alert-channels', 'logs', String(channelId), '--status', 'failed')
   expect(logs).toMatchObject({ data: [], pagination: { total: 0 } })
+})
+
+test.each([
+  [['checks', 'list'], 'of 12 checks'],
+  [['checks', 'get', 'SHOP'], 'RECENT RESULTS'],
+  [['checks', 'get', 'SHOP', '--group-by', 'location'], 'north'],
+  [['checks', 'stats'], '50.00%'],
+])('%j prints tables', async (args, shown) => {
+  const done = await run(...args.map((one) => (one === 'SHOP' ? shop : one)))
+  expect(done).toMatchObject({ exitCode: 0, stdout: expect.stringContaining(shown) })
+})
+
+test('a command that the platform does not serve says what to use', async () => {
+  const done = await run('checks', 'run', '--detach', '--check-id', shop)
+  expect(done.exitCode).not.toBe(0)
+  expect(done.stdout + done.stderr).toContain('/v1/checks/{id}/runs')
 })
