@@ -27,6 +27,9 @@ export const ANALYTICS_PATHS: Partial<Record<CheckType, readonly string[]>> = {
   PLAYWRIGHT: ['playwright-checks'],
 }
 
+/** The types of monitors that have analytics. */
+export const ANALYTICS_TYPES = CHECK_TYPES.filter((type) => ANALYTICS_PATHS[type] !== undefined)
+
 /** Spans up to now that have a name, in hours. */
 export const QUICK_HOURS = { last24Hours: 24, last7Days: 7 * 24, last30Days: 30 * 24 } as const
 /** Names of spans; weeks begin on Monday, all of them in UTC. */
@@ -68,7 +71,7 @@ const UNMEASURED: Partial<Record<CheckType, readonly string[]>> = {
 
 /** A figure: its unit, how it comes about, its name for people, and what of the totals it is. */
 export interface Metric {
-  unit: string
+  unit: 'percentage' | 'milliseconds'
   aggregation: string
   label: string
   of: 'availability' | Aggregation
@@ -259,3 +262,27 @@ export const AnalyticsSummary = z
   })
   .meta({ id: 'AnalyticsSummary' })
 export type AnalyticsSummary = z.infer<typeof AnalyticsSummary>
+
+/** A figure as it is listed. */
+export const MetricFacts = z
+  .object({
+    name: z.string(),
+    unit: z.enum(['percentage', 'milliseconds']),
+    label: z.string(),
+    type: z.literal('Float'),
+    aggregated: z.literal(true),
+  })
+  .meta({ id: 'AnalyticsMetric' })
+
+/** The figures of one type of monitor, or of all types that have any. */
+export function listedMetrics(checkType: CheckType | undefined): z.infer<typeof MetricFacts>[] {
+  const types = checkType === undefined ? ANALYTICS_TYPES : [checkType]
+  const all = new Map(types.flatMap((type) => [...metricsOf(type)]))
+  return [...all].map(([name, { unit, label }]) => ({
+    name,
+    unit,
+    label,
+    type: 'Float',
+    aggregated: true,
+  }))
+}

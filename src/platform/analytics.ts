@@ -5,10 +5,13 @@ import {
   addTotals,
   Analytics,
   ANALYTICS_PATHS,
+  ANALYTICS_TYPES,
   AnalyticsAsk,
   AnalyticsSummary,
   figuresOf,
+  listedMetrics,
   type Metric,
+  MetricFacts,
   metricsOf,
   noTotals,
   QUICK_HOURS,
@@ -83,7 +86,7 @@ export function analyticsOperations(parts: AnalyticsParts): DefinedOperation[] {
   const ofTypes = Object.entries(ANALYTICS_PATHS).flatMap(([checkType, paths]) =>
     paths.map((path) => ofType(parts, checkType as CheckType, path)),
   )
-  return [...ofTypes, ofSeveral(parts)]
+  return [...ofTypes, ofSeveral(parts), metricsListing()]
 }
 
 function ofType(parts: AnalyticsParts, checkType: CheckType, path: string): DefinedOperation {
@@ -136,6 +139,27 @@ function ofSeveral({ database, now, resultsMs }: AnalyticsParts): DefinedOperati
         { isolation: 'repeatable read', readOnly: true, statementTimeoutMs: STATEMENT_MS },
       )
       return { status: 200, json: JSON.stringify(all) }
+    },
+  })
+}
+
+function metricsListing(): DefinedOperation {
+  return defineOperation({
+    operationId: 'getV1AnalyticsMetrics',
+    tag: 'Analytics',
+    summary: 'List the figures that analytics have',
+    method: 'get',
+    path: '/v1/analytics/metrics',
+    deed: 'read',
+    query: {
+      checkType: z
+        .enum(ANALYTICS_TYPES)
+        .optional()
+        .openapi({ description: 'Only those of a type of check' }),
+    },
+    answers: { status: 200, schema: z.array(MetricFacts), description: 'The figures' },
+    async answer({ query: { checkType } }) {
+      return { status: 200, json: JSON.stringify(listedMetrics(checkType)) }
     },
   })
 }

@@ -181,6 +181,16 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     }
   })
 
+  test('the listed figures of a type are those that it has', async () => {
+    const { body } = await client.call('GET', '/v1/analytics/metrics?checkType=URL')
+    const { metadata } = await ask('')
+    const names = (all: Loose[]) => all.map(({ name }) => name)
+    expect(names(body)).toEqual(Object.keys(metadata))
+    const { body: all } = await client.call('GET', '/v1/analytics/metrics')
+    expect(names(all)).toEqual(expect.arrayContaining([...names(body), 'total_avg']))
+    expect(new Set(names(all)).size).toBe(all.length)
+  })
+
   test('several checks at once, each as alone', async () => {
     const path = '/v1/analytics/checks?quickRange=last7Days'
     const checkIds = [monitor.monitorId, '00000000-0000-4000-8000-000000000000']
