@@ -199,7 +199,9 @@ export class SecretFinder {
   #digits(view: View, ends: Ends, digits: Digits, depth: number, onMatch: OnMatch): void {
     const { bitsPerDigit, bytesMin, isAfterEscape = false } = digits
     const digitsFor = (bytes: number) => Math.ceil((8 * bytes) / bitsPerDigit)
-    const min = digitsFor(Math.max(this.#index.shortest, bytesMin))
+    // Of base64, a line may hold a secret without all of its first and last byte.
+    const shortest = this.#index.shortest - (bitsPerDigit === 6 ? 2 : 0)
+    const min = digitsFor(Math.max(shortest, bytesMin))
     const { length } = view.bytes
     digits.runs(view.bytes, min, (run) => {
       if (isAfterEscape && !isEscaped(view.bytes, run.at[0] as number)) return

@@ -206,14 +206,18 @@ export const AlertNotification = z
     id: z.guid().meta({ format: 'uuid' }),
     alertChannelId: z.int(),
     checkId: z.guid().nullable(),
-    type: z.string().meta({ example: 'alert.failure' }),
+    type: z.literal('WEBHOOK').meta({ description: 'Type of the channel' }),
+    event: z.string().meta({ example: 'alert.failure', description: '`type` of the payload' }),
+    status: z.enum(['IN_PROGRESS', 'SUCCESS', 'FAILURE']).meta({
+      description: 'In short what `state` says; `SUCCESS` for `sent` and `merged`',
+    }),
     state: z.enum(['waiting', 'sent', 'failed', 'merged']).meta({
       description:
         '`merged`: a failure or reminder that was over before it was sent; its recovery stands for it',
     }),
     attempts: z.int(),
-    status: z.int().nullable().meta({ description: 'HTTP status of the last answer' }),
-    message: z
+    httpStatus: z.int().nullable().meta({ description: 'HTTP status of the last answer' }),
+    notificationResult: z
       .string()
       .nullable()
       .meta({ description: 'Why the last attempt failed, or what it was merged into' }),
@@ -222,7 +226,9 @@ export const AlertNotification = z
       description:
         'As it is posted; `late: true` where it was sent more than 60 s after it happened',
     }),
+    timestamp: instant().meta({ description: 'When it was finished; until then, created' }),
     created_at: instant(),
     finishedAt: instant().nullable(),
   })
   .meta({ id: 'AlertNotification' })
+export type AlertNotification = z.infer<typeof AlertNotification>

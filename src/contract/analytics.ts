@@ -12,36 +12,95 @@ import {
 } from './response-histogram.ts'
 import { type Verdict, VERDICTS } from './result.ts'
 
-/** The part of an address under /v1/analytics/ that names a type of monitor. */
-export const ANALYTICS_PATHS: Partial<Record<CheckType, string>> = {
-  URL: 'url-monitors',
-  API: 'api-checks',
-  TCP: 'tcp-monitors',
-  DNS: 'dns-monitors',
-  ICMP: 'icmp-monitors',
-  GRPC: 'grpc-monitors',
-  TRACEROUTE: 'traceroute-monitors',
-  SSL: 'ssl-monitors',
-  BROWSER: 'browser-checks',
-  MULTI_STEP: 'multistep-checks',
-  PLAYWRIGHT: 'playwright-checks',
+/** Parts of addresses under /v1/analytics/ that name a type of monitor; the first is the preferred one. */
+export const ANALYTICS_PATHS: Partial<Record<CheckType, readonly string[]>> = {
+  URL: ['url-monitors'],
+  API: ['api-checks'],
+  TCP: ['tcp-checks', 'tcp-monitors'],
+  DNS: ['dns', 'dns-monitors'],
+  ICMP: ['icmp', 'icmp-monitors'],
+  GRPC: ['grpc-checks', 'grpc-monitors'],
+  TRACEROUTE: ['traceroute', 'traceroute-monitors'],
+  SSL: ['ssl', 'ssl-monitors'],
+  BROWSER: ['browser-checks'],
+  MULTI_STEP: ['multistep-checks'],
+  PLAYWRIGHT: ['playwright-checks'],
 }
 
-/** Spans that have a name, up to now, in hours. */
-export const QUICK_RANGES = { last24Hours: 24, last7Days: 7 * 24, last30Days: 30 * 24 } as const
+/** The types of monitors that have analytics. */
+export const ANALYTICS_TYPES = CHECK_TYPES.filter((type) => ANALYTICS_PATHS[type] !== undefined)
 
-/** Every figure: its unit, how it comes about, and its name for people. */
-export const ANALYTICS_METRICS = {
-  availability: { unit: 'percent', aggregation: 'ratio', label: 'Availability' },
-  responseTime_avg: { unit: 'milliseconds', aggregation: 'avg', label: 'Response time avg' },
-  responseTime_min: { unit: 'milliseconds', aggregation: 'min', label: 'Response time min' },
-  responseTime_max: { unit: 'milliseconds', aggregation: 'max', label: 'Response time max' },
-  responseTime_p50: { unit: 'milliseconds', aggregation: 'p50', label: 'Response time p50' },
-  responseTime_p95: { unit: 'milliseconds', aggregation: 'p95', label: 'Response time p95' },
-  responseTime_p99: { unit: 'milliseconds', aggregation: 'p99', label: 'Response time p99' },
-} as const
-export type AnalyticsMetric = keyof typeof ANALYTICS_METRICS
-export const METRIC_NAMES = Object.keys(ANALYTICS_METRICS) as AnalyticsMetric[]
+/** Spans up to now that have a name, in hours. */
+export const QUICK_HOURS = { last24Hours: 24, last7Days: 7 * 24, last30Days: 30 * 24 } as const
+/** Names of spans; weeks begin on Monday, all of them in UTC. */
+export const QUICK_RANGES = [
+  'last24Hours',
+  'last7Days',
+  'last30Days',
+  'thisWeek',
+  'thisMonth',
+  'lastWeek',
+  'lastMonth',
+] as const
+export type QuickRange = (typeof QUICK_RANGES)[number]
+
+/** What may be made of response times. */
+export const AGGREGATIONS = ['avg', 'min', 'max', 'p50', 'p90', 'p95', 'p99'] as const
+type Aggregation = (typeof AGGREGATIONS)[number]
+
+/** The name of the response time, where a type has one of its own beside `responseTime`. */
+const TIME_NAMES: Partial<Record<CheckType, { name: string; label: string }>> = {
+  TCP: { name: 'total', label: 'Total time' },
+  DNS: { name: 'total', label: 'Total time' },
+  GRPC: { name: 'total', label: 'Total time' },
+  ICMP: { name: 'latencyAvg', label: 'Latency' },
+  TRACEROUTE: { name: 'finalHopLatencyAvg', label: 'Latency of the final hop' },
+}
+
+/** Figures that the public document declares and nobody measures here: they are left out of answers. */
+const UNMEASURED: Partial<Record<CheckType, readonly string[]>> = {
+  URL: ['wait', 'dns', 'tcp', 'firstByte', 'download'],
+  API: ['wait', 'dns', 'tcp', 'firstByte', 'download'],
+  TCP: ['dns', 'connection', 'data'],
+  ICMP: ['packetLoss', 'latencyMin', 'latencyMax', 'latencyStdDev'],
+  SSL: ['handshakeTimeMs', 'daysUntilExpiry'],
+  TRACEROUTE: ['totalHops'],
+  BROWSER: ['TTFB', 'FCP', 'LCP', 'CLS', 'TBT'],
+  PLAYWRIGHT: ['TTFB', 'FCP', 'LCP', 'CLS', 'TBT'],
+}
+
+/** A figure: its unit, how it comes about, its name for people, and what of the totals it is. */
+export interface Metric {
+  unit: 'percentage' | 'milliseconds'
+  aggregation: string
+  label: string
+  of: 'availability' | Aggregation
+}
+
+/** The figures of a type of monitor by their names. */
+export function metricsOf(checkType: CheckType): Map<string, Metric> {
+  const own = TIME_NAMES[checkType]
+  const times = [{ name: 'responseTime', label: 'Response time' }, ...(own ? [own] : [])]
+  return new Map<string, Metric>([
+    [
+      'availability',
+      { unit: 'percentage', aggregation: 'avg', label: 'Availability', of: 'availability' },
+    ],
+    ...times.flatMap(({ name, label }) =>
+      AGGREGATIONS.map((of): [string, Metric] => [
+        `${name}_${of}`,
+        { unit: 'milliseconds', aggregation: of, label: `${label} ${of}`, of },
+      ]),
+    ),
+  ])
+}
+
+/** Names of declared figures of a type of monitor that are left out of answers. */
+export function unmeasuredOf(checkType: CheckType): string[] {
+  return (UNMEASURED[checkType] ?? []).flatMap((name) =>
+    AGGREGATIONS.map((aggregation) => `${name}_${aggregation}`),
+  )
+}
 
 /** What figures are made of; sums of such totals are totals of the whole. */
 export interface Totals {
@@ -76,21 +135,23 @@ export function addTotals(into: Totals, more: Totals): void {
 }
 
 /** All figures of some totals; null where there is nothing to say. */
-export function figuresOf(totals: Totals): Record<AnalyticsMetric, number | null> {
+export function figuresOf(totals: Totals): Record<Metric['of'], number | null> {
   const { passed, degraded, failed } = totals.counts
   const about = passed + degraded + failed
   const times = countOf(totals.times)
-  const [p50 = null, p95 = null, p99 = null] = quantilesOf(totals.times, [0.5, 0.95, 0.99]).map(
-    (quantile) => within(quantile, totals),
-  )
+  const [p50 = null, p90 = null, p95 = null, p99 = null] = quantilesOf(
+    totals.times,
+    [0.5, 0.9, 0.95, 0.99],
+  ).map((quantile) => within(quantile, totals))
   return {
     availability: about === 0 ? null : rounded((100 * (passed + degraded)) / about, 4),
-    responseTime_avg: times === 0 ? null : rounded(totals.timeMsSum / times, 3),
-    responseTime_min: rounded(totals.timeMsMin, 3),
-    responseTime_max: rounded(totals.timeMsMax, 3),
-    responseTime_p50: rounded(p50, 3),
-    responseTime_p95: rounded(p95, 3),
-    responseTime_p99: rounded(p99, 3),
+    avg: times === 0 ? null : rounded(totals.timeMsSum / times, 3),
+    min: rounded(totals.timeMsMin, 3),
+    max: rounded(totals.timeMsMax, 3),
+    p50: rounded(p50, 3),
+    p90: rounded(p90, 3),
+    p95: rounded(p95, 3),
+    p99: rounded(p99, 3),
   }
 }
 
@@ -117,6 +178,13 @@ const Counts = z.object({
   missed: count,
 })
 
+/** Figures under the own names of response times. */
+const OWN_FIGURES = Object.fromEntries(
+  Object.values(TIME_NAMES).flatMap(({ name }) =>
+    AGGREGATIONS.map((aggregation) => [`${name}_${aggregation}`, figure]),
+  ),
+)
+
 const Figures = z
   .object({
     from: z.string().meta({ format: 'date-time' }),
@@ -132,8 +200,10 @@ const Figures = z
     responseTime_p50: figure.meta({
       description: `Percentiles are exact within ${100 * RELATIVE_ERROR} percent of their value`,
     }),
+    responseTime_p90: figure,
     responseTime_p95: figure,
     responseTime_p99: figure,
+    ...(OWN_FIGURES as object),
   })
   .meta({ id: 'AnalyticsFigures' })
 
@@ -151,6 +221,7 @@ export const Analytics = z
     series: z.array(
       z.object({
         location: z.string().nullable().meta({ description: 'Null: all locations together' }),
+        runLocation: z.string().nullable().meta({ description: 'The same as `location`' }),
         data: z.array(Figures),
       }),
     ),
@@ -161,3 +232,57 @@ export const Analytics = z
   })
   .meta({ id: 'Analytics' })
 export type Analytics = z.infer<typeof Analytics>
+
+/** What is asked for the figures of several monitors at once. */
+export const AnalyticsAsk = z
+  .strictObject({
+    checkIds: z
+      .array(z.guid().meta({ format: 'uuid' }))
+      .min(1)
+      .max(100),
+  })
+  .meta({ id: 'AnalyticsAsk' })
+
+const measured = z.number().nullable().optional()
+
+/** The figures of one of several monitors. */
+export const AnalyticsSummary = z
+  .object({
+    checkId: z.guid().meta({ format: 'uuid' }),
+    checkType: z.enum(CHECK_TYPES),
+    availability: z.number().nullable(),
+    responseTime_avg: measured,
+    responseTime_p50: measured,
+    responseTime_p95: measured,
+    responseTime_p99: measured,
+    latency_avg: measured.meta({ description: 'Of ICMP and traceroute, in place of responseTime' }),
+    latency_p50: measured,
+    latency_p95: measured,
+    latency_p99: measured,
+  })
+  .meta({ id: 'AnalyticsSummary' })
+export type AnalyticsSummary = z.infer<typeof AnalyticsSummary>
+
+/** A figure as it is listed. */
+export const MetricFacts = z
+  .object({
+    name: z.string(),
+    unit: z.enum(['percentage', 'milliseconds']),
+    label: z.string(),
+    type: z.literal('Float'),
+    aggregated: z.literal(true),
+  })
+  .meta({ id: 'AnalyticsMetric' })
+
+/** The figures of one type of monitor, or of all types that have any. */
+export function listedMetrics(checkType: CheckType | undefined): z.infer<typeof MetricFacts>[] {
+  const types = checkType === undefined ? ANALYTICS_TYPES : [checkType]
+  const all = new Map(types.flatMap((type) => [...metricsOf(type)]))
+  return [...all].map(([name, { unit, label }]) => ({
+    name,
+    unit,
+    label,
+    type: 'Float',
+    aggregated: true,
+  }))
+}

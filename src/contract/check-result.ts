@@ -39,7 +39,10 @@ export function hasErrors(verdict: Verdict): boolean {
 const common = {
   id: guid.meta({ description: 'Of this slot’s result; carries the slot' }),
   checkId: guid,
+  name: z.string().meta({ description: 'Name of the check' }),
+  resultType: z.literal('FINAL').meta({ description: 'Tries have no results of their own' }),
   location: z.string().meta({ description: 'Slug of the private location' }),
+  runLocation: z.string().meta({ description: 'The same as `location`' }),
   slot: dateTime.meta({ description: 'When it was due' }),
   startedAt: dateTime,
   clockUncertaintyMs: z
@@ -60,15 +63,22 @@ const common = {
   hasFailures: z.boolean(),
   hasErrors: z.boolean(),
   isDegraded: z.boolean(),
+  isCancelled: z.boolean(),
   attempts: z.int().meta({ description: 'How many tries it took; 0 when there was none' }),
   failureCode: z.string().nullable().meta({ description: 'Code of the first failure' }),
   runBy: guid.nullable().meta({ description: 'Id of the agent; null when nobody reported' }),
   receivedAt: dateTime,
+  created_at: dateTime.meta({ description: 'The same as `receivedAt`' }),
+  sequenceId: z.null().meta({ description: 'Tries are in `attemptResults`' }),
+  traceId: z.null().meta({ description: 'Results have no traces' }),
 }
 
 /** A result as it is listed. */
 export const CheckResult = z.object(common).meta({ id: 'CheckResult' })
 export type CheckResult = z.infer<typeof CheckResult>
+
+/** The fields of a result that were asked for. */
+export const CheckResultFields = CheckResult.partial().meta({ id: 'CheckResultFields' })
 
 /** A result with all that is kept of it. */
 export const CheckResultDetail = z

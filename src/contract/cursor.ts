@@ -14,12 +14,9 @@ const LISTINGS = {
   incidents: 1,
   services: 2,
   'status-pages': 3,
-  subscriptions: 4,
-  'alert-notifications': 10,
   runs: 20,
   'code-bundles': 21,
   'check-results': 30,
-  'check-statuses': 31,
 } as const
 export type Listing = keyof typeof LISTINGS
 

@@ -23,7 +23,7 @@ import { raiseRevisions } from '../store/placements.ts'
 import { locationIdsBySlug } from '../store/private-locations.ts'
 import { changing, type MonitorParts } from './check-writing.ts'
 import { absent, ApiError } from './errors.ts'
-import { pagedParameters } from './listing.ts'
+import { offsetOf, pagedAnswer, pagedParameters } from './listing.ts'
 import { defineOperation, type DefinedOperation } from './operation.ts'
 import type { Sealer } from './sealing.ts'
 
@@ -70,10 +70,21 @@ function reads({ database, sealer }: MonitorParts): DefinedOperation[] {
       path: PATH,
       deed: 'read',
       query: pagedParameters(),
-      answers: { status: 200, schema: z.array(AccountVariable), description: 'The variables' },
-      async answer({ key: { accountId }, query: { limit, page } }) {
-        const rows = await listAccountVariables(database, accountId, limit, (page - 1) * limit)
-        return { status: 200, json: JSON.stringify(rows.map((row) => wireForm(sealer, row))) }
+      answers: {
+        status: 200,
+        schema: z.array(AccountVariable),
+        description: 'The variables',
+        hasContentRange: true,
+      },
+      async answer({ key: { accountId }, query }) {
+        const offset = offsetOf(query)
+        const rows = await listAccountVariables(database, accountId, query.limit, offset)
+        const total = await countAccountVariables(database, accountId)
+        return pagedAnswer(
+          query,
+          rows.map((row) => wireForm(sealer, row)),
+          total,
+        )
       },
     }),
     defineOperation({

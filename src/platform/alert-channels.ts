@@ -14,6 +14,7 @@ import { createNameTest } from '../contract/sensitive-name.ts'
 import { lockAccount } from '../store/accounts.ts'
 import {
   changeChannel,
+  countChannels,
   deleteChannel,
   insertChannel,
   listChannels,
@@ -24,7 +25,7 @@ import {
 } from '../store/alert-channels.ts'
 import type { Database, Queryable } from '../store/database.ts'
 import { absent, ApiError } from './errors.ts'
-import { pagedParameters } from './listing.ts'
+import { offsetOf, pagedAnswer, pagedParameters } from './listing.ts'
 import { defineOperation, type DefinedOperation } from './operation.ts'
 import { NUMBER_LIKE, numberParameter } from './parameters.ts'
 import type { Sealer } from './sealing.ts'
@@ -62,11 +63,17 @@ function lists(database: Database, sealer: Sealer): DefinedOperation[] {
         status: 200,
         schema: z.array(AlertChannel),
         description: 'A page of channels',
+        hasContentRange: true,
       },
-      async answer({ key, query: { limit, page } }) {
-        const offset = (page - 1) * limit
-        const rows = await listChannels(database, key.accountId, { limit, offset })
-        return { status: 200, json: JSON.stringify(rows.map((row) => shown(row, sealer))) }
+      async answer({ key: { accountId }, query }) {
+        const ask = { limit: query.limit, offset: offsetOf(query) }
+        const rows = await listChannels(database, accountId, ask)
+        const total = await countChannels(database, accountId)
+        return pagedAnswer(
+          query,
+          rows.map((row) => shown(row, sealer)),
+          total,
+        )
       },
     }),
     defineOperation({

@@ -1,12 +1,19 @@
 // How an account is alerted where its monitors and groups say nothing else, and what was told of late.
+import * as z from 'zod'
 import { AccountAlertSettings, AlertNotification } from '../contract/alert-channel.ts'
 import { AlertSettings } from '../contract/monitor.ts'
 import { CUSTOM_POLICIES } from '../contract/rate-policy.ts'
 import { readAlertSettings, writeAlertSettings } from '../store/alert-channels.ts'
-import { listNotifications } from '../store/alert-notifications.ts'
+import {
+  countNotifications,
+  listNotifications,
+  type NotificationRow,
+} from '../store/notification-listing.ts'
 import type { Database } from '../store/database.ts'
-import { pageJson, pageOf, pageParameters } from './listing.ts'
+import { unixSeconds } from './instants.ts'
+import { offsetOf, pagedAnswer, pagedParameters } from './listing.ts'
 import { defineOperation, type DefinedOperation } from './operation.ts'
+import { booleanParameter, channelIdParameter } from './parameters.ts'
 
 const PATH = '/v1/alert-settings'
 const answers = {
@@ -61,17 +68,61 @@ function listing(database: Database): DefinedOperation {
     path: '/v1/alert-notifications',
     deed: 'read',
     policy: CUSTOM_POLICIES['alert-notifications'],
-    query: pageParameters('alert-notifications'),
+    query: {
+      ...pagedParameters(),
+      from: unixSeconds('Created at this instant or later, seconds since the Unix epoch'),
+      to: unixSeconds('Created before this instant'),
+      alertChannelId: channelIdParameter('Only those of this alert channel'),
+      hasFailures: booleanParameter('Only those that failed, or did not'),
+    },
     answers: {
       status: 200,
-      schema: pageOf(AlertNotification, 'AlertNotificationsPage'),
+      schema: z.array(AlertNotification),
       description: 'A page of notifications',
+      hasContentRange: true,
     },
-    async answer({ key, query: { limit, nextId: after } }) {
-      const page = await listNotifications(database, { owner: key.accountId, limit, after })
-      return { status: 200, json: pageJson('alert-notifications', page) }
+    async answer({ key: { accountId }, query }) {
+      const filters = {
+        accountId,
+        channelId: query.alertChannelId ?? null,
+        from: query.from === undefined ? null : new Date(query.from),
+        to: query.to === undefined ? null : new Date(query.to),
+        hasFailed: query.hasFailures ?? null,
+      }
+      const ask = { limit: query.limit, offset: offsetOf(query) }
+      const rows = await listNotifications(database, filters, ask)
+      return pagedAnswer(query, rows.map(shown), await countNotifications(database, filters))
     },
   })
+}
+
+const STATUSES = {
+  waiting: 'IN_PROGRESS',
+  sent: 'SUCCESS',
+  merged: 'SUCCESS',
+  failed: 'FAILURE',
+} as const
+
+function shown(row: NotificationRow): AlertNotification {
+  const created = row.createdAt.toISOString()
+  const finishedAt = row.finishedAt?.toISOString() ?? null
+  return {
+    id: row.id,
+    alertChannelId: row.channelId,
+    checkId: row.monitorId,
+    type: row.channelType,
+    event: row.kind,
+    status: STATUSES[row.state],
+    state: row.state,
+    attempts: row.attempts,
+    httpStatus: row.status,
+    notificationResult: row.message,
+    nextAttemptAt: row.nextAt?.toISOString() ?? null,
+    payload: row.payload,
+    timestamp: finishedAt ?? created,
+    created_at: created,
+    finishedAt,
+  }
 }
 
 /** Settings with every default filled in. */

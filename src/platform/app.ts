@@ -28,6 +28,7 @@ import { incidentOperations } from './incidents.ts'
 import { KeyRing, type KeySource } from './key-ring.ts'
 import { locationKeyOperations } from './location-keys.ts'
 import { locationMetricsOperations } from './location-metrics.ts'
+import { insteadOf } from './not-implemented.ts'
 import { serveDocuments } from './openapi.ts'
 import { type DefinedOperation, mount } from './operation.ts'
 import type { PlatformClock } from './platform-clock.ts'
@@ -114,6 +115,7 @@ export function createApp(options: AppOptions): App {
   ]
   mount(app, gate, operations, rateHeadersOf)
   serveDocuments(app, options.publicUrl)
-  answerFaults(app, { log, logOutage: options.logOutage ?? createOutageLog(log) })
+  const logOutage = options.logOutage ?? createOutageLog(log)
+  answerFaults(app, { log, logOutage, insteadOf })
   return { app, forgetKeys: () => keys.forget() }
 }

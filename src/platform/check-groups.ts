@@ -6,6 +6,7 @@ import { CheckFields, CheckGroupInput, CheckGroupRead } from '../contract/check.
 import {
   type CheckGroupRow,
   countCheckGroups,
+  countListedGroups,
   deleteCheckGroups,
   listCheckGroups,
   readCheckGroups,
@@ -17,11 +18,11 @@ import { problemWords } from './draft-problem.ts'
 import { changing, type MonitorParts, readSurroundings } from './check-writing.ts'
 import { absent, ApiError } from './errors.ts'
 import { addGroups, groupDefinition, replaceGroup } from './group-writing.ts'
-import { pagedParameters } from './listing.ts'
+import { offsetOf, pagedAnswer, pagedParameters } from './listing.ts'
 import { maskSecrets } from './masked-secrets.ts'
 import { missingThings, readNamedThings } from './named-things.ts'
 import { defineOperation, type DefinedOperation } from './operation.ts'
-import { NUMBER_LIKE, numberParameter } from './parameters.ts'
+import { assignQuery, NUMBER_LIKE, numberParameter, textsParameter } from './parameters.ts'
 import type { Definition } from './sealed-monitor.ts'
 import type { Sealer } from './sealing.ts'
 
@@ -56,12 +57,28 @@ function reads({ database, sealer }: MonitorParts, version: Version): DefinedOpe
       method: 'get',
       path: pathOf(version),
       deed: 'read',
-      query: pagedParameters(),
-      answers: { status: 200, schema: z.array(CheckGroupRead), description: 'A page of groups' },
-      async answer({ key: { accountId }, query: { limit, page } }) {
-        const offset = (page - 1) * limit
-        const rows = await listCheckGroups(database, { accountId, limit, offset })
-        return { status: 200, json: JSON.stringify(rows.map((row) => wireForm(sealer, row))) }
+      query: { ...pagedParameters(), name: textsParameter('Only groups of these names') },
+      lists: ['name'],
+      answers: {
+        status: 200,
+        schema: z.array(CheckGroupRead),
+        description: 'A page of groups',
+        hasContentRange: true,
+      },
+      async answer({ key: { accountId }, query }) {
+        const ask = {
+          accountId,
+          limit: query.limit,
+          offset: offsetOf(query),
+          names: query.name ?? null,
+        }
+        const rows = await listCheckGroups(database, ask)
+        const total = await countListedGroups(database, accountId, query.name ?? null)
+        return pagedAnswer(
+          query,
+          rows.map((row) => wireForm(sealer, row)),
+          total,
+        )
       },
     }),
     defineOperation({
@@ -99,6 +116,7 @@ function writes(parts: MonitorParts, version: Version): DefinedOperation[] {
       description: 'Checks join it by their `groupId`.',
       method: 'post',
       path: pathOf(version),
+      query: assignQuery,
       conflict: 'The account has as many groups as it may have',
       answers: { ...answers, status: 201 },
       async answer({ key: { accountId }, body }) {
@@ -122,6 +140,7 @@ function writes(parts: MonitorParts, version: Version): DefinedOperation[] {
       summary: 'Replace a group of checks',
       description: 'What its members take over from it changes with it.',
       method: 'put',
+      query: assignQuery,
       answer: ({ key: { accountId }, params: { id }, body }) =>
         replace(parts, { accountId, id }, () => body),
     }),

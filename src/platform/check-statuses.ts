@@ -1,17 +1,16 @@
 // GET /v1/check-statuses: how monitors are at present, from their newest results.
+import * as z from 'zod'
 import { CheckStatus, overallVerdict, resultId } from '../contract/check-result.ts'
 import type { CheckStatus as Status } from '../contract/check-result.ts'
 import { CHECK_UNPLACED, HEARTBEAT_UNWATCHED } from '../contract/unwatched.ts'
 import { listStatuses, readStatus, type StatusRow } from '../store/check-results.ts'
 import type { Database } from '../store/database.ts'
 import { absent } from './errors.ts'
-import { pageJson, pageOf, pageParameters } from './listing.ts'
 import { defineOperation, type DefinedOperation } from './operation.ts'
 import { idParameter } from './parameters.ts'
 
 const TAG = 'Check Status'
 const PATH = '/v1/check-statuses'
-const LISTING = 'check-statuses'
 
 /** The operations on the present state of monitors. */
 export function checkStatusOperations(database: Database): DefinedOperation[] {
@@ -23,22 +22,14 @@ export function checkStatusOperations(database: Database): DefinedOperation[] {
       method: 'get',
       path: PATH,
       deed: 'read',
-      query: pageParameters(LISTING),
       answers: {
         status: 200,
-        schema: pageOf(CheckStatus, 'CheckStatusesPage'),
-        description: 'A page of states, newest monitors first',
+        schema: z.array(CheckStatus),
+        description: 'The states of all monitors, newest monitors first',
       },
-      async answer({ key: { accountId }, query: { limit, nextId: after } }) {
-        const rows = await listStatuses(database, { accountId, limit: limit + 1, after })
-        const shown = rows.slice(0, limit)
-        const last = shown.at(-1)
-        const next =
-          rows.length > shown.length && last !== undefined
-            ? { createdUs: BigInt(last.createdUs), id: last.id }
-            : undefined
-        const entries = shown.map((row) => JSON.stringify(statusOf(row))).join(',')
-        return { status: 200, json: pageJson(LISTING, { entries, length: shown.length, next }) }
+      async answer({ key: { accountId } }) {
+        const rows = await listStatuses(database, accountId)
+        return { status: 200, json: JSON.stringify(rows.map(statusOf)) }
       },
     }),
     defineOperation({
@@ -57,6 +48,25 @@ export function checkStatusOperations(database: Database): DefinedOperation[] {
       },
     }),
   ]
+}
+
+/** States by which checks are listed. */
+export const CHECK_STATES = ['passing', 'failing', 'degraded'] as const
+
+/** The ids of the monitors of an account that are in a state; those without a verdict are in none. */
+export async function idsInState(
+  database: Database,
+  accountId: string,
+  state: (typeof CHECK_STATES)[number],
+): Promise<string[]> {
+  const all = (await listStatuses(database, accountId)).map(statusOf)
+  return all.filter((one) => stateOf(one) === state).map(({ checkId }) => checkId)
+}
+
+function stateOf(status: Status): (typeof CHECK_STATES)[number] | undefined {
+  if (status.hasFailures || status.hasErrors) return 'failing'
+  if (status.isDegraded) return 'degraded'
+  return status.verdict === 'passed' ? 'passing' : undefined
 }
 
 function statusOf({ id, name, checkType, activated, locations }: StatusRow): Status {

@@ -6,7 +6,13 @@ import { Check, CHECK_PATHS, CheckFields, checkInput } from '../contract/check.t
 import { HEARTBEAT_UNWATCHED } from '../contract/unwatched.ts'
 import { LIMITS } from '../contract/versions.ts'
 import type { Queryable } from '../store/database.ts'
-import { countMonitors, listMonitors, readMonitor, type MonitorRow } from '../store/monitors.ts'
+import {
+  countListedMonitors,
+  countMonitors,
+  listMonitors,
+  readMonitor,
+  type MonitorRow,
+} from '../store/monitors.ts'
 import { draftCheck } from './check-draft.ts'
 import { clientCheck } from './client-definition.ts'
 import { problemWords } from './draft-problem.ts'
@@ -20,12 +26,13 @@ import {
   saveChecks,
 } from './check-writing.ts'
 import { effectiveCheck } from './effective-check.ts'
+import { CHECK_STATES, idsInState } from './check-statuses.ts'
 import { absent, ApiError } from './errors.ts'
-import { pagedParameters } from './listing.ts'
+import { offsetOf, pagedAnswer, pagedParameters } from './listing.ts'
 import { maskSecrets } from './masked-secrets.ts'
 import { missingThings, readNamedThings } from './named-things.ts'
 import { defineOperation, type DefinedOperation } from './operation.ts'
-import { idParameter } from './parameters.ts'
+import { assignQuery, idParameter, textsParameter } from './parameters.ts'
 import { type Definition, openSealed } from './sealed-monitor.ts'
 import type { Sealer } from './sealing.ts'
 
@@ -59,7 +66,7 @@ function list({ database, sealer }: MonitorParts): DefinedOperation {
     deed: 'read',
     query: {
       ...pagedParameters(),
-      tag: z.string().min(1).optional().openapi({ description: 'Only checks with this tag' }),
+      tag: textsParameter('Only checks with at least one of these tags'),
       groupId: z
         .string()
         .regex(/^\d{1,15}$/, 'must be the number of a group')
@@ -69,18 +76,36 @@ function list({ database, sealer }: MonitorParts): DefinedOperation {
       checkType: z.enum(DEFINED_TYPES).optional().openapi({ description: 'Only checks of a type' }),
       search: z.string().min(1).optional().openapi({ description: 'Part of the name' }),
       name: z.string().min(1).optional().openapi({ description: 'The whole name, exactly' }),
+      status: z.enum(CHECK_STATES).optional().openapi({
+        description:
+          'Only checks in this state: `failing` has failures or errors, `degraded` neither, `passing` passed',
+      }),
     },
-    answers: { status: 200, schema: z.array(Check), description: 'A page of checks' },
+    lists: ['tag'],
+    answers: {
+      status: 200,
+      schema: z.array(Check),
+      description: 'A page of checks',
+      hasContentRange: true,
+    },
     async answer({ key: { accountId }, query }) {
-      const { limit, page, tag = null, groupId = null, checkType = null } = query
+      const { limit, tag: tags = null, groupId = null, checkType = null } = query
       const { search = null, name = null } = query
+      const ids =
+        query.status === undefined ? null : await idsInState(database, accountId, query.status)
+      const filters = { tags, groupId, checkType, search, name, ids }
       const rows = await listMonitors(database, {
         accountId,
         limit,
-        offset: (page - 1) * limit,
-        filters: { tag, groupId, checkType, search, name },
+        offset: offsetOf(query),
+        filters,
       })
-      return { status: 200, json: JSON.stringify(rows.map((row) => wireForm(sealer, row))) }
+      const total = await countListedMonitors(database, accountId, filters)
+      return pagedAnswer(
+        query,
+        rows.map((row) => wireForm(sealer, row)),
+        total,
+      )
     },
   })
 }
@@ -103,6 +128,7 @@ function ofType(parts: MonitorParts, checkType: DefinedType): DefinedOperation[]
       method: 'post',
       path: `${PATH}/${part}`,
       ...(checkType === 'HEARTBEAT' && { notImplemented: HEARTBEAT_UNWATCHED }),
+      query: assignQuery,
       answers: { ...answers, status: 201 },
       answer: async ({ key: { accountId }, body }) => ({
         status: 201,
@@ -117,6 +143,7 @@ function ofType(parts: MonitorParts, checkType: DefinedType): DefinedOperation[]
       method: 'put',
       path: `${PATH}/${part}/{id}`,
       params,
+      query: assignQuery,
       answers,
       answer: ({ key: { accountId }, params: { id }, body }) =>
         replace(parts, { accountId, id, checkType }, () => body),
@@ -150,6 +177,7 @@ function changes(parts: MonitorParts): DefinedOperation[] {
       operationId: 'putV1ChecksId',
       summary: 'Replace a check of any type',
       method: 'put',
+      query: assignQuery,
       answer: ({ key: { accountId }, params: { id }, body }) =>
         replace(parts, { accountId, id }, () => body),
     }),

@@ -11,13 +11,13 @@ export function unixSeconds(description: string) {
     .openapi({ type: 'integer', minimum: 0, description })
 }
 
-/** Words of `names` with commas between them; becomes the list of those given. */
+/** Words of `names` with commas between them, once or several times; becomes the list of those given. */
 export function wordsOf<Name extends string>(names: readonly Name[], description: string) {
   const known: ReadonlySet<string> = new Set(names)
   return z
-    .string()
-    .transform((text, context) => {
-      const given = [...new Set(text.split(','))]
+    .union([z.string(), z.array(z.string())])
+    .transform((texts, context) => {
+      const given = [...new Set([texts].flat().join(',').split(','))]
       if (given.every((one): one is Name => known.has(one))) return given
       context.addIssue({ code: 'custom', message: `must be some of ${names.join(', ')}` })
       return z.NEVER

@@ -47,6 +47,25 @@ export function pagedParameters() {
   }
 }
 
+/** What is asked of such a listing. */
+interface PagedQuery {
+  limit: number
+  page: number
+}
+
+/** How many entries come before the page. */
+export function offsetOf({ limit, page }: PagedQuery): number {
+  return (page - 1) * limit
+}
+
+/** The answer of such a listing; `total` counts the entries of all pages. */
+export function pagedAnswer(query: PagedQuery, entries: readonly unknown[], total: number) {
+  const first = offsetOf(query)
+  const range = entries.length === 0 ? '*' : `${first}-${first + entries.length - 1}`
+  const json = JSON.stringify(entries)
+  return { status: 200 as const, json, contentRange: `${range}/${total}` }
+}
+
 /** The schema of a page of `entry`. */
 export function pageOf(entry: z.ZodType, id: string) {
   return z

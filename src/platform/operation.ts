@@ -7,6 +7,7 @@ import type { Deed } from '../contract/account.ts'
 import { API_BOUNDS } from '../contract/api-bounds.ts'
 import { PROBLEM_SCHEMAS, type ErrorStatus } from '../contract/problem.ts'
 import { DEFAULT_POLICY, type RatePolicy } from '../contract/rate-policy.ts'
+import { nearest } from '../host/nearest.ts'
 import type { KnownKey } from './auth.ts'
 import { type BodyBounds, readJson } from './body.ts'
 import { absent, ApiError } from './errors.ts'
@@ -31,7 +32,9 @@ export interface Asked<P extends Fields, Q extends Fields, B extends z.ZodType> 
 
 /** What it answers; `json` is the text of the body, `response` a whole answer that is no JSON. */
 export type Answer =
-  { status: 200 | 201; json: string } | { status: 204 } | { status: 200; response: Response }
+  | { status: 200 | 201; json: string; contentRange?: string }
+  | { status: 204 }
+  | { status: 200; response: Response }
 
 /** The definition of an operation. */
 export interface Operation<P extends Fields, Q extends Fields, B extends z.ZodType> {
@@ -49,6 +52,8 @@ export interface Operation<P extends Fields, Q extends Fields, B extends z.ZodTy
   /** What the router takes for a parameter: an expression without groups or slashes. */
   looks?: Partial<Record<keyof P & string, string>>
   query?: Q
+  /** Query parameters that may be given several times, as `name` or `name[]`; each becomes an array. */
+  lists?: readonly (keyof Q & string)[]
   body?: B
   /** What the document shows of the body where `body` leaves the checking to `answer`. */
   bodyShown?: z.ZodType
@@ -62,6 +67,8 @@ export interface Operation<P extends Fields, Q extends Fields, B extends z.ZodTy
     description: string
     /** Default: application/json. */
     contentType?: string
+    /** The answer has the header Content-Range. */
+    hasContentRange?: true
     /** Further answers without a schema, and what they mean. */
     also?: Record<number, string>
   }
@@ -88,7 +95,7 @@ export function defineOperation<
   Q extends Fields = NoFields,
   B extends z.ZodType = z.ZodUndefined,
 >(operation: Operation<P, Q, B>): DefinedOperation {
-  const readQuery = queryReader(operation.query)
+  const readQuery = queryReader(operation.query ?? {}, operation.lists ?? [])
   const params = operation.params && z.object(operation.params)
   const bounds: BodyBounds = { ...API_BOUNDS, ...operation.bodyBounds }
   return {
@@ -124,17 +131,17 @@ const SHORT_QUERIES_MAX = 100
  * Reads the query of requests by `schema`. Short queries that were good, such as `limit=20`, are
  * remembered: most clients send the same one again and again.
  */
-function queryReader(shape: Fields | undefined): (c: Context) => unknown {
-  if (shape === undefined) return () => ({})
+function queryReader(shape: Fields, repeatable: readonly string[]): (c: Context) => unknown {
   const schema = z.object(shape)
-  const names = Object.keys(shape)
+  const names = new Set(Object.keys(shape))
+  const lists = new Set(repeatable)
   const remembered = new Map<string, unknown>()
   return (c) => {
     const start = c.req.url.indexOf('?')
     const text = start === -1 ? '' : c.req.url.slice(start + 1)
     const known = remembered.get(text)
     if (known !== undefined) return known
-    const query = Object.freeze(checked(schema, valuesOf(text, names)))
+    const query = Object.freeze(checked(schema, valuesOf(text, names, lists)))
     if (text.length <= SHORT_QUERY_CHARACTERS && remembered.size < SHORT_QUERIES_MAX) {
       remembered.set(text, query)
     }
@@ -142,18 +149,36 @@ function queryReader(shape: Fields | undefined): (c: Context) => unknown {
   }
 }
 
-function valuesOf(text: string, names: readonly string[]): Record<string, string> {
-  const sent = new URLSearchParams(text)
-  const given: Record<string, string> = {}
-  for (const name of names) {
-    const values = sent.getAll(name)
-    if (values.length > 1) throw new ApiError(400, `${name}: must be given once`)
-    if (values[0]?.includes('\0') === true) {
+function valuesOf(
+  text: string,
+  names: ReadonlySet<string>,
+  lists: ReadonlySet<string>,
+): Record<string, string | string[]> {
+  const single: Record<string, string> = {}
+  const several: Record<string, string[]> = {}
+  for (const [sent, value] of new URLSearchParams(text)) {
+    const bare = sent.endsWith('[]') ? sent.slice(0, -2) : sent
+    const name = lists.has(bare) ? bare : sent
+    if (!names.has(name)) throw unknownParameter(name, names)
+    if (value.includes('\0')) {
       throw new ApiError(400, `${name}: must not hold the character U+0000`)
     }
-    if (values[0] !== undefined) given[name] = values[0]
+    if (lists.has(name)) (several[name] ??= []).push(value)
+    else if (Object.hasOwn(single, name)) throw new ApiError(400, `${name}: must be given once`)
+    else single[name] = value
   }
-  return given
+  return { ...single, ...several }
+}
+
+const NAME_CHARACTERS_SHOWN = 64
+
+/** 400 for a query parameter that nothing would come of, such as a filter of a newer version. */
+function unknownParameter(name: string, names: ReadonlySet<string>): ApiError {
+  const near = nearest(name, names)
+  const known = names.size === 0 ? 'none is known here' : `known here: ${[...names].join(', ')}`
+  const fix = near === undefined ? known : `did you mean ${near}?`
+  const shown = name.slice(0, NAME_CHARACTERS_SHOWN).toWellFormed()
+  return new ApiError(400, `${shown}: unknown query parameter; ${fix}`)
 }
 
 /** What a schema makes of a value. Throws 400 that names what does not fit. */
@@ -197,8 +222,9 @@ const RATE_HEADERS = {
   'RateLimit-Reset': 'Seconds until the window ends',
 }
 
-function headersOf(status: number): Record<string, object> {
+function headersOf(status: number, hasContentRange = false): Record<string, object> {
   const named: Record<string, string> = status > 429 ? {} : { ...RATE_HEADERS }
+  if (hasContentRange) named['Content-Range'] = 'Entries of this page and of all: `0-9/42`, `*/42`'
   if (status === 401) named['WWW-Authenticate'] = 'The challenge, RFC 6750'
   if (status === 429 || status === 503) named['Retry-After'] = 'Seconds to wait'
   return Object.fromEntries(
@@ -241,11 +267,18 @@ function routeOf(operation: Omit<Operation<Fields, Fields, z.ZodType>, 'answer'>
   if (upload !== undefined) errors.push(408, 413)
   if (operation.conflict !== undefined) errors.push(409)
   if (operation.notImplemented !== undefined) errors.push(501)
-  const { status, schema, description: meaning, contentType, also } = operation.answers
+  const {
+    status,
+    schema,
+    description: meaning,
+    contentType,
+    hasContentRange,
+    also,
+  } = operation.answers
   const responses: RouteConfig['responses'] = {
     [status]: {
       description: meaning,
-      headers: headersOf(status) as never,
+      headers: headersOf(status, hasContentRange) as never,
       ...(schema && { content: { [contentType ?? 'application/json']: { schema } } }),
     },
   }
@@ -331,6 +364,7 @@ export function mount(
         return answer.response
       }
       headers['Content-Type'] = 'application/json; charset=utf-8'
+      if (answer.contentRange !== undefined) headers['Content-Range'] = answer.contentRange
       // Not c.body: plain headers go to the socket as they are.
       return new Response(answer.json, { status: answer.status, headers })
     })

@@ -9,6 +9,43 @@ export function idParameter(what: string) {
     .openapi({ type: 'string', format: 'uuid', description: `Id of the ${what}` })
 }
 
+/** `true` or `false` in a query. */
+export function booleanParameter(description: string) {
+  return z
+    .enum(['true', 'false'])
+    .transform((text) => text === 'true')
+    .optional()
+    .openapi({ type: 'boolean', description })
+}
+
+/** The number of an alert channel in a query. */
+export function channelIdParameter(description: string) {
+  return z
+    .string()
+    .regex(/^\d{1,15}$/, { error: 'must be the number of an alert channel' })
+    .transform(Number)
+    .optional()
+    .openapi({ type: 'integer', minimum: 1, description })
+}
+
+const TEXTS_MAX = 100
+
+/** Texts in a query; its operation names the parameter in `lists`. */
+export function textsParameter(description: string) {
+  return z
+    .array(z.string().min(1))
+    .max(TEXTS_MAX)
+    .optional()
+    .openapi({ type: 'array', items: { type: 'string' }, description })
+}
+
+/** `autoAssignAlerts`, which clients of check and group writes send. */
+export const assignQuery = {
+  autoAssignAlerts: booleanParameter(
+    'Accepted for clients that send it. Channels with `autoSubscribe` are notified of checks without subscriptions, whatever it says.',
+  ),
+}
+
 /** What the router takes for a number in the path. */
 export const NUMBER_LIKE = '\\d{1,15}'
 

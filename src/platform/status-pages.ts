@@ -145,16 +145,14 @@ function listOfSubscriptions(database: Database): DefinedOperation {
     path: `${ONE}/subscriptions`,
     deed: 'read',
     params,
-    query: pageParameters('subscriptions'),
     answers: {
       status: 200,
-      schema: pageOf(Subscription, 'StatusPageSubscriptionsPage'),
-      description: 'A page of subscriptions, newest first',
+      schema: z.array(Subscription),
+      description: 'All subscriptions, newest first',
     },
-    async answer({ key, params: { statusPageId: owner }, query: { limit, nextId: after } }) {
-      await checkPage(database, key.accountId, owner)
-      const page = await listSubscriptions(database, { owner, limit, after })
-      return { status: 200, json: pageJson('subscriptions', page) }
+    async answer({ key, params: { statusPageId } }) {
+      await checkPage(database, key.accountId, statusPageId)
+      return { status: 200, json: await listSubscriptions(database, statusPageId) }
     },
   })
 }

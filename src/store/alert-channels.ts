@@ -38,7 +38,7 @@ const columns = `c.id, c.account_id as "accountId", c.name, c.config,
 const list = statement<[string, number, number], ChannelRow>(
   'alert-channels-list',
   `select ${columns} from alert_channels c where c.account_id = $1
-   order by c.id limit $2::int offset $3::int`,
+   order by c.id limit $2::int offset $3::bigint`,
 )
 
 /** Channels of an account, oldest first. */
@@ -48,6 +48,16 @@ export async function listChannels(
   { limit, offset }: { limit: number; offset: number },
 ): Promise<ChannelRow[]> {
   return list(connection, accountId, limit, offset)
+}
+
+const count = statement<[string], { count: number }>(
+  'alert-channels-count',
+  'select count(*)::int as count from alert_channels where account_id = $1',
+)
+
+/** How many channels the account has. */
+export async function countChannels(connection: Connection, accountId: string): Promise<number> {
+  return (await count(connection, accountId))[0]?.count ?? 0
 }
 
 const read = statement<[string, number], ChannelRow>(
@@ -93,10 +103,6 @@ function valuesOf(fields: ChannelFields): Written {
   ]
 }
 
-const count = statement<[string], { count: number }>(
-  'alert-channels-count',
-  'select count(*)::int as count from alert_channels where account_id = $1',
-)
 const insert = statement<[string, ...Written], ChannelRow>(
   'alert-channel-insert',
   `insert into alert_channels as c (account_id, type, name, config, send_recovery, send_failure,

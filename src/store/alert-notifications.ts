@@ -1,34 +1,11 @@
 // Statements on what is told through channels: the outbox of webhooks and its history.
 import { randomUUID } from 'node:crypto'
 import type { Payload } from '../contract/alert-payload.ts'
-import { textJson } from './json-text.ts'
-import { pageStatement } from './page.ts'
 import { statement, type Connection } from './statement.ts'
 
 function instantText(column: string): string {
   return `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
 }
-
-function instantJson(column: string): string {
-  return `coalesce('"' || ${instantText(column)} || '"', 'null')`
-}
-
-const orNull = (expression: string) => `coalesce(${expression}, 'null')`
-
-/** The notifications of an account. */
-export const listNotifications = pageStatement({
-  name: 'alert-notifications-page',
-  from: 'alert_notifications',
-  where: 'account_id = $1::uuid',
-  json: `'{"id":"' || i.id || '","alertChannelId":' || i.channel_id
-    || ',"checkId":' || ${orNull(`'"' || i.monitor_id || '"'`)}
-    || ',"type":' || ${textJson('i.kind')} || ',"state":"' || i.state
-    || '","attempts":' || i.attempts || ',"status":' || ${orNull('i.status::text')}
-    || ',"message":' || ${orNull(textJson('i.message'))}
-    || ',"nextAttemptAt":' || ${instantJson('i.next_at')}
-    || ',"payload":' || i.payload::text || ',"created_at":' || ${instantJson('i.created_at')}
-    || ',"finishedAt":' || ${instantJson('i.finished_at')} || '}'`,
-})
 
 /** Something to tell through one channel. */
 export interface NewNotification {

@@ -1,4 +1,5 @@
 // Statements behind analytics: hours of one monitor, from rollups where there are any, else from rows.
+import type { CheckType } from '../contract/monitor.ts'
 import type { ResponseHistogram } from '../contract/response-histogram.ts'
 import type { Verdict } from '../contract/result.ts'
 import { COUNTED, countHoursSql, HOUR_COUNTS } from './rollups.ts'
@@ -10,7 +11,7 @@ const HOUR_MS = 3_600_000
 export interface MonitorFacts {
   id: string
   name: string
-  checkType: string
+  checkType: CheckType
   activated: boolean
   muted: boolean
   tags: string[]

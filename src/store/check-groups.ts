@@ -15,18 +15,37 @@ export interface CheckGroupRow {
 
 const COLUMNS = 'id, name, definition, file_name, file_key, created_at, updated_at'
 
-const list = statement<[string, number, number], CheckGroupRow>(
+type ListedValues = [accountId: string, names: readonly string[] | null]
+
+const LISTED =
+  'from check_groups where account_id = $1 and ($2::text[] is null or name = any ($2::text[]))'
+
+const list = statement<[...ListedValues, limit: number, offset: number], CheckGroupRow>(
   'check-groups-list',
-  `select ${COLUMNS} from check_groups where account_id = $1
-   order by id desc limit $2::int offset $3::bigint`,
+  `select ${COLUMNS} ${LISTED}
+   order by id desc limit $3::int offset $4::bigint`,
 )
 
-/** Groups of an account, newest first. */
+/** Groups of an account, newest first; with `names` only those. */
 export function listCheckGroups(
   connection: Connection,
-  ask: { accountId: string; limit: number; offset: number },
+  ask: { accountId: string; names: readonly string[] | null; limit: number; offset: number },
 ): Promise<CheckGroupRow[]> {
-  return list(connection, ask.accountId, ask.limit, ask.offset)
+  return list(connection, ask.accountId, ask.names, ask.limit, ask.offset)
+}
+
+const countListed = statement<ListedValues, { count: number }>(
+  'check-groups-list-count',
+  `select count(*)::int as count ${LISTED}`,
+)
+
+/** How many groups of the account have one of these names; null counts all. */
+export async function countListedGroups(
+  connection: Connection,
+  accountId: string,
+  names: readonly string[] | null,
+): Promise<number> {
+  return (await countListed(connection, accountId, names))[0]?.count ?? 0
 }
 
 const readSome = statement<[string, number[]], CheckGroupRow>(

@@ -40,6 +40,7 @@ export interface ResultsAsk {
   location: string | undefined
   verdicts: readonly Verdict[] | undefined
   limit: number
+  offset: number
   after: Place | undefined
 }
 
@@ -53,6 +54,7 @@ type PageValues = [
   afterSlot: string,
   afterLocation: string,
   limit: number,
+  offset: number,
 ]
 
 const page = statement<PageValues, ResultRow>(
@@ -63,7 +65,7 @@ const page = statement<PageValues, ResultRow>(
      and ($5::text is null or l.slug_name = $5::text)
      and ($6::text[] is null or r.verdict = any ($6::text[]))
      and (r.slot, r.location_id) < ($7::timestamptz, $8::uuid)
-   order by r.slot desc, r.location_id desc limit $9`,
+   order by r.slot desc, r.location_id desc limit $9::int offset $10::bigint`,
 )
 
 /**
@@ -79,9 +81,9 @@ export async function listResults(connection: Connection, ask: ResultsAsk): Prom
     new Date(ask.toMs),
     ask.location ?? null,
     ask.verdicts ?? null,
-    ask.after === undefined ? 'infinity' : instantOf(ask.after),
-    ask.after?.id ?? 'ffffffff-ffff-ffff-ffff-ffffffffffff',
+    ...startOf(ask.after),
     ask.limit,
+    ask.offset,
   )
 }
 
@@ -126,8 +128,6 @@ export interface StatusRow {
   name: string
   checkType: CheckType
   activated: boolean
-  /** With the monitor's id, the place of this row in the listing. */
-  createdUs: string
   locations: {
     locationId: string
     location: string
@@ -206,7 +206,6 @@ const SILENCE = `select jsonb_build_object('verdict', r.verdict, 'missedReason',
   where r.slot > coalesce(s.slot, '-infinity')`
 
 const STATUS = `select m.id, m.name, m.check_type as "checkType", m.activated,
-    (extract(epoch from m.created_at) * 1000000)::bigint::text as "createdUs",
     coalesce((select jsonb_agg(jsonb_build_object('locationId', p.location_id, 'location', l.slug_name,
         'unattended', ${UNATTENDED}, 'verdict', s.verdict, 'slotMs', (extract(epoch from s.slot) * 1000)::bigint,
         'sinceMs', (extract(epoch from s.since) * 1000)::bigint, 'silence', q.told)
@@ -230,25 +229,37 @@ export async function readStatus(
   return (await one(connection, id, accountId))[0]
 }
 
-const statuses = statement<[string, string, string, number], StatusRow>(
+const statuses = statement<[string, string, string, number], StatusRow & { createdUs: string }>(
   'check-statuses-page',
-  `${STATUS} from (select * from monitors
+  `${STATUS}, (extract(epoch from m.created_at) * 1000000)::bigint::text as "createdUs"
+   from (select * from monitors
      where account_id = $1 and deleted_at is null and (created_at, id) < ($2::timestamptz, $3::uuid)
      order by created_at desc, id desc limit $4) m
    order by m.created_at desc, m.id desc`,
 )
 
-/** The states of at most `limit` monitors after a place, newest monitors first. */
+const STATUSES_AT_ONCE = 500
+
+/** The states of all monitors of an account, newest monitors first; read in parts of bounded time. */
 export async function listStatuses(
   connection: Connection,
-  ask: { accountId: string; limit: number; after: Place | undefined },
+  accountId: string,
 ): Promise<StatusRow[]> {
-  const { after } = ask
-  return statuses(
-    connection,
-    ask.accountId,
-    after === undefined ? 'infinity' : instantOf(after),
-    after?.id ?? 'ffffffff-ffff-ffff-ffff-ffffffffffff',
-    ask.limit,
-  )
+  const all: StatusRow[] = []
+  let after: Place | undefined
+  let found: (StatusRow & { createdUs: string })[]
+  do {
+    found = await statuses(connection, accountId, ...startOf(after), STATUSES_AT_ONCE)
+    all.push(...found)
+    const last = found.at(-1)
+    if (last !== undefined) after = { createdUs: BigInt(last.createdUs), id: last.id }
+  } while (found.length === STATUSES_AT_ONCE)
+  return all
+}
+
+/** The values of a statement that begin a page: before everything, or after a place. */
+function startOf(after: Place | undefined): [instant: string, id: string] {
+  return after === undefined
+    ? ['infinity', 'ffffffff-ffff-ffff-ffff-ffffffffffff']
+    : [instantOf(after), after.id]
 }

@@ -22,37 +22,53 @@ const COLUMNS = `id, check_type, group_id, definition, effective, location_ids, 
 
 /** Which monitors to list; null lets all pass. */
 export interface MonitorFilters {
-  tag: string | null
+  /** At least one of them. */
+  tags: readonly string[] | null
   groupId: number | null
   checkType: CheckType | null
   /** Part of the name, in any case. */
   search: string | null
   /** The whole name, exactly. */
   name: string | null
+  ids: readonly string[] | null
 }
 
-type ListValues = [
-  string,
-  number,
-  number,
-  string | null,
-  number | null,
-  CheckType | null,
-  string | null,
-  string | null,
+type FilterValues = [
+  accountId: string,
+  tags: readonly string[] | null,
+  groupId: number | null,
+  checkType: CheckType | null,
+  search: string | null,
+  name: string | null,
+  ids: readonly string[] | null,
 ]
 
-const list = statement<ListValues, MonitorRow>(
-  'monitors-list',
-  `select ${COLUMNS} from monitors
+const LISTED = `from monitors
    where account_id = $1 and deleted_at is null
-     and ($4::text is null or tags @> array[$4::text])
-     and ($5::bigint is null or group_id = $5::bigint)
-     and ($6::text is null or check_type = $6::text)
-     and ($7::text is null or strpos(lower(name), lower($7::text)) > 0)
-     and ($8::text is null or name = $8::text)
-   order by created_at desc, id desc limit $2::int offset $3::bigint`,
+     and ($2::text[] is null or tags && $2::text[])
+     and ($3::bigint is null or group_id = $3::bigint)
+     and ($4::text is null or check_type = $4::text)
+     and ($5::text is null or strpos(lower(name), lower($5::text)) > 0)
+     and ($6::text is null or name = $6::text)
+     and ($7::uuid[] is null or id = any ($7::uuid[]))`
+
+const list = statement<[...FilterValues, limit: number, offset: number], MonitorRow>(
+  'monitors-list',
+  `select ${COLUMNS} ${LISTED}
+   order by created_at desc, id desc limit $8::int offset $9::bigint`,
 )
+
+const countListed = statement<FilterValues, { count: number }>(
+  'monitors-list-count',
+  `select count(*)::int as count ${LISTED}`,
+)
+
+function valuesOf(
+  accountId: string,
+  { tags, groupId, checkType, search, name, ids }: MonitorFilters,
+): FilterValues {
+  return [accountId, tags, groupId, checkType, search, name, ids]
+}
 
 /** Monitors of an account, newest first. */
 export function listMonitors(
@@ -60,8 +76,16 @@ export function listMonitors(
   ask: { accountId: string; limit: number; offset: number; filters: MonitorFilters },
 ): Promise<MonitorRow[]> {
   const { accountId, limit, offset, filters } = ask
-  const { tag, groupId, checkType, search, name } = filters
-  return list(connection, accountId, limit, offset, tag, groupId, checkType, search, name)
+  return list(connection, ...valuesOf(accountId, filters), limit, offset)
+}
+
+/** How many monitors of an account pass the filters. */
+export async function countListedMonitors(
+  connection: Connection,
+  accountId: string,
+  filters: MonitorFilters,
+): Promise<number> {
+  return (await countListed(connection, ...valuesOf(accountId, filters)))[0]?.count ?? 0
 }
 
 const read = statement<[string, string], MonitorRow>(

@@ -175,13 +175,20 @@ const SUBSCRIPTION_JSON = `'{"id":"' || i.id || '","statusPageId":"' || i.status
   || ',"created_at":' || ${dayJson('i.created_at')}
   || ',"warning":${JSON.stringify(EMAIL_UNSENT).replaceAll("'", "''")}}'`
 
-/** The subscriptions to a page; whose page it is must be known before. */
-export const listSubscriptions = pageStatement({
-  name: 'subscriptions-page',
-  from: 'status_page_subscriptions',
-  where: 'status_page_id = $1::uuid',
-  json: SUBSCRIPTION_JSON,
-})
+/** The subscriptions to a page as a JSON array; whose page it is must be known before. */
+export async function listSubscriptions(
+  connection: Connection,
+  statusPageId: string,
+): Promise<string> {
+  return (await subscriptions(connection, statusPageId))[0]?.json ?? '[]'
+}
+
+const subscriptions = statement<[string], { json: string }>(
+  'subscriptions-list',
+  `select '[' || coalesce(string_agg(${SUBSCRIPTION_JSON}, ',' order by i.created_at desc, i.id desc), '')
+     || ']' as json
+   from status_page_subscriptions i where i.status_page_id = $1`,
+)
 
 const unsubscribe = statement<[string, string, string], { id: string }>(
   'subscription-delete',

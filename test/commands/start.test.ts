@@ -60,7 +60,7 @@ test('the examples are watched, a second start goes on, and nothing is left runn
   const seen = checks.find((one) => one.name === name)
   const results = await eventually(async () => {
     const page = await first.get<{ length: number; entries: { verdict: string }[] }>(
-      `/v1/check-results/${seen?.id}`,
+      `/v2/check-results/${seen?.id}`,
     )
     return page.length > 0 && page
   })

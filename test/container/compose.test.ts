@@ -104,7 +104,7 @@ test('comes up, runs a monitor, stops in order, and goes on', async () => {
   }
   const RECORDED = /^vedette_results_total\{outcome="recorded",.*\} [1-9]/m
   const passed = async () => {
-    const text = await asked(`/v1/check-results/${id}?verdict=passed`)
+    const text = await asked(`/v2/check-results/${id}?verdict=passed`)
     return (JSON.parse(text) as { entries: { id: string }[] }).entries.map((one) => one.id)
   }
   await told(RECORDED)

@@ -155,12 +155,81 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     ])
   })
 
+  test('figures that nobody measures are left out', async () => {
+    const { series, metadata } = await ask('metrics=availability,wait_avg')
+    expect(metadata).toEqual({
+      availability: { unit: 'percentage', aggregation: 'avg', label: 'Availability' },
+    })
+    expect(Object.keys(series[0].data[0])).toEqual(['from', 'to', 'counts', 'availability'])
+  })
+
+  test('a type has its response time under its own name too', async () => {
+    const { database } = use()
+    const [office] = locations
+    const placing = { fromMs: NOW - DAY_MS, everyMs: 60_000, checkType: 'TCP' as const }
+    const tcp = await addMonitor(database, office as TestLocation, placing)
+    const results = [1, 2, 3].map((n) => aResult(tcp, n, randomFrom(3)))
+    await report(database, { at: office as TestLocation, results, nowMs: NOW })
+    for (const path of ['tcp-checks', 'tcp-monitors']) {
+      const asked = `/v1/analytics/${path}/${tcp.monitorId}?groupBy=runLocation&quickRange=last7Days`
+      const { body } = await client.call('GET', asked)
+      expect(body.series[0].runLocation).toBe('office')
+      const [data] = body.series[0].data
+      expect(data.counts.total).toBe(3)
+      expect(data.total_p90).toEqual(data.responseTime_p90)
+      expect(data).toHaveProperty('total_avg')
+    }
+  })
+
+  test('the listed figures of a type are those that it has', async () => {
+    const { body } = await client.call('GET', '/v1/analytics/metrics?checkType=URL')
+    const { metadata } = await ask('')
+    const names = (all: Loose[]) => all.map(({ name }) => name)
+    expect(names(body)).toEqual(Object.keys(metadata))
+    const { body: all } = await client.call('GET', '/v1/analytics/metrics')
+    expect(names(all)).toEqual(expect.arrayContaining([...names(body), 'total_avg']))
+    expect(new Set(names(all)).size).toBe(all.length)
+  })
+
+  test('several checks at once, each as alone', async () => {
+    const path = '/v1/analytics/checks?quickRange=last7Days'
+    const checkIds = [monitor.monitorId, '00000000-0000-4000-8000-000000000000']
+    const { status, body } = await client.call('POST', path, { body: { checkIds } })
+    expect([status, body.length]).toEqual([200, 1])
+    const alone = (await ask('quickRange=last7Days')).series[0].data[0]
+    const { checkId, checkType, ...figures } = body[0]
+    expect([checkId, checkType]).toEqual([monitor.monitorId, 'URL'])
+    expect(alone).toMatchObject(figures)
+    const stranger = await addClient(api, use().database)
+    expect((await stranger.call('POST', path, { body: { checkIds } })).body).toEqual([])
+  })
+
+  test('weeks and months begin and end with a day of UTC', async () => {
+    const spanOf = async (range: string) => {
+      const { from, to } = await ask(`quickRange=${range}`)
+      return { from: new Date(from), to: new Date(to) }
+    }
+    const [week, lastWeek] = [await spanOf('thisWeek'), await spanOf('lastWeek')]
+    const [month, lastMonth] = [await spanOf('thisMonth'), await spanOf('lastMonth')]
+    for (const { from } of [week, lastWeek, month, lastMonth]) {
+      expect(from.getTime() % DAY_MS).toBe(0)
+    }
+    expect([week.from.getUTCDay(), month.from.getUTCDate()]).toEqual([1, 1])
+    expect([week.to.getTime(), month.to.getTime()]).toEqual([NOW, NOW])
+    expect([lastWeek.to, lastMonth.to]).toEqual([week.from, month.from])
+    expect(week.from.getTime() - lastWeek.from.getTime()).toBe(7 * DAY_MS)
+    expect(lastMonth.from.getUTCDate()).toBe(1)
+  })
+
   test.each([
     ['another type', 'tcp-monitors', '', 404],
     ['a span and a quick one', 'url-monitors', 'quickRange=last7Days&from=1', 400],
     ['a span that ends before it begins', 'url-monitors', 'from=20&to=10', 400],
     ['too long a span', 'url-monitors', 'from=1', 400],
     ['too many steps', 'url-monitors', `from=${seconds(-24 * 60, 0)}&interval=hour`, 400],
+    ['steps asked for twice', 'url-monitors', 'interval=hour&aggregationInterval=60', 400],
+    ['steps of another length', 'url-monitors', 'aggregationInterval=5', 400],
+    ['a filter of figures', 'url-monitors', 'filterByStatus=success', 400],
     ['an unknown figure', 'url-monitors', 'metrics=availability,speed', 400],
   ])('%s is refused', async (_, path, words, status) => {
     const answer = await client.call('GET', `/v1/analytics/${path}/${monitor.monitorId}?${words}`)

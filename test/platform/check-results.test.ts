@@ -69,7 +69,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const there = Array.from({ length: 30 }, (_, n) => at(2 * n))
     for (const location of [office, plant]) await record(location, there)
     let added = 0
-    const seen = await walk(`/v1/check-results/${one.monitorId}?limit=7`, async () => {
+    const seen = await walk(`/v2/check-results/${one.monitorId}?limit=7`, async () => {
       for (const n of [1 + 2 * added, 200 + added]) await record(office, [at(n)])
       added++
     })
@@ -95,7 +95,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     await record(office, batch)
     await record(plant, batch.slice(0, 2))
     const count = async (words: string) =>
-      (await walk(`/v1/check-results/${one.monitorId}?limit=2${words}`)).length
+      (await walk(`/v2/check-results/${one.monitorId}?limit=2${words}`)).length
     expect(await count('')).toBe(7)
     expect(await count('&location=plant')).toBe(2)
     expect(await count('&location=nowhere')).toBe(0)
@@ -119,7 +119,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     await record(plant, [wireResult({ monitorId: one.monitorId, slot: failed.slot })])
     const path = `/v1/check-results/${one.monitorId}`
     const { body } = await client.call('GET', path)
-    const ids = Object.fromEntries(body.entries.map((row: Loose) => [row.location, row.id]))
+    const ids = Object.fromEntries(body.map((row: Loose) => [row.location, row.id]))
     const { body: full } = await client.call('GET', `${path}/${ids['office']}`)
     expect(full).toMatchObject({
       location: 'office',
@@ -153,7 +153,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     await noteRefused(database, { ...of, id: refused, name: 'b.zip' }, why)
     await record(plant, [result])
     const path = `/v1/check-results/${one.monitorId}`
-    const { entries } = (await client.call('GET', path)).body
+    const { body: entries } = await client.call('GET', path)
     const shown: Record<string, Loose> = {}
     for (const { id, location } of entries) {
       shown[location] = (await client.call('GET', `${path}/${id}`)).body.artifacts
@@ -175,7 +175,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const artifacts = ['a.log', 'b.zip'].map((name) => ({ ...about, name }))
     await record(office, [{ ...result, artifacts }])
     const path = `/v1/check-results/${one.monitorId}`
-    const [{ id }] = (await client.call('GET', path)).body.entries
+    const [{ id }] = (await client.call('GET', path)).body
     const states = async () =>
       (await client.call('GET', `${path}/${id}`)).body.artifacts.map(({ state }: Loose) => state)
     const age = (words: string) =>
@@ -199,7 +199,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     await record(office, [wireResult({ monitorId: one.monitorId, slot: slotOf(one, 0) })])
     const path = `/v1/check-results/${one.monitorId}`
     const stranger = await addClient(api, use().database)
-    const [row] = (await client.call('GET', path)).body.entries
+    const [row] = (await client.call('GET', path)).body
     const asks: [ApiClient, string][] = [
       [client, `/v1/check-results/${randomUUID()}`],
       [client, `${path}/${randomUUID()}`],
@@ -209,17 +209,45 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       [stranger, `/v1/analytics/url-monitors/${one.monitorId}`],
     ]
     for (const [who, where] of asks) expect((await who.call('GET', where)).status).toBe(404)
-    expect((await stranger.call('GET', '/v1/check-statuses')).body.entries).toEqual([])
+    expect((await stranger.call('GET', '/v1/check-statuses')).body).toEqual([])
   })
 
-  test.each(['verdict=fine', 'from=x', 'nextId=AAAA', 'limit=0'])(
-    '%s is refused',
-    async (words) => {
-      const one = await inBoth()
-      const { status } = await client.call('GET', `/v1/check-results/${one.monitorId}?${words}`)
-      expect(status).toBe(400)
-    },
-  )
+  test.each([
+    'verdict=fine',
+    'from=x',
+    'nextId=AAAA',
+    'limit=0',
+    'resultType=ALL',
+    'fields=id,apiCheckResult',
+  ])('%s is refused', async (words) => {
+    const one = await inBoth()
+    const { status } = await client.call('GET', `/v2/check-results/${one.monitorId}?${words}`)
+    expect(status).toBe(400)
+  })
+
+  test('pages of the first version are arrays, and fields of the second are chosen', async () => {
+    const one = await inBoth()
+    const verdicts = ['passed', 'failed', 'passed'] as const
+    const batch = verdicts.map((verdict, n) =>
+      wireResult({ monitorId: one.monitorId, slot: slotOf(one, n), verdict }),
+    )
+    await record(office, batch)
+    const ask = async (path: string) =>
+      (await client.call('GET', path.replace('ID', one.monitorId))).body
+    const { entries } = await ask('/v2/check-results/ID')
+    expect(entries).toHaveLength(3)
+    expect(await ask('/v1/check-results/ID?limit=2')).toEqual(entries.slice(0, 2))
+    expect(await ask('/v1/check-results/ID?limit=2&page=2')).toEqual(entries.slice(2))
+    expect(await ask('/v1/check-results/ID?hasFailures=true')).toEqual([entries[1]])
+    expect(await ask('/v1/check-results/ID?hasFailures=false&checkType=URL')).toHaveLength(2)
+    expect(await ask('/v1/check-results/ID?checkType=TCP')).toEqual([])
+    const { id, runLocation } = entries[0]
+    expect(runLocation).toBe('office')
+    const few = await ask('/v2/check-results/ID?fields=id,runLocation&resultType=FINAL&limit=1')
+    expect(few.entries).toEqual([{ id, runLocation }])
+    const repeated = await ask('/v2/check-results/ID?fields=id&fields[]=runLocation&limit=1')
+    expect(repeated.entries).toEqual([{ id, runLocation }])
+  })
 
   describe('the state of a monitor', () => {
     const send = (at: TestLocation, of: PlacedMonitor, verdicts: WireResult['verdict'][]) =>
@@ -351,7 +379,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     })
 
     test('is listed for all monitors', async () => {
-      const all = await walk('/v1/check-statuses?limit=3')
+      const { body: all } = await client.call<Loose[]>('GET', '/v1/check-statuses')
       const rows = await use().database.query<{ id: string }>(
         'select id from monitors where account_id = $1 order by created_at desc, id desc',
         [client.accountId],

@@ -88,18 +88,17 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     `nextId=${'_'.repeat(34)}`,
     'limit=%F0%28',
     "limit='1'",
+    'other=1',
+    'a&b=&=c',
   ])('refuses %s', async (query) => {
     const client = await addClient(api, database().database)
     expect((await client.call('GET', `${INCIDENTS}?${query}`)).status).toBe(400)
   })
 
-  test.each(['limit=1', 'limit=100', 'limit=007', 'other=1', '', 'a&b=&=c'])(
-    'takes %s',
-    async (query) => {
-      const client = await addClient(api, database().database)
-      expect((await client.call('GET', `${INCIDENTS}?${query}`)).status).toBe(200)
-    },
-  )
+  test.each(['limit=1', 'limit=100', 'limit=007', ''])('takes %s', async (query) => {
+    const client = await addClient(api, database().database)
+    expect((await client.call('GET', `${INCIDENTS}?${query}`)).status).toBe(200)
+  })
 
   test('the order is newest first to the microsecond, and by id within it', async () => {
     const client = await addClient(api, database().database)

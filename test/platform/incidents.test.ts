@@ -281,7 +281,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       [id, page.body.id],
     )
     const { body: listed } = await client.call('GET', path)
-    expect(listed.entries).toMatchObject([{ id, email: 'a@example.org', warning: EMAIL_UNSENT }])
+    expect(listed).toMatchObject([{ id, email: 'a@example.org', warning: EMAIL_UNSENT }])
     expect((await client.call('DELETE', `${path}/${id}`)).status).toBe(204)
     expect((await client.call('DELETE', `${path}/${id}`)).status).toBe(404)
   })

@@ -47,7 +47,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       hasErrors: true,
       warning: HEARTBEAT_UNWATCHED,
     })
-    expect((await other.call('GET', '/v1/check-statuses')).body.entries).toEqual([status.body])
+    expect((await other.call('GET', '/v1/check-statuses')).body).toEqual([status.body])
     await other.call('PATCH', `/v1/checks/${id}`, { body: { activated: false } })
     const { body: off } = await other.call('GET', `/v1/check-statuses/${id}`)
     expect(off).toMatchObject({ activated: false, hasErrors: false })
