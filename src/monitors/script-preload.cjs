@@ -126,7 +126,8 @@ async function watchVitals(context) {
 
 /** Runs in the page. Definitions: web.dev/articles/vitals; INP as for a page with few interactions. */
 function observeVitals(name) {
-  if (window !== window.top) return
+  // The empty document before the first navigation is no page of the target.
+  if (window !== window.top || location.href === 'about:blank') return
   const seen = { tbtMs: 0, cls: 0 }
   let [sum, first, last] = [0, 0, 0]
   const tell = () => {
