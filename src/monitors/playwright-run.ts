@@ -71,7 +71,7 @@ export const PLAYWRIGHT_ASK: CageAsk = {
   signal: 'SIGINT',
   to: 'leader',
   graceMs: 3_000,
-  lateGraceMs: 7_500,
+  lateGraceMs: 9_000,
 }
 /** A run that tells more than this has the rest of it left out. */
 const EVENT_BYTES_MAX = 134_217_728
