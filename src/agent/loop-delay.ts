@@ -4,7 +4,10 @@ import { setTimeout } from 'node:timers'
 
 /** The delay of the event loop from one moment on. */
 export interface LoopWatch {
-  /** All delay since then, at most 20 ms too much for each time that the loop was late. Milliseconds. */
+  /**
+   * By how much it can have stretched an attempt since then: all delay, and no more than a few times the longest.
+   * At most 20 ms too much for each time that the loop was late. Milliseconds.
+   */
   delayMs(): number
   /** To be called in any case. */
   end(): void
@@ -14,29 +17,33 @@ export interface LoopWatch {
 const LOOK_MS = 10
 /** Timers that are late by less are nothing unusual. */
 const LATE_MS_MIN = 10
+/** What an attempt waits for, one after the other: a name, a connection, a handshake, a first byte, an end. */
+const WAITS = 5
 
 /** Measures the delay of a loop by a timer that comes late. */
 export class LoopDelay {
-  #watches = 0
+  readonly #watches = new Set<{ beganMs: number; totalMs: number; longestMs: number }>()
   #timer: NodeJS.Timeout | undefined
   #lookedAtMs = 0
-  #delayMs = 0
 
   /** Watches from now on. */
   watch(): LoopWatch {
-    this.#watches++
     if (this.#timer === undefined) this.#lookLater()
-    const beforeMs = this.#untilNowMs()
+    const seen = { beganMs: performance.now(), totalMs: 0, longestMs: 0 }
+    this.#watches.add(seen)
     return {
-      delayMs: () => Math.max(0, this.#untilNowMs() - beforeMs),
-      end: () => void this.#watches--,
+      delayMs: () => {
+        // Counts what is under way: in a long turn of the loop nobody looks.
+        const nowMs = Math.min(this.#lateMs(), performance.now() - seen.beganMs)
+        return Math.min(seen.totalMs + nowMs, WAITS * Math.max(seen.longestMs, nowMs))
+      },
+      end: () => void this.#watches.delete(seen),
     }
   }
 
-  /** Counts what is under way: in a long turn of the loop nobody looks. */
-  #untilNowMs(): number {
+  #lateMs(): number {
     const sinceMs = performance.now() - this.#lookedAtMs
-    return this.#delayMs + (sinceMs < LOOK_MS + LATE_MS_MIN ? 0 : sinceMs)
+    return sinceMs < LOOK_MS + LATE_MS_MIN ? 0 : sinceMs
   }
 
   #lookLater(): void {
@@ -45,9 +52,17 @@ export class LoopDelay {
   }
 
   readonly #look = () => {
-    this.#delayMs = this.#untilNowMs()
+    const lateMs = this.#lateMs()
+    if (lateMs > 0) {
+      const nowMs = performance.now()
+      for (const seen of this.#watches) {
+        const ownMs = Math.min(lateMs, nowMs - seen.beganMs)
+        seen.totalMs += ownMs
+        seen.longestMs = Math.max(seen.longestMs, ownMs)
+      }
+    }
     this.#timer = undefined
-    if (this.#watches > 0) this.#lookLater()
+    if (this.#watches.size > 0) this.#lookLater()
   }
 }
 

@@ -29,6 +29,17 @@ test('adds up over several turns', async () => {
   watch.end()
 })
 
+test('of many short turns is no more than what few waits can meet', async () => {
+  const loop = new LoopDelay()
+  const watch = loop.watch()
+  for (let turn = 0; turn < 20; turn++) {
+    block(30)
+    await sleep(1)
+  }
+  expect(watch.delayMs()).toBeLessThan(500)
+  watch.end()
+})
+
 test('before the watch began is not counted, and after it ended costs nothing', async () => {
   const loop = new LoopDelay()
   const first = loop.watch()
