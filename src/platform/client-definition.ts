@@ -34,10 +34,8 @@ const CHECK: Place = {
     'request',
     'script',
     'scriptPath',
-    'setupSnippetId',
     'sslCheck',
     'sslCheckDomain',
-    'tearDownSnippetId',
   ],
   nulls: [
     'alertChannelSubscriptions',
@@ -48,7 +46,9 @@ const CHECK: Place = {
     'environmentVariables',
     'maxPacketLossThreshold',
     'maxResponseTime',
+    'setupSnippetId',
     'tags',
+    'tearDownSnippetId',
     'testCommand',
   ],
   below: {
