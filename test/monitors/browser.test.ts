@@ -4,6 +4,7 @@ import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { browser } from '../../src/monitors/browser.ts'
+import { PLAYWRIGHT_ASK } from '../../src/monitors/playwright-run.ts'
 import { scriptSamples } from '../../src/monitors/script-samples.ts'
 import { eventually } from '../support/eventually.ts'
 import { missing } from '../support/needs.ts'
@@ -149,15 +150,19 @@ describe.skipIf(why !== undefined)(`with Chromium ${why ?? ''}`, () => {
   })
 
   test('a run whose time ran out leaves a trace of the page that it waited for', async () => {
-    const script = `${HEAD}test('shop', async ({ page }) => {
+    // Playwright waits five seconds for a picture and writes its trace then, which takes longer on a busy machine.
+    PLAYWRIGHT_ASK.lateGraceMs = 120_000
+    const patient = { ...browser, overrunMsMax: 150_000 }
+    const script = written(`${HEAD}test('shop', async ({ page }) => {
       test.setTimeout(0)
       await page.goto('{site}/next')
       await fetch('{site}/api/items')
       await page.evaluate(() => { for (;;); })
-    })`
+    })`)
     const before = site.requests.length
     const deadline = eventually(() => site.requests.slice(before).includes('GET /api/items'))
-    const { codes, artifacts, abandoned } = await run(script, {}, { deadline })
+    const wishes = { ground, deadline }
+    const { codes, artifacts, abandoned } = await runScriptMonitor(patient, { script }, wishes)
     expect(codes).toEqual(['TIMEOUT_RUN'])
     expect(artifacts).toContain('trace.zip')
     expect(abandoned).toBe(false)
