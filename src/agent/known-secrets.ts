@@ -37,7 +37,7 @@ export function needlesOf(secrets: Iterable<string>): Needle[] {
 /** Shorter lines of a secret, such as the last one of a key, stand in other texts as well. */
 const SECRET_LINE_CHARS_MIN = 8
 
-/** A secret of several lines and its lines, which a console tells apart; not the frame of a key. */
+/** A secret of several lines and its lines, which a console tells apart; not the header and footer of PEM. */
 function withLines(secret: string): string[] {
   if (!secret.includes('\n')) return [secret]
   const lines = secret.split('\n').map((line) => line.trim())

@@ -11,7 +11,7 @@ export const CUT_BYTES_MIN = 4
 const WORK_PER_BYTE = 32
 const WORK_MIN = 2_000_000
 
-/** Hears of a match, and whether it is the beginning of a needle alone. */
+/** Called with each match; `isPart`: the text ends within the needle. */
 export type OnNeedle = (from: number, to: number, isPart: boolean) => void
 
 /** What to look for besides whole needles. */

@@ -84,7 +84,7 @@ export function withTexts<T>(value: T, text: (given: string) => string): T {
 
 /** Texts from this length on may have been cut to it, through the middle of a secret. UTF-16 units. */
 const CUT_TEXT_CHARS_MIN = 100
-/** What whoever cuts a text puts there, and what is left of a character that is cut in two. */
+/** An ellipsis where a text was cut, and what is left of a character that was cut in two. */
 const CUT_MARK = /(?:[\uD800-\uDBFF]|\uFFFD{1,3})?(?:…|\.{3})?$/
 
 function withoutSecrets(text: string, finder: Finder): string {

@@ -1,4 +1,4 @@
-// How long this thread has been at work, or has wanted to be: what tells a busy thread from a stopped one.
+// How long this thread ran or waited for a processor: tells a busy thread from a stopped one.
 import { openSync, readSync } from 'node:fs'
 
 /** The numbers of the file are below 2^64. */
