@@ -47,7 +47,7 @@ export async function renewChore(
 const release = statement<[string, string, boolean], never>(
   'chore-release',
   `update chores set leased_until = '-infinity',
-     ran_at = case when $3 then clock_timestamp() else ran_at end
+     ran_at = case when $3 then date_trunc('milliseconds', clock_timestamp()) else ran_at end
    where name = $1 and leased_until = $2::timestamptz`,
 )
 
