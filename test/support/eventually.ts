@@ -8,14 +8,18 @@ const WAIT_MS_MAX = 120_000
 /** Resolves with the first answer that is not undefined or false; rejects, with the last one, after `ms`. */
 export async function eventually<T>(
   ask: () => Promise<T | undefined | false> | T | undefined | false,
-  { ms = WAIT_MS_MAX, what = 'what was waited for' }: { ms?: number; what?: string } = {},
+  {
+    ms = WAIT_MS_MAX,
+    everyMs = 100,
+    what = 'what was waited for',
+  }: { ms?: number; everyMs?: number; what?: string } = {},
 ): Promise<T> {
   const deadline = performance.now() + ms
   for (;;) {
     const answer = await ask()
     if (answer !== undefined && answer !== false) return answer
     if (performance.now() > deadline) throw new Error(`${what} did not come within ${ms} ms`)
-    await new Promise((resolve) => setTimeout(resolve, 100))
+    await new Promise((resolve) => setTimeout(resolve, everyMs))
   }
 }
 
