@@ -206,6 +206,8 @@ export const AlertNotification = z
     id: z.guid().meta({ format: 'uuid' }),
     alertChannelId: z.int(),
     checkId: z.guid().nullable(),
+    checkType: z.string().optional(),
+    checkResultId: z.guid().optional().meta({ description: 'Of the result that it tells of' }),
     type: z.literal('WEBHOOK').meta({ description: 'Type of the channel' }),
     event: z.string().meta({ example: 'alert.failure', description: '`type` of the payload' }),
     status: z.enum(['IN_PROGRESS', 'SUCCESS', 'FAILURE']).meta({

@@ -45,7 +45,17 @@ export const QUICK_RANGES = [
 export type QuickRange = (typeof QUICK_RANGES)[number]
 
 /** What may be made of response times. */
-export const AGGREGATIONS = ['avg', 'min', 'max', 'p50', 'p90', 'p95', 'p99'] as const
+export const AGGREGATIONS = [
+  'avg',
+  'min',
+  'max',
+  'sum',
+  'median',
+  'p50',
+  'p90',
+  'p95',
+  'p99',
+] as const
 type Aggregation = (typeof AGGREGATIONS)[number]
 
 /** The name of the response time, where a type has one of its own beside `responseTime`. */
@@ -98,7 +108,7 @@ export function metricsOf(checkType: CheckType): Map<string, Metric> {
 /** Names of declared figures of a type of monitor that are left out of answers. */
 export function unmeasuredOf(checkType: CheckType): string[] {
   return (UNMEASURED[checkType] ?? []).flatMap((name) =>
-    AGGREGATIONS.map((aggregation) => `${name}_${aggregation}`),
+    [...AGGREGATIONS, 'stddev'].map((aggregation) => `${name}_${aggregation}`),
   )
 }
 
@@ -148,6 +158,8 @@ export function figuresOf(totals: Totals): Record<Metric['of'], number | null> {
     avg: times === 0 ? null : rounded(totals.timeMsSum / times, 3),
     min: rounded(totals.timeMsMin, 3),
     max: rounded(totals.timeMsMax, 3),
+    sum: times === 0 ? null : rounded(totals.timeMsSum, 3),
+    median: rounded(p50, 3),
     p50: rounded(p50, 3),
     p90: rounded(p90, 3),
     p95: rounded(p95, 3),
@@ -197,6 +209,8 @@ const Figures = z
     responseTime_avg: figure,
     responseTime_min: figure,
     responseTime_max: figure,
+    responseTime_sum: figure,
+    responseTime_median: figure.meta({ description: 'The same as `responseTime_p50`' }),
     responseTime_p50: figure.meta({
       description: `Percentiles are exact within ${100 * RELATIVE_ERROR} percent of their value`,
     }),

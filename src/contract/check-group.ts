@@ -24,6 +24,9 @@ const ApiCheckDefaults = z.strictObject({
 })
 export type ApiCheckDefaults = z.infer<typeof ApiCheckDefaults>
 
+/** What they are where a group sets none. */
+export const NO_API_CHECK_DEFAULTS = ApiCheckDefaults.parse({})
+
 /** A group of monitors. What is left out or null leaves its monitors their own. */
 export const CheckGroup = z.strictObject({
   name: z.string().min(1).max(2048),

@@ -51,9 +51,8 @@ const common = {
     .meta({ description: 'How far `startedAt` may be off, at most; null when nobody knows' }),
   stoppedAt: dateTime,
   responseTime: z
-    .number()
-    .nullable()
-    .meta({ description: 'Milliseconds; null when there was no answer' }),
+    .int()
+    .meta({ description: 'Whole milliseconds; those of the whole run when there was no answer' }),
   verdict: z.enum(VERDICTS),
   missedReason: z.enum(MISSED_REASONS).nullable(),
   needed: z

@@ -108,7 +108,9 @@ function sentence(issue: Issue, given: unknown): string {
         ? `must be ${String(issue.values[0])}`
         : `must be one of ${issue.values.map(String).join(', ')}`
     case 'too_small':
-      return `must ${bound(issue.origin, 'at least', Number(issue.minimum))}`
+      return issue.inclusive === false
+        ? `must be above ${issue.minimum}`
+        : `must ${bound(issue.origin, 'at least', Number(issue.minimum))}`
     case 'too_big':
       return `must ${bound(issue.origin, 'at most', Number(issue.maximum))}`
     case 'not_multiple_of':

@@ -120,11 +120,11 @@ export type PrivateLocation = z.infer<typeof PrivateLocation>
 /** How much waited, at the same place of each list. */
 export const LocationMetrics = z
   .object({
-    timestamps: z.array(z.int()).meta({ description: 'Seconds since the Unix epoch' }),
+    timestamps: z.array(z.string().meta({ format: 'date-time' })),
     queueSize: z.array(z.int()).meta({ description: 'Runs that waited for a place' }),
     oldestScheduledCheckRun: z
-      .array(z.number().nullable())
-      .meta({ description: 'Seconds for which the oldest of them had been due; null: not told' }),
+      .array(z.number())
+      .meta({ description: 'Seconds for which the oldest of them had been due; 0: none waited' }),
   })
   .meta({ id: 'PrivateLocationMetrics' })
 

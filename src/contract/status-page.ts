@@ -23,7 +23,9 @@ const link = () =>
 const color = z
   .string()
   .regex(/^#(?:[0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$/, 'must be a color like #1f2937')
-const ThemeColors = z.record(z.string().regex(/^[A-Za-z][A-Za-z0-9-]{0,31}$/), color)
+const colorName = z.string().regex(/^[A-Za-z][A-Za-z0-9-]{0,31}$/)
+/** Colors by name, or by theme and name. */
+const ThemeColors = z.record(colorName, z.union([color, z.record(colorName, color)]))
 
 const hostname = () =>
   z
@@ -66,7 +68,7 @@ export const StatusPage = z
     url: z.string(),
     description: z.string().nullable(),
     customDomain: z.string().nullable(),
-    themeColors: z.record(z.string(), z.string()).nullable(),
+    themeColors: ThemeColors.nullable(),
     logo: z.string().nullable(),
     logoDark: z.string().nullable(),
     redirectTo: z.string().nullable(),
@@ -124,14 +126,20 @@ export const StatusPageInput = z
   })
 export type StatusPageInput = z.infer<typeof StatusPageInput>
 
+const SubscriptionStatus = z.enum(['PENDING', 'VERIFIED'])
+
 /** Someone who asked to be told about a page's incidents. */
 export const Subscription = z
   .object({
     id: guid(),
     statusPageId: guid(),
-    email: z.string(),
-    verified: z.boolean(),
+    type: z.literal('EMAIL'),
+    address: z.string(),
+    status: SubscriptionStatus,
+    email: z.string().meta({ description: 'The same as `address`' }),
+    verified: z.boolean().meta({ description: 'Whether `status` is VERIFIED' }),
     created_at: date(),
+    updated_at: date(),
     warning: z.string().meta({ description: 'Why nothing is sent to the address' }),
   })
   .meta({ id: 'StatusPageSubscription' })
@@ -139,11 +147,15 @@ export const Subscription = z
 /** Addresses to subscribe at once. */
 export const SubscriptionsInput = z
   .strictObject({
-    emails: z
-      .array(z.email().max(254).meta({ format: 'email' }))
+    subscriptions: z
+      .array(z.object({ type: z.literal('EMAIL'), config: z.unknown() }))
       .min(1)
       .max(API_BOUNDS.subscriptionsAtOnceMax),
     autoVerify: z.boolean().default(false),
   })
   .meta({ id: 'StatusPageSubscriptionsInput' })
-export type SubscriptionsInput = z.infer<typeof SubscriptionsInput>
+
+/** How many addresses were subscribed. */
+export const SubscriptionsMade = z
+  .object({ created: z.int(), skipped: z.int(), status: SubscriptionStatus })
+  .meta({ id: 'StatusPageSubscriptionsMade' })

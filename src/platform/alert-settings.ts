@@ -1,6 +1,8 @@
 // How an account is alerted where its monitors and groups say nothing else, and what was told of late.
 import * as z from 'zod'
 import { AccountAlertSettings, AlertNotification } from '../contract/alert-channel.ts'
+import type { AlertPayload } from '../contract/alert-payload.ts'
+import { resultId } from '../contract/check-result.ts'
 import { AlertSettings } from '../contract/monitor.ts'
 import { CUSTOM_POLICIES } from '../contract/rate-policy.ts'
 import { readAlertSettings, writeAlertSettings } from '../store/alert-channels.ts'
@@ -103,6 +105,15 @@ const STATUSES = {
   failed: 'FAILURE',
 } as const
 
+/** What an alert is about, where it is about a run. */
+function resultOf({ monitorId, payload }: NotificationRow) {
+  const { monitor, run } = payload as Partial<AlertPayload>
+  if (monitorId === null || !monitor || !run) return {}
+  const slotMs = Date.parse(run.slot)
+  const checkResultId = resultId({ locationId: run.location, monitorId, slotMs })
+  return { checkType: monitor.checkType, checkResultId }
+}
+
 function shown(row: NotificationRow): AlertNotification {
   const created = row.createdAt.toISOString()
   const finishedAt = row.finishedAt?.toISOString() ?? null
@@ -110,6 +121,7 @@ function shown(row: NotificationRow): AlertNotification {
     id: row.id,
     alertChannelId: row.channelId,
     checkId: row.monitorId,
+    ...resultOf(row),
     type: row.channelType,
     event: row.kind,
     status: STATUSES[row.state],

@@ -1,7 +1,7 @@
 // Groups of monitors: listed, made, read, replaced, changed and deleted in the public wire form.
 import * as z from 'zod'
 import { API_BOUNDS } from '../contract/api-bounds.ts'
-import { CheckGroup } from '../contract/check-group.ts'
+import { CheckGroup, NO_API_CHECK_DEFAULTS } from '../contract/check-group.ts'
 import { CheckFields, CheckGroupInput, CheckGroupRead } from '../contract/check.ts'
 import {
   type CheckGroupRow,
@@ -217,10 +217,12 @@ function found(sealer: Sealer, row: CheckGroupRow | undefined): { status: 200; j
   return { status: 200, json: JSON.stringify(wireForm(sealer, row)) }
 }
 
-/** A group as it is read: what was written, secret values masked. */
+/** A group as it is read: what was written, secret values masked. Clients rely on `apiCheckDefaults`. */
 function wireForm(sealer: Sealer, row: CheckGroupRow): Definition {
+  const definition = maskSecrets(groupDefinition(sealer, row))
   return {
-    ...maskSecrets(groupDefinition(sealer, row)),
+    ...definition,
+    apiCheckDefaults: definition['apiCheckDefaults'] ?? NO_API_CHECK_DEFAULTS,
     id: row.id,
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at?.toISOString() ?? null,

@@ -198,7 +198,7 @@ function shownResult({ id: monitorId, name }: MonitorFacts, row: ResultRow): Che
     startedAt: row.startedAt.toISOString(),
     clockUncertaintyMs: row.clockUncertaintyMs,
     stoppedAt: new Date(Math.min(startedMs + row.durationMs, 8.64e15)).toISOString(),
-    responseTime: row.responseTimeMs,
+    responseTime: Math.round(row.responseTimeMs ?? row.durationMs),
     verdict,
     missedReason: row.missedReason,
     needed: row.needed,

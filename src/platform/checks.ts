@@ -32,7 +32,7 @@ import { offsetOf, pagedAnswer, pagedParameters } from './listing.ts'
 import { maskSecrets } from './masked-secrets.ts'
 import { missingThings, readNamedThings } from './named-things.ts'
 import { defineOperation, type DefinedOperation } from './operation.ts'
-import { assignQuery, idParameter, textsParameter } from './parameters.ts'
+import { assignQuery, booleanParameter, idParameter, textsParameter } from './parameters.ts'
 import { type Definition, openSealed } from './sealed-monitor.ts'
 import type { Sealer } from './sealing.ts'
 
@@ -41,6 +41,7 @@ const PATH = '/v1/checks'
 const ONE = `${PATH}/{id}`
 const params = { id: idParameter('check') }
 const answers = { status: 200 as const, schema: Check, description: 'The check' }
+const applyGroupSettings = booleanParameter('Checks as they hold with the settings of their group')
 const PLACES =
   'It runs in the private locations that it or its group names; `locations` (public regions) are kept and do not exist on a platform of your own. Fields of other types are accepted and dropped; a null list is empty.'
 
@@ -80,6 +81,7 @@ function list({ database, sealer }: MonitorParts): DefinedOperation {
         description:
           'Only checks in this state: `failing` has failures or errors, `degraded` neither, `passing` passed',
       }),
+      applyGroupSettings,
     },
     lists: ['tag'],
     answers: {
@@ -103,7 +105,7 @@ function list({ database, sealer }: MonitorParts): DefinedOperation {
       const total = await countListedMonitors(database, accountId, filters)
       return pagedAnswer(
         query,
-        rows.map((row) => wireForm(sealer, row)),
+        rows.map((row) => wireForm(sealer, row, query.applyGroupSettings)),
         total,
       )
     },
@@ -160,11 +162,13 @@ function read({ database, sealer }: MonitorParts): DefinedOperation {
     path: ONE,
     deed: 'read',
     params,
+    query: { applyGroupSettings },
     answers,
-    async answer({ key, params: { id } }) {
+    async answer({ key, params: { id }, query }) {
       const row = await readMonitor(database, key.accountId, id)
       if (row === undefined) throw absent('check')
-      return { status: 200, json: JSON.stringify(wireForm(sealer, row)) }
+      const shown = wireForm(sealer, row, query.applyGroupSettings)
+      return { status: 200, json: JSON.stringify(shown) }
     },
   })
 }
@@ -273,10 +277,10 @@ async function draftAndSave(
   await saveChecks(inside, parts, accountId, [{ ...drafted, settled }])
 }
 
-/** A monitor as it is read: what was written, secret values masked. */
-export function wireForm(sealer: Sealer, row: MonitorRow): Definition {
+/** A monitor as it is read: what was written, or what holds with its group; secret values masked. */
+export function wireForm(sealer: Sealer, row: MonitorRow, withGroup = false): Definition {
   return {
-    ...maskSecrets(openSealed(sealer, row.definition)),
+    ...maskSecrets(openSealed(sealer, withGroup ? row.effective : row.definition)),
     id: row.id,
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at?.toISOString() ?? null,

@@ -10,7 +10,7 @@ interface Place {
   declared?: readonly string[]
   /** Fields whose null means that they are left out: a list is empty then, others have their default. */
   nulls?: readonly string[]
-  /** Fields whose empty text means that they are left out. */
+  /** Fields whose empty text or zero means that they were never set, and are left out. */
   blanks?: readonly string[]
   /** Places below; of a list, each of its entries. */
   below?: Readonly<Record<string, Place>>
@@ -38,6 +38,7 @@ const CHECK: Place = {
     'sslCheckDomain',
   ],
   nulls: [
+    'alertChannels',
     'alertChannelSubscriptions',
     'degradedPacketLossThreshold',
     'degradedResponseTime',
@@ -51,6 +52,8 @@ const CHECK: Place = {
     'tearDownSnippetId',
     'testCommand',
   ],
+  // Clients send 0 for what was never set; as a limit it would fail every run.
+  blanks: ['maxResponseTime'],
   below: {
     alertSettings,
     heartbeat: { blanks: ['pingToken'] },
@@ -123,7 +126,7 @@ function reducer(
   const isLeftOut = (key: string, value: unknown) =>
     foreign.has(key) ||
     (value === null && nulls.includes(key)) ||
-    (value === '' && blanks.includes(key))
+    ((value === '' || value === 0) && blanks.includes(key))
   return (fields) =>
     Object.fromEntries(
       Object.entries(fields)

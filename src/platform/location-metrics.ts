@@ -62,16 +62,12 @@ export function locationMetricsOperations({ database, clock }: MonitorParts): De
         const span = [new Date(from * 1000), new Date(to * 1000)] as const
         const rows = await listLocationSamples(database, id, ...span, SAMPLES_MAX)
         const json = JSON.stringify({
-          timestamps: rows.map((row) => Math.round(row.at.getTime() / 1000)),
+          timestamps: rows.map((row) => row.at.toISOString()),
           queueSize: rows.map((row) => row.queue_size),
-          oldestScheduledCheckRun: rows.map((row) => seconds(row.oldest_scheduled_ms)),
+          oldestScheduledCheckRun: rows.map((row) => (row.oldest_scheduled_ms ?? 0) / 1000),
         })
         return { status: 200, json }
       },
     }),
   ]
-}
-
-function seconds(milliseconds: number | null): number | null {
-  return milliseconds === null ? null : milliseconds / 1000
 }

@@ -9,11 +9,11 @@ export function idParameter(what: string) {
     .openapi({ type: 'string', format: 'uuid', description: `Id of the ${what}` })
 }
 
-/** `true` or `false` in a query. */
+/** `true` or `false` in a query; SDKs send `1` as well. */
 export function booleanParameter(description: string) {
   return z
-    .enum(['true', 'false'])
-    .transform((text) => text === 'true')
+    .enum(['true', 'false', '1', '0'])
+    .transform((text) => text === 'true' || text === '1')
     .optional()
     .openapi({ type: 'boolean', description })
 }

@@ -6,6 +6,7 @@ import {
   StatusPageInput,
   Subscription,
   SubscriptionsInput,
+  SubscriptionsMade,
 } from '../contract/status-page.ts'
 import { EMAIL_UNSENT } from '../contract/unwatched.ts'
 import type { Database, Queryable } from '../store/database.ts'
@@ -168,8 +169,9 @@ function subscriptionWrites(database: Database): DefinedOperation[] {
       path: `${ONE}/subscriptions/bulk`,
       deed: 'write',
       params,
-      body: SubscriptionsInput,
-      answers: { status: 201, schema: z.array(Subscription), description: 'The subscriptions' },
+      body: z.unknown(),
+      bodyShown: SubscriptionsInput,
+      answers: { status: 201, schema: SubscriptionsMade, description: 'How many there are' },
       notImplemented: EMAIL_UNSENT,
       async answer() {
         throw new ApiError(501, EMAIL_UNSENT)

@@ -171,8 +171,10 @@ export async function deleteStatusPage(
 }
 
 const SUBSCRIPTION_JSON = `'{"id":"' || i.id || '","statusPageId":"' || i.status_page_id
-  || '","email":' || ${textJson('i.email')} || ',"verified":' || i.verified
-  || ',"created_at":' || ${dayJson('i.created_at')}
+  || '","type":"EMAIL","address":' || ${textJson('i.email')} || ',"email":' || ${textJson('i.email')}
+  || ',"status":"' || case when i.verified then 'VERIFIED' else 'PENDING' end
+  || '","verified":' || i.verified
+  || ',"created_at":' || ${dayJson('i.created_at')} || ',"updated_at":' || ${dayJson('i.created_at')}
   || ',"warning":${JSON.stringify(EMAIL_UNSENT).replaceAll("'", "''")}}'`
 
 /** The subscriptions to a page as a JSON array; whose page it is must be known before. */

@@ -140,6 +140,11 @@ describe('what is wrong with a file', () => {
       ],
     ],
     [
+      'a bound that does not belong to its range',
+      'monitors:\n  - name: a\n    type: ICMP\n    request: {hostname: a.test}\n    maxPacketLossThreshold: 0\n',
+      [':5:29  monitors[0].maxPacketLossThreshold: must be above 0 (got 0)'],
+    ],
+    [
       'a huge number',
       urlRequest('    maxResponseTime: 1e400\n    degradedResponseTime: 99999999999999999999'),
       [

@@ -2,6 +2,7 @@
 // whatever people do to incidents, services and monitors meanwhile.
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { resultId } from '../../src/contract/check-result.ts'
 import {
   createAlertedAccount,
   type AlertedAccount,
@@ -73,6 +74,15 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     database().database.query('select * from alert_states where account_id = $1', [
       account.accountId,
     ])
+
+  test('a listed notification names the result that it tells of', async () => {
+    const id = await account.addMonitor([location])
+    await account.record(run(id, 1, 'failed'))
+    const { body } = await client.call('GET', '/v1/alert-notifications')
+    const slotMs = START + MINUTE
+    const checkResultId = resultId({ locationId: location, monitorId: id, slotMs })
+    expect(body).toMatchObject([{ checkId: id, checkType: 'URL', checkResultId }])
+  })
 
   test('a failure opens an incident and a recovery resolves it, and each is told once', async () => {
     const id = await account.addMonitor([location], trigger())

@@ -155,8 +155,19 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     ])
   })
 
+  test('sum and median of response times', async () => {
+    const { series } = await ask('metrics=responseTime_sum,responseTime_median')
+    const { series: all } = await ask('')
+    const [{ counts, ...figures }] = series[0].data
+    const [{ responseTime_avg: avg, responseTime_p50: p50 }] = all[0].data
+    expect(figures).toMatchObject({ responseTime_median: p50 })
+    expect(figures.responseTime_sum / counts.total).toBeLessThanOrEqual(avg * 1.001)
+    expect(figures.responseTime_sum).toBeGreaterThan(avg)
+  })
+
   test('figures that nobody measures are left out', async () => {
-    const { series, metadata } = await ask('metrics=availability,wait_avg')
+    const words = 'metrics=availability,wait_avg,wait_stddev'
+    const { series, metadata } = await ask(words)
     expect(metadata).toEqual({
       availability: { unit: 'percentage', aggregation: 'avg', label: 'Availability' },
     })

@@ -100,6 +100,8 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(await count('&location=plant')).toBe(2)
     expect(await count('&location=nowhere')).toBe(0)
     expect(await count('&verdict=failed,errored')).toBe(3)
+    for (const yes of ['true', '1']) expect(await count(`&hasFailures=${yes}`)).toBe(2)
+    for (const no of ['false', '0']) expect(await count(`&hasFailures=${no}`)).toBe(5)
     const from = slotOf(one, 1) / 1000
     expect(await count(`&location=office&from=${from}&to=${from + 20}`)).toBe(2)
   })
@@ -116,7 +118,8 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       artifacts: [{ name: 'a.log', bytes: 1, sha256: '0'.repeat(64), contentType: 'text/plain' }],
     })
     await record(office, [failed])
-    await record(plant, [wireResult({ monitorId: one.monitorId, slot: failed.slot })])
+    const { responseTimeMs: _, ...silent } = wireResult({ ...one, slot: failed.slot })
+    await record(plant, [{ ...silent, durationMs: 12.6 }])
     const path = `/v1/check-results/${one.monitorId}`
     const { body } = await client.call('GET', path)
     const ids = Object.fromEntries(body.map((row: Loose) => [row.location, row.id]))
@@ -132,10 +135,11 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       observed: { ip: '127.0.0.1' },
       failures: failed.failures,
       artifacts: [{ ...failed.artifacts?.[0], id: null, state: 'awaited', refusal: null }],
-      responseTime: 11.5,
+      responseTime: 12,
     })
     const { body: short } = await client.call('GET', `${path}/${ids['plant']}`)
     expect(short).toMatchObject({ location: 'plant', verdict: 'passed', observed: null })
+    expect(short.responseTime).toBe(13)
   })
 
   test('says of each file whether it came, where it is and why not', async () => {

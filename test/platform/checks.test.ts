@@ -278,6 +278,14 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
         tags: ['own', 'web'],
         environmentVariables: [{ key: 'TOKEN', value: 'of-the-group' }],
       })
+      for (const applied of [false, true]) {
+        const query = `applyGroupSettings=${applied}`
+        const one = await client.call('GET', `/v1/checks/${check.id}?${query}`)
+        const all = await client.call('GET', `/v1/checks?groupId=${group.id}&${query}`)
+        expect(one.body.tags).toEqual(applied ? ['own', 'web'] : ['own'])
+        expect(all.body).toEqual([one.body])
+        expect(one.text).not.toContain('of-the-group')
+      }
       const [before] = await placements(check.id)
       const path = `/v1/check-groups/${group.id}`
       await client.call('PUT', path, { body: { ...group, privateLocations: ['south'] } })

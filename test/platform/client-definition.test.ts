@@ -155,6 +155,21 @@ test('a change of some fields takes null for an empty list', async () => {
   expect(await answered(200, 'PATCH', `/v1/checks/${id}`, body)).toMatchObject({ tags: [] })
 })
 
+test('a limit of 0 was never set, and null channels are none', async () => {
+  const request = { hostname: 'example.org', port: 1 }
+  const body = { name: 'x', privateLocations: ['north'], request, maxResponseTime: 0 }
+  const made = await answered(201, 'POST', '/v1/checks/tcp', { ...body, alertChannels: null })
+  expect(made).toMatchObject({ maxResponseTime: 5000 })
+})
+
+test('a group has defaults of API checks, whether it sets any or not', async () => {
+  const { id, apiCheckDefaults } = await answered(201, 'POST', '/v2/check-groups', { name: 'x' })
+  expect(apiCheckDefaults).toEqual({ url: '', headers: [], queryParameters: [], assertions: [] })
+  const kept = await answered(200, 'GET', `/v1/check-groups/${id}`)
+  const put = await answered(200, 'PUT', `/v1/check-groups/${id}`, kept)
+  expect(put).toEqual({ ...kept, updated_at: put.updated_at })
+})
+
 test('an empty ping token keeps the one that there is', async () => {
   const parts = { database: database().database, sealer }
   const path = `/v1/checks/${await keepHeartbeat(parts, client.accountId)}`

@@ -261,11 +261,24 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect((await client.call('GET', path)).status).toBe(404)
   })
 
+  test.each([
+    ['by name', { body: '#1f2937' }],
+    ['by theme', { light: { linkFontColor: '#ABCDEF' }, dark: { linkFontColor: '#FFF' } }],
+  ])('colors of a page %s are kept', async (_, themeColors) => {
+    const url = `acme-${randomUUID().slice(0, 8)}`
+    const input = { name: 'Acme', url, cards: [], themeColors }
+    const { status, body } = await client.call('POST', '/v1/status-pages', { body: input })
+    expect([status, body.themeColors]).toEqual([201, themeColors])
+    const bad = { ...input, url: `${url}-2`, themeColors: { light: { linkFontColor: 'red' } } }
+    expect((await client.call('POST', '/v1/status-pages', { body: bad })).status).toBe(400)
+  })
+
   test('no address subscribes by e-mail, and one of an earlier version says that nothing is sent', async () => {
     const input = { name: 'Acme', url: `acme-${randomUUID().slice(0, 8)}`, cards: [] }
     const page = await client.call('POST', '/v1/status-pages', { body: input })
     const path = `/v1/status-pages/${page.body.id}/subscriptions`
-    const body = { emails: ['a@example.org'], autoVerify: true }
+    const subscriptions = [{ type: 'EMAIL', config: { address: 'a@example.org' } }]
+    const body = { subscriptions, autoVerify: true }
     const refused = await client.call('POST', `${path}/bulk`, { body })
     expect(refused.status).toBe(501)
     expect(refused.body).toEqual({
@@ -281,7 +294,9 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       [id, page.body.id],
     )
     const { body: listed } = await client.call('GET', path)
-    expect(listed).toMatchObject([{ id, email: 'a@example.org', warning: EMAIL_UNSENT }])
+    const known = { id, type: 'EMAIL', address: 'a@example.org', status: 'VERIFIED' }
+    expect(listed).toMatchObject([{ ...known, updated_at: listed[0].created_at }])
+    expect(listed).toMatchObject([{ email: 'a@example.org', warning: EMAIL_UNSENT }])
     expect((await client.call('DELETE', `${path}/${id}`)).status).toBe(204)
     expect((await client.call('DELETE', `${path}/${id}`)).status).toBe(404)
   })

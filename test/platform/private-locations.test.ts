@@ -227,6 +227,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       )
       expect(status).toBe(200)
       expect(body.timestamps.length).toBeGreaterThan(0)
+      for (const at of body.timestamps) expect(new Date(at).toISOString()).toBe(at)
       expect(body.queueSize).toEqual(body.timestamps.map(() => 9))
       expect(body.oldestScheduledCheckRun).toEqual(body.timestamps.map(() => 9))
     })

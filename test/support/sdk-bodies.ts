@@ -49,7 +49,7 @@ const check = {
   ...common,
   id: '',
   degradedResponseTime: 0,
-  maxResponseTime: 20_000,
+  maxResponseTime: 0,
   environmentVariables: null,
   sslCheckDomain: '',
   alertSettings,
