@@ -95,7 +95,11 @@ const KINDS: Record<string, string> = {
   null: 'null',
 }
 
+/** How Zod's own messages begin. */
+const ZODS = /^(?:Invalid |Too (?:small|big): )/
+
 function sentence(issue: Issue, given: unknown): string {
+  if (!ZODS.test(issue.message)) return issue.message
   switch (issue.code) {
     case 'invalid_type':
       return `must be ${kindOf(issue.expected, given)}`
@@ -166,7 +170,13 @@ const jsonSchemas = new WeakMap<z.ZodType, JsonSchema>()
 export function keysAt(schema: z.ZodType, path: readonly (string | number)[]): string[] {
   let json = jsonSchemas.get(schema)
   if (json === undefined) {
-    json = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any', reused: 'inline' })
+    json = z.toJSONSchema(schema, {
+      io: 'input',
+      unrepresentable: 'any',
+      reused: 'inline',
+      // Without their ids, which would make references of schemas that have one.
+      metadata: z.registry(),
+    })
     jsonSchemas.set(schema, json)
   }
   let places: JsonSchema[] = [json]

@@ -9,10 +9,8 @@ import {
   typeProblem,
 } from '../contract/check-definition.ts'
 import { CheckGroup } from '../contract/check-group.ts'
-import { type Objection, objections } from '../contract/explain.ts'
 import { type Lookup, substituteOwn } from '../contract/variables.ts'
-import { nearest } from '../host/nearest.ts'
-import type { DraftProblem } from './draft-problem.ts'
+import { type DraftProblem, problemsOf } from './draft-problem.ts'
 import type { Surroundings } from './effective-check.ts'
 import { unmaskSecrets } from './masked-secrets.ts'
 import type { Definition } from './sealed-monitor.ts'
@@ -117,19 +115,7 @@ function parsed(schema: z.ZodType | undefined, value: Definition): Draft {
   if (schema === undefined) return refused(['checkType'], 'is not known')
   const result = schema.safeParse(value)
   if (result.success) return { ok: true, definition: result.data as Definition }
-  return {
-    ok: false,
-    problems: objections(result.error, schema, value).map((one) => ({
-      path: one.path,
-      message: messageOf(one),
-    })),
-  }
-}
-
-function messageOf({ kind, path, message, candidates = [] }: Objection): string {
-  if (kind !== 'unknown-key') return message
-  const meant = nearest(String(path.at(-1)), candidates)
-  return meant === undefined ? message : `unknown key; did you mean ${meant}?`
+  return { ok: false, problems: problemsOf(result.error, schema, value) }
 }
 
 /** Puts the texts with variables back where their values stood while the schema looked. */

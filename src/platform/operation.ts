@@ -10,6 +10,7 @@ import { DEFAULT_POLICY, type RatePolicy } from '../contract/rate-policy.ts'
 import { nearest } from '../host/nearest.ts'
 import type { KnownKey } from './auth.ts'
 import { type BodyBounds, readJson } from './body.ts'
+import { problemsOf, problemWords } from './draft-problem.ts'
 import { absent, ApiError } from './errors.ts'
 
 type Fields = Record<string, z.ZodType>
@@ -185,18 +186,7 @@ function unknownParameter(name: string, names: ReadonlySet<string>): ApiError {
 export function checked<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
   const result = schema.safeParse(value)
   if (result.success) return result.data
-  throw new ApiError(400, wordsOf(result.error))
-}
-
-const ISSUES_SHOWN = 5
-const MESSAGE_CHARACTERS_MAX = 500
-
-function wordsOf(error: z.ZodError): string {
-  const lines = error.issues.slice(0, ISSUES_SHOWN).map((issue) => {
-    const path = issue.path.map(String).join('.')
-    return path === '' ? issue.message : `${path}: ${issue.message}`
-  })
-  return lines.join('; ').slice(0, MESSAGE_CHARACTERS_MAX).toWellFormed()
+  throw new ApiError(400, problemWords(problemsOf(result.error, schema, value)))
 }
 
 const ALWAYS: readonly ErrorStatus[] = [400, 401, 403, 404, 429, 431, 500, 503]

@@ -120,6 +120,16 @@ test.each(RESOURCES)('%s is made, read, replaced and deleted', async (path, body
   await answered(204, 'DELETE', one)
 })
 
+test.each(RESOURCES)(
+  '%s refuses a key that nobody knows, with the one that was meant',
+  async (path, bodyOf) => {
+    const body = await bodyOf()
+    const known = ['name', 'type', 'key'].find((one) => one in body) ?? ''
+    const { message } = await answered(400, 'POST', path, { ...body, [`${known}e`]: 1 })
+    expect(message).toBe(`${known}e: unknown key; did you mean ${known}?`)
+  },
+)
+
 test.each([
   ['environmentVariable', {}, 'environmentVariables'],
   ['request.hostnam', { request: { hostname: 'example.org', port: 1, hostnam: '' } }, 'hostname'],
@@ -153,6 +163,12 @@ test('a change of some fields takes null for an empty list', async () => {
   })
   const body = { tags: null, script: '', sslCheck: true }
   expect(await answered(200, 'PATCH', `/v1/checks/${id}`, body)).toMatchObject({ tags: [] })
+})
+
+test('a channel of another type is refused with what to use instead', async () => {
+  const body = { type: 'EMAIL', config: { address: 'a@example.org' } }
+  const { message } = await answered(400, 'POST', '/v1/alert-channels', body)
+  expect(message).toContain('a webhook reaches any other')
 })
 
 test('a limit of 0 was never set, and null channels are none', async () => {
