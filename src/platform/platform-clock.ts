@@ -6,7 +6,10 @@ import type { Database } from '../store/database.ts'
 export interface PlatformClock {
   /** Milliseconds since the Unix epoch. */
   now(): number
-  /** Compares with the database; to be called now and then. Rejects when the database is away. */
+  /**
+   * Compares with the database, and moves where the difference is more than the time that asking took explains.
+   * To be called now and then. Rejects when the database is away.
+   */
   follow(): Promise<void>
 }
 
@@ -14,14 +17,22 @@ export interface PlatformClock {
 export function createPlatformClock(database: Database): PlatformClock {
   let aheadMs = 0
   return {
-    now: () => performance.timeOrigin + performance.now() + aheadMs,
+    now: () => machineMs() + aheadMs,
     async follow() {
-      const before = performance.now()
+      const before = machineMs()
       const [row] = await database.query<{ now: number }>(
         `select (extract(epoch from clock_timestamp()) * 1000)::double precision as now`,
       )
-      const between = (before + performance.now()) / 2
-      if (row !== undefined) aheadMs = row.now - (performance.timeOrigin + between)
+      if (row === undefined) return
+      // The database read its clock at some moment in between. A slow answer proves little.
+      const leastMs = row.now - machineMs()
+      const mostMs = row.now - before
+      if (aheadMs < leastMs || aheadMs > mostMs) aheadMs = (leastMs + mostMs) / 2
     },
   }
+}
+
+/** The machine's clock as it was at the start, which nobody can set. */
+function machineMs(): number {
+  return performance.timeOrigin + performance.now()
 }

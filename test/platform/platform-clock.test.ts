@@ -1,4 +1,5 @@
 // Aim: the platform's time is its database's, whatever the machine's clock says.
+import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { createPlatformClock } from '../../src/platform/platform-clock.ts'
 import type { Database } from '../../src/store/database.ts'
@@ -29,6 +30,21 @@ test.each([90_000, -90_000])('it follows one that is %i ms off', async (aheadMs)
   expect(Math.abs(clock.now() - Date.now())).toBeLessThan(1_000)
   await clock.follow()
   expect(Math.abs(clock.now() - Date.now() - aheadMs)).toBeLessThan(1_000)
+})
+
+test('an answer that took long does not move it away from what is known', async () => {
+  const there = databaseAhead(90_000)
+  let answerMs = 0
+  const query = async (text: string) => {
+    const rows = await there.query(text)
+    await sleep(answerMs)
+    return rows
+  }
+  const clock = createPlatformClock({ ...there, query: query as Database['query'] })
+  await clock.follow()
+  answerMs = 600
+  await clock.follow()
+  expect(Math.abs(clock.now() - Date.now() - 90_000)).toBeLessThan(150)
 })
 
 test('while the database is away it goes on as before', async () => {
