@@ -3,8 +3,8 @@
 import { renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { ensureLocation } from '../src/commands/local-installation.ts'
-import { type Environment, readEnvironment } from '../src/host/env.ts'
+import { ensureLocation } from '../src/cli/local-installation.ts'
+import { type Environment, readEnvironment } from '../src/process/env.ts'
 import { VARIABLE_TABLE as AGENT } from '../src/agent/config.ts'
 import { VARIABLE_TABLE as PLATFORM } from '../src/platform/config.ts'
 

@@ -2,8 +2,8 @@
 // install` do, of whose sources it needs only a few.
 import { existsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
-import { installTool } from '../src/agent/tool-install.ts'
-import type { ToolKind } from '../src/monitors/toolbox.ts'
+import { installTool } from '../src/scripts/tool-install.ts'
+import type { ToolKind } from '../src/scripts/toolchains.ts'
 
 const AUTHORITY = '/opt/vedette/build/ca.pem'
 const CACHE = '/tmp/npm'

@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, test } from 'vitest'
-import { temporaryFile } from './support/agent-process.ts'
-import { startScript, startVedette } from './support/platform-process.ts'
+import { temporaryFile } from './support/agent/agent-process.ts'
+import { startScript, startVedette } from './support/platform/platform-process.ts'
 import { startHttpServer } from './support/test-server.ts'
 
 const program = fileURLToPath(new URL('../src/launch.js', import.meta.url))

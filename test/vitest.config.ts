@@ -4,7 +4,7 @@ import { defineConfig } from 'vitest/config'
 import { ClosingReporter } from './support/closing-reporter.ts'
 
 const shared = {
-  globalSetup: ['test/support/database-servers.ts'],
+  globalSetup: ['test/support/database/database-servers.ts'],
   // They end what hangs. A machine that others use too may be ten times slower, which is no fault.
   testTimeout: 300_000,
   hookTimeout: 300_000,
@@ -44,7 +44,7 @@ export default defineConfig({
           ...shared,
           name: 'containers',
           include: ['test/container/**/*.test.ts'],
-          globalSetup: ['test/support/remove-containers.ts'],
+          globalSetup: ['test/support/container/remove-containers.ts'],
           // What tests made is removed by themselves: the library's own sweeper is an image to pull.
           env: { TESTCONTAINERS_RYUK_DISABLED: 'true' },
           sequence: { groupOrder: 3 },

@@ -2,8 +2,8 @@
 // the README show the same table.
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { isLocationName, LOCATION_NAME_RULE } from '../contract/location-name.ts'
-import { isForPeople, type LogLevel, type Terminal } from '../host/log.ts'
+import { isLocationName, LOCATION_NAME_RULE } from '../contract/schema/location-name.ts'
+import { isForPeople, type LogLevel, type Terminal } from '../process/log.ts'
 import {
   type Environment,
   type EnvironmentProblem,
@@ -12,7 +12,7 @@ import {
   type VariableText,
   readEnvironment,
   variableTexts,
-} from '../host/env.ts'
+} from '../process/env.ts'
 import {
   anyText,
   byteCount,
@@ -25,9 +25,9 @@ import {
   urlSetting,
   wholeNumber,
   wordList,
-} from '../host/settings.ts'
-import { networkProblem } from '../monitors/network-policy.ts'
-import { toolsFolder } from './tools-folder.ts'
+} from '../process/settings.ts'
+import { networkProblem } from '../network/network-policy.ts'
+import { toolsFolder } from '../scripts/tools-folder.ts'
 
 const MIB = 1024 * 1024
 

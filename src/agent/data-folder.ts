@@ -5,9 +5,9 @@ import { open, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Result } from '../contract/result.ts'
-import type { Log } from '../host/log.ts'
-import { makeFolder } from '../host/make-folder.ts'
-import { DATA_DIR_CODE, diskProblem } from '../monitors/disk-problem.ts'
+import type { Log } from '../process/log.ts'
+import { makeFolder } from '../process/make-folder.ts'
+import { DATA_DIR_CODE, diskProblem } from '../process/disk-problem.ts'
 import type { ResultSink } from './sink.ts'
 
 export interface DataFolder {

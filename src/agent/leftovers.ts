@@ -2,8 +2,8 @@
 // process holds, and processes that still run in them.
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Log } from '../host/log.ts'
-import { RUN_PREFIX } from './work-folder.ts'
+import type { Log } from '../process/log.ts'
+import { RUN_PREFIX } from './run/work-folder.ts'
 
 /** Where runs of this agent have their folders. */
 export interface LeftoverPlaces {
@@ -30,8 +30,8 @@ export async function removeLeftovers(places: LeftoverPlaces, log: Log): Promise
   // The binding to the C library costs memory, which most agents never need.
   if (found.length === 0) return
   try {
-    const { removeUnheld } = await import('../monitors/held-folder.ts')
-    const { endRunsOf } = await import('../monitors/cage-survivors.ts')
+    const { removeUnheld } = await import('../sandbox/held-folder.ts')
+    const { endRunsOf } = await import('../sandbox/leftover-processes.ts')
     let removed = 0
     for (const [root, prefix] of found) {
       const count = await removeUnheld(root, prefix, (path) => endRunsOf(path, firstUserId))

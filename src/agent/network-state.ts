@@ -2,9 +2,9 @@
 // until it does. One warning and one line when it is over, however many monitors are errored meanwhile.
 import { NETWORK_PROBLEMS, type NetworkProblem } from '../contract/failure.ts'
 import type { Result } from '../contract/result.ts'
-import type { Log } from '../host/log.ts'
-import { systemNameServers } from '../monitors/name-servers.ts'
-import { isCutOff } from '../monitors/own-network.ts'
+import type { Log } from '../process/log.ts'
+import { systemNameServers } from '../network/dns/name-servers.ts'
+import { isCutOff } from '../network/own-network.ts'
 
 export interface NetworkState {
   /** Takes notice of a result. */

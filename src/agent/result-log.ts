@@ -2,9 +2,9 @@
 import type { Failure } from '../contract/failure.ts'
 import type { Result, Verdict } from '../contract/result.ts'
 import { LIMITS } from '../contract/versions.ts'
-import type { Log, LogLevel } from '../host/log.ts'
-import { paint } from '../host/pretty-line.ts'
-import { printable, seenWords, timeWord, verdictWord } from './result-words.ts'
+import type { Log, LogLevel } from '../process/log.ts'
+import { paint } from '../process/pretty-line.ts'
+import { printable, seenWords, timeWord, verdictWord } from './run/result-words.ts'
 import type { ResultSink } from './sink.ts'
 
 /** How results are logged. */

@@ -1,16 +1,16 @@
 // Runs an agent as the process: from its settings to the exit code, with the signals in between.
-import { EXIT_CONFIGURATION } from '../host/command-line.ts'
-import type { Log } from '../host/log.ts'
-import { ListenError } from '../host/serve.ts'
-import { collectStartGarbage } from '../host/start-garbage.ts'
-import { onSignals } from '../host/signals.ts'
+import { EXIT_CONFIGURATION } from '../process/command-line.ts'
+import type { Log } from '../process/log.ts'
+import { ListenError } from '../process/serve.ts'
+import { collectStartGarbage } from '../process/start-garbage.ts'
+import { onSignals } from '../process/signals.ts'
 import { VERSION } from '../contract/versions.ts'
-import { areEchoesForbidden, echoMend, echoRights } from '../monitors/echo-permission.ts'
+import { areEchoesForbidden, echoMend, echoRights } from '../network/native/echo-permission.ts'
 import { createAgent, type AgentOptions } from './agent.ts'
 import type { AgentConfig, ConfigReading } from './config.ts'
 import { createDataFolder, type DataFolder } from './data-folder.ts'
 import { removeLeftovers } from './leftovers.ts'
-import { runsCacheFolder } from './tools-folder.ts'
+import { runsCacheFolder } from '../scripts/tools-folder.ts'
 
 /** What differs between an agent on a monitors file and one on a platform. */
 export type AgentEnds = Pick<AgentOptions, 'source' | 'sink' | 'clock' | 'faults' | 'ledger'> & {

@@ -3,7 +3,7 @@ import type { Registry } from 'prom-client'
 import type { NetworkProblem } from '../contract/failure.ts'
 import type { Instant, RunId } from '../contract/job.ts'
 import type { Monitor, Variable } from '../contract/monitor.ts'
-import type { ProgressBoard } from './progress-board.ts'
+import type { ProgressBoard } from './run/progress-board.ts'
 import type { Slots } from '../contract/timetable.ts'
 
 /** Which slots of a monitor are this agent's: those within [from, until). */

@@ -4,9 +4,9 @@ import {
   type EnvironmentProblem,
   readEnvironment,
   variableTexts,
-} from '../host/env.ts'
+} from '../process/env.ts'
 import { VARIABLE_TABLE } from './config.ts'
-import { toolsFolder } from './tools-folder.ts'
+import { toolsFolder } from '../scripts/tools-folder.ts'
 
 const { TOOLS_DIR, DATA_DIR } = VARIABLE_TABLE
 const TABLE = { TOOLS_DIR, DATA_DIR }

@@ -2,8 +2,8 @@
 // comparisons a type of monitor offers is a table of that type; the checks on them are shared here.
 import * as z from 'zod'
 import { readNumber } from './exact-json.ts'
-import { jsonPathProblem } from './json-path.ts'
-import { regexProblem } from './regex.ts'
+import { jsonPathProblem } from './json-path/json-path.ts'
+import { regexProblem } from './schema/regex.ts'
 import { LIMITS } from './versions.ts'
 
 export const COMPARISONS = [

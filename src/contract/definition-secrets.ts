@@ -1,7 +1,7 @@
 // Finds the secrets that a definition contains: agents scrub them from results, and a definition with too many or
 // too long ones is refused.
 import { SecretSet } from './secret-set.ts'
-import { createNameTest } from './sensitive-name.ts'
+import { createNameTest } from './protocol/sensitive-name.ts'
 import { LIMITS } from './versions.ts'
 
 /** Shorter secrets cannot be scrubbed by value: they would be found everywhere. UTF-16 units. */

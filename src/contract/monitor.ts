@@ -2,7 +2,7 @@
 // unknown here until the type that claims `checkType` parses it.
 import * as z from 'zod'
 import { SECRET_TOO_LONG, secretsProblem } from './definition-secrets.ts'
-import { IncidentSeverity } from './incident.ts'
+import { IncidentSeverity } from './api/incident.ts'
 import { RetryStrategy } from './retry.ts'
 import { LIMITS } from './versions.ts'
 

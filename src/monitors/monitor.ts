@@ -3,9 +3,9 @@
 import type * as z from 'zod'
 import type { Failure } from '../contract/failure.ts'
 import type { CheckType } from '../contract/monitor.ts'
-import type { Dialler } from './dial.ts'
-import type { RunProgress, ScriptGround } from './script-ground.ts'
-import type { HeaderHearing } from './seen-headers.ts'
+import type { Dialler } from '../network/dial.ts'
+import type { RunProgress, ScriptGround } from '../scripts/host.ts'
+import type { HeaderHearing } from '../scripts/playwright/seen-headers.ts'
 
 /** What a monitor saw in one attempt. */
 export interface Observation {

@@ -1,8 +1,8 @@
 // The platform's commands as the command line shows them.
-import { ROLES } from '../contract/account.ts'
-import { type Arguments, type Command, EXIT_CONFIGURATION } from '../host/command-line.ts'
-import { environmentHelp } from '../host/environment-help.ts'
-import { loadPart } from '../host/load-part.ts'
+import { ROLES } from '../contract/api/account.ts'
+import { type Arguments, type Command, EXIT_CONFIGURATION } from '../process/command-line.ts'
+import { environmentHelp } from '../process/environment-help.ts'
+import { loadPart } from '../process/load-part.ts'
 import { VARIABLES } from './config.ts'
 import type { KeysRequest } from './keys-command.ts'
 import type { CommandSurroundings } from './run-platform.ts'

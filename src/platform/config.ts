@@ -7,8 +7,8 @@ import {
   type Values,
   type VariableText,
   variableTexts,
-} from '../host/env.ts'
-import type { LogLevel } from '../host/log.ts'
+} from '../process/env.ts'
+import type { LogLevel } from '../process/log.ts'
 import {
   anyText,
   FAULT_REPORT_VARIABLES,
@@ -17,11 +17,11 @@ import {
   urlSetting,
   wholeNumber,
   wordList,
-} from '../host/settings.ts'
-import { keyProblem } from './api-key.ts'
-import type { BucketOptions } from './artifact-bucket.ts'
-import { createClientAddress } from './client-address.ts'
-import { SECRETS_KEY_CHARACTERS_MIN } from './secrets-key.ts'
+} from '../process/settings.ts'
+import { keyProblem } from './secrets/api-key.ts'
+import type { BucketOptions } from './artifacts/bucket.ts'
+import { createClientAddress } from './http/client-address.ts'
+import { SECRETS_KEY_CHARACTERS_MIN } from './secrets/secrets-key.ts'
 
 const DAY_MS = 86_400_000
 const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i

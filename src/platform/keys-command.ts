@@ -1,15 +1,20 @@
 // `vedette keys create|list|revoke`: keys of the public API, on the database that the platform uses,
 // whether it runs or not.
-import { ROLES, type Role } from '../contract/account.ts'
-import { EXIT_CONFIGURATION } from '../host/command-line.ts'
-import { problemText } from '../host/env.ts'
-import { listAccounts, readAccount } from '../store/accounts.ts'
-import { type ApiKeyRow, createApiKey, listApiKeys, revokeApiKey } from '../store/api-keys.ts'
-import { type Database, openDatabase } from '../store/database.ts'
-import { makeKey, tracesOf } from './api-key.ts'
+import { ROLES, type Role } from '../contract/api/account.ts'
+import { EXIT_CONFIGURATION } from '../process/command-line.ts'
+import { problemText } from '../process/env.ts'
+import { listAccounts, readAccount } from './accounts/queries/accounts.ts'
+import {
+  type ApiKeyRow,
+  createApiKey,
+  listApiKeys,
+  revokeApiKey,
+} from './accounts/queries/api-keys.ts'
+import { type Database, openDatabase } from '../database/database.ts'
+import { makeKey, tracesOf } from './secrets/api-key.ts'
 import { type PlatformConfig, readPlatformConfig } from './config.ts'
-import { embeddedAddress } from './embedded-postgres.ts'
-import { EmbeddedPostgresError } from './embedded-postgres-error.ts'
+import { embeddedAddress } from '../database/embedded/embedded-postgres.ts'
+import { EmbeddedPostgresError } from '../database/embedded/embedded-postgres-error.ts'
 import { openPlatformDatabase } from './open-database.ts'
 import { type CommandSurroundings, knownFault, platformLog } from './run-platform.ts'
 

@@ -1,11 +1,14 @@
 // Gets a platform its database: the one it was given or the embedded one, answering and migrated.
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Log } from '../host/log.ts'
-import { type Database, type DatabaseAddress, openDatabase } from '../store/database.ts'
-import { databaseFailure, isUnavailable } from '../store/database-failure.ts'
-import { migrate } from '../store/migrate.ts'
-import { requireSessions } from '../store/sessions.ts'
-import { type EmbeddedPostgres, startEmbeddedPostgres } from './embedded-postgres.ts'
+import type { Log } from '../process/log.ts'
+import { type Database, type DatabaseAddress, openDatabase } from '../database/database.ts'
+import { databaseFailure, isUnavailable } from '../database/database-failure.ts'
+import { migrate } from '../database/migrate.ts'
+import { requireSessions } from '../database/sessions.ts'
+import {
+  type EmbeddedPostgres,
+  startEmbeddedPostgres,
+} from '../database/embedded/embedded-postgres.ts'
 
 /** Where the database is to come from. */
 export interface DatabaseChoice {

@@ -1,10 +1,10 @@
 // Who is told of faults of the platform: its own table, or the receiver that SENTRY_DSN names, or nobody.
-import { reportOf } from '../contract/fault-report.ts'
+import { reportOf } from '../contract/protocol/fault-report.ts'
 import { VERSION } from '../contract/versions.ts'
-import type { FaultEvent, FaultReceiver } from '../host/fault.ts'
-import { createFaultReports, type FaultReports } from '../host/fault-reports.ts'
-import { parseDsn, type SentryDsn } from '../host/sentry-dsn.ts'
-import type { Connection } from '../store/statement.ts'
+import type { FaultEvent, FaultReceiver } from '../process/faults/fault.ts'
+import { createFaultReports, type FaultReports } from '../process/faults/reports.ts'
+import { parseDsn, type SentryDsn } from '../process/faults/sentry-dsn.ts'
+import type { Connection } from '../database/statement.ts'
 import type { PlatformConfigReading } from './config.ts'
 
 /** Opens the way to a receiver of another program; the platform has none of its own. */
@@ -33,7 +33,7 @@ export function platformFaults(
 }
 
 async function keeper(database: () => Connection | undefined): Promise<FaultReceiver> {
-  const { keepPlatformFault } = await import('../store/faults.ts')
+  const { keepPlatformFault } = await import('./faults/queries/faults.ts')
   return {
     async take(event: FaultEvent) {
       const connection = database()

@@ -2,19 +2,19 @@
 // there, and ends with 0 when it was told to.
 import { Hono } from 'hono'
 import { VERSION } from '../contract/versions.ts'
-import type { FaultReports } from '../host/fault-reports.ts'
-import type { Log } from '../host/log.ts'
-import { listenWith, serve, type Served } from '../host/serve.ts'
-import type { Database } from '../store/database.ts'
+import type { FaultReports } from '../process/faults/reports.ts'
+import type { Log } from '../process/log.ts'
+import { listenWith, serve, type Served } from '../process/serve.ts'
+import type { Database } from '../database/database.ts'
 import { type Assembly, assemble } from './assembly.ts'
 import type { PlatformConfig } from './config.ts'
-import { answerError, unavailable } from './errors.ts'
-import { type Credentials, ensureFirstAccount, keepCredentials } from './first-account.ts'
-import { createHttpServer } from './http-server.ts'
+import { answerError, unavailable } from './http/errors.ts'
+import { type Credentials, ensureFirstAccount, keepCredentials } from './accounts/first-account.ts'
+import { createHttpServer } from './http/http-server.ts'
 import { createPlatformMetrics, isHeld, type PlatformMetrics } from './metrics.ts'
 import { openPlatformDatabase, type PlatformDatabase, databaseProblem } from './open-database.ts'
-import { createProbes, isProbe, type Phase, serveMetrics } from './probes.ts'
-import { ensureSealer } from './secrets-key.ts'
+import { createProbes, isProbe, type Phase, serveMetrics } from './http/probes.ts'
+import { ensureSealer } from './secrets/secrets-key.ts'
 
 /** What a platform is made of. */
 export interface PlatformOptions {

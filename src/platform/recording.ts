@@ -1,13 +1,17 @@
 // The part of the platform that records: what it prepares at the start, does now and then, and tells of
 // in metrics.
 import type { Registry } from 'prom-client'
-import { readSweptSpan } from '../store/accounting.ts'
-import type { Database } from '../store/database.ts'
-import type { Chore } from './chores.ts'
-import { prepareResults, retentionChore } from './retention.ts'
-import { createResultsMetrics, registerAccount, type ResultsMetrics } from './results-metrics.ts'
-import { rollupsChore } from './rollups.ts'
-import { sweepChore } from './sweep.ts'
+import { readSweptSpan } from './results/queries/accounting.ts'
+import type { Database } from '../database/database.ts'
+import type { Chore } from './jobs/background-jobs.ts'
+import { prepareResults, retentionChore } from './results/retention.ts'
+import {
+  createResultsMetrics,
+  registerAccount,
+  type ResultsMetrics,
+} from './results/results-metrics.ts'
+import { rollupsChore } from './analytics/rollups.ts'
+import { sweepChore } from './results/sweep.ts'
 
 /** What recording needs. */
 export interface RecordingParts {

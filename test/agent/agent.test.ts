@@ -6,9 +6,9 @@ import { createAgent, type Agent } from '../../src/agent/agent.ts'
 import type { Change, MonitorSource } from '../../src/agent/source.ts'
 import type { Monitor } from '../../src/contract/monitor.ts'
 import type { Result } from '../../src/contract/result.ts'
-import { createLog } from '../../src/host/log.ts'
-import type { Dialler } from '../../src/monitors/dial.ts'
-import { aMonitor, fakeType } from '../support/fake-monitors.ts'
+import { createLog } from '../../src/process/log.ts'
+import type { Dialler } from '../../src/network/dial.ts'
+import { aMonitor, fakeType } from '../support/agent/fake-monitors.ts'
 
 const agents: Agent[] = []
 afterEach(async () => {

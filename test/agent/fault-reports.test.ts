@@ -4,24 +4,24 @@ import { randomUUID } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
-import { createDsnPoster } from '../../src/agent/envelope-poster.ts'
+import { createDsnPoster } from '../../src/agent/platform/envelope-poster.ts'
 import { VERSION } from '../../src/contract/versions.ts'
-import { eventOf } from '../../src/host/fault-event.ts'
-import { parseDsn, type SentryDsn } from '../../src/host/sentry-dsn.ts'
+import { eventOf } from '../../src/process/faults/event.ts'
+import { parseDsn, type SentryDsn } from '../../src/process/faults/sentry-dsn.ts'
 import {
   launchAgentProcess,
   startAgentProcess,
   type AgentProcess,
   type StartedAgent,
-} from '../support/agent-process.ts'
-import { createAuthority } from '../support/certificates.ts'
-import { startConnectProxy } from '../support/connect-proxy.ts'
+} from '../support/agent/agent-process.ts'
+import { createAuthority } from '../support/network/certificates.ts'
+import { startConnectProxy } from '../support/network/connect-proxy.ts'
 import {
   DSN_KEY,
   startEnvelopeReceiver,
   type EnvelopeReceiver,
-} from '../support/envelope-receiver.ts'
-import { startFakePlatform } from '../support/fake-platform.ts'
+} from '../support/agent/envelope-receiver.ts'
+import { startFakePlatform } from '../support/agent/fake-platform.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { startHttpServer } from '../support/test-server.ts'
 

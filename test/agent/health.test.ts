@@ -1,6 +1,6 @@
 // The probe endpoints say what is so, with the reason, in every phase of the agent's life.
 import { describe, expect, test } from 'vitest'
-import { serve } from '../../src/host/serve.ts'
+import { serve } from '../../src/process/serve.ts'
 import { createHealth, TICK_AGE_MS_MAX, type HealthSources } from '../../src/agent/health.ts'
 import { sendRaw } from '../support/raw-http.ts'
 

@@ -12,7 +12,7 @@ import {
   temporaryFile,
   type AgentProcess,
   type StartedAgent,
-} from '../support/agent-process.ts'
+} from '../support/agent/agent-process.ts'
 
 const cleanUps: (() => unknown)[] = []
 afterEach(async () => {

@@ -3,9 +3,9 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type StartedAgent, startAgentProcess } from '../support/agent-process.ts'
+import { type StartedAgent, startAgentProcess } from '../support/agent/agent-process.ts'
 import { eventually } from '../support/eventually.ts'
-import { projectFolder, scriptTools } from '../support/script-fleet.ts'
+import { projectFolder, scriptTools } from '../support/scripts/script-fleet.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { startHttpServer, type TestServer } from '../support/test-server.ts'
 

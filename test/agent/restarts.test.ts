@@ -8,7 +8,7 @@ import {
   type AgentProcess,
   type StartedAgent,
   startAgentProcess,
-} from '../support/agent-process.ts'
+} from '../support/agent/agent-process.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { startHttpServer, type TestServer } from '../support/test-server.ts'

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { createResultLog, resultLine, type ResultLogOptions } from '../../src/agent/result-log.ts'
 import { failure } from '../../src/contract/failure.ts'
 import type { Result, Verdict } from '../../src/contract/result.ts'
-import { createLog } from '../../src/host/log.ts'
+import { createLog } from '../../src/process/log.ts'
 import { aResult } from '../support/results.ts'
 
 async function logged(options: Partial<ResultLogOptions>, results: readonly Result[]) {

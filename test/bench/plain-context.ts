@@ -1,8 +1,8 @@
 // What a monitor needs to run outside the agent: a dialler with the default policy, and no deadline.
 import type { Context } from '../../src/monitors/monitor.ts'
-import { createDialler } from '../../src/monitors/dialler.ts'
-import { createNetworkPolicy } from '../../src/monitors/network-policy.ts'
-import { createResolver } from '../../src/monitors/resolver.ts'
+import { createDialler } from '../../src/network/dialler.ts'
+import { createNetworkPolicy } from '../../src/network/network-policy.ts'
+import { createResolver } from '../../src/network/dns/resolver.ts'
 
 const dial = createDialler({
   policy: createNetworkPolicy({ blocked: [], allowed: [] }),

@@ -1,7 +1,7 @@
 // Scrubbing with many and with long secrets: how long it takes to make a scrubber, how many bytes of text it goes
 // through in a second of processor time, and how long the event loop is kept from others. Fails over a limit.
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
-import { createScrubber } from '../../src/agent/scrub.ts'
+import { createScrubber } from '../../src/agent/redaction/scrub.ts'
 import { markdownTable } from './table.ts'
 
 const SET_UP_MS_MAX = 20

@@ -1,12 +1,12 @@
 // Aim: clusters that choose the user of a container themselves, as OpenShift does, leave it in group 0; that is enough
 // to write to the volume of every image, and to go on there after a restart.
 import { describe, expect, test } from 'vitest'
-import { type Contained, startContainer } from '../support/contained.ts'
-import { agentIn, platformFor, watching } from '../support/contained-agent.ts'
-import { startPlatformContainer } from '../support/contained-platform.ts'
-import { startPostgresContainer } from '../support/contained-postgres.ts'
-import { createNetwork, createVolume } from '../support/container-engine.ts'
-import { type Image, needImages } from '../support/images.ts'
+import { type Contained, startContainer } from '../support/container/contained.ts'
+import { agentIn, platformFor, watching } from '../support/container/contained-agent.ts'
+import { startPlatformContainer } from '../support/container/contained-platform.ts'
+import { startPostgresContainer } from '../support/container/contained-postgres.ts'
+import { createNetwork, createVolume } from '../support/container/container-engine.ts'
+import { type Image, needImages } from '../support/container/images.ts'
 
 const IMAGES: Image[] = ['agent-uptime', 'agent', 'agent-migrate', 'platform']
 const CHOSEN = '1000770000:0'

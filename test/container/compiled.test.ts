@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
-import { type Image, needImages, tagOf } from '../support/images.ts'
+import { type Image, needImages, tagOf } from '../support/container/images.ts'
 
 const run = promisify(execFile)
 const IMAGES: Image[] = ['agent-uptime', 'agent', 'agent-migrate', 'platform']

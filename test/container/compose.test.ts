@@ -9,7 +9,7 @@ import { promisify } from 'node:util'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { parse, stringify } from 'yaml'
 import { eventually } from '../support/eventually.ts'
-import { needImages, tagOf } from '../support/images.ts'
+import { needImages, tagOf } from '../support/container/images.ts'
 import { missing } from '../support/needs.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 

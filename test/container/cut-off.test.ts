@@ -1,14 +1,14 @@
 // Aim: two agents and a platform on PostgreSQL, each in a container, in a network of their own. One agent is cut off and
 // joined again: every slot that was expected has one record, none was missed, and none was recorded twice.
 import { describe, expect, test } from 'vitest'
-import type { Database } from '../../src/store/database.ts'
-import { startContainer } from '../support/contained.ts'
-import { createNetwork } from '../support/container-engine.ts'
-import { startPlatformContainer } from '../support/contained-platform.ts'
-import { startPostgresContainer } from '../support/contained-postgres.ts'
+import type { Database } from '../../src/database/database.ts'
+import { startContainer } from '../support/container/contained.ts'
+import { createNetwork } from '../support/container/container-engine.ts'
+import { startPlatformContainer } from '../support/container/contained-platform.ts'
+import { startPostgresContainer } from '../support/container/contained-postgres.ts'
 import { eventually } from '../support/eventually.ts'
-import { accountIn, faultsOf } from '../support/fleet.ts'
-import { needImages } from '../support/images.ts'
+import { accountIn, faultsOf } from '../support/faults/fleet.ts'
+import { needImages } from '../support/container/images.ts'
 
 needImages('agent-uptime', 'platform')
 

@@ -3,11 +3,11 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { startContainer, type Contained } from '../support/contained.ts'
-import { createNetwork } from '../support/container-engine.ts'
-import { startPlatformContainer } from '../support/contained-platform.ts'
+import { startContainer, type Contained } from '../support/container/contained.ts'
+import { createNetwork } from '../support/container/container-engine.ts'
+import { startPlatformContainer } from '../support/container/contained-platform.ts'
 import { eventually } from '../support/eventually.ts'
-import { needImages } from '../support/images.ts'
+import { needImages } from '../support/container/images.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 needImages('agent-uptime', 'platform')

@@ -1,8 +1,8 @@
 // Aim: the image for those who move has both runtimes side by side: a script runs on the one that it names.
 import { describe, expect, test } from 'vitest'
-import { agentIn, platformFor } from '../support/contained-agent.ts'
-import { startContainer } from '../support/contained.ts'
-import { needImages, tagOf } from '../support/images.ts'
+import { agentIn, platformFor } from '../support/container/contained-agent.ts'
+import { startContainer } from '../support/container/contained.ts'
+import { needImages, tagOf } from '../support/container/images.ts'
 
 needImages('agent', 'agent-migrate')
 

@@ -1,10 +1,10 @@
 // Aim: pings and traces work from an image without any capability on a read-only root, with the few privileges that
 // the README names they do what is left, and where the system allows nothing they say what to allow.
 import { describe, expect, test } from 'vitest'
-import type { WireResult } from '../../src/contract/agent-protocol.ts'
-import type { ContainerWishes } from '../support/contained.ts'
-import { agentIn, platformFor } from '../support/contained-agent.ts'
-import { needImages } from '../support/images.ts'
+import type { WireResult } from '../../src/contract/protocol/agent-protocol.ts'
+import type { ContainerWishes } from '../support/container/contained.ts'
+import { agentIn, platformFor } from '../support/container/contained-agent.ts'
+import { needImages } from '../support/container/images.ts'
 
 needImages('agent-uptime')
 const PROTOCOLS = ['ICMP', 'UDP', 'TCP', 'SCTP']

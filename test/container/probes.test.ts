@@ -1,10 +1,10 @@
 // Aim: the built image of the agent answers its probes where it is told to, and `docker stop` in the middle of
 // jobs loses nothing: not ready at once, alive to the end, everything delivered, exit code 0 in time.
 import { expect, test, describe } from 'vitest'
-import { startContainer, type Contained } from '../support/contained.ts'
-import { agentIn, platformFor, unanswered } from '../support/contained-agent.ts'
+import { startContainer, type Contained } from '../support/container/contained.ts'
+import { agentIn, platformFor, unanswered } from '../support/container/contained-agent.ts'
 import { eventually } from '../support/eventually.ts'
-import { needImages } from '../support/images.ts'
+import { needImages } from '../support/container/images.ts'
 
 const PATHS = ['/-/readiness', '/-/liveness', '/health', '/metrics']
 needImages('agent-uptime')

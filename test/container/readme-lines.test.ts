@@ -6,10 +6,10 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterEach, describe, expect, test } from 'vitest'
-import { startContainer } from '../support/contained.ts'
-import { agentIn, platformFor, watching } from '../support/contained-agent.ts'
+import { startContainer } from '../support/container/contained.ts'
+import { agentIn, platformFor, watching } from '../support/container/contained-agent.ts'
 import { eventually } from '../support/eventually.ts'
-import { needImages } from '../support/images.ts'
+import { needImages } from '../support/container/images.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const run = promisify(execFile)

@@ -2,12 +2,17 @@
 // kept is delivered by the next start, what cannot be kept waits in memory, and probes and metrics say what is wrong.
 import { createInterface } from 'node:readline'
 import { describe, expect, test } from 'vitest'
-import { agentIn, type GivingPlatform, platformFor, watching } from '../support/contained-agent.ts'
-import { createVolume, engine } from '../support/container-engine.ts'
+import {
+  agentIn,
+  type GivingPlatform,
+  platformFor,
+  watching,
+} from '../support/container/contained-agent.ts'
+import { createVolume, engine } from '../support/container/container-engine.ts'
 import { eventually } from '../support/eventually.ts'
-import { json } from '../support/fake-platform.ts'
-import { needImages } from '../support/images.ts'
-import type { Contained } from '../support/contained.ts'
+import { json } from '../support/agent/fake-platform.ts'
+import { needImages } from '../support/container/images.ts'
+import type { Contained } from '../support/container/contained.ts'
 
 needImages('agent-uptime')
 

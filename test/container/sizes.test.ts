@@ -4,8 +4,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
-import { engine } from '../support/container-engine.ts'
-import { type Image, needImages, tagOf } from '../support/images.ts'
+import { engine } from '../support/container/container-engine.ts'
+import { type Image, needImages, tagOf } from '../support/container/images.ts'
 
 const run = promisify(execFile)
 const IMAGES: Image[] = ['agent-uptime', 'agent', 'agent-migrate', 'platform']

@@ -4,12 +4,17 @@
 import { chmodSync, cpSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { startContainer } from '../support/contained.ts'
-import { agentIn, type GivingPlatform, platformFor, watching } from '../support/contained-agent.ts'
-import { createVolume } from '../support/container-engine.ts'
+import { startContainer } from '../support/container/contained.ts'
+import {
+  agentIn,
+  type GivingPlatform,
+  platformFor,
+  watching,
+} from '../support/container/contained-agent.ts'
+import { createVolume } from '../support/container/container-engine.ts'
 import { eventually } from '../support/eventually.ts'
-import { json } from '../support/fake-platform.ts'
-import { needImages } from '../support/images.ts'
+import { json } from '../support/agent/fake-platform.ts'
+import { needImages } from '../support/container/images.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 needImages('agent-uptime')

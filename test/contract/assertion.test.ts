@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'vitest'
 import { assertionsSchema } from '../../src/contract/assertion.ts'
 import { API_SOURCES } from '../../src/contract/http-monitor.ts'
-import { TCP_SOURCES } from '../../src/contract/tcp-monitor.ts'
+import { TCP_SOURCES } from '../../src/monitors/tcp/definition.ts'
 import { LIMITS } from '../../src/contract/versions.ts'
 
 const api = assertionsSchema(API_SOURCES)

@@ -1,7 +1,7 @@
 // Aim: a definition whose secrets could not be scrubbed is refused, with the place of the secret and without it.
 import { describe, expect, test } from 'vitest'
 import { definitionSecrets, secretsProblem } from '../../src/contract/definition-secrets.ts'
-import { AccountVariableInput } from '../../src/contract/account-variable.ts'
+import { AccountVariableInput } from '../../src/contract/api/account-variable.ts'
 import { Variable } from '../../src/contract/monitor.ts'
 import { LIMITS } from '../../src/contract/versions.ts'
 

@@ -3,8 +3,8 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import type * as z from 'zod'
-import { definitionSchema } from '../../src/contract/check-definition.ts'
-import { CheckGroup } from '../../src/contract/check-group.ts'
+import { definitionSchema } from '../../src/monitors/definitions.ts'
+import { CheckGroup } from '../../src/contract/api/check-group.ts'
 import { Monitor } from '../../src/contract/monitor.ts'
 
 interface Resource {

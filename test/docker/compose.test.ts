@@ -5,7 +5,7 @@ import { copyFileSync, existsSync, readdirSync, readFileSync, statSync } from 'n
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { IMAGES, isServed, readSettings } from '../support/deployed-agent.ts'
+import { IMAGES, isServed, readSettings } from '../support/container/deployed-agent.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const folder = join(import.meta.dirname, '../../docker')

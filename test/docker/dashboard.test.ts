@@ -7,14 +7,19 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { parse } from 'yaml'
-import { SAMPLES } from '../../src/monitors/samples.ts'
-import { type StartedAgent, startAgentProcess } from '../support/agent-process.ts'
-import { createTestDatabase, type TestDatabase } from '../support/database.ts'
+import { SAMPLES } from '../../src/monitors/metrics/samples.ts'
+import { type StartedAgent, startAgentProcess } from '../support/agent/agent-process.ts'
+import { createTestDatabase, type TestDatabase } from '../support/database/database.ts'
 import { eventually } from '../support/eventually.ts'
 import { missing } from '../support/needs.ts'
-import { startPlatform, type StartedPlatform } from '../support/platform-process.ts'
-import { type Prometheus, startPrometheus } from '../support/prometheus.ts'
-import { groupedIn, selectedIn, type Series, seriesIn } from '../support/prometheus-text.ts'
+import { startPlatform, type StartedPlatform } from '../support/platform/platform-process.ts'
+import { type Prometheus, startPrometheus } from '../support/container/prometheus.ts'
+import {
+  groupedIn,
+  selectedIn,
+  type Series,
+  seriesIn,
+} from '../support/container/prometheus-text.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 // Real processes, on machines that may be busy with other things.

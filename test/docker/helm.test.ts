@@ -7,11 +7,15 @@ import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { parse, parseAllDocuments, stringify } from 'yaml'
 import { VERSION } from '../../src/contract/versions.ts'
 import { VARIABLES } from '../../src/agent/config.ts'
-import { CLUSTER_TOOLS_PROBLEM, type ClusterTools, clusterTools } from '../support/cluster-tools.ts'
-import { expectToFit, readSettings, type Pod } from '../support/deployed-agent.ts'
-import { strangeIn } from '../support/kubernetes-types.ts'
+import {
+  CLUSTER_TOOLS_PROBLEM,
+  type ClusterTools,
+  clusterTools,
+} from '../support/container/cluster-tools.ts'
+import { expectToFit, readSettings, type Pod } from '../support/container/deployed-agent.ts'
+import { strangeIn } from '../support/container/kubernetes-types.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
-import { INSTALL_MS_MAX } from '../support/toolbox.ts'
+import { INSTALL_MS_MAX } from '../support/scripts/toolbox.ts'
 
 const folder = join(import.meta.dirname, '../../docker/helm/vedette-agent')
 const read = (path: string) => readFileSync(join(folder, path), 'utf8')

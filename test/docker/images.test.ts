@@ -3,9 +3,9 @@
 import { readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { loadPart } from '../../src/host/load-part.ts'
-import { imageWith, toolMend } from '../../src/monitors/toolbox.ts'
-import { tagOf } from '../support/images.ts'
+import { loadPart } from '../../src/process/load-part.ts'
+import { imageWith, toolMend } from '../../src/scripts/toolchains.ts'
+import { tagOf } from '../support/container/images.ts'
 
 const root = join(import.meta.dirname, '../..')
 const read = (path: string) => readFileSync(join(root, path), 'utf8')
@@ -18,7 +18,7 @@ const dockerfile = read('docker/Dockerfile')
 
 /** Where the platform begins: an image of the agent says that it has none. */
 const PLATFORM = new Set([
-  'src/commands/start.ts',
+  'src/cli/start.ts',
   'src/platform/run-platform.ts',
   'src/platform/keys-command.ts',
 ])

@@ -6,12 +6,16 @@ import { dirname, join } from 'node:path'
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { VARIABLE_TABLE } from '../../src/agent/config.ts'
-import { readMonitorsFile } from '../../src/agent/monitors-file.ts'
+import { readMonitorsFile } from '../../src/agent/monitors-file/file.ts'
 import { MONITOR_TYPES } from '../../src/monitors/registry.ts'
-import { CLUSTER_TOOLS_PROBLEM, type ClusterTools, clusterTools } from '../support/cluster-tools.ts'
-import { expectToFit, IMAGES, isServed, type Pod } from '../support/deployed-agent.ts'
-import { strangeIn } from '../support/kubernetes-types.ts'
-import { INSTALL_MS_MAX } from '../support/toolbox.ts'
+import {
+  CLUSTER_TOOLS_PROBLEM,
+  type ClusterTools,
+  clusterTools,
+} from '../support/container/cluster-tools.ts'
+import { expectToFit, IMAGES, isServed, type Pod } from '../support/container/deployed-agent.ts'
+import { strangeIn } from '../support/container/kubernetes-types.ts'
+import { INSTALL_MS_MAX } from '../support/scripts/toolbox.ts'
 
 const folder = join(import.meta.dirname, '../../docker/kubernetes')
 

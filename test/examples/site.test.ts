@@ -3,15 +3,15 @@
 import { fileURLToPath } from 'node:url'
 import { tmpdir } from 'node:os'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { createClock } from '../../src/agent/clock.ts'
-import { formatProblem } from '../../src/agent/monitors-file-problems.ts'
-import { readMonitorsFile, type LoadedFile } from '../../src/agent/monitors-file.ts'
-import { createRunner } from '../../src/agent/runner.ts'
+import { createClock } from '../../src/agent/schedule/clock.ts'
+import { formatProblem } from '../../src/agent/monitors-file/problems.ts'
+import { readMonitorsFile, type LoadedFile } from '../../src/agent/monitors-file/file.ts'
+import { createRunner } from '../../src/agent/run/runner.ts'
 import { EXAMPLE_MONITORS, startExampleSite, type ExampleSite } from '../../src/examples/site.ts'
-import { createDialler } from '../../src/monitors/dialler.ts'
-import { createNetworkPolicy } from '../../src/monitors/network-policy.ts'
+import { createDialler } from '../../src/network/dialler.ts'
+import { createNetworkPolicy } from '../../src/network/network-policy.ts'
 import { MONITOR_TYPES } from '../../src/monitors/registry.ts'
-import { createResolver } from '../../src/monitors/resolver.ts'
+import { createResolver } from '../../src/network/dns/resolver.ts'
 
 let site: ExampleSite
 let file: LoadedFile

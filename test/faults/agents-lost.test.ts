@@ -1,11 +1,14 @@
 // Agents that are killed, restarted one after the other, cut off and joined again: every slot keeps
 // exactly one row, a lost agent's monitors run elsewhere soon, and a rolling restart misses nothing.
 import { afterEach, describe, expect, test } from 'vitest'
-import { DATABASE_SERVERS } from '../support/database.ts'
+import { DATABASE_SERVERS } from '../support/database/database.ts'
 import { eventually } from '../support/eventually.ts'
-import { faultsOf, Fleet, type FleetLocation } from '../support/fleet.ts'
+import { faultsOf, Fleet, type FleetLocation } from '../support/faults/fleet.ts'
 import { missing } from '../support/needs.ts'
-import { createNetworkNamespace, type NetworkNamespace } from '../support/network-namespace.ts'
+import {
+  createNetworkNamespace,
+  type NetworkNamespace,
+} from '../support/network/network-namespace.ts'
 
 const cleanUps: (() => unknown)[] = []
 afterEach(async () => {

@@ -4,10 +4,10 @@ import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { LIMITS } from '../../src/contract/versions.ts'
-import { DATABASE_SERVERS } from '../support/database.ts'
+import { DATABASE_SERVERS } from '../support/database/database.ts'
 import { eventually } from '../support/eventually.ts'
-import { faultsOf } from '../support/fleet.ts'
-import { ScriptFleet } from '../support/script-fleet.ts'
+import { faultsOf } from '../support/faults/fleet.ts'
+import { ScriptFleet } from '../support/scripts/script-fleet.ts'
 
 const MEBIBYTE = 1_048_576
 const SPOOL_BYTES_MAX = 180 * MEBIBYTE

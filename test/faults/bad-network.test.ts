@@ -2,10 +2,10 @@
 // answers, garbage. Nothing is lost, nothing comes twice.
 import { randomBytes } from 'node:crypto'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { DATABASE_SERVERS } from '../support/database.ts'
+import { DATABASE_SERVERS } from '../support/database/database.ts'
 import { eventually } from '../support/eventually.ts'
-import { startFaultyProxy, type Fault } from '../support/faulty-proxy.ts'
-import { faultsOf, Fleet } from '../support/fleet.ts'
+import { startFaultyProxy, type Fault } from '../support/agent/delivery/faulty-proxy.ts'
+import { faultsOf, Fleet } from '../support/faults/fleet.ts'
 
 const [server] = DATABASE_SERVERS.toReversed()
 

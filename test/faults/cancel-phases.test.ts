@@ -1,10 +1,10 @@
 // Runs of people's code that are cancelled at every phase, by everybody who can: the code is asked within a second,
 // within five nothing of it runs, and what was recorded until then comes as `cancelled`.
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
-import type { RunDetail } from '../../src/contract/run.ts'
-import { DATABASE_SERVERS } from '../support/database.ts'
-import { startVedette } from '../support/platform-process.ts'
-import { ScriptFleet } from '../support/script-fleet.ts'
+import type { RunDetail } from '../../src/contract/api/run.ts'
+import { DATABASE_SERVERS } from '../support/database/database.ts'
+import { startVedette } from '../support/platform/platform-process.ts'
+import { ScriptFleet } from '../support/scripts/script-fleet.ts'
 import { startHttpServer, type TestServer } from '../support/test-server.ts'
 
 const ASKED_MS_MAX = 1_000

@@ -1,10 +1,10 @@
 // A platform that is killed, restarted, away for long, or whose database restarts: agents go on, deliver
 // what they saw, and the account of every slot holds.
 import { afterEach, describe, expect, test } from 'vitest'
-import { DATABASE_SERVERS, type DatabaseServer } from '../support/database.ts'
-import { type RunningServer, startServer } from '../support/database-servers.ts'
+import { DATABASE_SERVERS, type DatabaseServer } from '../support/database/database.ts'
+import { type RunningServer, startServer } from '../support/database/database-servers.ts'
 import { eventually } from '../support/eventually.ts'
-import { faultsOf, Fleet } from '../support/fleet.ts'
+import { faultsOf, Fleet } from '../support/faults/fleet.ts'
 
 const cleanUps: (() => unknown)[] = []
 afterEach(async () => {

@@ -1,10 +1,10 @@
 // `vedette run` and `vedette cancel` beside a real agent whose monitor waits for a target that never answers:
 // the cancel reaches the run within a second, by the times that platform and agent wrote down.
 import { afterEach, expect, test } from 'vitest'
-import { DATABASE_SERVERS } from '../support/database.ts'
+import { DATABASE_SERVERS } from '../support/database/database.ts'
 import { eventually } from '../support/eventually.ts'
-import { Fleet } from '../support/fleet.ts'
-import { startVedette } from '../support/platform-process.ts'
+import { Fleet } from '../support/faults/fleet.ts'
+import { startVedette } from '../support/platform/platform-process.ts'
 import { startRawServer } from '../support/test-server.ts'
 
 const cleanUps: (() => unknown)[] = []

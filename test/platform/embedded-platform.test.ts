@@ -11,14 +11,14 @@ import {
   startPlatform,
   startVedette,
   type StartedPlatform,
-} from '../support/platform-process.ts'
+} from '../support/platform/platform-process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import {
   createIncident,
   createService,
   keptCredentials,
   listNames,
-} from '../support/written-incidents.ts'
+} from '../support/platform/written-incidents.ts'
 import { untilHolds } from '../support/eventually.ts'
 
 // Real processes, each with a start of its own, on machines that may be busy with other things.

@@ -3,13 +3,13 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test, vi } from 'vitest'
 import { type KeysRequest, runKeys } from '../../src/platform/keys-command.ts'
-import { createAccount } from '../../src/store/accounts.ts'
-import { listApiKeys } from '../../src/store/api-keys.ts'
-import { DATABASE_SERVERS, useDatabase } from '../support/database.ts'
+import { createAccount } from '../../src/platform/accounts/queries/accounts.ts'
+import { listApiKeys } from '../../src/platform/accounts/queries/api-keys.ts'
+import { DATABASE_SERVERS, useDatabase } from '../support/database/database.ts'
 import { untilHolds } from '../support/eventually.ts'
-import { startPlatform, startVedette } from '../support/platform-process.ts'
+import { startPlatform, startVedette } from '../support/platform/platform-process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
-import { keptCredentials } from '../support/written-incidents.ts'
+import { keptCredentials } from '../support/platform/written-incidents.ts'
 
 // Real processes, each with a start of its own, on machines that may be busy with other things.
 vi.setConfig({ testTimeout: 120_000 })

@@ -1,7 +1,7 @@
 // kill -9 of a platform with its own PostgreSQL in the middle of writes, again and again: nothing that
 // was acknowledged is lost, nothing is there twice, and it starts again by itself.
 import { expect, test } from 'vitest'
-import { killInTheMiddle, KILLS, NOTHING_LOST } from '../support/kill-in-the-middle.ts'
+import { killInTheMiddle, KILLS, NOTHING_LOST } from '../support/platform/kill-in-the-middle.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 test(`${KILLS} times, every second time PostgreSQL with it`, { timeout: 600_000 }, async () => {

@@ -1,8 +1,8 @@
 // kill -9 of a platform on a given PostgreSQL in the middle of writes, again and again: nothing that was
 // acknowledged is lost, nothing is there twice, and it starts again by itself.
 import { describe, expect, test } from 'vitest'
-import { DATABASE_SERVERS, useDatabase } from '../support/database.ts'
-import { killInTheMiddle, KILLS, NOTHING_LOST } from '../support/kill-in-the-middle.ts'
+import { DATABASE_SERVERS, useDatabase } from '../support/database/database.ts'
+import { killInTheMiddle, KILLS, NOTHING_LOST } from '../support/platform/kill-in-the-middle.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 describe.each(DATABASE_SERVERS.filter(({ key }) => key === 'other'))('on $name', (server) => {

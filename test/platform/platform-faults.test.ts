@@ -3,9 +3,9 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
-import { startEnvelopeReceiver } from '../support/envelope-receiver.ts'
-import { useDatabase } from '../support/database.ts'
-import { startPlatform } from '../support/platform-process.ts'
+import { startEnvelopeReceiver } from '../support/agent/envelope-receiver.ts'
+import { useDatabase } from '../support/database/database.ts'
+import { startPlatform } from '../support/platform/platform-process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const use = useDatabase()

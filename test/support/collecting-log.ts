@@ -1,5 +1,5 @@
 // A log whose lines a test can read.
-import { createLog, type Log, type LogLevel } from '../../src/host/log.ts'
+import { createLog, type Log, type LogLevel } from '../../src/process/log.ts'
 
 /** Makes the log; `lines` grows with every line of JSON. */
 export function collectingLog(level: LogLevel = 'info'): { log: Log; lines: string[] } {

@@ -1,5 +1,5 @@
 // The clocks of a machine, moved by hand.
-import type { MachineClocks } from '../../src/agent/clock.ts'
+import type { MachineClocks } from '../../src/agent/schedule/clock.ts'
 
 export interface FakeClocks extends MachineClocks {
   /** Time passes, for both clocks. */

@@ -3,8 +3,8 @@
 import { statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { keepOnExec, libcFunction } from '../../src/monitors/cage-syscalls.ts'
-import { openWay } from '../../src/monitors/sandbox-mounts.ts'
+import { keepOnExec, libcFunction } from '../../src/network/native/cage-syscalls.ts'
+import { openWay } from '../../src/sandbox/supervisor/mounts.ts'
 
 const CHECKOUT = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '')
 const NEEDED = [CHECKOUT, process.execPath]

@@ -1,0 +1,142 @@
+// Sends files of results, one at a time, each after its result, by the same table as results.
+import { Readable } from 'node:stream'
+import type { Log } from '../../process/log.ts'
+import type { ArtifactSpool, WaitingArtifact } from './artifact-spool.ts'
+import {
+  actionForAnswer,
+  isProblem,
+  MESSAGE_CHARS_MAX,
+  outcomeOfError,
+  textOf,
+} from './batch-sender.ts'
+import { createBell } from '../platform/condition.ts'
+import { waitBefore, type DeliveryAction } from './actions.ts'
+import type { DeliveryLink } from './link.ts'
+import { count, type DeliveryTally } from './tally.ts'
+
+export interface ArtifactUploadOptions {
+  spool: ArtifactSpool
+  link: DeliveryLink
+  tally: DeliveryTally
+  log: Log
+  complain: (key: string, facts: Record<string, unknown>, message: string) => void
+  /** When the oldest result came that is not delivered yet; files of later results wait. */
+  oldestResultAt: () => number
+  signal: AbortSignal
+}
+
+/** Files on their way. */
+export interface ArtifactUpload {
+  /** There may be something to send now. */
+  ring(): void
+  /** Settles when it has ended. */
+  ended: Promise<void>
+}
+
+/** The slowest connection that is put up with: 150 MiB at 64 KiB/s take 40 minutes. */
+const BYTES_PER_MS_MIN = 64
+const UPLOAD_MS_MIN = 60_000
+/** A platform that knows no such result will not know it later either. */
+const UNKNOWN_MAX = 3
+/** Nobody looks at files that old. */
+const AGE_MS_MAX = 7 * 24 * 3600 * 1000
+const LOOK_MS = 60_000
+
+interface Outcome {
+  action: DeliveryAction
+  word: string
+  message: string
+  retryAfter?: string | undefined
+  /** The platform itself knows no such result. */
+  isUnknown?: boolean
+}
+
+/** Begins to send what waits. */
+export function startArtifactUpload(options: ArtifactUploadOptions): ArtifactUpload {
+  const { spool, tally, complain, signal, oldestResultAt } = options
+  const bell = createBell()
+  const tries = new Map<string, number>()
+  let inARow = 0
+
+  const run = async (): Promise<void> => {
+    while (!signal.aborted) {
+      const artifact = spool.next(oldestResultAt())
+      if (artifact === undefined) {
+        await bell.wait(LOOK_MS)
+        continue
+      }
+      const outcome = await send(artifact, options)
+      if (signal.aborted) return
+      await settle(artifact, outcome)
+    }
+  }
+
+  const settle = async (artifact: WaitingArtifact, outcome: Outcome): Promise<void> => {
+    const { action, word, message, retryAfter, isUnknown } = outcome
+    const { id, owner, name, at, bytes } = artifact
+    const times = (tries.get(id) ?? 0) + 1
+    const isOver = (isUnknown === true && times >= UNKNOWN_MAX) || Date.now() - at > AGE_MS_MAX
+    if (action === 'done' || action === 'halve' || isOver) {
+      tries.delete(id)
+      count(tally.artifacts, action === 'done' ? 'delivered' : `refused_${word}`)
+      if (action === 'done') {
+        inARow = 0
+        tally.bytesSent += bytes
+      } else {
+        complain(`file ${word}`, { owner, name, reason: message }, 'a file of a result is given up')
+      }
+      return spool.forget(artifact)
+    }
+    tries.set(id, times)
+    spool.postpone(artifact)
+    complain(`file ${word}`, { owner, name, reason: message }, 'a file cannot be sent; it is kept')
+    const ms = waitBefore({ action, failures: ++inARow, retryAfter, nowMs: Date.now() })
+    return bell.wait(ms)
+  }
+
+  signal.addEventListener('abort', () => bell.ring(), { once: true })
+  return { ring: () => bell.ring(), ended: run() }
+}
+
+async function send(artifact: WaitingArtifact, options: ArtifactUploadOptions): Promise<Outcome> {
+  const { link, spool, signal } = options
+  const { owner, name, bytes, sha256, contentType } = artifact
+  const digest = Buffer.from(sha256, 'hex').toString('base64')
+  // However the link tells of it: what cannot be read here will not be readable later.
+  let isUnreadable = false
+  async function* bytesOfFile() {
+    try {
+      yield* spool.read(artifact)
+    } catch (error) {
+      isUnreadable = true
+      throw error
+    }
+  }
+  try {
+    const { status, headers, body } = await link.request({
+      method: 'PUT',
+      path: `/agent/v1/artifacts/${encodeURIComponent(owner)}/${encodeURIComponent(name)}`,
+      headers: {
+        'content-type': contentType,
+        'content-length': String(bytes),
+        // RFC 9530
+        'content-digest': `sha-256=:${digest}:`,
+      },
+      body: Readable.from(bytesOfFile(), { objectMode: false, highWaterMark: 64 * 1024 }),
+      bytes,
+      deadlineMs: Math.max(UPLOAD_MS_MIN, bytes / BYTES_PER_MS_MIN),
+      signal,
+    })
+    const text = textOf(body)
+    return {
+      action: actionForAnswer(status, text),
+      word: String(status),
+      message: text.slice(0, MESSAGE_CHARS_MAX),
+      retryAfter: headers['retry-after'],
+      isUnknown: status === 404 && isProblem(text),
+    }
+  } catch (error) {
+    if (isUnreadable) return { action: 'halve', word: 'DAMAGED', message: 'it cannot be read' }
+    return outcomeOfError(error)
+  }
+}

@@ -1,0 +1,20 @@
+// Results on their way through the spool.
+import type { SpoolSegment } from './spool/segment.ts'
+
+/** Some results that came close together; they are delivered, and forgotten, as one. */
+export interface Kept {
+  /** A line of JSON for each result. */
+  entries: readonly string[]
+  bytes: number
+  /** When the first came. Milliseconds since the Unix epoch. */
+  at: number
+  /** Somebody waits for one of them. */
+  isUrgent: boolean
+  /** Where it lies on disk; undefined: in memory alone. */
+  segment: SpoolSegment | undefined
+  number: number
+  safe: PromiseWithResolvers<void>
+}
+
+/** Why results were lost: none of them is lost in another way. */
+export type Loss = 'full' | 'damaged' | 'memory'

@@ -1,0 +1,89 @@
+// Metrics of delivery, for Prometheus: where results and artifacts are and what became of them.
+import { Counter, Gauge, Registry } from 'prom-client'
+import type { DeliveryTally } from './tally.ts'
+import type { Loss } from './kept-results.ts'
+
+/** What is asked for at each scrape. */
+export interface DeliverySources {
+  waiting: () => number
+  adopted: () => number
+  spoolBytes: () => number
+  /** Milliseconds; 0 when nothing waits. */
+  oldestAgeMs: () => number
+  lost: () => Readonly<Record<Loss, number>>
+  damagedPlaces: () => number
+  keptOnDisk: () => boolean
+  foreignBytes: () => number
+  artifactsWaiting: () => number
+  artifactBytes: () => number
+}
+
+type Pairs = Iterable<readonly [string, number]>
+
+/** Metrics in Prometheus' text format 0.0.4, in a registry of their own. */
+export function createDeliveryMetrics(
+  tally: DeliveryTally,
+  sources: DeliverySources,
+): () => Promise<string> {
+  const registry = new Registry()
+  registerCounters(registry, tally, sources)
+  registerGauges(registry, sources)
+  return () => registry.metrics()
+}
+
+function registerCounters(registry: Registry, tally: DeliveryTally, sources: DeliverySources) {
+  const plain = (name: string, help: string, value: () => number) =>
+    new Counter({
+      name: `vedette_${name}_total`,
+      help,
+      registers: [registry],
+      collect() {
+        this.reset()
+        this.inc(value())
+      },
+    })
+  const labelled = (name: string, help: string, label: string, pairs: () => Pairs) =>
+    new Counter({
+      name: `vedette_${name}_total`,
+      help,
+      labelNames: [label],
+      registers: [registry],
+      collect() {
+        this.reset()
+        for (const [key, value] of pairs()) this.inc({ [label]: key }, value)
+      },
+    })
+  plain('results_produced', 'Results handed to delivery.', () => tally.produced)
+  plain('results_adopted', 'Results taken over from an earlier process.', sources.adopted)
+  plain('results_delivered', 'Results that the platform has.', () => tally.delivered)
+  plain('spool_damaged', 'Places in the spool that could not be read.', sources.damagedPlaces)
+  plain('delivery_sent_bytes', 'Bytes of batches and artifacts, as sent.', () => tally.bytesSent)
+  labelled('results_refused', 'Results refused for good.', 'code', () => tally.refused)
+  labelled('spool_dropped_results', 'Results lost before they were delivered.', 'reason', () =>
+    Object.entries(sources.lost()),
+  )
+  labelled('delivery_batches', 'Batches by what came of them.', 'outcome', () => tally.batches)
+  labelled('artifacts', 'Artifacts by what came of them.', 'outcome', () => tally.artifacts)
+}
+
+function registerGauges(registry: Registry, sources: DeliverySources): void {
+  const gauge = (name: string, help: string, value: () => number) =>
+    new Gauge({
+      name: `vedette_${name}`,
+      help,
+      registers: [registry],
+      collect() {
+        this.set(value())
+      },
+    })
+  gauge('results_waiting', 'Results not delivered yet.', sources.waiting)
+  gauge('spool_bytes', 'Bytes of results on disk.', sources.spoolBytes)
+  gauge('spool_foreign_bytes', 'Bytes of results that another key sealed.', sources.foreignBytes)
+  gauge('spool_on_disk', 'Whether results are kept on disk (1) or in memory (0).', () =>
+    sources.keptOnDisk() ? 1 : 0,
+  )
+  const ageSeconds = () => sources.oldestAgeMs() / 1000
+  gauge('results_oldest_age_seconds', 'Age of the oldest result not delivered.', ageSeconds)
+  gauge('artifacts_waiting', 'Artifacts not delivered yet.', sources.artifactsWaiting)
+  gauge('artifact_spool_bytes', 'Bytes of artifacts on disk.', sources.artifactBytes)
+}

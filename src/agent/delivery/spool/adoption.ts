@@ -1,0 +1,191 @@
+// Delivers what agents left behind that are gone: their spools lie in the folders beside this agent's, and
+// whoever has a folder's lock may deliver them. So it is with what a key sealed that was API_KEY before. Spools
+// that no known key opens are put up with for a week.
+import { readdir, rm, rmdir, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { FolderLock } from '../../../process/folder-lock.ts'
+import type { Log } from '../../../process/log.ts'
+import { lockAgentFolder, type AgentFolder } from './agent-folder.ts'
+import type { AgentSeal } from './agent-seal.ts'
+import { openSpool, type Spool } from './spool.ts'
+
+/** A spool of an agent that is gone. */
+export interface AdoptedSpool {
+  spool: Spool
+  /** Gives the folder back. Never rejects. */
+  close(): Promise<void>
+}
+
+/** Looks for spools. */
+export interface SpoolAdoption {
+  /** The next one with something in it; undefined when there is none now. Never rejects. */
+  next(): Promise<AdoptedSpool | undefined>
+  /** Those in this agent's own folder that a former key sealed. Never rejects. */
+  own(): Promise<AdoptedSpool[]>
+  /** Bytes that another key sealed, as found by the last look. */
+  foreignBytes(): number
+}
+
+/** After this long nobody is expected to come back with the key. */
+const FOREIGN_MS_MAX = 7 * 24 * 3600 * 1000
+const SPOOL = /^spool\.([0-9a-f]{12})$/
+
+/** The name of the folder in which results lie that were sealed under this key. */
+export function spoolName(fingerprint: string): string {
+  return `spool.${fingerprint}`
+}
+
+/** Makes the search for an agent in its folder. */
+export function createSpoolAdoption(folder: AgentFolder, log: Log): SpoolAdoption {
+  return new Search(folder, log)
+}
+
+class Search implements SpoolAdoption {
+  readonly #folder: AgentFolder
+  readonly #log: Log
+  /** By the names of what they sealed: this agent's key first. */
+  readonly #seals: ReadonlyMap<string, AgentSeal>
+  readonly #told = new Set<string>()
+  #foreignBytes = 0
+
+  constructor(folder: AgentFolder, log: Log) {
+    this.#folder = folder
+    this.#log = log
+    const seals = [folder.seal, ...folder.formerSeals]
+    this.#seals = new Map(seals.map((seal) => [spoolName(seal.fingerprint), seal]))
+  }
+
+  foreignBytes(): number {
+    return this.#foreignBytes
+  }
+
+  async next(): Promise<AdoptedSpool | undefined> {
+    const { neighbours, path: own } = this.#folder
+    if (neighbours === undefined || own === undefined) return undefined
+    this.#foreignBytes = 0
+    await this.#lookAtForeign(own, await spoolsIn(own)).catch(() => undefined)
+    for (const name of await namesIn(neighbours)) {
+      const path = join(neighbours, name)
+      if (path === own) continue
+      const adopted = await this.#lookInto(path).catch(() => undefined)
+      if (adopted !== undefined) return adopted
+    }
+    return undefined
+  }
+
+  async own(): Promise<AdoptedSpool[]> {
+    const { path } = this.#folder
+    const found: AdoptedSpool[] = []
+    if (path === undefined) return found
+    const present = spoolName(this.#folder.seal.fingerprint)
+    for (const name of (await spoolsIn(path).catch(() => new Map<string, Contents>())).keys()) {
+      if (name === present || !this.#seals.has(name)) continue
+      const held = { release: () => undefined, isHeld: () => this.#folder.isHeld() }
+      const spool = await this.#open(path, name, held).catch(() => undefined)
+      if (spool !== undefined) found.push(spool)
+    }
+    return found
+  }
+
+  async #lookInto(path: string): Promise<AdoptedSpool | undefined> {
+    // The lock is only tried where there is something, since for another container's it takes seconds.
+    if ((await spoolsIn(path)).size === 0) return undefined
+    let isLost = false
+    const lock = await lockAgentFolder(path, () => (isLost = true))
+    if (lock === undefined) return undefined
+    const held = { release: () => giveBack(lock), isHeld: () => !isLost }
+    let adopted: AdoptedSpool | undefined
+    try {
+      const spools = await spoolsIn(path)
+      await this.#lookAtForeign(path, spools)
+      for (const name of this.#seals.keys()) {
+        if (spools.has(name)) adopted ??= await this.#open(path, name, held)
+      }
+    } finally {
+      if (adopted === undefined) held.release()
+    }
+    return adopted
+  }
+
+  async #open(
+    path: string,
+    name: string,
+    held: { release: () => void; isHeld: () => boolean },
+  ): Promise<AdoptedSpool | undefined> {
+    const seal = this.#seals.get(name)
+    if (seal === undefined) return undefined
+    const folder = join(path, name)
+    const spool = await openSpool({
+      folder,
+      seal,
+      bytesMax: Infinity,
+      log: this.#log,
+      onKept: () => undefined,
+      isHeld: held.isHeld,
+    })
+    const close = async () => {
+      await spool.close()
+      // Only where nothing is left in it.
+      if (seal !== this.#folder.seal) await rmdir(folder).catch(() => undefined)
+      held.release()
+    }
+    // Even of what is damaged altogether is said how much it was.
+    if (spool.found + spool.damagedPlaces === 0) {
+      await spool.close()
+      return undefined
+    }
+    const facts = { spool: folder, results: spool.waiting }
+    this.#log.info(facts, 'delivering what another agent left, or was kept under a former key')
+    return { spool, close }
+  }
+
+  async #lookAtForeign(path: string, spools: Map<string, Contents>): Promise<void> {
+    for (const [name, found] of spools) {
+      if (this.#seals.has(name)) continue
+      const spool = join(path, name)
+      const facts = { spool, bytes: found.bytes }
+      if (Date.now() - found.newestMs > FOREIGN_MS_MAX) {
+        this.#log.warn(facts, 'results that another API_KEY sealed are a week old and are removed')
+        await rm(spool, { recursive: true, force: true })
+        continue
+      }
+      this.#foreignBytes += found.bytes
+      if (this.#told.has(spool)) continue
+      this.#told.add(spool)
+      const words = 'an agent with it, or with it in API_KEY_PREVIOUS, delivers them'
+      this.#log.warn(facts, `another API_KEY sealed these results; ${words}`)
+    }
+  }
+}
+
+interface Contents {
+  bytes: number
+  newestMs: number
+}
+
+/** The spools of a folder that hold something, by their names. */
+async function spoolsIn(path: string): Promise<Map<string, Contents>> {
+  const spools = new Map<string, Contents>()
+  for (const name of (await namesIn(path)).filter((one) => SPOOL.test(one))) {
+    const spool = join(path, name)
+    const files = (await namesIn(spool)).filter((one) => one.endsWith('.seg'))
+    if (files.length === 0) continue
+    const stats = await Promise.all(files.map((one) => stat(join(spool, one))))
+    const bytes = stats.reduce((sum, { size }) => sum + size, 0)
+    spools.set(name, { bytes, newestMs: Math.max(...stats.map(({ mtimeMs }) => mtimeMs)) })
+  }
+  return spools
+}
+
+async function namesIn(path: string): Promise<string[]> {
+  const names: string[] = await readdir(path).catch(() => [])
+  return names.toSorted()
+}
+
+function giveBack(lock: FolderLock): void {
+  try {
+    lock.release()
+  } catch {
+    return
+  }
+}

@@ -1,0 +1,302 @@
+// The folder in which an agent keeps its name, its last monitors and results that are not delivered yet:
+//   DATA_DIR/agents/<n>                 of one agent at a time; the first whose lock is free
+//   DATA_DIR/agents/<n>/id              the agent's id, the same after a restart
+//   DATA_DIR/agents/<n>/spool.<key>     results, sealed; <key> is the fingerprint of the API key
+// An agent that can keep nothing runs all the same, says so, and goes on trying.
+import { randomUUID } from 'node:crypto'
+import { chmod, lstat, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { FolderLockedError, lockFolder, type FolderLock } from '../../../process/folder-lock.ts'
+import { makeFolder } from '../../../process/make-folder.ts'
+import { createAgentSeal, type AgentSeal } from './agent-seal.ts'
+
+/** What an agent keeps, and where. */
+export interface AgentFolder {
+  /** A GUID: the same after a restart, another one where nothing can be kept. */
+  readonly id: string
+  readonly seal: AgentSeal
+  /** Of keys that were API_KEY before: they open what they sealed, and seal nothing. */
+  readonly formerSeals: readonly AgentSeal[]
+  /** Undefined: nothing can be kept on disk for now, and `problem` says why. */
+  readonly path: string | undefined
+  readonly problem: string | undefined
+  /** Where the folders of all agents of this DATA_DIR are. */
+  readonly neighbours: string | undefined
+  /** Whether the folder is this agent's now; while it is not, nothing may be written to it. */
+  isHeld(): boolean
+  /** Calls back once when there is a folder after all, should there be none yet. */
+  onTaken(taken: () => void): void
+  /** Keeps a small file, sealed; the whole of it or what was there before. Rejects when it cannot. */
+  keep(name: string, bytes: Buffer | AsyncIterable<Buffer>): Promise<void>
+  /** What was kept under the name; undefined when there is none, or none that this key opens. */
+  kept(name: string): Promise<Buffer | undefined>
+  /** Gives the folder back. Safe to call twice. */
+  close(): void
+}
+
+/** Where an agent's folder is to be. */
+export interface AgentFolderOptions {
+  /** DATA_DIR; undefined: a folder for this key among the system's temporary files. */
+  dataDir: string | undefined
+  apiKey: string
+  /** Keys that were API_KEY before, for what they sealed. */
+  formerKeys?: readonly string[]
+  /** Before it is tried again to have a folder; 15 s unless told otherwise. */
+  retryMs?: number
+  /**
+   * Somebody else took the folder, because this process stood still for seconds or because somebody removed
+   * it. The other one may now go by this agent's id: this one has to end.
+   */
+  onLost: () => void
+}
+
+/** Agents that share a DATA_DIR. */
+export const AGENT_FOLDERS_MAX = 256
+const LOCK = 'lock'
+/** Between tries to have a folder again that was removed. */
+const RETAKE_MS = 5000
+/** Between tries to have a folder where there was none at the start. */
+const RETRY_MS = 15_000
+const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
+
+/** Work folders are in there as well, which the users of people's own code must come through to. */
+const OPEN_TO_PASS = 0o711
+
+/** Takes the first folder that is free, or goes on trying where that cannot be. Never rejects. */
+export async function openAgentFolder(options: AgentFolderOptions): Promise<AgentFolder> {
+  const folder = new OwnFolder(options)
+  await folder.open()
+  return folder
+}
+
+/** Takes the lock of another agent's folder; undefined when that agent is there, or it cannot be had. */
+export async function lockAgentFolder(
+  path: string,
+  onLost: () => void,
+): Promise<FolderLock | undefined> {
+  try {
+    return await lockFolder(path, LOCK, onLost)
+  } catch {
+    return undefined
+  }
+}
+
+async function takeFree(neighbours: string): Promise<{ path: string; hold: Hold }> {
+  for (let n = 1; n <= AGENT_FOLDERS_MAX; n++) {
+    const path = join(neighbours, String(n))
+    const hold = new Hold(path)
+    try {
+      await hold.take()
+      return { path, hold }
+    } catch (error) {
+      if (!(error instanceof FolderLockedError)) throw error
+    }
+  }
+  throw new Error(`${AGENT_FOLDERS_MAX} agents use ${neighbours}; give this one another DATA_DIR`)
+}
+
+/** Keeps a folder locked, and takes it again where somebody removed it. */
+class Hold {
+  readonly #path: string
+  #lock: FolderLock | undefined
+  #isOver = false
+  #timer: NodeJS.Timeout | undefined
+  #id: string | undefined
+  #onLost: (() => void) | undefined
+
+  constructor(path: string) {
+    this.#path = path
+  }
+
+  isHeld(): boolean {
+    return this.#lock !== undefined
+  }
+
+  async take(): Promise<void> {
+    await makeFolder(dirname(dirname(this.#path)), OPEN_TO_PASS)
+    await makeFolder(this.#path, 0o700)
+    this.#lock = await lockFolder(this.#path, LOCK, () => void this.#retake())
+    // One that was unpacked from a backup may be open to others.
+    await chmod(this.#path, 0o700).catch(() => undefined)
+  }
+
+  keepFor(id: string, onLost: () => void): void {
+    this.#id = id
+    this.#onLost = onLost
+  }
+
+  release(): void {
+    this.#isOver = true
+    clearTimeout(this.#timer)
+    giveBack(this.#lock)
+    this.#lock = undefined
+  }
+
+  async #retake(): Promise<void> {
+    this.#lock = undefined
+    if (this.#isOver) return
+    try {
+      await this.take()
+      const kept = await idOf(this.#path, this.#id)
+      if (kept !== this.#id) throw new FolderTakenError()
+      if (this.#isOver) this.release()
+    } catch (error) {
+      giveBack(this.#lock)
+      this.#lock = undefined
+      if (error instanceof FolderLockedError || error instanceof FolderTakenError) {
+        this.#onLost?.()
+      } else {
+        this.#timer = setTimeout(() => void this.#retake(), RETAKE_MS)
+        this.#timer.unref()
+      }
+    }
+  }
+}
+
+/** The folder was another agent's in the meantime. */
+class FolderTakenError extends Error {}
+
+/** Anybody may put a folder of any name among temporary files, so this one has to be our own. */
+async function temporaryRoot(path: string): Promise<string> {
+  await makeFolder(path, 0o700)
+  const found = await lstat(path)
+  const isOurs = process.getuid === undefined || found.uid === process.getuid()
+  if (!found.isDirectory() || !isOurs || (found.mode & 0o022) !== 0) {
+    throw new Error(`${path} belongs to somebody else, or others may write to it; set DATA_DIR`)
+  }
+  return path
+}
+
+async function idOf(path: string, otherwise = randomUUID() as string): Promise<string> {
+  const file = join(path, 'id')
+  const text = (await readFile(file, 'utf8').catch(() => '')).trim()
+  if (GUID.test(text)) return text
+  await replace(file, Buffer.from(`${otherwise}\n`))
+  return otherwise
+}
+
+/** Writes the whole file or leaves the one that was there. */
+async function replace(file: string, bytes: Buffer | AsyncIterable<Buffer>): Promise<void> {
+  const draft = `${file}.${randomUUID()}`
+  try {
+    await writeFile(draft, bytes, { mode: 0o600, flush: true })
+    await rename(draft, file)
+  } catch (error) {
+    await rm(draft, { force: true }).catch(() => undefined)
+    throw error
+  }
+}
+
+class OwnFolder implements AgentFolder {
+  id: string = randomUUID()
+  readonly seal: AgentSeal
+  readonly formerSeals: readonly AgentSeal[]
+  problem: string | undefined
+  readonly #options: AgentFolderOptions
+  #held: { path: string; neighbours: string; hold: Hold } | undefined
+  readonly #onTaken: (() => void)[] = []
+  #timer: NodeJS.Timeout | undefined
+  #isClosed = false
+
+  constructor(options: AgentFolderOptions) {
+    this.#options = options
+    this.seal = createAgentSeal(options.apiKey)
+    const formerKeys = (options.formerKeys ?? []).filter((one) => one !== options.apiKey)
+    this.formerSeals = formerKeys.map((one) => createAgentSeal(one))
+  }
+
+  get path(): string | undefined {
+    return this.#held?.path
+  }
+
+  get neighbours(): string | undefined {
+    return this.#held?.neighbours
+  }
+
+  async open(): Promise<void> {
+    // Later its id stays what others know it by, whatever the folder says.
+    const id = await this.#take()
+    if (id !== undefined) this.id = id
+  }
+
+  isHeld(): boolean {
+    return this.#held?.hold.isHeld() === true
+  }
+
+  onTaken(taken: () => void): void {
+    if (this.#held === undefined) this.#onTaken.push(taken)
+  }
+
+  async keep(name: string, bytes: Buffer | AsyncIterable<Buffer>): Promise<void> {
+    const { seal } = this
+    const path = this.path
+    if (path === undefined) throw new Error(this.problem)
+    if (!this.isHeld()) throw new Error(`the folder ${path} is gone`)
+    const sealed = Buffer.isBuffer(bytes) ? seal.seal(bytes, name) : seal.sealPieces(bytes, name)
+    await replace(join(path, name), sealed)
+  }
+
+  async kept(name: string): Promise<Buffer | undefined> {
+    if (this.path === undefined) return undefined
+    const sealed = await readFile(join(this.path, name)).catch(() => undefined)
+    if (sealed === undefined) return undefined
+    for (const seal of [this.seal, ...this.formerSeals]) {
+      const opened = seal.open(sealed, name)
+      if (opened !== undefined) return opened
+    }
+    return undefined
+  }
+
+  close(): void {
+    this.#isClosed = true
+    clearTimeout(this.#timer)
+    this.#held?.hold.release()
+  }
+
+  /** Takes a folder, and resolves with the id in it; where there is none it will be tried again. */
+  async #take(): Promise<string | undefined> {
+    try {
+      const { dataDir, onLost } = this.#options
+      const temporary = join(tmpdir(), `vedette-${this.seal.fingerprint}`)
+      const root = dataDir ?? (await temporaryRoot(temporary))
+      const neighbours = join(root, 'agents')
+      await makeFolder(root, OPEN_TO_PASS)
+      await makeFolder(neighbours, 0o700)
+      const { path, hold } = await takeFree(neighbours)
+      const id = await idOf(path, this.id).catch((error: unknown) => {
+        hold.release()
+        throw error
+      })
+      hold.keepFor(id, onLost)
+      this.#held = { path, neighbours, hold }
+      this.problem = undefined
+      if (this.#isClosed) hold.release()
+      return id
+    } catch (error) {
+      this.problem = error instanceof Error ? error.message : String(error)
+      if (!this.#isClosed) this.#trySoon()
+      return undefined
+    }
+  }
+
+  #trySoon(): void {
+    this.#timer = setTimeout(() => void this.#takeLate(), this.#options.retryMs ?? RETRY_MS)
+    this.#timer.unref()
+  }
+
+  async #takeLate(): Promise<void> {
+    const id = await this.#take()
+    if (id === undefined || this.#isClosed) return
+    for (const taken of this.#onTaken.splice(0)) taken()
+  }
+}
+
+// A folder that was removed in the meantime holds no lock that could be given back.
+function giveBack(lock: FolderLock | undefined): void {
+  try {
+    lock?.release()
+  } catch {
+    return
+  }
+}

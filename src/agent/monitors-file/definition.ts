@@ -1,0 +1,393 @@
+// One definition of a monitors file, from what the user wrote to a monitor that the agent can run:
+// shorthands, defaults, id, TLS files, variables, schema.
+import { createHash } from 'node:crypto'
+import type * as z from 'zod'
+import { typeProblem } from '../../monitors/definitions.ts'
+import {
+  type CheckGroup,
+  effectiveMonitor,
+  groupVariables,
+  inheritanceProblem,
+} from '../../contract/api/check-group.ts'
+import { objections, valueAt, type Objection } from '../../contract/schema/explain.ts'
+import { setsVariables } from '../../contract/http-monitor.ts'
+import { CHECK_TYPES, Monitor, type Variable } from '../../contract/monitor.ts'
+import { substitute, substituteOwn, type Lookup } from '../../contract/variables.ts'
+import { nearest } from '../../process/nearest.ts'
+import type { FileGroups } from './groups.ts'
+import { got, withoutSecrets, type Findings, type Path } from './problems.ts'
+import { readScripts } from './scripts.ts'
+import { expandShorthands, isFields, type Fields } from './shorthands.ts'
+import { TLS_FILES, type TlsFiles } from './variables.ts'
+
+/** A type of monitor, as far as its definition goes. */
+export interface KnownType {
+  schema: z.ZodType
+}
+
+/**
+ * `run`: by this agent, so that all variables must be known and groups are counted in. `apply`: on a
+ * platform, which may know more variables and keeps the groups.
+ */
+export type Purpose = 'run' | 'apply'
+
+/** A monitor of a file, and the key of its group there. */
+export interface FileMonitor {
+  monitor: Monitor
+  group?: string
+}
+
+/** What a definition is read with. */
+export interface FileContext {
+  purpose: Purpose
+  /** Fields for every monitor, in the wire form, and as the user wrote them. */
+  defaults: Fields
+  defaultsAsWritten: Fields
+  variables: readonly Variable[]
+  types: ReadonlyMap<string, KnownType>
+  groups: FileGroups
+  tlsFiles: TlsFiles
+  findings: Findings
+  warnings: Findings
+}
+
+/** A definition on its way. */
+interface Draft {
+  raw: Fields
+  path: Path
+  /** In the wire form, with defaults and id; variables still as written. */
+  fields: Fields
+  type: KnownType
+  /** What may set variables of the request before it is sent. */
+  setUp?: string | undefined
+  lookup: Lookup
+  secrets: string[]
+}
+
+/** The monitor, or undefined when something is wrong with it; findings say what. */
+export async function readDefinition(
+  raw: unknown,
+  index: number,
+  around: FileContext,
+): Promise<FileMonitor | undefined> {
+  const path = ['monitors', index]
+  if (!isFields(raw)) {
+    const message = 'must be a monitor: a mapping with name, type and request'
+    around.findings.push({ path, message: `${message}${got(path, raw)}` })
+    return undefined
+  }
+  const before = around.findings.count()
+  const own = expandShorthands(raw, path, around.findings)
+  const fields = withDefaults(around.defaults, own)
+  // Without a good name it is the name that is reported, not the id.
+  const name = typeof fields['name'] === 'string' ? fields['name'] : 'unnamed'
+  fields['id'] ??= slugOf(name)
+  const type = typeOf(fields['checkType'], raw, path, around)
+  if (type === undefined) return undefined
+  if (namesTlsFiles(fields)) await readTlsFiles(fields, path, around)
+  if (fields['checkType'] === 'API') {
+    await readScripts(fields, path, around.tlsFiles, around.findings)
+  }
+  if (around.purpose === 'run') resolveProject(fields, around)
+  const group = takeGroup(fields, path, around)
+  const inherited = group === undefined ? [] : groupVariables(group.definition)
+  const variables = [...inherited, ...around.variables]
+  const setUp = setUpScript(fields, group)
+  const draft = { raw, path, fields, type, setUp, ...variablesFor(fields, variables) }
+  const sound = isSound(draft, around)
+  if (!sound || around.findings.count() !== before) return undefined
+  return inGroup(Monitor.parse(fields), group, path, around)
+}
+
+interface KnownGroup {
+  key: string
+  definition: CheckGroup
+}
+
+/** Takes the name of a group out of the fields, which then are in the wire form. */
+function takeGroup(
+  fields: Fields,
+  path: Path,
+  { groups, findings }: FileContext,
+): KnownGroup | undefined {
+  const key = fields['group']
+  delete fields['group']
+  if (key === undefined || key === null) return undefined
+  const place = [...path, 'group']
+  if (typeof key === 'string' && groups.has(key)) {
+    const definition = groups.get(key)
+    if ((fields['groupId'] ?? null) === null) return definition && { key, definition }
+    findings.push({ path: place, message: 'means the same as groupId beside it; keep one of them' })
+    return undefined
+  }
+  const meant = typeof key === 'string' ? nearest(key, groups.keys()) : undefined
+  const known = [...groups.keys()].slice(0, 20).join(', ')
+  const mend =
+    meant !== undefined
+      ? `did you mean ${meant}?`
+      : known === ''
+        ? 'the file has none; write them under groups'
+        : `known here: ${known}`
+  findings.push({ path: place, message: `there is no such group; ${mend}${got(place, key)}` })
+  return undefined
+}
+
+/** Run here, a monitor holds as its group makes it; a platform is told both, and does that itself. */
+function inGroup(
+  monitor: Monitor,
+  group: KnownGroup | undefined,
+  path: Path,
+  { purpose, findings }: FileContext,
+): FileMonitor | undefined {
+  const effective = effectiveMonitor(monitor, group?.definition)
+  const problem = group === undefined ? undefined : inheritanceProblem(effective)
+  if (problem !== undefined) {
+    findings.push({ path: [...path, 'group'], message: problem })
+    return undefined
+  }
+  if (purpose === 'run') return { monitor: effective }
+  return group === undefined ? { monitor } : { monitor, group: group.key }
+}
+
+/** The set-up script of an API monitor, its own or its group's. */
+function setUpScript(fields: Fields, group: KnownGroup | undefined): string | undefined {
+  const inherited = { ...fields, localSetupScript: group?.definition.localSetupScript }
+  const found = [fields, inherited].find(setsVariables)
+  return found?.['localSetupScript'] as string | undefined
+}
+
+function withDefaults(defaults: Fields, own: Fields): Fields {
+  const fields = { ...defaults, ...own }
+  // The pair is one setting.
+  if (Object.hasOwn(own, 'frequency') && !Object.hasOwn(own, 'frequencyOffset')) {
+    delete fields['frequencyOffset']
+  }
+  if (isFields(defaults['request']) && isFields(own['request'])) {
+    fields['request'] = { ...defaults['request'], ...own['request'] }
+  }
+  return fields
+}
+
+/** A name as an id: `Log in (EU)` → `log-in-eu`. Names without Latin letters or digits get a hash. */
+export function slugOf(name: string): string {
+  const plain = name
+    .normalize('NFKD')
+    .replaceAll(/\p{Mark}/gu, '')
+    .toLowerCase()
+  const slug = plain.replaceAll(/[^a-z0-9]+/g, '-').replaceAll(/^-|-$/g, '')
+  if (slug !== '') return slug.slice(0, 255)
+  return `monitor-${createHash('sha256').update(name).digest('hex').slice(0, 12)}`
+}
+
+function typeOf(
+  checkType: unknown,
+  raw: Fields,
+  path: Path,
+  { types, findings, purpose }: FileContext,
+): KnownType | undefined {
+  const found = typeof checkType === 'string' ? types.get(checkType) : undefined
+  if (found !== undefined) return found
+  const place = [...path, Object.hasOwn(raw, 'checkType') ? 'checkType' : 'type']
+  const runnable = [...types.keys()].join(', ')
+  const known = CHECK_TYPES.find((one) => one === checkType)
+  if (checkType === undefined) {
+    findings.push({ path: place, message: `is missing; one of ${runnable}` })
+  } else if (known !== undefined && purpose === 'apply') {
+    findings.push({ path: place, message: typeProblem(known) ?? '' })
+  } else if (known !== undefined) {
+    const message = `this agent cannot run ${known} monitors; it can run ${runnable}`
+    findings.push({ path: place, message })
+  } else {
+    const meant = typeof checkType === 'string' ? nearest(checkType, types.keys()) : undefined
+    const mend = meant === undefined ? '' : `; did you mean ${meant}?`
+    const message = `must be one of ${runnable}${mend}${got(place, checkType)}`
+    findings.push({ path: place, message })
+  }
+  return undefined
+}
+
+function namesTlsFiles(fields: Fields): boolean {
+  const request = fields['request']
+  if (!isFields(request) || !isFields(request['tls'])) return false
+  return Object.keys(TLS_FILES).some((key) => Object.hasOwn(request['tls'] as Fields, key))
+}
+
+/** The project of a suite stands beside the file that names it. */
+function resolveProject(fields: Fields, { tlsFiles }: FileContext): void {
+  const path = fields['codeBundlePath']
+  if (typeof path !== 'string' || path === '' || path.startsWith('bundle:')) return
+  // What a variable makes of it is known only later; such a path must be absolute.
+  if (!path.startsWith('{{')) fields['codeBundlePath'] = tlsFiles.resolve(path)
+}
+
+async function readTlsFiles(fields: Fields, path: Path, around: FileContext): Promise<void> {
+  const request = fields['request'] as Fields
+  const tls = { ...(request['tls'] as Fields) }
+  for (const [fileKey, key] of Object.entries(TLS_FILES)) {
+    if (!Object.hasOwn(tls, fileKey)) continue
+    const name = tls[fileKey]
+    delete tls[fileKey]
+    const place = [...path, 'request', 'tls', fileKey]
+    if (typeof name !== 'string') {
+      around.findings.push({ path: place, message: 'must be the path of a file' })
+    } else if (Object.hasOwn(tls, key)) {
+      around.findings.push({ path: place, message: `means the same as ${key}; keep one of them` })
+    } else {
+      const read = await around.tlsFiles.read(name)
+      if ('text' in read) tls[key] = read.text
+      else around.findings.push({ path: place, message: `${name}: ${read.problem}` })
+    }
+  }
+  fields['request'] = { ...request, tls }
+}
+
+/** A monitor's own variables go before those of the file. */
+function variablesFor(fields: Fields, variables: readonly Variable[]) {
+  const given = fields['environmentVariables']
+  const own = (Array.isArray(given) ? given : []).filter(
+    (one): one is Variable =>
+      isFields(one) && typeof one['key'] === 'string' && typeof one['value'] === 'string',
+  )
+  const lookup = (name: string) =>
+    (own.find(({ key }) => key === name) ?? variables.find(({ key }) => key === name))?.value
+  const secrets = [...own, ...variables].filter((one) => one.secret).map((one) => one.value)
+  return { lookup, secrets }
+}
+
+/** Checks the draft as it will be run, with its variables put in; settles numbers in it. */
+function isSound(draft: Draft, around: FileContext): boolean {
+  const { fields, type, lookup } = draft
+  const filled = substituteOwn(fields, lookup)
+  const unknownAt = filled.unknown.length === 0 ? [] : reportUnknown(draft, around)
+  let parsed = type.schema.safeParse(filled.value)
+  if (!parsed.success && settleNumbers(draft, filled.value, parsed.error.issues)) {
+    parsed = type.schema.safeParse(substituteOwn(fields, lookup).value)
+  }
+  if (!parsed.success) {
+    const all = objections(parsed.error, type.schema, filled.value)
+    const sure = all.filter(({ path }) => !unknownAt.includes(path.join('.')))
+    for (const objection of sure) report(objection, draft, around)
+    if (sure.length > 0 || (around.purpose === 'run' && draft.setUp === undefined)) return false
+  }
+  warn(draft, around)
+  return unknownAt.length === 0 || around.purpose === 'apply' || draft.setUp !== undefined
+}
+
+const UNKNOWN_MEND: Readonly<Record<Purpose, string>> = {
+  run: 'define it under variables or secrets',
+  apply: 'the platform has to know it, or define it under variables or secrets',
+}
+
+/** Says of each text that holds an unknown variable which one; the places, joined by dots. */
+function reportUnknown(draft: Draft, around: FileContext): string[] {
+  const { fields, path, lookup, setUp } = draft
+  const places: string[] = []
+  const known = around.variables.map(({ key }) => key)
+  const visit = (value: unknown, at: (string | number)[]) => {
+    if (typeof value === 'string') {
+      for (const name of substitute(value, lookup).unknown) {
+        const meant = nearest(name, known)
+        const place = [...path, ...at]
+        const mend = meant === undefined ? UNKNOWN_MEND[around.purpose] : `did you mean ${meant}?`
+        const message = `the variable ${name} is not defined; ${mend}${got(place, value)}`
+        // A platform may know it already.
+        const isSure = around.purpose === 'run' && setUp === undefined
+        const where = isSure ? around.findings : around.warnings
+        if (setUp?.includes(name) !== true) where.push({ path: place, message })
+        places.push(at.join('.'))
+      }
+    } else if (Array.isArray(value)) value.forEach((one, index) => visit(one, [...at, index]))
+    else if (isFields(value)) {
+      for (const [key, inner] of Object.entries(value)) visit(inner, [...at, key])
+    }
+  }
+  const own = Object.entries(fields).filter(([key]) => !Object.hasOwn(Monitor.shape, key))
+  for (const [key, value] of own) visit(value, [key])
+  return places
+}
+
+/**
+ * A text is all that `{{PORT}}` can become, so where the schema wants a number and the text is one,
+ * the number is put into the definition now.
+ */
+function settleNumbers(
+  { fields }: Draft,
+  filled: Fields,
+  issues: readonly { code?: string; path: PropertyKey[] }[],
+): boolean {
+  let settled = false
+  for (const { code, path } of issues) {
+    if (code !== 'invalid_type' || path.length !== 2) continue
+    const [outer, inner] = path.map(String) as [string, string]
+    const [written, meant] = [fields[outer], filled[outer]]
+    if (!isFields(written) || !isFields(meant) || written[inner] === meant[inner]) continue
+    const text = meant[inner]
+    if (typeof text !== 'string' || !/^-?\d{1,15}$/.test(text)) continue
+    fields[outer] = { ...(fields[outer] as Fields), [inner]: Number(text) }
+    settled = true
+  }
+  return settled
+}
+
+function report(objection: Objection, draft: Draft, around: FileContext): void {
+  const { raw, path, fields, secrets } = draft
+  const local = asWritten(objection, raw, around.defaultsAsWritten)
+  if (local === undefined) return
+  const { root, place } = local
+  const full = root === raw ? [...path, ...place] : ['defaults', ...place]
+  const value = objection.kind === 'value' ? got(full, valueAt(root, place)) : ''
+  // Of a line that was cut into fields, the field that is meant.
+  const field = place.length < objection.path.length && objection.message.startsWith('must ')
+  const subject = field ? `its ${String(objection.path.at(-1))} ` : ''
+  const message = withoutSecrets(`${subject}${mendOf(objection, fields)}${value}`, secrets)
+  around.findings.push({ path: full, message, atKey: objection.kind === 'unknown-key' })
+}
+
+/** Where the user wrote what the schema objects to; undefined when that has been said already. */
+function asWritten({ path: wire, kind }: Objection, raw: Fields, defaults: Fields) {
+  const isEmptyPlace = kind === 'missing'
+  let place = [...wire]
+  if (place[0] === 'checkType') place[0] = 'type'
+  const fromDefaults =
+    !reaches(raw, place) && reaches(defaults, place) && !(place.length === 1 && place[0] === 'name')
+  const root = fromDefaults ? defaults : raw
+  const [top, list, index] = place
+  if (top === 'request' && list === 'assertions' && typeof index === 'number') {
+    const line = valueAt(root, place.slice(0, 3))
+    // A line that could not be read at all has been reported; its place is empty.
+    if (line !== undefined && place.length === 3 && isEmptyPlace) return undefined
+    if (typeof line === 'string') place = place.slice(0, 3)
+  }
+  if (top === 'request' && list === 'tls' && typeof index === 'string') {
+    const fileKey = `${index}File`
+    if (valueAt(root, ['request', 'tls', fileKey]) !== undefined) place[2] = fileKey
+  }
+  return { root, place }
+}
+
+/** Whether the first two steps of the path exist. */
+function reaches(fields: Fields, place: readonly (string | number)[]): boolean {
+  return valueAt(fields, place.slice(0, place[0] === 'request' ? 2 : 1)) !== undefined
+}
+
+function mendOf(objection: Objection, fields: Fields): string {
+  const { kind, path, message, candidates = [] } = objection
+  if (kind !== 'unknown-key') {
+    const given = valueAt(fields, path)
+    const choice = typeof given === 'string' && candidates.length > 1
+    const near = choice ? nearest(given, candidates) : undefined
+    return near === undefined ? message : `${message}; did you mean ${near}?`
+  }
+  const shorthands = path.length === 1 ? ['type', 'every', 'group'] : []
+  if (path.at(-2) === 'tls') shorthands.push(...Object.keys(TLS_FILES))
+  const meant = nearest(String(path.at(-1)), [...candidates, ...shorthands])
+  return meant === undefined ? message : `unknown key; did you mean ${meant}?`
+}
+
+function warn({ fields, path }: Draft, { warnings }: FileContext): void {
+  const { degradedResponseTime: degraded, maxResponseTime: max } = fields
+  if (typeof degraded === 'number' && typeof max === 'number' && degraded >= max) {
+    const message = `is not below maxResponseTime (${max}), so that no run can be degraded`
+    warnings.push({ path: [...path, 'degradedResponseTime'], message })
+  }
+}

@@ -1,0 +1,371 @@
+// The monitors file: the public API's monitor objects in YAML, with a few shorthands. Everything that
+// is wrong with a file is found at once, each problem with its line, the value and the mend.
+import { resolve } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { DEFINITION_SCHEMAS } from '../../monitors/definitions.ts'
+import { secretWarnings } from '../../contract/definition-secrets.ts'
+import { isLocationName, LOCATION_NAME_RULE } from '../../contract/schema/location-name.ts'
+import type { Monitor, Variable } from '../../contract/monitor.ts'
+import { substitute } from '../../contract/variables.ts'
+import { LIMITS } from '../../contract/versions.ts'
+import type { Environment } from '../../process/env.ts'
+import { nearest } from '../../process/nearest.ts'
+import { proxyProblem } from '../../network/proxy/proxy.ts'
+import {
+  readDefinition,
+  slugOf,
+  type FileContext,
+  type FileMonitor,
+  type KnownType,
+  type Purpose,
+} from './definition.ts'
+import { type FileGroups, readGroups } from './groups.ts'
+import {
+  createFindings,
+  formatPath,
+  got,
+  PROBLEMS_MAX,
+  withoutSecrets,
+  type Findings,
+  type Path,
+  type Problem,
+} from './problems.ts'
+import { expandShorthands, isFields, type Fields } from './shorthands.ts'
+import { readText } from './text.ts'
+import { createTlsFiles, readVariables } from './variables.ts'
+import { parseYaml, type ParsedYaml } from './yaml.ts'
+
+/** What a good file says. */
+export interface LoadedFile {
+  /** Only where the file names it. */
+  location?: string
+  /** Proxy for all checks, `http://user:password@host:port`. */
+  proxyUrl?: string
+  /** The file's variables, its secrets with their values, and those that the program gave. */
+  variables: Variable[]
+  /** With variables still as `{{NAME}}` in their own fields; ids are unique. */
+  monitors: Monitor[]
+  /** Worth a line in the log, but no reason to stop. */
+  warnings: Problem[]
+}
+
+/** A file that was read; `files` are all that it was made of, as absolute paths. */
+export type ReadFile = { files: string[] } & (
+  { ok: true; file: LoadedFile } | { ok: false; problems: Problem[] }
+)
+
+const KEYS = [
+  'location',
+  'privateLocations',
+  'proxyUrl',
+  'variables',
+  'secrets',
+  'defaults',
+  'groups',
+  'monitors',
+]
+
+const LOOKS_LIKE =
+  'write a list of monitors, like\n' +
+  '    monitors:\n' +
+  '      - name: Home page\n' +
+  '        type: URL\n' +
+  '        every: 1m\n' +
+  '        request: { url: "https://example.com/" }'
+
+/**
+ * Reads and checks a monitors file against the types of monitor that can be run. `variables` are known
+ * to it besides its own. Gives way to other work while it reads a large file. Never rejects for
+ * anything that a file, or the lack of one, may hold.
+ */
+export async function readMonitorsFile(
+  path: string,
+  env: Environment,
+  types: ReadonlyMap<string, KnownType>,
+  variables: readonly Variable[] = [],
+): Promise<ReadFile> {
+  const read = await readFor({ purpose: 'run', path, env, types, variables })
+  if (!read.ok) return read
+  const { location, proxyUrl, monitors } = read.held
+  const file: LoadedFile = {
+    ...(location === undefined ? {} : { location }),
+    ...(proxyUrl === undefined ? {} : { proxyUrl }),
+    variables: read.held.variables,
+    monitors: monitors.map(({ monitor }) => monitor),
+    warnings: read.warnings,
+  }
+  return { ok: true, file, files: read.files }
+}
+
+/** All that a good file says, for a platform that is to make it true. */
+export interface FileToApply {
+  location?: string
+  /** Slugs of locations for monitors that name none; over `location`. */
+  privateLocations: string[]
+  proxyUrl?: string
+  variables: Variable[]
+  groups: FileGroups
+  /** In the order of the file; as they are defined, what their groups hand on is not in them. */
+  monitors: FileMonitor[]
+}
+
+/** A file that was read to be applied. */
+export type ReadFileToApply =
+  | {
+      ok: true
+      file: FileToApply
+      warnings: Problem[]
+      /** Says of what is found later where in the file it is. */
+      locate: (findings: Findings) => Problem[]
+    }
+  | { ok: false; problems: Problem[] }
+
+/**
+ * Reads and checks a monitors file to be applied on a platform: every type that can be defined is good,
+ * whether this agent runs it or not. `variables` are known besides the file's own. Never rejects for anything that a file may hold.
+ */
+export async function readFileToApply(
+  path: string,
+  env: Environment,
+  variables: readonly Variable[] = [],
+): Promise<ReadFileToApply> {
+  const types = DEFINITION_SCHEMAS
+  const read = await readFor({ purpose: 'apply', path, env, types, variables })
+  if (!read.ok) return read
+  return { ok: true, file: read.held, warnings: read.warnings, locate: read.locate }
+}
+
+/** What is to be read, and what for. */
+interface Order {
+  purpose: Purpose
+  path: string
+  env: Environment
+  types: ReadonlyMap<string, KnownType>
+  variables: readonly Variable[]
+}
+
+type ReadHeld = { files: string[] } & (
+  | { ok: true; held: FileToApply; warnings: Problem[]; locate: (findings: Findings) => Problem[] }
+  | { ok: false; problems: Problem[] }
+)
+
+async function readFor(order: Order): Promise<ReadHeld> {
+  const { path } = order
+  const files = [resolve(path)]
+  const refuse = (message: string): ReadHeld => ({
+    ok: false,
+    problems: [{ file: path, path: '', message }],
+    files,
+  })
+  const read = await readText(path, LIMITS.monitorsFileBytesMax)
+  if ('problem' in read) return refuse(read.problem)
+  const yaml = await parseYaml(read.text)
+  if (yaml.problems.length > 0) {
+    const problems = yaml.problems.map((one) => ({ file: path, path: '', ...one }))
+    return { ok: false, problems: bounded(problems, problems.length, path), files }
+  }
+  if (yaml.value === null || yaml.value === undefined) return refuse(`is empty; ${LOOKS_LIKE}`)
+  if (!isFields(yaml.value)) return refuse(`holds no monitors; ${LOOKS_LIKE}`)
+  const findings = createFindings()
+  const warnings = createFindings()
+  const loaded = await readFields(yaml.value, { ...order, findings, warnings })
+  files.push(...loaded.files)
+  const { secrets } = loaded
+  const locate = (found: Findings) => located(found, { name: path, yaml, secrets })
+  if (findings.count() > 0) return { ok: false, problems: locate(findings), files }
+  return { ok: true, held: loaded.held, warnings: locate(warnings), locate, files }
+}
+
+interface Reading extends Order {
+  findings: Findings
+  warnings: Findings
+}
+
+async function readFields(top: Fields, reading: Reading) {
+  const { findings, warnings, types, purpose } = reading
+  for (const key of Object.keys(top)) {
+    if (KEYS.includes(key)) continue
+    const meant = nearest(key, KEYS)
+    const mend = meant === undefined ? `known here: ${KEYS.join(', ')}` : `did you mean ${meant}?`
+    findings.push({ path: [key], message: `unknown key; ${mend}`, atKey: true })
+  }
+  const given = await readVariables(top, reading.env, reading.variables, findings)
+  const location = locationOf(top, findings)
+  const privateLocations = privateLocationsOf(top, findings)
+  const proxyUrl = proxyOf(top, given.variables, findings)
+  const defaults = defaultsOf(top, findings)
+  const groups = readGroups(top['groups'], findings)
+  const tlsFiles = createTlsFiles(reading.path)
+  const defaultsAsWritten = isFields(top['defaults']) ? top['defaults'] : {}
+  const around = { purpose, defaults, defaultsAsWritten, groups, types, tlsFiles }
+  const { variables } = given
+  const monitors = await readMonitors(top, { ...around, variables, findings, warnings })
+  warnOfShortSecrets(variables, monitors, warnings)
+  if (purpose === 'apply' && proxyUrl !== undefined) {
+    const message = 'stays here: on a platform it is a setting of the private location'
+    warnings.push({ path: ['proxyUrl'], message })
+  }
+  const held: FileToApply = {
+    ...(location === undefined ? {} : { location }),
+    ...(proxyUrl === undefined ? {} : { proxyUrl }),
+    privateLocations,
+    variables,
+    groups,
+    monitors,
+  }
+  const secrets = variables.filter((one) => one.secret).map((one) => one.value)
+  return { held, secrets, files: [...given.files, ...tlsFiles.files()] }
+}
+
+/** Short secrets stay visible in results; whoever wrote them should know. */
+function warnOfShortSecrets(
+  variables: readonly Variable[],
+  monitors: readonly FileMonitor[],
+  warnings: Findings,
+): void {
+  for (const message of secretWarnings(variables)) warnings.push({ path: ['secrets'], message })
+  for (const [index, { monitor }] of monitors.entries()) {
+    const path = ['monitors', index, 'environmentVariables']
+    for (const message of secretWarnings(monitor.environmentVariables))
+      warnings.push({ path, message })
+  }
+}
+
+/** Definitions checked before other work gets its turn. */
+const DEFINITIONS_AT_ONCE = 50
+
+async function readMonitors(top: Fields, around: FileContext): Promise<FileMonitor[]> {
+  const { findings, warnings } = around
+  const list = top['monitors']
+  const path = ['monitors']
+  if (!Object.hasOwn(top, 'monitors')) {
+    findings.push({ path: [], message: `holds no monitors; ${LOOKS_LIKE}` })
+    return []
+  }
+  if (!Array.isArray(list) && list !== null) {
+    findings.push({ path, message: `must be a list, each entry with a dash${got(path, list)}` })
+    return []
+  }
+  if (list === null || list.length === 0) {
+    warnings.push({ path, message: 'is empty, so that nothing is watched' })
+    return []
+  }
+  if (list.length > LIMITS.monitorsMax) {
+    findings.push({ path, message: `at most ${LIMITS.monitorsMax} (got ${list.length})` })
+    return []
+  }
+  const monitors: FileMonitor[] = []
+  const firstOf = new Map<string, number>()
+  for (const [index, raw] of list.entries()) {
+    const read = await readDefinition(raw, index, around)
+    const id = read?.monitor.id ?? idOf(raw)
+    const first = id === undefined ? undefined : firstOf.get(id)
+    if (first !== undefined) findings.push(sameId(raw, index, first))
+    else if (id !== undefined) firstOf.set(id, index)
+    if (read !== undefined) monitors.push(read)
+    if (index % DEFINITIONS_AT_ONCE === 0) await nextTurn()
+  }
+  return monitors
+}
+
+/** The id that a definition gives itself or has by its name, good or not otherwise. */
+function idOf(raw: unknown): string | undefined {
+  if (!isFields(raw)) return undefined
+  if (typeof raw['id'] === 'string') return raw['id']
+  return typeof raw['name'] === 'string' ? slugOf(raw['name']) : undefined
+}
+
+function sameId(raw: unknown, index: number, first: number) {
+  const key = isFields(raw) && typeof raw['id'] === 'string' ? 'id' : 'name'
+  const path = ['monitors', index, key]
+  const other = ['monitors', first]
+  const value = isFields(raw) ? got(path, raw[key]) : ''
+  const what = key === 'id' ? 'is also the id of' : 'gives the same id as'
+  const message = `${what} ${formatPath(other)}; give one of them another id${value}`
+  return { path, message, other }
+}
+
+function locationOf(top: Fields, findings: Findings): string | undefined {
+  const path = ['location']
+  const location = top['location']
+  if (location === undefined || location === null) return undefined
+  if (typeof location === 'string' && isLocationName(location)) return location
+  const message = `must be ${LOCATION_NAME_RULE}, like berlin-office${got(path, location)}`
+  findings.push({ path, message })
+  return undefined
+}
+
+function privateLocationsOf(top: Fields, findings: Findings): string[] {
+  const given = top['privateLocations']
+  if (given === undefined || given === null) return []
+  const path = ['privateLocations']
+  if (Array.isArray(given) && given.every((one) => typeof one === 'string' && one !== '')) {
+    return given as string[]
+  }
+  const message = 'must be a list of slug names of private locations, like [berlin-office]'
+  findings.push({ path, message: `${message}${got(path, given)}` })
+  return []
+}
+
+function proxyOf(
+  top: Fields,
+  variables: readonly Variable[],
+  findings: Findings,
+): string | undefined {
+  const path = ['proxyUrl']
+  const given = top['proxyUrl']
+  if (given === undefined || given === null) return undefined
+  const lookup = (name: string) => variables.find(({ key }) => key === name)?.value
+  const { value, unknown } = substitute(given, lookup)
+  for (const name of unknown) {
+    findings.push({ path, message: `the variable ${name} is not defined` })
+  }
+  if (unknown.length > 0) return undefined
+  const problem = typeof value === 'string' ? proxyProblem(value) : 'must be a URL, as a text'
+  if (problem === undefined) return value as string
+  findings.push({ path, message: problem })
+  return undefined
+}
+
+function defaultsOf(top: Fields, findings: Findings): Fields {
+  const given = top['defaults']
+  if (given === undefined || given === null) return {}
+  if (!isFields(given)) {
+    findings.push({ path: ['defaults'], message: 'must be a mapping of fields for every monitor' })
+    return {}
+  }
+  for (const key of ['id', 'name'].filter((one) => Object.hasOwn(given, one))) {
+    const message = 'belongs to one monitor only, and cannot be a default'
+    findings.push({ path: ['defaults', key], message, atKey: true })
+  }
+  return expandShorthands(given, ['defaults'], findings)
+}
+
+interface Places {
+  name: string
+  yaml: ParsedYaml
+  secrets: string[]
+}
+
+function located(findings: Findings, { name, yaml, secrets }: Places): Problem[] {
+  const lineOf = (path: Path) => yaml.locate(path, false).line
+  const problems = findings
+    .kept()
+    .slice(0, PROBLEMS_MAX)
+    .map(({ path, message, atKey = false, other }) => {
+      const also = other === undefined ? '' : ` (the other is on line ${lineOf(other)})`
+      const text = withoutSecrets(`${message}${also}`, secrets)
+      return { file: name, path: formatPath(path), message: text, ...yaml.locate(path, atKey) }
+    })
+  return bounded(problems, findings.count(), name)
+}
+
+/** By line; what is too much is counted in a last line. */
+function bounded(problems: Problem[], count: number, file: string): Problem[] {
+  const sorted = problems
+    .slice(0, PROBLEMS_MAX)
+    .toSorted((a, b) => (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0))
+  const more = count - sorted.length
+  if (more <= 0) return sorted
+  return [...sorted, { file, path: '', message: `… and ${more} more` }]
+}

@@ -1,0 +1,315 @@
+// Reads YAML whose bulk is one long list, section by section: a tree of the whole file with all its
+// positions would cost hundreds of megabytes for 10,000 monitors. Positions are found afterwards, by
+// reading again the one section that a problem is in.
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import {
+  isAlias,
+  isMap,
+  isNode,
+  isPair,
+  isScalar,
+  isSeq,
+  parseDocument,
+  visit,
+  type Document,
+  type ErrorCode,
+  type YAMLError,
+} from 'yaml'
+import type { Path } from './problems.ts'
+import { sectionsOf, type Section } from './sections.ts'
+
+/** Texts up to this length are read in one piece. UTF-16 units. */
+const WHOLE_CHARS_MAX = 16_384
+/** Nodes of the value once every alias is written out. */
+const NODES_MAX = 5_000_000
+/** Errors looked at in one section; all after the first few follow from them. */
+const ERRORS_MAX = 100
+/** Lists and mappings inside each other. */
+const DEPTH_MAX = 64
+
+/** A position in the text, from 1. */
+export interface Position {
+  line: number
+  column: number
+}
+
+/** What stands in the way of reading the text as YAML. */
+export interface SyntaxProblem extends Position {
+  message: string
+}
+
+/** A text read as YAML. */
+export interface ParsedYaml {
+  /** The value of the text; a list at the top stands under the key `monitors`. */
+  value: unknown
+  problems: SyntaxProblem[]
+  /** Where the path leads, or the nearest place on the way. */
+  locate(path: Path, atKey: boolean): Position
+}
+
+/** Reads the text; gives way to other work between sections. Never throws, whatever the text. */
+export async function parseYaml(text: string): Promise<ParsedYaml> {
+  const sections = text.length > WHOLE_CHARS_MAX ? sectionsOf(text) : undefined
+  const parsed = sections === undefined ? undefined : await parseSections(sections)
+  return parsed ?? parseWhole(text)
+}
+
+function parseWhole(text: string): ParsedYaml {
+  const section = { text, linesBefore: 0, items: false }
+  const { value, problems } = readSection(section)
+  const list = Array.isArray(value)
+  const locateIn = createLocator()
+  return {
+    value: list ? { monitors: value } : value,
+    problems,
+    locate: (path, atKey) => locateIn(section, list ? path.slice(1) : path, atKey),
+  }
+}
+
+/** Undefined when the sections do not stand on their own after all, as with an alias across them. */
+async function parseSections(sections: Section[]): Promise<ParsedYaml | undefined> {
+  const monitors: unknown[] = []
+  const firstItems = new Map<Section, number>()
+  const problems: SyntaxProblem[] = []
+  let around: unknown
+  for (const section of sections) {
+    const read = readSection(section)
+    if (read.unresolved) return undefined
+    problems.push(...read.problems)
+    if (!section.items) around = read.value
+    else if (Array.isArray(read.value)) {
+      firstItems.set(section, monitors.length)
+      for (const item of read.value as unknown[]) monitors.push(item)
+    } else if (read.problems.length === 0) return undefined
+    await nextTurn()
+  }
+  if (typeof around === 'string' || Array.isArray(around)) return undefined
+  const locateIn = createLocator()
+  return {
+    value: { ...(around as object | null), monitors },
+    problems,
+    locate: (path, atKey) => {
+      const index = path[0] === 'monitors' ? path[1] : undefined
+      const home =
+        typeof index === 'number'
+          ? sections.findLast((one) => (firstItems.get(one) ?? Infinity) <= index)
+          : undefined
+      if (home === undefined) return locateIn(sections[0] as Section, path, atKey)
+      const local = (index as number) - (firstItems.get(home) ?? 0)
+      return locateIn(home, [local, ...path.slice(2)], atKey)
+    },
+  }
+}
+
+interface Read {
+  value: unknown
+  problems: SyntaxProblem[]
+  /** An alias without its anchor is among the problems. */
+  unresolved: boolean
+}
+
+function readSection(section: Section): Read {
+  const problems: SyntaxProblem[] = []
+  const nothing = { value: undefined, problems, unresolved: false }
+  const add = (offset: number, message: string) =>
+    problems.push({ ...positionAt(section, offset), message })
+  try {
+    const document = documentOf(section.text)
+    for (const error of tellingErrors(section, document)) add(error.pos[0], sentenceOf(error))
+    if (problems.length > 0) return nothing
+    const lost = section.text.includes('*') ? unresolvedAlias(document) : undefined
+    if (lost !== undefined) {
+      add(lost, 'an alias (*name) without its anchor (&name) before it; put a text in quotes')
+      return { ...nothing, unresolved: true }
+    }
+    keepDigits(section, document)
+    const value: unknown = document.toJS({ maxAliasCount: -1 })
+    const trouble = excess(value)
+    if (trouble === undefined) return { ...nothing, value }
+    add(0, trouble)
+  } catch (error) {
+    // The reader is recursive; anything else that it throws is about the text too.
+    const tooDeep = error instanceof RangeError
+    add(0, tooDeep ? TOO_DEEP : 'is not YAML that can be read')
+  }
+  return nothing
+}
+
+/**
+ * Targets of assertions and values of `variables` become texts: numbers there keep their spelling where reading would
+ * change it, like `1.10`, `0o17` or 20 digits.
+ */
+function keepDigits(section: Section, document: Document): void {
+  if (!section.text.includes('target') && !section.text.includes('variables')) return
+  visit(document, {
+    Pair(_, { key, value }, path) {
+      if (!isScalar(key) || !isScalar(value) || typeof value.value !== 'number') return
+      const mapping = path.length === 4 ? path[2] : undefined
+      const isVariable = isPair(mapping) && String(mapping.key) === 'variables'
+      if (key.value !== 'target' && !isVariable) return
+      if (String(value.value) !== value.source) value.value = value.source
+    },
+  })
+}
+
+/** One error for each line: the others on it mostly follow from the one that tells most. */
+function tellingErrors(section: Section, document: Document.Parsed): YAMLError[] {
+  const byLine = new Map<number, YAMLError>()
+  for (const error of [...document.errors, ...document.warnings].slice(0, ERRORS_MAX)) {
+    const { line } = positionAt(section, error.pos[0])
+    const known = byLine.get(line)
+    const tells = error.code === 'MISSING_CHAR' && known?.code !== 'RESOURCE_EXHAUSTION'
+    if (known === undefined || (tells && known.code !== 'MISSING_CHAR')) byLine.set(line, error)
+  }
+  return [...byLine.values()]
+}
+
+function documentOf(text: string): Document.Parsed {
+  return parseDocument(text, {
+    merge: true,
+    prettyErrors: false,
+    schema: 'core',
+    logLevel: 'error',
+  })
+}
+
+function unresolvedAlias(document: Document): number | undefined {
+  const anchors = new Set<string>()
+  let lost: number | undefined
+  visit(document, {
+    Node(_, node) {
+      if (isAlias(node)) {
+        if (anchors.has(node.source)) return undefined
+        lost = node.range?.[0] ?? 0
+        return visit.BREAK
+      }
+      if (node.anchor !== undefined) anchors.add(node.anchor)
+      return undefined
+    },
+  })
+  return lost
+}
+
+const CYCLE = 'an alias stands inside of what it stands for'
+const TOO_DEEP = `lists and mappings are nested more than ${DEPTH_MAX} deep`
+
+/**
+ * What is too much about a value: aliases make a small text stand for a huge value, or for one that
+ * contains itself. Each object is measured once, so this takes no longer than reading did.
+ */
+function excess(root: unknown): string | undefined {
+  const extents = new Map<object, Extent>()
+  const measure = (value: unknown, depth: number): Extent => {
+    if (typeof value !== 'object' || value === null) return { size: 1, height: 0 }
+    const known = extents.get(value)
+    if (known !== undefined) {
+      if (depth + known.height > DEPTH_MAX) throw new Excess(known.size < 0 ? CYCLE : TOO_DEEP)
+      return known
+    }
+    if (depth > DEPTH_MAX) throw new Excess(TOO_DEEP)
+    extents.set(value, { size: -1, height: Infinity })
+    const extent = { size: 1, height: 1 }
+    for (const inner of Object.values(value)) {
+      const { size, height } = measure(inner, depth + 1)
+      extent.size += size
+      extent.height = Math.max(extent.height, height + 1)
+    }
+    if (extent.size > NODES_MAX) throw new Excess(`aliases make it more than ${NODES_MAX} values`)
+    extents.set(value, extent)
+    return extent
+  }
+  try {
+    measure(root, 0)
+    return undefined
+  } catch (error) {
+    if (error instanceof Excess) return error.message
+    throw error
+  }
+}
+
+interface Extent {
+  size: number
+  height: number
+}
+
+class Excess extends Error {}
+
+function sentenceOf({ code, message }: YAMLError): string {
+  // The reader knows these two apart by its words alone.
+  if (code === 'BAD_INDENT' && message.includes('end with a')) {
+    return 'a bracket is not closed, or what is in it is not indented'
+  }
+  return SYNTAX[code]
+}
+
+// In our own words, because the reader's quote the text, which may be secret.
+const SYNTAX: Record<ErrorCode, string> = {
+  ALIAS_PROPS: 'an alias (*name) takes no anchor and no tag',
+  BAD_ALIAS: 'a bad alias or anchor name; put a text that begins with * or & in quotes',
+  BAD_COLLECTION_TYPE: 'a tag (!…) does not fit what follows; leave it out',
+  BAD_DIRECTIVE: 'a line that begins with % is a directive; put the text in quotes',
+  BAD_DQ_ESCAPE: 'an unknown escape after \\; write \\\\ for a backslash, or use single quotes',
+  BAD_INDENT: 'wrong indentation; things on one level begin in the same column',
+  BAD_PROP_ORDER: 'an anchor or tag in a wrong place',
+  BAD_SCALAR_START: 'a text cannot begin with this character; put it in quotes',
+  BLOCK_AS_IMPLICIT_KEY: 'two keys on one line; put a text that holds ": " in quotes',
+  BLOCK_IN_FLOW: 'no indented lists or mappings inside of [ ] and { }',
+  DUPLICATE_KEY: 'the same key twice in one mapping; remove one',
+  IMPOSSIBLE: 'is not YAML that can be read',
+  KEY_OVER_1024_CHARS: 'a key longer than 1024 characters; is a quote or a line break missing?',
+  MISSING_CHAR: 'something is missing here: a closing quote, bracket, colon or comma',
+  MULTILINE_IMPLICIT_KEY: 'a key must stand on one line; is a colon or a quote missing above?',
+  MULTIPLE_ANCHORS: 'two anchors (&name) for one value',
+  MULTIPLE_DOCS: 'a second document begins here (---); a monitors file holds one',
+  MULTIPLE_TAGS: 'two tags (!name) for one value',
+  NON_STRING_KEY: 'a key must be a text',
+  RESOURCE_EXHAUSTION: TOO_DEEP,
+  TAB_AS_INDENT: 'a tab in the indentation; YAML takes spaces only',
+  TAG_RESOLVE_FAILED: 'an unknown tag (!name); leave it out, or put the text in quotes',
+  UNEXPECTED_TOKEN: 'not expected here; put the text in quotes, or look for what is missing above',
+}
+
+function positionAt(section: Section, offset: number): Position {
+  let line = 1
+  let start = 0
+  for (;;) {
+    const end = section.text.indexOf('\n', start)
+    if (end < 0 || end >= offset) break
+    start = end + 1
+    line++
+  }
+  return { line: section.linesBefore + line, column: Math.max(1, offset - start + 1) }
+}
+
+/** Finds places by reading sections again; keeps the last one, as problems come in order. */
+function createLocator(): (section: Section, path: Path, atKey: boolean) => Position {
+  let last: { section: Section; document: Document } | undefined
+  return (section, path, atKey) => {
+    if (last?.section !== section) last = { section, document: documentOf(section.text) }
+    return positionAt(section, offsetOf(last.document, path, atKey))
+  }
+}
+
+function offsetOf(document: Document, path: Path, atKey: boolean): number {
+  let node: unknown = document.contents
+  let offset = startOf(node) ?? 0
+  for (const [index, key] of path.entries()) {
+    if (isAlias(node)) node = node.resolve(document)
+    if (isSeq(node)) node = node.items[Number(key)]
+    else if (isMap(node)) {
+      const pair = node.items.find((one) => isScalar(one.key) && String(one.key.value) === key)
+      if (pair === undefined) return offset
+      const last = index === path.length - 1
+      offset = startOf(pair.key) ?? offset
+      if (last && atKey) return offset
+      node = pair.value
+    } else return offset
+    // An absent value stands nowhere; its key does.
+    if (!isScalar(node) || node.source !== '') offset = startOf(node) ?? offset
+  }
+  return offset
+}
+
+function startOf(node: unknown): number | undefined {
+  return isNode(node) ? node.range?.[0] : undefined
+}

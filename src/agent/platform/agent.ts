@@ -1,0 +1,149 @@
+// What an agent needs besides itself to run for a platform. Loaded only then: an agent on a monitors file
+// stays as small as it is.
+import { randomUUID } from 'node:crypto'
+import { rename, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { LIMITS, VERSION } from '../../contract/versions.ts'
+import { CHECK_TYPES, type CheckType } from '../../contract/monitor.ts'
+import type { Log } from '../../process/log.ts'
+import { openToolbox } from '../../scripts/toolchains.ts'
+import { openAgentFolder, type AgentFolder } from '../delivery/spool/agent-folder.ts'
+import type { Clock } from '../schedule/clock.ts'
+import type { AgentConfig } from '../config.ts'
+import { createDelivery } from '../delivery/delivery.ts'
+import { createPlatformSource } from './client.ts'
+import { createPlatformLink, type PlatformLink } from './link.ts'
+import type { ResultSink } from '../sink.ts'
+import type { MonitorSource } from '../source.ts'
+
+/** What the settings must hold for it. */
+export type PlatformSettings = Pick<
+  AgentConfig,
+  | 'dataDir'
+  | 'toolsDir'
+  | 'formerApiKeys'
+  | 'image'
+  | 'spoolBytesMax'
+  | 'platformProxyUrl'
+  | 'noProxy'
+> & { apiKey: string; platformUrl: string }
+
+export interface PlatformPartsOptions {
+  settings: PlatformSettings
+  /** The types of monitor that this agent can run. */
+  checkTypes: Iterable<string>
+  clock: Clock
+  log: Log
+}
+
+/** An agent's ends towards a platform. */
+export interface PlatformParts {
+  source: MonitorSource
+  sink: ResultSink
+  /** The way to the platform that both use. */
+  link: PlatformLink
+  agentId(): string
+  /** Gives back the folder and cuts connections. */
+  close(): void
+}
+
+/** Exit code where the folder of the agent has become somebody else's: a new start helps. */
+const EXIT_FOLDER_LOST = 1
+
+/** Opens the agent's folder and the way to the platform; asks it nothing yet. */
+export async function openPlatformParts(options: PlatformPartsOptions): Promise<PlatformParts> {
+  const { settings, clock, log } = options
+  const folder = await openAgentFolder({
+    dataDir: settings.dataDir,
+    apiKey: settings.apiKey,
+    formerKeys: settings.formerApiKeys,
+    onLost: () => source.end('another process took the folder of this agent', EXIT_FOLDER_LOST),
+  })
+  const link = createPlatformLink({
+    platformUrl: settings.platformUrl,
+    apiKey: settings.apiKey,
+    proxyUrl: settings.platformProxyUrl,
+    noProxy: settings.noProxy,
+  })
+  const identity = identityIn(folder)
+  const installed = await installedTools(settings.toolsDir)
+  let delivering = {
+    fullPassedEveryMs: FULL_PASSED_EVERY_MS,
+    artifactBytesMax: LIMITS.artifactBytesMax,
+  }
+  const source = createPlatformSource({
+    link,
+    clock,
+    log,
+    folder,
+    renewId: () => identity.renew(log),
+    onSettings: (said) => (delivering = said),
+    // What waits for its next try need not, now that the platform is there.
+    onBack: () => sink.hurry(),
+    facts: factsOf(options, installed, () => identity.id()),
+  })
+  const sink = await createDelivery({
+    folder,
+    link,
+    log,
+    spoolBytesMax: settings.spoolBytesMax,
+    settings: () => delivering,
+    agentId: () => identity.id(),
+  })
+  return { source, sink, link, agentId: identity.id, close: () => close(folder, link) }
+}
+
+/** Until the platform has said how often. */
+const FULL_PASSED_EVERY_MS = 3_600_000
+
+/** What is installed at the start; what is added later needs another start to be told. */
+async function installedTools(toolsDir: string) {
+  const tools = openToolbox(toolsDir)
+  const [engines, runtimes] = await Promise.all([
+    tools.installed('engine'),
+    tools.installed('runtime'),
+  ])
+  return { engines, runtimes }
+}
+
+function factsOf(
+  { checkTypes, settings }: PlatformPartsOptions,
+  installed: { engines: string[]; runtimes: string[] },
+  id: () => string,
+) {
+  const known: readonly string[] = CHECK_TYPES
+  const own = {
+    instance: randomUUID(),
+    version: VERSION,
+    image: settings.image,
+    checkTypes: [...checkTypes].filter((one): one is CheckType => known.includes(one)),
+    engines: installed.engines,
+    runtimes: installed.runtimes,
+  }
+  return () => ({ ...own, id: id() })
+}
+
+/** The agent's id, which changes only where a copy of its folder is in use elsewhere. */
+function identityIn(folder: AgentFolder) {
+  let { id } = folder
+  return {
+    id: () => id,
+    async renew(log: Log): Promise<boolean> {
+      id = randomUUID()
+      if (folder.path === undefined || !folder.isHeld()) return true
+      const file = join(folder.path, 'id')
+      try {
+        await writeFile(`${file}.new`, `${id}\n`, { mode: 0o600, flush: true })
+        await rename(`${file}.new`, file)
+      } catch (error) {
+        log.warn({ err: error }, 'the new id cannot be kept; the next start takes another one')
+      }
+      return true
+    },
+  }
+}
+
+function close(folder: AgentFolder, link: PlatformLink): void {
+  link.close()
+  folder.close()
+}

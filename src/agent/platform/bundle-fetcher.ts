@@ -1,0 +1,223 @@
+// Code bundles of the platform on this machine's disk: fetched over the way to the platform when a suite first
+// needs one, kept for its next runs, bounded. Several agents may share the folder.
+import { createHash, randomUUID } from 'node:crypto'
+import { createReadStream } from 'node:fs'
+import { mkdir, open, rename, rm, utimes } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import PQueue from 'p-queue'
+import { LIMITS } from '../../contract/versions.ts'
+import { BundleUnavailableError } from '../../suites/bundle-unavailable.ts'
+import { makeRoom } from './bundle-room.ts'
+import { LinkError } from './link-error.ts'
+import type { LinkAnswer, PlatformLink } from './link.ts'
+import { createSyncWait, retryAfterMs } from './sync/wait.ts'
+
+/** What a fetcher needs. */
+export interface BundleFetcherOptions {
+  link: Pick<PlatformLink, 'request'>
+  /** Where bundles are kept; made when the first one comes. */
+  folder: string
+  /** Bytes of one bundle, and of all that are kept. */
+  bytesMax?: number
+  keptBytesMax?: number
+  /** For tests: in [0, 1). */
+  random?: () => number
+}
+
+/** Fetches bundles. */
+export interface BundleFetcher {
+  /** As ScriptGround.bundle. */
+  fetch(sha256: string, signal: AbortSignal): Promise<string>
+}
+
+/** Other calls need connections too. */
+const AT_ONCE = 2
+const TRIES_MAX = 6
+/** Until the answer begins. */
+const ANSWER_MS = 30_000
+const PACE = { silenceMs: 20_000, wholeMs: 1_800_000 }
+const SAID_CHARS_MAX = 200
+
+/** A bundle on its way, for all who wait for it. */
+interface Fetching {
+  path: Promise<string>
+  waiting: number
+  stop: AbortController
+}
+
+/** Makes a fetcher; touches nothing yet. */
+export function createBundleFetcher(options: BundleFetcherOptions): BundleFetcher {
+  return new Fetcher(options)
+}
+
+class Fetcher implements BundleFetcher {
+  readonly #options: BundleFetcherOptions
+  readonly #queue = new PQueue({ concurrency: AT_ONCE })
+  readonly #fetching = new Map<string, Fetching>()
+  /** Files whose bytes this process has seen to be the right ones. */
+  readonly #checked = new Set<string>()
+
+  constructor(options: BundleFetcherOptions) {
+    this.#options = options
+  }
+
+  async fetch(sha256: string, signal: AbortSignal): Promise<string> {
+    signal.throwIfAborted()
+    const one = this.#fetching.get(sha256) ?? this.#begin(sha256)
+    one.waiting++
+    try {
+      return await unlessAborted(one.path, signal)
+    } finally {
+      if (--one.waiting === 0) {
+        // Whoever comes now begins anew: this one is over, or about to be.
+        if (this.#fetching.get(sha256) === one) this.#fetching.delete(sha256)
+        one.stop.abort(new Error('nobody waits for the bundle any more'))
+      }
+    }
+  }
+
+  #begin(sha256: string): Fetching {
+    const stop = new AbortController()
+    const path = this.#find(sha256, stop.signal)
+    // Not awaited by whoever was cancelled meanwhile.
+    path.catch(() => undefined)
+    const one = { path, waiting: 0, stop }
+    this.#fetching.set(sha256, one)
+    return one
+  }
+
+  async #find(sha256: string, signal: AbortSignal): Promise<string> {
+    const { folder } = this.#options
+    const path = join(folder, `${sha256}.tar.gz`)
+    if (await this.#isHere(path, sha256)) return path
+    await this.#queue.add(() => this.#download(path, sha256, signal))
+    this.#checked.add(sha256)
+    const bytesMax = this.#options.keptBytesMax ?? LIMITS.codeBundlesCacheBytesMax
+    await makeRoom(folder, bytesMax)
+    return path
+  }
+
+  async #isHere(path: string, sha256: string): Promise<boolean> {
+    try {
+      await utimes(path, new Date(), new Date())
+      if (this.#checked.has(sha256)) return true
+      const hash = createHash('sha256')
+      await pipeline(createReadStream(path), hash)
+      if (hash.digest('hex') === sha256) {
+        this.#checked.add(sha256)
+        return true
+      }
+      await rm(path, { force: true })
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw onDisk(error)
+    }
+    return false
+  }
+
+  async #download(path: string, sha256: string, signal: AbortSignal): Promise<void> {
+    const wait = createSyncWait(this.#options.random)
+    for (let tries = 1; ; tries++) {
+      signal.throwIfAborted()
+      const failed = await this.#try(path, sha256, signal)
+      if (failed === undefined) return
+      signal.throwIfAborted()
+      const { problem, isFinal, askedForMs } = failed
+      if (isFinal || tries === TRIES_MAX) throw unavailable(sha256, problem)
+      await sleep(wait.next(askedForMs), undefined, { signal }).catch(() => undefined)
+    }
+  }
+
+  /** One try; undefined when the bundle is there. */
+  async #try(path: string, sha256: string, signal: AbortSignal): Promise<Failed | undefined> {
+    const part = `${path}.${randomUUID()}.part`
+    let gotten = ''
+    try {
+      const answer = await this.#options.link.request({
+        method: 'GET',
+        path: `/agent/v1/bundles/${sha256}`,
+        headers: { 'accept-encoding': 'identity' },
+        deadlineMs: ANSWER_MS,
+        pace: PACE,
+        answerBytesMax: this.#options.bytesMax ?? LIMITS.codeBundleBytesMax,
+        take: async (pieces) => {
+          gotten = await this.#write(part, pieces)
+        },
+        signal,
+      })
+      if (answer.status !== 200) return refusalOf(answer)
+      if (gotten !== sha256) return { problem: 'other bytes came than its hash stands for' }
+      await rename(part, path)
+      return undefined
+    } catch (error) {
+      if (error instanceof LinkError)
+        return { problem: error.message, isFinal: error.code === 'TOO_LARGE' }
+      throw onDisk(error)
+    } finally {
+      await rm(part, { force: true }).catch(() => undefined)
+    }
+  }
+
+  /** Writes the pieces; resolves with their hash, hex. */
+  async #write(part: string, pieces: AsyncIterable<Buffer>): Promise<string> {
+    const hash = createHash('sha256')
+    const { folder } = this.#options
+    // Packages are kept beside it, which the users of people's own code must come through to.
+    await mkdir(dirname(folder), { recursive: true })
+    await mkdir(folder, { recursive: true, mode: 0o700 })
+    const file = await open(part, 'wx', 0o600)
+    try {
+      for await (const piece of pieces) {
+        hash.update(piece)
+        await file.writeFile(piece)
+      }
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    return hash.digest('hex')
+  }
+}
+
+/** Why a try came to nothing. */
+interface Failed {
+  problem: string
+  /** The next one would end alike. */
+  isFinal?: boolean
+  askedForMs?: number | undefined
+}
+
+function refusalOf({ status, headers, body }: LinkAnswer): Failed {
+  const askedForMs = retryAfterMs(headers['retry-after'], Date.now())
+  if (status === 404) {
+    const problem = 'the platform has none such for this location; `vedette apply` brings it again'
+    return { problem, isFinal: true }
+  }
+  const said = /"message":"([^"\\]*)"/.exec(body.toString())?.[1]?.slice(0, SAID_CHARS_MAX)
+  const problem = `the platform answers ${status}${said === undefined ? '' : ` (${said})`}`
+  return { problem, isFinal: status < 500 && status !== 429 && status !== 408, askedForMs }
+}
+
+function unavailable(sha256: string, problem: string): BundleUnavailableError {
+  return new BundleUnavailableError(`the code bundle ${sha256} cannot be fetched: ${problem}`)
+}
+
+function onDisk(error: unknown): unknown {
+  const { code, message } = error as NodeJS.ErrnoException
+  if (code === undefined) return error
+  const why = code === 'ENOSPC' || code === 'EDQUOT' ? 'there is no room left' : message
+  return new BundleUnavailableError(`the folder of code bundles cannot be used: ${why}`, {
+    cause: error,
+  })
+}
+
+/** The outcome, or a rejection with the signal's reason as soon as it fires. */
+function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const cut = Promise.withResolvers<never>()
+  const onAbort = () => cut.reject(signal.reason)
+  signal.addEventListener('abort', onAbort, { once: true })
+  return Promise.race([work, cut.promise]).finally(() =>
+    signal.removeEventListener('abort', onAbort),
+  )
+}

@@ -1,0 +1,129 @@
+// What can go wrong on the way to the platform, in words that say where it went wrong and what to do.
+import { TargetFailure } from '../../network/target-failure.ts'
+
+/** Every way in which a call to the platform ends without a usable answer, with its meaning. */
+export const LINK_ERRORS = {
+  UNREACHABLE: 'no connection, or it broke before there was an answer',
+  TIMEOUT: 'no connection, or no whole answer, in time',
+  TLS: 'the platform’s certificate, or that of an https:// proxy, is not trusted, or TLS failed',
+  PROXY: 'the proxy refused, or cannot be reached',
+  REDIRECTED: 'the answer was a redirect; they are not followed, since the key would go elsewhere',
+  TRUNCATED: 'the answer ended too early',
+  TOO_LARGE: 'the answer is larger than allowed',
+  NOT_UNDERSTOOD: 'the answer is not HTTP, or not packed as it says',
+  ABORTED: 'the call was given up by the agent itself',
+} as const
+
+export type LinkErrorCode = keyof typeof LINK_ERRORS
+
+/** A call to the platform without a usable answer; the message is for people and shows no secret. */
+export class LinkError extends Error {
+  readonly code: LinkErrorCode
+
+  constructor(code: LinkErrorCode, message: string, cause?: unknown) {
+    super(message, cause === undefined ? {} : { cause })
+    this.name = 'LinkError'
+    this.code = code
+  }
+}
+
+/** Where a call goes, as messages show it: without credentials. */
+export interface Route {
+  /** `https://monitoring.example.com`. */
+  platform: string
+  /** `http://proxy.example.com:3128`. */
+  proxy: string | undefined
+}
+
+/** ` (through the proxy …)`, or nothing. */
+export function routeWords({ platform, proxy }: Route): string {
+  return proxy === undefined ? platform : `${platform} (through the proxy ${proxy})`
+}
+
+/** Errors of sockets before there is an answer; the sentence continues "the platform <url> …". */
+const SOCKET_SENTENCES: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'refused the connection; check that it runs, and the port',
+  ENOTFOUND: 'has a name that cannot be resolved; check the address and this machine’s DNS',
+  EAI_AGAIN: 'has a name that cannot be resolved now; check this machine’s DNS',
+  EHOSTUNREACH: 'cannot be reached: no route to the host',
+  ENETUNREACH: 'cannot be reached: no route to the network',
+  ETIMEDOUT: 'does not answer; a firewall may drop the packets',
+  ECONNRESET: 'closed the connection before it answered',
+  EPIPE: 'closed the connection before it answered',
+}
+
+const UNTRUSTED = /^(DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_\w+)$/
+const CERTIFICATE = /^(CERT_|CRL_|INVALID_CA|PATH_LENGTH|ERR_TLS_|HOSTNAME_MISMATCH)/
+const NOT_TLS = /WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|HTTP_REQUEST/
+
+/** The error for what a socket, TLS or the parser of HTTP threw before there was an answer. */
+export function linkErrorFrom(error: unknown, route: Route): LinkError {
+  if (error instanceof LinkError) return error
+  const { code, message } = systemError(error)
+  const where = `the platform ${routeWords(route)}`
+  const tls = tlsSentence(code, message)
+  if (tls !== undefined) return new LinkError('TLS', `${where} ${tls}`, error)
+  if (code.startsWith('HPE_')) {
+    const words = 'does not answer in HTTP; check that the address and port are the platform’s'
+    return new LinkError('NOT_UNDERSTOOD', `${where} ${words}`, error)
+  }
+  const sentence = SOCKET_SENTENCES[code] ?? `cannot be reached: ${firstLine(message)}`
+  return new LinkError(code === 'ETIMEDOUT' ? 'TIMEOUT' : 'UNREACHABLE', `${where} ${sentence}`)
+}
+
+/** What is wrong with a peer's TLS and what to do, or undefined when the error is of another kind. */
+export function tlsSentence(code: string, message: string): string | undefined {
+  if (UNTRUSTED.test(code)) {
+    return (
+      `has a certificate that is not trusted (${code}); ` +
+      'name the file of its authority in NODE_EXTRA_CA_CERTS'
+    )
+  }
+  if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') {
+    return `has a certificate for other names: ${firstLine(message)}`
+  }
+  if (NOT_TLS.test(code) || (code === 'EPROTO' && /wrong version number/.test(message))) {
+    return 'does not speak TLS there; check the port, or write http:// where no TLS is meant'
+  }
+  if (code === 'CERT_HAS_EXPIRED' || code === 'CERT_NOT_YET_VALID') {
+    const when = code === 'CERT_HAS_EXPIRED' ? 'has expired' : 'is not valid yet'
+    return `has a certificate that ${when}; renew it, or check this machine’s clock`
+  }
+  if (CERTIFICATE.test(code) || code.startsWith('ERR_SSL_') || code === 'EPROTO') {
+    return `cannot be spoken to over TLS: ${firstLine(message)} (${code})`
+  }
+  return undefined
+}
+
+const TUNNEL_SENTENCES: Readonly<Record<string, string>> = {
+  PROXY_AUTHENTICATION:
+    'wants other credentials (407); check user and password in HTTPS_PROXY or HTTP_PROXY',
+  CONNECT_FAILED: 'cannot reach the platform',
+}
+
+/** The error for what went wrong with the proxy itself. */
+export function proxyErrorFrom(error: unknown, route: Route): LinkError {
+  if (error instanceof LinkError) return error
+  const where = `the proxy ${route.proxy} to the platform ${route.platform}`
+  if (error instanceof TargetFailure) {
+    const { code, message } = error.failure
+    const words = TUNNEL_SENTENCES[code] ?? 'makes no connection'
+    const detail = code === 'PROXY_AUTHENTICATION' ? '' : ` (${message})`
+    return new LinkError('PROXY', `${where} ${words}${detail}`)
+  }
+  const { code, message } = systemError(error)
+  const tls = tlsSentence(code, message)
+  if (tls !== undefined) return new LinkError('TLS', `${where} ${tls}`, error)
+  const sentence = SOCKET_SENTENCES[code] ?? `cannot be reached: ${firstLine(message)}`
+  return new LinkError('PROXY', `${where} ${sentence}`)
+}
+
+function systemError(error: unknown): { code: string; message: string } {
+  if (!(error instanceof Error)) return { code: '', message: String(error) }
+  return { code: (error as NodeJS.ErrnoException).code ?? '', message: error.message }
+}
+
+// OpenSSL's messages go on with file and line numbers.
+function firstLine(message: string): string {
+  return (message.split('\n')[0] as string).slice(0, 300)
+}

@@ -1,0 +1,130 @@
+// One sync with the platform: what is sent, and what the answer means for what comes next.
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
+import type { SyncRequest } from '../../../contract/protocol/agent-protocol.ts'
+import type { LinkAnswer, PlatformLink } from '../link.ts'
+import { LinkError } from '../link-error.ts'
+import { startPresenceBeats } from '../presence-beats.ts'
+import { MalformedAnswerError, readSyncAnswer, type ReadAnswer } from './answer.ts'
+import type { SyncProblem } from './state.ts'
+import { retryAfterMs } from './wait.ts'
+
+/** What came of a sync. */
+export type SyncOutcome =
+  | { kind: 'answered'; answer: ReadAnswer; link: LinkAnswer }
+  /** Given up by the agent itself, to say something new or to end. */
+  | { kind: 'cut' }
+  | { kind: 'failed'; problem: SyncProblem; askedForMs: number | undefined }
+  /** The key was revoked: nothing will ever work again. */
+  | { kind: 'revoked'; message: string }
+  /** Another agent goes by this agent's id. */
+  | { kind: 'twin' }
+
+/** Beyond the hold, until an answer without much in it begins, and one with all monitors. */
+const ANSWER_MS = 10_000
+const WHOLE_ANSWER_MS = 60_000
+/** All monitors may be some megabytes, and the line a slow one. */
+const PACE = { silenceMs: 20_000, wholeMs: 600_000 }
+const ANSWER_BYTES_MAX = 64 * 1024 * 1024
+const PACK_BYTES_MIN = 16 * 1024
+
+const pack = promisify(gzip)
+
+/** Sends one sync. Never rejects. */
+export async function sync(
+  link: PlatformLink,
+  request: SyncRequest,
+  signal: AbortSignal,
+): Promise<SyncOutcome> {
+  const endBeats = startPresenceBeats(link, request)
+  try {
+    const text = Buffer.from(JSON.stringify(request))
+    const isPacked = text.length >= PACK_BYTES_MIN
+    const answer = await link.request({
+      method: 'POST',
+      path: '/agent/v1/sync',
+      headers: {
+        'content-type': 'application/json',
+        ...(isPacked ? { 'content-encoding': 'gzip' } : {}),
+      },
+      body: isPacked ? await pack(text) : text,
+      deadlineMs: request.waitMs + (request.have === null ? WHOLE_ANSWER_MS : ANSWER_MS),
+      pace: PACE,
+      answerBytesMax: ANSWER_BYTES_MAX,
+      signal,
+    })
+    if (answer.status === 200) return await answered(answer)
+    return refusalOf(answer)
+  } catch (error) {
+    if (!(error instanceof LinkError)) throw error
+    const { code, message } = error
+    if (code === 'ABORTED') return { kind: 'cut' }
+    return failed({ code, message, isRefusal: code === 'REDIRECTED' })
+  } finally {
+    endBeats()
+  }
+}
+
+async function answered(link: LinkAnswer): Promise<SyncOutcome> {
+  try {
+    return { kind: 'answered', answer: await readSyncAnswer(link.body), link }
+  } catch (error) {
+    if (!(error instanceof MalformedAnswerError)) throw error
+    return failed(malformed(error))
+  }
+}
+
+/** The problem of an answer that is not what the protocol says. */
+export function malformed({ message }: MalformedAnswerError): SyncProblem {
+  const words = `the platform’s answer is not what the protocol says: ${message}`
+  return { code: 'MALFORMED', message: words, isRefusal: false }
+}
+
+function failed(problem: SyncProblem, askedForMs?: number): SyncOutcome {
+  return { kind: 'failed', problem, askedForMs }
+}
+
+/** What is to be done about an answer that is no success. */
+const STATUS_WORDS: Readonly<Record<number, string>> = {
+  401: 'the platform does not accept API_KEY; check that it is a key of this platform’s location',
+  403: 'the platform, or something before it, forbids the call',
+  404: 'there is no platform at PLATFORM_URL, or one that is too old for this agent',
+  405: 'there is no platform at PLATFORM_URL, or one that is too old for this agent',
+  426: 'the platform wants a newer agent',
+}
+
+/** What an answer that is no success means, whichever call of the agents it answers. */
+export function refusalOf({
+  status,
+  headers,
+  body,
+}: Pick<LinkAnswer, 'status' | 'headers' | 'body'>): SyncOutcome {
+  const { message, reason } = errorIn(body)
+  if (status === 409) return { kind: 'twin' }
+  if (status === 401 && reason === 'revoked') {
+    return { kind: 'revoked', message: 'API_KEY was revoked on the platform; set a new one' }
+  }
+  const said = message === undefined ? '' : ` (${message})`
+  // A page of something in between, as while the platform is being replaced, is no word of the platform.
+  const isRefusal = status in STATUS_WORDS && message !== undefined
+  const words = STATUS_WORDS[status] ?? `the platform answers ${status}`
+  return failed(
+    { code: `HTTP_${status}`, message: `${words}${said}`, isRefusal },
+    retryAfterMs(headers['retry-after'], Date.now()),
+  )
+}
+
+const WORDS_LENGTH_MAX = 300
+
+/** What an error body in the platform's form says; a proxy's page says nothing. */
+function errorIn(body: Buffer): { message?: string; reason?: unknown } {
+  try {
+    const { message, attributes } = JSON.parse(body.toString()) as Record<string, unknown>
+    const { reason } = (attributes ?? {}) as { reason?: unknown }
+    return typeof message === 'string'
+      ? { message: message.slice(0, WORDS_LENGTH_MAX), reason }
+      : { reason }
+  } catch {
+    return {}
+  }
+}

@@ -1,0 +1,154 @@
+// How the talk with the platform goes: what is wrong and since when, said once in the log, and shown in
+// readiness and metrics.
+import { Counter, Gauge, type Registry } from 'prom-client'
+import type { Log } from '../../../process/log.ts'
+import type { SourceState } from '../../source.ts'
+
+/** What is wrong. */
+export interface SyncProblem {
+  /** A code of LinkError, `HTTP_<status>`, or MALFORMED. */
+  code: string
+  message: string
+  /** The platform is there and does not want this agent: somebody has to do something. */
+  isRefusal: boolean
+}
+
+export interface SyncState {
+  failed(problem: SyncProblem): void
+  /** Whether the platform is back: the sync before this one did not work, or there was none. */
+  succeeded(revision: string): boolean
+  /** How far the platform's clock is ahead of this machine's. Milliseconds. */
+  aheadMs: number
+  /** Whether there are monitors, from the platform or from disk. */
+  hasMonitors: boolean
+  /** Whether they are those that were kept on disk. */
+  isOnKept: boolean
+  /** Why those on disk wait, where this machine's clock is wrong. */
+  clockProblem: string | undefined
+  shown(): SourceState
+  register(registry: Registry): void
+}
+
+/** Starts in the state before the first sync. */
+export function createSyncState(log: Log): SyncState {
+  return new Course(log)
+}
+
+class Course implements SyncState {
+  aheadMs = 0
+  hasMonitors = false
+  isOnKept = false
+  clockProblem: string | undefined
+  readonly #log: Log
+  readonly #failures = new Map<string, number>()
+  #problem: SyncProblem | undefined
+  #sinceMs = 0
+  #lastSuccess: Date | undefined
+  #revision: string | undefined
+
+  constructor(log: Log) {
+    this.#log = log
+  }
+
+  failed(problem: SyncProblem): void {
+    const { code, message } = problem
+    this.#failures.set(code, (this.#failures.get(code) ?? 0) + 1)
+    const isNews = this.#problem?.code !== code
+    if (this.#problem === undefined) this.#sinceMs = performance.now()
+    this.#problem = problem
+    // Said once for each kind and not at every try of a long outage.
+    if (!isNews) return
+    const level = problem.isRefusal ? 'error' : 'warn'
+    const goesOn = this.hasMonitors ? '; the monitors that are known go on' : ''
+    this.#log[level]({ code }, `no sync with the platform${goesOn}: ${message}`)
+  }
+
+  succeeded(revision: string): boolean {
+    const wasAway = this.#problem !== undefined
+    this.#problem = undefined
+    this.isOnKept = false
+    this.clockProblem = undefined
+    this.#revision = revision
+    const isFirst = this.#lastSuccess === undefined
+    this.#lastSuccess = new Date()
+    const seconds = Math.round((performance.now() - this.#sinceMs) / 1000)
+    if (wasAway) this.#log.info({ seconds }, 'the platform answers again')
+    else if (isFirst) this.#log.info('the platform answers')
+    return wasAway || isFirst
+  }
+
+  shown(): SourceState {
+    const { message, isRefusal = false } = this.#problem ?? {}
+    const facts = {
+      platform: {
+        connected: this.#problem === undefined && this.#lastSuccess !== undefined,
+        lastSync: this.#lastSuccess?.toISOString() ?? null,
+        revision: this.#revision ?? null,
+        clockAheadMs: Math.round(this.aheadMs),
+        ...(this.#problem === undefined ? {} : { problem: this.#problem.code }),
+      },
+    }
+    if (message === undefined) return { facts, warnings: [] }
+    if (isRefusal || !this.hasMonitors) {
+      const unready = [message, this.clockProblem].filter((one) => one !== undefined).join('; ')
+      return { facts, warnings: [], unready }
+    }
+    const kept = this.isOnKept ? 'monitors kept on disk run' : 'the monitors that are known go on'
+    return { facts, warnings: [`${message}; ${kept}`] }
+  }
+
+  register(registry: Registry): void {
+    const registers = [registry]
+    const gauge = (name: string, help: string, value: () => number) =>
+      new Gauge({
+        name,
+        help,
+        registers,
+        collect() {
+          this.set(value())
+        },
+      })
+    gauge('vedette_platform_connected', 'Whether the last sync with the platform worked.', () =>
+      this.#problem === undefined && this.#lastSuccess !== undefined ? 1 : 0,
+    )
+    gauge(
+      'vedette_platform_last_sync_timestamp_seconds',
+      'When a sync last worked, on this machine’s clock; 0 before the first.',
+      () => (this.#lastSuccess?.getTime() ?? 0) / 1000,
+    )
+    gauge(
+      'vedette_platform_clock_ahead_seconds',
+      'The platform’s clock minus this machine’s.',
+      () => this.aheadMs / 1000,
+    )
+    failuresCounter(registry, this.#failures)
+    revisionGauge(registry, () => this.#revision)
+  }
+}
+
+function failuresCounter(registry: Registry, failures: ReadonlyMap<string, number>): Counter {
+  return new Counter({
+    name: 'vedette_sync_failures_total',
+    help: 'Syncs with the platform that failed, by code.',
+    labelNames: ['code'],
+    registers: [registry],
+    collect() {
+      this.reset()
+      for (const [code, count] of failures) this.inc({ code }, count)
+    },
+  })
+}
+
+function revisionGauge(registry: Registry, revision: () => string | undefined): Gauge {
+  return new Gauge({
+    name: 'vedette_platform_revision_info',
+    help: 'The revision of the monitors that are held; always 1.',
+    labelNames: ['revision'],
+    registers: [registry],
+    collect() {
+      this.reset()
+      const held = revision()
+      if (held !== undefined) this.set({ revision: held }, 1)
+    },
+  })
+}

@@ -1,0 +1,64 @@
+// The platform's time, as NTP finds it (RFC 5905, section 8): from when a request was sent and came, and when
+// its answer was sent and came. Measured against the monotonic clock, which nobody can set.
+import type { Instant } from '../../contract/job.ts'
+import { DRIFT } from '../schedule/clock.ts'
+
+/** The four instants of one call. */
+export interface TimeSample {
+  /** On the monotonic clock. Milliseconds. */
+  sentAtMs: number
+  answeredAtMs: number
+  /** On the platform's clock. */
+  receivedAt: Instant
+  replySentAt: Instant
+}
+
+export interface PlatformTime {
+  /** Takes a sample; false when it makes no sense and was left out. */
+  add(sample: TimeSample): boolean
+  /** The platform's time at an instant of the monotonic clock; undefined before the first sample. */
+  at(monotonicMs: number): Instant | undefined
+  /** How far off that may be, at most. Milliseconds. */
+  uncertaintyMs(monotonicMs: number): number
+}
+
+interface Estimate {
+  /** Platform's clock minus monotonic clock. */
+  offsetMs: number
+  uncertaintyMs: number
+  takenAtMs: number
+}
+
+/** Calls that took longer on their way say nothing useful. */
+const DELAY_MS_MAX = 20_000
+/** Clocks tell whole milliseconds, each rounded. */
+const ROUNDING_MS = 2
+
+/** Keeps the most certain sample; each becomes less certain at the same pace as it ages. */
+export function createPlatformTime(): PlatformTime {
+  let best: Estimate | undefined
+
+  const doubt = (one: Estimate, monotonicMs: number) =>
+    one.uncertaintyMs + Math.max(0, monotonicMs - one.takenAtMs) * DRIFT
+
+  return {
+    add({ sentAtMs, answeredAtMs, receivedAt, replySentAt }) {
+      const delayMs = answeredAtMs - sentAtMs - (replySentAt - receivedAt)
+      if (delayMs < -ROUNDING_MS || delayMs > DELAY_MS_MAX) return false
+      const sample: Estimate = {
+        offsetMs: (receivedAt - sentAtMs + (replySentAt - answeredAtMs)) / 2,
+        uncertaintyMs: Math.max(0, delayMs) / 2 + ROUNDING_MS,
+        takenAtMs: answeredAtMs,
+      }
+      const bestMs = best === undefined ? Infinity : doubt(best, answeredAtMs)
+      const movedMs = Math.abs(sample.offsetMs - (best?.offsetMs ?? 0))
+      // Apart by more than both may be off: the platform's clock was set.
+      const isSet = movedMs > sample.uncertaintyMs + bestMs
+      if (isSet || sample.uncertaintyMs <= bestMs) best = sample
+      return true
+    },
+    at: (monotonicMs) => (best === undefined ? undefined : best.offsetMs + monotonicMs),
+    uncertaintyMs: (monotonicMs) =>
+      best === undefined ? Number.POSITIVE_INFINITY : doubt(best, monotonicMs),
+  }
+}

@@ -1,0 +1,247 @@
+// Takes secrets out of what leaves the agent: values of sensitive headers, known secret values in any
+// usual encoding, and credentials in URLs. Always on; settings can only add.
+import { headerSecrets } from '../../contract/definition-secrets.ts'
+import { SecretSet } from '../../contract/secret-set.ts'
+import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
+import { joined, SecretFinder, type Span } from './secret-finder.ts'
+
+/** What stands where a secret stood. */
+export const SCRUBBED = '[scrubbed]'
+
+/** Takes secrets out. What holds none is given back as it is, not copied. */
+export interface Scrubber {
+  text(text: string): string
+  /** Texts in lists and objects too, and the values of sensitive names. */
+  value<T>(value: T): T
+  /** Whether a header or field of this name is sensitive. */
+  isSensitive(name: string): boolean
+  /** What it was made from, for whoever scrubs in another thread. */
+  readonly settings: { readonly secrets: readonly string[]; readonly headers: readonly string[] }
+}
+
+/** What a scrubber knows. */
+export interface ScrubSettings {
+  /** Secret values; those under 3 characters are ignored. */
+  secrets?: Iterable<string>
+  /** Further names of headers. */
+  headers?: readonly string[]
+}
+
+/** Finds where secrets stand in bytes; a test may put in one that fails. */
+export type Finder = Pick<SecretFinder, 'spans'>
+
+/**
+ * Makes a scrubber. It fails closed: when something goes wrong inside, all of the text is replaced, and no error
+ * leaves, since its message could hold a secret.
+ */
+export function createScrubber(
+  settings: ScrubSettings,
+  isSensitive = createNameTest(settings.headers),
+  finderOf: (secrets: readonly string[]) => Finder = (all) => new SecretFinder(all),
+): Scrubber {
+  const secrets = [...new SecretSet(settings.secrets)]
+  const scrub = closedTexts(() => finderOf(secrets))
+  const text = (given: string) => withoutUrlCredentials(scrub(given))
+  return {
+    text,
+    isSensitive,
+    settings: { secrets, headers: settings.headers ?? [] },
+    value(value) {
+      const walk: Walk = { isSensitive, text, found: new Set() }
+      const clean = cleaned(value, walk)
+      if (walk.found.size === 0) return clean as typeof value
+      // What a sensitive header held may stand elsewhere too: in a message, in an echoed body.
+      return withTexts(
+        clean,
+        closedTexts(() => finderOf([...walk.found])),
+      ) as typeof value
+    },
+  }
+}
+
+/** How texts lose secrets; all of a text goes when that fails. */
+function closedTexts(makeFinder: () => Finder): (given: string) => string {
+  let finder: Finder | undefined
+  try {
+    finder = makeFinder()
+  } catch {
+    // Without one, nothing is given away.
+  }
+  return (given) => {
+    if (given === '') return given
+    try {
+      return finder === undefined ? SCRUBBED : withoutSecrets(given, finder)
+    } catch {
+      return SCRUBBED
+    }
+  }
+}
+
+/** The value with each of its texts, in lists and objects too, as `text` gives it. */
+export function withTexts<T>(value: T, text: (given: string) => string): T {
+  return cleaned(value, { isSensitive: () => false, text, found: new Set() }) as T
+}
+
+/** Texts from this length on may have been cut to it, through the middle of a secret. UTF-16 units. */
+const CUT_TEXT_CHARS_MIN = 100
+/** An ellipsis where a text was cut, and what is left of a character that was cut in two. */
+const CUT_MARK = /(?:[\uD800-\uDBFF]|\uFFFD{1,3})?(?:…|\.{3})?$/
+
+function withoutSecrets(text: string, finder: Finder): string {
+  const bytes = Buffer.from(text)
+  const mayBeCut = text.length >= CUT_TEXT_CHARS_MIN
+  const mark = mayBeCut ? (CUT_MARK.exec(text)?.[0] ?? '') : ''
+  let spans = finder.spans(bytes, mayBeCut && mark === '')
+  if (mark !== '') {
+    const body = bytes.subarray(0, bytes.length - Buffer.byteLength(mark))
+    const cut = finder
+      .spans(body, true)
+      .map(({ from, to }) => ({ from, to: Math.min(to, body.length) }))
+    spans = joined([...spans, ...cut])
+  }
+  const clean = spans.length === 0 ? text : withoutSpans(text, bytes, spans)
+  return clean.includes('\0') && bytes.length !== text.length ? withoutWide(clean, finder) : clean
+}
+
+/** Without secrets in bytes of UTF-16 that were taken for a text of Latin-1. */
+function withoutWide(text: string, finder: Finder): string {
+  if (!LATIN1.test(text)) return text
+  let clean = ''
+  let at = 0
+  for (const { from, to } of finder.spans(Buffer.from(text, 'latin1'))) {
+    clean += text.slice(at, from) + SCRUBBED
+    at = to
+  }
+  return clean + text.slice(at)
+}
+
+const LATIN1 = /^[\0-\u00FF]*$/
+
+/** The text without spans of its bytes; a character goes as a whole. */
+function withoutSpans(text: string, bytes: Buffer, spans: readonly Span[]): string {
+  const isInside = (at: number) => ((bytes[at] ?? 0) & 0xc0) === 0x80
+  const isAscii = bytes.length === text.length
+  let clean = ''
+  let [at, unit] = [0, 0]
+  const pass = (to: number) => {
+    const units = isAscii ? to - at : bytes.toString('utf8', at, to).length
+    at = to
+    unit += units
+  }
+  for (const span of spans) {
+    let { from, to } = span
+    while (isInside(from)) from--
+    while (isInside(to)) to++
+    const begin = unit
+    pass(Math.max(at, from))
+    clean += text.slice(begin, unit) + SCRUBBED
+    pass(Math.max(at, Math.min(to, bytes.length)))
+  }
+  return clean + text.slice(unit)
+}
+
+// user:password@ or token@ after the slashes of a URL.
+const URL_CREDENTIALS = /:\/\/[^\s/?#"'<>\\{}]+@/g
+
+function withoutUrlCredentials(text: string): string {
+  if (!text.includes('@') || !text.includes('://')) return text
+  return text.replace(URL_CREDENTIALS, `://${SCRUBBED}@`)
+}
+
+interface Walk {
+  isSensitive(name: string): boolean
+  text(text: string): string
+  /** Values of sensitive names, as they were met. */
+  found: Set<string>
+}
+
+function cleaned(value: unknown, walk: Walk): unknown {
+  if (typeof value === 'string') return walk.text(value)
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return cleanedItems(value, walk)
+  if (!isPlain(value)) return value
+  return cleanedFields(value as Record<string, unknown>, walk)
+}
+
+// Errors, buffers and the like become text later, which is looked at then.
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === Object.prototype || prototype === null
+}
+
+function cleanedItems(items: readonly unknown[], walk: Walk): readonly unknown[] {
+  // A header as a pair: ['Authorization', 'Basic …'].
+  const [name, held] = items
+  if (items.length === 2 && typeof name === 'string' && typeof held === 'string') {
+    if (walk.isSensitive(name)) return [name, hidden(held, walk)]
+  }
+  let copy: unknown[] | undefined
+  for (let at = 0; at < items.length; at++) {
+    const item = items[at]
+    const next = cleaned(item, walk)
+    if (next === item) continue
+    copy ??= [...items]
+    copy[at] = next
+  }
+  return copy ?? items
+}
+
+/** Fields whose own fields have names from outside: headers, metadata, parameters. */
+const NAMED_OUTSIDE: ReadonlySet<string> = new Set([
+  'headers',
+  'metadata',
+  'trailers',
+  'queryParameters',
+])
+
+/** Fields that name a header, and fields that hold what it is, in lists of headers and in assertions. */
+const NAME_FIELDS = ['name', 'key', 'header', 'property']
+const VALUE_FIELDS: ReadonlySet<string> = new Set(['value', 'values', 'actual', 'target'])
+
+function cleanedFields(fields: Record<string, unknown>, walk: Walk): Record<string, unknown> {
+  const named = NAME_FIELDS.some((field) => {
+    const name = fields[field]
+    return typeof name === 'string' && walk.isSensitive(name)
+  })
+  let copy: Record<string, unknown> | undefined
+  for (const key in fields) {
+    const field = fields[key]
+    const hide = walk.isSensitive(key) || (named && VALUE_FIELDS.has(key))
+    const clean = hide ? hidden(field, walk) : cleaned(field, walk)
+    const next = NAMED_OUTSIDE.has(key) ? withCleanNames(clean, walk) : clean
+    if (next === field) continue
+    copy ??= { ...fields }
+    copy[key] = next
+  }
+  return copy ?? fields
+}
+
+function withCleanNames(value: unknown, walk: Walk): unknown {
+  if (typeof value !== 'object' || value === null || !isPlain(value)) return value
+  const names = Object.keys(value)
+  const clean = names.map((name) => walk.text(name))
+  if (names.every((name, at) => name === clean[at])) return value
+  return Object.fromEntries(Object.values(value).map((one, at) => [clean[at], one]))
+}
+
+function hidden(value: unknown, walk: Walk): unknown {
+  if (Array.isArray(value)) return value.map((item) => hidden(item, walk))
+  if (typeof value === 'object' && value !== null) return cleaned(value, walk)
+  if (typeof value !== 'string') return value
+  if (value === '') return value
+  for (const part of headerSecrets(value)) walk.found.add(part)
+  return SCRUBBED
+}
+
+/** The longest word that is taken for none. */
+const WORD_CHARS_MAX = 9
+/** `deleted`, `undefined`, `no-check`: settings, and what a program without its secret says. */
+const WORD = /^(?:[A-Z]?[a-z]+(?:[-_][a-z]+)*|[A-Z]+)$/
+
+/** Those of them that may be looked for in what a program says: not a short word, which would stand there by itself. */
+export function echoedSecrets(value: string): string[] {
+  const isBasic = /^basic\s/i.test(value)
+  return headerSecrets(value).filter(
+    (one) => isBasic || one.length > WORD_CHARS_MAX || !WORD.test(one),
+  )
+}

@@ -1,0 +1,204 @@
+// One attempt of a job: lends the monitor what it needs, ends it when time is up or somebody cancels,
+// and lets go of it when it does not end by itself.
+import { failure } from '../../contract/failure.ts'
+import type { Artifact } from '../../contract/result.ts'
+import type { Dialler } from '../../network/dial.ts'
+import { DeadlineReached } from '../../network/deadline.ts'
+import { DATA_DIR_CODE, diskProblem } from '../../process/disk-problem.ts'
+import type { AnyMonitorType, Observation, RunSource } from '../../monitors/monitor.ts'
+import type { RunProgress, ScriptGround } from '../../scripts/host.ts'
+import type { HeaderHearing } from '../../scripts/playwright/seen-headers.ts'
+import { createWorkFolder, type FileCare, type WorkFolder } from './work-folder.ts'
+
+/** What to run. */
+export interface AttemptOrder {
+  type: AnyMonitorType
+  monitor: unknown
+  deadlineMs: number
+  dial: Dialler
+  workRoot: string
+  /** Has the run's folder in it for as long as there is one. */
+  workFolders?: Set<string> | undefined
+  /** What becomes of the files of the run. */
+  care: FileCare
+  scripts?: ScriptGround | undefined
+  variables?: Readonly<Record<string, string>>
+  /** The definition before variables were put in. */
+  written?: Readonly<Record<string, unknown>>
+  location?: string
+  accountId?: string | undefined
+  source?: RunSource
+  headers?: HeaderHearing | undefined
+  /** How late our event loop has been since the attempt began. Milliseconds. */
+  delayMs?: (() => number) | undefined
+  /** Hears how far it is. */
+  progress?: ((at: RunProgress) => void) | undefined
+}
+
+/** How an attempt ended. */
+export interface AttemptOutcome {
+  observation: Observation
+  artifacts: Artifact[]
+  /** Files that the monitor attached and that are left out: a sentence each. */
+  leftOut?: readonly string[]
+  /** The monitor was still running when we let go of it. */
+  abandoned: boolean
+}
+
+/** An attempt under way. */
+export interface RunningAttempt {
+  /** Never rejects. */
+  outcome: Promise<AttemptOutcome>
+  /** Asks the monitor to end at once. */
+  cancel(reason: string): void
+}
+
+/** Why a run is ended by somebody. */
+export class RunCancelled extends Error {
+  constructor(reason: string) {
+    super(reason)
+    this.name = 'RunCancelled'
+  }
+}
+
+/** How long a monitor may go on after its deadline, or after it was cancelled, before we let go. */
+export const OVERRUN_MS_MAX = 2000
+
+/** Starts an attempt. */
+export function startAttempt(order: AttemptOrder): RunningAttempt {
+  const { type, monitor, deadlineMs, dial, workRoot, care, scripts } = order
+  const { variables = {}, written, location = '', accountId, source, headers, progress } = order
+  const overrunMs = type.overrunMsMax ?? OVERRUN_MS_MAX
+  const controller = new AbortController()
+  const cut = new AbortController()
+  const folder = createWorkFolder(workRoot, care, order.workFolders)
+  let timer: NodeJS.Timeout
+  let giveUp: (observation: Observation) => void
+  let isOver = false
+  const abandoned = new Promise<Observation>((resolve) => (giveUp = resolve))
+
+  const end = (reason: Error) => {
+    if (controller.signal.aborted || isOver) return
+    clearTimeout(timer)
+    timer = setTimeout(() => giveUp(stillRunning(reason, overrunMs)), overrunMs)
+    controller.abort(reason)
+  }
+  // Time that we were late is not the target's: it is added, up to as much again.
+  let addedMs = 0
+  const onTime = () => {
+    const moreMs = Math.min(order.delayMs?.() ?? 0, deadlineMs) - addedMs
+    if (moreMs < 1) return end(new DeadlineReached(deadlineMs))
+    addedMs += moreMs
+    timer = setTimeout(onTime, moreMs)
+  }
+  timer = setTimeout(onTime, deadlineMs)
+
+  const context = {
+    signal: controller.signal,
+    dial,
+    workFolder: () => folder.path(),
+    attach: (path: string) => folder.attach(path),
+    scripts,
+    variables,
+    location,
+    ...(accountId === undefined ? {} : { accountId }),
+    ...(source === undefined ? {} : { source }),
+    ...(headers && { headers }),
+    ...(written && { written }),
+    ...(progress && { progress }),
+    ...(care.clean && { withoutSecrets: care.clean }),
+  }
+  const observed = observe(type, monitor, context, controller.signal, workRoot)
+  const first = Promise.race([
+    observed.then((observation) => ({ observation, abandoned: false })),
+    abandoned.then((observation) => ({ observation, abandoned: true })),
+  ])
+  return {
+    outcome: first.then((one) => {
+      isOver = true
+      clearTimeout(timer)
+      return tidy(one.observation, one.abandoned, folder, cut.signal)
+    }),
+    cancel(reason) {
+      cut.abort()
+      end(new RunCancelled(reason))
+    },
+  }
+}
+
+async function observe(
+  type: AnyMonitorType,
+  monitor: unknown,
+  context: Parameters<AnyMonitorType['run']>[1],
+  signal: AbortSignal,
+  workRoot: string,
+): Promise<Observation> {
+  let observation: Observation
+  try {
+    observation = await type.run(monitor, context)
+  } catch (error) {
+    observation = { observed: {}, failures: [failureOfThrown(error, signal, workRoot)] }
+  }
+  const { reason } = signal as { reason: unknown }
+  if (!(reason instanceof RunCancelled)) return observation
+  // Cut short, it says nothing about the target any more.
+  return { ...observation, failures: [failure('CANCELLED', reason.message)] }
+}
+
+// A monitor reports its own timeouts; one that only throws what it was aborted with has a fault.
+function failureOfThrown(error: unknown, signal: AbortSignal, workRoot: string) {
+  if (error instanceof RunCancelled) return failure('CANCELLED', error.message)
+  // Below there only the run's own folder is written to.
+  const { path, dest = '', code } = (error ?? {}) as { path?: string; dest?: string; code?: string }
+  // A write tells no path.
+  const isFull = path === undefined && (code === 'ENOSPC' || code === 'EDQUOT')
+  // A folder above it could not be made.
+  const isAbove = path !== undefined && workRoot.startsWith(`${path}/`)
+  const isInside =
+    isFull || isAbove || path?.startsWith(workRoot) === true || dest.startsWith(workRoot)
+  const problem = isInside ? diskProblem(error, workRoot) : undefined
+  if (problem !== undefined) return failure(DATA_DIR_CODE, problem)
+  const message = error instanceof Error ? `${error.name}: ${error.message}` : String(error)
+  if (error === signal.reason)
+    return failure('INTERNAL', `the deadline was not handled: ${message}`)
+  return failure('INTERNAL', message, stackOf(error))
+}
+
+/** Enough to find the place, without filling results. */
+const STACK_CHARS_MAX = 2000
+
+function stackOf(error: unknown): Record<string, unknown> | undefined {
+  if (!(error instanceof Error) || error.stack === undefined) return undefined
+  return { stack: error.stack.slice(0, STACK_CHARS_MAX) }
+}
+
+function stillRunning(reason: Error, overrunMs: number): Observation {
+  const message = `${reason.message}, and the run did not end within ${overrunMs} ms after that`
+  const ignored = failure('DEADLINE_IGNORED', message)
+  const failures =
+    reason instanceof RunCancelled ? [failure('CANCELLED', reason.message), ignored] : [ignored]
+  return { observed: {}, failures }
+}
+
+// The common case, a monitor without files, must not cost a turn of the event loop.
+function tidy(
+  observation: Observation,
+  abandoned: boolean,
+  folder: WorkFolder,
+  cut: AbortSignal,
+): AttemptOutcome | Promise<AttemptOutcome> {
+  if (!folder.isMade()) return { observation, artifacts: [], abandoned }
+  return withArtifacts(observation, abandoned, folder, cut)
+}
+
+async function withArtifacts(
+  observation: Observation,
+  abandoned: boolean,
+  folder: WorkFolder,
+  cut: AbortSignal,
+) {
+  const { artifacts, leftOut } = await folder.artifacts(cut)
+  // What cannot be removed costs disk, not the result.
+  await folder.remove().catch(() => undefined)
+  return { observation, artifacts, leftOut, abandoned }
+}

@@ -1,0 +1,93 @@
+// Whether a verdict rests on a time that our own delay has stretched. Such a verdict is none about the target.
+import { aboutWhom, failure, type Failure, type FailureCode } from '../../contract/failure.ts'
+import { LIMITS } from '../../contract/versions.ts'
+import type { Observation } from '../../monitors/monitor.ts'
+
+/** The times of an attempt, milliseconds. */
+export interface AttemptTimes {
+  elapsedMs: number
+  deadlineMs: number
+  /** How long our event loop was late in it, all in all. */
+  delayMs: number
+}
+
+/** What came too late for a time-out is ours only if the delay took so much of the attempt. */
+const DELAY_SHARE_MIN = 0.1
+
+/** Something did not come in time. Time-outs of user code are left out: they are measured elsewhere. */
+const SILENCE: ReadonlySet<FailureCode> = new Set<FailureCode>([
+  'TIMEOUT_DNS',
+  'TIMEOUT_CONNECT',
+  'TIMEOUT_PROXY',
+  'TIMEOUT_STARTTLS',
+  'TIMEOUT_TLS',
+  'TIMEOUT_SEND',
+  'TIMEOUT_FIRST_BYTE',
+  'TIMEOUT_DOWNLOAD',
+  'TIMEOUT_TRACE',
+  'TCP_EXPECT',
+  'TLS_REVOCATION_UNKNOWN',
+])
+
+/** Sources of assertions whose value is a time. */
+const TIME_SOURCES: ReadonlySet<unknown> = new Set(['RESPONSE_TIME', 'LATENCY'])
+
+/** Whether the attempt would have ended better without our delay, as far as anybody can know. */
+export function isMadeByDelay(
+  { observed, failures, responseTimeMs, degraded = false }: Observation,
+  monitor: unknown,
+  times: AttemptTimes,
+): boolean {
+  const { delayMs } = times
+  if (delayMs < LIMITS.agentDelayMsMax) return false
+  if (failures.length > 0) return failures.every((one) => isByDelay(one, times))
+  // SSL monitors name what else has degraded them.
+  if (!degraded || observed['degradedBy'] !== undefined) return false
+  const { degradedResponseTime: limitMs } = monitor as { degradedResponseTime?: number }
+  if (responseTimeMs === undefined || limitMs === undefined) return false
+  return responseTimeMs - delayMs <= limitMs
+}
+
+/** The attempt without its verdict: nothing is known about the target. */
+export function withoutVerdict(observation: Observation, { delayMs }: AttemptTimes): Observation {
+  const { observed, failures, undisclosed } = observation
+  const codes = failures.length === 0 ? ['degraded'] : failures.map(({ code }) => code)
+  const ms = Math.round(delayMs)
+  const cause = `event loop of the agent was ${ms} ms late in the repeated attempt`
+  const message = `${cause}: ${codes.join(', ')} may come from that (give it more CPU or fewer monitors)`
+  const overloaded = failure('AGENT_OVERLOADED', message, { delayMs: ms, instead: codes })
+  return { observed, failures: [overloaded], ...(undisclosed && { undisclosed }) }
+}
+
+function isByDelay(failed: Failure, times: AttemptTimes): boolean {
+  if (aboutWhom(failed) === 'agent') return false
+  const { code, details = {} } = failed
+  if (code === 'RESPONSE_TIME_ABOVE_MAX')
+    return Number(details['responseTimeMs']) - times.delayMs <= Number(details['maxMs'])
+  if (code === 'ASSERTION_FAILED' && TIME_SOURCES.has(details['source']))
+    return isAssertedTimeByDelay(details, times.delayMs)
+  return isSilence(failed) && isCutShort(times)
+}
+
+function isAssertedTimeByDelay(details: Record<string, unknown>, delayMs: number): boolean {
+  const { comparison, actual, target } = details
+  // Without the delay the time would be shorter still.
+  if (comparison === 'GREATER_THAN') return false
+  return comparison !== 'LESS_THAN' || Number(actual) - delayMs < Number(target)
+}
+
+function isSilence({ code, details = {} }: Failure): boolean {
+  if (SILENCE.has(code)) return true
+  if (code === 'DNS_SERVER_FAILED') return details['reason'] === 'ETIMEOUT'
+  if (code === 'DESTINATION_UNREACHED') return details['refusal'] === undefined
+  // A TCP answer counts as whole after a while without more.
+  return code === 'ASSERTION_FAILED' && details['source'] === 'RESPONSE_DATA'
+}
+
+/** Whether the target was given less time than it may take, and noticeably so. */
+function isCutShort({ elapsedMs, deadlineMs, delayMs }: AttemptTimes): boolean {
+  const hadMs = elapsedMs - delayMs
+  // A deadline of 60 ms has no 50 ms to spare.
+  const spareMs = Math.min(LIMITS.agentDelayMsMax, deadlineMs * DELAY_SHARE_MIN)
+  return delayMs >= elapsedMs * DELAY_SHARE_MIN && hadMs < deadlineMs - spareMs
+}

@@ -1,0 +1,145 @@
+// Prepares a definition for its runs: variables put in, settings parsed, secrets collected. Done once
+// for each definition, so that a run costs nothing but the run.
+import type * as z from 'zod'
+import { definitionSecrets, variableSecrets } from '../../contract/definition-secrets.ts'
+import { objections } from '../../contract/schema/explain.ts'
+import { failure, type Failure } from '../../contract/failure.ts'
+import { setsVariables } from '../../contract/http-monitor.ts'
+import type { Monitor, Variable } from '../../contract/monitor.ts'
+import { SecretSet } from '../../contract/secret-set.ts'
+import { shownFault } from '../../process/faults/uncaught.ts'
+import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
+import { substituteOwn } from '../../contract/variables.ts'
+import type { Dialler } from '../../network/dial.ts'
+import type { AnyMonitorType } from '../../monitors/monitor.ts'
+import { createScrubber, type Scrubber } from '../redaction/scrub.ts'
+
+/** What is the same for all monitors of a location. A new object whenever any of it changes. */
+export interface Surroundings {
+  location: string
+  /** Whose monitors they are, where a platform says so. */
+  accountId?: string
+  variables: readonly Variable[]
+  dial: Dialler
+  /** Further secrets: the proxy's password. */
+  secrets: readonly string[]
+}
+
+/** A definition, ready to run; or what keeps it from running. */
+export type RunPlan = { scrub: Scrubber } & (
+  | {
+      type: AnyMonitorType
+      monitor: unknown
+      deadlineMs: number
+      /** For the environment of people's own code. */
+      variables: Readonly<Record<string, string>>
+      /** As it was before variables were put in, where its own script may set some. */
+      written?: Readonly<Record<string, unknown>>
+    }
+  | { problems: Failure[] }
+)
+
+/** Makes plans, each once. */
+export type Planner = (monitor: Monitor, surroundings: Surroundings) => RunPlan
+
+/** Makes a planner for the given types; `scrubHeaders` are scrubbed besides the usual headers. */
+export function createPlanner(
+  types: ReadonlyMap<string, AnyMonitorType>,
+  scrubHeaders: readonly string[],
+): Planner {
+  const isSensitive = createNameTest(scrubHeaders)
+  let holder: Surroundings | undefined
+  let plans = new WeakMap<Monitor, RunPlan>()
+  // Thousands of monitors share a few sets of secrets, most of them the location's alone.
+  let scrubbers = new Map<string, Scrubber>()
+
+  const scrubberFor = (secrets: string[]): Scrubber => {
+    const distinct = new SecretSet(secrets)
+    const key = JSON.stringify([...distinct].sort())
+    let scrubber = scrubbers.get(key)
+    if (scrubber === undefined) {
+      scrubber = createScrubber({ secrets: distinct, headers: scrubHeaders }, isSensitive)
+      scrubbers.set(key, scrubber)
+    }
+    return scrubber
+  }
+
+  const make = (monitor: Monitor, surroundings: Surroundings): RunPlan => {
+    const variables = [...surroundings.variables, ...monitor.environmentVariables]
+    const values = new Map(variables.map(({ key, value }) => [key, value]))
+    const put = substituteOwn(monitor, (name) => values.get(name))
+    const scrub = scrubberFor([
+      ...surroundings.secrets,
+      ...variableSecrets(variables),
+      ...definitionSecrets(put.value, isSensitive),
+    ])
+    const type = types.get(monitor.checkType)
+    if (type === undefined) return { scrub, problems: [unsupported(monitor.checkType, types)] }
+    const isLate = setsVariables(monitor)
+    if (put.unknown.length > 0 && !isLate) {
+      return { scrub, problems: put.unknown.map(unknownVariable) }
+    }
+    const parsed = type.schema.safeParse(put.value)
+    if (!parsed.success) return { scrub, problems: invalid(parsed.error, type.schema, put.value) }
+    return {
+      scrub,
+      type,
+      monitor: parsed.data,
+      deadlineMs: type.deadlineMs(parsed.data),
+      variables: Object.fromEntries(values),
+      ...(isLate && { written: monitor }),
+    }
+  }
+
+  return (monitor, surroundings) => {
+    if (holder !== surroundings) {
+      holder = surroundings
+      plans = new WeakMap()
+      scrubbers = new Map()
+    }
+    let plan = plans.get(monitor)
+    if (plan === undefined) {
+      plan = madeOrBroken(() => make(monitor, surroundings))
+      plans.set(monitor, plan)
+    }
+    return plan
+  }
+}
+
+// A schema or deadline that throws is a fault of its type; it must not end the agent.
+function madeOrBroken(make: () => RunPlan): RunPlan {
+  try {
+    return make()
+  } catch (error) {
+    // Its message may quote a secret, and nobody knows them yet.
+    const { class: name, at } = shownFault(error)
+    const stack = at.map((one) => `    at ${one}`).join('\n')
+    const problem = failure('INTERNAL', `${name}: the settings could not be read`, { stack })
+    return { scrub: createScrubber({}), problems: [problem] }
+  }
+}
+
+function unsupported(checkType: string, types: ReadonlyMap<string, AnyMonitorType>): Failure {
+  const known = [...types.keys()].join(', ')
+  const message = `this agent cannot run ${checkType} monitors; it can run ${known}`
+  return failure('CHECK_TYPE_UNSUPPORTED', message, { checkType })
+}
+
+function unknownVariable(name: string): Failure {
+  const message = `the variable ${name} is not defined; define it or take {{${name}}} out`
+  return failure('VARIABLE_UNKNOWN', message, { variable: name })
+}
+
+/** Problems of one definition that are worth showing at once. */
+const PROBLEMS_MAX = 10
+
+function invalid(error: z.ZodError, schema: z.ZodType, value: unknown): Failure[] {
+  return objections(error, schema, value)
+    .slice(0, PROBLEMS_MAX)
+    .map(({ path, message }) => {
+      const where = path.join('.')
+      return failure('SETTINGS_INVALID', `${where === '' ? 'the monitor' : where}: ${message}`, {
+        path: where,
+      })
+    })
+}

@@ -1,0 +1,331 @@
+// The running timetable: tells when a slot of a monitor is due. All monitors share one heap and one
+// timer, so that ten thousand of them cost no more than their slots.
+import { PROTOCOL_BOUNDS } from '../../contract/protocol/agent-protocol.ts'
+import type { Instant } from '../../contract/job.ts'
+import {
+  slotAtOrAfter,
+  slotAtOrBefore,
+  slotsOf,
+  type Slots,
+  type Timing,
+} from '../../contract/timetable.ts'
+import { LIMITS } from '../../contract/versions.ts'
+import type { Clock, ClockJump } from './clock.ts'
+import { DueHeap, type Due } from './due-heap.ts'
+import { SkipReasons, type SkipReason } from './skip-reason.ts'
+
+/** What the timetable tells. */
+export interface TimetableEvents<T> {
+  /** A slot is due. `plannedAt` is when it was to start: the slot itself, but for first runs. */
+  onDue(subject: T, slot: Instant, plannedAt: Instant): void
+  /** Slots [from, to) passed by unnoticed: the machine slept, its clock was set, or we hung. */
+  onSkipped(subject: T, slots: Slots, from: Instant, to: Instant, reason: SkipReason): void
+  onClockJump(jump: ClockJump): void
+  /** Slots [from, to) passed before this process watched them. */
+  onPassed?(subject: T, slots: Slots, from: Instant, to: Instant): void
+}
+
+/** Slots that somebody else gave out: those within [from, until) are ours. */
+export interface AssignedTiming {
+  id: string
+  slots: Slots
+  /** The newest slot that has passed since then is told at once, those before it are not. */
+  from: Instant
+  until?: Instant | undefined
+}
+
+/** When the monitor is due: in its assigned slots, where somebody gives them out. */
+export function timingOf(
+  timing: Timing,
+  assignments: ReadonlyMap<string, Omit<AssignedTiming, 'id'>> | undefined,
+): Timing | AssignedTiming {
+  const assigned = assignments?.get(timing.id)
+  return assigned === undefined ? timing : { ...assigned, id: timing.id }
+}
+
+export interface RunningTimetable<T> {
+  /**
+   * The subjects from now on, by id. Whoever keeps its timing keeps its place; a new one, unless its
+   * first slot comes soon anyway, is due for the newest slot that has passed, so that the first
+   * result does not take a whole interval. Whoever comes back is given no slot a second time.
+   * Restarting an agent within a slot runs that slot again, under the same identity, unless `earlier` has, by
+   * id, the newest slot that an earlier process was told: then only later ones are due, or have passed.
+   */
+  set(
+    subjects: Iterable<[timing: Timing | AssignedTiming, subject: T]>,
+    earlier?: ReadonlyMap<string, Instant>,
+  ): void
+  /** What has passed at `instant` and was not told: of each subject the newest slot. */
+  untold(instant: Instant): { subject: T; slot: Instant }[]
+  start(): void
+  stop(): void
+  /** Milliseconds of the monotonic clock at which the timetable last looked. */
+  tickedAtMs(): number
+  size(): number
+}
+
+/** Slots and which of them are meant. */
+interface Span {
+  slots: Slots
+  from: Instant
+  until: Instant
+}
+
+interface Entry<T> extends Due, Span {
+  subject: T
+  /** The slot that is due at `dueAt`. */
+  slot: Instant
+  /** The newest slot that was told; none of the id's slots up to here is told again. */
+  toldUntil: Instant
+}
+
+/** What was told of those that are gone, by id, for as long as it could be told again. */
+type Told = Map<string, { until: Instant; forgetAt: Instant }>
+
+/** Longest sleep: clocks are observed and a sign of life is given at least this often. */
+const TICK_MS_MAX = 1000
+/** Within this time after the start every monitor has had its first run, if there are not too many. */
+const FIRST_RUNS_MS = 3000
+/** First runs are at least so far apart on average, so that thousands do not come at once. */
+const FIRST_RUN_APART_MS = 2
+/** Those that are gone and still known. Files that bring ever new monitors must not fill the memory. */
+const TOLD_MAX = LIMITS.monitorsMax
+
+/** Makes a timetable on the agent's clock. */
+export function createRunningTimetable<T>(
+  clock: Clock,
+  events: TimetableEvents<T>,
+): RunningTimetable<T> {
+  const heap = new DueHeap<Entry<T>>()
+  const told: Told = new Map()
+  let entries = new Map<string, Entry<T>>()
+  let timer: NodeJS.Timeout | undefined
+  let running = false
+  let tickedAtMs = clock.monotonicMs()
+  let tickedAt = clock.now()
+
+  const skipReasons = new SkipReasons(clock)
+  const fire = (entry: Entry<T>, now: Instant, whySkipped: (dueAt: Instant) => SkipReason) => {
+    const { slot, dueAt, slots, subject } = entry
+    const newest = Math.max(slot, newestOf(entry, now))
+    entry.slot = newest + slots.everyMs
+    entry.dueAt = entry.slot
+    entry.toldUntil = newest
+    if (entry.slot < entry.until) heap.moved(entry)
+    else heap.remove(entry)
+    if (newest > slot) events.onSkipped(subject, slots, slot, newest, whySkipped(dueAt))
+    events.onDue(subject, newest, newest > slot ? newest : dueAt)
+  }
+
+  const tick = () => {
+    const jump = clock.observe()
+    const now = clock.now()
+    if (now < tickedAt) stepBack(heap, entries.values(), told, now)
+    tickedAt = now
+    if (jump !== undefined) events.onClockJump(jump)
+    const whySkipped = skipReasons.look(now)
+    for (let top = heap.peek(); top !== undefined && top.dueAt <= now; top = heap.peek()) {
+      fire(top, now, whySkipped)
+    }
+    tickedAtMs = clock.monotonicMs()
+    arm()
+  }
+
+  const arm = () => {
+    clearTimeout(timer)
+    if (!running) return
+    const next = heap.peek()?.dueAt ?? Number.POSITIVE_INFINITY
+    // Timers count whole milliseconds; rounding up spares a wake-up that comes a fraction too early.
+    const waitMs = Math.ceil(Math.min(TICK_MS_MAX, Math.max(0, next - clock.now())))
+    timer = setTimeout(tick, waitMs)
+  }
+
+  return {
+    set(subjects, earlier = new Map()) {
+      const now = clock.now()
+      rememberEarlier(told, earlier, now)
+      entries = exchange(heap, entries, told, [...subjects], now)
+      for (const id of earlier.keys()) tellPassed(entries.get(id), events)
+      arm()
+    },
+    untold: (instant) => untoldAt(entries.values(), instant),
+    start() {
+      running = true
+      tickedAtMs = clock.monotonicMs()
+      arm()
+    },
+    stop() {
+      running = false
+      clearTimeout(timer)
+    },
+    tickedAtMs: () => tickedAtMs,
+    size: () => heap.size,
+  }
+}
+
+function rememberEarlier(told: Told, earlier: ReadonlyMap<string, Instant>, now: Instant): void {
+  for (const [id, until] of earlier) {
+    // As in a step back of the clock: nothing is due for too long otherwise.
+    if (until <= now + PROTOCOL_BOUNDS.aheadMsMax) told.set(id, { until, forgetAt: Infinity })
+  }
+}
+
+/** Tells of the slots between the newest one of an earlier process and the first one of this. */
+function tellPassed<T>(entry: Entry<T> | undefined, events: TimetableEvents<T>): void {
+  if (entry === undefined || entry.toldUntil === Number.NEGATIVE_INFINITY) return
+  const { subject, slots, slot, toldUntil } = entry
+  if (slotAtOrAfter(slots, toldUntil + 1) < slot)
+    events.onPassed?.(subject, slots, toldUntil + 1, slot)
+}
+
+function untoldAt<T>(
+  entries: Iterable<Entry<T>>,
+  instant: Instant,
+): { subject: T; slot: Instant }[] {
+  const passed = [...entries].filter(({ place, slot }) => place >= 0 && slot < instant)
+  return passed.map((one) => ({
+    subject: one.subject,
+    slot: Math.max(one.slot, newestOf(one, instant - 1)),
+  }))
+}
+
+/** The newest slot at `now` that is still ours. */
+function newestOf({ slots, until }: Span, now: Instant): Instant {
+  const passed = slotAtOrBefore(slots, now)
+  return passed < until ? passed : slotAtOrAfter(slots, until) - slots.everyMs
+}
+
+/** Puts the new subjects in the place of the old ones; returns the new entries. */
+function exchange<T>(
+  heap: DueHeap<Entry<T>>,
+  old: Map<string, Entry<T>>,
+  told: Told,
+  subjects: readonly [Timing | AssignedTiming, T][],
+  now: Instant,
+): Map<string, Entry<T>> {
+  const entries = new Map<string, Entry<T>>()
+  const added: [string, Span, T][] = []
+  for (const [timing, subject] of subjects) {
+    const span = spanOf(timing)
+    const before = old.get(timing.id)
+    old.delete(timing.id)
+    if (before === undefined) {
+      added.push([timing.id, span, subject])
+      continue
+    }
+    before.subject = subject
+    entries.set(timing.id, before)
+    retime(heap, before, span, now)
+  }
+  for (const [id, gone] of old) {
+    heap.remove(gone)
+    remember(told, id, gone)
+  }
+  for (const [id, span, subject] of added) {
+    const toldUntil = told.get(id)?.until ?? Number.NEGATIVE_INFINITY
+    told.delete(id)
+    const entry = { ...span, subject, toldUntil, slot: 0, dueAt: 0, place: -1 }
+    entries.set(id, entry)
+    putIn(heap, entry, now, added.length)
+  }
+  forget(told, now)
+  return entries
+}
+
+function spanOf(timing: Timing | AssignedTiming): Span {
+  if ('slots' in timing) {
+    const { slots, from, until = Number.POSITIVE_INFINITY } = timing
+    return { slots, from, until }
+  }
+  const [from, until] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY]
+  return { slots: slotsOf(timing), from, until }
+}
+
+function retime<T>(heap: DueHeap<Entry<T>>, entry: Entry<T>, span: Span, now: Instant): void {
+  const { slots, from, until } = entry
+  const isSame = slots.everyMs === span.slots.everyMs && slots.offsetMs === span.slots.offsetMs
+  if (isSame && from === span.from && until === span.until) return
+  Object.assign(entry, span)
+  // Only the end was set: what was planned before it stays as it is.
+  if (isSame && from === span.from && entry.place >= 0 && entry.slot < span.until) return
+  heap.remove(entry)
+  if (span.from === Number.NEGATIVE_INFINITY) startOver(heap, entry, now)
+  else putIn(heap, entry, now, 1)
+}
+
+/** Goes on with the next slot. */
+function startOver<T>(heap: DueHeap<Entry<T>>, entry: Entry<T>, now: Instant): void {
+  heap.remove(entry)
+  entry.slot = nextSlot(entry, now)
+  entry.dueAt = entry.slot
+  if (entry.slot < entry.until) heap.add(entry)
+}
+
+/**
+ * The clock was stepped back. A slot that was told too early keeps its result, unless it lies so far ahead
+ * that a platform refuses that: then it is told again, instead of nothing until it comes up.
+ */
+function stepBack<T>(
+  heap: DueHeap<Entry<T>>,
+  entries: Iterable<Entry<T>>,
+  told: Told,
+  now: Instant,
+): void {
+  const untilMax = now + PROTOCOL_BOUNDS.aheadMsMax
+  for (const entry of entries) {
+    if (entry.toldUntil > untilMax) entry.toldUntil = now
+    // What has passed and was not told stays due.
+    if (entry.slot > nextSlot(entry, now)) startOver(heap, entry, now)
+  }
+  for (const [id, { until }] of told) if (until > untilMax) told.delete(id)
+}
+
+function remember<T>(told: Told, id: string, { toldUntil, slots }: Entry<T>): void {
+  if (toldUntil === Number.NEGATIVE_INFINITY) return
+  told.set(id, { until: toldUntil, forgetAt: toldUntil + slots.everyMs })
+}
+
+/** Once the next slot has passed, the one that was told is not the newest any more. */
+function forget(told: Told, now: Instant): void {
+  for (const [id, { forgetAt }] of told) {
+    if (forgetAt <= now || told.size > TOLD_MAX) told.delete(id)
+  }
+}
+
+/** Plans the first run; nothing is planned where every slot lies behind or is told already. */
+function putIn<T>(heap: DueHeap<Entry<T>>, entry: Entry<T>, now: Instant, count: number): void {
+  const first = firstOf(entry, now, count)
+  entry.slot = first.slot
+  entry.dueAt = first.dueAt
+  if (entry.slot < entry.until) heap.add(entry)
+}
+
+/** The first run lies where the monitor's offset lies in its interval, in a shorter interval. */
+function firstOf(
+  entry: Span & { toldUntil: Instant },
+  now: Instant,
+  count: number,
+): { slot: Instant; dueAt: Instant } {
+  const { slots, from, until, toldUntil } = entry
+  const next = nextSlot(entry, now)
+  const passed = slotAtOrBefore(slots, now)
+  const isOurs = passed > toldUntil && passed >= from && passed < until
+  const spreadMs = Math.min(slots.everyMs, Math.max(FIRST_RUNS_MS, count * FIRST_RUN_APART_MS))
+  const isSoon = next - now <= spreadMs
+  // What was assigned has to be run, soon or not; and in time for the next one to start.
+  const isAssigned = from !== Number.NEGATIVE_INFINITY
+  if (!isOurs || (isSoon && !isAssigned)) return { slot: next, dueAt: next }
+  const withinMs = isAssigned ? Math.min(spreadMs, (next - now) / 2) : spreadMs
+  return {
+    slot: passed,
+    dueAt: now + ((slots.offsetMs % slots.everyMs) / slots.everyMs) * withinMs,
+  }
+}
+
+/** The first slot from now on that is ours and was not told yet. */
+function nextSlot(
+  { slots, from, toldUntil }: Span & { toldUntil: Instant },
+  now: Instant,
+): Instant {
+  return slotAtOrAfter(slots, Math.max(now, from, toldUntil + 1))
+}

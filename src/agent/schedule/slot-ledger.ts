@@ -1,0 +1,264 @@
+// The account of slots of an agent on a monitors file, on disk, for its next start: which slots came due and have
+// no line yet, and the newest one that came due. A record is appended before the first line about its slot, and
+// another one right after the line; so a process that is killed loses none, and between these two writes one
+// slot at most may be told again. It is not synced to disk: a power failure may lose the last records.
+import { createHash } from 'node:crypto'
+import { closeSync, mkdirSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import type { Instant } from '../../contract/job.ts'
+import type { Result } from '../../contract/result.ts'
+import { everyMs as everyMsOf, type Timing } from '../../contract/timetable.ts'
+import type { LineWriter } from '../../process/line-writer.ts'
+import { makeFolder } from '../../process/make-folder.ts'
+import type { ResultSink } from '../sink.ts'
+
+/** What an earlier process left of a monitor. */
+interface LeftSlots {
+  /** Its slots were so far apart. Milliseconds. */
+  everyMs: number
+  /** The newest slot that came due; undefined when it was watched no more. */
+  until?: Instant | undefined
+  /** Slots that came due and have no line, the oldest first. */
+  open: Instant[]
+}
+
+/** The account. Nothing of it throws; when the disk fails, `onProblem` is called, and it is tried again later. */
+export interface SlotLedger {
+  /** A slot came due. */
+  due(id: string, everyMs: number, slot: Instant): void
+  /** All slots up to this one are accounted for, but those that came due before. */
+  passed(id: string, everyMs: number, slot: Instant): void
+  /** To be called before a line is written. */
+  flush(): void
+  /** The line of a slot has been written. */
+  told(id: string, slot: Instant): void
+  /**
+   * These monitors are watched from now on, all others are forgotten. Gives, by id, the newest slot that came due
+   * in an earlier process; `onOpen` is called with those that it left without a line.
+   */
+  goOn<T extends { monitor: Timing }>(
+    watches: readonly T[],
+    onOpen: (watch: T, slot: Instant) => void,
+  ): Map<string, Instant>
+  close(): void
+}
+
+/** Agents that run the same file below one DATA_DIR. */
+export const LEDGERS_MAX = 256
+/** Written anew when it has grown by this much, and to four times what it was. */
+const COMPACT_BYTES_MIN = 1024 * 1024
+const FILE = 'slots'
+/** Between tries to write an account that could not be written. */
+const RETRY_MS = 15_000
+
+type Entry = { everyMs: number; until: Instant | undefined; open: Set<Instant> }
+type Line = ['d' | 'p', string, number, Instant] | ['t', string, Instant] | ['g', string]
+
+/** Takes the first free ledger of this monitors file. Rejects with the system's error when there can be none. */
+export async function openSlotLedger(
+  dataDir: string,
+  monitorsFile: string,
+  onProblem: (error: unknown) => void,
+): Promise<SlotLedger> {
+  const { holdFolder } = await import('../../sandbox/held-folder.ts')
+  const root = join(dataDir, 'slots')
+  // As the agents' folders: runs of other users pass through DATA_DIR.
+  await makeFolder(dataDir, 0o711)
+  await makeFolder(root, 0o700)
+  const key = createHash('sha256').update(resolve(monitorsFile)).digest('hex').slice(0, 12)
+  for (let n = 1; n <= LEDGERS_MAX; n++) {
+    const folder = join(root, `${key}.${n}`)
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    const release = holdFolder(folder)
+    if (release !== undefined) return new FileLedger(join(folder, FILE), release, onProblem)
+  }
+  throw new Error(`${LEDGERS_MAX} agents run ${monitorsFile} in ${root}`)
+}
+
+/** A sink whose lines are accounted for; they go through `writer`. */
+export function withLedger(
+  sink: ResultSink,
+  ledger: SlotLedger,
+  writer: Pick<LineWriter, 'onWritten'>,
+): ResultSink {
+  return {
+    ...sink,
+    deliver(result: Result) {
+      ledger.flush()
+      const delivered = sink.deliver(result)
+      const { monitorId, slot, onDemand } = result
+      if (onDemand === undefined) writer.onWritten(() => ledger.told(monitorId, slot))
+      return delivered
+    },
+  }
+}
+
+class FileLedger implements SlotLedger {
+  readonly #path: string
+  readonly #release: () => void
+  readonly #onProblem: (error: unknown) => void
+  readonly #entries: Map<string, Entry>
+  readonly #left: Map<string, LeftSlots>
+  #fd: number | undefined
+  #waiting = ''
+  #bytes = 0
+  #compactedBytes = 0
+  #retryAtMs = 0
+  #flushSoon: NodeJS.Immediate | undefined
+
+  constructor(path: string, release: () => void, onProblem: (error: unknown) => void) {
+    this.#path = path
+    this.#release = release
+    this.#onProblem = onProblem
+    this.#entries = read(path)
+    this.#left = new Map(
+      [...this.#entries].map(([id, { everyMs, until, open }]) => [
+        id,
+        { everyMs, until, open: [...open].toSorted((a, b) => a - b) },
+      ]),
+    )
+    this.#compact()
+  }
+
+  due(id: string, everyMs: number, slot: Instant): void {
+    this.#add(['d', id, everyMs, slot])
+  }
+
+  passed(id: string, everyMs: number, slot: Instant): void {
+    this.#add(['p', id, everyMs, slot])
+  }
+
+  told(id: string, slot: Instant): void {
+    if (this.#entries.get(id)?.open.has(slot) !== true) return
+    this.#add(['t', id, slot])
+    this.flush()
+  }
+
+  goOn<T extends { monitor: Timing }>(
+    watches: readonly T[],
+    onOpen: (watch: T, slot: Instant) => void,
+  ): Map<string, Instant> {
+    const earlier = new Map<string, Instant>()
+    const ids = new Set(watches.map(({ monitor }) => monitor.id))
+    // What passes until they are back is not theirs.
+    for (const [id, { until }] of this.#entries) {
+      if (until !== undefined && !ids.has(id)) this.#add(['g', id])
+    }
+    for (const watch of watches) {
+      const { monitor } = watch
+      const left = this.#left.get(monitor.id)
+      if (left === undefined) continue
+      for (const slot of left.open) onOpen(watch, slot)
+      // With another interval its slots are others.
+      if (left.until !== undefined && left.everyMs === everyMsOf(monitor))
+        earlier.set(monitor.id, left.until)
+    }
+    this.#left.clear()
+    return earlier
+  }
+
+  flush(): void {
+    clearImmediate(this.#flushSoon)
+    this.#flushSoon = undefined
+    if (this.#fd === undefined && performance.now() > this.#retryAtMs) return this.#compact()
+    if (this.#waiting === '' || this.#fd === undefined) return
+    const text = this.#waiting
+    this.#waiting = ''
+    try {
+      this.#bytes += append(this.#fd, text)
+      if (this.#bytes > Math.max(COMPACT_BYTES_MIN, 4 * this.#compactedBytes)) this.#compact()
+    } catch (error) {
+      this.#fail(error)
+    }
+  }
+
+  close(): void {
+    this.#retryAtMs = Infinity
+    this.flush()
+    this.#closeFile()
+    this.#release()
+  }
+
+  #add(line: Line): void {
+    apply(this.#entries, line)
+    if (this.#fd !== undefined) this.#waiting += `${JSON.stringify(line)}\n`
+    this.#flushSoon ??= setImmediate(() => this.flush())
+  }
+
+  /** Writes what counts of it, in the place of what was there. */
+  #compact(): void {
+    const draft = `${this.#path}.new`
+    try {
+      const fd = openSync(draft, 'w', 0o600)
+      this.#closeFile()
+      this.#fd = fd
+      this.#bytes = this.#compactedBytes = append(fd, textOf(this.#entries))
+      renameSync(draft, this.#path)
+    } catch (error) {
+      this.#fail(error)
+    }
+  }
+
+  /** An account with a gap would tell slots again: the next try writes all of it. */
+  #fail(error: unknown): void {
+    this.#closeFile()
+    this.#waiting = ''
+    this.#retryAtMs = performance.now() + RETRY_MS
+    this.#onProblem(error)
+  }
+
+  #closeFile(): void {
+    if (this.#fd !== undefined) closeSync(this.#fd)
+    this.#fd = undefined
+  }
+}
+
+function append(fd: number, text: string): number {
+  const bytes = Buffer.from(text)
+  for (let at = 0; at < bytes.length;) at += writeSync(fd, bytes, at)
+  return bytes.length
+}
+
+function apply(entries: Map<string, Entry>, line: Line): void {
+  const [what, id] = line
+  const before = entries.get(id)
+  if (what === 'd' || what === 'p') {
+    const [, , everyMs, slot] = line
+    const entry = before ?? { everyMs, until: undefined, open: new Set() }
+    entries.set(id, Object.assign(entry, { everyMs, until: slot }))
+    if (what === 'd') entry.open.add(slot)
+    return
+  }
+  if (before === undefined) return
+  if (what === 't') before.open.delete(line[2])
+  else before.until = undefined
+  if (before.until === undefined && before.open.size === 0) entries.delete(id)
+}
+
+function textOf(entries: ReadonlyMap<string, Entry>): string {
+  const lines: Line[] = []
+  for (const [id, { everyMs, until, open }] of entries) {
+    for (const slot of open) lines.push(['d', id, everyMs, slot])
+    lines.push(until === undefined ? ['g', id] : ['p', id, everyMs, until])
+  }
+  return lines.map((line) => `${JSON.stringify(line)}\n`).join('')
+}
+
+/** What cannot be read is a line that was cut off by the end of a process, or of a disk. */
+function read(path: string): Map<string, Entry> {
+  const entries = new Map<string, Entry>()
+  let text = ''
+  try {
+    text = readFileSync(path, 'utf8')
+  } catch {
+    return entries
+  }
+  for (const line of text.split('\n')) {
+    try {
+      if (line !== '') apply(entries, JSON.parse(line) as Line)
+    } catch {
+      continue
+    }
+  }
+  return entries
+}

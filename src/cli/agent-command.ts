@@ -1,0 +1,152 @@
+// `vedette agent`: the agent as in production, on what a platform or a file says.
+import { createClock } from '../agent/schedule/clock.ts'
+import { type AgentConfig, type ConfigReading, VARIABLES } from '../agent/config.ts'
+import { formatProblem } from '../agent/monitors-file/problems.ts'
+import { createFileSource } from '../agent/monitors-file/source.ts'
+import type { PlatformParts } from '../agent/platform/agent.ts'
+import { createDataFolder, type DataFolder } from '../agent/data-folder.ts'
+import type { PlatformLink } from '../agent/platform/link.ts'
+import { createResultLog, type ResultLogOptions, withResultLog } from '../agent/result-log.ts'
+import { type AgentEnds, runAgent } from '../agent/run-agent.ts'
+import { openSlotLedger, type SlotLedger, withLedger } from '../agent/schedule/slot-ledger.ts'
+import type { Command } from '../process/command-line.ts'
+import { environmentHelp } from '../process/environment-help.ts'
+import { createLineWriter } from '../process/line-writer.ts'
+import { DROPPED, isForPeople, type Log, mayColour } from '../process/log.ts'
+import { endOnUncaught } from '../process/faults/uncaught.ts'
+import { MONITOR_TYPES } from '../monitors/registry.ts'
+import { agentFaults } from './fault-reports.ts'
+import { complain, type FileToRun } from './monitors-to-run.ts'
+import { scriptGround } from './script-ground.ts'
+import { dialFrom, logOf, settings } from './settings.ts'
+
+const { env, stdout, stderr } = process
+
+/** Runs the agent until it is told to stop; resolves with the exit code. */
+function run(
+  reading: ConfigReading,
+  log: Log,
+  ends: AgentEnds,
+  link?: PlatformLink,
+): Promise<number> {
+  const dial = dialFrom(reading.config)
+  const complainOf = (text: string) => stderr.write(text)
+  const scripts = scriptGround(reading.config, { log, ...(link !== undefined && { link }) })
+  const common = { reading, log, types: MONITOR_TYPES, dial, scripts, complain: complainOf }
+  return runAgent({ ...ends, ...common }).finally(() => scripts.close())
+}
+
+const resultLogOf = ({ logResults }: AgentConfig, log: Log): ResultLogOptions => ({
+  log,
+  which: logResults,
+  pretty: isForPeople(stdout),
+  colour: mayColour(stdout, env),
+})
+
+/** Runs the agent on a monitors file until it is told to stop; resolves with the exit code. */
+export async function runOnFile(reading: ConfigReading, file: FileToRun): Promise<number> {
+  const { config } = reading
+  const faults = agentFaults(reading)
+  const writer = createLineWriter({
+    fd: 1,
+    isPrompt: config.dataDir !== undefined,
+    onDropped: (lines) => log.warn({ lines }, DROPPED),
+  })
+  const log = logOf(reading, faults, writer)
+  endOnUncaught(log, faults)
+  const dataFolder = createDataFolder(config, log)
+  const ledger = await ledgerFor(config, file.path, dataFolder)
+  const source = createFileSource({
+    ...file,
+    env,
+    types: MONITOR_TYPES,
+    location: (named) => named ?? config.location,
+    onWarnings: (warnings) => warnings.forEach((one) => log.warn(formatProblem(one))),
+  })
+  const resultLog = createResultLog(resultLogOf(config, log))
+  return run(reading, log, {
+    source,
+    sink: ledger === undefined ? resultLog : withLedger(resultLog, ledger, writer),
+    ledger,
+    dataFolder,
+    faults,
+    async prepare() {
+      const first = await source.read()
+      return first.ok ? undefined : complain(first)
+    },
+    reload: () => source.reload(),
+  }).finally(() => ledger?.close())
+}
+
+async function ledgerFor(
+  { dataDir }: AgentConfig,
+  monitorsFile: string,
+  dataFolder: DataFolder,
+): Promise<SlotLedger | undefined> {
+  if (dataDir === undefined) return undefined
+  const failed = (error: unknown) => dataFolder.failed(error)
+  return openSlotLedger(dataDir, monitorsFile, failed).catch((error: unknown) => {
+    failed(error)
+    return undefined
+  })
+}
+
+/**
+ * Runs the agent on what a platform says until it is told to stop; resolves with the exit code. `reload`
+ * is what SIGHUP does.
+ */
+export async function runOnPlatform(
+  reading: ConfigReading,
+  to: { apiKey: string; platformUrl: string },
+  more: Pick<AgentEnds, 'reload' | 'prepare'> = {},
+): Promise<number> {
+  let parts: PlatformParts | undefined
+  const faults = agentFaults(reading, { ...to, agentId: () => parts?.agentId() })
+  const log = logOf(reading, faults)
+  endOnUncaught(log, faults)
+  const clock = createClock()
+  // Loaded only here: an agent on a file must not carry it in its memory.
+  const { openPlatformParts } = await import('../agent/platform/agent.ts')
+  parts = await openPlatformParts({
+    settings: { ...reading.config, ...to },
+    checkTypes: MONITOR_TYPES.keys(),
+    clock,
+    log,
+  })
+  try {
+    const sink = withResultLog(parts.sink, resultLogOf(reading.config, log))
+    const ends = { source: parts.source, sink, clock, faults, ...more }
+    return await run(reading, log, ends, parts.link)
+  } finally {
+    parts.close()
+  }
+}
+
+async function agentCommand(): Promise<number> {
+  const reading = settings()
+  if (typeof reading === 'number') return reading
+  const { monitorsFile, apiKey, platformUrl } = reading.config
+  if (monitorsFile === undefined && apiKey !== undefined && platformUrl !== undefined) {
+    return runOnPlatform(reading, { apiKey, platformUrl })
+  }
+  return runOnFile(reading, { path: monitorsFile ?? '', variables: [] })
+}
+
+/** `vedette agent`. */
+export const AGENT_COMMAND: Command = {
+  name: 'agent',
+  summary: 'Run the agent as in production; settings come from the environment',
+  description:
+    'Runs monitors on their timetable until SIGTERM, which drains: running jobs are finished and\n' +
+    'delivered, the exit code is 0. A second signal ends it at once. SIGHUP reads the monitors file again;\n' +
+    'so does a change of it. With API_KEY and PLATFORM_URL it runs what the platform says.\n' +
+    'Exit code 2: something is wrong with the settings or the file; 3: the key was revoked.',
+  more: () => environmentHelp(VARIABLES),
+  examples: [
+    ['MONITORS_FILE=monitors.yaml vedette agent', 'runs the monitors of a file'],
+    ['API_KEY=pl_… PLATFORM_URL=https://… vedette agent', 'runs those of a platform'],
+    ['curl localhost:8081/-/readiness', 'asks whether it is ready, and why not'],
+    ['curl localhost:8081/metrics', 'shows what Prometheus reads'],
+  ],
+  run: agentCommand,
+}

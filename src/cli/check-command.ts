@@ -1,0 +1,170 @@
+// `vedette check` and `vedette validate`: a file of monitors tried out, once.
+import { resolve } from 'node:path'
+import { exitCodeOf, runOnce } from '../agent/run/check.ts'
+import { createClock } from '../agent/schedule/clock.ts'
+import type { AgentConfig } from '../agent/config.ts'
+import { snapshotOf } from '../agent/monitors-file/source.ts'
+import { type LoadedFile, readMonitorsFile } from '../agent/monitors-file/file.ts'
+import { junitOf } from '../client/report-junit.ts'
+import { tableOf } from '../client/report-table.ts'
+import { createRunner, type Runner } from '../agent/run/runner.ts'
+import { surroundingsOf } from '../agent/run/surroundings.ts'
+import type { Monitor } from '../contract/monitor.ts'
+import type { Result } from '../contract/result.ts'
+import { type Arguments, type Command, EXIT_CONFIGURATION } from '../process/command-line.ts'
+import { isForPeople, mayColour } from '../process/log.ts'
+import { MONITOR_TYPES } from '../monitors/registry.ts'
+import { hearInterruption } from './interruption.ts'
+import { folderOf, type KeptFiles, keepIn } from './kept-files.ts'
+import { complain, FILE_HELP, onlyFile, warn, withFile } from './monitors-to-run.ts'
+import { scriptGround } from './script-ground.ts'
+import { dialFrom, settings } from './settings.ts'
+
+const { env, stdout, stderr } = process
+
+async function validateCommand(args: Arguments): Promise<number> {
+  return withFile(args.positionals[0], async (file) => {
+    const read = await readMonitorsFile(file.path, env, MONITOR_TYPES, file.variables)
+    if (!read.ok) return complain(read)
+    warn(read.file.warnings)
+    const { length } = read.file.monitors
+    stdout.write(`${file.path}: ${length} monitor${length === 1 ? '' : 's'}, no problem\n`)
+    return 0
+  })
+}
+
+async function checkCommand(args: Arguments): Promise<number> {
+  if (args.on('json') && args.on('junit')) {
+    stderr.write('vedette check: --json and --junit exclude each other\n')
+    return EXIT_CONFIGURATION
+  }
+  return withFile(args.positionals[0], async (file) => {
+    const reading = settings(onlyFile(file))
+    if (typeof reading === 'number') return reading
+    const read = await readMonitorsFile(file.path, env, MONITOR_TYPES, file.variables)
+    if (!read.ok) return complain(read)
+    warn(read.file.warnings)
+    const monitors = chosen(read.file.monitors, args)
+    if (typeof monitors === 'string') {
+      stderr.write(`vedette check: ${monitors}\n`)
+      return EXIT_CONFIGURATION
+    }
+    const given = args.value('output')
+    const output = given === undefined ? undefined : resolve(given)
+    const wishes = { monitors, json: args.on('json'), output }
+    const { results, code } = await runRound(reading.config, read.file, wishes)
+    if (args.on('junit')) stdout.write(junitOf(results))
+    else if (!args.on('json')) stdout.write(tableOf(results, { colour: mayColour(stdout, env) }))
+    const isKept = output !== undefined && results.some(({ artifacts }) => artifacts.length > 0)
+    if (isKept) stderr.write(`files: ${output}\n`)
+    return code
+  })
+}
+
+/** The monitors that the options choose, or a sentence on why there are none. */
+function chosen(all: readonly Monitor[], args: Arguments): Monitor[] | string {
+  const [only, tag] = [args.value('only'), args.value('tag')]
+  const monitors = all.filter(
+    (one) =>
+      (only === undefined ? one.activated : one.id === only || one.name === only) &&
+      (tag === undefined || one.tags.includes(tag)),
+  )
+  if (monitors.length > 0) return monitors
+  if (only === undefined && tag === undefined) return 'the file has no activated monitor'
+  const known = all.slice(0, 20).map((one) => one.id)
+  return `no monitor matches; ids in the file: ${known.join(', ')}${all.length > 20 ? ', …' : ''}`
+}
+
+interface RoundWishes {
+  monitors: readonly Monitor[]
+  json: boolean
+  /** Where files of runs are kept, in a folder for each monitor. */
+  output: string | undefined
+}
+
+/** Runs the monitors once, with progress on a terminal; Ctrl-C cancels what is left. */
+async function runRound(
+  config: AgentConfig,
+  file: LoadedFile,
+  { monitors, json, output }: RoundWishes,
+): Promise<{ results: Result[]; code: number }> {
+  const snapshot = snapshotOf(file, file.location ?? config.location)
+  const scripts = scriptGround(config)
+  const workFolders = new Set<string>()
+  const clock = createClock()
+  const runnerWith = (files: KeptFiles | undefined): Runner =>
+    createRunner({
+      types: MONITOR_TYPES,
+      clock,
+      source: 'TEST_NO_RECORD',
+      workRoot: config.workRoot,
+      workFolders,
+      scrubHeaders: config.scrubHeaders,
+      scripts,
+      files,
+    })
+  const keepless = runnerWith(undefined)
+  const surroundings = surroundingsOf(snapshot, dialFrom(config))
+  const progress = isForPeople(stderr)
+  const interruption = hearInterruption({
+    say: () => stderr.write(`${progress ? '\r\u001B[K' : ''}${ENDING}`),
+    folders: workFolders,
+  })
+  const results = await runOnce({
+    monitors,
+    async run(job, signal, turn) {
+      if (output === undefined) return keepless.run(job, surroundings, signal, turn)
+      const kept = keepIn(folderOf(output, job.monitor.id))
+      const result = await runnerWith(kept).run(job, surroundings, signal, turn)
+      await kept.settle(result)
+      return result
+    },
+    concurrency: { uptime: config.uptimeConcurrency, scripted: config.jobConcurrency },
+    signal: interruption.signal,
+    onResult(result, done) {
+      if (json) stdout.write(`${JSON.stringify(result)}\n`)
+      if (progress) stderr.write(`\r\u001B[K${done}/${monitors.length} checked`)
+    },
+  })
+  if (progress) stderr.write('\r\u001B[K')
+  interruption.over()
+  scripts.close()
+  return { results, code: interruption.codeOr(exitCodeOf(results)) }
+}
+
+const ENDING = 'vedette check: ending what runs; once more ends it at once\n'
+
+/** `vedette check`. */
+export const CHECK_COMMAND: Command = {
+  name: 'check',
+  summary: 'Run every monitor of a file once, now, and report',
+  positionals: ['[file]'],
+  description: `Runs every activated monitor once, with its retries, and prints a table. ${FILE_HELP}\nExit code 0: all passed or were degraded; 1: something failed; 2: the file or the settings are bad;\n130 and 143: it was interrupted, by Ctrl-C or SIGTERM; what was not finished is shown as cancelled.`,
+  options: {
+    json: { help: 'print one result a line as JSON, as they come' },
+    junit: { help: 'print JUnit XML for CI systems' },
+    only: { value: '<id>', help: 'run this monitor alone, activated or not' },
+    tag: { value: '<tag>', help: 'run monitors with this tag alone' },
+    output: {
+      value: '<folder>',
+      help: 'keep files of scripts and suites here, in a folder for each monitor’s id',
+    },
+  },
+  examples: [
+    ['vedette check', 'runs the built-in example'],
+    ['vedette check monitors.yaml', 'runs your own'],
+    ['vedette check monitors.yaml --json | jq .verdict', 'feeds another program'],
+    ['vedette check monitors.yaml --only shop', 'runs one of them'],
+  ],
+  run: checkCommand,
+}
+
+/** `vedette validate`. */
+export const VALIDATE_COMMAND: Command = {
+  name: 'validate',
+  summary: 'Read a monitors file and name every problem in it',
+  positionals: ['[file]'],
+  description: `Reads the file as the agent would and runs nothing. Every problem is named with its line, the\nvalue and the mend. ${FILE_HELP}\nExit code 0: the file is good; 2: it is not.`,
+  examples: [['vedette validate monitors.yaml', 'checks a file before it is used']],
+  run: validateCommand,
+}

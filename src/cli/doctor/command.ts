@@ -1,0 +1,25 @@
+// `vedette doctor`: what works where the agent is to run, and the line that mends what does not.
+import { VARIABLES } from '../../agent/config.ts'
+import type { Command } from '../../process/command-line.ts'
+import { environmentHelp } from '../../process/environment-help.ts'
+
+/** `vedette doctor`. */
+export const DOCTOR_COMMAND: Command = {
+  name: 'doctor',
+  summary: 'Tell what works here, and the line that mends what does not',
+  description:
+    'Tries what the agent stands on, with the settings of `vedette agent`: the platform, name servers, disk, ICMP,\n' +
+    'traceroute, browser, engines, and what holds people’s code. Needed is what the settings name and what is\n' +
+    'installed. It talks to this machine, the name servers, the proxy and the platform alone, takes no lock, and\n' +
+    'may be called beside a running agent. It ends within 15 s.\n' +
+    'Exit code 0: all that is needed works; 1: something does not; 2: the settings are bad (what does not hang on\n' +
+    'them is looked at nevertheless); 130: interrupted.',
+  options: { json: { help: 'print one JSON object instead of the table' } },
+  more: () => environmentHelp(VARIABLES),
+  examples: [
+    ['docker exec vedette vedette doctor', 'in a running container, with its settings'],
+    ['vedette doctor --json | jq .works', 'feeds another program'],
+  ],
+  // Loaded only here: an agent must not carry it in its memory.
+  run: async (args) => (await import('./doctor.ts')).runDoctor({ json: args.on('json') }),
+}

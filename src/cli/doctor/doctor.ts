@@ -1,0 +1,108 @@
+// Puts the probes of `vedette doctor` together, runs them and prints what they found.
+import { type ConfigReading, readAgentConfig } from '../../agent/config.ts'
+import { readMonitorsFile } from '../../agent/monitors-file/file.ts'
+import { createScrubber } from '../../agent/redaction/scrub.ts'
+import { VERSION } from '../../contract/versions.ts'
+import { EXIT_CONFIGURATION } from '../../process/command-line.ts'
+import { mayColour } from '../../process/log.ts'
+import { onSignals } from '../../process/signals.ts'
+import { MONITOR_TYPES } from '../../monitors/registry.ts'
+import { openToolbox } from '../../scripts/toolchains.ts'
+import { probeBrowser, probeCage } from './sandbox.ts'
+import { probeDisk } from './disk.ts'
+import { type Finding, type Probe, runProbes } from './finding.ts'
+import { probeHealthPort } from './health-port.ts'
+import { type Mends, mendsFor, placeOf } from './fixes.ts'
+import { probeIcmp, probeTraceroute } from './packets.ts'
+import { probePlatform } from './platform.ts'
+import { probeNameServers } from './name-servers.ts'
+import { doctorJson, doctorTable, isSound } from './report.ts'
+import { probeTools } from './tools.ts'
+import { refuse } from '../settings.ts'
+
+const { env, stdout } = process
+
+/** For all probes, which run side by side. */
+const DEADLINE_MS = 10_000
+
+/** Runs `vedette doctor`; resolves with the exit code. */
+export async function runDoctor({ json }: { json: boolean }): Promise<number> {
+  const reading = readAgentConfig({ env, stdout })
+  const isRefused = reading.problems.length > 0
+  // The rest may well be looked at, with what is left of them.
+  if (isRefused) refuse(reading.problems)
+  waitShortlyForNames()
+  const stop = new AbortController()
+  const offSignals = onSignals({ stop: () => stop.abort() })
+  const found = await runProbes(await probesOf(reading), DEADLINE_MS, stop.signal)
+  offSignals()
+  if (stop.signal.aborted) return 130
+  const { config, secrets } = reading
+  const scrubber = createScrubber({ secrets, headers: config.scrubHeaders })
+  const findings = found.map((one) => scrubber.value(one))
+  const userId = process.getuid?.()
+  const head = { version: VERSION, image: config.image, userId, place: placeOf(env) }
+  stdout.write(
+    json ? doctorJson(head, findings) : doctorTable(head, findings, mayColour(stdout, env)),
+  )
+  if (isRefused) return EXIT_CONFIGURATION
+  return isSound(findings) ? 0 : 1
+}
+
+/** The system's own lookups cannot be given up, and a process does not end before they do. */
+function waitShortlyForNames(): void {
+  process.env['RES_OPTIONS'] = `${env['RES_OPTIONS'] ?? ''} timeout:2 attempts:1`.trim()
+}
+
+async function probesOf(reading: ConfigReading): Promise<Probe[]> {
+  const { config } = reading
+  const mends = mendsFor(placeOf(env))
+  const tools = openToolbox(config.toolsDir)
+  const [engines, runtimes] = await Promise.all([
+    tools.installed('engine'),
+    tools.installed('runtime'),
+  ])
+  const runsCode = engines.length + runtimes.length > 0
+  return [
+    { id: 'settings', run: () => probeSettings(reading, mends) },
+    { id: 'platform', run: (signal) => probePlatform(config, mends, signal) },
+    { id: 'dns', run: (signal) => probeNameServers({ config, mends, signal }) },
+    { id: 'disk', run: () => probeDisk(config, mends) },
+    { id: 'health-port', run: (signal) => probeHealthPort(config.healthPort, mends, signal) },
+    { id: 'icmp', run: (signal) => probeIcmp(mends, signal) },
+    { id: 'traceroute', run: (signal) => probeTraceroute(mends, signal) },
+    { id: 'cage', run: (signal) => probeCage({ config, runsCode, mends, signal }) },
+    { id: 'browser', run: (signal) => probeBrowser({ config, runsCode, mends, signal }) },
+    { id: 'engines', run: (signal) => probeTools('engine', tools, config, signal) },
+    { id: 'runtimes', run: (signal) => probeTools('runtime', tools, config, signal) },
+  ]
+}
+
+async function probeSettings(
+  { config, problems, warnings }: ConfigReading,
+  mends: Mends,
+): Promise<Finding[]> {
+  const { monitorsFile, platformUrl } = config
+  const [first] = problems
+  if (first !== undefined) {
+    const says = problems.map(({ message }) => message).join('; ')
+    const mend = mends.variable(first.variable, '…')
+    return [{ id: 'settings', standing: 'broken', says, mend }]
+  }
+  const messages = warnings.map(({ message }) => `; ${message}`).join('')
+  const standing = warnings.length === 0 ? 'works' : 'warning'
+  if (monitorsFile === undefined) {
+    const says = `monitors of the platform ${new URL(platformUrl ?? '').origin}${messages}`
+    return [{ id: 'settings', standing, says }]
+  }
+  const read = await readMonitorsFile(monitorsFile, env, MONITOR_TYPES)
+  if (!read.ok) {
+    const says = `${counted(read.problems.length, 'problem')} in the monitors file ${monitorsFile}`
+    const mend = `vedette validate ${monitorsFile}  (names each)`
+    return [{ id: 'settings', standing: 'broken', says, mend }]
+  }
+  const monitors = counted(read.file.monitors.length, 'monitor')
+  return [{ id: 'settings', standing, says: `${monitors} of the file ${monitorsFile}${messages}` }]
+}
+
+const counted = (count: number, what: string) => `${count} ${what}${count === 1 ? '' : 's'}`

@@ -1,0 +1,120 @@
+// Whether this process may send what ICMP and traceroute monitors send: the monitors themselves, run against
+// the loopback.
+import type { Failure } from '../../contract/failure.ts'
+import { IcmpMonitor } from '../../monitors/icmp/definition.ts'
+import { TracerouteMonitor } from '../../monitors/traceroute/definition.ts'
+import { createDialler } from '../../network/dialler.ts'
+import { icmp } from '../../monitors/icmp/index.ts'
+import { SystemCallError } from '../../network/native/libc.ts'
+import type { AnyMonitorType, Context, Observation } from '../../monitors/monitor.ts'
+import { loadNative } from '../../network/native/native-socket.ts'
+import { createNetworkPolicy } from '../../network/network-policy.ts'
+import { createResolver } from '../../network/dns/resolver.ts'
+import { traceroute } from '../../monitors/traceroute/index.ts'
+import type { Finding } from './finding.ts'
+import type { Mends } from './fixes.ts'
+
+const LOOPBACK = { IPv4: '127.0.0.1', IPv6: '::1' } as const
+const NAMED = { id: 'doctor', name: 'doctor' }
+const FAMILIES = ['IPv4', 'IPv6'] as const
+const TRACED = ['TCP', 'UDP', 'ICMP'] as const
+
+/** Looks at ICMP echoes over IPv4 and IPv6, and at raw sockets. */
+export async function probeIcmp(mends: Mends, signal: AbortSignal): Promise<Finding[]> {
+  const [raw, ...seen] = await Promise.all([
+    rawSockets(),
+    ...FAMILIES.map(async (ipFamily) => {
+      const request = { hostname: LOOPBACK[ipFamily], ipFamily, pingCount: 1 }
+      return run(icmp, IcmpMonitor.parse({ ...NAMED, checkType: 'ICMP', request }), signal)
+    }),
+  ])
+  const [over4, over6] = seen.map(({ failures }) => failures[0])
+  const facts = { socket: seen[0]?.observed['socket'], raw, IPv6: over6 === undefined }
+  if (over4 !== undefined) return [refused('icmp', over4.code, [over4], mends, facts)]
+  const sockets = facts.socket === 'raw' ? 'raw sockets' : 'datagram sockets'
+  const also = over6 === undefined ? '; IPv6, too' : `; not over IPv6 (${over6.code})`
+  return [{ id: 'icmp', standing: 'works', says: `IPv4 by ${sockets}${also}`, facts }]
+}
+
+/** Looks at traces with TCP, UDP and ICMP. */
+export async function probeTraceroute(mends: Mends, signal: AbortSignal): Promise<Finding[]> {
+  const traced = await Promise.all(
+    TRACED.map(async (protocol) => {
+      const request = {
+        url: LOOPBACK.IPv4,
+        protocol,
+        ptrLookup: false,
+        probesPerHop: 1,
+        timeout: 5,
+      }
+      const monitor = TracerouteMonitor.parse({ ...NAMED, checkType: 'TRACEROUTE', request })
+      const { failures } = await run(traceroute, monitor, signal)
+      return { protocol, failure: failures[0] }
+    }),
+  )
+  const failures = traced.flatMap(({ failure }) => failure ?? [])
+  const bad = traced.filter(({ failure }) => failure !== undefined)
+  const raw = await rawSockets()
+  const facts = {
+    ...Object.fromEntries(traced.map(({ protocol, failure }) => [protocol, !failure])),
+    SCTP: raw === true,
+  }
+  if (bad.length > 0) {
+    const words = bad.map(({ protocol, failure }) => `${protocol}: ${failure?.code}`).join(', ')
+    return [refused('traceroute', words, failures, mends, facts)]
+  }
+  const sctp =
+    raw === true ? 'TCP, UDP, ICMP and SCTP' : 'TCP, UDP and ICMP; SCTP needs raw sockets'
+  return [{ id: 'traceroute', standing: 'works', says: sctp, facts }]
+}
+
+function refused(
+  id: 'icmp' | 'traceroute',
+  words: string,
+  failures: readonly Failure[],
+  mends: Mends,
+  facts: Record<string, unknown>,
+): Finding {
+  const isForbidden = failures.some(({ code }) => code === 'ICMP_NOT_PERMITTED')
+  const range = failures.find(({ details }) => details?.['pingGroupRange'] !== undefined)?.details
+  const now =
+    range === undefined ? '' : `, ping_group_range is "${String(range['pingGroupRange'])}"`
+  const mend = mends.sysctl('net.ipv4.ping_group_range', '0 2147483647')
+  return {
+    id,
+    standing: 'broken',
+    says: isForbidden
+      ? `this system lets this user send no echoes (${words}${now})`
+      : (failures[0]?.message ?? words),
+    ...(isForbidden && { mend }),
+    facts,
+  }
+}
+
+/** Runs a monitor on nothing but the loopback, whatever networks the settings block. */
+async function run(
+  type: AnyMonitorType,
+  monitor: unknown,
+  signal: AbortSignal,
+): Promise<Observation> {
+  const policy = createNetworkPolicy({ blocked: [], allowed: [] })
+  const resolver = createResolver({ useOsResolver: false })
+  const context: Context = {
+    signal,
+    dial: createDialler({ policy, resolver }),
+    workFolder: () => Promise.reject(new Error('there is none')),
+    attach: () => {},
+  }
+  return type.run(monitor, context)
+}
+
+/** Whether they can be opened, or the name of the error. */
+async function rawSockets(): Promise<true | string> {
+  try {
+    const native = await loadNative()
+    native.open({ family: 'IPv4', type: 'raw', protocol: 'icmp' }).close()
+    return true
+  } catch (error) {
+    return error instanceof SystemCallError ? error.code : (error as Error).message
+  }
+}

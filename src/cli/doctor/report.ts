@@ -1,0 +1,62 @@
+// What `vedette doctor` prints: a table for people, or one JSON object.
+import { paint } from '../../process/pretty-line.ts'
+import type { Place } from './fixes.ts'
+import { type Finding, PROBED, type Standing } from './finding.ts'
+
+/** What the report is about. */
+export interface ReportHead {
+  version: string
+  image: string
+  /** Of the process; undefined where the system has none. */
+  userId: number | undefined
+  place: Place
+}
+
+const MARKS: Readonly<Record<Standing, string>> = {
+  works: '✓',
+  warning: '!',
+  broken: '✗',
+  absent: '–',
+}
+const STYLES = { works: 'green', warning: 'yellow', broken: 'red', absent: 'gray' } as const
+
+/** A line for each finding, another one for its mend, and the sum of it all. */
+export function doctorTable(
+  head: ReportHead,
+  findings: readonly Finding[],
+  colour: boolean,
+): string {
+  const width = Math.max(...Object.values(PROBED).map((name) => name.length))
+  const user = head.userId === undefined ? '' : `, user ${head.userId}`
+  const lines = findings.flatMap(({ id, standing, says, mend }) => {
+    const mark = paint(colour, STYLES[standing], MARKS[standing])
+    const line = `${mark} ${PROBED[id].padEnd(width)}  ${says}`
+    return mend === undefined ? [line] : [line, `  ${' '.repeat(width)}  mend: ${mend}`]
+  })
+  const title = `Vedette ${head.version}, image ${head.image}, ${PLACES[head.place]}${user}`
+  return [title, '', ...lines, '', sumOf(findings), ''].join('\n')
+}
+
+const PLACES: Readonly<Record<Place, string>> = {
+  container: 'in a container',
+  kubernetes: 'in Kubernetes',
+  machine: 'on a machine',
+}
+
+/** One object on one line. */
+export function doctorJson(head: ReportHead, findings: readonly Finding[]): string {
+  return `${JSON.stringify({ ...head, works: isSound(findings), findings })}\n`
+}
+
+/** Whether all that is needed works. */
+export function isSound(findings: readonly Finding[]): boolean {
+  return findings.every(({ standing }) => standing !== 'broken')
+}
+
+function sumOf(findings: readonly Finding[]): string {
+  const count = (wanted: Standing) => findings.filter((one) => one.standing === wanted).length
+  const [broken, warnings] = [count('broken'), count('warning')]
+  const also = warnings === 0 ? '' : `; ${warnings} ${warnings === 1 ? 'warning' : 'warnings'}`
+  if (broken === 0) return `All that is needed works${also}.`
+  return `${broken} of what is needed ${broken === 1 ? 'does' : 'do'} not work${also}.`
+}

@@ -1,0 +1,72 @@
+// Which engines and runtimes are installed, and whether their programs start.
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import type { AgentConfig } from '../../agent/config.ts'
+import { knownTools, type Toolbox } from '../../scripts/toolchains.ts'
+import type { Finding } from './finding.ts'
+
+const START_MS = 5000
+const run = promisify(execFile)
+
+const WORDS = {
+  engine: { id: 'engines', for: 'check suites', example: 'node@24' },
+  runtime: { id: 'runtimes', for: 'browser and multistep scripts', example: '2026.04' },
+} as const
+
+/** Looks at all that are installed of a kind. */
+export async function probeTools(
+  kind: 'engine' | 'runtime',
+  tools: Toolbox,
+  config: Pick<AgentConfig, 'image'>,
+  signal: AbortSignal,
+): Promise<Finding[]> {
+  const { id, for: use, example } = WORDS[kind]
+  const found = await Promise.all(knownTools(kind).map((name) => tools.find(kind, name)))
+  const installed = found.filter((one) => one !== undefined)
+  if (installed.length === 0) return [noneOf(id, use, `vedette ${kind} install ${example}`, config)]
+  const started = await Promise.all(
+    installed.map(async ({ name, program }) => ({ name, ...(await versionOf(program, signal)) })),
+  )
+  const managers = kind === 'engine' ? await tools.installed('package-manager') : []
+  const facts = { folder: tools.folder, installed: started, ...(kind === 'engine' && { managers }) }
+  const bad = started.filter(({ problem }) => problem !== undefined)
+  if (bad.length > 0) {
+    const says = bad.map(({ name, problem }) => `${name} does not start: ${problem}`).join('; ')
+    const mend = `vedette ${kind} install ${bad[0]?.name} --again`
+    return [{ id, standing: 'broken', says, mend, facts }]
+  }
+  const names = started.map(({ name, version }) => `${name} (${version})`).join(', ')
+  const also = managers.length === 0 ? '' : `; ${managers.join(', ')}`
+  return [{ id, standing: 'works', says: `${names}${also}`, facts }]
+}
+
+function noneOf(
+  id: 'engines' | 'runtimes',
+  use: string,
+  install: string,
+  { image }: Pick<AgentConfig, 'image'>,
+): Finding {
+  if (image !== 'agent') {
+    return {
+      id,
+      standing: 'absent',
+      says: `not in this image, which runs no ${use}; vedette/agent does`,
+    }
+  }
+  return { id, standing: 'absent', says: `none installed, so no ${use}: ${install}` }
+}
+
+async function versionOf(
+  program: string,
+  signal: AbortSignal,
+): Promise<{ version?: string; problem?: string }> {
+  try {
+    const options = { timeout: START_MS, signal, env: {}, killSignal: 'SIGKILL' as const }
+    const { stdout } = await run(program, ['--version'], options)
+    return { version: stdout.trim().replace(/^v/, '').slice(0, 40) }
+  } catch (error) {
+    const { code, signal: by } = error as { code?: string | number; signal?: string }
+    const how = typeof code === 'number' ? `exit code ${code}` : (code ?? by ?? 'no answer')
+    return { problem: how }
+  }
+}

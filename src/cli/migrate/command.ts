@@ -1,0 +1,227 @@
+// `vedette migrate`: scripts tried on another runtime, and moved there where they come to the same.
+import { APPLY_VARIABLES, readApplyTarget } from '../../agent/platform/sync/apply-config.ts'
+import { createClock } from '../../agent/schedule/clock.ts'
+import type { AgentConfig } from '../../agent/config.ts'
+import { migrationOfFile } from './file.ts'
+import { migrationJson, migrationTable } from './report.ts'
+import { compare, type RunTrial } from './trials.ts'
+import {
+  type Comparison,
+  MigrationError,
+  type MigrationSource,
+  type Move,
+  planOf,
+} from './migration.ts'
+import { createRunner } from '../../agent/run/runner.ts'
+import { surroundingsOf } from '../../agent/run/surroundings.ts'
+import { RUNTIMES } from '../../contract/runtimes.ts'
+import { type Arguments, type Command, EXIT_CONFIGURATION } from '../../process/command-line.ts'
+import type { Environment } from '../../process/env.ts'
+import { environmentHelp } from '../../process/environment-help.ts'
+import { isForPeople, mayColour } from '../../process/log.ts'
+import { onSignals } from '../../process/signals.ts'
+import { MONITOR_TYPES } from '../../monitors/registry.ts'
+import type { ScriptGround } from '../../scripts/host.ts'
+import type { Toolbox } from '../../scripts/toolchains.ts'
+import { readEnvFile } from '../env-file.ts'
+import { complain, warn } from '../monitors-to-run.ts'
+import { scriptGround } from '../script-ground.ts'
+import { dialFrom, refuse, settings } from '../settings.ts'
+import { installHere } from '../tools-command.ts'
+
+const { env, stdout, stderr } = process
+
+const EXIT_UNREACHABLE = 3
+const EXIT_INTERRUPTED = 130
+
+/** What is asked for. */
+interface Order {
+  move: Move
+  /** Of a monitors file; undefined: the monitors of a platform. */
+  path: string | undefined
+  env: Environment
+  args: Arguments
+  config: AgentConfig
+}
+
+async function migrateCommand(args: Arguments): Promise<number> {
+  const [path] = args.positionals
+  const move = moveOf(args)
+  if (typeof move === 'string') return say(move)
+  if (path !== undefined && args.value('location') !== undefined) {
+    return say('--location chooses monitors of a platform; a file has its own location')
+  }
+  const more = await readEnvFile(args.value('env-file'))
+  if (typeof more === 'string') return say(more)
+  // The agent's settings want to know where monitors come from; here the arguments say it.
+  const reading = settings({ MONITORS_FILE: path ?? 'a platform', MONITORS_FILE_FILE: undefined })
+  if (typeof reading === 'number') return reading
+  const stop = new AbortController()
+  const offSignals = onSignals({ stop: () => stop.abort() })
+  const order = { move, path, env: { ...env, ...more }, args, config: reading.config }
+  try {
+    return await migrate(order, stop.signal)
+  } catch (error) {
+    if (stop.signal.aborted) return interrupted()
+    if (!(error instanceof MigrationError)) throw error
+    say(error.message)
+    return error.code === 'refused' ? EXIT_CONFIGURATION : EXIT_UNREACHABLE
+  } finally {
+    offSignals()
+  }
+}
+
+function say(problem: string): number {
+  stderr.write(`vedette migrate: ${problem}\n`)
+  return EXIT_CONFIGURATION
+}
+
+function interrupted(): number {
+  say('interrupted; nothing was changed')
+  return EXIT_INTERRUPTED
+}
+
+/** From where to where, or what is wrong with that. */
+function moveOf(args: Arguments): Move | string {
+  const known = [...RUNTIMES.keys()].join(', ')
+  for (const option of ['from', 'to']) {
+    const value = args.value(option)
+    if (value === undefined) return `--${option} is missing; name a runtime: ${known}`
+    if (!RUNTIMES.has(value))
+      return `--${option} ${value}: there is no such runtime; there are ${known}`
+  }
+  const [from = '', to = ''] = [args.value('from'), args.value('to')]
+  return from === to ? `--from and --to are both ${from}` : { from, to }
+}
+
+async function migrate(order: Order, signal: AbortSignal): Promise<number> {
+  const { move, args, config } = order
+  const source = await sourceOf(order, signal)
+  if (typeof source === 'number') return source
+  const ground = scriptGround(config)
+  try {
+    if (source.candidates.length > 0) {
+      const code = await haveRuntimes(move, ground.tools, args.on('install'))
+      if (code !== 0) return code
+    }
+    const comparisons = await compareAll(order, source, ground, signal)
+    if (comparisons === undefined) return interrupted()
+    const plan = planOf(comparisons)
+    const failed = args.on('apply') ? (await source.write(plan.write, move)).failed : undefined
+    const report = { move, comparisons, plan, movedAlready: source.movedAlready, failed }
+    const text = args.on('json')
+      ? `${JSON.stringify(migrationJson(report))}\n`
+      : migrationTable(report, mayColour(stdout, env))
+    stdout.write(text)
+    if (failed !== undefined && failed.size > 0) return EXIT_CONFIGURATION
+    return comparisons.every(({ state }) => state === 'agrees') ? 0 : 1
+  } finally {
+    ground.close()
+  }
+}
+
+/** Where the monitors come from; a number is the exit code when they cannot be had. */
+async function sourceOf(order: Order, signal: AbortSignal): Promise<MigrationSource | number> {
+  const { path, env: variables, config, move, args } = order
+  const { location } = config
+  if (path !== undefined) {
+    const about = { path, env: variables, types: MONITOR_TYPES, location, move }
+    const read = await migrationOfFile(about)
+    if (!read.ok) return complain(read)
+    warn(read.warnings)
+    return read.source
+  }
+  const { target, problems } = readApplyTarget(variables)
+  if (problems.length > 0) return refuse(problems)
+  const { MigrationApi } = await import('./api.ts')
+  const { migrationOfPlatform } = await import('./platform.ts')
+  const { source, warnings } = await migrationOfPlatform({
+    api: new MigrationApi(target, signal),
+    env: variables,
+    location: args.value('location'),
+    otherwise: location,
+    move,
+  })
+  for (const one of warnings) stderr.write(`warning: ${one}\n`)
+  return source
+}
+
+/** 0 when both are there, or are now; else the exit code. */
+async function haveRuntimes(
+  { from, to }: Move,
+  tools: Toolbox,
+  mayInstall: boolean,
+): Promise<number> {
+  for (const id of [from, to]) {
+    if ((await tools.find('runtime', id)) !== undefined) continue
+    if (!mayInstall) {
+      const line = `vedette runtime install ${id}`
+      return say(`the runtime ${id} is not installed; install it with: ${line} (or say --install)`)
+    }
+    // Standard output is the report's alone, for other programs to read.
+    const tell = (text: string) => stderr.write(text)
+    const code = await installHere('runtime', id, tools, { tell })
+    if (code !== 0) return code === EXIT_INTERRUPTED ? code : EXIT_CONFIGURATION
+  }
+  return 0
+}
+
+/** One monitor after the other, so that all have the machine for themselves; undefined: interrupted. */
+async function compareAll(
+  { move, config }: Order,
+  { snapshot, candidates }: MigrationSource,
+  scripts: ScriptGround,
+  signal: AbortSignal,
+): Promise<Comparison[] | undefined> {
+  const { workRoot, scrubHeaders } = config
+  const types = MONITOR_TYPES
+  const runner = createRunner({ types, clock: createClock(), workRoot, scrubHeaders, scripts })
+  const surroundings = surroundingsOf(snapshot, dialFrom(config))
+  const comparisons: Comparison[] = []
+  for (const candidate of candidates) {
+    const { name } = candidate.monitor
+    const run: RunTrial = (monitor) => {
+      progress(`${comparisons.length + 1}/${candidates.length} ${name} on ${monitor.runtimeId}`)
+      return runner.run({ monitor, slot: Date.now() }, surroundings, signal)
+    }
+    const comparison = await compare(candidate, move, run, signal)
+    progress('')
+    if (comparison === undefined) return undefined
+    comparisons.push(comparison)
+  }
+  return comparisons
+}
+
+function progress(text: string): void {
+  if (isForPeople(stderr)) stderr.write(`\r\u001B[K${text}`)
+}
+
+/** `vedette migrate`. */
+export const MIGRATE_COMMAND: Command = {
+  name: 'migrate',
+  summary: 'Try scripts on another runtime, and move those that come to the same',
+  positionals: ['[file]'],
+  description:
+    'Runs every browser and multistep monitor, and every API monitor with scripts, that is on the old runtime\n' +
+    'on both, once each and where they do not agree twice, here on this machine; with all that the scripts do\n' +
+    'to their targets. Without a file they are those of a platform; its secrets come from the environment.\n' +
+    'Changes nothing without --apply.\n' +
+    'Exit code 0: all agree; 1: some do not, or could not be run; 2: the arguments, the file or the settings\n' +
+    'are bad, or a runtime is missing; 3: the platform cannot be reached; 130: interrupted.',
+  options: {
+    from: { value: '<runtime>', help: 'the runtime that they are on, like 2024.09' },
+    to: { value: '<runtime>', help: 'the one that they are to be on, like 2026.04' },
+    location: { value: '<slug>', help: 'of a platform, the monitors of this location alone' },
+    apply: { help: 'write the new runtime wherever all that take theirs from there agree' },
+    install: { help: 'install a runtime that is missing' },
+    'env-file': { value: '<file>', help: 'values of secrets, NAME=value; before the environment' },
+    json: { help: 'print one object as JSON' },
+  },
+  more: () => environmentHelp(APPLY_VARIABLES),
+  examples: [
+    ['vedette migrate --from 2024.09 --to 2026.04 monitors.yaml', 'compares, and changes nothing'],
+    ['vedette migrate --from 2024.09 --to 2026.04 monitors.yaml --apply', 'and rewrites the file'],
+    ['vedette migrate --from 2024.09 --to 2026.04 --location berlin', 'those of a platform'],
+  ],
+  run: migrateCommand,
+}

@@ -1,0 +1,111 @@
+// The trials of `vedette migrate`: a monitor run on both runtimes, one after the other, and the two compared.
+import type { Failure } from '../../contract/failure.ts'
+import type { Monitor } from '../../contract/monitor.ts'
+import { type Result, TARGET_VERDICTS, type Verdict } from '../../contract/result.ts'
+import type { Candidate, Comparison, MigrationState, Move, Trial } from './migration.ts'
+import { printable } from '../../agent/run/result-words.ts'
+
+/** Runs a monitor once, on the runtime that it names. Never rejects. */
+export type RunTrial = (monitor: Monitor) => Promise<Result>
+
+const ABOUT_TARGET: ReadonlySet<Verdict> = new Set(TARGET_VERDICTS)
+
+/** A slower run is worth a word from this factor and these milliseconds on. */
+const SLOWER = { factor: 1.5, ms: 1000 }
+
+/**
+ * Runs it on the old and on the new runtime, and on both once more where they do not agree. Undefined when
+ * the signal was aborted meanwhile.
+ */
+export async function compare(
+  candidate: Candidate,
+  { from, to }: Move,
+  run: RunTrial,
+  signal: AbortSignal,
+): Promise<Comparison | undefined> {
+  if (candidate.lacks !== undefined) {
+    return { candidate, state: 'not-run', from: [], to: [], notes: [candidate.lacks] }
+  }
+  const trials = { from: [] as Trial[], to: [] as Trial[] }
+  for (let round = 0; round < 2; round++) {
+    trials.from.push(trialOf(await run(onRuntime(candidate.monitor, from))))
+    if (signal.aborted) return undefined
+    trials.to.push(trialOf(await run(onRuntime(candidate.monitor, to))))
+    if (signal.aborted) return undefined
+    if (trials.from[0]?.outcome === trials.to[0]?.outcome) break
+  }
+  const state = stateOf(trials.from, trials.to)
+  const comparison = { candidate, state, ...trials }
+  return { ...comparison, notes: notesOf(comparison, { from, to }) }
+}
+
+/** A retry would hide what is flaky, and a monitor that is switched off is to be known as well. */
+function onRuntime(monitor: Monitor, runtimeId: string): Monitor {
+  return { ...monitor, activated: true, retryStrategy: null, runtimeId } as Monitor
+}
+
+function stateOf(from: readonly Trial[], to: readonly Trial[]): MigrationState {
+  const saysNothing = [...from, ...to].every(({ verdict }) => !ABOUT_TARGET.has(verdict))
+  if (saysNothing) return 'not-run'
+  if (from.length === 1) return 'agrees'
+  const steady = [from, to].every((side) => side.every((one) => one.outcome === side[0]?.outcome))
+  return steady ? 'differs' : 'flaky'
+}
+
+function trialOf({ verdict, checkType, durationMs, responseTimeMs, failures }: Result): Trial {
+  const [first] = failures
+  // The response time of an API monitor is that of its target alone, without its scripts.
+  const scriptMs = checkType === 'API' ? durationMs : (responseTimeMs ?? durationMs)
+  return {
+    verdict,
+    durationMs: scriptMs,
+    ...(first === undefined ? {} : { error: `${first.code}: ${firstLine(first.message)}` }),
+    outcome: JSON.stringify([verdict, ...failures.map(likenessOf).toSorted()]),
+  }
+}
+
+/**
+ * Versions of Playwright word the same failure differently, so that its place in the script stands for it; a
+ * failure without a place has nothing but its words.
+ */
+function likenessOf({ code, message, details = {} }: Failure): string {
+  const { test, file, line } = details
+  const where = file === undefined ? [firstLine(message)] : [test, file, line]
+  return JSON.stringify([code, ...where])
+}
+
+const LINE_CHARS_MAX = 200
+const LINE_CHARS_READ = 2_000
+/** Every run has a folder of its own, whose name says nothing. */
+const RUN_FOLDER = /(?:file:\/\/)?\/[^\s'"`]*\/vedette-run-\+?\w{6}\/(?:project\/)?/g
+
+function firstLine(message: string): string {
+  const line = message.split('\n').find((one) => one.trim() !== '') ?? ''
+  const plain = printable(line.slice(0, LINE_CHARS_READ)).trim().replaceAll(RUN_FOLDER, '')
+  return plain.length > LINE_CHARS_MAX ? `${plain.slice(0, LINE_CHARS_MAX - 1)}…` : plain
+}
+
+function notesOf(
+  { state, from, to, candidate }: Omit<Comparison, 'notes'>,
+  { from: old, to: next }: Move,
+): string[] {
+  const notes: string[] = []
+  const [first, second] = [from[0], to[0]]
+  if (first?.outcome === second?.outcome) {
+    if (first?.error !== undefined) notes.push(`on both: ${first.error}`)
+  } else {
+    for (const [id, trials] of [[old, from] as const, [next, to] as const]) {
+      const errors = new Set(trials.flatMap(({ error }) => (error === undefined ? [] : [error])))
+      for (const error of errors) notes.push(`on ${id}: ${error}`)
+    }
+  }
+  if (state === 'agrees' && first !== undefined && second !== undefined) {
+    const by = second.durationMs - first.durationMs
+    const isSlower = by > SLOWER.ms && second.durationMs > SLOWER.factor * first.durationMs
+    if (isSlower) notes.push(`slower by ${(by / 1000).toFixed(1)} s`)
+  }
+  if (candidate.place === undefined) {
+    notes.push('names no runtime, so that nothing is to be written: it follows the agent')
+  }
+  return notes
+}

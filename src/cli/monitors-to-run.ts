@@ -1,0 +1,58 @@
+// Which file of monitors a command works on, and how its problems are told.
+import { fileURLToPath } from 'node:url'
+import { readMonitorsFilePath } from '../agent/config.ts'
+import { formatProblem, type Problem } from '../agent/monitors-file/problems.ts'
+import type { Variable } from '../contract/monitor.ts'
+import { EXAMPLE_MONITORS, type ExampleSite, startExampleSite } from '../examples/site.ts'
+import { EXIT_CONFIGURATION } from '../process/command-line.ts'
+import type { Environment } from '../process/env.ts'
+import { refuse } from './settings.ts'
+
+const { env, stderr } = process
+
+/** A file of monitors, and variables that it needs besides its own. */
+export interface FileToRun {
+  path: string
+  variables: readonly Variable[]
+}
+
+/** What the help of such commands says. */
+export const FILE_HELP =
+  'The file is the one named, or else MONITORS_FILE, or else the built-in example, which comes with a\n' +
+  'small local site and needs no network.'
+
+/** Prints what is wrong with a monitors file; the exit code. */
+export function complain(read: { problems: readonly Problem[] }): number {
+  stderr.write(read.problems.map((one) => `${formatProblem(one)}\n`).join(''))
+  const count = read.problems.length === 1 ? '1 problem' : `${read.problems.length} problems`
+  stderr.write(`vedette: ${count} in the monitors file\n`)
+  return EXIT_CONFIGURATION
+}
+
+/** Prints what is odd about a file that is taken all the same. */
+export function warn(warnings: readonly Problem[]): void {
+  for (const one of warnings) stderr.write(`warning: ${formatProblem(one)}\n`)
+}
+
+/** The file that a command names, or that the environment does, or the example beside its site. */
+export async function withFile(
+  named: string | undefined,
+  use: (file: FileToRun) => Promise<number>,
+): Promise<number> {
+  const { path, problems } =
+    named === undefined ? readMonitorsFilePath(env) : { path: named, problems: [] }
+  if (problems.length > 0) return refuse(problems)
+  if (path !== undefined && path !== '') return use({ path, variables: [] })
+  const site: ExampleSite = await startExampleSite()
+  try {
+    return await use({ path: fileURLToPath(EXAMPLE_MONITORS), variables: site.variables })
+  } finally {
+    await site.close()
+  }
+}
+
+/** Puts a file that was found in the place of whatever the environment names. */
+export const onlyFile = ({ path }: FileToRun): Environment => ({
+  MONITORS_FILE: path,
+  MONITORS_FILE_FILE: undefined,
+})

@@ -1,0 +1,89 @@
+// `vedette run` and `vedette cancel`: a monitor of a platform, run now.
+import { APPLY_VARIABLES } from '../agent/platform/sync/apply-config.ts'
+import { type Arguments, type Command, EXIT_CONFIGURATION } from '../process/command-line.ts'
+import { environmentHelp } from '../process/environment-help.ts'
+import { isForPeople, mayColour } from '../process/log.ts'
+import { hearInterruption } from './interruption.ts'
+
+const { env, stdout, stderr } = process
+
+const WAITING_EVERY_MS = 10_000
+
+const AROUND = {
+  env,
+  write: (text: string) => stdout.write(text),
+  complain: (text: string) => stderr.write(text),
+  colour: mayColour(stdout, env),
+}
+
+async function runCommand(args: Arguments): Promise<number> {
+  const monitor = args.positionals[0]
+  if (monitor === undefined) {
+    stderr.write('vedette run: name a monitor by its id or its name\n')
+    return EXIT_CONFIGURATION
+  }
+  const location = args.value('location')
+  const order = { monitor, location, wait: !args.on('no-wait'), json: args.on('json') }
+  // Loaded only here: an agent must not carry it in its memory.
+  const { runNow } = await import('../client/run-now.ts')
+  const interruption = hearInterruption({
+    say: () => stderr.write('vedette run: ending; once more ends it at once\n'),
+  })
+  try {
+    const waitingEveryMs = isForPeople(stderr) ? WAITING_EVERY_MS : undefined
+    const code = await runNow(order, { ...AROUND, stop: interruption.signal, waitingEveryMs })
+    return interruption.codeOr(code)
+  } finally {
+    interruption.over()
+  }
+}
+
+async function cancelCommand(args: Arguments): Promise<number> {
+  const runId = args.positionals[0]
+  if (runId === undefined) {
+    stderr.write('vedette cancel: name a run by its id\n')
+    return EXIT_CONFIGURATION
+  }
+  const { cancelNow } = await import('../client/run-now.ts')
+  return cancelNow(runId, AROUND)
+}
+
+/** `vedette run`. */
+export const RUN_COMMAND: Command = {
+  name: 'run',
+  summary: 'Run a monitor of a platform now, on its agents, and report',
+  positionals: ['<monitor>'],
+  description:
+    'Asks the platform for a run in each location of the monitor, follows it and prints the result as\n' +
+    '`vedette check` does. A deactivated monitor can be run as well. Ctrl-C cancels the run; a second one\n' +
+    'ends the waiting alone. Files come after the result: they are waited for, 15 s at most, and shown by\n' +
+    'the address of the public API that has them, with --json by `artifacts[].id`.\n' +
+    'Exit code 0: passed or degraded; 1: failed; 2: the settings are bad, or the platform refuses; 3: the\n' +
+    'platform cannot be reached; 4: the run says nothing about the target (errored, cancelled, missed);\n' +
+    '130 and 143: it was interrupted, by Ctrl-C or SIGTERM.',
+  options: {
+    location: { value: '<slug>', help: 'run it in this location alone' },
+    'no-wait': { help: 'print the ids of the runs and do not wait for them' },
+    json: { help: 'print one run a line as JSON' },
+  },
+  more: () => environmentHelp(APPLY_VARIABLES),
+  examples: [
+    ['vedette run "Shop"', 'runs it everywhere'],
+    ['vedette run "Shop" --location berlin', 'runs it in one location'],
+    ['vedette run "Shop" --json | jq .verdict', 'feeds another program'],
+  ],
+  run: runCommand,
+}
+
+/** `vedette cancel`. */
+export const CANCEL_COMMAND: Command = {
+  name: 'cancel',
+  summary: 'Cancel a run that was asked for',
+  positionals: ['<run>'],
+  description:
+    'At once when no agent has it; else its agent is told and its result says what became of it. A run\n' +
+    'that is finished stays as it is. Exit codes as for `vedette run`.',
+  more: () => environmentHelp(APPLY_VARIABLES),
+  examples: [['vedette cancel 0f8fad5b-d9cb-469f-a165-70867728950e', 'cancels that run']],
+  run: cancelCommand,
+}

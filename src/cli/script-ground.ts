@@ -1,0 +1,91 @@
+// Makes the ground that people's own code stands on, as the settings say. What it needs is loaded at its first
+// run: an agent for uptime checks alone must not carry it in its memory.
+import { join } from 'node:path'
+import type { BundleFetcher } from '../agent/platform/bundle-fetcher.ts'
+import type { AgentConfig } from '../agent/config.ts'
+import type { PlatformLink } from '../agent/platform/link.ts'
+import { runsCacheFolder } from '../scripts/tools-folder.ts'
+import type { Log } from '../process/log.ts'
+import { makeFolder } from '../process/make-folder.ts'
+import type { Cage } from '../sandbox/sandbox.ts'
+import type { CageTrial } from '../sandbox/trial.ts'
+import type { ScriptGround } from '../scripts/host.ts'
+import { openToolbox } from '../scripts/toolchains.ts'
+
+/** What an agent adds to it. */
+export interface GroundSurroundings {
+  /** Leads to its platform, where it has one. */
+  link?: PlatformLink
+  /** Is told what holds people's code; without one nothing is tried. */
+  log?: Log
+}
+
+/** The ground for runs of this agent. */
+export function scriptGround(
+  config: AgentConfig,
+  { link, log }: GroundSurroundings = {},
+): ScriptGround {
+  let cage: Promise<Cage> | undefined
+  let fetcher: Promise<BundleFetcher> | undefined
+  let trial: CageTrial | undefined
+  const cacheFolder = runsCacheFolder(config.dataDir, config.toolsDir)
+  const tools = openToolbox(config.toolsDir)
+  const made = () => (cage ??= makeCage(config, log, (found) => (trial = found)))
+  return {
+    cage: made,
+    tools,
+    chromiumPath: config.chromiumPath,
+    cacheFolder,
+    ...(link !== undefined && {
+      async bundle(sha256, signal) {
+        fetcher ??= makeFetcher(link, join(cacheFolder, 'bundle-files'))
+        return (await fetcher).fetch(sha256, signal)
+      },
+    }),
+    close: () => void cage?.then((one) => one.close()),
+    async prepare() {
+      // An agent without any of them runs uptime checks alone: it stays as small as it is.
+      const installed = await Promise.all([tools.installed('engine'), tools.installed('runtime')])
+      if (installed.flat().length > 0) await made().catch(() => {})
+    },
+    warnings: () => trial?.lacks ?? [],
+    layers: () => trial?.layers && { ...trial.layers, userNamespaces: trial.namespaces },
+    ownProjects: config.monitorsFile !== undefined,
+  }
+}
+
+async function makeFetcher(link: PlatformLink, folder: string): Promise<BundleFetcher> {
+  const { createBundleFetcher } = await import('../agent/platform/bundle-fetcher.ts')
+  return createBundleFetcher({ link, folder })
+}
+
+/** With a log, the cage is tried beside the first run, and what holds in it is said once. */
+async function makeCage(
+  config: AgentConfig,
+  log: Log | undefined,
+  tried: (trial: CageTrial) => void,
+): Promise<Cage> {
+  const { createCage } = await import('../sandbox/sandbox.ts')
+  const cage = createCage({
+    network: { blocked: config.blockedNetworks, allowed: config.allowedNetworks },
+    isolation: config.scriptIsolation,
+    firstUserId: config.scriptUserId,
+  })
+  if (log !== undefined) void sayTrial(cage, config, log).then(tried)
+  return cage
+}
+
+async function sayTrial(cage: Cage, config: AgentConfig, log: Log): Promise<CageTrial> {
+  const { tryCage } = await import('../sandbox/trial.ts')
+  const { chromiumPath, workRoot } = config
+  // Where it cannot be made, the trial says so.
+  await makeFolder(workRoot, 0o777).catch(() => {})
+  const trial = await tryCage(cage, { root: workRoot, chromiumPath })
+  // What is wrong with the folder is said where it is watched, and no longer than it lasts.
+  if (trial.isDiskAtFault === true) return { ...trial, lacks: [] }
+  const { layers, namespaces } = trial
+  if (layers !== undefined)
+    log.info({ ...layers, userNamespaces: namespaces }, 'people’s code is held')
+  for (const lack of trial.lacks) log.warn(lack)
+  return trial
+}

@@ -1,0 +1,26 @@
+// `vedette start`: everything at once, without any settings.
+import { type Command, EXIT_CONFIGURATION } from '../process/command-line.ts'
+import { loadPart } from '../process/load-part.ts'
+import { withFile } from './monitors-to-run.ts'
+
+/** `vedette start`. */
+export const START_COMMAND: Command = {
+  name: 'start',
+  summary: 'Run everything in one process: platform, agent, and monitors to watch',
+  description:
+    'Starts the platform on an embedded PostgreSQL in DATA_DIR (./data), an agent beside it, and the monitors\n' +
+    'of MONITORS_FILE, or else the built-in examples, which come with a small local site and need no\n' +
+    'network. The monitors are those of the file, also after it has changed. PORT and AGENT_HEALTH_PORT\n' +
+    'give way to free ports where nobody chose them. All variables of `vedette platform` and `vedette agent`\n' +
+    'hold. Stops on Ctrl-C.',
+  examples: [
+    ['vedette start', 'watches the built-in examples'],
+    ['MONITORS_FILE=monitors.yaml vedette start', 'watches your own'],
+  ],
+  run: () =>
+    withFile(undefined, async (file) => {
+      // Loaded only here: an agent must not carry the platform in its memory.
+      const part = await loadPart('the platform', () => import('./start.ts'))
+      return part === undefined ? EXIT_CONFIGURATION : part.runEverything(file)
+    }),
+}

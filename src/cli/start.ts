@@ -1,0 +1,287 @@
+// Everything in one process: the platform on its embedded database, an agent beside it, and monitors to
+// watch. They meet over HTTP, as they would on two machines.
+import { readFileSync, watchFile, unwatchFile } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { ApplyError } from '../client/apply-call.ts'
+import type { ApplyTarget } from '../agent/platform/sync/apply-config.ts'
+import type { ConfigReading } from '../agent/config.ts'
+import { readAgentConfig } from '../agent/config.ts'
+import { formatProblem } from '../agent/monitors-file/problems.ts'
+import { VERSION } from '../contract/versions.ts'
+import { EXIT_CONFIGURATION } from '../process/command-line.ts'
+import type { Environment } from '../process/env.ts'
+import type { FaultReports } from '../process/faults/reports.ts'
+import { createLog, isForPeople, type Log, mayColour } from '../process/log.ts'
+import { paint } from '../process/pretty-line.ts'
+import { onSignals } from '../process/signals.ts'
+import { readPlatformConfig, type PlatformConfigReading } from '../platform/config.ts'
+import type { Credentials } from '../platform/accounts/first-account.ts'
+import { createPlatform, type Platform } from '../platform/platform.ts'
+import { platformFaults } from '../platform/platform-faults.ts'
+import { knownFault } from '../platform/run-platform.ts'
+import { runOnPlatform } from './agent-command.ts'
+import { posterTo } from './fault-reports.ts'
+import {
+  applyInstallation,
+  ensureLocation,
+  type Installing,
+  InstallationError,
+  type LocalLocation,
+  type ReadInstallation,
+  readInstallation,
+} from './local-installation.ts'
+import { complain, type FileToRun } from './monitors-to-run.ts'
+import { refuse } from './settings.ts'
+
+const { env, stdout, stderr } = process
+
+/** How often the file of monitors is looked at. */
+const LOOK_MS = 2_000
+const DEFAULT_PORTS = { PORT: '3000', AGENT_HEALTH_PORT: '8081' } as const
+/** Stands for the key until there is one. */
+const NO_KEY_YET = 'pl_not-yet-made'
+
+interface Settings {
+  platform: PlatformConfigReading
+  agent: ConfigReading
+}
+
+/** Runs everything until it is told to stop; resolves with the exit code. */
+export async function runEverything(file: FileToRun): Promise<number> {
+  const given = await withFreePorts(env)
+  const settings = readSettings(given)
+  if (typeof settings === 'number') return settings
+  const read = await readInstallation(file, env)
+  if (!read.ok) return complain(read)
+  let platform: Platform | undefined
+  const faults = platformFaults(settings.platform, posterTo, () => platform?.database())
+  const log = logOf(settings.platform, faults)
+  let made: Credentials | undefined
+  platform = createPlatform({
+    config: settings.platform.config,
+    log,
+    faults,
+    onCredentials: (credentials) => (made = credentials),
+  })
+  const stop = new AbortController()
+  const offSignals = onSignals({
+    stop: () => {
+      stop.abort()
+      void platform?.stop()
+    },
+  })
+  try {
+    await platform.start()
+    const url = platform.url()
+    if (url === undefined) return 0
+    const target = targetOf(url, made ?? credentialsFrom(settings.platform))
+    return await runAgentBeside({ target, settings, file, read, log, stop, offSignals })
+  } catch (error) {
+    if (stop.signal.aborted) return 0
+    const message = messageOf(error)
+    if (message === undefined) throw error
+    stderr.write(`vedette: ${message}\n`)
+    return EXIT_CONFIGURATION
+  } finally {
+    offSignals()
+    await platform.stop()
+  }
+}
+
+interface Beside {
+  target: ApplyTarget
+  settings: Settings
+  file: FileToRun
+  read: ReadInstallation & { ok: true }
+  log: Log
+  stop: AbortController
+  /** Leaves the signals to the agent. */
+  offSignals(): void
+}
+
+async function runAgentBeside(beside: Beside): Promise<number> {
+  const { target, settings, file, read, log, stop } = beside
+  const { config } = settings.agent
+  const slugName = read.file.location ?? config.location
+  const dataDir = settings.platform.config.dataDir
+  const location = await ensureLocation(target, slugName, dataDir)
+  const installing = { target, path: file.path, slugName, signal: stop.signal }
+  const problems = await applyInstallation(read, installing)
+  if (problems.length > 0) return complain({ problems })
+  const { apiKey } = location
+  const { platformUrl } = target
+  const reading: ConfigReading = {
+    ...settings.agent,
+    config: {
+      ...config,
+      dataDir: config.dataDir ?? dataDir,
+      // To itself it goes without a proxy.
+      noProxy: [...config.noProxy, new URL(platformUrl).host],
+    },
+    secrets: [...settings.agent.secrets, apiKey, target.apiKey],
+  }
+  // One after the other, so that what was read last is what stays.
+  let applied = Promise.resolve()
+  const applyAgain = () => void (applied = applied.then(() => applyChanged(file, installing, log)))
+  watchFile(file.path, { interval: LOOK_MS, persistent: false }, applyAgain)
+  if (stop.signal.aborted) return 0
+  if (isForPeople(stdout)) stdout.write(screenOf({ target, location, dataDir, reading, read }))
+  else log.info({ version: VERSION, url: platformUrl, location: slugName }, 'everything started')
+  // From here on the agent hears signals itself.
+  const prepare = () => {
+    beside.offSignals()
+    return Promise.resolve(stop.signal.aborted ? 0 : undefined)
+  }
+  try {
+    return await runOnPlatform(reading, { apiKey, platformUrl }, { reload: applyAgain, prepare })
+  } finally {
+    unwatchFile(file.path, applyAgain)
+    stop.abort()
+    // What was packed is removed first.
+    await applied
+  }
+}
+
+/** Brings a file that changed; one that is no good changes nothing. */
+async function applyChanged(file: FileToRun, installing: Installing, log: Log): Promise<void> {
+  const { signal } = installing
+  if (signal.aborted) return
+  try {
+    const read = await readInstallation(file, env)
+    const problems = read.ok ? await applyInstallation(read, installing) : read.problems
+    for (const one of problems) log.error(formatProblem(one))
+    if (problems.length === 0) log.info({ file: file.path }, 'the monitors file was applied')
+    else log.error('the monitors file cannot be used; what was there before goes on')
+  } catch (error) {
+    if (signal.aborted) return
+    const reason = messageOf(error)
+    const why = reason === undefined ? { err: error } : { reason }
+    log.error(why, 'the monitors file could not be applied')
+  }
+}
+
+/** Ports that nobody chose are any free ones where the usual ones are taken. */
+async function withFreePorts(given: Environment): Promise<Environment> {
+  const chosen: Record<string, string | undefined> = { ...given }
+  for (const [variable, port] of Object.entries(DEFAULT_PORTS)) {
+    const isChosen = [chosen[variable], chosen[`${variable}_FILE`]].some(
+      (one) => (one ?? '') !== '',
+    )
+    if (!isChosen && !(await isFree(Number(port)))) chosen[variable] = '0'
+  }
+  return chosen
+}
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const server = createServer()
+    server.once('error', () => resolve(false))
+    server.listen(port, () => server.close(() => resolve(true)))
+  })
+}
+
+function readSettings(given: Environment): Settings | number {
+  const platform = readPlatformConfig(given)
+  const isChosen = [given['LOG_RESULTS'], given['LOG_RESULTS_FILE']].some(
+    (one) => (one ?? '') !== '',
+  )
+  const agent = readAgentConfig({
+    env: {
+      ...given,
+      MONITORS_FILE: undefined,
+      MONITORS_FILE_FILE: undefined,
+      API_KEY: NO_KEY_YET,
+      API_KEY_FILE: undefined,
+      PLATFORM_URL: 'http://127.0.0.1',
+      PLATFORM_URL_FILE: undefined,
+      ...(isChosen ? {} : { LOG_RESULTS: 'all' }),
+    },
+    stdout,
+  })
+  const problems = [...platform.problems, ...agent.problems]
+  const named = new Map(problems.map((one) => [one.variable, one]))
+  return named.size > 0 ? refuse([...named.values()]) : { platform, agent }
+}
+
+/** On a terminal the agent's results are what there is to see; the platform says what is wrong. */
+function logOf({ config, secrets }: PlatformConfigReading, faults?: FaultReports): Log {
+  const pretty = isForPeople(stdout)
+  const isChosen = (env['LOG_LEVEL'] ?? '') !== ''
+  return createLog({
+    level: pretty && !isChosen ? 'warn' : config.logLevel,
+    pretty,
+    colour: mayColour(stdout, env),
+    scrubText: (given) => secrets.reduce((text, secret) => text.replaceAll(secret, '***'), given),
+    onError: faults && ((error) => faults.logged(error)),
+  })
+}
+
+/** Those that an earlier start made or the environment names. Throws InstallationError. */
+function credentialsFrom({ config }: PlatformConfigReading): Credentials {
+  const { accountId, adminApiKey, dataDir } = config
+  if (accountId !== undefined && adminApiKey !== undefined) return { accountId, adminApiKey }
+  const path = join(dataDir, 'credentials.json')
+  try {
+    const kept = JSON.parse(readFileSync(path, 'utf8')) as Credentials
+    return { accountId: accountId ?? kept.accountId, adminApiKey: adminApiKey ?? kept.adminApiKey }
+  } catch {
+    throw new InstallationError(
+      `the key of the account is not in ${path}; set ACCOUNT_ID and ADMIN_API_KEY, ` +
+        'or make a key with `vedette keys create`',
+    )
+  }
+}
+
+function targetOf(url: string, { accountId, adminApiKey }: Credentials): ApplyTarget {
+  return {
+    platformUrl: new URL(url).origin,
+    accountId,
+    apiKey: adminApiKey,
+    proxyUrl: undefined,
+    noProxy: [],
+  }
+}
+
+function messageOf(error: unknown): string | undefined {
+  if (error instanceof InstallationError || error instanceof ApplyError) return error.message
+  return knownFault(error)?.message
+}
+
+interface Shown {
+  target: ApplyTarget
+  location: LocalLocation
+  dataDir: string
+  reading: ConfigReading
+  read: ReadInstallation & { ok: true }
+}
+
+/** What a person needs to go on from here. */
+function screenOf({ target, location, dataDir, reading, read }: Shown): string {
+  const colour = mayColour(stdout, env)
+  const { platformUrl, accountId, apiKey } = target
+  const { healthPort } = reading.config
+  const monitors = read.file.monitors.length
+  const rows: [string, string][] = [
+    ['API', `${platformUrl}/v1   documentation ${platformUrl}/docs`],
+    ['Account', `${accountId}   (header X-Service-Account)`],
+    [
+      'Admin key',
+      `${apiKey.slice(0, 7)}…${apiKey.slice(-4)}   whole in ${dataDir}/credentials.json`,
+    ],
+    ['Location', `${location.slugName}   the key of its agents is in ${location.keptIn}`],
+    ...(healthPort === 0
+      ? []
+      : [['Agent', `http://127.0.0.1:${healthPort}/health   and /metrics`] as [string, string]]),
+  ]
+  return [
+    '',
+    paint(colour, 'green', `Vedette ${VERSION} watches ${monitors} monitors. Ctrl-C stops it.`),
+    '',
+    ...rows.map(([name, words]) => `  ${name.padEnd(10)} ${words}`),
+    '',
+    '  Results, newest last:',
+    '',
+    '',
+  ].join('\n')
+}

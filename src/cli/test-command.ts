@@ -1,0 +1,195 @@
+// `vedette test`: a check suite here and now, as the agent would run it.
+import { copyFile, stat } from 'node:fs/promises'
+import { dirname, join, resolve, sep } from 'node:path'
+import { exitCodeOf } from '../agent/run/check.ts'
+import { createClock } from '../agent/schedule/clock.ts'
+import type { AgentConfig } from '../agent/config.ts'
+import { createRunner } from '../agent/run/runner.ts'
+import { variableSecrets } from '../contract/definition-secrets.ts'
+import { NamedTexts } from '../agent/run/named-texts.ts'
+import { createScrubber, type Scrubber } from '../agent/redaction/scrub.ts'
+import { SuiteLive } from '../agent/run/suite-live.ts'
+import { surroundingsOf } from '../agent/run/surroundings.ts'
+import { chooseEngine, ENGINE_NAMES } from '../contract/engine.ts'
+import { Monitor, type Variable } from '../contract/monitor.ts'
+import type { Result } from '../contract/result.ts'
+import { ENGINES } from '../contract/runtimes.ts'
+import { SuiteMonitor } from '../monitors/suite/definition.ts'
+import { type Arguments, type Command, EXIT_CONFIGURATION } from '../process/command-line.ts'
+import { mayColour } from '../process/log.ts'
+import type { AnyMonitorType } from '../monitors/monitor.ts'
+import { suite } from '../monitors/suite/index.ts'
+import { quoted } from '../suites/command.ts'
+import { runSuite } from '../suites/run.ts'
+import { readEnvFile } from './env-file.ts'
+import { hearInterruption } from './interruption.ts'
+import { keepIn } from './kept-files.ts'
+import { scriptGround } from './script-ground.ts'
+import { dialFrom, settings } from './settings.ts'
+
+const { env, stdout, stderr } = process
+
+const OFFERED = [...ENGINES.keys()]
+
+async function testCommand(args: Arguments): Promise<number> {
+  const folder = resolve(args.positionals[0] ?? '.')
+  const reading = settings({ MONITORS_FILE: folder, MONITORS_FILE_FILE: undefined })
+  if (typeof reading === 'number') return reading
+  const found = await stat(folder).catch(() => undefined)
+  if (found === undefined) return refuseTest(`there is no ${folder}`)
+  const monitor = await monitorFor(folder, args)
+  if (typeof monitor === 'string') return refuseTest(monitor)
+  const junit = args.value('junit')
+  // Where results of tests usually are, which no bundle takes along.
+  const place = found.isDirectory() ? folder : process.cwd()
+  const output = resolve(args.value('output') ?? join(place, 'test-results', 'vedette'))
+  const missing = junit === undefined ? undefined : await missingFolder(junit, output)
+  if (missing !== undefined) return refuseTest(`--junit ${junit}: there is no folder ${missing}`)
+  const { result, code } = await runHere(reading.config, monitor, args.on('json'), output)
+  if (junit !== undefined) await copyFile(join(output, 'junit.xml'), junit).catch(tellMissing)
+  if (args.on('json')) stdout.write(`${JSON.stringify(result)}\n`)
+  return code
+}
+
+function refuseTest(problem: string): number {
+  stderr.write(`vedette test: ${problem}\n`)
+  return EXIT_CONFIGURATION
+}
+
+/** The folder that the file is to be in, where there is none and the run does not make it either. */
+async function missingFolder(file: string, output: string): Promise<string | undefined> {
+  const folder = dirname(resolve(file))
+  if (`${output}${sep}`.startsWith(`${folder}${sep}`)) return undefined
+  const found = await stat(folder).catch(() => undefined)
+  return found?.isDirectory() === true ? undefined : folder
+}
+
+function tellMissing(error: Error): void {
+  stderr.write(`vedette test: there is no JUnit file: ${error.message}\n`)
+}
+
+/** The suite that the arguments describe, or what is wrong with them. */
+async function monitorFor(folder: string, args: Arguments): Promise<Monitor | string> {
+  const engine = args.value('engine')
+  const [name, version] = engine?.split('@') ?? []
+  const known = ENGINE_NAMES.find((one) => one === name)
+  if (engine !== undefined && known === undefined) {
+    return `--engine ${engine}: there are ${OFFERED.join(', ')}`
+  }
+  const chosen = known === undefined ? undefined : chooseEngine(known, version)
+  // A project may wish for what is near; who names an engine means that one.
+  const why = typeof chosen === 'string' ? chosen : chosen?.notice && 'is not offered'
+  if (why !== undefined) return `--engine ${engine}: ${why}; there are ${OFFERED.join(', ')}`
+  const variables = await variablesOf(args.value('env-file'))
+  if (typeof variables === 'string') return variables
+  const chosenTests = ['project', 'grep'].flatMap((option) => {
+    const value = args.value(option)
+    return value === undefined ? [] : [`--${option}=${quoted(value)}`]
+  })
+  const definition = {
+    id: 'test',
+    name: folder.split('/').at(-1) ?? 'test',
+    checkType: 'PLAYWRIGHT',
+    codeBundlePath: folder,
+    environmentVariables: variables,
+    testCommand: [args.value('command') ?? 'npx playwright test', ...chosenTests].join(' '),
+    ...(known === undefined ? {} : { engine: known }),
+    ...(version === undefined ? {} : { engineVersion: version }),
+    ...(args.on('no-install') ? { installCommand: '' } : {}),
+  }
+  const parsed = SuiteMonitor.safeParse(definition)
+  return parsed.success ? Monitor.parse(definition) : parsed.error.message
+}
+
+async function variablesOf(path: string | undefined): Promise<Variable[] | string> {
+  const values = await readEnvFile(path)
+  if (typeof values === 'string') return values
+  return Object.entries(values).map(([key, value]) => ({ key, value, locked: true, secret: true }))
+}
+
+async function runHere(
+  config: AgentConfig,
+  monitor: Monitor,
+  quiet: boolean,
+  output: string,
+): Promise<{ result: Result; code: number }> {
+  const ground = scriptGround(config)
+  const secrets = variableSecrets(monitor.environmentVariables)
+  const scrub = createScrubber({ secrets, headers: config.scrubHeaders })
+  const named = new NamedTexts(scrub)
+  let seen: Scrubber | undefined
+  // Whole lines, each time.
+  const say = (text: string) => {
+    const clean = scrub.text(named.text(text))
+    stderr.write(seen?.text(clean) ?? clean)
+  }
+  const live = new SuiteLive(say, mayColour(stderr, env))
+  const watched: AnyMonitorType = {
+    ...suite,
+    run: (settled, context) =>
+      runSuite(settled as SuiteMonitor, context, ground, {
+        onEvent: (event) => {
+          if (!quiet) live.event(event)
+        },
+      }),
+  }
+  const workFolders = new Set<string>()
+  const runner = createRunner({
+    types: new Map([[suite.checkType, watched]]),
+    clock: createClock(),
+    source: 'TEST_NO_RECORD',
+    workRoot: config.workRoot,
+    workFolders,
+    scrubHeaders: config.scrubHeaders,
+    scripts: ground,
+    files: keepIn(output),
+    onSeen: (all) => (seen = all),
+  })
+  const snapshot = { location: config.location, variables: [], monitors: [monitor] }
+  const interruption = hearInterruption({ say: sayEnding, folders: workFolders })
+  const surroundings = surroundingsOf(snapshot, dialFrom(config))
+  const result = await runner.run({ monitor, slot: Date.now() }, surroundings, interruption.signal)
+  interruption.over()
+  ground.close()
+  if (!quiet) {
+    say(live.closing(result))
+    if (result.artifacts.length > 0) stderr.write(`files: ${output}\n`)
+  }
+  return { result, code: interruption.codeOr(exitCodeOf([result])) }
+}
+
+function sayEnding(): void {
+  stderr.write('vedette test: ending the run; once more ends it at once\n')
+}
+
+/** `vedette test`. */
+export const TEST_COMMAND: Command = {
+  name: 'test',
+  summary: 'Run a check suite here and now, as the agent would',
+  positionals: ['[folder]'],
+  description:
+    'Runs the Playwright project of a folder, or of a .tar.gz, with its packages installed by its lock\n' +
+    'file, on the engine that it asks for, held as the agent holds it. Without a folder it is this one.\n' +
+    'Exit code 0: passed or degraded; 1: anything else; 2: the arguments or the settings are bad;\n' +
+    '130 and 143: it was interrupted, by Ctrl-C or SIGTERM, and what was recorded until then is shown.',
+  options: {
+    engine: { value: '<engine>', help: 'node@22, node@24, node@26 or bun@1.3' },
+    project: { value: '<name>', help: 'run this project of the configuration alone' },
+    grep: { value: '<pattern>', help: 'run tests alone whose titles or tags match' },
+    command: { value: '<command>', help: 'the test command; npx playwright test' },
+    'env-file': {
+      value: '<file>',
+      help: 'variables for the tests, NAME=value; kept out of results',
+    },
+    'no-install': { help: 'take the packages that are in the folder, and install none' },
+    output: { value: '<folder>', help: 'where files go; test-results/vedette in the folder' },
+    json: { help: 'print the result as JSON, and nothing else' },
+    junit: { value: '<file>', help: 'write JUnit XML for CI systems' },
+  },
+  examples: [
+    ['vedette test', 'runs the suite of this folder'],
+    ['vedette test ./e2e --engine bun@1.3', 'runs another one, on Bun'],
+    ['vedette test --grep @smoke --junit results.xml', 'runs some of its tests'],
+  ],
+  run: testCommand,
+}

@@ -1,0 +1,168 @@
+// The code bundles of a file that is applied: the folder of each check suite is packed, and the suite names the
+// bundle by its hash in place of the folder.
+import { createHash } from 'node:crypto'
+import { createReadStream } from 'node:fs'
+import { mkdtemp, rm, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join, resolve } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { bundlePath, namesBundle } from '../contract/api/code-bundle.ts'
+import type { EngineName } from '../contract/engine.ts'
+import type { Monitor } from '../contract/monitor.ts'
+import type { SuiteMonitor } from '../monitors/suite/definition.ts'
+import { LIMITS } from '../contract/versions.ts'
+import { unpackBundle } from '../suites/bundle-unpack.ts'
+import { type EngineWish, suiteEngine } from '../suites/engine.ts'
+import { foldersUpward } from '../suites/packages/packages.ts'
+import { BundlePackError, packBundle } from './bundle-pack.ts'
+import { createFindings, type Findings } from '../agent/monitors-file/problems.ts'
+import type { FileToApply } from '../agent/monitors-file/file.ts'
+
+/** A bundle that suites of a file need. */
+export interface FileBundle {
+  /** Folder or file, as the monitors file names it. */
+  from: string
+  /** Where it lies packed. */
+  path: string
+  /** Hex. */
+  sha256: string
+  bytes: number
+  /** In the folder; undefined of what was packed already. */
+  files?: number
+}
+
+/** A file whose suites name bundles by their hashes, and the bundles; or what is wrong with folders. */
+export type BundledFile = { file: FileToApply; bundles: FileBundle[] } | { findings: Findings }
+
+/**
+ * Packs what the suites of a file name, lends it to `work`, and removes it. Rejects with what `work` rejects
+ * with. `monitorsFile`: folders are named from where it lies.
+ */
+export async function withFileBundles<T>(
+  file: FileToApply,
+  monitorsFile: string,
+  work: (bundled: BundledFile) => T | Promise<T>,
+): Promise<T> {
+  const named = file.monitors.map(({ monitor }) => localPathOf(monitor))
+  if (named.every((one) => one === undefined)) return work({ file, bundles: [] })
+  const folder = await mkdtemp(join(tmpdir(), 'vedette-apply-'))
+  try {
+    return await work(await bundledFile(file, named, { monitorsFile, folder }))
+  } finally {
+    await rm(folder, { recursive: true, force: true }).catch(() => undefined)
+  }
+}
+
+function localPathOf(monitor: Monitor): string | undefined {
+  const { codeBundlePath } = monitor as { codeBundlePath?: unknown }
+  if (monitor.checkType !== 'PLAYWRIGHT' || typeof codeBundlePath !== 'string') return undefined
+  return namesBundle(codeBundlePath) ? undefined : codeBundlePath
+}
+
+async function bundledFile(
+  file: FileToApply,
+  named: readonly (string | undefined)[],
+  { monitorsFile, folder }: { monitorsFile: string; folder: string },
+): Promise<BundledFile> {
+  const findings = createFindings()
+  const bundles = new Map<string, FileBundle | undefined>()
+  const engines = new Map<number, EngineWish>()
+  for (const [index, from] of named.entries()) {
+    if (from === undefined) continue
+    const source = resolve(dirname(monitorsFile), from)
+    const object = (message: string) =>
+      findings.push({ path: ['monitors', index, 'codeBundlePath'], message })
+    if (!bundles.has(source)) {
+      const made = await bundleOf(from, source, join(folder, `${bundles.size}.tar.gz`))
+      bundles.set(source, typeof made === 'string' ? undefined : made)
+      if (typeof made === 'string') object(made)
+    }
+    const { monitor } = file.monitors[index] ?? {}
+    if (monitor === undefined || bundles.get(source) === undefined) continue
+    const engine = await engineOf(monitor, source, folder)
+    if (typeof engine === 'string') object(engine)
+    else if (engine !== undefined) engines.set(index, engine)
+  }
+  if (findings.count() > 0) return { findings }
+  const monitors = file.monitors.map((one, index) => {
+    const from = named[index]
+    const bundle = from && bundles.get(resolve(dirname(monitorsFile), from))
+    if (!bundle) return one
+    const codeBundlePath = bundlePath(bundle.sha256)
+    return { ...one, monitor: { ...one.monitor, ...engines.get(index), codeBundlePath } }
+  })
+  return { file: { ...file, monitors }, bundles: distinct([...bundles.values()]) }
+}
+
+/**
+ * The engine that the project's own files ask for, where the suite leaves it to them: the platform cannot look
+ * into bundles, and hands a suite to agents that have its engine. A sentence where there is no such engine.
+ */
+async function engineOf(
+  monitor: Monitor,
+  source: string,
+  folder: string,
+): Promise<EngineWish | string | undefined> {
+  const { engine, engineVersion, workingDir } = monitor as Partial<SuiteMonitor>
+  const inside = workingDir ?? '.'
+  const isOpen = [engine, engineVersion, inside].some((one) => one?.includes('{{'))
+  if (isOpen || (engineVersion ?? '') !== '' || inside.startsWith('..')) return undefined
+  const project = (await stat(source)).isDirectory() ? source : await unpacked(source, folder)
+  const found = await suiteEngine({ engine }, foldersUpward(project, inside))
+  if (typeof found === 'string') return found
+  if (found.from === 'default') return undefined
+  const [name, version] = found.engine.split('@')
+  return { engine: name as EngineName, engineVersion: version }
+}
+
+/** Where a packed project lies with its files, below `folder`. */
+async function unpacked(source: string, folder: string): Promise<string> {
+  const target = await mkdtemp(join(folder, 'unpacked-'))
+  const bounds = {
+    unpackedBytesMax: LIMITS.suiteProjectBytesMax,
+    filesMax: LIMITS.suiteProjectFilesMax,
+  }
+  // What is no good archive is told when it is run, with the agent's words for it.
+  const signal = AbortSignal.timeout(UNPACK_MS_MAX)
+  await unpackBundle(source, target, bounds, signal).catch(() => undefined)
+  return target
+}
+
+const UNPACK_MS_MAX = 60_000
+
+/** Folders of the same content are one bundle. */
+function distinct(bundles: readonly (FileBundle | undefined)[]): FileBundle[] {
+  return [...new Map(bundles.flatMap((one) => (one ? [[one.sha256, one]] : []))).values()]
+}
+
+const BYTES_MAX = LIMITS.codeBundleBytesMax
+
+/** The bundle of a folder or of a file that is packed; a sentence where there is none. */
+async function bundleOf(
+  from: string,
+  source: string,
+  target: string,
+): Promise<FileBundle | string> {
+  if (from.includes('{{')) return 'must not hold variables: the folder is packed here'
+  try {
+    const found = await stat(source)
+    if (found.isDirectory()) {
+      const bounds = { bytesMax: BYTES_MAX, filesMax: LIMITS.codeBundleFilesMax }
+      const { files, ...packed } = await packBundle(source, target, bounds)
+      return files === 0 ? `the folder ${source} is empty` : { from, files, ...packed }
+    }
+    if (!/\.(?:tar\.gz|tgz)$/.test(source)) {
+      return `must name the folder of a Playwright project, or a .tar.gz of it; ${source} is neither`
+    }
+    if (found.size > BYTES_MAX) return `it has ${found.size} bytes; at most ${BYTES_MAX} are taken`
+    const hash = createHash('sha256')
+    await pipeline(createReadStream(source), hash)
+    return { from, path: source, sha256: hash.digest('hex'), bytes: found.size }
+  } catch (error) {
+    if (error instanceof BundlePackError) return error.message
+    const { code, message } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT') return `there is no folder and no .tar.gz at ${source}`
+    if (code !== undefined) return `cannot be packed: ${message}`
+    throw error
+  }
+}

@@ -1,0 +1,51 @@
+// Variables of an account, known to all its monitors, as the public API spells them.
+import * as z from 'zod'
+import { READ_ONLY, SECRET_MASK, timestamps } from '../../platform/checks/schema.ts'
+import { optionalText } from '../schema/text.ts'
+import { LIMITS } from '../versions.ts'
+
+/** How a variable may be called; an expression without anchors. */
+export const VARIABLE_KEY = '[A-Za-z_][A-Za-z0-9_]{0,254}'
+
+const key = z
+  .string()
+  .regex(
+    new RegExp(`^${VARIABLE_KEY}$`),
+    'must be letters, digits and _, not starting with a digit',
+  )
+
+const value = optionalText(LIMITS.secretCharactersMax)
+
+/** What makes a variable. */
+export const AccountVariableInput = z
+  .strictObject({
+    key,
+    value,
+    locked: z.boolean().default(false),
+    secret: z.boolean().default(false),
+    ...READ_ONLY,
+  })
+  .meta({ id: 'EnvironmentVariableInput' })
+
+/** What replaces one; its key never changes. */
+export const AccountVariableChange = z
+  .strictObject({
+    key: z.string().optional().meta({ description: 'Only as it is: it never changes' }),
+    value,
+    locked: z.boolean().default(false),
+    secret: z.boolean().optional().meta({ description: 'As it was where it is left out' }),
+    ...READ_ONLY,
+  })
+  .meta({ id: 'EnvironmentVariableChange' })
+
+/** A variable as it is read. */
+export const AccountVariable = z
+  .object({
+    key: z.string(),
+    value: z.string().meta({ description: `Of a secret one \`${SECRET_MASK}\`` }),
+    locked: z.boolean(),
+    secret: z.boolean(),
+    ...timestamps,
+  })
+  .meta({ id: 'EnvironmentVariable' })
+export type AccountVariable = z.infer<typeof AccountVariable>

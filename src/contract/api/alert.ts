@@ -1,0 +1,269 @@
+// When a monitor's results become an alert, and when it ends: one pure step from state to state. Verdicts
+// about us never come here, so that they neither open nor end anything.
+import type { Instant } from '../job.ts'
+import type { AlertSettings } from '../monitor.ts'
+import type { Verdict } from '../result.ts'
+
+/** A verdict that says something about the target. */
+export type TargetVerdict = 'passed' | 'degraded' | 'failed'
+
+/** Whether a verdict speaks about the target; the others move no alert. */
+export function isAboutTarget(verdict: Verdict): verdict is TargetVerdict {
+  return verdict === 'passed' || verdict === 'degraded' || verdict === 'failed'
+}
+
+/** A run whose verdict is about the target. */
+export interface TargetRun {
+  location: string
+  slot: Instant
+  verdict: TargetVerdict
+}
+
+/** What is known of one location. */
+export interface LocationState {
+  /** The newest slot that was looked at; older ones change nothing. */
+  slot: Instant
+  verdict: TargetVerdict
+  /** Failed runs in a row, the newest one counted. */
+  runs: number
+  /** The slot of the first of them; null when the last run did not fail. */
+  since: Instant | null
+}
+
+/** An alert that is open. */
+export interface OpenAlert {
+  /** The first failed slot. */
+  since: Instant
+  openedAt: Instant
+  /** False while nobody was told because the monitor is muted. */
+  told: boolean
+  reminders: number
+  remindAt: Instant | null
+}
+
+/** What is kept of a monitor between steps. JSON. */
+export interface AlertState {
+  locations: Record<string, LocationState>
+  alert: OpenAlert | null
+  /** It was told that the monitor is degraded, and not yet that it is well again. */
+  degraded: boolean
+  /** The slot that ended the last alert; bad runs up to it open nothing, from whatever location. */
+  endedSlot: Instant | null
+}
+
+/** What may be told. */
+export const ALERT_KINDS = [
+  'failure',
+  'reminder',
+  'recovery',
+  'degraded',
+  'degraded-recovery',
+] as const
+export type AlertKind = (typeof ALERT_KINDS)[number]
+
+/** Something to tell. */
+export interface AlertEvent {
+  kind: AlertKind
+  /** The first slot of what it tells of. */
+  since: Instant
+  /** Locations that speak for it; with a recovery none. */
+  locations: string[]
+  /** Only incidents follow: the monitor is muted now, and was not when it failed. */
+  quiet: boolean
+  /** With a reminder: which one, from 1. */
+  reminder?: number
+}
+
+/** When a monitor alerts. Instants and times in milliseconds. */
+export interface AlertRules {
+  /** Failed runs in a row, or time since the first of them. */
+  escalation: { runs: number } | { failingMs: number }
+  reminders: { amountMax: number; everyMs: number }
+  /** Whether all locations run every slot; else they take turns. */
+  parallel: boolean
+  /** Share of the locations that have to fail, 0 to 1; 0: any one. */
+  failingShare: number
+  /** Where the monitor is watched now. What others said does not count any more. */
+  locations: readonly string[]
+  muted: boolean
+}
+
+/** What a step leads to. */
+export interface AlertStep {
+  state: AlertState
+  /** Nothing is failing, degraded or open: the state need not be kept. */
+  well: boolean
+  /** When time alone may change something; null: only a run can. */
+  dueAt: Instant | null
+  events: AlertEvent[]
+}
+
+/** A number of reminders that stands for no end, as the public contract spells it. */
+const WITHOUT_END = 100_000
+
+/** The rules of a monitor; without settings the public contract's defaults hold. */
+export function alertRulesOf(
+  settings: AlertSettings | null | undefined,
+  monitor: Pick<AlertRules, 'parallel' | 'locations' | 'muted'>,
+): AlertRules {
+  const { escalationType, runBasedEscalation, timeBasedEscalation } = settings ?? {}
+  const { amount = 0, interval = 5 } = settings?.reminders ?? {}
+  const share = settings?.parallelRunFailureThreshold
+  const minutes = timeBasedEscalation?.minutesFailingThreshold ?? 5
+  return {
+    ...monitor,
+    escalation:
+      escalationType === 'TIME_BASED'
+        ? { failingMs: minutes * 60_000 }
+        : { runs: runBasedEscalation?.failedRunThreshold ?? 1 },
+    reminders: {
+      amountMax: amount >= WITHOUT_END ? Infinity : amount,
+      everyMs: interval * 60_000,
+    },
+    failingShare: share?.enabled === true && monitor.parallel ? share.percentage / 100 : 0,
+  }
+}
+
+/** The state of a monitor of which nothing is known yet. */
+export function freshAlertState(): AlertState {
+  return { locations: {}, alert: null, degraded: false, endedSlot: null }
+}
+
+/**
+ * One step: a run, or only the time that has passed. A slot that is not newer than the last one of its
+ * location changes nothing, so that a run may be given any number of times.
+ */
+export function stepAlert(
+  before: AlertState,
+  at: Instant,
+  rules: AlertRules,
+  run?: TargetRun,
+): AlertStep {
+  const locations = seen(before, rules, run)
+  const failing = failingOf(locations, rules)
+  const events: AlertEvent[] = []
+  const alert = moveAlert({ before: before.alert, failing, at, rules, events })
+  const some = Object.entries(locations)
+  const slow = some.filter(([, { verdict }]) => verdict === 'degraded')
+  let { degraded } = before
+  if (alert !== null) degraded = false
+  else if (!degraded && slow.length > 0 && !rules.muted) {
+    degraded = true
+    const since = Math.min(...slow.map(([, { slot }]) => slot))
+    events.push({ kind: 'degraded', since, locations: slow.map(([id]) => id), quiet: false })
+  } else if (degraded && slow.length === 0 && !failing.some) {
+    degraded = false
+    events.push({ kind: 'degraded-recovery', since: at, locations: [], quiet: rules.muted })
+  }
+  const well = alert === null && !degraded && some.every(([, one]) => one.verdict === 'passed')
+  const dueAt = alert === null ? failing.escalatesAt : alert.remindAt
+  // At least the first slot of the alert, so that no two alerts have the same one.
+  const endedSlot =
+    before.alert !== null && alert === null
+      ? Math.max(run?.slot ?? at, before.alert.since)
+      : before.endedSlot
+  return { state: { locations, alert, degraded, endedSlot }, well, dueAt, events }
+}
+
+/** What is known of the locations after `run`. */
+function seen(
+  before: Pick<AlertState, 'locations' | 'endedSlot'>,
+  rules: AlertRules,
+  run: TargetRun | undefined,
+): AlertState['locations'] {
+  const here = new Set(rules.locations)
+  const locations = Object.fromEntries(
+    Object.entries(before.locations).filter(([id]) => here.has(id)),
+  )
+  if (run === undefined || !here.has(run.location)) return locations
+  const last = locations[run.location]
+  if (last !== undefined && run.slot <= last.slot) return locations
+  const { slot, verdict } = run
+  if (verdict !== 'passed' && slot <= (before.endedSlot ?? -Infinity)) return locations
+  locations[run.location] =
+    verdict === 'failed'
+      ? { slot, verdict, runs: (last?.runs ?? 0) + 1, since: last?.since ?? slot }
+      : { slot, verdict, runs: 0, since: null }
+  return locations
+}
+
+/** What the failing locations come to together. */
+interface Failing {
+  ids: string[]
+  /** At least one fails, enough or not. */
+  some: boolean
+  /** As many fail as it takes. */
+  enough: boolean
+  since: Instant
+  /** Failed runs that count: where locations take turns the sum of all, else those of every one that is needed. */
+  runs: number
+  /** With escalation by time: when it is reached; null while too few fail. */
+  escalatesAt: Instant | null
+}
+
+function failingOf(locations: AlertState['locations'], rules: AlertRules): Failing {
+  const failed = Object.entries(locations).flatMap(([id, { since, runs }]) =>
+    since === null ? [] : [{ id, since, runs }],
+  )
+  const needed = Math.max(1, Math.ceil(rules.failingShare * rules.locations.length))
+  const enough = failed.length >= needed
+  const since = failed.map((one) => one.since).toSorted((a, b) => a - b)[needed - 1] ?? 0
+  const runs = rules.parallel
+    ? (failed.map((one) => one.runs).toSorted((a, b) => b - a)[needed - 1] ?? 0)
+    : failed.reduce((sum, one) => sum + one.runs, 0)
+  const { escalation } = rules
+  const escalatesAt = enough && 'failingMs' in escalation ? since + escalation.failingMs : null
+  const ids = failed.map(({ id }) => id)
+  return { ids, some: failed.length > 0, enough, since, runs, escalatesAt }
+}
+
+interface Move {
+  before: OpenAlert | null
+  failing: Failing
+  at: Instant
+  rules: AlertRules
+  /** What is to be told is added here. */
+  events: AlertEvent[]
+}
+
+function moveAlert({ before, failing, at, rules, events }: Move): OpenAlert | null {
+  const { muted } = rules
+  const tell = (kind: AlertKind, since: Instant, more: Partial<AlertEvent> = {}) => {
+    events.push({ kind, since, locations: failing.ids, quiet: false, ...more })
+  }
+  if (before === null) {
+    if (!isReached(failing, rules, at)) return null
+    const { since } = failing
+    if (!muted) tell('failure', since)
+    const remindAt = nextReminder(rules, 0, at)
+    return { since, openedAt: at, told: !muted, reminders: 0, remindAt: muted ? null : remindAt }
+  }
+  if (!failing.enough) {
+    if (before.told) tell('recovery', before.since, { locations: [], quiet: muted })
+    return null
+  }
+  if (muted) return { ...before, remindAt: null }
+  if (!before.told) {
+    tell('failure', before.since)
+    return { ...before, told: true, remindAt: nextReminder(rules, 0, at) }
+  }
+  if (before.remindAt === null || before.reminders >= rules.reminders.amountMax) {
+    // Others may be wanted now than when it opened.
+    return { ...before, remindAt: nextReminder(rules, before.reminders, at) }
+  }
+  if (before.remindAt > at) return before
+  const reminders = before.reminders + 1
+  tell('reminder', before.since, { reminder: reminders })
+  return { ...before, reminders, remindAt: nextReminder(rules, reminders, at) }
+}
+
+function isReached(failing: Failing, { escalation }: AlertRules, at: Instant): boolean {
+  if (!failing.enough) return false
+  if ('runs' in escalation) return failing.runs >= escalation.runs
+  return failing.escalatesAt !== null && at >= failing.escalatesAt
+}
+
+/** After a long silence of ours one reminder is due, not all that were slept through. */
+function nextReminder({ reminders }: AlertRules, sent: number, at: Instant): Instant | null {
+  return sent < reminders.amountMax ? at + reminders.everyMs : null
+}

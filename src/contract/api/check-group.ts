@@ -1,0 +1,193 @@
+// Groups of monitors in the public wire form, and what a monitor inherits from its group. What is nearer
+// to the monitor goes first: monitor, group, account.
+import * as z from 'zod'
+import { type Assertion, assertionsSchema } from '../assertion.ts'
+import { API_SOURCES, scriptFields } from '../http-monitor.ts'
+import { AlertSettings, commonFields, type Monitor, Pair, type Variable } from '../monitor.ts'
+import { RetryStrategy } from '../retry.ts'
+import { NoSnippet, ScriptText } from '../script-fields.ts'
+import { LIMITS } from '../versions.ts'
+
+const pairs = z.array(Pair).max(200).default([])
+
+/** What requests of API monitors in a group begin with. */
+const ApiCheckDefaults = z.strictObject({
+  /** Known to the group's monitors as the variable GROUP_BASE_URL. */
+  url: z.string().max(2048).default(''),
+  headers: pairs,
+  queryParameters: pairs,
+  basicAuth: z
+    .strictObject({ username: z.string().default(''), password: z.string().default('') })
+    .nullable()
+    .optional(),
+  assertions: assertionsSchema(API_SOURCES),
+})
+export type ApiCheckDefaults = z.infer<typeof ApiCheckDefaults>
+
+/** What they are where a group sets none. */
+export const NO_API_CHECK_DEFAULTS = ApiCheckDefaults.parse({})
+
+/** A group of monitors. What is left out or null leaves its monitors their own. */
+export const CheckGroup = z.strictObject({
+  name: z.string().min(1).max(2048),
+  activated: commonFields.activated,
+  muted: commonFields.muted,
+  tags: commonFields.tags,
+  /** Not empty: instead of the monitors' own. */
+  locations: commonFields.locations,
+  /** Not empty: instead of the monitors' own. */
+  privateLocations: commonFields.privateLocations,
+  /** Monitors of the group that run at the same time when it is run as a whole. */
+  concurrency: z.int().min(1).max(1000).default(10),
+  runParallel: z.boolean().nullable().optional(),
+  runtimeId: commonFields.runtimeId,
+  /** NO_RETRIES: the monitors have none. FALLBACK, as null: their own. */
+  retryStrategy: z
+    .union([RetryStrategy, z.literal('FALLBACK')])
+    .nullable()
+    .optional(),
+  /** Deprecated in the contract: accepted, without effect. */
+  doubleCheck: z.boolean().nullable().optional(),
+  alertSettings: AlertSettings.nullable().optional(),
+  /** True: the account's settings hold for all monitors of the group. */
+  useGlobalAlertSettings: z.boolean().nullable().optional(),
+  alertChannelSubscriptions: commonFields.alertChannelSubscriptions,
+  environmentVariables: commonFields.environmentVariables,
+  apiCheckDefaults: ApiCheckDefaults.nullable().optional(),
+  localSetupScript: ScriptText,
+  localTearDownScript: ScriptText,
+  setupSnippetId: NoSnippet,
+  tearDownSnippetId: NoSnippet,
+  /** Which rules of inheritance hold; there is only this version. */
+  v: z.literal(2).optional(),
+})
+export type CheckGroup = z.infer<typeof CheckGroup>
+
+/**
+ * The monitor as it holds in its group. Neither is changed; of the monitor the common part must have been
+ * parsed, of the group all.
+ * - `locations` and `privateLocations` of the group that are not empty, each for itself, and
+ *   `runParallel`, `retryStrategy` and alert settings that are set, stand instead of the monitor's.
+ * - It is activated where both are and muted where either is; it has the tags and alert channels of both.
+ * - Variables, runtime, scripts and what requests of API monitors begin with stand behind its own.
+ * - Check suites and heartbeats are never tried again, whatever either says.
+ */
+export function effectiveMonitor(monitor: Monitor, group: CheckGroup | undefined): Monitor {
+  const { checkType } = monitor
+  const own = group === undefined ? monitor : inherit(monitor, group)
+  const isRetried = checkType !== 'PLAYWRIGHT' && checkType !== 'HEARTBEAT'
+  return isRetried || own.retryStrategy === null ? own : { ...own, retryStrategy: null }
+}
+
+function inherit(monitor: Monitor, group: CheckGroup): Monitor {
+  const { locations, privateLocations } = group
+  return {
+    ...monitor,
+    activated: monitor.activated && group.activated,
+    muted: monitor.muted || group.muted,
+    tags: [...new Set([...monitor.tags, ...group.tags])],
+    ...(locations !== null && locations.length > 0 && { locations }),
+    ...((privateLocations ?? []).length > 0 && { privateLocations }),
+    runParallel: group.runParallel ?? monitor.runParallel,
+    retryStrategy: retryStrategyOf(group) ?? monitor.retryStrategy,
+    runtimeId: monitor.runtimeId ?? group.runtimeId,
+    ...alertsOf(group),
+    alertChannelSubscriptions: behind(
+      monitor.alertChannelSubscriptions,
+      group.alertChannelSubscriptions,
+      ({ alertChannelId }) => JSON.stringify(alertChannelId),
+    ),
+    environmentVariables: behind(
+      monitor.environmentVariables,
+      groupVariables(group),
+      ({ key }) => key,
+    ),
+    ...(monitor.checkType === 'API' && apiFields(monitor, group)),
+  }
+}
+
+/** The retry strategy that a group sets, if any. */
+function retryStrategyOf({ retryStrategy }: CheckGroup): RetryStrategy | null | undefined {
+  return retryStrategy === 'FALLBACK' ? null : retryStrategy
+}
+
+/** The alert settings that a group sets, if any. */
+function alertsOf({ useGlobalAlertSettings, alertSettings }: CheckGroup): Partial<Monitor> {
+  if (useGlobalAlertSettings === true) return { useGlobalAlertSettings, alertSettings: null }
+  if (alertSettings === undefined || alertSettings === null) return {}
+  return { useGlobalAlertSettings: false, alertSettings }
+}
+
+/** All of `first`, then those of `second` that `first` has not, by their key. */
+function behind<T>(first: readonly T[], second: readonly T[], keyOf: (one: T) => string): T[] {
+  const known = new Set(first.map(keyOf))
+  return [...first, ...second.filter((one) => !known.has(keyOf(one)))]
+}
+
+/** The variables that a group's monitors know, behind their own. */
+export function groupVariables({ environmentVariables, apiCheckDefaults }: CheckGroup): Variable[] {
+  const value = apiCheckDefaults?.url ?? ''
+  if (value === '') return environmentVariables
+  const baseUrl = { key: 'GROUP_BASE_URL', value, locked: false, secret: false }
+  return behind(environmentVariables, [baseUrl], ({ key }) => key)
+}
+
+/** The part of an API monitor's request that a group may add to; defaults may not be in it yet. */
+interface ApiFields {
+  headers?: z.infer<typeof pairs>
+  queryParameters?: z.infer<typeof pairs>
+  basicAuth?: { username?: string; password?: string } | null
+  assertions?: Assertion[]
+}
+
+function apiFields(monitor: Monitor, group: CheckGroup): Record<string, unknown> {
+  const request = monitor['request'] as ApiFields
+  const defaults = group.apiCheckDefaults
+  return {
+    ...scriptsOf(monitor, group),
+    ...(defaults && { request: { ...request, ...requestFields(request, defaults) } }),
+  }
+}
+
+function requestFields(request: ApiFields, defaults: ApiCheckDefaults): ApiFields {
+  const { username = '', password = '' } = request.basicAuth ?? {}
+  const basicAuth = username === '' && password === '' ? defaults.basicAuth : request.basicAuth
+  return {
+    headers: behind(request.headers ?? [], defaults.headers, ({ key }) => key.toLowerCase()),
+    queryParameters: behind(
+      request.queryParameters ?? [],
+      defaults.queryParameters,
+      ({ key }) => key,
+    ),
+    ...(basicAuth !== undefined && { basicAuth }),
+    assertions: behind(request.assertions ?? [], defaults.assertions, (one) => JSON.stringify(one)),
+  }
+}
+
+/** The group's scripts, where the monitor has none for the same moment. */
+function scriptsOf(monitor: Monitor, group: CheckGroup): Record<string, unknown> {
+  const own = scriptFields(monitor)
+  const { localSetupScript, localTearDownScript } = group
+  const inherited = scriptFields({ localSetupScript, localTearDownScript })
+  return Object.fromEntries(
+    inherited
+      .filter((field) => !own.includes(field))
+      .map((field) => [field, group[field as 'localSetupScript' | 'localTearDownScript']]),
+  )
+}
+
+/** What grows past its bound when a monitor stands in its group, as a sentence; else undefined. */
+export function inheritanceProblem(effective: Monitor): string | undefined {
+  const { environmentVariables } = effective
+  if (environmentVariables.length > LIMITS.variablesMax) {
+    return `has more than ${LIMITS.variablesMax} variables together with its group`
+  }
+  if (effective.checkType !== 'API') return undefined
+  const request = effective['request'] as ApiFields
+  const { headers = [], queryParameters = [], assertions = [] } = request
+  if (headers.length > 200) return 'has more than 200 headers together with its group'
+  if (queryParameters.length > 200) return 'has more than 200 parameters together with its group'
+  return assertions.length > LIMITS.assertionsMax
+    ? `has more than ${LIMITS.assertionsMax} assertions together with its group`
+    : undefined
+}

@@ -1,0 +1,46 @@
+// Code bundles: projects of check suites as one tar.gz each, known by the SHA-256 of its bytes.
+import * as z from 'zod'
+import { LIMITS } from '../versions.ts'
+
+/** SHA-256 of a bundle, in lower case hex. */
+export const BundleHash = z.string().regex(/^[0-9a-f]{64}$/, 'must be 64 hex digits in lower case')
+
+const PREFIX = 'bundle:'
+
+/** What a suite writes for a bundle of the platform. */
+export function bundlePath(sha256: string): string {
+  return `${PREFIX}${sha256}`
+}
+
+/** Whether a `codeBundlePath` stands for a bundle of the platform, whatever hash it names. */
+export function namesBundle(codeBundlePath: string): boolean {
+  return codeBundlePath.startsWith(PREFIX)
+}
+
+/** The hash that a `codeBundlePath` names; undefined where it names none, or none that can be. */
+export function bundleHash(codeBundlePath: string): string | undefined {
+  if (!namesBundle(codeBundlePath)) return undefined
+  const hash = codeBundlePath.slice(PREFIX.length)
+  return BundleHash.safeParse(hash).success ? hash : undefined
+}
+
+/** How far bundles may go; units stand last in the names. */
+export const BUNDLE_BOUNDS = {
+  bytesMax: LIMITS.codeBundleBytesMax,
+  bundlesMax: LIMITS.codeBundlesMax,
+  /** How long agents may still have what a monitor named before. */
+  formerMsMax: 7_200_000,
+  /** A bundle that no monitor names is kept for so long. */
+  unusedMsMax: 7 * 86_400_000,
+} as const
+
+/** A bundle that is kept. */
+export const CodeBundle = z
+  .object({
+    sha256: z.string().meta({ description: 'SHA-256 of its bytes, hex' }),
+    bytes: z.int(),
+    checks: z.int().meta({ description: 'How many checks name it' }),
+    createdAt: z.iso.datetime().meta({ description: 'When it was brought', format: 'date-time' }),
+  })
+  .meta({ id: 'CodeBundle' })
+export type CodeBundle = z.infer<typeof CodeBundle>

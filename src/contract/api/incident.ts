@@ -1,0 +1,170 @@
+// Status page incidents with their services and updates, as the public API spells them: what is read, and
+// what may be written.
+import * as z from 'zod'
+import { API_BOUNDS } from './api-bounds.ts'
+import { text } from '../schema/text.ts'
+
+export const INCIDENT_STATUSES = ['INVESTIGATING', 'IDENTIFIED', 'MONITORING', 'RESOLVED'] as const
+export const IncidentStatus = z.enum(INCIDENT_STATUSES)
+export type IncidentStatus = z.infer<typeof IncidentStatus>
+
+export const INCIDENT_SEVERITIES = ['CRITICAL', 'MAJOR', 'MEDIUM', 'MINOR'] as const
+export const IncidentSeverity = z.enum(INCIDENT_SEVERITIES)
+export type IncidentSeverity = z.infer<typeof IncidentSeverity>
+
+const guid = () => z.guid().meta({ format: 'uuid' })
+const date = (description: string) =>
+  z.iso.date().meta({ description, format: 'date', example: '2026-02-25' })
+
+const { nameCharactersMax, descriptionCharactersMax, servicesPerIncidentMax } = API_BOUNDS
+
+/** A part of what an account runs, on which incidents are told. */
+export const Service = z
+  .object({
+    name: z.string(),
+    id: guid(),
+    accountId: guid(),
+    created_at: date('Day of creation, UTC'),
+    updated_at: date('Day of the last change, UTC').nullable().optional(),
+  })
+  .meta({ id: 'StatusPageService' })
+export type Service = z.infer<typeof Service>
+
+/** One public word on an incident. */
+export const IncidentUpdate = z
+  .object({
+    description: z.string(),
+    status: IncidentStatus.optional(),
+    publicIncidentUpdateDate: z.iso
+      .datetime({ offset: true })
+      .optional()
+      .meta({ format: 'date-time', example: '2026-02-25T10:00:00.000Z' }),
+    notifySubscribers: z.boolean().optional().meta({ default: false }),
+    id: guid(),
+    created_at: date('Day of creation, UTC'),
+  })
+  .meta({ id: 'StatusPageIncidentUpdate' })
+export type IncidentUpdate = z.infer<typeof IncidentUpdate>
+
+/** An incident as it is read. */
+export const Incident = z
+  .object({
+    name: z.string().meta({ maxLength: nameCharactersMax }),
+    severity: IncidentSeverity,
+    id: guid(),
+    services: z.array(Service).meta({ description: 'Affected services' }),
+    incidentUpdates: z.array(IncidentUpdate).meta({
+      description: `The latest ${API_BOUNDS.updatesShownMax} updates, newest first`,
+    }),
+    lastUpdateStatus: IncidentStatus,
+    duration: z.int().nullable().optional().meta({
+      description:
+        'Whole seconds from the first update to the resolved update that closed the incident, by public dates; null while it is open and when its first update closed it',
+    }),
+    created_at: date('Day of creation, UTC'),
+    updated_at: date('Day of the last change, UTC').optional(),
+  })
+  .meta({ id: 'StatusPageIncident' })
+export type Incident = z.infer<typeof Incident>
+
+/** RFC 3339 writes four digits of a year, and an offset may lead past them. */
+const LAST_INSTANT_MS = Date.parse('9999-12-31T23:59:59.999Z')
+
+/** Fields of the read model that a write may carry along without effect. */
+const readOnly = {
+  id: z.unknown().optional(),
+  created_at: z.unknown().optional(),
+  updated_at: z.unknown().optional(),
+}
+
+/** What makes or replaces an update. */
+export const IncidentUpdateInput = z
+  .strictObject({
+    description: text(descriptionCharactersMax),
+    status: IncidentStatus.optional().meta({
+      description: 'Left out: the status that held before this update goes on',
+    }),
+    publicIncidentUpdateDate: z.iso
+      .datetime({ offset: true })
+      .refine((value) => Date.parse(value) >= 0, { error: 'must not be before 1970' })
+      .refine((value) => !(Date.parse(value) > LAST_INSTANT_MS), {
+        error: 'must not be after 9999 in UTC',
+      })
+      .optional()
+      .meta({ format: 'date-time', description: 'Default: the time of the request' }),
+    notifySubscribers: z.boolean().default(false),
+    ...readOnly,
+  })
+  .meta({ id: 'StatusPageIncidentUpdateInput' })
+export type IncidentUpdateInput = z.infer<typeof IncidentUpdateInput>
+
+/** A service of the account, named by its id; the rest of its fields may be sent along. */
+export const ServiceReference = z
+  .strictObject({
+    id: guid(),
+    name: z.string().optional(),
+    accountId: guid().optional(),
+    created_at: z.unknown().optional(),
+    updated_at: z.unknown().optional(),
+  })
+  .meta({ id: 'StatusPageServiceReference' })
+export type ServiceReference = z.infer<typeof ServiceReference>
+
+const written = {
+  name: text(nameCharactersMax),
+  severity: IncidentSeverity,
+  services: z.array(ServiceReference).min(1).max(servicesPerIncidentMax),
+}
+
+const computed = {
+  duration: z.unknown().optional(),
+  lastUpdateStatus: z.unknown().optional(),
+}
+
+/** What opens an incident: itself and exactly one first update. */
+export const IncidentInput = z
+  .strictObject({
+    ...written,
+    incidentUpdates: z.array(IncidentUpdateInput).min(1).max(1),
+    ...readOnly,
+    ...computed,
+  })
+  .meta({
+    id: 'StatusPageIncidentInput',
+    example: {
+      name: 'Sign-in is slow',
+      severity: 'MINOR',
+      services: [{ id: 'b9a1c5d2-7a54-4a0b-9df1-0b8cf0a7a001' }],
+      incidentUpdates: [{ description: 'We are investigating.', status: 'INVESTIGATING' }],
+    },
+  })
+export type IncidentInput = z.infer<typeof IncidentInput>
+
+const unwritten = { incidentUpdates: z.unknown().optional(), ...readOnly, ...computed }
+
+/** What replaces an incident's own fields; its updates have their own operations. */
+export const IncidentReplacement = z
+  .strictObject({ ...written, ...unwritten })
+  .meta({ id: 'StatusPageIncidentReplacement' })
+export type IncidentReplacement = z.infer<typeof IncidentReplacement>
+
+/** What changes some of an incident's own fields. */
+export const IncidentPatch = z
+  .strictObject({
+    name: written.name.optional(),
+    severity: written.severity.optional(),
+    services: written.services.optional(),
+    ...unwritten,
+  })
+  .meta({ id: 'StatusPageIncidentPatch' })
+export type IncidentPatch = z.infer<typeof IncidentPatch>
+
+/** What makes or replaces a service. */
+export const ServiceInput = z
+  .strictObject({
+    name: text(nameCharactersMax),
+    accountId: z.unknown().optional(),
+    ...readOnly,
+  })
+  .meta({ id: 'StatusPageServiceInput', example: { name: 'Sign-in' } })
+export type ServiceInput = z.infer<typeof ServiceInput>

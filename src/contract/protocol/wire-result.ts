@@ -1,0 +1,169 @@
+// Checks a result as an agent sent it. Most results are short (passed, nothing but numbers), and those are
+// checked by hand: the general schema costs ten times as much as all the rest of recording one.
+import { isFailureCode, PROTOCOL_BOUNDS, type RefusalCode, WireResult } from './agent-protocol.ts'
+import { AGENT_MISSED_REASONS, VERDICTS } from '../result.ts'
+
+/** A result that may be recorded, or why it may not. */
+export type CheckedResult =
+  | {
+      result: WireResult
+      /** What is kept beside the numbers, as JSON text; null for a short result. */
+      detail: string | null
+    }
+  | { code: Extract<RefusalCode, 'MALFORMED' | 'TOO_LARGE'>; message: string }
+
+const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
+const VERDICT_SET: ReadonlySet<unknown> = new Set(VERDICTS)
+const REASON_SET: ReadonlySet<unknown> = new Set(AGENT_MISSED_REASONS)
+const INSTANT_MAX = 8.64e15
+const DAY_MS = 86_400_000
+/** Nesting of what was observed; far below what would be a danger to whoever walks through it. */
+const DEPTH_MAX = 64
+const MESSAGE_CHARACTERS_MAX = 200
+
+/**
+ * Checks one result. Ids become lower case, fields that this version does not know are left out, and
+ * text that PostgreSQL cannot keep (U+0000, half surrogate pairs) is replaced by U+FFFD.
+ */
+export function checkResult(value: unknown): CheckedResult {
+  if (isShort(value)) return { result: value, detail: null }
+  if (typeof value !== 'object' || value === null || isTooDeep(value)) {
+    return malformed(`is no object nested at most ${DEPTH_MAX} levels deep`)
+  }
+  const parsed = WireResult.safeParse(value)
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues
+    return malformed(`${issue?.path.map(String).join('.') ?? ''}: ${issue?.message ?? ''}`)
+  }
+  if (parsed.data.verdict === 'missed' && parsed.data.missedReason === undefined) {
+    return malformed('missedReason: is needed with verdict missed')
+  }
+  return kept(parsed.data)
+}
+
+function malformed(message: string): CheckedResult {
+  const shown = message.slice(0, MESSAGE_CHARACTERS_MAX).toWellFormed().replaceAll('\0', '\uFFFD')
+  return { code: 'MALFORMED', message: shown }
+}
+
+/** Whether `value` is a result with known numbers and words only; everything that it has is checked. */
+function isShort(value: unknown): value is WireResult {
+  if (typeof value !== 'object' || value === null) return false
+  let missed = false
+  let reason = false
+  let found = 0
+  for (const key of Object.keys(value)) {
+    const one = (value as Record<string, unknown>)[key]
+    switch (key) {
+      case 'monitorId':
+        if (typeof one !== 'string' || !GUID.test(one)) return false
+        found++
+        break
+      case 'slot':
+        if (!isNumberTo(one, INSTANT_MAX) || !Number.isSafeInteger(one)) return false
+        found++
+        break
+      case 'verdict':
+        if (!VERDICT_SET.has(one)) return false
+        missed = one === 'missed'
+        found++
+        break
+      case 'startedAt':
+        if (!isNumberTo(one, INSTANT_MAX)) return false
+        found++
+        break
+      case 'durationMs':
+        if (!isNumberTo(one, DAY_MS)) return false
+        found++
+        break
+      case 'clockUncertaintyMs':
+      case 'responseTimeMs':
+        if (!isNumberTo(one, DAY_MS)) return false
+        break
+      case 'attempts':
+        if (!isNumberTo(one, 100) || !Number.isInteger(one)) return false
+        found++
+        break
+      case 'missedReason':
+        if (!REASON_SET.has(one)) return false
+        reason = true
+        break
+      default:
+        return false
+    }
+  }
+  return found === 6 && missed === reason
+}
+
+function isNumberTo(value: unknown, max: number): value is number {
+  return typeof value === 'number' && value >= 0 && value <= max
+}
+
+/** Walks without recursion: JSON nests as deeply as a batch has bytes. */
+function isTooDeep(root: object): boolean {
+  let level: object[] = [root]
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > DEPTH_MAX) return true
+    const next: object[] = []
+    for (const one of level) {
+      for (const value of Object.values(one)) {
+        if (typeof value === 'object' && value !== null) next.push(value as object)
+      }
+    }
+    level = next
+  }
+  return false
+}
+
+function kept(parsed: WireResult): CheckedResult {
+  const result: WireResult = { ...parsed, monitorId: parsed.monitorId.toLowerCase() }
+  if (result.onDemand !== undefined) result.onDemand = result.onDemand.toLowerCase()
+  if (result.verdict !== 'missed') delete result.missedReason
+  let detail = detailText(result)
+  if (detail === null) return { result, detail }
+  if (/\\u(?:0000|d[89a-f])/i.test(detail)) {
+    cleanTexts(result)
+    detail = detailText(result) ?? ''
+  }
+  const bytes = Buffer.byteLength(detail)
+  if (bytes <= PROTOCOL_BOUNDS.resultBytesMax) return { result, detail }
+  return {
+    code: 'TOO_LARGE',
+    message: `has ${bytes} bytes, at most ${PROTOCOL_BOUNDS.resultBytesMax} are kept`,
+  }
+}
+
+function detailText({ failures, detail, artifacts }: WireResult): string | null {
+  const parts = {
+    ...(failures !== undefined && failures.length > 0 && { failures }),
+    ...detail,
+    ...(artifacts !== undefined && artifacts.length > 0 && { artifacts }),
+  }
+  return Object.keys(parts).length === 0 ? null : JSON.stringify(parts)
+}
+
+function cleanTexts(result: WireResult): void {
+  if (result.failures !== undefined) result.failures = clean(result.failures)
+  if (result.detail !== undefined) result.detail = clean(result.detail)
+  if (result.artifacts !== undefined) result.artifacts = clean(result.artifacts)
+}
+
+/** A copy with every text and key made such that PostgreSQL can keep it. */
+function clean<Value>(value: Value): Value
+function clean(value: unknown): unknown {
+  if (typeof value === 'string') return cleanText(value)
+  if (Array.isArray(value)) return value.map(clean)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [cleanText(key), clean(one)]))
+}
+
+function cleanText(text: string): string {
+  return text.toWellFormed().replaceAll('\0', '\uFFFD')
+}
+
+/** The code of a result's first failure as it is kept: one that this version does not know as it came. */
+export function firstFailureCode({ failures }: WireResult): string | null {
+  const code = failures?.[0]?.code
+  if (code === undefined) return null
+  return isFailureCode(code) ? code : code.slice(0, 64)
+}

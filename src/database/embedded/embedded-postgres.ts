@@ -1,0 +1,195 @@
+// The database of a platform that was given none: a real PostgreSQL in DATA_DIR, a child of this process
+// on a unix socket. Started, watched, started again when it dies, and stopped with us.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { FolderLockedError, type FolderLock, lockFolder } from '../../process/folder-lock.ts'
+import type { Log } from '../../process/log.ts'
+import { makeFolderSync } from '../../process/make-folder.ts'
+import type { DatabaseAddress } from '../database.ts'
+import { EmbeddedPostgresError } from './embedded-postgres-error.ts'
+import { findPostgresBinaries } from './binaries.ts'
+import { POSTGRES_ROLE, postgresFolder, type PostgresFolder, prepareFolder } from './folder.ts'
+import { endLeftover, PostgresProcess, type PostgresRun } from './process.ts'
+import { choosePostgresUser } from './user.ts'
+
+/** A PostgreSQL that is kept running. */
+export interface EmbeddedPostgres {
+  address: DatabaseAddress
+  /** Number of its main process; undefined between two runs. */
+  readonly pid: number | undefined
+  /** Runs after the first. */
+  readonly restarts: number
+  /** Ends it and gives its folder back. Safe to call twice. */
+  stop(): Promise<void>
+}
+
+/** What to start. */
+export interface EmbeddedPostgresOptions {
+  dataDir: string
+  log: Log
+  /** Gives up the start. */
+  signal?: AbortSignal
+  /** The folder was taken away: nothing may be written any more, and the process should end. */
+  onLockLost?: () => void
+}
+
+const DATABASE = 'vedette'
+const LOCK = 'postgres.lock'
+const RESTART_MS_MIN = 100
+const RESTART_MS_MAX = 10_000
+/** A run that lasted this long was a good one, and the next failure starts with a short wait again. */
+const STEADY_MS = 30_000
+/** Starts that may fail before the first that works. */
+const FIRST_STARTS_MAX = 4
+
+/** Where the embedded database of `dataDir` answers while somebody runs it. */
+export function embeddedAddress(dataDir: string): DatabaseAddress {
+  return addressOf(postgresFolder(dataDir))
+}
+
+function addressOf(folder: PostgresFolder): DatabaseAddress {
+  return { socketFolder: folder.run, user: POSTGRES_ROLE, database: DATABASE }
+}
+
+/** Starts it. Rejects with EmbeddedPostgresError, or the signal's reason. */
+export async function startEmbeddedPostgres(
+  options: EmbeddedPostgresOptions,
+): Promise<EmbeddedPostgres> {
+  const { dataDir, log } = options
+  const binaries = findPostgresBinaries()
+  makeFolder(dataDir)
+  const lock = await lockDataFolder(dataDir, () => options.onLockLost?.())
+  try {
+    const folder = postgresFolder(dataDir)
+    const user = choosePostgresUser(folder.root, binaries.postgres)
+    await prepareFolder(folder, user, binaries)
+    await endLeftover(folder, log)
+    const run: PostgresRun = { binaries, user, folder, log }
+    const supervised = new SupervisedPostgres(run, lock)
+    await supervised.start(options.signal ?? new AbortController().signal)
+    log.info({ folder: folder.root, user: user.name }, 'embedded PostgreSQL is running')
+    return supervised
+  } catch (error) {
+    lock.release()
+    throw error
+  }
+}
+
+function makeFolder(dataDir: string): void {
+  try {
+    // Others may pass through, as PostgreSQL's user has to; each thing inside guards itself.
+    makeFolderSync(dataDir, 0o755)
+  } catch (error) {
+    throw folderError(`cannot make the folder ${dataDir} (DATA_DIR)`, error)
+  }
+}
+
+async function lockDataFolder(dataDir: string, onLost: () => void): Promise<FolderLock> {
+  try {
+    return await lockFolder(dataDir, LOCK, onLost)
+  } catch (error) {
+    if (error instanceof FolderLockedError) {
+      const message =
+        `the folder ${dataDir} (DATA_DIR) is in use: ${error.message}; stop that process, give this ` +
+        'one a folder of its own, or run several platforms on one PostgreSQL with DATABASE_URL'
+      throw new EmbeddedPostgresError('LOCKED', message, { cause: error })
+    }
+    throw folderError(`cannot use the folder ${dataDir} (DATA_DIR)`, error)
+  }
+}
+
+function folderError(what: string, cause: unknown): EmbeddedPostgresError {
+  const { code, message } = cause as NodeJS.ErrnoException
+  const kind = code === 'ENOSPC' ? 'START' : 'FOLDER'
+  return new EmbeddedPostgresError(kind, `${what}: ${message}`, { cause })
+}
+
+class SupervisedPostgres implements EmbeddedPostgres {
+  readonly address: DatabaseAddress
+  readonly #run: PostgresRun
+  readonly #lock: FolderLock
+  readonly #stopping = new AbortController()
+  #process: PostgresProcess | undefined
+  #watch: Promise<void> = Promise.resolve()
+  #stopped: Promise<void> | undefined
+  restarts = 0
+
+  constructor(run: PostgresRun, lock: FolderLock) {
+    this.address = addressOf(run.folder)
+    this.#run = run
+    this.#lock = lock
+  }
+
+  get pid(): number | undefined {
+    return this.#process?.end === undefined ? this.#process?.pid : undefined
+  }
+
+  async start(signal: AbortSignal): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      const started = new PostgresProcess(this.#run)
+      this.#process = started
+      try {
+        await started.ready(DATABASE, signal)
+        break
+      } catch (error) {
+        await started.stop()
+        signal.throwIfAborted()
+        // The last sessions of one that was killed may hold on to its memory for a moment.
+        if (attempt >= FIRST_STARTS_MAX) throw error
+        await sleep(RESTART_MS_MIN * 2 ** attempt, undefined, { signal })
+      }
+    }
+    this.#watch = this.#keepRunning()
+  }
+
+  async #keepRunning(): Promise<void> {
+    const { log } = this.#run
+    const { signal } = this.#stopping
+    let waitMs = RESTART_MS_MIN
+    let since = performance.now()
+    while (!signal.aborted) {
+      const run = this.#process as PostgresProcess
+      const end = await run.ended
+      if (signal.aborted) return
+      if (performance.now() - since > STEADY_MS) waitMs = RESTART_MS_MIN
+      log.error({ ...end, lastWords: run.lastWords, waitMs }, 'PostgreSQL ended; starting it again')
+      const isStopped = await sleep(waitMs, false, { signal }).catch(() => true)
+      if (isStopped) return
+      waitMs = Math.min(waitMs * 2, RESTART_MS_MAX)
+      since = performance.now()
+      this.restarts++
+      await this.#startAgain()
+    }
+  }
+
+  async #startAgain(): Promise<void> {
+    const { log, folder } = this.#run
+    let run: PostgresProcess | undefined
+    try {
+      await endLeftover(folder, log)
+      run = new PostgresProcess(this.#run)
+      this.#process = run
+      await run.ready(DATABASE, this.#stopping.signal)
+      // As loud as its end, for whoever reads of that alone.
+      log.warn({ pid: run.pid }, 'PostgreSQL is running again')
+    } catch (error) {
+      if (this.#stopping.signal.aborted) return
+      const isKnown = error instanceof EmbeddedPostgresError
+      log.error(isKnown ? { reason: error.message } : { err: error }, 'PostgreSQL did not start')
+      await run?.stop()
+    }
+  }
+
+  stop(): Promise<void> {
+    this.#stopped ??= this.#stop()
+    return this.#stopped
+  }
+
+  async #stop(): Promise<void> {
+    this.#stopping.abort(new Error('stopping'))
+    await this.#process?.stop()
+    await this.#watch
+    // A run that began in the very moment of the stop.
+    await this.#process?.stop()
+    this.#lock.release()
+  }
+}

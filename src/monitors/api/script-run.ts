@@ -1,0 +1,232 @@
+// One run of an API monitor with scripts: set up, ask, tear down, judge. Loaded at the first such run: an agent
+// without scripts must not carry it in its memory.
+import type { ApiMonitor, ApiRequest } from '../../contract/http-monitor.ts'
+import { failure, type Failure } from '../../contract/failure.ts'
+import { toMicroseconds } from '../../contract/schema/duration.ts'
+import { LIMITS } from '../../contract/versions.ts'
+import { prepareApi } from './plan.ts'
+import { changeAnswer, shownResponse } from './script-answer.ts'
+import {
+  scriptErrorFailure,
+  scriptFile,
+  startScriptHost,
+  type ApiScriptHost,
+  type ScriptStep,
+} from '../../scripts/api/host.ts'
+import type { ApiScriptsObserved } from '../../scripts/api/observed.ts'
+import { changedRequest, shownRequest } from '../../scripts/api/request.ts'
+import type {
+  ScriptOrder,
+  ScriptWord,
+  SetUpDone,
+  TearDownDone,
+} from '../../scripts/api/messages.ts'
+import { DeadlineReached } from '../../network/deadline.ts'
+import { checkHttp } from '../http/check.ts'
+import type { Trip } from '../http/trip.ts'
+import type { Context, Observation } from '../monitor.ts'
+import { refusedConnections } from '../../sandbox/egress/refused-connections.ts'
+import { scriptRuntime, type ScriptRuntime } from '../../scripts/runtime.ts'
+import { failureOf, TargetFailure, targetFailure } from '../../network/target-failure.ts'
+
+const BYTES_MAX = LIMITS.apiScriptDataBytesMax
+
+/** Runs it. Rejects with the signal's reason when the run is cancelled. */
+export async function runScriptedApi(monitor: ApiMonitor, context: Context): Promise<Observation> {
+  const run = new ScriptedRun(monitor, context)
+  let observation: Observation
+  try {
+    observation = await run.run()
+  } catch (error) {
+    observation = { observed: {}, failures: [failureOf(error, { phase: 'send' })] }
+  } finally {
+    await run.end()
+  }
+  const { shown, undisclosed } = run
+  if (shown !== undefined) observation.observed['scripts'] = shown
+  return undisclosed === undefined ? observation : { ...observation, undisclosed }
+}
+
+class ScriptedRun {
+  /** What is told of the scripts; undefined where none could begin. */
+  shown: ApiScriptsObserved | undefined
+  /** What the set-up script made. */
+  undisclosed: Record<string, unknown> | undefined
+  readonly #monitor: ApiMonitor
+  readonly #context: Context
+  #host: ApiScriptHost | undefined
+  #runtime: ScriptRuntime | undefined
+
+  constructor(monitor: ApiMonitor, context: Context) {
+    this.#monitor = monitor
+    this.#context = context
+  }
+
+  async run(): Promise<Observation> {
+    const { scripts } = this.#context
+    if (scripts === undefined) {
+      throw targetFailure('SCRIPT_UNSUPPORTED', 'this agent runs no scripts')
+    }
+    this.#runtime = await scriptRuntime(scripts, this.#monitor.runtimeId)
+    this.shown = { runtime: this.#runtime.id, console: [] }
+    const request = await this.#setUp()
+    const prepared = prepareApi({ ...this.#monitor, request })
+    if ('failure' in prepared) {
+      const isOwn = request === this.#monitor.request
+      throw new TargetFailure(isOwn ? prepared.failure : leftBy(prepared.failure))
+    }
+    const bound = new RequestBound(this.#context.signal, this.#monitor.maxResponseTime)
+    const { plan } = prepared
+    if (has(this.#monitor.localTearDownScript)) {
+      plan.keepBytes = LIMITS.unpackedBytesMax
+      plan.afterwards = (trip) => {
+        bound.lift()
+        return this.#tearDown(request, trip)
+      }
+    }
+    try {
+      return await checkHttp(plan, { ...this.#context, signal: bound.signal })
+    } finally {
+      bound.lift()
+    }
+  }
+
+  /** Ends the process of the scripts, and completes what is told of them. */
+  async end(): Promise<void> {
+    const host = this.#host
+    if (host === undefined || this.shown === undefined) return
+    await host.close()
+    const { end, wayOut, console } = host
+    this.shown.console = console.lines
+    if (console.leftOut > 0) this.shown.consoleLeftOut = console.leftOut
+    const refused = refusedConnections(wayOut.refusals, end?.blocked ?? [])
+    if (refused.length > 0) this.shown.refused = refused
+    if (end === undefined) return
+    const { cpuMs, peakMemoryBytes, processesMax } = end.usage
+    this.shown.usage = { cpuMs, peakMemoryBytes, processesMax }
+  }
+
+  async #setUp(): Promise<ApiRequest> {
+    const monitor = this.#monitor
+    if (!has(monitor.localSetupScript)) return monitor.request
+    const { variables = {}, written } = this.#context
+    const done = (await this.#script({
+      step: 'set-up',
+      file: scriptFile(monitor, 'set-up'),
+      bytesMax: BYTES_MAX,
+      request: shownRequest(monitor.request),
+    })) as SetUpDone
+    this.undisclosed = usedBy(done)
+    const removed = new Set(done.removed)
+    const lookup = (name: string) => {
+      if (Object.hasOwn(done.variables, name)) return done.variables[name]
+      return removed.has(name) || !Object.hasOwn(variables, name) ? undefined : variables[name]
+    }
+    return changedRequest({ monitor, written: written?.['request'] }, lookup, done)
+  }
+
+  /** A failure of the script is one of the check, beside which assertions are judged all the same. */
+  async #tearDown(request: ApiRequest, trip: Trip): Promise<Failure[]> {
+    const response = shownResponse(trip, BYTES_MAX / 2)
+    const { shown } = this
+    if (response.bodyTruncated === true && shown !== undefined) {
+      shown.notes = [
+        `the tear-down script was handed the first ${response.body.length} characters of the body`,
+      ]
+    }
+    try {
+      const done = (await this.#script({
+        step: 'tear-down',
+        file: scriptFile(this.#monitor, 'tear-down'),
+        bytesMax: BYTES_MAX,
+        request: shownRequest(request),
+        response,
+      })) as TearDownDone
+      changeAnswer(trip, response, done)
+      return []
+    } catch (error) {
+      return [failureOf(error, { phase: 'send' })]
+    }
+  }
+
+  async #script(order: ScriptOrder): Promise<ScriptWord> {
+    const { step } = order
+    if (Buffer.byteLength(JSON.stringify(order.request)) > BYTES_MAX / 2) {
+      const message = `the request is larger than the ${BYTES_MAX / 2} bytes that scripts take`
+      throw targetFailure('SETTINGS_INVALID', message)
+    }
+    const told = { durationMs: 0 }
+    const host = await this.#hostOf()
+    const startedAt = performance.now()
+    try {
+      const word = await host.run(order)
+      if (!('error' in word)) return word
+      throw new TargetFailure(scriptErrorFailure(word.error, `the ${step} script`))
+    } catch (error) {
+      if (error instanceof TargetFailure) Object.assign(told, { error: error.message })
+      throw error
+    } finally {
+      told.durationMs = toMicroseconds(performance.now() - startedAt)
+      if (this.shown !== undefined) this.shown[NAMES[step]] = told
+    }
+  }
+
+  async #hostOf(): Promise<ApiScriptHost> {
+    const context = this.#context
+    this.#host ??= await startScriptHost({
+      monitor: this.#monitor,
+      context,
+      cage: await (context.scripts as NonNullable<Context['scripts']>).cage(),
+      runtime: this.#runtime as ScriptRuntime,
+    })
+    return this.#host
+  }
+}
+
+const NAMES = { 'set-up': 'setUp', 'tear-down': 'tearDown' } as const satisfies Record<
+  ScriptStep,
+  keyof ApiScriptsObserved
+>
+
+const has = (script: string | null | undefined) => (script ?? '').trim() !== ''
+
+/** What is wrong with a request that a script has left is the script's fault, not that of the settings. */
+function leftBy({ message, details }: Failure): Failure {
+  return failure('SCRIPT_FAILED', `the set-up script leaves a bad request: ${message}`, details)
+}
+
+/** In a form in which secrets are found by their names. */
+function usedBy({ request, variables }: SetUpDone): Record<string, unknown> {
+  const listed = (pairs: Iterable<[string, string]>) =>
+    Array.from(pairs, ([key, value]) => ({ key, value }))
+  return {
+    url: request.url,
+    headers: listed(request.headers),
+    queryParameters: listed(request.queryParameters),
+    variables: listed(Object.entries(variables)),
+  }
+}
+
+/** The time of the request alone, within that of the whole run. */
+class RequestBound {
+  readonly #stop = new AbortController()
+  readonly #outer: AbortSignal
+  readonly #timer: NodeJS.Timeout
+  readonly #onAbort = () => this.#stop.abort(this.#outer.reason)
+
+  constructor(outer: AbortSignal, ms: number) {
+    this.#outer = outer
+    this.#timer = setTimeout(() => this.#stop.abort(new DeadlineReached(ms)), ms)
+    outer.addEventListener('abort', this.#onAbort, { once: true })
+    if (outer.aborted) this.#onAbort()
+  }
+
+  get signal(): AbortSignal {
+    return this.#stop.signal
+  }
+
+  /** The request is done: no time runs any more, but the run may still be cancelled. */
+  lift(): void {
+    clearTimeout(this.#timer)
+  }
+}

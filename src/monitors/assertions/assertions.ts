@@ -1,0 +1,204 @@
+// Evaluates the assertions of a check, top down, and reports each one that does not hold. What is
+// certainly cheap runs here; people's regexes and expensive paths run in a thread with a time limit.
+import { setImmediate as turn } from 'node:timers/promises'
+import { TARGETLESS, type Assertion } from '../../contract/assertion.ts'
+import { failure, type Failure } from '../../contract/failure.ts'
+import { compileJsonPath, StepsExceeded } from '../../contract/json-path/json-path.ts'
+import { judgeInThread, type ThreadOutcome } from './judge-thread.ts'
+import { judge, type Material } from './judge.ts'
+import { regexStepsMax } from './regex-cost.ts'
+import type { Actual } from './comparison.ts'
+
+/** Where an assertion finds its value. Functions are called when the first assertion asks, and once. */
+export type AssertionSource =
+  | { kind: 'value'; value: () => unknown }
+  /** A JSON text; `property` is a JSONPath, empty for the whole document. */
+  | { kind: 'json'; text: () => string }
+  /** A text; `property` is a regex whose first group (or whole match) is taken, empty for all of it. */
+  | { kind: 'text'; text: () => string }
+  /** `property` is the name. */
+  | { kind: 'header'; value: (name: string) => string | undefined }
+  /**
+   * `property` names one of several values; the target is told for values with several spellings. `order`
+   * gives the values that there are, lowest first, where they are compared by their order.
+   */
+  | {
+      kind: 'property'
+      value: (name: string, target: string) => unknown
+      order?: (name: string) => readonly string[] | undefined
+    }
+
+/** Source name → where it finds its value. */
+export type AssertionSources = Readonly<Record<string, AssertionSource>>
+
+/** Steps of a backtracking regex that are well below ten milliseconds. */
+const REGEX_STEPS_INLINE_MAX = 5_000_000
+/** Values visited by a JSONPath that are well below ten milliseconds. */
+const PATH_STEPS_INLINE_MAX = 20_000
+/** JSON that is parsed within a few milliseconds. */
+const JSON_CHARACTERS_INLINE_MAX = 262_144
+/** Each is cheap and hundreds are not: after so long in one go, others have their turn. */
+const INLINE_MS_MAX = 20
+
+/**
+ * Evaluates all assertions in order. Every one that does not hold gives ASSERTION_FAILED with details
+ * {index (from 0), source, property, comparison, target, actual}; one that cannot be evaluated gives
+ * ASSERTION_REGEX_TIMEOUT, ASSERTION_QUEUE_FULL or ASSERTION_INVALID with the same details.
+ *
+ * Never rejects. When the signal is aborted, evaluation stops with one failure more: CANCELLED, or
+ * ASSERTION_REGEX_TIMEOUT when the deadline of the check came while an assertion was evaluated.
+ */
+export async function evaluateAssertions(
+  assertions: readonly Assertion[],
+  sources: AssertionSources,
+  signal: AbortSignal,
+): Promise<Failure[]> {
+  const failures: Failure[] = []
+  const materials = new Map<string, Material>()
+  let since = performance.now()
+  let isTimeUp = false
+  for (const [index, assertion] of assertions.entries()) {
+    const material = materialOf(assertion, sources[assertion.source], materials)
+    // Most are judged in place: no promise for those, this is the hot path.
+    const inline = isTimeUp ? undefined : judgeInline(assertion, material)
+    const outcome = inline ?? (await judgeInThread(assertion, material as Material, signal))
+    const failed = failureOf(index, assertion, outcome)
+    if (failed !== undefined) failures.push(failed)
+    if (inline === undefined && signal.aborted) break
+    if (performance.now() - since < INLINE_MS_MAX) continue
+    await turn()
+    since = performance.now()
+    isTimeUp = signal.aborted
+  }
+  return failures
+}
+
+/**
+ * Where the first match of the regex ends in the text, -1 where there is none; within the same bounds as
+ * in assertions. `^` and `$` stand for the ends of lines. Never rejects: what keeps it from an answer
+ * is a failure.
+ */
+export async function endOfMatch(
+  pattern: string,
+  text: string,
+  signal: AbortSignal,
+): Promise<number | Failure> {
+  const assertion: Assertion = {
+    source: 'TEXT',
+    property: `(?m:${pattern})`,
+    // Holds for every text and for none: the place of the match counts, not its value.
+    comparison: 'NOT_HAS_KEY',
+    target: '',
+    regex: null,
+  }
+  const material: Material = { kind: 'text', text }
+  const outcome =
+    judgeInline(assertion, material) ?? (await judgeInThread(assertion, material, signal))
+  if ('failure' in outcome) return outcome.failure
+  const { judgement } = outcome
+  return judgement.holds ? (judgement.end ?? -1) : -1
+}
+
+function materialOf(
+  assertion: Assertion,
+  source: AssertionSource | undefined,
+  known: Map<string, Material>,
+): Material | undefined {
+  if (source === undefined) return undefined
+  const { property, target } = assertion
+  if (source.kind === 'header') return { kind: 'value', value: source.value(property) }
+  if (source.kind === 'property') {
+    const value = source.value(property, target) as Actual
+    const order = source.order?.(property)
+    return order === undefined ? { kind: 'value', value } : { kind: 'value', value, order }
+  }
+  const already = known.get(assertion.source)
+  if (already !== undefined) return already
+  const made: Material =
+    source.kind === 'value'
+      ? { kind: 'value', value: source.value() as Actual }
+      : { kind: source.kind, text: source.text() }
+  known.set(assertion.source, made)
+  return made
+}
+
+/** The outcome of an assertion that is cheap; undefined for one that belongs into the thread. */
+function judgeInline(
+  assertion: Assertion,
+  material: Material | undefined,
+): ThreadOutcome | undefined {
+  if (material === undefined) {
+    const message = `this type of monitor has no ${assertion.source}`
+    return { failure: failure('ASSERTION_INVALID', message) }
+  }
+  if (!isCheap(assertion, material)) return undefined
+  try {
+    return { judgement: judge(assertion, material, PATH_STEPS_INLINE_MAX) }
+  } catch (error) {
+    if (error instanceof StepsExceeded) return undefined
+    const message = `cannot be evaluated: ${(error as Error).message}`
+    return { failure: failure('ASSERTION_INVALID', message) }
+  }
+}
+
+function isCheap({ property, regex }: Assertion, material: Material): boolean {
+  const text = material.kind === 'value' ? material.value : material.text
+  const characters = typeof text === 'string' ? text.length : JSON.stringify(text ?? null).length
+  if (!isCheapRegex(regex, characters)) return false
+  switch (material.kind) {
+    case 'value':
+      return true
+    case 'text':
+      return isCheapRegex(property, characters)
+    case 'json':
+    default:
+      return characters <= JSON_CHARACTERS_INLINE_MAX && isCheapPath(property)
+  }
+}
+
+function isCheapRegex(pattern: string | null, characters: number): boolean {
+  if (pattern === null || pattern === '') return true
+  return regexStepsMax(pattern, characters) <= REGEX_STEPS_INLINE_MAX
+}
+
+function isCheapPath(path: string): boolean {
+  if (path === '') return true
+  try {
+    return compileJsonPath(path).cost !== 'regex'
+  } catch {
+    // Judging it says what is wrong with it.
+    return true
+  }
+}
+
+function failureOf(
+  index: number,
+  assertion: Assertion,
+  outcome: ThreadOutcome,
+): Failure | undefined {
+  const { source, property, comparison, target } = assertion
+  const details = { index, source, property, comparison, target }
+  const what = `assertion ${index + 1}: ${readable(assertion)}`
+  if ('failure' in outcome) {
+    const { code, message } = outcome.failure
+    return failure(code, `${what}: ${message}`, details)
+  }
+  const { judgement } = outcome
+  if (judgement.holds) return undefined
+  if (judgement.problem !== undefined) {
+    // What we cannot look into says nothing about the target.
+    const code = judgement.ours === true ? 'ASSERTION_INVALID' : 'ASSERTION_FAILED'
+    return failure(code, `${what}: ${judgement.problem}`, details)
+  }
+  const { actual } = judgement
+  return failure('ASSERTION_FAILED', `${what}: got ${actual}`, { ...details, actual })
+}
+
+/** The assertion as its one-line shorthand. */
+function readable({ source, property, comparison, target }: Assertion): string {
+  const words = [source, property, comparison]
+  if (!TARGETLESS.includes(comparison)) {
+    words.push(/^-?[0-9.]+$/.test(target) ? target : JSON.stringify(target))
+  }
+  return words.filter((word) => word !== '').join(' ')
+}

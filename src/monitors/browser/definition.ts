@@ -1,0 +1,21 @@
+// Browser monitors in the public wire form: a Playwright script in a browser.
+import * as z from 'zod'
+import { monitorSchema } from '../../contract/monitor.ts'
+import { scriptedFields } from '../../contract/script-fields.ts'
+
+export const BrowserMonitor = monitorSchema(
+  'BROWSER',
+  {
+    ...scriptedFields,
+    /** Host whose certificate is looked at besides. */
+    sslCheckDomain: z.string().max(2048).nullable().optional(),
+    /** Pictures to compare with: where each is kept, and its path in the project. */
+    snapshots: z
+      .array(z.strictObject({ key: z.string().min(1), path: z.string().min(1).max(1000) }))
+      .max(1000)
+      .nullable()
+      .optional(),
+  },
+  60,
+)
+export type BrowserMonitor = z.infer<typeof BrowserMonitor>

@@ -1,0 +1,160 @@
+// DNS monitors in the public wire form.
+import * as z from 'zod'
+import {
+  assertionsSchema,
+  COMPARISONS,
+  type Assertion,
+  type SourceRules,
+} from '../../contract/assertion.ts'
+import { encodeDnsName, reverseName } from '../../contract/dns/name.ts'
+import { dnsTypeProblem } from '../../contract/dns/record-type.ts'
+import { rcodeProblem } from '../../contract/dns/response-code.ts'
+import { hasNoPort } from '../../contract/schema/host-name.ts'
+import { monitorSchema, responseTimes } from '../../contract/monitor.ts'
+import { TlsSettings } from '../../contract/tls.ts'
+
+export const DNS_SOURCES = {
+  RESPONSE_CODE: { comparisons: COMPARISONS, property: 'none' },
+  RESPONSE_TIME: { comparisons: COMPARISONS, property: 'none', numeric: true },
+  TEXT_ANSWER: { comparisons: COMPARISONS, property: 'regex' },
+  JSON_ANSWER: { comparisons: COMPARISONS, property: 'json-path' },
+} as const satisfies SourceRules
+
+/** One of DNS_RECORD_TYPES, or any other by its number, as RFC 3597 writes it. */
+const recordType = z.string().superRefine((type, context) => {
+  const message = dnsTypeProblem(type)
+  if (message !== undefined) context.addIssue({ code: 'custom', message })
+})
+
+/** Where each protocol is spoken when no port is given (RFC 1035, 7858, 8484). */
+export const DNS_PORTS = { UDP: 53, TCP: 53, DOT: 853, DOH: 443 } as const
+
+const QUERY_CHARACTERS_MAX = 100
+
+/** The smallest and the largest size of datagrams that RFC 6891 knows. */
+const EDNS_BYTES_MIN = 512
+const EDNS_BYTES_MAX = 65_535
+/** What travels unfragmented everywhere (DNS flag day 2020). */
+const EDNS_BYTES = 1232
+
+/** The request of a DNS monitor. NOERROR is asked for, unless an assertion on RESPONSE_CODE says else. */
+export const DnsRequest = z
+  .strictObject({
+    /** An absolute name; for PTR also an address, whose name under in-addr.arpa or ip6.arpa is asked for. */
+    query: z.string().min(1).max(QUERY_CHARACTERS_MAX),
+    recordType,
+    /** Name or address of the server to ask; the system's own without it. */
+    nameServer: z.string().min(1).max(100).nullable().optional(),
+    /** See DNS_PORTS. */
+    port: z.int().min(1).max(65_535).optional(),
+    /**
+     * UDP goes on over TCP where an answer is truncated. Ours: DOT (DNS over TLS, RFC 7858) and DOH (DNS over
+     * HTTPS, RFC 8484).
+     */
+    protocol: z.enum(['UDP', 'TCP', 'DOT', 'DOH']).default('UDP'),
+    assertions: assertionsSchema(DNS_SOURCES),
+    /** Ours: CH for what a server says about itself, like version.bind. */
+    recordClass: z.enum(['IN', 'CH', 'HS']).default('IN'),
+    /** Ours: the RD bit; false asks a server for what it knows itself. */
+    recursionDesired: z.boolean().default(true),
+    /** Ours: the DO bit, which asks for signatures (RFC 3225). */
+    dnssecOk: z.boolean().default(false),
+    /** Ours: the CD bit, which asks a resolver for what does not validate, too (RFC 4035). */
+    checkingDisabled: z.boolean().default(false),
+    /** Ours: the largest datagram that is offered by EDNS; 0 asks without EDNS. */
+    ednsBytes: z.int().min(0).max(EDNS_BYTES_MAX).default(EDNS_BYTES),
+    /** Ours: ask the server for its identifier (RFC 5001). */
+    nsid: z.boolean().default(false),
+    /** Ours: how often each server is asked over UDP; resolv.conf's `attempts` without it, else 2. */
+    attempts: z.int().min(1).max(5).optional(),
+    /** Ours: which addresses of a server's name to ask. */
+    ipFamily: z.enum(['IPv4', 'IPv6']).default('IPv4'),
+    /** Ours: of DOT and DOH. */
+    tls: TlsSettings.optional(),
+    /** Ours: go on when the certificate does not verify. */
+    skipSSL: z.boolean().default(false),
+    /** Ours: where DOH asks. */
+    dohPath: z
+      .string()
+      .max(2048)
+      .regex(/^\/[\u0021-\u007e]*$/, 'must be a path, like /dns-query')
+      .default('/dns-query'),
+  })
+  .superRefine((request, context) => {
+    for (const problem of problemsOf(request)) context.addIssue({ code: 'custom', ...problem })
+  })
+  .overwrite((request) => ({ ...request, port: request.port ?? DNS_PORTS[request.protocol] }))
+export type DnsRequest = z.infer<typeof DnsRequest>
+
+interface Wished {
+  query: string
+  recordType: string
+  nameServer?: string | null | undefined
+  port?: number | undefined
+  protocol: keyof typeof DNS_PORTS
+  dnssecOk: boolean
+  nsid: boolean
+  ednsBytes: number
+  assertions: readonly Assertion[]
+}
+
+interface Problem {
+  path: (string | number)[]
+  message: string
+}
+
+function* problemsOf(request: Wished): Generator<Problem> {
+  yield* rcodeProblems(request.assertions)
+  const { protocol, port, ednsBytes } = request
+  const nameServer = request.nameServer ?? undefined
+  if (nameServer !== undefined && !isHost(nameServer)) {
+    const message = 'must be a name or an address alone, without scheme, path or port'
+    yield { path: ['nameServer'], message }
+  }
+  if (nameServer === undefined) {
+    if (port !== undefined && port !== DNS_PORTS.UDP) {
+      yield { path: ['port'], message: 'is the port of a nameServer, which is missing' }
+    }
+    if (protocol === 'DOT' || protocol === 'DOH') {
+      const message = `${protocol} needs one: the system's servers are not known to speak it`
+      yield { path: ['nameServer'], message }
+    }
+  }
+  if (ednsBytes !== 0 && ednsBytes < EDNS_BYTES_MIN) {
+    yield { path: ['ednsBytes'], message: `must be 0, or ${EDNS_BYTES_MIN} at least` }
+  }
+  if (ednsBytes === 0 && (request.dnssecOk || request.nsid)) {
+    const path = [request.dnssecOk ? 'dnssecOk' : 'nsid']
+    yield { path, message: 'is a part of EDNS, which ednsBytes 0 leaves out' }
+  }
+  const { query } = request
+  // Where a variable comes in, the name is known at the run only; of its length another objection speaks.
+  if (query === '' || query.length > QUERY_CHARACTERS_MAX || query.includes('{{')) return
+  const encoded = encodeDnsName(dnsQueryName(request))
+  if (typeof encoded === 'string') yield { path: ['query'], message: encoded }
+}
+
+/** A response code that does not exist would be waited for in vain. */
+function* rcodeProblems(assertions: readonly Assertion[]): Generator<Problem> {
+  for (const [index, { source, comparison, target, regex }] of assertions.entries()) {
+    const isWhole = source === 'RESPONSE_CODE' && (regex ?? '') === '' && !target.includes('{{')
+    if (!isWhole || (comparison !== 'EQUALS' && comparison !== 'NOT_EQUALS')) continue
+    const message = rcodeProblem(target)
+    if (message !== undefined) yield { path: ['assertions', index, 'target'], message }
+  }
+}
+
+function isHost(text: string): boolean {
+  return text.includes('{{') || (!/[\s/]/.test(text) && hasNoPort(text))
+}
+
+/** The name that a request asks for. */
+export function dnsQueryName({ query, recordType: type }: Wished): string {
+  return (type === 'PTR' ? reverseName(query) : undefined) ?? query
+}
+
+export const DnsMonitor = monitorSchema('DNS', {
+  request: DnsRequest,
+  ...responseTimes(500, 1000, 5000),
+})
+export type DnsMonitor = z.infer<typeof DnsMonitor>

@@ -1,0 +1,111 @@
+// The DNS monitor: does the server answer, with what, and how fast.
+import { DnsMonitor } from './definition.ts'
+import { failure, type Failure, type FailureCode } from '../../contract/failure.ts'
+import { toMicroseconds } from '../../contract/schema/duration.ts'
+import { evaluateAssertions, type AssertionSources } from '../assertions/assertions.ts'
+import { answerJson, answerText } from './answer.ts'
+import type { DnsMessage } from '../../network/dns/message.ts'
+import { dnsPlanOf, type DnsPlan } from './plan.ts'
+import { probeDns } from './probe.ts'
+import type { DnsObserved, DnsRun } from './run.ts'
+import { dnsSamples } from './samples.ts'
+import { defineMonitor, type AnyMonitorType, type Context, type Observation } from '../monitor.ts'
+import {
+  createNameServers,
+  systemNameServers,
+  systemServers,
+  type NameServers,
+  type SystemServers,
+} from '../../network/dns/name-servers.ts'
+import { failureOf } from '../../network/target-failure.ts'
+import { isDegraded, tooSlow } from '../thresholds.ts'
+
+/** Failures that `shouldFail` takes for a pass: the server does not answer, or answers with an error. */
+const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<FailureCode> = new Set([
+  'DNS_RESPONSE_CODE',
+  'CONNECT_REFUSED',
+  'CONNECT_UNREACHABLE',
+  'CONNECT_FAILED',
+  'TIMEOUT_CONNECT',
+  'TIMEOUT_FIRST_BYTE',
+])
+
+/** Makes the DNS type of monitor, on these name servers of the system. */
+export function createDns(
+  system: () => SystemServers,
+  nameServers: NameServers = createNameServers(system),
+): AnyMonitorType {
+  return defineMonitor({
+    checkType: 'DNS',
+    schema: DnsMonitor,
+    run: (monitor, context) => runDns(monitor, { ...system(), nameServers }, context),
+    samples: dnsSamples,
+    deadlineMs: (monitor) => monitor.maxResponseTime,
+  })
+}
+
+/** The DNS type of monitor. */
+export const dns = createDns(systemServers, systemNameServers)
+
+async function runDns(
+  monitor: DnsMonitor,
+  system: DnsRun['system'],
+  context: Context,
+): Promise<Observation> {
+  const { request, shouldFail } = monitor
+  let plan: DnsPlan
+  try {
+    plan = dnsPlanOf(monitor)
+  } catch (error) {
+    return { observed: {}, failures: [failureOf(error, { phase: 'dns' })] }
+  }
+  const probe = await probeDns(plan, request.query, system, context)
+  const { observed, message } = probe
+  let failures = probe.failure === undefined ? [] : [probe.failure]
+  const responseTimeMs = observed.phases.totalMs
+  if (message !== undefined) failures = await judge(plan, message, responseTimeMs, context)
+  if (shouldFail) failures = failures.filter(({ code }) => !EXPECTED_BY_SHOULD_FAIL.has(code))
+  round(observed)
+  const seen = { observed: { ...observed }, failures }
+  // Without an answer there was none whose time could be judged.
+  if (message === undefined) return seen
+  if (failures.length === 0) {
+    const slow = tooSlow(responseTimeMs, monitor)
+    if (slow !== undefined) failures.push(slow)
+  }
+  return { ...seen, responseTimeMs, degraded: isDegraded(responseTimeMs, monitor) }
+}
+
+async function judge(
+  { assertions, assertsCode }: DnsPlan,
+  message: DnsMessage,
+  responseTimeMs: number,
+  context: Context,
+): Promise<Failure[]> {
+  const failures: Failure[] = []
+  if (!assertsCode && message.Status !== 'NOERROR') failures.push(wrongCode(message))
+  if (assertions.length === 0) return failures
+  const sources: AssertionSources = {
+    RESPONSE_CODE: { kind: 'value', value: () => message.Status },
+    RESPONSE_TIME: { kind: 'value', value: () => responseTimeMs },
+    TEXT_ANSWER: { kind: 'text', text: () => answerText(message) },
+    JSON_ANSWER: { kind: 'json', text: () => answerJson(message) },
+  }
+  return [...failures, ...(await evaluateAssertions(assertions, sources, context.signal))]
+}
+
+function wrongCode({ Status, Edns }: DnsMessage): Failure {
+  const errors = Edns?.extendedErrors ?? []
+  const why = errors.map(({ code, name, text }) => [`${code} ${name}`.trim(), text].join(': '))
+  const because = why.length === 0 ? '' : ` (${why.join('; ').replace(/: $/, '')})`
+  return failure('DNS_RESPONSE_CODE', `the response code is ${Status}, not NOERROR${because}`, {
+    responseCode: Status,
+    ...(errors.length === 0 ? {} : { extendedErrors: errors }),
+  })
+}
+
+function round({ phases }: DnsObserved): void {
+  for (const name of Object.keys(phases) as (keyof typeof phases)[]) {
+    phases[name] = toMicroseconds(phases[name] as number)
+  }
+}

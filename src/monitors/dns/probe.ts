@@ -1,0 +1,215 @@
+// One DNS query from the look-up of its server to the answer, over whichever protocol, with what it took.
+import { randomInt } from 'node:crypto'
+import type { Failure } from '../../contract/failure.ts'
+import { countsOf, shownMessage } from './answer.ts'
+import { askByConnection } from './connection.ts'
+import type { DnsMessage } from '../../network/dns/message.ts'
+import type { DnsPlan } from './plan.ts'
+import { noteServer, type DnsFound, type DnsObserved, type DnsRun } from './run.ts'
+import { askOverUdp, type DnsServer, type UdpTally } from '../../network/dns/udp.ts'
+import { familyOf, literalOf } from '../../network/ip-address.ts'
+import { DeadlineReached } from '../../network/deadline.ts'
+import { type Context } from '../monitor.ts'
+import { failureOf, isFailure, TargetFailure } from '../../network/target-failure.ts'
+
+/** What a query came to. */
+export interface DnsProbe {
+  observed: DnsObserved
+  /** The whole answer. */
+  message?: DnsMessage
+  failure?: Failure
+}
+
+/**
+ * Asks as planned. What goes wrong with the target is in `failure`; rejects with the signal's reason when the
+ * run is cancelled. No socket is left in either case.
+ */
+export async function probeDns(
+  plan: DnsPlan,
+  query: string,
+  system: DnsRun['system'],
+  context: Context,
+): Promise<DnsProbe> {
+  const startedAt = performance.now()
+  const { recordType, port, protocol } = plan
+  const observed: DnsObserved = { query, recordType, port, protocol, phases: { totalMs: 0 } }
+  const running: DnsRun = { plan, context, system, observed, progress: { phase: 'dns' } }
+  const probe: DnsProbe = { observed }
+  try {
+    const peers = await peersOf(running)
+    const isSystem = plan.nameServer === undefined
+    const found = await (isSystem ? askSystem : askThem)(running, peers)
+    const { message } = found
+    observed.responseCode = message.Status
+    observed.counts = countsOf(message)
+    observed.bytes = found.bytes
+    observed.response = shownMessage(message)
+    if (isSystem && passesOver(message)) await rejectIfOurs(running, startedAt)
+    probe.message = message
+  } catch (error) {
+    probe.failure = explained(failureOf(error, running.progress), observed.udp)
+  }
+  observed.phases.totalMs = performance.now() - startedAt
+  return probe
+}
+
+/** Whom to ask: servers with an address that the network policy has passed, or one that is dialled by its name. */
+type Peers = readonly DnsServer[] | 'by name'
+
+/** Connections are dialled by name: the location's proxy may know it where this agent does not. */
+async function peersOf({ plan, context, system, observed }: DnsRun): Promise<Peers> {
+  const { nameServer, port, family, protocol } = plan
+  const { signal, dial } = context
+  if (nameServer === undefined) return permitted(system.servers, context)
+  if (protocol !== 'UDP') return 'by name'
+  const startedAt = performance.now()
+  const [address = ''] = await dial.resolve(nameServer, family, signal)
+  if (literalOf(nameServer) === undefined) observed.phases.dnsMs = performance.now() - startedAt
+  return [{ address, port }]
+}
+
+/** Those that the policy allows; rejects with what forbids the first when it allows none. */
+async function permitted(servers: readonly DnsServer[], { dial, signal }: Context) {
+  const allowed: DnsServer[] = []
+  let forbidden: unknown
+  for (const server of servers) {
+    try {
+      await dial.resolve(server.address, familyOf(server.address), signal)
+      allowed.push(server)
+    } catch (error) {
+      if (!isFailure(error)) throw error
+      forbidden ??= error
+    }
+  }
+  if (allowed.length === 0) throw forbidden
+  return allowed
+}
+
+async function askSystem(running: DnsRun, peers: Peers): Promise<DnsFound> {
+  const { nameServers } = running.system
+  const found = await nameServers.ask(() => askThem(running, peers), running.context.signal)
+  if (found.message.Status !== 'REFUSED') nameServers.noteAnswer()
+  return found
+}
+
+/** Servers that refuse everything, or that stand on a machine without a network, say nothing of the query. */
+async function rejectIfOurs({ system, context }: DnsRun, sinceMs: number): Promise<void> {
+  const problem = await system.nameServers.problem(sinceMs, context.signal)
+  if (problem !== undefined) throw new TargetFailure(problem)
+}
+
+async function askThem(running: DnsRun, peers: Peers): Promise<DnsFound> {
+  const { plan, observed } = running
+  const found = await ask(running, peers, plan.query)
+  if (plan.plainQuery === undefined || !refusesEdns(found.message)) return found
+  observed.withoutEdns = true
+  return ask(running, peers, plan.plainQuery)
+}
+
+/** RFC 6891, 7: a server that does not know EDNS says FORMERR, old ones NOTIMP, and sends none of its own. */
+function refusesEdns({ Status, Edns }: DnsMessage): boolean {
+  return Edns === undefined && (Status === 'FORMERR' || Status === 'NOTIMP')
+}
+
+function ask(running: DnsRun, peers: Peers, template: Buffer): Promise<DnsFound> {
+  const { protocol } = running.plan
+  const query = Buffer.from(template)
+  if (protocol !== 'DOH') query.writeUInt16BE(randomInt(65_536), 0)
+  if (peers === 'by name') return askByConnection(running, undefined, query)
+  if (protocol === 'UDP') return askByDatagrams(running, peers, query)
+  return askByConnections(running, peers, query)
+}
+
+const PASSED_OVER: ReadonlySet<string> = new Set(['SERVFAIL', 'NOTIMP', 'REFUSED'])
+
+/** As resolvers of the system do: another server may know what this one could not or would not tell. */
+function passesOver({ Status }: DnsMessage): boolean {
+  return PASSED_OVER.has(Status)
+}
+
+async function askByDatagrams(
+  running: DnsRun,
+  servers: readonly DnsServer[],
+  query: Buffer,
+): Promise<DnsFound> {
+  const { plan, context, system, observed, progress } = running
+  const attempts = plan.attempts ?? (plan.nameServer === undefined ? system.attempts : 2)
+  // All tries take place before the deadline; with the usual 5 s hardly any would.
+  const shareMs = plan.maxResponseTime / (servers.length * attempts)
+  observed.udp ??= { sent: 0, ignored: 0, passedOver: [] }
+  const sentAt = performance.now()
+  progress.phase = 'firstByte'
+  noteServer(observed, servers[0] as DnsServer)
+  const { server, bytes, message } = await askOverUdp(
+    { servers, query, attempts, tryMs: Math.min(system.timeoutMs, shareMs), passesOver },
+    observed.udp,
+    context.signal,
+  )
+  noteServer(observed, server)
+  const tookMs = performance.now() - sentAt
+  if (message !== undefined) {
+    observed.phases.requestMs = tookMs
+    return { message, bytes }
+  }
+  observed.truncated = true
+  observed.phases.truncatedMs = tookMs
+  return askByConnections(running, [server], query)
+}
+
+async function askByConnections(
+  running: DnsRun,
+  servers: readonly DnsServer[],
+  query: Buffer,
+): Promise<DnsFound> {
+  let poor: DnsFound | undefined
+  let failed: unknown
+  for (const [at, server] of servers.entries()) {
+    const isLast = at === servers.length - 1
+    const share = isLast ? undefined : shareOf(running, servers.length)
+    const context = share === undefined ? running.context : { ...running.context, ...share }
+    try {
+      const found = await askByConnection({ ...running, context }, server, query)
+      if (isLast || !passesOver(found.message)) return found
+      poor ??= found
+    } catch (error) {
+      if (!isFailure(error) || running.context.signal.aborted) throw error
+      failed ??= error
+    } finally {
+      share?.end()
+    }
+  }
+  if (poor === undefined) throw failed
+  return poor
+}
+
+/** A part of the time for one of several servers; `end` must be called. */
+function shareOf({ context, plan, system }: DnsRun, servers: number) {
+  const { signal } = context
+  const controller = new AbortController()
+  const ms = Math.min(system.timeoutMs, plan.maxResponseTime / servers)
+  const timer = setTimeout(() => controller.abort(new DeadlineReached(ms)), ms)
+  const onAbort = () => controller.abort(signal.reason)
+  signal.addEventListener('abort', onAbort)
+  return {
+    signal: controller.signal,
+    end() {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', onAbort)
+    },
+  }
+}
+
+/** A time-out says what came instead of an answer. */
+function explained(failed: Failure, udp: UdpTally | undefined): Failure {
+  if (failed.code !== 'TIMEOUT_FIRST_BYTE' || udp === undefined) return failed
+  const { sent, ignored, ignoredReason } = udp
+  const details = { ...failed.details, sent, ignored }
+  const message = `${failed.message} of an answer, after ${sent} ${sent === 1 ? 'query' : 'queries'}`
+  if (ignored === 0) return { ...failed, message, details }
+  const what = ignored === 1 ? 'a datagram was' : `${ignored} datagrams were`
+  return {
+    ...failed,
+    message: `${message}; ${what} ignored, the last because ${ignoredReason}`,
+    details: { ...details, ignoredReason },
+  }
+}

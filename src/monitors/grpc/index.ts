@@ -1,0 +1,98 @@
+// The gRPC monitor: is a server healthy, or does a method answer as it should, and how fast.
+import { failure, type Failure } from '../../contract/failure.ts'
+import { GRPC_HEALTH_STATES, GrpcMonitor } from './definition.ts'
+import { evaluateAssertions, type AssertionSources } from '../assertions/assertions.ts'
+import { metadataValue } from './metadata.ts'
+import { roundPhases, type GrpcObserved } from './observed.ts'
+import { deadlineMsOf, planOf, type Plan } from './plan.ts'
+import { probeGrpc, type Probe } from './probe.ts'
+import { grpcSamples } from './samples.ts'
+import { STATUS } from './status.ts'
+import { isDeadline } from '../../network/deadline.ts'
+import { defineMonitor, type Context, type Observation } from '../monitor.ts'
+import { isDegraded, tooSlow } from '../thresholds.ts'
+
+/** The gRPC type of monitor. */
+export const grpc = defineMonitor<GrpcMonitor>({
+  checkType: 'GRPC',
+  schema: GrpcMonitor,
+  run: runGrpc,
+  samples: (observed) => grpcSamples(observed),
+  deadlineMs: deadlineMsOf,
+})
+
+async function runGrpc(monitor: GrpcMonitor, context: Context): Promise<Observation> {
+  const prepared = planOf(monitor)
+  if ('failure' in prepared) return { observed: {}, failures: [prepared.failure] }
+  const { plan } = prepared
+  const probe = await probeGrpc(plan, context)
+  const { observed, failures, answer } = probe
+  roundPhases(observed.phases)
+  const shown = observed as unknown as Record<string, unknown>
+  // Without an answer there is no time that could be judged.
+  if (answer === undefined || failures.length > 0) return { observed: shown, failures }
+  const responseTimeMs = responseTime(observed)
+  failures.push(...statusFailures(monitor, plan, observed))
+  const slow = tooSlow(responseTimeMs, monitor)
+  if (slow !== undefined) failures.push(slow)
+  if (plan.assertions.length > 0) {
+    const { signal } = context
+    const sources = sourcesOf(probe, responseTimeMs)
+    failures.push(...(await evaluateAssertions(plan.assertions, sources, signal)))
+    if (signal.aborted && !isDeadline(signal)) throw signal.reason
+  }
+  return {
+    observed: shown,
+    failures,
+    responseTimeMs,
+    degraded: isDegraded(responseTimeMs, monitor),
+  }
+}
+
+/** Asking for the types is our need, not the service's work. */
+function responseTime({ phases }: GrpcObserved): number {
+  return phases.totalMs - (phases.reflectionMs ?? 0)
+}
+
+/** What the status, and the state of health, mean where no assertion says what they should be. */
+function statusFailures(
+  { shouldFail }: GrpcMonitor,
+  { assertsStatus, assertsHealth, health }: Plan,
+  observed: GrpcObserved,
+): Failure[] {
+  const { statusCode = STATUS.UNKNOWN, status, statusMessage = '', healthStatus } = observed
+  if (shouldFail) return []
+  if (statusCode !== STATUS.OK) {
+    if (assertsStatus) return []
+    const words = statusMessage === '' ? '' : `: ${statusMessage}`
+    const details = { statusCode, status, statusMessage }
+    if (health !== undefined && statusCode === STATUS.NOT_FOUND) {
+      const message = `the health service does not know the service ${JSON.stringify(health)}${words}`
+      return [failure('GRPC_SERVICE_NOT_FOUND', message, details)]
+    }
+    return [failure('GRPC_STATUS', `the call ended with ${status}${words}`, details)]
+  }
+  if (health === undefined || assertsHealth || healthStatus === 'SERVING') return []
+  const message = `the state of health is ${healthStatus}`
+  return [failure('GRPC_NOT_SERVING', message, { healthStatus })]
+}
+
+function sourcesOf({ observed, answer, json }: Probe, responseTimeMs: number): AssertionSources {
+  const { statusCode, healthStatus } = observed
+  const text = () => json
+  return {
+    RESPONSE_TIME: { kind: 'value', value: () => responseTimeMs },
+    GRPC_STATUS_CODE: { kind: 'value', value: () => statusCode },
+    GRPC_HEALTHCHECK_STATUS: {
+      kind: 'value',
+      value: () =>
+        healthStatus === undefined ? undefined : GRPC_HEALTH_STATES.indexOf(healthStatus),
+    },
+    GRPC_RESPONSE: { kind: 'json', text },
+    TEXT_BODY: { kind: 'text', text },
+    GRPC_METADATA: {
+      kind: 'header',
+      value: (name) => metadataValue(name, [answer?.headers, answer?.trailers]),
+    },
+  }
+}

@@ -1,0 +1,103 @@
+// Reads the messages of an answer: unpacks them, takes them apart by their types, and makes JSON of them.
+import { setImmediate as turn } from 'node:timers/promises'
+import { failure } from '../../contract/failure.ts'
+import { LIMITS } from '../../contract/versions.ts'
+import type { Ending } from './answer.ts'
+import type { Answer } from './call.ts'
+import { unpacked } from './frames.ts'
+import { healthState, type HealthState } from './health.ts'
+import { STATUS } from './status.ts'
+import { createDecoder, TooManyValues } from './protobuf/decode.ts'
+import type { MessageSchema, Schema } from './protobuf/schema.ts'
+import { ProtobufMalformed } from './protobuf/wire.ts'
+import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
+
+function encodingOf({ headers }: Answer): string {
+  return String(headers?.['grpc-encoding'] ?? 'identity')
+}
+
+/**
+ * Throws unless the answer has the messages that a unary call ends with: one when it went well, none or one
+ * when it did not.
+ */
+export function refuseCardinality({ messages }: Answer, { code }: Ending): void {
+  const count = messages.length
+  if (count === 1 || (count === 0 && code !== STATUS.OK)) return
+  throw malformed(`the answer has ${count === 0 ? 'no message' : 'more than one message'}`)
+}
+
+function malformed(what: string): TargetFailure {
+  return targetFailure('GRPC_MALFORMED', what)
+}
+
+/** The state of health in an answer; undefined in one without a message. Rejects with TargetFailure. */
+export async function readHealth(answer: Answer): Promise<HealthState | undefined> {
+  const [message] = answer.messages
+  if (message === undefined) return undefined
+  try {
+    return healthState(await unpacked(message, encodingOf(answer)))
+  } catch (error) {
+    throw asFailure(error, 'grpc.health.v1.HealthCheckResponse')
+  }
+}
+
+/** The messages of an answer, unpacked. Rejects with TargetFailure. */
+export async function unpackAll(answer: Answer): Promise<Buffer[]> {
+  const encoding = encodingOf(answer)
+  const all: Buffer[] = []
+  let bytes = 0
+  for (const message of answer.messages) {
+    const one = message.compressed ? await unpacked(message, encoding) : message.bytes
+    bytes += one.length
+    if (bytes > LIMITS.unpackedBytesMax) throw tooLarge()
+    all.push(one)
+  }
+  return all
+}
+
+/** Reading goes on for no longer than this before others have their turn. */
+const TURN_MS_MAX = 10
+
+/** The JSON texts of messages, and the types within an Any that the schema lacks. */
+export interface Read {
+  texts: string[]
+  unknown: Set<string>
+}
+
+/** Makes JSON of the messages. Rejects with TargetFailure, or the signal's reason. */
+export async function readMessages(
+  messages: readonly Buffer[],
+  type: MessageSchema,
+  schema: Schema,
+  signal: AbortSignal,
+): Promise<Read> {
+  const decoder = createDecoder(schema, LIMITS.grpcValuesMax)
+  const texts: string[] = []
+  let since = performance.now()
+  for (const message of messages) {
+    try {
+      texts.push(JSON.stringify(decoder.decode(message, type)))
+    } catch (error) {
+      throw asFailure(error, type.fullName)
+    }
+    if (performance.now() - since < TURN_MS_MAX) continue
+    await turn()
+    signal.throwIfAborted()
+    since = performance.now()
+  }
+  return { texts, unknown: decoder.unknown }
+}
+
+function tooLarge(): TargetFailure {
+  const limitBytes = LIMITS.unpackedBytesMax
+  const message = `the answer has more than ${limitBytes} bytes, unpacked`
+  return targetFailure('GRPC_STREAM_TOO_LARGE', message, { limitBytes })
+}
+
+function asFailure(error: unknown, type: string): unknown {
+  if (error instanceof TooManyValues) {
+    return new TargetFailure(failure('GRPC_MESSAGE_TOO_LARGE', error.message))
+  }
+  if (!(error instanceof ProtobufMalformed)) return error
+  return malformed(`a message of the answer is no ${type}: ${error.message}`)
+}

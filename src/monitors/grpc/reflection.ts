@@ -1,0 +1,231 @@
+// Asks a server for its types by server reflection (grpc/doc/server-reflection.md), v1 and where that is not
+// offered v1alpha. The files are asked for in every check, so that none is out of date; what is made of
+// them is kept by their hash.
+import { hash } from 'node:crypto'
+import type { OutgoingHttpHeaders } from 'node:http2'
+import { LIMITS } from '../../contract/versions.ts'
+import type { Progress } from '../../network/dial.ts'
+import { endingOf } from './answer.ts'
+import { call } from './call.ts'
+import { unpacked } from './frames.ts'
+import type { Link } from './link.ts'
+import { STATUS, statusName } from './status.ts'
+import { LeastRecentlyUsed } from '../../network/least-recently-used.ts'
+import { nearNames } from './near-names.ts'
+import { readFile, type FileDescriptor } from './protobuf/descriptors.ts'
+import { schemaOfFiles } from './protobuf/files.ts'
+import { compiledSchemas, SchemaProblem, type Schema } from './protobuf/schema.ts'
+import { ProtobufMalformed, readFields, WIRE, WireWriter } from './protobuf/wire.ts'
+import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
+
+export const REFLECTION_VERSIONS = ['v1', 'v1alpha'] as const
+export type ReflectionVersion = (typeof REFLECTION_VERSIONS)[number]
+
+/** What reflection brought. */
+export interface Reflected {
+  schema: Schema
+  version: ReflectionVersion
+  files: number
+  bytes: number
+}
+
+/** Servers whose version is remembered: it is only what is tried first. */
+const SERVERS_MAX = 10_000
+const versions = new LeastRecentlyUsed<string, ReflectionVersion>(SERVERS_MAX)
+
+/**
+ * The types of a service and all that they use; further types, such as those within an Any, where the server
+ * knows them. `headers` are those of the call but for its path. Rejects
+ * with TargetFailure (GRPC_REFLECTION_UNAVAILABLE, GRPC_METHOD_NOT_FOUND, GRPC_SCHEMA_INVALID, …) or the
+ * signal's reason.
+ */
+export async function reflect(
+  link: Link,
+  { service, further }: { service: string; further: Iterable<string> },
+  headers: OutgoingHttpHeaders,
+  progress: Progress,
+): Promise<Reflected> {
+  const first = versions.get(link.peer) ?? 'v1'
+  for (const version of first === 'v1' ? REFLECTION_VERSIONS : REFLECTION_VERSIONS.toReversed()) {
+    try {
+      const reflected = await gather({ link, headers, version, progress }, service, further)
+      if (version !== first) versions.set(link.peer, version)
+      return reflected
+    } catch (error) {
+      if (!(error instanceof NotOffered)) throw error
+    }
+  }
+  const message = `${link.peer} offers no server reflection, neither v1 nor v1alpha`
+  throw targetFailure('GRPC_REFLECTION_UNAVAILABLE', message)
+}
+
+/** The server does not know this version of reflection. */
+class NotOffered extends Error {}
+
+/** Fields of ServerReflectionRequest. */
+const ASK = { file: 3, symbol: 4, services: 7 }
+
+async function gather(
+  dialogue: Dialogue,
+  service: string,
+  further: Iterable<string>,
+): Promise<Reflected> {
+  const first = await ask(dialogue, ASK.symbol, service)
+  if (first.error !== undefined) await refuse(dialogue, service, first.error)
+  const raw = new Map<string, Buffer>()
+  const files = new Map<string, FileDescriptor>()
+  let bytes = 0
+  const add = (found: readonly Buffer[]) => {
+    for (const one of found) {
+      const file = readFile(one)
+      if (files.has(file.name)) continue
+      bytes += one.length
+      files.set(file.name, file)
+      raw.set(file.name, one)
+    }
+    if (files.size > LIMITS.grpcDescriptorFilesMax) {
+      throw invalid(`it has more than ${LIMITS.grpcDescriptorFilesMax} files`)
+    }
+    if (bytes > LIMITS.grpcDescriptorBytesMax) {
+      throw invalid(`it has more than ${LIMITS.grpcDescriptorBytesMax} bytes`)
+    }
+  }
+  try {
+    add(first.files)
+    for (const name of further) add((await ask(dialogue, ASK.symbol, name)).files)
+    await addDependencies(dialogue, files, add)
+    const schema = compiled(files, raw)
+    return { schema, version: dialogue.version, files: files.size, bytes }
+  } catch (error) {
+    if (error instanceof ProtobufMalformed || error instanceof SchemaProblem) {
+      throw invalid(error.message)
+    }
+    throw error
+  }
+}
+
+/** Asks for what the files import until nothing is missing. A file that the server lacks may be unused. */
+async function addDependencies(
+  dialogue: Dialogue,
+  files: ReadonlyMap<string, FileDescriptor>,
+  add: (found: readonly Buffer[]) => void,
+): Promise<void> {
+  const asked = new Set<string>()
+  for (;;) {
+    const wanted = [...files.values()]
+      .flatMap(({ dependencies }) => dependencies)
+      .find((name) => !files.has(name) && !asked.has(name))
+    if (wanted === undefined) return
+    asked.add(wanted)
+    if (asked.size > LIMITS.grpcDescriptorFilesMax) return
+    add((await ask(dialogue, ASK.file, wanted)).files)
+  }
+}
+
+function compiled(
+  files: ReadonlyMap<string, FileDescriptor>,
+  raw: ReadonlyMap<string, Buffer>,
+): Schema {
+  const parts = [...raw.keys()].sort().map((name) => raw.get(name) as Buffer)
+  const lengths = parts.map(({ length }) => length).join(' ')
+  const key = `files ${lengths} ${hash('sha256', Buffer.concat(parts))}`
+  const known = compiledSchemas.get(key)
+  if (known !== undefined) return known
+  const schema = schemaOfFiles([...files.values()])
+  const bytes = parts.reduce((sum, { length }) => sum + length, 0)
+  compiledSchemas.set(key, schema, bytes)
+  return schema
+}
+
+function invalid(why: string): TargetFailure {
+  const message = `what server reflection says about the types cannot be used: ${why}`
+  return targetFailure('GRPC_SCHEMA_INVALID', message)
+}
+
+interface ReflectionError {
+  code: number
+  message: string
+}
+
+async function refuse(dialogue: Dialogue, service: string, error: ReflectionError): Promise<never> {
+  if (error.code !== STATUS.NOT_FOUND) {
+    throw invalid(`${statusName(error.code)} ${error.message}`.trim())
+  }
+  const { services } = await ask(dialogue, ASK.services, '')
+  const near = nearNames(service, services).join(', ')
+  const mend = near === '' ? 'it lists no services' : `did you mean ${near}?`
+  throw targetFailure('GRPC_METHOD_NOT_FOUND', `the server knows no service ${service}; ${mend}`, {
+    service,
+    near,
+  })
+}
+
+interface Reply {
+  files: Buffer[]
+  services: string[]
+  error?: ReflectionError
+}
+
+/** How questions are put. */
+interface Dialogue {
+  link: Link
+  headers: OutgoingHttpHeaders
+  version: ReflectionVersion
+  progress: Progress
+}
+
+/** Asks one question, in a call of its own. */
+async function ask(dialogue: Dialogue, field: number, value: string): Promise<Reply> {
+  const { link, headers, version, progress } = dialogue
+  const writer = new WireWriter()
+  writer.tag(field, WIRE.bytes)
+  writer.text(value)
+  const path = `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`
+  const order = { headers: { ...headers, ':path': path }, message: writer.written }
+  const { answer, release } = await call(link, order, progress)
+  try {
+    const { code, message, failed } = endingOf(answer)
+    if (failed !== undefined) throw new TargetFailure(failed)
+    if (code === STATUS.UNIMPLEMENTED) throw new NotOffered()
+    if (code !== STATUS.OK) throw refused(code, message)
+    const [first] = answer.messages
+    if (first === undefined) throw invalid('it does not answer')
+    const encoding = String(answer.headers?.['grpc-encoding'] ?? 'identity')
+    return readReply(await unpacked(first, encoding))
+  } catch (error) {
+    throw error instanceof ProtobufMalformed ? invalid(error.message) : error
+  } finally {
+    release()
+  }
+}
+
+/** The call itself was refused: credentials, most of all. */
+function refused(statusCode: number, statusMessage: string): TargetFailure {
+  const status = statusName(statusCode)
+  const words = statusMessage === '' ? '' : `: ${statusMessage}`
+  const message = `server reflection ended with ${status}${words}`
+  return targetFailure('GRPC_STATUS', message, { statusCode, status, statusMessage })
+}
+
+/** Fields of ServerReflectionResponse; the files and the error may hold what they like. */
+function readReply(bytes: Buffer): Reply {
+  const reply: Reply = { files: [], services: [] }
+  readFields(bytes, {
+    4: (reader) =>
+      readFields(reader.bytes(), { 1: (inner) => reply.files.push(Buffer.from(inner.bytes())) }),
+    6: (reader) =>
+      readFields(reader.bytes(), {
+        1: (inner) =>
+          readFields(inner.bytes(), { 1: (service) => reply.services.push(service.text()) }),
+      }),
+    7(reader) {
+      const error = { code: 0, message: '' }
+      readFields(reader.bytes(), {
+        1: (inner) => (error.code = inner.int32()),
+        2: (inner) => (error.message = inner.text()),
+      })
+      reply.error = error
+    },
+  })
+  return reply
+}

@@ -1,0 +1,37 @@
+// Heartbeat monitors in the public wire form: nothing is sent; what is watched pings the platform.
+import * as z from 'zod'
+import { monitorSchema } from '../../contract/monitor.ts'
+
+const UNITS = ['seconds', 'minutes', 'hours', 'days'] as const
+const unit = z.enum(UNITS)
+type Unit = z.infer<typeof unit>
+
+const UNIT_SECONDS: Record<Unit, number> = { seconds: 1, minutes: 60, hours: 3600, days: 86_400 }
+const SECONDS_MAX = 365 * UNIT_SECONDS.days
+
+/** How often a ping is awaited, and how late it may be. */
+export const Heartbeat = z
+  .strictObject({
+    /** 30 seconds to 365 days. */
+    period: z.number().gt(0),
+    periodUnit: unit,
+    /** At most 365 days. */
+    grace: z.number().min(0),
+    graceUnit: unit,
+    /** Part of the address that is pinged; the platform makes one where it is left out. */
+    pingToken: z.guid().optional(),
+  })
+  .superRefine(({ period, periodUnit, grace, graceUnit }, context) => {
+    const seconds = period * UNIT_SECONDS[periodUnit]
+    if (seconds < 30 || seconds > SECONDS_MAX) {
+      const message = 'must be 30 seconds to 365 days'
+      context.addIssue({ code: 'custom', path: ['period'], message })
+    }
+    if (grace * UNIT_SECONDS[graceUnit] > SECONDS_MAX) {
+      context.addIssue({ code: 'custom', path: ['grace'], message: 'must be at most 365 days' })
+    }
+  })
+export type Heartbeat = z.infer<typeof Heartbeat>
+
+export const HeartbeatMonitor = monitorSchema('HEARTBEAT', { heartbeat: Heartbeat })
+export type HeartbeatMonitor = z.infer<typeof HeartbeatMonitor>

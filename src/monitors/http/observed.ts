@@ -1,0 +1,148 @@
+// What an HTTP check shows of what it saw: plain JSON for results, dashboards and people.
+import { toMicroseconds } from '../../contract/schema/duration.ts'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import { LIMITS } from '../../contract/versions.ts'
+import type { ApiScriptsObserved } from '../../scripts/api/observed.ts'
+import type { Family } from '../../network/dial.ts'
+import type { Hop, Phases, Route, Trip } from './trip.ts'
+import type { PeerFacts } from '../../network/tls/facts.ts'
+
+/** The observation of a URL or API monitor. Milliseconds to the microsecond. */
+export interface HttpObserved {
+  url: string
+  method: string
+  /** Of the last hop. */
+  address?: string
+  family?: Family
+  statusCode?: number
+  statusMessage?: string
+  httpVersion?: string
+  /** The sums over all hops, and the time from start to end. */
+  phases: Phases
+  redirects: number
+  hops: Hop[]
+  tls?: PeerFacts
+  response?: {
+    headers: IncomingHttpHeaders
+    /** What Content-Length says; absent without it. */
+    contentLength?: number
+    /** Body bytes as they came. */
+    bytes: number
+    unpackedBytes: number
+    encodings?: string[]
+    /** The beginning of a text-like body. */
+    body?: string
+    bodyTruncated?: boolean
+  }
+  /** What the scripts of an API monitor did. */
+  scripts?: ApiScriptsObserved
+}
+
+/** Puts together what was seen. */
+export function observedOf(route: Route, trip: Trip, showBody: boolean): HttpObserved {
+  const { hops, answer, peer } = trip
+  const last = hops.at(-1) as Hop
+  const observed: HttpObserved = {
+    url: route.first.shownUrl,
+    method: route.first.method,
+    phases: sum(hops, trip.totalMs),
+    redirects: hops.length - 1,
+    hops,
+  }
+  for (const hop of hops) round(hop.phases)
+  if (last.address !== undefined) observed.address = last.address
+  if (last.family !== undefined) observed.family = last.family
+  if (peer !== undefined) observed.tls = peer
+  const { response } = answer
+  if (response === undefined) return observed
+  observed.statusCode = response.statusCode as number
+  if (response.statusMessage) observed.statusMessage = response.statusMessage
+  observed.httpVersion = response.httpVersion
+  observed.response = responseOf(response, trip, showBody)
+  return observed
+}
+
+function responseOf(response: IncomingMessage, trip: Trip, showBody: boolean) {
+  const { body } = trip.answer
+  const { headers } = response
+  const seen: NonNullable<HttpObserved['response']> = {
+    headers,
+    bytes: body.bytes,
+    unpackedBytes: body.unpackedBytes,
+  }
+  const length = headers['content-length']
+  if (length !== undefined) seen.contentLength = Number(length)
+  if (body.encodings.length > 0) seen.encodings = body.encodings
+  const { changedText } = trip.answer
+  const hasText = (changedText ?? '') !== '' || (changedText === undefined && body.keptBytes > 0)
+  if (showBody && hasText && isText(headers['content-type'])) {
+    const whole = changedText === undefined ? body.unpackedBytes : changedText.length
+    seen.bodyTruncated = whole > LIMITS.bodyExcerptBytesMax
+    const text = textOf(trip, LIMITS.bodyExcerptBytesMax)
+    // A character that the limit cut through.
+    seen.body = seen.bodyTruncated ? text.replace(/\uFFFD$/, '') : text
+  }
+  return seen
+}
+
+const SUMMED = [
+  'dnsMs',
+  'connectMs',
+  'proxyMs',
+  'tlsMs',
+  'sendMs',
+  'firstByteMs',
+  'downloadMs',
+] as const
+
+function sum(hops: readonly Hop[], totalMs: number): Phases {
+  const phases: Phases = { totalMs }
+  for (const hop of hops) {
+    for (const phase of SUMMED) {
+      const own = hop.phases[phase]
+      if (own !== undefined) phases[phase] = (phases[phase] ?? 0) + own
+    }
+  }
+  round(phases)
+  return phases
+}
+
+function round(phases: Phases): void {
+  for (const phase of SUMMED) {
+    const own = phases[phase]
+    if (own !== undefined) phases[phase] = toMicroseconds(own)
+  }
+  phases.totalMs = toMicroseconds(phases.totalMs)
+}
+
+const TEXT =
+  /^(text\/|application\/([\w.-]+\+)?(json|xml|javascript|ecmascript|yaml|x-yaml|graphql|problem|toml|sql|x-www-form-urlencoded|x-ndjson)\b|image\/svg)/i
+
+/** Whether a body of this type is for people to read; one without a type usually is. */
+function isText(contentType: string | undefined): boolean {
+  return contentType === undefined || TEXT.test(contentType)
+}
+
+/** The whole kept body as text, in the charset that it names, UTF-8 otherwise. */
+export function bodyText(trip: Trip): string {
+  return textOf(trip, Number.POSITIVE_INFINITY)
+}
+
+function textOf(trip: Trip, bytesMax: number): string {
+  const { body, changedText } = trip.answer
+  if (changedText !== undefined) return changedText.slice(0, bytesMax)
+  const { kept } = body
+  const whole = kept.length === 1 ? (kept[0] as Buffer) : Buffer.concat(kept)
+  const bytes = whole.length > bytesMax ? whole.subarray(0, bytesMax) : whole
+  const contentType = trip.answer.response?.headers['content-type'] ?? ''
+  const charset = /charset="?([\w-]+)/i.exec(contentType)?.[1]?.toLowerCase() ?? 'utf-8'
+  if (charset !== 'utf-8' && charset !== 'utf8' && charset !== 'us-ascii') {
+    try {
+      return new TextDecoder(charset).decode(bytes)
+    } catch {
+      // Not a charset that anybody knows: read on as UTF-8.
+    }
+  }
+  const text = bytes.toString()
+  return text.startsWith('\uFEFF') ? text.slice(1) : text
+}

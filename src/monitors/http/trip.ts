@@ -1,0 +1,236 @@
+// The way of one HTTP check: from its URL over every redirect to the answer that counts, with what each hop
+// cost and where it led.
+import { failure, type Failure } from '../../contract/failure.ts'
+import type { TlsSettings } from '../../contract/tls.ts'
+import { LIMITS } from '../../contract/versions.ts'
+import { peerPlace } from '../../network/connect-errors.ts'
+import { createCookies, type Cookies } from '../../network/http/cookie-jar.ts'
+import type { Connection, Family, Progress } from '../../network/dial.ts'
+import { emptyBody, releaseBody } from '../../network/http/body.ts'
+import { exchange, type Answer, type Outgoing } from '../../network/http/exchange.ts'
+import type { HttpTarget } from '../../network/http/target.ts'
+import type { Context } from '../monitor.ts'
+import { isRedirect, redirectTarget } from '../../network/http/redirects.ts'
+import { failureOf, isFailure, TargetFailure, targetFailure } from '../../network/target-failure.ts'
+import type { PeerFacts } from '../../network/tls/facts.ts'
+
+/** Milliseconds; a phase that did not come to its end is absent. */
+export interface Phases {
+  dnsMs?: number
+  connectMs?: number
+  /** Making the tunnel through the location's proxy. */
+  proxyMs?: number
+  tlsMs?: number
+  /** Sending the request; only where it has a body. */
+  sendMs?: number
+  firstByteMs?: number
+  downloadMs?: number
+  /** The sum of the phases; where the request failed, the time until then. */
+  totalMs: number
+}
+
+/** One request on the way. */
+export interface Hop {
+  url: string
+  method: string
+  /** The address that was dialled; the proxy's where there is one. */
+  address?: string
+  family?: Family
+  statusCode?: number
+  location?: string
+  /** OpenSSL's reason when the certificate does not verify. */
+  tlsError?: string
+  /** The redirect led from https to http. */
+  downgraded?: true
+  phases: Phases
+}
+
+/** What of a monitor's definition decides the way. */
+export interface Route {
+  first: HttpTarget
+  family: Family
+  followRedirects: boolean
+  /** Go on when a certificate does not verify. */
+  skipSSL: boolean
+  tls: TlsSettings | undefined
+  /** Bytes of the last body to keep. */
+  keepBytes: number
+}
+
+/** What was seen on the way. */
+export interface Trip {
+  hops: Hop[]
+  /** Of the last hop; its `response` is absent when nothing came. */
+  answer: Answer
+  /** TLS of the last hop that spoke it. */
+  peer?: PeerFacts
+  /** What ended the way before its end; undefined when the whole last answer came. */
+  failed?: Failure
+  totalMs: number
+}
+
+/**
+ * Goes the way. Does not reject for what targets do; rejects with the signal's reason when the run is
+ * cancelled. `address` holds the first hop's origin to one of its addresses. The body of the answer is the
+ * caller's to release.
+ */
+export async function travel(route: Route, context: Context, address?: string): Promise<Trip> {
+  const trip: Trip = { hops: [], answer: { body: emptyBody() }, totalMs: 0 }
+  const progress: Progress = { phase: 'dns' }
+  const startedAt = performance.now()
+  const cookies = createCookies()
+  try {
+    let target: HttpTarget | undefined = route.first
+    while (target !== undefined) {
+      const pinned = target.url.origin === route.first.url.origin ? address : undefined
+      await goHop({ route, trip, target, cookies, pinned }, context, progress)
+      target = await following(route, trip, target, cookies)
+    }
+  } catch (error) {
+    if (!isFailure(error)) releaseBody(trip.answer.body)
+    trip.failed = located(failureOf(error, progress), trip)
+  }
+  // Of a whole way only what the target and the network took: our own work between the phases is not theirs.
+  trip.totalMs =
+    trip.failed === undefined
+      ? trip.hops.reduce((sum, { phases }) => sum + phases.totalMs, 0)
+      : performance.now() - startedAt
+  return trip
+}
+
+/** The way that ended with this failure before its first connection. */
+export function notBegun({ first }: Route, failed: Failure, totalMs: number): Trip {
+  const hop: Hop = { url: first.shownUrl, method: first.method, phases: { totalMs } }
+  const trip: Trip = { hops: [hop], answer: { body: emptyBody() }, totalMs }
+  trip.failed = located(failed, trip)
+  return trip
+}
+
+interface Step {
+  route: Route
+  trip: Trip
+  target: HttpTarget
+  cookies: Cookies
+  pinned: string | undefined
+}
+
+async function goHop(step: Step, context: Context, progress: Progress): Promise<void> {
+  const { route, trip, target } = step
+  const startedAt = performance.now()
+  const hop: Hop = { url: target.shownUrl, method: target.method, phases: { totalMs: 0 } }
+  const before = trip.hops.at(-1)
+  if (before?.url.startsWith('https:') === true && !target.secure) hop.downgraded = true
+  trip.hops.push(hop)
+  trip.answer = { body: emptyBody() }
+  try {
+    const connection = await connect(step, hop, context, progress)
+    const options = {
+      where: peerPlace(target, connection),
+      keepBytes: route.keepBytes,
+      isEnough: (response: { statusCode?: number | undefined }) =>
+        route.followRedirects && isRedirect(response.statusCode as number),
+    }
+    const outgoing = outgoingFor(step, connection)
+    const { socket } = connection
+    const { signal } = context
+    await exchange({ socket, outgoing, answer: trip.answer, options, progress, signal })
+    if (connection.forward !== undefined && trip.answer.response?.statusCode === 407) {
+      throw targetFailure('PROXY_AUTHENTICATION', 'the proxy wants other credentials')
+    }
+  } finally {
+    const { response, sendMs, firstByteMs, downloadMs } = trip.answer
+    if (response?.statusCode !== undefined) hop.statusCode = response.statusCode
+    if (sendMs !== undefined) hop.phases.sendMs = sendMs
+    if (firstByteMs !== undefined) hop.phases.firstByteMs = firstByteMs
+    if (downloadMs !== undefined) hop.phases.downloadMs = downloadMs
+    const whole = downloadMs !== undefined
+    hop.phases.totalMs = whole ? sumOf(hop.phases) : performance.now() - startedAt
+  }
+}
+
+function sumOf(phases: Phases): number {
+  return Object.values(phases).reduce((sum, ms) => sum + ms, -phases.totalMs)
+}
+
+/** Dials, and shakes hands where the target speaks TLS. */
+async function connect(
+  { route, trip, target, pinned }: Step,
+  hop: Hop,
+  { dial, signal }: Context,
+  progress: Progress,
+): Promise<Connection> {
+  const { host, port, secure } = target
+  const { phases } = hop
+  const endpoint = { host, port, family: route.family, address: pinned, forward: !secure }
+  const connection = await dial.connect(endpoint, progress, signal)
+  hop.address = connection.address
+  hop.family = connection.family
+  phases.dnsMs = connection.dnsMs
+  phases.connectMs = connection.connectMs
+  if (connection.proxyMs !== undefined) phases.proxyMs = connection.proxyMs
+  if (!secure) return connection
+  const where = peerPlace(target, connection)
+  const handshake = { serverName: host, settings: route.tls, where, alpn: ['http/1.1'] }
+  const secured = await dial.secure(connection.socket, handshake, progress, signal)
+  phases.tlsMs = secured.tlsMs
+  trip.peer = secured.peer
+  if (secured.peer.failure !== undefined) {
+    hop.tlsError = secured.peer.error as string
+    if (!route.skipSSL) {
+      secured.socket.destroy()
+      throw new TargetFailure(secured.peer.failure)
+    }
+  }
+  connection.socket = secured.socket
+  return connection
+}
+
+function outgoingFor({ target, cookies }: Step, connection: Connection): Outgoing {
+  const { method, body, path, sentHeaders } = target
+  const cookie = cookies.headerFor(target.url.href)
+  const { forward } = connection
+  if (cookie === undefined && forward === undefined) {
+    return { method, path, headers: sentHeaders, body }
+  }
+  const headers = cookie === undefined ? [...sentHeaders] : withCookie(sentHeaders, cookie)
+  if (forward?.authorization !== undefined) {
+    headers.push('Proxy-Authorization', forward.authorization)
+  }
+  return { method, path: forward === undefined ? path : target.shownUrl, headers, body }
+}
+
+/** One Cookie header (RFC 6265, 5.4): what the user set, then what the jar holds. */
+function withCookie(headers: readonly string[], cookie: string): string[] {
+  const at = headers.findIndex((name, index) => index % 2 === 0 && /^cookie$/i.test(name))
+  return at < 0
+    ? [...headers, 'Cookie', cookie]
+    : headers.with(at + 1, `${headers[at + 1]}; ${cookie}`)
+}
+
+/** The next target, or undefined when the last answer is the one that counts. */
+async function following(
+  route: Route,
+  trip: Trip,
+  target: HttpTarget,
+  cookies: Cookies,
+): Promise<HttpTarget | undefined> {
+  const { response } = trip.answer
+  if (!route.followRedirects || response === undefined) return undefined
+  if (!isRedirect(response.statusCode as number)) return undefined
+  const next = redirectTarget(target, response)
+  const hop = trip.hops.at(-1) as Hop
+  hop.location = next.shownUrl
+  if (trip.hops.length > LIMITS.redirectsMax) {
+    const message = `more than ${LIMITS.redirectsMax} redirects, the last one to ${next.shownUrl}`
+    throw targetFailure('HTTP_REDIRECT_LIMIT', message, { redirectsMax: LIMITS.redirectsMax })
+  }
+  const setCookie = response.headers['set-cookie']
+  if (setCookie !== undefined) await cookies.take(setCookie, target.url.href)
+  return next
+}
+
+function located(failed: Failure, trip: Trip): Failure {
+  const { url } = trip.hops.at(-1) as Hop
+  const hop = trip.hops.length - 1
+  return failure(failed.code, failed.message, { ...failed.details, url, hop })
+}

@@ -1,0 +1,340 @@
+// One ICMP socket and the echoes that are on their way through it: writes, sends, and finds for each packet
+// that comes back the echo that it answers.
+import type { IcmpSocket } from '../../network/native/icmp-socket.ts'
+import { icmpErrorOf, localError, type IcmpError } from './errors.ts'
+import { freshToken, hasToken, isIntact, isReply, readEcho } from './packet.ts'
+import { ICMP_HEADER_BYTES, TOKEN_BYTES, unwrapIpv4, writeRequest } from './packet.ts'
+import type { Native, NativeSocket, Received } from '../../network/native/native-socket.ts'
+import type { SocketAddress } from '../../network/native/socket-address.ts'
+import {
+  ERROR_ORIGIN,
+  OPTION,
+  PATH_MTU,
+  TIMESTAMPING,
+} from '../../network/native/socket-options.ts'
+
+/** How echoes are sent. */
+export interface EchoSettings {
+  payloadBytes: number
+  /** Undefined for the system's. */
+  ttl: number | undefined
+  dontFragment: boolean
+}
+
+/** One echo, from before it is sent until its run has ended. Times are those of performance.now(). */
+export interface Echo {
+  readonly to: SocketAddress
+  readonly settings: EchoSettings
+  /** Its place in the run, from 0. */
+  readonly index: number
+  /** Whom to tell what became of it. */
+  readonly run: EchoOwner
+  /** `waiting` from when it was sent. */
+  state: 'unsent' | 'waiting' | 'answered' | 'refused' | 'lost'
+  sequence: number
+  high: number
+  low: number
+  sentAtMs: number
+  socket?: EchoSocket
+  rttMs?: number
+  ttl?: number
+  /** Bytes of the reply, ICMP header included. */
+  bytes?: number
+  /** What came back was not what was sent. */
+  corrupted?: boolean
+  /** Why it did not come back, where somebody says so. */
+  error?: IcmpError
+  /** We ourselves dropped packets while it was under way: that it is lost says nothing. */
+  dropped?: boolean
+}
+
+/** The run that an echo belongs to. */
+export interface EchoOwner {
+  /** The first reply, or an objection that ends the waiting. */
+  settled(echo: Echo): void
+  /** Another reply to an echo that has been answered. */
+  duplicate(echo: Echo): void
+  /** A reply after its time-out. */
+  late(echo: Echo): void
+}
+
+/** What became of an attempt to send. */
+export type Sending = 'sent' | 'refused' | 'busy'
+
+/** What the receive buffer is asked to hold; the kernel gives at most net.core.rmem_max. */
+const RECEIVE_BUFFER_BYTES = 4_194_304
+/** What a waiting packet costs there besides its own bytes; drivers round up. */
+const PACKET_OVERHEAD_BYTES = 2304
+/** Sequence numbers that are remembered, of 65,536. */
+const REMEMBERED_MAX = 32_768
+/** Packets that are taken in one go, so that a flood leaves others their turn. */
+const TAKEN_MAX = 4096
+/** A call may be told about a packet before its own: tried again so many times. */
+const SEND_TRIES = 3
+const BUSY: ReadonlySet<number> = new Set([11, 105])
+const EMSGSIZE = 90
+
+export class EchoSocket {
+  readonly fd: number
+  readonly #icmp: IcmpSocket
+  readonly #native: Native
+  /** Sequence → echo: those under way, and those that a straggler may still come for. */
+  readonly #echoes = new Map<number, Echo>()
+  readonly #bufferBytes: number
+  readonly #systemTtl: number
+  #awaitedBytes = 0
+  #waiting = 0
+  #sequence: number
+  #ttl: number | undefined
+  #dontFragment: boolean | undefined
+  #drops = 0
+  #droppedAtMs = -Infinity
+
+  /** Takes the socket over. Throws a SystemCallError where an option is refused. */
+  constructor(native: Native, icmp: IcmpSocket) {
+    this.#native = native
+    this.#icmp = icmp
+    const { socket } = icmp
+    this.fd = socket.fd
+    const isV6 = socket.family === 'IPv6'
+    socket.setOption(isV6 ? OPTION.errors6 : OPTION.errors4, 1)
+    socket.setOption(isV6 ? OPTION.receiveTtl6 : OPTION.receiveTtl4, 1)
+    socket.setOption(OPTION.timestamping, TIMESTAMPING)
+    this.#bufferBytes = enlarge(socket)
+    this.#systemTtl = socket.getOption(isV6 ? OPTION.ttl6 : OPTION.ttl4)[0] ?? 64
+    this.#sequence = freshToken().low & 0xffff
+  }
+
+  /** Echoes for which something may come back. */
+  get waiting(): number {
+    return this.#waiting
+  }
+
+  /** Nothing is remembered: it may be closed. */
+  get isIdle(): boolean {
+    return this.#echoes.size === 0
+  }
+
+  get mode(): IcmpSocket['mode'] {
+    return this.#icmp.mode
+  }
+
+  /** Whether the buffer has room for one reply more: what is awaited at once always fits into it. */
+  hasRoomFor({ payloadBytes }: EchoSettings): boolean {
+    if (this.#waiting === 0) return true
+    return (
+      this.#awaitedBytes + roomFor(payloadBytes) <= this.#bufferBytes &&
+      this.#echoes.size < REMEMBERED_MAX
+    )
+  }
+
+  /** Sends the echo. `busy`: not now; else it is `waiting`, or `refused` with its error. */
+  send(echo: Echo): Sending {
+    const { socket, mode, identifier } = this.#icmp
+    this.#use(echo.settings)
+    echo.sequence = this.#nextSequence()
+    Object.assign(echo, freshToken())
+    const { sequence, high, low } = echo
+    const { payloadBytes } = echo.settings
+    const mark = { identifier, sequence, high, low }
+    const isSummed = mode === 'raw' && socket.family === 'IPv4'
+    for (let tries = 1; ; tries++) {
+      const packet = writeRequest(socket.family, payloadBytes, mark, isSummed)
+      const beforeMs = performance.now()
+      const clockMs = this.#native.clockMs()
+      const errno = socket.send(packet, echo.to)
+      if (errno === 0) {
+        this.#remember(echo)
+        const stampMs = this.#takeErrors() ?? Number.NaN
+        // The kernel's stamp, unless it is another packet's, or the clock was set in between.
+        const delayMs = stampMs - clockMs
+        const isOurs = delayMs >= 0 && delayMs <= performance.now() - beforeMs
+        echo.sentAtMs = isOurs ? beforeMs + delayMs : beforeMs
+        return 'sent'
+      }
+      if (BUSY.has(errno)) return 'busy'
+      const mtu = this.#takeLocalMtu(echo)
+      if (tries < SEND_TRIES) continue
+      echo.state = 'refused'
+      echo.error = localError(errno, echo.to.address, errno === EMSGSIZE ? mtu : undefined)
+      return 'refused'
+    }
+  }
+
+  #use({ ttl, dontFragment }: EchoSettings): void {
+    const { socket } = this.#icmp
+    const isV6 = socket.family === 'IPv6'
+    if (ttl !== this.#ttl) {
+      socket.setOption(isV6 ? OPTION.ttl6 : OPTION.ttl4, ttl ?? this.#systemTtl)
+      this.#ttl = ttl
+    }
+    if (dontFragment === this.#dontFragment) return
+    this.#dontFragment = dontFragment
+    if (isV6) {
+      // Routers of IPv6 never fragment: without the option our own system does it for them.
+      socket.setOption(OPTION.dontFragment6, dontFragment ? 1 : 0)
+      socket.setOption(OPTION.pathMtu6, dontFragment ? PATH_MTU.probe : PATH_MTU.want)
+    } else {
+      // `probe` asks the path each time, where `always` would go by what was learnt from the last echo.
+      socket.setOption(OPTION.pathMtu4, dontFragment ? PATH_MTU.probe : PATH_MTU.dont)
+    }
+  }
+
+  #nextSequence(): number {
+    do this.#sequence = (this.#sequence + 1) & 0xffff
+    while (this.#echoes.has(this.#sequence))
+    return this.#sequence
+  }
+
+  #remember(echo: Echo): void {
+    echo.socket = this
+    echo.state = 'waiting'
+    this.#echoes.set(echo.sequence, echo)
+    this.#waiting++
+    this.#awaitedBytes += roomFor(echo.settings.payloadBytes)
+  }
+
+  #release(echo: Echo): void {
+    this.#waiting--
+    this.#awaitedBytes -= roomFor(echo.settings.payloadBytes)
+  }
+
+  /** The echo's time is up; a straggler would still be known. */
+  lose(echo: Echo): void {
+    if (echo.state !== 'waiting') return
+    this.#release(echo)
+    echo.state = 'lost'
+    if (this.#hasDroppedSince(echo.sentAtMs)) echo.dropped = true
+  }
+
+  /** The echo's run has ended. */
+  forget(echo: Echo): void {
+    if (this.#echoes.get(echo.sequence) !== echo) return
+    if (echo.state === 'waiting') this.#release(echo)
+    this.#echoes.delete(echo.sequence)
+  }
+
+  /** Takes everything that has come, and tells the runs. */
+  drain(): void {
+    // Replies first: they say more than an objection that came at the same time.
+    this.#takeReplies()
+    this.#takeErrors()
+  }
+
+  #takeReplies(): void {
+    const { socket } = this.#icmp
+    let received = socket.receive()
+    if (received === undefined) return
+    // The kernel's stamps are on its clock, ours are not; the distance holds for this moment.
+    const aheadMs = this.#native.clockMs() - performance.now()
+    for (let taken = 0; received !== undefined && taken < TAKEN_MAX; taken++) {
+      this.#takeReply(received, aheadMs)
+      received = socket.receive()
+    }
+  }
+
+  #takeReply(received: Received, aheadMs: number): void {
+    const { family } = this.#icmp.socket
+    const isWrapped = this.#icmp.mode === 'raw' && family === 'IPv4'
+    const { message, ttl } = isWrapped
+      ? (unwrapIpv4(received.bytes) ?? { message: Buffer.alloc(0), ttl: 0 })
+      : { message: received.bytes, ttl: received.ttl }
+    const reply = readEcho(message)
+    if (reply === undefined || !isReply(family, reply)) return
+    const echo = this.#echoes.get(reply.sequence)
+    if (echo === undefined || reply.identifier !== this.#icmp.identifier) return
+    if (!hasToken(reply.payload, echo.high, echo.low)) return
+    const { run } = echo
+    if (echo.state === 'answered') return run.duplicate(echo)
+    if (echo.state === 'lost') return run.late(echo)
+    const isFirst = echo.state === 'waiting'
+    if (isFirst) this.#release(echo)
+    echo.state = 'answered'
+    echo.rttMs = roundTrip(echo, received.kernelMs, aheadMs)
+    if (ttl !== undefined) echo.ttl = ttl
+    echo.bytes = message.length
+    if (!isIntact(reply.payload, echo.settings.payloadBytes)) echo.corrupted = true
+    // A reply says more than an objection that came before it, of which the run knows already.
+    if (isFirst) run.settled(echo)
+  }
+
+  /** Empties the error queue; returns the newest stamp of a packet that was sent. */
+  #takeErrors(): number | undefined {
+    let stampMs: number | undefined
+    for (let taken = 0; taken < TAKEN_MAX; taken++) {
+      const entry = this.#icmp.socket.receiveError()
+      if (entry === undefined) break
+      if (entry.error?.origin === ERROR_ORIGIN.timestamp) stampMs = entry.kernelMs
+      else this.#takeError(entry)
+    }
+    return stampMs
+  }
+
+  /** Empties the error queue after a packet could not be sent; returns the MTU that it tells. */
+  #takeLocalMtu({ to }: Echo): number | undefined {
+    let mtu: number | undefined
+    for (let taken = 0; taken < TAKEN_MAX; taken++) {
+      const entry = this.#icmp.socket.receiveError()
+      if (entry === undefined) break
+      const { error, from } = entry
+      if (error?.origin === ERROR_ORIGIN.local && from === to.address) mtu = error.info
+      else this.#takeError(entry)
+    }
+    return mtu
+  }
+
+  #takeError({ bytes, from, error }: Received): void {
+    const sent = readEcho(bytes)
+    if (sent === undefined || error === undefined) return
+    const echo = this.#echoes.get(sent.sequence)
+    if (echo === undefined || sent.identifier !== this.#icmp.identifier) return
+    if (from !== echo.to.address || echo.state === 'answered') return
+    const { high, low, run } = echo
+    const isWhole = bytes.length >= ICMP_HEADER_BYTES + TOKEN_BYTES
+    if (isWhole && !hasToken(sent.payload, high, low)) return
+    const said = icmpErrorOf(error, echo.to.address)
+    if (said === undefined) return
+    echo.error = said
+    // Without the token anybody may have said so: it explains a loss, and does not make one.
+    if (!isWhole || echo.state !== 'waiting') return
+    this.#release(echo)
+    echo.state = 'refused'
+    run.settled(echo)
+  }
+
+  /** Whether packets have been dropped for lack of room since then: what is missing may be our fault. */
+  #hasDroppedSince(ms: number): boolean {
+    const drops = this.#icmp.socket.getOption(OPTION.memoryInfo)[8] ?? 0
+    if (drops !== this.#drops) {
+      this.#drops = drops
+      this.#droppedAtMs = performance.now()
+    }
+    return this.#droppedAtMs >= ms
+  }
+
+  close(): void {
+    this.#icmp.socket.close()
+  }
+}
+
+function roomFor(payloadBytes: number): number {
+  return PACKET_OVERHEAD_BYTES + 2 * payloadBytes
+}
+
+/** Asks for a large receive buffer; returns what the kernel gives. Bytes. */
+function enlarge(socket: NativeSocket): number {
+  try {
+    socket.setOption(OPTION.receiveBufferForce, RECEIVE_BUFFER_BYTES)
+  } catch {
+    // Only CAP_NET_ADMIN goes beyond the system's limit.
+    socket.setOption(OPTION.receiveBuffer, RECEIVE_BUFFER_BYTES)
+  }
+  return socket.getOption(OPTION.receiveBuffer)[0] ?? 0
+}
+
+function roundTrip(echo: Echo, kernelMs: number | undefined, aheadMs: number): number {
+  const latestMs = performance.now() - echo.sentAtMs
+  const rttMs = (kernelMs ?? Number.NaN) - aheadMs - echo.sentAtMs
+  // Outside of what can be, the clock was set between the packet's arrival and now.
+  return rttMs >= 0 && rttMs <= latestMs ? rttMs : latestMs
+}

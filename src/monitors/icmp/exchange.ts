@@ -1,0 +1,243 @@
+// All echoes of one family, of however many monitors: they share a few sockets (usually one), one wait, and
+// one pace at which they are sent.
+import { failure } from '../../contract/failure.ts'
+import { LIMITS } from '../../contract/versions.ts'
+import type { Family } from '../../network/dial.ts'
+import { EchoSocket, type Echo } from './echo-socket.ts'
+import { localError } from './errors.ts'
+import { openIcmpSocket } from '../../network/native/icmp-socket.ts'
+import { SystemCallError } from '../../network/native/libc.ts'
+import { loadNative, type Native } from '../../network/native/native-socket.ts'
+import { watch, type Watch } from '../../network/native/readiness.ts'
+import { POLL } from '../../network/native/socket-options.ts'
+import { TargetFailure } from '../../network/target-failure.ts'
+
+/** Where echoes are sent and their replies looked for. */
+export interface EchoExchange {
+  /**
+   * Sends the echo now, or as soon as the pace allows. Its run is told what becomes of it, and may be told
+   * before this returns.
+   */
+  send(echo: Echo): void
+  /** Takes everything that has come for any echo. */
+  drain(): void
+  /** The time of these is up. */
+  lose(echoes: readonly Echo[]): void
+  /** Nothing is of interest any more. */
+  forget(echoes: readonly Echo[]): void
+  readonly native: Native
+  /** Which kind of socket is used; undefined before the first echo. */
+  mode(): 'datagram' | 'raw' | undefined
+}
+
+const exchanges = new Map<Family, Promise<EchoExchange>>()
+
+/** The exchange of a family, made at first use. Rejects with LibcUnavailable. */
+export function echoExchange(family: Family): Promise<EchoExchange> {
+  let exchange = exchanges.get(family)
+  if (exchange === undefined) {
+    exchange = loadNative().then((native) => createEchoExchange(native, family))
+    exchanges.set(family, exchange)
+  }
+  return exchange
+}
+
+/** Makes an exchange of its own. */
+export function createEchoExchange(native: Native, family: Family): EchoExchange {
+  return new Exchange(native, family)
+}
+
+/** Echoes sent in one go; as many again a millisecond later, so that no queue of packets overflows. */
+const BURST = 64
+const BURST_MS = 1
+/** From so many echoes under way on, they are looked for in intervals, which is cheaper than one by one. */
+const GATHER_FROM = 16
+const GATHER_MS = 2
+/**
+ * The kernel begins to stamp packets a moment after it was first asked to; until then it stamps them when
+ * they are read, which makes round trips look longer.
+ */
+const STAMPS_BEGIN_MS = 5
+/** Without anything to do, the sockets are closed after this time. */
+const IDLE_MS = 5000
+
+interface Member {
+  socket: EchoSocket
+  watch: Watch
+}
+
+class Exchange implements EchoExchange {
+  readonly native: Native
+  readonly #family: Family
+  readonly #members: Member[] = []
+  /** Echoes that wait for the pace, oldest first. */
+  readonly #queue = new Set<Echo>()
+  #openedAtMs = 0
+  #burstLeft = BURST
+  #burstBeganMs = 0
+  #burstTimer: NodeJS.Timeout | undefined
+  #gatherTimer: NodeJS.Timeout | undefined
+  #idleTimer: NodeJS.Timeout | undefined
+  #isLookedFor = false
+
+  constructor(native: Native, family: Family) {
+    this.native = native
+    this.#family = family
+  }
+
+  mode(): 'datagram' | 'raw' | undefined {
+    return this.#members[0]?.socket.mode
+  }
+
+  send(echo: Echo): void {
+    clearTimeout(this.#idleTimer)
+    this.#idleTimer = undefined
+    if (this.#queue.size === 0 && this.#transmit(echo)) return
+    this.#queue.add(echo)
+    this.#pace()
+  }
+
+  /** False: not now. */
+  #transmit(echo: Echo): boolean {
+    const nowMs = performance.now()
+    if (nowMs - this.#burstBeganMs >= BURST_MS) {
+      this.#burstBeganMs = nowMs
+      this.#burstLeft = BURST
+    }
+    if (this.#burstLeft === 0) return false
+    try {
+      const member = this.#memberFor(echo)
+      if (performance.now() - this.#openedAtMs < STAMPS_BEGIN_MS) return false
+      if (member === undefined) return false
+      this.#burstLeft--
+      const sending = member.socket.send(echo)
+      if (sending === 'busy') {
+        this.#burstLeft = 0
+        return false
+      }
+      if (sending === 'refused') echo.run.settled(echo)
+      else this.#lookSoon()
+    } catch (error) {
+      refuse(echo, error)
+    }
+    return true
+  }
+
+  #memberFor({ settings }: Echo): Member | undefined {
+    const free = this.#members.find(({ socket }) => socket.hasRoomFor(settings))
+    if (free !== undefined || this.#members.length >= LIMITS.icmpSocketsMax) return free
+    try {
+      return this.#open()
+    } catch (error) {
+      if (this.#members.length === 0) throw error
+      return undefined
+    }
+  }
+
+  #open(): Member {
+    const icmp = openIcmpSocket(this.native, this.#family)
+    let socket: EchoSocket
+    try {
+      socket = new EchoSocket(this.native, icmp)
+    } catch (error) {
+      icmp.socket.close()
+      throw error
+    }
+    const member: Member = {
+      socket,
+      watch: watch(this.native.libc, socket.fd, POLL.in, () => {
+        socket.drain()
+        this.#wait()
+      }),
+    }
+    member.watch.pause()
+    if (this.#members.length === 0) this.#openedAtMs = performance.now()
+    this.#members.push(member)
+    return member
+  }
+
+  /** Goes on with the queue at the pace. */
+  #pace(): void {
+    if (this.#burstTimer !== undefined || this.#queue.size === 0) return
+    this.#burstTimer = setTimeout(() => {
+      this.#burstTimer = undefined
+      for (const echo of this.#queue) {
+        if (!this.#transmit(echo)) break
+        this.#queue.delete(echo)
+      }
+      this.#pace()
+    }, BURST_MS)
+  }
+
+  /** Replies from near by are there already: no need to wait for them in a thread. */
+  #lookSoon(): void {
+    if (this.#isLookedFor) return
+    this.#isLookedFor = true
+    setImmediate(() => {
+      this.#isLookedFor = false
+      this.drain()
+    })
+  }
+
+  drain(): void {
+    for (const { socket } of this.#members) if (socket.waiting > 0) socket.drain()
+    this.#wait()
+  }
+
+  /** Waits for what is still under way, in the way that costs least. */
+  #wait(): void {
+    let waiting = 0
+    for (const { socket } of this.#members) waiting += socket.waiting
+    const gathers = waiting >= GATHER_FROM
+    for (const member of this.#members) {
+      if (gathers || member.socket.waiting === 0) member.watch.pause()
+      else member.watch.resume()
+    }
+    if (!gathers || this.#gatherTimer !== undefined) return
+    this.#gatherTimer = setTimeout(() => {
+      this.#gatherTimer = undefined
+      this.drain()
+    }, GATHER_MS)
+  }
+
+  lose(echoes: readonly Echo[]): void {
+    for (const echo of echoes) echo.socket?.lose(echo)
+    this.#wait()
+  }
+
+  forget(echoes: readonly Echo[]): void {
+    for (const echo of echoes) {
+      if (echo.state === 'unsent') this.#queue.delete(echo)
+      echo.socket?.forget(echo)
+    }
+    this.#rest()
+  }
+
+  /** Closes the sockets when nobody has needed them for a while. */
+  #rest(): void {
+    if (this.#idleTimer !== undefined || this.#queue.size > 0) return
+    if (!this.#members.every(({ socket }) => socket.isIdle)) return
+    this.#wait()
+    this.#idleTimer = setTimeout(() => this.#close(), IDLE_MS).unref()
+  }
+
+  #close(): void {
+    this.#idleTimer = undefined
+    for (const { watch: watched, socket } of this.#members.splice(0)) {
+      watched.close()
+      socket.close()
+    }
+  }
+}
+
+/** Nobody can catch what is thrown from a timer: whatever keeps us from sending becomes data. */
+function refuse(echo: Echo, error: unknown): void {
+  echo.state = 'refused'
+  if (error instanceof SystemCallError) {
+    echo.error = localError(error.errno, echo.to.address)
+  } else {
+    const own = error instanceof TargetFailure ? error.failure : failure('INTERNAL', String(error))
+    echo.error = { code: own.code, name: `not sent: ${own.code}`, own }
+  }
+  echo.run.settled(echo)
+}

@@ -1,0 +1,255 @@
+// The ICMP monitor: how many echoes come back, how fast, and who says why the others do not.
+import { toMicroseconds } from '../../contract/schema/duration.ts'
+import { aboutWhom, failure, type Failure, type FailureCode } from '../../contract/failure.ts'
+import { icmpRunMs, IcmpMonitor } from './definition.ts'
+import { LIMITS } from '../../contract/versions.ts'
+import { evaluateAssertions, type AssertionSources } from '../assertions/assertions.ts'
+import type { Progress } from '../../network/dial.ts'
+import { errorFailure } from './errors.ts'
+import { echoExchange, type EchoExchange } from './exchange.ts'
+import { nothingSeen, seenOf, type IcmpObserved, type Seen } from './observed.ts'
+import { EchoRun } from './run.ts'
+import { icmpSamples } from './samples.ts'
+import { familyOf, literalOf } from '../../network/ip-address.ts'
+import { LibcUnavailable } from '../../network/native/libc.ts'
+import { DeadlineReached } from '../../network/deadline.ts'
+import { defineMonitor, type Context, type Observation } from '../monitor.ts'
+import { unmapped } from '../../network/native/socket-address.ts'
+import { failureOf, targetFailure } from '../../network/target-failure.ts'
+
+/** Failures that `shouldFail` takes for a pass. A name that does not exist is none: it may be a slip. */
+const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<FailureCode> = new Set([
+  'ICMP_PACKET_LOSS',
+  'ICMP_UNREACHABLE',
+  'ICMP_PROHIBITED',
+  'ICMP_TTL_EXCEEDED',
+  'ICMP_TOO_LARGE',
+  'ICMP_REJECTED',
+  'CONNECT_UNREACHABLE',
+])
+
+/** The ICMP type of monitor. */
+export const icmp = defineMonitor({
+  checkType: 'ICMP',
+  schema: IcmpMonitor,
+  run: runIcmp,
+  samples: icmpSamples,
+  deadlineMs: ({ request }) => icmpRunMs(request),
+})
+
+async function runIcmp(monitor: IcmpMonitor, context: Context): Promise<Observation> {
+  const { request } = monitor
+  const startedAt = performance.now()
+  let addresses: string[]
+  try {
+    addresses = await lookUp(monitor, context)
+  } catch (error) {
+    const failed = failureOf(error, { phase: 'dns' })
+    const { observed } = nothingSeen(request)
+    observed.dnsResolutionTime = toMicroseconds(performance.now() - startedAt)
+    return { observed: { ...observed }, failures: [failed] }
+  }
+  const resolvedAt = performance.now()
+  const asked = request.allAddresses
+    ? addresses.slice(0, LIMITS.addressesMax)
+    : addresses.slice(0, 1)
+  const lookedUp = { resolvedAt, dnsMs: resolvedAt - startedAt }
+  const judged = await Promise.all(
+    // A socket of IPv6 sends no echo of IPv4.
+    asked.map((address) => probe(monitor, unmapped(address), context, lookedUp)),
+  )
+  return request.allAddresses
+    ? summaryOf(monitor, judged, addresses.length)
+    : observationOf(monitor, judged[0] as Judged)
+}
+
+/** Resolves the name within its own time, so that a slow name server does not cost echoes. */
+async function lookUp({ request }: IcmpMonitor, context: Context): Promise<string[]> {
+  const { hostname, ipFamily } = request
+  const { dial, signal } = context
+  if (literalOf(hostname) !== undefined) return dial.resolve(hostname, ipFamily, signal)
+  const limit = new AbortController()
+  const onAbort = () => limit.abort(signal.reason)
+  const timer = setTimeout(
+    () => limit.abort(new DeadlineReached(LIMITS.icmpLookupMs)),
+    LIMITS.icmpLookupMs,
+  )
+  signal.addEventListener('abort', onAbort, { once: true })
+  if (signal.aborted) onAbort()
+  try {
+    return await dial.resolve(hostname, ipFamily, limit.signal)
+  } finally {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', onAbort)
+  }
+}
+
+/** What came of the echoes to one address. */
+interface Judged {
+  seen: Seen
+  failures: Failure[]
+  degraded: boolean
+}
+
+async function probe(
+  monitor: IcmpMonitor,
+  address: string,
+  context: Context,
+  { resolvedAt, dnsMs }: { resolvedAt: number; dnsMs: number },
+): Promise<Judged> {
+  const { request } = monitor
+  const cut: Failure[] = []
+  let seen: Seen = nothingSeen(request)
+  try {
+    const exchange = await exchangeFor(address)
+    const run = startRun(monitor, address, exchange, context)
+    try {
+      await run.done
+    } catch (error) {
+      // The deadline leaves time for everything: only an agent that is too busy to send reaches it.
+      if (!(error instanceof DeadlineReached)) throw error
+      cut.push(tooBusy(error.deadlineMs))
+    }
+    const { tally } = run
+    seen = seenOf(request, address, tally)
+    const mode = exchange.mode()
+    if (mode !== undefined) seen.observed.socket = mode
+    if (tally.firstSentAtMs !== undefined) {
+      seen.observed.setupTime = toMicroseconds(Math.max(0, tally.firstSentAtMs - resolvedAt))
+    }
+    cut.push(...agentFailures(tally.echoes))
+  } catch (error) {
+    cut.push(failureOf(error, PROGRESS))
+  }
+  seen.observed.resolvedIp = address
+  seen.observed.dnsResolutionTime = toMicroseconds(dnsMs)
+  if (cut.length > 0) return { seen, failures: cut, degraded: false }
+  return judge(monitor, seen, context.signal)
+}
+
+const PROGRESS: Progress = { phase: 'firstByte' }
+
+async function exchangeFor(address: string): Promise<EchoExchange> {
+  try {
+    return await echoExchange(familyOf(address))
+  } catch (error) {
+    if (!(error instanceof LibcUnavailable)) throw error
+    throw targetFailure(
+      'CHECK_TYPE_UNSUPPORTED',
+      `this agent cannot run ICMP monitors: ${error.message}`,
+    )
+  }
+}
+
+function startRun(
+  { request }: IcmpMonitor,
+  address: string,
+  exchange: EchoExchange,
+  { signal }: Context,
+): EchoRun {
+  const { pingCount, intervalMs, timeoutMs, payloadBytes, ttl, dontFragment } = request
+  const order = {
+    to: exchange.native.address(address, 0),
+    count: pingCount,
+    intervalMs,
+    timeoutMs,
+    settings: { payloadBytes, ttl, dontFragment },
+  }
+  return new EchoRun(exchange, order, signal)
+}
+
+function tooBusy(deadlineMs: number): Failure {
+  const message = `the echoes could not all be sent and awaited within ${deadlineMs} ms: this agent is too busy`
+  return failure('RESOURCES_EXHAUSTED', message, { deadlineMs })
+}
+
+/** What about this agent kept it from sending, once. */
+function agentFailures(echoes: readonly { error?: { own?: Failure } }[]): Failure[] {
+  const own = echoes
+    .map(({ error }) => error?.own)
+    .find((one) => one !== undefined && aboutWhom(one) === 'agent')
+  return own === undefined ? [] : [own]
+}
+
+async function judge(monitor: IcmpMonitor, seen: Seen, signal: AbortSignal): Promise<Judged> {
+  const { request, maxPacketLossThreshold, degradedPacketLossThreshold } = monitor
+  const { observed, dropped } = seen
+  const loss = observed.packetLoss ?? 0
+  const isFailed = loss >= maxPacketLossThreshold
+  const degraded = loss >= degradedPacketLossThreshold
+  if (dropped > 0 && (isFailed || degraded)) {
+    const message = `${dropped} echoes may have come back and been dropped: this agent’s receive buffers were full; net.core.rmem_max says how large they may be`
+    return { seen, failures: [failure('RESOURCES_EXHAUSTED', message)], degraded: false }
+  }
+  const failures = isFailed ? lossFailures(monitor, seen) : []
+  if (request.assertions.length > 0) {
+    failures.push(...(await evaluateAssertions(request.assertions, sourcesOf(observed), signal)))
+  }
+  return { seen, failures, degraded }
+}
+
+function lossFailures(monitor: IcmpMonitor, { observed, errors }: Seen): Failure[] {
+  if (monitor.shouldFail) return []
+  const { packetsSent, packetsReceived, packetLoss = 0, resolvedIp = '', corrupted } = observed
+  const lost = packetsSent - packetsReceived
+  const damaged = corrupted === 0 ? '' : `, of which ${corrupted} came back changed`
+  const percent = `${Math.round(packetLoss * 10) / 10} %`
+  const maxLoss = monitor.maxPacketLossThreshold
+  const message = `${lost} of ${packetsSent} echoes to ${resolvedIp} are lost (${percent})${damaged}; the limit is ${maxLoss} %`
+  return [
+    ...firstOfEachCode(
+      errors.map(({ error, count }) => errorFailure(error, resolvedIp, count, packetsSent)),
+    ),
+    failure('ICMP_PACKET_LOSS', message, { address: resolvedIp, packetLoss, maxLoss }),
+  ]
+}
+
+function firstOfEachCode(failures: readonly Failure[]): Failure[] {
+  return failures.filter(({ code }, at) => failures.findIndex((one) => one.code === code) === at)
+}
+
+function sourcesOf(observed: IcmpObserved): AssertionSources {
+  return {
+    LATENCY: {
+      kind: 'property',
+      value: (name) => observed.latency?.[name as keyof IcmpObserved['latency']],
+    },
+    JSON_RESPONSE: { kind: 'json', text: () => JSON.stringify(observed) },
+  }
+}
+
+function observationOf(monitor: IcmpMonitor, { seen, failures, degraded }: Judged): Observation {
+  const { observed } = seen
+  const kept = monitor.shouldFail
+    ? failures.filter(({ code }) => !EXPECTED_BY_SHOULD_FAIL.has(code))
+    : failures
+  const observation: Observation = { observed: { ...observed }, failures: kept }
+  if (observed.latency !== undefined) observation.responseTimeMs = observed.latency.avg
+  if (!monitor.shouldFail) observation.degraded = degraded
+  return observation
+}
+
+/** All addresses in one: the one that looks worst, and a list. */
+function summaryOf(monitor: IcmpMonitor, judged: readonly Judged[], found: number): Observation {
+  const worst = judged.reduce((one, other) => (badness(other) > badness(one) ? other : one))
+  const observation = observationOf(monitor, worst)
+  const failures = judged.flatMap(({ seen, failures: own }) =>
+    own.map((one) => ({ ...one, details: { ...one.details, address: seen.observed.resolvedIp } })),
+  )
+  const all = observationOf(monitor, { ...worst, failures })
+  observation.failures = all.failures
+  observation.degraded = !monitor.shouldFail && judged.some(({ degraded }) => degraded)
+  observation.observed['addresses'] = judged.map(({ seen, failures: own }) => ({
+    address: seen.observed.resolvedIp,
+    packetLoss: seen.observed.packetLoss,
+    latency: seen.observed.latency,
+    failures: own,
+  }))
+  if (found > judged.length) observation.observed['addressesLeftOut'] = found - judged.length
+  return observation
+}
+
+function badness({ seen, failures }: Judged): number {
+  const { packetLoss = 100, latency } = seen.observed
+  return failures.length * 1e9 + packetLoss * 1e6 + (latency?.avg ?? 0)
+}

@@ -1,0 +1,16 @@
+// Multistep monitors in the public wire form: a Playwright script of several requests, without a browser.
+import type * as z from 'zod'
+import { monitorSchema } from '../../contract/monitor.ts'
+import { scriptedFields } from '../../contract/script-fields.ts'
+
+/** Runtimes that came before there were multistep monitors. */
+const TOO_OLD: ReadonlySet<unknown> = new Set(['2022.10', '2023.02'])
+
+export const MultistepMonitor = monitorSchema('MULTI_STEP', scriptedFields, 60).superRefine(
+  ({ runtimeId }, context) => {
+    if (!TOO_OLD.has(runtimeId)) return
+    const message = 'has no multistep monitors; they came with 2023.09'
+    context.addIssue({ code: 'custom', path: ['runtimeId'], message })
+  },
+)
+export type MultistepMonitor = z.infer<typeof MultistepMonitor>

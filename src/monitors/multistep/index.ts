@@ -1,0 +1,19 @@
+// Multistep monitors: a Playwright script of several requests, without a browser.
+import { MultistepMonitor } from './definition.ts'
+import { LIMITS } from '../../contract/versions.ts'
+import { defineMonitor } from '../monitor.ts'
+import { SCRIPT_END_MS_MAX } from '../../scripts/bounds.ts'
+import { scriptSamples } from '../../scripts/samples.ts'
+
+/** Multistep monitors. */
+export const multistep = defineMonitor<MultistepMonitor>({
+  checkType: 'MULTI_STEP',
+  schema: MultistepMonitor,
+  async run(monitor, context) {
+    const { runScript } = await import('../../scripts/run.ts')
+    return runScript(monitor, context)
+  },
+  samples: scriptSamples,
+  deadlineMs: () => LIMITS.scriptMsMax,
+  overrunMsMax: SCRIPT_END_MS_MAX,
+})

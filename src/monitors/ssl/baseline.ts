@@ -1,0 +1,150 @@
+// The security baseline: what is asked of a server beyond a chain that verifies, and the grade that comes of it.
+import { type BaselineSeverity, type SecurityBaseline, TLS_VERSIONS } from './definition.ts'
+import type { ChainCertificate } from './chain.ts'
+
+export type TlsVersion = (typeof TLS_VERSIONS)[number]
+
+/** What the baseline is held against. */
+export interface Measured {
+  tlsVersion: string
+  /** All versions that the server accepts, where that was found out. */
+  versions?: readonly string[] | undefined
+  cipherSuite: string
+  /** The chain as built; an authority of ours at its end is not judged. */
+  built: readonly ChainCertificate[]
+  anchored: boolean
+  mustStaple: boolean
+  /** A stapled OCSP response that says so. */
+  stapledGood: boolean
+  timestamps: number
+}
+
+export type BaselineRule = Exclude<keyof SecurityBaseline, 'enabled'>
+
+/** A rule that is broken. */
+export interface Finding {
+  rule: BaselineRule
+  severity: BaselineSeverity
+  /** A sentence for people. */
+  message: string
+}
+
+/** Grades: A all rules hold; A- only ignored ones are broken; B one that degrades is; F one that fails is. */
+export type Grade = 'A' | 'A-' | 'B' | 'F'
+
+export interface BaselineOutcome {
+  verdict: 'pass' | 'warn' | 'fail'
+  grade: Grade
+  /** The worst first. */
+  findings: Finding[]
+}
+
+const SEVERITY_ORDER: readonly BaselineSeverity[] = ['fail', 'degrade', 'ignore']
+
+/** Holds what was measured against the baseline. Pure. */
+export function judgeBaseline(baseline: SecurityBaseline, measured: Measured): BaselineOutcome {
+  const findings: Finding[] = []
+  for (const [rule, broken] of Object.entries(RULES) as [BaselineRule, Rule][]) {
+    const message = broken(baseline, measured)
+    if (message !== undefined) findings.push({ rule, severity: baseline[rule].severity, message })
+  }
+  findings.sort(
+    (one, other) => SEVERITY_ORDER.indexOf(one.severity) - SEVERITY_ORDER.indexOf(other.severity),
+  )
+  const worst = findings[0]?.severity
+  if (worst === 'fail') return { verdict: 'fail', grade: 'F', findings }
+  if (worst === 'degrade') return { verdict: 'warn', grade: 'B', findings }
+  return { verdict: 'pass', grade: worst === undefined ? 'A' : 'A-', findings }
+}
+
+/** What is wrong, or undefined. */
+type Rule = (baseline: SecurityBaseline, measured: Measured) => string | undefined
+
+const RULES: Record<BaselineRule, Rule> = {
+  minTLSVersion: ({ minTLSVersion }, measured) => tooOld(measured, minTLSVersion.value),
+  minKeySizeBits: ({ minKeySizeBits }, measured) => tooSmall(measured, minKeySizeBits.value),
+  weakSignatureAlgorithm: (_, measured) => {
+    const weak = judged(measured).find(({ signatureAlgorithm }) =>
+      WEAK_HASH.test(signatureAlgorithm),
+    )
+    return weak && `${weak.subject || 'the certificate'} is signed with ${weak.signatureAlgorithm}`
+  },
+  weakCipherSuite: (_, { cipherSuite }) =>
+    WEAK_CIPHER.test(cipherSuite) ? `the cipher suite is ${cipherSuite}` : undefined,
+  knownBadCA: (_, { built }) => {
+    const bad = built.flatMap(({ subject, issuer }) => [subject, issuer]).find(isKnownBad)
+    return bad && `the chain holds an authority that browsers have thrown out: ${bad}`
+  },
+  recommendedTLSVersion: ({ recommendedTLSVersion: { value } }, { tlsVersion }) =>
+    tooOld({ tlsVersion }, value),
+  recommendedKeySizeBits: ({ recommendedKeySizeBits }, measured) =>
+    tooSmall(measured, recommendedKeySizeBits.value),
+  ocspMustStapleRespected: (_, { mustStaple, stapledGood }) =>
+    mustStaple && !stapledGood
+      ? 'the certificate demands an OCSP staple (must-staple), and no good one came'
+      : undefined,
+  sctPresent: (_, { timestamps }) =>
+    timestamps === 0 ? 'no signed certificate timestamp (RFC 6962) was seen' : undefined,
+}
+
+/** The server's certificate and those between it and the authority, whose own is trusted by itself. */
+function judged({ built, anchored }: Measured): readonly ChainCertificate[] {
+  return anchored && built.length > 1 ? built.slice(0, -1) : built
+}
+
+function tooOld(
+  { tlsVersion, versions = [] }: Pick<Measured, 'tlsVersion' | 'versions'>,
+  least: TlsVersion,
+): string | undefined {
+  const order = (version: string) => (TLS_VERSIONS as readonly string[]).indexOf(version)
+  const oldest = [tlsVersion, ...versions].reduce((one, other) =>
+    order(other) < order(one) ? other : one,
+  )
+  return order(oldest) < order(least)
+    ? `${oldest} is accepted; at least ${least} is wanted`
+    : undefined
+}
+
+function tooSmall(measured: Measured, bits: number): string | undefined {
+  for (const one of judged(measured)) {
+    const { keySizeBits, keyAlgorithm, subject } = one
+    if (keySizeBits === undefined || strengthOf(one) >= bits) continue
+    const key = `${keyAlgorithm} key of ${subject || 'the certificate'}`
+    return `the ${key} has ${keySizeBits} bits; a strength of RSA ${bits} is wanted`
+  }
+  return undefined
+}
+
+/** Keys on curves in bits of an RSA key of the same strength (NIST SP 800-57 part 1, table 2). */
+function strengthOf({ keyAlgorithm, keySizeBits = 0 }: ChainCertificate): number {
+  if (keyAlgorithm === 'RSA' || keyAlgorithm === 'DSA') return keySizeBits
+  if (keySizeBits >= 512) return 15_360
+  if (keySizeBits >= 384) return 7680
+  if (keySizeBits >= 256) return 3072
+  return keySizeBits >= 224 ? 2048 : 1024
+}
+
+const WEAK_HASH = /md2|md4|md5|sha-?1(?!\d)/i
+/** No encryption, no authentication, or ciphers and hashes that are broken. */
+const WEAK_CIPHER = /NULL|anon|EXPORT|RC4|RC2|IDEA|_DES_|_3DES_|DES-CBC|MD5/
+
+/** Authorities that were distrusted for what they did, and keys that everybody has (as names in certificates). */
+const KNOWN_BAD: readonly RegExp[] = [
+  /\bO=DigiNotar\b/i,
+  /\bO=WoSign CA Limited\b/i,
+  /\bO=StartCom Ltd\./i,
+  /\bO=CNNIC\b/i,
+  /\bO=China Internet Network Information Center\b/i,
+  /\bO=TrustCor Systems\b/i,
+  /\bO=E-Tu\S*ra EBG\b/i,
+  /\bO=AC Camerfirma\b/i,
+  /\bO=Superfish, Inc\./i,
+  /\bCN=eDellRoot\b/i,
+  /\bCN=DSDTestProvider\b/i,
+  /\bO=Komodia\b/i,
+  /\bCN=Qaznet Trust Network\b/i,
+]
+
+function isKnownBad(name: string): boolean {
+  return KNOWN_BAD.some((pattern) => pattern.test(name))
+}

@@ -1,0 +1,178 @@
+// SSL monitors in the public wire form: what a server shows in its TLS handshake, and how good that is.
+import * as z from 'zod'
+import {
+  assertionsSchema,
+  NUMERIC,
+  TEXTUAL,
+  WITHOUT_KEYS,
+  type Comparison,
+  type SourceRules,
+  type ValueRule,
+} from '../../contract/assertion.ts'
+import { hostName } from '../../contract/schema/host-name.ts'
+import { monitorSchema, responseTimes } from '../../contract/monitor.ts'
+import { TlsSettings } from '../../contract/tls.ts'
+
+/** Versions of TLS as the wire names them, oldest first. */
+export const TLS_VERSIONS = ['TLS1.0', 'TLS1.1', 'TLS1.2', 'TLS1.3'] as const
+
+const SAME: readonly Comparison[] = ['EQUALS', 'NOT_EQUALS']
+const PART: readonly Comparison[] = ['CONTAINS', 'NOT_CONTAINS']
+
+const number: ValueRule = { comparisons: NUMERIC, numeric: true }
+const text: ValueRule = { comparisons: [...SAME, ...PART] }
+const exact: ValueRule = { comparisons: SAME }
+const yesOrNo: ValueRule = { comparisons: ['EQUALS'], targets: ['true', 'false'] }
+
+export const SSL_SOURCES = {
+  /** The server's own certificate. */
+  CERTIFICATE: {
+    properties: {
+      daysUntilExpiry: number,
+      keySizeBits: number,
+      subjectCN: text,
+      issuerCN: text,
+      serialNumber: exact,
+      fingerprintSha256: exact,
+      issuerFingerprintSha256: exact,
+      keyAlgorithm: exact,
+      signatureAlgorithm: exact,
+      sans: { comparisons: PART },
+      selfSigned: yesOrNo,
+      isCA: yesOrNo,
+    },
+  },
+  CONNECTION: {
+    properties: {
+      tlsVersion: { comparisons: NUMERIC, targets: TLS_VERSIONS },
+      cipherSuite: text,
+      resolvedIp: text,
+      hostnameVerified: yesOrNo,
+      chainTrusted: yesOrNo,
+      ocspStapled: yesOrNo,
+      ocspStatus: { comparisons: SAME, targets: ['good', 'revoked', 'unknown'] },
+    },
+  },
+  RESPONSE_TIME: { comparisons: NUMERIC, property: 'none', numeric: true },
+  JSON_RESPONSE: { comparisons: WITHOUT_KEYS, property: 'json-path' },
+  TEXT_RESPONSE: { comparisons: TEXTUAL, property: 'regex' },
+} as const satisfies SourceRules
+
+const SEVERITIES = ['fail', 'degrade', 'ignore'] as const
+/** What a rule of the baseline does to the verdict when it is broken. */
+export type BaselineSeverity = (typeof SEVERITIES)[number]
+
+const rule = (severity: BaselineSeverity) =>
+  z.strictObject({ severity: z.enum(SEVERITIES).default(severity) }).prefault({})
+
+const versionRule = (value: (typeof TLS_VERSIONS)[number], severity: BaselineSeverity) =>
+  z
+    .strictObject({
+      value: z.enum(TLS_VERSIONS).default(value),
+      severity: z.enum(SEVERITIES).default(severity),
+    })
+    .prefault({})
+
+const keySizeRule = (bits: number, severity: BaselineSeverity) =>
+  z
+    .strictObject({
+      value: z.int().min(1024).max(16_384).default(bits),
+      severity: z.enum(SEVERITIES).default(severity),
+    })
+    .prefault({})
+
+/** What is asked of every server, beyond a chain that verifies. */
+export const SecurityBaseline = z.strictObject({
+  enabled: z.boolean().default(true),
+  minTLSVersion: versionRule('TLS1.2', 'fail'),
+  minKeySizeBits: keySizeRule(2048, 'fail'),
+  weakSignatureAlgorithm: rule('fail'),
+  weakCipherSuite: rule('fail'),
+  knownBadCA: rule('fail'),
+  recommendedTLSVersion: versionRule('TLS1.3', 'ignore'),
+  recommendedKeySizeBits: keySizeRule(3072, 'ignore'),
+  ocspMustStapleRespected: rule('ignore'),
+  sctPresent: rule('ignore'),
+})
+export type SecurityBaseline = z.infer<typeof SecurityBaseline>
+
+/** Protocols that begin in the clear and change to TLS on demand, with the port of each. */
+export const STARTTLS_PORTS = {
+  SMTP: 587,
+  IMAP: 143,
+  POP3: 110,
+  POSTGRESQL: 5432,
+  LDAP: 389,
+  FTP: 21,
+} as const
+export type StartTlsProtocol = keyof typeof STARTTLS_PORTS
+
+const STARTTLS_PROTOCOLS = Object.keys(STARTTLS_PORTS) as [StartTlsProtocol, ...StartTlsProtocol[]]
+
+/** Whose word on revocation is asked for, beyond an answer that the server staples to its handshake. */
+const Revocation = z.strictObject({
+  /** Asks the OCSP responder that the certificate names, when no answer was stapled. */
+  ocsp: z.boolean().default(true),
+  /** Reads the revocation list that the certificate names, when OCSP has no answer. */
+  crl: z.boolean().default(true),
+  /** Fails when nobody can tell; else that is only noted. */
+  hardFail: z.boolean().default(false),
+})
+
+const sslFields = z.strictObject({
+  hostname: hostName,
+  port: z.int().min(1).max(65_535).default(443),
+  /** Name sent in the handshake and looked for in the certificate, instead of the host. */
+  serverName: z.string().min(1).max(253).optional(),
+  ipFamily: z.enum(['IPv4', 'IPv6']).default('IPv4'),
+  /** Goes on when the chain does not verify; what is wrong with it is still reported. */
+  skipChainValidation: z.boolean().default(false),
+  handshakeTimeoutMs: z.int().min(1000).max(30_000).default(10_000),
+  /** Days before the certificate's end from which on the run is degraded. */
+  alertDaysBeforeExpiry: z.int().min(1).max(365).default(20),
+  securityBaseline: SecurityBaseline.prefault({}),
+  clientCertificateMode: z.enum(['auto', 'explicit']).default('auto'),
+  /** Ours: the protocol whose STARTTLS comes before the handshake; its port is the default of `port`. */
+  startTls: z.enum(STARTTLS_PROTOCOLS).optional(),
+  /** Ours: application protocols to offer; h2 and http/1.1 on port 443 and none elsewhere by default. */
+  alpnProtocols: z.array(z.string().min(1).max(255)).max(20).optional(),
+  /** Ours: finds out which versions the server accepts, by a connection for each. */
+  probeVersions: z.boolean().default(false),
+  /** Ours: how revocation is looked up. */
+  revocation: Revocation.prefault({}),
+  /** Ours: probe every address that the name resolves to. */
+  allAddresses: z.boolean().default(false),
+})
+
+// The port of HTTPS is never meant where another protocol is named.
+const SslConfig = z.preprocess((given) => {
+  const { startTls, port } = (given ?? {}) as { startTls?: StartTlsProtocol; port?: unknown }
+  if (startTls === undefined || port !== undefined) return given
+  return { ...(given as object), port: STARTTLS_PORTS[startTls] }
+}, sslFields)
+export type SslConfig = z.infer<typeof sslFields>
+
+/** The request of an SSL monitor. */
+export const SslRequest = z
+  .strictObject({
+    sslConfig: SslConfig,
+    /** The client certificate to show, by its id on the platform. */
+    sslClientCertificateId: z.string().min(1).max(255).nullable().optional(),
+    assertions: assertionsSchema(SSL_SOURCES),
+    /** Ours: authorities to trust, a client certificate with its key, and bounds of the version. */
+    tls: TlsSettings.optional(),
+  })
+  .superRefine(({ sslConfig, sslClientCertificateId = null, tls }, context) => {
+    if (sslConfig.clientCertificateMode !== 'explicit' || sslClientCertificateId !== null) return
+    if (tls?.certificate !== undefined) return
+    const message = 'is missing; clientCertificateMode explicit needs it, or tls.certificate'
+    context.addIssue({ code: 'custom', path: ['sslClientCertificateId'], message })
+  })
+export type SslRequest = z.infer<typeof SslRequest>
+
+export const SslMonitor = monitorSchema(
+  'SSL',
+  { request: SslRequest, ...responseTimes(3000, 10_000, 30_000) },
+  60,
+)
+export type SslMonitor = z.infer<typeof SslMonitor>

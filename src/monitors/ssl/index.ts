@@ -1,0 +1,171 @@
+// The SSL monitor: what a server shows in its TLS handshake, whether that verifies, and how good it is.
+import { toMicroseconds } from '../../contract/schema/duration.ts'
+import { failure, type Failure, type FailureCode } from '../../contract/failure.ts'
+import { SslMonitor } from './definition.ts'
+import { LIMITS } from '../../contract/versions.ts'
+import { defineMonitor, type Context, type Observation } from '../monitor.ts'
+import { planOf, type SslPlan } from './plan.ts'
+import { probeSsl } from './probe.ts'
+import { categoryOf, type SslProbe } from './report.ts'
+import { sslSamples } from './samples.ts'
+import { VERSIONS_MS_MAX } from './versions.ts'
+import { failureOf } from '../../network/target-failure.ts'
+import { isDegraded, tooSlow } from '../thresholds.ts'
+
+/** Failures that `shouldFail` takes for a pass: no connection, no handshake, no certificate to trust. */
+const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<FailureCode> = new Set([
+  'CONNECT_REFUSED',
+  'CONNECT_UNREACHABLE',
+  'CONNECT_FAILED',
+  'TIMEOUT_CONNECT',
+  'STARTTLS_REFUSED',
+  'TLS_PROTOCOL',
+  'TLS_NOT_SPOKEN',
+  'TLS_CLIENT_CERTIFICATE',
+  'TLS_EXPIRED',
+  'TLS_NOT_YET_VALID',
+  'TLS_HOSTNAME_MISMATCH',
+  'TLS_SELF_SIGNED',
+  'TLS_UNTRUSTED',
+  'TLS_REVOKED',
+  'TLS_CERTIFICATE_INVALID',
+  'TLS_BASELINE',
+])
+
+/** Time for what comes after the handshake, and a second for our own work. */
+function deadlineMs({ maxResponseTime, request }: SslMonitor): number {
+  const { revocation, probeVersions } = request.sslConfig
+  const asks = revocation.ocsp || revocation.crl ? LIMITS.revocationMsMax : 0
+  const versions = probeVersions ? VERSIONS_MS_MAX : 0
+  return Math.min(maxResponseTime + asks + versions + 1000, LIMITS.attemptMsMax)
+}
+
+/** The SSL type of monitor. */
+export const ssl = defineMonitor({
+  checkType: 'SSL',
+  schema: SslMonitor,
+  run: runSsl,
+  samples: sslSamples,
+  deadlineMs,
+})
+
+async function runSsl(monitor: SslMonitor, context: Context): Promise<Observation> {
+  const plan = planOf(monitor)
+  const { host, port, family } = plan
+  const unknown = certificateProblem(monitor)
+  if (unknown !== undefined) return { observed: { hostname: host, port }, failures: [unknown] }
+  if (monitor.request.sslConfig.allAddresses) return probeAll(monitor, plan, context)
+  const probe = await probeSsl(plan, { host, port, family }, context)
+  finish(monitor, probe)
+  return observationOf(monitor, plan, probe)
+}
+
+/** Certificates on the platform have no way to an agent; one in `tls` is as good. */
+function certificateProblem({ request }: SslMonitor): Failure | undefined {
+  const { sslClientCertificateId: id = null, tls } = request
+  if (id === null || tls?.certificate !== undefined) return undefined
+  const message = `there is no client certificate ${id} on this agent; give it as tls.certificate and tls.privateKey`
+  return failure('CLIENT_CERTIFICATE_UNKNOWN', message, { id })
+}
+
+/** Adds what the time means, and takes off what `shouldFail` expects. */
+function finish(monitor: SslMonitor, probe: SslProbe): void {
+  const { phases } = probe
+  for (const name of Object.keys(phases) as (keyof typeof phases)[]) {
+    phases[name] = toMicroseconds(phases[name] ?? 0)
+  }
+  if (monitor.shouldFail) {
+    probe.failures = probe.failures.filter(({ code }) => !EXPECTED_BY_SHOULD_FAIL.has(code))
+  }
+  if (probe.connection === undefined || probe.failures.length > 0) return
+  const slow = tooSlow(probe.phases.totalMs, monitor)
+  if (slow !== undefined) probe.failures.push(slow)
+}
+
+function observationOf(monitor: SslMonitor, plan: SslPlan, probe: SslProbe): Observation {
+  const { failures, ...facts } = probe
+  const { startTls } = plan.config
+  const observed: Record<string, unknown> = {
+    hostname: plan.host,
+    port: plan.port,
+    serverName: plan.name,
+    ...(startTls === undefined ? {} : { startTls }),
+    ...facts,
+  }
+  // Without a handshake there was no answer whose time could be judged.
+  if (probe.connection === undefined) return { observed, failures }
+  const responseTimeMs = probe.phases.totalMs
+  const degraded = probe.degradedBy !== undefined || isDegraded(responseTimeMs, monitor)
+  return { observed, failures, responseTimeMs, degraded }
+}
+
+/** Probes every address of the name; the slowest counts, and each that fails, fails the check. */
+async function probeAll(
+  monitor: SslMonitor,
+  plan: SslPlan,
+  context: Context,
+): Promise<Observation> {
+  const { host, port, family } = plan
+  const startedAt = performance.now()
+  let addresses: string[]
+  try {
+    addresses = await context.dial.resolve(host, family, context.signal)
+  } catch (error) {
+    const failures = [failureOf(error, { phase: 'dns' })]
+    const errorCategory = categoryOf(failures)
+    const phases = { totalMs: performance.now() - startedAt }
+    return { observed: { hostname: host, port, errorCategory, phases }, failures }
+  }
+  const dnsMs = performance.now() - startedAt
+  const probes = await Promise.all(
+    addresses.slice(0, LIMITS.addressesMax).map(async (address) => {
+      const probe = await probeSsl(plan, { host, port, family, address }, context)
+      probe.address ??= address
+      probe.phases.dnsMs = dnsMs
+      probe.phases.totalMs += dnsMs
+      finish(monitor, probe)
+      return probe
+    }),
+  )
+  return summaryOf(monitor, plan, probes, addresses.length)
+}
+
+function summaryOf(
+  monitor: SslMonitor,
+  plan: SslPlan,
+  probes: readonly SslProbe[],
+  found: number,
+): Observation {
+  const observation = observationOf(monitor, plan, worstOf(probes))
+  const { observed } = observation
+  observed['addresses'] = probes.map((probe) => ({
+    address: probe.address,
+    errorCategory: probe.errorCategory,
+    phases: probe.phases,
+    tlsVersion: probe.connection?.tlsVersion,
+    fingerprintSha256: probe.certificate?.fingerprintSha256,
+    daysUntilExpiry: probe.certificate?.daysUntilExpiry,
+    failures: probe.failures,
+  }))
+  const prints = new Set(probes.flatMap(({ certificate }) => certificate?.fingerprintSha256 ?? []))
+  observed['sameCertificate'] = prints.size <= 1
+  if (found > probes.length) observed['addressesLeftOut'] = found - probes.length
+  const failures = probes.flatMap(({ address, failures: own }): Failure[] =>
+    own.map((one) => ({ ...one, details: { ...one.details, address } })),
+  )
+  const connected = probes.filter(({ connection }) => connection !== undefined)
+  if (connected.length === 0) return { ...observation, failures }
+  const responseTimeMs = Math.max(...connected.map(({ phases }) => phases.totalMs))
+  const degraded =
+    probes.some(({ degradedBy }) => degradedBy !== undefined) || isDegraded(responseTimeMs, monitor)
+  return { ...observation, failures, responseTimeMs, degraded }
+}
+
+/** The first that failed, else the first that is degraded, else the slowest: the one to show. */
+function worstOf(probes: readonly SslProbe[]): SslProbe {
+  return (
+    probes.find(({ failures }) => failures.length > 0) ??
+    probes.find(({ degradedBy }) => degradedBy !== undefined) ??
+    probes.reduce((one, other) => (other.phases.totalMs > one.phases.totalMs ? other : one))
+  )
+}

@@ -1,0 +1,59 @@
+// What an SSL monitor's definition means, worked out once for all its runs.
+import { domainToASCII } from 'node:url'
+import { isIP } from 'node:net'
+import type { Assertion } from '../../contract/assertion.ts'
+import type { SslConfig, SslMonitor } from './definition.ts'
+import type { TlsSettings } from '../../contract/tls.ts'
+import type { Family } from '../../network/dial.ts'
+
+/** A definition, ready to be run. */
+export interface SslPlan {
+  host: string
+  port: number
+  family: Family
+  /** The name that is sent and looked for in the certificate, in its ASCII form. */
+  name: string
+  config: SslConfig
+  /** Without `serverName`, which `name` has taken over. */
+  tls: TlsSettings | undefined
+  alpn: string[] | undefined
+  assertions: readonly Assertion[]
+  maxResponseTime: number
+}
+
+const ALPN_OF_HTTPS = ['h2', 'http/1.1']
+
+const plans = new WeakMap<SslMonitor, SslPlan>()
+
+/** The plan of a monitor; made at first use. */
+export function planOf(monitor: SslMonitor): SslPlan {
+  const known = plans.get(monitor)
+  if (known !== undefined) return known
+  const made = makePlan(monitor)
+  plans.set(monitor, made)
+  return made
+}
+
+function makePlan({ request, maxResponseTime }: SslMonitor): SslPlan {
+  const { sslConfig: config, tls } = request
+  const { hostname, port, alpnProtocols } = config
+  const { serverName, ...rest } = tls ?? {}
+  const offered = alpnProtocols ?? (port === 443 ? ALPN_OF_HTTPS : [])
+  return {
+    host: hostname,
+    port,
+    family: config.ipFamily,
+    name: asciiName(config.serverName ?? serverName ?? hostname),
+    config,
+    tls: Object.keys(rest).length === 0 ? undefined : rest,
+    alpn: offered.length === 0 ? undefined : offered,
+    assertions: request.assertions,
+    maxResponseTime,
+  }
+}
+
+/** Certificates hold names of other scripts in their ASCII form, and none with a dot at the end (RFC 9525, 6.3). */
+function asciiName(name: string): string {
+  const bare = name.replace(/^\[|\]$|\.$/g, '')
+  return isIP(bare) === 0 ? domainToASCII(bare) || bare : bare
+}

@@ -1,0 +1,209 @@
+// What one address showed in its handshake, and what is wrong with it: the report is whole whatever failed.
+import type { X509Certificate } from 'node:crypto'
+import { isIP } from 'node:net'
+import { failure, type Failure, type FailureCode } from '../../contract/failure.ts'
+import type { SignedTimestamp } from '../../network/tls/certificate-structure.ts'
+import type { Family } from '../../network/dial.ts'
+import type { Revocation } from './revocation/revocation.ts'
+import type { BaselineOutcome } from './baseline.ts'
+import type { Chain, ChainCertificate, ServerCertificate, ShownChain } from './chain.ts'
+import type { Reached, SslPhases } from './connection.ts'
+import type { SslPlan } from './plan.ts'
+import { certificateCode } from '../../network/tls/errors.ts'
+
+/** Where a run failed, as a stable word. */
+export type ErrorCategory = 'dns' | 'connect' | 'timeout' | 'handshake' | 'hostname' | 'chain'
+
+/** Facts of the connection. */
+export interface ConnectionFacts {
+  /** `TLS1.3` and the like. */
+  tlsVersion: string
+  /** By its name in IANA's registry. */
+  cipherSuite: string
+  /** How the key was agreed on: `X25519`, `prime256v1`, `DH 2048`. */
+  keyExchange?: string
+  alpn?: string
+  /** The address that was spoken to; absent through a proxy, which resolves for itself. */
+  resolvedIp?: string
+  hostnameVerified: boolean
+  chainTrusted: boolean
+  /** OpenSSL's reason why the chain does not verify. */
+  chainError?: string
+  ocspStapled: boolean
+  ocspStatus?: 'good' | 'revoked' | 'unknown'
+  /** Where the server was asked for each version. */
+  versions?: string[]
+  versionsUndecided?: string[]
+}
+
+/** What one address showed. */
+export interface SslProbe {
+  address?: string
+  family?: Family
+  errorCategory?: ErrorCategory
+  phases: SslPhases
+  connection?: ConnectionFacts
+  certificate?: ServerCertificate & { daysUntilExpiry: number }
+  chain?: ShownChain
+  timestamps?: { source: 'certificate' | 'ocsp' | 'handshake'; logId: string; at: string }[]
+  revocation?: Revocation
+  securityBaseline?: BaselineOutcome | { verdict: 'skipped' }
+  /** Why the run is degraded, where it is. */
+  degradedBy?: string[]
+  failures: Failure[]
+}
+
+const DAY_MS = 86_400_000
+
+const VERSION_NAMES: Record<string, string> = {
+  SSLv3: 'SSL3.0',
+  TLSv1: 'TLS1.0',
+  'TLSv1.1': 'TLS1.1',
+  'TLSv1.2': 'TLS1.2',
+  'TLSv1.3': 'TLS1.3',
+}
+
+/** The facts of a handshake that is done, into the probe. */
+export function report(
+  probe: SslProbe,
+  plan: SslPlan,
+  { secure, connection }: Reached,
+  chain: Chain | undefined,
+  now: number,
+): void {
+  const { peer, certificates, socket } = secure
+  const leaf = certificates?.leaf
+  const facts: ConnectionFacts = {
+    tlsVersion: VERSION_NAMES[peer.protocol] ?? peer.protocol,
+    cipherSuite: peer.cipher,
+    hostnameVerified: leaf !== undefined && isFor(leaf, plan.name),
+    chainTrusted: leaf !== undefined && peer.chainTrusted,
+    ocspStapled: peer.ocspStapled,
+  }
+  const { type, name, size } = socket.getEphemeralKeyInfo() as Record<string, string | undefined>
+  if (type !== undefined) facts.keyExchange = name ?? `${type} ${size}`
+  if (peer.alpn !== undefined) facts.alpn = peer.alpn
+  if (connection.proxyHost === undefined) facts.resolvedIp = connection.address
+  if (!peer.chainTrusted && peer.error !== undefined) facts.chainError = peer.error
+  probe.connection = facts
+  if (chain === undefined) return
+  probe.certificate = {
+    ...chain.certificate,
+    daysUntilExpiry: Math.floor((Date.parse(chain.certificate.validTo) - now) / DAY_MS),
+  }
+  probe.chain = chain.shown
+  probe.timestamps = []
+  addTimestamps(probe, 'certificate', chain.structure?.timestamps)
+}
+
+/** Adds timestamps of logs from one of the three places where they may stand. */
+export function addTimestamps(
+  probe: SslProbe,
+  source: 'certificate' | 'ocsp' | 'handshake',
+  timestamps: readonly SignedTimestamp[] = [],
+): void {
+  for (const one of timestamps) probe.timestamps?.push({ source, ...one })
+}
+
+/** The name that a certificate was last held against: mostly it is the same one for ever. */
+const checked = new WeakMap<X509Certificate, { name: string; holds: boolean }>()
+
+function isFor(leaf: X509Certificate, name: string): boolean {
+  const known = checked.get(leaf)
+  if (known?.name === name) return known.holds
+  const holds = checkName(leaf, name)
+  checked.set(leaf, { name, holds })
+  return holds
+}
+
+/** By names in the certificate alone, never by its common name, wildcards as whole labels (RFC 9525, 6.3). */
+function checkName(leaf: X509Certificate, name: string): boolean {
+  if (isIP(name) !== 0) return leaf.checkIP(name) !== undefined
+  return leaf.checkHost(name, { subject: 'never', partialWildcards: false }) !== undefined
+}
+
+/** What is wrong with the chain and the name: each once, dates whatever else is wrong. */
+export function certificateFailures(
+  { connection, certificate, chain }: SslProbe,
+  plan: SslPlan,
+  now: number,
+): Failure[] {
+  if (connection === undefined) return []
+  if (certificate === undefined || chain === undefined) {
+    return [failure('TLS_CERTIFICATE_INVALID', 'the server shows no certificate')]
+  }
+  const failures = new Map<FailureCode, Failure>()
+  const add = (code: FailureCode, message: string, details: Record<string, unknown>) => {
+    if (!failures.has(code)) failures.set(code, failure(code, message, details))
+  }
+  const { skipChainValidation } = plan.config
+  const { validFrom, validTo, subject } = certificate
+  // An end is what this type of monitor is about, so it counts even where the chain does not.
+  if (Date.parse(validTo) < now) {
+    add('TLS_EXPIRED', `the certificate has expired: ${validTo}`, { validTo })
+  }
+  if (Date.parse(validFrom) > now) {
+    add('TLS_NOT_YET_VALID', `the certificate is not valid yet: it begins at ${validFrom}`, {
+      validFrom,
+    })
+  }
+  if (!skipChainValidation && !connection.chainTrusted) {
+    const reason = connection.chainError ?? 'UNKNOWN'
+    if (!chain.anchored) add(...unanchored({ certificate, chain }, reason))
+    add(certificateCode(reason), chainSentence(reason, chain.built, subject, now), { reason })
+  }
+  if (!connection.hostnameVerified) {
+    const names = certificate.sans.slice(0, 10).join(', ') || 'no name at all'
+    const message = `the certificate is not for ${plan.name}, but for ${names}`
+    add('TLS_HOSTNAME_MISMATCH', message, { name: plan.name })
+  }
+  return [...failures.values()]
+}
+
+function unanchored(
+  { certificate, chain }: Required<Pick<SslProbe, 'certificate' | 'chain'>>,
+  reason: string,
+): [FailureCode, string, Record<string, unknown>] {
+  if (certificate.selfSigned) {
+    return ['TLS_SELF_SIGNED', 'the certificate is signed by itself', { reason }]
+  }
+  const last = chain.built.at(-1) as ChainCertificate
+  const message = last.selfSigned
+    ? `the chain ends at ${last.subject}, which is not trusted`
+    : `the chain is incomplete: the certificate of ${last.issuer} is neither sent nor trusted`
+  return ['TLS_UNTRUSTED', message, { reason, issuer: last.issuer }]
+}
+
+function chainSentence(
+  reason: string,
+  built: readonly ChainCertificate[],
+  subject: string,
+  now: number,
+): string {
+  const ended = built.find(({ validTo }) => Date.parse(validTo) < now)
+  if (reason === 'CERT_HAS_EXPIRED' && ended !== undefined) {
+    return `the certificate of ${ended.subject} has expired: ${ended.validTo}`
+  }
+  return `the chain of ${subject || 'the certificate'} does not verify: ${reason}`
+}
+
+const CATEGORIES: readonly [RegExp, ErrorCategory][] = [
+  [/^TIMEOUT_/, 'timeout'],
+  [/^DNS_/, 'dns'],
+  [/^(CONNECT_|PROXY_|ADDRESS_BLOCKED)/, 'connect'],
+  [/^TLS_HOSTNAME_MISMATCH$/, 'hostname'],
+  [
+    /^TLS_(EXPIRED|NOT_YET_VALID|SELF_SIGNED|UNTRUSTED|REVOKED|REVOCATION_UNKNOWN|CERTIFICATE_INVALID)$/,
+    'chain',
+  ],
+  [/^(TLS_(PROTOCOL|NOT_SPOKEN|CLIENT_CERTIFICATE)|STARTTLS_|CONNECTION_)/, 'handshake'],
+]
+
+/** The category of the first failure that has one: connections that failed, before what they showed. */
+export function categoryOf(failures: readonly Failure[]): ErrorCategory | undefined {
+  for (const { code } of failures) {
+    const found = CATEGORIES.find(([pattern]) => pattern.test(code))
+    if (found !== undefined) return found[1]
+  }
+  return undefined
+}

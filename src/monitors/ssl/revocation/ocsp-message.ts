@@ -1,0 +1,302 @@
+// OCSP (RFC 6960): the question about one certificate, and what an answer to it says once its signature, its
+// signer and its times have been checked.
+import { createHash, X509Certificate } from 'node:crypto'
+import {
+  type CertificateStructure,
+  extensionsOf,
+  type SignedTimestamp,
+  signedTimestamps,
+} from '../../../network/tls/certificate-structure.ts'
+import {
+  bitsOf,
+  childrenOf,
+  contentOf,
+  contextTag,
+  derElement,
+  DerFault,
+  derOid,
+  type Element,
+  Elements,
+  encodingOf,
+  integerHex,
+  oidOf,
+  smallInteger,
+  TAG,
+  timeOf,
+  wholeElement,
+} from '../../../network/tls/der.ts'
+import { hashName, isSignedBy } from './signed-bytes.ts'
+
+/** What is asked about. */
+export interface Subject {
+  certificate: CertificateStructure
+  issuer: X509Certificate
+  issuerStructure: CertificateStructure
+}
+
+/** A checked answer. Times are ISO 8601 in UTC. */
+export interface OcspAnswer {
+  status: 'good' | 'revoked' | 'unknown'
+  thisUpdate: string
+  nextUpdate?: string
+  producedAt: string
+  revokedAt?: string
+  /** Of a revocation, as RFC 5280 names it: `keyCompromise`… */
+  reason?: string
+  /** Who signed: the issuer itself, or a responder that it has authorised. */
+  signer: 'issuer' | 'delegated'
+  /** Whether the answer repeats what we sent to make it ours alone. */
+  nonce?: 'repeated' | 'absent'
+  /** Timestamps of logs that came with the answer. */
+  timestamps?: SignedTimestamp[]
+}
+
+/** Why there is no answer to go by. */
+export interface Problem {
+  problem: string
+}
+
+const BASIC = '1.3.6.1.5.5.7.48.1.1'
+const NONCE = '1.3.6.1.5.5.7.48.1.2'
+const TIMESTAMPS = '1.3.6.1.4.1.11129.2.4.5'
+const SHA1 = '1.3.14.3.2.26'
+const OCSP_SIGNING = '1.3.6.1.5.5.7.3.9'
+/** Certificates in an answer that may be its signer's. */
+const SIGNERS_MAX = 10
+/** Clocks differ. */
+const SKEW_MS = 300_000
+/** How long an answer holds that does not say. */
+const AGE_MS_MAX = 7 * 86_400_000
+
+/** Reasons of a revocation by their number (RFC 5280, 5.3.1). */
+export const REVOCATION_REASONS = [
+  'unspecified',
+  'keyCompromise',
+  'cACompromise',
+  'affiliationChanged',
+  'superseded',
+  'cessationOfOperation',
+  'certificateHold',
+  'reason 7',
+  'removeFromCRL',
+  'privilegeWithdrawn',
+  'aACompromise',
+] as const
+
+/** The request about one certificate, with a nonce (RFC 9654) where one is given. */
+export function ocspRequest(subject: Subject, nonce?: Buffer): Buffer {
+  const { certificate, issuerStructure } = subject
+  const algorithm = derElement(TAG.SEQUENCE, derOid(SHA1), derElement(TAG.NULL))
+  const id = derElement(
+    TAG.SEQUENCE,
+    algorithm,
+    derElement(TAG.OCTET_STRING, digest('sha1', issuerStructure.subjectName)),
+    derElement(TAG.OCTET_STRING, digest('sha1', issuerStructure.publicKey)),
+    derElement(TAG.INTEGER, certificate.serial),
+  )
+  const parts = [derElement(TAG.SEQUENCE, derElement(TAG.SEQUENCE, id))]
+  if (nonce !== undefined) {
+    const value = derElement(TAG.OCTET_STRING, derElement(TAG.OCTET_STRING, nonce))
+    const extension = derElement(TAG.SEQUENCE, derOid(NONCE), value)
+    parts.push(derElement(contextTag(2), derElement(TAG.SEQUENCE, extension)))
+  }
+  return derElement(TAG.SEQUENCE, derElement(TAG.SEQUENCE, ...parts))
+}
+
+/**
+ * What the response says about the certificate at `now` (milliseconds), or why it does not count: not the
+ * form, another certificate, not signed by the issuer or one that it authorised, not of today. Never rejects.
+ */
+export async function readOcspResponse(
+  response: Buffer,
+  subject: Subject,
+  now: number,
+  nonce?: Buffer,
+): Promise<OcspAnswer | Problem> {
+  try {
+    return await judged(response, subject, now, nonce)
+  } catch (error) {
+    if (error instanceof DerFault) return { problem: `not an OCSP response: ${error.message}` }
+    throw error
+  }
+}
+
+const STATUSES: Record<number, string> = {
+  1: 'malformedRequest',
+  2: 'internalError',
+  3: 'tryLater',
+  5: 'sigRequired',
+  6: 'unauthorized',
+}
+
+interface Basic {
+  signed: Buffer
+  responder: Element
+  producedAt: number
+  singles: Element[]
+  extensions: Map<string, Buffer>
+  algorithm: Element
+  signature: Buffer
+  certificates: Element[]
+}
+
+async function judged(
+  response: Buffer,
+  subject: Subject,
+  now: number,
+  nonce: Buffer | undefined,
+): Promise<OcspAnswer | Problem> {
+  const outer = new Elements(wholeElement(response, TAG.SEQUENCE))
+  const status = smallInteger(outer.next(TAG.ENUMERATED))
+  if (status !== 0)
+    return { problem: `the responder says ${STATUSES[status] ?? `error ${status}`}` }
+  const wrapped = new Elements(new Elements(outer.next(contextTag(0))).next(TAG.SEQUENCE))
+  if (oidOf(wrapped.next()) !== BASIC) return { problem: 'an OCSP response of an unknown kind' }
+  const basic = basicOf(contentOf(wrapped.next(TAG.OCTET_STRING)))
+  const single = basic.singles.find((one) => isAbout(new Elements(one).next(TAG.SEQUENCE), subject))
+  if (single === undefined) return { problem: 'the answer is about another certificate' }
+  const signer = await signerOf(basic, subject, now)
+  if (signer === undefined) {
+    return { problem: 'the answer is not signed by the issuer, nor by one that it authorised' }
+  }
+  const sent = nonceIn(basic)
+  if (nonce !== undefined && sent !== undefined && !sent.equals(nonce)) {
+    return { problem: 'the answer was made for somebody else: its nonce is not ours' }
+  }
+  const answer = answerOf(single, basic, signer)
+  if (nonce !== undefined) answer.nonce = sent === undefined ? 'absent' : 'repeated'
+  return timeProblem(answer, now) ?? answer
+}
+
+function basicOf(bytes: Buffer): Basic {
+  const parts = new Elements(wholeElement(bytes, TAG.SEQUENCE))
+  const data = parts.next(TAG.SEQUENCE)
+  const algorithm = parts.next(TAG.SEQUENCE)
+  const signature = bitsOf(parts.next(TAG.BIT_STRING))
+  const certificates = parts.optional(contextTag(0))
+  const inner = new Elements(data)
+  inner.optional(contextTag(0)) // version
+  const responder = inner.next()
+  const producedAt = timeOf(inner.next())
+  const singles = childrenOf(inner.next(TAG.SEQUENCE))
+  const extensions = inner.optional(contextTag(1))
+  return {
+    signed: encodingOf(data),
+    responder,
+    producedAt,
+    singles,
+    extensions: wrappedExtensions(extensions),
+    algorithm,
+    signature,
+    certificates:
+      certificates === undefined ? [] : childrenOf(new Elements(certificates).next(TAG.SEQUENCE)),
+  }
+}
+
+function wrappedExtensions(element: Element | undefined): Map<string, Buffer> {
+  if (element === undefined) return new Map()
+  return extensionsOf(new Elements(element).next(TAG.SEQUENCE))
+}
+
+function isAbout(id: Element, { certificate, issuerStructure }: Subject): boolean {
+  const parts = new Elements(id)
+  const hash = hashName(oidOf(new Elements(parts.next(TAG.SEQUENCE)).next()))
+  const name = contentOf(parts.next(TAG.OCTET_STRING))
+  const key = contentOf(parts.next(TAG.OCTET_STRING))
+  if (hash === undefined || integerHex(parts.next(TAG.INTEGER)) !== certificate.serialHex)
+    return false
+  return (
+    digest(hash, issuerStructure.subjectName).equals(name) &&
+    digest(hash, issuerStructure.publicKey).equals(key)
+  )
+}
+
+/** Who signed (RFC 6960, 4.2.2.2): the issuer, or the holder of a certificate of its for just this. */
+async function signerOf(
+  { algorithm, signed, signature, certificates }: Basic,
+  { issuer }: Subject,
+  now: number,
+): Promise<OcspAnswer['signer'] | undefined> {
+  if (await isSignedBy(algorithm, signed, signature, issuer.publicKey)) return 'issuer'
+  for (const one of certificates.slice(0, SIGNERS_MAX)) {
+    const candidate = parsed(encodingOf(one))
+    if (candidate === undefined || !isAuthorised(candidate, issuer, now)) continue
+    if (await isSignedBy(algorithm, signed, signature, candidate.publicKey)) return 'delegated'
+  }
+  return undefined
+}
+
+function parsed(der: Buffer): X509Certificate | undefined {
+  try {
+    return new X509Certificate(der)
+  } catch {
+    return undefined
+  }
+}
+
+function isAuthorised(candidate: X509Certificate, issuer: X509Certificate, now: number): boolean {
+  try {
+    if (!(candidate.keyUsage ?? []).includes(OCSP_SIGNING)) return false
+    if (now < candidate.validFromDate.getTime() || now > candidate.validToDate.getTime())
+      return false
+    return candidate.checkIssued(issuer) && candidate.verify(issuer.publicKey)
+  } catch {
+    // A key that this OpenSSL cannot read signs nothing that we could check.
+    return false
+  }
+}
+
+function nonceIn({ extensions }: Basic): Buffer | undefined {
+  const value = extensions.get(NONCE)
+  return value === undefined ? undefined : contentOf(wholeElement(value, TAG.OCTET_STRING))
+}
+
+function answerOf(single: Element, basic: Basic, signer: OcspAnswer['signer']): OcspAnswer {
+  const parts = new Elements(single)
+  parts.next(TAG.SEQUENCE)
+  const status = parts.next()
+  const thisUpdate = timeOf(parts.next())
+  const next = parts.optional(contextTag(0))
+  const answer: OcspAnswer = {
+    status: 'unknown',
+    thisUpdate: iso(thisUpdate),
+    producedAt: iso(basic.producedAt),
+    signer,
+  }
+  if (next !== undefined) answer.nextUpdate = iso(timeOf(new Elements(next).next()))
+  if (status.tag === contextTag(0, false)) answer.status = 'good'
+  else if (status.tag === contextTag(1)) {
+    const how = new Elements(status)
+    answer.status = 'revoked'
+    answer.revokedAt = iso(timeOf(how.next()))
+    const reason = how.optional(contextTag(0))
+    if (reason !== undefined) answer.reason = reasonOf(new Elements(reason).next(TAG.ENUMERATED))
+  }
+  const logged = wrappedExtensions(parts.optional(contextTag(1))).get(TIMESTAMPS)
+  if (logged !== undefined) answer.timestamps = signedTimestamps(logged)
+  return answer
+}
+
+function timeProblem(answer: OcspAnswer, now: number): Problem | undefined {
+  const thisUpdate = Date.parse(answer.thisUpdate)
+  if (thisUpdate > now + SKEW_MS) return { problem: `the answer is of ${answer.thisUpdate}` }
+  const until =
+    answer.nextUpdate === undefined ? thisUpdate + AGE_MS_MAX : Date.parse(answer.nextUpdate)
+  if (until + SKEW_MS >= now) return undefined
+  return { problem: `the answer is stale: it held until ${iso(until)}` }
+}
+
+/** A reason of a revocation by its name. */
+export function reasonOf(element: Element): string {
+  const number = smallInteger(element)
+  return REVOCATION_REASONS[number] ?? `reason ${number}`
+}
+
+function digest(hash: string, bytes: Buffer): Buffer {
+  return createHash(hash).update(bytes).digest()
+}
+
+/** Times that no calendar holds are refused where they are read. */
+function iso(ms: number): string {
+  return new Date(ms).toISOString()
+}

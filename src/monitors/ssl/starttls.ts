@@ -1,0 +1,181 @@
+// Asks a server for TLS in its own protocol, before the handshake: STARTTLS and its relatives. Each protocol is
+// a table of what to wait for and what to say; nothing of the answers is trusted beyond that.
+import { isIPv6, type Socket } from 'node:net'
+import type { StartTlsProtocol } from './definition.ts'
+import { LIMITS } from '../../contract/versions.ts'
+import type { Progress } from '../../network/dial.ts'
+import { type TargetFailure, targetFailure } from '../../network/target-failure.ts'
+import { readableBytes, Received } from '../../network/tcp-received.ts'
+
+/** What an answer so far means: read on, the bytes of it when it is what was wanted, or a refusal. */
+type Judged = 'more' | { bytes: number } | 'refused'
+
+/** Waits for an answer, then says something; nothing after the last answer. */
+interface Step {
+  say?: (socket: Socket) => string | Buffer
+  judge: (answer: Buffer) => Judged
+}
+
+/** SSLRequest (PostgreSQL, 54.2): its length and the code 80877103. */
+const POSTGRESQL_REQUEST = Buffer.from([0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f])
+
+/** ExtendedRequest with the name of StartTLS (RFC 4511, 4.14.1), message 1. */
+const LDAP_REQUEST = Buffer.concat([
+  Buffer.from([0x30, 0x1d, 0x02, 0x01, 0x01, 0x77, 0x18, 0x80, 0x16]),
+  Buffer.from('1.3.6.1.4.1.1466.20037'),
+])
+
+const STEPS: Record<StartTlsProtocol, readonly Step[]> = {
+  // RFC 3207
+  SMTP: [
+    { judge: replies('220') },
+    {
+      say: (socket) => `EHLO ${ownName(socket)}\r\n`,
+      judge: replies('250', /^250[- ]STARTTLS\b/im),
+    },
+    { say: () => 'STARTTLS\r\n', judge: replies('220') },
+  ],
+  // RFC 4217
+  FTP: [{ judge: replies('220') }, { say: () => 'AUTH TLS\r\n', judge: replies('234') }],
+  // RFC 3501, 6.2.1
+  IMAP: [
+    { judge: lines(/^\* OK/i, /^\* (?:BYE|PREAUTH)/i) },
+    { say: () => 'a1 STARTTLS\r\n', judge: lines(/^a1 OK/i, /^(?:a1 (?!OK)|\* BYE)/i) },
+  ],
+  // RFC 2595
+  POP3: [
+    { judge: lines(/^\+OK/i, /^-ERR/i) },
+    { say: () => 'STLS\r\n', judge: lines(/^\+OK/i, /^-ERR/i) },
+  ],
+  POSTGRESQL: [{ say: () => POSTGRESQL_REQUEST, judge: postgresql }],
+  LDAP: [{ say: () => LDAP_REQUEST, judge: ldap }],
+}
+
+/**
+ * Brings the connection to where the handshake begins. Rejects with STARTTLS_REFUSED, CONNECTION_…, or the
+ * signal's reason. The socket stays the caller's, and is paused for TLS to take over.
+ */
+export async function startTls(
+  socket: Socket,
+  protocol: StartTlsProtocol,
+  where: string,
+  progress: Progress,
+  signal: AbortSignal,
+): Promise<void> {
+  progress.phase = 'startTls'
+  const received = new Received(where, signal)
+  received.attach(socket)
+  let used = 0
+  try {
+    for (const { say, judge } of STEPS[protocol]) {
+      if (say !== undefined) socket.write(say(socket))
+      used += await answerTo(judge, received, used, where, protocol)
+      // What was sent ahead in the clear must not be taken for what comes under TLS.
+      if (received.bytes > used) {
+        throw refused(
+          where,
+          protocol,
+          'sent more than its answer',
+          received.content().subarray(used),
+        )
+      }
+    }
+  } finally {
+    received.close()
+  }
+}
+
+/** Reads until the answer is whole; its length. */
+async function answerTo(
+  judge: Step['judge'],
+  received: Received,
+  from: number,
+  where: string,
+  protocol: StartTlsProtocol,
+): Promise<number> {
+  for (;;) {
+    const answer = received.bytes === from ? Buffer.alloc(0) : received.content().subarray(from)
+    const judged = answer.length === 0 ? 'more' : judge(answer)
+    if (judged === 'refused') throw refused(where, protocol, 'refuses it', answer)
+    if (judged !== 'more') return judged.bytes
+    if (answer.length > LIMITS.startTlsBytesMax) {
+      throw refused(where, protocol, 'says more than anybody would read', answer)
+    }
+    const { ended } = received
+    if (typeof ended === 'object') throw targetFailure(ended.code, ended.message, ended.details)
+    if (ended === 'closed') {
+      const message = `${where} closed the connection instead of starting TLS`
+      throw targetFailure('CONNECTION_CLOSED', message, { where })
+    }
+    await received.more()
+  }
+}
+
+function refused(
+  where: string,
+  protocol: StartTlsProtocol,
+  what: string,
+  answer: Buffer,
+): TargetFailure {
+  const actual = readableBytes(answer.subarray(0, 200)).slice(0, 200)
+  const message = `asked by ${protocol} for TLS, ${where} ${what}: “${actual}”`
+  return targetFailure('STARTTLS_REFUSED', message, { where, protocol, actual })
+}
+
+/** A reply of SMTP or FTP: lines with a code, a blank after it in the last one (RFC 5321, 4.2.1). */
+function replies(code: string, needed?: RegExp): Step['judge'] {
+  return (answer) => {
+    const text = answer.toString('latin1')
+    const last = /^\d{3}(?: .*)?\r?\n/m.exec(text)
+    if (last === null) {
+      const begins = text.slice(0, 3)
+      return /^\d{0,3}$/.test(begins) && code.startsWith(begins) ? 'more' : 'refused'
+    }
+    const whole = text.slice(0, last.index + last[0].length)
+    if (!last[0].startsWith(code) || (needed !== undefined && !needed.test(whole))) return 'refused'
+    return { bytes: whole.length }
+  }
+}
+
+/** The first line that says yes or no; other lines before it are news that nobody asked for. */
+function lines(yes: RegExp, no: RegExp): Step['judge'] {
+  return (answer) => {
+    const text = answer.toString('latin1')
+    let from = 0
+    for (;;) {
+      const end = text.indexOf('\n', from)
+      if (end === -1) return 'more'
+      const line = text.slice(from, end)
+      if (yes.test(line)) return { bytes: end + 1 }
+      if (no.test(line) || !line.startsWith('*')) return 'refused'
+      from = end + 1
+    }
+  }
+}
+
+function postgresql(answer: Buffer): Judged {
+  return answer[0] === 0x53 ? { bytes: 1 } : 'refused'
+}
+
+/** An ExtendedResponse with resultCode 0 (RFC 4511, 4.12). */
+function ldap(answer: Buffer): Judged {
+  const [tag = 0, first = 0] = answer
+  if (tag !== 0x30) return 'refused'
+  if (answer.length < 2) return 'more'
+  const count = first < 0x80 ? 0 : first & 0x7f
+  if (count > 2) return 'refused'
+  if (answer.length < 2 + count) return 'more'
+  const start = 2 + count
+  const length = count === 0 ? first : answer.readUIntBE(2, count)
+  if (answer.length < start + length) return 'more'
+  // messageID of one byte, then [APPLICATION 24] with the ENUMERATED result first.
+  const body = answer.subarray(start, start + length)
+  const at = body.indexOf(0x78)
+  const result = at < 0 ? -1 : body.indexOf(Buffer.from([0x0a, 0x01]), at)
+  return result >= 0 && body[result + 2] === 0 ? { bytes: start + length } : 'refused'
+}
+
+/** The address literal of RFC 5321, 4.1.3: this end may have no name at all. */
+function ownName({ localAddress = '127.0.0.1' }: Socket): string {
+  return isIPv6(localAddress) ? `[IPv6:${localAddress}]` : `[${localAddress}]`
+}

@@ -1,0 +1,208 @@
+// Which versions of TLS a server accepts: a first message for each, and whether the server answers it with its
+// own. Nothing is agreed on, so this works for versions that our OpenSSL would not speak any more.
+import { randomBytes } from 'node:crypto'
+import { isIP } from 'node:net'
+import { TLS_VERSIONS } from './definition.ts'
+import { type SignedTimestamp, timestampList } from '../../network/tls/certificate-structure.ts'
+import type { Endpoint } from '../../network/dial.ts'
+import type { Context } from '../monitor.ts'
+import type { TlsVersion } from './baseline.ts'
+import { PhaseClock, reachTls } from './connection.ts'
+import type { SslPlan } from './plan.ts'
+import { isFailure } from '../../network/target-failure.ts'
+import { Received } from '../../network/tcp-received.ts'
+
+/** What was found out. */
+export interface OfferedVersions {
+  /** Accepted ones, oldest first. */
+  versions: TlsVersion[]
+  /** Those of which nothing is known: no answer came in time. */
+  undecided: TlsVersion[]
+  /** Timestamps that the server sends in its TLS 1.2 handshake. */
+  timestamps: SignedTimestamp[]
+}
+
+/** The time for all of them. Milliseconds. */
+export const VERSIONS_MS_MAX = 5000
+
+const NUMBERS: Record<TlsVersion, number> = {
+  'TLS1.0': 0x0301,
+  'TLS1.1': 0x0302,
+  'TLS1.2': 0x0303,
+  'TLS1.3': 0x0304,
+}
+
+/** Asks for each version on a connection of its own, at the same time. Rejects when the run is cancelled. */
+export async function offeredVersions(
+  plan: SslPlan,
+  endpoint: Endpoint,
+  context: Context,
+): Promise<OfferedVersions> {
+  const found: OfferedVersions = { versions: [], undecided: [], timestamps: [] }
+  const clock = new PhaseClock(context.signal, VERSIONS_MS_MAX)
+  try {
+    const answers = await Promise.all(
+      TLS_VERSIONS.map((version) => ask(plan, endpoint, context, clock.signal, version)),
+    )
+    for (const [at, answer] of answers.entries()) {
+      const version = TLS_VERSIONS[at] as TlsVersion
+      if (answer === undefined) found.undecided.push(version)
+      else if (answer !== 'refused') {
+        found.versions.push(version)
+        if (answer.timestamps !== undefined) found.timestamps = answer.timestamps
+      }
+    }
+  } finally {
+    clock.stop()
+  }
+  return found
+}
+
+type Answer = 'refused' | { timestamps?: SignedTimestamp[] }
+
+async function ask(
+  plan: SslPlan,
+  endpoint: Endpoint,
+  context: Context,
+  signal: AbortSignal,
+  version: TlsVersion,
+): Promise<Answer | undefined> {
+  let received: Received | undefined
+  let destroy = () => {}
+  try {
+    const reached = await reachTls(plan, endpoint, context, { phase: 'dns' }, signal)
+    const { socket } = reached.connection
+    destroy = () => socket.destroy()
+    received = new Received(reached.where, signal)
+    received.attach(socket)
+    // A dialogue before leaves it paused.
+    socket.resume()
+    socket.write(clientHello(NUMBERS[version], plan.name, plan.alpn))
+    for (;;) {
+      const answer =
+        received.bytes === 0 ? undefined : readServerHello(received.content(), NUMBERS[version])
+      if (answer !== undefined) return answer
+      if (received.ended !== undefined) return 'refused'
+      await received.more()
+    }
+  } catch (error) {
+    // A run that was cancelled ends here; anything else, its deadline too, only leaves this version open.
+    if (!isFailure(error)) throw error
+    return undefined
+  } finally {
+    received?.close()
+    destroy()
+  }
+}
+
+/** Suites that servers of thirty years have had in common with somebody, strong ones first. */
+const SUITES = [
+  0x1301, 0x1302, 0x1303, 0xc02b, 0xc02f, 0xc02c, 0xc030, 0xcca9, 0xcca8, 0xc009, 0xc013, 0xc00a,
+  0xc014, 0xc023, 0xc027, 0xc024, 0xc028, 0x009e, 0x009f, 0xccaa, 0x0033, 0x0039, 0x0067, 0x006b,
+  0x009c, 0x009d, 0x002f, 0x0035, 0x003c, 0x003d, 0x0041, 0x0084, 0x0045, 0x0088, 0x0096, 0xc008,
+  0xc012, 0x0016, 0x000a, 0xc007, 0xc011, 0x0005, 0x0004, 0x0009, 0xc006, 0xc010, 0x003b, 0x0002,
+  0x0001, 0x00ff,
+]
+const GROUPS = [0x001d, 0x0017, 0x0018, 0x0019, 0x0100, 0x0101]
+const SIGNATURES = [
+  0x0403, 0x0503, 0x0603, 0x0807, 0x0808, 0x0804, 0x0805, 0x0806, 0x0401, 0x0501, 0x0601, 0x0203,
+  0x0201, 0x0202,
+]
+
+/** A ClientHello for this version alone (RFC 8446, 4.1.2; RFC 5246, 7.4.1.2), in its record. */
+export function clientHello(version: number, name: string, alpn: readonly string[] = []): Buffer {
+  const isNew = version === 0x0304
+  const extensions: Buffer[] = []
+  if (isIP(name) === 0) {
+    extensions.push(extension(0, vector(2, Buffer.from([0]), vector(2, Buffer.from(name)))))
+  }
+  extensions.push(
+    extension(10, vector(2, ...GROUPS.map(uint16))),
+    extension(11, vector(1, Buffer.from([0]))),
+    extension(18),
+    extension(23),
+  )
+  if (version >= 0x0303) extensions.push(extension(13, vector(2, ...SIGNATURES.map(uint16))))
+  if (alpn.length > 0) {
+    const names = alpn.map((one) => vector(1, Buffer.from(one)))
+    extensions.push(extension(16, vector(2, ...names)))
+  }
+  // Without a share of a key the server asks for one by name: that is answer enough.
+  if (isNew) extensions.push(extension(43, vector(1, uint16(version))), extension(51, vector(2)))
+  const body = Buffer.concat([
+    uint16(Math.min(version, 0x0303)),
+    randomBytes(32),
+    vector(1, isNew ? randomBytes(32) : Buffer.alloc(0)),
+    vector(2, ...SUITES.map(uint16)),
+    vector(1, Buffer.from([0])),
+    vector(2, ...extensions),
+  ])
+  const message = Buffer.concat([Buffer.from([1, 0]), vector(2, body)])
+  return Buffer.concat([Buffer.from([22]), uint16(0x0301), vector(2, message)])
+}
+
+function uint16(value: number): Buffer {
+  return Buffer.from([value >> 8, value & 0xff])
+}
+
+function vector(lengthBytes: 1 | 2, ...parts: Buffer[]): Buffer {
+  const content = Buffer.concat(parts)
+  const length = lengthBytes === 1 ? Buffer.from([content.length]) : uint16(content.length)
+  return Buffer.concat([length, content])
+}
+
+function extension(type: number, content: Buffer = Buffer.alloc(0)): Buffer {
+  return Buffer.concat([uint16(type), vector(2, content)])
+}
+
+const RECORD_BYTES_MAX = 16_384 + 2048
+
+/**
+ * What the server says to it: `refused` for an alert, another version, or no TLS at all; undefined while the
+ * answer is not whole. Never throws.
+ */
+export function readServerHello(bytes: Buffer, version: number): Answer | undefined {
+  const messages: Buffer[] = []
+  let at = 0
+  let gathered = 0
+  while (at + 5 <= bytes.length) {
+    const length = bytes.readUInt16BE(at + 3)
+    if (bytes[at] !== 22 || length === 0 || length > RECORD_BYTES_MAX) break
+    const piece = bytes.subarray(at + 5, at + 5 + length)
+    messages.push(piece)
+    gathered += piece.length
+    at += 5 + length
+    if (gathered > 4 + RECORD_BYTES_MAX) return 'refused'
+  }
+  const message = Buffer.concat(messages)
+  if (message.length < 4) return isHandshake(bytes) ? undefined : 'refused'
+  if (message[0] !== 2) return 'refused'
+  const end = 4 + message.readUIntBE(1, 3)
+  if (end > RECORD_BYTES_MAX) return 'refused'
+  return message.length < end ? undefined : helloOf(message.subarray(4, end), version)
+}
+
+/** Whether more may come of a handshake's record. */
+function isHandshake(bytes: Buffer): boolean {
+  if (bytes[0] !== 22 || (bytes.length > 1 && bytes[1] !== 3)) return false
+  return bytes.length < 5 || bytes.readUInt16BE(3) <= RECORD_BYTES_MAX
+}
+
+function helloOf(body: Buffer, version: number): Answer {
+  if (body.length < 35) return 'refused'
+  let chosen = body.readUInt16BE(0)
+  const answer: Exclude<Answer, 'refused'> = {}
+  // Random, session id, cipher suite, compression.
+  let at = 35 + (body[34] as number) + 3
+  if (at + 2 <= body.length) at += 2
+  while (at + 4 <= body.length) {
+    const type = body.readUInt16BE(at)
+    const length = body.readUInt16BE(at + 2)
+    const content = body.subarray(at + 4, at + 4 + length)
+    if (content.length < length) return 'refused'
+    if (type === 43 && length === 2) chosen = content.readUInt16BE(0)
+    else if (type === 18) answer.timestamps = timestampList(content)
+    at += 4 + length
+  }
+  return chosen === version ? answer : 'refused'
+}

@@ -1,0 +1,33 @@
+// Check suites in the public wire form: a Playwright project, run as its own configuration says.
+import * as z from 'zod'
+import { chooseEngine, ENGINE_NAMES } from '../../contract/engine.ts'
+import { monitorSchema } from '../../contract/monitor.ts'
+
+const command = z.string().max(10_000)
+
+export const SuiteMonitor = monitorSchema(
+  'PLAYWRIGHT',
+  {
+    /** Where the project's bundle is kept. */
+    codeBundlePath: z.string().min(1).max(2048),
+    /** Of the lock file and what else decides on the dependencies. */
+    cacheHash: z.string().max(255).nullable().optional(),
+    browsers: z.array(z.string().min(1).max(64)).max(20).nullable().optional(),
+    playwrightVersion: z.string().max(64).nullable().optional(),
+    /** Empty: nothing is installed. */
+    installCommand: command.nullable().optional(),
+    testCommand: command.min(1).default('npx playwright test'),
+    /** Inside the bundle. */
+    workingDir: z.string().max(1000).nullable().optional(),
+    /** Without it the project's own files say which, and else it is Node. */
+    engine: z.enum(ENGINE_NAMES).optional(),
+    /** Like 24 or 22.11; see `chooseEngine`. */
+    engineVersion: z.string().max(32).nullable().optional(),
+  },
+  60,
+).superRefine(({ engine, engineVersion }, context) => {
+  const chosen = chooseEngine(engine ?? 'node', engineVersion)
+  if (typeof chosen !== 'string') return
+  context.addIssue({ code: 'custom', path: ['engineVersion'], message: chosen })
+})
+export type SuiteMonitor = z.infer<typeof SuiteMonitor>

@@ -1,0 +1,37 @@
+// Check suites: a Playwright project with its own configuration, on the engine that it asks for. This file ties
+// the type to its run, which is loaded at the first one: an agent for uptime checks alone does not carry it.
+import { failure } from '../../contract/failure.ts'
+import { SuiteMonitor } from './definition.ts'
+import { LIMITS } from '../../contract/versions.ts'
+import { type Context, defineMonitor, type Observation, type Sample } from '../monitor.ts'
+
+export const suite = defineMonitor({
+  checkType: 'PLAYWRIGHT',
+  schema: SuiteMonitor,
+  run: runWhereCodeRuns,
+  samples: suiteSamples,
+  deadlineMs: () => LIMITS.suiteMsMax,
+  overrunMsMax: 10_000,
+})
+
+async function runWhereCodeRuns(monitor: SuiteMonitor, context: Context): Promise<Observation> {
+  const { scripts } = context
+  if (scripts === undefined) {
+    const message = 'this agent runs no code of others, such as check suites'
+    return { observed: {}, failures: [failure('SCRIPT_UNSUPPORTED', message)] }
+  }
+  const { runSuite } = await import('../../suites/run.ts')
+  return runSuite(monitor, context, scripts)
+}
+
+/** How many tests came to what, and how long they took. */
+function suiteSamples(observed: Record<string, unknown>): Sample[] {
+  const { stats, durationMs } = observed as { stats?: Record<string, number>; durationMs?: number }
+  const samples: Sample[] = Object.entries(stats ?? {})
+    .filter(([outcome]) => outcome !== 'total')
+    .map(([outcome, value]) => ({ name: 'probe_suite_tests', value, labels: { outcome } }))
+  if (durationMs !== undefined) {
+    samples.push({ name: 'probe_suite_duration_seconds', value: durationMs / 1000 })
+  }
+  return samples
+}

@@ -1,0 +1,79 @@
+// TCP monitors in the public wire form.
+import * as z from 'zod'
+import { assertionsSchema, TEXTUAL, type SourceRules } from '../../contract/assertion.ts'
+import { monitorSchema, responseTimes } from '../../contract/monitor.ts'
+import { regexProblem } from '../../contract/schema/regex.ts'
+import { TlsSettings } from '../../contract/tls.ts'
+
+export const TCP_SOURCES = {
+  RESPONSE_DATA: { comparisons: TEXTUAL, property: 'regex' },
+  RESPONSE_TIME: { comparisons: TEXTUAL, property: 'none', numeric: true },
+} as const satisfies SourceRules
+
+const pattern = z
+  .string()
+  .min(1)
+  .max(2048)
+  .superRefine((text, context) => {
+    const problem = regexProblem(text)
+    if (problem !== undefined) context.addIssue({ code: 'custom', message: problem })
+  })
+
+/** One step of a dialogue: wait for a pattern, send a text, or change to TLS. */
+const Step = z.union(
+  [
+    z.strictObject({ expect: pattern }),
+    z.strictObject({ send: z.string().min(1).max(65_536) }),
+    z.strictObject({ startTls: z.literal(true) }),
+  ],
+  { error: 'a step is one of {expect: <regex>}, {send: <text>}, {startTls: true}' },
+)
+
+/** The request of a TCP monitor. */
+export const TcpRequest = z
+  .strictObject({
+    hostname: z.string().min(1).max(2048).optional(),
+    /** Another spelling of `hostname`. */
+    url: z.string().min(1).max(2048).optional(),
+    port: z.int().min(1).max(65_535),
+    /** Sent as soon as the connection stands. */
+    data: z.string().max(1_048_576).nullable().optional(),
+    /** Another spelling of `data`. */
+    body: z.string().max(1_048_576).nullable().optional(),
+    ipFamily: z.enum(['IPv4', 'IPv6']).default('IPv4'),
+    assertions: assertionsSchema(TCP_SOURCES),
+    /**
+     * Ours: speak TLS, with these settings, or `true` for the defaults. From the first byte, unless the
+     * dialogue says when by `startTls`.
+     */
+    tls: z.union([z.boolean(), TlsSettings]).default(false),
+    /** Ours: go on when the certificate does not verify. */
+    skipSSL: z.boolean().default(false),
+    /** Ours: a scripted exchange, step by step, after `data`. */
+    dialogue: z.array(Step).max(50).default([]),
+    /** Ours: probe every address that the name resolves to. */
+    allAddresses: z.boolean().default(false),
+  })
+  .superRefine((request, context) => {
+    if (request.hostname === undefined && request.url === undefined) {
+      context.addIssue({
+        code: 'custom',
+        path: ['hostname'],
+        message: 'the host to connect to is missing',
+      })
+    }
+    if (request.dialogue.filter((step) => 'startTls' in step).length > 1) {
+      context.addIssue({
+        code: 'custom',
+        path: ['dialogue'],
+        message: 'a connection changes to TLS once only',
+      })
+    }
+  })
+export type TcpRequest = z.infer<typeof TcpRequest>
+
+export const TcpMonitor = monitorSchema('TCP', {
+  request: TcpRequest,
+  ...responseTimes(3000, 5000),
+})
+export type TcpMonitor = z.infer<typeof TcpMonitor>

@@ -1,0 +1,133 @@
+// A scripted exchange with a TCP target: expect, send and start TLS, step by step, each timed.
+import { excerptOf } from '../assertions/comparison.ts'
+import { endOfMatch } from '../assertions/assertions.ts'
+import { DeadlineReached } from '../../network/deadline.ts'
+import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
+import type { Step } from './plan.ts'
+import { peerOf, secure, send, type Running, type StepOutcome } from './connection.ts'
+import type { Received } from '../../network/tcp-received.ts'
+
+/** How far the dialogue has got. */
+interface Place {
+  step: number
+  /** Characters of the answer that earlier steps have used up. */
+  consumed: number
+}
+
+/**
+ * Runs the steps in order and stops at the first that fails. `expect` looks for its pattern (`^` and `$`
+ * at ends of lines) in what no earlier step has used up, and uses it up to the end of the line.
+ */
+export async function runDialogue(running: Running): Promise<void> {
+  const outcomes: StepOutcome[] = []
+  running.probe.dialogue = outcomes
+  const place: Place = { step: 0, consumed: 0 }
+  for (const step of running.plan.dialogue) {
+    place.step++
+    const startedAt = performance.now()
+    const outcome: StepOutcome = {
+      ...described(step),
+      step: place.step,
+      passed: false,
+      durationMs: 0,
+    }
+    outcomes.push(outcome)
+    try {
+      await runStep(running, step, place)
+      outcome.passed = true
+    } finally {
+      outcome.durationMs = performance.now() - startedAt
+    }
+  }
+}
+
+function described(step: Step): Pick<StepOutcome, 'kind' | 'pattern' | 'bytes'> {
+  if ('expect' in step) return { kind: 'expect', pattern: step.expect }
+  if ('send' in step) return { kind: 'send', bytes: Buffer.byteLength(step.send) }
+  return { kind: 'startTls' }
+}
+
+async function runStep(running: Running, step: Step, place: Place): Promise<void> {
+  if ('expect' in step) return expectPattern(running, step.expect, place)
+  if ('send' in step) return send(running, Buffer.from(step.send))
+  await secure(running)
+  // What came in the clear before TLS must not count as an answer given under it.
+  place.consumed = textOf(running.received).length
+}
+
+function textOf(received: Received | undefined): string {
+  return received === undefined ? '' : received.content().toString('utf8')
+}
+
+async function expectPattern(running: Running, pattern: string, place: Place): Promise<void> {
+  const { context, progress, received } = running
+  if (received === undefined) throw new Error('a dialogue without anything to read from')
+  for (;;) {
+    const text = textOf(received)
+    const unread = text.slice(place.consumed)
+    const end = await endOfMatch(pattern, unread, context.signal)
+    if (typeof end !== 'number') {
+      running.probe.failedDueToRegex = true
+      throw new TargetFailure(end)
+    }
+    if (end >= 0) {
+      place.consumed += endOfLine(unread, end)
+      return
+    }
+    progress.phase = received.bytes === 0 ? 'firstByte' : 'download'
+    if (received.ended !== undefined) throw unexpected(running, pattern, unread, place)
+    await waitForMore(running, received, () => unexpected(running, pattern, unread, place))
+  }
+}
+
+/** Waits for news; a deadline that comes after a wrong answer is a wrong answer. */
+async function waitForMore(
+  { context }: Running,
+  received: Received,
+  wrongAnswer: () => TargetFailure,
+): Promise<void> {
+  const before = received.bytes
+  try {
+    await received.more()
+    // Pieces of one line come close together; looking again at each costs the square of the text.
+    if (before > GATHERED_BYTES_MIN) await received.gather(GATHER_MS)
+  } catch (error) {
+    if (error instanceof DeadlineReached && received.bytes > 0) throw wrongAnswer()
+    throw error
+  }
+  context.signal.throwIfAborted()
+}
+
+const GATHERED_BYTES_MIN = 4096
+const GATHER_MS = 20
+
+/** The failure of a step whose pattern did not come. */
+function unexpected(
+  running: Running,
+  pattern: string,
+  unread: string,
+  { step }: Place,
+): TargetFailure {
+  const details = { step, pattern }
+  const where = peerOf(running)
+  const { probe, received } = running
+  const ended = received?.ended
+  if (typeof ended === 'object' && unread === '') {
+    return targetFailure(ended.code, `step ${step}: ${ended.message}`, details)
+  }
+  if (ended === 'closed' && unread === '') {
+    const message = `step ${step}: ${where} closed the connection before it sent what was expected`
+    return targetFailure('CONNECTION_CLOSED', message, details)
+  }
+  probe.failedDueToRegex = true
+  const shown = excerptOf(unread, 200)
+  const message = `step ${step}: expected ${pattern}, got ${shown}`
+  return targetFailure('TCP_EXPECT', message, { ...details, actual: shown })
+}
+
+function endOfLine(text: string, at: number): number {
+  // The match may take the end of its line with it.
+  if (at > 0 && text[at - 1] === '\n') return at
+  const lineEnd = text.indexOf('\n', at)
+  return lineEnd === -1 ? at : lineEnd + 1
+}

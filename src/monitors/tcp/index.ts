@@ -1,0 +1,115 @@
+// The TCP monitor: does the port answer, does it speak as it should, and how fast.
+import type { Failure, FailureCode } from '../../contract/failure.ts'
+import { TcpMonitor } from './definition.ts'
+import { LIMITS } from '../../contract/versions.ts'
+import { defineMonitor, type Context, type Observation } from '../monitor.ts'
+import { failureOf } from '../../network/target-failure.ts'
+import { planOf, type Plan } from './plan.ts'
+import type { Probe } from './connection.ts'
+import { probeTcp } from './probe.ts'
+import { tcpSamples } from './samples.ts'
+import { isDegraded, tooSlow } from '../thresholds.ts'
+
+/** Failures that `shouldFail` takes for a pass. A name that does not exist is none: it may be a slip. */
+const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<FailureCode> = new Set([
+  'CONNECT_REFUSED',
+  'CONNECT_UNREACHABLE',
+  'CONNECT_FAILED',
+  'TIMEOUT_CONNECT',
+])
+
+/** The TCP type of monitor. */
+export const tcp = defineMonitor({
+  checkType: 'TCP',
+  schema: TcpMonitor,
+  run: runTcp,
+  samples: tcpSamples,
+  deadlineMs: (monitor) => monitor.maxResponseTime,
+})
+
+async function runTcp(monitor: TcpMonitor, context: Context): Promise<Observation> {
+  const plan = planOf(monitor)
+  const { host, port, family } = plan
+  if (monitor.request.allAddresses) return probeAll(monitor, plan, context)
+  const probe = await probeTcp(plan, { host, port, family }, context)
+  judge(monitor, probe)
+  return observationOf(monitor, probe, port)
+}
+
+/** Adds what the probe's time means, and takes off what `shouldFail` expects. */
+function judge(monitor: TcpMonitor, probe: Probe): void {
+  if (monitor.shouldFail) {
+    probe.failures = probe.failures.filter(({ code }) => !EXPECTED_BY_SHOULD_FAIL.has(code))
+  }
+  if (probe.failures.length > 0 || probe.phases.connectMs === undefined) return
+  const slow = tooSlow(probe.phases.totalMs, monitor)
+  if (slow !== undefined) probe.failures.push(slow)
+}
+
+function observationOf(monitor: TcpMonitor, probe: Probe, port: number): Observation {
+  const { failures, failedDueToRegex, ...facts } = probe
+  const observed: Record<string, unknown> = { port, ...facts }
+  if (failedDueToRegex) observed['failedDueToRegex'] = true
+  // Without a connection there was no answer whose time could be judged.
+  if (probe.phases.connectMs === undefined) return { observed, failures }
+  const responseTimeMs = probe.phases.totalMs
+  return { observed, failures, responseTimeMs, degraded: isDegraded(responseTimeMs, monitor) }
+}
+
+/** Probes every address of the name; the slowest counts, and each that fails, fails the check. */
+async function probeAll(monitor: TcpMonitor, plan: Plan, context: Context): Promise<Observation> {
+  const { host, port, family } = plan
+  const startedAt = performance.now()
+  let addresses: string[]
+  try {
+    addresses = await context.dial.resolve(host, family, context.signal)
+  } catch (error) {
+    const totalMs = performance.now() - startedAt
+    const failures = [failureOf(error, { phase: 'dns' })]
+    return { observed: { port, phases: { totalMs } }, failures }
+  }
+  const dnsMs = performance.now() - startedAt
+  const probes = await Promise.all(
+    addresses.slice(0, LIMITS.addressesMax).map(async (address) => {
+      const probe = await probeTcp(plan, { host, port, family, address }, context, startedAt)
+      probe.address ??= address
+      probe.phases.dnsMs = dnsMs
+      judge(monitor, probe)
+      return probe
+    }),
+  )
+  return summaryOf(monitor, probes, addresses.length)
+}
+
+function summaryOf(monitor: TcpMonitor, probes: Probe[], found: number): Observation {
+  const observation = observationOf(monitor, worstOf(probes), planOf(monitor).port)
+  const { observed } = observation
+  observed['addresses'] = probes.map(({ address, phases, failures }) => ({
+    address,
+    phases,
+    failures,
+  }))
+  if (found > probes.length) observed['addressesLeftOut'] = found - probes.length
+  if (probes.some(({ failedDueToRegex }) => failedDueToRegex)) observed['failedDueToRegex'] = true
+  const failures = probes.flatMap(({ address, failures: own }): Failure[] =>
+    own.map((one) => ({ ...one, details: { ...one.details, address } })),
+  )
+  const connected = probes.filter(({ phases }) => phases.connectMs !== undefined)
+  if (connected.length === 0) return { ...observation, failures }
+  const responseTimeMs = Math.max(...connected.map(({ phases }) => phases.totalMs))
+  return {
+    ...observation,
+    failures,
+    responseTimeMs,
+    degraded: isDegraded(responseTimeMs, monitor),
+  }
+}
+
+/** The first that failed, else the slowest: the one to show. */
+function worstOf(probes: readonly Probe[]): Probe {
+  const failed = probes.find(({ failures }) => failures.length > 0)
+  return (
+    failed ??
+    probes.reduce((one, other) => (other.phases.totalMs > one.phases.totalMs ? other : one))
+  )
+}

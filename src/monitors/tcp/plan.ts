@@ -1,0 +1,63 @@
+// What a TCP monitor's definition means, worked out once for all its runs.
+import type { Assertion } from '../../contract/assertion.ts'
+import type { TcpMonitor, TcpRequest } from './definition.ts'
+import type { TlsSettings } from '../../contract/tls.ts'
+import type { Family } from '../../network/dial.ts'
+
+/** A step of a dialogue. */
+export type Step = TcpRequest['dialogue'][number]
+
+/** A definition, ready to be run. */
+export interface Plan {
+  host: string
+  port: number
+  family: Family
+  data: Buffer | undefined
+  dialogue: readonly Step[]
+  /** TLS from the first byte. */
+  tlsFirst: boolean
+  tlsSettings: TlsSettings | undefined
+  skipSSL: boolean
+  assertions: readonly Assertion[]
+  /** Those about RESPONSE_DATA: without any, no answer is awaited. */
+  dataAssertions: readonly Assertion[]
+  /**
+   * Whether data that satisfies the assertions goes on to do so whatever comes after it, so that reading
+   * may stop. The answer `1` satisfies `LESS_THAN 10` and `EQUALS 1`, until its next byte comes.
+   */
+  settlesEarly: boolean
+  maxResponseTime: number
+}
+
+const plans = new WeakMap<TcpMonitor, Plan>()
+
+/** The plan of a monitor; made at first use. */
+export function planOf(monitor: TcpMonitor): Plan {
+  const known = plans.get(monitor)
+  if (known !== undefined) return known
+  const made = makePlan(monitor)
+  plans.set(monitor, made)
+  return made
+}
+
+function makePlan({ request, maxResponseTime }: TcpMonitor): Plan {
+  const text = request.data ?? request.body ?? ''
+  const dataAssertions = request.assertions.filter(({ source }) => source === 'RESPONSE_DATA')
+  const { tls } = request
+  return {
+    host: request.hostname ?? request.url ?? '',
+    port: request.port,
+    family: request.ipFamily,
+    data: text === '' ? undefined : Buffer.from(text),
+    dialogue: request.dialogue,
+    tlsFirst: tls !== false && !request.dialogue.some((step) => 'startTls' in step),
+    tlsSettings: typeof tls === 'object' ? tls : undefined,
+    skipSSL: request.skipSSL,
+    assertions: request.assertions,
+    dataAssertions,
+    settlesEarly: dataAssertions.every(
+      ({ comparison }) => comparison === 'CONTAINS' || comparison === 'NOT_EMPTY',
+    ),
+    maxResponseTime,
+  }
+}

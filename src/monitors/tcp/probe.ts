@@ -1,0 +1,167 @@
+// One TCP connection from dialling to the last byte of the answer, with what each part of it took.
+import { LIMITS } from '../../contract/versions.ts'
+import { evaluateAssertions, type AssertionSources } from '../assertions/assertions.ts'
+import type { Endpoint, Progress } from '../../network/dial.ts'
+import type { Context } from '../monitor.ts'
+import { failureOf, targetFailure } from '../../network/target-failure.ts'
+import { peerOf, secure, send, type Probe, type Running } from './connection.ts'
+import { runDialogue } from './dialogue.ts'
+import type { Plan } from './plan.ts'
+import { readableBytes, Received } from '../../network/tcp-received.ts'
+
+/** Silence shorter than this is not worth ending before; leaves the runner time for the rest. */
+const MARGIN_MS = 50
+/** How long small pieces of an answer are gathered before it is looked at again. */
+const GATHER_MS = 20
+
+/**
+ * Makes one connection and talks to the target as planned; time counts from `startedAt`. What the target does wrong is in `failures`;
+ * rejects with the signal's reason when the run is cancelled. No socket is left in either case.
+ */
+export async function probeTcp(
+  plan: Plan,
+  endpoint: Endpoint,
+  context: Context,
+  startedAt = performance.now(),
+): Promise<Probe> {
+  const progress: Progress = { phase: 'dns' }
+  const probe: Probe = { phases: { totalMs: 0 }, failures: [], failedDueToRegex: false }
+  let running: Running | undefined
+  try {
+    const connection = await context.dial.connect(endpoint, progress, context.signal)
+    const { socket, address, family, dnsMs, connectMs, proxyMs } = connection
+    running = {
+      plan,
+      context,
+      probe,
+      progress,
+      startedAt,
+      sentAt: startedAt,
+      connection,
+      socket,
+      received: undefined,
+    }
+    probe.address = address
+    probe.family = family
+    probe.phases.dnsMs = dnsMs
+    probe.phases.connectMs = connectMs
+    if (proxyMs !== undefined) probe.phases.proxyMs = proxyMs
+    if (plan.tlsFirst) await secure(running)
+    await converse(running)
+  } catch (error) {
+    probe.failures.push(failureOf(error, progress))
+  } finally {
+    if (running !== undefined) finish(running)
+  }
+  if (probe.phases.totalMs === 0) probe.phases.totalMs = performance.now() - startedAt
+  return probe
+}
+
+async function converse(running: Running): Promise<void> {
+  const { plan, context, probe, progress, socket } = running
+  const reads = plan.dataAssertions.length > 0 || plan.dialogue.length > 0
+  if (reads) {
+    running.received = new Received(peerOf(running), context.signal)
+    running.received.attach(socket)
+  }
+  running.sentAt = performance.now()
+  if (plan.data !== undefined) {
+    // A target that talks while we send must not be able to stop us by filling its buffers.
+    if (!reads) socket.resume()
+    await send(running, plan.data)
+    running.sentAt = performance.now()
+  }
+  if (plan.dialogue.length > 0) await runDialogue(running)
+  const { received } = running
+  if (received === undefined || plan.dataAssertions.length === 0) {
+    probe.phases.totalMs = performance.now() - running.startedAt
+  } else {
+    const answeredAt = performance.now()
+    await readAnswer(running, received)
+    probe.phases.totalMs = (received.lastAt ?? answeredAt) - running.startedAt
+  }
+  progress.phase = 'download'
+  await judgeAnswer(running)
+}
+
+/** Reads until the assertions are settled, the peer closes, or it has been silent for long enough. */
+async function readAnswer(running: Running, received: Received): Promise<void> {
+  const { plan, progress } = running
+  let looked = 0
+  let patient = false
+  while (received.ended === undefined) {
+    const { bytes } = received
+    progress.phase = bytes === 0 ? 'firstByte' : 'download'
+    if (plan.settlesEarly && bytes > looked) {
+      // Small pieces are gathered: looking at everything again for each of them costs its square.
+      if (looked > 0 && bytes < looked * 2) await received.gather(GATHER_MS)
+      looked = received.bytes
+      if (await isSettled(running)) return
+    }
+    const wantedMs = bytes === 0 ? 2 * LIMITS.tcpQuietMs : LIMITS.tcpQuietMs
+    const silenceMs = patient ? undefined : silenceBefore(running, wantedMs)
+    if (await received.more(silenceMs)) {
+      patient = false
+      continue
+    }
+    // Whole silence after an answer ends it. No answer, or silence cut short by the deadline, is fine
+    // when the assertions are; else go on to the deadline.
+    if ((bytes > 0 && silenceMs === wantedMs) || (await isSettled(running))) return
+    patient = true
+  }
+}
+
+/** Silence must be over before the deadline, or a short answer would be a time-out. */
+function silenceBefore({ plan, startedAt }: Running, wantedMs: number): number {
+  const leftMs = plan.maxResponseTime - (performance.now() - startedAt) - MARGIN_MS
+  return Math.max(1, Math.min(wantedMs, leftMs))
+}
+
+/** Whether nothing that comes could change the outcome: all hold, or one cannot be evaluated. */
+async function isSettled(running: Running): Promise<boolean> {
+  const { plan, context } = running
+  const failures = await evaluateAssertions(plan.dataAssertions, sourcesOf(running), context.signal)
+  return failures.every(({ code }) => code !== 'ASSERTION_FAILED')
+}
+
+function sourcesOf({ received, probe }: Running): AssertionSources {
+  return {
+    RESPONSE_DATA: {
+      kind: 'text',
+      text: () => (received === undefined ? '' : received.content().toString('utf8')),
+    },
+    RESPONSE_TIME: { kind: 'value', value: () => probe.phases.totalMs },
+  }
+}
+
+async function judgeAnswer(running: Running): Promise<void> {
+  const { plan, context, probe, received } = running
+  if (plan.assertions.length === 0) return
+  const failures = await evaluateAssertions(plan.assertions, sourcesOf(running), context.signal)
+  const missed = failures.filter(({ details }) => details?.['source'] === 'RESPONSE_DATA')
+  probe.failedDueToRegex ||= missed.some(({ details }) => details?.['property'] !== '')
+  if (missed.length > 0 && received !== undefined) {
+    // Why the answer is not what it should be comes before what it should be.
+    if (typeof received.ended === 'object') probe.failures.push(received.ended)
+    else if (received.ended === 'closed' && received.bytes === 0) {
+      throw targetFailure(
+        'CONNECTION_CLOSED',
+        `${peerOf(running)} closed the connection without an answer`,
+      )
+    }
+  }
+  probe.failures.push(...failures)
+}
+
+function finish({ socket, received, probe, sentAt }: Running): void {
+  received?.close()
+  socket.destroy()
+  if (received === undefined) return
+  const { bytes, firstAt, lastAt } = received
+  if (firstAt !== undefined && lastAt !== undefined) {
+    probe.phases.firstByteMs = Math.max(0, firstAt - sentAt)
+    probe.phases.downloadMs = lastAt - firstAt
+  }
+  const shown = received.content().subarray(0, LIMITS.bodyExcerptBytesMax)
+  probe.response = { data: readableBytes(shown), bytes, truncated: bytes > shown.length }
+}

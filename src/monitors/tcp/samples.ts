@@ -1,0 +1,34 @@
+// What an observation of a TCP monitor gives Prometheus: blackbox_exporter's names where it has them.
+import type { Sample } from '../monitor.ts'
+import type { Probe } from './connection.ts'
+import { tlsSamples } from '../metrics/tls-samples.ts'
+
+/** The samples of one observation, as `observed` of a TCP monitor has it. */
+export function tcpSamples(observed: Record<string, unknown>): Sample[] {
+  const { phases, family, tls, failedDueToRegex } = observed as Partial<Probe>
+  const samples: Sample[] = [
+    { name: 'probe_failed_due_to_regex', value: failedDueToRegex === true ? 1 : 0 },
+  ]
+  if (family !== undefined) {
+    samples.push({ name: 'probe_ip_protocol', value: family === 'IPv6' ? 6 : 4 })
+  }
+  if (phases !== undefined) {
+    samples.push({ name: 'probe_dns_lookup_time_seconds', value: (phases.dnsMs ?? 0) / 1000 })
+    for (const [name, ms] of Object.entries(phases)) {
+      if (name === 'totalMs') continue
+      const labels = { phase: PHASES[name] ?? name }
+      samples.push({ name: 'probe_tcp_duration_seconds', value: ms / 1000, labels })
+    }
+  }
+  if (tls !== undefined) samples.push(...tlsSamples(tls))
+  return samples
+}
+
+const PHASES: Record<string, string> = {
+  dnsMs: 'resolve',
+  connectMs: 'connect',
+  proxyMs: 'proxy',
+  tlsMs: 'tls',
+  firstByteMs: 'processing',
+  downloadMs: 'transfer',
+}

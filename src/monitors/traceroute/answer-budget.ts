@@ -1,0 +1,45 @@
+// How many ICMP errors a router can be expected to send to this agent. Most send few: Linux six at once and
+// then one a second, to each host. Many traces through one router use that up, and its silence then says
+// nothing about the network.
+import { LIMITS } from '../../contract/versions.ts'
+import { LeastRecentlyUsed } from '../../network/least-recently-used.ts'
+
+/** What Linux allows by itself (icmp(7), icmp_ratelimit). */
+const AT_ONCE = 6
+const EVERY_MS = 1000
+
+/** The router's clock and ours do not tick together. */
+const DOUBT = 1
+
+interface Account {
+  answers: number
+  atMs: number
+}
+
+/** The accounts of all routers that answered of late. */
+export interface AnswerBudget {
+  /** Counts a probe that this router is to answer; false when it may have answered too often already. */
+  spend(router: string, nowMs: number): boolean
+  /** How long until the router has so many answers left, at most all. Milliseconds. */
+  waitMs(router: string, answers: number, nowMs: number): number
+}
+
+/** Makes one in which all routers have all their answers left. */
+export function createAnswerBudget(): AnswerBudget {
+  const accounts = new LeastRecentlyUsed<string, Account>(LIMITS.routersMax)
+  const leftOf = (router: string, nowMs: number): number => {
+    const account = accounts.get(router)
+    if (account === undefined) return AT_ONCE
+    return Math.min(AT_ONCE, account.answers + (nowMs - account.atMs) / EVERY_MS)
+  }
+  return {
+    spend(router, nowMs) {
+      const left = leftOf(router, nowMs)
+      // A router that says nothing may have spent an answer elsewhere: rather too few than too many.
+      accounts.set(router, { answers: Math.max(0, left - 1), atMs: nowMs })
+      return left >= 1 + DOUBT
+    },
+    waitMs: (router, answers, nowMs) =>
+      Math.max(0, (Math.min(AT_ONCE, answers) - leftOf(router, nowMs)) * EVERY_MS),
+  }
+}

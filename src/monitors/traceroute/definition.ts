@@ -1,0 +1,87 @@
+// Traceroute monitors in the public wire form. A destination that is not reached has failed; thresholds
+// are compared with the average round-trip time of the last hop.
+import * as z from 'zod'
+import {
+  assertionsSchema,
+  NUMERIC,
+  type Comparison,
+  type SourceRules,
+  type ValueRule,
+} from '../../contract/assertion.ts'
+import { hostName } from '../../contract/schema/host-name.ts'
+import { monitorSchema, responseTimes } from '../../contract/monitor.ts'
+
+const COUNTED: readonly Comparison[] = ['EQUALS', 'GREATER_THAN', 'LESS_THAN']
+
+const time: ValueRule = { comparisons: NUMERIC, numeric: true }
+
+export const TRACEROUTE_SOURCES = {
+  /** Round-trip times of the last hop, in milliseconds. */
+  RESPONSE_TIME: { properties: { avg: time, min: time, max: time, stdDev: time } },
+  HOP_COUNT: { comparisons: COUNTED, property: 'none', numeric: true },
+  PACKET_LOSS: { comparisons: COUNTED, property: 'none', numeric: true, range: [0, 100] },
+} as const satisfies SourceRules
+
+const UNKNOWN_HOPS = 15
+
+/** Room for the headers of IPv6 and UDP or ICMP, and for the mark by which a probe is known again. */
+const PACKET_BYTES_MIN = 64
+
+/** The request of a traceroute monitor. */
+export const TracerouteRequest = z
+  .strictObject({
+    /** The host alone. */
+    url: hostName,
+    protocol: z.enum(['TCP', 'UDP', 'ICMP', 'SCTP']).default('TCP'),
+    /** See `traceroutePort`; ICMP has none. */
+    port: z.int().min(1).max(65_535).optional(),
+    ipFamily: z.enum(['IPv4', 'IPv6']).default('IPv4'),
+    maxHops: z.int().min(1).max(64).default(30),
+    /** Hops in a row without an answer that end the trace; see `unknownHopsMax`. */
+    maxUnknownHops: z.int().min(1).max(30).optional(),
+    /** Whether the names of the hops are looked up. */
+    ptrLookup: z.boolean().default(true),
+    /** Seconds for the whole trace. */
+    timeout: z.int().min(1).max(30).default(10),
+    assertions: assertionsSchema(TRACEROUTE_SOURCES),
+    /** Ours: how often each hop is asked. */
+    probesPerHop: z.int().min(1).max(10).default(3),
+    /**
+     * Ours: bytes of each IP packet of UDP and ICMP probes, headers included. They may not be fragmented,
+     * so that a large one finds the MTU of the path. Small where it is left out.
+     */
+    packetSize: z.int().min(PACKET_BYTES_MIN).max(65_535).optional(),
+  })
+  .superRefine(({ protocol, port, maxHops, maxUnknownHops = 0, packetSize }, context) => {
+    if (packetSize !== undefined && protocol !== 'UDP' && protocol !== 'ICMP') {
+      const message = `only probes of UDP and ICMP have a size; leave it out with ${protocol}`
+      context.addIssue({ code: 'custom', path: ['packetSize'], message })
+    }
+    if (protocol === 'ICMP' && port !== undefined) {
+      const message = 'ICMP has no ports; leave it out'
+      context.addIssue({ code: 'custom', path: ['port'], message })
+    }
+    if (maxUnknownHops > maxHops) {
+      const message = `must be at most maxHops (${maxHops})`
+      context.addIssue({ code: 'custom', path: ['maxUnknownHops'], message })
+    }
+  })
+export type TracerouteRequest = z.infer<typeof TracerouteRequest>
+
+/** The port to trace to; undefined for ICMP. */
+export function traceroutePort({ protocol, port }: TracerouteRequest): number | undefined {
+  if (protocol === 'ICMP') return undefined
+  return port ?? (protocol === 'TCP' ? 443 : 33_434)
+}
+
+/** How many hops in a row may stay silent: 15, or fewer where the trace is shorter than that. */
+export function unknownHopsMax({ maxHops, maxUnknownHops }: TracerouteRequest): number {
+  return maxUnknownHops ?? Math.min(UNKNOWN_HOPS, maxHops)
+}
+
+export const TracerouteMonitor = monitorSchema(
+  'TRACEROUTE',
+  { request: TracerouteRequest, ...responseTimes(10_000, 20_000, 30_000) },
+  30,
+)
+export type TracerouteMonitor = z.infer<typeof TracerouteMonitor>

@@ -1,0 +1,110 @@
+// Names of addresses by PTR look-up, for people to read: asked beside the work, kept for a while, and never
+// waited for longer than a moment. A dead name server costs the first run that moment, and the next nothing.
+import { Resolver as NameServers } from 'node:dns'
+import { LIMITS } from '../../contract/versions.ts'
+import { LeastRecentlyUsed } from '../../network/least-recently-used.ts'
+
+export interface ReverseNames {
+  /** Begins to look the address up, unless its name is known; see `name`. Never throws. */
+  ask(address: string): void
+  /** The name, where it is known by now. */
+  name(address: string): string | undefined
+  /**
+   * Waits until all look-ups of these addresses have ended, but no longer than that, nor than until the
+   * signal is aborted. Never rejects.
+   */
+  settle(addresses: readonly string[], waitMs: number, signal: AbortSignal): Promise<void>
+}
+
+export interface ReverseNameSettings {
+  /** Name servers instead of the system's: `address` or `address:port`. */
+  servers?: readonly string[]
+  now?: () => number
+}
+
+/** How long a name holds, and the lack of one. */
+const NAME_MS = 600_000
+const NO_NAME_MS = 60_000
+/** One question to one name server. */
+const QUERY_MS = 1000
+/** How often the system's name servers are read anew. */
+const SERVERS_MS = 30_000
+
+interface Entry {
+  name: string | undefined
+  untilMs: number
+  /** While it is looked up. */
+  asking: Promise<void> | undefined
+}
+
+/** Makes an empty memory of names; the name servers are read at first use. */
+export function createReverseNames(settings: ReverseNameSettings = {}): ReverseNames {
+  const now = settings.now ?? (() => performance.now())
+  const entries = new LeastRecentlyUsed<string, Entry>(LIMITS.reverseNamesMax)
+  let servers: NameServers | undefined
+  let serversUntilMs = 0
+  let asking = 0
+  const current = () => {
+    if (servers !== undefined && now() < serversUntilMs) return servers
+    servers = new NameServers({ timeout: QUERY_MS, tries: 1 })
+    if (settings.servers !== undefined) servers.setServers(settings.servers)
+    serversUntilMs = now() + SERVERS_MS
+    return servers
+  }
+  const lookUp = async (address: string, entry: Entry): Promise<void> => {
+    asking++
+    const names = await reverse(current(), address)
+    asking--
+    entry.asking = undefined
+    // An old name is better than none while the name server does not answer.
+    if (names !== 'silent') entry.name = names[0]
+    entry.untilMs = now() + (entry.name === undefined ? NO_NAME_MS : NAME_MS)
+  }
+  return {
+    ask(address) {
+      const known = entries.get(address)
+      if (known?.asking !== undefined || (known?.untilMs ?? 0) > now()) return
+      if (asking >= LIMITS.reverseLookupsMax) return
+      const entry = known ?? { name: undefined, untilMs: 0, asking: undefined }
+      entries.set(address, entry)
+      entry.asking = lookUp(address, entry)
+    },
+    name: (address) => entries.get(address)?.name,
+    async settle(addresses, waitMs, signal) {
+      // One that is asked anew has its old name meanwhile.
+      const open = addresses.flatMap((address) => {
+        const entry = entries.get(address)
+        return entry?.asking !== undefined && entry.name === undefined ? [entry.asking] : []
+      })
+      if (open.length > 0) await within(Promise.all(open), waitMs, signal)
+    },
+  }
+}
+
+/** Names of the address; none when there are none, `silent` when nobody answered. */
+function reverse(servers: NameServers, address: string): Promise<string[] | 'silent'> {
+  return new Promise((resolve) => {
+    try {
+      servers.reverse(address.replace(/%.*/, ''), (error, names) => {
+        if (error === null) resolve(names)
+        else resolve(error.code === 'ENOTFOUND' || error.code === 'ENODATA' ? [] : 'silent')
+      })
+    } catch {
+      resolve([])
+    }
+  })
+}
+
+/** Waits for the work, but no longer than that, nor than until the signal is aborted. */
+function within(work: Promise<unknown>, waitMs: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', done)
+      resolve()
+    }
+    const timer = setTimeout(done, signal.aborted ? 0 : waitMs)
+    signal.addEventListener('abort', done, { once: true })
+    void work.finally(done)
+  })
+}

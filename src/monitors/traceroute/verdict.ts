@@ -1,0 +1,119 @@
+// What a trace means: a target that was not reached has failed, and says why; thresholds are compared with
+// the average round trip to it.
+import { failure, type Failure, type FailureCode } from '../../contract/failure.ts'
+import type { TracerouteMonitor } from './definition.ts'
+import { evaluateAssertions, type AssertionSources } from '../assertions/assertions.ts'
+import type { Latency } from '../../network/native/round-trips.ts'
+import type { Observation } from '../monitor.ts'
+import { isDegraded, tooSlow } from '../thresholds.ts'
+import type { Hop, HopReport } from './hops.ts'
+import type { TraceObserved } from './observed.ts'
+
+/** What the verdict is made of, beside what is shown. */
+export interface TraceFindings {
+  report: HopReport
+  /** Why our own system would not send. */
+  failure: Failure | undefined
+}
+
+/** Failures that `shouldFail` takes for a pass. */
+const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<FailureCode> = new Set([
+  'DESTINATION_UNREACHED',
+  'CONNECT_UNREACHABLE',
+  'TIMEOUT_TRACE',
+])
+
+/** Adds up what the trace means to the monitor. Never rejects. */
+export async function judgeTrace(
+  monitor: TracerouteMonitor,
+  observed: TraceObserved,
+  findings: TraceFindings,
+  signal: AbortSignal,
+): Promise<Observation> {
+  const ending = findings.failure ?? endFailure(monitor, observed, findings.report)
+  const failures = ending === undefined ? [] : [ending]
+  failures.push(...(await failedAssertions(monitor, observed, signal)))
+  const expected = monitor.shouldFail ? EXPECTED_BY_SHOULD_FAIL : new Set<FailureCode>()
+  const counted = failures.filter(({ code }) => !expected.has(code))
+  const observation: Observation = { observed: { ...observed }, failures: counted }
+  const responseTimeMs = observed.responseTime?.avg
+  if (responseTimeMs === undefined) return observation
+  const slow = tooSlow(responseTimeMs, monitor)
+  if (slow !== undefined) counted.push(slow)
+  return { ...observation, responseTimeMs, degraded: isDegraded(responseTimeMs, monitor) }
+}
+
+/** Assertions about what the trace has seen: round trips only where the target has answered. */
+async function failedAssertions(
+  { request }: TracerouteMonitor,
+  observed: TraceObserved,
+  signal: AbortSignal,
+): Promise<Failure[]> {
+  if (observed.end === 'not-sent') return []
+  const { responseTime } = observed
+  const assertions = request.assertions.filter(
+    ({ source }) => source !== 'RESPONSE_TIME' || responseTime !== undefined,
+  )
+  if (assertions.length === 0) return []
+  const sources: AssertionSources = {
+    RESPONSE_TIME: {
+      kind: 'property',
+      value: (name) => responseTime?.[name as keyof Latency],
+    },
+    HOP_COUNT: { kind: 'value', value: () => observed.hopCount },
+    PACKET_LOSS: { kind: 'value', value: () => observed.targetLossPercent },
+  }
+  return evaluateAssertions(assertions, sources, signal)
+}
+
+/** Why the target counts as not reached; undefined when it was. */
+function endFailure(
+  monitor: TracerouteMonitor,
+  observed: TraceObserved,
+  report: HopReport,
+): Failure | undefined {
+  if (observed.reached) return undefined
+  const { request } = monitor
+  const target = targetOf(monitor, observed)
+  const last = observed.hops.findLast(({ address }) => address !== null)
+  const details: Record<string, unknown> = { address: observed.address, end: observed.end }
+  if (last !== undefined) details['lastHop'] = { hop: last.hop, address: last.address }
+  if (report.refusal !== undefined) details['refusal'] = report.refusal
+  const answered = last === undefined ? 'no hop answered' : `hop ${placeOf(last)} answered last`
+  if (observed.end === 'timeout') {
+    const message = `the trace to ${target} did not end within ${request.timeout} s; ${answered}`
+    return failure('TIMEOUT_TRACE', message, details)
+  }
+  const why =
+    report.refusal === undefined ? silenceOf(monitor, observed) : refusalOf(observed, report)
+  const whole = report.refusal === undefined ? `${why}; ${answered}` : why
+  return failure('DESTINATION_UNREACHED', `${target} was not reached: ${whole}`, details)
+}
+
+function placeOf({ hop, address }: Hop): string {
+  return `${hop} (${address})`
+}
+
+/** Who refused, and how. */
+function refusalOf({ address, hops }: TraceObserved, { refusal }: HopReport): string {
+  const from = refusal?.from ?? ''
+  const known = hops.find((hop) => hop.address === from)
+  const before = hops.findLast((hop) => hop.address !== null)
+  const behind = before === undefined ? from : `${from}, behind hop ${placeOf(before)},`
+  const at = known === undefined ? behind : `hop ${placeOf(known)}`
+  const who = from === address ? 'the target itself' : at
+  return `${who} says “${refusal?.refusal.name}” (${refusal?.refusal.mark})`
+}
+
+/** Why the trace ended where nobody refused. */
+function silenceOf({ request }: TracerouteMonitor, { end, hops }: TraceObserved): string {
+  if (end === 'circle') return 'the path goes in a circle'
+  if (end === 'max-hops') return `it is not among the first ${request.maxHops} hops (maxHops)`
+  const silent = hops.length - 1 - hops.findLastIndex(({ address }) => address !== null)
+  return `${silent} hops in a row are silent (maxUnknownHops)`
+}
+
+function targetOf({ request }: TracerouteMonitor, { address, port }: TraceObserved): string {
+  const host = request.url === address ? address : `${request.url} (${address})`
+  return port === undefined ? host : `${host}, ${request.protocol} port ${port},`
+}

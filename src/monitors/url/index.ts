@@ -1,0 +1,45 @@
+// URL monitors: one GET, its status code and its time.
+import { UrlMonitor } from '../../contract/http-monitor.ts'
+import { LIMITS } from '../../contract/versions.ts'
+import { checkHttp, type HttpPlan } from '../http/check.ts'
+import type { HttpObserved } from '../http/observed.ts'
+import { httpSamples } from '../http/samples.ts'
+import { targetFor } from '../../network/http/target.ts'
+import { defineMonitor } from '../monitor.ts'
+
+const plans = new WeakMap<UrlMonitor, HttpPlan>()
+
+function planFor(monitor: UrlMonitor): HttpPlan {
+  let plan = plans.get(monitor)
+  if (plan === undefined) {
+    plan = makePlan(monitor)
+    plans.set(monitor, plan)
+  }
+  return plan
+}
+
+function makePlan(monitor: UrlMonitor): HttpPlan {
+  const { request } = monitor
+  return {
+    first: targetFor(new URL(request.url), { method: 'GET' }),
+    family: request.ipFamily,
+    followRedirects: request.followRedirects,
+    skipSSL: request.skipSSL,
+    tls: request.tls,
+    allAddresses: request.allAddresses,
+    keepBytes: LIMITS.bodyExcerptBytesMax,
+    assertions: request.assertions,
+    shouldFail: monitor.shouldFail,
+    thresholds: monitor,
+    showBody: false,
+  }
+}
+
+/** URL monitors. */
+export const url = defineMonitor<UrlMonitor>({
+  checkType: 'URL',
+  schema: UrlMonitor,
+  run: (monitor, context) => checkHttp(planFor(monitor), context),
+  samples: (observed) => httpSamples(observed as unknown as HttpObserved),
+  deadlineMs: (monitor) => monitor.maxResponseTime,
+})

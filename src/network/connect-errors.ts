@@ -1,0 +1,114 @@
+// From the errors of the operating system and of Node's sockets to stable failure codes.
+import { failure, type Failure, type FailureCode } from '../contract/failure.ts'
+import { cutOffFailure, isCutOff } from './own-network.ts'
+import { handshakeCode } from './tls/errors.ts'
+
+interface Meaning {
+  code: FailureCode
+  sentence: string
+}
+
+const OUT_OF: Record<string, string> = {
+  EMFILE: 'file descriptors',
+  ENFILE: 'file descriptors of the whole system',
+  ENOBUFS: 'network buffers',
+  ENOMEM: 'memory',
+  EADDRNOTAVAIL: 'local addresses or ports',
+}
+
+const unreachable = (sentence: string): Meaning => ({ code: 'CONNECT_UNREACHABLE', sentence })
+
+/** What an error means while the connection is made. */
+const CONNECTING: Record<string, Meaning> = {
+  ECONNREFUSED: { code: 'CONNECT_REFUSED', sentence: 'refused the connection' },
+  EHOSTUNREACH: unreachable('cannot be reached: no route to the host'),
+  ENETUNREACH: unreachable('cannot be reached: no route to the network'),
+  ENETDOWN: unreachable('cannot be reached: the network is down'),
+  EHOSTDOWN: unreachable('cannot be reached: the host is down'),
+  EAFNOSUPPORT: unreachable('cannot be reached: this system lacks the address family'),
+  ETIMEDOUT: { code: 'TIMEOUT_CONNECT', sentence: 'did not answer; the system gave up' },
+}
+
+/** Our own system knows no way; without any network that says nothing about the target. */
+const NO_WAY: ReadonlySet<string> = new Set(['ENETUNREACH', 'ENETDOWN', 'EHOSTUNREACH'])
+
+/** A firewall, a security module or a prohibiting route of our own system; no packet left it. */
+const FORBIDDEN: Meaning = {
+  code: 'ADDRESS_BLOCKED',
+  sentence: 'may not be reached: the firewall or the rules of this agent’s system forbid it',
+}
+
+/** Over IPv6 Linux says EACCES for a router's "administratively prohibited", too (RFC 4443, 3.1). */
+const FILTERED = unreachable('cannot be reached: a filter on the way prohibits it')
+
+function meaningOf(reason: string, where: string): Meaning | undefined {
+  if (reason === 'EACCES') return where.startsWith('[') ? FILTERED : FORBIDDEN
+  return reason === 'EPERM' ? FORBIDDEN : CONNECTING[reason]
+}
+
+/** What an error means at any time. */
+const ALWAYS: Record<string, Meaning> = {
+  ECONNRESET: { code: 'CONNECTION_RESET', sentence: 'reset the connection' },
+  ECONNABORTED: { code: 'CONNECTION_RESET', sentence: 'aborted the connection' },
+  EPIPE: { code: 'CONNECTION_CLOSED', sentence: 'closed the connection while we were sending' },
+  ETIMEDOUT: {
+    code: 'CONNECTION_RESET',
+    sentence: 'fell silent; the system gave the connection up',
+  },
+  ERR_STREAM_DESTROYED: { code: 'CONNECTION_CLOSED', sentence: 'closed the connection' },
+  ERR_STREAM_PREMATURE_CLOSE: { code: 'CONNECTION_CLOSED', sentence: 'closed the connection' },
+}
+
+/** The failure for an error while connecting to `where` (`address:port`). */
+export function connectFailure(error: NodeJS.ErrnoException, where: string): Failure {
+  const reason = error.code ?? ''
+  const meaning = meaningOf(reason, where)
+  if (meaning === undefined) return connectionFailure(error, where)
+  if (NO_WAY.has(reason) && isCutOff()) return cutOffFailure({ where, reason })
+  const details = meaning === FORBIDDEN ? { where, reason } : { where }
+  return failure(meaning.code, `${where} ${meaning.sentence}`, details)
+}
+
+/** The failure for an error on a connection that stands, TLS alerts included. */
+export function connectionFailure(error: NodeJS.ErrnoException, where: string): Failure {
+  const reason = error.code ?? ''
+  const lacking = OUT_OF[reason]
+  if (lacking !== undefined) {
+    return failure('RESOURCES_EXHAUSTED', `this agent is out of ${lacking} (${reason})`, { where })
+  }
+  if (reason.startsWith('ERR_SSL_')) {
+    return failure(handshakeCode(reason), `TLS with ${where} failed: ${plain(error)}`, {
+      where,
+      reason,
+    })
+  }
+  // Node calls an orderly close that comes too early ECONNRESET as well, but no system call failed.
+  if (reason === 'ECONNRESET' && error.syscall === undefined) {
+    return failure('CONNECTION_CLOSED', `${where} closed the connection too early`, { where })
+  }
+  const meaning = ALWAYS[reason]
+  if (meaning !== undefined) return failure(meaning.code, `${where} ${meaning.sentence}`, { where })
+  return failure('CONNECT_FAILED', `the connection to ${where} failed: ${plain(error)}`, {
+    where,
+    reason,
+  })
+}
+
+/** OpenSSL's errors carry file and line numbers; people want the sentence in them. */
+function plain(error: NodeJS.ErrnoException & { reason?: string }): string {
+  return (error.reason ?? error.message).split('\n')[0] as string
+}
+
+/** The peer of a connection that stands, for messages: through a proxy, its address is not the target's. */
+export function peerPlace(
+  target: { host: string; port: number },
+  { address, proxyHost }: { address: string; proxyHost?: string | undefined },
+): string {
+  if (proxyHost === undefined) return placeOf(address, target.port)
+  return `${placeOf(target.host, target.port)} (through the proxy ${proxyHost})`
+}
+
+/** `address:port`, with brackets where the address needs them. */
+export function placeOf(address: string, port: number): string {
+  return address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`
+}

@@ -1,0 +1,233 @@
+// The data of DNS records: as text, the way zone files and dig write it, and by its fields where it has several.
+import { DNS_TYPE_NUMBERS, dnsTypeName } from '../../contract/dns/record-type.ts'
+import type { DnsReader } from './reader.ts'
+import { readService } from './service.ts'
+import { base32Hex, ipv6Text, quoted, readableText } from './text.ts'
+
+/** The data of one record. */
+export interface RecordData {
+  data: string
+  fields?: Record<string, unknown>
+}
+
+type Parse = (reader: DnsReader) => RecordData
+
+/**
+ * Reads the data of a record of this type from where the reader stands up to its end. Throws MalformedMessage.
+ * Types that are not known here are written as RFC 3597 does: `\# <bytes> <hex>`; so are addresses of
+ * another class than the Internet's, which look different there.
+ */
+export function readRecordData(type: number, isInternet: boolean, reader: DnsReader): RecordData {
+  const parse = isInternet || type !== DNS_TYPE_NUMBERS['A'] ? PARSERS.get(type) : undefined
+  return (parse ?? unknown)(reader)
+}
+
+const unknown: Parse = (reader) => {
+  const rest = reader.rest()
+  const hex = rest.length === 0 ? '' : ` ${rest.toString('hex')}`
+  return { data: `\\# ${rest.length}${hex}` }
+}
+
+const name: Parse = (reader) => ({ data: reader.name() })
+
+function of(fields: Record<string, unknown>): RecordData {
+  return { data: Object.values(fields).join(' '), fields }
+}
+
+const A: Parse = (reader) => {
+  const [a, b, c, d] = reader.take(4)
+  return { data: `${a}.${b}.${c}.${d}` }
+}
+
+const AAAA: Parse = (reader) => ({ data: ipv6Text(reader.take(16)) })
+
+const SOA: Parse = (reader) =>
+  of({
+    mname: reader.name(),
+    rname: reader.name(),
+    serial: reader.u32(),
+    refresh: reader.u32(),
+    retry: reader.u32(),
+    expire: reader.u32(),
+    minimum: reader.u32(),
+  })
+
+const TXT: Parse = (reader) => {
+  const strings: string[] = []
+  do strings.push(readableText(reader.characterString()))
+  while (reader.at < reader.end)
+  const data = strings.join('')
+  return strings.length === 1 ? { data } : { data, fields: { strings } }
+}
+
+const CAA: Parse = (reader) => {
+  const flags = reader.u8()
+  const tag = readableText(reader.characterString())
+  const value = readableText(reader.rest())
+  return { data: `${flags} ${tag} ${quoted(value)}`, fields: { flags, tag, value } }
+}
+
+const HINFO: Parse = (reader) => {
+  const cpu = readableText(reader.characterString())
+  const os = readableText(reader.characterString())
+  return { data: `${quoted(cpu)} ${quoted(os)}`, fields: { cpu, os } }
+}
+
+const NAPTR: Parse = (reader) => {
+  const order = reader.u16()
+  const preference = reader.u16()
+  const [flags, service, regexp] = [0, 1, 2].map(() => readableText(reader.characterString()))
+  const replacement = reader.name()
+  const texts = [flags, service, regexp].map((text) => quoted(text ?? '')).join(' ')
+  return {
+    data: `${order} ${preference} ${texts} ${replacement}`,
+    fields: { order, preference, flags, service, regexp, replacement },
+  }
+}
+
+const URI: Parse = (reader) => {
+  const [priority, weight] = [reader.u16(), reader.u16()]
+  const target = readableText(reader.rest())
+  return { data: `${priority} ${weight} ${quoted(target)}`, fields: { priority, weight, target } }
+}
+
+const DS: Parse = (reader) =>
+  of({
+    keyTag: reader.u16(),
+    algorithm: reader.u8(),
+    digestType: reader.u8(),
+    digest: hexOf(reader),
+  })
+
+const DNSKEY: Parse = (reader) =>
+  of({
+    flags: reader.u16(),
+    protocol: reader.u8(),
+    algorithm: reader.u8(),
+    publicKey: reader.rest().toString('base64'),
+  })
+
+const RRSIG: Parse = (reader) =>
+  of({
+    typeCovered: dnsTypeName(reader.u16()),
+    algorithm: reader.u8(),
+    labels: reader.u8(),
+    originalTtl: reader.u32(),
+    expiration: signatureTime(reader.u32()),
+    inception: signatureTime(reader.u32()),
+    keyTag: reader.u16(),
+    signer: reader.name(),
+    signature: reader.rest().toString('base64'),
+  })
+
+const NSEC: Parse = (reader) => {
+  const next = reader.name()
+  const types = typeBitmap(reader)
+  return { data: [next, ...types].join(' '), fields: { next, types } }
+}
+
+const NSEC3: Parse = (reader) => {
+  const [algorithm, flags, iterations] = [reader.u8(), reader.u8(), reader.u16()]
+  const salt = saltOf(reader)
+  const next = base32Hex(reader.characterString())
+  const types = typeBitmap(reader)
+  return {
+    data: [algorithm, flags, iterations, salt, next, ...types].join(' '),
+    fields: { algorithm, flags, iterations, salt, next, types },
+  }
+}
+
+const NSEC3PARAM: Parse = (reader) =>
+  of({
+    algorithm: reader.u8(),
+    flags: reader.u8(),
+    iterations: reader.u16(),
+    salt: saltOf(reader),
+  })
+
+const TLSA: Parse = (reader) =>
+  of({
+    usage: reader.u8(),
+    selector: reader.u8(),
+    matchingType: reader.u8(),
+    certificate: hexOf(reader),
+  })
+
+const BY_NAME: Readonly<Record<string, Parse>> = {
+  A,
+  AAAA,
+  SOA,
+  TXT,
+  CAA,
+  HINFO,
+  NAPTR,
+  URI,
+  DS,
+  DNSKEY,
+  RRSIG,
+  NSEC,
+  NSEC3,
+  NSEC3PARAM,
+  TLSA,
+  NS: name,
+  CNAME: name,
+  PTR: name,
+  DNAME: name,
+  MX: (reader) => of({ preference: reader.u16(), exchange: reader.name() }),
+  AFSDB: (reader) => of({ subtype: reader.u16(), hostname: reader.name() }),
+  RP: (reader) => of({ mailbox: reader.name(), text: reader.name() }),
+  SRV: (reader) =>
+    of({
+      priority: reader.u16(),
+      weight: reader.u16(),
+      port: reader.u16(),
+      target: reader.name(),
+    }),
+  SSHFP: (reader) =>
+    of({ algorithm: reader.u8(), fingerprintType: reader.u8(), fingerprint: hexOf(reader) }),
+  ZONEMD: (reader) =>
+    of({
+      serial: reader.u32(),
+      scheme: reader.u8(),
+      hashAlgorithm: reader.u8(),
+      digest: hexOf(reader),
+    }),
+  OPENPGPKEY: (reader) => ({ data: reader.rest().toString('base64') }),
+  SPF: TXT,
+  SMIMEA: TLSA,
+  CDS: DS,
+  CDNSKEY: DNSKEY,
+  SVCB: readService,
+  HTTPS: readService,
+}
+
+const PARSERS: ReadonlyMap<number, Parse> = new Map(
+  Object.entries(BY_NAME).map(([type, parse]) => [DNS_TYPE_NUMBERS[type] as number, parse]),
+)
+
+function hexOf(reader: DnsReader): string {
+  return reader.rest().toString('hex').toUpperCase()
+}
+
+function saltOf(reader: DnsReader): string {
+  return reader.characterString().toString('hex').toUpperCase() || '-'
+}
+
+/** YYYYMMDDHHMMSS (RFC 4034, 3.2). */
+function signatureTime(seconds: number): string {
+  return new Date(seconds * 1000).toISOString().replaceAll(/[-:T]/g, '').slice(0, 14)
+}
+
+/** The types of a bitmap in windows (RFC 4034, 4.1.2). */
+function typeBitmap(reader: DnsReader): string[] {
+  const types: string[] = []
+  while (reader.at < reader.end) {
+    const window = reader.u8()
+    for (const [index, byte] of reader.characterString().entries()) {
+      for (let bit = 0; bit < 8; bit++) {
+        if ((byte & (0x80 >> bit)) !== 0) types.push(dnsTypeName(window * 256 + index * 8 + bit))
+      }
+    }
+  }
+  return types
+}

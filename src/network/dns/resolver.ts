@@ -1,0 +1,194 @@
+// From a name to addresses, as the system would do it (hosts file, search domains, name servers of
+// resolv.conf) but without getaddrinfo's thread pool, which a few dead names would block for everybody.
+import { lookup, Resolver as StubResolver } from 'node:dns'
+import { isIP } from 'node:net'
+import { DNS_PORTS } from '../../monitors/dns/definition.ts'
+import type { FailureCode } from '../../contract/failure.ts'
+import type { Family } from '../dial.ts'
+import { literalOf, nameOf } from '../ip-address.ts'
+import { createNameServers, systemNameServers, type NameServers } from './name-servers.ts'
+import { parseResolvConf, RESOLV_CONF, type ResolvConf } from './resolv-conf.ts'
+import { targetFailure } from '../target-failure.ts'
+import { watchedFile } from '../watched-file.ts'
+
+export interface Resolver {
+  /**
+   * Addresses of the host, at least one, in the order in which they were given. A literal gives itself,
+   * whatever the family asked for. Rejects with TargetFailure (DNS_…, RESOLVER_UNREACHABLE,
+   * NETWORK_UNREACHABLE), or the signal's reason.
+   */
+  resolve(host: string, family: Family, signal: AbortSignal): Promise<Addresses>
+}
+
+/** At least one address. */
+export type Addresses = [string, ...string[]]
+
+export interface ResolverSettings {
+  /** Ask getaddrinfo, with all that nsswitch.conf names, instead of the name servers. */
+  useOsResolver: boolean
+  hostsFile?: string
+  resolvConf?: string
+  /** Name servers instead of those of resolv.conf: `address` or `address:port`. */
+  servers?: readonly string[]
+}
+
+/** Makes the resolver. It holds no connection and needs no closing. */
+export function createResolver(settings: ResolverSettings): Resolver {
+  const hosts = watchedFile(settings.hostsFile ?? '/etc/hosts', parseHosts)
+  const known = knownServers(settings.servers)
+  const ask = settings.useOsResolver ? osResolver(known) : nameServers(settings, known)
+  return {
+    async resolve(host, family, signal) {
+      signal.throwIfAborted()
+      const literal = literalOf(host)
+      if (literal !== undefined) return [literal]
+      const name = nameOf(host)
+      if (name === undefined) throw dnsFailure('EBADNAME', host, family)
+      const local = knownAddresses(name, family, hosts())
+      if (local !== undefined) return local
+      return known.ask(() => untilAborted(ask(name, family), signal), signal)
+    },
+  }
+}
+
+/** Name → addresses, as they stand in the file. */
+type Hosts = ReadonlyMap<string, readonly string[]>
+
+function parseHosts(text: string): Hosts {
+  const hosts = new Map<string, string[]>()
+  for (const line of text.split('\n')) {
+    const [address = '', ...names] = line.replace(/#.*/, '').trim().split(/\s+/)
+    if (isIP(address) === 0) continue
+    for (const name of names) {
+      const key = name.toLowerCase()
+      const addresses = hosts.get(key)
+      if (addresses === undefined) hosts.set(key, [address])
+      else addresses.push(address)
+    }
+  }
+  return hosts
+}
+
+function knownAddresses(name: string, family: Family, hosts: Hosts): Addresses | undefined {
+  const bare = name.endsWith('.') ? name.slice(0, -1) : name
+  const version = family === 'IPv4' ? 4 : 6
+  const found = hosts.get(bare)?.filter((address) => isIP(address) === version) ?? []
+  if (found.length > 0) return found as Addresses
+  // RFC 6761: such names never go to a name server.
+  if (bare !== 'localhost' && !bare.endsWith('.localhost')) return undefined
+  return [family === 'IPv4' ? '127.0.0.1' : '::1']
+}
+
+type Ask = (name: string, family: Family) => Promise<Addresses>
+
+/** The memory of the servers that are asked: the process's own, but for those of a test. */
+function knownServers(servers: readonly string[] | undefined): NameServers {
+  if (servers === undefined) return systemNameServers
+  const all = servers.map((one) => {
+    const { hostname, port } = new URL(`dns://${one}`)
+    return { address: hostname.replace(/^\[|\]$/g, ''), port: Number(port) || DNS_PORTS.UDP }
+  })
+  return createNameServers(() => ({ servers: all }))
+}
+
+/** getaddrinfo says only of success and of names that do not exist that somebody has answered. */
+function osResolver(known: NameServers): Ask {
+  return (name, family) =>
+    new Promise((resolve, reject) => {
+      const options = { family: family === 'IPv4' ? 4 : 6, all: true, order: 'verbatim' } as const
+      lookup(name, options, (error, found) => {
+        if (error === null || error.code === 'ENOTFOUND') known.noteAnswer()
+        if (error !== null) reject(dnsFailure(error.code ?? '', name, family))
+        else if (found.length === 0) reject(dnsFailure('ENODATA', name, family))
+        else resolve(found.map((one) => one.address) as Addresses)
+      })
+    })
+}
+
+function nameServers(settings: ResolverSettings, known: NameServers): Ask {
+  const load = (text: string) => {
+    const conf = parseResolvConf(text)
+    const servers = new StubResolver({ timeout: conf.timeoutMs, tries: conf.attempts })
+    if (settings.servers !== undefined) servers.setServers(settings.servers)
+    return { conf, servers }
+  }
+  const current = watchedFile(settings.resolvConf ?? RESOLV_CONF, load)
+  return async (name, family) => {
+    const { conf, servers } = current()
+    let worst = 'ENOTFOUND'
+    for (const candidate of candidates(name, conf)) {
+      const answer = await query(servers, candidate, family)
+      if (typeof answer !== 'string' || !UNANSWERED.has(answer)) known.noteAnswer()
+      if (typeof answer !== 'string') return answer
+      if (SERVER_SILENT.has(answer)) throw dnsFailure(answer, name, family)
+      // "Has no such address" says more than "does not exist", and a broken server is in between.
+      if ((WEIGHT[answer] ?? 1) > (WEIGHT[worst] ?? 1)) worst = answer
+    }
+    throw dnsFailure(worst, name, family)
+  }
+}
+
+/** The names to ask for, in order (resolv.conf(5), `search` and `ndots`). */
+function* candidates(name: string, conf: ResolvConf): Generator<string> {
+  if (name.endsWith('.')) {
+    yield name.slice(0, -1)
+    return
+  }
+  const dots = name.split('.').length - 1
+  if (dots >= conf.ndots) yield name
+  for (const domain of conf.search) {
+    if (domain !== '' && name.length + domain.length < 253) yield `${name}.${domain}`
+  }
+  if (dots < conf.ndots) yield name
+}
+
+/** The addresses, or the code of the error. */
+function query(servers: StubResolver, name: string, family: Family): Promise<Addresses | string> {
+  return new Promise((resolve) => {
+    const done = (error: NodeJS.ErrnoException | null, addresses: string[]) => {
+      if (error !== null) resolve(error.code ?? '')
+      else resolve(addresses.length > 0 ? (addresses as Addresses) : 'ENODATA')
+    }
+    if (family === 'IPv4') servers.resolve4(name, done)
+    else servers.resolve6(name, done)
+  })
+}
+
+const WEIGHT: Record<string, number> = { ENOTFOUND: 0, EBADNAME: 0, ENODATA: 2 }
+const SERVER_SILENT: ReadonlySet<string> = new Set(['ETIMEOUT', 'ECONNREFUSED', 'ECANCELLED'])
+/** Nothing came that was of use, or nothing was asked. */
+const UNANSWERED: ReadonlySet<string> = new Set([...SERVER_SILENT, 'EREFUSED', 'EBADNAME'])
+
+const CODES: Record<string, FailureCode> = {
+  ENOTFOUND: 'DNS_NOT_FOUND',
+  EBADNAME: 'DNS_NOT_FOUND',
+  ENODATA: 'DNS_NO_ADDRESS',
+  ENOMEM: 'RESOURCES_EXHAUSTED',
+  EAI_MEMORY: 'RESOURCES_EXHAUSTED',
+  EMFILE: 'RESOURCES_EXHAUSTED',
+  ENFILE: 'RESOURCES_EXHAUSTED',
+}
+
+function dnsFailure(reason: string, host: string, family: Family) {
+  const code = CODES[reason] ?? 'DNS_SERVER_FAILED'
+  const record = family === 'IPv4' ? 'A' : 'AAAA'
+  const sentences: Partial<Record<FailureCode, string>> = {
+    DNS_NOT_FOUND: `the name ${host} does not exist`,
+    DNS_NO_ADDRESS: `the name ${host} has no ${family} address (${record} record)`,
+    DNS_SERVER_FAILED: `the name servers gave no answer for ${host} (${reason})`,
+  }
+  return targetFailure(code, sentences[code] ?? `the name ${host} could not be looked up`, {
+    host,
+    family,
+    reason,
+  })
+}
+
+/** Lets go at once when aborted; the query itself ends by its own time-outs, unheard. */
+function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(signal.reason as Error)
+    signal.addEventListener('abort', onAbort, { once: true })
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
+  })
+}

@@ -1,0 +1,99 @@
+// The data of SVCB and HTTPS records (RFC 9460).
+import { MalformedMessage, type DnsReader } from './reader.ts'
+import { ipv6Text, quoted, readableText } from './text.ts'
+
+/** Reads one up to the reader's end, as `RecordData` of rdata.ts. Throws MalformedMessage. */
+export function readService(reader: DnsReader): { data: string; fields: Record<string, unknown> } {
+  const priority = reader.u16()
+  const target = reader.name()
+  const params: Record<string, unknown> = {}
+  const words = [String(priority), target]
+  let last = -1
+  while (reader.at < reader.end) {
+    const key = reader.u16()
+    // RFC 9460, 2.2: in strictly increasing order, or the record is malformed.
+    if (key <= last) throw new MalformedMessage('the parameters of a service are out of order')
+    last = key
+    const value = reader.take(reader.u16())
+    const { name, shown, text } = parameterOf(key, value)
+    params[name] = shown
+    words.push(text === '' ? name : `${name}=${text}`)
+  }
+  return { data: words.join(' '), fields: { priority, target, params } }
+}
+
+interface Parameter {
+  name: string
+  /** For the fields. */
+  shown: unknown
+  /** For the text; empty where the name says it all. */
+  text: string
+}
+
+const NAMES = ['mandatory', 'alpn', 'no-default-alpn', 'port', 'ipv4hint', 'ech', 'ipv6hint']
+const OTHER_NAMES: Readonly<Record<number, string>> = { 7: 'dohpath', 8: 'ohttp' }
+
+function parameterOf(key: number, value: Buffer): Parameter {
+  const name = keyName(key)
+  switch (name) {
+    case 'mandatory':
+      return list(
+        name,
+        chunks(value, 2, name).map((one) => keyName(one.readUInt16BE())),
+      )
+    case 'alpn':
+      return list(name, strings(value))
+    case 'no-default-alpn':
+    case 'ohttp':
+      if (value.length > 0) throw malformed(name)
+      return { name, shown: true, text: '' }
+    case 'port':
+      if (value.length !== 2) throw malformed(name)
+      return { name, shown: value.readUInt16BE(), text: String(value.readUInt16BE()) }
+    case 'ipv4hint':
+      return list(
+        name,
+        chunks(value, 4, name).map((one) => one.join('.')),
+      )
+    case 'ipv6hint':
+      return list(name, chunks(value, 16, name).map(ipv6Text))
+    case 'ech':
+      return { name, shown: value.toString('base64'), text: value.toString('base64') }
+    default:
+      return other(name, readableText(value))
+  }
+}
+
+function other(name: string, value: string): Parameter {
+  return { name, shown: value, text: value === '' ? '' : quoted(value) }
+}
+
+function keyName(key: number): string {
+  return NAMES[key] ?? OTHER_NAMES[key] ?? `key${key}`
+}
+
+function list(name: string, items: string[]): Parameter {
+  return { name, shown: items, text: items.join(',') }
+}
+
+function malformed(name: string): MalformedMessage {
+  return new MalformedMessage(`the parameter ${name} of a service is malformed`)
+}
+
+function chunks(value: Buffer, size: number, name: string): Buffer[] {
+  if (value.length === 0 || value.length % size !== 0) throw malformed(name)
+  return Array.from({ length: value.length / size }, (_, at) =>
+    value.subarray(at * size, (at + 1) * size),
+  )
+}
+
+function strings(value: Buffer): string[] {
+  const found: string[] = []
+  for (let at = 0; at < value.length;) {
+    const end = at + 1 + (value[at] as number)
+    if (end > value.length) throw malformed('alpn')
+    found.push(readableText(value.subarray(at + 1, end)))
+    at = end
+  }
+  return found
+}

@@ -1,0 +1,194 @@
+// Reads the body of an HTTP answer, unpacks it, and stops at the limits: what is counted is what came over
+// the wire and what it grew to; what is kept is only what somebody will look at.
+import type { IncomingMessage } from 'node:http'
+import type { Transform } from 'node:stream'
+import {
+  createBrotliDecompress,
+  createGunzip,
+  createInflate,
+  createInflateRaw,
+  createZstdDecompress,
+  constants,
+} from 'node:zlib'
+import { failure, type Failure } from '../../contract/failure.ts'
+import { LIMITS } from '../../contract/versions.ts'
+import { bodyBudget } from './body-budget.ts'
+
+/** What was read of a body so far. */
+export interface Body {
+  /** Bytes that came, packed as they were. */
+  bytes: number
+  /** Bytes after unpacking; the same where nothing was packed. */
+  unpackedBytes: number
+  /** The encodings that were undone, as Content-Encoding names them. */
+  encodings: string[]
+  /** The unpacked beginning, up to what was to be kept. */
+  kept: Buffer[]
+  keptBytes: number
+  /** Let go: what still comes is not kept. */
+  released: boolean
+}
+
+/** A body of which nothing has come yet. */
+export function emptyBody(): Body {
+  return { bytes: 0, unpackedBytes: 0, encodings: [], kept: [], keptBytes: 0, released: false }
+}
+
+/** Lets go of what was kept, when nobody will look at it again. Without it the budget of all runs shrinks. */
+export function releaseBody(body: Body): void {
+  if (body.released) return
+  body.released = true
+  bodyBudget.giveBack(body.keptBytes)
+  body.kept = []
+}
+
+/** Encodings that are asked for and undone, most wanted last as with browsers. */
+export const ACCEPT_ENCODING = 'gzip, deflate, br, zstd'
+
+// A coding of a coding of a coding is no honest server's.
+const ENCODINGS_MAX = 3
+
+/**
+ * Reads to the end, or to the first failure: HTTP_BODY_TOO_LARGE, HTTP_UNPACKED_TOO_LARGE,
+ * HTTP_BODY_UNDECODABLE, HTTP_BODY_INCOMPLETE, RESOURCES_EXHAUSTED where all runs together keep too much.
+ * Keeps at most `keepBytes`, until `releaseBody`. What `done` is told first counts; the connection is the
+ * caller's to destroy. Returns a function that stops reading.
+ */
+export function readBody(
+  response: IncomingMessage,
+  body: Body,
+  keepBytes: number,
+  done: (failed?: Failure) => void,
+): () => void {
+  const encoding = response.headers['content-encoding']
+  if (encoding !== undefined && encoding !== 'identity') {
+    body.encodings = encodingsOf(encoding)
+    if (body.encodings.length > 0) return readPacked(response, body, keepBytes, done)
+  }
+  response.on('data', (chunk: Buffer) => {
+    body.bytes += chunk.length
+    body.unpackedBytes = body.bytes
+    if (body.bytes > LIMITS.bodyBytesMax) done(tooLarge())
+    else if (!keep(body, chunk, keepBytes)) done(bodyBudget.exceeded())
+  })
+  response.on('end', () => done())
+  response.on('error', () => done(incomplete()))
+  return () => {}
+}
+
+function readPacked(
+  response: IncomingMessage,
+  body: Body,
+  keepBytes: number,
+  done: (failed?: Failure) => void,
+): () => void {
+  let decoders: Transform[] = []
+  const start = (firstByte: number): Transform => {
+    if (body.encodings.length > ENCODINGS_MAX) {
+      const count = body.encodings.length
+      body.encodings = body.encodings.slice(0, ENCODINGS_MAX)
+      throw new TypeError(`${count} encodings on top of each other`)
+    }
+    decoders = body.encodings.toReversed().map((name, at) => decoderFor(name, at, firstByte))
+    for (const [at, decoder] of decoders.entries()) {
+      decoder.on('error', (error) => done(undecodable(body, error)))
+      const next = decoders[at + 1]
+      if (next !== undefined) decoder.pipe(next)
+    }
+    const last = decoders.at(-1) as Transform
+    last.on('data', (chunk: Buffer) => {
+      body.unpackedBytes += chunk.length
+      if (body.unpackedBytes > LIMITS.unpackedBytesMax) done(unpackedTooLarge(body))
+      else if (!keep(body, chunk, keepBytes)) done(bodyBudget.exceeded())
+    })
+    last.on('end', () => done())
+    return decoders[0] as Transform
+  }
+  let first: Transform | undefined
+  response.on('data', (chunk: Buffer) => {
+    body.bytes += chunk.length
+    if (body.bytes > LIMITS.bodyBytesMax) {
+      done(tooLarge())
+      return
+    }
+    try {
+      first ??= start(chunk[0] as number)
+    } catch (error) {
+      done(undecodable(body, error as Error))
+      return
+    }
+    if (first.write(chunk)) return
+    response.pause()
+    first.once('drain', () => response.resume())
+  })
+  response.on('end', () => (first === undefined ? done() : first.end()))
+  response.on('error', () => done(incomplete()))
+  return () => {
+    for (const decoder of decoders) decoder.destroy()
+  }
+}
+
+/** Keeps of the chunk what is to be kept; false when all runs together keep too much already. */
+function keep(body: Body, chunk: Buffer, keepBytes: number): boolean {
+  const bytes = Math.min(keepBytes - body.keptBytes, chunk.length)
+  if (bytes <= 0 || body.released) return true
+  if (!bodyBudget.take(bytes)) return false
+  body.kept.push(chunk.length > bytes ? chunk.subarray(0, bytes) : chunk)
+  body.keptBytes += bytes
+  return true
+}
+
+const DECODERS: ReadonlyMap<string, (firstByte: number, at: number) => Transform> = new Map([
+  ['gzip', () => createGunzip()],
+  ['x-gzip', () => createGunzip()],
+  ['br', () => createBrotliDecompress()],
+  // RFC 9659 bounds the window for content codings to 8 MB, and with it our memory.
+  ['zstd', () => createZstdDecompress({ params: { [constants.ZSTD_d_windowLogMax]: 23 } })],
+  ['deflate', inflate],
+])
+
+/** RFC 9110 means the zlib format by `deflate`, and some servers send it without its wrapping. */
+function inflate(firstByte: number, at: number): Transform {
+  const wrapped = at > 0 || (firstByte & 0x0f) === 8
+  return wrapped ? createInflate() : createInflateRaw()
+}
+
+function decoderFor(name: string, at: number, firstByte: number): Transform {
+  return (DECODERS.get(name) as (firstByte: number, at: number) => Transform)(firstByte, at)
+}
+
+/** The known ones; like browsers we take a body with a made-up encoding as it is. */
+function encodingsOf(header: string): string[] {
+  const names = header.split(',').map((name) => name.trim().toLowerCase())
+  return names.every((name) => DECODERS.has(name) || name === 'identity' || name === '')
+    ? names.filter((name) => DECODERS.has(name))
+    : []
+}
+
+function tooLarge(): Failure {
+  const limitBytes = LIMITS.bodyBytesMax
+  return failure('HTTP_BODY_TOO_LARGE', `the body is larger than ${limitBytes} bytes`, {
+    limitBytes,
+  })
+}
+
+function unpackedTooLarge(body: Body): Failure {
+  const limitBytes = LIMITS.unpackedBytesMax
+  return failure(
+    'HTTP_UNPACKED_TOO_LARGE',
+    `the body (${body.encodings.join(', ')}) unpacks to more than ${limitBytes} bytes`,
+    { limitBytes, bytes: body.bytes },
+  )
+}
+
+function undecodable(body: Body, error: Error): Failure {
+  return failure(
+    'HTTP_BODY_UNDECODABLE',
+    `the body is not valid ${body.encodings.join(', ')}: ${error.message}`,
+    { encodings: body.encodings },
+  )
+}
+
+function incomplete(): Failure {
+  return failure('HTTP_BODY_INCOMPLETE', 'the connection ended before the whole body had come')
+}

@@ -1,0 +1,218 @@
+// One HTTP/1.1 request and its answer on a connection that stands. No agent, no reuse: what is timed is
+// what a first visitor would see.
+import { request as httpRequest, type ClientRequest, type IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
+import { failure, type Failure } from '../../contract/failure.ts'
+import { LIMITS } from '../../contract/versions.ts'
+import { connectionFailure } from '../connect-errors.ts'
+import type { Progress } from '../dial.ts'
+import { readBody, type Body } from './body.ts'
+import { TargetFailure } from '../target-failure.ts'
+
+/** What is sent. */
+export interface Outgoing {
+  method: string
+  /** Origin form, or absolute form to a proxy. */
+  path: string
+  /** Names and values in turn, Host among them. */
+  headers: readonly string[]
+  body: Buffer | undefined
+}
+
+/** What came back; filled in as it comes, so that a failure on the way leaves what was seen. */
+export interface Answer {
+  response?: IncomingMessage
+  body: Body
+  /** What a tear-down script made of the body's text. */
+  changedText?: string
+  /** Sending the request; only where it has a body. Milliseconds. */
+  sendMs?: number
+  /** From the request's last byte sent to the first byte of the answer. Milliseconds. */
+  firstByteMs?: number
+  /** From the first byte of the answer to its last. Milliseconds. */
+  downloadMs?: number
+}
+
+export interface ExchangeOptions {
+  /** The peer, for messages. */
+  where: string
+  /** Bytes of the body to keep. */
+  keepBytes: number
+  /** Whether the head was all that is wanted. */
+  isEnough(response: IncomingMessage): boolean
+}
+
+/** What an exchange works on. */
+export interface ExchangeParts {
+  socket: Socket
+  outgoing: Outgoing
+  answer: Answer
+  options: ExchangeOptions
+  progress: Progress
+  signal: AbortSignal
+}
+
+/**
+ * Sends the request and reads the answer into `answer`. Rejects with TargetFailure (HTTP_…, CONNECTION_…,
+ * late TLS alerts, SETTINGS_INVALID for headers that cannot be sent), or the signal's reason. The socket is
+ * destroyed in any case.
+ */
+export function exchange(parts: ExchangeParts): Promise<void> {
+  return new Promise((resolve, reject) => new Exchange(parts, resolve, reject).start())
+}
+
+class Exchange {
+  readonly #parts: ExchangeParts
+  readonly #resolve: () => void
+  readonly #reject: (error: unknown) => void
+  readonly #startedAt = performance.now()
+  readonly #onAbort = () => this.#settle(this.#parts.signal.reason)
+  readonly #onData = () => this.#firstByte()
+  #sentAt = 0
+  #firstByteAt = 0
+  #settled = false
+  #stopReading: (() => void) | undefined
+
+  constructor(parts: ExchangeParts, resolve: () => void, reject: (error: unknown) => void) {
+    this.#parts = parts
+    this.#resolve = resolve
+    this.#reject = reject
+  }
+
+  start(): void {
+    const { socket, outgoing, progress, signal } = this.#parts
+    if (signal.aborted) {
+      this.#onAbort()
+      return
+    }
+    signal.addEventListener('abort', this.#onAbort)
+    progress.phase = 'send'
+    let client: ClientRequest
+    try {
+      client = send(socket, outgoing)
+    } catch (error) {
+      this.#settle(unsendable(error as NodeJS.ErrnoException))
+      return
+    }
+    client.on('response', (response) => this.#onResponse(response))
+    client.on('error', (error) => this.#onError(error))
+    client.on('upgrade', (response) => this.#onUpgrade(response))
+    client.on('finish', () => {
+      this.#sentAt = performance.now()
+      if (progress.phase === 'send') progress.phase = 'firstByte'
+    })
+    // Interim answers (1xx) are none; the clock goes by the final one.
+    client.on('information', () => {
+      this.#firstByteAt = 0
+      socket.once('data', this.#onData)
+    })
+    // The parser hears of a first byte only when the whole head is there.
+    socket.once('data', this.#onData)
+  }
+
+  #firstByte(): void {
+    if (this.#firstByteAt === 0) this.#firstByteAt = performance.now()
+  }
+
+  #onResponse(response: IncomingMessage): void {
+    if (this.#settled) return
+    const { answer, options, outgoing, progress } = this.#parts
+    this.#firstByte()
+    // An answer may come before the whole request went out.
+    if (this.#sentAt === 0) this.#sentAt = this.#firstByteAt
+    answer.response = response
+    answer.firstByteMs = Math.max(0, this.#firstByteAt - this.#sentAt)
+    if (outgoing.body !== undefined) answer.sendMs = this.#sentAt - this.#startedAt
+    progress.phase = 'download'
+    if (options.isEnough(response)) {
+      this.#settle()
+      return
+    }
+    this.#stopReading = readBody(response, answer.body, options.keepBytes, (failed) =>
+      this.#settle(failed === undefined ? undefined : new TargetFailure(failed)),
+    )
+  }
+
+  /** A switch of protocols is an answer when the user asked for it by a header, and nonsense when not. */
+  #onUpgrade(response: IncomingMessage): void {
+    const { answer, options, outgoing } = this.#parts
+    if (outgoing.headers.some((name, at) => at % 2 === 0 && /^upgrade$/i.test(name))) {
+      this.#firstByte()
+      answer.response = response
+      answer.firstByteMs = this.#firstByteAt - (this.#sentAt || this.#firstByteAt)
+      this.#settle()
+    } else {
+      const message = `${options.where} switched protocols unasked`
+      this.#settle(new TargetFailure(failure('HTTP_MALFORMED', message, { where: options.where })))
+    }
+  }
+
+  #onError(error: NodeJS.ErrnoException): void {
+    const { answer, options } = this.#parts
+    // Bytes beyond the end of a whole answer harm nobody.
+    if (answer.response?.complete === true && isParserError(error)) return
+    if (!this.#settled)
+      this.#settle(new TargetFailure(exchangeFailure(error, options.where, answer)))
+  }
+
+  #settle(error?: unknown): void {
+    if (this.#settled) return
+    this.#settled = true
+    const { answer, signal, socket } = this.#parts
+    signal.removeEventListener('abort', this.#onAbort)
+    if (answer.response !== undefined) answer.downloadMs = performance.now() - this.#firstByteAt
+    this.#stopReading?.()
+    socket.destroy()
+    if (error === undefined) this.#resolve()
+    else this.#reject(error)
+  }
+}
+
+function send(socket: Socket, { method, path, headers, body }: Outgoing): ClientRequest {
+  const client = httpRequest({
+    createConnection: () => socket,
+    method,
+    path,
+    headers,
+    setHost: false,
+    maxHeaderSize: LIMITS.headerBytesMax,
+    insecureHTTPParser: false,
+  })
+  client.end(body)
+  return client
+}
+
+function isParserError(error: NodeJS.ErrnoException): boolean {
+  return error.code?.startsWith('HPE_') === true
+}
+
+function exchangeFailure(error: NodeJS.ErrnoException, where: string, answer: Answer): Failure {
+  const reason = error.code ?? ''
+  if (reason === 'HPE_HEADER_OVERFLOW') {
+    const limitBytes = LIMITS.headerBytesMax
+    return failure('HTTP_HEADERS_TOO_LARGE', `the header section exceeds ${limitBytes} bytes`, {
+      limitBytes,
+    })
+  }
+  if (isParserError(error)) {
+    return failure('HTTP_MALFORMED', `the answer of ${where} is not valid HTTP: ${error.message}`, {
+      reason,
+      where,
+    })
+  }
+  const failed = connectionFailure(error, where)
+  if (failed.code !== 'CONNECTION_CLOSED' || answer.response === undefined) return failed
+  return failure('HTTP_BODY_INCOMPLETE', `${where} closed the connection within the body`, {
+    where,
+  })
+}
+
+function unsendable(error: NodeJS.ErrnoException): unknown {
+  if (error instanceof TypeError && error.code?.startsWith('ERR_') === true) {
+    // The message of a bad header value does not show the value.
+    return new TargetFailure(
+      failure('SETTINGS_INVALID', `the request cannot be sent: ${error.message}`),
+    )
+  }
+  return error
+}

@@ -1,0 +1,76 @@
+// Where an HTTP answer sends the client next, and with what, as browsers do it (Fetch standard, 4.4).
+import type { IncomingMessage } from 'node:http'
+import type { HttpTarget } from './target.ts'
+import { bareUrl, targetFor } from './target.ts'
+import { targetFailure } from '../target-failure.ts'
+
+const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
+
+/** Whether the status code asks for another request elsewhere. */
+export function isRedirect(statusCode: number): boolean {
+  return REDIRECTS.has(statusCode)
+}
+
+/**
+ * The target that the answer redirects to. Throws a TargetFailure (HTTP_REDIRECT_INVALID) when it names
+ * none that can be followed.
+ */
+export function redirectTarget(from: HttpTarget, response: IncomingMessage): HttpTarget {
+  const statusCode = response.statusCode as number
+  const { location } = response.headers
+  if (location === undefined || location === '') {
+    throw targetFailure('HTTP_REDIRECT_INVALID', `status ${statusCode} came without a Location`)
+  }
+  // Header bytes are read as Latin-1; servers that do not escape write UTF-8.
+  const url = URL.parse(Buffer.from(location, 'latin1').toString(), from.url.href)
+  if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
+    const shown = url === null ? location.slice(0, 200) : `${url.protocol} address`
+    throw targetFailure('HTTP_REDIRECT_INVALID', `cannot follow a redirect to ${shown}`, {
+      from: bareUrl(from.url),
+    })
+  }
+  const asGet =
+    (statusCode === 303 && from.method !== 'HEAD') ||
+    ((statusCode === 301 || statusCode === 302) && from.method === 'POST')
+  const method = asGet ? 'GET' : from.method
+  const body = asGet ? undefined : from.body
+  const headers = carriedOver(from, url, asGet)
+  return targetFor(url, { method, headers, body, locked: from.locked })
+}
+
+const ABOUT_THE_BODY = /^(content-.*|transfer-encoding)$/i
+
+/**
+ * All that goes along to another origin. No list of secret names can be whole: what a header of any other
+ * name holds is between the user and the origin that it was written for.
+ */
+const HARMLESS: ReadonlySet<string> = new Set([
+  'accept',
+  'accept-charset',
+  'accept-encoding',
+  'accept-language',
+  'cache-control',
+  'content-encoding',
+  'content-language',
+  'content-type',
+  'pragma',
+  'user-agent',
+])
+
+/** The headers that go along: nothing about a body that is left behind, no secrets to another origin. */
+function carriedOver(from: HttpTarget, to: URL, withoutBody: boolean): string[] {
+  const sameOrigin = from.url.origin === to.origin
+  const kept: string[] = []
+  for (let at = 0; at < from.headers.length; at += 2) {
+    const name = from.headers[at] as string
+    if (withoutBody && ABOUT_THE_BODY.test(name)) continue
+    if (!sameOrigin && isBoundToOrigin(name, from.locked)) continue
+    kept.push(name, from.headers[at + 1] as string)
+  }
+  return kept
+}
+
+function isBoundToOrigin(name: string, locked: ReadonlySet<string>): boolean {
+  const lower = name.toLowerCase()
+  return !HARMLESS.has(lower) || locked.has(lower)
+}

@@ -1,0 +1,110 @@
+// One HTTP request, ready to be sent: where it goes and what goes there. The first one of a monitor is made
+// once for its definition; the ones that follow a redirect are made from it.
+import { VERSION } from '../../contract/versions.ts'
+import { ACCEPT_ENCODING } from './body.ts'
+
+export interface HttpTarget {
+  url: URL
+  /** Without credentials and fragment, for results. */
+  shownUrl: string
+  secure: boolean
+  /** Without brackets. */
+  host: string
+  port: number
+  /** Origin form. */
+  path: string
+  method: string
+  /** Names and values in turn, without Host unless the user set it. */
+  headers: readonly string[]
+  /** The same with Host and the length of the body: what is sent. */
+  sentHeaders: readonly string[]
+  body: Buffer | undefined
+  /** Lower-case names of headers whose values are secret. */
+  locked: ReadonlySet<string>
+}
+
+const USER_AGENT = `Vedette/${VERSION}`
+
+const DEFAULTS: readonly (readonly [string, string])[] = [
+  ['Accept', '*/*'],
+  ['Accept-Encoding', ACCEPT_ENCODING],
+  ['User-Agent', USER_AGENT],
+]
+
+const NOTHING: ReadonlySet<string> = new Set()
+
+/** What a user may say about a request beyond its URL. */
+export interface RequestParts {
+  method: string
+  headers?: readonly string[]
+  body?: Buffer | undefined
+  locked?: ReadonlySet<string>
+}
+
+/** Makes a target. Credentials in the URL become Basic authentication, unless a header says other. */
+export function targetFor(url: URL, parts: RequestParts): HttpTarget {
+  const headers = withoutFraming(parts.headers ?? [])
+  const has = namesOf(headers)
+  for (const [name, value] of DEFAULTS) {
+    if (!has.has(name.toLowerCase())) headers.push(name, value)
+  }
+  if ((url.username !== '' || url.password !== '') && !has.has('authorization')) {
+    headers.push('Authorization', basic(decoded(url.username), decoded(url.password)))
+  }
+  const sentHeaders = has.has('host') ? [...headers] : ['Host', url.host, ...headers]
+  const { body } = parts
+  if (body !== undefined) sentHeaders.push('Content-Length', String(body.length))
+  const secure = url.protocol === 'https:'
+  return {
+    url,
+    shownUrl: bareUrl(url),
+    secure,
+    host: url.hostname.startsWith('[') ? url.hostname.slice(1, -1) : url.hostname,
+    port: url.port === '' ? (secure ? 443 : 80) : Number(url.port),
+    path: url.pathname + url.search,
+    method: parts.method,
+    headers,
+    sentHeaders,
+    body,
+    locked: parts.locked ?? NOTHING,
+  }
+}
+
+/** The value of a Basic Authorization header (RFC 7617), in UTF-8. */
+export function basic(username: string, password: string): string {
+  return `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
+}
+
+/** The URL as text without user name, password and fragment. */
+export function bareUrl(url: URL): string {
+  if (url.username === '' && url.password === '' && url.hash === '') return url.href
+  const bare = new URL(url)
+  bare.username = ''
+  bare.password = ''
+  bare.hash = ''
+  return bare.href
+}
+
+/** The lower-case names of a list of headers. */
+export function namesOf(headers: readonly string[]): Set<string> {
+  return new Set(headers.filter((_, at) => at % 2 === 0).map((name) => name.toLowerCase()))
+}
+
+/** How the message is framed is ours to say: a wrong length from a user would only hang the exchange. */
+function withoutFraming(headers: readonly string[]): string[] {
+  const kept: string[] = []
+  for (let at = 0; at < headers.length; at += 2) {
+    const name = headers[at] as string
+    if (/^(content-length|transfer-encoding)$/i.test(name)) continue
+    kept.push(name, headers[at + 1] as string)
+  }
+  return kept
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}

@@ -1,0 +1,147 @@
+// A socket that speaks ICMP: a datagram socket, which needs no privilege where net.ipv4.ping_group_range
+// allows it, else a raw one, which needs CAP_NET_RAW.
+import { randomInt } from 'node:crypto'
+import type { Family } from '../dial.ts'
+import { echoMend, echoRights } from './echo-permission.ts'
+import { SystemCallError } from './libc.ts'
+import type { Native, NativeSocket } from './native-socket.ts'
+import { OPTION } from './socket-options.ts'
+import { bindSourcePort } from './source-port.ts'
+import { targetFailure, type TargetFailure } from '../target-failure.ts'
+
+/** A socket that speaks ICMP. */
+export interface IcmpSocket {
+  socket: NativeSocket
+  /**
+   * `datagram`: the kernel writes identifier and checksum, and hands over what answers this socket alone.
+   * `raw`: we write both (over IPv6 the kernel still writes the checksum), packets of IPv4 begin with
+   * their IP header, and only echo replies with our identifier are handed over.
+   */
+  mode: 'datagram' | 'raw'
+  /** The identifier in the echoes of this socket. */
+  identifier: number
+}
+
+/**
+ * Opens one, with the identifier that is wanted where that is free. Throws a TargetFailure:
+ * ICMP_NOT_PERMITTED, RESOURCES_EXHAUSTED, or CONNECT_UNREACHABLE where the system does not have the
+ * family.
+ */
+export function openIcmpSocket(native: Native, family: Family, wanted?: number): IcmpSocket {
+  const protocol = family === 'IPv6' ? 'icmp6' : 'icmp'
+  const refusals: Refusals = {}
+  for (const mode of ['datagram', 'raw'] as const) {
+    let socket: NativeSocket
+    try {
+      socket = native.open({ family, type: mode, protocol })
+    } catch (error) {
+      if (!(error instanceof SystemCallError)) throw error
+      if (!REFUSED.has(error.code)) throw openFailure(error, family)
+      refusals[mode] = error.code
+      continue
+    }
+    try {
+      return { socket, mode, identifier: identify(native, socket, mode, wanted) }
+    } catch (error) {
+      socket.close()
+      throw error instanceof SystemCallError ? openFailure(error, family) : error
+    }
+  }
+  throw notPermitted(family, refusals)
+}
+
+/** Why each kind of socket was refused. */
+type Refusals = Partial<Record<IcmpSocket['mode'], string>>
+
+/** Errors that say "not you", or "no such thing here": another kind of socket may do. */
+const REFUSED: ReadonlySet<string> = new Set([
+  'EACCES',
+  'EPERM',
+  'EPROTONOSUPPORT',
+  'ESOCKTNOSUPPORT',
+])
+
+function identify(
+  native: Native,
+  socket: NativeSocket,
+  mode: IcmpSocket['mode'],
+  wanted: number | undefined,
+): number {
+  // The port of a datagram socket is the identifier of its echoes.
+  if (mode === 'datagram') return bindSourcePort(native, socket, wanted)
+  const identifier = wanted ?? randomInt(1, 0x10000)
+  filter(native, socket, identifier)
+  return identifier
+}
+
+/** Instructions of the kernel's packet filter (bpf(4)): {code, jump if true, jump if false, operand}. */
+type Instruction = readonly [code: number, ifTrue: number, ifFalse: number, operand: number]
+
+const BPF = { loadByte: 0x30, loadHalf: 0x28, loadByteAtX: 0x50, loadHalfAtX: 0x48 } as const
+const [BPF_HEADER_LENGTH_TO_X, BPF_EQUAL, BPF_RETURN] = [0xb1, 0x15, 0x06]
+const WHOLE_PACKET = 0xffffffff
+
+/** A raw socket gets all ICMP of the host: let the kernel drop what is no reply to our identifier. */
+function filter(native: Native, socket: NativeSocket, identifier: number): void {
+  const program: Instruction[] =
+    socket.family === 'IPv6'
+      ? [
+          [BPF.loadByte, 0, 0, 0],
+          [BPF_EQUAL, 0, 3, 129],
+          [BPF.loadHalf, 0, 0, 4],
+          [BPF_EQUAL, 0, 1, identifier],
+        ]
+      : [
+          [BPF_HEADER_LENGTH_TO_X, 0, 0, 0],
+          [BPF.loadByteAtX, 0, 0, 0],
+          [BPF_EQUAL, 0, 3, 0],
+          [BPF.loadHalfAtX, 0, 0, 4],
+          [BPF_EQUAL, 0, 1, identifier],
+        ]
+  program.push([BPF_RETURN, 0, 0, WHOLE_PACKET], [BPF_RETURN, 0, 0, 0])
+  const memory = native.libc.allocate(16 + 8 * program.length)
+  const { bytes, address } = memory
+  bytes.writeUInt16LE(program.length, 0)
+  bytes.writeBigUInt64LE(address + 16n, 8)
+  for (const [index, [code, ifTrue, ifFalse, operand]] of program.entries()) {
+    const at = 16 + 8 * index
+    bytes.writeUInt16LE(code, at)
+    bytes.writeUInt8(ifTrue, at + 2)
+    bytes.writeUInt8(ifFalse, at + 3)
+    bytes.writeUInt32LE(operand, at + 4)
+  }
+  try {
+    // The kernel copies the program; koffi wants a Buffer, and this one points to memory that stays.
+    socket.setOptionBytes(OPTION.attachFilter, bytes.subarray(0, 16))
+  } finally {
+    native.libc.free(memory)
+  }
+}
+
+const OUT_OF: Record<string, string> = {
+  EMFILE: 'file descriptors',
+  ENFILE: 'file descriptors of the whole system',
+  ENOBUFS: 'network buffers',
+  ENOMEM: 'memory',
+}
+
+function openFailure({ code, message }: SystemCallError, family: Family): TargetFailure {
+  const lacking = OUT_OF[code]
+  if (lacking !== undefined) {
+    return targetFailure('RESOURCES_EXHAUSTED', `this agent is out of ${lacking} (${code})`)
+  }
+  if (code === 'EAFNOSUPPORT') {
+    return targetFailure('CONNECT_UNREACHABLE', `this agent’s system has no ${family}`, { family })
+  }
+  return targetFailure('ICMP_NOT_PERMITTED', `no ICMP socket could be opened: ${message}`)
+}
+
+function notPermitted(family: Family, refusals: Refusals): TargetFailure {
+  const rights = echoRights()
+  const message = `this agent’s system lets it send no ${family} echoes. ${echoMend(rights)}`
+  return targetFailure('ICMP_NOT_PERMITTED', message, {
+    family,
+    ...refusals,
+    pingGroupRange: rights.range,
+  })
+}

@@ -1,0 +1,257 @@
+// A socket of our own beside Node's: with error queue, TTLs and kernel time stamps. It never blocks; who
+// has to wait for it uses readiness.ts. Never hand its descriptor to Node, nor one of Node's to it: Node
+// ends the whole process when it finds an error queue.
+import { readControl, readTimespec, type ControlFacts } from './control-messages.ts'
+import type { Family } from '../dial.ts'
+import { SystemCallError, loadLibc, type Libc, type NativeMemory } from './libc.ts'
+import {
+  ADDRESS_BYTES_MAX,
+  readAddress,
+  readPort,
+  socketAddress,
+  type SocketAddress,
+} from './socket-address.ts'
+import {
+  AF_INET,
+  AF_INET6,
+  MSG_DONTWAIT,
+  MSG_ERRQUEUE,
+  MSG_TRUNC,
+  OPTION,
+  PROTOCOLS,
+  SOCKET_TYPES,
+  SOCK_CLOEXEC,
+  SOCK_NONBLOCK,
+  type SocketOption,
+} from './socket-options.ts'
+
+/** What kind of socket to open. */
+export interface SocketKind {
+  family: Family
+  type: keyof typeof SOCKET_TYPES
+  protocol: keyof typeof PROTOCOLS
+}
+
+/** A packet, or an entry of the error queue. */
+export interface Received extends ControlFacts {
+  /** Valid until the next packet is received, by whichever socket. In an error, the packet that we sent. */
+  bytes: Buffer
+  /** Who sent it; in an error, whom our packet was for. Canonical, see SocketAddress. */
+  from: string
+  port: number
+  /** The packet was longer than fits. */
+  truncated: boolean
+}
+
+/** Opens sockets and tells the kernel's time. */
+export interface Native {
+  /** Throws a SystemCallError where the kernel refuses. */
+  open(kind: SocketKind): NativeSocket
+  /** The kernel's form of a literal, its zone looked up. Throws a TypeError for what is no literal. */
+  address(literal: string, port: number): SocketAddress
+  /** The kernel's clock, to compare `kernelMs` with. Milliseconds; steps when somebody sets the clock. */
+  clockMs(): number
+  readonly libc: Libc
+}
+
+let made: Promise<Native> | undefined
+
+/** Everything native, loaded at first use. Rejects with LibcUnavailable where there is none for us. */
+export function loadNative(): Promise<Native> {
+  made ??= loadLibc().then(createNative)
+  return made
+}
+
+function createNative(libc: Libc): Native {
+  const inbox = createInbox(libc)
+  return {
+    libc,
+    open: (kind) => new NativeSocket(libc, inbox, kind),
+    address: (literal, port) => socketAddress(literal, port, (name) => libc.if_nametoindex(name)),
+    clockMs: () => inbox.clockMs(),
+  }
+}
+
+/** The largest packet there is. */
+const PACKET_BYTES_MAX = 65_536
+const CONTROL_BYTES = 512
+
+/** The one place that packets are received into: they are looked at one after the other. */
+interface Inbox {
+  /** Length of the packet, or minus the number of the error. */
+  receive(fd: number, flags: number): number
+  /** What was received last. */
+  last(length: number): Received
+  clockMs(): number
+}
+
+/** Places in the inbox' memory: msghdr, iovec, timespec, address, control messages, packet. */
+const AT = { header: 0, vector: 64, time: 96, name: 128, control: 192, packet: 1024 } as const
+
+function createInbox(libc: Libc): Inbox {
+  const memory = libc.allocate(AT.packet + PACKET_BYTES_MAX)
+  const { address, bytes, view } = memory
+  pointTo(memory, AT.header, AT.name)
+  pointTo(memory, AT.header + 16, AT.vector)
+  view.setBigUint64(AT.header + 24, 1n, true)
+  pointTo(memory, AT.header + 32, AT.control)
+  pointTo(memory, AT.vector, AT.packet)
+  view.setBigUint64(AT.vector + 8, BigInt(PACKET_BYTES_MAX), true)
+  const control = bytes.subarray(AT.control, AT.control + CONTROL_BYTES)
+  const name = bytes.subarray(AT.name, AT.name + ADDRESS_BYTES_MAX)
+  const epochSeconds = Math.floor(Date.now() / 1000)
+  const header = address + BigInt(AT.header)
+  const time = address + BigInt(AT.time)
+  return {
+    receive(fd, flags) {
+      view.setUint32(AT.header + 8, ADDRESS_BYTES_MAX, true)
+      view.setUint32(AT.header + 40, CONTROL_BYTES, true)
+      // The name of an error without one must not be that of the packet before.
+      view.setUint16(AT.name, 0, true)
+      const length = libc.recvmsg(fd, header, flags | MSG_DONTWAIT)
+      return length >= 0 ? length : -libc.errno()
+    },
+    last(length) {
+      const facts = readControl(control, view.getUint32(AT.header + 40, true), epochSeconds)
+      const received = facts as Received
+      received.bytes = bytes.subarray(AT.packet, AT.packet + length)
+      received.from = readAddress(name, 0) ?? ''
+      received.port = readPort(name, 0)
+      received.truncated = (view.getUint32(AT.header + 48, true) & MSG_TRUNC) !== 0
+      return received
+    },
+    clockMs() {
+      libc.clock_gettime(0, time)
+      return readTimespec(bytes, AT.time, epochSeconds)
+    },
+  }
+}
+
+function pointTo({ address, view }: NativeMemory, from: number, to: number): void {
+  view.setBigUint64(from, address + BigInt(to), true)
+}
+
+const EAGAIN = 11
+const EINPROGRESS = 115
+/** An address of the family AF_UNSPEC; connect(2). */
+const NOWHERE = Buffer.alloc(16)
+/** Errors of earlier packets that one call may come upon before it does its own work. */
+const PENDING_MAX = 8
+
+/** A socket of our own. */
+export class NativeSocket {
+  readonly fd: number
+  readonly family: Family
+  readonly #libc: Libc
+  readonly #inbox: Inbox
+  #open = true
+
+  constructor(libc: Libc, inbox: Inbox, { family, type, protocol }: SocketKind) {
+    this.#libc = libc
+    this.#inbox = inbox
+    this.family = family
+    const domain = family === 'IPv6' ? AF_INET6 : AF_INET
+    const flags = SOCKET_TYPES[type] | SOCK_NONBLOCK | SOCK_CLOEXEC
+    this.fd = this.#checked('socket', libc.socket(domain, flags, PROTOCOLS[protocol]))
+  }
+
+  /** Throws a SystemCallError where the kernel refuses. */
+  setOption(option: SocketOption, value: number): void {
+    const bytes = Buffer.alloc(4)
+    bytes.writeInt32LE(value)
+    this.setOptionBytes(option, bytes)
+  }
+
+  /** Like `setOption`, for values that are more than a number. */
+  setOptionBytes([level, name]: SocketOption, value: Uint8Array): void {
+    const { length } = value
+    this.#checked('setsockopt', this.#libc.setsockopt(this.fd, level, name, value, length))
+  }
+
+  /** The numbers that an option consists of; those in its first `bytesMax` bytes. */
+  getOption([level, name]: SocketOption, bytesMax = 64): number[] {
+    const value = Buffer.alloc(bytesMax)
+    const length = Buffer.alloc(4)
+    length.writeUInt32LE(value.length)
+    this.#checked('getsockopt', this.#libc.getsockopt(this.fd, level, name, value, length))
+    const count = Math.floor(length.readUInt32LE() / 4)
+    return Array.from({ length: count }, (_, at) => value.readInt32LE(4 * at))
+  }
+
+  bind({ bytes }: SocketAddress): void {
+    this.#checked('bind', this.#libc.bind(this.fd, bytes, bytes.length))
+  }
+
+  /** Begins to connect; true when that is done at once. Throws a SystemCallError where it is refused. */
+  connect({ bytes }: SocketAddress): boolean {
+    if (this.#libc.connect(this.fd, bytes, bytes.length) === 0) return true
+    if (this.#libc.errno() === EINPROGRESS) return false
+    throw new SystemCallError('connect', this.#libc.errno())
+  }
+
+  /**
+   * Dissolves the connection, or what has become of it so far, and keeps the port: a connection that
+   * stands is reset. After that the socket can connect again.
+   */
+  disconnect(): void {
+    // ECONNRESET is what the kernel says about an attempt that it gave up for us.
+    this.#libc.connect(this.fd, NOWHERE, NOWHERE.length)
+    this.getOption(OPTION.error)
+  }
+
+  /** The address and port that the kernel has given it. */
+  localAddress(): { address: string; port: number } {
+    const bytes = Buffer.alloc(ADDRESS_BYTES_MAX)
+    const length = Buffer.alloc(4)
+    length.writeUInt32LE(bytes.length)
+    this.#checked('getsockname', this.#libc.getsockname(this.fd, bytes, length))
+    return { address: readAddress(bytes, 0) ?? '', port: readPort(bytes, 0) }
+  }
+
+  /**
+   * Sends a packet: to the address, or where the socket is connected to. Returns 0, or the number of the
+   * error (`errorName` has its name), which may be that of a packet before this one: who sends to more
+   * than one address empties the error queue and tries again.
+   */
+  send(packet: Uint8Array, to?: SocketAddress): number {
+    const { length } = packet
+    const sent =
+      to === undefined
+        ? this.#libc.send(this.fd, packet, length, MSG_DONTWAIT)
+        : this.#libc.sendto(this.fd, packet, length, MSG_DONTWAIT, to.bytes, to.bytes.length)
+    return sent < 0 ? this.#libc.errno() : 0
+  }
+
+  /** The next packet; undefined when none waits. */
+  receive(): Received | undefined {
+    return this.#receive(0)
+  }
+
+  /** The next entry of the error queue; undefined when none waits. Poll knows no rest until it is empty. */
+  receiveError(): Received | undefined {
+    return this.#receive(MSG_ERRQUEUE)
+  }
+
+  #receive(flags: number): Received | undefined {
+    if (!this.#open) return undefined
+    for (let pending = 0; pending < PENDING_MAX; pending++) {
+      const length = this.#inbox.receive(this.fd, flags)
+      if (length >= 0) return this.#inbox.last(length)
+      if (length === -EAGAIN) return undefined
+      // The error of an earlier packet, told once: its entry in the error queue says more.
+    }
+    return undefined
+  }
+
+  /** Closes it; the second time does nothing. Close its watch first. */
+  close(): void {
+    if (!this.#open) return
+    this.#open = false
+    this.#libc.close(this.fd)
+  }
+
+  #checked(syscall: string, result: number): number {
+    if (result < 0) throw new SystemCallError(syscall, this.#libc.errno())
+    return result
+  }
+}

@@ -1,0 +1,161 @@
+// The location's proxy: tunnels by CONNECT for TLS and TCP, forwarding for plain HTTP. What the proxy would
+// reach on our behalf is held against the network policy as far as we can see it.
+import type { Socket } from 'node:net'
+import type { Connection, Endpoint, Progress } from '../dial.ts'
+import { basic } from '../http/target.ts'
+import { familyOf, literalOf } from '../ip-address.ts'
+import { DeadlineReached } from '../deadline.ts'
+import type { NetworkPolicy } from '../network-policy.ts'
+import { openSocket } from '../open-socket.ts'
+import { createInspection } from './inspection.ts'
+import { askForTunnel } from './tunnel.ts'
+import type { Resolver } from '../dns/resolver.ts'
+import { TargetFailure, targetFailure } from '../target-failure.ts'
+import { shakeHands } from '../tls/handshake.ts'
+
+export interface Proxy {
+  /** A connection to the endpoint through the proxy. */
+  tunnel(endpoint: Endpoint, progress: Progress, signal: AbortSignal): Promise<Connection>
+  /** A connection to the proxy itself, for requests in absolute form. */
+  forward(endpoint: Endpoint, progress: Progress, signal: AbortSignal): Promise<Connection>
+}
+
+/** What is wrong with the text as `proxyUrl`, or undefined. Never shows the text: it holds a password. */
+export function proxyProblem(text: string): string | undefined {
+  const url = URL.parse(text)
+  if (url === null) return 'not a URL; write http://proxy.example:3128 or with user:password@'
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') {
+    return `cannot use a ${url.protocol}// proxy; use http:// or https://`
+  }
+  if (url.pathname !== '/' || url.search !== '' || url.hash !== '') {
+    return 'a proxy has no path; write http://proxy.example:3128'
+  }
+  try {
+    decodeURIComponent(`${url.username}:${url.password}`)
+  } catch {
+    return 'a % in the credentials starts no valid escape; write a literal % as %25'
+  }
+  return undefined
+}
+
+interface Location {
+  host: string
+  port: number
+  secure: boolean
+  authorization: string | undefined
+}
+
+/** Makes the proxy of `proxyUrl`; throws a TypeError when that is not usable. */
+export function createProxy(
+  proxyUrl: string,
+  { policy, resolver }: { policy: NetworkPolicy; resolver: Resolver },
+): Proxy {
+  const location = locationOf(proxyUrl)
+  const inspect = createInspection({ policy, resolver })
+  return {
+    async tunnel(endpoint, progress, signal) {
+      await inspect(endpoint, signal)
+      const connection = await reach(location, resolver, progress, signal)
+      progress.phase = 'proxy'
+      const startedAt = performance.now()
+      const socket = await speakTls(location, connection.socket, signal)
+      const target = { host: endpoint.address ?? endpoint.host, port: endpoint.port }
+      await askForTunnel(socket, target, location.authorization, signal)
+      return { ...connection, socket, proxyMs: performance.now() - startedAt }
+    },
+    async forward(endpoint, progress, signal) {
+      await inspect(endpoint, signal)
+      const connection = await reach(location, resolver, progress, signal)
+      const forward = { authorization: location.authorization }
+      if (!location.secure) return { ...connection, forward }
+      progress.phase = 'proxy'
+      const startedAt = performance.now()
+      const socket = await speakTls(location, connection.socket, signal)
+      return { ...connection, socket, forward, proxyMs: performance.now() - startedAt }
+    },
+  }
+}
+
+function locationOf(proxyUrl: string): Location {
+  const problem = proxyProblem(proxyUrl)
+  if (problem !== undefined) throw new TypeError(`proxyUrl: ${problem}`)
+  const url = new URL(proxyUrl)
+  const secure = url.protocol === 'https:'
+  const [username, password] = [decodeURIComponent(url.username), decodeURIComponent(url.password)]
+  return {
+    host: url.hostname.replace(/^\[|\]$/g, ''),
+    port: url.port === '' ? (secure ? 443 : 80) : Number(url.port),
+    secure,
+    authorization: username === '' && password === '' ? undefined : basic(username, password),
+  }
+}
+
+/** Connects to the proxy itself. The operator chose it, so the policy has no say about its address. */
+async function reach(
+  { host, port }: Location,
+  resolver: Resolver,
+  progress: Progress,
+  signal: AbortSignal,
+): Promise<Connection> {
+  try {
+    progress.phase = 'dns'
+    const startedAt = performance.now()
+    const literal = literalOf(host)
+    const address = literal ?? (await proxyAddress(resolver, host, signal))
+    const resolvedAt = performance.now()
+    progress.phase = 'connect'
+    const socket = await openSocket(address, port, signal)
+    const connectMs = performance.now() - resolvedAt
+    return {
+      socket,
+      address,
+      family: familyOf(address),
+      proxyHost: host,
+      dnsMs: literal === undefined ? resolvedAt - startedAt : 0,
+      connectMs,
+    }
+  } catch (error) {
+    throw proxyFault(error)
+  }
+}
+
+async function proxyAddress(resolver: Resolver, host: string, signal: AbortSignal) {
+  // The family of the monitor speaks about its target; the proxy is reached as it can be.
+  const found = await resolver.resolve(host, 'IPv4', signal).catch((error: unknown) => {
+    if (error instanceof TargetFailure) return resolver.resolve(host, 'IPv6', signal)
+    throw error
+  })
+  return found[0]
+}
+
+async function speakTls(location: Location, socket: Socket, signal: AbortSignal): Promise<Socket> {
+  if (!location.secure) return socket
+  try {
+    // The caller's phase stays `proxy`, so this handshake has a progress of its own.
+    const handshake = { serverName: location.host, alpn: ['http/1.1'] }
+    const secure = await shakeHands(socket, handshake, { phase: 'proxy' }, signal)
+    if (secure.peer.failure === undefined) return secure.socket
+    secure.socket.destroy()
+    throw new TargetFailure(secure.peer.failure)
+  } catch (error) {
+    throw proxyFault(error)
+  }
+}
+
+/** What goes wrong on the way to the proxy says nothing about the target. */
+function proxyFault(error: unknown): unknown {
+  if (error instanceof DeadlineReached) {
+    return targetFailure(
+      'PROXY_UNREACHABLE',
+      `the location’s proxy cannot be used: ${error.message}`,
+      { deadlineMs: error.deadlineMs },
+    )
+  }
+  if (!(error instanceof TargetFailure)) return error
+  const { code, message, details } = error.failure
+  if (code === 'RESOURCES_EXHAUSTED') return error
+  return targetFailure('PROXY_UNREACHABLE', `the location’s proxy cannot be used: ${message}`, {
+    ...details,
+    reason: code,
+  })
+}

@@ -1,0 +1,184 @@
+// TLS on a connection that stands. Certificates are judged by us, so that their facts are known whatever is
+// wrong with them; sessions are never resumed, so that every handshake is a whole one.
+import { constants } from 'node:crypto'
+import { isIP, type Socket } from 'node:net'
+import {
+  connect as connectTls,
+  createSecureContext,
+  type ConnectionOptions,
+  type DetailedPeerCertificate,
+  type SecureContext,
+  type SecureContextOptions,
+  TLSSocket,
+} from 'node:tls'
+import type { TlsSettings } from '../../contract/tls.ts'
+import { connectionFailure, placeOf } from '../connect-errors.ts'
+import type { Handshake, Progress, SecureConnection } from '../dial.ts'
+import { LeastRecentlyUsed } from '../least-recently-used.ts'
+import { TargetFailure, targetFailure } from '../target-failure.ts'
+import { peerCertificates } from './peer-certificates.ts'
+import { peerFacts } from './facts.ts'
+
+const ignore = () => {}
+const accept = () => undefined
+// oxlint-disable-next-line typescript/unbound-method -- it is put back where it was
+const { getPeerCertificate } = TLSSocket.prototype
+const noCertificate = () => ({}) as DetailedPeerCertificate
+
+/**
+ * Shakes hands on `socket`. Rejects with TargetFailure (TLS_…, CONNECTION_…, SETTINGS_INVALID when the
+ * certificate and key of the settings do not fit), or the signal's reason; then the socket is destroyed.
+ */
+export function shakeHands(
+  socket: Socket,
+  handshake: Handshake,
+  progress: Progress,
+  signal: AbortSignal,
+): Promise<SecureConnection> {
+  progress.phase = 'tls'
+  return new Promise((resolve, reject) => {
+    const startedAt = performance.now()
+    const name = handshake.settings?.serverName ?? handshake.serverName
+    let secure: TLSSocket
+    try {
+      signal.throwIfAborted()
+      secure = connectTls(connectOptions(socket, name, handshake))
+      // Node reads the whole chain for `checkServerIdentity`, which here looks at nothing of it: that
+      // would be a sixth of the cost of a handshake.
+      secure.getPeerCertificate = noCertificate
+    } catch (error) {
+      socket.destroy()
+      reject(error)
+      return
+    }
+    let staple: Buffer | undefined
+    const where = () =>
+      handshake.where ?? placeOf(socket.remoteAddress ?? name, socket.remotePort ?? 0)
+    const settle = () => {
+      signal.removeEventListener('abort', onAbort)
+      secure.removeListener('secureConnect', onSecure)
+      secure.removeListener('error', onError)
+      secure.on('error', ignore)
+    }
+    const fail = (error: Error) => {
+      settle()
+      secure.destroy()
+      socket.destroy()
+      reject(error)
+    }
+    const onSecure = () => {
+      const tlsMs = performance.now() - startedAt
+      settle()
+      // Not deleted: that would make all that follows on the socket slow.
+      secure.getPeerCertificate = getPeerCertificate
+      const certificates = peerCertificates(secure, where())
+      const peer = peerFacts(secure, certificates, name, staple !== undefined)
+      resolve({ socket: secure, tlsMs, peer, certificates, staple })
+    }
+    const onError = (error: NodeJS.ErrnoException) => {
+      fail(new TargetFailure(connectionFailure(error, where())))
+    }
+    const onAbort = () => fail(signal.reason as Error)
+    secure.once('OCSPResponse', (response: Buffer | null) => {
+      if (response !== null && response.length > 0) staple = response
+    })
+    secure.on('secureConnect', onSecure)
+    secure.on('error', onError)
+    signal.addEventListener('abort', onAbort)
+  })
+}
+
+function connectOptions(socket: Socket, name: string, handshake: Handshake): ConnectionOptions {
+  return {
+    socket,
+    secureContext: secureContextFor(handshake.settings, handshake.offer),
+    servername: isIP(name) === 0 ? name : '',
+    rejectUnauthorized: false,
+    // The name is checked with the other facts, even when the chain does not verify.
+    checkServerIdentity: accept,
+    requestOCSP: true,
+    ...(handshake.alpn === undefined ? {} : { ALPNProtocols: handshake.alpn }),
+  }
+}
+
+// A context takes a millisecond to make; one that has its own authorities some 100 KB.
+const CONTEXTS_MAX = 100
+const contexts = new LeastRecentlyUsed<string, SecureContext>(CONTEXTS_MAX)
+/** A text for each offer: it holds whole bundles of authorities, and is made and hashed once. */
+const keys = new WeakMap<TlsSettings, Partial<Record<Offer, string>>>()
+const NONE: TlsSettings = {}
+
+function keyOf(settings: TlsSettings, offer: Offer): string {
+  let own = keys.get(settings)
+  if (own === undefined) {
+    own = {}
+    keys.set(settings, own)
+  }
+  let key = own[offer]
+  if (key === undefined) {
+    const { serverName: _, ...rest } = settings
+    key = `${offer} ${JSON.stringify(rest)}`
+    own[offer] = key
+  }
+  return key
+}
+
+function secureContextFor(settings = NONE, offer: Offer = 'safe'): SecureContext {
+  const key = keyOf(settings, offer)
+  let context = contexts.get(key)
+  if (context === undefined) {
+    context = makeContext(settings, offer)
+    contexts.set(key, context)
+  }
+  return context
+}
+
+type Offer = NonNullable<Handshake['offer']>
+
+/**
+ * OpenSSL speaks the old versions, and with small keys, only below its usual security level. A reporter prefers
+ * what browsers prefer, AES-128 with SHA-256, which costs less, too; servers mostly let the client choose.
+ */
+const CIPHERS: Record<Offer, string | undefined> = {
+  safe: undefined,
+  old: 'TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256:DEFAULT:+AES256:@SECLEVEL=0',
+  anything: 'ALL:COMPLEMENTOFALL:@SECLEVEL=0',
+}
+
+/**
+ * The groups for agreeing on a key. To make keys of the newest ones (ML-KEM) for every handshake costs as much as all
+ * the rest of it, so a reporter offers them only to a server that takes no other.
+ */
+const GROUPS: Record<Offer, string | undefined> = {
+  safe: undefined,
+  old: 'X25519:P-256:P-384:P-521',
+  anything: undefined,
+}
+
+function makeContext(settings: TlsSettings, offer: Offer): SecureContext {
+  const { ca, certificate, privateKey, passphrase, minVersion, maxVersion } = settings
+  const old = minVersion === 'TLSv1' || minVersion === 'TLSv1.1'
+  const safe = offer === 'safe'
+  const given: SecureContextOptions = {
+    ca,
+    cert: certificate,
+    key: privateKey,
+    passphrase,
+    minVersion: safe ? minVersion : (minVersion ?? 'TLSv1'),
+    maxVersion,
+    ciphers: safe && old ? 'DEFAULT:@SECLEVEL=0' : CIPHERS[offer],
+    ecdhCurve: GROUPS[offer],
+    // Servers that know nothing of secure renegotiation (RFC 5746) are old, not absent.
+    secureOptions: safe ? undefined : constants.SSL_OP_LEGACY_SERVER_CONNECT,
+  }
+  try {
+    return createSecureContext(withoutUndefined(given))
+  } catch (error) {
+    const { reason, message } = error as Error & { reason?: string }
+    throw targetFailure('SETTINGS_INVALID', `the TLS settings cannot be used: ${reason ?? message}`)
+  }
+}
+
+function withoutUndefined<T extends object>(value: T): T {
+  return Object.fromEntries(Object.entries(value).filter(([, one]) => one !== undefined)) as T
+}

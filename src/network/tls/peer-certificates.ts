@@ -1,0 +1,142 @@
+// The certificates that a peer sent, read without what reading them usually costs. Node's getPeerX509Certificate
+// loses the memory of every certificate behind the first one for good, and getPeerCertificate(true) takes a sixth
+// of a handshake; so a chain is looked at again after a minute only, and read as it was sent once.
+import { X509Certificate } from 'node:crypto'
+import type { DetailedPeerCertificate, TLSSocket } from 'node:tls'
+import { contextTag, DerFault, elementAt, Elements, encodingOf, TAG } from './der.ts'
+import { LeastRecentlyUsed } from '../least-recently-used.ts'
+
+/** A peer's certificates. */
+export interface PeerCertificates {
+  /** The same for the same certificates. */
+  key: string
+  leaf: X509Certificate
+  /** As they were sent, `leaf` first. */
+  sent: readonly X509Certificate[]
+}
+
+interface Recent {
+  /** DER of its own certificate, and what OpenSSL said of the chain: another verdict may come of another chain. */
+  shown: Buffer
+  verdict: string | undefined
+  certificates: PeerCertificates
+  /** By performance.now(). */
+  readAt: number
+}
+
+/** A chain takes some 15 KB. */
+const CHAINS_MAX = 2000
+/** How long a peer that shows the same certificate is taken to send the same ones behind it. */
+const AGE_MS_MAX = 60_000
+/** Reading a chain as sent loses some 5 KB each time; after so many, only its links are followed. */
+const READS_MAX = 5000
+const LENGTH_MAX = 16
+
+const recent = new LeastRecentlyUsed<string, Recent>(CHAINS_MAX)
+const chains = new LeastRecentlyUsed<string, PeerCertificates>(CHAINS_MAX)
+let reads = 0
+
+/** What the peer at `where` showed in a handshake that is done; undefined when that was nothing. */
+export function peerCertificates(socket: TLSSocket, where: string): PeerCertificates | undefined {
+  const shown = leafOf(socket.getSession())
+  const verdict = verdictOf(socket)
+  const now = performance.now()
+  const known = recent.get(where)
+  if (
+    known !== undefined &&
+    shown?.equals(known.shown) === true &&
+    known.verdict === verdict &&
+    now - known.readAt < AGE_MS_MAX
+  ) {
+    return known.certificates
+  }
+  const certificates = read(socket)
+  if (shown !== undefined && certificates !== undefined) {
+    recent.set(where, { shown, verdict, certificates, readAt: now })
+  }
+  return certificates
+}
+
+/** Node's types say that it is an error; it is mostly OpenSSL's word. */
+function verdictOf({ authorizationError }: TLSSocket): string | undefined {
+  const verdict = authorizationError as unknown
+  return verdict instanceof Error ? verdict.message : (verdict as string | undefined)
+}
+
+/** Bytes of a session before its DER form, where Node says what it belongs to. */
+const PREFIX_BYTES_MAX = 600
+
+/**
+ * The peer's certificate in a session (OpenSSL's SSL_SESSION, `[3] peer`), where it is the cheapest to get at;
+ * undefined when it is not found there, which costs time and nothing else.
+ */
+function leafOf(session: Buffer | undefined): Buffer | undefined {
+  if (session === undefined) return undefined
+  const start = startOfDer(session)
+  if (start < 0) return undefined
+  try {
+    const parts = new Elements(elementAt(session, start, session.length))
+    while (parts.nextTag !== undefined) {
+      const part = parts.next()
+      if (part.tag === contextTag(3)) return encodingOf(new Elements(part).next(TAG.SEQUENCE))
+    }
+    return undefined
+  } catch (error) {
+    if (error instanceof DerFault) return undefined
+    throw error
+  }
+}
+
+/** Where a long sequence begins that reaches to the very end; -1 when none does. */
+function startOfDer(session: Buffer): number {
+  const last = Math.min(PREFIX_BYTES_MAX, session.length - 4)
+  for (let at = 0; at <= last; at++) {
+    if (session[at] !== TAG.SEQUENCE || session[at + 1] !== 0x82) continue
+    if (at + 4 + session.readUInt16BE(at + 2) === session.length) return at
+  }
+  return -1
+}
+
+function read(socket: TLSSocket): PeerCertificates | undefined {
+  const linked = linkedFrom(socket.getPeerCertificate(true))
+  if (linked.length === 0) return undefined
+  const key = linked.map(({ fingerprint256 }) => fingerprint256).join()
+  let certificates = chains.get(key)
+  if (certificates === undefined) {
+    const sent = reads++ < READS_MAX ? sentBy(socket) : followed(linked)
+    const [leaf] = sent
+    if (leaf === undefined) return undefined
+    certificates = { key, leaf, sent }
+    chains.set(key, certificates)
+  }
+  return certificates
+}
+
+/** From issuer to issuer, those that only we have included. */
+function linkedFrom(first: DetailedPeerCertificate | undefined): DetailedPeerCertificate[] {
+  const linked: DetailedPeerCertificate[] = []
+  let next: DetailedPeerCertificate | undefined = first
+  while (next?.raw !== undefined && !linked.includes(next) && linked.length < LENGTH_MAX) {
+    linked.push(next)
+    next = next.issuerCertificate
+  }
+  return linked
+}
+
+function sentBy(socket: TLSSocket): X509Certificate[] {
+  const sent: X509Certificate[] = []
+  let next = socket.getPeerX509Certificate()
+  while (next !== undefined && sent.length < LENGTH_MAX) {
+    sent.push(next)
+    next = next.issuerCertificate
+  }
+  return sent
+}
+
+/** Which of the links was sent and which was ours is not known: an authority's own is taken for ours. */
+function followed(linked: readonly DetailedPeerCertificate[]): X509Certificate[] {
+  const certificates = linked.map(({ raw }) => new X509Certificate(raw))
+  const last = certificates.at(-1)
+  const isOurs = certificates.length > 1 && last?.subject === last?.issuer
+  return isOurs ? certificates.slice(0, -1) : certificates
+}

@@ -1,0 +1,60 @@
+// The authorities that a chain may end at, to find the one that it does end at: Node verifies chains, but does
+// not say by which of its roots.
+import { X509Certificate } from 'node:crypto'
+import { getCACertificates } from 'node:tls'
+import type { TlsSettings } from '../../contract/tls.ts'
+import { readCertificate } from './certificate-structure.ts'
+import { LeastRecentlyUsed } from '../least-recently-used.ts'
+
+/** Trusted certificates by their subject. */
+export interface TrustAnchors {
+  /** Those with this subject, as its DER form. */
+  named(subject: Buffer): X509Certificate[]
+}
+
+/** Sets of authorities that monitors bring along. */
+const SETS_MAX = 50
+const PEM = /-----BEGIN (?:TRUSTED )?CERTIFICATE-----[^-]*-----END (?:TRUSTED )?CERTIFICATE-----/g
+
+const sets = new LeastRecentlyUsed<string, TrustAnchors>(SETS_MAX)
+let usual: TrustAnchors | undefined
+
+/** The authorities of the settings, or those of this process (NODE_EXTRA_CA_CERTS included). */
+export function trustAnchors(settings: TlsSettings | undefined): TrustAnchors {
+  const given = settings?.ca
+  if (given === undefined) return (usual ??= anchorsOf(getCACertificates('default')))
+  let known = sets.get(given)
+  if (known === undefined) {
+    known = anchorsOf(given.match(PEM) ?? [])
+    sets.set(given, known)
+  }
+  return known
+}
+
+/** Keeps texts, and parses a certificate when one asks for it: a process trusts hundreds and uses few. */
+function anchorsOf(pems: readonly string[]): TrustAnchors {
+  const bySubject = new Map<string, string[]>()
+  for (const pem of pems) {
+    const body = pem.replace(/-----[^-]+-----/g, '')
+    const structure = readCertificate(Buffer.from(body, 'base64'))
+    if (structure === undefined) continue
+    const subject = structure.subjectName.toString('latin1')
+    const known = bySubject.get(subject)
+    if (known === undefined) bySubject.set(subject, [pem])
+    else known.push(pem)
+  }
+  const parsed = new Map<string, X509Certificate[]>()
+  return {
+    named(subject) {
+      const key = subject.toString('latin1')
+      let certificates = parsed.get(key)
+      if (certificates === undefined) {
+        const found = bySubject.get(key)
+        if (found === undefined) return []
+        certificates = found.map((pem) => new X509Certificate(pem))
+        parsed.set(key, certificates)
+      }
+      return certificates
+    },
+  }
+}

@@ -1,0 +1,140 @@
+// The account that a platform starts with, and the Admin key that opens it.
+import { randomUUID } from 'node:crypto'
+import {
+  chmodSync,
+  closeSync,
+  fsyncSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  writeSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { makeFolderSync } from '../../process/make-folder.ts'
+import { createAccount, listAccounts } from './queries/accounts.ts'
+import { ensureApiKey } from './queries/api-keys.ts'
+import type { Database, Queryable } from '../../database/database.ts'
+import { makeKey, tracesOf } from '../secrets/api-key.ts'
+
+/** What somebody needs to use the API. */
+export interface Credentials {
+  accountId: string
+  adminApiKey: string
+}
+
+/** What the environment asks for. */
+export interface FirstAccountOptions {
+  accountId: string | undefined
+  adminApiKey: string | undefined
+  /** Keeps new credentials; called before they are final, and may be called again with others. */
+  keep: (credentials: Credentials) => void
+}
+
+/** The account, and what the operator has to be told. */
+export interface FirstAccount {
+  accountId: string
+  /** Credentials that were made here and are known to nobody yet. */
+  made?: Credentials
+  /** What is odd about the key that was given. */
+  warning?: string
+}
+
+/** The given key opens another account than the given one. */
+export class CredentialsError extends Error {
+  readonly code = 'CREDENTIALS'
+
+  constructor(message: string) {
+    super(message)
+    this.name = 'CredentialsError'
+  }
+}
+
+const NAME = 'Vedette'
+/** The lock under which one of several first starts makes the account. */
+const LOCK = 0x76_65_64_66
+
+/**
+ * Makes sure that there is an account, and that the given account and key are there; changes nothing
+ * the second time. Throws CredentialsError, or what the database does.
+ */
+export function ensureFirstAccount(
+  database: Database,
+  options: FirstAccountOptions,
+): Promise<FirstAccount> {
+  return database.transaction(async (inside) => {
+    await inside.query(`select pg_advisory_xact_lock(${LOCK})`)
+    const [oldest] = await listAccounts(inside, 1)
+    const accountId = options.accountId ?? oldest?.id ?? randomUUID()
+    const isNew = await createAccount(inside, { id: accountId, name: NAME })
+    const { adminApiKey } = options
+    if (adminApiKey !== undefined) return withGivenKey(inside, accountId, adminApiKey)
+    if (!isNew) return { accountId }
+    const made = { accountId, adminApiKey: makeKey() }
+    await addAdminKey(inside, made, 'First key')
+    // Before the commit: an account whose key nobody knows would be worse than a file without account.
+    options.keep(made)
+    return { accountId, made }
+  })
+}
+
+async function withGivenKey(
+  inside: Queryable,
+  accountId: string,
+  adminApiKey: string,
+): Promise<FirstAccount> {
+  const row = await addAdminKey(inside, { accountId, adminApiKey }, 'ADMIN_API_KEY')
+  if (row.account_id !== accountId) {
+    throw new CredentialsError(
+      `ADMIN_API_KEY opens account ${row.account_id}, not ${accountId} (ACCOUNT_ID); ` +
+        'give each account a key of its own',
+    )
+  }
+  if (row.revoked_at !== null) {
+    return { accountId, warning: 'ADMIN_API_KEY was revoked and stays so; set another key' }
+  }
+  if (row.role !== 'Admin') {
+    return { accountId, warning: `ADMIN_API_KEY has the role ${row.role} and keeps it` }
+  }
+  return { accountId }
+}
+
+function addAdminKey(inside: Queryable, { accountId, adminApiKey }: Credentials, name: string) {
+  return ensureApiKey(inside, { accountId, name, role: 'Admin', ...tracesOf(adminApiKey) })
+}
+
+/**
+ * Keeps credentials in `<folder>/credentials.json` for its owner alone, whole or not at all. Those of another
+ * account, from another database, are put aside as `credentials-<account>.json`.
+ */
+export function keepCredentials(folder: string, credentials: Credentials): string {
+  makeFolderSync(folder, 0o755)
+  const path = join(folder, 'credentials.json')
+  const draft = `${path}.new`
+  const file = openSync(draft, 'w', 0o600)
+  try {
+    // A draft that was there already keeps its own mode.
+    chmodSync(draft, 0o600)
+    writeSync(file, `${JSON.stringify(credentials, null, 2)}\n`)
+    fsyncSync(file)
+  } finally {
+    closeSync(file)
+  }
+  const other = accountIn(path)
+  if (other !== undefined && other !== credentials.accountId) {
+    renameSync(path, join(folder, `credentials-${other}.json`))
+  }
+  renameSync(draft, path)
+  return path
+}
+
+/** The account of a credentials file; undefined when there is none that we wrote. */
+function accountIn(path: string): string | undefined {
+  try {
+    const { accountId } = JSON.parse(readFileSync(path, 'utf8')) as Partial<Credentials>
+    return typeof accountId === 'string' && /^[0-9a-f-]{36}$/.test(accountId)
+      ? accountId
+      : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,116 @@
+// Keys of the public API. The database knows a key by its hash alone.
+import type { Role } from '../../../contract/api/account.ts'
+import type { Queryable } from '../../../database/database.ts'
+
+/** A key as people may see it. */
+export interface ApiKeyRow {
+  id: string
+  account_id: string
+  name: string
+  role: Role
+  suffix: string
+  created_at: Date
+  last_used_at: Date | null
+  revoked_at: Date | null
+}
+
+/** A key that may be used. */
+export interface ActiveKey {
+  id: string
+  account_id: string
+  name: string
+  role: Role
+  hash: Buffer
+}
+
+/** What a new key is made of. */
+export interface NewApiKey {
+  accountId: string
+  name: string
+  role: Role
+  /** SHA-256 of the key. */
+  hash: Buffer
+  suffix: string
+}
+
+const COLUMNS = 'id, account_id, name, role, suffix, created_at, last_used_at, revoked_at'
+
+/** Adds a key. Throws a duplicate of `api_keys_hash_key` when the key is there already. */
+export async function createApiKey(database: Queryable, key: NewApiKey): Promise<ApiKeyRow> {
+  const [row] = await database.query<ApiKeyRow>(
+    `insert into api_keys (account_id, name, role, hash, suffix)
+     values ($1, $2, $3, $4, $5)
+     returning ${COLUMNS}`,
+    [key.accountId, key.name, key.role, key.hash, key.suffix],
+  )
+  return row as ApiKeyRow
+}
+
+/** Adds a key unless there is one with its hash, and returns the one that is there. */
+export async function ensureApiKey(database: Queryable, key: NewApiKey): Promise<ApiKeyRow> {
+  await database.query(
+    `insert into api_keys (account_id, name, role, hash, suffix)
+     values ($1, $2, $3, $4, $5)
+     on conflict on constraint api_keys_hash_key do nothing`,
+    [key.accountId, key.name, key.role, key.hash, key.suffix],
+  )
+  const [row] = await database.query<ApiKeyRow>(`select ${COLUMNS} from api_keys where hash = $1`, [
+    key.hash,
+  ])
+  return row as ApiKeyRow
+}
+
+/** The key with this hash, unless it was revoked. */
+export async function findActiveKey(
+  database: Queryable,
+  hash: Buffer,
+): Promise<ActiveKey | undefined> {
+  const [row] = await database.query<ActiveKey>(
+    {
+      name: 'find-active-key',
+      text: `select id, account_id, name, role, hash from api_keys
+             where hash = $1 and revoked_at is null`,
+    },
+    [hash],
+  )
+  return row
+}
+
+/** Keys of all accounts, or of one, oldest first, revoked ones included; `limit` at most. */
+export function listApiKeys(
+  database: Queryable,
+  { accountId, limit }: { accountId?: string; limit: number },
+): Promise<ApiKeyRow[]> {
+  return database.query<ApiKeyRow>(
+    `select ${COLUMNS} from api_keys
+     where $1::uuid is null or account_id = $1
+     order by created_at, id limit $2`,
+    [accountId ?? null, limit],
+  )
+}
+
+/** The channel on which a trigger announces every change of a key. */
+export const KEYS_CHANNEL = 'vedette_keys'
+
+/** Revokes a key for good; undefined when there is none. A second time changes nothing. */
+export async function revokeApiKey(
+  database: Queryable,
+  id: string,
+): Promise<ApiKeyRow | undefined> {
+  const [row] = await database.query<ApiKeyRow>(
+    `update api_keys set revoked_at = coalesce(revoked_at, now())
+     where id = $1 returning ${COLUMNS}`,
+    [id],
+  )
+  return row
+}
+
+/** Notes that keys were used, each at most once a minute, so that a busy key costs no writes. */
+export async function touchApiKeys(database: Queryable, ids: readonly string[]): Promise<void> {
+  await database.query(
+    `update api_keys set last_used_at = now()
+     where id = any($1::uuid[])
+       and (last_used_at is null or last_used_at < now() - interval '1 minute')`,
+    [ids],
+  )
+}

@@ -1,0 +1,30 @@
+// What an agent may be given: what it says that it can run, cut to what its version and image can.
+import type { AgentFacts } from '../../contract/protocol/agent-protocol.ts'
+import { RUNTIMES } from '../../contract/runtimes.ts'
+import { type Manifest, manifestFor, MANIFESTS } from '../../contract/versions.ts'
+import { abilityWords } from './assignment.ts'
+import { ApiError } from '../http/errors.ts'
+
+/** The manifest of an agent's version. Throws 403 for one before the first milestone. */
+export function manifestOf({ version }: AgentFacts): Manifest {
+  const manifest = manifestFor(version)
+  if (manifest !== undefined) return manifest
+  const first = MANIFESTS[0]?.version
+  throw new ApiError(403, `Agent ${version} is too old: this platform needs ${first} or newer`)
+}
+
+/**
+ * The abilities of an agent, in the words of needs and in a fixed order, so that equal ones are equal. An
+ * image that the manifest does not name may have everything that its version has. A manifest says which
+ * runtimes an image brings along; older ones can be installed beside them, and what is installed counts.
+ */
+export function abilitiesOf(agent: AgentFacts, manifest: Manifest): string[] {
+  const types = new Set(manifest.images[agent.image] ?? manifest.checkTypes)
+  const engines = new Set(manifest.engines)
+  const words = abilityWords({
+    checkTypes: agent.checkTypes.filter((type) => types.has(type)),
+    engines: agent.engines.filter((engine) => engines.has(engine)),
+    runtimes: agent.runtimes.filter((runtime) => RUNTIMES.has(runtime)),
+  })
+  return [...new Set(words)].toSorted()
+}

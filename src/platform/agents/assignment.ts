@@ -1,0 +1,158 @@
+// Which agent runs which monitor: rendezvous hashing over those that can run it. Every process computes
+// the same owner without asking anybody, and when an agent goes only its monitors move.
+import { MANIFESTS } from '../../contract/versions.ts'
+
+const RUNTIME_PREFIX = 'runtime:'
+
+/** An agent as assignment sees it. */
+export interface Member {
+  id: string
+  /** What it can run, in the words of needs. */
+  abilities: readonly string[]
+}
+
+/** Whether somebody with `abilities` can run what has these needs. */
+export function capable(needs: readonly string[], abilities: readonly string[]): boolean {
+  return needs.every((need) => abilities.includes(need))
+}
+
+interface Seed {
+  high: number
+  low: number
+}
+
+/** 64 bits of an id, mixed, so that ids that differ little lie far apart. */
+function seedOf(id: string): Seed {
+  let high = 0x9e3779b9
+  let low = 0x85ebca6b
+  for (let at = 0; at < id.length; at++) {
+    const code = id.charCodeAt(at)
+    high = Math.imul(high ^ code, 0x01000193)
+    low = Math.imul(low + code, 0xcc9e2d51)
+    low ^= low >>> 15
+  }
+  return { high, low }
+}
+
+/** The finalizer of MurmurHash3: each bit that goes in moves half of those that come out. */
+function mixed(value: number): number {
+  let bits = value ^ (value >>> 16)
+  bits = Math.imul(bits, 0x85ebca6b)
+  bits ^= bits >>> 13
+  bits = Math.imul(bits, 0xc2b2ae35)
+  return bits ^ (bits >>> 16)
+}
+
+/** Weight of a member for a monitor; 53 bits, so that two members hardly ever weigh the same. */
+function weightOf(monitor: Seed, member: Seed): number {
+  const high = mixed(monitor.high ^ member.high) >>> 11
+  const low = mixed((monitor.low ^ member.low) + high) >>> 0
+  return high * 0x1_0000_0000 + low
+}
+
+interface SeededMember<M extends Member> {
+  member: M
+  seed: Seed
+}
+
+function highest<M extends Member>(
+  monitorId: string,
+  members: readonly SeededMember<M>[],
+): M | undefined {
+  if (members.length < 2) return members[0]?.member
+  const monitor = seedOf(monitorId)
+  let best: M | undefined
+  let most = -1
+  for (const { member, seed } of members) {
+    const weight = weightOf(monitor, seed)
+    if (weight > most || (weight === most && best !== undefined && member.id < best.id)) {
+      best = member
+      most = weight
+    }
+  }
+  return best
+}
+
+/** Who of `members`, all of them capable, runs a monitor; undefined when there is none. */
+export function ownerOf<M extends Member>(monitorId: string, members: readonly M[]): M | undefined {
+  return highest(monitorId, seeded(members))
+}
+
+function seeded<M extends Member>(members: readonly M[]): SeededMember<M>[] {
+  return members.map((member) => ({ member, seed: seedOf(member.id) }))
+}
+
+/** Who runs what among the members of one epoch; looks at who is capable once for each kind of needs. */
+export interface Assignment<M extends Member> {
+  /** The owner; undefined when nobody is capable. */
+  owner(monitorId: string, needs: readonly string[]): M | undefined
+}
+
+/** Makes the assignment of an epoch. */
+export function createAssignment<M extends Member>(members: readonly M[]): Assignment<M> {
+  const all = seeded(members)
+  const capableByNeeds = new Map<string, SeededMember<M>[]>()
+  return {
+    owner(monitorId, needs) {
+      const words = needs.join('\n')
+      let able = capableByNeeds.get(words)
+      if (able === undefined) {
+        able = all.filter(({ member }) => capable(needs, member.abilities))
+        capableByNeeds.set(words, able)
+      }
+      return highest(monitorId, able)
+    },
+  }
+}
+
+/**
+ * What it takes to run what has these needs, for people: `DNS: agent 7.0.0 or newer`. The version is that
+ * of the first milestone which has all of them, where runtimes of earlier ones can still be installed. Engines
+ * and runtimes have to be there when an agent starts; of a runtime that images bring no more it is said how
+ * to leave it.
+ */
+export function neededWords(needs: readonly string[]): string {
+  const [type = 'this monitor', ...more] = needs
+  const extras = more.map((need) => need.replace(/^(?:engine|runtime):/, '')).join(', ')
+  const what = extras === '' ? type : `${type} with ${extras}`
+  const first = MANIFESTS.find(({ checkTypes, engines }, at) => {
+    const runtimes = MANIFESTS.slice(0, at + 1).flatMap((one) => one.runtimes)
+    return capable(needs, abilityWords({ checkTypes, engines, runtimes }))
+  })
+  if (first === undefined) return `${what}: no agent version can run it`
+  // Those of the newest version: an image that came later may have less than its version.
+  const images = Object.entries(MANIFESTS.at(-1)?.images ?? first.images)
+  const fitting = images.filter(([, types]) => types.includes(type)).map(([name]) => name)
+  const some = fitting.length < images.length ? ` (image ${fitting.join(' or ')})` : ''
+  const commands = more.map((need) => `\`vedette ${need.replace(':', ' install ')}\``)
+  const where =
+    commands.length === 0
+      ? ''
+      : `, on a machine where ${commands.join(' and ')} was run before it started`
+  return `${what}: agent ${first.version} or newer${some}${where}${wayOnWords(needs)}`
+}
+
+/** How to leave a runtime that the newest images do not bring; empty where there is none. */
+function wayOnWords(needs: readonly string[]): string {
+  const current = MANIFESTS.at(-1)?.runtimes ?? []
+  const former = needs
+    .filter((need) => need.startsWith(RUNTIME_PREFIX))
+    .map((need) => need.slice(RUNTIME_PREFIX.length))
+    .find((runtime) => !current.includes(runtime))
+  const next = current[0]
+  if (former === undefined || next === undefined) return ''
+  return `; or move to ${next} with \`vedette migrate --from ${former} --to ${next}\``
+}
+
+/** The words of needs for what can be run. */
+export function abilityWords(can: {
+  checkTypes: readonly string[]
+  engines: readonly string[]
+  runtimes: readonly string[]
+}): string[] {
+  return [
+    ...can.checkTypes,
+    ...can.engines.map((engine) => `engine:${engine}`),
+    ...can.runtimes.map((runtime) => `${RUNTIME_PREFIX}${runtime}`),
+  ]
+}

@@ -1,0 +1,180 @@
+// Who is in a location: agents that come, go, fall silent and come back. Each change begins an epoch
+// under the location's lock, so that at every slot exactly one list of members holds.
+import { PROTOCOL_BOUNDS } from '../../contract/protocol/agent-protocol.ts'
+import {
+  type AgentRow,
+  type AgentSaying,
+  findAgent,
+  loseAgents,
+  type SilenceBounds,
+  writeAgent,
+} from './queries/agents.ts'
+import type { Database } from '../../database/database.ts'
+import {
+  announceNews,
+  beginEpoch,
+  type EpochCause,
+  type LockedLocation,
+  lockLocation,
+} from './queries/location-epochs.ts'
+import { handBackRuns } from '../runs/queries/runs.ts'
+import type { Connection } from '../../database/statement.ts'
+import { absent, ApiError } from '../http/errors.ts'
+
+/** After how much silence of its own the platform begins to count that of agents anew, and theirs. */
+export const SILENCE: SilenceBounds = {
+  pauseS: 5,
+  silenceS: PROTOCOL_BOUNDS.agentSilenceMsMax / 1000,
+}
+
+/** Told of each epoch that this process began, and of how many agents it gave up. */
+export interface MembershipNews {
+  began(kind: EpochCause['kind']): void
+  lost(agents: number): void
+}
+
+/** What a leaving agent says. */
+export interface Leaving {
+  /** It starts no slot from here on. */
+  atMs: number
+  notStarted: readonly { monitorId: string; slot: number }[]
+}
+
+/** The members of locations, as one process changes them. */
+export class Membership {
+  readonly #database: Database
+  readonly #news: MembershipNews
+
+  constructor(database: Database, news: MembershipNews) {
+    this.#database = database
+    this.#news = news
+  }
+
+  /**
+   * Takes an agent in: a new one, one that was gone, restarted, or can run other things than before.
+   * Throws 409 when another process has taken over its id, 403 when the location is full.
+   */
+  async admit(said: AgentSaying): Promise<void> {
+    await this.#change(said.locationId, async (inside, location) => {
+      const known = await findAgent(inside, said.locationId, said.id)
+      refuseFormer(known, said)
+      const cause = causeOf(known, said, location)
+      if (cause?.kind === 'join' && location.members.length >= PROTOCOL_BOUNDS.membersMax) {
+        throw new ApiError(403, `This location has ${PROTOCOL_BOUNDS.membersMax} agents already`)
+      }
+      await writeAgent(inside, said, 'live')
+      if (known !== undefined && known.instance !== said.instance) {
+        // Another process of it knows nothing of the runs on demand that the former one had.
+        await handBackRuns(inside, { locationId: said.locationId, agentId: said.id })
+      }
+      // Another process of the same agent may be waiting: it has to hear that it is not the one any more.
+      if (cause === undefined) await announceNews(inside, said.locationId)
+      else return this.#begin(inside, location, { ...cause, fromMs: beginning(cause, location) })
+    })
+  }
+
+  /** Lets an agent go; a second time nothing changes. Throws 409 as `admit` does. */
+  async leave(said: AgentSaying, { atMs, notStarted }: Leaving): Promise<void> {
+    await this.#change(said.locationId, async (inside, location) => {
+      const known = await findAgent(inside, said.locationId, said.id)
+      refuseFormer(known, said)
+      await writeAgent(inside, said, 'left')
+      if (!location.members.some(({ id }) => id === said.id)) return
+      const { nowMs } = location
+      const goneAtMs = Math.ceil(
+        Math.min(Math.max(atMs, nowMs - LEFT_AGO_MS_MAX), nowMs + PROTOCOL_BOUNDS.handOverMs),
+      )
+      const cause: EpochCause = { kind: 'leave', agents: [said.id], atMs: nowMs, goneAtMs }
+      if (notStarted.length > 0) cause.notStarted = firstSlots(notStarted)
+      return this.#begin(inside, location, { ...cause, fromMs: goneAtMs })
+    })
+  }
+
+  /** Gives up the agents of a location that have been silent for too long. */
+  async loseSilent(locationId: string): Promise<void> {
+    const ids = await this.#change(locationId, async (inside, location) => {
+      const gone = await loseAgents(inside, locationId, SILENCE)
+      if (gone.length === 0) return gone
+      for (const agentId of gone) await handBackRuns(inside, { locationId, agentId })
+      const { nowMs } = location
+      const cause: EpochCause = { kind: 'lost', agents: gone, atMs: nowMs, goneAtMs: null }
+      await this.#begin(inside, location, { ...cause, fromMs: nowMs })
+      return gone
+    })
+    if (ids.length > 0) this.#news.lost(ids.length)
+  }
+
+  #change<T>(
+    locationId: string,
+    work: (inside: Connection, location: LockedLocation & { id: string }) => Promise<T>,
+  ): Promise<T> {
+    return this.#database.transaction(async (inside) => {
+      const location = await lockLocation(inside, locationId)
+      if (location === undefined) throw absent('location')
+      return work(inside, { ...location, id: locationId })
+    })
+  }
+
+  async #begin(
+    inside: Connection,
+    location: LockedLocation & { id: string },
+    { fromMs, ...cause }: EpochCause & { fromMs: number },
+  ): Promise<void> {
+    await beginEpoch(inside, location.id, {
+      epoch: location.epoch + 1,
+      fromMs: Math.max(fromMs, location.fromMs),
+      cause,
+    })
+    this.#news.began(cause.kind)
+  }
+}
+
+/** An agent's word on when it left counts within this. */
+const LEFT_AGO_MS_MAX = 30_000
+
+function refuseFormer(known: AgentRow | undefined, said: AgentSaying): void {
+  if (known === undefined || !known.former_instances.includes(said.instance)) return
+  throw superseded(said.id)
+}
+
+/** 409 for a process whose agent id another one has taken over. */
+export function superseded(agentId: string): ApiError {
+  return new ApiError(
+    409,
+    `Another process has taken over the agent id ${agentId}: give each agent a DATA_DIR of its own`,
+  )
+}
+
+/** Why taking the agent in begins an epoch; undefined when it does not. */
+function causeOf(
+  known: AgentRow | undefined,
+  { id, abilities }: AgentSaying,
+  { members, nowMs: atMs }: LockedLocation,
+): EpochCause | undefined {
+  if (known?.state !== 'live' || !members.some((one) => one.id === id)) {
+    return { kind: 'join', agents: [id], atMs }
+  }
+  const now = new Set(abilities)
+  const hasLost = known.abilities.some((one) => !now.has(one))
+  // What it cannot run any more nobody runs until others do.
+  if (hasLost) return { kind: 'change', agents: [id], atMs, goneAtMs: null }
+  const isSame = known.abilities.length === now.size
+  return isSame ? undefined : { kind: 'change', agents: [id], atMs }
+}
+
+/** Others are told a moment ahead that they give something up. */
+function beginning(cause: EpochCause, { nowMs, members }: LockedLocation): number {
+  const [id] = cause.agents
+  const hasOthers = members.some((one) => one.id !== id)
+  return hasOthers && cause.goneAtMs === undefined ? nowMs + PROTOCOL_BOUNDS.handOverMs : nowMs
+}
+
+function firstSlots(
+  notStarted: readonly { monitorId: string; slot: number }[],
+): Record<string, number> {
+  const first: Record<string, number> = {}
+  for (const { monitorId, slot } of notStarted) {
+    first[monitorId] = Math.min(first[monitorId] ?? Infinity, slot)
+  }
+  return first
+}

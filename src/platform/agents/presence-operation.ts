@@ -1,0 +1,50 @@
+// POST /agent/v1/presence: an agent says beside a sync that takes long that it is there. The answer to that
+// sync may be on its way for minutes, and what stands between may take it in the agent's place: only the
+// agent's own word counts. It also says here how far its runs are.
+import { PresenceAnswer, PresenceRequest } from '../../contract/protocol/agent-protocol.ts'
+import { PROGRESS_BOUNDS } from '../../contract/protocol/run-progress.ts'
+import { noteAgent } from './queries/agents.ts'
+import type { Database } from '../../database/database.ts'
+import { noteProgress } from '../runs/queries/runs.ts'
+import {
+  agentJson,
+  defineAgentOperation,
+  type DefinedAgentOperation,
+} from '../http/agent-operation.ts'
+import { readJson } from '../http/body.ts'
+import { checked } from '../http/operation.ts'
+
+const BODY_BOUNDS = { bodyBytesMax: PROGRESS_BOUNDS.callBytesMax, bodyMs: 15_000, jsonDepthMax: 4 }
+
+/** The call by which an agent stays while it takes a long answer. */
+export function presenceOperation(database: Database): DefinedAgentOperation {
+  return defineAgentOperation({
+    operationId: 'postAgentV1Presence',
+    summary: 'Say that an agent is there, and how far its runs are, beside its sync',
+    description:
+      'Counts as having been heard of, as a sync does, for the process that the last sync took in; it takes nobody in, and brings nobody back who was given up. `progress` is the newest word of each run on demand that the agent has; of other runs it is ignored.',
+    method: 'post',
+    path: '/agent/v1/presence',
+    kind: 'presence',
+    body: { contentType: 'application/json', schema: PresenceRequest },
+    answers: {
+      schema: PresenceAnswer,
+      description: 'Whether it is known as an agent that is live',
+    },
+    errors: {
+      408: 'The body came too slowly',
+      413: `The body is larger than ${BODY_BOUNDS.bodyBytesMax} bytes`,
+      415: 'The body is not application/json',
+    },
+    async answer({ c, key: { locationId } }) {
+      const {
+        agentId,
+        instance,
+        progress = [],
+      } = checked(PresenceRequest, await readJson(c, BODY_BOUNDS))
+      const said = { locationId, id: agentId.toLowerCase(), instance: instance.toLowerCase() }
+      await noteProgress(database, said, progress)
+      return agentJson(JSON.stringify({ live: await noteAgent(database, said) }))
+    },
+  })
+}

@@ -1,0 +1,48 @@
+// The chores that keep track of who is there: the platform's own pulse, agents that fell silent, locations
+// without agents, and what is known of agents and epochs of long ago.
+import { silentLocations, forgetAgents } from './queries/agents.ts'
+import type { Database } from '../../database/database.ts'
+import { forgetEpochs, markAbsences } from './queries/location-epochs.ts'
+import { beatPulse } from '../../database/platform-pulse.ts'
+import type { Chore } from '../jobs/background-jobs.ts'
+import { type Membership, SILENCE } from './membership.ts'
+
+const PRESENCE_MS = 1_000
+const ABSENCE_MS = 10_000
+const FORGET_MS = 3_600_000
+const AGENTS_KEPT_DAYS = 30
+const EPOCHS_KEPT_MS = 86_400_000
+
+/** The chores of presence. */
+export function presenceChores(database: Database, membership: Membership): Chore[] {
+  return [
+    {
+      name: 'presence',
+      everyMs: PRESENCE_MS,
+      timeoutMs: 10_000,
+      async run(signal) {
+        // The pulse comes first: after a pause agents get their time before any is given up.
+        await beatPulse(database, SILENCE.pauseS)
+        for (const locationId of await silentLocations(database, SILENCE)) {
+          if (signal.aborted) return
+          await membership.loseSilent(locationId)
+        }
+      },
+    },
+    {
+      name: 'absences',
+      everyMs: ABSENCE_MS,
+      timeoutMs: 30_000,
+      run: () => markAbsences(database),
+    },
+    {
+      name: 'presence-history',
+      everyMs: FORGET_MS,
+      timeoutMs: 60_000,
+      async run() {
+        await forgetAgents(database, AGENTS_KEPT_DAYS)
+        await forgetEpochs(database, EPOCHS_KEPT_MS)
+      },
+    },
+  ]
+}

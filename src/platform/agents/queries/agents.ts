@@ -1,0 +1,222 @@
+// Statements on agents: who reported when, and who is in a location now. Whoever changes that holds the
+// location's lock; see platform/membership.ts.
+import { statement, type Connection } from '../../../database/statement.ts'
+
+/** The channel on which a location's id is announced when its agents have news to fetch. */
+export const AGENTS_CHANNEL = 'vedette_agents'
+
+/** Where an agent stands, and its location. */
+export interface AgentStanding {
+  state: 'live' | 'left' | 'lost'
+  instance: string
+  revision: number
+  epoch: number
+  slug_name: string
+  /** Sealed. */
+  proxy_url: string | null
+  /** Members of the newest epoch, this agent not counted. */
+  peers: number
+}
+
+const STANDING = `a.state, a.instance, l.revision, l.epoch, l.slug_name, l.proxy_url,
+  (select count(*) from jsonb_array_elements(e.members) m where m->>'id' <> a.id::text)::int as peers`
+const ITS_LOCATION = `join private_locations l on l.id = a.location_id
+  left join location_epochs e on e.location_id = l.id and e.epoch = l.epoch`
+
+/** Keeps since when the network of an agent does not work, or forgets it when it works again. */
+const networkSince = (problem: string, before: string) => `case when ${problem} is not null
+  then coalesce(${before}.network_problem_since, clock_timestamp()) end`
+
+const touch = statement<
+  [string, string, string, readonly string[], string, string, string | null],
+  AgentStanding
+>(
+  'agent-touch',
+  `with seen as (
+     update agents set last_seen_at = clock_timestamp(), queues = $5::jsonb,
+       network_problem = $7, network_problem_since = ${networkSince('$7::text', 'agents')}
+     where location_id = $1 and id = $2 and instance = $3 and abilities = $4::text[]
+       and state = $6
+     returning *
+   )
+   select ${STANDING} from seen a ${ITS_LOCATION}`,
+)
+
+/** What an agent says of itself with each call. */
+export interface AgentSaying {
+  locationId: string
+  id: string
+  instance: string
+  version: string
+  image: string
+  abilities: readonly string[]
+  queues: object
+  /** Code of what is wrong with its own network. */
+  networkProblem?: string | undefined
+}
+
+/**
+ * Notes that an agent is there, or that one that has left still finishes what it had; undefined when it is
+ * not known as the one that it says it is.
+ */
+export async function touchAgent(
+  connection: Connection,
+  said: AgentSaying,
+  state: 'live' | 'left',
+): Promise<AgentStanding | undefined> {
+  const { locationId, id, instance, abilities, networkProblem = null } = said
+  const queues = JSON.stringify(said.queues)
+  const args = [locationId, id, instance, abilities, queues, state, networkProblem] as const
+  return (await touch(connection, ...args))[0]
+}
+
+const note = statement<[string, string, string], { id: string }>(
+  'agent-note',
+  `update agents set last_seen_at = clock_timestamp()
+   where location_id = $1 and id = $2 and instance = $3 and state = 'live' returning id`,
+)
+
+/** Notes that an agent is there that is known as live, and changes nothing else; whether it is. */
+export async function noteAgent(
+  connection: Connection,
+  { locationId, id, instance }: Pick<AgentSaying, 'locationId' | 'id' | 'instance'>,
+): Promise<boolean> {
+  return (await note(connection, locationId, id, instance)).length > 0
+}
+
+const stand = statement<[string, string], AgentStanding>(
+  'agent-standing',
+  `select ${STANDING} from agents a ${ITS_LOCATION} where a.location_id = $1 and a.id = $2`,
+)
+
+/** Where an agent stands; undefined when it never reported there. */
+export async function agentStanding(
+  connection: Connection,
+  locationId: string,
+  id: string,
+): Promise<AgentStanding | undefined> {
+  return (await stand(connection, locationId, id))[0]
+}
+
+/** An agent as it was known. */
+export interface AgentRow {
+  instance: string
+  former_instances: string[]
+  abilities: string[]
+  state: 'live' | 'left' | 'lost'
+}
+
+const find = statement<[string, string], AgentRow>(
+  'agent-find',
+  `select instance, former_instances, abilities, state from agents
+   where location_id = $1 and id = $2`,
+)
+
+/** What is known of an agent. */
+export async function findAgent(
+  inside: Connection,
+  locationId: string,
+  id: string,
+): Promise<AgentRow | undefined> {
+  return (await find(inside, locationId, id))[0]
+}
+
+const FORMER_MAX = 16
+
+const write = statement<
+  [string, string, string, string, string, readonly string[], string, string, string | null],
+  never
+>(
+  'agent-write',
+  `insert into agents as a
+     (location_id, id, instance, version, image, abilities, queues, state, network_problem,
+       network_problem_since)
+   values ($1, $2, $3, $4, $5, $6::text[], $7::jsonb, $8, $9,
+     case when $9::text is not null then clock_timestamp() end)
+   on conflict (location_id, id) do update set
+     former_instances = case when a.instance = excluded.instance then a.former_instances
+       else (array[a.instance] || a.former_instances)[1:${FORMER_MAX}] end,
+     instance = excluded.instance, version = excluded.version, image = excluded.image,
+     abilities = excluded.abilities, queues = excluded.queues, state = excluded.state,
+     live_since = case when a.state = 'live' and a.instance = excluded.instance
+       then a.live_since else clock_timestamp() end,
+     network_problem = excluded.network_problem,
+     network_problem_since = ${networkSince('excluded.network_problem', 'a')},
+     last_seen_at = clock_timestamp()`,
+)
+
+/** Writes down what an agent says and that it is there, or left just now. */
+export async function writeAgent(
+  inside: Connection,
+  said: AgentSaying,
+  state: 'live' | 'left',
+): Promise<void> {
+  const { locationId, id, instance, version, image, abilities, networkProblem = null } = said
+  const facts = [locationId, id, instance, version, image, abilities] as const
+  await write(inside, ...facts, JSON.stringify(said.queues), state, networkProblem)
+}
+
+/** Sound since when: nobody could report to a platform that was not there. */
+const SILENT = `state = 'live' and exists (
+  select from platform_pulse p where p.last > clock_timestamp() - make_interval(secs => $1)
+    and greatest(agents.last_seen_at, p.since) < clock_timestamp() - make_interval(secs => $2))`
+
+const silent = statement<[number, number], { location_id: string }>(
+  'agents-silent',
+  `select distinct location_id from agents where ${SILENT}`,
+)
+
+/** After how many seconds the platform itself counts as paused, and an agent as lost. */
+export interface SilenceBounds {
+  pauseS: number
+  silenceS: number
+}
+
+/** Locations with agents that have been silent for too long. */
+export async function silentLocations(
+  connection: Connection,
+  { pauseS, silenceS }: SilenceBounds,
+): Promise<string[]> {
+  return (await silent(connection, pauseS, silenceS)).map((row) => row.location_id)
+}
+
+const lose = statement<[number, number, string], { id: string }>(
+  'agents-lose',
+  `update agents set state = 'lost' where location_id = $3 and ${SILENT} returning id`,
+)
+
+/** Gives the silent agents of a location up; their ids. */
+export async function loseAgents(
+  inside: Connection,
+  locationId: string,
+  { pauseS, silenceS }: SilenceBounds,
+): Promise<string[]> {
+  return (await lose(inside, pauseS, silenceS, locationId)).map((row) => row.id)
+}
+
+const count = statement<[], { state: AgentStanding['state']; agents: number }>(
+  'agents-count',
+  `select state, count(*)::int as agents from agents group by state`,
+)
+
+/** How many agents there are in each state. */
+export async function countAgents(connection: Connection): Promise<Record<string, number>> {
+  const rows = await count(connection)
+  return Object.fromEntries(rows.map(({ state, agents }) => [state, agents]))
+}
+
+const forget = statement<[number], never>(
+  'agents-forget',
+  `delete from agents a
+   where state <> 'live' and last_seen_at < clock_timestamp() - make_interval(days => $1)
+     and exists (select from agents later where later.location_id = a.location_id
+       and (later.last_seen_at, later.id) > (a.last_seen_at, a.id))`,
+)
+
+/**
+ * Drops agents that have not been there for `days`, but for the last one of each location: one that
+ * stopped reporting is told apart from one that never did.
+ */
+export async function forgetAgents(connection: Connection, days: number): Promise<void> {
+  await forget(connection, days)
+}

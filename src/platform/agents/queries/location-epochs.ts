@@ -1,0 +1,168 @@
+// Statements on epochs: who is in a location, from which slot on. Written under the location's lock.
+import { AGENTS_CHANNEL } from './agents.ts'
+import { statement, type Connection } from '../../../database/statement.ts'
+
+/** An agent of an epoch. */
+export interface EpochMember {
+  id: string
+  version: string
+  abilities: string[]
+}
+
+/** Why an epoch began. */
+export interface EpochCause {
+  /** `change`: an agent can run other things than before. */
+  kind: 'join' | 'leave' | 'lost' | 'change'
+  /** Whom it is about. */
+  agents: string[]
+  /** When it was found out, which may be before the epoch begins. */
+  atMs: number
+  /** Of those that are gone, when they stopped; null: nobody knows. Absent: nobody is gone. */
+  goneAtMs?: number | null
+  /** Monitor → the slot from which on the leaving one had started none. */
+  notStarted?: Record<string, number>
+}
+
+/** An epoch: from `fromMs` on these are the members. */
+export interface Epoch {
+  epoch: number
+  fromMs: number
+  members: EpochMember[]
+  cause: EpochCause
+}
+
+const lock = statement<[string], { id: string }>(
+  'location-lock',
+  `select id from private_locations where id = $1 for no key update`,
+)
+
+const readPresent = statement<
+  [string],
+  { now: number; from_ms: number | null; epoch: number; members: EpochMember[] | null }
+>(
+  'location-present',
+  `select ceil(extract(epoch from clock_timestamp()) * 1000)::bigint as now, l.epoch, e.from_ms,
+     e.members
+   from private_locations l
+   left join location_epochs e on e.location_id = l.id and e.epoch = l.epoch
+   where l.id = $1`,
+)
+
+/** A location that is locked: the database's time, and its newest epoch. */
+export interface LockedLocation {
+  nowMs: number
+  epoch: number
+  /** When the newest epoch begins or began; -Infinity before the first. */
+  fromMs: number
+  members: EpochMember[]
+}
+
+/** Locks a location until the transaction ends; undefined when it is gone. */
+export async function lockLocation(
+  inside: Connection,
+  locationId: string,
+): Promise<LockedLocation | undefined> {
+  if ((await lock(inside, locationId)).length === 0) return undefined
+  const [row] = await readPresent(inside, locationId)
+  if (row === undefined) return undefined
+  const fromMs = row.from_ms ?? -Infinity
+  return { nowMs: row.now, epoch: row.epoch, fromMs, members: row.members ?? [] }
+}
+
+const begin = statement<[string, number, number, string], { members: EpochMember[] }>(
+  'epoch-begin',
+  `insert into location_epochs (location_id, epoch, from_ms, members, cause)
+   select $1, $2, $3, coalesce((select jsonb_agg(
+     jsonb_build_object('id', id, 'version', version, 'abilities', abilities) order by id)
+     from agents where location_id = $1 and state = 'live'), '[]'), $4::jsonb
+   returning members`,
+)
+
+const point = statement<[string, number, boolean], never>(
+  'epoch-point',
+  `update private_locations set epoch = $2,
+     absent_since = case when $3 then null
+       when exists (select from placements where location_id = $1 and until_ms is null)
+       then coalesce(absent_since, clock_timestamp()) end
+   where id = $1`,
+)
+
+const announce = statement<[string], never>(
+  'location-announce',
+  `select pg_notify('${AGENTS_CHANNEL}', $1::text)::text as told`,
+)
+
+/** Begins an epoch with the agents that are live, and tells them all at the commit. */
+export async function beginEpoch(
+  inside: Connection,
+  locationId: string,
+  next: Omit<Epoch, 'members'>,
+): Promise<EpochMember[]> {
+  const { epoch, fromMs, cause } = next
+  const [row] = await begin(inside, locationId, epoch, fromMs, JSON.stringify(cause))
+  const members = row?.members ?? []
+  await point(inside, locationId, epoch, members.length > 0)
+  await announceNews(inside, locationId)
+  return members
+}
+
+/** Has the agents of a location look for news when the transaction commits. */
+export async function announceNews(inside: Connection, locationId: string): Promise<void> {
+  await announce(inside, locationId)
+}
+
+const read = statement<
+  [string, number, number],
+  { epoch: number; from_ms: number; members: EpochMember[]; cause: EpochCause }
+>(
+  'epochs-read',
+  `select epoch, from_ms, members, cause from location_epochs
+   where location_id = $1 and (epoch >= $2 or epoch >= coalesce((
+     select max(epoch) from location_epochs where location_id = $1 and from_ms <= $3), 0))
+   order by epoch`,
+)
+
+/**
+ * The epochs of a location since `epoch` and since the one that held at `sinceMs`, whichever is more,
+ * oldest first.
+ */
+export async function readEpochs(
+  connection: Connection,
+  locationId: string,
+  since: { epoch: number; sinceMs: number },
+): Promise<Epoch[]> {
+  const rows = await read(connection, locationId, since.epoch, Math.floor(since.sinceMs))
+  return rows.map(({ from_ms: fromMs, ...row }) => ({ ...row, fromMs }))
+}
+
+const forget = statement<[number], never>(
+  'epochs-forget',
+  `delete from location_epochs e using location_epochs next
+   where next.location_id = e.location_id and next.epoch = e.epoch + 1
+     and next.from_ms < least(
+       (extract(epoch from clock_timestamp()) * 1000)::bigint - $1::bigint,
+       coalesce((select swept_until_ms from accounting), 0))`,
+)
+
+/** Drops epochs that ended more than `keptMs` ago, once their slots are accounted for. */
+export async function forgetEpochs(connection: Connection, keptMs: number): Promise<void> {
+  await forget(connection, keptMs)
+}
+
+// A monitor needs somebody when it is to run and nobody is there.
+const mark = statement<[], never>(
+  'locations-mark-absent',
+  `update private_locations l set absent_since = case when x.absent then clock_timestamp() end
+   from (
+     select id, not exists (select from agents a where a.location_id = o.id and a.state = 'live')
+       and exists (select from placements p where p.location_id = o.id and p.until_ms is null)
+       as absent
+     from private_locations o
+   ) x
+   where x.id = l.id and x.absent <> (l.absent_since is not null)`,
+)
+
+/** Keeps `absent_since` right where monitors came to or left a location without agents. */
+export async function markAbsences(connection: Connection): Promise<void> {
+  await mark(connection)
+}

@@ -1,0 +1,96 @@
+// The text of a sync's answer. It may hold ten thousand monitors: these are read, opened and packed in
+// small parts, so that the process goes on with other calls between them.
+import { Readable } from 'node:stream'
+import { createGzip } from 'node:zlib'
+import type { SyncAnswer } from '../../contract/protocol/agent-protocol.ts'
+import type { Database } from '../../database/database.ts'
+import { lastRecordedSlots, readDefinitions } from '../checks/queries/placement-changes.ts'
+import type { HandOver, Taken } from './handover.ts'
+import type { Sealer } from '../secrets/sealing.ts'
+
+/** All of an answer but its `changes` and the instant when it is sent. */
+export type AnswerHead = Omit<SyncAnswer, 'changes' | 'sentAt'>
+
+/** The changes of an answer before monitors are read. */
+export interface AnswerChanges extends HandOver {
+  whole: boolean
+  variables: NonNullable<SyncAnswer['changes']>['variables']
+}
+
+/** What it takes to write an answer. */
+export interface AnswerParts {
+  database: Database
+  sealer: Sealer
+  locationId: string
+  now: () => number
+}
+
+const MONITORS_AT_ONCE = 250
+
+/** The answer of a sync that has no news of monitors. */
+export function shortAnswer(head: AnswerHead, sentAt: number): string {
+  return JSON.stringify({ ...head, changes: null, sentAt })
+}
+
+/** Writes an answer with changes, in parts. Throws SealError when a definition cannot be opened. */
+export async function* writeAnswer(
+  { database, sealer, locationId, now }: AnswerParts,
+  head: AnswerHead,
+  { whole, set, drop, variables }: AnswerChanges,
+): AsyncGenerator<string> {
+  const changes = JSON.stringify({ whole, drop, variables })
+  yield `${JSON.stringify(head).slice(0, -1)},"changes":${changes.slice(0, -1)},"set":[`
+  let separator = ''
+  for (let start = 0; start < set.length; start += MONITORS_AT_ONCE) {
+    const some = set.slice(start, start + MONITORS_AT_ONCE)
+    const ids = some.map(({ placement }) => placement.monitorId)
+    const definitions = await readDefinitions(database, ids)
+    const recorded = await lastRecordedSlots(database, locationId, ids)
+    const texts: string[] = []
+    for (const taken of some) {
+      const { monitorId } = taken.placement
+      const sealed = definitions.get(monitorId)
+      // It was deleted a moment ago: the next answer drops it.
+      if (sealed === undefined) continue
+      const fromMs = firstSlotFrom(taken, recorded.get(monitorId))
+      // The definition goes out as it was written: nobody needs its parts here.
+      texts.push(assignedText(sealer.open(sealed), taken, fromMs))
+    }
+    if (texts.length > 0) {
+      yield separator + texts.join(',')
+      separator = ','
+    }
+  }
+  yield `]},"sentAt":${now()}}`
+}
+
+/** What is recorded is done, whoever did it; nothing is asked for from before the placement. */
+function firstSlotFrom({ placement, fromMs }: Taken, recorded: number | undefined): number {
+  const unrecorded = recorded === undefined ? -Infinity : recorded + 1
+  return Math.max(placement.fromMs, fromMs, unrecorded, 0)
+}
+
+function assignedText(monitor: string, { placement, untilMs }: Taken, fromMs: number): string {
+  const { everyMs, offsetMs } = placement
+  const slots = `{"everyMs":${everyMs},"offsetMs":${offsetMs}}`
+  const until = untilMs === undefined ? '' : `,"until":${untilMs}`
+  return `{"monitor":${monitor},"slots":${slots},"from":${fromMs}${until}}`
+}
+
+/** The parts as one body. */
+export async function bodyOf(
+  parts: AsyncIterable<string>,
+  packed: boolean,
+): Promise<Buffer<ArrayBuffer>> {
+  const source = Readable.from(parts, { objectMode: true })
+  const chunks: Buffer[] = []
+  if (!packed) {
+    for await (const text of source) chunks.push(Buffer.from(text as string))
+    return Buffer.concat(chunks)
+  }
+  // A low level: the text repeats itself a lot, and time is dearer than the last percents.
+  const gzip = createGzip({ level: 2 })
+  source.on('error', (error) => gzip.destroy(error))
+  for await (const chunk of source.pipe(gzip)) chunks.push(chunk as Buffer)
+  return Buffer.concat(chunks)
+}

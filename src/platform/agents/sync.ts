@@ -1,0 +1,248 @@
+// POST /agent/v1/sync: an agent says that it is there and what it has, and hears what it is to run.
+// Without news the call is held until there is some.
+import PQueue from 'p-queue'
+import { PROTOCOL_BOUNDS, SyncAnswer, SyncRequest } from '../../contract/protocol/agent-protocol.ts'
+import {
+  type AgentSaying,
+  type AgentStanding,
+  agentStanding,
+  touchAgent,
+} from './queries/agents.ts'
+import type { Database } from '../../database/database.ts'
+import { abilitiesOf, manifestOf } from './abilities.ts'
+import {
+  type AgentCall,
+  agentJson,
+  defineAgentOperation,
+  type DefinedAgentOperation,
+} from '../http/agent-operation.ts'
+import { readJson } from '../http/body.ts'
+import { absent } from '../http/errors.ts'
+import type { HeldCalls } from './held-calls.ts'
+import type { LocationNews, NewsWatch } from '../private-locations/news.ts'
+import { type Membership, superseded } from './membership.ts'
+import { checked } from '../http/operation.ts'
+import type { PlatformClock } from '../../database/platform-clock.ts'
+import { type HandOutRuns, RunNews, type RunsToTell, TELL_AGAIN_MS } from '../runs/news.ts'
+import type { Sealer } from '../secrets/sealing.ts'
+import { type AnswerHead, bodyOf, shortAnswer, writeAnswer } from './sync-answer.ts'
+import { readChanges, type ReadVariables, tokenOf } from './sync-changes.ts'
+
+/** What syncs need. */
+export interface SyncOptions {
+  database: Database
+  sealer: Sealer
+  clock: PlatformClock
+  membership: Membership
+  news: LocationNews
+  held: HeldCalls
+  handOutRuns: HandOutRuns
+  readVariables: ReadVariables
+}
+
+const BODY_BOUNDS = {
+  bodyBytesMax: PROTOCOL_BOUNDS.syncBytesMax,
+  bodyMs: 15_000,
+  jsonDepthMax: 8,
+  // Agents pack what is long, such as all that a leaving one had not started.
+  gzip: true,
+}
+/** Answers with monitors that are written at a time: each may take some megabytes. */
+const LARGE_AT_ONCE = 2
+/** From this many monitors on an answer counts as large. */
+const LARGE_MONITORS = 5
+/** How long a call is held while the platform is about to end. */
+const DRAINING_HOLD_MS = 1_000
+const FULL_PASSED_EVERY_MS = 3_600_000
+
+/** One call, checked. */
+interface Call {
+  accountId: string
+  said: AgentSaying
+  request: SyncRequest
+  receivedAt: number
+  artifactBytesMax: number
+  packed: boolean
+}
+
+/** The call of agents by which they are kept in step. */
+export function syncOperation(options: SyncOptions): DefinedAgentOperation {
+  const sync = new Sync(options)
+  return defineAgentOperation({
+    operationId: 'postAgentV1Sync',
+    summary: 'Say what an agent is and has, and hear what it is to run',
+    description:
+      'Held for up to waitMs while there is no news. An agent that does not call for 30 seconds counts as lost. A second call of an agent ends its first.',
+    method: 'post',
+    path: '/agent/v1/sync',
+    kind: 'sync',
+    body: {
+      contentType: 'application/json',
+      schema: SyncRequest,
+      description: `At most ${PROTOCOL_BOUNDS.syncBytesMax} bytes, unpacked as well; Content-Encoding gzip is welcome.`,
+    },
+    answers: {
+      schema: SyncAnswer,
+      description: 'What changed; packed by gzip where it is large and Accept-Encoding allows it',
+    },
+    errors: {
+      403: 'The agent is older than the first milestone that the platform knows, or the location is full',
+      404: 'The location is gone',
+      408: 'The body came too slowly',
+      409: 'Another process has taken over the agent’s id',
+      413: `The body is larger than ${PROTOCOL_BOUNDS.syncBytesMax} bytes`,
+      415: 'The body is not application/json, or packed in another way than gzip',
+    },
+    answer: (call) => sync.answer(call),
+  })
+}
+
+class Sync {
+  readonly #options: SyncOptions
+  readonly #large = new PQueue({ concurrency: LARGE_AT_ONCE })
+  readonly #runs: RunNews
+
+  constructor(options: SyncOptions) {
+    this.#options = options
+    this.#runs = new RunNews(options)
+  }
+
+  async answer({ c, key, receivedAt }: AgentCall<Record<string, never>>): Promise<Response> {
+    const request = checked(SyncRequest, await readJson(c, BODY_BOUNDS))
+    const manifest = manifestOf(request.agent)
+    const { agent, queues, networkProblem } = request
+    const call: Call = {
+      accountId: key.accountId,
+      said: {
+        locationId: key.locationId,
+        id: agent.id.toLowerCase(),
+        instance: agent.instance.toLowerCase(),
+        version: agent.version,
+        image: agent.image,
+        abilities: abilitiesOf(agent, manifest),
+        queues,
+        networkProblem,
+      },
+      request,
+      receivedAt,
+      artifactBytesMax: manifest.limits.artifactBytesMax,
+      packed: /\bgzip\b/i.test(c.req.header('accept-encoding') ?? ''),
+    }
+    const { news, held } = this.#options
+    const watch = news.watch(key.locationId)
+    const hold = held.begin(`${key.locationId}.${call.said.id}`, c.req.raw.signal)
+    try {
+      return await this.#hold(call, watch, hold.signal)
+    } finally {
+      watch.end()
+      hold.end()
+    }
+  }
+
+  /** Answers when there is news or it is time. The watch has begun: no change is missed. */
+  async #hold(call: Call, watch: NewsWatch, signal: AbortSignal): Promise<Response> {
+    const { said, request } = call
+    const entered = await this.#enter(call)
+    const runsAsk = {
+      locationId: said.locationId,
+      agentId: said.id,
+      said: request.runs,
+      leaving: request.state === 'leaving',
+    }
+    let { standing } = entered
+    let until = performance.now() + (entered.isNews ? 0 : request.waitMs)
+    if (this.#options.held.isDraining) until = Math.min(until, performance.now() + DRAINING_HOLD_MS)
+    for (;;) {
+      if (standing.instance !== said.instance) throw superseded(said.id)
+      const runs = await this.#runs.read(runsAsk, standing)
+      const hasChanges =
+        standing.state === 'live' && tokenOf(standing, said.instance) !== request.have
+      // One that was given up calls again at once, and is taken in anew.
+      const isNews = hasChanges || runs.isNews || standing.state === 'lost'
+      if (isNews) return this.#respond(call, standing, { runs, hasChanges })
+      if (runs.told.runs.length + runs.told.cancel.length > 0) {
+        until = Math.min(until, performance.now() + TELL_AGAIN_MS)
+      }
+      const leftMs = until - performance.now()
+      const isOver = leftMs <= 0 || signal.aborted || !(await watch.wait(leftMs, signal))
+      if (isOver) return this.#respond(call, standing, { runs, hasChanges })
+      const now = await agentStanding(this.#options.database, said.locationId, said.id)
+      if (now === undefined) throw absent('location')
+      standing = now
+    }
+  }
+
+  /** Notes that the agent is there, or goes. `isNews`: it has to hear what became of it at once. */
+  async #enter({ said, request }: Call): Promise<{ standing: AgentStanding; isNews: boolean }> {
+    const { database, membership, clock } = this.#options
+    const read = () => agentStanding(database, said.locationId, said.id)
+    if (request.state === 'leaving') {
+      // Its runs on demand stay with it for as long as it says that it finishes them.
+      const known = await touchAgent(database, said, 'left')
+      if (known !== undefined) return { standing: known, isNews: false }
+      const { leftAt = clock.now(), notStarted = [] } = request
+      await membership.leave(said, { atMs: leftAt, notStarted })
+    } else {
+      const known = await touchAgent(database, said, 'live')
+      if (known !== undefined) return { standing: known, isNews: false }
+      await membership.admit(said)
+    }
+    const standing = await read()
+    if (standing === undefined) throw absent('location')
+    return { standing, isNews: request.state === 'leaving' }
+  }
+
+  async #respond(
+    call: Call,
+    standing: AgentStanding,
+    { runs, hasChanges }: { runs: RunsToTell; hasChanges: boolean },
+  ): Promise<Response> {
+    const { sealer, clock, held } = this.#options
+    const head: AnswerHead = {
+      receivedAt: call.receivedAt,
+      location: {
+        id: call.said.locationId,
+        slugName: standing.slug_name,
+        accountId: call.accountId,
+        proxyUrl: standing.proxy_url === null ? null : sealer.open(standing.proxy_url),
+      },
+      revision: tokenOf(standing, call.said.instance),
+      runs: runs.told.runs,
+      cancel: runs.told.cancel,
+      settings: {
+        fullPassedEveryMs: FULL_PASSED_EVERY_MS,
+        artifactBytesMax: call.artifactBytesMax,
+      },
+      peers: standing.peers,
+    }
+    runs.note()
+    // So that agents turn to another process.
+    const headers: Record<string, string> = held.isDraining ? { Connection: 'close' } : {}
+    if (!hasChanges) {
+      const revision = call.request.have ?? ''
+      return agentJson(shortAnswer({ ...head, revision }, clock.now()), headers)
+    }
+    return this.#respondChanges(call, head, headers)
+  }
+
+  async #respondChanges(
+    { said, request, accountId, packed }: Call,
+    head: AnswerHead,
+    headers: Record<string, string>,
+  ): Promise<Response> {
+    const { database, sealer, clock, readVariables } = this.#options
+    const { locationId, id: agentId, instance } = said
+    const now = () => clock.now()
+    const ask = { accountId, locationId, agentId, instance, have: request.have, readVariables }
+    const { changes, token } = await readChanges(database, { ...ask, nowMs: now() })
+    const isLarge = changes.set.length >= LARGE_MONITORS
+    const write = () => {
+      const parts = { database, sealer, locationId, now }
+      const text = writeAnswer(parts, { ...head, revision: token }, changes)
+      return bodyOf(text, packed && isLarge)
+    }
+    const body = isLarge ? await this.#large.add(write) : await write()
+    const coding = packed && isLarge ? { 'Content-Encoding': 'gzip' } : {}
+    return agentJson(body, { ...headers, ...coding })
+  }
+}

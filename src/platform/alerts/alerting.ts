@@ -1,0 +1,233 @@
+// Results become alerts, and alerts become incidents and webhooks. What is decided is decided in the
+// transaction that records the results, so that nothing is told twice and nothing is forgotten.
+import type { WireResult } from '../../contract/protocol/agent-protocol.ts'
+import { PROTOCOL_BOUNDS } from '../../contract/protocol/agent-protocol.ts'
+import { freshAlertState, isAboutTarget } from '../../contract/api/alert.ts'
+import { TOLD_FAILURES_MAX, TOLD_MESSAGE_CHARACTERS_MAX } from '../../contract/api/alert-payload.ts'
+import type { Log } from '../../process/log.ts'
+import { dropNotifications } from './queries/alert-notifications.ts'
+import {
+  beginAlertStates,
+  lockAlertStates,
+  lockDueAlertStates,
+  lockEndedAlertStates,
+  newerRuns,
+  newestOtherSlots,
+  readAlertEnds,
+  type AlertStateRow,
+  type RecordedRun,
+} from './queries/alert-states.ts'
+import type { Database } from '../../database/database.ts'
+import type { Connection } from '../../database/statement.ts'
+import { beginningState, moveAlerts, type Move, type MoveOptions, type ToldRun } from './moves.ts'
+import type { Chore } from '../jobs/background-jobs.ts'
+import { locationNoticesChore } from './location-notices.ts'
+import type { PlatformClock } from '../../database/platform-clock.ts'
+import type { OnRecorded, Recorded, RecordedResult } from '../results/recorded.ts'
+import type { Sealer } from '../secrets/sealing.ts'
+import { sendWebhooks, type OutboxOptions } from './webhook-outbox.ts'
+
+/** What alerting needs. */
+export interface AlertingOptions {
+  database: Database
+  sealer: Sealer
+  clock: Pick<PlatformClock, 'now'>
+  log: Log
+  /** Where clients reach the platform, for links. */
+  publicUrl?: string | undefined
+  /** How webhooks are tried again, for tests. */
+  outbox?: Pick<OutboxOptions, 'againMs' | 'restMs'>
+}
+
+/** Alerting as the platform wires it. */
+export interface Alerting {
+  onRecorded: OnRecorded
+  chores: Chore[]
+  /** Sends what stands in the outbox until the signal fires and what was begun has ended. Never rejects. */
+  send(signal: AbortSignal): Promise<void>
+}
+
+/** After a state began it is looked at again: another process may have recorded at the same moment. */
+const LOOK_AGAIN_MS = 10_000
+const AT_ONCE_MAX = 200
+const KEPT_DAYS = 30
+const DROPPED_AT_ONCE_MAX = 5_000
+
+/** Makes the alerting of a platform process. */
+export function createAlerting(options: AlertingOptions): Alerting {
+  const { database, sealer, log, clock, publicUrl } = options
+  const now = () => clock.now()
+  const told: MoveOptions = { sealer, log, now, publicUrl }
+  const outbox = { database, sealer, log, now, ...options.outbox }
+  return {
+    onRecorded: (inside, recorded) => onRecorded(inside, recorded, told),
+    chores: [
+      alertsChore(database, told),
+      locationNoticesChore(database, told),
+      notificationsChore(database),
+    ],
+    send: (signal) => sendWebhooks(outbox, signal),
+  }
+}
+
+async function onRecorded(
+  inside: Connection,
+  recorded: Recorded,
+  options: MoveOptions,
+): Promise<void> {
+  const { accountId, locationId } = recorded
+  const { all, bad } = aboutTargets(recorded)
+  if (all.size === 0) return
+  // Of monitors that are well this is all: most batches end here.
+  const rows = await lockAlertStates(inside, [...all].toSorted())
+  for (const { monitorId } of rows) bad.delete(monitorId)
+  if (rows.length === 0 && bad.size === 0) return
+  const runs = runsByMonitor(recorded, new Set([...bad, ...rows.map((row) => row.monitorId)]))
+  const moves: Move[] = rows.map((row) => ({ row, runs: runs.get(row.monitorId) ?? [] }))
+  if (bad.size > 0) {
+    const monitorIds = [...bad].toSorted()
+    const begun = await beginAlertStates(inside, {
+      accountId,
+      monitorIds,
+      fresh: freshAlertState(),
+    })
+    const given = monitorIds.flatMap((monitorId) =>
+      (runs.get(monitorId) ?? []).map(({ run }) => ({ monitorId, slot: run.slot })),
+    )
+    const newest = await newestOtherSlots(inside, locationId, given)
+    const ends = await readAlertEnds(inside, [...begun.begun])
+    for (const row of begun.rows) {
+      const own = { row, runs: runs.get(row.monitorId) ?? [] }
+      if (!begun.begun.has(row.monitorId)) moves.push(own)
+      else {
+        const newestSlot = newest.get(row.monitorId)
+        const endedSlot = ends.get(row.monitorId) ?? null
+        const state = beginningState({ locationId, newestSlot, endedSlot })
+        const againAt = options.now() + LOOK_AGAIN_MS
+        moves.push({ ...own, row: { ...row, state }, againAt })
+      }
+    }
+  }
+  await moveAlerts(inside, moves, options)
+}
+
+/** Whether a result may move an alert. */
+function counts({ result, late }: RecordedResult): boolean {
+  return !late && result.onDemand === undefined && isAboutTarget(result.verdict)
+}
+
+/** The monitors of which something was learnt, and those of them that were not always well. */
+function aboutTargets({ results }: Recorded): { all: Set<string>; bad: Set<string> } {
+  const all = new Set<string>()
+  const bad = new Set<string>()
+  for (const one of results) {
+    if (!counts(one)) continue
+    all.add(one.result.monitorId)
+    if (one.result.verdict !== 'passed') bad.add(one.result.monitorId)
+  }
+  return { all, bad }
+}
+
+/** The runs of the wanted monitors that may move alerts, in the order of their slots. */
+function runsByMonitor(
+  { locationId, results }: Recorded,
+  wanted: ReadonlySet<string>,
+): Map<string, ToldRun[]> {
+  const runs = new Map<string, ToldRun[]>()
+  for (const one of results) {
+    const { result } = one
+    if (!wanted.has(result.monitorId) || !counts(one)) continue
+    const told = toldRun(locationId, result)
+    const all = runs.get(result.monitorId)
+    if (all === undefined) runs.set(result.monitorId, [told])
+    else all.push(told)
+  }
+  for (const all of runs.values()) all.sort((a, b) => a.run.slot - b.run.slot)
+  return runs
+}
+
+function toldRun(location: string, result: WireResult): ToldRun {
+  const { slot, startedAt, durationMs, responseTimeMs, failures } = result
+  const verdict = result.verdict as ToldRun['run']['verdict']
+  return {
+    run: { location, slot, verdict },
+    facts: {
+      location,
+      slot: new Date(slot).toISOString(),
+      verdict,
+      startedAt: new Date(startedAt).toISOString(),
+      durationMs,
+      responseTimeMs: responseTimeMs ?? null,
+      failures: (failures ?? []).slice(0, TOLD_FAILURES_MAX).map(({ code, message }) => ({
+        code,
+        message: message.slice(0, TOLD_MESSAGE_CHARACTERS_MAX).toWellFormed(),
+      })),
+    },
+  }
+}
+
+function alertsChore(database: Database, options: MoveOptions): Chore {
+  return {
+    name: 'alerts',
+    everyMs: 3_000,
+    timeoutMs: 60_000,
+    async run(signal) {
+      const again = async (lock: (inside: Connection) => Promise<AlertStateRow[]>) => {
+        let moved = AT_ONCE_MAX
+        while (moved === AT_ONCE_MAX && !signal.aborted) {
+          moved = await database.transaction(async (inside) => {
+            const rows = await lock(inside)
+            await moveAlerts(inside, await withNewerRuns(inside, rows), options)
+            return rows.length
+          })
+        }
+      }
+      await again((inside) => lockDueAlertStates(inside, options.now(), AT_ONCE_MAX))
+      await again((inside) => lockEndedAlertStates(inside, AT_ONCE_MAX))
+    },
+  }
+}
+
+async function withNewerRuns(inside: Connection, rows: readonly AlertStateRow[]): Promise<Move[]> {
+  const last = rows.flatMap(({ monitorId, state }) =>
+    Object.entries(state.locations).map(([locationId, { slot }]) => ({
+      monitorId,
+      locationId,
+      slot,
+    })),
+  )
+  const newer = await newerRuns(inside, last, PROTOCOL_BOUNDS.lateAfterMs)
+  const byMonitor = Map.groupBy(newer, ({ monitorId }) => monitorId)
+  return rows.map((row) => ({ row, runs: (byMonitor.get(row.monitorId) ?? []).map(recordedRun) }))
+}
+
+function recordedRun(row: RecordedRun): ToldRun {
+  const { locationId, slot, verdict, startedAt, durationMs, responseTimeMs, failureCode } = row
+  const failures = failureCode === null ? [] : [{ code: failureCode, message: '' }]
+  return {
+    run: { location: locationId, slot, verdict },
+    facts: {
+      location: locationId,
+      slot: new Date(slot).toISOString(),
+      verdict,
+      startedAt: new Date(startedAt).toISOString(),
+      durationMs,
+      responseTimeMs,
+      failures,
+    },
+  }
+}
+
+function notificationsChore(database: Database): Chore {
+  return {
+    name: 'alert-notifications-kept',
+    everyMs: 3_600_000,
+    timeoutMs: 120_000,
+    async run(signal) {
+      let dropped = DROPPED_AT_ONCE_MAX
+      while (dropped === DROPPED_AT_ONCE_MAX && !signal.aborted) {
+        dropped = await dropNotifications(database, KEPT_DAYS, DROPPED_AT_ONCE_MAX)
+      }
+    },
+  }
+}

@@ -1,0 +1,236 @@
+// Alert channels, account-wide alert settings and notifications, as the public API spells them.
+import * as z from 'zod'
+import { optionalText, text } from '../../contract/schema/text.ts'
+import { AlertSettings } from '../../contract/monitor.ts'
+import { unknownVariables } from './webhook-template.ts'
+
+/** How far channels and what is sent through them may go; units stand last in the names. */
+export const ALERT_BOUNDS = {
+  channelsPerAccountMax: 100,
+  headersMax: 50,
+  templateCharactersMax: 20_000,
+  /** What a receiver may take to answer, from the look-up of its name on. */
+  answerMs: 10_000,
+  /** Head of an answer; its body is not read. */
+  answerHeadBytesMax: 16 * 1024,
+  redirectsMax: 3,
+  /** What is sent longer than this after it happened carries `late: true`. */
+  lateAfterS: 60,
+  /** How long a notification that fails holds newer ones of its monitor, from its first attempt on. */
+  heldMs: 60_000,
+  /** After as many answers of `REFUSALS` a notification is given up. */
+  refusalsMax: 3,
+  subscriptionsMax: 1_000,
+} as const
+
+/** Statuses by which a receiver says that it does not accept this notification, now or later. */
+export const REFUSALS: readonly number[] = [400, 404, 410, 413, 422]
+
+/** Stands in an answer for a secret that is kept; sent back, it keeps the secret. */
+export const MASK = '********'
+
+const METHODS = ['POST', 'GET', 'PUT', 'PATCH', 'HEAD', 'DELETE'] as const
+
+const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/
+const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
+/** What the request itself, or its signature, decides. */
+const OWN_HEADERS =
+  /^(host|content-length|transfer-encoding|connection|upgrade|te|trailer|expect|keep-alive|proxy-.*|webhook-.*)$/i
+
+const templated = (value: string, context: z.RefinementCtx): void => {
+  const [unknown] = unknownVariables(value)
+  if (unknown === undefined) return
+  const message = `{{${unknown}}} is no variable of webhooks; only plain {{NAME}} is understood`
+  context.addIssue({ code: 'custom', message })
+}
+
+const Pair = z.strictObject({
+  key: text(128),
+  value: optionalText(4096).superRefine(templated),
+  locked: z.boolean().default(false),
+})
+
+const Header = Pair.refine(({ key }) => HEADER_NAME.test(key) && !OWN_HEADERS.test(key), {
+  error: 'is no name of a header that may be set here',
+  path: ['key'],
+}).refine(({ value }) => HEADER_VALUE.test(value), {
+  error: 'is no value of a header',
+  path: ['value'],
+})
+
+/** Where and how a webhook is posted. */
+export const WebhookConfig = z
+  .strictObject({
+    name: text(255).default('webhook'),
+    url: text(2048)
+      .refine((value) => ['http:', 'https:'].includes(URL.parse(value)?.protocol ?? ''), {
+        error: 'must be an address that begins with http:// or https://',
+        abort: true,
+      })
+      .refine((value) => URL.parse(value)?.username === '' && URL.parse(value)?.password === '', {
+        error: 'must carry no user and password: send them in a header',
+      })
+      .refine((value) => !/[{}]/.test(URL.parse(value)?.host ?? ''), {
+        error: 'must have a host without variables',
+      })
+      .superRefine(templated),
+    method: z.enum(METHODS).default('POST'),
+    template: optionalText(ALERT_BOUNDS.templateCharactersMax)
+      .superRefine(templated)
+      .nullable()
+      .optional()
+      .meta({ description: 'The body; left out: the whole notification as JSON' }),
+    headers: z.array(Header).max(ALERT_BOUNDS.headersMax).nullable().optional(),
+    queryParameters: z.array(Pair).max(ALERT_BOUNDS.headersMax).nullable().optional(),
+    webhookSecret: optionalText(255).nullable().optional().meta({
+      description:
+        'Signs what is posted. Left out or empty: one is made, and shown in this answer only',
+    }),
+    webhookType: optionalText(255).nullable().optional(),
+  })
+  .meta({ id: 'AlertChannelWebhook' })
+export type WebhookConfig = z.infer<typeof WebhookConfig>
+
+/** A monitor or group that is told of in a channel. */
+export const ChannelSubscription = z
+  .strictObject({
+    checkId: z.guid().nullable().optional(),
+    groupId: z.int().nullable().optional(),
+    activated: z.boolean().default(true),
+    id: z.unknown().optional(),
+  })
+  .refine(({ checkId, groupId }) => (checkId == null) !== (groupId == null), {
+    error: 'needs a checkId or a groupId, and not both',
+  })
+export type ChannelSubscription = z.infer<typeof ChannelSubscription>
+
+/** The monitors and groups that are told of in a channel. */
+export const Subscriptions = z.array(ChannelSubscription).max(ALERT_BOUNDS.subscriptionsMax)
+export type Subscriptions = z.infer<typeof Subscriptions>
+
+const flags = {
+  sendRecovery: z.boolean().default(true),
+  sendFailure: z.boolean().default(true),
+  sendDegraded: z.boolean().default(false),
+  sslExpiry: z.boolean().default(false).meta({
+    description:
+      'Kept as it is given; nothing is sent ahead of an expiry: an SSL monitor fails or degrades then',
+  }),
+  sslExpiryThreshold: z.int().min(1).max(365).default(30),
+  autoSubscribe: z.boolean().default(false).meta({
+    description: 'For every monitor that names no channel',
+  }),
+  sendNotices: z.boolean().default(true).meta({
+    description: 'Also updates of incidents with notifySubscribers, and locations without agents',
+  }),
+}
+
+/** The types of channels that the platform can send through. */
+export const CHANNEL_TYPES = ['WEBHOOK'] as const
+
+/** What makes or replaces a channel. */
+export const AlertChannelInput = z
+  .strictObject({
+    type: z.enum(CHANNEL_TYPES, {
+      error: () =>
+        `is no type that this platform can send through; it has ${CHANNEL_TYPES.join(', ')}, and a webhook reaches any other`,
+    }),
+    config: WebhookConfig,
+    ...flags,
+    subscriptions: Subscriptions.default([]),
+    id: z.unknown().optional(),
+    created_at: z.unknown().optional(),
+    updated_at: z.unknown().optional(),
+    pausedAt: z.unknown().optional(),
+  })
+  .meta({
+    id: 'AlertChannelInput',
+    example: {
+      type: 'WEBHOOK',
+      config: { name: 'On call', url: 'https://hooks.example.com/vedette', method: 'POST' },
+      sendDegraded: true,
+    },
+  })
+export type AlertChannelInput = z.infer<typeof AlertChannelInput>
+
+const instant = () => z.iso.datetime().meta({ format: 'date-time' })
+
+/** A channel as it is read. */
+export const AlertChannel = z
+  .object({
+    id: z.int(),
+    type: z.enum(CHANNEL_TYPES),
+    config: z.object({
+      name: z.string(),
+      url: z.string(),
+      method: z.enum(METHODS),
+      template: z.string().nullable(),
+      headers: z.array(z.object({ key: z.string(), value: z.string(), locked: z.boolean() })),
+      queryParameters: z.array(
+        z.object({ key: z.string(), value: z.string(), locked: z.boolean() }),
+      ),
+      webhookSecret: z.string().meta({ description: `${MASK} but in the answer that made it` }),
+      webhookType: z.string().nullable(),
+    }),
+    sendRecovery: z.boolean(),
+    sendFailure: z.boolean(),
+    sendDegraded: z.boolean(),
+    sslExpiry: z.boolean(),
+    sslExpiryThreshold: z.int(),
+    autoSubscribe: z.boolean(),
+    sendNotices: z.boolean(),
+    subscriptions: z
+      .array(
+        z.object({
+          checkId: z.string().nullable(),
+          groupId: z.int().nullable(),
+          activated: z.boolean(),
+        }),
+      )
+      .meta({ description: 'Those that were given to the channel, not those of monitors' }),
+    pausedAt: instant().nullable().meta({
+      description: 'Since when nothing is sent, because the receiver answered 410 three times',
+    }),
+    created_at: instant(),
+    updated_at: instant().nullable(),
+  })
+  .meta({ id: 'AlertChannel' })
+export type AlertChannel = z.infer<typeof AlertChannel>
+
+/** How an account is alerted where neither a monitor nor its group says otherwise. */
+export const AccountAlertSettings = AlertSettings.meta({ id: 'AccountAlertSettings' })
+
+/** What was told through a channel. */
+export const AlertNotification = z
+  .object({
+    id: z.guid().meta({ format: 'uuid' }),
+    alertChannelId: z.int(),
+    checkId: z.guid().nullable(),
+    checkType: z.string().optional(),
+    checkResultId: z.guid().optional().meta({ description: 'Of the result that it tells of' }),
+    type: z.literal('WEBHOOK').meta({ description: 'Type of the channel' }),
+    event: z.string().meta({ example: 'alert.failure', description: '`type` of the payload' }),
+    status: z.enum(['IN_PROGRESS', 'SUCCESS', 'FAILURE']).meta({
+      description: 'In short what `state` says; `SUCCESS` for `sent` and `merged`',
+    }),
+    state: z.enum(['waiting', 'sent', 'failed', 'merged']).meta({
+      description:
+        '`merged`: a failure or reminder that was over before it was sent; its recovery stands for it',
+    }),
+    attempts: z.int(),
+    httpStatus: z.int().nullable().meta({ description: 'HTTP status of the last answer' }),
+    notificationResult: z
+      .string()
+      .nullable()
+      .meta({ description: 'Why the last attempt failed, or what it was merged into' }),
+    nextAttemptAt: instant().nullable(),
+    payload: z.record(z.string(), z.unknown()).meta({
+      description:
+        'As it is posted; `late: true` where it was sent more than 60 s after it happened',
+    }),
+    timestamp: instant().meta({ description: 'When it was finished; until then, created' }),
+    created_at: instant(),
+    finishedAt: instant().nullable(),
+  })
+  .meta({ id: 'AlertNotification' })
+export type AlertNotification = z.infer<typeof AlertNotification>

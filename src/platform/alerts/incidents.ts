@@ -1,0 +1,100 @@
+// The incidents that alerts open and close, by the same statements as those of people. Somebody may have
+// resolved, changed or deleted one meanwhile.
+import { randomUUID } from 'node:crypto'
+import { API_BOUNDS } from '../../contract/api/api-bounds.ts'
+import type { IncidentUpdateInput } from '../../contract/api/incident.ts'
+import type { TriggerIncident } from '../../contract/monitor.ts'
+import { fits } from '../../contract/schema/text.ts'
+import type { Log } from '../../process/log.ts'
+import {
+  deleteIncident,
+  insertIncident,
+  lockIncident,
+  setIncidentServices,
+} from '../incidents/queries/incidents.ts'
+import { insertIncidentUpdate, readTurns } from '../incidents/queries/incident-updates.ts'
+import type { Connection } from '../../database/statement.ts'
+import { courseOf } from '../incidents/course.ts'
+import { updateFieldsOf, writeCourse } from '../incidents/incident-updates.ts'
+import { tellOfUpdate, type Told } from '../incidents/incident-notices.ts'
+
+/** What both steps need. */
+export interface IncidentContext extends Told {
+  inside: Connection
+  accountId: string
+  log: Log
+}
+
+/** The words of the update that ends an incident when nobody watches any more. */
+export const UNWATCHED_DESCRIPTION =
+  'The monitor that opened this incident was switched off or deleted. It is closed without a verdict.'
+
+/**
+ * Opens the incident of an alert with one INVESTIGATING update. Answers with its id, or null when the
+ * service is gone, which is logged: the alert is told all the same.
+ */
+export async function openAlertIncident(
+  context: IncidentContext,
+  monitor: { id: string; name: string },
+  trigger: TriggerIncident,
+): Promise<string | null> {
+  const { inside, accountId, log } = context
+  const { serviceId, severity, notifySubscribers } = trigger
+  const id = randomUUID()
+  if (typeof serviceId === 'string') {
+    const name = cut(trigger.name, API_BOUNDS.nameCharactersMax)
+    await insertIncident(inside, { id, accountId, name, severity })
+    const missing = await setIncidentServices(inside, { id, accountId }, [serviceId.toLowerCase()])
+    if (missing.length === 0) {
+      const description = /\S/.test(trigger.description)
+        ? cut(trigger.description, API_BOUNDS.descriptionCharactersMax)
+        : 'We are investigating this incident.'
+      await post(context, id, { description, status: 'INVESTIGATING', notifySubscribers })
+      return id
+    }
+    await deleteIncident(inside, accountId, id)
+  }
+  log.warn({ monitor: monitor.id }, 'an alert opens no incident: its service is not there')
+  return null
+}
+
+/**
+ * Posts a RESOLVED update on the incident of an alert, unless somebody has resolved or deleted it. Where it
+ * has as many updates as it may have, it is left as it is, and that is logged.
+ */
+export async function resolveAlertIncident(
+  context: IncidentContext,
+  incidentId: string,
+  words: { description: string; notifySubscribers: boolean },
+): Promise<void> {
+  const { inside, accountId, log } = context
+  if (!(await lockIncident(inside, accountId, incidentId))) return
+  const turns = await readTurns(inside, incidentId)
+  if (courseOf(turns).lastUpdateStatus === 'RESOLVED') return
+  if (turns.length >= API_BOUNDS.updatesPerIncidentMax) {
+    log.warn({ incident: incidentId }, 'an incident is full of updates and cannot be resolved')
+    return
+  }
+  await post(context, incidentId, { ...words, status: 'RESOLVED' })
+}
+
+async function post(
+  context: IncidentContext,
+  incidentId: string,
+  update: IncidentUpdateInput,
+): Promise<void> {
+  const { inside, accountId } = context
+  const of = { id: randomUUID(), incidentId }
+  const json = await insertIncidentUpdate(inside, of, updateFieldsOf(update))
+  await writeCourse(inside, incidentId)
+  if (update.notifySubscribers) {
+    await tellOfUpdate(inside, { accountId, incidentId, updateJson: json }, context)
+  }
+}
+
+function cut(value: string, charactersMax: number): string {
+  if (fits(value, charactersMax)) return value
+  return `${Array.from(value)
+    .slice(0, charactersMax - 1)
+    .join('')}…`
+}

@@ -1,0 +1,112 @@
+// Locations in which monitors stand and no agent does: told once after ten minutes, and once when an agent
+// is there again. That no agent ever came and that one fell silent are told apart. Locations whose agents say
+// that their own network does not work, once for all their monitors, and once when it works again.
+import type { LocationPayload } from '../../contract/api/alert-payload.ts'
+import { readChannelChoices } from './queries/alert-channels.ts'
+import {
+  insertNotifications,
+  takeAttended,
+  takeNetworkBack,
+  takeNetworkLost,
+  takeUnattended,
+  type LocationRow,
+  type NetworkLossRow,
+  type NewNotification,
+} from './queries/alert-notifications.ts'
+import { hurryAlertStates } from './queries/alert-states.ts'
+import type { Database } from '../../database/database.ts'
+import type { Connection } from '../../database/statement.ts'
+import type { Chore } from '../jobs/background-jobs.ts'
+import type { Told } from '../incidents/incident-notices.ts'
+import { linkTo } from '../incidents/payload-links.ts'
+
+/** How long a location is without agents before that is told. */
+export const ABSENT_MS = 600_000
+
+/** How long the network of an agent does not work before that is told. */
+export const NETWORK_LOST_MS = 30_000
+
+/** The chore that tells. */
+export function locationNoticesChore(database: Database, told: Told): Chore {
+  return {
+    name: 'location-notices',
+    everyMs: 15_000,
+    timeoutMs: 30_000,
+    run: () =>
+      database.transaction(async (inside) => {
+        const unattended = await takeUnattended(inside, ABSENT_MS)
+        // What was last said from there counts no more: alerts may end by it.
+        const ids = unattended.map(({ id }) => id)
+        await hurryAlertStates(inside, ids, told.now())
+        for (const location of unattended) {
+          await tell(inside, payloadOf('location.unattended', location, told))
+        }
+        for (const location of await takeAttended(inside)) {
+          await tell(inside, payloadOf('location.attended', location, told))
+        }
+        for (const location of await takeNetworkLost(inside, NETWORK_LOST_MS)) {
+          await tell(inside, networkPayload('location.network-unreachable', location, told))
+        }
+        for (const location of await takeNetworkBack(inside)) {
+          await tell(inside, networkPayload('location.network-reachable', location, told))
+        }
+      }),
+  }
+}
+
+function payloadOf(
+  type: 'location.unattended' | 'location.attended',
+  location: LocationRow,
+  told: Told,
+): LocationPayload {
+  const { name } = location
+  if (type === 'location.attended') {
+    return { ...factsOf(location, told), type, title: `Location ${name} has an agent again` }
+  }
+  const absence = location.lastSeenAt === null ? 'never-reported' : 'stopped-reporting'
+  return { ...factsOf(location, told), type, title: TITLES[absence](name), absence }
+}
+
+function networkPayload(
+  type: 'location.network-unreachable' | 'location.network-reachable',
+  location: NetworkLossRow,
+  told: Told,
+): LocationPayload {
+  const { name, agents } = location
+  const facts = factsOf(location, told)
+  if (type === 'location.network-reachable') {
+    return { ...facts, type, title: `Location ${name} reaches its network again` }
+  }
+  const what = agents.every(({ problem }) => problem === 'RESOLVER_UNREACHABLE')
+    ? 'reaches none of its name servers'
+    : 'does not reach its own network'
+  return { ...facts, type, title: `Location ${name} ${what}: its monitors are errored`, agents }
+}
+
+/** What every notice about a location says. */
+function factsOf({ id, accountId, name, slugName, since, lastSeenAt }: LocationRow, told: Told) {
+  return {
+    at: new Date(told.now()).toISOString(),
+    accountId,
+    location: { id, name, slugName },
+    since: since?.toISOString() ?? null,
+    lastSeenAt: lastSeenAt?.toISOString() ?? null,
+    links: { location: linkTo(told, `/v1/private-locations/${id}`) },
+  }
+}
+
+const TITLES = {
+  'never-reported': (name: string) =>
+    `Location ${name} has monitors, and no agent has ever reported from it`,
+  'stopped-reporting': (name: string) =>
+    `Location ${name} has no agent: the last one stopped reporting`,
+}
+
+async function tell(inside: Connection, payload: LocationPayload): Promise<void> {
+  const { accountId, location } = payload
+  const channels = await readChannelChoices(inside, accountId)
+  const all: NewNotification[] = channels
+    .filter(({ sendNotices, isPaused }) => sendNotices && !isPaused)
+    .map(({ id }) => ({ accountId, channelId: id, monitorId: null, topic: location.id, payload }))
+  await insertNotifications(inside, all)
+}

@@ -1,0 +1,226 @@
+// Moves the alert states of monitors by their runs or by time, and draws the consequences: incidents and
+// notifications. All in the transaction of whoever calls, with the states' rows locked.
+import {
+  alertRulesOf,
+  freshAlertState,
+  stepAlert,
+  type AlertEvent,
+  type AlertRules,
+  type AlertState,
+  type TargetRun,
+} from '../../contract/api/alert.ts'
+import type { BadRun } from '../../contract/api/alert-payload.ts'
+import type { AlertSettings, Monitor } from '../../contract/monitor.ts'
+import type { Log } from '../../process/log.ts'
+import { readAlertSettings } from './queries/alert-channels.ts'
+import {
+  deleteAlertStates,
+  readAlertedMonitors,
+  saveAlertStates,
+  type AlertedMonitor,
+  type AlertStateChange,
+  type AlertStateRow,
+} from './queries/alert-states.ts'
+import type { Connection } from '../../database/statement.ts'
+import { openAlertIncident, resolveAlertIncident, UNWATCHED_DESCRIPTION } from './incidents.ts'
+import { tellAlerts, type AlertToTell } from './telling.ts'
+import type { Told } from '../incidents/incident-notices.ts'
+import { openDefinition } from '../checks/sealed-monitor.ts'
+import type { Sealer } from '../secrets/sealing.ts'
+
+/** What moving alerts needs beside the transaction. */
+export interface MoveOptions extends Told {
+  sealer: Sealer
+  log: Log
+}
+
+/** A run about the target, and how it is told of. */
+export interface ToldRun {
+  run: TargetRun
+  facts: BadRun
+}
+
+/** A state that is locked, and the runs that came; none: only time has passed. */
+export interface Move {
+  row: AlertStateRow
+  runs: readonly ToldRun[]
+  /** It is to be looked at again by then at the latest. */
+  againAt?: number
+}
+
+const RECOVERED_DESCRIPTION = 'The monitor that opened this incident has recovered.'
+
+/** Moves states. The moves name different monitors. */
+export async function moveAlerts(
+  inside: Connection,
+  moves: readonly Move[],
+  options: MoveOptions,
+): Promise<void> {
+  if (moves.length === 0) return
+  const monitors = await readAlertedMonitors(
+    inside,
+    moves.map(({ row }) => row.monitorId),
+  )
+  const byId = new Map(monitors.map((one) => [one.id, one]))
+  const settingsOf = accountSettings(inside)
+  const kept: AlertStateChange[] = []
+  const gone: { monitorId: string; endedSlot: number | null }[] = []
+  const toTell: AlertToTell[] = []
+  for (const move of moves) {
+    const { row } = move
+    const monitor = byId.get(row.monitorId)
+    const definition = monitor && opened(monitor, options)
+    if (monitor === undefined) {
+      await endUnwatched(inside, row, options)
+      gone.push({ monitorId: row.monitorId, endedSlot: null })
+    } else if (definition === undefined || !isWatched(monitor, move)) {
+      kept.push({ ...row, dueAt: null })
+    } else {
+      const rules = rulesOf(monitor, definition, await settingsOf(row.accountId, definition))
+      const moved = await moveOne(inside, { move, monitor, definition, rules }, options)
+      toTell.push(...moved.toTell)
+      if (moved.isWell) gone.push({ ...row, endedSlot: moved.change.state.endedSlot })
+      else kept.push(moved.change)
+    }
+  }
+  await saveAlertStates(inside, kept)
+  await deleteAlertStates(inside, gone)
+  await tellAlerts(inside, toTell, options)
+}
+
+/** Ends the state of a monitor that nobody watches any more: nothing is told, its incident is closed. */
+async function endUnwatched(
+  inside: Connection,
+  row: AlertStateRow,
+  options: MoveOptions,
+): Promise<void> {
+  if (row.incidentId === null) return
+  const words = { description: UNWATCHED_DESCRIPTION, notifySubscribers: false }
+  const context = { ...options, inside, accountId: row.accountId }
+  await resolveAlertIncident(context, row.incidentId, words)
+}
+
+/**
+ * Whether anybody can say how the monitor is: where locations have had no agent for long, another one that
+ * has reported. Otherwise nobody knows, and its alert neither ends nor is anybody reminded of it.
+ */
+function isWatched({ locations, unattended }: AlertedMonitor, { row, runs }: Move): boolean {
+  if (unattended.length === 0) return true
+  const reported = new Set(runs.map(({ run }) => run.location))
+  return locations.some((id) => reported.has(id) || Object.hasOwn(row.state.locations, id))
+}
+
+interface OneMove {
+  move: Move
+  monitor: AlertedMonitor
+  definition: Monitor
+  rules: AlertRules
+}
+
+interface Moved {
+  change: AlertStateChange
+  /** The state need not be kept. */
+  isWell: boolean
+  toTell: AlertToTell[]
+}
+
+async function moveOne(inside: Connection, one: OneMove, options: MoveOptions): Promise<Moved> {
+  const { move, rules } = one
+  const now = options.now()
+  const toTell: AlertToTell[] = []
+  let { state, lastBad, incidentId } = move.row
+  let step = stepAlert(state, now, rules, move.runs[0]?.run)
+  for (let index = 0; ;) {
+    const came = move.runs[index]
+    if (came !== undefined && came.run.verdict !== 'passed') lastBad = came.facts
+    for (const event of step.events) {
+      const before = incidentId
+      incidentId = await followIncident(inside, { ...one, event, incidentId }, options)
+      const run = event.kind.endsWith('recovery') ? came?.facts : lastBad
+      const happenedAt = came === undefined ? now : Math.min(now, endOf(came.facts))
+      const told = { event, run: run ?? null, incidentId: incidentId ?? before, happenedAt }
+      if (!event.quiet) toTell.push({ ...told, monitor: one.monitor, definition: one.definition })
+    }
+    ;({ state } = step)
+    index++
+    if (index >= move.runs.length) break
+    step = stepAlert(state, now, rules, move.runs[index]?.run)
+  }
+  const due = Math.min(step.dueAt ?? Infinity, move.againAt ?? Infinity)
+  const dueAt = due === Infinity ? null : due
+  const change = { ...move.row, state, lastBad, incidentId, dueAt }
+  return { change, isWell: step.well, toTell }
+}
+
+function endOf({ startedAt, durationMs }: BadRun): number {
+  return Date.parse(startedAt) + durationMs
+}
+
+/** Opens or resolves the incident of an alert; answers with the one that belongs to it then. */
+async function followIncident(
+  inside: Connection,
+  one: OneMove & { event: AlertEvent; incidentId: string | null },
+  options: MoveOptions,
+): Promise<string | null> {
+  const { event, incidentId, monitor, definition } = one
+  const trigger = definition.triggerIncident
+  const context = { ...options, inside, accountId: monitor.accountId }
+  if (event.kind === 'failure' && incidentId === null && trigger !== null) {
+    return openAlertIncident(context, monitor, trigger)
+  }
+  if (event.kind !== 'recovery') return incidentId
+  if (incidentId !== null) {
+    const notifySubscribers = trigger?.notifySubscribers ?? false
+    const words = { description: RECOVERED_DESCRIPTION, notifySubscribers }
+    await resolveAlertIncident(context, incidentId, words)
+  }
+  return null
+}
+
+function opened(monitor: AlertedMonitor, { sealer, log }: MoveOptions): Monitor | undefined {
+  try {
+    return openDefinition(sealer, monitor.effective)
+  } catch (error) {
+    log.error({ err: error, monitor: monitor.id }, 'a monitor cannot be opened and alerts nobody')
+    return undefined
+  }
+}
+
+function rulesOf(
+  { locations, muted }: AlertedMonitor,
+  definition: Monitor,
+  settings: AlertSettings | null | undefined,
+): AlertRules {
+  return alertRulesOf(settings, { parallel: definition.runParallel, locations, muted })
+}
+
+/** The settings of a monitor: its own, or those of its account, which are read once. */
+function accountSettings(inside: Connection) {
+  const known = new Map<string, AlertSettings | undefined>()
+  return async (
+    accountId: string,
+    definition: Monitor,
+  ): Promise<AlertSettings | null | undefined> => {
+    if (!definition.useGlobalAlertSettings) return definition.alertSettings
+    if (!known.has(accountId)) known.set(accountId, await readAlertSettings(inside, accountId))
+    return known.get(accountId)
+  }
+}
+
+/** What is known of a monitor when its state begins. */
+export interface Beginning {
+  locationId: string
+  /** A later slot of the location that was recorded already. */
+  newestSlot: number | undefined
+  /** The slot that ended the monitor's last alert. */
+  endedSlot: number | null
+}
+
+/** The state that a monitor begins with. */
+export function beginningState({ locationId, newestSlot, endedSlot }: Beginning): AlertState {
+  const state = { ...freshAlertState(), endedSlot }
+  if (newestSlot !== undefined) {
+    state.locations[locationId] = { slot: newestSlot, verdict: 'passed', runs: 0, since: null }
+  }
+  return state
+}

@@ -1,0 +1,335 @@
+// Statements on what is told through channels: the outbox of webhooks and its history.
+import { randomUUID } from 'node:crypto'
+import type { Payload } from '../../../contract/api/alert-payload.ts'
+import { statement, type Connection } from '../../../database/statement.ts'
+
+function instantText(column: string): string {
+  return `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
+}
+
+/** Something to tell through one channel. */
+export interface NewNotification {
+  accountId: string
+  channelId: number
+  monitorId: string | null
+  /** What must arrive in its order: a monitor, an incident, a location. */
+  topic: string
+  payload: Payload
+  /** When it happened, in milliseconds since the Unix epoch; left out: at the payload's `at`. */
+  happenedAt?: number
+}
+
+const insert = statement<
+  [string[], string[], number[], (string | null)[], string[], string[], string[], string[]],
+  never
+>(
+  'alert-notifications-insert',
+  // The share on the channel's row keeps it from being deleted meanwhile; one that is gone is left out.
+  `with channels as (
+     select id from alert_channels where id = any ($3::bigint[]) order by id for key share)
+   insert into alert_notifications
+     (id, account_id, channel_id, monitor_id, topic, kind, payload, happened_at, state, next_at)
+   select one.id, one.account_id, one.channel_id, one.monitor_id, one.topic, one.kind, one.payload,
+     one.happened_at, 'waiting', clock_timestamp()
+   from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::uuid[], $5::uuid[], $6::text[], $7::jsonb[],
+     $8::timestamptz[]) with ordinality
+     one (id, account_id, channel_id, monitor_id, topic, kind, payload, happened_at, place)
+   join channels c on c.id = one.channel_id
+   order by one.place`,
+)
+
+/** Puts notifications into the outbox; they are sent once the transaction is committed. */
+export async function insertNotifications(
+  inside: Connection,
+  all: readonly NewNotification[],
+): Promise<void> {
+  if (all.length === 0) return
+  await insert(
+    inside,
+    all.map(() => randomUUID()),
+    all.map((one) => one.accountId),
+    all.map((one) => one.channelId),
+    all.map((one) => one.monitorId),
+    all.map((one) => one.topic),
+    all.map((one) => one.payload.type),
+    all.map((one) => JSON.stringify(one.payload)),
+    all.map((one) => new Date(one.happenedAt ?? one.payload.at).toISOString()),
+  )
+}
+
+/** A notification that is to be sent now. */
+export interface DueNotification {
+  id: string
+  channelId: number
+  payload: Payload
+  /** This attempt counted. */
+  attempts: number
+  /** Refusals before this attempt. */
+  refusals: number
+  /** Sealed. */
+  config: string
+}
+
+/** Whether `one` and `other` belong together and wait; both are aliases of alert_notifications. */
+const sameTopic = (one: string, other: string) =>
+  `${other}.state = 'waiting' and ${other}.channel_id = ${one}.channel_id
+   and ${other}.topic = ${one}.topic`
+
+/** Whether the recovery `one` stands for `other`, which it follows: a failure or reminder of its alert. */
+const standsFor = (one: string, other: string) =>
+  `${one}.kind = 'alert.recovery' and ${other}.kind in ('alert.failure', 'alert.reminder')
+   and ${other}.seq < ${one}.seq
+   and ${other}.alert_since = ${one}.alert_since`
+
+const claim = statement<[number, number, number[], number, number, string], DueNotification>(
+  'alert-notifications-claim',
+  // One of a topic at a time, the oldest that nothing before it holds. A failure whose recovery waits too
+  // is merged into it, unless an attempt of the failure is under way: then the recovery comes after it.
+  `with heads as (
+     select distinct on (n.channel_id, n.topic) n.id, n.channel_id, n.next_at
+     from alert_notifications n
+     where n.state = 'waiting' and n.next_at <= clock_timestamp()
+       and n.channel_id <> all ($3::bigint[])
+       and not exists (select from alert_notifications o where ${sameTopic('n', 'o')}
+         and (o.leased_until > clock_timestamp() or (o.seq < n.seq
+           and coalesce(o.held_until, 'infinity') > clock_timestamp()
+           and not (${standsFor('n', 'o')}))))
+       and not exists (select from alert_notifications r
+         where ${sameTopic('n', 'r')} and ${standsFor('r', 'n')})
+     order by n.channel_id, n.topic, n.seq
+   ), placed as (
+     select id, row_number() over (partition by channel_id order by next_at) as place from heads
+   ), due as (
+     -- More than are taken: other processes may be about to take some of them.
+     select id from placed where place <= $4::int order by place limit 4 * $1::int
+   ), mine as (
+     select n.id, n.channel_id, n.topic, n.seq, n.kind, n.alert_since
+     from alert_notifications n join due on due.id = n.id
+     where n.state = 'waiting' and n.next_at <= clock_timestamp()
+     order by n.seq limit $1::int for update of n skip locked
+   ), merged as (
+     update alert_notifications o set state = 'merged', message = 'merged into ' || m.id,
+       next_at = null, finished_at = clock_timestamp()
+     from mine m
+     where ${sameTopic('m', 'o')} and ${standsFor('m', 'o')}
+       and coalesce(o.leased_until, '-infinity') <= clock_timestamp()
+     returning o.id, o.kind, o.payload, m.id as recovery_id
+   )
+   update alert_notifications n set attempts = n.attempts + 1,
+     next_at = clock_timestamp() + make_interval(secs => $2::double precision / 1000),
+     leased_until = clock_timestamp() + make_interval(secs => $2::double precision / 1000),
+     held_until = coalesce(n.held_until,
+       clock_timestamp() + make_interval(secs => $5::double precision / 1000)),
+     payload = n.payload
+       || case when f.id is null then '{}' else jsonb_build_object(
+         'title', n.payload #>> '{monitor,name}' || ' failed and has recovered',
+         'failure', jsonb_build_object('id', f.id, 'at', f.payload -> 'at',
+           'locations', f.payload -> 'locations', 'run', f.payload -> 'run')) end
+       || case when n.happened_at < $6::timestamptz then '{"late": true}' else '{}' end::jsonb
+   from mine m join alert_channels c on c.id = m.channel_id
+   left join merged f on f.recovery_id = m.id and f.kind = 'alert.failure'
+   where n.id = m.id
+     -- One that another process has just begun to send after all.
+     and not exists (select from alert_notifications o where ${sameTopic('m', 'o')}
+       and ${standsFor('m', 'o')} and o.id not in (select id from merged))
+   returning n.id, n.channel_id as "channelId", n.payload, n.attempts::int, n.refusals::int,
+     c.config`,
+)
+
+/** What is taken from the outbox, and how. */
+export interface Claim {
+  rowsMax: number
+  /** When the outcome is not reported by then, they are due again. */
+  leaseMs: number
+  /** For how long, from its first attempt on, one that fails holds newer ones of its topic. */
+  heldMs: number
+  perChannelMax: number
+  /** Channels of which none is taken. */
+  busy: number[]
+  /** What happened before, in milliseconds since the Unix epoch, is late. */
+  lateBefore: number
+}
+
+/** Takes notifications that are due, for `leaseMs`. */
+export async function claimNotifications(
+  connection: Connection,
+  ask: Claim,
+): Promise<DueNotification[]> {
+  const lateBefore = new Date(ask.lateBefore).toISOString()
+  const { rowsMax, leaseMs, busy, perChannelMax, heldMs } = ask
+  return claim(connection, rowsMax, leaseMs, busy, perChannelMax, heldMs, lateBefore)
+}
+
+/** What became of an attempt. */
+export interface Outcome {
+  id: string
+  /** `waiting`: it is tried again after `againMs`. */
+  state: 'waiting' | 'sent' | 'failed'
+  againMs: number | null
+  status: number | null
+  message: string | null
+  /** How often the receiver has refused it. */
+  refusals: number
+}
+
+const note = statement<
+  [string, string, number | null, number | null, string | null, number],
+  never
+>(
+  'alert-notification-note',
+  `update alert_notifications set state = $2, status = $4, message = $5, refusals = $6,
+     leased_until = null,
+     next_at = clock_timestamp() + make_interval(secs => $3::double precision / 1000),
+     finished_at = case when $2 = 'waiting' then null else clock_timestamp() end
+   where id = $1 and state = 'waiting'`,
+)
+
+/** Writes down what became of an attempt. */
+export async function noteOutcome(connection: Connection, outcome: Outcome): Promise<void> {
+  await note(
+    connection,
+    outcome.id,
+    outcome.state,
+    outcome.againMs,
+    outcome.status,
+    outcome.message,
+    outcome.refusals,
+  )
+}
+
+const giveUp = statement<[number, string], never>(
+  'alert-notifications-give-up',
+  `update alert_notifications set state = 'failed', message = $2, next_at = null,
+     finished_at = clock_timestamp()
+   where channel_id = $1 and state = 'waiting'`,
+)
+
+/** Gives up all that waits for a channel. */
+export async function giveUpWaiting(
+  connection: Connection,
+  channelId: number,
+  message: string,
+): Promise<void> {
+  await giveUp(connection, channelId, message)
+}
+
+const drop = statement<[number, number], { id: string }>(
+  'alert-notifications-drop',
+  `delete from alert_notifications where id in (
+     select id from alert_notifications
+     where finished_at < clock_timestamp() - make_interval(days => $1::int) limit $2::int)
+   returning id`,
+)
+
+/** Forgets notifications that were finished `days` ago; answers with how many, at most `rowsMax`. */
+export async function dropNotifications(
+  connection: Connection,
+  days: number,
+  rowsMax: number,
+): Promise<number> {
+  return (await drop(connection, days, rowsMax)).length
+}
+
+/** A location as notices tell of it. */
+export interface LocationRow {
+  id: string
+  accountId: string
+  name: string
+  slugName: string
+  since: Date | null
+  lastSeenAt: Date | null
+}
+
+const locationColumns = `l.id, l.account_id as "accountId", l.name, l.slug_name as "slugName",
+  l.absent_since as since,
+  (select max(a.last_seen_at) from agents a where a.location_id = l.id) as "lastSeenAt"`
+
+const unattended = statement<[number], LocationRow>(
+  'locations-unattended',
+  `update private_locations l set absence_told_at = clock_timestamp()
+   where l.absence_told_at is null
+     and l.absent_since <= clock_timestamp() - make_interval(secs => $1::double precision / 1000)
+   returning ${locationColumns}`,
+)
+
+/** Locations without an agent for `absentMs` of which nobody was told yet; they count as told now. */
+export async function takeUnattended(inside: Connection, absentMs: number): Promise<LocationRow[]> {
+  return unattended(inside, absentMs)
+}
+
+const attended = statement<[], LocationRow>(
+  'locations-attended',
+  `update private_locations l set absence_told_at = null
+   where l.absence_told_at is not null and l.absent_since is null
+   returning ${locationColumns}`,
+)
+
+/** Locations whose absence was told and that have an agent again. */
+export async function takeAttended(inside: Connection): Promise<LocationRow[]> {
+  return attended(inside)
+}
+
+/** A location whose agents report that their own network does not work. */
+export interface NetworkLossRow extends LocationRow {
+  /** Empty when it works again. */
+  agents: { id: string; problem: string; since: string }[]
+}
+
+const networkColumns = `l.id, l.account_id as "accountId", l.name, l.slug_name as "slugName",
+  (select min(a.network_problem_since) from agents a
+     where a.location_id = l.id and a.state = 'live') as since,
+  (select max(a.last_seen_at) from agents a where a.location_id = l.id) as "lastSeenAt",
+  (select coalesce(jsonb_agg(jsonb_build_object('id', a.id, 'problem', a.network_problem,
+       'since', ${instantText('a.network_problem_since')}) order by a.network_problem_since, a.id), '[]')
+     from agents a where a.location_id = l.id and a.state = 'live' and a.network_problem is not null
+  ) as agents`
+
+const networkLost = statement<[number], NetworkLossRow>(
+  'locations-network-lost',
+  `update private_locations l set network_problem_told_at = clock_timestamp()
+   where l.network_problem_told_at is null
+     and l.id in (select a.location_id from agents a
+       where a.network_problem is not null and a.state = 'live' and a.network_problem_since
+         <= clock_timestamp() - make_interval(secs => $1::double precision / 1000))
+   returning ${networkColumns}`,
+)
+
+/**
+ * Locations with a live agent whose network has not worked for `standingMs`, of which nobody was told yet; they
+ * count as told now.
+ */
+export async function takeNetworkLost(
+  inside: Connection,
+  standingMs: number,
+): Promise<NetworkLossRow[]> {
+  return networkLost(inside, standingMs)
+}
+
+const networkBack = statement<[], NetworkLossRow>(
+  'locations-network-back',
+  `update private_locations l set network_problem_told_at = null
+   where l.network_problem_told_at is not null
+     and exists (select from agents a where a.location_id = l.id and a.state = 'live')
+     and not exists (select from agents a where a.location_id = l.id and a.state = 'live'
+       and a.network_problem is not null)
+   returning ${networkColumns}`,
+)
+
+/** Locations whose loss was told, and that have live agents, whose networks all work. */
+export async function takeNetworkBack(inside: Connection): Promise<NetworkLossRow[]> {
+  return networkBack(inside)
+}
+
+const named = statement<[string[]], { id: string; name: string; slugName: string }>(
+  'locations-named',
+  `select id, name, slug_name as "slugName" from private_locations where id = any ($1::uuid[])`,
+)
+
+/** The names of locations, by id. */
+export async function readLocationNames(
+  connection: Connection,
+  ids: string[],
+): Promise<Map<string, { id: string; name: string; slugName: string }>> {
+  const rows = await named(connection, ids)
+  return new Map(rows.map((row) => [row.id, row]))
+}

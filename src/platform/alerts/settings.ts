@@ -1,0 +1,149 @@
+// How an account is alerted where its monitors and groups say nothing else, and what was told of late.
+import * as z from 'zod'
+import { AccountAlertSettings, AlertNotification } from './channel-schema.ts'
+import type { AlertPayload } from '../../contract/api/alert-payload.ts'
+import { resultId } from '../results/schema.ts'
+import { AlertSettings } from '../../contract/monitor.ts'
+import { CUSTOM_POLICIES } from '../../contract/api/rate-policy.ts'
+import { readAlertSettings, writeAlertSettings } from './queries/alert-channels.ts'
+import {
+  countNotifications,
+  listNotifications,
+  type NotificationRow,
+} from './queries/notification-listing.ts'
+import type { Database } from '../../database/database.ts'
+import { unixSeconds } from '../http/instants.ts'
+import { offsetOf, pagedAnswer, pagedParameters } from '../http/listing.ts'
+import { defineOperation, type DefinedOperation } from '../http/operation.ts'
+import { booleanParameter, channelIdParameter } from '../http/parameters.ts'
+
+const PATH = '/v1/alert-settings'
+const answers = {
+  status: 200 as const,
+  schema: AccountAlertSettings,
+  description: 'The settings',
+}
+
+/** The operations on the settings of an account, and the listing of notifications. */
+export function alertSettingsOperations(database: Database): DefinedOperation[] {
+  return [
+    defineOperation({
+      operationId: 'getV1Alertsettings',
+      tag: 'Alert Settings',
+      summary: 'Read how the account is alerted',
+      description: 'It holds for monitors with useGlobalAlertSettings.',
+      method: 'get',
+      path: PATH,
+      deed: 'read',
+      answers,
+      async answer({ key }) {
+        const settings = await readAlertSettings(database, key.accountId)
+        return { status: 200, json: JSON.stringify(whole(settings ?? {})) }
+      },
+    }),
+    defineOperation({
+      operationId: 'putV1Alertsettings',
+      tag: 'Alert Settings',
+      summary: 'Replace how the account is alerted',
+      description: 'Alerts that are open follow it from their next run or reminder on.',
+      method: 'put',
+      path: PATH,
+      deed: 'write',
+      body: AccountAlertSettings,
+      answers,
+      async answer({ key, body }) {
+        await writeAlertSettings(database, key.accountId, body)
+        return { status: 200, json: JSON.stringify(whole(body)) }
+      },
+    }),
+    listing(database),
+  ]
+}
+
+function listing(database: Database): DefinedOperation {
+  return defineOperation({
+    operationId: 'getV1Alertnotifications',
+    tag: 'Alert Notifications',
+    summary: 'List what was told through alert channels',
+    description: 'Newest first, with what became of it. Kept for 30 days after it was finished.',
+    method: 'get',
+    path: '/v1/alert-notifications',
+    deed: 'read',
+    policy: CUSTOM_POLICIES['alert-notifications'],
+    query: {
+      ...pagedParameters(),
+      from: unixSeconds('Created at this instant or later, seconds since the Unix epoch'),
+      to: unixSeconds('Created before this instant'),
+      alertChannelId: channelIdParameter('Only those of this alert channel'),
+      hasFailures: booleanParameter('Only those that failed, or did not'),
+    },
+    answers: {
+      status: 200,
+      schema: z.array(AlertNotification),
+      description: 'A page of notifications',
+      hasContentRange: true,
+    },
+    async answer({ key: { accountId }, query }) {
+      const filters = {
+        accountId,
+        channelId: query.alertChannelId ?? null,
+        from: query.from === undefined ? null : new Date(query.from),
+        to: query.to === undefined ? null : new Date(query.to),
+        hasFailed: query.hasFailures ?? null,
+      }
+      const ask = { limit: query.limit, offset: offsetOf(query) }
+      const rows = await listNotifications(database, filters, ask)
+      return pagedAnswer(query, rows.map(shown), await countNotifications(database, filters))
+    },
+  })
+}
+
+const STATUSES = {
+  waiting: 'IN_PROGRESS',
+  sent: 'SUCCESS',
+  merged: 'SUCCESS',
+  failed: 'FAILURE',
+} as const
+
+/** What an alert is about, where it is about a run. */
+function resultOf({ monitorId, payload }: NotificationRow) {
+  const { monitor, run } = payload as Partial<AlertPayload>
+  if (monitorId === null || !monitor || !run) return {}
+  const slotMs = Date.parse(run.slot)
+  const checkResultId = resultId({ locationId: run.location, monitorId, slotMs })
+  return { checkType: monitor.checkType, checkResultId }
+}
+
+function shown(row: NotificationRow): AlertNotification {
+  const created = row.createdAt.toISOString()
+  const finishedAt = row.finishedAt?.toISOString() ?? null
+  return {
+    id: row.id,
+    alertChannelId: row.channelId,
+    checkId: row.monitorId,
+    ...resultOf(row),
+    type: row.channelType,
+    event: row.kind,
+    status: STATUSES[row.state],
+    state: row.state,
+    attempts: row.attempts,
+    httpStatus: row.status,
+    notificationResult: row.message,
+    nextAttemptAt: row.nextAt?.toISOString() ?? null,
+    payload: row.payload,
+    timestamp: finishedAt ?? created,
+    created_at: created,
+    finishedAt,
+  }
+}
+
+/** Settings with every default filled in. */
+function whole(settings: Partial<AlertSettings>): AlertSettings {
+  return AlertSettings.parse({
+    runBasedEscalation: {},
+    timeBasedEscalation: {},
+    reminders: {},
+    parallelRunFailureThreshold: {},
+    ...settings,
+  })
+}

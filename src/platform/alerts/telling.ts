@@ -1,0 +1,144 @@
+// Who is told of an alert, and in which words: notifications for the channels of a monitor.
+import type { AlertEvent, AlertKind } from '../../contract/api/alert.ts'
+import type { AlertPayload, BadRun, LocationName } from '../../contract/api/alert-payload.ts'
+import type { Monitor } from '../../contract/monitor.ts'
+import { readChannelChoices, type ChannelChoice } from './queries/alert-channels.ts'
+import {
+  insertNotifications,
+  readLocationNames,
+  type NewNotification,
+} from './queries/alert-notifications.ts'
+import type { AlertedMonitor } from './queries/alert-states.ts'
+import type { Connection } from '../../database/statement.ts'
+import type { Told } from '../incidents/incident-notices.ts'
+import { linkTo } from '../incidents/payload-links.ts'
+
+/** An event with what is told of it. */
+export interface AlertToTell {
+  monitor: AlertedMonitor
+  definition: Monitor
+  event: AlertEvent
+  run: BadRun | null
+  incidentId: string | null
+  /** When what it tells of happened: the end of the run that decided, or now. */
+  happenedAt: number
+}
+
+const WANTS: Record<AlertKind, (channel: ChannelChoice) => boolean> = {
+  failure: ({ sendFailure }) => sendFailure,
+  reminder: ({ sendFailure }) => sendFailure,
+  recovery: ({ sendRecovery }) => sendRecovery,
+  degraded: ({ sendDegraded }) => sendDegraded,
+  'degraded-recovery': ({ sendDegraded, sendRecovery }) => sendDegraded && sendRecovery,
+}
+
+const TITLES: Record<AlertKind, (name: string) => string> = {
+  failure: (name) => `${name} is failing`,
+  reminder: (name) => `${name} is still failing`,
+  recovery: (name) => `${name} has recovered`,
+  degraded: (name) => `${name} is degraded`,
+  'degraded-recovery': (name) => `${name} is no longer degraded`,
+}
+
+/**
+ * The channels that a monitor is told through: those that it, its group or the channel itself names. Where
+ * nobody names any that is there it is the account's default ones. Paused ones are told nothing.
+ */
+export function channelsOf(
+  channels: readonly ChannelChoice[],
+  monitor: Pick<AlertedMonitor, 'id' | 'groupId'>,
+  subscriptions: Monitor['alertChannelSubscriptions'],
+): ChannelChoice[] {
+  const named = new Map<unknown, boolean>()
+  for (const { id, subscriptions: own } of channels) {
+    for (const { checkId, groupId, activated } of own) {
+      const isMeant =
+        checkId?.toLowerCase() === monitor.id || (groupId != null && groupId === monitor.groupId)
+      if (isMeant) named.set(id, activated || named.get(id) === true)
+    }
+  }
+  // What the monitor says itself outweighs what its channels say of it.
+  const there = new Set<unknown>(channels.map(({ id }) => id))
+  for (const { alertChannelId, activated } of subscriptions) {
+    // One that was deleted leaves the monitor as if it had never named it, not without anybody.
+    if (there.has(alertChannelId)) named.set(alertChannelId, activated)
+  }
+  const open = channels.filter(({ isPaused }) => !isPaused)
+  if (named.size === 0) return open.filter(({ isDefault }) => isDefault)
+  return open.filter(({ id }) => named.get(id) === true)
+}
+
+/** Puts what is to be told into the outbox. */
+export async function tellAlerts(
+  inside: Connection,
+  all: readonly AlertToTell[],
+  told: Told,
+): Promise<void> {
+  if (all.length === 0) return
+  const ids = all.flatMap(({ event, run, monitor }) => [
+    ...event.locations,
+    ...monitor.unattended,
+    ...(run ? [run.location] : []),
+  ])
+  const names = await readLocationNames(inside, [...new Set(ids)])
+  const byAccount = new Map<string, ChannelChoice[]>()
+  const notifications: NewNotification[] = []
+  for (const one of all) {
+    const { accountId, id: monitorId } = one.monitor
+    const channels = byAccount.get(accountId) ?? (await readChannelChoices(inside, accountId))
+    byAccount.set(accountId, channels)
+    const subscriptions = one.definition.alertChannelSubscriptions
+    const wanted = channelsOf(channels, one.monitor, subscriptions).filter(WANTS[one.event.kind])
+    if (wanted.length === 0) continue
+    const payload = payloadOf(one, names, told)
+    const { happenedAt } = one
+    for (const { id: channelId } of wanted) {
+      notifications.push({ accountId, channelId, monitorId, topic: monitorId, payload, happenedAt })
+    }
+  }
+  await insertNotifications(inside, notifications)
+}
+
+function withoutAgents(locations: readonly LocationName[]): string {
+  if (locations.length === 0) return ''
+  return ` (no agent in ${locations.map(({ name }) => name).join(', ')})`
+}
+
+type Names = Awaited<ReturnType<typeof readLocationNames>>
+
+function payloadOf(
+  { monitor, event, run, incidentId }: AlertToTell,
+  names: Names,
+  told: Told,
+): AlertPayload {
+  const { id, name, checkType, tags, groupId, groupName, accountId } = monitor
+  const places = event.locations.length === 0 && run !== null ? [run.location] : event.locations
+  const { kind, since, reminder } = event
+  const named = (place: string) => names.get(place) ?? { id: place, name: place, slugName: '' }
+  const unattended = monitor.unattended.map(named)
+  const incident =
+    incidentId === null ? null : linkTo(told, `/v1/status-pages/incidents/${incidentId}`)
+  return {
+    type: `alert.${kind}`,
+    at: new Date(told.now()).toISOString(),
+    accountId,
+    title: TITLES[kind](name) + withoutAgents(unattended),
+    monitor: {
+      id,
+      name,
+      checkType,
+      tags,
+      group: groupId === null ? null : { id: groupId, name: groupName ?? '' },
+    },
+    alert: { since: new Date(since).toISOString(), ...(reminder !== undefined && { reminder }) },
+    locations: places.map(named),
+    ...(unattended.length > 0 && { unattended }),
+    run,
+    incidentId,
+    links: {
+      monitor: linkTo(told, `/v1/checks/${id}`),
+      results: linkTo(told, `/v1/check-results/${id}`),
+      incident,
+    },
+  }
+}

@@ -1,0 +1,229 @@
+// Sends what stands in the outbox. Any number of processes may do so at once: each takes notifications for
+// a while, and what a process took and did not finish is taken by another.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { ALERT_BOUNDS, REFUSALS, type WebhookConfig } from './channel-schema.ts'
+import { fillTemplate, insideJson, webhookValues } from './webhook-template.ts'
+import { VERSION } from '../../contract/versions.ts'
+import type { Log } from '../../process/log.ts'
+import { pauseChannel } from './queries/alert-channels.ts'
+import {
+  claimNotifications,
+  giveUpWaiting,
+  noteOutcome,
+  type DueNotification,
+  type Outcome,
+} from './queries/alert-notifications.ts'
+import type { Database } from '../../database/database.ts'
+import { isUnavailable } from '../../database/database-failure.ts'
+import { SealError, type Sealer } from '../secrets/sealing.ts'
+import { signatureHeaders } from './webhook-signature.ts'
+import { postWebhook, type WebhookAnswer, type WebhookPost } from './webhook.ts'
+
+/** What an outbox needs. */
+export interface OutboxOptions {
+  database: Database
+  sealer: Sealer
+  log: Log
+  now: () => number
+  /** How long to wait after the attempt of this number, from 1; undefined: give up. */
+  againMs?: (attempt: number) => number | undefined
+  /** How long to rest when nothing is due. */
+  restMs?: number
+}
+
+const REST_MS = 1000
+const AT_ONCE_MAX = 16
+const PER_CHANNEL_MAX = 4
+/** Longer than any attempt with the statements around it. */
+const LEASE_MS = 60_000
+const RETRY_AFTER_MS_MAX = 3_600_000
+
+/** Seconds between attempts: about nine hours in all. */
+const AGAIN_S = [5, 15, 60, 120, 300, 600, 1200, 1800, 3600, 3600, 7200, 7200, 7200]
+
+/** How long to wait after the attempt of this number, from 1, in milliseconds; undefined: give up. */
+export function spreadOut(attempt: number): number | undefined {
+  const seconds = AGAIN_S[attempt - 1]
+  // Jitter keeps receivers that come back from being asked all at once.
+  return seconds === undefined ? undefined : seconds * 1000 * (0.8 + Math.random() * 0.4)
+}
+
+/**
+ * Sends what is due until the signal fires; resolves when what was taken has ended, which takes no longer
+ * than an attempt may. Never rejects.
+ */
+export async function sendWebhooks(options: OutboxOptions, signal: AbortSignal): Promise<void> {
+  await new Outbox(options, signal).run()
+}
+
+class Outbox {
+  readonly #options: OutboxOptions
+  readonly #stop: AbortSignal
+  /** Channel of each notification that is under way. */
+  readonly #underWay = new Map<Promise<void>, number>()
+  #wake = Promise.withResolvers<void>()
+
+  constructor(options: OutboxOptions, stop: AbortSignal) {
+    this.#options = options
+    this.#stop = stop
+  }
+
+  async run(): Promise<void> {
+    while (!this.#stop.aborted) {
+      const took = await this.#take()
+      if (took > 0 && this.#underWay.size < AT_ONCE_MAX) continue
+      await this.#rest()
+    }
+    await Promise.all(this.#underWay.keys())
+  }
+
+  /** Until something under way has ended, or for a while. */
+  async #rest(): Promise<void> {
+    this.#wake = Promise.withResolvers<void>()
+    const rested = new AbortController()
+    const signal = AbortSignal.any([this.#stop, rested.signal])
+    const rest = sleep(this.#options.restMs ?? REST_MS, undefined, { signal })
+    await Promise.race([rest.catch(() => undefined), this.#wake.promise])
+    rested.abort()
+  }
+
+  /** Takes what is due and begins to send it; answers with how many. */
+  async #take(): Promise<number> {
+    const { database, log, now } = this.#options
+    const counts = new Map<number, number>()
+    for (const channel of this.#underWay.values()) {
+      counts.set(channel, (counts.get(channel) ?? 0) + 1)
+    }
+    const busy = [...counts].filter(([, n]) => n >= PER_CHANNEL_MAX).map(([channel]) => channel)
+    try {
+      const due = await claimNotifications(database, {
+        rowsMax: AT_ONCE_MAX - this.#underWay.size,
+        leaseMs: LEASE_MS,
+        heldMs: ALERT_BOUNDS.heldMs,
+        perChannelMax: PER_CHANNEL_MAX,
+        busy,
+        lateBefore: now() - ALERT_BOUNDS.lateAfterS * 1000,
+      })
+      for (const one of due) this.#begin(one)
+      return due.length
+    } catch (error) {
+      const level = isUnavailable(error) ? 'debug' : 'error'
+      log[level]({ err: error }, 'webhooks cannot be taken from the outbox and wait')
+      return 0
+    }
+  }
+
+  #begin(due: DueNotification): void {
+    const sending = this.#send(due)
+      .catch((error: unknown) => {
+        // Its lease runs out and it is sent again, under the same webhook-id.
+        const why = isUnavailable(error) ? { reason: (error as Error).message } : { err: error }
+        this.#options.log.warn({ ...why, notification: due.id }, 'a webhook is tried again')
+      })
+      .finally(() => {
+        this.#underWay.delete(sending)
+        this.#wake.resolve()
+      })
+    this.#underWay.set(sending, due.channelId)
+  }
+
+  async #send(due: DueNotification): Promise<void> {
+    const { database, now } = this.#options
+    const config = this.#open(due)
+    if (config === undefined) {
+      const message = 'the channel was sealed under another SECRETS_KEY'
+      const { id, refusals } = due
+      const none = { id, refusals, againMs: null, status: null }
+      await noteOutcome(database, { ...none, state: 'failed', message })
+      return
+    }
+    const post = webhookPost(due, config, now())
+    const answer: WebhookAnswer =
+      post === undefined
+        ? { problem: 'its variables make the address an invalid one' }
+        : await postWebhook(post, AbortSignal.timeout(LEASE_MS))
+    await this.#note(database, due, answer)
+  }
+
+  #open(due: DueNotification): WebhookConfig | undefined {
+    try {
+      return JSON.parse(this.#options.sealer.open(due.config)) as WebhookConfig
+    } catch (error) {
+      if (!(error instanceof SealError)) throw error
+      this.#options.log.error({ err: error, channel: due.channelId }, 'a channel cannot be opened')
+      return undefined
+    }
+  }
+
+  async #note(database: Database, due: DueNotification, answer: WebhookAnswer): Promise<void> {
+    const status = 'status' in answer ? answer.status : null
+    const isRefusal = status !== null && REFUSALS.includes(status)
+    const refusals = due.refusals + Number(isRefusal)
+    const outcome = { id: due.id, status, againMs: null, message: null, refusals }
+    if (status !== null && status >= 200 && status < 300) {
+      await noteOutcome(database, { ...outcome, state: 'sent' })
+      return
+    }
+    const message = 'problem' in answer ? answer.problem : `the receiver answered ${status}`
+    const isLastRefusal = isRefusal && refusals >= ALERT_BOUNDS.refusalsMax
+    if (isLastRefusal && status === 410) {
+      await database.transaction(async (inside) => {
+        await noteOutcome(inside, { ...outcome, state: 'failed', message })
+        await pauseChannel(inside, due.channelId)
+        await giveUpWaiting(inside, due.channelId, 'the channel is paused')
+      })
+      return
+    }
+    const next = isLastRefusal ? { state: 'failed' as const } : this.#again(due, answer)
+    await noteOutcome(database, { ...outcome, message, ...next })
+  }
+
+  #again(due: DueNotification, answer: WebhookAnswer): Pick<Outcome, 'state' | 'againMs'> {
+    const againMs = (this.#options.againMs ?? spreadOut)(due.attempts)
+    if (againMs === undefined) return { state: 'failed', againMs: null }
+    const asked = 'status' in answer ? retryAfterMs(answer.retryAfter, this.#options.now()) : 0
+    return { state: 'waiting', againMs: Math.max(againMs, asked) }
+  }
+}
+
+/** Milliseconds that Retry-After (RFC 9110, 10.2.3) asks for, in its bounds. */
+function retryAfterMs(text: string | undefined, now: number): number {
+  if (text === undefined) return 0
+  const ms = /^\d{1,9}$/.test(text) ? Number(text) * 1000 : Date.parse(text) - now
+  return Number.isFinite(ms) ? Math.min(Math.max(ms, 0), RETRY_AFTER_MS_MAX) : 0
+}
+
+/** The request of a notification; undefined when its variables break the address. */
+export function webhookPost(
+  { id, payload }: Pick<DueNotification, 'id' | 'payload'>,
+  config: WebhookConfig,
+  now: number,
+): WebhookPost | undefined {
+  const values = webhookValues(id, payload)
+  const url = URL.parse(fillTemplate(config.url, values, encodeURIComponent))
+  if (url === null || !/^https?:$/.test(url.protocol)) return undefined
+  for (const { key, value } of config.queryParameters ?? []) {
+    url.searchParams.append(key, fillTemplate(value, values, String))
+  }
+  const { template } = config
+  const isJson = template == null || template === '' || /^\s*[{[]/.test(template)
+  const body =
+    template == null || template === ''
+      ? JSON.stringify({ id, ...payload })
+      : fillTemplate(template, values, isJson ? insideJson : String)
+  const headers: Record<string, string> = {
+    'content-type': isJson ? 'application/json; charset=utf-8' : 'text/plain; charset=utf-8',
+    'user-agent': `vedette/${VERSION}`,
+  }
+  for (const { key, value } of config.headers ?? []) {
+    headers[key.toLowerCase()] = headerText(fillTemplate(value, values, String))
+  }
+  const sent = config.method === 'GET' || config.method === 'HEAD' ? '' : body
+  Object.assign(headers, signatureHeaders(config.webhookSecret ?? '', { id, at: now, body: sent }))
+  return { url, method: config.method, headers, body: sent }
+}
+
+/** Names of monitors may hold what no header can carry. */
+function headerText(value: string): string {
+  return value.replaceAll(/[^\t\x20-\x7e\x80-\xff]/g, '?')
+}

@@ -1,0 +1,133 @@
+// Statements behind analytics: hours of one monitor, from rollups where there are any, else from rows.
+import type { CheckType } from '../../../contract/monitor.ts'
+import type { ResponseHistogram } from '../response-histogram.ts'
+import type { Verdict } from '../../../contract/result.ts'
+import { COUNTED, countHoursSql, HOUR_COUNTS } from './rollups.ts'
+import { statement, type Connection } from '../../../database/statement.ts'
+
+const HOUR_MS = 3_600_000
+
+/** What is shown of a monitor beside its figures. */
+export interface MonitorFacts {
+  id: string
+  name: string
+  checkType: CheckType
+  activated: boolean
+  muted: boolean
+  tags: string[]
+}
+
+const readFacts = statement<[string, string], MonitorFacts>(
+  'analytics-monitor',
+  `select id, name, check_type as "checkType", activated, muted, tags from monitors
+   where id = $1 and account_id = $2 and deleted_at is null`,
+)
+
+/** A monitor of the account; undefined when it has none of that id. */
+export async function readMonitorFacts(
+  connection: Connection,
+  accountId: string,
+  id: string,
+): Promise<MonitorFacts | undefined> {
+  return (await readFacts(connection, id, accountId))[0]
+}
+
+/** An hour of a monitor in a location, or the part of it that was asked for. */
+export interface HourCounts extends Record<Verdict, number> {
+  locationId: string
+  hour: Date
+  timeMsSum: number
+  timeMsMin: number | null
+  timeMsMax: number | null
+  times: ResponseHistogram
+}
+
+const SHOWN = `location_id as "locationId", hour, passed, degraded, failed, errored, cancelled, missed,
+  response_time_ms_sum as "timeMsSum", response_time_ms_min as "timeMsMin",
+  response_time_ms_max as "timeMsMax", response_times as times`
+
+const rolledUp = statement<[string, number, number, Date[]], HourCounts>(
+  'analytics-rollups',
+  `select ${SHOWN} from rollups
+   where monitor_id = $1 and hour >= to_timestamp($2::bigint / 1000::float8)
+     and hour < to_timestamp($3::bigint / 1000::float8) and hour <> all ($4::timestamptz[])`,
+)
+
+const fromRows = statement<[string, number[], number[]], HourCounts>(
+  'analytics-rows',
+  `select ${SHOWN} from (
+     select location_id, hour, ${HOUR_COUNTS} from (${countHoursSql(
+       `select r.* from unnest($2::float8[], $3::float8[]) g(from_ms, to_ms)
+        cross join lateral (select ${COUNTED} from results r where r.monitor_id = $1
+          and r.slot >= to_timestamp(g.from_ms / 1000)
+          and r.slot < to_timestamp(g.to_ms / 1000) offset 0) r`,
+     )}) hours
+   ) shown`,
+)
+
+const open = statement<[string, number, number], { untilHour: Date | null; due: Date[] }>(
+  'analytics-open',
+  `select (select until_hour from rollups_done) as "untilHour", array(
+     select distinct hour from rollups_due where monitor_id = $1
+       and hour >= to_timestamp($2::bigint / 1000::float8)
+       and hour < to_timestamp($3::bigint / 1000::float8) order by hour) as due`,
+)
+
+/** A stretch of time, [fromMs, toMs). */
+export interface Span {
+  fromMs: number
+  toMs: number
+}
+
+/**
+ * The hours of a monitor in `span`; where it begins or ends within an hour, that part of it. To be called
+ * in a transaction of isolation `repeatable read`, so that nothing is counted twice or not at all.
+ */
+export async function readHours(
+  inside: Connection,
+  monitorId: string,
+  { fromMs, toMs }: Span,
+): Promise<HourCounts[]> {
+  const wholeFrom = Math.ceil(fromMs / HOUR_MS) * HOUR_MS
+  const wholeTo = Math.floor(toMs / HOUR_MS) * HOUR_MS
+  const [state] = await open(inside, monitorId, wholeFrom, wholeTo)
+  const rolledTo = Math.max(wholeFrom, Math.min(wholeTo, state?.untilHour?.getTime() ?? 0))
+  const due = state?.due ?? []
+  const spans = spansBeside({ fromMs, toMs }, { fromMs: wholeFrom, toMs: rolledTo })
+  for (const hour of due) {
+    const at = hour.getTime()
+    if (at < rolledTo) spans.push({ fromMs: at, toMs: at + HOUR_MS })
+  }
+  const hours = await rolledUp(inside, monitorId, wholeFrom, rolledTo, due)
+  if (spans.length === 0) return hours
+  const rest = await fromRows(
+    inside,
+    monitorId,
+    spans.map((one) => one.fromMs),
+    spans.map((one) => one.toMs),
+  )
+  return [...hours, ...rest]
+}
+
+/** What of `all` lies before and after `inner`. */
+function spansBeside(all: Span, inner: Span): Span[] {
+  if (inner.toMs <= inner.fromMs) return [all]
+  return [
+    { fromMs: all.fromMs, toMs: inner.fromMs },
+    { fromMs: inner.toMs, toMs: all.toMs },
+  ].filter((one) => one.fromMs < one.toMs)
+}
+
+const slugs = statement<[string], { id: string; slugName: string }>(
+  'analytics-locations',
+  'select id, slug_name as "slugName" from private_locations where account_id = $1',
+)
+
+/** The account's locations by id: their slugs. */
+export async function readSlugs(
+  connection: Connection,
+  accountId: string,
+): Promise<Map<string, string>> {
+  const rows = await slugs(connection, accountId)
+  return new Map(rows.map(({ id, slugName }) => [id, slugName]))
+}

@@ -1,0 +1,44 @@
+// Rolls up hours that are over and swept, and those that late results changed since.
+import type { Database } from '../../database/database.ts'
+import { readSweptSpan } from '../results/queries/accounting.ts'
+import { lockRollupsDone, makeHourDue, rollUpDue } from './queries/rollups.ts'
+import type { Connection } from '../../database/statement.ts'
+import type { Chore } from '../jobs/background-jobs.ts'
+
+const HOUR_MS = 3_600_000
+/** Hours of monitors that one transaction rolls up. */
+const AT_ONCE = 500
+const STATEMENT_MS = 60_000
+
+/** Rollups as a chore. */
+export function rollupsChore(database: Database): Chore {
+  return {
+    name: 'roll-up-hours',
+    everyMs: 60_000,
+    timeoutMs: 600_000,
+    run: (signal) => rollUp(database, signal),
+  }
+}
+
+/** Rolls up whatever is due, hour by hour, until nothing is or the signal fires. */
+export async function rollUp(database: Database, signal: AbortSignal): Promise<void> {
+  const long = { statementTimeoutMs: STATEMENT_MS }
+  let isMore = true
+  while (isMore && !signal.aborted) {
+    isMore = await database.transaction(endOneHour, long)
+    let done = AT_ONCE
+    while (done === AT_ONCE && !signal.aborted) {
+      done = await database.transaction((inside) => rollUpDue(inside, AT_ONCE), long)
+    }
+  }
+}
+
+/** Makes the next hour due when it is over and swept; whether it was. */
+async function endOneHour(inside: Connection): Promise<boolean> {
+  const hourMs = await lockRollupsDone(inside)
+  if (hourMs === undefined) return false
+  const swept = await readSweptSpan(inside)
+  if (swept === undefined || swept.sweptUntilMs < hourMs + HOUR_MS) return false
+  await makeHourDue(inside, hourMs)
+  return true
+}

@@ -1,0 +1,302 @@
+// What analytics answer with: figures of a monitor over a span of time, whole or in steps. Verdicts about
+// us (errored, cancelled, missed) say nothing about the target: they count for no availability and are
+// shown beside it.
+import * as z from 'zod'
+import { CHECK_TYPES, type CheckType } from '../../contract/monitor.ts'
+import {
+  countOf,
+  mergeHistogram,
+  quantilesOf,
+  RELATIVE_ERROR,
+  type ResponseHistogram,
+} from './response-histogram.ts'
+import { type Verdict, VERDICTS } from '../../contract/result.ts'
+
+/** Parts of addresses under /v1/analytics/ that name a type of monitor; the first is the preferred one. */
+export const ANALYTICS_PATHS: Partial<Record<CheckType, readonly string[]>> = {
+  URL: ['url-monitors'],
+  API: ['api-checks'],
+  TCP: ['tcp-checks', 'tcp-monitors'],
+  DNS: ['dns', 'dns-monitors'],
+  ICMP: ['icmp', 'icmp-monitors'],
+  GRPC: ['grpc-checks', 'grpc-monitors'],
+  TRACEROUTE: ['traceroute', 'traceroute-monitors'],
+  SSL: ['ssl', 'ssl-monitors'],
+  BROWSER: ['browser-checks'],
+  MULTI_STEP: ['multistep-checks'],
+  PLAYWRIGHT: ['playwright-checks'],
+}
+
+/** The types of monitors that have analytics. */
+export const ANALYTICS_TYPES = CHECK_TYPES.filter((type) => ANALYTICS_PATHS[type] !== undefined)
+
+/** Spans up to now that have a name, in hours. */
+export const QUICK_HOURS = { last24Hours: 24, last7Days: 7 * 24, last30Days: 30 * 24 } as const
+/** Names of spans; weeks begin on Monday, all of them in UTC. */
+export const QUICK_RANGES = [
+  'last24Hours',
+  'last7Days',
+  'last30Days',
+  'thisWeek',
+  'thisMonth',
+  'lastWeek',
+  'lastMonth',
+] as const
+export type QuickRange = (typeof QUICK_RANGES)[number]
+
+/** What may be made of response times. */
+export const AGGREGATIONS = [
+  'avg',
+  'min',
+  'max',
+  'sum',
+  'median',
+  'p50',
+  'p90',
+  'p95',
+  'p99',
+] as const
+type Aggregation = (typeof AGGREGATIONS)[number]
+
+/** The name of the response time, where a type has one of its own beside `responseTime`. */
+const TIME_NAMES: Partial<Record<CheckType, { name: string; label: string }>> = {
+  TCP: { name: 'total', label: 'Total time' },
+  DNS: { name: 'total', label: 'Total time' },
+  GRPC: { name: 'total', label: 'Total time' },
+  ICMP: { name: 'latencyAvg', label: 'Latency' },
+  TRACEROUTE: { name: 'finalHopLatencyAvg', label: 'Latency of the final hop' },
+}
+
+/** Figures that the public document declares and nobody measures here: they are left out of answers. */
+const UNMEASURED: Partial<Record<CheckType, readonly string[]>> = {
+  URL: ['wait', 'dns', 'tcp', 'firstByte', 'download'],
+  API: ['wait', 'dns', 'tcp', 'firstByte', 'download'],
+  TCP: ['dns', 'connection', 'data'],
+  ICMP: ['packetLoss', 'latencyMin', 'latencyMax', 'latencyStdDev'],
+  SSL: ['handshakeTimeMs', 'daysUntilExpiry'],
+  TRACEROUTE: ['totalHops'],
+  BROWSER: ['TTFB', 'FCP', 'LCP', 'CLS', 'TBT'],
+  PLAYWRIGHT: ['TTFB', 'FCP', 'LCP', 'CLS', 'TBT'],
+}
+
+/** A figure: its unit, how it comes about, its name for people, and what of the totals it is. */
+export interface Metric {
+  unit: 'percentage' | 'milliseconds'
+  aggregation: string
+  label: string
+  of: 'availability' | Aggregation
+}
+
+/** The figures of a type of monitor by their names. */
+export function metricsOf(checkType: CheckType): Map<string, Metric> {
+  const own = TIME_NAMES[checkType]
+  const times = [{ name: 'responseTime', label: 'Response time' }, ...(own ? [own] : [])]
+  return new Map<string, Metric>([
+    [
+      'availability',
+      { unit: 'percentage', aggregation: 'avg', label: 'Availability', of: 'availability' },
+    ],
+    ...times.flatMap(({ name, label }) =>
+      AGGREGATIONS.map((of): [string, Metric] => [
+        `${name}_${of}`,
+        { unit: 'milliseconds', aggregation: of, label: `${label} ${of}`, of },
+      ]),
+    ),
+  ])
+}
+
+/** Names of declared figures of a type of monitor that are left out of answers. */
+export function unmeasuredOf(checkType: CheckType): string[] {
+  return (UNMEASURED[checkType] ?? []).flatMap((name) =>
+    [...AGGREGATIONS, 'stddev'].map((aggregation) => `${name}_${aggregation}`),
+  )
+}
+
+/** What figures are made of; sums of such totals are totals of the whole. */
+export interface Totals {
+  counts: Record<Verdict, number>
+  timeMsSum: number
+  timeMsMin: number | null
+  timeMsMax: number | null
+  times: ResponseHistogram
+}
+
+/** Totals of nothing. */
+export function noTotals(): Totals {
+  const counts = Object.fromEntries(VERDICTS.map((verdict) => [verdict, 0]))
+  return {
+    counts: counts as Record<Verdict, number>,
+    timeMsSum: 0,
+    timeMsMin: null,
+    timeMsMax: null,
+    times: {},
+  }
+}
+
+/** Adds `more` to `into`. */
+export function addTotals(into: Totals, more: Totals): void {
+  for (const verdict of VERDICTS) into.counts[verdict] += more.counts[verdict]
+  into.timeMsSum += more.timeMsSum
+  if (more.timeMsMin !== null) {
+    into.timeMsMin = Math.min(into.timeMsMin ?? Infinity, more.timeMsMin)
+  }
+  if (more.timeMsMax !== null) into.timeMsMax = Math.max(into.timeMsMax ?? 0, more.timeMsMax)
+  mergeHistogram(into.times, more.times)
+}
+
+/** All figures of some totals; null where there is nothing to say. */
+export function figuresOf(totals: Totals): Record<Metric['of'], number | null> {
+  const { passed, degraded, failed } = totals.counts
+  const about = passed + degraded + failed
+  const times = countOf(totals.times)
+  const [p50 = null, p90 = null, p95 = null, p99 = null] = quantilesOf(
+    totals.times,
+    [0.5, 0.9, 0.95, 0.99],
+  ).map((quantile) => within(quantile, totals))
+  return {
+    availability: about === 0 ? null : rounded((100 * (passed + degraded)) / about, 4),
+    avg: times === 0 ? null : rounded(totals.timeMsSum / times, 3),
+    min: rounded(totals.timeMsMin, 3),
+    max: rounded(totals.timeMsMax, 3),
+    sum: times === 0 ? null : rounded(totals.timeMsSum, 3),
+    median: rounded(p50, 3),
+    p50: rounded(p50, 3),
+    p90: rounded(p90, 3),
+    p95: rounded(p95, 3),
+    p99: rounded(p99, 3),
+  }
+}
+
+/** A quantile is known by its class; the ends of the whole are known exactly. */
+function within(quantile: number | null, { timeMsMin, timeMsMax }: Totals): number | null {
+  if (quantile === null) return null
+  return Math.min(Math.max(quantile, timeMsMin ?? 0), timeMsMax ?? Infinity)
+}
+
+function rounded(value: number | null, digits: number): number | null {
+  return value === null ? null : Math.round(value * 10 ** digits) / 10 ** digits
+}
+
+const figure = z.number().nullable().optional()
+const count = z.int().min(0)
+
+const Counts = z.object({
+  total: count,
+  passed: count,
+  degraded: count,
+  failed: count,
+  errored: count,
+  cancelled: count,
+  missed: count,
+})
+
+/** Figures under the own names of response times. */
+const OWN_FIGURES = Object.fromEntries(
+  Object.values(TIME_NAMES).flatMap(({ name }) =>
+    AGGREGATIONS.map((aggregation) => [`${name}_${aggregation}`, figure]),
+  ),
+)
+
+const Figures = z
+  .object({
+    from: z.string().meta({ format: 'date-time' }),
+    to: z.string().meta({ format: 'date-time' }),
+    counts: Counts.meta({ description: 'Slots by verdict' }),
+    availability: figure.meta({
+      description:
+        'Percent: (passed + degraded) / (passed + degraded + failed); null without any of them',
+    }),
+    responseTime_avg: figure,
+    responseTime_min: figure,
+    responseTime_max: figure,
+    responseTime_sum: figure,
+    responseTime_median: figure.meta({ description: 'The same as `responseTime_p50`' }),
+    responseTime_p50: figure.meta({
+      description: `Percentiles are exact within ${100 * RELATIVE_ERROR} percent of their value`,
+    }),
+    responseTime_p90: figure,
+    responseTime_p95: figure,
+    responseTime_p99: figure,
+    ...(OWN_FIGURES as object),
+  })
+  .meta({ id: 'AnalyticsFigures' })
+
+/** The answer of every analytics operation. */
+export const Analytics = z
+  .object({
+    checkId: z.guid().meta({ format: 'uuid' }),
+    name: z.string(),
+    checkType: z.enum(CHECK_TYPES),
+    activated: z.boolean(),
+    muted: z.boolean(),
+    tags: z.array(z.string()),
+    from: z.string().meta({ format: 'date-time', description: 'Where what was counted begins' }),
+    to: z.string().meta({ format: 'date-time', description: 'Where it ends, not included' }),
+    series: z.array(
+      z.object({
+        location: z.string().nullable().meta({ description: 'Null: all locations together' }),
+        runLocation: z.string().nullable().meta({ description: 'The same as `location`' }),
+        data: z.array(Figures),
+      }),
+    ),
+    metadata: z.record(
+      z.string(),
+      z.object({ unit: z.string(), aggregation: z.string(), label: z.string() }),
+    ),
+  })
+  .meta({ id: 'Analytics' })
+export type Analytics = z.infer<typeof Analytics>
+
+/** What is asked for the figures of several monitors at once. */
+export const AnalyticsAsk = z
+  .strictObject({
+    checkIds: z
+      .array(z.guid().meta({ format: 'uuid' }))
+      .min(1)
+      .max(100),
+  })
+  .meta({ id: 'AnalyticsAsk' })
+
+const measured = z.number().nullable().optional()
+
+/** The figures of one of several monitors. */
+export const AnalyticsSummary = z
+  .object({
+    checkId: z.guid().meta({ format: 'uuid' }),
+    checkType: z.enum(CHECK_TYPES),
+    availability: z.number().nullable(),
+    responseTime_avg: measured,
+    responseTime_p50: measured,
+    responseTime_p95: measured,
+    responseTime_p99: measured,
+    latency_avg: measured.meta({ description: 'Of ICMP and traceroute, in place of responseTime' }),
+    latency_p50: measured,
+    latency_p95: measured,
+    latency_p99: measured,
+  })
+  .meta({ id: 'AnalyticsSummary' })
+export type AnalyticsSummary = z.infer<typeof AnalyticsSummary>
+
+/** A figure as it is listed. */
+export const MetricFacts = z
+  .object({
+    name: z.string(),
+    unit: z.enum(['percentage', 'milliseconds']),
+    label: z.string(),
+    type: z.literal('Float'),
+    aggregated: z.literal(true),
+  })
+  .meta({ id: 'AnalyticsMetric' })
+
+/** The figures of one type of monitor, or of all types that have any. */
+export function listedMetrics(checkType: CheckType | undefined): z.infer<typeof MetricFacts>[] {
+  const types = checkType === undefined ? ANALYTICS_TYPES : [checkType]
+  const all = new Map(types.flatMap((type) => [...metricsOf(type)]))
+  return [...all].map(([name, { unit, label }]) => ({
+    name,
+    unit,
+    label,
+    type: 'Float',
+    aggregated: true,
+  }))
+}

@@ -1,0 +1,149 @@
+// What a file of monitors is compared with: what was applied under its name before, and what of the
+// account its definitions may name.
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import {
+  APPLY_BOUNDS,
+  type ApplyKind,
+  type ApplyProblem,
+  type ApplyRequest,
+} from '../../contract/api/apply.ts'
+import type { DefinedType } from '../../monitors/definitions.ts'
+import type { CheckGroup } from '../../contract/api/check-group.ts'
+import { API_BOUNDS } from '../../contract/api/api-bounds.ts'
+import {
+  type AccountVariableRow,
+  listAccountVariables,
+} from '../variables/queries/account-variables.ts'
+import { checkGroupsOfFile } from '../groups/queries/check-groups.ts'
+import type { Queryable } from '../../database/database.ts'
+import { monitorsOfFile, type MonitorRow } from '../checks/queries/monitors.ts'
+import type { DraftProblem } from '../http/draft-problem.ts'
+import { type MonitorParts, readSurroundings } from '../checks/check-writing.ts'
+import { groupDefinition } from '../groups/writing.ts'
+import { type NamedThings, readNamedThings } from '../checks/named-things.ts'
+import { type Definition, openSealed } from '../checks/sealed-monitor.ts'
+
+/** A monitor that the file brought before. */
+export interface AppliedBefore {
+  row: MonitorRow
+  checkType: DefinedType
+  definition: Definition
+}
+
+/** A group that the file brought before. */
+export interface GroupBefore {
+  id: number
+  name: string
+  definition: Definition
+}
+
+/** A variable of the account with its value. */
+export interface VariableBefore {
+  row: AccountVariableRow
+  value: string
+}
+
+/** All that a plan is made from. */
+export interface ApplyContext {
+  inside: Queryable
+  parts: MonitorParts
+  accountId: string
+  request: ApplyRequest
+  monitors: ReadonlyMap<string, AppliedBefore>
+  groups: ReadonlyMap<string, GroupBefore>
+  variables: ReadonlyMap<string, VariableBefore>
+  /** Groups of the call join it under the ids that they have, or a negative one until they have one. */
+  surroundings: {
+    locations: ReadonlyMap<string, string>
+    groups: Map<number, CheckGroup>
+    variables: Map<string, string>
+  }
+  /** Services, alert channels and code bundles that the file may name. */
+  things: NamedThings
+  problems: ApplyProblem[]
+}
+
+/** Reads what a call is compared with. To be called inside `changing`. */
+export async function readApplyContext(
+  inside: Queryable,
+  parts: MonitorParts,
+  accountId: string,
+  request: ApplyRequest,
+): Promise<ApplyContext> {
+  const { sealer } = parts
+  const groupIds = request.monitors
+    .map(({ definition }) => definition['groupId'])
+    .filter((id): id is number => Number.isSafeInteger(id))
+  const around = await readSurroundings(inside, parts, { accountId, groupIds })
+  const variables = await listAccountVariables(inside, accountId, API_BOUNDS.variablesMax)
+  const given = [...request.groups, ...request.monitors].map(({ definition }) => definition)
+  const there = await readNamedThings(inside, accountId, given)
+  const announced = request.dryRun ? (request.bundles ?? []) : []
+  const things = { ...there, bundles: new Set([...there.bundles, ...announced]) }
+  const groups = await checkGroupsOfFile(inside, accountId, request.name)
+  const monitors = new Map<string, AppliedBefore>()
+  for (const [index, row] of (await monitorsOfFile(inside, accountId, request.name)).entries()) {
+    const definition = openSealed(sealer, row.definition)
+    monitors.set(row.file_key ?? '', { row, checkType: row.check_type as DefinedType, definition })
+    await breathe(inside, index)
+  }
+  return {
+    inside,
+    parts,
+    accountId,
+    request,
+    monitors,
+    things,
+    problems: [],
+    groups: new Map(
+      groups.map((row) => [
+        row.file_key ?? '',
+        { id: row.id, name: row.name, definition: groupDefinition(sealer, row) },
+      ]),
+    ),
+    variables: new Map(
+      variables.map((row) => [row.key, { row, value: around.variables.get(row.key) ?? '' }]),
+    ),
+    surroundings: {
+      locations: around.locations,
+      groups: new Map(around.groups),
+      variables: new Map(around.variables),
+    },
+  }
+}
+
+const TURN_EVERY = 200
+const SIGN_EVERY = 5_000
+
+/**
+ * Lets other requests have their turn during long work, and shows the database that the transaction is
+ * not forgotten: it ends those that say nothing for long.
+ */
+export async function breathe(inside: Queryable, index: number): Promise<void> {
+  if (index % TURN_EVERY === TURN_EVERY - 1) await nextTurn()
+  if (index % SIGN_EVERY === SIGN_EVERY - 1) await inside.query('select 1')
+}
+
+/** Notes what is wrong with a part of the file. */
+export function object(
+  { problems }: ApplyContext,
+  of: { kind: ApplyKind; key: string },
+  found: readonly DraftProblem[],
+): void {
+  for (const { path, message } of found) {
+    if (problems.length < APPLY_BOUNDS.problemsMax) problems.push({ ...of, path, message })
+  }
+}
+
+/** Objects to keys that stand in the file twice. */
+export function objectToTwins(
+  context: ApplyContext,
+  kind: ApplyKind,
+  keys: readonly string[],
+): void {
+  const seen = new Set<string>()
+  for (const key of keys) {
+    if (seen.has(key)) object(context, { kind, key }, [{ path: [], message: 'stands here twice' }])
+    seen.add(key)
+  }
+}

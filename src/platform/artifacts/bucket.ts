@@ -1,0 +1,170 @@
+// Artifacts in a bucket of an S3-compatible service, addressed by path. Each is one PUT, streamed, whose
+// signature covers the SHA-256 that the agent announced: the service checks it once more.
+import { Agent as HttpAgent, type IncomingMessage, request as requestHttp } from 'node:http'
+import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
+import type { Readable } from 'node:stream'
+import { AwsV4Signer } from 'aws4fetch'
+import {
+  type ArtifactFacts,
+  type ArtifactStore,
+  ArtifactStoreError,
+  type ByteRange,
+} from './store.ts'
+
+/** Where a bucket is, and who we are there. */
+export interface BucketOptions {
+  /** The service, like `https://s3.eu-central-1.amazonaws.com`. */
+  url: string
+  bucket: string
+  region: string
+  accessKeyId: string
+  secretAccessKey: string
+}
+
+/** Silence of the service after which a request is given up. */
+const SILENCE_MS = 30_000
+const SOCKETS_MAX = 64
+/** Of an answer that says what went wrong. */
+const COMPLAINT_BYTES_MAX = 4096
+/** SHA-256 of nothing, the payload of requests without a body. */
+const NOTHING = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
+
+/** Keeps artifacts in a bucket that exists. What days leave behind is dropped by a rule of the bucket. */
+export function createArtifactBucket(options: BucketOptions): ArtifactStore {
+  return new ArtifactBucket(options)
+}
+
+interface Send {
+  method: 'PUT' | 'GET' | 'DELETE'
+  key: string
+  headers?: Record<string, string>
+  body?: AsyncIterable<Uint8Array>
+}
+
+class ArtifactBucket implements ArtifactStore {
+  readonly needsLength = true
+  readonly #options: BucketOptions
+  readonly #agent: HttpAgent
+  readonly #request: typeof requestHttp
+
+  constructor(options: BucketOptions) {
+    this.#options = options
+    const secure = new URL(options.url).protocol === 'https:'
+    const sockets = { keepAlive: true, maxSockets: SOCKETS_MAX }
+    this.#agent = secure ? new HttpsAgent(sockets) : new HttpAgent(sockets)
+    this.#request = secure ? requestHttps : requestHttp
+  }
+
+  async put(
+    key: string,
+    body: AsyncIterable<Uint8Array>,
+    { bytes, sha256, contentType }: ArtifactFacts,
+  ): Promise<void> {
+    const headers = {
+      'content-type': contentType,
+      'content-length': String(bytes ?? 0),
+      'x-amz-content-sha256': sha256.toString('hex'),
+    }
+    const answer = await this.#send({ method: 'PUT', key, headers, body })
+    answer.resume()
+  }
+
+  async get(key: string, range?: ByteRange): Promise<Readable | undefined> {
+    const headers = range && { range: `bytes=${range.first}-${range.last}` }
+    const answer = await this.#send({ method: 'GET', key, ...(headers && { headers }) })
+    if (answer.statusCode !== 404) return answer
+    answer.resume()
+    return undefined
+  }
+
+  async remove(key: string): Promise<void> {
+    const answer = await this.#send({ method: 'DELETE', key })
+    answer.resume()
+  }
+
+  async dropBefore(): Promise<void> {}
+
+  /** Sends a signed request; resolves with an answer that is good, or 404 where nothing was sent. */
+  async #send({ method, key, headers = {}, body }: Send): Promise<IncomingMessage> {
+    const { url, bucket, ...identity } = this.#options
+    const signed = await new AwsV4Signer({
+      ...identity,
+      method,
+      url: `${url.replace(/\/+$/, '')}/${bucket}/${key}`,
+      headers: { 'x-amz-content-sha256': NOTHING, ...headers },
+      service: 's3',
+    }).sign()
+    const request = this.#request(signed.url, {
+      method,
+      headers: Object.fromEntries(signed.headers),
+      agent: this.#agent,
+    })
+    request.setTimeout(SILENCE_MS, () => request.destroy(new Error('it does not answer')))
+    const answered = new Promise<IncomingMessage>((resolve, reject) => {
+      request.once('response', resolve)
+      request.once('error', reject)
+      request.once('close', () => reject(new Error('the connection was closed')))
+    })
+    answered.catch(() => undefined)
+    if (body === undefined) request.end()
+    else await upload(body, request, answered)
+    const answer = await answered.catch((error: unknown) => {
+      throw new ArtifactStoreError(`the bucket: ${(error as Error).message}`, { cause: error })
+    })
+    const { statusCode = 0 } = answer
+    const good = statusCode < 300 || (statusCode === 404 && method !== 'PUT')
+    if (!good) throw await complaint(answer)
+    if (!request.writableFinished) {
+      answer.destroy()
+      throw new ArtifactStoreError('the bucket: it answered before it had the whole file')
+    }
+    return answer
+  }
+}
+
+/** Resolves when all is sent or an answer came before; rejects with what `body` throws. */
+async function upload(
+  body: AsyncIterable<Uint8Array>,
+  request: ReturnType<typeof requestHttp>,
+  answered: Promise<IncomingMessage>,
+): Promise<void> {
+  // What ends the sending is told by the answer, or by the lack of one.
+  let isOver = false
+  let goOn = () => {}
+  const end = () => {
+    isOver = true
+    goOn()
+  }
+  answered.then(end, end)
+  try {
+    for await (const bytes of body) {
+      // Not before it is written may the next piece be asked for: this one is gone then.
+      await new Promise<void>((resolve) => {
+        goOn = resolve
+        if (isOver || request.destroyed) resolve()
+        else request.write(bytes, () => resolve())
+      })
+      if (isOver || request.destroyed) return
+    }
+    request.end()
+  } catch (error) {
+    request.destroy()
+    throw error
+  }
+}
+
+async function complaint(answer: IncomingMessage): Promise<ArtifactStoreError> {
+  let text = ''
+  try {
+    for await (const chunk of answer) {
+      text += String(chunk)
+      if (text.length > COMPLAINT_BYTES_MAX) break
+    }
+  } catch {
+    // The status says enough.
+  }
+  answer.destroy()
+  const code = /<Code>([A-Za-z0-9]{1,64})<\/Code>/.exec(text)?.[1]
+  const said = code === undefined ? '' : ` ${code}`
+  return new ArtifactStoreError(`the bucket: it answered ${answer.statusCode}${said}`)
+}

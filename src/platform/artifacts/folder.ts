@@ -1,0 +1,116 @@
+// Artifacts in a folder, one folder a day below it. A file has another name until it is whole and on the
+// disk, so that a crash leaves no half file under a name that is served.
+import { type FileHandle, mkdir, open, readdir, rename, rm } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import type { Readable } from 'node:stream'
+import { type ArtifactStore, ArtifactStoreError, type ByteRange } from './store.ts'
+
+/** Writes to an open file; `FileHandle` fits. Given from outside to stand in for a disk that is full. */
+export type WriteBytes = (file: FileHandle, bytes: Uint8Array) => Promise<void>
+
+const DAY = /^\d{4}-\d{2}-\d{2}$/
+
+/** Keeps artifacts below `root`, which is made when the first one comes. */
+export function createArtifactFolder(root: string, write: WriteBytes = writeAll): ArtifactStore {
+  return new ArtifactFolder(root, write)
+}
+
+class ArtifactFolder implements ArtifactStore {
+  readonly needsLength = false
+  readonly #root: string
+  readonly #write: WriteBytes
+
+  constructor(root: string, write: WriteBytes) {
+    this.#root = root
+    this.#write = write
+  }
+
+  async put(key: string, body: AsyncIterable<Uint8Array>): Promise<void> {
+    const path = join(this.#root, key)
+    const part = partOf(path)
+    try {
+      const folder = dirname(path)
+      const made = await guarded(mkdir(folder, { recursive: true, mode: 0o700 }))
+      await this.#fill(part, body)
+      await guarded(rename(part, path))
+      await guarded(syncFolder(folder))
+      if (made !== undefined) await guarded(syncFolder(this.#root))
+    } catch (error) {
+      await rm(part, { force: true }).catch(() => undefined)
+      throw error
+    }
+  }
+
+  async #fill(part: string, body: AsyncIterable<Uint8Array>): Promise<void> {
+    const file = await guarded(open(part, 'wx', 0o600))
+    try {
+      for await (const bytes of body) {
+        await guarded(this.#write(file, bytes))
+      }
+      await guarded(file.sync())
+    } finally {
+      await file.close().catch(() => undefined)
+    }
+  }
+
+  async get(key: string, range?: ByteRange): Promise<Readable | undefined> {
+    try {
+      const file = await open(join(this.#root, key), 'r')
+      return file.createReadStream(range && { start: range.first, end: range.last })
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+      throw failure(error)
+    }
+  }
+
+  async remove(key: string): Promise<void> {
+    const path = join(this.#root, key)
+    await guarded(rm(path, { force: true }))
+    await guarded(rm(partOf(path), { force: true }))
+  }
+
+  async dropBefore(day: string): Promise<void> {
+    const names = await readdir(this.#root).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return []
+      throw failure(error)
+    })
+    for (const name of names.filter((one) => DAY.test(one) && one < day)) {
+      await guarded(rm(join(this.#root, name), { recursive: true, force: true }))
+    }
+  }
+}
+
+function partOf(path: string): string {
+  return `${path}.part`
+}
+
+async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
+  for (let at = 0; at < bytes.byteLength;) {
+    const { bytesWritten } = await file.write(bytes, at)
+    at += bytesWritten
+  }
+}
+
+/** A name is safe on the disk only when its folder is. */
+async function syncFolder(path: string): Promise<void> {
+  const folder = await open(path, 'r')
+  try {
+    await folder.sync()
+  } finally {
+    await folder.close()
+  }
+}
+
+async function guarded<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    throw failure(error)
+  }
+}
+
+function failure(error: unknown): ArtifactStoreError {
+  const { code, message } = error as NodeJS.ErrnoException
+  const why = code === 'ENOSPC' || code === 'EDQUOT' ? 'there is no room left' : message
+  return new ArtifactStoreError(`the artifacts' folder: ${why}`, { cause: error })
+}

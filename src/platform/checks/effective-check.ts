@@ -1,0 +1,94 @@
+// What a definition comes to: with its group's settings, the locations where it stands, its slots in each
+// of them, and what an agent has to be able to do.
+import { type DefinedType, needsOf } from '../../monitors/definitions.ts'
+import {
+  type CheckGroup,
+  effectiveMonitor,
+  inheritanceProblem,
+} from '../../contract/api/check-group.ts'
+import type { Monitor } from '../../contract/monitor.ts'
+import { slotsOf, turnsOf } from '../../contract/timetable.ts'
+import type { WantedPlacement } from './queries/placements.ts'
+import type { DraftProblem } from '../http/draft-problem.ts'
+import type { Definition } from './sealed-monitor.ts'
+
+/** What definitions of an account may name. */
+export interface Surroundings {
+  /** Slug name → id of every private location. */
+  locations: ReadonlyMap<string, string>
+  groups: ReadonlyMap<number, CheckGroup>
+  /** Variables of the account. */
+  variables: ReadonlyMap<string, string>
+}
+
+/** A definition with all that follows from it. */
+export interface EffectiveCheck {
+  effective: Monitor
+  groupId: number | null
+  /** Locations that the definition or its group names for it. */
+  locationIds: string[]
+  wanted: WantedPlacement[]
+}
+
+/** Without slots: the platform itself waits for their pings. */
+const WITHOUT_LOCATION: ReadonlySet<string> = new Set<DefinedType>(['HEARTBEAT'])
+
+/** Works out what `definition` comes to under `id`, or what it names that is not there. */
+export function effectiveCheck(
+  check: { id: string; definition: Readonly<Definition> },
+  { locations, groups }: Surroundings,
+): EffectiveCheck | { problems: DraftProblem[] } {
+  const own = { ...check.definition, id: check.id } as Monitor
+  const groupId = typeof own.groupId === 'number' ? own.groupId : null
+  const group = groupId === null ? undefined : groups.get(groupId)
+  if (groupId !== null && group === undefined) {
+    return { problems: [{ path: ['groupId'], message: `there is no group ${groupId}` }] }
+  }
+  const effective = effectiveMonitor(own, group)
+  const slugs = [...new Set(effective.privateLocations ?? [])]
+  const named = [...new Set([...(own.privateLocations ?? []), ...slugs])]
+  const problems = locationProblems(named, locations)
+  const isElsewhere = (effective.locations ?? []).length > 0
+  if (slugs.length === 0 && !isElsewhere && !WITHOUT_LOCATION.has(own.checkType)) {
+    const message = 'You have to set at least one `location` or `privateLocation`'
+    problems.push({ path: [], message })
+  }
+  const grown = inheritanceProblem(effective)
+  if (grown !== undefined) problems.push({ path: [], message: grown })
+  if (problems.length > 0) return { problems }
+  const ids = (some: string[]) => some.map((slug) => locations.get(slug) ?? '')
+  return {
+    effective,
+    groupId,
+    locationIds: ids(named),
+    wanted: wantedPlacements(effective, ids(slugs)),
+  }
+}
+
+const KNOWN_SHOWN = 20
+
+/** What is wrong with the locations that a definition names. */
+export function locationProblems(
+  slugs: readonly string[],
+  locations: ReadonlyMap<string, string>,
+): DraftProblem[] {
+  const unknown = slugs.filter((slug) => !locations.has(slug))
+  if (unknown.length === 0) return []
+  const known = [...locations.keys()].toSorted().slice(0, KNOWN_SHOWN)
+  const there = known.length === 0 ? 'there is none yet' : `there are ${known.join(', ')}`
+  return unknown.map((slug) => ({
+    path: ['privateLocations'],
+    message: `there is no private location "${slug}"; ${there}`,
+  }))
+}
+
+function wantedPlacements(monitor: Monitor, locationIds: readonly string[]): WantedPlacement[] {
+  if (!monitor.activated || WITHOUT_LOCATION.has(monitor.checkType)) return []
+  const slots = slotsOf(monitor)
+  const needs = needsOf(monitor)
+  return locationIds.map((locationId, index) => ({
+    locationId,
+    needs,
+    slots: monitor.runParallel ? slots : turnsOf(slots, index, locationIds.length),
+  }))
+}

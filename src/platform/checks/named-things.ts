@@ -1,0 +1,115 @@
+// What definitions name beside locations and groups: the service of an incident, channels of alerts, the code
+// bundle of a suite. Those
+// that a definition newly names have to be there, in its own account; one that it named before may have
+// been deleted since, and then it goes on without.
+import type { CheckGroup } from '../../contract/api/check-group.ts'
+import { bundleHash, namesBundle } from '../../contract/api/code-bundle.ts'
+import type { Monitor } from '../../contract/monitor.ts'
+import { channelsAmong } from '../alerts/queries/alert-channels.ts'
+import { bundlesAmong } from '../code-bundles/queries/code-bundles.ts'
+import { servicesAmong } from '../services/queries/services.ts'
+import type { Connection } from '../../database/statement.ts'
+import type { DraftProblem } from '../http/draft-problem.ts'
+import type { Definition } from './sealed-monitor.ts'
+
+/** Services, channels and bundles of an account, those among them that somebody may name. */
+export interface NamedThings {
+  services: ReadonlySet<string>
+  channels: ReadonlySet<number>
+  /** By their hashes. */
+  bundles: ReadonlySet<string>
+}
+
+const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
+
+/** Looks up what definitions name, as they were sent: of any shape. */
+export async function readNamedThings(
+  connection: Connection,
+  accountId: string,
+  definitions: Iterable<Readonly<Definition>>,
+): Promise<NamedThings> {
+  const services = new Set<string>()
+  const channels = new Set<number>()
+  const bundles = new Set<string>()
+  for (const one of definitions) {
+    const service = serviceOf(one)
+    if (service !== undefined && GUID.test(service)) services.add(service)
+    for (const id of channelsOf(one)) if (Number.isSafeInteger(id)) channels.add(id as number)
+    const bundle = bundleHash(pathOf(one) ?? '')
+    if (bundle !== undefined) bundles.add(bundle)
+  }
+  return {
+    services: new Set(
+      services.size === 0 ? [] : await servicesAmong(connection, accountId, [...services]),
+    ),
+    channels: new Set(
+      channels.size === 0 ? [] : await channelsAmong(connection, accountId, [...channels]),
+    ),
+    bundles: new Set(
+      bundles.size === 0 ? [] : await bundlesAmong(connection, accountId, [...bundles]),
+    ),
+  }
+}
+
+/** What a checked definition names that is not there and that `kept` did not name. */
+export function missingThings(
+  definition: Readonly<Definition>,
+  kept: Readonly<Definition> | undefined,
+  { services, channels, bundles }: NamedThings,
+): DraftProblem[] {
+  const problems: DraftProblem[] = []
+  const service = serviceOf(definition)
+  const isKept = kept !== undefined && serviceOf(kept) === service
+  if (service !== undefined && !services.has(service) && !isKept) {
+    problems.push({
+      path: ['triggerIncident', 'serviceId'],
+      message: `there is no service ${service}; take one of GET /v1/status-pages/services`,
+    })
+  }
+  const before = new Set(kept === undefined ? [] : channelsOf(kept))
+  for (const [index, id] of channelsOf(definition).entries()) {
+    if (channels.has(id as number) || before.has(id)) continue
+    problems.push({
+      path: ['alertChannelSubscriptions', index, 'alertChannelId'],
+      message: `there is no alert channel ${String(id)}; take one of GET /v1/alert-channels`,
+    })
+  }
+  const path = pathOf(definition)
+  const bundle = path === undefined ? undefined : bundleProblem(path, bundles)
+  const isSame = kept !== undefined && pathOf(kept) === path
+  if (bundle !== undefined && !isSame) problems.push({ path: ['codeBundlePath'], message: bundle })
+  return problems
+}
+
+function bundleProblem(path: string, bundles: ReadonlySet<string>): string | undefined {
+  if (!namesBundle(path)) return undefined
+  const hash = bundleHash(path)
+  if (hash === undefined) {
+    return 'must be bundle: and the 64 hex digits of its SHA-256, in lower case, without variables'
+  }
+  if (bundles.has(hash)) return undefined
+  return `there is no code bundle ${hash}; bring it by PUT /v1/code-bundles/${hash} first, or let \`vedette apply\` do so`
+}
+
+/** Where a suite's project is; undefined for other types. */
+function pathOf(definition: Readonly<Definition>): string | undefined {
+  const { checkType, codeBundlePath } = definition
+  return checkType === 'PLAYWRIGHT' && typeof codeBundlePath === 'string'
+    ? codeBundlePath
+    : undefined
+}
+
+function serviceOf(definition: Readonly<Definition>): string | undefined {
+  const incident = definition['triggerIncident'] as Partial<Monitor>['triggerIncident']
+  const id: unknown = incident?.serviceId
+  return typeof id === 'string' ? id.toLowerCase() : undefined
+}
+
+function channelsOf(definition: Readonly<Definition>): unknown[] {
+  const given = definition[
+    'alertChannelSubscriptions'
+  ] as Partial<CheckGroup>['alertChannelSubscriptions']
+  return Array.isArray(given)
+    ? given.map((one) => (one as { alertChannelId?: unknown } | null)?.alertChannelId)
+    : []
+}

@@ -1,0 +1,229 @@
+// Where monitors stand and since when: placements, which agents are told of, and eras, from which the
+// expected slots of any span of the past follow.
+import { slotAtOrAfter, slotAtOrBefore, type Slots } from '../../../contract/timetable.ts'
+import { AGENTS_CHANNEL } from '../../agents/queries/agents.ts'
+import { statement, type Connection } from '../../../database/statement.ts'
+
+/** A location in which a monitor is to stand. */
+export interface WantedPlacement {
+  locationId: string
+  /** Its slots there; whole milliseconds. */
+  slots: Slots
+  /** What it takes to run it, in the words of placements.needs. */
+  needs: readonly string[]
+}
+
+/** All the locations of one monitor; none when it is switched off or deleted. */
+export interface Placing {
+  monitorId: string
+  wanted: readonly WantedPlacement[]
+}
+
+interface PlacementRow {
+  location_id: string
+  monitor_id: string
+  needs: string[]
+  every_ms: number
+  offset_ms: number
+  from_ms: number
+  until_ms: number | null
+}
+
+/** A placement as it is to be, before its location's revision is known. */
+interface Placement {
+  locationId: string
+  monitorId: string
+  needs: readonly string[]
+  everyMs: number
+  offsetMs: number
+  fromMs: number
+  untilMs: number | null
+}
+
+interface Changes {
+  placements: Placement[]
+  /** Eras that end, and when. */
+  closed: { locationId: string; monitorId: string; atMs: number }[]
+  /** Placements whose era begins. */
+  opened: Placement[]
+}
+
+const PLACEMENTS_AT_ONCE = 5_000
+
+const readCurrent = statement<[string[]], PlacementRow>(
+  'placements-current',
+  `select location_id, monitor_id, needs, every_ms, offset_ms, from_ms, until_ms
+   from placements where monitor_id = any ($1::uuid[])`,
+)
+
+/**
+ * Makes `wanted` the places of each monitor from `nowMs` on, and tells their agents: placements are
+ * stamped with the next revision of their location, also where only the definition changed. No slot is
+ * expected before agents can have heard of it. To be called in a transaction that holds the account
+ * (`lockAccount`).
+ */
+export async function place(
+  inside: Connection,
+  ask: { accountId: string; nowMs: number; monitors: readonly Placing[] },
+): Promise<void> {
+  const { accountId, monitors } = ask
+  if (monitors.length === 0) return
+  const ids = monitors.map((one) => one.monitorId)
+  const current = Map.groupBy(await readCurrent(inside, ids), (row) => row.monitor_id)
+  const changes: Changes = { placements: [], closed: [], opened: [] }
+  // Slots are whole milliseconds: one that lies before now has passed.
+  const nowMs = Math.ceil(ask.nowMs)
+  for (const one of monitors) compare(one, current.get(one.monitorId) ?? [], nowMs, changes)
+  const locationIds = [...new Set(changes.placements.map((one) => one.locationId))]
+  const revisions = await raiseRevisions(inside, accountId, locationIds)
+  await write(inside, changes, revisions)
+}
+
+/** Agents hear of a change well within this. */
+const HEAR_MS = 2_000
+/** For a slot that comes so soon nobody minds to wait. */
+const SOON_MS = 10_000
+
+/**
+ * From when on a monitor that is new in a location is expected: from the next slot, or, where that is
+ * not soon, from the one that has passed last. Agents that hear too late for their first slot run it all
+ * the same, until the next one comes; only where slots follow each other closely is that too late.
+ */
+function beginning(slots: Slots, nowMs: number): number {
+  const isOften = slots.everyMs < 2 * HEAR_MS
+  const next = slotAtOrAfter(slots, isOften ? nowMs + HEAR_MS : nowMs)
+  return next <= nowMs + SOON_MS ? next : slotAtOrBefore(slots, nowMs)
+}
+
+function compare(
+  { monitorId, wanted }: Placing,
+  rows: readonly PlacementRow[],
+  nowMs: number,
+  changes: Changes,
+): void {
+  const left = new Map(rows.map((row) => [row.location_id, row]))
+  for (const want of wanted) {
+    const row = left.get(want.locationId)
+    left.delete(want.locationId)
+    settle(monitorId, want, row, nowMs, changes)
+  }
+  for (const row of left.values()) {
+    if (row.until_ms !== null) continue
+    // Clocks of several processes may differ by a little; an era never ends before it began.
+    const atMs = Math.max(nowMs, row.from_ms)
+    const { location_id: locationId, needs, every_ms: everyMs, offset_ms: offsetMs } = row
+    const fromMs = row.from_ms
+    changes.closed.push({ locationId, monitorId, atMs })
+    const its = { locationId, monitorId, needs, everyMs, offsetMs, fromMs, untilMs: atMs }
+    changes.placements.push(its)
+  }
+}
+
+function settle(
+  monitorId: string,
+  { locationId, slots, needs }: WantedPlacement,
+  row: PlacementRow | undefined,
+  nowMs: number,
+  changes: Changes,
+): void {
+  const to = (fromMs: number): Placement => {
+    const placement = { locationId, monitorId, needs, ...slots, fromMs, untilMs: null }
+    changes.placements.push(placement)
+    return placement
+  }
+  if (row === undefined || row.until_ms !== null) {
+    const fromMs = beginning(slots, nowMs)
+    changes.opened.push(to(Math.max(fromMs, row?.until_ms ?? fromMs)))
+  } else if (row.every_ms === slots.everyMs && row.offset_ms === slots.offsetMs) {
+    to(row.from_ms)
+  } else {
+    const atMs = Math.max(nowMs, row.from_ms)
+    changes.closed.push({ locationId, monitorId, atMs })
+    changes.opened.push(to(Math.max(atMs, nowMs + HEAR_MS)))
+  }
+}
+
+const lockLocations = statement<[string, string[]], { id: string }>(
+  'locations-lock',
+  `select id from private_locations where account_id = $1 and id = any ($2::uuid[])
+   order by id for no key update`,
+)
+
+const raise = statement<[string[]], { id: string; revision: number }>(
+  'locations-raise',
+  `update private_locations set revision = revision + 1 where id = any ($1::uuid[])
+   returning id, revision, pg_notify('${AGENTS_CHANNEL}', id::text)::text as told`,
+)
+
+/**
+ * Locks locations for the rest of the transaction, in the order of their ids, raises their revisions and
+ * has their agents told at the commit. Answers with the new revisions of those that the account has.
+ */
+export async function raiseRevisions(
+  inside: Connection,
+  accountId: string,
+  locationIds: readonly string[],
+): Promise<Map<string, number>> {
+  if (locationIds.length === 0) return new Map()
+  const locked = await lockLocations(inside, accountId, [...locationIds])
+  const raised = await raise(
+    inside,
+    locked.map((row) => row.id),
+  )
+  return new Map(raised.map((row) => [row.id, row.revision]))
+}
+
+const COLUMNS = `"locationId" uuid, "monitorId" uuid, revision bigint, needs text[],
+  "everyMs" bigint, "offsetMs" bigint, "fromMs" bigint, "untilMs" bigint`
+
+const writePlacements = statement<[string], never>(
+  'placements-write',
+  `insert into placements
+     (location_id, monitor_id, revision, needs, every_ms, offset_ms, from_ms, until_ms)
+   select x."locationId", x."monitorId", x.revision, x.needs, x."everyMs", x."offsetMs",
+     x."fromMs", x."untilMs"
+   from jsonb_to_recordset($1::jsonb) as x (${COLUMNS})
+   on conflict (location_id, monitor_id) do update set revision = excluded.revision,
+     needs = excluded.needs, every_ms = excluded.every_ms, offset_ms = excluded.offset_ms,
+     from_ms = excluded.from_ms, until_ms = excluded.until_ms`,
+)
+
+// An era that would be empty never was.
+const closeEras = statement<[string], never>(
+  'expectations-close',
+  `with closing as (
+     select * from jsonb_to_recordset($1::jsonb)
+       as x ("locationId" uuid, "monitorId" uuid, "atMs" bigint)
+   ), gone as (
+     delete from expectations e using closing c
+     where e.location_id = c."locationId" and e.monitor_id = c."monitorId"
+       and e.until_ms is null and e.from_ms >= c."atMs"
+   )
+   update expectations e set until_ms = c."atMs" from closing c
+   where e.location_id = c."locationId" and e.monitor_id = c."monitorId"
+     and e.until_ms is null and e.from_ms < c."atMs"`,
+)
+
+const openEras = statement<[string], never>(
+  'expectations-open',
+  `insert into expectations (location_id, monitor_id, from_ms, every_ms, offset_ms)
+   select x."locationId", x."monitorId", x."fromMs", x."everyMs", x."offsetMs"
+   from jsonb_to_recordset($1::jsonb) as x (${COLUMNS})`,
+)
+
+async function write(
+  inside: Connection,
+  { placements, closed, opened }: Changes,
+  revisions: ReadonlyMap<string, number>,
+): Promise<void> {
+  const stamped = placements.map((one) => ({ ...one, revision: revisions.get(one.locationId) }))
+  for (const some of parts(stamped)) await writePlacements(inside, JSON.stringify(some))
+  for (const some of parts(closed)) await closeEras(inside, JSON.stringify(some))
+  for (const some of parts(opened)) await openEras(inside, JSON.stringify(some))
+}
+
+function* parts<T>(all: readonly T[]): Generator<T[]> {
+  for (let start = 0; start < all.length; start += PLACEMENTS_AT_ONCE) {
+    yield all.slice(start, start + PLACEMENTS_AT_ONCE)
+  }
+}

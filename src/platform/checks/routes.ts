@@ -1,0 +1,293 @@
+// Monitors: listed, made, read, replaced, changed and deleted in the public wire form.
+import { randomUUID } from 'node:crypto'
+import * as z from 'zod'
+import { DEFINED_TYPES, type DefinedType, definitionSchema } from '../../monitors/definitions.ts'
+import { Check, CHECK_PATHS, CheckFields, checkInput } from './schema.ts'
+import { HEARTBEAT_UNWATCHED } from '../../contract/unwatched.ts'
+import { LIMITS } from '../../contract/versions.ts'
+import type { Queryable } from '../../database/database.ts'
+import {
+  countListedMonitors,
+  countMonitors,
+  listMonitors,
+  readMonitor,
+  type MonitorRow,
+} from './queries/monitors.ts'
+import { draftCheck } from './check-draft.ts'
+import { clientCheck } from './client-definition.ts'
+import { problemWords } from '../http/draft-problem.ts'
+import {
+  changing,
+  keptCheck,
+  type KeptCheck,
+  type MonitorParts,
+  readSurroundings,
+  removeChecks,
+  saveChecks,
+} from './check-writing.ts'
+import { effectiveCheck } from './effective-check.ts'
+import { CHECK_STATES, idsInState } from '../results/check-statuses.ts'
+import { absent, ApiError } from '../http/errors.ts'
+import { offsetOf, pagedAnswer, pagedParameters } from '../http/listing.ts'
+import { maskSecrets } from './masked-secrets.ts'
+import { missingThings, readNamedThings } from './named-things.ts'
+import { defineOperation, type DefinedOperation } from '../http/operation.ts'
+import { assignQuery, booleanParameter, idParameter, textsParameter } from '../http/parameters.ts'
+import { type Definition, openSealed } from './sealed-monitor.ts'
+import type { Sealer } from '../secrets/sealing.ts'
+
+const TAG = 'Checks'
+const PATH = '/v1/checks'
+const ONE = `${PATH}/{id}`
+const params = { id: idParameter('check') }
+const answers = { status: 200 as const, schema: Check, description: 'The check' }
+const applyGroupSettings = booleanParameter('Checks as they hold with the settings of their group')
+const PLACES =
+  'It runs in the private locations that it or its group names; `locations` (public regions) are kept and do not exist on a platform of your own. Fields of other types are accepted and dropped; a null list is empty.'
+
+/** The operations on monitors. */
+export function checkOperations(parts: MonitorParts): DefinedOperation[] {
+  return [
+    list(parts),
+    ...DEFINED_TYPES.flatMap((checkType) => ofType(parts, checkType)),
+    read(parts),
+    ...changes(parts),
+    remove(parts),
+  ]
+}
+
+function list({ database, sealer }: MonitorParts): DefinedOperation {
+  return defineOperation({
+    operationId: 'getV1Checks',
+    tag: TAG,
+    summary: 'List checks',
+    description: 'Newest first.',
+    method: 'get',
+    path: PATH,
+    deed: 'read',
+    query: {
+      ...pagedParameters(),
+      tag: textsParameter('Only checks with at least one of these tags'),
+      groupId: z
+        .string()
+        .regex(/^\d{1,15}$/, 'must be the number of a group')
+        .transform(Number)
+        .optional()
+        .openapi({ type: 'integer', description: 'Only checks of this group' }),
+      checkType: z.enum(DEFINED_TYPES).optional().openapi({ description: 'Only checks of a type' }),
+      search: z.string().min(1).optional().openapi({ description: 'Part of the name' }),
+      name: z.string().min(1).optional().openapi({ description: 'The whole name, exactly' }),
+      status: z.enum(CHECK_STATES).optional().openapi({
+        description:
+          'Only checks in this state: `failing` has failures or errors, `degraded` neither, `passing` passed',
+      }),
+      applyGroupSettings,
+    },
+    lists: ['tag'],
+    answers: {
+      status: 200,
+      schema: z.array(Check),
+      description: 'A page of checks',
+      hasContentRange: true,
+    },
+    async answer({ key: { accountId }, query }) {
+      const { limit, tag: tags = null, groupId = null, checkType = null } = query
+      const { search = null, name = null } = query
+      const ids =
+        query.status === undefined ? null : await idsInState(database, accountId, query.status)
+      const filters = { tags, groupId, checkType, search, name, ids }
+      const rows = await listMonitors(database, {
+        accountId,
+        limit,
+        offset: offsetOf(query),
+        filters,
+      })
+      const total = await countListedMonitors(database, accountId, filters)
+      return pagedAnswer(
+        query,
+        rows.map((row) => wireForm(sealer, row, query.applyGroupSettings)),
+        total,
+      )
+    },
+  })
+}
+
+function ofType(parts: MonitorParts, checkType: DefinedType): DefinedOperation[] {
+  const part = CHECK_PATHS[checkType]
+  const words = {
+    tag: TAG,
+    deed: 'write' as const,
+    body: CheckFields,
+    bodyShown: checkInput(checkType),
+    conflict: 'The account has as many checks as it may have',
+  }
+  return [
+    defineOperation({
+      ...words,
+      operationId: `postV1Checks${capital(part)}`,
+      summary: `Create a check of type ${checkType}`,
+      description: PLACES,
+      method: 'post',
+      path: `${PATH}/${part}`,
+      ...(checkType === 'HEARTBEAT' && { notImplemented: HEARTBEAT_UNWATCHED }),
+      query: assignQuery,
+      answers: { ...answers, status: 201 },
+      answer: async ({ key: { accountId }, body }) => ({
+        status: 201,
+        json: await create(parts, accountId, checkType, body),
+      }),
+    }),
+    defineOperation({
+      ...words,
+      operationId: `putV1Checks${capital(part)}Id`,
+      summary: `Replace a check of type ${checkType}`,
+      description: `${PLACES} A secret value that is sent as it reads is kept.`,
+      method: 'put',
+      path: `${PATH}/${part}/{id}`,
+      params,
+      query: assignQuery,
+      answers,
+      answer: ({ key: { accountId }, params: { id }, body }) =>
+        replace(parts, { accountId, id, checkType }, () => body),
+    }),
+  ]
+}
+
+function read({ database, sealer }: MonitorParts): DefinedOperation {
+  return defineOperation({
+    operationId: 'getV1ChecksId',
+    tag: TAG,
+    summary: 'Read a check',
+    method: 'get',
+    path: ONE,
+    deed: 'read',
+    params,
+    query: { applyGroupSettings },
+    answers,
+    async answer({ key, params: { id }, query }) {
+      const row = await readMonitor(database, key.accountId, id)
+      if (row === undefined) throw absent('check')
+      const shown = wireForm(sealer, row, query.applyGroupSettings)
+      return { status: 200, json: JSON.stringify(shown) }
+    },
+  })
+}
+
+function changes(parts: MonitorParts): DefinedOperation[] {
+  const words = { tag: TAG, path: ONE, deed: 'write' as const, params, body: CheckFields, answers }
+  return [
+    defineOperation({
+      ...words,
+      operationId: 'putV1ChecksId',
+      summary: 'Replace a check of any type',
+      method: 'put',
+      query: assignQuery,
+      answer: ({ key: { accountId }, params: { id }, body }) =>
+        replace(parts, { accountId, id }, () => body),
+    }),
+    defineOperation({
+      ...words,
+      operationId: 'patchV1ChecksId',
+      summary: 'Change some fields of a check',
+      description: 'A field that is given is replaced as a whole, `request` too.',
+      method: 'patch',
+      answer: ({ key: { accountId }, params: { id }, body }) =>
+        replace(parts, { accountId, id }, (kept) => ({ ...kept, ...body })),
+    }),
+  ]
+}
+
+function remove(parts: MonitorParts): DefinedOperation {
+  return defineOperation({
+    operationId: 'deleteV1ChecksId',
+    tag: TAG,
+    summary: 'Delete a check',
+    description: 'Its results stay until their retention ends.',
+    method: 'delete',
+    path: ONE,
+    deed: 'write',
+    params,
+    answers: { status: 204, description: 'The check is deleted' },
+    async answer({ key: { accountId }, params: { id } }) {
+      const gone = await changing(parts, accountId, (inside) =>
+        removeChecks(inside, parts, accountId, [id]),
+      )
+      if (gone.length === 0) throw absent('check')
+      return { status: 204 }
+    },
+  })
+}
+
+async function create(
+  parts: MonitorParts,
+  accountId: string,
+  checkType: DefinedType,
+  body: Definition,
+): Promise<string> {
+  if (checkType === 'HEARTBEAT') throw new ApiError(501, HEARTBEAT_UNWATCHED)
+  const id = randomUUID()
+  const row = await changing(parts, accountId, async (inside) => {
+    if ((await countMonitors(inside, accountId)) >= LIMITS.monitorsMax) {
+      throw new ApiError(409, `An account has at most ${LIMITS.monitorsMax} checks; delete some`)
+    }
+    const check = { id, checkType, definition: {}, file: null }
+    await draftAndSave(inside, parts, { accountId, check, body })
+    return readMonitor(inside, accountId, id)
+  })
+  return row === undefined ? '' : JSON.stringify(wireForm(parts.sealer, row))
+}
+
+async function replace(
+  parts: MonitorParts,
+  of: { accountId: string; id: string; checkType?: DefinedType },
+  bodyOf: (kept: Definition) => Definition,
+): Promise<{ status: 200; json: string }> {
+  const { accountId, id } = of
+  const row = await changing(parts, accountId, async (inside) => {
+    const before = await readMonitor(inside, accountId, id)
+    const isOther = of.checkType !== undefined && before?.check_type !== of.checkType
+    if (before === undefined || isOther) throw absent('check')
+    const check = keptCheck(parts.sealer, before)
+    const body = bodyOf(check.definition)
+    await draftAndSave(inside, parts, { accountId, check, body })
+    return readMonitor(inside, accountId, id)
+  })
+  return { status: 200, json: row === undefined ? '' : JSON.stringify(wireForm(parts.sealer, row)) }
+}
+
+/** Makes `body` the definition of a check that is kept under its id, or is to be. */
+async function draftAndSave(
+  inside: Queryable,
+  parts: MonitorParts,
+  { accountId, check, body: sent }: { accountId: string; check: KeptCheck; body: Definition },
+): Promise<void> {
+  const schema = definitionSchema(check.checkType)
+  const body = schema === undefined ? sent : clientCheck(sent, schema)
+  const { groupId } = body
+  const groupIds = typeof groupId === 'number' && Number.isSafeInteger(groupId) ? [groupId] : []
+  const surroundings = await readSurroundings(inside, parts, { accountId, groupIds })
+  const draft = draftCheck(check.checkType, body, { kept: check.definition, surroundings })
+  if (!draft.ok) throw new ApiError(400, problemWords(draft.problems))
+  const drafted = { ...check, definition: draft.definition }
+  const settled = effectiveCheck(drafted, surroundings)
+  const things = await readNamedThings(inside, accountId, [draft.definition])
+  const missing = missingThings(draft.definition, check.definition, things)
+  const problems = 'problems' in settled ? [...settled.problems, ...missing] : missing
+  if ('problems' in settled || problems.length > 0) throw new ApiError(400, problemWords(problems))
+  await saveChecks(inside, parts, accountId, [{ ...drafted, settled }])
+}
+
+/** A monitor as it is read: what was written, or what holds with its group; secret values masked. */
+export function wireForm(sealer: Sealer, row: MonitorRow, withGroup = false): Definition {
+  return {
+    ...maskSecrets(openSealed(sealer, withGroup ? row.effective : row.definition)),
+    id: row.id,
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at?.toISOString() ?? null,
+    ...(row.check_type === 'HEARTBEAT' && { warning: HEARTBEAT_UNWATCHED }),
+  }
+}
+
+function capital(word: string): string {
+  return `${word[0]?.toUpperCase()}${word.slice(1)}`
+}

@@ -1,0 +1,94 @@
+// Monitors as the public API reads and writes them: /v1/checks. The definition of each type is that of
+// monitors/definitions.ts; here stands what a request may carry beside it and what an answer adds.
+import * as z from 'zod'
+import { type DefinedType, definitionSchema } from '../../monitors/definitions.ts'
+import { CheckGroup } from '../../contract/api/check-group.ts'
+import { CHECK_TYPES, commonFields } from '../../contract/monitor.ts'
+
+/** Type → the last part of its path under /v1/checks. */
+export const CHECK_PATHS = {
+  API: 'api',
+  URL: 'url',
+  TCP: 'tcp',
+  DNS: 'dns',
+  ICMP: 'icmp',
+  SSL: 'ssl',
+  GRPC: 'grpc',
+  TRACEROUTE: 'traceroute',
+  BROWSER: 'browser',
+  MULTI_STEP: 'multistep',
+  PLAYWRIGHT: 'playwright',
+  HEARTBEAT: 'heartbeat',
+} as const satisfies Record<DefinedType, string>
+
+/** What a secret value reads as; written back it stands for the value that is kept. */
+export const SECRET_MASK = '********'
+
+/** Fields of the read model that a write may carry along without effect. */
+export const READ_ONLY = {
+  id: z.unknown().optional(),
+  created_at: z.unknown().optional(),
+  updated_at: z.unknown().optional(),
+} as const
+
+const instant = (description: string) =>
+  z.iso.datetime({ offset: true }).meta({
+    description,
+    format: 'date-time',
+    example: '2026-02-25T10:00:00.000Z',
+  })
+
+/** When a thing was made and changed last, as the newer parts of the API write it. */
+export const timestamps = {
+  created_at: instant('When it was created'),
+  updated_at: instant('When it was changed last').nullable(),
+} as const
+
+const { id: _, ...fields } = commonFields
+
+/** A monitor as it is read: what was written, and what the platform adds. */
+export const Check = z
+  .looseObject({
+    ...fields,
+    id: z.guid().meta({ format: 'uuid' }),
+    checkType: z.enum(CHECK_TYPES),
+    ...timestamps,
+    warning: z.string().optional().meta({
+      description: 'Why this version does not watch the check; absent where it does',
+    }),
+  })
+  .meta({
+    id: 'Check',
+    description: `What was written, with defaults; the fields of the type as in its own input. Secret values read as \`${SECRET_MASK}\`.`,
+  })
+
+/** The body that makes or replaces a monitor of a type, for the document. */
+export function checkInput(checkType: DefinedType): z.ZodType {
+  const schema = definitionSchema(checkType)
+  if (!(schema instanceof z.ZodObject)) throw new Error(`${checkType} is defined by no object`)
+  const { id: _id, ...shape } = schema.shape
+  const words = CHECK_PATHS[checkType]
+  return z
+    .strictObject({
+      ...shape,
+      checkType: z.literal(checkType).optional(),
+      warning: z.unknown().optional(),
+      ...READ_ONLY,
+    })
+    .meta({ id: `${words[0]?.toUpperCase()}${words.slice(1)}CheckInput` })
+}
+
+/** Part of a body, for changes of some fields, and for those whose type the monitor itself knows. */
+export const CheckFields = z
+  .record(z.string(), z.unknown())
+  .meta({ id: 'CheckFields', description: 'Fields of the monitor, as in the input of its type' })
+
+/** The body that makes or replaces a group, for the document. */
+export const CheckGroupInput = z
+  .strictObject({ ...CheckGroup.shape, ...READ_ONLY })
+  .meta({ id: 'CheckGroupInput' })
+
+/** A group as it is read. */
+export const CheckGroupRead = z
+  .object({ ...CheckGroup.shape, id: z.int(), ...timestamps })
+  .meta({ id: 'CheckGroup' })

@@ -1,0 +1,110 @@
+// Writes groups of monitors, and works their members out anew.
+import type { CheckGroup } from '../../contract/api/check-group.ts'
+import { changeCheckGroups, type CheckGroupRow, insertCheckGroups } from './queries/check-groups.ts'
+import type { Queryable } from '../../database/database.ts'
+import { monitorsOfGroups } from '../checks/queries/monitors.ts'
+import {
+  readSurroundings,
+  resettled,
+  saveChecks,
+  type MonitorParts,
+} from '../checks/check-writing.ts'
+import { locationProblems, type Surroundings } from '../checks/effective-check.ts'
+import { ApiError } from '../http/errors.ts'
+import { problemWords } from '../http/draft-problem.ts'
+import { type Definition, openSealed, sealDefinition } from '../checks/sealed-monitor.ts'
+import type { Sealer } from '../secrets/sealing.ts'
+
+/** A checked definition of a group. */
+export interface KeptGroup {
+  definition: Definition
+  /** Which file it came from, and its key there. */
+  file: { name: string; key: string } | null
+}
+
+/** Adds groups, which have no members yet. Throws ApiError 400 for locations that are not there. */
+export function addGroups(
+  inside: Queryable,
+  { sealer }: MonitorParts,
+  accountId: string,
+  { groups, locations }: { groups: readonly KeptGroup[] } & Pick<Surroundings, 'locations'>,
+): Promise<CheckGroupRow[]> {
+  const rows = groups.map(({ definition, file }) => ({
+    ...groupFields(sealer, definition, locations),
+    fileName: file?.name ?? null,
+    fileKey: file?.key ?? null,
+  }))
+  return insertCheckGroups(inside, accountId, rows)
+}
+
+/**
+ * Replaces groups without a look at their members; those that the account has not are left out. Throws
+ * ApiError 400 for locations that are not there.
+ */
+export function changeGroups(
+  inside: Queryable,
+  { sealer }: MonitorParts,
+  accountId: string,
+  {
+    groups,
+    locations,
+  }: { groups: readonly { id: number; definition: Definition }[] } & Pick<
+    Surroundings,
+    'locations'
+  >,
+): Promise<CheckGroupRow[]> {
+  const rows = groups.map(({ id, definition }) => ({
+    id,
+    ...groupFields(sealer, definition, locations),
+  }))
+  return changeCheckGroups(inside, accountId, rows)
+}
+
+/**
+ * Replaces a group and all that follows for its members; undefined when the account has none of that
+ * id. Throws ApiError 400 where a member could not be so. To be called inside `changing`.
+ */
+export async function replaceGroup(
+  inside: Queryable,
+  parts: MonitorParts,
+  accountId: string,
+  { id, definition }: { id: number; definition: Definition },
+): Promise<CheckGroupRow | undefined> {
+  const before = await readSurroundings(inside, parts, { accountId, groupIds: [] })
+  const { locations } = before
+  const changed = { groups: [{ id, definition }], locations }
+  const [row] = await changeGroups(inside, parts, accountId, changed)
+  if (row === undefined) return undefined
+  const groups = new Map([[id, definition as CheckGroup]])
+  const result = resettled(parts.sealer, await monitorsOfGroups(inside, [id]), {
+    ...before,
+    groups,
+  })
+  if ('message' in result) {
+    throw new ApiError(400, `The check "${result.name}" cannot be in this group: ${result.message}`)
+  }
+  await saveChecks(inside, parts, accountId, result.changed)
+  return row
+}
+
+/** What the database keeps of a group. Throws ApiError 400 for locations that are not there. */
+function groupFields(
+  sealer: Sealer,
+  definition: Definition,
+  locations: ReadonlyMap<string, string>,
+): { name: string; definition: string; locationIds: string[] } {
+  const { name, privateLocations } = definition as CheckGroup
+  const slugs = [...new Set(privateLocations ?? [])]
+  const problems = locationProblems(slugs, locations)
+  if (problems.length > 0) throw new ApiError(400, problemWords(problems))
+  return {
+    name,
+    definition: sealDefinition(sealer, definition),
+    locationIds: slugs.map((slug) => locations.get(slug) ?? ''),
+  }
+}
+
+/** The definition of a group's row. */
+export function groupDefinition(sealer: Sealer, row: CheckGroupRow): Definition {
+  return openSealed(sealer, row.definition)
+}

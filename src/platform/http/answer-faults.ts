@@ -1,0 +1,44 @@
+// What becomes of a request that failed, in every app of the platform: the contract's error body.
+import type { OpenAPIHono } from '@hono/zod-openapi'
+import { HTTPException } from 'hono/http-exception'
+import type { Log } from '../../process/log.ts'
+import { databaseFailure } from '../../database/database-failure.ts'
+import { rateHeadersOf } from './admission.ts'
+import { answerError, ApiError, unavailable } from './errors.ts'
+import { checkTarget } from './operation.ts'
+import type { LogOutage } from './outage-log.ts'
+
+/** What answers to failed requests need. */
+export interface FaultParts {
+  log: Pick<Log, 'error'>
+  logOutage: LogOutage
+  /** What to use instead of an operation that the app does not have, for 501; undefined: 404. */
+  insteadOf?: (method: string, path: string) => string | undefined
+}
+
+/** Answers unknown routes and whatever is thrown; faults of ours and of the database are logged. */
+export function answerFaults(app: OpenAPIHono, { log, logOutage, insteadOf }: FaultParts): void {
+  app.notFound((c) => {
+    checkTarget(c)
+    const instead = insteadOf?.(c.req.method, c.req.path)
+    if (instead !== undefined) return answerError(new ApiError(501, instead), {})
+    return answerError(new ApiError(404, 'No such route'), {})
+  })
+  app.onError((error, c) => {
+    const known = knownError(error)
+    if (known === undefined) log.error({ err: error, path: c.req.path }, 'a request failed')
+    else if (databaseFailure(error) !== undefined) logOutage(error)
+    return answerError(known, rateHeadersOf(c))
+  })
+}
+
+function knownError(error: Error): ApiError | undefined {
+  if (error instanceof ApiError) return error
+  if (error instanceof HTTPException && error.status < 500) {
+    return new ApiError(400, 'The request is not as declared')
+  }
+  const kind = databaseFailure(error)?.kind
+  return kind === 'unavailable' || kind === 'timeout' || kind === 'conflict'
+    ? unavailable()
+    : undefined
+}

@@ -1,0 +1,145 @@
+// The bytes of a file while they arrive: counted, hashed, and given up when the sender is too slow, sends
+// too much or sends something else than it announced.
+import { createHash } from 'node:crypto'
+import { PROTOCOL_BOUNDS } from '../../contract/protocol/agent-protocol.ts'
+import { ApiError } from './errors.ts'
+
+/** What is expected of a file. */
+export interface Expected {
+  bytesMax: number
+  sha256: Buffer
+  /** What it is, for who brings too much, and what announces its hash. */
+  words?: { thing: string; announcedBy: string }
+  /** Looks at up to so many bytes of its beginning, all there are where it is shorter, and may throw. */
+  head?: { bytes: number; check: (head: Uint8Array) => Promise<void> }
+}
+
+const ARTIFACT_WORDS = { thing: 'An artifact', announcedBy: 'Content-Digest announces' }
+
+/** A sender has to bring this much… */
+const PACE_BYTES = 64 * 1024
+/** …in this time. */
+export const PACE_MS = 10_000
+
+/** Closes the connection after an answer that was given before the body was read to its end. */
+export const UNREAD = { headers: { Connection: 'close' } }
+
+/** 413 for a file that is too large. */
+export function tooLarge(bytesMax: number, thing = ARTIFACT_WORDS.thing): ApiError {
+  return new ApiError(413, `${thing} must have at most ${bytesMax} bytes`, UNREAD)
+}
+
+function tooSlow(must: string): ApiError {
+  return new ApiError(408, `The body must ${must}`, UNREAD)
+}
+
+/**
+ * The bytes as they arrive. The last of them are given on only when the whole is as announced. Throws
+ * ApiError: 413 past `bytesMax`, 408 for a sender that is too slow, 400 when the body ends early or is
+ * another one than was announced, and what looking at
+ * its beginning throws. `tell` hears of the count.
+ */
+export async function* arrivingBytes(
+  body: ReadableStream<Uint8Array> | null,
+  { bytesMax, sha256, words = ARTIFACT_WORDS, head }: Expected,
+  tell: (bytes: number) => void = () => {},
+): AsyncGenerator<Uint8Array> {
+  const hash = createHash('sha256')
+  let bytes = 0
+  let held: Uint8Array | undefined
+  const looker = head && lookAtHead(head)
+  const until = performance.now() + PROTOCOL_BOUNDS.artifactMsMax
+  for await (const chunk of paced(body)) {
+    if (performance.now() > until)
+      throw tooSlow(`arrive within ${PROTOCOL_BOUNDS.artifactMsMax} ms`)
+    bytes += chunk.byteLength
+    if (bytes > bytesMax) throw tooLarge(bytesMax, words.thing)
+    hash.update(chunk)
+    await looker?.take(chunk)
+    if (held !== undefined) {
+      yield held
+      giveBack(held)
+    }
+    held = chunk
+  }
+  if (!hash.digest().equals(sha256)) {
+    throw new ApiError(400, `The body is not the one that ${words.announcedBy}`)
+  }
+  await looker?.end()
+  tell(bytes)
+  if (held !== undefined) yield held
+}
+
+/** Keeps a copy of the beginning until there is enough of it, looks at it once, and lets it go. */
+function lookAtHead({ bytes, check }: NonNullable<Expected['head']>) {
+  let pieces: Uint8Array[] | undefined = []
+  let wanted = bytes
+  const end = async () => {
+    if (pieces === undefined) return
+    const all = Buffer.concat(pieces)
+    pieces = undefined
+    await check(all)
+  }
+  const take = async (chunk: Uint8Array) => {
+    if (pieces === undefined) return
+    const piece = new Uint8Array(chunk.subarray(0, wanted))
+    pieces.push(piece)
+    wanted -= piece.byteLength
+    if (wanted === 0) await end()
+  }
+  return { take, end }
+}
+
+/**
+ * Frees the memory of a piece that is done with. Left to the collector, pieces of one file pile up to the
+ * 64 MiB at which it begins to look at memory outside its heap.
+ */
+function giveBack({ buffer, byteLength }: Uint8Array): void {
+  // Only what is the piece's alone: small ones share their memory with others.
+  const isOwn = buffer instanceof ArrayBuffer && byteLength === buffer.byteLength
+  if (isOwn && byteLength > 0) buffer.transfer(0)
+}
+
+/** Reads a body; time that the reader of the generator takes is not the sender's. */
+async function* paced(body: ReadableStream<Uint8Array> | null): AsyncGenerator<Uint8Array> {
+  if (body === null) return
+  const reader = body.getReader()
+  let ended = false
+  let leftMs = PACE_MS
+  let bytes = 0
+  try {
+    for (;;) {
+      const begin = performance.now()
+      const { done, value } = await inTime(reader, leftMs)
+      if (done) {
+        ended = true
+        return
+      }
+      leftMs -= performance.now() - begin
+      bytes += value.byteLength
+      if (bytes >= PACE_BYTES) {
+        bytes = 0
+        leftMs = PACE_MS
+      }
+      yield value
+    }
+  } finally {
+    // What is left of the body goes down with the connection; nobody waits for it.
+    if (!ended) reader.cancel().catch(() => {})
+  }
+}
+
+async function inTime(reader: ReadableStreamDefaultReader<Uint8Array>, withinMs: number) {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_resolve, reject) => {
+    const slow = () => reject(tooSlow(`bring ${PACE_BYTES} bytes in ${PACE_MS} ms`))
+    timer = setTimeout(slow, Math.max(0, withinMs))
+  })
+  try {
+    return await Promise.race([reader.read(), late])
+  } catch (error) {
+    throw error instanceof ApiError ? error : new ApiError(400, 'The body ended early', UNREAD)
+  } finally {
+    clearTimeout(timer)
+  }
+}

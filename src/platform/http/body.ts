@@ -1,0 +1,139 @@
+// Reads a JSON body within its bounds: bytes, time, nesting, and text that PostgreSQL can keep.
+import { promisify } from 'node:util'
+import { gunzip } from 'node:zlib'
+import type { Context } from 'hono'
+import { API_BOUNDS } from '../../contract/api/api-bounds.ts'
+import { parseExactJson } from '../../contract/exact-json.ts'
+import { ApiError } from './errors.ts'
+
+/** Closes the connection after an answer that was given before the body was read to its end. */
+const UNREAD = { headers: { Connection: 'close' } }
+
+const JSON_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?;?\s*$/i
+
+/**
+ * The JSON body of a request. Throws ApiError: 415 for another content type or coding, 413 past
+ * `bodyBytesMax`, 408 when the sender is slower than `bodyMs`, 400 for what is no JSON, is nested too
+ * deeply or holds text that cannot be kept. Of keys that occur twice the last one counts.
+ */
+export async function readJson(c: Context, bounds: BodyBounds = API_BOUNDS): Promise<unknown> {
+  const { bodyBytesMax } = bounds
+  const type = c.req.header('content-type') ?? ''
+  if (!JSON_TYPE.test(type)) {
+    throw new ApiError(415, 'The body must be application/json in UTF-8', UNREAD)
+  }
+  const coding = (c.req.header('content-encoding') ?? 'identity').toLowerCase()
+  const isPacked = bounds.gzip === true && coding === 'gzip'
+  if (coding !== 'identity' && !isPacked) {
+    const allowed = bounds.gzip === true ? 'must be plain or gzip' : 'must not be compressed'
+    throw new ApiError(415, `The body ${allowed}`, UNREAD)
+  }
+  const announced = Number(c.req.header('content-length') ?? 0)
+  if (announced > bodyBytesMax) throw tooLarge(bodyBytesMax)
+  const bytes = await readBytes(c, bounds)
+  const value = parse(isPacked ? await unpacked(bytes, bodyBytesMax) : bytes)
+  checkValue(value, bounds.jsonDepthMax)
+  return value
+}
+
+/** How far a body may go. */
+export interface BodyBounds {
+  bodyBytesMax: number
+  bodyMs: number
+  jsonDepthMax: number
+  /** Takes bodies that are packed by gzip; `bodyBytesMax` holds for what comes out, too. */
+  gzip?: boolean
+}
+
+const unpack = promisify(gunzip)
+
+async function unpacked(bytes: Buffer, maxOutputLength: number): Promise<Buffer> {
+  try {
+    return await unpack(bytes, { maxOutputLength })
+  } catch (error) {
+    const isLarge = (error as { code?: unknown }).code === 'ERR_BUFFER_TOO_LARGE'
+    throw isLarge ? tooLarge(maxOutputLength) : new ApiError(400, 'The body is not gzip')
+  }
+}
+
+function tooLarge(bodyBytesMax: number): ApiError {
+  return new ApiError(413, `The body must have at most ${bodyBytesMax} bytes`, UNREAD)
+}
+
+/** The bytes of a body. Throws ApiError: 413 past `bodyBytesMax`, 408 past `bodyMs`, 400 when it is cut off. */
+export async function readBytes(
+  c: Context,
+  bounds: Pick<BodyBounds, 'bodyBytesMax' | 'bodyMs'>,
+): Promise<Buffer> {
+  const reader = c.req.raw.body?.getReader()
+  if (reader === undefined) return Buffer.alloc(0)
+  const chunks: Uint8Array[] = []
+  let bytes = 0
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_resolve, reject) => {
+    const error = new ApiError(408, `The body must arrive within ${bounds.bodyMs} ms`, UNREAD)
+    timer = setTimeout(() => reject(error), bounds.bodyMs)
+  })
+  try {
+    for (;;) {
+      const { done, value } = await Promise.race([reader.read(), late])
+      if (done) return Buffer.concat(chunks, bytes)
+      bytes += value.byteLength
+      if (bytes > bounds.bodyBytesMax) throw tooLarge(bounds.bodyBytesMax)
+      chunks.push(value)
+    }
+  } catch (error) {
+    // What is left of the body goes down with the connection; nobody waits for it.
+    reader.cancel().catch(() => {})
+    throw error instanceof ApiError ? error : new ApiError(400, 'The body ended early', UNREAD)
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
+function parse(bytes: Buffer): unknown {
+  let text: string
+  try {
+    text = utf8.decode(bytes)
+  } catch {
+    throw new ApiError(400, 'The body is not UTF-8')
+  }
+  try {
+    return parseExactJson(text, writtenTarget)
+  } catch {
+    throw new ApiError(400, 'The body is not JSON')
+  }
+}
+
+/** Of a long integer: a target of an assertion is a text, and keeps its digits. */
+function writtenTarget(digits: string, key: string | number): string | number {
+  return key === 'target' ? digits : Number(digits)
+}
+
+/** Refuses what is nested too deeply and text that PostgreSQL cannot keep; walks without recursion. */
+function checkValue(root: unknown, depthMax: number): void {
+  let level: unknown[] = [root]
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > depthMax) throw new ApiError(400, `The body is nested deeper than ${depthMax}`)
+    const next: unknown[] = []
+    for (const value of level) {
+      if (typeof value === 'string') checkText(value)
+      else if (Array.isArray(value)) for (const one of value) next.push(one)
+      else if (typeof value === 'object' && value !== null) {
+        for (const [key, one] of Object.entries(value)) {
+          checkText(key)
+          if (key === '__proto__') throw new ApiError(400, 'Unknown field "__proto__"')
+          next.push(one)
+        }
+      }
+    }
+    level = next
+  }
+}
+
+function checkText(text: string): void {
+  if (text.includes('\0')) throw new ApiError(400, 'Text must not hold the character U+0000')
+  if (!text.isWellFormed()) throw new ApiError(400, 'Text must not hold half a surrogate pair')
+}

@@ -1,0 +1,59 @@
+// Turns whatever went wrong into the one error body of the public API, and nothing else of it.
+import { problem, type ErrorStatus } from '../../contract/schema/problem.ts'
+
+/** An error that a request is answered with, as the public contract words it. */
+export class ApiError extends Error {
+  readonly status: ErrorStatus
+  readonly attributes: Record<string, unknown> | undefined
+  readonly headers: Record<string, string>
+
+  constructor(
+    status: ErrorStatus,
+    message: string,
+    more: { attributes?: Record<string, unknown>; headers?: Record<string, string> } = {},
+  ) {
+    super(message)
+    this.name = 'ApiError'
+    this.status = status
+    this.attributes = more.attributes
+    this.headers = more.headers ?? {}
+  }
+}
+
+/** 401 with the challenge that RFC 6750 asks for. */
+export function unauthorized(message: string): ApiError {
+  return new ApiError(401, message, {
+    attributes: { error: message },
+    headers: { 'WWW-Authenticate': `Bearer error="${message}"` },
+  })
+}
+
+/** 404 for a thing that is not there or belongs to somebody else. */
+export function absent(what: string): ApiError {
+  return new ApiError(404, `No such ${what}`)
+}
+
+/** 503: the database is away; it says when to come again. */
+export function unavailable(): ApiError {
+  return new ApiError(503, 'The database is not available at the moment', {
+    headers: { 'Retry-After': '1' },
+  })
+}
+
+/** The answer to `error`. Anything that is no ApiError says only that it was our fault. */
+export function answerError(
+  error: ApiError | undefined,
+  headers: Record<string, string>,
+): Response {
+  const status = error?.status ?? 500
+  const body = problem(status, error?.message ?? 'Something failed inside', error?.attributes)
+  return new Response(JSON.stringify(body), {
+    status,
+    headers: {
+      'Content-Type': 'application/json; charset=utf-8',
+      'Cache-Control': 'no-store',
+      ...headers,
+      ...error?.headers,
+    },
+  })
+}

@@ -1,0 +1,50 @@
+// The gate that every operation stands behind: who asks, how often, and whether they may.
+import type { Context } from 'hono'
+import { allows } from '../../contract/api/account.ts'
+import type { RatePolicy } from '../../contract/api/rate-policy.ts'
+import { createAdmission, noteRate, tooMany, type Admitted } from './admission.ts'
+import { checkAccount, readClaim, type Claim, type KnownKey } from './auth.ts'
+import type { ClientAddress } from './client-address.ts'
+import { ApiError } from './errors.ts'
+import type { KeyRing } from './key-ring.ts'
+import type { DefinedOperation, Gate } from './operation.ts'
+import type { RateLimiter, RateVerdict } from './rate-limit/rate-limit.ts'
+
+/** What a gate needs. */
+export interface GateParts {
+  keys: KeyRing<KnownKey>
+  limiter: RateLimiter
+  clientAddress: ClientAddress
+  /** Turns an operation's policy into the one that is counted: configuration may set another limit. */
+  policyOf: (operation: DefinedOperation) => RatePolicy
+}
+
+/**
+ * Makes the gate. It throws 401 for a key that is not accepted, 429 past a limit (also for an address
+ * with too many failures, unless its key was good before), 403 by account and by role.
+ */
+export function createGate({ keys, limiter, clientAddress, policyOf }: GateParts): Gate {
+  const admit = createAdmission({ keys, limiter, clientAddress, readClaim })
+  const count = (
+    c: Context,
+    { key, claim }: Admitted<KnownKey, Claim>,
+    operation: DefinedOperation,
+  ) => {
+    const policy = policyOf(operation)
+    const verdict = limiter.take(`key:${key.id}:${policy.name}`, policy)
+    const decide = (one: RateVerdict): KnownKey => {
+      noteRate(c, one)
+      if (!one.allowed) throw tooMany(one)
+      checkAccount(key, claim)
+      if (allows(key.role, operation.deed)) return key
+      throw new ApiError(403, `The role of this key, ${key.role}, does not allow this`)
+    }
+    return verdict instanceof Promise ? verdict.then(decide) : decide(verdict)
+  }
+  return (c, operation) => {
+    const admitted = admit(c)
+    return admitted instanceof Promise
+      ? admitted.then((one) => count(c, one, operation))
+      : count(c, admitted, operation)
+  }
+}

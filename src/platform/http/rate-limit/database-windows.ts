@@ -1,0 +1,22 @@
+// The windows in which requests are counted, in the database that all processes share.
+import type { Database } from '../../../database/database.ts'
+import { returnPermits, sweepWindows, takePermits } from './queries.ts'
+import type { WindowSource } from './rate-limit.ts'
+
+const SWEEP_MS = 600_000
+
+/** Windows of the database; now and then those that ended long ago are dropped. */
+export function windowsOf(database: Database): WindowSource {
+  let sweptAt = -Infinity
+  return {
+    take(ask) {
+      if (performance.now() - sweptAt > SWEEP_MS) {
+        sweptAt = performance.now()
+        // What is not dropped now is dropped the next time.
+        sweepWindows(database).catch(() => {})
+      }
+      return takePermits(database, ask)
+    },
+    giveBack: (permits) => returnPermits(database, permits),
+  }
+}

@@ -1,0 +1,110 @@
+// Fixed windows in which requests are counted, shared by all processes of the platform.
+import { statement } from '../../../database/statement.ts'
+
+/** Permits ahead are returned within this: far longer than it takes, so that a stall does no harm. */
+const RETURN_MS_MAX = 1_000
+
+/** What a process asks of the present window of `scope`, in which `limit` requests are allowed. */
+export interface PermitRequest {
+  scope: string
+  limit: number
+  windowS: number
+  /** Requests that wait for a permit. */
+  wanted: number
+  /** Further permits for requests to come, at most; granted while more than half of the limit is left. */
+  ahead: number
+}
+
+/** What a process got out of a window. */
+export interface Grant {
+  /** Requests that it may accept until the window ends. */
+  granted: number
+  /** Permits granted in this window so far, to all processes. */
+  used: number
+  /** Which window it is: its start, by the database's clock. */
+  startsMs: number
+  /** Until the window ends, by the database's clock. */
+  leftMs: number
+  /** Until no process returns permits to this window; 0 when none has any ahead. */
+  returnsMs: number
+}
+
+interface Row extends Record<string, unknown> {
+  granted: number
+  used: number
+  starts_ms: number
+  left_ms: number
+  returns_ms: number
+}
+
+/** Permits out of `free` ones: what is wanted, and some ahead while more than half of the limit is left. */
+const granted = (free: string) =>
+  `(least($4::int, ${free})
+     + case when ${free} - $4::int > $2::int / 2 then least($5::int, $2::int / 16) else 0 end)`
+const FROM_NEW = granted('$2::int')
+const FROM_KEPT = granted('greatest(0, $2::int - w.used)')
+
+// The window is the database's: processes with different clocks still share it.
+const take = statement<[string, number, number, number, number], Row>(
+  'rate-window-take',
+  `with clock as (
+     select floor(extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms,
+       $3::bigint * 1000 as window_ms
+   ), span as (select now_ms - now_ms % window_ms as starts_ms, now_ms, window_ms from clock)
+   insert into rate_windows as w (scope, starts_ms, ends_ms, used, granted, returns_by_ms)
+   select $1, starts_ms, starts_ms + window_ms, ${FROM_NEW}, ${FROM_NEW},
+     case when ${FROM_NEW} > $4 then now_ms + ${RETURN_MS_MAX} else 0 end
+   from span
+   on conflict (scope) do update set
+     starts_ms = greatest(w.starts_ms, excluded.starts_ms),
+     ends_ms = greatest(w.ends_ms, excluded.ends_ms),
+     granted = case when excluded.starts_ms > w.starts_ms then excluded.granted
+       else ${FROM_KEPT} end,
+     used = case when excluded.starts_ms > w.starts_ms then excluded.used
+       else w.used + ${FROM_KEPT} end,
+     returns_by_ms = case when excluded.starts_ms > w.starts_ms then excluded.returns_by_ms
+       when ${FROM_KEPT} > $4 then (select now_ms from span) + ${RETURN_MS_MAX}
+       else w.returns_by_ms end
+   returning granted, used, starts_ms, (ends_ms - (select now_ms from span))::int as left_ms,
+     greatest(0, returns_by_ms - (select now_ms from span))::int as returns_ms`,
+)
+
+/** Takes permits out of a window. Over all processes those of one window never exceed `limit`. */
+export async function takePermits(
+  connection: Parameters<typeof take>[0],
+  { scope, limit, windowS, wanted, ahead }: PermitRequest,
+): Promise<Grant> {
+  const [row] = await take(connection, scope, limit, windowS, wanted, ahead)
+  if (row === undefined) throw new Error('the window gave no answer')
+  return {
+    granted: row.granted,
+    used: row.used,
+    startsMs: row.starts_ms,
+    leftMs: row.left_ms,
+    returnsMs: row.returns_ms,
+  }
+}
+
+const giveBack = statement<[string, number, number], Record<string, unknown>>(
+  'rate-window-return',
+  'update rate_windows set used = used - $3 where scope = $1 and starts_ms = $2',
+)
+
+/** Returns permits that were not used; does nothing once their window has ended. */
+export async function returnPermits(
+  connection: Parameters<typeof giveBack>[0],
+  { scope, startsMs, unused }: { scope: string; startsMs: number; unused: number },
+): Promise<void> {
+  await giveBack(connection, scope, startsMs, unused)
+}
+
+const sweep = statement<[], Record<string, unknown>>(
+  'rate-windows-sweep',
+  `delete from rate_windows
+   where ends_ms < extract(epoch from clock_timestamp()) * 1000 - 3600000`,
+)
+
+/** Drops windows that ended more than an hour ago. */
+export async function sweepWindows(connection: Parameters<typeof sweep>[0]): Promise<void> {
+  await sweep(connection)
+}

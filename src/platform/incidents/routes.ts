@@ -1,0 +1,195 @@
+// Status page incidents: listed, opened, read, changed and deleted.
+import { randomUUID } from 'node:crypto'
+import type * as z from 'zod'
+import {
+  Incident,
+  IncidentInput,
+  IncidentPatch,
+  IncidentReplacement,
+  type ServiceReference,
+} from '../../contract/api/incident.ts'
+import type { Database, Queryable } from '../../database/database.ts'
+import {
+  changeIncident,
+  deleteIncident,
+  insertIncident,
+  listIncidents,
+  lockIncident,
+  readIncident,
+  setIncidentServices,
+} from './queries/incidents.ts'
+import { insertIncidentUpdate } from './queries/incident-updates.ts'
+import { absent } from '../http/errors.ts'
+import { tellOfUpdate, type Told } from './incident-notices.ts'
+import { updateFieldsOf, writeCourse } from './incident-updates.ts'
+import { pageJson, pageOf, pageParameters } from '../http/listing.ts'
+import { defineOperation, type DefinedOperation } from '../http/operation.ts'
+import { idParameter } from '../http/parameters.ts'
+
+const TAG = 'Status Page Incidents'
+const PATH = '/v1/status-pages/incidents'
+const ONE = `${PATH}/{incidentId}`
+const params = { incidentId: idParameter('incident') }
+
+/** The operations on incidents. */
+export function incidentOperations(database: Database, told: Told): DefinedOperation[] {
+  return [
+    list(database),
+    create(database, told),
+    read(database),
+    ...writes(database),
+    remove(database),
+  ]
+}
+
+function list(database: Database): DefinedOperation {
+  return defineOperation({
+    operationId: 'getV1StatuspagesIncidents',
+    tag: TAG,
+    summary: 'List the latest incidents of all services',
+    description:
+      'Newest first. `nextId` leads to the next page; no row comes twice or is left out while others come and go.',
+    method: 'get',
+    path: PATH,
+    deed: 'read',
+    query: pageParameters('incidents'),
+    answers: {
+      status: 200,
+      schema: pageOf(Incident, 'StatusPageIncidentsPage'),
+      description: 'A page of incidents',
+    },
+    async answer({ key, query }) {
+      const { limit, nextId: after } = query
+      const page = await listIncidents(database, { owner: key.accountId, limit, after })
+      return { status: 200, json: pageJson('incidents', page) }
+    },
+  })
+}
+
+function create(database: Database, told: Told): DefinedOperation {
+  return defineOperation({
+    operationId: 'postV1StatuspagesIncidents',
+    tag: TAG,
+    summary: 'Open an incident with its first update',
+    method: 'post',
+    path: PATH,
+    deed: 'write',
+    body: IncidentInput,
+    answers: { status: 201, schema: Incident, description: 'The incident' },
+    async answer({ key: { accountId }, body }) {
+      const { name, severity, services, incidentUpdates } = body
+      const id = randomUUID()
+      const json = await database.transaction(async (inside) => {
+        await insertIncident(inside, { id, accountId, name, severity })
+        await setServices(inside, { id, accountId }, services)
+        const toTell: string[] = []
+        for (const update of incidentUpdates) {
+          const of = { id: randomUUID(), incidentId: id }
+          const updateJson = await insertIncidentUpdate(inside, of, updateFieldsOf(update))
+          if (update.notifySubscribers) toTell.push(updateJson)
+        }
+        await writeCourse(inside, id)
+        for (const updateJson of toTell) {
+          await tellOfUpdate(inside, { accountId, incidentId: id, updateJson }, told)
+        }
+        return (await readIncident(inside, accountId, id)) ?? ''
+      })
+      return { status: 201, json }
+    },
+  })
+}
+
+function read(database: Database): DefinedOperation {
+  return defineOperation({
+    operationId: 'getV1StatuspagesIncidentsIncidentid',
+    tag: TAG,
+    summary: 'Read an incident',
+    method: 'get',
+    path: ONE,
+    deed: 'read',
+    params,
+    answers: { status: 200, schema: Incident, description: 'The incident' },
+    async answer({ key, params: { incidentId } }) {
+      const json = await readIncident(database, key.accountId, incidentId)
+      if (json === undefined) throw absent('incident')
+      return { status: 200, json }
+    },
+  })
+}
+
+function writes(database: Database): DefinedOperation[] {
+  const common = {
+    tag: TAG,
+    path: ONE,
+    deed: 'write' as const,
+    params,
+    answers: { status: 200 as const, schema: Incident, description: 'The incident' },
+  }
+  const write = async (accountId: string, id: string, fields: IncidentPatch) => ({
+    status: 200 as const,
+    json: await database.transaction((inside) => change(inside, { id, accountId }, fields)),
+  })
+  return [
+    defineOperation({
+      ...common,
+      operationId: 'putV1StatuspagesIncidentsIncidentid',
+      summary: 'Replace the name, severity and services of an incident',
+      method: 'put',
+      body: IncidentReplacement,
+      answer: ({ key, params: of, body }) => write(key.accountId, of.incidentId, body),
+    }),
+    defineOperation({
+      ...common,
+      operationId: 'patchV1StatuspagesIncidentsIncidentid',
+      summary: 'Change the name, severity or services of an incident',
+      method: 'patch',
+      body: IncidentPatch,
+      answer: ({ key, params: of, body }) => write(key.accountId, of.incidentId, body),
+    }),
+  ]
+}
+
+function remove(database: Database): DefinedOperation {
+  return defineOperation({
+    operationId: 'deleteV1StatuspagesIncidentsIncidentid',
+    tag: TAG,
+    summary: 'Delete an incident with its updates',
+    method: 'delete',
+    path: ONE,
+    deed: 'write',
+    params,
+    answers: { status: 204, description: 'The incident is deleted' },
+    async answer({ key, params: { incidentId } }) {
+      const deleted = await deleteIncident(database, key.accountId, incidentId)
+      if (!deleted) throw absent('incident')
+      return { status: 204 }
+    },
+  })
+}
+
+interface OwnIncident {
+  id: string
+  accountId: string
+}
+
+async function change(
+  inside: Queryable,
+  incident: OwnIncident,
+  fields: z.output<typeof IncidentPatch>,
+): Promise<string> {
+  const { id, accountId } = incident
+  if (!(await lockIncident(inside, accountId, id))) throw absent('incident')
+  if (fields.services !== undefined) await setServices(inside, incident, fields.services)
+  await changeIncident(inside, id, fields)
+  return (await readIncident(inside, accountId, id)) ?? ''
+}
+
+async function setServices(
+  inside: Queryable,
+  incident: OwnIncident,
+  services: readonly ServiceReference[],
+): Promise<void> {
+  const ids = [...new Set(services.map((service) => service.id.toLowerCase()))]
+  const missing = await setIncidentServices(inside, incident, ids)
+  if (missing[0] !== undefined) throw absent(`service: ${missing[0]}`)
+}

@@ -1,0 +1,111 @@
+// What has to be done now and then, by one of all platform processes: agents that fell silent, slots
+// that nobody reported, alerts that time alone moves, retention.
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Log } from '../../process/log.ts'
+import { type ChoreLease, releaseChore, renewChore, takeChore } from './queries/background-jobs.ts'
+import type { Database } from '../../database/database.ts'
+import { isUnavailable } from '../../database/database-failure.ts'
+
+/** Something to be done again and again. */
+export interface Chore {
+  /** Known to the database; must not change between versions. */
+  name: string
+  everyMs: number
+  /** Longest that one turn may take; then its signal fires. */
+  timeoutMs: number
+  /** Does it once. What it throws is logged, and it is tried again at the next turn. */
+  run(signal: AbortSignal): Promise<void>
+}
+
+/** What chores need. */
+export interface ChoreOptions {
+  database: Database
+  log: Log
+  signal: AbortSignal
+}
+
+const LOOK_MS_MIN = 500
+const LOOK_MS_MAX = 10_000
+/** How long a job stands still when its process died: this, and the next look of another one. */
+const LEASE_MS = 15_000
+const RENEW_MS = 4_000
+
+/** Does the chores until the signal fires; resolves when none is under way any more. Never rejects. */
+export async function doChores(chores: readonly Chore[], options: ChoreOptions): Promise<void> {
+  await Promise.all(chores.map((chore) => repeat(chore, options)))
+}
+
+async function repeat(chore: Chore, options: ChoreOptions): Promise<void> {
+  const { signal } = options
+  const lookMs = Math.min(LOOK_MS_MAX, Math.max(LOOK_MS_MIN, chore.everyMs / 2))
+  while (!signal.aborted) {
+    await doOnce(chore, options)
+    // Jitter keeps several processes from asking in step.
+    await sleep(lookMs * (0.75 + Math.random() / 2), undefined, { signal }).catch(() => undefined)
+  }
+}
+
+/** Does a chore if it is due and free. Never rejects. */
+export async function doOnce(chore: Chore, { database, log, signal }: ChoreOptions): Promise<void> {
+  try {
+    const taken = await takeChore(database, { ...chore, leaseMs: LEASE_MS })
+    if (taken === undefined) return
+    const lease = new RenewedLease(database, taken)
+    let done = false
+    try {
+      const timeout = AbortSignal.timeout(chore.timeoutMs)
+      await chore.run(AbortSignal.any([signal, timeout, lease.lost]))
+      done = true
+    } finally {
+      await lease.release(done)
+    }
+  } catch (error) {
+    if (signal.aborted) return
+    if (isUnavailable(error)) log.debug({ err: error, chore: chore.name }, 'a chore has to wait')
+    else log.error({ err: error, chore: chore.name }, 'a chore failed and is tried again')
+  }
+}
+
+/** Renews a lease until it is released. */
+class RenewedLease {
+  readonly #database: Database
+  readonly #lost = new AbortController()
+  readonly #renewal: NodeJS.Timeout
+  readonly #end: NodeJS.Timeout
+  #lease: ChoreLease
+  #renewing: Promise<void> = Promise.resolve()
+
+  constructor(database: Database, lease: ChoreLease) {
+    this.#database = database
+    this.#lease = lease
+    this.#renewal = setInterval(() => {
+      this.#renewing = this.#renewing.then(() => this.#renew())
+    }, RENEW_MS)
+    this.#end = setTimeout(() => this.#lose(), LEASE_MS)
+  }
+
+  /** Fires when another process may hold the job. */
+  get lost(): AbortSignal {
+    return this.#lost.signal
+  }
+
+  async release(done: boolean): Promise<void> {
+    clearInterval(this.#renewal)
+    clearTimeout(this.#end)
+    await this.#renewing
+    await releaseChore(this.#database, this.#lease, done)
+  }
+
+  async #renew(): Promise<void> {
+    // While the database is away, nobody else gets the lease either.
+    const renewed = await renewChore(this.#database, this.#lease, LEASE_MS).catch(() => null)
+    if (renewed === undefined) this.#lose()
+    if (!renewed) return
+    this.#lease = renewed
+    this.#end.refresh()
+  }
+
+  #lose(): void {
+    this.#lost.abort(new Error('the lease ended before the job was done'))
+  }
+}

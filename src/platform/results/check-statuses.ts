@@ -1,0 +1,122 @@
+// GET /v1/check-statuses: how monitors are at present, from their newest results.
+import * as z from 'zod'
+import { CheckStatus, overallVerdict, resultId } from './schema.ts'
+import type { CheckStatus as Status } from './schema.ts'
+import { CHECK_UNPLACED, HEARTBEAT_UNWATCHED } from '../../contract/unwatched.ts'
+import { listStatuses, readStatus, type StatusRow } from './queries/check-results.ts'
+import type { Database } from '../../database/database.ts'
+import { absent } from '../http/errors.ts'
+import { defineOperation, type DefinedOperation } from '../http/operation.ts'
+import { idParameter } from '../http/parameters.ts'
+
+const TAG = 'Check Status'
+const PATH = '/v1/check-statuses'
+
+/** The operations on the present state of monitors. */
+export function checkStatusOperations(database: Database): DefinedOperation[] {
+  return [
+    defineOperation({
+      operationId: 'getV1Checkstatuses',
+      tag: TAG,
+      summary: 'List the present state of monitors',
+      method: 'get',
+      path: PATH,
+      deed: 'read',
+      answers: {
+        status: 200,
+        schema: z.array(CheckStatus),
+        description: 'The states of all monitors, newest monitors first',
+      },
+      async answer({ key: { accountId } }) {
+        const rows = await listStatuses(database, accountId)
+        return { status: 200, json: JSON.stringify(rows.map(statusOf)) }
+      },
+    }),
+    defineOperation({
+      operationId: 'getV1CheckstatusesCheckid',
+      tag: TAG,
+      summary: 'Read the present state of a monitor',
+      method: 'get',
+      path: `${PATH}/{checkId}`,
+      deed: 'read',
+      params: { checkId: idParameter('monitor') },
+      answers: { status: 200, schema: CheckStatus, description: 'Its state' },
+      async answer({ key, params: { checkId } }) {
+        const row = await readStatus(database, key.accountId, checkId)
+        if (row === undefined) throw absent('monitor')
+        return { status: 200, json: JSON.stringify(statusOf(row)) }
+      },
+    }),
+  ]
+}
+
+/** States by which checks are listed. */
+export const CHECK_STATES = ['passing', 'failing', 'degraded'] as const
+
+/** The ids of the monitors of an account that are in a state; those without a verdict are in none. */
+export async function idsInState(
+  database: Database,
+  accountId: string,
+  state: (typeof CHECK_STATES)[number],
+): Promise<string[]> {
+  const all = (await listStatuses(database, accountId)).map(statusOf)
+  return all.filter((one) => stateOf(one) === state).map(({ checkId }) => checkId)
+}
+
+function stateOf(status: Status): (typeof CHECK_STATES)[number] | undefined {
+  if (status.hasFailures || status.hasErrors) return 'failing'
+  if (status.isDegraded) return 'degraded'
+  return status.verdict === 'passed' ? 'passing' : undefined
+}
+
+function statusOf({ id, name, checkType, activated, locations }: StatusRow): Status {
+  const watched = locations.filter((one) => !one.unattended && one.verdict !== null)
+  const counted = watched.length > 0 ? watched : locations
+  const verdicts = counted.map(({ verdict }) => verdict)
+  const silences = locations.map(({ silence }) => silence?.verdict ?? null)
+  // Never the look of a check that passes: there is no word about the target.
+  const isUnwatched = activated && locations.length === 0
+  return {
+    checkId: id,
+    name,
+    checkType,
+    activated,
+    verdict: overallVerdict(verdicts) ?? overallVerdict(silences),
+    hasFailures: verdicts.includes('failed'),
+    hasErrors: isUnwatched || silences.some((one) => one !== null),
+    isDegraded: verdicts.includes('degraded'),
+    locations: locations.map((one) => locationStatusOf(id, one)),
+    ...(isUnwatched && {
+      warning: checkType === 'HEARTBEAT' ? HEARTBEAT_UNWATCHED : CHECK_UNPLACED,
+    }),
+  }
+}
+
+function locationStatusOf(
+  monitorId: string,
+  one: StatusRow['locations'][number],
+): Status['locations'][number] {
+  const { locationId, location, unattended, verdict, slotMs, sinceMs, silence } = one
+  const idOf = (slot: number) => resultId({ locationId, monitorId, slotMs: slot })
+  return {
+    location,
+    unattended,
+    verdict,
+    lastSlot: isoOf(slotMs),
+    since: isoOf(sinceMs),
+    lastCheckResultId: slotMs === null ? null : idOf(slotMs),
+    silence: silence && {
+      verdict: silence.verdict,
+      missedReason: silence.missedReason,
+      needed: silence.needed,
+      failureCode: silence.failureCode,
+      lastSlot: new Date(silence.slotMs).toISOString(),
+      since: new Date(silence.sinceMs).toISOString(),
+      lastCheckResultId: idOf(silence.slotMs),
+    },
+  }
+}
+
+function isoOf(instantMs: number | null): string | null {
+  return instantMs === null ? null : new Date(instantMs).toISOString()
+}

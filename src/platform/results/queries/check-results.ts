@@ -1,0 +1,265 @@
+// Statements that read results: pages of a monitor's, one of them, and the newest of each placement.
+import { instantOf, type Place } from '../../../database/cursor.ts'
+import type { CheckType } from '../../../contract/monitor.ts'
+import type { MissedReason, OwnVerdict, TargetVerdict, Verdict } from '../../../contract/result.ts'
+import { RUN_BOUNDS } from '../../../contract/api/run.ts'
+import { UNATTENDED } from '../../private-locations/queries/private-locations.ts'
+import { statement, type Connection } from '../../../database/statement.ts'
+
+/** A row of `results` as it is listed. */
+export interface ResultRow {
+  locationId: string
+  location: string
+  slot: Date
+  verdict: Verdict
+  missedReason: MissedReason | null
+  needed: string | null
+  agentId: string | null
+  startedAt: Date
+  clockUncertaintyMs: number | null
+  durationMs: number
+  responseTimeMs: number | null
+  attempts: number
+  failureCode: string | null
+  receivedAt: Date
+}
+
+const ROW = `r.location_id as "locationId", coalesce(l.slug_name, r.location_id::text) as location, r.slot,
+  r.verdict, r.missed_reason as "missedReason", r.needed, r.agent_id as "agentId",
+  r.started_at as "startedAt", r.clock_uncertainty_ms as "clockUncertaintyMs", r.duration_ms as "durationMs",
+  r.response_time_ms as "responseTimeMs", r.attempts, r.failure_code as "failureCode",
+  r.received_at as "receivedAt"`
+
+/** Which results of a monitor. Instants in milliseconds. */
+export interface ResultsAsk {
+  accountId: string
+  monitorId: string
+  fromMs: number
+  toMs: number
+  /** A slug. */
+  location: string | undefined
+  verdicts: readonly Verdict[] | undefined
+  limit: number
+  offset: number
+  after: Place | undefined
+}
+
+type PageValues = [
+  monitorId: string,
+  accountId: string,
+  from: Date,
+  to: Date,
+  location: string | null,
+  verdicts: readonly string[] | null,
+  afterSlot: string,
+  afterLocation: string,
+  limit: number,
+  offset: number,
+]
+
+const page = statement<PageValues, ResultRow>(
+  'check-results-page',
+  `select ${ROW} from results r left join private_locations l on l.id = r.location_id
+   where r.monitor_id = $1 and r.account_id = $2 and r.slot >= $3::timestamptz
+     and r.slot < $4::timestamptz and r.slot <= $7::timestamptz
+     and ($5::text is null or l.slug_name = $5::text)
+     and ($6::text[] is null or r.verdict = any ($6::text[]))
+     and (r.slot, r.location_id) < ($7::timestamptz, $8::uuid)
+   order by r.slot desc, r.location_id desc limit $9::int offset $10::bigint`,
+)
+
+/**
+ * At most `limit` results of a monitor after a place, newest first by (slot, location). The order is that
+ * of the rows' own key, so rows that come meanwhile make no other come twice or be left out.
+ */
+export async function listResults(connection: Connection, ask: ResultsAsk): Promise<ResultRow[]> {
+  return page(
+    connection,
+    ask.monitorId,
+    ask.accountId,
+    new Date(ask.fromMs),
+    new Date(ask.toMs),
+    ask.location ?? null,
+    ask.verdicts ?? null,
+    ...startOf(ask.after),
+    ask.limit,
+    ask.offset,
+  )
+}
+
+/** What is kept of a result beside its numbers, as results-intake wrote it. */
+export interface KeptDetail {
+  failures?: { code: string; message: string; details?: Record<string, unknown> }[]
+  observed?: Record<string, unknown>
+  attempts?: Record<string, unknown>[]
+  artifacts?: { name: string; bytes: number; sha256: string; contentType: string }[]
+}
+
+/** A row with its detail. */
+export interface WholeResultRow extends ResultRow {
+  detail: KeptDetail | null
+  /** Files of it that have not come are not awaited any more. */
+  filesOverdue: boolean
+}
+
+const { artifactAwaitedMs } = RUN_BOUNDS
+
+const ofSlot = statement<[string, string, Date], WholeResultRow>(
+  'check-results-slot',
+  `select ${ROW}, r.detail,
+     r.received_at < clock_timestamp() - interval '${artifactAwaitedMs} milliseconds' as "filesOverdue"
+   from results r left join private_locations l on l.id = r.location_id
+   where r.monitor_id = $1 and r.account_id = $2 and r.slot = $3`,
+)
+
+/** The results of a monitor's slot, one for each location. */
+export async function readResultsOfSlot(
+  connection: Connection,
+  accountId: string,
+  monitorId: string,
+  slotMs: number,
+): Promise<WholeResultRow[]> {
+  return ofSlot(connection, monitorId, accountId, new Date(slotMs))
+}
+
+/** A monitor and how it is in each location where it stands. */
+export interface StatusRow {
+  id: string
+  name: string
+  checkType: CheckType
+  activated: boolean
+  locations: {
+    locationId: string
+    location: string
+    /** It was reported to have no agent, and still has none. */
+    unattended: boolean
+    /** The newest verdict about the target; null where there is none. */
+    verdict: TargetVerdict | null
+    slotMs: number | null
+    sinceMs: number | null
+    /** The newest slot where it comes after that and says nothing about the target. */
+    silence: {
+      verdict: OwnVerdict
+      missedReason: MissedReason | null
+      needed: string | null
+      failureCode: string | null
+      slotMs: number
+      sinceMs: number
+    } | null
+  }[]
+}
+
+/** The hours before it can be told of by rollups. */
+const ROLLED = `(select coalesce(max(until_hour), '-infinity') from rollups_done)`
+/** Rows of the placement `p`, and its rolled up hours. */
+const ROWS = 'results r where r.location_id = p.location_id and r.monitor_id = p.monitor_id'
+const HOURS = 'rollups u where u.location_id = p.location_id and u.monitor_id = p.monitor_id'
+const ABOUT_TARGET = `r.verdict in ('passed', 'degraded', 'failed')`
+/** How often the hour `u` has the verdict `n`, and how often another one about the target. */
+const ALIKE = `case n.verdict when 'passed' then u.passed when 'degraded' then u.degraded
+  else u.failed end`
+const OTHERS = `u.passed + u.degraded + u.failed - ${ALIKE}`
+const IN_HOUR = `r.slot >= h.hour and r.slot < h.hour + interval '1 hour'`
+
+/**
+ * The newest slot of the placement `p` with a verdict about the target, and since when it has had that.
+ * Rows are looked through as far as no rollup tells of them; from there the hour in which it happened is
+ * found among the rollups, and only its rows are looked through. Slots about us are passed over.
+ */
+const NEWEST = `select n.verdict, n.slot, f.slot as since
+  from (select * from (
+      (select r.verdict, r.slot from ${ROWS} and r.slot >= ${ROLLED} and ${ABOUT_TARGET}
+       order by r.slot desc limit 1)
+      union all
+      (select r.verdict, r.slot
+       from (select u.hour from ${HOURS} and u.passed + u.degraded + u.failed > 0
+         order by u.hour desc limit 1) h
+       join lateral (select r.verdict, r.slot from ${ROWS} and ${IN_HOUR} and ${ABOUT_TARGET}
+         order by r.slot desc limit 1) r on true)) either
+    order by slot desc limit 1) n
+  cross join lateral (select coalesce(
+    (select r.slot from ${ROWS} and r.slot >= ${ROLLED} and ${ABOUT_TARGET}
+       and r.verdict <> n.verdict order by r.slot desc limit 1),
+    (select coalesce(
+        (select r.slot from ${ROWS} and ${IN_HOUR} and ${ABOUT_TARGET} and r.verdict <> n.verdict
+         order by r.slot desc limit 1),
+        h.hour + interval '1 hour' - interval '1 ms')
+      from (select u.hour from ${HOURS} and ${OTHERS} > 0 order by u.hour desc limit 1) h),
+    '-infinity') as slot) d
+  cross join lateral (select coalesce(
+    (select min(r.slot) from ${ROWS} and r.verdict = n.verdict and r.slot > d.slot
+       and r.slot < date_trunc('hour', d.slot, 'UTC') + interval '1 hour'),
+    (select coalesce((select min(r.slot) from ${ROWS} and ${IN_HOUR} and r.verdict = n.verdict), h.hour)
+      from (select u.hour from ${HOURS} and u.hour > d.slot and ${ALIKE} > 0
+        order by u.hour limit 1) h),
+    (select min(r.slot) from ${ROWS} and r.verdict = n.verdict and r.slot > d.slot
+       and r.slot >= ${ROLLED}),
+    n.slot) as slot) f`
+
+/** The newest slot of the placement `p` where it comes after `s` and is about us, and the first such. */
+const SILENCE = `select jsonb_build_object('verdict', r.verdict, 'missedReason', r.missed_reason,
+    'needed', r.needed, 'failureCode', r.failure_code,
+    'slotMs', (extract(epoch from r.slot) * 1000)::bigint,
+    'sinceMs', (select (extract(epoch from min(r.slot)) * 1000)::bigint from ${ROWS}
+      and r.slot > coalesce(s.slot, '-infinity'))) as told
+  from (select * from ${ROWS} order by r.slot desc limit 1) r
+  where r.slot > coalesce(s.slot, '-infinity')`
+
+const STATUS = `select m.id, m.name, m.check_type as "checkType", m.activated,
+    coalesce((select jsonb_agg(jsonb_build_object('locationId', p.location_id, 'location', l.slug_name,
+        'unattended', ${UNATTENDED}, 'verdict', s.verdict, 'slotMs', (extract(epoch from s.slot) * 1000)::bigint,
+        'sinceMs', (extract(epoch from s.since) * 1000)::bigint, 'silence', q.told)
+        order by l.slug_name)
+      from placements p join private_locations l on l.id = p.location_id
+      left join lateral (${NEWEST}) s on true
+      left join lateral (${SILENCE}) q on true
+      where p.monitor_id = m.id and p.until_ms is null), '[]') as locations`
+
+const one = statement<[string, string], StatusRow>(
+  'check-status',
+  `${STATUS} from monitors m where m.id = $1 and m.account_id = $2 and m.deleted_at is null`,
+)
+
+/** The state of a monitor; undefined when the account has none of that id. */
+export async function readStatus(
+  connection: Connection,
+  accountId: string,
+  id: string,
+): Promise<StatusRow | undefined> {
+  return (await one(connection, id, accountId))[0]
+}
+
+const statuses = statement<[string, string, string, number], StatusRow & { createdUs: string }>(
+  'check-statuses-page',
+  `${STATUS}, (extract(epoch from m.created_at) * 1000000)::bigint::text as "createdUs"
+   from (select * from monitors
+     where account_id = $1 and deleted_at is null and (created_at, id) < ($2::timestamptz, $3::uuid)
+     order by created_at desc, id desc limit $4) m
+   order by m.created_at desc, m.id desc`,
+)
+
+const STATUSES_AT_ONCE = 500
+
+/** The states of all monitors of an account, newest monitors first; read in parts of bounded time. */
+export async function listStatuses(
+  connection: Connection,
+  accountId: string,
+): Promise<StatusRow[]> {
+  const all: StatusRow[] = []
+  let after: Place | undefined
+  let found: (StatusRow & { createdUs: string })[]
+  do {
+    found = await statuses(connection, accountId, ...startOf(after), STATUSES_AT_ONCE)
+    all.push(...found)
+    const last = found.at(-1)
+    if (last !== undefined) after = { createdUs: BigInt(last.createdUs), id: last.id }
+  } while (found.length === STATUSES_AT_ONCE)
+  return all
+}
+
+/** The values of a statement that begin a page: before everything, or after a place. */
+function startOf(after: Place | undefined): [instant: string, id: string] {
+  return after === undefined
+    ? ['infinity', 'ffffffff-ffff-ffff-ffff-ffffffffffff']
+    : [instantOf(after), after.id]
+}

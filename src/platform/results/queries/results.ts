@@ -1,0 +1,201 @@
+// Statements that record results: one row for each slot, the first real result wins.
+import { statement, type Connection } from '../../../database/statement.ts'
+
+/** Results to be recorded, column by column, in the order of a batch. */
+export interface ResultColumns {
+  monitorIds: string[]
+  slotsMs: number[]
+  verdicts: string[]
+  missedReasons: (string | null)[]
+  startedMs: number[]
+  clockUncertaintiesMs: (number | null)[]
+  durationsMs: number[]
+  responseTimesMs: (number | null)[]
+  attempts: number[]
+  failureCodes: (string | null)[]
+  /** JSON text. */
+  details: (string | null)[]
+}
+
+/** The era, in the location `$1`, of which the slot `g` is one. */
+const ERA = `from expectations e
+  where e.location_id = $1::uuid and e.monitor_id = g.monitor_id
+    and e.from_ms <= g.slot_ms and (e.until_ms is null or g.slot_ms < e.until_ms)
+    and (g.slot_ms - e.offset_ms) % e.every_ms = 0`
+
+type Insert = readonly [
+  locationId: string,
+  accountId: string,
+  agentId: string,
+  count: number,
+  ...columns: string[],
+]
+
+const insert = statement<Insert, { recorded: number; others: number[] | null }>(
+  'results-insert',
+  `with given as materialized (
+     select * from unnest($5::uuid[], $6::bigint[], $7::text[], $8::text[], $9::float8[],
+       $10::real[], $11::real[], $12::smallint[], $13::text[], $14::text[], $15::real[])
+     with ordinality as g(monitor_id, slot_ms, verdict, missed_reason, started_ms, duration_ms,
+       response_time_ms, attempts, failure_code, detail, clock_uncertainty_ms, at)
+   ), recorded as (
+     insert into results as r (location_id, monitor_id, slot, account_id, verdict, missed_reason,
+       agent_id, started_at, duration_ms, response_time_ms, attempts, failure_code, detail,
+       clock_uncertainty_ms)
+     select $1::uuid, g.monitor_id, to_timestamp(g.slot_ms / 1000::float8), $2::uuid, g.verdict,
+       g.missed_reason, $3::uuid, to_timestamp(g.started_ms / 1000), g.duration_ms,
+       g.response_time_ms, g.attempts, g.failure_code, g.detail::jsonb, g.clock_uncertainty_ms
+     from given g
+     where exists (select ${ERA})
+     -- In one order, so that two batches with the same slots never wait for each other in a circle.
+     order by g.monitor_id, g.slot_ms
+     on conflict (location_id, monitor_id, slot) do update set
+       verdict = excluded.verdict, missed_reason = excluded.missed_reason, needed = null,
+       filled = false, agent_id = excluded.agent_id, started_at = excluded.started_at,
+       duration_ms = excluded.duration_ms, response_time_ms = excluded.response_time_ms,
+       attempts = excluded.attempts, failure_code = excluded.failure_code,
+       detail = excluded.detail, clock_uncertainty_ms = excluded.clock_uncertainty_ms,
+       received_at = excluded.received_at
+     where r.verdict = 'missed' and (excluded.verdict <> 'missed' or r.filled)
+     returning r.monitor_id, r.slot
+   )
+   select count(*)::int as recorded,
+     case when count(*) < $4::int then (
+       select array_agg(g.at::int - 1 order by g.at) from given g
+       where not exists (select from recorded
+         where recorded.monitor_id = g.monitor_id
+           and recorded.slot = to_timestamp(g.slot_ms / 1000::float8)))
+     end as others
+   from recorded`,
+)
+
+/**
+ * Records what is expected and not known yet; a real result replaces a missed one, and whatever is
+ * reported replaces what was filled in. Answers with the places, counted from 0, of those that changed
+ * nothing. No slot may occur twice.
+ */
+export async function insertResults(
+  inside: Connection,
+  whose: { locationId: string; accountId: string; agentId: string },
+  columns: ResultColumns,
+): Promise<number[]> {
+  const [row] = await insert(
+    inside,
+    whose.locationId,
+    whose.accountId,
+    whose.agentId,
+    columns.monitorIds.length,
+    plainArray(columns.monitorIds),
+    plainArray(columns.slotsMs),
+    plainArray(columns.verdicts),
+    textArray(columns.missedReasons),
+    plainArray(columns.startedMs),
+    plainArray(columns.durationsMs),
+    plainArray(columns.responseTimesMs),
+    plainArray(columns.attempts),
+    textArray(columns.failureCodes),
+    textArray(columns.details),
+    plainArray(columns.clockUncertaintiesMs),
+  )
+  return row?.others ?? []
+}
+
+/** An array literal of values that need no quotes: numbers, GUIDs, our own words. */
+function plainArray(values: readonly (string | number | null)[]): string {
+  let text = '{'
+  for (let index = 0; index < values.length; index++) {
+    if (index > 0) text += ','
+    text += values[index] ?? 'null'
+  }
+  return `${text}}`
+}
+
+/** An array literal of any texts. A tail of nulls is left out: unnest fills it up again. */
+function textArray(values: readonly (string | null)[]): string {
+  const end = values.findLastIndex((value) => value !== null) + 1
+  let text = '{'
+  for (let index = 0; index < end; index++) {
+    if (index > 0) text += ','
+    const value = values[index] ?? null
+    text += value === null ? 'null' : `"${value.replaceAll(/["\\]/g, String.raw`\$&`)}"`
+  }
+  return `${text}}`
+}
+
+/** Why a slot was not recorded. */
+export interface Unrecorded {
+  /** Place among those that were asked for. */
+  at: number
+  reason: 'known' | 'monitor-unknown' | 'slot-unknown'
+}
+
+const classify = statement<[string, string, string], Unrecorded>(
+  'results-unrecorded',
+  `select g.at::int - 1 as at, case
+       when exists (select ${ERA}) then 'known'
+       when exists (select from expectations e
+         where e.location_id = $1::uuid and e.monitor_id = g.monitor_id) then 'slot-unknown'
+       else 'monitor-unknown' end as reason
+   from unnest($2::uuid[], $3::bigint[]) with ordinality as g(monitor_id, slot_ms, at)
+   order by g.at`,
+)
+
+/** Says of slots that insertResults left alone why it did. */
+export async function whyUnrecorded(
+  inside: Connection,
+  locationId: string,
+  slots: { monitorIds: string[]; slotsMs: number[] },
+): Promise<Unrecorded[]> {
+  return classify(inside, locationId, plainArray(slots.monitorIds), plainArray(slots.slotsMs))
+}
+
+/** A run on demand as results of it find it. */
+export interface AwaitedRun {
+  monitorId: string
+  /** It has its result; what the platform filled in is none. */
+  finished: boolean
+  /** Who has it; null while nobody does. */
+  agentId: string | null
+  cancelAsked: boolean
+}
+
+const lockRuns = statement<[string, string], AwaitedRun & { id: string }>(
+  'results-runs',
+  `select id, monitor_id as "monitorId", state = 'finished' and not filled as finished,
+     agent_id as "agentId", cancel_asked_at is not null as "cancelAsked" from runs
+   where location_id = $1 and id = any ($2::uuid[]) order by id for update`,
+)
+
+/** The runs on demand of a location among `ids`, locked, so that two results of one come in turn. */
+export async function lockRunsOf(
+  inside: Connection,
+  locationId: string,
+  ids: readonly string[],
+): Promise<Map<string, AwaitedRun>> {
+  const rows = await lockRuns(inside, locationId, plainArray(ids))
+  return new Map(rows.map(({ id, ...run }) => [id, run]))
+}
+
+const markDue = statement<[string, string, string], never>(
+  'results-rollups-due',
+  // The share lock is held until the results are committed: whoever moves until_hour waits for them,
+  // and the touched row of an hour that is due already makes its reckoner wait as well.
+  `with done as (select until_hour from rollups_done for share)
+   insert into rollups_due as d (location_id, monitor_id, hour)
+   select distinct $1::uuid, g.monitor_id, h.hour
+   from unnest($2::uuid[], $3::bigint[]) as g(monitor_id, slot_ms),
+     lateral (select date_trunc('hour', to_timestamp(g.slot_ms / 1000::float8), 'UTC') as hour) h,
+     done
+   where h.hour < done.until_hour
+   order by g.monitor_id, h.hour
+   on conflict (location_id, monitor_id, hour) do update set hour = excluded.hour`,
+)
+
+/** Asks for new rollups of the hours of slots, as far as these hours have been rolled up. */
+export async function markRollupsDue(
+  inside: Connection,
+  locationId: string,
+  slots: { monitorIds: string[]; slotsMs: number[] },
+): Promise<void> {
+  await markDue(inside, locationId, plainArray(slots.monitorIds), plainArray(slots.slotsMs))
+}

@@ -1,0 +1,71 @@
+// Statements on slots that agents say they run at present, as each sync says anew: a suite takes up to an hour,
+// and a slot is swept minutes after its instant.
+import type { SlotUnderWay } from '../../../contract/protocol/run-progress.ts'
+import { statement, type Connection } from '../../../database/statement.ts'
+
+/** What an agent has said counts for so long: two syncs, and the silence after which it is lost. */
+const SAID_S = 60
+
+/** Agents that are there, or leave and finish what they have; each slot with what they say of it. */
+const SAID = `select a.location_id, a.id as agent_id, a.last_seen_at, said.one,
+    (said.one->>'monitorId')::uuid as monitor_id, (said.one->>'slot')::float8 as slot_ms
+  from agents a cross join lateral jsonb_array_elements(a.queues->'scripted'->'slots') said(one)
+  where a.state <> 'lost' and a.last_seen_at > clock_timestamp() - make_interval(secs => ${SAID_S})
+    and jsonb_typeof(a.queues->'scripted'->'slots') = 'array'`
+
+const keep = statement<[number], never>(
+  'under-way-keep',
+  `update results r set missed_reason = 'under-way', needed = null, agent_id = s.agent_id,
+     received_at = to_timestamp($1::float8 / 1000)
+   from (${SAID}) s
+   where r.location_id = s.location_id and r.monitor_id = s.monitor_id
+     and r.slot = to_timestamp(s.slot_ms / 1000) and r.filled`,
+)
+
+const lose = statement<[number, number], never>(
+  'under-way-lose',
+  `update results r set agent_id = null, missed_reason = case when exists (
+       select from agents a where a.location_id = r.location_id and a.id = r.agent_id
+         and a.state = 'live' and a.live_since <= r.slot and a.last_seen_at > r.received_at)
+     then 'not-delivered' else 'agent-lost' end
+   where missed_reason = 'under-way' and filled
+     and received_at < to_timestamp(($1::float8 - $2::float8) / 1000)`,
+)
+
+/**
+ * Slots that were filled in and run as their agents say are `under-way`; those of which nobody has said so for
+ * `graceMs`, nor reported, are lost with their agents, or not delivered by those that are still there.
+ */
+export async function sortUnderWay(
+  inside: Connection,
+  { nowMs, graceMs }: { nowMs: number; graceMs: number },
+): Promise<void> {
+  await keep(inside, nowMs)
+  await lose(inside, nowMs, graceMs)
+}
+
+/** A slot of a monitor that runs. */
+export interface UnderWayRow {
+  location: string
+  agentId: string
+  /** When its agent was heard of last, with these words or the same. */
+  saidAt: Date
+  said: SlotUnderWay
+}
+
+const list = statement<[string, string], UnderWayRow>(
+  'under-way-list',
+  `select l.slug_name as location, s.agent_id as "agentId", s.last_seen_at as "saidAt", s.one as said
+   from (${SAID}) s join private_locations l on l.id = s.location_id
+   where l.account_id = $1 and s.monitor_id = $2
+   order by l.slug_name, s.slot_ms limit 100`,
+)
+
+/** Scheduled runs of a monitor that are under way, by location. */
+export function slotsUnderWay(
+  connection: Connection,
+  accountId: string,
+  monitorId: string,
+): Promise<UnderWayRow[]> {
+  return list(connection, accountId, monitorId)
+}

@@ -1,0 +1,22 @@
+// What is told of results right after they were recorded, in the same transaction: alerts and runs on
+// demand follow from them, all or nothing.
+import type { WireResult } from '../../contract/protocol/agent-protocol.ts'
+import type { Connection } from '../../database/statement.ts'
+
+/** A result that was recorded just now. */
+export interface RecordedResult {
+  result: WireResult
+  /** It came long after its run ended: history, which moves no alert. */
+  late: boolean
+}
+
+/** Results of one location that were recorded just now; those that were known before are not among them. */
+export interface Recorded {
+  accountId: string
+  locationId: string
+  agentId: string
+  results: readonly RecordedResult[]
+}
+
+/** Called inside the transaction that records; what it throws undoes the recording. */
+export type OnRecorded = (inside: Connection, recorded: Recorded) => Promise<void>

@@ -1,0 +1,38 @@
+// Tells the log of results that were refused, without letting an agent that lies fill it.
+import type { ResultsAnswer } from '../../contract/protocol/agent-protocol.ts'
+import type { Log } from '../../process/log.ts'
+
+/** At most one line in this time for each agent and code. */
+const QUIET_MS = 60_000
+/** Agents and codes that are remembered; beyond, all are forgotten and may speak again. */
+const REMEMBERED_MAX = 10_000
+
+/** Who sent what was refused. */
+export interface RefusedOf {
+  locationId: string
+  agentId: string
+}
+
+/** Logs refusals of one batch. */
+export type LogRefusals = (of: RefusedOf, refused: ResultsAnswer['refused']) => void
+
+/** Makes the log of refusals; `now` in milliseconds. */
+export function createRefusalLog(
+  log: Pick<Log, 'warn'>,
+  now = () => performance.now(),
+): LogRefusals {
+  const told = new Map<string, { at: number; since: number }>()
+  return ({ locationId, agentId }, refused) => {
+    for (const [code, some] of Map.groupBy(refused, (one) => one.code)) {
+      const key = `${locationId} ${agentId} ${code}`
+      const before = told.get(key)
+      const isQuiet = before !== undefined && now() - before.at < QUIET_MS
+      const since = (before?.since ?? 0) + some.length
+      if (!isQuiet && told.size >= REMEMBERED_MAX) told.clear()
+      told.set(key, isQuiet ? { at: before.at, since } : { at: now(), since: 0 })
+      if (isQuiet) continue
+      const message = some[0]?.message ?? ''
+      log.warn({ locationId, agentId, code, count: since, message }, 'results were refused')
+    }
+  }
+}

@@ -1,0 +1,273 @@
+// What agents report: each result is checked alone, one that is no good spoils no other, and all that
+// follows from a batch happens with it or not at all.
+import {
+  type DroppedSpan,
+  PROTOCOL_BOUNDS,
+  type RefusalCode,
+  type ResultsAnswer,
+  type WireResult,
+} from '../../contract/protocol/agent-protocol.ts'
+import { checkResult, firstFailureCode } from '../../contract/protocol/wire-result.ts'
+import type { Database } from '../../database/database.ts'
+import { fillDropped } from './queries/dropped-slots.ts'
+import {
+  type AwaitedRun,
+  insertResults,
+  lockRunsOf,
+  markRollupsDue,
+  type ResultColumns,
+  whyUnrecorded,
+} from './queries/results.ts'
+import type { Connection } from '../../database/statement.ts'
+import type { OnRecorded } from './recorded.ts'
+
+/** A batch of an agent, its envelope checked. */
+export interface ResultsBatch {
+  /** Of the agent's location. */
+  key: { locationId: string; accountId: string }
+  agentId: string
+  results: readonly unknown[]
+  nowMs: number
+  /** Slots longer ago than this are refused: their rows would be dropped at once. */
+  retentionMs: number
+  /** Called one after the other inside the transaction that records. */
+  onRecorded: readonly OnRecorded[]
+}
+
+type Refused = ResultsAnswer['refused'][number]
+
+interface Candidate {
+  index: number
+  result: WireResult
+  detail: string | null
+}
+
+/** A batch whose results have been looked at one by one. */
+interface SortedBatch {
+  scheduled: Candidate[]
+  onDemand: Candidate[]
+  refused: Refused[]
+  /** The same slot or run twice in one batch. */
+  doubles: number
+}
+
+/**
+ * Records a batch in one transaction; the same batch may come again and again, or twice at once.
+ * Rejects when the database does, and then nothing has happened.
+ */
+export async function recordResults(
+  database: Database,
+  batch: ResultsBatch,
+): Promise<ResultsAnswer> {
+  const sorted = sortBatch(batch)
+  const { scheduled, onDemand, refused, doubles } = sorted
+  if (scheduled.length + onDemand.length === 0) return { recorded: 0, known: doubles, refused }
+  return database.transaction(async (inside) => {
+    const rows = await recordScheduled(inside, batch, scheduled)
+    const runs = await recordOnDemand(inside, batch, onDemand)
+    const recorded = [...rows.recorded, ...runs.recorded]
+    if (recorded.length > 0) await tell(inside, batch, recorded)
+    return {
+      recorded: recorded.length,
+      known: doubles + rows.known + runs.known,
+      refused: [...refused, ...rows.refused, ...runs.refused].sort((a, b) => a.index - b.index),
+    }
+  })
+}
+
+/** Of a slot that occurs twice the first stays, unless it is a missed one and the other is not. */
+function sortBatch(batch: ResultsBatch): SortedBatch {
+  const slots = new Map<string, Candidate>()
+  const runs = new Map<string, Candidate>()
+  const refused: Refused[] = []
+  let doubles = 0
+  for (const [index, value] of batch.results.entries()) {
+    const checked = checkResult(value)
+    const problem = 'code' in checked ? checked : slotProblem(checked.result, batch)
+    if (problem !== undefined) {
+      refused.push({ index, code: problem.code, message: problem.message })
+      continue
+    }
+    const { result, detail } = checked as Candidate
+    const into = result.onDemand === undefined ? slots : runs
+    const key = result.onDemand ?? `${result.monitorId}${result.slot}`
+    const before = into.get(key)
+    if (before !== undefined) doubles++
+    if (before === undefined || (isMissed(before) && result.verdict !== 'missed')) {
+      into.set(key, { index, result, detail })
+    }
+  }
+  return { scheduled: [...slots.values()], onDemand: [...runs.values()], refused, doubles }
+}
+
+function isMissed({ result }: Candidate): boolean {
+  return result.verdict === 'missed'
+}
+
+function slotProblem(
+  { slot, onDemand, startedAt }: WireResult,
+  { nowMs, retentionMs }: ResultsBatch,
+): { code: RefusalCode; message: string } | undefined {
+  if (onDemand !== undefined) return undefined
+  if (slot > nowMs + PROTOCOL_BOUNDS.aheadMsMax) {
+    const message = `the slot lies ${Math.round(slot - nowMs)} ms ahead`
+    return { code: 'SLOT_AHEAD', message }
+  }
+  const { aheadMsMax, startedEarlyMsMax } = PROTOCOL_BOUNDS
+  if (startedAt > nowMs + aheadMsMax || startedAt < slot - startedEarlyMsMax) {
+    return { code: 'MALFORMED', message: 'startedAt: does not fit the slot and the present time' }
+  }
+  if (slot < nowMs - retentionMs) {
+    return { code: 'TOO_OLD', message: 'results of that time are not kept any more' }
+  }
+  return undefined
+}
+
+/** What became of some results of a batch. */
+interface Outcome {
+  recorded: Candidate[]
+  known: number
+  refused: Refused[]
+}
+
+async function recordScheduled(
+  inside: Connection,
+  { key, agentId, nowMs }: ResultsBatch,
+  candidates: Candidate[],
+): Promise<Outcome> {
+  if (candidates.length === 0) return { recorded: [], known: 0, refused: [] }
+  const others = await insertResults(inside, { ...key, agentId }, columnsOf(candidates))
+  const unrecorded = new Set(others)
+  const recorded =
+    others.length === 0 ? candidates : candidates.filter((_, at) => !unrecorded.has(at))
+  const ofPastHours = recorded.filter(({ result }) => result.slot < startOfHour(nowMs))
+  if (ofPastHours.length > 0) await markRollupsDue(inside, key.locationId, slotsOf(ofPastHours))
+  if (others.length === 0) return { recorded, known: 0, refused: [] }
+  const left = candidates.filter((_, at) => unrecorded.has(at))
+  return { recorded, ...(await explain(inside, key.locationId, left)) }
+}
+
+/** What an agent lost for want of room. */
+export interface DroppedBatch extends Omit<ResultsBatch, 'results' | 'onRecorded'> {
+  dropped: readonly DroppedSpan[]
+}
+
+/**
+ * Fills the slots of the spans, in one transaction apart from that of any results: each takes its rows in one
+ * order, so that they never wait for each other in a circle. The same spans may come again.
+ */
+export async function recordDropped(database: Database, batch: DroppedBatch): Promise<void> {
+  if (batch.dropped.length === 0) return
+  await database.transaction((inside) => fillSpans(inside, batch))
+}
+
+async function fillSpans(
+  inside: Connection,
+  { key, agentId, dropped, nowMs, retentionMs }: DroppedBatch,
+): Promise<void> {
+  const slots = await fillDropped(inside, { ...key, agentId }, dropped, {
+    fromMs: Math.ceil(nowMs - retentionMs),
+    toMs: Math.floor(nowMs),
+  })
+  const ofPastHours = slots.filter(({ slotMs }) => slotMs < startOfHour(nowMs))
+  if (ofPastHours.length === 0) return
+  await markRollupsDue(inside, key.locationId, {
+    monitorIds: ofPastHours.map(({ monitorId }) => monitorId),
+    slotsMs: ofPastHours.map(({ slotMs }) => slotMs),
+  })
+}
+
+function startOfHour(instantMs: number): number {
+  return instantMs - (instantMs % 3_600_000)
+}
+
+const UNRECORDED = {
+  'monitor-unknown': ['MONITOR_UNKNOWN', 'the monitor never stood in this location'],
+  'slot-unknown': ['SLOT_UNKNOWN', 'the monitor is not due at that instant'],
+} as const
+
+async function explain(
+  inside: Connection,
+  locationId: string,
+  left: Candidate[],
+): Promise<Omit<Outcome, 'recorded'>> {
+  const refused: Refused[] = []
+  let known = 0
+  for (const { at, reason } of await whyUnrecorded(inside, locationId, slotsOf(left))) {
+    if (reason === 'known') {
+      known++
+      continue
+    }
+    const [code, message] = UNRECORDED[reason]
+    refused.push({ index: left[at]?.index ?? 0, code, message })
+  }
+  return { known, refused }
+}
+
+function slotsOf(candidates: Candidate[]): { monitorIds: string[]; slotsMs: number[] } {
+  return {
+    monitorIds: candidates.map(({ result }) => result.monitorId),
+    slotsMs: candidates.map(({ result }) => result.slot),
+  }
+}
+
+function columnsOf(candidates: Candidate[]): ResultColumns {
+  return {
+    ...slotsOf(candidates),
+    verdicts: candidates.map(({ result }) => result.verdict),
+    missedReasons: candidates.map(({ result }) => result.missedReason ?? null),
+    startedMs: candidates.map(({ result }) => Math.round(result.startedAt)),
+    clockUncertaintiesMs: candidates.map(({ result }) => result.clockUncertaintyMs ?? null),
+    durationsMs: candidates.map(({ result }) => toMicroseconds(result.durationMs)),
+    responseTimesMs: candidates.map(({ result: { responseTimeMs } }) =>
+      responseTimeMs === undefined ? null : toMicroseconds(responseTimeMs),
+    ),
+    attempts: candidates.map(({ result }) => result.attempts),
+    failureCodes: candidates.map(({ result }) => firstFailureCode(result)),
+    details: candidates.map(({ detail }) => detail),
+  }
+}
+
+/** As exact as anything is measured; less is below what a `real` can hold. */
+function toMicroseconds(ms: number): number {
+  return Math.round(ms * 1000) / 1000
+}
+
+/** Results of runs that somebody asked for stand with these runs, not among the slots. */
+async function recordOnDemand(
+  inside: Connection,
+  { key, agentId }: ResultsBatch,
+  candidates: Candidate[],
+): Promise<Outcome> {
+  const outcome: Outcome = { recorded: [], known: 0, refused: [] }
+  if (candidates.length === 0) return outcome
+  const ids = candidates.map(({ result }) => result.onDemand ?? '')
+  const runs = await lockRunsOf(inside, key.locationId, ids)
+  for (const candidate of candidates) {
+    const run = runs.get(candidate.result.onDemand ?? '')
+    if (run?.monitorId !== candidate.result.monitorId) {
+      const message = 'nobody asked for this run here'
+      outcome.refused.push({ index: candidate.index, code: 'RUN_UNKNOWN', message })
+    } else if (run.finished || isGivenUp(run, agentId, candidate)) outcome.known++
+    else outcome.recorded.push(candidate)
+  }
+  return outcome
+}
+
+/** An agent that hears that its run is with another one now cancels it, which ends it for nobody else. */
+function isGivenUp(run: AwaitedRun, agentId: string, { result }: Candidate): boolean {
+  return result.verdict === 'cancelled' && !run.cancelAsked && run.agentId !== agentId
+}
+
+async function tell(
+  inside: Connection,
+  { key, agentId, nowMs, onRecorded }: ResultsBatch,
+  recorded: Candidate[],
+): Promise<void> {
+  const results = recorded.map(({ result }) => ({
+    result,
+    late: nowMs - (result.startedAt + result.durationMs) > PROTOCOL_BOUNDS.lateAfterMs,
+  }))
+  const { accountId, locationId } = key
+  for (const each of onRecorded) await each(inside, { accountId, locationId, agentId, results })
+}

@@ -1,0 +1,53 @@
+// Makes room ahead of time for results that come, and drops what is older than it has to be kept.
+import type { Database } from '../../database/database.ts'
+import { forgetSlotsBefore } from './queries/accounting.ts'
+import { dropPartitions, ensurePartitions, startOfDay } from './queries/result-partitions.ts'
+import { dropBefore } from './queries/retention.ts'
+import type { Chore } from '../jobs/background-jobs.ts'
+
+const DAY_MS = 86_400_000
+/** Partitions are made this long before they are needed. */
+const AHEAD_MS = 3 * DAY_MS
+
+/** How long results are kept where nobody says otherwise. */
+export const RESULTS_MS = 30 * DAY_MS
+
+/** How long what is kept, and on which clock. */
+export interface RetentionParts {
+  database: Database
+  /** Milliseconds on the platform's clock. */
+  now: () => number
+  resultsMs: number
+  rollupsMs: number
+}
+
+/** Retention as a chore. */
+export function retentionChore(parts: RetentionParts): Chore {
+  return {
+    name: 'retention',
+    everyMs: 3_600_000,
+    timeoutMs: 600_000,
+    run: (signal) => retain(parts, signal),
+  }
+}
+
+/**
+ * Makes the partitions of every day whose results are kept, and of the next days. To be called at the
+ * start, before anything is recorded.
+ */
+export async function prepareResults({ database, now, resultsMs }: RetentionParts): Promise<void> {
+  await ensurePartitions(database, now() - resultsMs, now() + AHEAD_MS)
+}
+
+/** Prepares the days to come and drops what is older than it has to be kept. */
+export async function retain(parts: RetentionParts, signal: AbortSignal): Promise<void> {
+  await prepareResults(parts)
+  const { database, now, resultsMs, rollupsMs } = parts
+  const keptFromMs = startOfDay(now() - resultsMs)
+  // First it is said that these slots are accounted for no more, then their rows go.
+  await forgetSlotsBefore(database, keptFromMs)
+  await dropPartitions(database, keptFromMs)
+  await dropBefore(database, 'eras', keptFromMs, signal)
+  await dropBefore(database, 'monitors', keptFromMs, signal)
+  await dropBefore(database, 'rollups', now() - rollupsMs, signal)
+}

@@ -1,0 +1,187 @@
+// The sweep: slots that nobody reported become `missed` with a reason, so that every expected slot has
+// exactly one row. What is reported later still replaces them.
+import type { MissedReason } from '../../contract/result.ts'
+import type { Database } from '../../database/database.ts'
+import { markRollupsDue } from './queries/results.ts'
+import { startOfDay } from './queries/result-partitions.ts'
+import { sortUnderWay } from './queries/slots-under-way.ts'
+import type { Connection } from '../../database/statement.ts'
+import {
+  advanceSweep,
+  beginSweep,
+  countDueSlots,
+  fillMissed,
+  findMissingSlots,
+  type MissingSlots,
+  readMembers,
+  readPulseSince,
+  type SweepWindow,
+  type SweptMember,
+} from './queries/sweep.ts'
+import { createAssignment, neededWords } from '../agents/assignment.ts'
+import type { Chore } from '../jobs/background-jobs.ts'
+
+/** What a sweep needs. */
+export interface SweepParts {
+  database: Database
+  /** Milliseconds on the platform's clock. */
+  now: () => number
+  /** Rows of slots longer ago than this are not kept. */
+  retentionMs: number
+  /** How long agents have to deliver before a slot counts as missed; default SWEEP_GRACE_MS. */
+  graceMs?: number
+}
+
+/** How long agents have to deliver where nobody says otherwise. */
+export const SWEEP_GRACE_MS = 120_000
+/** How long after the platform came back nothing is swept: agents have to deliver first. */
+export const SWEEP_RETURN_MS = 60_000
+/** An agent that was heard so long after a slot would have delivered what it had of it. */
+const DELIVERED_WITHIN_MS = 5_000
+/** What one transaction sweeps at first, and at most; then so much that about so many slots are due. */
+const WINDOW_MS = 30_000
+const WINDOW_MS_MAX = 3_600_000
+const WINDOW_SLOTS = 20_000
+const SWEEP_STATEMENT_MS = 60_000
+
+/** What a sweep did. */
+export interface Swept {
+  sweptUntilMs: number
+  expected: number
+  filled: number
+}
+
+/** The sweep as a chore. */
+export function sweepChore(parts: SweepParts): Chore {
+  return {
+    name: 'account-for-slots',
+    everyMs: 10_000,
+    timeoutMs: 300_000,
+    run: async (signal) => {
+      await sweep(parts, signal)
+    },
+  }
+}
+
+/** Sweeps window by window until nothing is due or the signal fires. */
+export async function sweep(parts: SweepParts, signal: AbortSignal): Promise<Swept> {
+  const done: Swept = { sweptUntilMs: 0, expected: 0, filled: 0 }
+  let windowMs = WINDOW_MS
+  for (;;) {
+    const one = await parts.database.transaction((inside) => sweepOnce(inside, parts, windowMs), {
+      statementTimeoutMs: SWEEP_STATEMENT_MS,
+    })
+    const fitting = windowMs * (WINDOW_SLOTS / Math.max(1, one.expected))
+    windowMs = Math.ceil(Math.min(fitting, 2 * windowMs, WINDOW_MS_MAX))
+    done.sweptUntilMs = one.sweptUntilMs
+    done.expected += one.expected
+    done.filled += one.filled
+    if (one.isLast || signal.aborted) return done
+  }
+}
+
+async function sweepOnce(
+  inside: Connection,
+  { now, retentionMs, graceMs = SWEEP_GRACE_MS }: SweepParts,
+  windowMs: number,
+): Promise<Swept & { isLast: boolean }> {
+  const nowMs = Math.floor(now())
+  const target = nowMs - graceMs
+  const floorMs = startOfDay(nowMs - retentionMs)
+  const before = await beginSweep(inside, target)
+  const since = await readPulseSince(inside)
+  const returnMs = Math.min(graceMs, SWEEP_RETURN_MS)
+  const isBack = since === undefined || nowMs >= since + returnMs
+  // Nothing was ever swept while nobody stood anywhere, and what is not kept needs no row.
+  const fromMs = Math.max(before, floorMs)
+  const untilMs = Math.min(fromMs + windowMs, target)
+  if (!isBack || untilMs <= fromMs) {
+    if (isBack) await sortUnderWay(inside, { nowMs, graceMs })
+    return { sweptUntilMs: before, expected: 0, filled: 0, isLast: true }
+  }
+  const window: SweepWindow = { fromMs, untilMs, floorMs }
+  const expected = await countDueSlots(inside, window)
+  const { missing, filled } = await fillWindow(inside, window)
+  await sortUnderWay(inside, { nowMs, graceMs })
+  // Some were reported between the look and the filling; look again instead of believing it.
+  const left = filled === missing ? 0 : countOf(await findMissingSlots(inside, window))
+  await advanceSweep(inside, { untilMs, expected, recorded: expected - left })
+  return { sweptUntilMs: untilMs, expected, filled, isLast: untilMs === target }
+}
+
+async function fillWindow(
+  inside: Connection,
+  window: SweepWindow,
+): Promise<{ missing: number; filled: number }> {
+  const groups = await findMissingSlots(inside, window)
+  let filled = 0
+  for (const group of groups) {
+    for (const { slots, ...why } of await sortByReason(inside, group)) {
+      filled += await fillMissed(inside, slots, why)
+    }
+    await markPastHours(inside, window, group)
+  }
+  return { missing: countOf(groups), filled }
+}
+
+function countOf(groups: MissingSlots[]): number {
+  return groups.reduce((sum, { slotsMs }) => sum + slotsMs.length, 0)
+}
+
+/** Slots that are missed for one reason. */
+interface Reasoned {
+  reason: MissedReason
+  needed?: string
+  slots: MissingSlots
+}
+
+/** Whose slots they were, and whether that agent has been there since, decides. */
+async function sortByReason(inside: Connection, slots: MissingSlots): Promise<Reasoned[]> {
+  const { locationId, epoch, needs, monitorIds, slotsMs } = slots
+  if (epoch === null) return [{ reason: 'no-agent', slots }]
+  const members = await readMembers(inside, locationId, epoch)
+  const assignment = createAssignment(members)
+  const owners = new Map<string, SweptMember | undefined>()
+  for (const monitorId of new Set(monitorIds)) {
+    const owner = assignment.owner(monitorId, needs)
+    if (owner === undefined && members.length > 0) {
+      return [{ reason: 'no-capable-agent', needed: neededWords(needs), slots }]
+    }
+    owners.set(monitorId, owner)
+  }
+  const byReason = Map.groupBy(monitorIds.keys(), (at) =>
+    wasThere(owners.get(monitorIds[at] ?? ''), slotsMs[at] ?? 0) ? 'not-delivered' : 'agent-lost',
+  )
+  return [...byReason].map(([reason, places]) => ({ reason, slots: pick(slots, places) }))
+}
+
+/** Whether the agent was there at the slot, and long enough after it to deliver. */
+function wasThere(owner: SweptMember | undefined, slotMs: number): boolean {
+  const { liveSinceMs = null, lastSeenMs = null } = owner ?? {}
+  if (liveSinceMs === null || lastSeenMs === null) return false
+  return liveSinceMs <= slotMs && slotMs + DELIVERED_WITHIN_MS <= lastSeenMs
+}
+
+function pick(slots: MissingSlots, places: readonly number[]): MissingSlots {
+  const { monitorIds, slotsMs } = slots
+  return {
+    ...slots,
+    monitorIds: places.map((at) => monitorIds[at] ?? ''),
+    slotsMs: places.map((at) => slotsMs[at] ?? 0),
+  }
+}
+
+/** The first slot of a monitor may lie hours back, in an hour that was rolled up. */
+async function markPastHours(
+  inside: Connection,
+  { fromMs }: SweepWindow,
+  { locationId, monitorIds, slotsMs }: MissingSlots,
+): Promise<void> {
+  const hourMs = fromMs - (fromMs % 3_600_000)
+  const past = slotsMs.flatMap((slot, at) => (slot < hourMs ? [at] : []))
+  if (past.length === 0) return
+  await markRollupsDue(inside, locationId, {
+    monitorIds: past.map((at) => monitorIds[at] ?? ''),
+    slotsMs: past.map((at) => slotsMs[at] ?? 0),
+  })
+}

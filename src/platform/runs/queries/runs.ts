@@ -1,0 +1,200 @@
+// Statements on runs that somebody asked for: asked, handed to one agent, finished once.
+//
+//   queued ──told──▶ sent ──begun──▶ running ──result──▶ finished
+//     ▲               │                 │                   ▲
+//     └── agent lost ─┴─────────────────┘      cancelled or missed in time
+//
+// Every change is announced on `vedette_runs` by a trigger; what agents have to hear of is announced on
+// `vedette_agents` with the location's id, as everything else for them.
+import type { SyncRequest, WireResult } from '../../../contract/protocol/agent-protocol.ts'
+import type { ProgressWire } from '../../../contract/protocol/run-progress.ts'
+import { statement, type Connection } from '../../../database/statement.ts'
+
+/** Announces each run that changed, by its id. */
+export const RUNS_CHANNEL = 'vedette_runs'
+
+/** A run that is not finished. */
+export interface OpenRun {
+  id: string
+  monitorId: string
+  /** The monitor's definition as it holds, sealed. */
+  effective: string
+  /** What it takes to run it, in the words of placements.needs. */
+  needs: string[]
+  state: 'queued' | 'sent' | 'running'
+  /** Who was told of it; null: it is to be given to the monitor's owner. */
+  agentId: string | null
+  /** That agent has named it among its runs, so that it need not be told again. */
+  taken: boolean
+  /** Somebody wants it cancelled; never so while it is queued. */
+  cancelAsked: boolean
+}
+
+const open = statement<[string], OpenRun>(
+  'runs-open',
+  `select r.id, r.monitor_id as "monitorId", m.effective,
+     coalesce(p.needs, array[m.check_type]) as needs, r.state, r.agent_id as "agentId",
+     r.taken_at is not null as taken, r.cancel_asked_at is not null as "cancelAsked"
+   from runs r join monitors m on m.id = r.monitor_id
+   left join placements p on p.location_id = r.location_id and p.monitor_id = r.monitor_id
+   where r.location_id = $1 and r.state <> 'finished' and m.deleted_at is null
+   order by r.created_at, r.id`,
+)
+
+/** What has to be handed to agents of a location or is with one, oldest first. */
+export function openRunsFor(connection: Connection, locationId: string): Promise<OpenRun[]> {
+  return open(connection, locationId)
+}
+
+const take = statement<[string, string, string[]], { id: string }>(
+  'runs-take',
+  `update runs set state = 'sent', agent_id = $2, taken_at = null, progress = null,
+     progress_at = null
+   where location_id = $1 and id = any ($3::uuid[]) and state = 'queued' returning id`,
+)
+
+/** Gives queued runs to an agent; the ids of those that nobody else was given meanwhile. */
+export async function takeRuns(
+  connection: Connection,
+  to: { locationId: string; agentId: string },
+  ids: string[],
+): Promise<string[]> {
+  if (ids.length === 0) return []
+  return (await take(connection, to.locationId, to.agentId, ids)).map(({ id }) => id)
+}
+
+const note = statement<[string, string, string[], string[]], { id: string }>(
+  'runs-note',
+  `with said as (
+     select * from unnest($3::uuid[], $4::text[]) as one (id, state)
+   ), changed as (
+     update runs r set agent_id = $2, taken_at = coalesce(r.taken_at, clock_timestamp()),
+       state = case when r.state = 'running' then r.state else said.state end
+     from said
+     where r.id = said.id and r.location_id = $1 and (
+       (r.state in ('sent', 'running') and r.agent_id = $2
+         and (r.taken_at is null or (r.state = 'sent' and said.state = 'running')))
+       or r.state = 'queued')
+   )
+   select said.id from said left join runs r on r.id = said.id and r.location_id = $1
+   where r.id is null or r.state = 'finished' or (r.state <> 'queued' and r.agent_id <> $2)`,
+)
+
+/**
+ * Notes what an agent says of its runs. Answers with those that it should not have: finished without
+ * it, given to another agent, or unknown here; they are to be cancelled.
+ */
+export async function noteRunStates(
+  connection: Connection,
+  from: { locationId: string; agentId: string },
+  said: SyncRequest['runs'],
+): Promise<string[]> {
+  if (said.length === 0) return []
+  const states = said.map(({ state }) => (state === 'running' ? 'running' : 'sent'))
+  const ids = said.map(({ run }) => run)
+  const strays = await note(connection, from.locationId, from.agentId, ids, states)
+  return strays.map(({ id }) => id)
+}
+
+const noteHow = statement<[string, string, string, string[], string[]], never>(
+  'runs-progress',
+  `update runs r set progress = said.progress, progress_at = clock_timestamp()
+   from unnest($4::uuid[], $5::jsonb[]) as said (id, progress)
+   where r.id = said.id and r.location_id = $1 and r.agent_id = $2
+     and r.state in ('sent', 'running') and r.progress is distinct from said.progress
+     and exists (select from agents a
+       where a.location_id = $1 and a.id = $2 and a.instance = $3)`,
+)
+
+/** Notes how far runs are that an agent has; what it says of others is left alone. */
+export async function noteProgress(
+  connection: Connection,
+  from: { locationId: string; id: string; instance: string },
+  said: readonly ProgressWire[],
+): Promise<void> {
+  if (said.length === 0) return
+  const { locationId, id, instance } = from
+  const runs = said.map(({ run }) => run)
+  const words = said.map((one) => {
+    const { run: _, ...progress } = one
+    return JSON.stringify(progress)
+  })
+  await noteHow(connection, locationId, id, instance, runs, words)
+}
+
+const handBack = statement<[string, string], never>(
+  'runs-hand-back',
+  `update runs set taken_at = null,
+     state = case when cancel_asked_at is null then 'queued' else 'finished' end,
+     agent_id = case when cancel_asked_at is not null then agent_id end,
+     queued_at = case when cancel_asked_at is null then clock_timestamp() else queued_at end,
+     verdict = case when cancel_asked_at is not null then 'cancelled' end,
+     finished_at = case when cancel_asked_at is not null then clock_timestamp() end,
+     filled = cancel_asked_at is not null
+   where location_id = $1 and agent_id = $2 and state in ('sent', 'running')`,
+)
+
+/**
+ * Lets others have the runs of an agent that was lost or has restarted; those to be cancelled are over,
+ * since nobody else will say so.
+ */
+export async function handBackRuns(
+  connection: Connection,
+  from: { locationId: string; agentId: string },
+): Promise<void> {
+  await handBack(connection, from.locationId, from.agentId)
+}
+
+/** What became of a result of a run. */
+export type RunOutcome = 'recorded' | 'known' | 'unknown'
+
+/** A result with the run that it answers. */
+export type RunResult = WireResult & { onDemand: string }
+
+const FINISH_ROWS = `select one.*, r.id is not null as exists
+     from unnest($3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::jsonb[])
+       with ordinality as one (id, monitor_id, verdict, missed_reason, result, place)
+     left join runs r on r.id = one.id and r.location_id = $1 and r.monitor_id = one.monitor_id`
+
+const finish = statement<
+  [string, string, string[], string[], string[], (string | null)[], string[]],
+  { outcome: RunOutcome }
+>(
+  'runs-finish',
+  `with said as (${FINISH_ROWS}), first as (
+     select distinct on (id) * from said where exists order by id, place
+   ), changed as (
+     update runs r set state = 'finished', agent_id = $2, finished_at = clock_timestamp(),
+       verdict = first.verdict, missed_reason = first.missed_reason, needed = null, filled = false,
+       result = first.result
+     from first where r.id = first.id and (r.state <> 'finished' or r.filled)
+     returning first.place
+   )
+   select case when place in (select place from changed) then 'recorded'
+     when exists then 'known' else 'unknown' end as outcome
+   from said order by place`,
+)
+
+/**
+ * Finishes runs by their results, in the order given. A run keeps its first result; one that the
+ * platform had given up takes the result all the same. `unknown`: the location has no such run of that
+ * monitor.
+ */
+export async function finishRuns(
+  connection: Connection,
+  from: { locationId: string; agentId: string },
+  results: readonly RunResult[],
+): Promise<RunOutcome[]> {
+  if (results.length === 0) return []
+  const rows = await finish(
+    connection,
+    from.locationId,
+    from.agentId,
+    results.map(({ onDemand }) => onDemand),
+    results.map(({ monitorId }) => monitorId),
+    results.map(({ verdict }) => verdict),
+    results.map(({ missedReason }) => missedReason ?? null),
+    results.map((result) => JSON.stringify(result)),
+  )
+  return rows.map(({ outcome }) => outcome)
+}

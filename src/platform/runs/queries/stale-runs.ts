@@ -1,0 +1,127 @@
+// Statements that keep runs from staying open for ever: agents that are gone, runs that nobody takes,
+// monitors that were deleted.
+import type { MissedReason } from '../../../contract/result.ts'
+import { RUN_BOUNDS } from '../../../contract/api/run.ts'
+import { statement, type Connection } from '../../../database/statement.ts'
+
+/** An agent that said goodbye has this long to finish and deliver what it had. */
+const LEFT_MS = 60_000
+/** An agent that was told to cancel a run has this long when it never named the run, or did. */
+const CANCEL_UNTAKEN_MS = 30_000
+const CANCEL_TAKEN_MS = 600_000
+
+/** After the platform was away, agents have this long to be back before it is said what nobody can run. */
+const AGENTS_BACK_MS = 30_000
+
+const { takenWithinMs, openMsMax } = RUN_BOUNDS
+
+const ago = (ms: number) => `clock_timestamp() - interval '${ms} milliseconds'`
+
+/** Whether the agent of the run `r` is gone for good; an agent that nobody knows never was. */
+const GONE = `not exists (select from agents a
+     where a.location_id = r.location_id and a.id = r.agent_id and (a.state = 'live' or (a.state = 'left' and a.last_seen_at > ${ago(LEFT_MS)})))`
+
+/**
+ * Whether nobody will take the run `r`: its location has live agents, and none of them can run it. One that
+ * can and went a moment ago may be starting anew.
+ */
+const HOPELESS = `coalesce((select since from platform_pulse) < ${ago(AGENTS_BACK_MS)}, true)
+   and exists (select from agents a where a.location_id = r.location_id and a.state = 'live')
+   and not exists (select from agents a where a.location_id = r.location_id
+     and (a.state = 'live' or a.last_seen_at > ${ago(takenWithinMs)})
+     and a.abilities @> coalesce(p.needs, array[m.check_type]))`
+
+const handBack = statement<[], { id: string }>(
+  'runs-hand-back-lost',
+  `with lost as (
+     update runs r set state = 'queued', agent_id = null, taken_at = null,
+       queued_at = clock_timestamp()
+     where r.state in ('sent', 'running') and r.cancel_asked_at is null and ${GONE}
+     returning r.id, r.location_id
+   ), told as (select pg_notify('vedette_agents', location_id::text)
+     from (select distinct location_id from lost) l)
+   select id from lost where (select count(*) from told) > 0`,
+)
+
+/** Lets others have the runs of agents that are gone, and tells them. */
+export async function handBackLostRuns(connection: Connection): Promise<void> {
+  await handBack(connection)
+}
+
+const cancelled = statement<[], never>(
+  'runs-end-cancelled',
+  `update runs r set state = 'finished', verdict = 'cancelled', finished_at = clock_timestamp(),
+     filled = true
+   where r.state <> 'finished' and (
+     (r.cancel_asked_at is not null and (${GONE}
+       or (r.taken_at is null and r.cancel_asked_at < ${ago(CANCEL_UNTAKEN_MS)})
+       or r.cancel_asked_at < ${ago(CANCEL_TAKEN_MS)}))
+     or exists (select from monitors m where m.id = r.monitor_id and m.deleted_at is not null))`,
+)
+
+/** Ends runs that are to be cancelled and whose agent will not say so, and those of deleted monitors. */
+export async function endCancelledRuns(connection: Connection): Promise<void> {
+  await cancelled(connection)
+}
+
+/** A run that nobody took in time or can take at all, or that was taken and never reported. */
+export interface OverdueRun {
+  id: string
+  needs: string[]
+  /** What each live agent of its location can do. */
+  abilities: string[][]
+  /** Whether any agent ever reported from its location. */
+  attended: boolean
+}
+
+const overdue = statement<[], Omit<OverdueRun, 'abilities'> & { abilities: string[][] | null }>(
+  'runs-overdue',
+  `select r.id, coalesce(p.needs, array[m.check_type]) as needs,
+     (select jsonb_agg(to_jsonb(a.abilities)) from agents a
+      where a.location_id = r.location_id and a.state = 'live') as abilities,
+     -- Agents that are long gone are forgotten; that there was an epoch is not.
+     l.epoch > 0 or exists (select from agents a where a.location_id = l.id) as attended
+   from runs r join monitors m on m.id = r.monitor_id
+   join private_locations l on l.id = r.location_id
+   left join placements p on p.location_id = r.location_id and p.monitor_id = r.monitor_id
+   where r.state <> 'finished' and (
+     (r.taken_at is null
+       and greatest(r.queued_at, (select since from platform_pulse)) < ${ago(takenWithinMs)})
+     or r.queued_at < ${ago(openMsMax)}
+     or (r.state = 'queued' and ${HOPELESS}))
+   limit 1000`,
+)
+
+/** Runs whose time is over, the platform's own absence not counted, and those that nobody will take. */
+export async function overdueRuns(connection: Connection): Promise<OverdueRun[]> {
+  return (await overdue(connection)).map((row) => ({ ...row, abilities: row.abilities ?? [] }))
+}
+
+const miss = statement<[string, string, string | null], never>(
+  'run-miss',
+  `update runs set state = 'finished', verdict = 'missed', missed_reason = $2, needed = $3,
+     finished_at = clock_timestamp(), filled = true
+   where id = $1 and state <> 'finished'`,
+)
+
+/** Gives a run up; a result that comes all the same replaces that. */
+export async function missRun(
+  connection: Connection,
+  id: string,
+  why: { reason: MissedReason; needed: string | null },
+): Promise<void> {
+  await miss(connection, id, why.reason, why.needed)
+}
+
+const drop = statement<[number], never>(
+  'runs-drop',
+  `delete from runs where id in (
+     select id from runs where state = 'finished'
+       and finished_at < clock_timestamp() - make_interval(secs => $1::double precision / 1000)
+     limit 10000)`,
+)
+
+/** Drops runs that were finished longer than `keptMs` ago. */
+export async function dropOldRuns(connection: Connection, keptMs: number): Promise<void> {
+  await drop(connection, keptMs)
+}

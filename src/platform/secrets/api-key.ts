@@ -1,0 +1,30 @@
+// Keys of the public API: how they are made and what of them is kept.
+import { hash as digest, randomBytes } from 'node:crypto'
+import { API_BOUNDS } from '../../contract/api/api-bounds.ts'
+
+/** Given keys have to be as hard to guess as they can be expected to be. */
+export const KEY_CHARACTERS_MIN = 24
+const SUFFIX_CHARACTERS = 4
+
+/** Makes a key of 256 random bits. */
+export function makeKey(): string {
+  return `vk_${randomBytes(32).toString('base64url')}`
+}
+
+/** What the database keeps of a key: its SHA-256 and its last characters. */
+export function tracesOf(key: string): { hash: Buffer; suffix: string } {
+  return { hash: digest('sha256', key, 'buffer'), suffix: key.slice(-SUFFIX_CHARACTERS) }
+}
+
+/** What is wrong with a key that somebody gives us, or undefined. */
+export function keyProblem(key: string): { allowed: string; mend: string } | undefined {
+  const fits =
+    key.length >= KEY_CHARACTERS_MIN &&
+    key.length <= API_BOUNDS.keyCharactersMax &&
+    /^[\x21-\x7e]+$/.test(key)
+  if (fits) return undefined
+  return {
+    allowed: `${KEY_CHARACTERS_MIN} to ${API_BOUNDS.keyCharactersMax} visible ASCII characters without spaces`,
+    mend: 'make one with `openssl rand -hex 32`',
+  }
+}

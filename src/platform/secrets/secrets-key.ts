@@ -1,0 +1,105 @@
+// The key under which secrets are sealed: given by SECRETS_KEY, or made once and kept in DATA_DIR. The
+// database knows its fingerprint, so that another key is refused at the start and not at the first use.
+import { randomBytes } from 'node:crypto'
+import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { makeFolderSync } from '../../process/make-folder.ts'
+import type { Database } from '../../database/database.ts'
+import { lockSecretsKey, readFingerprint, writeFingerprint } from '../../database/secrets-key.ts'
+import { createSealer, type Sealer } from './sealing.ts'
+
+/** A given key has to be as hard to guess as it can be expected to be. */
+export const SECRETS_KEY_CHARACTERS_MIN = 32
+
+/** The key is not the one that the database's secrets were sealed under, or cannot be kept. */
+export class SecretsKeyError extends Error {
+  readonly code = 'SECRETS_KEY'
+
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.name = 'SecretsKeyError'
+  }
+}
+
+/** Where the key may come from. */
+export interface SecretsKeyOptions {
+  /** SECRETS_KEY; undefined: `secrets.key` in `dataDir`, made where it is not there. */
+  secretsKey: string | undefined
+  dataDir: string
+}
+
+/**
+ * The sealer of this database; at the first start its key is made and its fingerprint written down.
+ * Throws SecretsKeyError, or what the database does.
+ */
+export function ensureSealer(database: Database, options: SecretsKeyOptions): Promise<Sealer> {
+  return database.transaction(async (inside) => {
+    await lockSecretsKey(inside)
+    const known = await readFingerprint(inside)
+    const sealer = createSealer(keyOf(options, known !== undefined))
+    if (known === undefined) await writeFingerprint(inside, sealer.fingerprint)
+    else if (!known.equals(sealer.fingerprint)) throw otherKey(options)
+    return sealer
+  })
+}
+
+function otherKey({ secretsKey, dataDir }: SecretsKeyOptions): SecretsKeyError {
+  const name = secretsKey === undefined ? join(dataDir, 'secrets.key') : 'SECRETS_KEY'
+  return new SecretsKeyError(
+    `${name} is not the key that the secrets in this database were sealed under; ` +
+      'give every process of the platform the key of its first start',
+  )
+}
+
+function keyOf({ secretsKey, dataDir }: SecretsKeyOptions, isMarked: boolean): string {
+  if (secretsKey !== undefined) return secretsKey
+  const path = join(dataDir, 'secrets.key')
+  const kept = readKey(path)
+  if (kept !== undefined) return kept
+  if (isMarked) {
+    throw new SecretsKeyError(
+      `${path} is missing, and the secrets in this database were sealed under a key; ` +
+        'bring the file back, or set SECRETS_KEY to that key',
+    )
+  }
+  return makeKey(dataDir, path)
+}
+
+function readKey(path: string): string | undefined {
+  let key: string
+  try {
+    key = readFileSync(path, 'utf8').trim()
+  } catch (error) {
+    if ((error as { code?: unknown }).code === 'ENOENT') return undefined
+    throw new SecretsKeyError(`${path} cannot be read: ${wordsOf(error)}`, { cause: error })
+  }
+  if (key.length >= SECRETS_KEY_CHARACTERS_MIN) return key
+  throw new SecretsKeyError(`${path} holds no key; bring it back from a copy, or set SECRETS_KEY`)
+}
+
+/** Whole or not at all, and never over one that another process made meanwhile. */
+function makeKey(dataDir: string, path: string): string {
+  const key = randomBytes(32).toString('base64url')
+  const draft = `${path}.${process.pid}.new`
+  try {
+    makeFolderSync(dataDir, 0o755)
+    rmSync(draft, { force: true })
+    writeFileSync(draft, `${key}\n`, { mode: 0o600, flag: 'wx', flush: true })
+    try {
+      linkSync(draft, path)
+    } finally {
+      rmSync(draft, { force: true })
+    }
+    return key
+  } catch (error) {
+    if ((error as { code?: unknown }).code === 'EEXIST') return readKey(path) ?? key
+    throw new SecretsKeyError(
+      `a key for secrets cannot be kept in ${path}: ${wordsOf(error)}; set SECRETS_KEY`,
+      { cause: error },
+    )
+  }
+}
+
+function wordsOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

@@ -1,0 +1,161 @@
+// Status pages: cards that group services, and the people who asked to be told.
+import * as z from 'zod'
+import { API_BOUNDS } from '../../contract/api/api-bounds.ts'
+import { Service, ServiceReference } from '../../contract/api/incident.ts'
+import { optionalText, text } from '../../contract/schema/text.ts'
+
+const guid = () => z.guid().meta({ format: 'uuid' })
+const date = () => z.iso.date().meta({ format: 'date', example: '2026-02-25' })
+const { nameCharactersMax, cardsPerPageMax, servicesPerCardMax } = API_BOUNDS
+
+export const DEFAULT_THEMES = ['LIGHT', 'DARK', 'AUTO'] as const
+
+/** A link that a browser may follow: http and https only, so that no page carries a script in it. */
+const link = () =>
+  z
+    .string()
+    .max(2048)
+    .refine((value) => /^https?:\/\/[^\s"'<>]+$/i.test(value) && URL.canParse(value), {
+      error: 'must be an http or https URL',
+    })
+    .meta({ format: 'uri', maxLength: 2048 })
+
+const color = z
+  .string()
+  .regex(/^#(?:[0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$/, 'must be a color like #1f2937')
+const colorName = z.string().regex(/^[A-Za-z][A-Za-z0-9-]{0,31}$/)
+/** Colors by name, or by theme and name. */
+const ThemeColors = z.record(colorName, z.union([color, z.record(colorName, color)]))
+
+const hostname = () =>
+  z
+    .string()
+    .max(253)
+    .regex(
+      /^(?=.{1,253}$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)+$/i,
+      'must be a host name',
+    )
+    .meta({ maxLength: 253 })
+
+/** A group of services on a page. */
+export const StatusPageCard = z
+  .object({
+    id: guid(),
+    name: z.string(),
+    services: z.array(Service),
+    created_at: date(),
+    updated_at: date().nullable().optional(),
+  })
+  .meta({ id: 'StatusPageCard' })
+
+const looks = {
+  description: optionalText(500).nullable().default(null),
+  customDomain: hostname().nullable().default(null),
+  themeColors: ThemeColors.nullable().default(null),
+  logo: link().nullable().default(null),
+  logoDark: link().nullable().default(null),
+  redirectTo: link().nullable().default(null),
+  favicon: link().nullable().default(null),
+  defaultTheme: z.enum(DEFAULT_THEMES).default('AUTO'),
+}
+
+/** A status page as it is read. */
+export const StatusPage = z
+  .object({
+    id: guid(),
+    accountId: guid(),
+    name: z.string(),
+    url: z.string(),
+    description: z.string().nullable(),
+    customDomain: z.string().nullable(),
+    themeColors: ThemeColors.nullable(),
+    logo: z.string().nullable(),
+    logoDark: z.string().nullable(),
+    redirectTo: z.string().nullable(),
+    favicon: z.string().nullable(),
+    defaultTheme: z.enum(DEFAULT_THEMES),
+    isPrivate: z.boolean(),
+    version: z.int(),
+    cards: z.array(StatusPageCard),
+    created_at: date(),
+    updated_at: date().nullable().optional(),
+  })
+  .meta({ id: 'StatusPage' })
+export type StatusPage = z.infer<typeof StatusPage>
+
+const unwritten = z.unknown().optional()
+
+const CardInput = z.strictObject({
+  name: text(nameCharactersMax),
+  services: z.array(ServiceReference).max(servicesPerCardMax).default([]),
+  id: unwritten,
+  created_at: unwritten,
+  updated_at: unwritten,
+})
+
+/** What makes or replaces a status page. `url` is its address on this platform, kept in lower case. */
+export const StatusPageInput = z
+  .strictObject({
+    name: text(nameCharactersMax),
+    url: z
+      .string()
+      .regex(
+        /^[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?$/,
+        'must be 1 to 63 letters, digits and -, with no - at the ends',
+      )
+      .transform((value) => value.toLowerCase()),
+    cards: z.array(CardInput).max(cardsPerPageMax),
+    ...looks,
+    version: unwritten,
+    id: unwritten,
+    accountId: unwritten,
+    isPrivate: unwritten,
+    keys: unwritten,
+    incidents: unwritten,
+    projectBindings: unwritten,
+    created_at: unwritten,
+    updated_at: unwritten,
+  })
+  .meta({
+    id: 'StatusPageInput',
+    example: {
+      name: 'Acme',
+      url: 'acme',
+      cards: [{ name: 'Web', services: [{ id: 'b9a1c5d2-7a54-4a0b-9df1-0b8cf0a7a001' }] }],
+    },
+  })
+export type StatusPageInput = z.infer<typeof StatusPageInput>
+
+const SubscriptionStatus = z.enum(['PENDING', 'VERIFIED'])
+
+/** Someone who asked to be told about a page's incidents. */
+export const Subscription = z
+  .object({
+    id: guid(),
+    statusPageId: guid(),
+    type: z.literal('EMAIL'),
+    address: z.string(),
+    status: SubscriptionStatus,
+    email: z.string().meta({ description: 'The same as `address`' }),
+    verified: z.boolean().meta({ description: 'Whether `status` is VERIFIED' }),
+    created_at: date(),
+    updated_at: date(),
+    warning: z.string().meta({ description: 'Why nothing is sent to the address' }),
+  })
+  .meta({ id: 'StatusPageSubscription' })
+
+/** Addresses to subscribe at once. */
+export const SubscriptionsInput = z
+  .strictObject({
+    subscriptions: z
+      .array(z.object({ type: z.literal('EMAIL'), config: z.unknown() }))
+      .min(1)
+      .max(API_BOUNDS.subscriptionsAtOnceMax),
+    autoVerify: z.boolean().default(false),
+  })
+  .meta({ id: 'StatusPageSubscriptionsInput' })
+
+/** How many addresses were subscribed. */
+export const SubscriptionsMade = z
+  .object({ created: z.int(), skipped: z.int(), status: SubscriptionStatus })
+  .meta({ id: 'StatusPageSubscriptionsMade' })

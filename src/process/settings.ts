@@ -1,0 +1,207 @@
+// The kinds of settings that an environment variable can hold, each with its own error message.
+import { accessSync, constants, statSync } from 'node:fs'
+import type { Parsed, Variable } from './env.ts'
+import type { LogLevel } from './log.ts'
+import { dsnProblem } from './faults/sentry-dsn.ts'
+
+/** What every kind takes besides its own bounds. */
+interface About {
+  meaning: string
+  /** The default in documentation; taken from `otherwise` where it says enough. */
+  shownDefault?: string
+  secret?: boolean
+  alsoAs?: readonly string[]
+  fromFile?: boolean
+}
+
+function variable<T>(about: About, otherwise: T, parse: (text: string) => Parsed<T>): Variable<T> {
+  const shownDefault = about.shownDefault ?? (otherwise === undefined ? '–' : String(otherwise))
+  return { ...about, shownDefault, otherwise, parse }
+}
+
+/** A whole number within bounds. */
+export function wholeNumber(
+  about: About & { otherwise: number; min: number; max: number; unit?: string },
+): Variable<number> {
+  const { min, max, otherwise, unit, ...rest } = about
+  const allowed = `a whole number from ${min} to ${max}`
+  const made = variable(rest, otherwise, (text) => {
+    const value = /^[+-]?\d+$/.test(text) ? Number(text) : Number.NaN
+    if (value >= min && value <= max) return { value }
+    return { allowed, mend: `without it ${otherwise} holds` }
+  })
+  return unit === undefined ? made : { ...made, unit }
+}
+
+/** One of several words, in any case. The table gives the value of each word. */
+export function oneOf<T>(
+  about: About & { otherwise: T; words: Readonly<Record<string, T>> },
+): Variable<T> {
+  const { words, otherwise, ...rest } = about
+  const table = new Map(Object.entries(words).map(([word, value]) => [word.toLowerCase(), value]))
+  return variable(rest, otherwise, (text) => {
+    const key = text.toLowerCase()
+    if (table.has(key)) return { value: table.get(key) as T }
+    return { allowed: `one of ${Object.keys(words).join(', ')}`, mend: 'upper or lower case' }
+  })
+}
+
+/** How much is logged; `LOG` is another word for info. */
+export function leastLevel(): Variable<LogLevel> {
+  const level = (value: LogLevel) => value
+  return oneOf({
+    meaning: 'Least important lines that are logged: DEBUG, INFO (or LOG), WARN, ERROR',
+    otherwise: level('info'),
+    words: {
+      DEBUG: level('debug'),
+      LOG: level('info'),
+      INFO: level('info'),
+      WARN: level('warn'),
+      ERROR: level('error'),
+    },
+  })
+}
+
+/** A switch: on or off in the usual spellings. */
+export function onOff(about: About & { otherwise: boolean }): Variable<boolean> {
+  const { otherwise, ...rest } = about
+  return oneOf({
+    shownDefault: otherwise ? 'on' : 'off',
+    ...rest,
+    otherwise,
+    words: {
+      on: true,
+      off: false,
+      true: true,
+      false: false,
+      yes: true,
+      no: false,
+      1: true,
+      0: false,
+    },
+  })
+}
+
+/** Whether faults of the program are reported, and where to instead of the platform. */
+export const FAULT_REPORT_VARIABLES = {
+  EXTERNAL_OBSERVABILITY: onOff({
+    meaning: 'Whether faults of the program itself are reported: to the platform, or to SENTRY_DSN',
+    otherwise: true,
+  }),
+  SENTRY_DSN: anyText({
+    meaning: 'Receiver of these reports that speaks Sentry’s protocol, in place of the platform',
+    secret: true,
+    problem: dsnProblem,
+  }),
+} as const
+
+/** The proxy to what `meaning` says, as most programs take it from the environment. */
+export function proxyVariables(meaning: string) {
+  const proxy = {
+    secret: true,
+    protocols: ['http:', 'https:'],
+    example: 'http://user:password@proxy.example.com:3128',
+  }
+  return {
+    HTTPS_PROXY: urlSetting({ ...proxy, meaning, alsoAs: ['https_proxy'] }),
+    HTTP_PROXY: urlSetting({
+      ...proxy,
+      meaning: 'The same where HTTPS_PROXY is not set',
+      alsoAs: ['http_proxy'],
+    }),
+    NO_PROXY: wordList({
+      meaning: 'Hosts that are reached without that proxy',
+      alsoAs: ['no_proxy'],
+    }),
+  } as const
+}
+
+const BYTE_UNITS: Readonly<Record<string, number>> = {
+  '': 1,
+  b: 1,
+  kb: 1000,
+  mb: 1000 ** 2,
+  gb: 1000 ** 3,
+  tb: 1000 ** 4,
+  kib: 1024,
+  mib: 1024 ** 2,
+  gib: 1024 ** 3,
+  tib: 1024 ** 4,
+}
+
+/** A number of bytes, plain or as `256MiB`, `1.5 GB`. */
+export function byteCount(
+  about: About & { otherwise: number; min: number; max: number },
+): Variable<number> {
+  const { otherwise, min, max, ...rest } = about
+  const made = variable(rest, otherwise, (text) => {
+    const match = /^(\d+(?:\.\d+)?)\s*([A-Za-z]*)$/.exec(text)
+    const factor = BYTE_UNITS[match?.[2]?.toLowerCase() ?? '']
+    const value = match === null || factor === undefined ? Number.NaN : Number(match[1]) * factor
+    if (Number.isInteger(value) && value >= min && value <= max) return { value }
+    return {
+      allowed: `a number of bytes from ${min} to ${max}`,
+      mend: 'write it plainly or with a unit, like 256MiB (kB MB GB TB, KiB MiB GiB TiB)',
+    }
+  })
+  return { ...made, unit: 'bytes' }
+}
+
+/** Any text that `problem` finds nothing wrong with. */
+export function anyText(
+  about: About & { problem?: (text: string) => { allowed: string; mend: string } | undefined },
+): Variable<string | undefined> {
+  const { problem, ...rest } = about
+  return variable<string | undefined>(rest, undefined, (value) => problem?.(value) ?? { value })
+}
+
+/** The path of a file that exists and can be read. */
+export function readableFile(about: About): Variable<string | undefined> {
+  return anyText({ ...about, problem: fileProblem })
+}
+
+function fileProblem(path: string): { allowed: string; mend: string } | undefined {
+  const mend = 'check the path, what is mounted, and who may read it'
+  try {
+    if (!statSync(path).isFile()) return { allowed: 'a file', mend: 'this is something else' }
+    accessSync(path, constants.R_OK)
+    return undefined
+  } catch (error) {
+    const missing = (error as NodeJS.ErrnoException).code === 'ENOENT'
+    return { allowed: missing ? 'a file that exists' : 'a file that can be read', mend }
+  }
+}
+
+/** A URL of one of some protocols, like `https:`. */
+export function urlSetting(
+  about: About & { protocols: readonly string[]; example: string },
+): Variable<string | undefined> {
+  const { protocols, example, ...rest } = about
+  return anyText({
+    ...rest,
+    problem: (value) => {
+      const fits = URL.canParse(value) && protocols.includes(new URL(value).protocol)
+      if (fits) return undefined
+      const starts = protocols.map((one) => `${one}//`).join(' or ')
+      return { allowed: `a URL that starts with ${starts}`, mend: `write it like ${example}` }
+    },
+  })
+}
+
+/** A list of words between commas or spaces; `problem` says what is wrong with one of them. */
+export function wordList(
+  about: About & { problem?: (word: string) => { allowed: string; mend: string } | undefined },
+): Variable<string[]> {
+  const { problem, ...rest } = about
+  return variable<string[]>({ shownDefault: '–', ...rest }, [], (value) => {
+    const words = value.split(/[\s,]+/).filter((word) => word !== '')
+    for (const word of words) {
+      const wrong = problem?.(word)
+      if (wrong === undefined) continue
+      const isNamed = rest.secret === true || wrong.mend.includes(word)
+      const named = isNamed ? wrong.mend : `${word} is not; ${wrong.mend}`
+      return { allowed: wrong.allowed, mend: named }
+    }
+    return { value: words }
+  })
+}

@@ -1,0 +1,382 @@
+// The proxy of one run of people's code, inside the agent: whatever comes through it is resolved, checked
+// against the network policy and dialled as the agent's own monitors do it, the location's proxy included.
+import { randomBytes, timingSafeEqual } from 'node:crypto'
+import { createServer, request as httpRequest } from 'node:http'
+import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import type { Failure, FailureCode } from '../../contract/failure.ts'
+import type { Connection, Dialler, Progress } from '../../network/dial.ts'
+import { DeadlineReached } from '../../network/deadline.ts'
+import { failureOf } from '../../network/target-failure.ts'
+
+/** A connection that could not be made. */
+export interface ProxyRefusal {
+  host: string
+  port: number
+  failure: Failure
+}
+
+/** A proxy that runs. */
+export interface RunProxy {
+  /** `http://127.0.0.1:<port>`. */
+  server: string
+  username: string
+  password: string
+  /** What makes Node's fetch, npm, Bun and curl use it. Holds the credentials. */
+  environment: Record<string, string>
+  /** The first connections that could not be made, with the agent's own words for it. */
+  refusals: readonly ProxyRefusal[]
+  /** Ends it with all its connections. */
+  close(): Promise<void>
+}
+
+const CONNECTIONS_MAX = 512
+const CONNECT_MS_MAX = 30_000
+const REFUSALS_MAX = 50
+const USERNAME = 'run'
+
+/** Starts a proxy on a free port of the loopback address, for who knows its password. */
+export async function openRunProxy(dial: Dialler): Promise<RunProxy> {
+  const password = randomBytes(24).toString('base64url')
+  const tunnels = new Tunnels(dial, password)
+  const server = createServer((request, response) => tunnels.forward(request, response))
+  server.maxConnections = CONNECTIONS_MAX
+  server.on('connect', (request, client, head) => tunnels.connect(request, client, head))
+  server.on('upgrade', (request, client, head) => tunnels.upgrade(request, client, head))
+  server.on('clientError', (_, client) => client.destroy())
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(0, '127.0.0.1', resolve)
+  })
+  const { port } = server.address() as AddressInfo
+  const url = `http://${USERNAME}:${password}@127.0.0.1:${port}`
+  return {
+    server: `http://127.0.0.1:${port}`,
+    username: USERNAME,
+    password,
+    environment: {
+      ...Object.fromEntries(PROXY_VARIABLES.map((name) => [name, url])),
+      // What a run starts for itself, such as its web server, is reached directly: the cage holds the network
+      // policy there as well, and Playwright asks `webServer.url` without the proxy's password.
+      ...Object.fromEntries(NO_PROXY_VARIABLES.map((name) => [name, LOOPBACK])),
+      NODE_USE_ENV_PROXY: '1',
+    },
+    refusals: tunnels.refusals,
+    close() {
+      tunnels.close()
+      server.closeAllConnections()
+      return new Promise((resolve) => server.close(() => resolve()))
+    },
+  }
+}
+
+const PROXY_VARIABLES = ['HTTP_PROXY', 'HTTPS_PROXY', 'http_proxy', 'https_proxy']
+
+const NO_PROXY_VARIABLES = ['NO_PROXY', 'no_proxy']
+const LOOPBACK = 'localhost,127.0.0.1,::1,[::1],0.0.0.0'
+
+class Tunnels {
+  readonly refusals: ProxyRefusal[] = []
+  readonly #dial: Dialler
+  readonly #authorization: Buffer
+  readonly #closing = new AbortController()
+  readonly #sockets = new Set<Duplex>()
+
+  constructor(dial: Dialler, password: string) {
+    this.#dial = dial
+    this.#authorization = Buffer.from(
+      `Basic ${Buffer.from(`${USERNAME}:${password}`).toString('base64')}`,
+    )
+  }
+
+  /** A tunnel to anywhere that the policy allows (RFC 9110, 9.3.6). */
+  connect(request: IncomingMessage, client: Duplex, head: Buffer): void {
+    this.#keep(client)
+    if (!this.#knows(request)) {
+      client.end(
+        `HTTP/1.1 407 Proxy Authentication Required\r\n${CHALLENGE}content-length: 0\r\n\r\n`,
+      )
+      return
+    }
+    const target = URL.parse(`http://${request.url ?? ''}`)
+    if (target === null || target.pathname !== '/') {
+      client.end('HTTP/1.1 400 Bad Request\r\n\r\n')
+      return
+    }
+    void this.#tunnel(target, client, head)
+  }
+
+  async #tunnel(target: URL, client: Duplex, head: Buffer): Promise<void> {
+    const reached = await this.#reach(target, client)
+
+    if ('failure' in reached) {
+      client.end(`HTTP/1.1 ${statusLine(reached.failure)}\r\n\r\n${reached.failure.message}\n`)
+      return
+    }
+    client.write('HTTP/1.1 200 Connection Established\r\n\r\n')
+    if (head.length > 0) reached.socket.write(head)
+    this.#join(client, reached.socket)
+  }
+
+  /** One request in absolute form (RFC 9112, 3.2.2). */
+  forward(request: IncomingMessage, response: ServerResponse): void {
+    if (!this.#knows(request)) {
+      response.writeHead(407, { 'proxy-authenticate': 'Basic realm="run"' }).end()
+      return
+    }
+    const target = targetOf(request, ['http:', 'https:'])
+    if (target === undefined) {
+      response.writeHead(400).end()
+      return
+    }
+    void this.#request(target, request, response)
+  }
+
+  async #request(target: URL, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const reached = await this.#reach(target, request.socket).then((one) =>
+      target.protocol === 'https:' && !('failure' in one) ? this.#secured(target, one) : one,
+    )
+
+    if ('failure' in reached) {
+      const { status, type } = meaningOf(reached.failure)
+      response.writeHead(status, { 'proxy-status': `vedette; error=${type}` })
+      response.end(`${reached.failure.message}\n`)
+      return
+    }
+    this.#keep(reached.socket)
+    pass(request, response, target, reached)
+  }
+
+  /** A plain request that becomes something else, such as a WebSocket. */
+  upgrade(request: IncomingMessage, client: Duplex, head: Buffer): void {
+    this.#keep(client)
+    const target = this.#knows(request) ? targetOf(request, ['http:']) : undefined
+    if (target === undefined) {
+      client.destroy()
+      return
+    }
+    void this.#switch(target, request, client, head)
+  }
+
+  async #switch(
+    target: URL,
+    request: IncomingMessage,
+    client: Duplex,
+    head: Buffer,
+  ): Promise<void> {
+    const reached = await this.#reach(target, client)
+
+    if ('failure' in reached) {
+      client.destroy()
+      return
+    }
+    const pairs = Object.entries(endToEnd(request)).flatMap(([name, value]) =>
+      [value].flat().map((one) => `${name}: ${one}\r\n`),
+    )
+    const { method, headers } = request
+    const line = `${method} ${target.pathname}${target.search} HTTP/1.1\r\n`
+    const upgrade = `connection: upgrade\r\nupgrade: ${headers.upgrade}\r\n`
+    reached.socket.write(`${line}${pairs.join('')}${upgrade}\r\n`)
+    if (head.length > 0) reached.socket.write(head)
+    this.#join(client, reached.socket)
+  }
+
+  close(): void {
+    this.#closing.abort(new Error('the run has ended'))
+    for (const one of this.#sockets) one.destroy()
+  }
+
+  #knows(request: IncomingMessage): boolean {
+    const given = Buffer.from(request.headers['proxy-authorization'] ?? '')
+    return (
+      given.length === this.#authorization.length && timingSafeEqual(given, this.#authorization)
+    )
+  }
+
+  /**
+   * Connects as a monitor would, for as long as the client is there; a name without IPv4 addresses is tried by
+   * its IPv6 ones.
+   */
+  async #reach(target: URL, client: Duplex): Promise<Connection | { failure: Failure }> {
+    const host = target.hostname
+    const port = portOf(target)
+    const progress: Progress = { phase: 'dns' }
+    const bounded = new AbortController()
+    const stop = () => bounded.abort(this.#closing.signal.reason)
+    const timer = setTimeout(
+      () => bounded.abort(new DeadlineReached(CONNECT_MS_MAX)),
+      CONNECT_MS_MAX,
+    )
+    this.#closing.signal.addEventListener('abort', stop)
+    const forget = onLeaving(client, () => bounded.abort(new Error('the client has gone')))
+    try {
+      for (const family of ['IPv4', 'IPv6'] as const) {
+        try {
+          return await this.#dial.connect({ host, port, family }, progress, bounded.signal)
+        } catch (error) {
+          const failure = failureOf(error, progress)
+          if (failure.code === 'DNS_NO_ADDRESS' && family === 'IPv4') continue
+          return this.#refused(host, port, failure)
+        }
+      }
+      throw new Error('unreachable')
+    } catch (error) {
+      // The run has ended, or a fault of ours: in both cases nobody is to be told more.
+      return { failure: { code: 'INTERNAL', message: (error as Error).message } }
+    } finally {
+      clearTimeout(timer)
+      this.#closing.signal.removeEventListener('abort', stop)
+      forget()
+    }
+  }
+
+  /**
+   * Some clients, axios among them, ask a proxy for what is encrypted as for anything else, without a tunnel
+   * (RFC 9112, 3.2.2). The certificate must be good: what the client would put up with is not known here.
+   */
+  async #secured(target: URL, reached: Connection): Promise<Connection | { failure: Failure }> {
+    const { hostname } = target
+    const progress: Progress = { phase: 'tls' }
+    const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(CONNECT_MS_MAX)])
+    try {
+      const handshake = { serverName: hostname.replace(/^\[|\]$/g, ''), alpn: ['http/1.1'] }
+      const { socket, peer } = await this.#dial.secure(reached.socket, handshake, progress, signal)
+      if (peer.failure === undefined) return { ...reached, socket }
+      socket.destroy()
+      return this.#refused(hostname, portOf(target), peer.failure)
+    } catch (error) {
+      return this.#refused(hostname, portOf(target), failureOf(error, progress))
+    }
+  }
+
+  #refused(host: string, port: number, failure: Failure): { failure: Failure } {
+    if (this.refusals.length < REFUSALS_MAX) this.refusals.push({ host, port, failure })
+    return { failure }
+  }
+
+  #keep(socket: Duplex): void {
+    this.#sockets.add(socket)
+    socket.on('error', () => socket.destroy())
+    socket.on('close', () => this.#sockets.delete(socket))
+    if (this.#closing.signal.aborted) socket.destroy()
+  }
+
+  #join(client: Duplex, target: Socket): void {
+    this.#keep(target)
+    client.on('close', () => target.destroy())
+    if (client.destroyed) target.destroy()
+    target.on('close', () => client.destroy())
+    client.pipe(target).pipe(client)
+  }
+}
+
+/** Calls back when the client goes away. Until what it returns is called, nothing of what the client says is taken. */
+function onLeaving(client: Duplex, leave: () => void): () => void {
+  // Nobody else reads from a tunnel yet, and without reading its end is not seen.
+  const look = () => {
+    if (client.readableLength === 0) client.read()
+  }
+  const isTunnel = client.listenerCount('data') === 0
+  if (isTunnel) client.on('readable', look).once('end', leave)
+  client.once('close', leave)
+  if (client.destroyed) leave()
+  return () => {
+    client.removeListener('close', leave)
+    if (isTunnel) client.removeListener('readable', look).removeListener('end', leave)
+  }
+}
+
+const CHALLENGE = 'proxy-authenticate: Basic realm="run"\r\n'
+
+/** The scheme's own port is left out by the parser. */
+function portOf({ port, protocol }: URL): number {
+  if (port !== '') return Number(port)
+  return protocol === 'https:' ? 443 : 80
+}
+
+function targetOf(request: IncomingMessage, protocols: readonly string[]): URL | undefined {
+  const target = URL.parse(request.url ?? '')
+  return target !== null && protocols.includes(target.protocol) ? target : undefined
+}
+
+function pass(
+  request: IncomingMessage,
+  response: ServerResponse,
+  target: URL,
+  { socket }: Connection,
+): void {
+  const onward = httpRequest({
+    method: request.method,
+    path: `${target.pathname}${target.search}`,
+    headers: { ...endToEnd(request), connection: 'close' },
+    setHost: false,
+    createConnection: () => socket,
+  })
+  onward.on('response', (answer) => {
+    answer.on('error', () => response.destroy())
+    if (begin(response, answer)) answer.pipe(response)
+    else socket.destroy()
+  })
+  onward.on('error', () => response.destroy())
+  // It became something else, which nobody had asked for.
+  onward.on('upgrade', () => response.destroy())
+  response.on('close', () => socket.destroy())
+  request.pipe(onward)
+}
+
+/** Whether the answer can be passed on: targets say what Node.js hears and does not say itself. */
+function begin(response: ServerResponse, answer: IncomingMessage): boolean {
+  const headers = { ...answer.headers }
+  delete headers.connection
+  delete headers.trailer
+  try {
+    response.writeHead(answer.statusCode ?? 502, answer.statusMessage, headers)
+    return true
+  } catch {
+    const status = { 'proxy-status': 'vedette; error=http_protocol_error' }
+    response.writeHead(502, 'Bad Gateway', status).end()
+    return false
+  }
+}
+
+/** Header fields that are meant for the target (RFC 9110, 7.6.1). */
+function endToEnd({ headers }: IncomingMessage): OutgoingHttpHeaders {
+  const named = (headers.connection ?? '').split(',').map((name) => name.trim().toLowerCase())
+  const dropped = new Set([...HOP_BY_HOP, ...named])
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !dropped.has(name)))
+}
+
+const HOP_BY_HOP = [
+  'connection',
+  'keep-alive',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  // Named here, they would have to come; none are passed on.
+  'trailer',
+  'upgrade',
+]
+
+/** What a failure is called between proxies (RFC 9209, 2.3). */
+function meaningOf({ code }: Failure): { status: number; type: string } {
+  return MEANINGS[code] ?? { status: 502, type: 'destination_unavailable' }
+}
+
+const MEANINGS: Partial<Record<FailureCode, { status: number; type: string }>> = {
+  ADDRESS_BLOCKED: { status: 403, type: 'destination_ip_prohibited' },
+  DNS_NOT_FOUND: { status: 502, type: 'dns_error' },
+  DNS_NO_ADDRESS: { status: 502, type: 'dns_error' },
+  DNS_SERVER_FAILED: { status: 502, type: 'dns_error' },
+  RESOLVER_UNREACHABLE: { status: 502, type: 'dns_error' },
+  TIMEOUT_DNS: { status: 504, type: 'dns_timeout' },
+  CONNECT_REFUSED: { status: 502, type: 'connection_refused' },
+  CONNECT_UNREACHABLE: { status: 502, type: 'destination_ip_unroutable' },
+  NETWORK_UNREACHABLE: { status: 502, type: 'destination_ip_unroutable' },
+  TIMEOUT_CONNECT: { status: 504, type: 'connection_timeout' },
+}
+
+function statusLine(failure: Failure): string {
+  const { status, type } = meaningOf(failure)
+  return `${status} ${failure.code}\r\nproxy-status: vedette; error=${type}\r\nconnection: close`
+}

@@ -1,0 +1,117 @@
+// What the end of a run in the cage means for the monitor, when the code itself did not get to its end: the limit
+// with its unit, what was used, and what raises it. No limit has a variable of its own; those that yield to a
+// setting are the memory, where it is the container's or the heap of an engine.
+import { failure, type Failure, type FailureCode } from '../contract/failure.ts'
+import { bytesText, durationText } from '../contract/schema/amounts.ts'
+import type { CagedEnd } from './sandbox.ts'
+import type { CagedOutcome, CageLimits } from './request.ts'
+
+/** Settings of the monitor that raise what a run may use. */
+export interface CagedSettings {
+  /** The heap of the engine that runs the code. */
+  heap?: string
+}
+
+interface Meaning {
+  code: FailureCode
+  /** The limit that was passed. */
+  limit?: keyof CageLimits
+  /** The message; `what` begins it, or stands in it. */
+  words: (end: CagedEnd, what: string, settings: CagedSettings) => string
+}
+
+const MEANINGS: Partial<Record<CagedOutcome, Meaning>> = {
+  'out-of-time': {
+    code: 'TIMEOUT_RUN',
+    limit: 'wallMs',
+    words: ({ limits }, what) => lateWords(what, limits.wallMs),
+  },
+  'out-of-cpu': {
+    code: 'RUN_OUT_OF_CPU',
+    limit: 'cpuMs',
+    words: ({ usage, limits }, what) =>
+      `${what} used ${durationText(usage.cpuMs)} of processor time: the limit is ${durationText(limits.cpuMs)}`,
+  },
+  'out-of-memory': { code: 'RUN_OUT_OF_MEMORY', limit: 'memoryBytes', words: memoryWords },
+  'out-of-disk': { code: 'RUN_OUT_OF_DISK', limit: 'diskBytes', words: diskWords },
+  'out-of-output': {
+    code: 'RUN_OUT_OF_OUTPUT',
+    limit: 'outputBytes',
+    words: ({ outputBytes, limits }, what) =>
+      `${what} wrote ${bytesText(outputBytes, 'up')} of output: the limit is ${bytesText(limits.outputBytes)}`,
+  },
+  'too-many-processes': {
+    code: 'RUN_OUT_OF_PROCESSES',
+    limit: 'processes',
+    words: ({ usage, limits }, what) =>
+      `${what} went on starting processes with ${usage.processesMax} at a time: the limit is ${limits.processes}`,
+  },
+  signalled: {
+    code: 'RUN_CRASHED',
+    words: ({ signal }, what) => `a signal ended ${what} (${signal})`,
+  },
+  'cage-failed': {
+    code: 'CAGE_FAILED',
+    words: ({ problem }, what) => `${what} could not be run as it must be: ${problem}`,
+  },
+}
+
+/**
+ * The failure of a run that was ended, or ended by a crash; undefined where it exited, or somebody cancelled
+ * it. `what` stands in the message: `the installation`.
+ */
+export function cagedFailure(
+  end: CagedEnd,
+  what: string,
+  settings: CagedSettings = {},
+): Failure | undefined {
+  if (end.fault !== undefined) return ownFailure(end.fault)
+  const meaning = MEANINGS[end.outcome]
+  if (meaning === undefined) return undefined
+  const { code, limit, words } = meaning
+  const { usage, limits } = end
+  const passed = limit === undefined ? {} : { limit: { [limit]: limits[limit] } }
+  return failure(code, words(end, what, settings), { usage, ...passed })
+}
+
+/** Enough to find the place, without filling results. */
+const STACK_CHARS_MAX = 2000
+
+function ownFailure({ name, message, stack = '' }: Error): Failure {
+  return failure('INTERNAL', `${name}: ${message}`, { stack: stack.slice(0, STACK_CHARS_MAX) })
+}
+
+/** The message of what was not done in its time. */
+export function lateWords(what: string, limitMs: number): string {
+  return `${what} took longer than the limit of ${durationText(limitMs)}`
+}
+
+function memoryWords(end: CagedEnd, what: string, { heap }: CagedSettings): string {
+  const { usage, limits, scarce } = end
+  const used = bytesText(usage.peakMemoryBytes, 'up')
+  const limit = bytesText(limits.memoryBytes)
+  if (scarce === 'heap') {
+    const mend = heap === undefined ? '' : `; ${heap} gives it more heap`
+    // It may have ended before anybody had looked at what it used.
+    const known = usage.peakMemoryBytes === 0 ? '' : `, and used ${used} of memory`
+    return `${what} filled the heap of its engine${known}: the limit of all is ${limit}${mend}`
+  }
+  if (scarce === 'container') {
+    const mend = 'give it more, or run fewer at a time (JOB_CONCURRENCY)'
+    return `${what} used ${used} of memory when the agent’s container had none left: the limit is ${limit}; ${mend}`
+  }
+  const wanted = end.memoryBytesWanted
+  const ofContainer =
+    wanted === undefined
+      ? ''
+      : `, which is what the agent’s container leaves to runs; more memory for the container raises it, up to ${bytesText(wanted)}`
+  return `${what} used ${used} of memory: the limit is ${limit}${ofContainer}`
+}
+
+function diskWords({ usage, limits, signal }: CagedEnd, what: string): string {
+  if (signal === 'SIGXFSZ' && usage.diskBytes <= limits.diskBytes) {
+    return `${what} wrote a file beyond the limit for one, ${bytesText(limits.fileBytes)}`
+  }
+  const used = bytesText(usage.diskBytes, 'up')
+  return `${what} kept ${used} on disk: the limit is ${bytesText(limits.diskBytes)}`
+}

@@ -1,0 +1,134 @@
+// Folders that belong to one process for as long as it lives: each has a lock on itself (flock(2)), which the
+// kernel releases when the process dies, whatever it dies of. A folder that nobody holds is left over.
+import { closeSync, constants, fstatSync, openSync, chmodSync, statSync } from 'node:fs'
+import { mkdtemp, readdir, rmdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { errno, libcFunction } from '../network/native/cage-syscalls.ts'
+import { removeTree } from './remove-tree.ts'
+
+/** Follows the prefix in the name of a folder that can be held. Folders without it are never removed. */
+export const HELD = '+'
+const ATTEMPTS_MAX = 5
+/** A supervisor that outlived its agent removes the folder at the same time. */
+const REMOVE_MS_MAX = 10_000
+const AGAIN_MS = 200
+// sys/file.h, and asm-generic/errno.h.
+const LOCK_EX = 2
+const LOCK_NB = 4
+const EWOULDBLOCK = 11
+
+const flock = libcFunction('int flock(int, int)')
+
+/** A folder of this process. */
+export interface HeldFolder {
+  path: string
+  /** Gives up the lock; to be called when the folder is gone or has another name. */
+  readonly release: () => void
+}
+
+/**
+ * Makes a folder below `root` whose name begins with `prefix`, for this user alone, and holds it. Where the
+ * file system has no locks for folders (NFS) it is not held, and bears a name that is never removed.
+ */
+export async function makeHeldFolder(root: string, prefix: string): Promise<HeldFolder> {
+  for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
+    const path = await mkdtemp(join(root, prefix + HELD))
+    const lock = lockOf(path)
+    if (typeof lock === 'function') return { path, release: lock }
+    if (lock === 'taken') continue
+    await rmdir(path)
+    return { path: await mkdtemp(join(root, prefix)), release: () => undefined }
+  }
+  throw new Error(`no folder can be held in ${root}: others remove it at once`)
+}
+
+/**
+ * Holds a folder that is there; gives what releases it, or undefined where another process has it. Throws where the
+ * file system has no such locks.
+ */
+export function holdFolder(path: string): (() => void) | undefined {
+  const lock = lockOf(path)
+  if (lock === 'impossible') throw new Error(`${path} cannot be locked`)
+  return lock === 'taken' ? undefined : lock
+}
+
+/** What was removed, and what could not be. */
+export interface LeftoverCount {
+  removed: number
+  failed: { path: string; error: unknown }[]
+}
+
+/**
+ * Removes the folders below `root` that begin with `prefix` and whose process is gone; `beforehand` is called
+ * with each, while it is held. Never rejects.
+ */
+export async function removeUnheld(
+  root: string,
+  prefix: string,
+  beforehand: (path: string) => Promise<unknown>,
+): Promise<LeftoverCount> {
+  const count: LeftoverCount = { removed: 0, failed: [] }
+  const names = await readdir(root).catch(() => [] as string[])
+  for (const name of names.filter((one) => one.startsWith(prefix + HELD))) {
+    const path = join(root, name)
+    const lock = lockOf(path)
+    if (typeof lock !== 'function') continue
+    try {
+      await beforehand(path)
+      await removeSurely(path)
+      count.removed++
+    } catch (error) {
+      count.failed.push({ path, error })
+    } finally {
+      lock()
+    }
+  }
+  return count
+}
+
+async function removeSurely(path: string): Promise<void> {
+  const endsAtMs = performance.now() + REMOVE_MS_MAX
+  for (;;) {
+    try {
+      return await removeTree(path)
+    } catch (error) {
+      if (statSync(path, { throwIfNoEntry: false }) === undefined) return
+      if (performance.now() > endsAtMs) throw error
+      await sleep(AGAIN_MS)
+    }
+  }
+}
+
+/** Locks it, and gives what unlocks it; or whether another process has it, or had it and removed it. */
+function lockOf(path: string): (() => void) | 'taken' | 'impossible' {
+  const fd = opened(path)
+  if (fd === undefined) return 'taken'
+  if (flock(fd, LOCK_EX | LOCK_NB) === 0) {
+    // Between its making and its locking somebody may have found it without a holder.
+    if (statSync(path, { throwIfNoEntry: false })?.ino === fstatSync(fd).ino)
+      return () => closeSync(fd)
+    closeSync(fd)
+    return 'taken'
+  }
+  const problem = errno()
+  closeSync(fd)
+  return problem === EWOULDBLOCK ? 'taken' : 'impossible'
+}
+
+/** Undefined where it is gone, no folder, or another user's. */
+function opened(path: string): number | undefined {
+  const flags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
+  try {
+    return openSync(path, flags)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EACCES') return undefined
+  }
+  try {
+    // User code may have forbidden it.
+    chmodSync(path, 0o700)
+    return openSync(path, flags)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,163 @@
+// Becomes people's code: a process of its own that takes all privileges from itself, one after the other,
+// and then turns into the command. Started by the warden for one run; its order comes on a descriptor.
+import { readdirSync, readSync, writeSync } from 'node:fs'
+import { lackOf, lackText } from '../requirements.ts'
+import { confine, LANDLOCK_SCOPES_FROM } from './landlock.ts'
+import type { CageLayers, LaunchOrder } from '../request.ts'
+import { rankBehindAgent } from '../supervisor/priority.ts'
+import {
+  addressOf,
+  closeOnExec,
+  errno,
+  keepOnExec,
+  libcFunction,
+  prctl,
+  PR_SET_NO_NEW_PRIVS,
+  PR_SET_PDEATHSIG,
+  seccompFilter,
+} from '../../network/native/cage-syscalls.ts'
+import { sendDescriptor } from '../../network/native/descriptor-passing.ts'
+import { openWay } from '../supervisor/mounts.ts'
+
+/** The descriptor of the conversation with the warden. */
+const WARDEN_FD = 4
+/** Standard input, output and error, and messages; Node closes what it starts with on exec. */
+const RUN_FDS = [0, 1, 2, 3]
+const SIGKILL = 9
+const SIGNALS_MAX = 31
+const NOT_STARTED = 127
+// Flags of SECCOMP_SET_MODE_FILTER, of linux/seccomp.h.
+const NEW_LISTENER = 1 << 3
+/** Once the warden works on a call, only killing signals interrupt it; from Linux 5.19. */
+const WAIT_KILLABLE = 1 << 5
+
+const prlimit = libcFunction('int prlimit64(int, int, void *, void *)')
+const setSignal = libcFunction('void *signal(int, long)')
+const execute = libcFunction('int execve(const char *, const char **, const char **)')
+
+function main(): void {
+  closeOnExec(WARDEN_FD)
+  const order = JSON.parse(readOrder()) as LaunchOrder
+  for (const [resource, bound] of order.resources) limit(resource, bound)
+  rankBehindAgent()
+  if (order.userId !== undefined) {
+    openWay([order.cwd, ...order.landlock.read, ...order.landlock.write], order.userId)
+    becomeUser(order.userId)
+  }
+  enter(order)
+  // After the change of user, which would take it back.
+  prctl(PR_SET_PDEATHSIG, SIGKILL)
+  prctl(PR_SET_NO_NEW_PRIVS, 1)
+  const landlock = confine(order.landlock)
+  // Node ignores some, and what is ignored stays so in the next program. Nobody answers for it before that.
+  for (let signal = 1; signal <= SIGNALS_MAX; signal++) setSignal(signal, 0)
+  const listener = filter(order, landlock)
+  const layers: CageLayers = {
+    ownUser: order.userId !== undefined,
+    landlock,
+    network: listener !== undefined,
+  }
+  const lacking = order.isolation === 'require' ? lackOf(layers) : undefined
+  if (lacking !== undefined) throw new Error(lackText(lacking))
+  tell({ ready: layers }, listener)
+  keepOnlyRunDescriptors()
+  const unheld = layers.network ? {} : order.environmentUnheld
+  const environment = Object.entries({ ...unheld, ...order.environment }).map(
+    ([name, value]) => `${name}=${value}`,
+  )
+  execute(order.command, [order.command, ...order.args, null], [...environment, null])
+  throw new Error(startFault(order.command, errno()))
+}
+
+const EACCES = 13
+
+function startFault(command: string, code: number): string {
+  const mend = 'every user has to be able to run it, and to pass through the folders above it'
+  return `${command} cannot be started: errno ${code}${code === EACCES ? ` (EACCES): ${mend}` : ''}`
+}
+
+/** Whatever else is open, even what the agent was started with, is none of the command's. */
+function keepOnlyRunDescriptors(): void {
+  for (const name of readdirSync('/proc/self/fd')) closeOnExec(Number(name))
+  for (const fd of RUN_FDS) keepOnExec(fd)
+}
+
+/** Reads until the line's end; the warden writes one line and keeps the descriptor open. */
+function readOrder(): string {
+  const parts: Buffer[] = []
+  for (;;) {
+    const part = Buffer.alloc(65_536)
+    const length = readSync(WARDEN_FD, part)
+    if (length === 0) throw new Error('the warden has gone')
+    parts.push(part.subarray(0, length))
+    if (part[length - 1] === 10) return Buffer.concat(parts).toString()
+  }
+}
+
+function limit(resource: number, bound: number): void {
+  const both = Buffer.alloc(16)
+  both.writeBigUInt64LE(BigInt(bound), 0)
+  both.writeBigUInt64LE(BigInt(bound), 8)
+  // A bound that is lower already stays.
+  prlimit(0, resource, both, null)
+}
+
+function becomeUser(userId: number): void {
+  process.setgroups?.([])
+  process.setgid?.(userId)
+  process.setuid?.(userId)
+}
+
+/** As the user of the run, which may be kept out by a folder far above. */
+function enter({ cwd, userId }: LaunchOrder): void {
+  try {
+    process.chdir(cwd)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    const mend =
+      code === 'EACCES' ? ': all folders above it must let everybody pass (chmod o+x)' : ''
+    throw new Error(`user ${userId ?? process.getuid?.()} cannot enter ${cwd} (${code})${mend}`, {
+      cause: error,
+    })
+  }
+}
+
+/** Installs the filter; the descriptor on which the warden is asked, or undefined where that is refused. */
+function filter(order: LaunchOrder, landlock: number): number | undefined {
+  const filters = order.filters
+  if (filters === undefined) return undefined
+  const asking = programOf(landlock >= LANDLOCK_SCOPES_FROM ? filters.scoped : filters.unscoped)
+  for (const flags of [NEW_LISTENER | WAIT_KILLABLE, NEW_LISTENER]) {
+    const listener = seccompFilter(flags, asking)
+    if (listener < 0) continue
+    closeOnExec(listener)
+    return listener
+  }
+  seccompFilter(0, programOf(filters.alone))
+  return undefined
+}
+
+const kept: Buffer[] = []
+
+/** A `struct sock_fprog` for the instructions. */
+function programOf(base64: string): Buffer {
+  const instructions = Buffer.from(base64, 'base64')
+  const program = Buffer.alloc(16)
+  program.writeUInt16LE(instructions.length / 8, 0)
+  program.writeBigUInt64LE(addressOf(instructions), 8)
+  kept.push(instructions)
+  return program
+}
+
+function tell(report: object, descriptor: number | undefined): void {
+  const line = Buffer.from(`${JSON.stringify(report)}\n`)
+  if (descriptor === undefined) writeSync(WARDEN_FD, line)
+  else sendDescriptor(WARDEN_FD, line, descriptor)
+}
+
+try {
+  main()
+} catch (error) {
+  tell({ problem: (error as Error).message }, undefined)
+  process.exit(NOT_STARTED)
+}

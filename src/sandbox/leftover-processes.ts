@@ -1,0 +1,80 @@
+// Ends what a warden has left when it died itself, killed by the system or by a fault: looked for by the
+// run's user, or by the marks that its processes bear.
+import { lstatSync, readdirSync, readFileSync } from 'node:fs'
+import { setTimeout as delay } from 'node:timers/promises'
+import { USERS_MAX } from './users.ts'
+import { holdUser, userLocksFolder } from './user-locks.ts'
+
+const ROUNDS_MAX = 40
+const PAUSE_MS = 50
+
+/** How to know a process of the run. */
+export interface RunMarks {
+  userId: number | undefined
+  /** The command, whose session the others are in unless they left it. */
+  leader: number | undefined
+  /** Stands in their environment, as their home. */
+  folder: string
+}
+
+/** Kills until none is found any more; resolves with how many could not be ended. */
+export async function endSurvivors(marks: RunMarks): Promise<number> {
+  let quietRounds = 0
+  for (let round = 0; ; round++) {
+    const found = processes().filter((pid) => isOfRun(pid, marks))
+    quietRounds = found.length === 0 ? quietRounds + 1 : 0
+    // One look may miss who is forked while it goes on.
+    if (quietRounds === 2 || round === ROUNDS_MAX) return found.length
+    for (const pid of found) {
+      try {
+        process.kill(pid, 'SIGKILL')
+      } catch {
+        // It has ended.
+      }
+    }
+    await delay(PAUSE_MS)
+  }
+}
+
+/**
+ * Ends what still runs of a run whose agent is gone, by its folder; resolves with how many processes could not
+ * be ended. As root by the run's user, unless a run of another agent has that user by now.
+ */
+export async function endRunsOf(folder: string, firstUserId: number): Promise<number> {
+  const marks = { leader: undefined, folder }
+  const owner = lstatSync(folder).uid
+  const isRunUser = owner >= firstUserId && owner < firstUserId + USERS_MAX
+  const locks = process.getuid?.() === 0 && isRunUser ? userLocksFolder() : undefined
+  const release = locks === undefined ? undefined : holdUser(locks, owner)
+  try {
+    return await endSurvivors({ ...marks, userId: release === undefined ? undefined : owner })
+  } finally {
+    release?.()
+  }
+}
+
+function processes(): number[] {
+  return readdirSync('/proc')
+    .map(Number)
+    .filter((pid) => pid > 1 && pid !== process.pid)
+}
+
+function isOfRun(pid: number, { userId, leader, folder }: RunMarks): boolean {
+  const stat = textOf(pid, 'stat')
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  if (stat === '' || fields[0] === 'Z' || fields[0] === 'X') return false
+  if (userId !== undefined) {
+    const real = /^Uid:\s+(\d+)/m.exec(textOf(pid, 'status'))?.[1]
+    return real !== undefined && Number(real) === userId
+  }
+  if (leader !== undefined && Number(fields[3]) === leader) return true
+  return `\0${textOf(pid, 'environ')}`.includes(`\0HOME=${folder}/`)
+}
+
+function textOf(pid: number, name: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/${name}`, 'latin1')
+  } catch {
+    return ''
+  }
+}

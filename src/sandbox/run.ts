@@ -1,0 +1,86 @@
+// The words of running people's code, for the monitors that do: what is to run, and how it ended.
+import type { Readable } from 'node:stream'
+import type { BlockedConnection, CageAsk, CageLayers, CageLimits, WardenEnd } from './request.ts'
+
+/** What is to run. */
+export interface CageOrder {
+  /** Absolute path of the program. */
+  command: string
+  args: readonly string[]
+  /** An existing folder of the run's own; everything in it is handed to the run. */
+  folder: string
+  /** Where it starts; the folder itself where absent. */
+  cwd?: string
+  /** Beside what `cageEnvironment` gives; wins over it. */
+  environment?: Readonly<Record<string, string>>
+  /** Folders with programs, before those of the system. */
+  programs?: readonly string[]
+  /** Files and folders outside that it may read. The system's own it may read anyway. */
+  readable?: readonly string[]
+  limits: CageLimits
+  /** The proxy of the run, where it has one. */
+  proxy?: CageProxy
+  ask?: CageAsk
+  /** For its standard input, which is then closed; a stream goes on until it ends. */
+  input?: string | Readable
+  /** Takes output as it comes, all of it before the end is told. Should it throw, the run ends. */
+  onOutput?(chunk: Buffer, stream: OutputStream): void
+  /** Takes what it writes to descriptor 3, a line of JSON each; what is no JSON is dropped. */
+  onMessage?(message: unknown): void
+}
+
+/** A way to the network for what cannot, or must not, go straight. */
+export interface CageProxy {
+  /** Where it listens on 127.0.0.1: reached even where that is in a blocked network. */
+  port: number
+  /** The variables that lead to it; those of the order win. */
+  environment: Readonly<Record<string, string>>
+  /** It is named `unheld` only where the system lets nobody answer for the run's connections. */
+  when: 'always' | 'unheld'
+}
+
+export type OutputStream = 'stdout' | 'stderr'
+
+/** How a run ended. */
+export interface CagedEnd extends WatchedEnd {
+  /** What it was held to; the time is that of the deadline that ended it, where one did. */
+  limits: CageLimits
+  /** The memory of the order, where the agent’s container leaves less to runs. */
+  memoryBytesWanted?: number
+}
+
+/** What is seen of the end of a run. */
+export interface WatchedEnd extends WardenEnd {
+  /** What a callback of the order threw: a mistake of ours, for which the run was ended. */
+  fault?: Error
+  /** Whose memory was out, for `out-of-memory`; absent: the run had used what it may. */
+  scarce?: 'heap' | 'container'
+  /** The last bytes of its output, and whether there was more. */
+  tail: Record<OutputStream, string>
+  outputBytes: number
+  /** Connections that the network policy refused; the first ones. */
+  blocked: BlockedConnection[]
+  /** What held it; absent when it never began. */
+  layers?: CageLayers
+}
+
+/** A run that has begun. */
+export interface CagedRun {
+  /** Never rejects; what is wrong with the cage itself is an outcome, too. */
+  ended: Promise<CagedEnd>
+}
+
+/** Runs people's code. */
+export interface Cage {
+  /** No run goes ahead whose connections are not all judged by the warden. */
+  readonly alwaysHoldsNetwork: boolean
+  /** The users that runs may have. */
+  readonly userIds: readonly number[]
+  /**
+   * Starts a run. When the signal is aborted, the command is asked to end, and killed after its grace:
+   * the outcome is `out-of-time` where the signal's reason is a deadline, else `cancelled`.
+   */
+  run(order: CageOrder, signal: AbortSignal): CagedRun
+  /** Lets go of what is kept ready for the next run; runs go on. */
+  close(): void
+}

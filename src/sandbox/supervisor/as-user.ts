@@ -1,0 +1,29 @@
+// Looks into a run's processes with that run's own rights, where the warden's do not reach: the root of a
+// container may not look into the processes of other users.
+import { call } from '../../network/native/cage-syscalls.ts'
+
+const KEEP = -1
+
+/**
+ * Does it with the agent's own rights, and where those do not reach (a container's root may not look into
+ * other users' processes), as the user of the run.
+ */
+export function asUser<T>(userId: number | undefined, act: () => T | undefined): T | undefined {
+  const done = act()
+  return done !== undefined || userId === undefined ? done : onlyAsUser(userId, act)
+}
+
+/** Does it as the user of the run, where it has one of its own. */
+export function onlyAsUser<T>(userId: number | undefined, act: () => T): T {
+  if (userId === undefined) return act()
+  // Of this thread alone. The effective user is left as it is for the real one, and the other way round.
+  const own = process.getuid?.() ?? 0
+  call('setresgid', userId, userId, KEEP)
+  call('setresuid', userId, userId, KEEP)
+  try {
+    return act()
+  } finally {
+    call('setresuid', own, own, KEEP)
+    call('setresgid', own, own, KEEP)
+  }
+}

@@ -1,0 +1,201 @@
+// What a run uses, looked at while it runs: processor time, memory, processes, and bytes below its folder.
+import { readFileSync } from 'node:fs'
+import { asUser } from './as-user.ts'
+import type { CageLimits, CagedOutcome, CageUsage } from '../request.ts'
+import { RankedSessions } from './priority.ts'
+import { SpentTime } from './cpu.ts'
+import { WardenDisk } from './disk.ts'
+import type { Descendants, ProcessFacts } from './processes.ts'
+
+const LOOK_EVERY_MS = 100
+/** The same while less than half of the memory is in use: the rest takes a program its time to fill. */
+const CALM_LOOK_EVERY_MS = 250
+const CALM_SHARE = 0.5
+/** Looks come that much earlier or later: who knew of them could hide what it uses. */
+const IRREGULAR_SHARE = 0.25
+const DISK_EVERY_MS = 500
+/** Refused births after which the code is taken for one that never stops. */
+const REFUSED_MAX = 100
+/** Every process that was seen may have one more on the way, which is seen only later. */
+const OVERSHOOT = 2
+
+/** Meters a run; `exceeded` is called once, with the first bound that is passed. */
+export class Meter {
+  readonly #descendants: Descendants
+  readonly #limits: CageLimits
+  readonly #disk: WardenDisk
+  readonly #userId: number | undefined
+  readonly #exceeded: (outcome: CagedOutcome) => void
+  readonly #startedAt = performance.now()
+  readonly #usage = { cpuMs: 0, peakMemoryBytes: 0, processesMax: 0, diskBytes: 0 }
+  readonly #memory: Memory
+  readonly #sessions: RankedSessions
+  #cpu: SpentTime | undefined
+  #timer: NodeJS.Timeout | undefined
+  #diskTimer: NodeJS.Timeout | undefined
+  #isOn = false
+  #memoryBytes = 0
+  #processes = 1
+  #refused = 0
+
+  constructor(
+    run: {
+      descendants: Descendants
+      limits: CageLimits
+      folder: string
+      userId: number | undefined
+    },
+    exceeded: (outcome: CagedOutcome) => void,
+  ) {
+    this.#descendants = run.descendants
+    this.#limits = run.limits
+    this.#disk = new WardenDisk(run.folder, run.limits.diskBytes, run.userId)
+    this.#userId = run.userId
+    this.#exceeded = exceeded
+    this.#memory = new Memory(run.limits.memoryBytes)
+    this.#sessions = new RankedSessions(run.userId)
+  }
+
+  /** Begins; what was used until now is the cage's own. */
+  start(): void {
+    this.#cpu = new SpentTime(this.#countProcesses())
+    this.#isOn = true
+    this.#later()
+    this.#diskLater()
+  }
+
+  stop(): void {
+    this.#isOn = false
+    clearTimeout(this.#timer)
+    clearTimeout(this.#diskTimer)
+  }
+
+  /** Processes at the last look, and those forked since. */
+  get processes(): number {
+    return this.#processes
+  }
+
+  /** A process is about to be born, unless it is one too many. */
+  mayFork(): boolean {
+    if (this.#processes >= this.#limits.processes) this.#countProcesses()
+    if (this.#processes < this.#limits.processes) {
+      this.#processes++
+      return true
+    }
+    if (++this.#refused > REFUSED_MAX) this.#exceed('too-many-processes')
+    return false
+  }
+
+  /** What was used, until now. */
+  usage(): CageUsage {
+    return { wallMs: Math.round(performance.now() - this.#startedAt), ...this.#usage }
+  }
+
+  /** Looks at all but the disk, now. */
+  look(): void {
+    const all = this.#countProcesses()
+    const usage = this.#usage
+    const { knownMs, estimatedMs } = this.#cpu?.look(all) ?? { knownMs: 0, estimatedMs: 0 }
+    const isTooLong = estimatedMs > this.#limits.cpuMs
+    usage.cpuMs = Math.max(usage.cpuMs, isTooLong ? estimatedMs : knownMs)
+    const memoryBytes = this.#memory.of(all, this.#userId)
+    this.#memoryBytes = memoryBytes
+    usage.peakMemoryBytes = Math.max(usage.peakMemoryBytes, memoryBytes)
+    if (isTooLong) this.#exceed('out-of-cpu')
+    else if (memoryBytes > this.#limits.memoryBytes) this.#exceed('out-of-memory')
+    else if (all.length > this.#limits.processes * OVERSHOOT) this.#exceed('too-many-processes')
+  }
+
+  /** Looks at the disk, now. */
+  async lookAtDisk(): Promise<void> {
+    const bytes = await this.#disk.count(this.#descendants.look())
+    this.#usage.diskBytes = Math.max(this.#usage.diskBytes, bytes)
+    if (bytes > this.#limits.diskBytes) this.#exceed('out-of-disk')
+  }
+
+  /** One that has ended and that nobody waits for keeps its place. */
+  #countProcesses(): ProcessFacts[] {
+    const all = this.#descendants.look()
+    this.#processes = all.length
+    this.#usage.processesMax = Math.max(this.#usage.processesMax, all.length)
+    this.#sessions.rank(all)
+    return all
+  }
+
+  #later(): void {
+    const isCalm = this.#memoryBytes < this.#limits.memoryBytes * CALM_SHARE
+    const irregular = 1 + IRREGULAR_SHARE * (2 * Math.random() - 1)
+    const everyMs = irregular * (isCalm ? CALM_LOOK_EVERY_MS : LOOK_EVERY_MS)
+    this.#timer = setTimeout(() => {
+      this.look()
+      if (this.#isOn) this.#later()
+    }, everyMs)
+  }
+
+  #diskLater(): void {
+    const look = () => (this.#disk.mayHaveGrown() ? this.lookAtDisk() : Promise.resolve())
+    this.#diskTimer = setTimeout(() => {
+      void look()
+        .catch(() => {})
+        .then(() => (this.#isOn ? this.#diskLater() : undefined))
+    }, DISK_EVERY_MS)
+  }
+
+  #exceed(outcome: CagedOutcome): void {
+    if (!this.#isOn) return
+    this.stop()
+    this.#exceeded(outcome)
+  }
+}
+
+/** How much of the limit may be missed by not looking closely. */
+const ESTIMATED_UP_TO = 0.9
+
+/**
+ * Memory of the processes together, without the pages of files. What is shared counts again for each who
+ * shares it, and to look closely is dear: it is done only when too much may have come since last time.
+ */
+class Memory {
+  readonly #limitBytes: number
+  #estimated = 0
+  #bytes = 0
+
+  constructor(limitBytes: number) {
+    this.#limitBytes = limitBytes
+  }
+
+  of(all: readonly ProcessFacts[], userId: number | undefined): number {
+    const estimated = all.reduce((sum, { pid }) => sum + ownBytes(pid), 0)
+    const bytes = Math.max(0, this.#bytes + estimated - this.#estimated)
+    if (bytes <= this.#limitBytes * ESTIMATED_UP_TO) return bytes
+    this.#estimated = estimated
+    this.#bytes = all.reduce(
+      (sum, { pid }) => sum + (asUser(userId, () => dividedBytes(pid)) ?? ownBytes(pid)),
+      0,
+    )
+    return this.#bytes
+  }
+}
+
+/** Anonymous and shared memory of a process, shared pages in full (proc(5), status). */
+function ownBytes(pid: number): number {
+  return kibibytesOf(`/proc/${pid}/status`, 'RssAnon', 'RssShmem') ?? 0
+}
+
+/** The same, with shared pages divided among those who share them. */
+function dividedBytes(pid: number): number | undefined {
+  return kibibytesOf(`/proc/${pid}/smaps_rollup`, 'Pss_Anon', 'Pss_Shmem')
+}
+
+function kibibytesOf(path: string, ...names: string[]): number | undefined {
+  try {
+    const text = readFileSync(path, 'latin1')
+    const kibibytes = names.map((name) => {
+      const at = text.indexOf(`\n${name}:`)
+      return at < 0 ? 0 : Number.parseInt(text.slice(at + name.length + 2, at + 40), 10)
+    })
+    return kibibytes.reduce((sum, one) => sum + one, 0) * 1024
+  } catch {
+    return undefined
+  }
+}

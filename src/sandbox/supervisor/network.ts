@@ -1,0 +1,236 @@
+// Connects for the run. The warden takes the address out of the caller's memory once, judges that copy, and
+// connects the caller's own socket to it: what was judged is what is dialled, whatever the caller writes
+// into its memory meanwhile.
+import { closeSync, openSync, readFileSync, readlinkSync, readSync } from 'node:fs'
+import { sep } from 'node:path'
+import type { BlockedConnection } from '../request.ts'
+import {
+  EACCES,
+  EALREADY,
+  ECONNREFUSED,
+  EAFNOSUPPORT,
+  EINPROGRESS,
+  EINVAL,
+  EISCONN,
+  ENOENT,
+  EPERM,
+  errno,
+  ESRCH,
+  libcFunction,
+  setStatusFlags,
+  statusFlags,
+} from '../../network/native/cage-syscalls.ts'
+import { asUser } from './as-user.ts'
+import { groupsOf } from './dns-addresses.ts'
+import { ipv6Words } from '../../network/ip-address.ts'
+import type { NetworkPolicy } from '../../network/network-policy.ts'
+import { ipv6Text, unmapped } from '../../network/native/socket-address.ts'
+import type { Answer, Listener, Question } from './listener.ts'
+import type { NameRelay } from './names.ts'
+import type { Connecting, RunSockets } from './sockets.ts'
+
+const connect = libcFunction('int connect(int, void *, uint32_t)')
+
+const AF_UNSPEC = 0
+const AF_UNIX = 1
+const AF_INET = 2
+const AF_INET6 = 10
+const AF_NETLINK = 16
+const ADDRESS_BYTES_MAX = 128 // struct sockaddr_storage
+const O_NONBLOCK = 0o4000
+const O_PATH = 0o10000000
+const DNS_PORT = 53
+
+/** Who connects, and what it may reach. */
+export interface Surroundings {
+  listener: Listener
+  sockets: RunSockets
+  policy: NetworkPolicy
+  /** Of the run's proxy on 127.0.0.1. */
+  proxyPort: number | undefined
+  /** Local sockets below this folder may be connected to. */
+  folder: string
+  /** Reach the memory and the sockets of the run as this user would, where the agent's own may not. */
+  userId: number | undefined
+  names: { servers: readonly string[]; relay: NameRelay }
+  blocked(connection: BlockedConnection): void
+}
+
+/** Answers the call connect(socket, address, length). */
+export function answerConnect(question: Question, around: Surroundings): Answer | undefined {
+  const length = Number(question.arguments[2]! & 0xffffffffn)
+  if (length < 2 || length > ADDRESS_BYTES_MAX) return { error: EINVAL }
+  const address = asUser(around.userId, () => memoryOf(question, length))
+  if (address === undefined) return { error: EPERM }
+  const forNames = isForNames(address, around)
+  const refused = forNames ? undefined : judge(address, around)
+  if (refused !== undefined) return refused
+  const found = around.sockets.find(question)
+  if ('error' in found) return found
+  const { socket } = found
+  if (!around.listener.isValid(question.id)) {
+    around.sockets.release(socket, 'failed')
+    return { error: ESRCH }
+  }
+  if (address.readUInt16LE(0) === AF_UNIX) return connectLocal(socket, address, around)
+  if (forNames) {
+    void connectRelay(socket, address.readUInt16LE(0), question, around)
+    return undefined
+  }
+  return connectSocket(socket, address, question, around)
+}
+
+/** Why the address is refused, or undefined. */
+function judge(address: Buffer, around: Surroundings): Answer | undefined {
+  const family = address.readUInt16LE(0)
+  if (family === AF_UNSPEC || family === AF_UNIX || family === AF_NETLINK) return undefined
+  const text = literal(family, address)
+  if (text === undefined) {
+    return { error: family === AF_INET || family === AF_INET6 ? EINVAL : EAFNOSUPPORT }
+  }
+  const port = address.readUInt16BE(2)
+  if (text === '127.0.0.1' && port === around.proxyPort) return undefined
+  const denial = around.policy.denial(text)
+  if (denial === undefined) return undefined
+  const name = around.names.relay.nameOf(text)
+  const named = name === undefined ? {} : { name }
+  around.blocked({ address: canonical(text, address), port, network: denial.network, ...named })
+  return { error: EACCES }
+}
+
+function literal(family: number, address: Buffer): string | undefined {
+  if (family === AF_INET && address.length >= 16) return address.subarray(4, 8).join('.')
+  if (family !== AF_INET6 || address.length < 24) return undefined
+  return groupsOf(address, 8)
+}
+
+/** As people write it: RFC 5952, with an IPv4 address that is written as one of IPv6 in its own way. */
+function canonical(text: string, address: Buffer): string {
+  if (!text.includes(':')) return text
+  const mapped = unmapped(text)
+  return mapped === text ? ipv6Text(address, 8) : `::ffff:${mapped}`
+}
+
+/** The system's name servers, which may stand where monitors must not go, as in Google's cloud. */
+export function nameServers(): string[] {
+  try {
+    const text = readFileSync('/etc/resolv.conf', 'utf8')
+    const found = [...text.matchAll(/^\s*nameserver\s+(\S+)/gm)].map((match) => match[1] as string)
+    return found.length === 0 ? ['127.0.0.1'] : found
+  } catch {
+    return ['127.0.0.1']
+  }
+}
+
+/** Whether it is a question for a name, which goes to the relay wherever the name server stands. */
+function isForNames(address: Buffer, { names }: Surroundings): boolean {
+  const family = address.readUInt16LE(0)
+  const text = literal(family, address)
+  if (text === undefined || address.readUInt16BE(2) !== DNS_PORT) return false
+  return names.servers.some((server) => sameAddress(server, text))
+}
+
+function sameAddress(a: string, b: string): boolean {
+  if (a === b) return true
+  const [left, right] = [ipv6Words(a), ipv6Words(b)]
+  return left !== undefined && right !== undefined && left.every((word, at) => word === right[at])
+}
+
+/** Connects to the relay on the loopback address of the same family. */
+async function connectRelay(
+  socket: number,
+  family: number,
+  question: Question,
+  around: Surroundings,
+): Promise<void> {
+  const { names, listener, sockets } = around
+  const isV6 = family === AF_INET6
+  const target = Buffer.alloc(isV6 ? 28 : 16)
+  target.writeUInt16LE(family, 0)
+  if (isV6) target[23] = 1
+  else target.set([127, 0, 0, 1], 4)
+  try {
+    target.writeUInt16BE(await names.relay.port(isV6 ? '::1' : '127.0.0.1'), 2)
+  } catch {
+    sockets.release(socket, 'failed')
+    listener.answer(question.id, { error: ECONNREFUSED })
+    return
+  }
+  const answer = connectSocket(socket, target, question, around)
+  if (answer !== undefined) listener.answer(question.id, answer)
+}
+
+function connectSocket(
+  socket: number,
+  address: Buffer,
+  { id }: Question,
+  { listener, sockets }: Surroundings,
+): Answer | undefined {
+  const flags = statusFlags(socket)
+  const waits = (flags & O_NONBLOCK) === 0
+  // The caller may wait, the warden may not: others ask, too.
+  if (waits) setStatusFlags(socket, flags | O_NONBLOCK)
+  const failed = Number(connect(socket, address, address.length)) === 0 ? 0 : errno()
+  if (!waits || failed !== EINPROGRESS) {
+    if (waits) setStatusFlags(socket, flags)
+    const isUnderWay = failed === EINPROGRESS || failed === EALREADY
+    sockets.release(socket, isUnderWay ? 'under way' : failed === 0 ? 'connected' : 'failed')
+    return failed === 0 ? { value: 0 } : { error: failed }
+  }
+  listener.watch({
+    fd: socket,
+    ready() {
+      // Asked once more, the kernel says how it went, and the socket may try again.
+      const again = Number(connect(socket, address, address.length)) === 0 ? 0 : errno()
+      const error = again === EISCONN ? 0 : again
+      setStatusFlags(socket, flags)
+      sockets.release(socket, error === 0 ? 'connected' : 'failed')
+      listener.answer(id, error === 0 ? { value: 0 } : { error })
+    },
+  })
+  return undefined
+}
+
+/** Connects to a local socket by its path, when it lies in the run's folder after all links. */
+function connectLocal(socket: number, address: Buffer, { folder, sockets }: Surroundings): Answer {
+  let how: Connecting = 'failed'
+  try {
+    const end = address.indexOf(0, 2)
+    const path = address.subarray(2, end < 0 ? address.length : end).toString()
+    // Names without a file, and paths relative to the caller's folder, are not followed.
+    if (!path.startsWith(sep)) return { error: EACCES }
+    const file = openSync(path, O_PATH)
+    try {
+      // From here on the file is held, whatever its name leads to.
+      const held = `/proc/self/fd/${file}`
+      if (!readlinkSync(held).startsWith(folder + sep)) return { error: EACCES }
+      const target = Buffer.concat([address.subarray(0, 2), Buffer.from(`${held}\0`)])
+      const flags = statusFlags(socket)
+      setStatusFlags(socket, flags | O_NONBLOCK)
+      const failed = Number(connect(socket, target, target.length)) === 0 ? 0 : errno()
+      setStatusFlags(socket, flags)
+      if (failed === 0) how = 'connected'
+      return failed === 0 ? { value: 0 } : { error: failed }
+    } finally {
+      closeSync(file)
+    }
+  } catch (error) {
+    return { error: (error as NodeJS.ErrnoException).code === 'ENOENT' ? ENOENT : EACCES }
+  } finally {
+    sockets.release(socket, how)
+  }
+}
+
+function memoryOf({ thread, arguments: given }: Question, length: number): Buffer | undefined {
+  try {
+    const memory = openSync(`/proc/${thread}/mem`, 'r')
+    try {
+      const bytes = Buffer.alloc(length)
+      return readSync(memory, bytes, 0, length, given[1]!) === length ? bytes : undefined
+    } finally {
+      closeSync(memory)
+    }
+  } catch {
+    return undefined
+  }
+}

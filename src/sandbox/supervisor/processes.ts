@@ -1,0 +1,214 @@
+// The processes of a run, wherever they hide: all descendants of the warden, which is the foster parent of
+// those whose own parents have gone (PR_SET_CHILD_SUBREAPER), so that none can leave.
+import { readdirSync, readFileSync } from 'node:fs'
+import { setTimeout as delay } from 'node:timers/promises'
+import { call, ECHILD, errno, EPERM, libcFunction } from '../../network/native/cage-syscalls.ts'
+
+/** Linux counts processor time for programs in hundredths of a second, on every architecture (USER_HZ). */
+export const TICK_MS = 10
+
+/** What the system says of a process (proc(5), stat). */
+export interface ProcessFacts {
+  pid: number
+  parent: number
+  group: number
+  session: number
+  /** It has ended, all of its threads, and nobody has waited for it. */
+  isZombie: boolean
+  /** It is on a processor, or waits for one. */
+  isRunning: boolean
+  /** Processor time of its own, in ticks. */
+  ownTicks: number
+  /** That of its children which have ended and were waited for. */
+  childTicks: number
+  /** When it began, in ticks since the system did; tells it from another with its number. */
+  startTick: number
+}
+
+const wait4 = libcFunction('int wait4(int, void *, int, void *)')
+const kill = libcFunction('int kill(int, int)')
+const waitid = libcFunction('int waitid(int, int, void *, int)')
+const P_ALL = 0
+const WNOHANG = 1
+const WEXITED = 4
+const WNOWAIT = 0x01000000
+const __WALL = 0x40000000
+const SIGKILL = 9
+const SIGSTOP = 19
+
+/** The facts of one process, or undefined when it is gone. */
+export function factsOf(pid: number): ProcessFacts | undefined {
+  let text: string
+  try {
+    text = readFileSync(`/proc/${pid}/stat`, 'latin1')
+  } catch {
+    return undefined
+  }
+  // The name in parentheses may hold anything, so fields count from its end.
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
+  const field = (index: number) => Number(fields[index])
+  return {
+    pid,
+    // The first thread may have ended alone.
+    isZombie: (fields[0] === 'Z' || fields[0] === 'X') && field(17) <= 1,
+    isRunning: fields[0] === 'R',
+    parent: field(1),
+    group: field(2),
+    session: field(3),
+    ownTicks: field(11) + field(12),
+    childTicks: field(13) + field(14),
+    startTick: field(19),
+  }
+}
+
+/** How many looks until those that were no descendants are looked at again. */
+const STRANGERS_KEPT = 10
+
+/** How often to look upwards again where somebody on the way ended, and how far. */
+const CLIMBS_MAX = 10
+const DEPTH_MAX = 10_000
+
+/** Looks at the descendants of this process, again and again. */
+export class Descendants {
+  readonly #own: number
+  /** The child that Node waits for itself. */
+  readonly #known: () => number | undefined
+  readonly #strangers = new Set<number>()
+  #looks = 0
+
+  constructor(known: () => number | undefined, own = process.pid) {
+    this.#known = known
+    this.#own = own
+  }
+
+  /**
+   * All that there are now, those included that have ended and that their own parents do not wait for. A number
+   * that was a stranger's may have become a descendant's since; a look that must be certain says so.
+   */
+  look(certain = false): ProcessFacts[] {
+    if (certain || this.#looks++ % STRANGERS_KEPT === 0) this.#strangers.clear()
+    const all = new Map<number, ProcessFacts>()
+    for (const name of readdirSync('/proc')) {
+      const pid = Number(name)
+      if (!(pid > 0) || this.#strangers.has(pid)) continue
+      const facts = factsOf(pid)
+      if (facts !== undefined) all.set(pid, facts)
+    }
+    const found: ProcessFacts[] = []
+    for (const facts of all.values()) {
+      if (!this.#descends(facts, all)) {
+        this.#strangers.add(facts.pid)
+      } else if (facts.isZombie && facts.parent === this.#own && facts.pid !== this.#known()) {
+        wait4(facts.pid, null, WNOHANG, null)
+      } else {
+        found.push(facts)
+      }
+    }
+    return found
+  }
+
+  /** Those that live. */
+  lookForLiving(): ProcessFacts[] {
+    return this.look(true).filter(({ isZombie }) => !isZombie)
+  }
+
+  /** Whether this one is a descendant now. Looks at it and those above it alone. */
+  has(pid: number): boolean {
+    for (let climb = 0; climb < CLIMBS_MAX; climb++) {
+      const found = this.#climb(pid)
+      if (found !== undefined) return found
+    }
+    return false
+  }
+
+  /** Undefined when one on the way up ended meanwhile: who was below it hangs elsewhere now. */
+  #climb(pid: number): boolean | undefined {
+    let at = factsOf(pid)
+    if (at === undefined) return false
+    for (let depth = 0; at !== undefined && depth < DEPTH_MAX; depth++) {
+      if (at.parent === this.#own) return true
+      if (at.parent <= 1) return false
+      at = factsOf(at.parent)
+    }
+    return at === undefined ? undefined : false
+  }
+
+  #descends(facts: ProcessFacts, all: ReadonlyMap<number, ProcessFacts>): boolean {
+    let at: ProcessFacts | undefined = facts
+    for (let depth = 0; at !== undefined && depth <= all.size; depth++) {
+      if (at.parent === this.#own) return true
+      at = all.get(at.parent)
+    }
+    return false
+  }
+}
+
+/**
+ * Whether this process has any child, dead or alive. The kernel's word: a look at /proc may miss who was forked while
+ * it went on, by a process that has ended meanwhile. Waits for none of them.
+ */
+function hasChildren(): boolean {
+  const found = Number(waitid(P_ALL, 0, null, WEXITED | WNOHANG | WNOWAIT | __WALL))
+  return found === 0 || errno() !== ECHILD
+}
+
+/** How long processes that have been killed may take to vanish. */
+const VANISH_MS_MAX = 4_000
+/** What goes on for so long is forked faster than it is killed one by one. */
+const OUTRUN_MS = 500
+const ROUNDS_MAX = 50
+
+/**
+ * Ends all descendants of this process for certain: first all are stopped, until no new one appears, then all are
+ * killed, until it has no child any more, as orphans become its children; where that does not end, a user of the run's own is emptied in one step. Returns how many were found at first, and how many
+ * could not be ended.
+ */
+export async function endAll(
+  descendants: Descendants,
+  userId: number | undefined,
+): Promise<{ found: number; left: number }> {
+  const began = performance.now()
+  const found = descendants.lookForLiving().length
+  for (let pauseMs = 1; ; pauseMs = Math.min(50, 2 * pauseMs)) {
+    const left = killFrozen(descendants)
+    if (left === 0 && !hasChildren()) return { found, left }
+    const goesOnMs = performance.now() - began
+    if (goesOnMs > VANISH_MS_MAX) return { found, left: Math.max(1, left) }
+    // Not at first: another agent of this machine may have taken the same user in the same moment.
+    if (userId !== undefined && goesOnMs > OUTRUN_MS) killUser(userId)
+    await delay(pauseMs)
+  }
+}
+
+function killFrozen(descendants: Descendants): number {
+  const seen = new Set<number>()
+  for (let round = 0; round < ROUNDS_MAX; round++) {
+    const fresh = descendants.lookForLiving().filter(({ pid }) => !seen.has(pid))
+    if (fresh.length === 0) break
+    for (const { pid } of fresh) {
+      kill(pid, SIGSTOP)
+      seen.add(pid)
+    }
+  }
+  for (const pid of seen) kill(pid, SIGKILL)
+  return seen.size
+}
+
+const KEEP = -1
+
+/**
+ * Kills every process of the user in one step that no fork can outrun: kill(2) for all that may be
+ * signalled, with nothing but that user's rights. Needs root's.
+ */
+export function killUser(userId: number): void {
+  const own = process.getuid?.() ?? 0
+  // Of this thread alone; the saved user is the way back. The real one would open the agent's own processes.
+  if (call('setresuid', userId, userId, KEEP) !== 0) return
+  try {
+    // With any privilege left it would kill the whole machine: the first process must be out of reach.
+    const isHarmless = Number(kill(1, 0)) !== 0 && errno() === EPERM
+    if (isHarmless) kill(-1, SIGKILL)
+  } finally {
+    call('setresuid', own, own, KEEP)
+  }
+}

@@ -1,0 +1,117 @@
+// What the warden says to the system calls that the kernel asks it about: connecting, forking, signalling.
+import { readFileSync } from 'node:fs'
+import { faultText } from '../../process/faults/fault-text.ts'
+import type { WardenOrder, WardenReport } from '../request.ts'
+import {
+  architectureOf,
+  EAGAIN,
+  EPERM,
+  type SystemCall,
+} from '../../network/native/cage-syscalls.ts'
+import { createNetworkPolicy } from '../../network/network-policy.ts'
+import { Listener, type Answer, type Question } from './listener.ts'
+import type { Meter } from './meter.ts'
+import { NameRelay } from './names.ts'
+import { asUser } from './as-user.ts'
+import { makeRestartable } from './restarts.ts'
+import { answerConnect, nameServers, type Surroundings } from './network.ts'
+import type { Descendants } from './processes.ts'
+import { MadeSockets, processOf, TakenSockets } from './sockets.ts'
+
+/** Refusals that are told; a script that tries ten thousand times is told once in a while. */
+const BLOCKED_TOLD_MAX = 50
+
+/** What the answers depend on. */
+interface Run {
+  order: WardenOrder
+  descendants: Descendants
+  meter: Meter
+  /** The warden makes the sockets of the run. */
+  makesSockets: boolean
+  report(what: WardenReport): void
+}
+
+/** Answers on the listener until the run has ended, or the listener is closed. */
+export function answerQuestions(fd: number, run: Run): Listener {
+  const listener = new Listener(fd)
+  const { network, folder, userId } = run.order
+  let told = 0
+  const servers = nameServers()
+  const made = run.makesSockets
+    ? new MadeSockets({ listener, descendants: run.descendants, userId })
+    : undefined
+  const around: Surroundings = {
+    listener,
+    sockets: made ?? new TakenSockets(userId),
+    names: { servers, relay: new NameRelay(servers) },
+    policy: createNetworkPolicy(network),
+    proxyPort: network.proxyPort,
+    folder,
+    userId,
+    blocked(blocked) {
+      if (++told <= BLOCKED_TOLD_MAX) run.report({ event: 'blocked', blocked })
+    },
+  }
+  const numbers = architectureOf(process.arch)?.numbers
+  const names = new Map(
+    Object.entries(numbers ?? {}).map(([name, number]) => [number, name as SystemCall]),
+  )
+  void listener
+    .run((question) => {
+      const name = names.get(question.call)
+      if (made !== undefined) {
+        if (name === 'socket') return made.make(question)
+        if (name === 'bind') return made.bound()
+        if (name === 'listen') return made.listens(question)
+      }
+      return answer(name, question, run, around)
+    })
+    .catch((error: unknown) => {
+      process.stderr.write(faultText(error))
+    })
+    .finally(() => made?.close())
+  return listener
+}
+
+function answer(
+  name: SystemCall | undefined,
+  question: Question,
+  run: Run,
+  around: Surroundings,
+): Answer | undefined {
+  if (name === 'connect') return answerConnect(question, around)
+  if (name === 'clone' || name === 'fork' || name === 'vfork') {
+    // What is looked at lies in registers, which cannot change while the caller waits.
+    return run.meter.mayFork() ? 'continue' : { error: EAGAIN }
+  }
+  if (name === 'rt_sigaction') {
+    asUser(around.userId, () => makeRestartable(question))
+    return 'continue'
+  }
+  return mayReach(name, question, run) ? 'continue' : { error: EPERM }
+}
+
+/** Signals, bounds and precedence are for the run's own processes only. Browsers ask for each of their threads. */
+function mayReach(name: SystemCall | undefined, question: Question, run: Run): boolean {
+  const { thread } = question
+  const isSecond = name === 'setpriority' || name === 'ioprio_set'
+  const target = Number(BigInt.asIntN(32, question.arguments[isSecond ? 1 : 0] ?? 0n))
+  // A descriptor of a process: to open it was allowed. The caller's own group: all of it are ours.
+  if (name === 'pidfd_send_signal' || target === 0 || target === thread) return true
+  // In a namespace of its own below ours it sees, and numbers, nobody else.
+  if (isNested(thread)) return true
+  if (target === -1) return false
+  if (target < 0) return run.descendants.look(true).some(({ group }) => group === -target)
+  const process = processOf(target)
+  return process > 0 && (process === processOf(thread) || run.descendants.has(process))
+}
+
+/** Whether the thread has a number in a namespace of processes below the warden's. */
+function isNested(thread: number): boolean {
+  try {
+    const status = readFileSync(`/proc/${thread}/status`, 'latin1')
+    return /^NSpid:\t\d+\t\d/m.test(status)
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,255 @@
+// The sockets of a run, as the warden gets hold of them in order to connect them. Where it may, it takes
+// them from the run when they are to be connected; where the system forbids that, as Docker's default
+// seccomp profile does, it has made every one of them itself, and kept a descriptor of its own.
+import { closeSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { asUser, onlyAsUser } from './as-user.ts'
+import {
+  call,
+  EBADF,
+  EISCONN,
+  EMFILE,
+  ENOTSOCK,
+  EPERM,
+  errno,
+  libcFunction,
+} from '../../network/native/cage-syscalls.ts'
+import type { Answer, Listener, Question, Watched } from './listener.ts'
+import type { Descendants } from './processes.ts'
+
+const getpeername = libcFunction('int getpeername(int, void *, void *)')
+
+/** How connecting went: it has connected, may be tried again, or goes on by itself. */
+export type Connecting = 'connected' | 'failed' | 'under way'
+
+/** Gives the warden the socket that a call is about. */
+export interface RunSockets {
+  /** The caller's own socket, or what the call returns instead. */
+  find(question: Question): { socket: number } | { error: number }
+  /** To be called once for each that was found. */
+  release(socket: number, how: Connecting): void
+}
+
+/** Whether this process may take descriptors from others that it may look into. */
+export function mayTakeSockets(): boolean {
+  const self = call('pidfd_open', process.pid)
+  if (self < 0) return false
+  const taken = call('pidfd_getfd', self, self)
+  closeSync(self)
+  if (taken < 0) return false
+  closeSync(taken)
+  return true
+}
+
+/** From Linux 6.9 on a thread can be opened by its own number; before, only its process. */
+const PIDFD_THREAD = 0o200
+
+/** Sockets that the run makes, taken from it. */
+export class TakenSockets implements RunSockets {
+  readonly #userId: number | undefined
+
+  constructor(userId: number | undefined) {
+    this.#userId = userId
+  }
+
+  find(question: Question): { socket: number } | { error: number } {
+    const socket = asUser(this.#userId, () => takenFrom(question))
+    return socket === undefined ? { error: EPERM } : { socket }
+  }
+
+  release(socket: number): void {
+    closeSync(socket)
+  }
+}
+
+function takenFrom({ thread, arguments: given }: Question): number | undefined {
+  let process = call('pidfd_open', thread, PIDFD_THREAD)
+  if (process < 0) process = call('pidfd_open', processOf(thread))
+  if (process < 0) return undefined
+  const socket = call('pidfd_getfd', process, Number(given[0]! & 0xffffffffn))
+  closeSync(process)
+  return socket < 0 ? undefined : socket
+}
+
+/** The process that a thread belongs to; 0 when it has gone. */
+export function processOf(thread: number): number {
+  try {
+    const status = readFileSync(`/proc/${thread}/status`, 'latin1')
+    return Number(/^Tgid:\s+(\d+)/m.exec(status)?.[1] ?? 0)
+  } catch {
+    return 0
+  }
+}
+
+const SOCK_CLOEXEC = 0o2000000
+/** Sockets of a run that are not connected yet. */
+const HELD_MAX = 1024
+/** How often is looked for those that the run has closed. */
+const LOOK_MS = 500
+/** A socket on its way from process to process is in none for a moment. */
+const MISSED_MAX = 2
+
+interface Held {
+  socket: number
+  /** Looks in a row that did not find it in any process. */
+  missed: number
+  watched?: Watched
+}
+
+/**
+ * Sockets that the warden made for the run. A socket is one thing however many descriptors lead to it, and
+ * the system names it by its inode; so the warden connects its own descriptor of the caller's socket, and
+ * options, flags and what waits for it stay as the caller left them. It lets go of it once that has
+ * connected, listens, or is closed, for a socket ends with its last descriptor.
+ */
+export class MadeSockets implements RunSockets {
+  readonly #listener: Listener
+  readonly #descendants: Descendants
+  readonly #userId: number | undefined
+  readonly #held = new Map<string, Held>()
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(run: { listener: Listener; descendants: Descendants; userId: number | undefined }) {
+    this.#listener = run.listener
+    this.#descendants = run.descendants
+    this.#userId = run.userId
+  }
+
+  /** Answers socket(domain, type, protocol): with one of the run's user, in the warden's network. */
+  make(question: Question): Answer | undefined {
+    // In a network of its own it reaches nobody, and what it makes itself is never connected.
+    if (!this.#isInOurNetwork(question.thread)) return 'continue'
+    if (this.#held.size >= HELD_MAX) this.#look(1)
+    if (this.#held.size >= HELD_MAX) return { error: EMFILE }
+    const [domain, type, protocol] = question.arguments.map((one) => Number(BigInt.asIntN(32, one)))
+    const socket = onlyAsUser(this.#userId, () => {
+      const made = call('socket', domain!, type! | SOCK_CLOEXEC, protocol)
+      return made < 0 ? -errno() : made
+    })
+    if (socket < 0) return { error: -socket }
+    const answer = this.#listener.give(question.id, socket, type! & SOCK_CLOEXEC)
+    if (answer !== undefined && 'error' in (answer as object)) closeSync(socket)
+    else this.#hold(socket)
+    return answer
+  }
+
+  /** The call bind(): what the run has closed must not keep its address. */
+  bound(): Answer {
+    this.#look(1)
+    return 'continue'
+  }
+
+  /** The call listen(): such a socket is never connected, and its port goes when the run closes it. */
+  listens({ thread, arguments: given }: Question): Answer {
+    const name = this.#nameOf(thread, given[0]!)
+    if (name !== undefined) this.#drop(name)
+    return 'continue'
+  }
+
+  find({ thread, arguments: given }: Question): { socket: number } | { error: number } {
+    const name = this.#nameOf(thread, given[0]!)
+    if (name === undefined) return { error: EPERM }
+    if (name === '') return { error: EBADF }
+    if (!name.startsWith('socket:')) return { error: ENOTSOCK }
+    const held = this.#held.get(name)
+    return held === undefined ? { error: EISCONN } : { socket: held.socket }
+  }
+
+  release(socket: number, how: Connecting): void {
+    const name = nameOfOwn(socket)
+    const held = this.#held.get(name)
+    if (held === undefined) return
+    if (how === 'connected') this.#drop(name)
+    else if (how === 'under way') this.#await(name, held)
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+    for (const name of this.#held.keys()) this.#drop(name)
+  }
+
+  #hold(socket: number): void {
+    this.#held.set(nameOfOwn(socket), { socket, missed: 0 })
+    this.#timer ??= setInterval(() => this.#look(MISSED_MAX), LOOK_MS)
+  }
+
+  /** Lets go when it has connected; its error, if any, is left for the run to read. */
+  #await(name: string, held: Held): void {
+    if (held.watched !== undefined) return
+    held.watched = {
+      fd: held.socket,
+      ready: () => {
+        delete held.watched
+        if (this.#held.get(name) === held && isConnected(held.socket)) this.#drop(name)
+      },
+    }
+    this.#listener.watch(held.watched)
+  }
+
+  #drop(name: string): void {
+    const held = this.#held.get(name)
+    if (held === undefined) return
+    this.#held.delete(name)
+    if (held.watched !== undefined) this.#listener.forget(held.watched)
+    closeSync(held.socket)
+    if (this.#held.size > 0) return
+    clearInterval(this.#timer)
+    this.#timer = undefined
+  }
+
+  /** Drops what so many looks in a row did not find in the run. */
+  #look(missedMax: number): void {
+    if (this.#held.size === 0) return
+    const found = new Set<string>()
+    for (const { pid } of this.#descendants.look()) {
+      const names = asUser(this.#userId, () => socketsOf(pid))
+      // It may have any of them.
+      if (names === undefined) return
+      for (const name of names) found.add(name)
+    }
+    for (const [name, held] of this.#held) {
+      held.missed = found.has(name) ? 0 : held.missed + 1
+      if (held.missed >= missedMax) this.#drop(name)
+    }
+  }
+
+  #nameOf(thread: number, descriptor: bigint): string | undefined {
+    const path = `/proc/${thread}/fd/${Number(descriptor & 0xffffffffn)}`
+    return asUser(this.#userId, () => linkOf(path))
+  }
+
+  #isInOurNetwork(thread: number): boolean {
+    const theirs = asUser(this.#userId, () => linkOf(`/proc/${thread}/ns/net`))
+    return theirs === readlinkSync('/proc/self/ns/net')
+  }
+}
+
+const nameOfOwn = (socket: number) => readlinkSync(`/proc/self/fd/${socket}`)
+
+/** What a link of /proc says; '' where there is none, undefined where it may not be read. */
+function linkOf(path: string): string | undefined {
+  try {
+    return readlinkSync(path)
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ENOENT' ? '' : undefined
+  }
+}
+
+/** The sockets of a process, none when it has gone; undefined where it may not be looked into. */
+function socketsOf(pid: number): string[] | undefined {
+  try {
+    const names = readdirSync(`/proc/${pid}/fd`).map((fd) => linkOf(`/proc/${pid}/fd/${fd}`))
+    // Some may list what they may not read.
+    if (names.includes(undefined)) return undefined
+    return names.filter((name) => name?.startsWith('socket:') === true) as string[]
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    return code === 'ENOENT' || code === 'ESRCH' ? [] : undefined
+  }
+}
+
+function isConnected(socket: number): boolean {
+  const address = Buffer.alloc(128)
+  const length = Buffer.alloc(4)
+  length.writeInt32LE(address.length)
+  return Number(getpeername(socket, address, length)) === 0
+}

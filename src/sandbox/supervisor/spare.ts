@@ -1,0 +1,94 @@
+// Keeps one warden waiting, with its launcher, so that a run need not wait for either to wake up.
+import { spawn, type ChildProcess } from 'node:child_process'
+import type { Socket } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import { COMPILE_CACHE } from '../../process/compile-cache.ts'
+
+const WARDEN = fileURLToPath(new URL('./supervisor.ts', import.meta.url))
+/** A warden lives short and holds little. */
+const FLAGS = ['--max-semi-space-size=1', '--disable-warning=ExperimentalWarning']
+/** The files of the run that is over come first: waking up takes a processor, too. */
+const SPARE_AFTER_MS = 1_000
+/** For so long after the last run one is kept waiting. */
+const SPARE_MS_MAX = 600_000
+
+/** Starts a warden that waits for its order. Throws where the agent can open nothing any more. */
+function spawnWarden(): ChildProcess {
+  const warden = spawn(process.execPath, [...FLAGS, WARDEN], {
+    stdio: ['pipe', 'pipe', 'pipe', 'pipe', 'pipe', 'pipe', 'pipe'],
+    env: { NODE_COMPILE_CACHE: COMPILE_CACHE },
+    // What a terminal sends to the agent is the agent's to pass on.
+    detached: true,
+  })
+  // Why one cannot be started is told later, and nobody may listen yet.
+  warden.on('error', ignore)
+  // Node.js makes no streams where there are no descriptors for them.
+  if ((warden.stdio as unknown) !== undefined) return warden
+  throw new Error('a warden cannot be started: the agent has no file descriptors left')
+}
+
+/** Gives out wardens, and keeps one ready. It keeps no process alive. */
+export class SpareWarden {
+  #spare: ChildProcess | undefined
+  #timer: NodeJS.Timeout | undefined
+  #isClosed = false
+
+  /** One that waits already where there is one, else a new one. Throws where it cannot be started. */
+  take(): ChildProcess {
+    const spare = this.#spare
+    this.#spare = undefined
+    if (spare === undefined || spare.exitCode !== null || spare.signalCode !== null) {
+      return spawnWarden()
+    }
+    for (const stream of socketsOf(spare)) {
+      stream.removeListener('error', ignore)
+      stream.ref()
+    }
+    spare.ref()
+    return spare
+  }
+
+  /** Starts one to wait, where none does, in a moment; to be called when a run is over. */
+  prepare(): void {
+    clearTimeout(this.#timer)
+    if (!this.#isClosed) this.#timer = setTimeout(() => this.#start(), SPARE_AFTER_MS).unref()
+  }
+
+  #start(): void {
+    this.#timer = setTimeout(() => this.#dismiss(), SPARE_MS_MAX).unref()
+    if (this.#spare !== undefined) return
+    let spare: ChildProcess
+    try {
+      spare = spawnWarden()
+    } catch {
+      // The next run says what is wrong.
+      return
+    }
+    this.#spare = spare
+    spare.unref()
+    for (const stream of socketsOf(spare)) {
+      stream.on('error', ignore)
+      stream.unref()
+    }
+  }
+
+  /** Lets the one that waits go; none is kept any more. */
+  close(): void {
+    this.#isClosed = true
+    clearTimeout(this.#timer)
+    this.#dismiss()
+  }
+
+  /** Without its calls' other end it leaves by itself. */
+  #dismiss(): void {
+    const spare = this.#spare
+    this.#spare = undefined
+    for (const stream of spare === undefined ? [] : socketsOf(spare)) stream.destroy()
+  }
+}
+
+function socketsOf(child: ChildProcess): Socket[] {
+  return child.stdio.filter((one) => one !== null) as Socket[]
+}
+
+const ignore = () => {}

@@ -1,0 +1,93 @@
+// Tries the cage once, with a shell that does next to nothing: so an operator learns what holds people's code
+// before the first of it runs.
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Cage } from './sandbox.ts'
+import { type Lack, lackOf, lackText, tracingLack, wishesOf } from './requirements.ts'
+import type { CageLayers } from './request.ts'
+import { findChromium } from '../scripts/chromium.ts'
+import { diskProblem } from '../process/disk-problem.ts'
+import { makeHeldFolder } from './held-folder.ts'
+import { removeTree } from './remove-tree.ts'
+
+const MEBIBYTE = 1_048_576
+const LIMITS = {
+  wallMs: 10_000,
+  cpuMs: 10_000,
+  memoryBytes: 256 * MEBIBYTE,
+  processes: 16,
+  outputBytes: MEBIBYTE,
+  diskBytes: MEBIBYTE,
+  fileBytes: MEBIBYTE,
+  openFiles: 256,
+}
+
+/** Says what it finds. */
+const SCRIPT = 'unshare --user --net --pid --fork true 2>/dev/null && echo namespaces; ./program'
+
+/** What the trial showed. */
+export interface CageTrial {
+  /** What holds people's code; absent where none runs. */
+  layers?: CageLayers
+  /** People's code gets user namespaces, which Chromium's own sandbox is made of. */
+  namespaces: boolean
+  /** What is missing, a sentence each with its mend. */
+  lacks: string[]
+  /** The same in parts: what people’s code cannot be run without, and what it can. */
+  needs: Lack[]
+  wishes: Lack[]
+  /** It could not be tried, since its folder cannot be written. */
+  isDiskAtFault?: boolean
+}
+
+/** Runs the trial in a folder of its own below `root`, until `signal` is aborted. Never rejects. */
+export async function tryCage(
+  cage: Cage,
+  settings: { root: string; chromiumPath: string | undefined },
+  signal = new AbortController().signal,
+): Promise<CageTrial> {
+  try {
+    const folder = await makeHeldFolder(settings.root, 'cage-')
+    try {
+      return await trialIn(folder.path, cage, settings, signal)
+    } finally {
+      await removeTree(folder.path).finally(() => folder.release())
+    }
+  } catch (error) {
+    const trial = trialOf({ namespaces: false }, [{ what: (error as Error).message }], [])
+    return { ...trial, isDiskAtFault: diskProblem(error, settings.root) !== undefined }
+  }
+}
+
+async function trialIn(
+  folder: string,
+  cage: Cage,
+  { root, chromiumPath }: { root: string; chromiumPath: string | undefined },
+  signal: AbortSignal,
+): Promise<CageTrial> {
+  // A file system may forbid programs.
+  await writeFile(join(folder, 'program'), '#!/bin/sh\necho executes\n', { mode: 0o755 })
+  const args = ['-c', SCRIPT]
+  const order = { command: '/bin/sh', args, folder, limits: LIMITS }
+  const { layers, tail, problem } = await cage.run(order, signal).ended
+  const namespaces = tail.stdout.includes('namespaces')
+  if (layers === undefined) {
+    const what = `people’s code cannot be run: ${problem ?? 'it did not start'}`
+    return trialOf({ namespaces }, [{ what }], [])
+  }
+  const canExecute = tail.stdout.includes('executes')
+  const hasChromium = (await findChromium(chromiumPath)) !== undefined
+  const scope = await readFile('/proc/sys/kernel/yama/ptrace_scope', 'latin1').catch(() => '')
+  const lacks = [lackOf(layers), layers.network ? tracingLack(scope) : undefined]
+  const wishes = wishesOf({ layers, namespaces, hasChromium, root, canExecute })
+  const needs = lacks.filter((one) => one !== undefined)
+  return trialOf({ layers, namespaces }, needs, wishes)
+}
+
+function trialOf(
+  found: Pick<CageTrial, 'layers' | 'namespaces'>,
+  needs: Lack[],
+  wishes: Lack[],
+): CageTrial {
+  return { ...found, needs, wishes, lacks: [...needs, ...wishes].map(lackText) }
+}

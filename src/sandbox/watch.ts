@@ -1,0 +1,297 @@
+// The agent's side of one run: tells the warden what the agent wants, takes the output of the
+// run, bounded, and hears how it ended. Where the warden itself dies, what it watched is ended from here.
+import type { ChildProcess } from 'node:child_process'
+import type { Readable, Writable } from 'node:stream'
+import { StringDecoder } from 'node:string_decoder'
+import { durationText } from '../contract/schema/amounts.ts'
+import { LIMITS } from '../contract/versions.ts'
+import type { CageOrder, OutputStream, WatchedEnd } from './run.ts'
+import type {
+  BlockedConnection,
+  CagedOutcome,
+  CageLayers,
+  WardenCall,
+  WardenEnd,
+  WardenOrder,
+  WardenReport,
+} from './request.ts'
+import { endSurvivors } from './leftover-processes.ts'
+import { memoryKills } from './container-memory.ts'
+
+const TAIL_BYTES_MAX = 65_536
+const REPORT_BYTES_MAX = 1_048_576
+const MESSAGE_BYTES_MAX = 1_048_576
+/** Pipes of a run of which nothing is left close by themselves; this long they get. */
+const CLOSE_MS_MAX = 1_000
+
+/** One run, from the order to its end. */
+export class CageWatch {
+  readonly #order: CageOrder
+  readonly #userId: number | undefined
+  readonly #warden: ChildProcess
+  readonly #tails: Record<OutputStream, Tail> = { stdout: new Tail(), stderr: new Tail() }
+  readonly #blocked: BlockedConnection[] = []
+  readonly #complaints = new Tail()
+  #outputBytes = 0
+  /** Streams of a run that wrote too much. */
+  readonly #held = new Set<Readable>()
+  #layers: CageLayers | undefined
+  #leader: number | undefined
+  #end: WardenEnd | undefined
+  #ask: WardenOrder['ask'] | undefined
+  #fault: Error | undefined
+  readonly #killsBefore = memoryKills()
+  readonly #expiry = new WardenExpiry(() => this.#warden.kill('SIGKILL'))
+
+  constructor(order: CageOrder, userId: number | undefined, warden: ChildProcess) {
+    this.#order = order
+    this.#userId = userId
+    this.#warden = warden
+    this.#listen()
+  }
+
+  /** Hands the order over. */
+  begin(order: WardenOrder): void {
+    const { startMs, limits, ask } = order
+    this.#expiry.within(startMs + limits.wallMs + Math.max(ask.graceMs, ask.lateGraceMs ?? 0))
+    this.#ask = ask
+    this.#write(order)
+    const [stdin, { input = '' }] = [this.#stream(3) as Writable, this.#order]
+    if (typeof input === 'string') stdin.end(input)
+    else input.pipe(stdin)
+  }
+
+  /** Tells the warden what to do. */
+  tell(call: WardenCall): void {
+    this.#expiry.within(call.do === 'ask' ? this.#patienceMs(call.outcome) : 0)
+    this.#write(call)
+  }
+
+  /** Resolves when nothing of the run is left and its output is read. Never rejects. */
+  async ended(): Promise<WatchedEnd> {
+    const code = await exitOf(this.#warden)
+    this.#expiry.close()
+    // That of another child may tell of this one as well, before its last words were read.
+    await closed([this.#stream(1)])
+    const end = this.#end ?? (await this.#wardenDied(code))
+    await this.#outputsClosed()
+    return {
+      ...end,
+      ...this.#refined(end),
+      ...(this.#fault === undefined ? {} : { outcome: 'cage-failed', fault: this.#fault }),
+      tail: { stdout: this.#tails.stdout.text(), stderr: this.#tails.stderr.text() },
+      outputBytes: this.#outputBytes,
+      blocked: this.#blocked,
+      ...(this.#layers === undefined ? {} : { layers: this.#layers }),
+    }
+  }
+
+  /** As the warden has it. */
+  #patienceMs(outcome: CagedOutcome): number {
+    const { graceMs, lateGraceMs = graceMs } = this.#ask ?? { graceMs: 0 }
+    return outcome === 'out-of-time' ? lateGraceMs : graceMs
+  }
+
+  #stream(fd: number): Readable | Writable {
+    return this.#warden.stdio[fd] as Readable | Writable
+  }
+
+  #write(line: object): void {
+    const control = this.#stream(0) as Writable
+    if (control.writable) control.write(`${JSON.stringify(line)}\n`)
+  }
+
+  #listen(): void {
+    for (const fd of [0, 1, 2, 3, 4, 5, 6]) this.#stream(fd).on('error', ignore)
+    this.#warden.on('error', (error) => this.#complaints.add(Buffer.from(error.message)))
+    lines(this.#stream(1) as Readable, REPORT_BYTES_MAX, (said) => this.#hear(said as WardenReport))
+    ;(this.#stream(2) as Readable).on('data', (chunk: Buffer) => this.#complaints.add(chunk))
+    this.#take(this.#stream(4) as Readable, 'stdout')
+    this.#take(this.#stream(5) as Readable, 'stderr')
+    const messages = this.#stream(6) as Readable
+    lines(messages, MESSAGE_BYTES_MAX, (said) => {
+      this.#guarded(() => this.#order.onMessage?.(said))
+    })
+    // Messages are output, too: without end they would keep the agent busy.
+    messages.on('data', (chunk: Buffer) => this.#count(chunk.length, messages))
+  }
+
+  #hear(said: WardenReport): void {
+    if (said.event === 'started') {
+      this.#layers = said.layers
+      this.#leader = said.pid
+    } else if (said.event === 'blocked') {
+      this.#blocked.push(said.blocked)
+    } else {
+      this.#end = said.end
+    }
+  }
+
+  #take(stream: Readable, name: OutputStream): void {
+    stream.on('data', (chunk: Buffer) => {
+      if (!this.#count(chunk.length, stream)) return
+      this.#tails[name].add(chunk)
+      this.#guarded(() => this.#order.onOutput?.(chunk, name))
+    })
+  }
+
+  /** A mistake in who listens must not end the agent, nor go unnoticed. */
+  #guarded(act: () => void): void {
+    if (this.#fault !== undefined) return
+    try {
+      act()
+    } catch (error) {
+      this.#fault = error instanceof Error ? error : new Error(String(error))
+      this.tell({ do: 'kill', outcome: 'cage-failed' })
+    }
+  }
+
+  /** Whether the run may write that much more. Where not, it is held at its next words until it is killed. */
+  #count(bytes: number, stream: Readable): boolean {
+    this.#outputBytes += bytes
+    if (this.#outputBytes <= this.#order.limits.outputBytes) return true
+    if (this.#held.size === 0) this.tell({ do: 'kill', outcome: 'out-of-output' })
+    this.#held.add(stream)
+    stream.pause()
+    return false
+  }
+
+  async #wardenDied(code: number | null): Promise<WardenEnd> {
+    const leftBehind = await endSurvivors({
+      userId: this.#userId,
+      leader: this.#leader,
+      folder: this.#order.folder,
+    })
+    const late = `it did not end within ${durationText(LIMITS.wardenLateMsMax)} of when it should have`
+    const why = this.#expiry.isOver ? late : this.#complaints.text().trim()
+    return {
+      outcome: 'cage-failed',
+      exitCode: null,
+      signal: null,
+      problem: `the warden died with ${code ?? this.#warden.signalCode}${why === '' ? '' : `: ${why}`}`,
+      usage: { wallMs: 0, cpuMs: 0, peakMemoryBytes: 0, processesMax: 0, diskBytes: 0 },
+      strays: 0,
+      leftBehind,
+    }
+  }
+
+  /** What looks like a crash or a failure of its own, and was want of memory. */
+  #refined(end: WardenEnd): Partial<WatchedEnd> {
+    if (end.outcome !== 'signalled' && (end.outcome !== 'exited' || end.exitCode === 0)) return {}
+    // Of a run with many processes the kernel ends the largest: a browser's page, and the test fails.
+    if (memoryKills() > this.#killsBefore) {
+      return { outcome: 'out-of-memory', scarce: 'container' }
+    }
+    // An engine that is out of its heap aborts; only its last words tell that from a crash.
+    const aborted = end.signal === 'SIGABRT' || end.signal === 'SIGTRAP' || end.exitCode === 134
+    const isHeap = aborted && HEAP_EXHAUSTED.test(this.#tails.stderr.text())
+    return isHeap ? { outcome: 'out-of-memory', scarce: 'heap' } : {}
+  }
+
+  async #outputsClosed(): Promise<void> {
+    for (const one of this.#held) one.destroy()
+    await closed([4, 5, 6].map((fd) => this.#stream(fd)))
+    for (const one of this.#warden.stdio) one?.destroy()
+  }
+}
+
+/** Resolves when all of these have closed, or should have. */
+async function closed(streams: readonly (Readable | Writable)[]): Promise<void> {
+  const closing = streams
+    .filter((one) => !one.closed)
+    .map((one) => new Promise((resolve) => one.once('close', resolve)))
+  const late = Promise.withResolvers<void>()
+  // Where this process was held up itself, what has come meanwhile is read first.
+  const timer = setTimeout(() => setImmediate(late.resolve), CLOSE_MS_MAX)
+  await Promise.race([Promise.all(closing), late.promise])
+  clearTimeout(timer)
+}
+
+/** The moment at which a warden must have ended; a later one does not replace an earlier one. */
+class WardenExpiry {
+  readonly #onExpiry: () => void
+  #timer: NodeJS.Timeout | undefined
+  #at = Infinity
+  #isClosed = false
+  isOver = false
+
+  constructor(onExpiry: () => void) {
+    this.#onExpiry = onExpiry
+  }
+
+  /** It should end within that time; what it needs to clear up and to report is added. */
+  within(ms: number): void {
+    const at = performance.now() + ms
+    if (at >= this.#at || this.#isClosed) return
+    this.#at = at
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => {
+      this.isOver = true
+      this.#onExpiry()
+    }, ms + LIMITS.wardenLateMsMax)
+  }
+
+  close(): void {
+    this.#isClosed = true
+    clearTimeout(this.#timer)
+  }
+}
+
+const HEAP_EXHAUSTED = /JavaScript heap out of memory|Reached heap limit|out of memory/i
+
+const ignore = () => {}
+
+function exitOf(child: ChildProcess): Promise<number | null> {
+  return new Promise((resolve) => {
+    child.on('exit', (code) => resolve(code))
+    child.on('error', () => resolve(null))
+  })
+}
+
+/** Calls back with each line's JSON; what is none, or longer than the bound, is dropped. */
+function lines(stream: Readable, bytesMax: number, each: (said: unknown) => void): void {
+  let rest = ''
+  let skipping = false
+  const decoder = new StringDecoder()
+  stream.on('data', (chunk: Buffer) => {
+    const parts = (rest + decoder.write(chunk)).split('\n')
+    rest = parts.pop() ?? ''
+    for (const part of parts) {
+      const whole = !skipping
+      skipping = false
+      const said = whole ? parsed(part) : undefined
+      if (said !== undefined) each(said)
+    }
+    if (Buffer.byteLength(rest) <= bytesMax) return
+    rest = ''
+    skipping = true
+  })
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** The last bytes of a stream. */
+class Tail {
+  #chunks: Buffer[] = []
+  #bytes = 0
+
+  add(chunk: Buffer): void {
+    this.#chunks.push(chunk)
+    this.#bytes += chunk.length
+    for (let first = this.#chunks[0]; first !== undefined; first = this.#chunks[0]) {
+      if (this.#bytes - first.length < TAIL_BYTES_MAX) return
+      this.#bytes -= first.length
+      this.#chunks.shift()
+    }
+  }
+
+  text(): string {
+    return Buffer.concat(this.#chunks).subarray(-TAIL_BYTES_MAX).toString()
+  }
+}

@@ -1,0 +1,220 @@
+// The process in which the scripts of one run of an API monitor stand: started when the first of them is to
+// run, kept until the last is done, so that the second finds what the first left.
+import { copyFile, mkdir, realpath, symlink, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { PassThrough } from 'node:stream'
+import { fileURLToPath } from 'node:url'
+import type { ApiMonitor } from '../../contract/http-monitor.ts'
+import { failure, type Failure } from '../../contract/failure.ts'
+import { LIMITS } from '../../contract/versions.ts'
+import { ScriptConsole } from './observed.ts'
+import { parseScriptWord, type ScriptError, type ScriptOrder, type ScriptWord } from './messages.ts'
+import type { CageLimits } from '../../sandbox/request.ts'
+import type { Cage, CagedEnd } from '../../sandbox/sandbox.ts'
+import { cagedFailure } from '../../sandbox/failure.ts'
+import { DeadlineReached, isDeadline } from '../../network/deadline.ts'
+import type { Context } from '../../monitors/monitor.ts'
+import { scriptEnvironment } from '../environment.ts'
+import { pathInside } from '../project.ts'
+import type { ScriptRuntime } from '../runtime.ts'
+import { copyHeaderWatch, headerEnvironment } from '../playwright/seen-headers.ts'
+import { TargetFailure } from '../../network/target-failure.ts'
+import { openWayOut, type WayOut } from '../../sandbox/egress/egress.ts'
+
+/** The moments at which an API monitor has scripts. */
+export type ScriptStep = 'set-up' | 'tear-down'
+
+const PROGRAM = fileURLToPath(new URL('./api-script.cjs', import.meta.url))
+/** A process whose scripts are done has nothing to put in order. */
+const ASK = { signal: 'SIGTERM', to: 'leader', graceMs: 250 } as const
+const END_MS_MAX = 1_000
+
+const LIMITS_OF_SCRIPTS: Omit<CageLimits, 'wallMs' | 'cpuMs'> = {
+  memoryBytes: LIMITS.apiScriptMemoryBytesMax,
+  processes: LIMITS.scriptProcessesMax,
+  outputBytes: LIMITS.scriptOutputBytesMax,
+  diskBytes: LIMITS.scriptDiskBytesMax,
+  fileBytes: LIMITS.scriptDiskBytesMax,
+  openFiles: 1024,
+}
+
+/** What a host works with. */
+export interface HostSettings {
+  monitor: ApiMonitor
+  context: Context
+  cage: Cage
+  runtime: ScriptRuntime
+}
+
+/** A script of a monitor, and where it is in the project. */
+export function scriptFile(monitor: ApiMonitor, step: ScriptStep): string {
+  const isSetUp = step === 'set-up'
+  const path = isSetUp ? monitor.setupScriptPath : monitor.tearDownScriptPath
+  // With a name of TypeScript's, so that a script may be either.
+  return join(step, pathInside((path ?? '').trim() === '' ? `${step}.ts` : (path as string)))
+}
+
+/** Starts it. Rejects with a TargetFailure where it cannot be started. */
+export async function startScriptHost(settings: HostSettings): Promise<ApiScriptHost> {
+  const { monitor, context, cage, runtime } = settings
+  const folder = await context.workFolder()
+  const program = join(folder, '.vedette', 'api-script.cjs')
+  await mkdir(dirname(program), { recursive: true })
+  await copyFile(PROGRAM, program)
+  await copyHeaderWatch(dirname(program))
+  await symlink(runtime.modules, join(folder, 'node_modules'))
+  await layOut(folder, monitor, 'set-up')
+  await layOut(folder, monitor, 'tear-down')
+  const wayOut = await openWayOut(cage, context.dial, ({ environment }) => ({
+    ...environment,
+    VEDETTE_PROXIES: JSON.stringify(environment),
+  }))
+  const host = new ApiScriptHost(settings, wayOut)
+  try {
+    await host.begin(folder, program)
+    return host
+  } catch (error) {
+    await host.close()
+    throw error
+  }
+}
+
+async function layOut(folder: string, monitor: ApiMonitor, step: ScriptStep): Promise<void> {
+  const isSetUp = step === 'set-up'
+  const script = isSetUp ? monitor.localSetupScript : monitor.localTearDownScript
+  if ((script ?? '').trim() === '') return
+  const given = isSetUp ? monitor.setupScriptDependencies : monitor.tearDownScriptDependencies
+  const files = (given ?? []).map(({ path, content }) => ({
+    path: join(step, pathInside(path)),
+    content,
+  }))
+  files.push({ path: scriptFile(monitor, step), content: script as string })
+  for (const { path, content } of files) {
+    const at = join(folder, 'project', path)
+    await mkdir(dirname(at), { recursive: true })
+    await writeFile(at, content)
+  }
+}
+
+interface Waiting {
+  step: ScriptWord['step']
+  resolve: (word: ScriptWord) => void
+}
+
+/** A process that runs scripts. */
+export class ApiScriptHost {
+  readonly console = new ScriptConsole()
+  /** How it ended; undefined while it runs. */
+  end: CagedEnd | undefined
+  readonly wayOut: WayOut
+  readonly #settings: HostSettings
+  readonly #input = new PassThrough()
+  readonly #stop = new AbortController()
+  readonly #onAbort: () => void
+  #ended: Promise<CagedEnd> | undefined
+  #waiting: Waiting | undefined
+  #crash: ScriptError | undefined
+
+  constructor(settings: HostSettings, wayOut: WayOut) {
+    this.#settings = settings
+    this.wayOut = wayOut
+    const { signal } = settings.context
+    this.#onAbort = () => this.#stop.abort(signal.reason)
+    signal.addEventListener('abort', this.#onAbort, { once: true })
+    if (signal.aborted) this.#onAbort()
+  }
+
+  /** Resolves when it is ready for scripts. */
+  async begin(folder: string, program: string): Promise<void> {
+    const { cage, context, monitor, runtime } = this.#settings
+    const bothMs = 2 * LIMITS.apiScriptMsMax
+    const run = cage.run(
+      {
+        command: runtime.node,
+        args: [program],
+        folder,
+        input: this.#input,
+        environment: {
+          ...scriptEnvironment(monitor, context),
+          REQUEST_URL: monitor.request.url,
+          ...headerEnvironment(context.headers),
+        },
+        ...this.wayOut.order,
+        readable: [runtime.folder, await realpath(runtime.modules), await realpath(runtime.node)],
+        limits: {
+          ...LIMITS_OF_SCRIPTS,
+          wallMs: LIMITS.apiScriptStartMsMax + bothMs + monitor.maxResponseTime,
+          cpuMs: 2 * bothMs,
+        },
+        ask: ASK,
+        onOutput: (chunk, stream) => this.console.add(chunk, stream),
+        onMessage: (message) => this.#hear(message),
+      },
+      this.#stop.signal,
+    )
+    this.#ended = run.ended.then((end) => (this.end = end))
+    const startMs = LIMITS.apiScriptStartMsMax
+    await this.#word('ready', startMs, 'the process of the scripts')
+  }
+
+  /** Runs a script and resolves with what it says. Rejects with a TargetFailure where it says nothing. */
+  async run(order: ScriptOrder): Promise<ScriptWord> {
+    const ms = LIMITS.apiScriptMsMax
+    this.#input.write(`${JSON.stringify(order)}\n`)
+    return this.#word(order.step, ms, `the ${order.step} script`)
+  }
+
+  /** Ends it; resolves when nothing of it is left. */
+  async close(): Promise<void> {
+    this.#settings.context.signal.removeEventListener('abort', this.#onAbort)
+    this.#input.end()
+    const timer = setTimeout(() => this.#stop.abort(new Error('the scripts are done')), END_MS_MAX)
+    await this.#ended
+    clearTimeout(timer)
+    this.console.end()
+    await this.wayOut.close()
+  }
+
+  async #word(step: Waiting['step'], ms: number, what: string): Promise<ScriptWord> {
+    const said = new Promise<ScriptWord>((resolve) => (this.#waiting = { step, resolve }))
+    const timer = setTimeout(() => this.#stop.abort(new DeadlineReached(ms)), ms)
+    try {
+      const first = await Promise.race([said, this.#ended as Promise<CagedEnd>])
+      if ('step' in first) return first
+      throw this.#silence(first, step, what)
+    } finally {
+      clearTimeout(timer)
+      this.#waiting = undefined
+    }
+  }
+
+  /** Why nothing was said. */
+  #silence(end: CagedEnd, step: Waiting['step'], what: string): unknown {
+    const { signal } = this.#settings.context
+    if (signal.aborted && !isDeadline(signal)) return signal.reason
+    const cut = cagedFailure(end, what)
+    if (cut !== undefined) {
+      // That it does not start is nobody's fault but this machine's.
+      const isLate = step === 'ready' && cut.code === 'TIMEOUT_RUN'
+      return new TargetFailure(isLate ? { ...cut, code: 'RESOURCES_EXHAUSTED' } : cut)
+    }
+    if (this.#crash !== undefined) return new TargetFailure(scriptErrorFailure(this.#crash, what))
+    const message = `${what} ended its process, with exit code ${end.exitCode}, before it was done`
+    return new TargetFailure(failure('SCRIPT_FAILED', message))
+  }
+
+  #hear(message: unknown): void {
+    const word = parseScriptWord(message)
+    if (word === undefined) return
+    if (word.step === 'header') this.#settings.context.headers?.saw(word.name, word.value)
+    else if (word.step === 'crash') this.#crash = 'error' in word ? word.error : undefined
+    else if (word.step === this.#waiting?.step) this.#waiting.resolve(word)
+  }
+}
+
+/** The failure of a script that ended with an error. */
+export function scriptErrorFailure(error: ScriptError, what: string): Failure {
+  const { message, loaded, file, line, column } = error
+  const place = file === undefined ? undefined : { file, line, column }
+  return failure(loaded ? 'SCRIPT_FAILED' : 'SCRIPT_INVALID', `${what}: ${message}`, place)
+}

@@ -1,0 +1,103 @@
+// The words between the agent and the process in which the scripts of an API monitor run. What comes from
+// there is read with suspicion: people's code stands behind it.
+import * as z from 'zod'
+import { SeenHeader } from '../playwright/seen-headers.ts'
+
+/** Names with a value each, as often as there are values. */
+export type Pairs = [name: string, value: string][]
+
+/** The request as scripts have it. A name with several values has a list of them. */
+export interface ScriptRequest {
+  method: string
+  url: string
+  body: string
+  headers: Record<string, string | string[]>
+  queryParameters: Record<string, string | string[]>
+}
+
+/** The answer as a tear-down script has it. */
+export interface ScriptResponse {
+  /** 0 where none came. */
+  statusCode: number
+  statusText: string
+  body: string
+  /** The body is only the beginning of it. */
+  bodyTruncated?: true
+  headers: Record<string, string | string[]>
+  /** Milliseconds since the request began. */
+  timings: Record<string, number>
+  timingPhases: Record<string, number>
+}
+
+/** What the process is told to do. */
+export type ScriptOrder = {
+  /** The script, in the folder of scripts. */
+  file: string
+  /** Most that it may hand back. */
+  bytesMax: number
+  request: ScriptRequest
+} & ({ step: 'set-up' } | { step: 'tear-down'; response: ScriptResponse })
+
+const pairs = z.array(z.tuple([z.string(), z.string()])).max(200)
+const text = z.string().max(16_384)
+
+const ScriptError = z.object({
+  message: text,
+  /** False where its code could not even be begun. */
+  loaded: z.boolean(),
+  file: z.string().max(4096).optional(),
+  line: z.int().min(0).max(1e9).optional(),
+  column: z.int().min(0).max(1e9).optional(),
+})
+/** The error that ended a script. */
+export type ScriptError = z.infer<typeof ScriptError>
+
+const Failed = z.object({ step: z.enum(['set-up', 'tear-down', 'crash']), error: ScriptError })
+
+const SetUpDone = z.object({
+  step: z.literal('set-up'),
+  request: z.object({
+    method: z.string(),
+    url: z.string(),
+    body: z.string(),
+    headers: pairs,
+    queryParameters: pairs,
+  }),
+  /** Variables that it set, and the names of those that it took away. */
+  variables: z.record(z.string(), z.string()),
+  removed: z.array(z.string()),
+})
+/** What a set-up script made of its request. */
+export type SetUpDone = z.infer<typeof SetUpDone>
+
+const TearDownDone = z.object({
+  step: z.literal('tear-down'),
+  response: z.object({
+    statusCode: z.int().min(0).max(999),
+    body: z.string(),
+    headers: pairs,
+  }),
+})
+/** What a tear-down script made of the answer. */
+export type TearDownDone = z.infer<typeof TearDownDone>
+
+const Word = z.union([
+  z.object({ step: z.literal('ready') }),
+  SeenHeader.extend({ step: z.literal('header') }),
+  Failed,
+  SetUpDone,
+  TearDownDone,
+])
+/** What the process says. */
+export type ScriptWord = z.infer<typeof Word>
+
+const Named = z.object({ step: z.enum(['set-up', 'tear-down']) })
+
+/** The word that a message is; that of a failure where it is no good, and undefined where it is none. */
+export function parseScriptWord(message: unknown): ScriptWord | undefined {
+  const word = Word.safeParse(message).data
+  if (word !== undefined) return word
+  const step = Named.safeParse(message).data?.step
+  const what = step === 'set-up' ? 'request' : 'response'
+  return step && { step, error: { message: `what it makes of ${what} is none`, loaded: true } }
+}

@@ -1,0 +1,227 @@
+// What a run of Playwright came to: every test with its attempts, steps, errors and attachments, gathered from
+// events and bounded, so that a suite of any size makes a result that can be sent.
+import type {
+  AttemptStatus,
+  PlaywrightEvent,
+  RunAttachment,
+  RunError,
+  TestOutcome,
+} from './events.ts'
+
+/** A step of an attempt, in the order in which they ended. */
+export interface TestStep {
+  title: string
+  category: string
+  /** Steps of the user that it is inside of. */
+  depth: number
+  durationMs: number
+  error?: string
+}
+
+/** One attempt at a test. */
+export interface TestAttempt {
+  /** From 0. */
+  retry: number
+  /** Absent while it runs. */
+  status?: AttemptStatus
+  /** Milliseconds since the Unix epoch. */
+  startedAt: number
+  durationMs: number
+  steps: TestStep[]
+  errors: RunError[]
+  attachments: RunAttachment[]
+  output: string
+}
+
+/** A test with all attempts at it. */
+export interface TestReport {
+  id: string
+  title: string
+  project: string
+  file: string
+  line: number
+  tags: string[]
+  /** How often it is tried again when it fails. */
+  retries: number
+  /** Absent when the run ended before the test did. */
+  outcome?: TestOutcome
+  annotations: { type: string; description?: string | undefined }[]
+  attempts: TestAttempt[]
+}
+
+/** A whole run. */
+export interface PlaywrightReport {
+  playwrightVersion?: string
+  workers?: number
+  /** How Playwright says that it ended: passed, failed, timedout, interrupted; absent when it was cut off. */
+  status?: string
+  durationMs?: number
+  stats: Record<TestOutcome | 'total' | 'unfinished', number>
+  tests: TestReport[]
+  /** Errors outside of any test. */
+  errors: RunError[]
+  /** Tests, steps and texts that were too many to keep. */
+  leftOut: number
+}
+
+/** How much of a run is kept. */
+export const REPORT_BOUNDS = {
+  testsMax: 2000,
+  stepsPerAttemptMax: 200,
+  outputCharsPerAttemptMax: 16_384,
+  errorsMax: 50,
+} as const
+
+/** Gathers events into a report; may be asked for it at any time. */
+export class PlaywrightReportBuilder {
+  readonly #tests = new Map<string, TestReport>()
+  readonly #errors: RunError[] = []
+  #about: Pick<PlaywrightReport, 'playwrightVersion' | 'workers' | 'status' | 'durationMs'> = {}
+  #expected = 0
+  #leftOut = 0
+
+  add(event: PlaywrightEvent): void {
+    switch (event.event) {
+      case 'begin':
+        this.#begin(event)
+        break
+      case 'test':
+        this.#addTest(event)
+        break
+      case 'start':
+        this.#start(event)
+        break
+      case 'step':
+        this.#step(event)
+        break
+      case 'output':
+        this.#output(event)
+        break
+      case 'end':
+        this.#end(event)
+        break
+      case 'error':
+        this.#keep(this.#errors, event.error, REPORT_BOUNDS.errorsMax)
+        break
+      case 'finish':
+      default:
+        this.#about = { ...this.#about, status: event.status, durationMs: event.ms }
+    }
+  }
+
+  /** No more events come: what has begun and was not told to have ended, was interrupted with the run. */
+  close(atMs: number): void {
+    for (const { attempts } of this.#tests.values()) {
+      for (const attempt of attempts) {
+        if (attempt.status !== undefined) continue
+        attempt.status = 'interrupted'
+        attempt.durationMs = Math.max(0, atMs - attempt.startedAt)
+      }
+    }
+  }
+
+  /** How far the run is. */
+  progress(): { done: number; total: number } {
+    const done = [...this.#tests.values()].filter(({ outcome }) => outcome !== undefined).length
+    return { done, total: Math.max(this.#expected, this.#tests.size) }
+  }
+
+  /** How people call the test: `shop.spec.ts › order`; undefined where it is not known. */
+  nameOf(id: string): string | undefined {
+    const test = this.#tests.get(id)
+    return test && `${test.file} › ${test.title}`
+  }
+
+  report(): PlaywrightReport {
+    const tests = [...this.#tests.values()]
+    const stats = {
+      expected: 0,
+      unexpected: 0,
+      flaky: 0,
+      skipped: 0,
+      unfinished: 0,
+      total: tests.length,
+    }
+    for (const { outcome } of tests) stats[outcome ?? 'unfinished']++
+    return { ...this.#about, stats, tests, errors: [...this.#errors], leftOut: this.#leftOut }
+  }
+
+  #begin({ playwright, workers, tests }: PlaywrightEvent & { event: 'begin' }): void {
+    if (playwright !== undefined) this.#about.playwrightVersion = playwright
+    if (workers !== undefined) this.#about.workers = workers
+    this.#expected = tests
+  }
+
+  #addTest(event: PlaywrightEvent & { event: 'test' }): void {
+    const { id, titles, project, file, line, tags, retries } = event
+    if (this.#tests.size >= REPORT_BOUNDS.testsMax || this.#tests.has(id)) {
+      this.#leftOut++
+      return
+    }
+    const title = titles.join(' › ')
+    const facts = { id, title, project, file, line, tags, retries }
+    this.#tests.set(id, { ...facts, annotations: [], attempts: [] })
+  }
+
+  #start({ id, retry, at }: PlaywrightEvent & { event: 'start' }): void {
+    const attempts = this.#tests.get(id)?.attempts
+    if (attempts === undefined || attempts.some((one) => one.retry === retry)) {
+      this.#leftOut++
+      return
+    }
+    attempts.push({
+      retry,
+      startedAt: at,
+      durationMs: 0,
+      steps: [],
+      errors: [],
+      attachments: [],
+      output: '',
+    })
+  }
+
+  #step(event: PlaywrightEvent & { event: 'step' }): void {
+    const { title, category, depth, ms, error } = event
+    const step: TestStep = { title, category, depth, durationMs: ms }
+    if (error !== undefined) step.error = error.message
+    const attempt = this.#attempt(event.id, event.retry)
+    if (attempt === undefined) this.#leftOut++
+    else this.#keep(attempt.steps, step, REPORT_BOUNDS.stepsPerAttemptMax)
+  }
+
+  #output({ id, retry, text }: PlaywrightEvent & { event: 'output' }): void {
+    const attempt = this.#attempt(id, retry)
+    // What belongs to no test is in the output of the whole run.
+    if (attempt === undefined) return
+    const room = REPORT_BOUNDS.outputCharsPerAttemptMax - attempt.output.length
+    if (text.length > room) this.#leftOut++
+    attempt.output += text.slice(0, Math.max(0, room))
+  }
+
+  #end(event: PlaywrightEvent & { event: 'end' }): void {
+    const test = this.#tests.get(event.id)
+    const attempt = this.#attempt(event.id, event.retry)
+    if (test === undefined || attempt === undefined) {
+      this.#leftOut++
+      return
+    }
+    test.annotations = event.annotations
+    attempt.status = event.status
+    attempt.durationMs = event.ms
+    attempt.attachments = event.attachments
+    for (const error of event.errors) this.#keep(attempt.errors, error, REPORT_BOUNDS.errorsMax)
+    // A failure that is tried again is no outcome yet. Playwright calls a test that it has interrupted skipped,
+    // if it still comes to say so.
+    const isLast = event.outcome !== 'unexpected' || event.retry >= test.retries
+    if (isLast && event.status !== 'interrupted') test.outcome = event.outcome
+  }
+
+  #attempt(id: string | undefined, retry: number | undefined): TestAttempt | undefined {
+    return this.#tests.get(id ?? '')?.attempts.find((one) => one.retry === retry)
+  }
+
+  #keep<T>(list: T[], one: T, most: number): void {
+    if (list.length < most) list.push(one)
+    else this.#leftOut++
+  }
+}

@@ -1,0 +1,202 @@
+// Tells the agent what a Playwright run does, an event a line, in the file that VEDETTE_EVENTS names. It runs
+// inside of people's projects: plain CommonJS, no dependency, for every Node.js since 18 and for Bun, and for
+// every Playwright since 1.40. What it writes is read by events.ts, with its own bounds.
+'use strict'
+const { appendFileSync, openSync } = require('node:fs')
+const path = require('node:path')
+
+const TEXT_CHARS_MAX = 65536
+const BODY_BYTES_MAX = 1048576
+
+/** Categories of steps that people want to see; the rest is Playwright's own business. */
+const SHOWN_STEPS = new Set(['test.step', 'pw:api', 'expect', 'hook'])
+
+/** What Playwright of the older runtimes makes of a call that script-preload.cjs stands in. */
+const HOOKED = 'proxy.<anonymous>'
+
+class VedetteReporter {
+  constructor() {
+    this.file = openSync(process.env.VEDETTE_EVENTS, 'a')
+    this.broken = false
+  }
+
+  printsToStdio() {
+    return false
+  }
+
+  version() {
+    return 'v2'
+  }
+
+  onBegin(...given) {
+    // Newer versions pass the suite alone; the configuration then hangs on the project.
+    const suite = given.at(-1)
+    const config = given.length > 1 ? given[0] : (this.config ?? {})
+    this.root = config.rootDir ?? process.cwd()
+    const tests = suite.allTests()
+    this.write({
+      event: 'begin',
+      playwright: config.version,
+      workers: config.workers,
+      tests: tests.length,
+      ...(asksWithoutSandbox(config) ? { asksWithoutSandbox: true } : {}),
+    })
+    for (const test of tests) this.write({ event: 'test', ...this.factsOf(test) })
+  }
+
+  onConfigure(config) {
+    this.config = config
+  }
+
+  factsOf(test) {
+    const [, project = '', , ...titles] = test.titlePath()
+    return {
+      id: test.id,
+      titles: titles.map(text),
+      project,
+      file: this.relative(test.location.file),
+      line: test.location.line,
+      tags: test.tags ?? [],
+      retries: test.retries,
+      expectedStatus: test.expectedStatus,
+    }
+  }
+
+  onTestBegin(test, result) {
+    const { retry, workerIndex, startTime } = result
+    this.write({ event: 'start', id: test.id, retry, worker: workerIndex, at: +startTime })
+  }
+
+  onStepEnd(test, result, step) {
+    if (!SHOWN_STEPS.has(step.category)) return
+    // Calls inside of a step of the user belong to it; calls inside of calls say nothing new.
+    if (step.parent !== undefined && step.parent.category !== 'test.step') return
+    // Older versions name a call after who makes it: our own ones have no name, and new contexts that of our hook.
+    if (step.category === 'pw:api' && step.title === '') return
+    let depth = 0
+    for (let above = step.parent; above !== undefined; above = above.parent) depth++
+    this.write({
+      event: 'step',
+      id: test.id,
+      retry: result.retry,
+      title: text(step.title === HOOKED ? 'newContext' : step.title),
+      category: step.category,
+      depth,
+      at: +step.startTime,
+      ms: step.duration,
+      ...(step.error === undefined ? {} : { error: this.errorOf(step.error) }),
+    })
+  }
+
+  onStdOut(chunk, test, result) {
+    this.output('stdout', chunk, test, result)
+  }
+
+  onStdErr(chunk, test, result) {
+    this.output('stderr', chunk, test, result)
+  }
+
+  output(stream, chunk, test, result) {
+    const id = test?.id
+    this.write({ event: 'output', stream, id, retry: result?.retry, text: text(String(chunk)) })
+  }
+
+  onTestEnd(test, result) {
+    this.write({
+      event: 'end',
+      id: test.id,
+      retry: result.retry,
+      status: result.status,
+      outcome: test.outcome(),
+      ms: result.duration,
+      errors: (result.errors ?? []).map((error) => this.errorOf(error)),
+      annotations: test.annotations.map(({ type, description }) => ({ type, description })),
+      attachments: result.attachments.map(attachmentOf),
+      ...(lacksVideo(test, result) ? { lacksVideo: true } : {}),
+    })
+  }
+
+  onError(error) {
+    this.write({ event: 'error', error: this.errorOf(error) })
+  }
+
+  onEnd(result) {
+    this.write({ event: 'finish', status: result.status, ms: result.duration })
+  }
+
+  errorOf({ message, value, stack, snippet, location }) {
+    return {
+      message: text(message ?? String(value ?? 'unknown error')),
+      ...(stack === undefined ? {} : { stack: text(stack) }),
+      ...(snippet === undefined ? {} : { snippet: text(snippet) }),
+      ...(location === undefined
+        ? {}
+        : { file: this.relative(location.file), line: location.line, column: location.column }),
+    }
+  }
+
+  relative(file) {
+    const inside = path.relative(this.root ?? process.cwd(), file)
+    return inside.startsWith('..') ? file : inside
+  }
+
+  write(event) {
+    if (this.broken) return
+    try {
+      appendFileSync(this.file, `${JSON.stringify(event)}\n`)
+    } catch {
+      // A full disk ends the telling, not the run; the agent sees that there is no end.
+      this.broken = true
+    }
+  }
+}
+
+function attachmentOf({ name, contentType, path: file, body }) {
+  if (file !== undefined) return { name, contentType, path: file }
+  const bytes = body?.length ?? 0
+  if (bytes > BODY_BYTES_MAX) return { name, contentType, bytes }
+  return { name, contentType, bytes, body: Buffer.from(body ?? '').toString('base64') }
+}
+
+/** Attempts of which Playwright keeps a video, by its mode. */
+const KEPT_VIDEOS = {
+  on: () => true,
+  'retain-on-failure': (retry, hasFailed) => hasFailed,
+  'retain-on-first-failure': (retry, hasFailed) => hasFailed && retry === 0,
+  'retain-on-failure-and-retries': (retry, hasFailed) => hasFailed || retry > 0,
+  'on-first-retry': (retry) => retry === 1,
+  'retry-with-video': (retry) => retry === 1,
+  'on-all-retries': (retry) => retry > 0,
+}
+
+/** Whether there would be a video of the attempt, had suite-wrapping.cjs not had to turn them off. */
+function lacksVideo(test, result) {
+  const mode = test.parent?.project?.()?.use?.vedetteVideoWanted
+  if (typeof mode !== 'string' || result.status === 'skipped') return false
+  const isKept = Object.hasOwn(KEPT_VIDEOS, mode) ? KEPT_VIDEOS[mode] : () => false
+  return isKept(result.retry, result.status !== test.expectedStatus) && hasPage(result.steps ?? [])
+}
+
+/** Whether what a browser is launched with turns its own sandbox off, in any project. */
+function asksWithoutSandbox({ projects = [] }) {
+  return projects.some(({ use }) => {
+    const { chromiumSandbox, args } = use?.launchOptions ?? {}
+    return chromiumSandbox === false || (Array.isArray(args) && args.includes('--no-sandbox'))
+  })
+}
+
+/** Tests that take no page have none to show. */
+function hasPage(steps) {
+  return steps.some(
+    ({ category, title, steps: inner }) =>
+      (category === 'fixture' && /\b(?:context|page)\b/.test(title)) || hasPage(inner ?? []),
+  )
+}
+
+/** Bounded, and without the colours of a terminal. */
+function text(given) {
+  // oxlint-disable-next-line no-control-regex -- what it takes out are control sequences
+  return given.slice(0, TEXT_CHARS_MAX).replace(/\u001B\[[0-9;]*[A-Za-z]/g, '')
+}
+
+module.exports = VedetteReporter

@@ -1,0 +1,136 @@
+// Lays a script out as the small project that it is: the script and what it imports at their paths, the
+// packages of its runtime, and a configuration for Playwright that the monitor's own settings go into.
+import { copyFile, mkdir, symlink, writeFile } from 'node:fs/promises'
+import { dirname, join, posix } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { copyHeaderWatch } from './playwright/seen-headers.ts'
+import { targetFailure } from '../network/target-failure.ts'
+
+/** The fields of browser and multistep monitors that make a project. */
+export interface Script {
+  script: string
+  scriptPath?: string | null | undefined
+  dependencies: readonly { path: string; content: string }[] | null
+  playwrightConfig?: Record<string, unknown> | null | undefined
+}
+
+/** A project on disk. */
+export interface ScriptProject {
+  /** Where it starts. */
+  folder: string
+  /** Arguments for Node.js. */
+  args: string[]
+  /** It defines tests; else it is code that runs from top to bottom. */
+  isTest: boolean
+  environment: Record<string, string>
+}
+
+const PRELOAD = fileURLToPath(new URL('./playwright/script-preload.cjs', import.meta.url))
+const LAUNCHES = fileURLToPath(new URL('./playwright/browser-launches.cjs', import.meta.url))
+const PLAIN = fileURLToPath(new URL('./plain.cjs', import.meta.url))
+const TEST_PACKAGE = '@playwright/test'
+
+/**
+ * Writes the project below `folder`, for the packages in `modules`. Throws a TargetFailure where a path
+ * leads out of it.
+ */
+export async function layOutScript(
+  script: Script,
+  run: { folder: string; modules: string; hasVideo: boolean },
+): Promise<ScriptProject> {
+  const { folder, modules } = run
+  const project = join(folder, 'project')
+  const own = join(folder, '.vedette')
+  const isTest = definesTests(script)
+  const name = pathInside(script.scriptPath ?? defaultName(script.script, isTest))
+  await mkdir(own, { recursive: true })
+  await symlink(modules, join(folder, 'node_modules'))
+  const files = [...(script.dependencies ?? []), { path: name, content: script.script }]
+  for (const { path, content } of files) {
+    const at = join(project, pathInside(path))
+    await mkdir(dirname(at), { recursive: true })
+    await writeFile(at, content)
+  }
+  const preload = join(own, 'preload.cjs')
+  await copyFile(PRELOAD, preload)
+  await copyFile(LAUNCHES, join(own, 'browser-launches.cjs'))
+  await copyHeaderWatch(own)
+  const environment = { NODE_OPTIONS: `--require "${preload}"` }
+  if (!isTest) {
+    await copyFile(PLAIN, join(own, 'plain.cjs'))
+    const args = [join(own, 'plain.cjs'), join(project, name)]
+    return { folder: project, args, isTest, environment }
+  }
+  const config = join(own, 'playwright.config.cjs')
+  await writeFile(config, configurationOf(script, { ...run, project, name }))
+  const args = [join(modules, TEST_PACKAGE, 'cli.js'), 'test', '--config', config]
+  return { folder: project, args, isTest, environment }
+}
+
+/** The path inside of the project, whatever it looks like; throws a TargetFailure where it leads out. */
+export function pathInside(path: string): string {
+  const plain = posix.normalize(path.replaceAll('\\', '/')).replace(/^\/+/, '')
+  if (plain !== '' && plain !== '.' && plain !== '..' && !plain.startsWith('../')) return plain
+  const message = `the path ${JSON.stringify(path)} leads out of the script’s project`
+  throw targetFailure('SETTINGS_INVALID', message, { path })
+}
+
+/** A statement, and not the word in a comment, in a text, or as a call. */
+const IMPORT = /(?:^|;)[ \t]*import\s*(?:["']|[\w$*{][^;'"`()]*?\bfrom\s*["'])/m
+
+/** With a name of TypeScript's, so that a script may be either; ES modules by name for old Node.js. */
+function defaultName(script: string, isTest: boolean): string {
+  if (isTest) return 'script.spec.ts'
+  return IMPORT.test(script) ? 'script.mjs' : 'script.js'
+}
+
+const TAKEN = new RegExp(
+  String.raw`(?:import\s*\{([^}]*)\}\s*from\s*|\{([^}]*)\}\s*=\s*require\(\s*)['"]${TEST_PACKAGE}['"]`,
+)
+
+/**
+ * Whether a script is for the test runner: it, or what it imports, uses the package of tests, and for
+ * more than `expect`.
+ */
+export function definesTests({ script, dependencies }: Script): boolean {
+  if ((dependencies ?? []).some(({ content }) => content.includes(TEST_PACKAGE))) return true
+  if (!script.includes(TEST_PACKAGE)) return false
+  const taken = TAKEN.exec(script)
+  const names = taken?.[1] ?? taken?.[2]
+  return names === undefined || /\btest\b/.test(names)
+}
+
+/** As a regular expression means the text itself. */
+const escaped = (text: string) => text.replaceAll(/[\\^$.*+?()[\]{}|]/g, String.raw`\$&`)
+
+interface Layout {
+  folder: string
+  project: string
+  name: string
+  hasVideo: boolean
+}
+
+/** Files of the run's results, in its folder. */
+export const RESULTS_FOLDER = 'results'
+
+function configurationOf({ playwrightConfig }: Script, at: Layout): string {
+  const { use, timeout, expect } = playwrightConfig ?? {}
+  const settings = {
+    testDir: at.project,
+    outputDir: join(at.folder, RESULTS_FOLDER),
+    workers: 1,
+    retries: 0,
+    reporter: 'null',
+    ...(timeout === undefined ? {} : { timeout }),
+    ...(expect === undefined ? {} : { expect }),
+    use: {
+      screenshot: 'only-on-failure',
+      trace: 'retain-on-failure',
+      video: at.hasVideo ? 'retain-on-failure' : 'off',
+      ...(use as object | undefined),
+      ...(at.hasVideo ? {} : { video: 'off' }),
+    },
+  }
+  const match = `new RegExp(${JSON.stringify(`/${escaped(at.name)}$`)})`
+  return `module.exports = { ...${JSON.stringify(settings)}, testMatch: ${match} }\n`
+}

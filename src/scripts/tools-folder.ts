@@ -1,0 +1,28 @@
+// Where engines, runtimes and what is kept between runs of people's code stand on this machine.
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import type { Environment } from '../process/env.ts'
+
+/**
+ * Where engines and runtimes are: TOOLS_DIR, else `tools` in DATA_DIR, else the user's cache; root's is the
+ * system's, as the users that root's runs get may not enter its home.
+ */
+export function toolsFolder(
+  toolsDir: string | undefined,
+  dataDir: string | undefined,
+  env: Environment,
+): string {
+  if (toolsDir !== undefined) return toolsDir
+  if (dataDir !== undefined) return join(dataDir, 'tools')
+  const cache = env['XDG_CACHE_HOME'] ?? ''
+  const usual = process.getuid?.() === 0 ? '/var/cache' : join(homedir(), '.cache')
+  return join(cache.startsWith('/') ? cache : usual, 'vedette', 'tools')
+}
+
+/**
+ * Where things are kept between runs of people's code. Beside the agent's other data, as engines and runtimes may
+ * be part of an image that nobody can write to; without DATA_DIR among the tools.
+ */
+export function runsCacheFolder(dataDir: string | undefined, toolsDir: string): string {
+  return join(dataDir ?? toolsDir, 'cache')
+}

@@ -1,0 +1,142 @@
+// A bounded cache of folders, each under the hash of what it was made from: dependencies of suites, unpacked
+// bundles. Several agents may share one: what is there is whole, and what is in use is not removed.
+import { randomUUID } from 'node:crypto'
+import { chmod, mkdir, opendir, readFile, rename, stat, utimes, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { HELD, makeHeldFolder } from '../sandbox/held-folder.ts'
+import { removeTree } from '../sandbox/remove-tree.ts'
+
+/** How much is kept, and for how long. */
+export interface TreeCacheBounds {
+  bytesMax: number
+  /** Since the last use. */
+  ageMsMax: number
+  /** What was used within this time may be in use still, and stays whatever it costs. */
+  inUseMs: number
+}
+
+/** A folder of the cache. */
+export interface CachedTree<T> {
+  /** Of its content; nobody may write to it. */
+  folder: string
+  bytes: number
+  /** What was kept beside it. */
+  about: T
+}
+
+/** What is written beside a folder when it is whole. */
+interface Entry<T> {
+  bytes: number
+  about: T
+}
+
+const ENTRY = 'entry.json'
+const CONTENT = 'content'
+const UNFINISHED = '.draft-'
+const KEY = /^[0-9a-f]{64}$/
+
+/** A cache below one folder, which need not exist yet. */
+export class TreeCache<T> {
+  readonly #root: string
+  readonly #bounds: TreeCacheBounds
+
+  constructor(root: string, bounds: TreeCacheBounds) {
+    this.#root = root
+    this.#bounds = bounds
+  }
+
+  /** The folder of a key, a SHA-256 in hex, which counts as used now; undefined when there is none. */
+  async find(key: string): Promise<CachedTree<T> | undefined> {
+    const own = join(this.#root, key)
+    try {
+      // Used first and read then: whoever makes room sees it in time.
+      await utimes(join(own, ENTRY), new Date(), new Date())
+      const { bytes, about } = JSON.parse(await readFile(join(own, ENTRY), 'utf8')) as Entry<T>
+      return { folder: join(own, CONTENT), bytes, about }
+    } catch {
+      return undefined
+    }
+  }
+
+  /**
+   * Keeps what `fill` puts into the empty folder that it is given, and tells how many bytes that is.
+   * When another run has kept the same meanwhile, that one stays. Undefined when it is larger than the
+   * whole cache may be. Rejects as `fill` does, or when the disk does not take it.
+   */
+  async keep(
+    key: string,
+    fill: (folder: string) => Promise<{ bytes: number; about: T }>,
+  ): Promise<CachedTree<T> | undefined> {
+    if (!KEY.test(key)) throw new Error(`${key} is no SHA-256`)
+    await mkdir(this.#root, { recursive: true })
+    const { path: draft, release } = await makeHeldFolder(this.#root, UNFINISHED)
+    try {
+      // Runs of other users read in it.
+      await chmod(draft, 0o755)
+      await mkdir(join(draft, CONTENT))
+      const entry: Entry<T> = await fill(join(draft, CONTENT))
+      if (entry.bytes > this.#bounds.bytesMax) return undefined
+      await writeFile(join(draft, ENTRY), JSON.stringify(entry))
+      await rename(draft, join(this.#root, key)).catch(ignoreTaken)
+    } finally {
+      await removeTree(draft).finally(release)
+    }
+    await this.makeRoom()
+    return this.find(key)
+  }
+
+  /** Removes what is too old, and then what was not used the longest until the rest fits. */
+  async makeRoom(): Promise<void> {
+    const now = Date.now()
+    const { bytesMax, ageMsMax, inUseMs } = this.#bounds
+    const entries = (await this.#entries()).sort((a, b) => b.usedAt - a.usedAt)
+    let bytes = 0
+    for (const entry of entries) {
+      const ageMs = now - entry.usedAt
+      const fits = bytes + entry.bytes <= bytesMax && ageMs <= ageMsMax
+      if (fits || ageMs < inUseMs) bytes += entry.bytes
+      else await this.#remove(entry.name)
+    }
+  }
+
+  async #remove(name: string): Promise<void> {
+    const away = join(this.#root, `${UNFINISHED}${HELD}${randomUUID()}`)
+    try {
+      // In one step, so that nobody finds half of it.
+      await rename(join(this.#root, name), away)
+    } catch {
+      // Another agent was faster.
+      return
+    }
+    await removeTree(away)
+  }
+
+  async #entries(): Promise<{ name: string; bytes: number; usedAt: number }[]> {
+    const found: { name: string; bytes: number; usedAt: number }[] = []
+    const folder = await opendir(this.#root).catch(() => undefined)
+    if (folder === undefined) return found
+    for await (const { name } of folder) found.push(await this.#entry(name))
+    return found
+  }
+
+  async #entry(name: string): Promise<{ name: string; bytes: number; usedAt: number }> {
+    const own = join(this.#root, name)
+    try {
+      const { mtimeMs } = await stat(join(own, ENTRY))
+      const { bytes } = JSON.parse(await readFile(join(own, ENTRY), 'utf8')) as Entry<T>
+      return { name, bytes, usedAt: mtimeMs }
+    } catch {
+      // Being filled, or left by a process that was killed: its own age decides.
+      const age = await stat(own).catch(() => undefined)
+      return { name, bytes: 0, usedAt: (age?.mtimeMs ?? 0) - this.#bounds.ageMsMax + DRAFT_MS_MAX }
+    }
+  }
+}
+
+/** After this long without a change nobody fills a folder any more. */
+const DRAFT_MS_MAX = 7_200_000
+
+/** A folder of that name is there and not empty: the same was kept by another run. */
+function ignoreTaken(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error
+}

@@ -1,0 +1,148 @@
+// The engine of a check suite: the one that the monitor names, else the one that the project's own files ask
+// for, else the default. Node wins over Bun, as a project may name both.
+import { join } from 'node:path'
+import { chooseEngine, type ChosenEngine, type EngineName } from '../contract/engine.ts'
+import { readWarily } from '../sandbox/untrusted-files.ts'
+
+/** The engine, and what asked for it. */
+export interface SuiteEngine extends ChosenEngine {
+  /** Where the wish comes from: `engineVersion`, a file's name, or `default`. */
+  from: string
+}
+
+/** What the monitor says about its engine. */
+export interface EngineWish {
+  engine?: EngineName | null | undefined
+  engineVersion?: string | null | undefined
+}
+
+/** A wish of the project. */
+interface Found {
+  name: EngineName
+  version: string
+  from: string
+}
+
+/** Version files are one line; a larger one is something else. */
+const FILE_BYTES_MAX = 1_048_576
+
+/**
+ * The engine for a project whose files are in `folders`, the nearest first. A text instead says why there
+ * is none. An engine that is named without a version takes the version from the project's files.
+ */
+export async function suiteEngine(
+  wish: EngineWish,
+  folders: readonly string[],
+): Promise<SuiteEngine | string> {
+  const version = wish.engineVersion ?? ''
+  if (version !== '') return chosen({ name: wish.engine ?? 'node', version, from: 'engineVersion' })
+  for (const name of wish.engine == null ? (['node', 'bun'] as const) : [wish.engine]) {
+    for (const folder of folders) {
+      const found = await wishOf(name, folder)
+      if (found !== undefined) return chosen(found)
+    }
+  }
+  const byDefault = chooseEngine(wish.engine ?? 'node')
+  return typeof byDefault === 'string' ? byDefault : { ...byDefault, from: 'default' }
+}
+
+function chosen({ name, version, from }: Found): SuiteEngine | string {
+  const choice = chooseEngine(name, version)
+  return typeof choice === 'string' ? `${from}: ${choice}` : { ...choice, from }
+}
+
+/** What the files of one folder say about one engine; the first that says anything. */
+async function wishOf(name: EngineName, folder: string): Promise<Found | undefined> {
+  for (const [file, read] of READERS[name]) {
+    const version = read(await textOf(join(folder, file)))
+    if (version !== undefined) return { name, version, from: file }
+  }
+  return undefined
+}
+
+type Reader = (text: string) => string | undefined
+
+const READERS: Readonly<Record<EngineName, readonly (readonly [string, Reader])[]>> = {
+  node: [
+    ['.node-version', plainVersion],
+    ['.nvmrc', plainVersion],
+    ['.tool-versions', (text) => toolVersion(text, /^(?:nodejs|node)\s+(\S+)/m)],
+    ['package.json', (text) => manifestVersion(text, 'node')],
+  ],
+  bun: [
+    ['.bun-version', plainVersion],
+    ['.tool-versions', (text) => toolVersion(text, /^bun\s+(\S+)/m)],
+    ['package.json', (text) => manifestVersion(text, 'bun')],
+  ],
+}
+
+/** Where there is none, or it is no plain file, it says nothing. */
+async function textOf(path: string): Promise<string> {
+  return (await readWarily(path, FILE_BYTES_MAX)) ?? ''
+}
+
+const VERSION = /^v?\d{1,5}(?:\.(?:\d{1,5}|x)){0,2}$/
+
+/** A file that is one version. Names such as `lts/jod` mean another version every year, and are skipped. */
+function plainVersion(text: string): string | undefined {
+  const line = text
+    .split('\n')
+    .map((one) => one.replace(/#.*/, '').trim())
+    .find((one) => one !== '')
+  return line !== undefined && VERSION.test(line) ? line : undefined
+}
+
+function toolVersion(text: string, pattern: RegExp): string | undefined {
+  const version = pattern.exec(text)?.[1]
+  return version !== undefined && VERSION.test(version) ? version : undefined
+}
+
+function manifestVersion(text: string, name: EngineName): string | undefined {
+  let manifest: unknown
+  try {
+    manifest = JSON.parse(text)
+  } catch {
+    return undefined
+  }
+  const range = (manifest as { engines?: Record<string, unknown> } | null)?.engines?.[name]
+  return typeof range === 'string' ? lowestOf(range) : undefined
+}
+
+/**
+ * The lowest version that a range of npm's kind allows, as far as major and minor go: `>=20.1 <23 || 24` →
+ * `20.1`. Undefined where it allows everything, or is no such range.
+ */
+export function lowestOf(range: string): string | undefined {
+  const lows = range.split('||').map(lowestOfAll)
+  const known = lows.filter((one) => one !== undefined)
+  if (known.length === 0 || known.length < lows.length) return undefined
+  return known.sort(compare)[0]?.join('.')
+}
+
+type Low = [major: number, minor: number]
+
+/** Of comparators that must all hold, the highest lower bound. */
+function lowestOfAll(all: string): Low | undefined {
+  // The end of `18 - 22` bounds it above only.
+  const text = all.replace(/\s-\s.*$/, '').replaceAll(/([<>=~^])\s+/g, '$1')
+  const bounds = text
+    .trim()
+    .split(/\s+/)
+    .map(lowerBound)
+    .filter((one) => one !== undefined)
+  return bounds.sort(compare).at(-1)
+}
+
+function lowerBound(comparator: string): Low | undefined {
+  const found = /^(>=|>|=|~|\^)?v?(\d{1,5})(?:\.(\d{1,5}|x|\*))?(?:\.[\w.*-]+)?$/i.exec(comparator)
+  if (found === null) return undefined
+  const [, sign, major = '', minor = ''] = found
+  const isWhole = !/^\d/.test(minor)
+  // Above the whole of 22 means from 23 on.
+  if (sign === '>' && isWhole) return [Number(major) + 1, 0]
+  return [Number(major), isWhole ? 0 : Number(minor)]
+}
+
+function compare(a: Low, b: Low): number {
+  return a[0] - b[0] || a[1] - b[1]
+}

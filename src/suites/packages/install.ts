@@ -1,0 +1,392 @@
+// Gets the packages of a suite's project into the folder of a run: from the cache, from where the project stands,
+// or by the package manager of its lock file, held like the tests themselves.
+import { lstat, opendir, readdir, stat } from 'node:fs/promises'
+import { dirname, join, relative } from 'node:path'
+import { failure, type Failure } from '../../contract/failure.ts'
+import { LIMITS } from '../../contract/versions.ts'
+import type { Cage, CagedEnd } from '../../sandbox/sandbox.ts'
+import type { CageLimits } from '../../sandbox/request.ts'
+import { cagedFailure } from '../../sandbox/failure.ts'
+import type { Dialler } from '../../network/dial.ts'
+import { extraAuthorities } from '../../network/tls/extra-authorities.ts'
+import { installComplaint } from './install-complaint.ts'
+import { staleLock } from './install-lock.ts'
+import { installWasAt, LastLine } from './install-stage.ts'
+import { isOutOfReach, isReachable } from '../../sandbox/reachable.ts'
+import { blockedNotes } from '../../sandbox/egress/refused-connections.ts'
+import type { ScriptGround } from '../../scripts/host.ts'
+import * as dependencies from './dependencies.ts'
+import type { KeptPackages } from './dependencies.ts'
+import { packagesPlan } from './packages-plan.ts'
+import {
+  folderOf,
+  foldersUpward,
+  packagesOf,
+  type ProjectPackages,
+  SYSTEM_PROGRAMS,
+} from './packages.ts'
+import type { PlacedProject } from '../source.ts'
+import { type InstallPlace, openStage } from './stage.ts'
+import { SUITE_SETTINGS } from '../verdict.ts'
+import type { InstalledTool } from '../../scripts/toolchains.ts'
+import type { CachedTree } from '../../scripts/tree-cache.ts'
+import { openWayOut } from '../../sandbox/egress/egress.ts'
+
+/** What is to be installed, and with what. */
+export interface InstallOrder {
+  ground: ScriptGround
+  cage: Cage
+  dial: Dialler
+  /** The run's folder. */
+  folder: string
+  project: PlacedProject
+  /** From the project's folder, `.` for itself. */
+  workingDir: string
+  /** Undefined: by the lock file. Empty: nothing. */
+  installCommand: string | undefined
+  engine: InstalledTool
+  /** Folders with programs of that engine. */
+  programs: readonly string[]
+  /** Whose packages these are, where the project's own scripts take part in installing them. */
+  owner: string
+  environment: Readonly<Record<string, string>>
+  limits: CageLimits
+  onOutput(chunk: Buffer): void
+  /** Told in a sentence what it was at when the signal ended it. */
+  onCutShort(note: string): void
+  signal: AbortSignal
+}
+
+/** Packages are in place. */
+export interface InstalledPackages {
+  how: 'kept' | 'installed' | 'brought' | 'none'
+  /** What installed them, when it was run. */
+  command?: string
+  /** Folders outside of the run's that it must be able to read. */
+  readable: string[]
+  /** Under which they are kept. */
+  key?: string
+  /** Why they are not kept. */
+  note?: string
+}
+
+/** Puts them there. Rejects with the signal's reason, or when the disk does not take them. */
+export async function installPackages(order: InstallOrder): Promise<InstalledPackages | Failure> {
+  const { project, workingDir, installCommand, engine, owner, ground, signal } = order
+  const folders = foldersUpward(project.folder, workingDir)
+  const packages = installCommand === '' ? undefined : await packagesOf(folders)
+  const command = installCommand ?? packages?.command ?? ''
+  const isBrought = project.from !== undefined && (await hasPackages(project.from, workingDir))
+  const isLoose = installCommand === undefined && packages?.lockFiles.length === 0 && isBrought
+  if (command === '' || isLoose) return bring(order, isBrought)
+  const cache = dependencies.packagesCache(ground.cacheFolder)
+  const plan = await packagesPlan({
+    folder: project.folder,
+    packages,
+    installCommand: command,
+    workingDir,
+    engine: engine.name,
+    owner,
+    isOwnCommand: installCommand !== undefined,
+    environment: order.environment,
+  })
+  const { key } = plan
+  const place = async (tree: CachedTree<KeptPackages>) => {
+    const isLinked = (await mayStayOutside(engine)) && (await isReachable(tree.folder))
+    return dependencies.placePackages({ tree, project: project.folder, isLinked, signal })
+  }
+  const kept = await cache.find(key)
+  if (kept !== undefined) return { how: 'kept', readable: await place(kept), key }
+  const alsoMade = makesMore.get(key)
+  const staged = alsoMade === undefined ? plan.files : undefined
+  const at = await placeFor(order, staged)
+  const environment = staged === undefined ? order.environment : plan.environment
+  const install = { ...order, environment }
+  let made: string | undefined
+  try {
+    const changed = await installAt(install, command, packages, at)
+    if ('code' in changed) return changed
+    made = changed[0] ?? alsoMade
+    if (made === undefined) {
+      const tree = await dependencies.keepPackages(cache, key, at.project)
+      if (tree === undefined) {
+        return failure('INSTALL_FAILED', 'the packages are larger than what may be kept of them')
+      }
+      return { how: 'installed', command, readable: await place(tree), key }
+    }
+  } finally {
+    await at.leave()
+  }
+  if (staged !== undefined) {
+    rememberMaking(key, made)
+    return installPackages(order)
+  }
+  const note = `packages are not kept: the installation has also made ${made}`
+  return { how: 'installed', command, readable: [], note }
+}
+
+/** What suites share is installed out of reach of the rest of the project, what is one's own in the project. */
+async function placeFor(
+  { folder, project }: InstallOrder,
+  staged: ReadonlyMap<string, Buffer> | undefined,
+): Promise<InstallPlace> {
+  if (staged !== undefined) return openStage(folder, project.folder, staged)
+  return { folder, project: project.folder, leave: () => Promise.resolve() }
+}
+
+/**
+ * Packages that make other files, too, by their key, with one of these: what is there already may decide on that, so
+ * they are installed in each project itself.
+ */
+const makesMore = new Map<string, string>()
+const MAKES_MORE_MAX = 1_000
+
+function rememberMaking(key: string, made: string): void {
+  const [oldest] = makesMore.keys()
+  if (oldest !== undefined && makesMore.size >= MAKES_MORE_MAX) makesMore.delete(oldest)
+  makesMore.set(key, made)
+}
+
+/** The files beside packages that the installation has made or changed. */
+async function installAt(
+  order: InstallOrder,
+  command: string,
+  packages: ProjectPackages | undefined,
+  at: InstallPlace,
+): Promise<readonly string[] | Failure> {
+  const before = await stampsOf(at.project)
+  const failed = await runInstall(order, command, packages, at)
+  if (failed !== undefined) return failed
+  // A link in its place would lead the agent to where the installation may not go itself.
+  if (!(await lstat(at.project)).isDirectory()) {
+    return failure('INSTALL_FAILED', `${command} has replaced the folder of the project`)
+  }
+  return changedFiles(before, await stampsOf(at.project))
+}
+
+/**
+ * Whether packages may stay outside of the run's folder: where the kernel keeps the run from writing there, and
+ * on Node.js. Bun looks into the folders above as well, and gives up on one that it may not read.
+ */
+async function mayStayOutside(engine: InstalledTool): Promise<boolean> {
+  return !engine.name.startsWith('bun@') && (await isOutOfReach())
+}
+
+async function hasPackages(from: string, workingDir: string): Promise<boolean> {
+  for (const folder of foldersUpward(from, workingDir)) {
+    if (await isFolder(join(folder, 'node_modules'))) return true
+  }
+  return false
+}
+
+async function isFolder(path: string): Promise<boolean> {
+  return (await stat(path).catch(() => undefined))?.isDirectory() === true
+}
+
+/** Copies the packages that stand in the project's own folder, or links to them where everybody may read. */
+async function bring(order: InstallOrder, isBrought: boolean): Promise<InstalledPackages> {
+  const { project, workingDir, signal } = order
+  if (!isBrought || project.from === undefined) return { how: 'none', readable: [] }
+  const readable: string[] = []
+  for (const folder of foldersUpward(project.from, workingDir)) {
+    const from = join(folder, 'node_modules')
+    if (!(await isFolder(from))) continue
+    const to = join(project.folder, relative(project.from, from))
+    if ((await mayStayOutside(order.engine)) && (await isOpen(from))) {
+      await dependencies.linkEntries(from, to)
+      readable.push(from)
+    } else {
+      await dependencies.copyPackages(from, to, signal)
+    }
+  }
+  return { how: 'brought', readable }
+}
+
+/** Whether every user may read it; and nothing in it leads out, as packages of a workspace do. */
+async function isOpen(folder: string): Promise<boolean> {
+  for (let at = folder; ; at = dirname(at)) {
+    const { mode } = await lstat(at)
+    // A link to the folder is followed to where it may not be open.
+    if ((mode & 0o170000) === 0o120000 || (mode & 0o001) === 0) return false
+    if (at === dirname(at)) break
+  }
+  for await (const entry of await opendir(folder)) {
+    if (entry.isSymbolicLink()) return false
+    if (!entry.name.startsWith('@')) continue
+    const inner = await readdir(join(folder, entry.name), { withFileTypes: true })
+    if (inner.some((one) => one.isSymbolicLink())) return false
+  }
+  return true
+}
+
+async function runInstall(
+  order: InstallOrder,
+  command: string,
+  packages: ProjectPackages | undefined,
+  at: InstallPlace,
+): Promise<Failure | undefined> {
+  const { cage, project, workingDir, installCommand, environment, signal } = order
+  const isOwn = installCommand !== undefined
+  const own = join(project.folder, workingDir)
+  const cwd = isOwn || packages === undefined ? own : packages.folder
+  const lastLine = new LastLine()
+  const found = await programsFor(order, isOwn ? undefined : packages)
+  if ('code' in found) return found
+  const wayOut = await openWayOut(cage, order.dial, ({ environment: proxied }) => ({
+    ...proxied,
+    YARN_HTTP_PROXY: proxied['HTTPS_PROXY'] ?? '',
+    YARN_HTTPS_PROXY: proxied['HTTPS_PROXY'] ?? '',
+  }))
+  try {
+    const { ended } = cage.run(
+      {
+        command: '/bin/sh',
+        args: ['-c', command],
+        folder: at.folder,
+        cwd: join(at.project, relative(project.folder, cwd)),
+        ...found,
+        environment: {
+          ...(await extraAuthorities(join(at.folder, '.vedette'))),
+          ...(await managersEnvironment(packages)),
+          ...environment,
+        },
+        limits: { ...order.limits, wallMs: LIMITS.suiteInstallMsMax },
+        ask: { signal: 'SIGTERM', to: 'group', graceMs: 1_500 },
+        ...wayOut.order,
+        onOutput(chunk) {
+          lastLine.add(chunk)
+          order.onOutput(chunk)
+        },
+      },
+      signal,
+    )
+    const end = await ended
+    const what = `the installation (${command})`
+    const cut = signal.aborted ? undefined : cagedFailure(end, what, SUITE_SETTINGS)
+    if (signal.aborted || cut !== undefined) {
+      const wasAt = await installWasAt(join(at.folder, 'home'), lastLine.text)
+      if (cut === undefined) order.onCutShort(`${what} was ended before its end; ${wasAt}`)
+      signal.throwIfAborted()
+      return cut && cutShort(cut, wasAt)
+    }
+    if (end.exitCode === 0) return undefined
+    const refused = [
+      ...wayOut.refusals.map((one) => `${one.host}: ${one.failure.message}`),
+      ...blockedNotes(end.blocked),
+    ].slice(0, 5)
+    return failedWith(order, command, packages, end, refused)
+  } finally {
+    await wayOut.close()
+  }
+}
+
+/** It says nothing about what the suite watches. */
+function cutShort(cut: Failure, wasAt: string): Failure {
+  const code = cut.code === 'TIMEOUT_RUN' ? 'INSTALL_FAILED' : cut.code
+  return { ...cut, code, message: `${cut.message}; ${wasAt}` }
+}
+
+function failedWith(
+  { project }: InstallOrder,
+  command: string,
+  packages: ProjectPackages | undefined,
+  { tail, exitCode }: CagedEnd,
+  refused: readonly string[],
+): Failure {
+  const written = `${tail.stdout}\n${tail.stderr}`
+  const { cause, output } = installComplaint(written)
+  const ended = `${command} ended with exit code ${exitCode}: ${cause}`
+  const stale = staleLock(written, project.folder, packages)
+  if (stale === undefined) return failure('INSTALL_FAILED', ended, { output, refused })
+  const { lockFile, mend } = stale
+  const message = `${lockFile} does not fit package.json; run ${mend} in the project, and take the new ${lockFile} along: ${ended}`
+  return failure('INSTALL_FAILED', message, { output, refused, lockFile, mend })
+}
+
+/** What package managers are told: no questions, no other version of themselves. */
+async function managersEnvironment(packages: ProjectPackages | undefined) {
+  const folder = packages?.folder
+  const bringsCache = folder !== undefined && (await isFolder(join(folder, '.yarn/cache')))
+  return {
+    CI: '1',
+    PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD: '1',
+    COREPACK_ENABLE_DOWNLOAD_PROMPT: '0',
+    npm_config_update_notifier: 'false',
+    npm_config_manage_package_manager_versions: 'false',
+    pnpm_config_pm_on_fail: 'ignore',
+    SKIP_YARN_COREPACK_CHECK: '1',
+    YARN_ENABLE_TELEMETRY: '0',
+    // Plug'n'Play is nothing that every test command finds its way in; where folders go, the cache keeps them.
+    YARN_NODE_LINKER: 'node-modules',
+    ...(bringsCache ? {} : { YARN_ENABLE_GLOBAL_CACHE: 'true' }),
+  }
+}
+
+/** What an installation runs. */
+interface InstallPrograms {
+  programs: readonly string[]
+  /** Where all of it is. */
+  readable: string[]
+}
+
+/**
+ * Folders with the package manager and an engine that it runs on: the version that fits the lock file out of
+ * the toolbox, else the machine's own; a failure where there is neither.
+ */
+async function programsFor(
+  { ground, engine, programs }: InstallOrder,
+  packages: ProjectPackages | undefined,
+): Promise<InstallPrograms | Failure> {
+  const own = { programs, readable: [engine.folder] }
+  if (packages === undefined) return own
+  const { tool, manager } = packages
+  const isBun = engine.name.startsWith('bun@')
+  if (tool === 'bun' && isBun) return own
+  // All but bun are programs for Node.js, which a project for Bun need not have.
+  const node = isBun && tool !== 'bun' ? [dirname(process.execPath)] : programs
+  const kept = await ground.tools.find(tool === 'bun' ? 'engine' : 'package-manager', manager)
+  if (kept !== undefined) {
+    return {
+      programs: [...node, dirname(kept.program)],
+      readable: [engine.folder, kept.folder],
+    }
+  }
+  const beside = await folderOf(tool, [
+    ...(isBun ? [] : programs),
+    ...SYSTEM_PROGRAMS,
+    dirname(process.execPath),
+  ])
+  if (beside !== undefined) return { ...own, programs: [...node, beside] }
+  const message = `the project needs ${tool}, which is not there; run: vedette engine install ${manager}`
+  return failure('PACKAGE_TOOL_MISSING', message, { tool, manager })
+}
+
+/** What package managers write beside packages, and write again. */
+const OF_TOOLS =
+  /(?:^|\/)(?:package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|yarn\.lock|bun\.lockb?|\.yarn\/install-state\.gz|\.yarn\/build-state\.yml)$/
+
+/** Path → size and time of every file of the project itself. */
+async function stampsOf(folder: string): Promise<Map<string, string>> {
+  const stamps = new Map<string, string>()
+  const waiting = ['']
+  for (let inside = waiting.pop(); inside !== undefined; inside = waiting.pop()) {
+    for await (const entry of await opendir(join(folder, inside))) {
+      const path = join(inside, entry.name)
+      if (entry.name === 'node_modules' || OF_TOOLS.test(path)) continue
+      if (entry.isDirectory()) waiting.push(path)
+      else {
+        const { size, mtimeMs } = await lstat(join(folder, path))
+        stamps.set(path, `${size} ${mtimeMs}`)
+      }
+    }
+  }
+  return stamps
+}
+
+/** The files that were made or changed. */
+function changedFiles(
+  before: ReadonlyMap<string, string>,
+  after: ReadonlyMap<string, string>,
+): string[] {
+  return [...after].filter(([path, stamp]) => before.get(path) !== stamp).map(([path]) => path)
+}

@@ -1,0 +1,348 @@
+// One run of a check suite: project, engine, packages, tests, results. Whatever happens, what was recorded
+// until then is told.
+import { dirname, join, normalize } from 'node:path'
+import { access } from 'node:fs/promises'
+import { failure, type Failure } from '../contract/failure.ts'
+import type { SuiteMonitor } from '../monitors/suite/definition.ts'
+import { LIMITS } from '../contract/versions.ts'
+import type { CageLimits } from '../sandbox/request.ts'
+import { lateWords } from '../sandbox/failure.ts'
+import { findChromium, findProgram } from '../scripts/chromium.ts'
+import { type CompiledCode, compiledCode } from '../scripts/playwright/compiled-code.ts'
+import type { Context, Observation } from '../monitors/monitor.ts'
+import { findPlaywrightCore } from '../scripts/playwright/browsers.ts'
+import type { PlaywrightEvent } from '../scripts/playwright/events.ts'
+import { tellProgress } from '../scripts/playwright/progress.ts'
+import type { PlaywrightReport, PlaywrightReportBuilder } from '../scripts/playwright/report.ts'
+import { type PlaywrightRun, runPlaywright } from '../scripts/playwright/run.ts'
+import { blockedNotes } from '../sandbox/egress/refused-connections.ts'
+import { scriptEnvironment } from '../scripts/environment.ts'
+import { removeTree } from '../sandbox/remove-tree.ts'
+import type { ScriptGround } from '../scripts/host.ts'
+import { headerEnvironment, hearHeader } from '../scripts/playwright/seen-headers.ts'
+import { enginePrograms, missingPackage, suiteCommand } from './command.ts'
+import { wrapConfigs } from './config.ts'
+import { suiteEngine } from './engine.ts'
+import { attachSuiteFiles } from './files.ts'
+import { type InstalledPackages, installPackages } from './packages/install.ts'
+import { observedTests } from './observed.ts'
+import { foldersUpward } from './packages/packages.ts'
+import { type PlacedProject, placeProject } from './source.ts'
+import { suiteVerdict } from './verdict.ts'
+import { type InstalledTool, toolMend } from '../scripts/toolchains.ts'
+import { leadsInside } from '../sandbox/untrusted-files.ts'
+
+/** Whoever watches a run as it happens, beside `Context.progress`. */
+export interface SuiteWatcher {
+  onEvent?(event: PlaywrightEvent, report: PlaywrightReportBuilder): void
+  onOutput?(chunk: Buffer): void
+  onNote?(note: string): void
+}
+
+/** What is known of a run so far; all of it is observed, however the run ends. */
+interface Course {
+  facts: Record<string, unknown>
+  notes: string[]
+  failures: Failure[]
+  degraded: boolean
+}
+
+/** Runs a suite. Rejects only for faults of the agent, or with the signal's reason before any test ran. */
+export async function runSuite(
+  monitor: SuiteMonitor,
+  context: Context,
+  ground: ScriptGround,
+  watcher: SuiteWatcher = {},
+): Promise<Observation> {
+  const course: Course = { facts: {}, notes: [], failures: [], degraded: false }
+  try {
+    await goThrough(monitor, context, ground, watcher, course)
+  } catch (error) {
+    if (error !== context.signal.reason) throw error
+    const late = lateWords('what comes before the tests', LIMITS.suiteMsMax)
+    course.failures.push(failure('TIMEOUT_RUN', late))
+  }
+  const { facts, notes, failures, degraded } = course
+  for (const note of notes) watcher.onNote?.(note)
+  const observed = { ...facts, ...(notes.length === 0 ? {} : { notes }) }
+  return { observed, failures, ...(degraded ? { degraded } : {}) }
+}
+
+/** What a run has beside its context when it comes to its tests. */
+interface Stage {
+  folder: string
+  project: PlacedProject
+  workingDir: string
+  engine: InstalledTool
+  programs: string[]
+  packages: InstalledPackages
+  environment: Record<string, string>
+}
+
+async function goThrough(
+  monitor: SuiteMonitor,
+  context: Context,
+  ground: ScriptGround,
+  watcher: SuiteWatcher,
+  course: Course,
+): Promise<void> {
+  const { signal } = context
+  const began = performance.now()
+  context.progress?.({ phase: 'prepare' })
+  const folder = await context.workFolder()
+  const project = await placeProject(monitor.codeBundlePath, folder, ground, signal)
+  if ('code' in project) return void course.failures.push(project)
+  const workingDir = await workingDirOf(monitor, project)
+  if (typeof workingDir !== 'string') return void course.failures.push(workingDir)
+  const engine = await engineFor(monitor, foldersUpward(project.folder, workingDir), ground, course)
+  if ('code' in engine) return void course.failures.push(engine)
+  const { NODE_OPTIONS } = context.variables ?? {}
+  const environment = {
+    ...scriptEnvironment(monitor, context),
+    // Scripts have one of ours; a suite may want more memory, for one.
+    ...(NODE_OPTIONS === undefined ? {} : { NODE_OPTIONS }),
+  }
+  const programs = await enginePrograms(engine, folder)
+  context.progress?.({ phase: 'install' })
+  const packages = await installPackages({
+    ground,
+    cage: await ground.cage(),
+    dial: context.dial,
+    folder,
+    project,
+    workingDir,
+    installCommand: monitor.installCommand ?? undefined,
+    engine,
+    programs,
+    owner: monitor.id,
+    environment,
+    limits: LIMITS_OF_SUITES,
+    onOutput(chunk) {
+      watcher.onOutput?.(chunk)
+      context.progress?.({ phase: 'install', line: lastLine(chunk) })
+    },
+    onCutShort: (note) => course.notes.push(note),
+    signal,
+  })
+  if ('code' in packages) return void course.failures.push(packages)
+  if (packages.how === 'installed') {
+    const still = await workingDirOf(monitor, project)
+    if (typeof still !== 'string') return void course.failures.push(still)
+    // The installation may have put links into the place of what is ours, through which we would write.
+    await removeTree(join(folder, '.vedette'))
+    await enginePrograms(engine, folder)
+  }
+  if (packages.note !== undefined) course.notes.push(packages.note)
+  course.facts['packages'] = packages.how
+  course.facts['preparedMs'] = Math.round(performance.now() - began)
+  const stage = { folder, project, workingDir, engine, programs, packages, environment }
+  await runTests(monitor, stage, context, ground, watcher, course)
+}
+
+async function workingDirOf(
+  { workingDir }: SuiteMonitor,
+  { folder }: PlacedProject,
+): Promise<string | Failure> {
+  const inside = normalize(`./${workingDir ?? '.'}`).replace(/(?<=.)\/+$/, '')
+  const leadsOut = inside === '..' || inside.startsWith('../') || inside.includes('\0')
+  const found = !leadsOut && (inside === '.' || (await leadsInside(join(folder, inside), folder)))
+  if (found) return inside
+  return failure('BUNDLE_INVALID', `workingDir ${inside} is no folder of the project`)
+}
+
+const yes = () => true
+const no = () => false
+
+async function engineFor(
+  monitor: SuiteMonitor,
+  folders: readonly string[],
+  { tools }: ScriptGround,
+  { facts, notes }: Course,
+): Promise<InstalledTool | Failure> {
+  const chosen = await suiteEngine(monitor, folders)
+  if (typeof chosen === 'string') return failure('SETTINGS_INVALID', chosen)
+  const { engine, notice, from } = chosen
+  facts['engine'] = engine
+  facts['engineFrom'] = from
+  if (notice !== undefined) notes.push(`${from}: ${notice}`)
+  const found = await tools.find('engine', engine)
+  if (found !== undefined) return found
+  const message = `${engine} is not installed in ${tools.folder}; ${toolMend('engine', engine)}`
+  return failure('ENGINE_MISSING', message, { engine, from })
+}
+
+const LIMITS_OF_SUITES: CageLimits = {
+  wallMs: LIMITS.suiteMsMax,
+  cpuMs: LIMITS.suiteCpuMsMax,
+  memoryBytes: LIMITS.suiteMemoryBytesMax,
+  processes: LIMITS.suiteProcessesMax,
+  outputBytes: LIMITS.suiteOutputBytesMax,
+  diskBytes: LIMITS.suiteDiskBytesMax,
+  fileBytes: LIMITS.suiteProjectBytesMax,
+  openFiles: 8192,
+}
+
+async function runTests(
+  monitor: SuiteMonitor,
+  stage: Stage,
+  context: Context,
+  ground: ScriptGround,
+  watcher: SuiteWatcher,
+  course: Course,
+): Promise<void> {
+  const { folder, project, workingDir, engine, programs, packages } = stage
+  const { signal } = context
+  const cwd = join(project.folder, workingDir)
+  const lacking = await missingPackage(monitor.testCommand, foldersUpward('/', cwd))
+  if (lacking !== undefined) return void course.failures.push(notBrought(monitor, lacking))
+  const core = await findPlaywrightCore(cwd)
+  const chromium = await findChromium(ground.chromiumPath)
+  const hasVideo = (await findProgram('ffmpeg')) !== undefined
+  let lacksVideo = false
+  let asksWithoutSandbox = false
+  await wrapConfigs(project.folder, cwd, join(folder, '.vedette'), monitor.testCommand)
+  const htmlFolder = join(folder, '.vedette', 'html')
+  const cli = await cliOf(cwd)
+  const compiled = await compiledFor(stage, cli, ground, signal)
+  context.progress?.({ phase: 'test' })
+  const run = await runPlaywright(
+    {
+      cage: await ground.cage(),
+      dial: context.dial,
+      folder,
+      cwd,
+      ...suiteCommand(monitor.testCommand, engine, cli),
+      programs,
+      readable: [engine.folder, ...packages.readable, ...compiled.readable],
+      environment: {
+        PLAYWRIGHT_HTML_OUTPUT_DIR: htmlFolder,
+        PLAYWRIGHT_HTML_REPORT: htmlFolder,
+        PLAYWRIGHT_HTML_OPEN: 'never',
+        PW_TEST_HTML_REPORT_OPEN: 'never',
+        ...(hasVideo ? {} : { VEDETTE_VIDEO: '0' }),
+        // Tests run what the project brings; npx asks no registry's stranger in.
+        npm_config_yes: 'false',
+        ...compiled.environment,
+        ...stage.environment,
+        ...headerEnvironment(context.headers),
+      },
+      limits: LIMITS_OF_SUITES,
+      browser: core === undefined || chromium === undefined ? undefined : { chromium, core },
+      onEvent(event, report) {
+        watcher.onEvent?.(event, report)
+        lacksVideo ||= event.event === 'end' && event.lacksVideo === true
+        asksWithoutSandbox ||= event.event === 'begin' && event.asksWithoutSandbox === true
+        tellProgress(event, report, context)
+      },
+      onOther: (line) => hearHeader(line, context.headers),
+      onOutput: (chunk) => watcher.onOutput?.(chunk),
+    },
+    signal,
+  )
+  if (lacksVideo) course.notes.push(NO_VIDEO)
+  if (asksWithoutSandbox) course.notes.push(KEPT_SANDBOX)
+  await conclude(run, { folder, htmlFolder }, context, course)
+}
+
+async function compiledFor(
+  { folder, engine, packages }: Stage,
+  cli: string | undefined,
+  ground: ScriptGround,
+  signal: AbortSignal,
+): Promise<CompiledCode> {
+  if (cli === undefined) return { environment: {}, readable: [] }
+  return compiledCode({
+    cage: await ground.cage(),
+    cacheFolder: ground.cacheFolder,
+    folder,
+    modules: dirname(dirname(dirname(cli))),
+    program: engine.program,
+    isBun: engine.name.startsWith('bun@'),
+    packagesKey: packages.key,
+    readable: [engine.folder, ...packages.readable],
+    limits: LIMITS_OF_SUITES,
+    signal,
+  })
+}
+
+function notBrought({ testCommand }: SuiteMonitor, lacking: string): Failure {
+  const mend = `add the package that brings it to the devDependencies of the project`
+  const message = `the test command ${testCommand} runs ${lacking}, which the project does not have; ${mend}`
+  return failure('SUITE_INVALID', message, { command: testCommand, lacking })
+}
+
+const KEPT_SANDBOX =
+  'launchOptions turn Chromium’s own sandbox off (chromiumSandbox: false or --no-sandbox): it stays on wherever the system allows it'
+const NO_VIDEO = 'videos are left out: the machine of the agent has no ffmpeg'
+
+/** Playwright's program in the project, if it is there. */
+async function cliOf(cwd: string): Promise<string | undefined> {
+  for (const folder of foldersUpward('/', cwd)) {
+    const path = join(folder, 'node_modules/@playwright/test/cli.js')
+    if (await access(path).then(yes, no)) return path
+  }
+  return undefined
+}
+
+async function conclude(
+  run: PlaywrightRun,
+  { folder, htmlFolder }: { folder: string; htmlFolder: string },
+  context: Context,
+  course: Course,
+): Promise<void> {
+  const { end, report, refusals } = run
+  const { signal } = context
+  context.progress?.({ phase: 'upload', ...doneOf(report.stats) })
+  const verdict = suiteVerdict(end, report)
+  course.failures.push(...verdict.failures)
+  course.degraded = verdict.degraded
+  course.notes.push(...lackingBrowsers(report))
+  const { blocked, usage, layers, exitCode } = end
+  Object.assign(course.facts, observedTests(report), {
+    exitCode,
+    usage,
+    layers,
+    ...(blocked.length === 0 ? {} : { blocked }),
+    ...(refusals.length === 0 ? {} : { refusals }),
+  })
+  course.notes.push(...blockedNotes(blocked))
+  if (verdict.failures.length > 0) course.facts['output'] = end.tail.stdout.slice(-4000)
+  const { engine, engineFrom } = course.facts
+  course.notes.push(
+    ...(await attachSuiteFiles({
+      folder,
+      htmlFolder,
+      report,
+      facts: { engine, engineFrom },
+      attach: (path) => context.attach(path),
+      withoutSecrets: (text) => context.withoutSecrets?.(text) ?? text,
+      reportBytesMax: LIMITS.artifactBytesMax,
+      isHurried: signal.aborted,
+    })),
+  )
+}
+
+/** A new project of Playwright has projects for all three browsers. */
+function lackingBrowsers({ tests }: PlaywrightReport): string[] {
+  const lacking = tests.some(({ attempts }) =>
+    attempts.some(({ errors }) =>
+      errors.some(({ message }) =>
+        /Executable doesn't exist at .*\/(?:firefox|webkit)-/.test(message),
+      ),
+    ),
+  )
+  if (!lacking) return []
+  return [
+    'tests run in Chromium alone: an agent has no Firefox and no WebKit; name the projects that it is to run, as by --project chromium',
+  ]
+}
+
+function doneOf({ total, unfinished }: PlaywrightRun['report']['stats']) {
+  return { done: total - unfinished, total }
+}
+
+const LINE_CHARS_MAX = 200
+
+function lastLine(chunk: Buffer): string {
+  return chunk.toString().trimEnd().split('\n').at(-1)?.slice(0, LINE_CHARS_MAX) ?? ''
+}

@@ -1,0 +1,97 @@
+// Where the project of a suite comes from: a folder or a .tar.gz that a monitors file names, or a bundle of the
+// platform; each run gets files of its own.
+import { mkdir, stat } from 'node:fs/promises'
+import { dirname, isAbsolute, join } from 'node:path'
+import { LIMITS } from '../contract/versions.ts'
+import { failure, type Failure } from '../contract/failure.ts'
+import { BundleUnavailableError } from './bundle-unavailable.ts'
+import { BundleError, unpackBundle } from './bundle-unpack.ts'
+import { copyTree, CopyTooLargeError, leadsOut } from './packages/copy-tree.ts'
+import type { ScriptGround } from '../scripts/host.ts'
+
+/** A project that is in place. */
+export interface PlacedProject {
+  /** In the folder of the run. */
+  folder: string
+  /** Where the project stands on this machine, when it is a folder; its packages may be there, too. */
+  from?: string
+}
+
+const BUNDLE = 'bundle:'
+
+/** What others make of a project again: packages, history, results. As it is left out of bundles. */
+const LEFT_OUT: ReadonlySet<string> = new Set([
+  'node_modules',
+  '.git',
+  '.hg',
+  '.svn',
+  'test-results',
+  'playwright-report',
+  'blob-report',
+  '.DS_Store',
+  '.env',
+])
+
+/** Puts the project into the run's folder; the failure says why it cannot be had. */
+export async function placeProject(
+  codeBundlePath: string,
+  runFolder: string,
+  ground: ScriptGround,
+  signal: AbortSignal,
+): Promise<PlacedProject | Failure> {
+  const folder = join(runFolder, 'project')
+  await mkdir(folder)
+  try {
+    if (codeBundlePath.startsWith(BUNDLE)) {
+      const sha256 = codeBundlePath.slice(BUNDLE.length)
+      if (ground.bundle === undefined) return invalid('bundles come from a platform; there is none')
+      await unpackBundle(await ground.bundle(sha256, signal), folder, UNPACKED, signal)
+      return { folder }
+    }
+    // What the agent keeps, and the folders of other runs, are no part of a project that they are in.
+    const { cacheFolder, tools } = ground
+    const apart = [dirname(runFolder), cacheFolder, dirname(cacheFolder), tools.folder]
+    return await placeOwn({ path: codeBundlePath, folder, apart }, ground, signal)
+  } catch (error) {
+    signal.throwIfAborted()
+    if (error instanceof BundleUnavailableError) return invalid(error.message)
+    const known = error instanceof BundleError || error instanceof CopyTooLargeError
+    const { code, message } = error as NodeJS.ErrnoException
+    // The disk of the agent, and not the project, may be full.
+    if (!known && (code === undefined || code === 'ENOSPC')) throw error
+    return invalid(`${codeBundlePath}: ${message}`)
+  }
+}
+
+const UNPACKED = {
+  unpackedBytesMax: LIMITS.suiteProjectBytesMax,
+  filesMax: LIMITS.suiteProjectFilesMax,
+}
+
+async function placeOwn(
+  { path, folder, apart }: { path: string; folder: string; apart: readonly string[] },
+  { ownProjects }: ScriptGround,
+  signal: AbortSignal,
+): Promise<PlacedProject | Failure> {
+  // What a platform says must not make an agent hand out files of its machine.
+  if (ownProjects !== true) {
+    return invalid('it names a path on this machine, which only a file of monitors may')
+  }
+  if (!isAbsolute(path)) return invalid(`${path}: must be an absolute path by now`)
+  if (!(await stat(path)).isDirectory()) {
+    await unpackBundle(path, folder, UNPACKED, signal)
+    return { folder }
+  }
+  const { suiteProjectBytesMax: bytesMax, suiteProjectFilesMax: filesMax } = LIMITS
+  const order = { from: path, to: folder, without: LEFT_OUT, apart, bytesMax, filesMax, signal }
+  const { links } = await copyTree(order)
+  for (const link of links) {
+    // In the copy, which nobody else changes.
+    if (await leadsOut(folder, link)) return invalid(`${path}: the link ${link} leads out of it`)
+  }
+  return { folder, from: path }
+}
+
+function invalid(message: string): Failure {
+  return failure('BUNDLE_INVALID', `the project cannot be used: ${message}`)
+}

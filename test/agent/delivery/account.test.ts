@@ -1,0 +1,182 @@
+// The account of delivery over restarts, kills and exchanged keys: produced + adopted = delivered + refused +
+// dropped + waiting, at any time, whoever produced what is delivered.
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test, vi } from 'vitest'
+import { createAgentSeal } from '../../../src/agent/delivery/spool/agent-seal.ts'
+import { recorded, refusal } from '../../support/agent/delivery/delivery-platform.ts'
+import { untilHolds } from '../../support/eventually.ts'
+import {
+  deliver,
+  hurried,
+  platformOf,
+  started,
+  type Platform,
+} from '../../support/agent/delivery/started-delivery.ts'
+import { temporaryFolder } from '../../support/temporary-folder.ts'
+
+const OLD = 'pl_0123456789abcdef'
+const NEW = 'pl_fedcba9876543210'
+const rotated = { apiKey: NEW, formerKeys: [OLD] }
+
+/** Leaves results in a folder, as an agent does that ends while the platform is away. */
+async function left(dataDir: string, platform: Platform, count: number): Promise<string> {
+  platform.reply = () => refusal(503)
+  const gone = await started(dataDir, platform)
+  await deliver(gone.delivery, 0, count)
+  await gone.end(0)
+  return gone.folder.path ?? ''
+}
+
+/** The two sides of the equation, as metrics say. */
+async function sides(metricsText: Promise<string>): Promise<{ came: number; went: number }> {
+  const text = await metricsText
+  const sum = (name: string) => {
+    const values = [...text.matchAll(new RegExp(`^${name}(?:{.*})? (\\d+)$`, 'gm'))]
+    return values.reduce((all, [, value]) => all + Number(value), 0)
+  }
+  return {
+    came: sum('vedette_results_produced_total') + sum('vedette_results_adopted_total'),
+    went:
+      sum('vedette_results_delivered_total') +
+      sum('vedette_results_refused_total') +
+      sum('vedette_spool_dropped_results_total') +
+      sum('vedette_results_waiting'),
+  }
+}
+
+describe('what an earlier process left', () => {
+  test('in the agent’s own folder is counted as adopted', async () => {
+    const [platform, dataDir] = [await platformOf(), temporaryFolder()]
+    await left(dataDir, platform, 10)
+    const { delivery, facts } = await started(dataDir, platform)
+    await deliver(delivery, 10, 5)
+    expect(facts()).toMatchObject({ produced: 5, adopted: 10, waiting: 15 })
+    expect(await sides(delivery.metricsText())).toEqual({ came: 15, went: 15 })
+    platform.reply = (batch) => recorded(batch)
+    hurried(delivery)
+    await untilHolds(() => expect(facts()).toMatchObject({ delivered: 15, waiting: 0 }))
+    expect(await sides(delivery.metricsText())).toEqual({ came: 15, went: 15 })
+  })
+
+  test('beside it is counted while it is delivered, damage included, and after', async () => {
+    const [platform, dataDir] = [await platformOf(), temporaryFolder()]
+    const path = await left(dataDir, platform, 10)
+    const spool = join(path, readdirSync(path).find((name) => name.startsWith('spool.')) ?? '')
+    const file = join(spool, readdirSync(spool).find((name) => name.endsWith('.seg')) ?? '')
+    const bytes = readFileSync(file)
+    bytes[bytes.length - 1] = (bytes.at(-1) ?? 0) ^ 1
+    writeFileSync(file, bytes)
+    renameSync(path, join(dataDir, 'agents/2'))
+    const { delivery, facts } = await started(dataDir, platform)
+    await untilHolds(() => expect(facts()['adopted']).toBe(10))
+    const { came, went } = await sides(delivery.metricsText())
+    expect([came, went]).toEqual([10, 10])
+    expect(facts()['lost']).toBeGreaterThan(0)
+    platform.reply = (batch) => recorded(batch)
+    hurried(delivery)
+    await untilHolds(() => expect(facts()['waiting']).toBe(0))
+    expect(await sides(delivery.metricsText())).toEqual({ came: 10, went: 10 })
+  })
+
+  test('that is given back undelivered is not counted', async () => {
+    const [platform, dataDir] = [await platformOf(), temporaryFolder()]
+    renameSync(await left(dataDir, platform, 10), join(dataDir, 'agents/2'))
+    const { facts, end } = await started(dataDir, platform)
+    await untilHolds(() => expect(facts()['adopted']).toBe(10))
+    await end(0)
+    expect(facts()).toMatchObject({ adopted: 0, delivered: 0, waiting: 0, lost: 0 })
+  })
+})
+
+describe('after API_KEY was exchanged', () => {
+  test('what the former key sealed is delivered, and its folder goes', async () => {
+    const [platform, dataDir] = [await platformOf(), temporaryFolder()]
+    const path = await left(dataDir, platform, 10)
+    const name = `spool.${createAgentSeal(OLD).fingerprint}`
+    expect(readdirSync(path)).toContain(name)
+    const { delivery, facts, end } = await started(dataDir, platform, {}, rotated)
+    await deliver(delivery, 10, 5)
+    expect(facts()).toMatchObject({ produced: 5, adopted: 10, waiting: 15 })
+    platform.reply = (batch) => recorded(batch)
+    hurried(delivery)
+    await untilHolds(() => expect(facts()).toMatchObject({ delivered: 15, waiting: 0 }))
+    expect(await sides(delivery.metricsText())).toEqual({ came: 15, went: 15 })
+    await end()
+    expect(readdirSync(path)).not.toContain(name)
+  })
+
+  test('so is what an agent beside it left under that key', async () => {
+    const [platform, dataDir] = [await platformOf(), temporaryFolder()]
+    renameSync(await left(dataDir, platform, 10), join(dataDir, 'agents/2'))
+    platform.reply = (batch) => recorded(batch)
+    const { facts } = await started(dataDir, platform, {}, rotated)
+    await untilHolds(() => expect(facts()).toMatchObject({ adopted: 10, delivered: 10 }))
+    expect(platform.has.size).toBe(10)
+  })
+
+  test('without the former key it waits, and the log says what to do', async () => {
+    const [platform, dataDir] = [await platformOf(), temporaryFolder()]
+    await left(dataDir, platform, 10)
+    platform.reply = (batch) => recorded(batch)
+    const { delivery, lines } = await started(dataDir, platform, {}, { apiKey: NEW })
+    await untilHolds(() => expect(lines.join()).toContain('API_KEY_PREVIOUS'))
+    const metrics = () => delivery.metricsText()
+    await expect.poll(metrics).toMatch(/vedette_spool_foreign_bytes [1-9]/)
+    expect(platform.has.size).toBe(0)
+  })
+
+  test('the monitors that were kept are opened by the former key, and kept under the new one', async () => {
+    const [platform, dataDir] = [await platformOf(), temporaryFolder()]
+    const before = await started(dataDir, platform)
+    await before.folder.keep('monitors', Buffer.from('of before'))
+    await before.end()
+    const after = await started(dataDir, platform, {}, rotated)
+    expect((await after.folder.kept('monitors'))?.toString()).toBe('of before')
+    await after.folder.keep('monitors', Buffer.from('of now'))
+    await after.end()
+    const later = await started(dataDir, platform, {}, { apiKey: NEW })
+    expect((await later.folder.kept('monitors'))?.toString()).toBe('of now')
+  })
+})
+
+describe('a disk that cannot be used at the start', () => {
+  test('is used as soon as it can be, with what lies there and what is in memory', async () => {
+    const [platform, dataDir] = [await platformOf(), temporaryFolder()]
+    const path = await left(dataDir, platform, 10)
+    renameSync(join(dataDir, 'agents'), join(dataDir, 'away'))
+    writeFileSync(join(dataDir, 'agents'), 'in the way')
+    const { delivery, facts, folder, end } = await started(dataDir, platform, {}, { retryMs: 50 })
+    const { id } = folder
+    void deliver(delivery, 10, 5)
+    await untilHolds(() => expect(facts()['waiting']).toBe(5))
+    expect(delivery.warnings().join()).toContain('kept in memory')
+    expect(await delivery.metricsText()).toContain('vedette_spool_on_disk 0')
+    rmSync(join(dataDir, 'agents'))
+    renameSync(join(dataDir, 'away'), join(dataDir, 'agents'))
+    await untilHolds(() => expect(facts()).toMatchObject({ adopted: 10, waiting: 15 }))
+    await untilHolds(() => expect(delivery.warnings().join()).not.toContain('memory'))
+    expect([folder.path, folder.id]).toEqual([path, id])
+    expect(await delivery.metricsText()).toContain('vedette_spool_on_disk 1')
+    await end(0)
+    expect(facts()['lost']).toBe(0)
+    platform.reply = (batch) => recorded(batch)
+    const again = await started(dataDir, platform)
+    expect(again.facts()['adopted']).toBe(15)
+    await untilHolds(() => expect(platform.has.size).toBe(15))
+  })
+
+  test('is left alone by an agent that ends before', async () => {
+    const [platform, dataDir] = [await platformOf(), temporaryFolder()]
+    writeFileSync(join(dataDir, 'agents'), 'in the way')
+    const { folder, end } = await started(dataDir, platform, {}, { retryMs: 20 })
+    const taken = vi.fn<() => void>()
+    folder.onTaken(taken)
+    await end(0)
+    rmSync(join(dataDir, 'agents'))
+    mkdirSync(join(dataDir, 'agents'))
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    expect(taken).not.toHaveBeenCalled()
+    expect(readdirSync(join(dataDir, 'agents'))).toEqual([])
+  })
+})

@@ -1,0 +1,340 @@
+// Delivery over real HTTP and real files: every result that is produced is delivered, waits, was refused or
+// was lost, and is counted once; the platform may answer as it likes.
+import { randomUUID } from 'node:crypto'
+import { mkdirSync, readdirSync, renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { array, assert, asyncProperty, constantFrom, record, nat } from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import type { AgentFolder } from '../../../src/agent/delivery/spool/agent-folder.ts'
+import { recorded, refusal, type Reply } from '../../support/agent/delivery/delivery-platform.ts'
+import { untilHolds } from '../../support/eventually.ts'
+import {
+  deliver,
+  hurried,
+  missing,
+  MONITOR,
+  platformOf,
+  result,
+  slotOf,
+  started,
+  type Platform,
+} from '../../support/agent/delivery/started-delivery.ts'
+import { startStopwatch } from '../../support/stopwatch.ts'
+import { temporaryFolder } from '../../support/temporary-folder.ts'
+
+describe('in good weather', () => {
+  test('a result is with the platform at once, and nothing stays on disk', async () => {
+    const platform = await platformOf()
+    const { delivery, folder, facts, end } = await started(temporaryFolder(), platform)
+    await delivery.deliver(result(0))
+    await untilHolds(() => expect(facts()['delivered']).toBe(1))
+    expect(platform.batches[0]).toMatchObject({ agentId: folder.id, packed: false })
+    expect(platform.batches[0]?.results[0]).toMatchObject({ monitorId: MONITOR, slot: slotOf(0) })
+    await end()
+    const spool = readdirSync(folder.path ?? '').find((name) => name.startsWith('spool.')) ?? ''
+    expect(readdirSync(join(folder.path ?? '', spool))).toEqual([])
+  })
+
+  test('many go in few batches, packed, none with more than 1000', async () => {
+    const platform = await platformOf()
+    const { delivery, facts } = await started(temporaryFolder(), platform)
+    await deliver(delivery, 0, 3000)
+    await untilHolds(() => expect(facts()['delivered']).toBe(3000))
+    const sizes = platform.batches.map(({ results }) => results.length)
+    expect(Math.max(...sizes)).toBeLessThanOrEqual(1000)
+    expect(sizes.length).toBeLessThanOrEqual(8)
+    expect(platform.batches.at(-1)?.packed).toBe(true)
+    expect(facts()).toMatchObject({ produced: 3000, waiting: 0, refused: 0, lost: 0 })
+  })
+
+  test('what somebody waits for does not wait for a batch', async () => {
+    const platform = await platformOf()
+    const { delivery } = await started(temporaryFolder(), platform)
+    await delivery.deliver(result(0))
+    await untilHolds(() => expect(platform.has.size).toBe(1))
+    const ownMs = startStopwatch()
+    const onDemand = randomUUID()
+    await delivery.deliver(result(1, { onDemand }))
+    await untilHolds(() => expect(platform.has.size).toBe(2))
+    expect(ownMs()).toBeLessThan(900)
+    expect(platform.batches.at(-1)?.results[0]?.onDemand).toBe(onDemand)
+  })
+})
+
+describe('the table', () => {
+  const answers: [string, Reply, string][] = [
+    ['400 of a proxy', { status: 400, body: '<html>' }, 'hold'],
+    ['401', refusal(401), 'hold'],
+    ['403', refusal(403), 'hold'],
+    ['404', refusal(404), 'hold'],
+    ['405', refusal(405), 'hold'],
+    ['408', refusal(408), 'retry'],
+    ['425', refusal(425), 'retry'],
+    ['429 that asks for patience', refusal(429, { 'retry-after': '60' }), 'retry'],
+    ['500', refusal(500), 'retry'],
+    ['502 of a proxy', { status: 502, body: '<html>' }, 'retry'],
+    ['503', refusal(503, { 'retry-after': 'Fri, 31 Dec 1999 23:59:59 GMT' }), 'retry'],
+    ['an empty 200', { status: 200, body: '' }, 'retry'],
+    ['a 200 of a captive portal', { status: 200, body: '<html>welcome' }, 'retry'],
+    [
+      'a 200 that accounts for too few',
+      { status: 200, body: '{"recorded":1,"known":0,"refused":[]}' },
+      'retry',
+    ],
+    ['a cut connection', { cut: 'before' }, 'retry'],
+    ['a cut answer', { status: 200, body: '{"recorded":3}', cut: 'within' }, 'retry'],
+  ]
+
+  test.each(answers)('%s: nothing is lost, and it is delivered after', async (_, reply, action) => {
+    const platform = await platformOf()
+    let asked = 0
+    platform.reply = (batch) => (++asked <= 3 ? reply : recorded(batch))
+    const { delivery, facts, lines } = await started(temporaryFolder(), platform)
+    await deliver(delivery, 0, 3)
+    await untilHolds(() => expect(facts()['problem']).toMatchObject({ action }))
+    expect(delivery.warnings()[0]).toContain('results cannot be delivered')
+    expect(facts()).toMatchObject({ delivered: 0, waiting: 3 })
+    hurried(delivery)
+    await untilHolds(() => expect(facts()).toMatchObject({ delivered: 3, waiting: 0, lost: 0 }))
+    expect(asked).toBe(4)
+    expect(delivery.warnings()).toEqual([])
+    expect(lines.filter((line) => line.includes('cannot be delivered'))).toHaveLength(1)
+  })
+
+  test.each([400, 413, 422])(
+    '%i: halves until the culprit is alone, which is given up',
+    async (status) => {
+      const platform = await platformOf()
+      const isBad = (slot: number) => slot === slotOf(37)
+      platform.reply = (batch) =>
+        batch.results.some(({ slot }) => isBad(slot)) ? refusal(status) : recorded(batch)
+      const { delivery, facts, lines } = await started(temporaryFolder(), platform)
+      await deliver(delivery, 0, 100)
+      await untilHolds(() =>
+        expect(facts()).toMatchObject({ delivered: 99, refused: 1, waiting: 0 }),
+      )
+      expect(missing(platform, 100)).toEqual([37])
+      expect([...platform.has.values()].every((times) => times === 1)).toBe(true)
+      expect(platform.batches.length).toBeLessThan(20)
+      const line = lines.find((one) => one.includes('given up')) ?? ''
+      expect(JSON.parse(line)).toMatchObject({ status: String(status), slot: slotOf(37) })
+      expect(await delivery.metricsText()).toContain(
+        `vedette_results_refused_total{code="HTTP_${status}"} 1`,
+      )
+    },
+  )
+
+  test('a platform that refuses everything does not empty the spool', async () => {
+    const platform = await platformOf()
+    platform.reply = () => refusal(400)
+    const { delivery, facts } = await started(temporaryFolder(), platform)
+    await deliver(delivery, 0, 200)
+    await untilHolds(() => expect(facts()['problem']).toMatchObject({ action: 'hold' }))
+    expect(facts()).toMatchObject({ delivered: 0, refused: 10, waiting: 190 })
+  })
+
+  test('what the platform refuses one by one is counted by its code and not sent again', async () => {
+    const platform = await platformOf()
+    platform.reply = (batch) =>
+      recorded(
+        batch,
+        batch.results.flatMap(({ slot }, index) =>
+          slot % 2000 === 0 ? [{ index, code: 'SLOT_UNKNOWN', message: 'no such slot' }] : [],
+        ),
+      )
+    const { delivery, facts, lines } = await started(temporaryFolder(), platform)
+    await deliver(delivery, 0, 10)
+    await untilHolds(() => expect(facts()).toMatchObject({ delivered: 5, refused: 5, waiting: 0 }))
+    expect(platform.batches).toHaveLength(1)
+    expect(await delivery.metricsText()).toContain(
+      'vedette_results_refused_total{code="SLOT_UNKNOWN"} 5',
+    )
+    expect(lines.filter((line) => line.includes('refused a result'))).toHaveLength(1)
+  })
+})
+
+describe('while the platform is away', () => {
+  test('fresh results overtake a backlog of 100,000', async () => {
+    const platform = await platformOf()
+    const dataDir = temporaryFolder()
+    platform.reply = () => refusal(503)
+    const away = await started(dataDir, platform)
+    for (let from = 0; from < 100_000; from += 5000) await deliver(away.delivery, from, 5000)
+    expect(away.facts()).toMatchObject({ waiting: 100_000, lost: 0 })
+    await away.end(0)
+    platform.batches.length = 0
+    const order: number[] = []
+    let fresh: Promise<void> | undefined
+    platform.reply = (batch) => {
+      order.push(...batch.results.map(({ slot }) => slot))
+      return recorded(batch)
+    }
+    const back = await started(dataDir, platform)
+    expect(back.facts()['waiting']).toBe(100_000)
+    fresh = back.delivery.deliver(result(100_000))
+    await fresh
+    await untilHolds(() => expect(platform.has.size).toBe(100_001))
+    expect(order.indexOf(slotOf(100_000))).toBeLessThan(50_000)
+    expect(order.filter((slot) => slot !== slotOf(100_000))).toEqual(
+      Array.from({ length: 100_000 }, (_, at) => slotOf(at)),
+    )
+    await untilHolds(() => expect(back.facts()).toMatchObject({ waiting: 0, lost: 0 }))
+    expect(Math.max(...platform.batches.map(({ results }) => results.length))).toBeLessThanOrEqual(
+      1000,
+    )
+  })
+
+  test('only a bounded part of what waits is in memory', async () => {
+    const platform = await platformOf()
+    platform.reply = () => refusal(503)
+    const recentBounds = { results: 1000, bytes: 1024 * 1024, strandedBytes: 1024 }
+    const { delivery, facts, folder } = await started(temporaryFolder(), platform, { recentBounds })
+    await deliver(delivery, 0, 20_000)
+    const text = await delivery.metricsText()
+    expect(text).toContain('vedette_results_waiting 20000')
+    expect(facts()['spoolBytes']).toBeGreaterThan(10_000)
+    platform.reply = (batch) => recorded(batch)
+    hurried(delivery)
+    await untilHolds(() => expect(missing(platform, 20_000)).toEqual([]))
+    await untilHolds(() => expect(facts()).toMatchObject({ waiting: 0, delivered: 20_000 }))
+    expect(folder.path).toBeDefined()
+  })
+
+  test('a stop leaves them on disk, soon, and the next start delivers them', async () => {
+    const platform = await platformOf()
+    const dataDir = temporaryFolder()
+    platform.reply = () => refusal(503)
+    const first = await started(dataDir, platform)
+    await deliver(first.delivery, 0, 50)
+    await first.end(600_000)
+    platform.reply = (batch) => recorded(batch)
+    const second = await started(dataDir, platform)
+    await untilHolds(() => expect(second.facts()['delivered']).toBe(50))
+    expect(second.folder.id).toBe(first.folder.id)
+    expect(missing(platform, 50)).toEqual([])
+  })
+
+  test('a stop delivers what is left when the platform is there', async () => {
+    const platform = await platformOf()
+    const { delivery, end, facts } = await started(temporaryFolder(), platform)
+    await delivery.deliver(result(0))
+    await untilHolds(() => expect(facts()['delivered']).toBe(1))
+    await deliver(delivery, 1, 50)
+    await end()
+    expect(missing(platform, 51)).toEqual([])
+    expect(facts()).toMatchObject({ delivered: 51, waiting: 0 })
+  })
+
+  test('a stop does not wait for an answer that never comes', async () => {
+    const platform = await platformOf()
+    const never = new Promise(() => undefined)
+    platform.reply = () => ({ status: 200, body: '', after: never })
+    const { delivery, end, facts } = await started(temporaryFolder(), platform)
+    await deliver(delivery, 0, 5)
+    await end(50)
+    expect(facts()).toMatchObject({ delivered: 0, waiting: 5, lost: 0 })
+  })
+})
+
+describe('without a disk', () => {
+  test('results are delivered from memory, and readiness warns', async () => {
+    const platform = await platformOf()
+    const { delivery, facts } = await started(undefined, platform)
+    expect(delivery.warnings()[0]).toContain('in memory')
+    await deliver(delivery, 0, 20)
+    expect(facts()).toMatchObject({ delivered: 20, waiting: 0, keptOnDisk: false })
+  })
+
+  test('what does not fit is lost, counted, and told to whoever waits', async () => {
+    const platform = await platformOf()
+    platform.reply = () => refusal(503)
+    const recentBounds = { results: 500, bytes: 1024 * 1024, strandedBytes: 64 * 1024 }
+    const { delivery, facts, end } = await started(undefined, platform, { recentBounds })
+    const outcomes: Promise<unknown>[] = []
+    for (let at = 0; at < 5000; at++) {
+      outcomes.push(
+        delivery.deliver(result(at)).then(
+          () => 'safe',
+          () => 'lost',
+        ),
+      )
+    }
+    await untilHolds(() => expect(facts()['lost']).toBeGreaterThan(2000))
+    await end(0)
+    expect(facts()).toMatchObject({ produced: 5000, delivered: 0, lost: 5000, waiting: 0 })
+    expect(new Set(await Promise.all(outcomes))).toEqual(new Set(['lost']))
+  })
+})
+
+describe('what other agents left', () => {
+  async function left(dataDir: string, platform: Platform): Promise<AgentFolder> {
+    platform.reply = () => refusal(503)
+    const gone = await started(dataDir, platform)
+    await deliver(gone.delivery, 0, 10)
+    await gone.end(0)
+    platform.reply = (batch) => recorded(batch)
+    return gone.folder
+  }
+
+  test('is delivered by one that is there, once', async () => {
+    const platform = await platformOf()
+    const dataDir = temporaryFolder()
+    const gone = await left(dataDir, platform)
+    renameSync(gone.path ?? '', join(dataDir, 'agents/2'))
+    const [one, two] = [await started(dataDir, platform), await started(dataDir, platform)]
+    expect(one.folder.path).toBe(join(dataDir, 'agents/1'))
+    await untilHolds(() => expect(platform.has.size).toBe(10))
+    expect([...platform.has.values()].every((times) => times === 1)).toBe(true)
+    await untilHolds(() => expect(one.facts()['waiting']).toBe(0))
+    expect(two.facts()['lost']).toBe(0)
+  })
+
+  test('under another key is named and left alone for a week', async () => {
+    const platform = await platformOf()
+    const dataDir = temporaryFolder()
+    mkdirSync(join(dataDir, 'agents/1/spool.0123456789ab'), { recursive: true })
+    writeFileSync(join(dataDir, 'agents/1/spool.0123456789ab/0000000000000001.seg'), 'sealed')
+    const { delivery, lines } = await started(dataDir, platform)
+    await untilHolds(async () =>
+      expect(await delivery.metricsText()).toContain('vedette_spool_foreign_bytes 6'),
+    )
+    expect(lines.filter((line) => line.includes('another API_KEY'))).toHaveLength(1)
+    expect(readdirSync(join(dataDir, 'agents/1/spool.0123456789ab'))).toHaveLength(1)
+  })
+})
+
+test('delivered + refused + lost + waiting = produced, whatever the platform answers', async () => {
+  const kinds = ['ok', 'ok', 'ok', 500, 400, 401, 413, 429, 'cut', 'refuse', 'nonsense'] as const
+  const step = record({
+    results: nat(30),
+    answers: array(constantFrom(...kinds), { maxLength: 6 }),
+  })
+  await assert(
+    asyncProperty(array(step, { minLength: 1, maxLength: 5 }), async (steps) => {
+      const platform = await platformOf()
+      const answers: (typeof kinds)[number][] = []
+      platform.reply = (batch) => replyOf(answers.shift() ?? 'ok', batch)
+      const { delivery, facts, end } = await started(temporaryFolder(), platform)
+      hurried(delivery)
+      let produced = 0
+      for (const { results, answers: next } of steps) {
+        answers.push(...next)
+        await deliver(delivery, produced, results)
+        produced += results
+      }
+      await end(5000)
+      const { delivered = 0, refused = 0, lost = 0, waiting = 0 } = facts()
+      expect([delivered + refused + lost + waiting, lost]).toEqual([produced, 0])
+      expect([...platform.has.values()].every((times) => times === 1)).toBe(true)
+    }),
+    { numRuns: 25 },
+  )
+})
+
+function replyOf(kind: string | number, batch: Parameters<typeof recorded>[0]): Reply {
+  if (typeof kind === 'number') return refusal(kind)
+  if (kind === 'cut') return { cut: 'before' }
+  if (kind === 'nonsense') return { status: 502, body: 'nonsense' }
+  const refused = { index: 0, code: 'TOO_OLD', message: 'too old' }
+  return recorded(batch, kind === 'refuse' && batch.results.length > 0 ? [refused] : [])
+}

@@ -1,0 +1,199 @@
+// What an agent keeps under its own name: folders taken in turn, ids that last, files that only its key
+// opens, and an agent that runs where nothing can be kept.
+import {
+  chmodSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import {
+  lockAgentFolder,
+  openAgentFolder,
+  type AgentFolder,
+} from '../../../../src/agent/delivery/spool/agent-folder.ts'
+import { createAgentSeal } from '../../../../src/agent/delivery/spool/agent-seal.ts'
+import { temporaryFolder } from '../../../support/temporary-folder.ts'
+import { untilHolds } from '../../../support/eventually.ts'
+
+const API_KEY = 'pl_0123456789abcdef'
+const open: AgentFolder[] = []
+afterEach(() => {
+  vi.unstubAllEnvs()
+  for (const folder of open.splice(0)) folder.close()
+})
+
+async function opened(
+  dataDir: string | undefined,
+  apiKey = API_KEY,
+  onLost: () => void = () => undefined,
+): Promise<AgentFolder> {
+  const folder = await openAgentFolder({ dataDir, apiKey, onLost })
+  open.push(folder)
+  return folder
+}
+
+describe('folders', () => {
+  test('two agents of one DATA_DIR get one each, and each has its id again after a restart', async () => {
+    const dataDir = temporaryFolder()
+    const [first, second] = [await opened(dataDir), await opened(dataDir)]
+    expect([first.path, second.path]).toEqual([
+      join(dataDir, 'agents/1'),
+      join(dataDir, 'agents/2'),
+    ])
+    expect(first.id).not.toBe(second.id)
+    first.close()
+    first.close()
+    expect((await opened(dataDir)).id).toBe(first.id)
+  })
+
+  test('only the user of the agent can look inside', async () => {
+    const { path = '' } = await opened(join(temporaryFolder(), 'not/there/yet'))
+    const modes = ['.', '..', '../..', 'id'].map((name) => statSync(join(path, name)).mode & 0o777)
+    expect(modes).toEqual([0o700, 0o700, 0o711, 0o600])
+  })
+
+  test.each([
+    ['cut short', '1234'],
+    ['not text', '\0\0\0\0'],
+    ['empty', ''],
+  ])('an id that is %s is replaced', async (_, text) => {
+    const dataDir = temporaryFolder()
+    mkdirSync(join(dataDir, 'agents/1'), { recursive: true })
+    writeFileSync(join(dataDir, 'agents/1/id'), text)
+    const { id } = await opened(dataDir)
+    expect(readFileSync(join(dataDir, 'agents/1/id'), 'utf8')).toBe(`${id}\n`)
+  })
+
+  test('the lock of a folder in use cannot be had, that of a free one can', async () => {
+    const dataDir = temporaryFolder()
+    const folder = await opened(dataDir)
+    const { path = '' } = folder
+    expect(await lockAgentFolder(path, () => undefined)).toBeUndefined()
+    folder.close()
+    const lock = await lockAgentFolder(path, () => undefined)
+    expect(lock).toBeDefined()
+    lock?.release()
+  })
+
+  test('one that is removed is made again, under the same id', async () => {
+    const dataDir = temporaryFolder()
+    const folder = await opened(dataDir)
+    rmSync(dataDir, { recursive: true })
+    const id = () => readFileSync(join(folder.path ?? '', 'id'), 'utf8')
+    await untilHolds(() => expect(id()).toBe(`${folder.id}\n`))
+    await untilHolds(() => expect(folder.isHeld()).toBe(true))
+    await folder.keep('monitors', Buffer.from('x'))
+    expect((await folder.kept('monitors'))?.toString()).toBe('x')
+  })
+
+  test('one that another agent took is told', async () => {
+    const dataDir = temporaryFolder()
+    const lost = new Promise<string>((resolve) => {
+      void opened(dataDir, API_KEY, () => resolve('lost'))
+    })
+    await untilHolds(() => expect(open).toHaveLength(1))
+    rmSync(join(dataDir, 'agents/1'), { recursive: true })
+    const other = await opened(dataDir)
+    expect(other.path).toBe(join(dataDir, 'agents/1'))
+    expect(await lost).toBe('lost')
+    expect([open[0]?.isHeld(), other.isHeld()]).toEqual([false, true])
+  })
+})
+
+describe('without DATA_DIR', () => {
+  test('the folder is named by the key, which cannot be read from it', async () => {
+    const { path = '', seal } = await opened(undefined)
+    expect(path).toBe(join(tmpdir(), `vedette-${seal.fingerprint}`, 'agents/1'))
+    expect(seal.fingerprint).toMatch(/^[0-9a-f]{12}$/)
+    expect(createAgentSeal(`${API_KEY}x`).fingerprint).not.toBe(seal.fingerprint)
+    rmSync(join(path, '../..'), { recursive: true })
+  })
+
+  test.each([
+    ['others may write to', (path: string) => (mkdirSync(path), chmodSync(path, 0o777))],
+    ['is a link', (path: string) => symlinkSync(temporaryFolder(), path)],
+    ['is a file', (path: string) => writeFileSync(path, '')],
+  ])('one that %s is not used', async (_, make) => {
+    vi.stubEnv('TMPDIR', temporaryFolder())
+    make(join(tmpdir(), `vedette-${createAgentSeal(API_KEY).fingerprint}`))
+    const folder = await opened(undefined)
+    expect(folder.path).toBeUndefined()
+    expect(folder.problem).toBeDefined()
+  })
+})
+
+test('where nothing can be written the agent gets an id all the same, and the reason', async () => {
+  const file = join(temporaryFolder(), 'file')
+  writeFileSync(file, '')
+  const [first, second] = [await opened(file), await opened(file)]
+  expect(first.path).toBeUndefined()
+  expect(first.problem).toContain(file)
+  expect(first.id).not.toBe(second.id)
+  expect(await first.kept('monitors')).toBeUndefined()
+  await expect(first.keep('monitors', Buffer.from('x'))).rejects.toThrow(file)
+})
+
+describe('a kept file', () => {
+  test('is there after a restart, and is not readable on disk', async () => {
+    const dataDir = temporaryFolder()
+    const first = await opened(dataDir)
+    await first.keep('monitors', Buffer.from('older'))
+    await first.keep('monitors', Buffer.from('the password is tulip'))
+    first.close()
+    const second = await opened(dataDir)
+    expect((await second.kept('monitors'))?.toString()).toBe('the password is tulip')
+    const bytes = readFileSync(join(second.path ?? '', 'monitors'))
+    expect(bytes.includes('tulip')).toBe(false)
+    expect(statSync(join(second.path ?? '', 'monitors')).mode & 0o777).toBe(0o600)
+  })
+
+  test('is there as a whole, sealed, where it came in pieces', async () => {
+    const folder = await opened(temporaryFolder())
+    async function* pieces() {
+      for (const piece of ['the password ', 'is ', 'tulip']) yield Buffer.from(piece)
+    }
+    await folder.keep('monitors', pieces())
+    expect((await folder.kept('monitors'))?.toString()).toBe('the password is tulip')
+    const bytes = readFileSync(join(folder.path ?? '', 'monitors'))
+    expect(bytes.includes('tulip')).toBe(false)
+  })
+
+  test('is not opened by another key, under another name, or when one byte differs', async () => {
+    const dataDir = temporaryFolder()
+    const first = await opened(dataDir)
+    await first.keep('monitors', Buffer.from('x'))
+    const file = join(first.path ?? '', 'monitors')
+    const bytes = readFileSync(file)
+    writeFileSync(join(first.path ?? '', 'other'), bytes)
+    expect(await first.kept('other')).toBeUndefined()
+    expect(createAgentSeal('pl_another_key').open(bytes, 'monitors')).toBeUndefined()
+    for (let at = 0; at < bytes.length; at++) {
+      const changed = Buffer.from(bytes)
+      changed[at] = (changed[at] ?? 0) ^ 1
+      expect(first.seal.open(changed, 'monitors')).toBeUndefined()
+      expect(first.seal.open(bytes.subarray(0, at), 'monitors')).toBeUndefined()
+    }
+  })
+})
+
+describe('the pieces of a file', () => {
+  const salt = Buffer.alloc(16, 7)
+  const about = Buffer.from('head')
+
+  test('open under the same number, salt and key alone', () => {
+    const seal = createAgentSeal(API_KEY).ofFile(salt)
+    const piece = seal.seal(Buffer.from('one'), 5, about)
+    expect(createAgentSeal(API_KEY).ofFile(salt).open(piece, 5, about)?.toString()).toBe('one')
+    expect(seal.open(piece, 6, about)).toBeUndefined()
+    expect(seal.open(piece, 5, Buffer.from('tail'))).toBeUndefined()
+    const other = createAgentSeal(API_KEY).ofFile(Buffer.alloc(16, 8))
+    expect(other.open(piece, 5, about)).toBeUndefined()
+    expect(createAgentSeal('pl_other').ofFile(salt).open(piece, 5, about)).toBeUndefined()
+  })
+})

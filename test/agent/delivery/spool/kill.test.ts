@@ -1,0 +1,71 @@
+// A process that writes a spool is killed again and again, in the middle of whatever it does: what it had
+// said to be safe is there, unless it had begun to forget it, and nothing stops the next one.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import { createAgentSeal } from '../../../../src/agent/delivery/spool/agent-seal.ts'
+import { openSpool } from '../../../../src/agent/delivery/spool/spool.ts'
+import { collectingLog } from '../../../support/collecting-log.ts'
+import { temporaryFolder } from '../../../support/temporary-folder.ts'
+
+const KILLS = 20
+const writer = fileURLToPath(
+  new URL('../../../support/agent/delivery/spool-writer.ts', import.meta.url),
+)
+
+interface Told {
+  safe: Set<number>
+  done: Set<number>
+  other: string[]
+}
+
+/** Runs the process until it has said so many lines, then kills it. */
+async function killAfter(lines: number, folder: string, first: number, told: Told): Promise<void> {
+  const args = [writer, folder, String(first)]
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+  const closed = once(child, 'close')
+  let count = 0
+  createInterface({ input: child.stdout }).on('line', (line) => {
+    const [word, number] = line.split(' ')
+    if (word === 'safe') told.safe.add(Number(number))
+    else if (word === 'done') told.done.add(Number(number))
+    else told.other.push(line)
+    if (++count === lines) child.kill('SIGKILL')
+  })
+  await closed
+}
+
+async function numbersOn(folder: string): Promise<{ numbers: number[]; lost: number }> {
+  const spool = await openSpool({
+    folder,
+    seal: createAgentSeal('pl_killed_again'),
+    bytesMax: 64 * 1024 * 1024,
+    log: collectingLog().log,
+    isHeld: () => true,
+    onKept: () => undefined,
+  })
+  const numbers: number[] = []
+  for (let kept = await spool.next(); kept !== undefined; kept = await spool.next()) {
+    numbers.push(...kept.entries.map((entry) => (JSON.parse(entry) as { number: number }).number))
+  }
+  const { damaged, full, memory } = spool.lost
+  await spool.close()
+  return { numbers, lost: damaged + full + memory }
+}
+
+test('nothing that was safe is lost, nothing is there twice', async () => {
+  const folder = temporaryFolder()
+  const told: Told = { safe: new Set(), done: new Set(), other: [] }
+  for (let kill = 0; kill < KILLS; kill++) {
+    await killAfter(1 + ((kill * 37) % 211), folder, kill * 100_000, told)
+    const { numbers, lost } = await numbersOn(folder)
+    const there = new Set(numbers)
+    expect([...told.safe].filter((one) => !there.has(one) && !told.done.has(one))).toEqual([])
+    expect([there.size, lost]).toEqual([numbers.length, 0])
+  }
+  expect(told.safe.size).toBeGreaterThan(500)
+  expect(told.done.size).toBeGreaterThan(100)
+  expect(told.other).toEqual([])
+})

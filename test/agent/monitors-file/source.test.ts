@@ -1,0 +1,233 @@
+// Aim: a source follows its file through everything that editors, ConfigMaps and people do to files; a
+// bad file never takes away what runs, and what has not changed stays the same object.
+import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
+import {
+  createFileSource,
+  type FileSource,
+  type FileSourceOptions,
+} from '../../../src/agent/monitors-file/source.ts'
+import type { Change, Snapshot } from '../../../src/agent/source.ts'
+import { MONITOR_TYPES } from '../../../src/monitors/registry.ts'
+import { createFilesFolder } from '../../support/agent/monitors-files.ts'
+
+/** The types that this code can run, as messages list them. */
+const TYPES = [...MONITOR_TYPES.keys()].join(', ')
+
+const files = createFilesFolder()
+afterAll(files.remove)
+
+let folder: string
+let path: string
+let stop: AbortController
+let source: FileSource
+let changes: AsyncIterator<Change>
+let count = 0
+
+beforeEach(() => {
+  folder = join(files.folder, `source-${count++}`)
+  mkdirSync(folder)
+  path = join(folder, 'monitors.yaml')
+  stop = new AbortController()
+})
+afterEach(async () => {
+  stop.abort()
+  await changes.return?.()
+})
+
+/** A poll so rare that only the watch can have seen a change. */
+const NEVER_MS = 3_600_000
+
+function follow(options: Partial<FileSourceOptions> = {}) {
+  source = createFileSource({
+    path,
+    env: {},
+    types: MONITOR_TYPES,
+    location: (named) => named ?? 'local',
+    pollMs: NEVER_MS,
+    ...options,
+  })
+  changes = source.follow(stop.signal)[Symbol.asyncIterator]()
+}
+
+const text = (...names: string[]) =>
+  `monitors:\n${names.map((name) => `  - {name: ${name}, type: URL, request: {url: "http://a.test/"}}`).join('\n')}\n`
+
+async function next(): Promise<Change> {
+  const { value, done } = await changes.next()
+  if (done === true) throw new Error('the source has ended')
+  return value
+}
+
+async function nextSnapshot(): Promise<Snapshot> {
+  const change = await next()
+  if (change.kind !== 'monitors') throw new Error(JSON.stringify(change))
+  return change.snapshot
+}
+
+const namesOf = (snapshot: Snapshot) => snapshot.monitors.map((one) => one.name)
+
+describe('a change is seen', () => {
+  test('when the file is written again', async () => {
+    writeFileSync(path, text('A'))
+    follow()
+    expect(namesOf(await nextSnapshot())).toEqual(['A'])
+    const later = nextSnapshot()
+    writeFileSync(path, text('A', 'B'))
+    expect(namesOf(await later)).toEqual(['A', 'B'])
+  })
+
+  test('when another file is renamed over it, as editors do', async () => {
+    writeFileSync(path, text('A'))
+    follow()
+    await nextSnapshot()
+    const later = nextSnapshot()
+    writeFileSync(`${path}~`, text('B'))
+    renameSync(`${path}~`, path)
+    expect(namesOf(await later)).toEqual(['B'])
+  })
+
+  test('when a folder link is swapped, as ConfigMaps do', async () => {
+    for (const [version, name] of [
+      ['v1', 'A'],
+      ['v2', 'B'],
+    ] as const) {
+      mkdirSync(join(folder, version))
+      writeFileSync(join(folder, version, 'monitors.yaml'), text(name))
+    }
+    symlinkSync('v1', join(folder, '..data'))
+    symlinkSync('..data/monitors.yaml', path)
+    follow()
+    expect(namesOf(await nextSnapshot())).toEqual(['A'])
+    const later = nextSnapshot()
+    symlinkSync('v2', join(folder, '..data_tmp'))
+    renameSync(join(folder, '..data_tmp'), join(folder, '..data'))
+    expect(namesOf(await later)).toEqual(['B'])
+  })
+
+  test('when it happened before anybody asked for the next', async () => {
+    writeFileSync(path, text('A'))
+    follow()
+    await nextSnapshot()
+    writeFileSync(path, text('B'))
+    expect(namesOf(await nextSnapshot())).toEqual(['B'])
+  })
+
+  test('by looking, where the system tells nothing of a file elsewhere', async () => {
+    const secret = join(files.folder, `secret-${count}`)
+    writeFileSync(secret, 'one')
+    writeFileSync(path, `secrets: [S]\n${text('A')}`)
+    follow({ pollMs: 20, env: { S_FILE: secret } })
+    expect((await nextSnapshot()).variables[0]?.value).toBe('one')
+    const later = nextSnapshot()
+    writeFileSync(secret, 'another')
+    expect((await later).variables[0]?.value).toBe('another')
+  })
+
+  test('on reload, even when nothing has changed', async () => {
+    writeFileSync(path, text('A'))
+    follow()
+    await nextSnapshot()
+    source.reload()
+    expect(namesOf(await nextSnapshot())).toEqual(['A'])
+  })
+})
+
+describe('a bad file', () => {
+  test('is refused with its problems, and a good one after it is taken', async () => {
+    writeFileSync(path, text('A'))
+    follow()
+    const first = await nextSnapshot()
+    const later = next()
+    writeFileSync(path, 'monitors:\n  - {name: A, typ: URL}\n')
+    expect(await later).toEqual({
+      kind: 'refused',
+      reason: `${path}:2:5  monitors[0].type: is missing; one of ${TYPES}`,
+    })
+    const good = nextSnapshot()
+    writeFileSync(path, text('A', 'B'))
+    // What ran all the time is what it was.
+    expect((await good).monitors[0]).toBe(first.monitors[0])
+  })
+
+  test('is refused when it vanishes, and taken when it comes back as it was', async () => {
+    writeFileSync(path, text('A'))
+    follow()
+    await nextSnapshot()
+    let later = next()
+    rmSync(path)
+    expect(await later).toMatchObject({ kind: 'refused' })
+    later = next()
+    writeFileSync(path, text('A'))
+    expect(await later).toMatchObject({ kind: 'monitors' })
+  })
+
+  test('is refused when it is bad from the beginning', async () => {
+    follow()
+    expect(await next()).toMatchObject({ kind: 'refused' })
+  })
+
+  test('in a folder that does not exist is found once it does', async () => {
+    path = join(folder, 'later', 'monitors.yaml')
+    follow({ path, pollMs: 20 })
+    expect(await next()).toMatchObject({ kind: 'refused' })
+    const later = nextSnapshot()
+    mkdirSync(join(folder, 'later-new'))
+    writeFileSync(join(folder, 'later-new', 'monitors.yaml'), text('A'))
+    renameSync(join(folder, 'later-new'), join(folder, 'later'))
+    expect(namesOf(await later)).toEqual(['A'])
+  })
+})
+
+describe('what is unchanged', () => {
+  test('stays the same object, and what has changed does not', async () => {
+    writeFileSync(path, text('A', 'B'))
+    follow()
+    const before = await nextSnapshot()
+    const later = nextSnapshot()
+    writeFileSync(path, text('A', 'B').replace('{name: B,', '{name: B, every: 5m,'))
+    const after = await later
+    expect(after.monitors[0]).toBe(before.monitors[0])
+    expect(after.monitors[1]).not.toBe(before.monitors[1])
+    expect(after.monitors[1]).toMatchObject({ id: 'b', frequency: 5 })
+  })
+
+  test('is not reported: other files in the folder, and the time of the file', async () => {
+    writeFileSync(path, text('A'))
+    follow()
+    await nextSnapshot()
+    const later = nextSnapshot()
+    writeFileSync(join(folder, 'other'), 'x')
+    writeFileSync(path, text('B'))
+    expect(namesOf(await later)).toEqual(['B'])
+  })
+})
+
+test('a file that has been read already is not read again', async () => {
+  writeFileSync(path, text('A'))
+  follow({ location: () => 'lab' })
+  const first = await source.read()
+  if (!first.ok) throw new Error('the file is good')
+  const snapshot = await nextSnapshot()
+  expect(snapshot.monitors).toBe(first.file.monitors)
+  expect(snapshot.location).toBe('lab')
+})
+
+test('a change between the first reading and the following is seen', async () => {
+  writeFileSync(path, text('A'))
+  follow()
+  await source.read()
+  writeFileSync(path, text('B'))
+  expect(namesOf(await nextSnapshot())).toEqual(['A'])
+  expect(namesOf(await nextSnapshot())).toEqual(['B'])
+})
+
+test('stop ends it, also while it waits', async () => {
+  writeFileSync(path, text('A'))
+  follow()
+  await nextSnapshot()
+  const waiting = changes.next()
+  stop.abort()
+  expect(await waiting).toMatchObject({ done: true })
+})

@@ -1,0 +1,201 @@
+// Aim: a code bundle is fetched once, whole and checked, over a line that breaks and a platform that is busy;
+// what cannot be had says why, a cancelled fetch ends at once, and the folder keeps within its bound.
+import { createHash, randomBytes } from 'node:crypto'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { existsSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import {
+  createBundleFetcher,
+  type BundleFetcher,
+} from '../../../src/agent/platform/bundle-fetcher.ts'
+import { BundleUnavailableError } from '../../../src/suites/bundle-unavailable.ts'
+import { KEY, linkTo, opened } from '../../support/agent/platform-links.ts'
+import { temporaryFolder } from '../../support/temporary-folder.ts'
+import { startHttpServer } from '../../support/test-server.ts'
+
+type Answer = (request: IncomingMessage, response: ServerResponse) => void
+
+const BODY = randomBytes(500_000)
+const hashOf = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex')
+const SHA256 = hashOf(BODY)
+
+let folder: string
+let asked: IncomingMessage[]
+let answers: Answer[]
+let url: string
+
+const whole: Answer = (_, response) => {
+  response.writeHead(200, { 'content-length': BODY.length }).end(BODY)
+}
+const status =
+  (code: number, headers = {}): Answer =>
+  (_, response) => {
+    const message = 'busy today'
+    response.writeHead(code, { 'content-type': 'application/json', ...headers })
+    response.end(JSON.stringify({ statusCode: code, error: 'x', message }))
+  }
+const broken: Answer = (_, response) => {
+  response.writeHead(200, { 'content-length': BODY.length })
+  response.write(BODY.subarray(0, 100_000), () => response.destroy())
+}
+const other: Answer = (_, response) => void response.end(Buffer.alloc(10))
+
+beforeEach(async () => {
+  folder = join(temporaryFolder(), 'bundles')
+  asked = []
+  answers = []
+  const server = await opened(
+    startHttpServer((request, response) => {
+      asked.push(request)
+      ;(answers.shift() ?? whole)(request, response)
+    }),
+  )
+  url = `http://127.0.0.1:${server.port}`
+})
+
+const fetcher = (more: { keptBytesMax?: number; bytesMax?: number } = {}) =>
+  createBundleFetcher({ link: linkTo(url), folder, random: () => 0, ...more })
+const get = (from: BundleFetcher, signal = new AbortController().signal) =>
+  from.fetch(SHA256, signal)
+const failure = async (from: BundleFetcher) => {
+  const error = await get(from).then(
+    () => undefined,
+    (reason: unknown) => reason as Error,
+  )
+  expect(error).toBeInstanceOf(BundleUnavailableError)
+  return error?.message ?? ''
+}
+
+afterEach(() => {
+  // Whatever happened, no half file is left.
+  const names = existsSync(folder) && statSync(folder).isDirectory() ? readdirSync(folder) : []
+  const half = names.find((name) => name.startsWith(SHA256) && name.endsWith('.part'))
+  if (half !== undefined) throw new Error(`${half} is left`)
+})
+
+test('it is asked for with the key, kept as it came, and not asked for again', async () => {
+  const one = fetcher()
+  const path = await get(one)
+  expect(readFileSync(path).equals(BODY)).toBe(true)
+  expect(statSync(path).mode & 0o077).toBe(0)
+  expect(await get(one)).toBe(path)
+  // Another process on the same folder takes it over.
+  expect(await get(fetcher())).toBe(path)
+  expect(asked.map(({ url: to, headers }) => [to, headers.authorization])).toEqual([
+    [`/agent/v1/bundles/${SHA256}`, `Bearer ${KEY}`],
+  ])
+})
+
+test('many who want it at once fetch it once', async () => {
+  const one = fetcher()
+  const paths = await Promise.all(Array.from({ length: 10 }, () => get(one)))
+  expect(new Set(paths).size).toBe(1)
+  expect(asked).toHaveLength(1)
+})
+
+test('what was damaged on the disk is fetched anew by the next process', async () => {
+  const path = await get(fetcher())
+  writeFileSync(path, 'damaged')
+  expect(readFileSync(await get(fetcher())).equals(BODY)).toBe(true)
+  expect(asked).toHaveLength(2)
+})
+
+test('it goes through the proxy to the platform', async () => {
+  const link = linkTo('http://platform.test', { proxyUrl: url })
+  await get(createBundleFetcher({ link, folder }))
+  expect(asked.map((one) => one.url)).toEqual([`http://platform.test/agent/v1/bundles/${SHA256}`])
+})
+
+describe('tries go on', () => {
+  test.each([
+    ['over a line that breaks', broken],
+    ['when other bytes came', other],
+    ['when the platform is busy', status(503, { 'retry-after': '0' })],
+    ['when it has had enough calls', status(429)],
+  ])('%s', async (_words, answer) => {
+    answers.push(answer, answer)
+    expect(readFileSync(await get(fetcher())).equals(BODY)).toBe(true)
+    expect(asked).toHaveLength(3)
+  })
+})
+
+describe('it is given up', () => {
+  test.each([
+    ['when the platform has none such', status(404), /none such for this location/],
+    ['when the key is refused', status(401), /answers 401 \(busy today\)/],
+  ])('%s', async (_words, answer, message) => {
+    answers.push(answer)
+    expect(await failure(fetcher())).toMatch(message)
+    expect(asked).toHaveLength(1)
+  })
+
+  test('when it is larger than any may be', async () => {
+    expect(await failure(fetcher({ bytesMax: 100_000 }))).toMatch(/larger than 100000 bytes/)
+    expect(asked).toHaveLength(1)
+  })
+
+  test('when no try brings it', async () => {
+    answers.push(...Array.from({ length: 10 }, () => broken))
+    expect(await failure(fetcher())).toMatch(/ended too early/)
+    expect(asked).toHaveLength(6)
+  })
+
+  test('when the folder cannot be written', async () => {
+    writeFileSync(folder, 'a file in its place')
+    expect(await failure(fetcher())).toMatch(/the folder of code bundles cannot be used/)
+  })
+
+  test('by one who is cancelled, while the others still get it', async () => {
+    const begun = Promise.withResolvers<ServerResponse>()
+    answers.push((_, response) => begun.resolve(response))
+    const one = fetcher()
+    const stop = new AbortController()
+    const [cut, kept] = [get(one, stop.signal), get(one)]
+    const response = await begun.promise
+    stop.abort(new Error('cancelled'))
+    await expect(cut).rejects.toThrow('cancelled')
+    whole(response.req, response)
+    expect(readFileSync(await kept).equals(BODY)).toBe(true)
+  })
+
+  test('when all are cancelled: the line is cut', async () => {
+    const closed = Promise.withResolvers<void>()
+    const stop = new AbortController()
+    answers.push((_, response) => {
+      response.once('close', () => closed.resolve())
+      stop.abort(new Error('cancelled'))
+    })
+    const one = fetcher()
+    await expect(get(one, stop.signal)).rejects.toThrow('cancelled')
+    await closed.promise
+    expect(readFileSync(await get(one)).equals(BODY)).toBe(true)
+  })
+})
+
+test('the folder keeps within its bound: the oldest goes, what was just used stays', async () => {
+  const path = await get(fetcher())
+  const old = new Date(Date.now() - 3_600_000)
+  const add = (name: string, bytes: number, at: Date) => {
+    writeFileSync(join(folder, name), Buffer.alloc(bytes))
+    utimesSync(join(folder, name), at, at)
+  }
+  add('a.tar.gz', 300_000, new Date(old.getTime() - 2_000))
+  add('b.tar.gz', 300_000, old)
+  add('c.tar.gz', 300_000, new Date())
+  add('d.tar.gz.x.part', 10, new Date(Date.now() - 9_000_000))
+  add('e.tar.gz.x.part', 10, new Date())
+  await get(fetcher({ keptBytesMax: 1_200_000 }))
+  expect(readdirSync(folder)).toContain('a.tar.gz')
+  writeFileSync(path, 'damaged')
+  await get(fetcher({ keptBytesMax: 1_200_000 }))
+  expect(readdirSync(folder).toSorted()).toEqual(
+    ['b.tar.gz', 'c.tar.gz', 'e.tar.gz.x.part', `${SHA256}.tar.gz`].toSorted(),
+  )
+  writeFileSync(path, 'damaged')
+  await get(fetcher({ keptBytesMax: 100 }))
+  expect(readdirSync(folder).filter((name) => name.endsWith('.tar.gz'))).toEqual(
+    expect.arrayContaining(['c.tar.gz', `${SHA256}.tar.gz`]),
+  )
+  expect(existsSync(join(folder, 'b.tar.gz'))).toBe(false)
+})

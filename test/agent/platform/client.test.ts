@@ -1,0 +1,333 @@
+// The platform as a source, against a platform that misbehaves: what is good is taken, what is bad is left out
+// as a whole, told and counted; what the agent has to say does not wait.
+import { Registry } from 'prom-client'
+import { describe, expect, test } from 'vitest'
+import type { Keeping } from '../../../src/agent/platform/sync/kept-monitors.ts'
+import { json, NOTHING, type FakePlatform } from '../../support/agent/fake-platform.ts'
+import { aMonitor } from '../../support/agent/fake-monitors.ts'
+import {
+  A,
+  B,
+  followPlatform,
+  given,
+  RUN,
+  slots,
+  whole,
+} from '../../support/agent/followed-platform.ts'
+import { startStopwatch } from '../../support/stopwatch.ts'
+
+describe('monitors', () => {
+  test('come as a whole and then as changes; what is dropped ends at its instant', async () => {
+    const { at, monitors } = await followPlatform({
+      prepare: (one) => one.say({ revision: '1', changes: whole(given(A), given(B)) }),
+    })
+    const first = await monitors()
+    expect(first.location).toBe('office')
+    expect(first.monitors.map(({ id }) => id)).toEqual([A, B])
+    expect(first.assignments?.get(A)).toMatchObject({ slots, from: 1000 })
+    const until = Date.now() + 60_000
+    const drop = [{ monitorId: B, until }]
+    const second = monitors()
+    await at.sync(({ have }) => have === '1')
+    at.say({ revision: '2', changes: { whole: false, set: [], drop, variables: [] } })
+    const changed = await second
+    expect(changed.assignments?.get(B)?.until).toBe(until)
+    expect(changed.assignments?.get(A)?.until).toBeUndefined()
+    expect(changed.monitors[0]).toBe(first.monitors[0])
+  })
+
+  test('that this agent cannot read run all the same, to say so', async () => {
+    const odd = { ...given(A), monitor: { ...aMonitor(A), checkType: 'TELEPATHY', frequency: 7 } }
+    const { monitors } = await followPlatform({
+      prepare: (one) => one.say({ revision: '1', changes: whole(odd, given(B)) }),
+    })
+    const { monitors: all } = await monitors()
+    expect(all.map(({ checkType }) => checkType)).toEqual(['TELEPATHY', 'URL'])
+  })
+
+  test('ten thousand of them hold nothing up for long', async () => {
+    const set = Array.from({ length: 10_000 }, (_, n) =>
+      given(`${String(n).padStart(8, '0')}-2222-4222-8222-222222222222`),
+    )
+    const { monitors } = await followPlatform({
+      prepare: (one) => one.say({ revision: '1', changes: whole(...set) }),
+    })
+    const { monitors: all } = await monitors()
+    expect(all).toHaveLength(10_000)
+  })
+})
+
+describe('answers that are no good', () => {
+  test.each<[string, string, (at: FakePlatform) => void]>([
+    [
+      'a failing platform',
+      'HTTP_500',
+      (at) => at.misbehave((_, response) => (json(response, { message: 'no' }, 500), true)),
+    ],
+    [
+      'a page of something in between',
+      'MALFORMED',
+      (at) => at.misbehave((_, response) => (response.end('<html>'), true)),
+    ],
+    [
+      'an answer without what it must have',
+      'MALFORMED',
+      (at) => at.misbehave((_, response) => (json(response, { revision: '9' }), true)),
+    ],
+    [
+      'an entry that is none',
+      'MALFORMED',
+      (at) => at.say({ revision: '9', changes: whole(given(A), { monitor: {}, slots }) }),
+    ],
+    [
+      'an answer that is cut',
+      'TRUNCATED',
+      (at) =>
+        at.misbehave((_, response) => {
+          response.writeHead(200, { 'content-length': '100' })
+          response.write('{"rev', () => response.destroy())
+          return true
+        }),
+    ],
+    [
+      'a redirect',
+      'REDIRECTED',
+      (at) =>
+        at.misbehave((_, response) => (response.writeHead(302, { location: '/' }).end(), true)),
+    ],
+  ])('%s is told and counted, and what is there goes on', async (_, code, spoil) => {
+    const { at, source, monitors, next } = await followPlatform({
+      prepare: (one) => one.say({ revision: '1', changes: whole(given(A)) }),
+    })
+    const registry = new Registry()
+    source.registerMetrics?.(registry)
+    await monitors()
+    const news = next()
+    await at.sync(({ have }) => have === '1')
+    spoil(at)
+    at.say({})
+    const counted = `vedette_sync_failures_total{code="${code}"}`
+    while (!(await registry.metrics()).includes(counted)) {
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    const { unready, warnings } = source.state?.() ?? { unready: '', warnings: [] }
+    expect([unready === undefined, warnings.length]).toEqual(
+      code === 'REDIRECTED' ? [false, 0] : [true, 1],
+    )
+    if (code === 'REDIRECTED') return
+    at.misbehave(undefined)
+    at.say({ revision: '10', changes: whole(given(B)) })
+    expect(await news).toMatchObject({ kind: 'monitors' })
+  })
+
+  test('Retry-After is obeyed', async () => {
+    const { at, monitors, lines } = await followPlatform({
+      prepare: (one) =>
+        one.misbehave((_, response) => {
+          response.writeHead(429, { 'retry-after': '1' }).end()
+          return true
+        }),
+    })
+    const coming = monitors()
+    await at.sync(() => true)
+    const askedAt = performance.now()
+    at.misbehave(undefined)
+    await coming
+    expect(performance.now() - askedAt).toBeGreaterThan(900)
+    expect(lines.filter((line) => line.includes('HTTP_429'))).toHaveLength(1)
+  })
+
+  test('another agent with the same id makes this one take another', async () => {
+    const { at, monitors } = await followPlatform({
+      prepare: (one) =>
+        one.misbehave((_, response, said) => {
+          if (said?.agent.id !== A) return false
+          json(response, { message: 'Another instance runs' }, 409)
+          return true
+        }),
+    })
+    await monitors()
+    expect(at.syncs.map(({ agent }) => agent.id)).toEqual([A, RUN])
+  })
+})
+
+test('what is wrong with the agent’s own network is said at once, and no more when it is over', async () => {
+  const { at, monitors, next, network, tellRuns } = await followPlatform({
+    prepare: (one) => one.say({ revision: '1', changes: whole(given(A)) }),
+  })
+  await monitors()
+  const going = next()
+  await at.sync(({ have, networkProblem }) => have === '1' && networkProblem === undefined)
+  network.problem = 'RESOLVER_UNREACHABLE'
+  tellRuns()
+  const told = await at.sync(({ networkProblem }) => networkProblem !== undefined)
+  expect(told.networkProblem).toBe('RESOLVER_UNREACHABLE')
+  network.problem = undefined
+  at.say({ revision: '2', changes: whole(given(B)) })
+  await going
+  void next()
+  await at.sync(({ have, networkProblem }) => have === '2' && networkProblem === undefined)
+})
+
+describe('runs on demand', () => {
+  test('are asked for, and what becomes of them is told at once; cancels come within a second', async () => {
+    const { at, monitors, next, runs, tellRuns } = await followPlatform()
+    await monitors()
+    const asked = next()
+    await at.sync(({ waitMs }) => waitMs > 0)
+    at.say({ runs: [{ run: RUN, monitor: aMonitor(B) }] })
+    expect(await asked).toMatchObject({ kind: 'run', run: RUN, monitorId: B, monitor: { id: B } })
+    const cancelled = next()
+    runs.push({ run: RUN, state: 'running' })
+    tellRuns()
+    await at.sync((said) => said.runs.some(({ run }) => run === RUN))
+    const ownMs = startStopwatch()
+    at.say({ runs: [], cancel: [RUN] })
+    expect(await cancelled).toEqual({ kind: 'cancel', run: RUN })
+    expect(ownMs()).toBeLessThan(1000)
+  })
+})
+
+describe('how far runs are', () => {
+  test('is said beside the sync that is held', async () => {
+    const { at, monitors, next, progress } = await followPlatform()
+    await monitors()
+    void next()
+    await at.sync(({ waitMs }) => waitMs > 0)
+    const syncs = at.syncs.length
+    const place = progress.begin(RUN, { text: (words) => words })
+    place.tell({ phase: 'test', done: 3, total: 10, line: 'shop.spec.ts' })
+    const said = await at.presence(() => true)
+    expect(said).toEqual({
+      agentId: A,
+      instance: B,
+      progress: [{ run: RUN, phase: 'test', done: 3, total: 10, line: 'shop.spec.ts' }],
+    })
+    expect(at.syncs).toHaveLength(syncs)
+  })
+})
+
+describe('the clock', () => {
+  test.each([[7_200_000], [-7_200_000]])(
+    'is the platform’s, which is %i ms ahead',
+    async (aheadMs) => {
+      const { clock, monitors, lines } = await followPlatform({
+        prepare: (one) => Object.assign(one, { aheadMs }),
+      })
+      await monitors()
+      expect(Math.abs(clock.now() - Date.now() - aheadMs)).toBeLessThan(1000)
+      expect(lines.some((line) => line.includes('clock is wrong'))).toBe(true)
+    },
+  )
+})
+
+describe('a first answer that was slow', () => {
+  /** Answers the first sync with the times of a call that took 8 s to reach the platform. */
+  const slowFirst = (at: FakePlatform) =>
+    at.misbehave((_, response, said) => {
+      if (said === undefined) return false
+      at.misbehave(undefined)
+      const sentAt = Date.now() + at.aheadMs
+      json(response, { ...NOTHING, receivedAt: sentAt + 8000, sentAt })
+      return true
+    })
+
+  test.each([[0], [60_000], [-60_000]])(
+    'leaves the clock right, and is followed by one that is not held; the platform is %i ms ahead',
+    async (aheadMs) => {
+      const { at, clock, monitors, next, lines } = await followPlatform({
+        prepare: (one) => slowFirst(Object.assign(one, { aheadMs })),
+      })
+      await monitors()
+      const isRight = () => Math.abs(clock.now() - Date.now() - aheadMs) < 500
+      expect(isRight()).toBe(aheadMs === 0)
+      expect(clock.uncertaintyMs() === undefined).toBe(aheadMs === 0)
+      void next()
+      await at.sync(({ have, waitMs }) => have !== null && waitMs === 0)
+      // The one after it is held: the clock is known.
+      await at.sync(({ waitMs }) => waitMs > 0)
+      const boundMs = (clock.uncertaintyMs() ?? 0) + 1
+      expect(boundMs).toBeLessThan(500)
+      expect(Math.abs(clock.now() - Date.now() - aheadMs)).toBeLessThanOrEqual(boundMs)
+      expect(clock.observe()).toBeUndefined()
+      expect(lines.filter((line) => line.includes('clock is wrong'))).toHaveLength(
+        aheadMs === 0 ? 0 : 1,
+      )
+    },
+  )
+})
+
+describe('monitors on disk while the platform is away', () => {
+  /** A folder in memory; `changeByMs` moves the instant at which the monitors were kept, by default in another boot. */
+  async function keptFolder(changeByMs: number, more: object = { bootId: '' }): Promise<Keeping> {
+    const written = Promise.withResolvers<string>()
+    const path = '/nowhere'
+    const folder: Keeping = {
+      path,
+      async keep(_, pieces) {
+        let text = ''
+        for await (const piece of pieces) text += String(piece)
+        written.resolve(text)
+      },
+      kept: () => Promise.resolve(undefined),
+    }
+    const before = await followPlatform({
+      folder,
+      prepare: (one) => one.say({ changes: whole(given(A)) }),
+    })
+    await before.monitors()
+    before.stop.abort()
+    await before.changes.return?.()
+    const kept = JSON.parse(await written.promise) as { keptAt: number }
+    kept.keptAt += changeByMs
+    const text = JSON.stringify({ ...kept, ...more })
+    return { path, keep: () => Promise.resolve(), kept: () => Promise.resolve(Buffer.from(text)) }
+  }
+  const away = (at: FakePlatform) => at.misbehave((request) => (request.socket.destroy(), true))
+
+  test.each<[string, number, object | undefined]>([
+    ['at once', 0, {}],
+    ['a day after they were kept, in another boot', -86_400_000, undefined],
+    ['a day after they were kept, by an earlier version', -86_400_000, { bootId: undefined }],
+  ])('run %s', async (_, changeByMs, more) => {
+    const { monitors } = await followPlatform({
+      folder: await keptFolder(changeByMs, more),
+      prepare: away,
+    })
+    expect((await monitors()).monitors).toHaveLength(1)
+  })
+
+  test.each([
+    ['is behind', 3_600_000, undefined],
+    ['was set', -86_400_000, {}],
+  ])('wait for the platform where the clock %s, and readiness says so', async (what, by, more) => {
+    const { at, source, monitors, lines } = await followPlatform({
+      folder: await keptFolder(by, more),
+      prepare: away,
+    })
+    const coming = monitors()
+    await at.sync((said) => at.syncs.indexOf(said) === 2)
+    expect(lines.filter((line) => line.includes(`clock ${what}`))).toHaveLength(1)
+    expect(source.state?.().unready).toContain(`clock ${what}`)
+    at.say({ revision: '2', changes: whole(given(B)) })
+    at.misbehave(undefined)
+    expect((await coming).monitors.map(({ id }) => id)).toEqual([B])
+    expect(source.state?.().unready).toBeUndefined()
+  })
+})
+
+describe('leaving', () => {
+  test('is told at once, with what was not started, and hears of heirs', async () => {
+    const { at, source, monitors, next } = await followPlatform({
+      prepare: (one) => one.say({ peers: 1 }),
+    })
+    await monitors()
+    void next()
+    await at.sync(({ waitMs }) => waitMs > 0)
+    const notStarted = [{ monitorId: A, slot: 5000 }]
+    const isTaken = source.leave?.({ leftAt: 6000, notStarted })
+    expect(await isTaken).toBe(true)
+    expect(at.syncs.at(-1)).toMatchObject({ state: 'leaving', leftAt: 6000, notStarted })
+    await at.sync((said) => said.state === 'leaving' && said.notStarted === undefined)
+  })
+})

@@ -1,0 +1,238 @@
+// Aim: what sensitive headers held that people's own code sent or got stands in nothing that its run says, not in
+// a sentence without its name, whichever client was used and though no trace was recorded; ordinary words stay.
+import { once } from 'node:events'
+import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http2'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import { createClock } from '../../../src/agent/schedule/clock.ts'
+import { createRunner } from '../../../src/agent/run/runner.ts'
+import { SCRUBBED } from '../../../src/agent/redaction/scrub.ts'
+import type { Monitor } from '../../../src/contract/monitor.ts'
+import { MONITOR_TYPES } from '../../../src/monitors/registry.ts'
+import { INSTALLED_FILE, toolFolder } from '../../../src/scripts/toolchains.ts'
+import { testContext } from '../../support/monitors/monitor-context.ts'
+import { missing } from '../../support/needs.ts'
+import { packageManager } from '../../support/suites/package-managers.ts'
+import { runtimeFolder, testGround } from '../../support/scripts/script-ground.ts'
+import { suiteProject } from '../../support/suites/suite-runs.ts'
+import { temporaryFolder } from '../../support/temporary-folder.ts'
+import { startHttpServer } from '../../support/test-server.ts'
+
+const TOKEN = 'eyJ0b2tlbg.71c9f3'
+const SESSION = 'c2Vzc2lvbg-40be72'
+const KEY = 'a2V5-9917aa04'
+const ALL = [TOKEN, SESSION, KEY]
+
+/** A shop that hands out a token and a session, and wants a key. */
+const site = await startHttpServer((request, response) => {
+  response.setHeader('set-cookie', [`sid=${SESSION}; Path=/; HttpOnly`, 'state=deleted; Path=/'])
+  response.setHeader('content-type', request.url === '/' ? 'text/html' : 'application/json')
+  response.end(request.url === '/' ? '<h1>shop</h1>' : JSON.stringify([TOKEN, KEY]))
+})
+const url = `http://${site.authority}`
+/** The same for HTTP/2. */
+const site2 = createServer((_, response) => {
+  response.setHeader('set-cookie', [`sid=${SESSION}; Path=/; HttpOnly`, 'state=deleted; Path=/'])
+  response.end(JSON.stringify([TOKEN, KEY]))
+}).listen(0, '127.0.0.1')
+await once(site2, 'listening')
+const url2 = `http://127.0.0.1:${(site2.address() as AddressInfo).port}`
+
+const tools = runtimeFolder()
+const engine = toolFolder(tools, 'engine', 'node@24')
+mkdirSync(engine, { recursive: true })
+cpSync(process.execPath, join(engine, 'node'))
+writeFileSync(join(engine, INSTALLED_FILE), JSON.stringify({ program: 'node', missing: [] }))
+const bun = await packageManager('bun@1.3')
+symlinkSync(bun.folder, toolFolder(tools, 'engine', 'bun@1.3'))
+const ground = { ...testGround({ tools }), ownProjects: true }
+afterAll(async () => {
+  ground.close()
+  await site.close()
+  site2.close()
+})
+
+async function run(checkType: string, definition: Record<string, unknown>) {
+  const kept: Record<string, string> = {}
+  const runner = createRunner({
+    types: MONITOR_TYPES,
+    clock: createClock(),
+    workRoot: temporaryFolder(),
+    scrubHeaders: ['X-Shop'],
+    scripts: ground,
+    files: {
+      bytesMax: () => 1e9,
+      stage(path, { name }) {
+        kept[name] = readFileSync(path, 'latin1')
+        return Promise.resolve(undefined)
+      },
+    },
+  })
+  const monitor = { id: 'shop', name: 'Shop', checkType, environmentVariables: [], ...definition }
+  const around = { location: 'home', variables: [], dial: testContext().dial, secrets: [] }
+  const job = { monitor: monitor as unknown as Monitor, slot: 1 }
+  const result = await runner.run(job, around, new AbortController().signal)
+  return { result, text: JSON.stringify(result), kept }
+}
+
+/** Says what it knows in sentences, and fails with one. */
+const SAY = (session: string) => `
+  console.log('signed in with ' + token + ', session ' + ${session} + ' and ' + key)
+  console.log('the order was deleted, no-check of undefined')
+  throw new Error('no order for ' + token + ' in ' + ${session})`
+
+const FETCH = `
+  const [token, key] = await (await fetch('${url}/login')).json()
+  const answer = await fetch('${url}/orders', { headers: {
+    Authorization: 'Bearer ' + token, 'X-Shop': key, 'X-CSRF-Token': 'no-check' } })
+  await fetch('${url}/orders', { headers: { authorization: 'Bearer undefined' } })
+  const sid = answer.headers.getSetCookie()[0].slice(4, -18)`
+
+const HTTP = `
+  const { request } = require('node:http')
+  const get = (path, headers) => new Promise((resolve) => request('${url}' + path, { headers },
+    (answer) => { let body = ''; answer.on('data', (one) => (body += one)).on('end', () =>
+      resolve({ body, headers: answer.headers })) }).end())
+  const [token, key] = JSON.parse((await get('/login', {})).body)
+  const { headers } = await get('/orders', { 'X-SHOP': key, authorization: 'Bearer ' + token })
+  const sid = headers['set-cookie'][0].slice(4, -18)`
+
+const TEST = `import { test } from '@playwright/test'\n`
+
+const SAID = [
+  `signed in with ${SCRUBBED}, session ${SCRUBBED} and ${SCRUBBED}`,
+  'the order was deleted, no-check of undefined',
+  `no order for ${SCRUBBED} in ${SCRUBBED}`,
+]
+
+/** What is told that should not be, and what is not that should. */
+function wrongIn(text: string): string[] {
+  const told = ALL.filter((one) => text.includes(one))
+  return [...told, ...SAID.filter((one) => !text.includes(one))]
+}
+
+test.each([
+  ['fetch', `(async () => {${FETCH}${SAY('sid')}})()`],
+  ['node:http', `(async () => {${HTTP}${SAY('sid')}})()`],
+])('a plain script with %s', async (_, script) => {
+  const { text } = await run('MULTI_STEP', { script })
+  expect(wrongIn(text)).toEqual([])
+})
+
+test('a test of requests that records no trace', async () => {
+  const { text } = await run('MULTI_STEP', {
+    playwrightConfig: { use: { trace: 'off' } },
+    script: `${TEST}test('orders', async ({ request }) => {
+      const [token, key] = await (await request.get('${url}/login')).json()
+      await request.get('${url}/orders', { headers: { authorization: 'Bearer ' + token, 'x-shop': key } })
+      const sid = (await request.storageState()).cookies.find(({ name }) => name === 'sid').value
+      ${SAY('sid')} })`,
+  })
+  expect(wrongIn(text)).toEqual([])
+})
+
+const why = missing('chromium')
+test.skipIf(why !== undefined)(
+  `pages of a browser that record no trace, and a file beside it ${why ?? ''}`,
+  async () => {
+    const { text, kept } = await run('BROWSER', {
+      playwrightConfig: { use: { trace: 'off', screenshot: 'off', video: 'off' } },
+      script: `${TEST}test('orders', async ({ page, context }, info) => {
+        await page.goto('${url}/')
+        const [token, key] = await page.evaluate(async () => {
+          const [token, key] = await (await fetch('/login')).json()
+          await fetch('/orders', { headers: { authorization: 'Bearer ' + token, 'x-shop': key } })
+          return [token, key]
+        })
+        const sid = (await context.cookies()).find(({ name }) => name === 'sid').value
+        const path = info.outputPath('said.txt')
+        require('node:fs').writeFileSync(path, 'token ' + token + ' session ' + sid)
+        await info.attach('said', { path })
+        ${SAY('sid')} })`,
+    })
+    expect(wrongIn(text)).toEqual([])
+    expect(Object.values(kept)).toContain(`token ${SCRUBBED} session ${SCRUBBED}`)
+  },
+)
+
+test('scripts of an API monitor', async () => {
+  const { text } = await run('API', {
+    request: { method: 'GET', url: `${url}/orders` },
+    localSetupScript: `${FETCH}${SAY('sid')}`,
+  })
+  expect(wrongIn(text)).toEqual([])
+})
+
+/** As `HTTP`, over a connection that takes many requests. */
+const HTTP2 = `
+  const client = http2.connect('${url2}')
+  const get = (path, headers) => new Promise((resolve, reject) => {
+    let [head, body] = [{}, '']
+    client.request({ ':path': path, ...headers }).on('error', reject)
+      .on('response', (one) => (head = one)).on('data', (one) => (body += one))
+      .on('end', () => resolve({ body, headers: head })).end() })
+  const [token, key] = JSON.parse((await get('/login', {})).body)
+  const { headers } = await get('/orders', { 'x-shop': key, authorization: 'Bearer ' + token })
+  client.close()
+  const sid = headers['set-cookie'][0].slice(4, -18)`
+
+/** As a list of names and values, which has no other place than the head that is sent. */
+const LIST = HTTP.replace(
+  /\{ 'X-SHOP'.*?\}/,
+  "['Host', 'shop', 'X-SHOP', key, 'Authorization', 'Bearer ' + token]",
+)
+
+const UNDICI = `
+  const [token, key] = await (await undici.request('${url}/login')).body.json()
+  const sent = { 'X-SHOP': key, authorization: 'Bearer ' + token }
+  const answer = await undici.request('${url}/orders', { headers: sent })
+  const [cookie] = [answer.headers['set-cookie']].flat()
+  const sid = cookie.slice(4).split(';')[0]`
+
+async function runSuite(on: string, body: string, first = '') {
+  const [name = '', engineVersion] = on.split('@')
+  const codeBundlePath = suiteProject({
+    'package.json': '{}',
+    // Its own file loads them before the tests do.
+    'playwright.config.ts': `import 'node:http'\nimport 'node:http2'
+      export default { retries: 0, reporter: 'line' }`,
+    'shop.spec.ts': `
+      import { test } from '@playwright/test'\n${first}
+      test('orders', async () => {${body}${SAY('sid')}})`,
+  })
+  return run('PLAYWRIGHT', { codeBundlePath, engine: name, engineVersion })
+}
+
+/** What of all that left the agent should not be there, or is not there that should. */
+function toldOf({ text, kept }: Awaited<ReturnType<typeof run>>): string[] {
+  const whole = text + Object.values(kept).join('')
+  const said = `no order for ${SCRUBBED} in ${SCRUBBED}`
+  return [...ALL.filter((one) => whole.includes(one)), ...(text.includes(said) ? [] : [said])]
+}
+
+const HTTP2_NAMES = `import http2 from 'node:http2'`
+const HTTP_NAMES = `import { request } from 'node:http'`
+
+describe('a suite, though its own requests are in no trace,', () => {
+  test.each([
+    ['node@24', 'fetch', FETCH, ''],
+    ['node@24', 'headers as a list', LIST, ''],
+    ['node@24', 'node:http2', HTTP2, HTTP2_NAMES],
+    ['bun@1.3', 'fetch', FETCH, ''],
+    ['bun@1.3', 'node:http', HTTP, ''],
+    ['bun@1.3', 'functions of node:http', HTTP.replace(/const .request.*/, ''), HTTP_NAMES],
+    ['bun@1.3', 'headers as a list', LIST, ''],
+    ['bun@1.3', 'node:http2', HTTP2, HTTP2_NAMES],
+    ['bun@1.3', 'undici', UNDICI, `import undici from 'undici'`],
+    [
+      'bun@1.3',
+      'functions of undici',
+      UNDICI.replaceAll('undici.', ''),
+      `import { request } from 'undici'`,
+    ],
+  ])('on %s with %s', async (on, _, body, first) => {
+    expect(toldOf(await runSuite(on, body, first))).toEqual([])
+  })
+})

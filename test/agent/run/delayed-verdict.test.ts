@@ -1,0 +1,44 @@
+// Which failures rest on a time that the delay of the agent's own event loop has stretched.
+import { expect, test } from 'vitest'
+import { isMadeByDelay } from '../../../src/agent/run/delayed-verdict.ts'
+import { failure, type FailureCode } from '../../../src/contract/failure.ts'
+import { LIMITS } from '../../../src/contract/versions.ts'
+
+const times = { elapsedMs: 1000, deadlineMs: 1000, delayMs: 200 }
+const asserted = (source: string, comparison: string, actual: string) =>
+  failure('ASSERTION_FAILED', 'x', { source, comparison, target: '500', actual })
+const silent = (code: FailureCode, details = {}) => failure(code, 'x', details)
+
+test.each([
+  [asserted('RESPONSE_TIME', 'LESS_THAN', '600'), true],
+  [asserted('LATENCY', 'LESS_THAN', '600'), true],
+  [asserted('RESPONSE_TIME', 'LESS_THAN', '800'), false],
+  [asserted('RESPONSE_TIME', 'GREATER_THAN', '100'), false],
+  [asserted('RESPONSE_TIME', 'EQUALS', '600'), true],
+  [asserted('STATUS_CODE', 'LESS_THAN', '600'), false],
+  [asserted('RESPONSE_DATA', 'CONTAINS', ''), true],
+  [silent('TIMEOUT_CONNECT'), true],
+  [silent('TIMEOUT_RUN'), false],
+  [silent('SCRIPT_FAILED'), false],
+  [silent('DNS_SERVER_FAILED', { reason: 'ETIMEOUT' }), true],
+  [silent('DNS_SERVER_FAILED', { reason: 'ESERVFAIL' }), false],
+  [silent('DESTINATION_UNREACHED'), true],
+  [silent('DESTINATION_UNREACHED', { refusal: { from: '::1' } }), false],
+  [silent('HTTP_STATUS', { statusCode: 500 }), false],
+  [silent('RESOLVER_UNREACHABLE'), false],
+])('%j: %s', (failed, expected) => {
+  expect(isMadeByDelay({ observed: {}, failures: [failed] }, {}, times)).toBe(expected)
+})
+
+test.each([
+  ['less than the limit', { delayMs: LIMITS.agentDelayMsMax - 1, elapsedMs: 100 }, false],
+  ['the limit', { delayMs: LIMITS.agentDelayMsMax, elapsedMs: 100 }, true],
+  ['a small part of the attempt', { delayMs: 200, elapsedMs: 5000, deadlineMs: 5000 }, false],
+  ['made up for by the deadline', { delayMs: 500, elapsedMs: 1500, deadlineMs: 1000 }, false],
+  ['more than the deadline makes up for', { delayMs: 1500, elapsedMs: 2000 }, true],
+  ['most of a short deadline', { delayMs: 260, elapsedMs: 300, deadlineMs: 60 }, true],
+  ['made up for by a short deadline', { delayMs: 60, elapsedMs: 120, deadlineMs: 60 }, false],
+])('a time-out and a delay that is %s: %s', (_, some, expected) => {
+  const failures = [silent('TIMEOUT_FIRST_BYTE')]
+  expect(isMadeByDelay({ observed: {}, failures }, {}, { ...times, ...some })).toBe(expected)
+})

@@ -1,0 +1,47 @@
+// The heap must always have the earliest on top, whatever is moved or taken out.
+import * as fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { DueHeap, type Due } from '../../../src/agent/schedule/due-heap.ts'
+
+const step = fc.record({
+  action: fc.constantFrom('add', 'move', 'remove', 'pop'),
+  dueAt: fc.integer({ min: 0, max: 100 }),
+  which: fc.nat(),
+})
+
+test('agrees with a sorted list after any steps', () => {
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
+      const heap = new DueHeap<Due>()
+      let inside: Due[] = []
+      const removed: Due[] = []
+      for (const { action, dueAt, which } of steps) {
+        const chosen = inside[which % Math.max(1, inside.length)]
+        if (action === 'add') {
+          const item = { dueAt, place: -1 }
+          inside.push(item)
+          heap.add(item)
+        } else if (chosen !== undefined && action === 'move') {
+          chosen.dueAt = dueAt
+          heap.moved(chosen)
+        } else if (chosen !== undefined) {
+          const gone = action === 'pop' ? (heap.peek() as Due) : chosen
+          heap.remove(gone)
+          inside = inside.filter((one) => one !== gone)
+          removed.push(gone)
+        }
+        const earliest = Math.min(...inside.map((one) => one.dueAt))
+        expect(removed.every(({ place }) => place === -1)).toBe(true)
+        expect(heap.size).toBe(inside.length)
+        expect(heap.peek()?.dueAt ?? Infinity).toBe(earliest)
+      }
+    }),
+  )
+})
+
+test('what is in no heap is not taken out of it', () => {
+  const heap = new DueHeap<Due>()
+  heap.add({ dueAt: 1, place: -1 })
+  heap.remove({ dueAt: 1, place: -1 })
+  expect(heap.size).toBe(1)
+})

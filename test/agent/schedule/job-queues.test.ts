@@ -1,0 +1,353 @@
+// Every slot ends in exactly one way: as the result of a run, or as missed or cancelled with its reason.
+// The account must hold after any course of events.
+import { tmpdir } from 'node:os'
+import * as fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { createClock } from '../../../src/agent/schedule/clock.ts'
+import { createJobQueues, type Watch } from '../../../src/agent/schedule/job-queues.ts'
+import { SKIPPED_ROWS_MAX } from '../../../src/agent/schedule/passed-slots.ts'
+import { laneOf } from '../../../src/agent/schedule/lane.ts'
+import type { AgentMetrics } from '../../../src/agent/metrics.ts'
+import { createRunner } from '../../../src/agent/run/runner.ts'
+import { failure } from '../../../src/contract/failure.ts'
+import type { Result } from '../../../src/contract/result.ts'
+import type { Dialler } from '../../../src/network/dial.ts'
+import { aMonitor, fakeType } from '../../support/agent/fake-monitors.ts'
+
+function setUp(concurrency = { uptime: 1, scripted: 1 }) {
+  const fake = fakeType()
+  const clock = createClock()
+  const results: Result[] = []
+  const missed = new Map<string, number>()
+  const arrivals: (() => void)[] = []
+  const metrics: AgentMetrics = {
+    started: () => undefined,
+    recorded: () => undefined,
+    missed: (reason, count) => void missed.set(reason, (missed.get(reason) ?? 0) + count),
+    retried: () => undefined,
+    abandoned: () => undefined,
+    deliveryFailed: () => undefined,
+    clockJumped: () => undefined,
+    reloaded: () => undefined,
+    text: () => Promise.resolve(''),
+  }
+  const surroundings = { location: 'office', variables: [], dial: {} as Dialler, secrets: [] }
+  const queues = createJobQueues({
+    concurrency,
+    runner: createRunner({ types: fake.types, clock, workRoot: tmpdir(), scrubHeaders: [] }),
+    clock,
+    metrics,
+    surroundings: () => surroundings,
+    onResult(result) {
+      results.push(result)
+      for (const arrived of arrivals.splice(0)) arrived()
+    },
+  })
+  const resultCount = async (count: number) => {
+    while (results.length < count) await new Promise<void>((resolve) => arrivals.push(resolve))
+  }
+  const ends = () => results.map((one) => `${one.monitorId} ${one.slot} ${endOf(one)}`)
+  return { fake, queues, results, missed, ends, resultCount }
+}
+
+function endOf({ verdict, missedReason }: Result): string {
+  return missedReason === undefined ? verdict : `${verdict}: ${missedReason}`
+}
+
+function watchOf(id: string, fields: Record<string, unknown> = {}): Watch {
+  return { monitor: aMonitor(id, fields), waiting: undefined, running: undefined }
+}
+
+describe('a slot that comes due', () => {
+  test('while the former run is still running is missed', async () => {
+    const { fake, queues, ends, resultCount } = setUp()
+    const a = watchOf('a')
+    queues.due(a, 1000, 1000)
+    const run = await fake.next()
+    queues.due(a, 2000, 2000)
+    queues.due(a, 3000, 3000)
+    run.end()
+    await resultCount(3)
+    expect(ends()).toEqual([
+      'a 2000 missed: still-running',
+      'a 3000 missed: still-running',
+      'a 1000 passed',
+    ])
+    expect(queues.counts()).toEqual({ expected: 3, recorded: 3, handedOver: 0 })
+  })
+
+  test('with hundreds of others begins a few turns later, so that they hold nothing up', async () => {
+    const { fake, queues, resultCount } = setUp({ uptime: 200, scripted: 1 })
+    const counts: number[] = []
+    for (let n = 0; n < 200; n++) queues.due(watchOf(`m${n}`), 1, 1)
+    counts.push(queues.state().uptime.running)
+    while ((counts.at(-1) ?? 0) < 200) {
+      await new Promise((resolve) => setImmediate(resolve))
+      counts.push(queues.state().uptime.running)
+    }
+    const inOneTurn = counts.map((count, turn) => count - (counts[turn - 1] ?? 0))
+    expect(Math.max(...inOneTurn)).toBeLessThanOrEqual(50)
+    for (let n = 0; n < 200; n++) (await fake.next()).end()
+    await resultCount(200)
+    expect(queues.counts()).toEqual({ expected: 200, recorded: 200, handedOver: 0 })
+  })
+
+  test('while the former one waits takes its place in line', async () => {
+    const { fake, queues, ends, resultCount } = setUp()
+    const [a, b, c] = [watchOf('a'), watchOf('b'), watchOf('c')]
+    queues.due(a, 1, 1)
+    const first = await fake.next()
+    queues.due(b, 2, 2)
+    queues.due(c, 3, 3)
+    queues.due(b, 12, 12)
+    expect(ends()).toEqual(['b 2 missed: overloaded'])
+    first.end()
+    const second = await fake.next()
+    second.end()
+    const third = await fake.next()
+    third.end()
+    await resultCount(4)
+    expect(ends().slice(1)).toEqual(['a 1 passed', 'b 12 passed', 'c 3 passed'])
+    expect(queues.counts()).toEqual({ expected: 4, recorded: 4, handedOver: 0 })
+  })
+
+  test('of a replaced definition runs the newest one', async () => {
+    const { fake, queues, resultCount } = setUp()
+    const [a, b] = [watchOf('a'), watchOf('b')]
+    queues.due(a, 1, 1)
+    const first = await fake.next()
+    queues.due(b, 2, 2)
+    b.monitor = aMonitor('b', { request: { url: 'http://new/' } })
+    first.end()
+    const second = await fake.next()
+    expect(second.monitor.request).toEqual({ url: 'http://new/' })
+    second.end()
+    await resultCount(2)
+  })
+})
+
+describe('queues', () => {
+  test.each([
+    ['URL', {}, 'uptime'],
+    ['API', {}, 'uptime'],
+    ['API', { localSetupScript: 'x()' }, 'scripted'],
+    ['API', { localSetupScript: '', localTearDownScript: 'x()' }, 'scripted'],
+    ['API', { localSetupScript: '', setupSnippetId: null }, 'uptime'],
+    ['BROWSER', {}, 'scripted'],
+    ['MULTI_STEP', {}, 'scripted'],
+    ['PLAYWRIGHT', {}, 'scripted'],
+    ['TCP', {}, 'uptime'],
+  ])('%s with %j is %s work', (checkType, fields, lane) => {
+    expect(laneOf(aMonitor('a', { checkType, ...fields }))).toBe(lane)
+  })
+
+  test('no more jobs run than allowed, and their state is told', async () => {
+    const { fake, queues, resultCount } = setUp({ uptime: 3, scripted: 1 })
+    for (let n = 0; n < 10; n++) queues.due(watchOf(`m${n}`), n, n)
+    const runs = [await fake.next(), await fake.next(), await fake.next()]
+    expect(fake.begun()).toBe(3)
+    expect(queues.state().uptime).toEqual({ waiting: 7, running: 3 })
+    for (const run of runs) run.end()
+    for (let n = 3; n < 10; n++) (await fake.next()).end()
+    await resultCount(10)
+    expect(queues.state().uptime).toEqual({ waiting: 0, running: 0 })
+  })
+
+  test('a job that waits for its next attempt leaves its place to others', async () => {
+    const { fake, queues, ends, resultCount } = setUp()
+    const retryStrategy = { type: 'FIXED', baseBackoffSeconds: 300, maxRetries: 1 }
+    const a = watchOf('a', { retryStrategy })
+    queues.due(a, 1, 1)
+    queues.due(watchOf('b'), 2, 2)
+    const first = await fake.next()
+    first.end({ failures: [failure('CONNECT_REFUSED', 'x')] })
+    const second = await fake.next()
+    expect(second.monitor.id).toBe('b')
+    second.end()
+    await resultCount(1)
+    queues.due(a, 11, 11)
+    await queues.drain(0)
+    expect(ends()).toEqual(['b 2 passed', 'a 11 missed: still-running', 'a 1 cancelled'])
+  })
+})
+
+describe('runs on demand', () => {
+  test('go before all that waits, and are no slot', async () => {
+    const { fake, queues, results, resultCount } = setUp()
+    queues.due(watchOf('a'), 1, 1)
+    const first = await fake.next()
+    queues.due(watchOf('b'), 2, 2)
+    const wanted = watchOf('c')
+    queues.runNow(wanted, 'run-1')
+    queues.runNow(wanted, 'run-1')
+    first.end()
+    const second = await fake.next()
+    expect(second.monitor.id).toBe('c')
+    second.end()
+    const third = await fake.next()
+    third.end()
+    await resultCount(3)
+    expect(results.map(({ onDemand }) => onDemand)).toEqual([undefined, 'run-1', undefined])
+    expect(queues.counts()).toEqual({ expected: 2, recorded: 2, handedOver: 0 })
+  })
+
+  test('can be cancelled while they wait and while they run', async () => {
+    const { fake, queues, results, resultCount } = setUp()
+    queues.runNow(watchOf('a'), 'running')
+    const run = await fake.next()
+    queues.runNow(watchOf('b'), 'waiting')
+    queues.cancelRun('waiting', 'no longer wanted')
+    queues.cancelRun('running', 'no longer wanted')
+    queues.cancelRun('unknown', 'no longer wanted')
+    await resultCount(2)
+    expect(run.context.signal.aborted).toBe(true)
+    expect(results.map(({ onDemand, verdict }) => [onDemand, verdict])).toEqual([
+      ['waiting', 'cancelled'],
+      ['running', 'cancelled'],
+    ])
+    expect(fake.begun()).toBe(1)
+  })
+})
+
+test('a monitor that is dropped: what waits is missed, what runs goes on', async () => {
+  const { fake, queues, ends, resultCount } = setUp()
+  const [a, b] = [watchOf('a'), watchOf('b')]
+  queues.due(a, 1, 1)
+  const run = await fake.next()
+  queues.due(b, 2, 2)
+  queues.dropped(a)
+  queues.dropped(b)
+  run.end()
+  await resultCount(2)
+  expect(ends()).toEqual(['b 2 missed: removed', 'a 1 passed'])
+  expect(queues.counts()).toEqual({ expected: 2, recorded: 2, handedOver: 0 })
+})
+
+test('slots that were slept through are all counted, and the newest of them shown', () => {
+  const { queues, results, missed } = setUp()
+  const slots = { everyMs: 1000, offsetMs: 250 }
+  queues.skipped(watchOf('a'), { slots, from: 250, to: 100_250, reason: 'suspended' })
+  expect(results).toHaveLength(SKIPPED_ROWS_MAX)
+  expect(results.at(-1)).toMatchObject({ slot: 99_250, missedReason: 'suspended' })
+  expect(missed.get('suspended')).toBe(100)
+  expect(queues.counts()).toEqual({ expected: 100, recorded: 100, handedOver: 0 })
+})
+
+describe('draining', () => {
+  test('lets running jobs end, starts nothing, and accounts for what waits and what comes', async () => {
+    const { fake, queues, ends } = setUp()
+    const [a, b] = [watchOf('a'), watchOf('b')]
+    queues.due(a, 1, 1)
+    const run = await fake.next()
+    queues.due(b, 2, 2)
+    queues.runNow(watchOf('c'), 'run-1')
+    const drained = queues.drain(60_000)
+    queues.due(b, 12, 12)
+    queues.runNow(watchOf('d'), 'run-2')
+    run.end()
+    await drained
+    expect(ends().filter((end) => !end.includes('cancelled'))).toEqual([
+      'b 2 missed: draining',
+      'b 12 missed: draining',
+      'a 1 passed',
+    ])
+    expect(ends().filter((end) => end.includes('cancelled'))).toHaveLength(2)
+    expect(fake.begun()).toBe(1)
+    expect(queues.counts()).toEqual({ expected: 3, recorded: 3, handedOver: 0 })
+  })
+
+  test('cancels what still runs at the deadline, and waits until it has let go', async () => {
+    const { fake, queues, ends } = setUp()
+    queues.due(watchOf('a'), 1, 1)
+    const run = await fake.next()
+    await queues.drain(20)
+    expect(run.context.signal.aborted).toBe(true)
+    expect(ends()).toEqual(['a 1 cancelled'])
+  })
+
+  test('with nothing to do is over at once', async () => {
+    const { queues } = setUp()
+    await queues.drain(60_000)
+    expect(queues.counts()).toEqual({ expected: 0, recorded: 0, handedOver: 0 })
+  })
+})
+
+test('expected = recorded + waiting + running, after any course of events', async () => {
+  const event = fc.tuple(fc.constantFrom('due', 'end', 'fail', 'drop', 'skip', 'demand'), fc.nat(3))
+  await fc.assert(
+    fc.asyncProperty(fc.array(event, { maxLength: 60 }), async (events) => {
+      const { fake, queues, results } = setUp({ uptime: 2, scripted: 1 })
+      const watches = [0, 1, 2, 3].map((n) => watchOf(`m${n}`))
+      let slot = 0
+      let demanded = 0
+      for (const [what, which] of events) {
+        const watch = watches[which] as Watch
+        slot += 1000
+        if (what === 'due') queues.due(watch, slot, slot)
+        if (what === 'end') fake.runs.shift()?.end()
+        if (what === 'fail') fake.runs.shift()?.fail(new Error('odd'))
+        if (what === 'drop') queues.dropped(watch)
+        if (what === 'demand') queues.runNow(watch, `run-${demanded++}`)
+        if (what === 'skip')
+          queues.skipped(watch, {
+            slots: { everyMs: 1000, offsetMs: 0 },
+            from: slot - 500,
+            to: slot + 500,
+            reason: 'suspended',
+          })
+        await new Promise((resolve) => setImmediate(resolve))
+        const { expected, recorded } = queues.counts()
+        const open = watches.filter((one) => one.waiting !== undefined).length
+        const busy = watches.filter((one) => one.running !== undefined).length
+        expect(expected).toBe(recorded + open + busy)
+      }
+      await queues.drain(0)
+      const { expected, recorded } = queues.counts()
+      expect(recorded).toBe(expected)
+      expect(results).toHaveLength(expected + demanded)
+      const slots = results
+        .filter(({ onDemand }) => onDemand === undefined)
+        .map((one) => `${one.monitorId} ${one.slot}`)
+      expect(new Set(slots).size).toBe(slots.length)
+    }),
+    { numRuns: 50 },
+  )
+})
+
+describe('handing over', () => {
+  /** One run under way, one slot that waits behind it. */
+  async function leaving(takeOver: Promise<boolean>) {
+    const { fake, queues, ends } = setUp()
+    queues.due(watchOf('a'), 1000, 1000)
+    const running = await fake.next()
+    queues.due(watchOf('b'), 1500, 1500)
+    expect(queues.notStarted()).toEqual([{ monitorId: 'b', slot: 1500 }])
+    const idle = queues.drain(60_000, { leftAt: 2000, takeOver })
+    const late = watchOf('c')
+    queues.due(late, 1900, 1900)
+    queues.due(late, 2500, 2500)
+    await takeOver
+    running.end()
+    await idle
+    queues.due(late, 3500, 3500)
+    return { ends: ends(), counts: queues.counts() }
+  }
+
+  test('makes no row of what others take, before and after it is clear', async () => {
+    const { ends, counts } = await leaving(Promise.resolve(true))
+    expect(ends).toEqual(['a 1000 passed'])
+    expect(counts).toEqual({ expected: 3, recorded: 1, handedOver: 2 })
+  })
+
+  test('makes a row of everything where nobody takes it', async () => {
+    const { ends, counts } = await leaving(Promise.resolve(false))
+    expect(ends.toSorted()).toEqual([
+      'a 1000 passed',
+      'b 1500 missed: draining',
+      'c 1900 missed: draining',
+      'c 2500 missed: draining',
+      'c 3500 missed: draining',
+    ])
+    expect(counts).toEqual({ expected: 5, recorded: 5, handedOver: 0 })
+  })
+})

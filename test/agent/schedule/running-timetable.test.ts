@@ -1,0 +1,353 @@
+// The timetable tells every slot once, in time, and accounts for those that passed unnoticed. Time is
+// moved by hand: timers and clocks together.
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { createClock } from '../../../src/agent/schedule/clock.ts'
+import { createRunningTimetable } from '../../../src/agent/schedule/running-timetable.ts'
+import {
+  slotAtOrAfter,
+  slotAtOrBefore,
+  slotsBetween,
+  slotsOf,
+} from '../../../src/contract/timetable.ts'
+import { fakeClocks } from '../../support/fake-clock.ts'
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+})
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+const every = (seconds: number, id = 'a') => ({ id, frequency: 0, frequencyOffset: seconds })
+
+function setUp() {
+  const clocks = fakeClocks()
+  const clock = createClock(clocks)
+  const due: { id: string; slot: number; plannedAt: number; at: number }[] = []
+  const skipped: { id: string; count: number; reason: string }[] = []
+  const jumps: number[] = []
+  const timetable = createRunningTimetable<string>(clock, {
+    onDue: (id, slot, plannedAt) => due.push({ id, slot, plannedAt, at: clock.now() }),
+    onSkipped: (id, slots, from, to, reason) =>
+      skipped.push({ id, count: slotsBetween(slots, from, to), reason }),
+    onClockJump: ({ byMs }) => jumps.push(byMs),
+  })
+  const run = (ms: number) => {
+    for (let passed = 0; passed < ms; passed++) {
+      clocks.pass(1)
+      vi.advanceTimersByTime(1)
+    }
+  }
+  return { clocks, clock, timetable, due, skipped, jumps, run }
+}
+
+describe('slots', () => {
+  test('each is told once, at most two milliseconds late', () => {
+    const { clock, timetable, due, run } = setUp()
+    const start = clock.now()
+    timetable.set([[every(1), 'a']])
+    timetable.start()
+    run(10_000)
+    const slots = due.map(({ slot }) => slot)
+    const first = slotAtOrAfter(slotsOf(every(1)), start)
+    expect(slots).toEqual(Array.from({ length: 10 }, (_, n) => first + n * 1000))
+    expect(Math.max(...due.map(({ at, slot }) => at - slot))).toBeLessThanOrEqual(2)
+  })
+
+  test('nothing is told before the start and after the stop', () => {
+    const { timetable, due, run } = setUp()
+    timetable.set([[every(1), 'a']])
+    run(900)
+    expect(due).toEqual([])
+    timetable.start()
+    run(2000)
+    timetable.stop()
+    const { length } = due
+    run(5000)
+    expect(length).toBeGreaterThanOrEqual(2)
+    expect(due).toHaveLength(length)
+  })
+})
+
+describe('first runs', () => {
+  test('come within three seconds, for the newest slot that has passed, and only once', () => {
+    const { clock, timetable, due, run } = setUp()
+    const start = clock.now()
+    const timing = { id: 'slow', frequency: 60 }
+    timetable.set([[timing, 'slow']])
+    timetable.start()
+    run(3000)
+    const passed = slotAtOrBefore(slotsOf(timing), start)
+    expect(due.map(({ slot }) => slot)).toEqual([passed])
+    expect(due[0]?.plannedAt).toBeGreaterThan(start)
+    run(10_000)
+    expect(due).toHaveLength(1)
+  })
+
+  test('are spread and not all at once', () => {
+    const { timetable, due, run } = setUp()
+    timetable.set(
+      Array.from({ length: 300 }, (_, n) => [{ id: `m${n}`, frequency: 60 }, `m${n}`] as const),
+    )
+    timetable.start()
+    run(1500)
+    expect(due.length).toBeGreaterThan(100)
+    expect(due.length).toBeLessThan(200)
+    run(1501)
+    expect(due).toHaveLength(300)
+  })
+})
+
+describe('a new set', () => {
+  test('keeps the place of what has the same timing', () => {
+    const { timetable, due, run } = setUp()
+    timetable.set([[every(10), 'old']])
+    timetable.start()
+    run(15_000)
+    const before = due.length
+    timetable.set([[every(10), 'new']])
+    run(10_000)
+    expect(due.slice(before).map(({ id }) => id)).toEqual(['new'])
+    const slots = due.map(({ slot }) => slot)
+    expect(new Set(slots).size).toBe(slots.length)
+  })
+
+  test('drops what is no longer in it', () => {
+    const { timetable, due, run } = setUp()
+    timetable.set([
+      [every(1, 'a'), 'a'],
+      [every(1, 'b'), 'b'],
+    ])
+    timetable.start()
+    run(2000)
+    timetable.set([[every(1, 'b'), 'b']])
+    due.length = 0
+    run(3000)
+    expect(due.map(({ id }) => id)).toEqual(['b', 'b', 'b'])
+    expect(timetable.size()).toBe(1)
+  })
+
+  test.each<[string, number, { id: string; frequency: number; frequencyOffset?: number }]>([
+    ['within one interval', 30_000, { id: 'a', frequency: 60 }],
+    ['in the very millisecond', 0, { id: 'a', frequency: 60 }],
+    ['with an interval that is short', 3000, every(10)],
+  ])('gives no slot again to what was out of it, %s', (_, awayMs, timing) => {
+    const { timetable, due, run } = setUp()
+    timetable.set([[timing, 'old']])
+    timetable.start()
+    while (due.length === 0) run(1)
+    timetable.set([])
+    run(awayMs)
+    timetable.set([[timing, 'back']])
+    run(15_000)
+    const slots = due.map(({ slot }) => slot)
+    expect(new Set(slots).size).toBe(slots.length)
+  })
+
+  test('gives what comes back after an interval the newest slot at once', () => {
+    const { clock, clocks, timetable, due, run } = setUp()
+    const timing = { id: 'a', frequency: 60 }
+    timetable.set([[timing, 'old']])
+    timetable.start()
+    run(3000)
+    timetable.set([])
+    clocks.pass(3_600_000)
+    timetable.set([])
+    timetable.set([[timing, 'back']])
+    const passed = slotAtOrBefore(slotsOf(timing), clock.now())
+    run(3000)
+    expect(due.map(({ id }) => id)).toEqual(['old', 'back'])
+    expect(due[1]?.slot).toBe(passed)
+  })
+
+  test('gives a changed timing its new slots', () => {
+    const { clock, timetable, due, run } = setUp()
+    timetable.set([[{ id: 'a', frequency: 60 }, 'a']])
+    timetable.start()
+    run(4000)
+    due.length = 0
+    const changed = clock.now()
+    timetable.set([[every(2), 'a']])
+    run(4000)
+    const first = slotAtOrAfter(slotsOf(every(2)), changed)
+    expect(due.map(({ slot }) => slot)).toEqual([first, first + 2000])
+  })
+})
+
+describe('time that passes unnoticed', () => {
+  test('a machine that slept skips what passed and runs the newest slot', () => {
+    const { clocks, clock, timetable, due, skipped, jumps, run } = setUp()
+    timetable.set([[every(1), 'a']])
+    timetable.start()
+    run(3000)
+    due.length = 0
+    clocks.sleep(60_000)
+    run(1000)
+    expect(jumps).toEqual([60_000])
+    const told = due.length + skipped.reduce((total, { count }) => total + count, 0)
+    expect(told).toBe(61)
+    expect(due[0]?.slot).toBeLessThanOrEqual(clock.now())
+    expect(skipped.map(({ reason }) => reason)).toEqual(['suspended'])
+  })
+
+  test('so does a process that was stopped while the clocks went on', () => {
+    const { clocks, timetable, due, skipped, run } = setUp()
+    timetable.set([[every(1), 'a']])
+    timetable.start()
+    run(3000)
+    due.length = 0
+    clocks.pass(30_000)
+    run(1000)
+    expect(due.length + (skipped[0]?.count ?? 0)).toBe(31)
+    expect(skipped.map(({ reason }) => reason)).toEqual(['suspended'])
+  })
+
+  test('a clock that is set back brings no slot twice', () => {
+    const { clocks, timetable, due, run } = setUp()
+    timetable.set([[every(1), 'a']])
+    timetable.start()
+    run(3000)
+    clocks.setWall(-30_000)
+    run(5000)
+    const slots = due.map(({ slot }) => slot)
+    expect(new Set(slots).size).toBe(slots.length)
+    expect(slots.length).toBeGreaterThanOrEqual(7)
+  })
+})
+
+test('it ticks at least every second, with nothing to do', () => {
+  const { clocks, timetable, run } = setUp()
+  timetable.start()
+  run(5000)
+  expect(clocks.monotonicMs() - timetable.tickedAtMs()).toBeLessThanOrEqual(1000)
+})
+
+describe('slots that somebody else gave out', () => {
+  const slots = { everyMs: 10_000, offsetMs: 3000 }
+
+  test('begin with the newest that has passed since `from`, in time before the next', () => {
+    const { clock, timetable, due, skipped, run } = setUp()
+    const passed = slotAtOrBefore(slots, clock.now())
+    timetable.set([[{ id: 'a', slots, from: passed - 50_000 }, 'a']])
+    timetable.start()
+    run(10_000)
+    expect(due.map(({ slot }) => slot)).toEqual([passed, passed + 10_000])
+    expect(due[0]?.at).toBeLessThan(passed + 10_000)
+    expect(skipped).toEqual([])
+  })
+
+  test('are told although the next one comes soon', () => {
+    const { clock, clocks, timetable, due, run } = setUp()
+    const passed = slotAtOrBefore(slots, clock.now())
+    clocks.pass(passed + 9000 - clock.now())
+    timetable.set([[{ id: 'a', slots, from: passed }, 'a']])
+    timetable.start()
+    run(2000)
+    expect(due.map(({ slot }) => slot)).toEqual([passed, passed + 10_000])
+  })
+
+  test('do not begin before `from`', () => {
+    const { clock, timetable, due, run } = setUp()
+    const next = slotAtOrAfter(slots, clock.now())
+    timetable.set([[{ id: 'a', slots, from: next + 1 }, 'a']])
+    timetable.start()
+    run(25_000)
+    expect(due.map(({ slot }) => slot)).toEqual([next + 10_000, next + 20_000])
+  })
+
+  test('end before `until`, by themselves', () => {
+    const { clock, timetable, due, run } = setUp()
+    const next = slotAtOrAfter(slots, clock.now())
+    timetable.set([[{ id: 'a', slots, from: next, until: next + 10_000 }, 'a']])
+    timetable.start()
+    run(25_000)
+    expect(due.map(({ slot }) => slot)).toEqual([next])
+    expect(timetable.size()).toBe(0)
+  })
+
+  test('go on where the end is taken back, and none is told twice', () => {
+    const { clock, timetable, due, run } = setUp()
+    const next = slotAtOrAfter(slots, clock.now())
+    timetable.set([[{ id: 'a', slots, from: next }, 'a']])
+    timetable.start()
+    run(11_000)
+    timetable.set([[{ id: 'a', slots, from: next, until: next + 10_000 }, 'a']])
+    run(10_000)
+    timetable.set([[{ id: 'a', slots, from: next }, 'a']])
+    run(10_000)
+    const told = due.map(({ slot }) => slot)
+    expect(told).toEqual([...new Set(told)])
+    expect(told).toContain(next + 10_000)
+    expect(told).toContain(next + 20_000)
+  })
+
+  test('that have passed and were not told can be asked for', () => {
+    const { clock, timetable, run } = setUp()
+    const hourly = { everyMs: 3_600_000, offsetMs: 1_800_000 }
+    const passed = slotAtOrBefore(hourly, clock.now())
+    timetable.set([[{ id: 'a', slots: hourly, from: 0 }, 'a']])
+    expect(timetable.untold(clock.now())).toEqual([{ subject: 'a', slot: passed }])
+    timetable.start()
+    run(3000)
+    expect(timetable.untold(clock.now())).toEqual([])
+  })
+
+  test('go on when the clock that is followed goes far back', () => {
+    const { clock, timetable, due, run } = setUp()
+    clock.follow(clock.now())
+    timetable.set([[{ id: 'a', slots, from: 0 }, 'a']])
+    timetable.start()
+    run(30_000)
+    clock.follow(clock.now() - 3_600_000)
+    due.length = 0
+    run(30_000)
+    expect(due.length).toBeGreaterThanOrEqual(2)
+    expect(Math.max(...due.map(({ slot }) => slot))).toBeLessThanOrEqual(clock.now())
+  })
+
+  test.each([[-3800], [3800]])(
+    'are told once each when a correction of %i ms shows that the clock was wrong',
+    (byMs) => {
+      const { clock, timetable, due, skipped, jumps, run } = setUp()
+      const everySecond = { everyMs: 1000, offsetMs: 300 }
+      clock.follow(clock.now() + 3_600_000, 4000)
+      timetable.set([
+        [{ id: 'a', slots: everySecond, from: slotAtOrAfter(everySecond, clock.now()) }, 'a'],
+      ])
+      timetable.start()
+      run(5000)
+      clock.follow(clock.now() + byMs, 2)
+      const correctedAt = clock.now()
+      const before = due.length
+      run(10_000)
+      expect(jumps).toEqual([])
+      const told = due.map(({ slot }) => slot)
+      expect(new Set(told).size).toBe(told.length)
+      const skips = skipped.reduce((sum, { count }) => sum + count, 0)
+      const first = told[0] ?? 0
+      expect(told.length + skips).toBe(slotsBetween(everySecond, first, clock.now() + 1))
+      expect(skips > 0).toBe(byMs > 0)
+      const inTime = due.slice(before).filter(({ slot }) => slot > correctedAt)
+      expect(inTime.length).toBeGreaterThanOrEqual(5)
+      expect(Math.max(...inTime.map(({ at, slot }) => at - slot))).toBeLessThanOrEqual(2)
+    },
+  )
+
+  test('that were told a day too early are told again when the clock is right', () => {
+    const { clock, timetable, due, jumps, run } = setUp()
+    const now = clock.now()
+    clock.follow(now + 86_400_000)
+    timetable.set([[{ id: 'a', slots, from: now - 60_000 }, 'a']])
+    timetable.start()
+    run(25_000)
+    expect(Math.min(...due.map(({ slot }) => slot))).toBeGreaterThan(now + 60_000_000)
+    due.length = 0
+    clock.follow(now + 25_000, 2)
+    run(25_000)
+    expect(jumps).toEqual([])
+    const first = slotAtOrAfter(slots, now + 25_000)
+    expect(due.map(({ slot }) => slot)).toEqual(
+      [first, first + 10_000].filter((one) => one <= clock.now()),
+    )
+  })
+})

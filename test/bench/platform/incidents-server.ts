@@ -1,0 +1,101 @@
+// The servers of the bench of incidents, each in a process of its own: the app as it is, a bare route that
+// sends the same bytes, and a bare route that runs the same query and sends what it gave.
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { createAdaptorServer } from '@hono/node-server'
+import { Hono } from 'hono'
+import { Pool } from 'pg'
+import { createApp } from '../../../src/platform/app.ts'
+import { createHttpServer } from '../../../src/platform/http/http-server.ts'
+import { createSealer } from '../../../src/platform/secrets/sealing.ts'
+import { readAccount } from '../../../src/platform/accounts/queries/accounts.ts'
+import { findActiveKey } from '../../../src/platform/accounts/queries/api-keys.ts'
+import { openDatabase, type Statement } from '../../../src/database/database.ts'
+import { listIncidents } from '../../../src/platform/incidents/queries/incidents.ts'
+
+/** Which server, on what. */
+export interface ServerOrder {
+  kind: 'platform' | 'same bytes' | 'same query'
+  databaseUrl: string
+  accountId: string
+  limit: number
+  /** The answer of `same bytes`. */
+  bytes: string
+}
+
+const JSON_HEADERS = { 'Content-Type': 'application/json; charset=utf-8' }
+
+function platform(order: ServerOrder): Server {
+  const database = openDatabase({
+    address: { url: order.databaseUrl },
+    applicationName: 'bench',
+  })
+  const { app } = createApp({
+    database,
+    keys: {
+      async find(hash) {
+        const key = await findActiveKey(database, hash)
+        return key && { ...key, accountId: key.account_id }
+      },
+    },
+    accounts: { find: (id) => readAccount(database, id) },
+    sealer: createSealer('what is sealed here is of no worth'),
+    clock: Date,
+    log: { error: console.error, warn: console.error },
+    // So high that nothing is refused.
+    defaultLimit: { limit: 1_000_000_000, windowS: 60 },
+  })
+  return createHttpServer(app.fetch as never)
+}
+
+function bare(order: ServerOrder, answer: () => Promise<string>): Server {
+  const app = new Hono()
+  app.get('/v1/status-pages/incidents', async (c) => c.body(await answer(), 200, JSON_HEADERS))
+  void order
+  return createAdaptorServer({ fetch: app.fetch, createServer }) as Server
+}
+
+async function sameQuery(order: ServerOrder): Promise<Server> {
+  const pool = new Pool({ connectionString: order.databaseUrl, max: 16 })
+  const { text, name, values } = await pageQuery(order)
+  return bare(order, async () => {
+    const { rows } = await pool.query<{ entries: string }>({ text, name, values })
+    return `{"entries":[${rows[0]?.entries}]}`
+  })
+}
+
+/** The statement that the platform runs for this page, caught on its way. */
+async function pageQuery(order: ServerOrder) {
+  let caught: { text: string; name: string; values: unknown[] } | undefined
+  const connection = {
+    async query(statement: string | Statement, values: readonly unknown[] = []) {
+      const { text, name = '' } = statement as Statement
+      caught = { text, name, values: [...values] }
+      return [{ entries: '', length: 0, more: false, last: null }] as never
+    },
+  }
+  await listIncidents(connection, {
+    owner: order.accountId,
+    limit: order.limit,
+    after: undefined,
+  })
+  if (caught === undefined) throw new Error('no statement')
+  return caught
+}
+
+async function serve(order: ServerOrder): Promise<void> {
+  const server =
+    order.kind === 'platform'
+      ? platform(order)
+      : order.kind === 'same query'
+        ? await sameQuery(order)
+        : bare(order, async () => order.bytes)
+  server.listen(0, '127.0.0.1', () => {
+    process.send?.({ port: (server.address() as AddressInfo).port })
+  })
+}
+
+process.once('SIGINT', () => process.exit(0))
+// A bench that fails must leave no server behind.
+process.once('disconnect', () => process.exit())
+process.once('message', (order: ServerOrder) => void serve(order))

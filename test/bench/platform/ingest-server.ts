@@ -1,0 +1,47 @@
+// The platform process of the bench of recording: the agents' API on a database, and nothing else.
+import type { AddressInfo } from 'node:net'
+import { Registry } from 'prom-client'
+import { createLog } from '../../../src/process/log.ts'
+import { createAgentMetrics } from '../../../src/platform/agents/metrics.ts'
+import { createAgentsApp } from '../../../src/platform/agents-app.ts'
+import { createHttpServer } from '../../../src/platform/http/http-server.ts'
+import { createKnownLocationKeys } from '../../../src/platform/accounts/known-keys.ts'
+import { Membership } from '../../../src/platform/agents/membership.ts'
+import { createPlatformClock } from '../../../src/database/platform-clock.ts'
+import { createResultsMetrics } from '../../../src/platform/results/results-metrics.ts'
+import { createSealer } from '../../../src/platform/secrets/sealing.ts'
+import { countAgents } from '../../../src/platform/agents/queries/agents.ts'
+import { openDatabase } from '../../../src/database/database.ts'
+
+/** On what. */
+export interface IngestOrder {
+  databaseUrl: string
+}
+
+function serve({ databaseUrl }: IngestOrder): void {
+  const database = openDatabase({ address: { url: databaseUrl }, applicationName: 'bench' })
+  const log = createLog({ level: 'warn', pretty: false })
+  const registry = new Registry()
+  const agents = createAgentsApp({
+    database,
+    log,
+    onRecorded: [],
+    sealer: createSealer('bench'),
+    clock: createPlatformClock(database),
+    locationKeys: createKnownLocationKeys(database, log),
+    resultsMetrics: createResultsMetrics(registry),
+    membership: new Membership(
+      database,
+      createAgentMetrics(registry, { syncsHeld: () => 0, agents: () => countAgents(database) }),
+    ),
+  })
+  const server = createHttpServer(agents.app.fetch as never)
+  server.listen(0, '127.0.0.1', () => {
+    process.send?.({ port: (server.address() as AddressInfo).port })
+  })
+}
+
+process.once('SIGINT', () => process.exit(0))
+// A bench that fails must leave no server behind.
+process.once('disconnect', () => process.exit())
+process.once('message', serve)

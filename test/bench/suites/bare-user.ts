@@ -1,0 +1,41 @@
+// Whom the bare side of a bench runs as: a user without rights, with a home that stays, and with the system's
+// Chromium under Playwright's names, as `playwright install` would have left one.
+import { mkdir, rm, symlink } from 'node:fs/promises'
+import { join } from 'node:path'
+import { findChromium, findProgram } from '../../../src/scripts/chromium.ts'
+import { giveTree } from '../../../src/sandbox/give-tree.ts'
+import { prepareBrowsers } from '../../../src/scripts/playwright/browsers.ts'
+
+const USER_ID = 64_299
+const isRoot = process.getuid?.() === 0
+
+/** For `spawn`: another user, where this process may change to one. */
+export function bareUser(): { uid?: number; gid?: number } {
+  return isRoot ? { uid: USER_ID, gid: USER_ID } : {}
+}
+
+/** Hands a folder to that user. */
+export async function giveToBare(folder: string): Promise<void> {
+  if (isRoot) await giveTree(folder, USER_ID)
+}
+
+/** Makes the home. */
+export async function bareHome(folder: string): Promise<string> {
+  const home = join(folder, 'home')
+  await mkdir(home)
+  await giveToBare(home)
+  return home
+}
+
+/** The folder for PLAYWRIGHT_BROWSERS_PATH of the Playwright in `core`. */
+export async function bareBrowsers(folder: string, core: string): Promise<string> {
+  const chromium = await findChromium(undefined)
+  if (chromium === undefined) throw new Error('the bench needs Chromium')
+  const at = join(folder, 'browsers')
+  const ffmpeg = await findProgram('ffmpeg')
+  await prepareBrowsers(at, core, { chromium, ffmpeg })
+  // Without what Vedette puts before it.
+  await rm(join(at, 'chromium'))
+  await symlink(chromium, join(at, 'chromium'))
+  return at
+}

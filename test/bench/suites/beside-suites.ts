@@ -1,0 +1,102 @@
+// Whether people's code starves uptime monitors: one agent with several hundred URL monitors every 10 s, while two
+// suites run all the time. Lateness is from a slot's instant to the start of its first attempt, suites included.
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { startNginx } from '../../support/network/nginx.ts'
+import { checkLoad, type LoadResult } from '../load-check.ts'
+import { bucketGrowth, quantile, scrape } from '../metrics-text.ts'
+import { servePackages } from './packed-packages.ts'
+import { startProgram } from '../program.ts'
+import { makeSuite, openShop } from './suite-project.ts'
+import { markdownTable } from '../table.ts'
+
+const MONITORS = 600
+const SUITES = 4
+const WARM_UP_MS = 30_000
+const MEASURED_MS = 90_000
+const EVERY_MS = 10_000
+/** Each suite takes half a minute at most, two at a time. */
+const SUITE_RUNS_MIN = 4
+const P99_SECONDS_MAX = 0.05
+
+/** Prints lateness and missed slots of URL monitors; fails where the 99th percentile is above its limit. */
+export async function benchBesideSuites(): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), 'vedette-bench-'))
+  await chmod(folder, 0o755)
+  const [nginx, shop, packages] = [await startNginx(), await openShop(), await servePackages()]
+  const project = join(folder, 'shop-tests')
+  await mkdir(project)
+  await makeSuite(project, packages.url)
+  packages.close()
+  const file = join(folder, 'monitors.yaml')
+  await writeFile(file, `monitors:\n${monitors(nginx.url, shop.url).join('\n')}\n`)
+  const settings = {
+    MONITORS_FILE: file,
+    JOB_CONCURRENCY: '2',
+    DATA_DIR: join(folder, 'data'),
+    TOOLS_DIR: process.env['TOOLS_DIR'] ?? join(tmpdir(), 'vedette-tools'),
+  }
+  let results: LoadResult[] = []
+  const agent = await startProgram('agent', 'AGENT_HEALTH_PORT', settings, undefined, (result) =>
+    results.push(result),
+  )
+  await pause(WARM_UP_MS)
+  const before = await scrape(agent.url)
+  results = []
+  await pause(MEASURED_MS)
+  const after = await scrape(agent.url)
+  const measured = results
+  results = []
+  await agent.close()
+  await nginx.close()
+  shop.close()
+  await rm(folder, { recursive: true })
+  // Suites are due more often than they can run, so that two always do.
+  const ran = measured.filter(
+    ({ checkType, verdict }) => checkType === 'URL' || verdict !== 'missed',
+  )
+  checkLoad(ran, [
+    { checkType: 'URL', runsMin: 0.99 * MONITORS * (MEASURED_MS / EVERY_MS), verdict: 'passed' },
+    // One test of the suite fails by design.
+    { checkType: 'PLAYWRIGHT', runsMin: SUITE_RUNS_MIN, verdict: 'failed', code: 'TESTS_FAILED' },
+  ])
+  tell(before, after, ran)
+}
+
+function monitors(site: string, shop: string): string[] {
+  const urls = Array.from(
+    { length: MONITORS },
+    (_, n) =>
+      `  - {id: m${n}, name: monitor ${n}, type: URL, every: 10s, request: {url: "${site}/?n=${n}"}}`,
+  )
+  const suites = Array.from(
+    { length: SUITES },
+    (_, n) =>
+      `  - {id: s${n}, name: suite ${n}, type: PLAYWRIGHT, every: 1m, codeBundlePath: ./shop-tests, installCommand: "", ` +
+      `engine: node, engineVersion: "24", environmentVariables: [{key: SHOP, value: "${shop}"}]}`,
+  )
+  return [...urls, ...suites]
+}
+
+function tell(before: string, after: string, ran: readonly LoadResult[]): void {
+  const lateness = bucketGrowth(before, after, 'vedette_slot_lateness_seconds_bucket')
+  const runsOf = (type: string) => ran.filter(({ checkType }) => checkType === type).length
+  const rows = [
+    ['figure', 'value'],
+    ['results of URL monitors', runsOf('URL')],
+    ['suites that ended meanwhile', runsOf('PLAYWRIGHT')],
+    ['lateness p50', quantile(lateness, 0.5)],
+    ['lateness p99', quantile(lateness, 0.99)],
+  ]
+  process.stdout.write(`${markdownTable(rows)}\n`)
+  const all = lateness.at(-1)?.[1] ?? 0
+  const within = lateness.findLast(([bound]) => bound <= P99_SECONDS_MAX)?.[1] ?? 0
+  if (all > 0 && within >= 0.99 * all) return
+  process.stderr.write(`missed: only ${within} of ${all} runs began within ${P99_SECONDS_MAX} s\n`)
+  process.exitCode = 1
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}

@@ -1,0 +1,194 @@
+// What a browser or multistep monitor takes beside its script run bare, in turn: by Node.js and Playwright of the
+// same runtime, with the same Chromium, against the same site. Warm: every run but the first. And its memory.
+import { spawn } from 'node:child_process'
+import { chmod, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { readFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { findProgram } from '../../../src/scripts/chromium.ts'
+import { openToolbox } from '../../../src/scripts/toolchains.ts'
+import { Descendants } from '../../../src/sandbox/supervisor/processes.ts'
+import { bareBrowsers, bareHome, bareUser, giveToBare } from './bare-user.ts'
+import { type CagedRunner, startCagedRunner } from './caged-runs.ts'
+import { median } from '../process-figures.ts'
+import { openShop } from './suite-project.ts'
+import { markdownTable } from '../table.ts'
+
+const RUNTIME = '2026.04'
+const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 9)
+const MORE_MS_MAX = 200
+const MEMORY_MIB_MAX = 1024
+const LOOK_MS = 50
+
+const body = `  await page.goto(process.env.SHOP)
+  await page.getByRole('button', { name: 'buy ink' }).click()
+  await page.getByText('1 items').waitFor()
+  await page.getByRole('link', { name: 'about' }).click()
+  await page.getByText('since 1912').waitFor()
+`
+const SCRIPTS = [
+  {
+    name: 'browser, plain script',
+    checkType: 'BROWSER',
+    script: `const { chromium } = require('playwright')
+async function main() {
+  const browser = await chromium.launch()
+  const page = await browser.newPage()
+${body}  await browser.close()
+}
+main()
+`,
+  },
+  {
+    name: 'browser, test',
+    checkType: 'BROWSER',
+    script: `import { test } from '@playwright/test'\ntest('buys', async ({ page }) => {\n${body}})\n`,
+  },
+  {
+    name: 'multistep',
+    checkType: 'MULTI_STEP',
+    script: `import { test, expect } from '@playwright/test'
+test('buys by the API', async ({ request }) => {
+  for (const path of ['/api/items', '/api/basket?item=ink', '/api/token']) {
+    await test.step(path, async () => {
+      expect((await request.get(process.env.SHOP + path)).status()).toBe(200)
+    })
+  }
+})
+`,
+  },
+]
+type Script = (typeof SCRIPTS)[number]
+
+interface Ground {
+  folder: string
+  runtime: string
+  node: string
+  browsers: string
+  home: string
+  shop: string
+  runner: CagedRunner
+}
+
+/** Prints times of both sides and the memory of Vedette's; fails where either is above its limit. */
+export async function benchBrowser(): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), 'vedette-bench-'))
+  // Runs have users of their own, who must be let in.
+  await chmod(folder, 0o755)
+  const tools = process.env['TOOLS_DIR'] ?? join(tmpdir(), 'vedette-tools')
+  const found = await openToolbox(tools).find('runtime', RUNTIME)
+  if (found === undefined) throw new Error(`the bench needs: vedette runtime install ${RUNTIME}`)
+  const shop = await openShop()
+  const ground = {
+    folder,
+    runtime: found.folder,
+    node: found.program,
+    browsers: await bareBrowsers(folder, join(found.folder, 'node_modules/playwright-core')),
+    home: await bareHome(folder),
+    shop: shop.url,
+    runner: startCagedRunner(folder, tools),
+  }
+  const missed: string[] = []
+  const rows: (string | number)[][] = []
+  for (const script of SCRIPTS) rows.push(await compare(script, ground, missed))
+  await ground.runner.close()
+  shop.close()
+  await rm(folder, { recursive: true })
+  const head = ['monitor', 'bare', 'Vedette', 'more', 'memory of all its processes, peak']
+  process.stdout.write(`${markdownTable([head, ...rows])}\n`)
+  for (const one of missed) process.stderr.write(`missed: ${one}\n`)
+  if (missed.length > 0) process.exitCode = 1
+}
+
+async function compare(script: Script, ground: Ground, missed: string[]) {
+  const bareRun = await layOutBare(script, ground)
+  const [bare, ours]: [number[], number[]] = [[], []]
+  for (let round = 0; round <= ROUNDS; round++) {
+    const pair = [await bareRun(), await runOurs(script, ground)] as const
+    if (round === 0) continue
+    bare.push(pair[0])
+    ours.push(pair[1])
+    if (process.env['BENCH_SHOW'] !== undefined) process.stderr.write(`${pair.join(' ')}\n`)
+  }
+  // Looking at memory costs time, so it has a run of its own.
+  const memoryMiB = await peakMemoryMiB(ground.runner.pid, () => runOurs(script, ground))
+  if (memoryMiB === 0) throw new Error(`the processes of ${script.name} were not found`)
+  const moreMs = Math.round(median(ours.map((ms, at) => ms - (bare[at] ?? Number.NaN))))
+  if (moreMs > MORE_MS_MAX) missed.push(`${script.name} takes ${moreMs} ms more`)
+  if (memoryMiB > MEMORY_MIB_MAX) missed.push(`${script.name} takes ${memoryMiB} MiB`)
+  const ms = (of: number[]) => `${Math.round(median(of))} ms`
+  return [script.name, ms(bare), ms(ours), `${moreMs} ms`, `${memoryMiB} MiB`]
+}
+
+/** The project that somebody would write around the script. */
+async function layOutBare(script: Script, ground: Ground): Promise<() => Promise<number>> {
+  const project = join(ground.folder, script.name.replaceAll(/\W+/g, '-'))
+  await mkdir(project)
+  const isTest = script.script.includes('@playwright/test')
+  const name = isTest ? 'script.spec.ts' : 'script.js'
+  await writeFile(join(project, name), script.script)
+  // What a monitor records as well, to have it where the script fails.
+  const video = (await findProgram('ffmpeg')) === undefined ? 'off' : 'retain-on-failure'
+  const use = { trace: 'retain-on-failure', screenshot: 'only-on-failure', video }
+  const config = `module.exports = ${JSON.stringify({ workers: 1, reporter: 'line', use })}\n`
+  await writeFile(join(project, 'playwright.config.js'), config)
+  const modules = join(ground.runtime, 'node_modules')
+  await symlink(modules, join(project, 'node_modules'))
+  await giveToBare(project)
+  const args = isTest ? [join(modules, '@playwright/test/cli.js'), 'test'] : [name]
+  return async () => {
+    const began = performance.now()
+    const child = spawn(ground.node, args, {
+      cwd: project,
+      ...bareUser(),
+      env: {
+        PATH: '/usr/bin:/bin',
+        HOME: ground.home,
+        SHOP: ground.shop,
+        PLAYWRIGHT_BROWSERS_PATH: ground.browsers,
+      },
+      stdio: ['ignore', 'ignore', 'inherit'],
+    })
+    const code = await new Promise((resolve) => child.once('close', resolve))
+    if (code !== 0) throw new Error(`${script.name} ended with ${String(code)}`)
+    return performance.now() - began
+  }
+}
+
+async function runOurs({ name, checkType, script }: Script, ground: Ground): Promise<number> {
+  const { wallMs, result } = await ground.runner.run({
+    id: 'bench',
+    name,
+    checkType,
+    script,
+    runtimeId: RUNTIME,
+    environmentVariables: [{ key: 'SHOP', value: ground.shop }],
+  })
+  if (result.verdict !== 'passed') throw new Error(JSON.stringify(result).slice(0, 3000))
+  return wallMs
+}
+
+/** Of all processes below that one, shared pages divided among those who share them, at its highest. */
+async function peakMemoryMiB(pid: number, run: () => Promise<unknown>): Promise<number> {
+  const descendants = new Descendants(() => undefined, pid)
+  let peak = 0
+  const timer = setInterval(() => {
+    const all = descendants.look(true).map((one) => pssKib(one.pid))
+    peak = Math.max(
+      peak,
+      all.reduce((sum, kib) => sum + kib, 0),
+    )
+  }, LOOK_MS)
+  await run()
+  clearInterval(timer)
+  return Math.round(peak / 1024)
+}
+
+function pssKib(pid: number): number {
+  try {
+    const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8')
+    return Number(/^Pss:\s+(\d+) kB/m.exec(text)?.[1] ?? 0)
+  } catch {
+    return 0
+  }
+}

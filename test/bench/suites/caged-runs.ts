@@ -1,0 +1,57 @@
+// Runs of people's code by an agent's runner, for benches: see suites-child.ts.
+import { spawn } from 'node:child_process'
+import { createInterface } from 'node:readline'
+import type { Result } from '../../../src/contract/result.ts'
+
+/** A run that has ended. */
+export interface CagedBenchRun {
+  /** Milliseconds since the Unix epoch. */
+  askedAt: number
+  /** Until the result was there, its files scrubbed and staged, and its folder gone. */
+  wallMs: number
+  /** Of the agent's process and of all processes that ended meanwhile. */
+  cpuMs: number
+  result: Result
+  /** Of a suite's command. */
+  output: string
+}
+
+/** A process that runs monitors as it is told. */
+export interface CagedRunner {
+  pid: number
+  run(monitor: object): Promise<CagedBenchRun>
+  close(): Promise<void>
+}
+
+const CHILD = new URL('suites-child.ts', import.meta.url).pathname
+
+/** Starts one that keeps all below `folder`, with the engines and runtimes in `tools`. */
+export function startCagedRunner(folder: string, tools: string): CagedRunner {
+  const flags = ['--max-semi-space-size=12', '--heap-growing-percent=30']
+  const child = spawn(process.execPath, [...flags, CHILD, folder, tools], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
+  const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()))
+  const waiting = new Map<number, (run: CagedBenchRun) => void>()
+  let last = 0
+  createInterface({ input: child.stdout }).on('line', (line) => {
+    const run = JSON.parse(line) as CagedBenchRun & { number: number }
+    waiting.get(run.number)?.(run)
+    waiting.delete(run.number)
+  })
+  return {
+    pid: child.pid as number,
+    run(definition) {
+      const { promise, resolve, reject } = Promise.withResolvers<CagedBenchRun>()
+      const number = ++last
+      waiting.set(number, resolve)
+      void exited.then(() => reject(new Error('the runner has died')))
+      child.stdin.write(`${JSON.stringify({ number, definition })}\n`)
+      return promise
+    },
+    async close() {
+      child.stdin.end()
+      await exited
+    },
+  }
+}

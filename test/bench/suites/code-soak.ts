@@ -1,0 +1,138 @@
+// What many runs of people's code leave behind: suites, browser and multistep monitors, two at a time, in one
+// agent; then its processes, descriptors, memory, folders and those of the runs' users.
+import { chmod, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Descendants } from '../../../src/sandbox/supervisor/processes.ts'
+import { type CagedRunner, startCagedRunner } from './caged-runs.ts'
+import { servePackages } from './packed-packages.ts'
+import { memoryMiBOf } from '../process-figures.ts'
+import { makeSuite, openShop } from './suite-project.ts'
+import { markdownTable } from '../table.ts'
+
+const RUNS = Number(process.env['BENCH_RUNS'] ?? 500)
+const AT_ONCE = 2
+const GROWTH_MIB_MAX = 40
+/** The first of the users that runs get, in suites-child.ts. */
+const FIRST_USER = 64_300
+const USERS = 16
+
+/** What stands at one moment. */
+export interface Standing {
+  memoryMiB: number
+  descriptors: number
+  /** Below the agent: a warden that waits with its launcher, and nothing else. */
+  processes: number
+  /** Of the users of runs, wherever they are. */
+  foreign: number
+  /** In the folder of runs, in the system's folders for passing files. */
+  files: number
+  cached: number
+}
+
+/** Prints what stands after a tenth of the runs and after all; fails where something is left over. */
+export async function benchCodeSoak(): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), 'vedette-bench-'))
+  await chmod(folder, 0o755)
+  const tools = process.env['TOOLS_DIR'] ?? join(tmpdir(), 'vedette-tools')
+  const [shop, packages] = [await openShop(), await servePackages()]
+  const project = join(folder, 'shop-tests')
+  await mkdir(project)
+  await makeSuite(project, packages.url)
+  await onlyOneTest(project)
+  const kinds = definitions(project, shop.url, packages.url)
+  const runner = startCagedRunner(folder, tools)
+  await runMany(runner, kinds, Math.ceil(RUNS / 10))
+  const first = await standing(runner, folder)
+  await runMany(runner, kinds, RUNS - Math.ceil(RUNS / 10))
+  const last = await standing(runner, folder)
+  await runner.close()
+  for (const one of [shop, packages]) one.close()
+  await rm(folder, { recursive: true })
+  const row = (name: string, one: Standing) => [name, ...Object.values(one).map(String)]
+  const head = ['', 'MiB', 'descriptors', 'processes', 'of users of runs', 'files', 'cached']
+  const rows = [row('after the first tenth', first), row(`after ${RUNS} runs`, last)]
+  process.stdout.write(`${markdownTable([head, ...rows])}\n`)
+  const isClean =
+    last.foreign === 0 &&
+    last.files === 0 &&
+    last.processes <= first.processes &&
+    last.descriptors <= first.descriptors &&
+    last.cached <= first.cached &&
+    last.memoryMiB - first.memoryMiB <= GROWTH_MIB_MAX
+  if (isClean) return
+  process.stderr.write('missed: something is left over\n')
+  process.exitCode = 1
+}
+
+async function onlyOneTest(project: string): Promise<void> {
+  const test = `import { test, expect } from '@playwright/test'
+test('says hello', async ({ request }) => { expect((await request.get('/')).ok()).toBe(true) })\n`
+  await rm(join(project, 'tests'), { recursive: true })
+  await mkdir(join(project, 'tests'))
+  await writeFile(join(project, 'tests/hello.spec.ts'), test)
+}
+
+function definitions(project: string, shop: string, registry: string): object[] {
+  const environmentVariables = [
+    { key: 'SHOP', value: shop },
+    { key: 'npm_config_registry', value: registry },
+  ]
+  const page = `const { chromium } = require('playwright')
+async function main() {
+  const browser = await chromium.launch()
+  await (await browser.newPage()).goto(process.env.SHOP)
+  await browser.close()
+}
+main()\n`
+  const steps = `import { test } from '@playwright/test'
+test('asks', async ({ request }) => { await request.get(process.env.SHOP) })\n`
+  const engine = { engine: 'node', engineVersion: '24' }
+  return [
+    { checkType: 'PLAYWRIGHT', codeBundlePath: project, ...engine },
+    { checkType: 'BROWSER', script: page },
+    { checkType: 'MULTI_STEP', script: steps },
+    { checkType: 'BROWSER', script: page },
+  ].map((one, at) => ({ id: `m${at}`, name: `m${at}`, ...one, environmentVariables }))
+}
+
+async function runMany(runner: CagedRunner, kinds: readonly object[], many: number) {
+  let left = many
+  const lane = async () => {
+    while (left-- > 0) {
+      const { result } = await runner.run(kinds[left % kinds.length] as object)
+      if (result.verdict !== 'passed') throw new Error(JSON.stringify(result).slice(0, 3000))
+    }
+  }
+  await Promise.all(Array.from({ length: AT_ONCE }, lane))
+}
+
+async function standing({ pid }: CagedRunner, folder: string): Promise<Standing> {
+  const work = await readdir(join(folder, 'work')).catch(() => [])
+  const left = ['/tmp', '/dev/shm', '/var/tmp'].flatMap((at) => ownedIn(at))
+  return {
+    memoryMiB: Math.round(memoryMiBOf(pid).now),
+    descriptors: readdirSync(`/proc/${pid}/fd`).length,
+    processes: new Descendants(() => undefined, pid).look(true).length,
+    foreign: readdirSync('/proc').filter((name) => isOfRuns(`/proc/${name}/status`)).length,
+    files: work.length + left.length,
+    cached: (await readdir(join(folder, 'cache/packages')).catch(() => [])).length,
+  }
+}
+
+function isOfRuns(path: string): boolean {
+  try {
+    const user = Number(/^Uid:\s+(\d+)/m.exec(readFileSync(path, 'utf8'))?.[1])
+    return user >= FIRST_USER && user < FIRST_USER + USERS
+  } catch {
+    return false
+  }
+}
+
+function ownedIn(folder: string): string[] {
+  return readdirSync(folder).filter((name) => {
+    const user = statSync(join(folder, name), { throwIfNoEntry: false })?.uid ?? 0
+    return user >= FIRST_USER && user < FIRST_USER + USERS
+  })
+}

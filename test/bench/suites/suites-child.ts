@@ -1,0 +1,90 @@
+// Vedette's side of the benches of people's code, in a process of its own: an agent's runner with its cage, which
+// runs the monitors that lines of JSON on standard input describe, and answers with a line of what came of each.
+import { rename, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { createClock } from '../../../src/agent/schedule/clock.ts'
+import { createRunner } from '../../../src/agent/run/runner.ts'
+import { Monitor } from '../../../src/contract/monitor.ts'
+import { createCage } from '../../../src/sandbox/sandbox.ts'
+import type { SuiteMonitor } from '../../../src/monitors/suite/definition.ts'
+import { MONITOR_TYPES } from '../../../src/monitors/registry.ts'
+import type { ScriptGround } from '../../../src/scripts/host.ts'
+import { suite } from '../../../src/monitors/suite/index.ts'
+import { runSuite } from '../../../src/suites/run.ts'
+import { openToolbox } from '../../../src/scripts/toolchains.ts'
+import { factsOf } from '../../../src/sandbox/supervisor/processes.ts'
+import { plainContext } from '../plain-context.ts'
+
+const [folder = '', tools = ''] = process.argv.slice(2)
+const cage = createCage({
+  network: { blocked: [], allowed: [] },
+  isolation: 'best',
+  firstUserId: 64_300,
+})
+const ground: ScriptGround = {
+  cage: () => Promise.resolve(cage),
+  tools: openToolbox(tools),
+  chromiumPath: undefined,
+  cacheFolder: join(folder, 'cache'),
+  close: () => cage.close(),
+  ownProjects: true,
+}
+
+/** Monitor → what its command said. */
+const outputs = new Map<string, string>()
+const watched = {
+  ...suite,
+  run: (settled: unknown, context: Parameters<typeof suite.run>[1]) => {
+    const monitor = settled as SuiteMonitor
+    return runSuite(monitor, context, ground, {
+      onOutput: (chunk) => {
+        outputs.set(monitor.id, (outputs.get(monitor.id) ?? '') + chunk.toString())
+      },
+    })
+  },
+}
+let staged = 0
+const runner = createRunner({
+  types: new Map([...MONITOR_TYPES, [suite.checkType, watched]]),
+  clock: createClock(),
+  workRoot: join(folder, 'work'),
+  scrubHeaders: [],
+  scripts: ground,
+  files: {
+    bytesMax: () => 150 * 1_048_576,
+    async stage(path, { name }) {
+      const kept = join(folder, `kept-${++staged}-${name}`)
+      await rename(path, kept)
+      await rm(kept)
+      return undefined
+    },
+  },
+})
+
+function cpuMsOfAll(): number {
+  const { ownTicks = 0, childTicks = 0 } = factsOf(process.pid) ?? {}
+  return 10 * (ownTicks + childTicks)
+}
+
+const { dial } = plainContext()
+const surroundings = { location: 'bench', variables: [], dial, secrets: [] }
+const { signal } = new AbortController()
+async function answer(line: string): Promise<void> {
+  const { number, definition } = JSON.parse(line) as { number: number; definition: object }
+  const monitor = Monitor.parse(definition)
+  outputs.delete(monitor.id)
+  const askedAt = Date.now()
+  const began = performance.now()
+  const before = cpuMsOfAll()
+  const result = await runner.run({ monitor, slot: askedAt }, surroundings, signal)
+  const wallMs = performance.now() - began
+  const cpuMs = cpuMsOfAll() - before
+  const output = outputs.get(monitor.id) ?? ''
+  process.stdout.write(`${JSON.stringify({ number, askedAt, wallMs, cpuMs, result, output })}\n`)
+}
+
+const running: Promise<void>[] = []
+for await (const line of createInterface({ input: process.stdin })) running.push(answer(line))
+await Promise.all(running)
+ground.close()

@@ -1,0 +1,201 @@
+// A real suite, run by Vedette and bare, in turn on the same engine, machine and site: outcomes test by test, how
+// long all of it takes, and how long until the first test begins. Every run but the first, which fills caches.
+import { spawn } from 'node:child_process'
+import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { deepStrictEqual } from 'node:assert/strict'
+import { findProgram } from '../../../src/scripts/chromium.ts'
+import { prctl, PR_SET_CHILD_SUBREAPER } from '../../../src/network/native/cage-syscalls.ts'
+import { Descendants, factsOf } from '../../../src/sandbox/supervisor/processes.ts'
+import { openToolbox } from '../../../src/scripts/toolchains.ts'
+import { type CagedRunner, startCagedRunner } from './caged-runs.ts'
+import { servePackages } from './packed-packages.ts'
+import { median } from '../process-figures.ts'
+import { checkOutcomes, makeSuite, openShop, tellsOf } from './suite-project.ts'
+import { bareBrowsers, bareHome, bareUser, giveToBare } from './bare-user.ts'
+import { markdownTable } from '../table.ts'
+
+const ENGINES = (process.env['BENCH_ENGINES'] ?? 'node@22 node@24 node@26 bun@1.3').split(' ')
+const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 7)
+const WALL_SHARE_MAX = 1.1
+const START_MS_MAX = 300
+
+/** One run of the suite. */
+interface Timed {
+  wallMs: number
+  startMs: number
+  /** Of all processes of it. */
+  cpuMs: number
+  outcomes: string[]
+  parts?: string
+}
+
+interface Ground {
+  project: string
+  tools: string
+  browsers: string
+  shop: string
+  registry: string
+  hasVideo: boolean
+  runner: CagedRunner
+  orphans: Descendants
+  /** Of the bare runs. */
+  home: string
+}
+
+/** Prints both sides by engine, and fails where Vedette's takes too long or ends otherwise. */
+export async function benchSuites(): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), 'vedette-bench-'))
+  // Runs have users of their own, who must be let in.
+  await chmod(folder, 0o755)
+  const tools = process.env['TOOLS_DIR'] ?? join(tmpdir(), 'vedette-tools')
+  const shop = await openShop()
+  const project = join(folder, 'shop-tests')
+  await mkdir(project)
+  const packages = await servePackages()
+  await makeSuite(project, packages.url)
+  await giveToBare(project)
+  const runner = startCagedRunner(folder, tools)
+  prctl(PR_SET_CHILD_SUBREAPER, 1)
+  const orphans = new Descendants(() => runner.pid)
+  const hasVideo = (await findProgram('ffmpeg')) !== undefined
+  const browsers = await bareBrowsers(folder, join(project, 'node_modules/playwright-core'))
+  const ground = {
+    project,
+    tools,
+    browsers,
+    shop: shop.url,
+    registry: packages.url,
+    hasVideo,
+    runner,
+    orphans,
+    home: await bareHome(folder),
+  }
+  const rows: (string | number)[][] = []
+  const missed: string[] = []
+  for (const engine of ENGINES) rows.push(await compare(engine, ground, missed))
+  await runner.close()
+  shop.close()
+  packages.close()
+  await rm(folder, { recursive: true })
+  const head = ['engine', 'bare', 'Vedette', 'beside it', 'first test, bare', 'Vedette', 'later by']
+  process.stdout.write(`${markdownTable([head, ...rows])}\n`)
+  process.stdout.write(hasVideo ? '' : 'without videos: there is no ffmpeg\n')
+  for (const one of missed) process.stderr.write(`missed: ${one}\n`)
+  if (missed.length > 0) process.exitCode = 1
+}
+
+async function compare(engine: string, ground: Ground, missed: string[]) {
+  const [bare, ours]: [Timed[], Timed[]] = [[], []]
+  for (let round = 0; round <= ROUNDS; round++) {
+    const pair = [await runBare(engine, ground), await runOurs(engine, ground)] as const
+    checkOutcomes(pair[0].outcomes)
+    deepStrictEqual(pair[1].outcomes, pair[0].outcomes)
+    // Packages and compiled code are there from the second run on.
+    if (round === 0) continue
+    bare.push(pair[0])
+    ours.push(pair[1])
+    show(`${engine}, ${round} of ${ROUNDS}`, pair)
+  }
+  const share = median(ours.map(({ wallMs }, at) => wallMs / (bare[at]?.wallMs ?? Number.NaN)))
+  const laterMs = median(ours.map(({ startMs }, at) => startMs - (bare[at]?.startMs ?? Number.NaN)))
+  if (share > WALL_SHARE_MAX) missed.push(`${engine} takes ${share.toFixed(2)} of bare`)
+  if (laterMs > START_MS_MAX) missed.push(`${engine} begins ${Math.round(laterMs)} ms later`)
+  const cpuShare = median(ours.map(({ cpuMs }, at) => cpuMs / (bare[at]?.cpuMs ?? Number.NaN)))
+  const seconds = (runs: Timed[]) =>
+    `${(median(runs.map((one) => one.wallMs)) / 1000).toFixed(2)} s`
+  const start = (runs: Timed[]) => `${Math.round(median(runs.map((one) => one.startMs)))} ms`
+  const percent = `${Math.round(share * 100)} %`
+  return [
+    engine,
+    seconds(bare),
+    seconds(ours),
+    percent,
+    `${Math.round(cpuShare * 100)} %`,
+    start(bare),
+    start(ours),
+    `${Math.round(laterMs)} ms`,
+  ]
+}
+
+/** The runs take minutes: each is told as it ends. */
+function show(which: string, [bare, ours]: readonly [Timed, Timed]): void {
+  const words = ({ wallMs, cpuMs, startMs, parts = '' }: Timed) =>
+    `${Math.round(wallMs)} ms, CPU ${Math.round(cpuMs)} ms, first test ${Math.round(startMs)} ms ${parts}`
+  process.stderr.write(`${which}: bare ${words(bare)}; ours ${words(ours)}\n`)
+}
+
+async function runBare(engine: string, ground: Ground): Promise<Timed> {
+  const { project, tools, browsers } = ground
+  for (const name of ['test-results', 'playwright-report']) {
+    await rm(join(project, name), { recursive: true, force: true })
+  }
+  const found = await openToolbox(tools).find('engine', engine)
+  if (found === undefined) throw new Error(`the bench needs: vedette engine install ${engine}`)
+  const isBun = engine.startsWith('bun')
+  const command = isBun ? found.program : 'npx'
+  const args = [...(isBun ? ['x', '--bun'] : []), 'playwright', 'test']
+  const before = childCpuMs(ground)
+  const askedAt = Date.now()
+  const began = performance.now()
+  const child = spawn(command, args, {
+    cwd: project,
+    // As people run it, without root's precedence; so does Vedette.
+    ...bareUser(),
+    env: {
+      PATH: `${dirname(found.program)}:/usr/local/bin:/usr/bin:/bin`,
+      HOME: ground.home,
+      PLAYWRIGHT_BROWSERS_PATH: browsers,
+      CI: '1',
+      ...environmentOf(ground),
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (chunk: Buffer) => void (output += chunk.toString()))
+  }
+  await new Promise((resolve) => child.once('close', resolve))
+  const wallMs = performance.now() - began
+  const { beganAt, outcomes } = tellsOf(output)
+  const cpuMs = childCpuMs(ground) - before
+  return { wallMs, cpuMs, startMs: beganAt - askedAt, outcomes }
+}
+
+/** Of all that have ended, also of those whose own parents did not wait for them. */
+function childCpuMs({ orphans }: Ground): number {
+  orphans.look(true)
+  return (factsOf(process.pid)?.childTicks ?? 0) * 10
+}
+
+function environmentOf({ shop, registry, hasVideo }: Ground): Record<string, string> {
+  return { SHOP: shop, WITH_VIDEO: hasVideo ? '1' : '0', npm_config_registry: registry }
+}
+
+async function runOurs(engine: string, ground: Ground): Promise<Timed> {
+  const [name, engineVersion] = engine.split('@')
+  const { askedAt, wallMs, cpuMs, result, output } = await ground.runner.run({
+    id: 'bench',
+    name: 'Shop',
+    checkType: 'PLAYWRIGHT',
+    codeBundlePath: ground.project,
+    engine: name,
+    engineVersion,
+    environmentVariables: Object.entries(environmentOf(ground)).map(([key, value]) => ({
+      key,
+      value,
+    })),
+  })
+  if (result.verdict !== 'failed') throw new Error(JSON.stringify(result).slice(0, 3000))
+  const { beganAt, outcomes } = tellsOf(output)
+  const { preparedMs, usage, durationMs, notes } = result.observed
+  const parts = JSON.stringify({
+    preparedMs,
+    usage,
+    durationMs,
+    notes,
+    files: result.artifacts.length,
+  })
+  return { wallMs, cpuMs, startMs: beganAt - askedAt, outcomes, parts }
+}

@@ -1,0 +1,300 @@
+// Aim: `vedette doctor` tells the truth about the machine: disk, ICMP, browser, engines and what
+// holds people's code, with the mend, as root and as a user without any right; and no probe holds up the others.
+import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, describe, expect, test } from 'vitest'
+import { probeDisk } from '../../../src/cli/doctor/disk.ts'
+import { runProbes } from '../../../src/cli/doctor/finding.ts'
+import { mendsFor, type Place } from '../../../src/cli/doctor/fixes.ts'
+import { AS_NOBODY } from '../../support/as-nobody.ts'
+import { examine, type Examined } from '../../support/agent/doctor-process.ts'
+import { eventually } from '../../support/eventually.ts'
+import { missing } from '../../support/needs.ts'
+import { createNetworkNamespace } from '../../support/network/network-namespace.ts'
+import { startVedette } from '../../support/platform/platform-process.ts'
+import { mountSmallDisk } from '../../support/small-disk.ts'
+import { temporaryFolder } from '../../support/temporary-folder.ts'
+
+const cleanUps: (() => void)[] = []
+afterEach(() => {
+  for (const cleanUp of cleanUps.splice(0)) cleanUp()
+})
+
+const isRoot = process.getuid?.() === 0
+/** Whoever runs the tests without being root is nobody enough. */
+const asNobody = isRoot ? AS_NOBODY : []
+
+const monitors = join(temporaryFolder(), 'monitors.yaml')
+writeFileSync(
+  monitors,
+  'monitors:\n  - { name: a, type: URL, every: 1h, request: { url: "http://127.0.0.1:9/" } }\n',
+)
+const onFile = { MONITORS_FILE: monitors }
+
+function program(text: string, mode = 0o755): string {
+  const path = join(temporaryFolder(), 'program')
+  writeFileSync(path, `#!/bin/sh\n${text}\n`)
+  chmodSync(path, mode)
+  return path
+}
+
+describe('the disk', () => {
+  const lines = mendsFor('container')
+  const config = {
+    spoolBytesMax: 256 * 1024 * 1024,
+    monitorsFile: undefined,
+    platformUrl: 'http://127.0.0.1:1',
+  }
+  const at = (dataDir: string) => ({ ...config, dataDir, workRoot: join(dataDir, 'work') })
+
+  function smallDisk(options: string): string {
+    const { folder: disk, remove } = mountSmallDisk(options)
+    cleanUps.push(remove)
+    return disk
+  }
+
+  test('another user’s: the mend gives it away', async () => {
+    const folder = temporaryFolder()
+    chmodSync(folder, 0o555)
+    const said = await examine({ env: { ...onFile, DATA_DIR: folder }, prefix: asNobody })
+    expect(said.code).toBe(1)
+    expect(said.found('disk')).toMatchObject({
+      standing: 'broken',
+      mend: expect.stringContaining('chown') as string,
+      facts: { problem: 'EACCES' },
+    })
+  })
+
+  test('in memory and another user’s: the mend is its option', async ({ skip }) => {
+    skip(!isRoot, 'needs root, to mount it')
+    const env = { ...onFile, DATA_DIR: smallDisk('mode=755,size=16m'), VEDETTE_IMAGE: 'agent' }
+    const said = await examine({ env, prefix: asNobody })
+    expect(said.found('disk')).toMatchObject({ standing: 'broken', facts: { problem: 'EACCES' } })
+    expect(said.found('disk')?.mend).toContain(
+      `docker run --tmpfs ${env.DATA_DIR}:uid=65534,gid=65534,`,
+    )
+  })
+
+  test('the folder of agents is another user’s', async () => {
+    const folder = temporaryFolder()
+    chmodSync(folder, 0o777)
+    mkdirSync(join(folder, 'agents'), { mode: 0o500 })
+    const said = await examine({ env: { ...onFile, DATA_DIR: folder }, prefix: asNobody })
+    expect(said.found('disk')?.says).toContain(join(folder, 'agents'))
+    expect(said.code).toBe(1)
+  })
+
+  test.for([
+    ['full: nothing can be kept', 'size=64k', 'broken', 'ENOSPC', /larger volume/],
+    [
+      'read-only: the mend is a volume',
+      'ro,size=16m',
+      'broken',
+      'EROFS',
+      /^docker run -v vedette:/,
+    ],
+    ['without a file left', 'size=16m,nr_inodes=1', 'broken', 'ENOSPC', /larger volume/],
+    ['with few files left', 'size=512m,nr_inodes=100', 'warning', undefined, /larger volume/],
+    [
+      'smaller than what waits while the platform is away',
+      'size=16m',
+      'warning',
+      undefined,
+      /SPOOL_BYTES_MAX=\d+MiB/,
+    ],
+    ['large enough', 'size=512m', 'works', undefined, /^$/],
+  ] as const)('%s', async ([, options, standing, problem, mend], { skip }) => {
+    skip(!isRoot, 'needs root, to mount a small disk')
+    const disk = smallDisk(options)
+    if (options === 'size=64k') writeFileSync(join(disk, 'filler'), Buffer.alloc(60 * 1024))
+    const before = readdirSync(disk)
+    const [found] = await probeDisk(at(disk), lines)
+    expect([found?.standing, found?.facts?.['problem']]).toEqual([standing, problem])
+    expect(found?.mend ?? '').toMatch(mend)
+    expect(readdirSync(disk)).toEqual(before)
+  })
+
+  test('that is not there is not made', async () => {
+    const folder = join(temporaryFolder(), 'not', 'there')
+    const [found] = await probeDisk(at(folder), lines)
+    expect(found).toMatchObject({ standing: 'works' })
+    expect(found?.says).toContain('can be made')
+    expect(existsSync(folder)).toBe(false)
+  })
+})
+
+describe('ICMP', () => {
+  test('forbidden to a user without rights: the mend is the parameter', async ({ skip }) => {
+    skip(!isRoot, 'needs root, to make a network in which it is forbidden')
+    const network = createNetworkNamespace()
+    cleanUps.push(() => network.remove())
+    const prefix = [...network.prefix, ...AS_NOBODY]
+    const said = await examine({ env: onFile, prefix })
+    const mend = expect.stringContaining('net.ipv4.ping_group_range="0 2147483647"') as string
+    expect(said.code).toBe(1)
+    expect(said.found('icmp')).toMatchObject({ standing: 'broken', mend })
+    expect(said.found('traceroute')).toMatchObject({
+      standing: 'broken',
+      mend,
+      facts: { TCP: true, UDP: true, ICMP: false, SCTP: false },
+    })
+  })
+
+  test('allowed by that parameter, without any right', async ({ skip }) => {
+    skip(!isRoot, 'needs root, to make a network in which it is allowed')
+    const network = createNetworkNamespace()
+    cleanUps.push(() => network.remove())
+    const allow = 'sysctl -qw net.ipv4.ping_group_range="0 2147483647"'
+    execFileSync(network.prefix[0] ?? '', [...network.prefix.slice(1), 'sh', '-c', allow])
+    const said = await examine({ env: onFile, prefix: [...network.prefix, ...AS_NOBODY] })
+    expect(said.found('icmp')).toMatchObject({
+      standing: 'works',
+      facts: { socket: 'datagram', raw: 'EPERM' },
+    })
+    expect(said.found('traceroute')?.standing).toBe('works')
+  })
+})
+
+describe('the browser', () => {
+  const browser = (said: Examined) => said.found('browser')
+
+  test.each([
+    ['is not there', () => '/nowhere/chromium', /no program at \/nowhere\/chromium/],
+    ['may not be started', () => program('exit 0', 0o644), /no program at/],
+    ['ends at once', () => program('echo no libnss3.so >&2; exit 127'), /127.*libnss3/],
+    ['shows nothing', () => program('echo Chromium 1.2.3'), /does not start/],
+  ])('that CHROMIUM_PATH names %s', async (_, path, says) => {
+    const said = await examine({ env: { ...onFile, CHROMIUM_PATH: path() } })
+    expect(said.code).toBe(1)
+    expect(browser(said)).toMatchObject({
+      standing: 'broken',
+      says: expect.stringMatching(says) as string,
+      mend: expect.any(String) as string,
+    })
+  })
+
+  test('hangs: given up in time', async () => {
+    const said = await examine({ env: { ...onFile, CHROMIUM_PATH: program('exec sleep 60') } })
+    expect([said.code, browser(said)?.standing]).toEqual([1, 'broken'])
+    expect(browser(said)?.facts).toMatchObject({ outcome: 'out-of-time' })
+  })
+
+  test.for([
+    ['whoever runs the tests', []],
+    ['a user without any right', asNobody],
+  ] as const)('starts, for %s, and leaves nothing behind', async ([, prefix], { skip }) => {
+    const why = missing('chromium')
+    skip(why !== undefined, why)
+    const folder = temporaryFolder()
+    chmodSync(folder, 0o777)
+    const env = { ...onFile, CHROMIUM_PATH: '/usr/bin/chromium', DATA_DIR: folder }
+    const said = await examine({ env, prefix })
+    expect(browser(said)).toMatchObject({
+      standing: 'works',
+      facts: { version: expect.stringMatching(/\d+\.\d+\.\d+/) as string },
+    })
+    expect(readdirSync(folder)).toEqual([])
+  })
+})
+
+test('interrupted, it ends at once, and what it had begun is gone', async () => {
+  const folder = temporaryFolder()
+  const env = { ...onFile, DATA_DIR: folder, CHROMIUM_PATH: program('exec sleep 60') }
+  const doctor = startVedette(['doctor'], { AGENT_HEALTH_PORT: '0', ...env })
+  await eventually(() => readdirSync(folder).length > 0)
+  doctor.kill('SIGINT')
+  expect(await doctor.ended).toMatchObject({ code: 130, stdout: '' })
+  expect(readdirSync(folder)).toEqual([])
+})
+
+describe('engines and what holds code', () => {
+  /** A folder of tools with one engine. */
+  function tools(script: string): string {
+    const folder = temporaryFolder()
+    const own = join(folder, 'engines', 'node@24')
+    mkdirSync(own, { recursive: true })
+    writeFileSync(join(own, 'installed.json'), '{"program":"node","missing":[]}')
+    writeFileSync(join(own, 'node'), `#!/bin/sh\n${script}\n`, { mode: 0o755 })
+    return folder
+  }
+
+  test('one that starts: it is named with its version, and the cage is tried', async () => {
+    const env = { ...onFile, TOOLS_DIR: tools('echo v24.9.9') }
+    const said = await examine({ env })
+    expect(said.found('engines')).toMatchObject({ standing: 'works' })
+    expect(said.found('engines')?.says).toContain('node@24 (24.9.9)')
+    expect(said.found('cage')?.facts).toMatchObject({ ownUser: isRoot })
+  })
+
+  test('one that does not: the mend installs it anew', async () => {
+    const said = await examine({ env: { ...onFile, TOOLS_DIR: tools('exit 9') } })
+    expect(said.code).toBe(1)
+    expect(said.found('engines')).toMatchObject({
+      standing: 'broken',
+      mend: 'vedette engine install node@24 --again',
+    })
+  })
+
+  test('root without its rights: the mend is another user', async ({ skip }) => {
+    skip(!isRoot, 'needs root')
+    const prefix = ['setpriv', '--inh-caps=-all', '--bounding-set=-all']
+    const said = await examine({ env: { ...onFile, TOOLS_DIR: tools('echo v24.9.9') }, prefix })
+    expect(said.code).toBe(1)
+    expect(said.found('cage')).toMatchObject({
+      standing: 'broken',
+      mend: expect.stringMatching(/--user|runAsUser|sudo -u/) as string,
+    })
+  })
+
+  test('folders of runs in which no program starts: the mend is exec', async ({ skip }) => {
+    skip(!isRoot, 'needs root, to mount a disk')
+    const { folder: disk, remove } = mountSmallDisk('noexec,size=16m,mode=755')
+    cleanUps.push(remove)
+    const env = { ...onFile, TOOLS_DIR: tools('echo v24.9.9'), DATA_DIR: disk }
+    const said = await examine({ env })
+    expect(said.found('cage')).toMatchObject({
+      standing: 'warning',
+      mend: expect.stringContaining('exec') as string,
+    })
+    expect(readdirSync(disk)).toEqual([])
+  })
+})
+
+test.each<[Place, string]>([
+  ['container', 'docker run --sysctl a.b="0 1" …  (with --network host: sysctl -w on the host)'],
+  ['kubernetes', 'securityContext: { sysctls: [{ name: a.b, value: "0 1" }] }  (of the pod)'],
+  ['machine', 'sysctl -w a.b="0 1"'],
+])('in a %s the mend is written as it is there', (place, line) => {
+  expect(mendsFor(place).sysctl('a.b', '0 1')).toBe(line)
+})
+
+describe('probes', () => {
+  const fine = { id: 'disk', standing: 'works', says: 'fine' } as const
+  const never = new AbortController().signal
+
+  test('one that never ends is a finding of its own, and holds up no other', async () => {
+    const deaf = { id: 'browser', run: () => new Promise<never>(() => {}) } as const
+    const found = await runProbes([deaf, { id: 'disk', run: async () => [fine] }], 50, never)
+    expect(found.map(({ id, standing }) => [id, standing])).toEqual([
+      ['disk', 'works'],
+      ['browser', 'broken'],
+    ])
+  })
+
+  test('one is told when its time is up, and may still say what it has found', async () => {
+    const run = async (signal: AbortSignal) => {
+      await once(signal, 'abort')
+      return [fine]
+    }
+    expect(await runProbes([{ id: 'disk', run }], 50, never)).toEqual([fine])
+  })
+
+  test('one that fails is a finding of its own', async () => {
+    const bad = { id: 'clock', run: () => Promise.reject(new Error('a fault')) } as const
+    expect(await runProbes([bad], 1000, never)).toMatchObject([
+      { id: 'clock', standing: 'broken', says: expect.stringContaining('a fault') as string },
+    ])
+  })
+})

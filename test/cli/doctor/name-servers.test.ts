@@ -1,0 +1,125 @@
+// Aim: `vedette doctor` tells the truth about the system's name servers, whatever they do or are not there for, in time.
+import { createSocket } from 'node:dgram'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, describe, expect, test } from 'vitest'
+import { mendsFor } from '../../../src/cli/doctor/fixes.ts'
+import { probeNameServers } from '../../../src/cli/doctor/name-servers.ts'
+import { startDnsServer, type Zone } from '../../support/monitors/dns/dns-server.ts'
+import { examine } from '../../support/agent/doctor-process.ts'
+import { FAKE_KEY } from '../../support/agent/fake-platform.ts'
+import { createNetworkNamespace } from '../../support/network/network-namespace.ts'
+import { temporaryFolder } from '../../support/temporary-folder.ts'
+
+const cleanUps: (() => void)[] = []
+afterEach(() => {
+  for (const cleanUp of cleanUps.splice(0)) cleanUp()
+})
+
+const isRoot = process.getuid?.() === 0
+
+describe('name servers', () => {
+  const ask = (
+    servers: string[],
+    {
+      signal = new AbortController().signal,
+      platformUrl = 'https://platform.test',
+      search = [] as string[],
+    } = {},
+  ) =>
+    probeNameServers({
+      config: { platformUrl },
+      mends: mendsFor('container'),
+      signal,
+      resolv: { servers, search, ndots: 1 },
+    })
+
+  test.each<[string, Zone[string], string]>([
+    ['knows the platform', ['192.0.2.1'], 'works'],
+    ['says that the name has no address', [], 'works'],
+    ['refuses to answer', 'REFUSED', 'broken'],
+    ['is silent', 'silent', 'broken'],
+  ])('the only one %s', async (_, entry, standing) => {
+    await using server = await startDnsServer({ 'platform.test': entry })
+    const [found] = await ask([server.authority])
+    expect(found?.standing).toBe(standing)
+    expect(found?.mend === undefined).toBe(standing === 'works')
+    expect(new Set(server.asked)).toEqual(new Set(['platform.test']))
+  })
+
+  test.each([
+    ['a name of the cluster', 'http://vedette-platform.vedette:3000', 'works'],
+    [
+      'a name with the domain of its own',
+      'http://vedette-platform.vedette.svc.cluster.test',
+      'works',
+    ],
+    ['a name of the internet', 'https://platform.example.test', 'broken'],
+  ])(
+    'one that refuses all but its own domain is asked for %s',
+    async (_, platformUrl, standing) => {
+      const name = 'vedette-platform.vedette.svc.cluster.test'
+      const refused = ['vedette-platform.vedette', 'platform.example.test']
+      const search = ['vedette.svc.cluster.test', 'svc.cluster.test']
+      const beyond = search.flatMap((domain) => refused.map((one) => `${one}.${domain}`))
+      await using server = await startDnsServer({
+        ...Object.fromEntries([...refused, ...beyond].map((one) => [one, 'REFUSED'] as const)),
+        [name]: ['192.0.2.1'],
+      })
+      const [found] = await ask([server.authority], { platformUrl, search })
+      expect(found?.standing).toBe(standing)
+    },
+  )
+
+  test('one of two is silent: a warning that names it', async () => {
+    await using good = await startDnsServer({ 'platform.test': ['192.0.2.1'] })
+    await using mute = await startDnsServer({ 'platform.test': 'silent' })
+    const [found] = await ask([good.authority, mute.authority])
+    expect(found).toMatchObject({ standing: 'warning' })
+    expect(found?.says).toContain(mute.authority)
+    expect(found?.says).not.toContain(good.authority)
+  })
+
+  test('a silent one is given up at once when told to', async () => {
+    await using mute = await startDnsServer({ 'platform.test': 'silent' })
+    const stop = new AbortController()
+    const asked = ask([mute.authority], { signal: stop.signal })
+    const since = performance.now()
+    stop.abort()
+    expect((await asked)[0]?.standing).toBe('broken')
+    expect(performance.now() - since).toBeLessThan(1000)
+  })
+
+  test('no network leads to those of the system: that is what it says', async ({ skip }) => {
+    skip(!isRoot, 'needs root, to take the network away')
+    const conf = join(temporaryFolder(), 'resolv.conf')
+    writeFileSync(conf, 'nameserver 192.0.2.53\nnameserver 2001:db8::53\n')
+    const bind = `mount --bind ${conf} /etc/resolv.conf && exec "$@"`
+    const prefix = ['unshare', '-n', '-m', 'sh', '-c', bind, 'sh']
+    const said = await examine({ env: { VEDETTE_IMAGE: 'agent' }, prefix })
+    expect(said.found('dns')).toMatchObject({
+      standing: 'broken',
+      says: '192.0.2.53 is on no network of ours, 2001:db8::53 is on no network of ours',
+      mend: expect.stringContaining('--network') as string,
+    })
+  })
+
+  test('those of the system are silent: the whole of it still ends in time', async ({ skip }) => {
+    skip(!isRoot, 'needs root, to give it name servers of its own')
+    const network = createNetworkNamespace()
+    cleanUps.push(() => network.remove())
+    const conf = join(temporaryFolder(), 'resolv.conf')
+    writeFileSync(conf, `nameserver ${network.outside}\nsearch a.test b.test\noptions ndots:5\n`)
+    const mute = createSocket('udp4').bind(53, network.outside)
+    cleanUps.push(() => mute.close())
+    await once(mute, 'listening')
+    const bind = `mount --bind ${conf} /etc/resolv.conf && exec "$@"`
+    const prefix = [...network.prefix, 'unshare', '-m', 'sh', '-c', bind, 'sh']
+    const env = { PLATFORM_URL: 'https://platform.test', API_KEY: FAKE_KEY }
+    const said = await examine({ env, prefix })
+    expect(said.code).toBe(1)
+    expect(said.found('dns')?.standing).toBe('broken')
+    expect(said.found('platform')?.standing).toBe('broken')
+  })
+})

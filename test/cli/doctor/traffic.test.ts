@@ -1,0 +1,66 @@
+// Aim: `vedette doctor` sends nothing but to this machine, the name servers and the platform, whatever the browser
+// that it starts would like to ask the world.
+import { execFileSync } from 'node:child_process'
+import { createSocket } from 'node:dgram'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { examine } from '../../support/agent/doctor-process.ts'
+import { FAKE_KEY } from '../../support/agent/fake-platform.ts'
+import { missing } from '../../support/needs.ts'
+import { createNetworkNamespace } from '../../support/network/network-namespace.ts'
+import { temporaryFolder } from '../../support/temporary-folder.ts'
+
+const why = process.getuid?.() === 0 ? missing('chromium', 'ip', 'nft') : 'needs root'
+
+/** What leaves a network but to its name server and platform (and neighbours) is counted as other. */
+const rules = (outside: string) => `
+table inet watch {
+  counter asked {}
+  counter other {}
+  chain out {
+    type filter hook output priority 0;
+    oif lo accept
+    icmpv6 type { nd-neighbor-solicit, nd-router-solicit, mld2-listener-report } accept
+    ip daddr ${outside} udp dport 53 counter name asked accept
+    ip daddr ${outside} tcp dport 8443 counter name asked accept
+    counter name other
+  }
+}`
+
+test.skipIf(why !== undefined)(`it asks those alone ${why ?? ''}`, async () => {
+  const network = createNetworkNamespace()
+  const { outside, prefix } = network
+  const inside = (command: string, ...args: string[]) =>
+    execFileSync(prefix[0] ?? '', [...prefix.slice(1), command, ...args], { encoding: 'utf8' })
+  const mute = createSocket('udp4').bind(53, outside)
+  try {
+    await once(mute, 'listening')
+    const folder = temporaryFolder()
+    const [conf, ruleset] = [join(folder, 'resolv.conf'), join(folder, 'rules')]
+    writeFileSync(conf, `nameserver ${outside}\n`)
+    writeFileSync(ruleset, rules(outside))
+    // Whatever is not foreseen has a way to go.
+    inside('ip', 'route', 'add', 'default', 'via', outside)
+    inside('nft', '-f', ruleset)
+    const bind = `mount --bind ${conf} /etc/resolv.conf && exec "$@"`
+    const env = {
+      PLATFORM_URL: `http://${outside}:8443`,
+      API_KEY: FAKE_KEY,
+      CHROMIUM_PATH: '/usr/bin/chromium',
+    }
+    const said = await examine({
+      env,
+      prefix: [...prefix, 'unshare', '-m', 'sh', '-c', bind, 'sh'],
+    })
+    expect(said.found('browser')?.standing).toBe('works')
+    const counted = (name: string) =>
+      Number(/packets (\d+)/.exec(inside('nft', 'list', 'counter', 'inet', 'watch', name))?.[1])
+    expect(counted('asked')).toBeGreaterThan(1)
+    expect(counted('other')).toBe(0)
+  } finally {
+    mute.close()
+    network.remove()
+  }
+})

@@ -1,0 +1,225 @@
+// Aim: Ctrl-C and SIGTERM of `vedette test` and `vedette check`, at every phase of what they run: they say so within
+// a second, within five nothing of it is left, what was recorded is shown, and the exit code tells the signal.
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { constants } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { eventually } from '../support/eventually.ts'
+import { startVedette, type VedetteProcess } from '../support/platform/platform-process.ts'
+import { processesIn } from '../support/processes-in.ts'
+import { installPlaywright, projectFolder, scriptTools } from '../support/scripts/script-fleet.ts'
+import { suiteProject } from '../support/suites/suite-runs.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import { startHttpServer, type TestServer } from '../support/test-server.ts'
+
+const SAID_MS_MAX = 1_000
+const GONE_MS_MAX = 5_000
+/** The same signal sooner than that counts once. */
+const ECHO_MS = 400
+const CODES = { SIGINT: 130, SIGTERM: 143 }
+
+let site: TestServer
+let tools: string
+const visits = new Set<string>()
+beforeAll(async () => {
+  tools = scriptTools()
+  site = await startHttpServer((request, response) => {
+    visits.add(request.url ?? '')
+    if (request.url?.startsWith('/silent') !== true) response.end('<h1>Shop</h1>')
+  })
+})
+afterAll(() => site.close())
+
+const siteUrl = (path: string) => `http://${site.authority}${path}`
+const visited = (path: string) => () => visits.has(path)
+/** Processes of runs: their environment names the folder that they are at home in. */
+const runsIn = (work: string) => processesIn(join(work, 'vedette-run-'))
+const foldersIn = (work: string) =>
+  readdirSync(work).filter((name) => name.startsWith('vedette-run-'))
+
+function commandLineOf(pid: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'latin1')
+  } catch {
+    return ''
+  }
+}
+
+/** When it is interrupted. */
+type Moment = (work: string, started: VedetteProcess) => boolean
+
+const browserStarts: Moment = (work) =>
+  runsIn(work).some((pid) => commandLineOf(pid).includes('--type=zygote'))
+const filesAreMadeReady: Moment = (work, { stderr }) =>
+  stderr.includes('✓') && runsIn(work).length === 0
+
+interface Phase {
+  signal: keyof typeof CODES
+  args: () => string[]
+  moment: Moment
+  /** On standard error or output when it has ended. */
+  shows: RegExp[]
+}
+
+const deaf = `for (const one of ['SIGINT', 'SIGTERM']) process.on(one, () => {});`
+const SUITE = {
+  'package.json': '{"name":"shop-tests","private":true}',
+  'playwright.config.js': 'module.exports = { retries: 0, workers: 1, timeout: 0 }',
+}
+const FIRST = `const { test } = require('@playwright/test'); test('first', async () => {});`
+const suite = (spec: string) => [
+  'test',
+  suiteProject({ ...SUITE, 'a.spec.js': FIRST + spec }),
+  '--no-install',
+  '--engine',
+  'node@24',
+]
+const page = (path: string) =>
+  `test('second', async ({ page }) => { await page.goto('${siteUrl(path)}') });`
+const LARGE = `test('large', async ({}, info) => {
+  const line = 'authorization: bearer abcdefgh and so on, which takes its time \\n';
+  require('fs').writeFileSync(info.outputPath('log.txt'), line.repeat(2_000_000));
+  await info.attach('log', { path: info.outputPath('log.txt') });
+});`
+const INSTALLS = (path: string) => ({
+  ...SUITE,
+  'package.json': JSON.stringify({
+    name: 'shop-tests',
+    scripts: {
+      preinstall: `exec node -e "${deaf}require('http').get('${siteUrl(path)}');setInterval(() => {}, 1e9)"`,
+    },
+  }),
+  'package-lock.json': '{"name":"shop-tests","lockfileVersion":3,"packages":{}}',
+  'a.spec.js': FIRST,
+})
+
+const check = (...monitors: Record<string, unknown>[]) => {
+  const path = join(temporaryFolder(), 'monitors.yaml')
+  const list = monitors.map((one) => ({ every: '10m', ...one }))
+  writeFileSync(path, JSON.stringify({ monitors: list }))
+  return ['check', path]
+}
+
+const PHASES: Record<string, Phase> = {
+  '`test` while packages are installed, by a script that ignores signals': {
+    signal: 'SIGINT',
+    args: () => ['test', projectFolder(INSTALLS('/silent/install')), '--engine', 'node@24'],
+    moment: visited('/silent/install'),
+    shows: [/^CANCELLED: the run was interrupted$/m, /^cancelled: /m],
+  },
+  '`test` when its browser starts': {
+    signal: 'SIGTERM',
+    args: () => suite(page('/silent/start')),
+    moment: browserStarts,
+    shows: [/✓ .*first/, /^cancelled: 1 passed, 1 (?:unfinished|skipped), /m],
+  },
+  '`test` in a test': {
+    signal: 'SIGINT',
+    args: () => suite(page('/silent/page')),
+    moment: visited('/silent/page'),
+    shows: [/^cancelled: 1 passed, 1 (?:unfinished|skipped), /m, /^files: /m],
+  },
+  '`test` while files are made ready': {
+    signal: 'SIGTERM',
+    args: () => suite(LARGE),
+    moment: filesAreMadeReady,
+    shows: [/^left out: .*log.*cancelled/m, /^cancelled: 2 passed, /m, /^files: /m],
+  },
+  '`check` while packages are installed': {
+    signal: 'SIGTERM',
+    args: () =>
+      check({
+        name: 'Shop',
+        type: 'PLAYWRIGHT',
+        engine: 'node',
+        engineVersion: '24',
+        codeBundlePath: projectFolder({ ...SUITE, 'a.spec.js': FIRST }),
+        installCommand: `${installPlaywright(tools)}; exec node -e "require('http').get('${siteUrl('/silent/check')}')"`,
+      }),
+    moment: visited('/silent/check'),
+    shows: [/^cancelled +Shop/m],
+  },
+  '`check` on a page, deaf to signals, beside what has passed': {
+    signal: 'SIGINT',
+    args: () =>
+      check(
+        { name: 'Home', type: 'URL', request: { url: siteUrl('/') } },
+        {
+          name: 'Cart',
+          type: 'BROWSER',
+          script: `${deaf} const { chromium } = require('playwright');
+            (async () => {
+              const b = await chromium.launch({ handleSIGINT: false }); const p = await b.newPage();
+              await p.goto('${siteUrl('/silent/cart')}', { timeout: 0 })
+            })()`,
+        },
+        { name: 'Waits', type: 'MULTI_STEP', script: 'setInterval(() => {}, 1e9)' },
+      ),
+    moment: visited('/silent/cart'),
+    shows: [/^passed +Home/m, /^cancelled +Cart/m, /^cancelled +Waits/m, /2 cancelled/],
+  },
+}
+
+/** Starts it, and waits for the moment. */
+async function startUntil({ args, moment }: Pick<Phase, 'args' | 'moment'>) {
+  const work = temporaryFolder()
+  const output = join(temporaryFolder(), 'output')
+  const words = args()
+  const more = words[0] === 'test' ? ['--output', output] : []
+  const started = startVedette([...words, ...more], {
+    TOOLS_DIR: tools,
+    TMPDIR: work,
+    SCRIPT_USER_ID: String(110_000 + (process.pid % 10_000) * 256),
+  })
+  let isOver = false
+  void started.ended.then(() => (isOver = true))
+  await reached(() => {
+    if (isOver) throw new Error(`it ended before: ${started.stdout}${started.stderr}`)
+    return moment(work, started)
+  }, 120_000)
+  return { work, started }
+}
+
+/** Looks often: a moment is soon over. Resolves with the time that it took. */
+async function reached(isReached: () => boolean, ms: number): Promise<number> {
+  const since = performance.now()
+  while (!isReached()) {
+    if (performance.now() - since > ms) throw new Error('the moment did not come')
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  }
+  return performance.now() - since
+}
+
+const isGone = (work: string) => () =>
+  processesIn(work).length === 0 && foldersIn(work).length === 0
+
+test.each(Object.entries(PHASES))('%s', async (_, phase) => {
+  const { work, started } = await startUntil(phase)
+  started.kill(phase.signal)
+  const said = reached(() => started.stderr.includes('once more ends it at once'), SAID_MS_MAX)
+  const gone = reached(isGone(work), GONE_MS_MAX)
+  const { code, stdout, stderr } = await started.ended
+  await Promise.all([said, gone])
+  expect(code).toBe(CODES[phase.signal])
+  for (const pattern of phase.shows) expect(`${stderr}${stdout}`).toMatch(pattern)
+})
+
+test.each([
+  {
+    when: 'packages are installed',
+    args: () => ['test', projectFolder(INSTALLS('/silent/twice')), '--engine', 'node@24'],
+    moment: visited('/silent/twice'),
+  },
+  { when: 'files are made ready', args: () => suite(LARGE), moment: filesAreMadeReady },
+])('a second Ctrl-C while $when ends at once', async (phase) => {
+  const { work, started } = await startUntil(phase)
+  started.kill('SIGINT')
+  await new Promise((resolve) => setTimeout(resolve, ECHO_MS))
+  started.kill('SIGINT')
+  const since = performance.now()
+  // Where all was over by then, Node's own answer to the signal ends it; a shell says the same of both.
+  const { code, signal } = await started.ended
+  expect(code ?? (signal && 128 + constants.signals[signal])).toBe(130)
+  expect(performance.now() - since).toBeLessThan(SAID_MS_MAX)
+  await eventually(isGone(work), { ms: GONE_MS_MAX, what: 'the end of all of it' })
+})

@@ -1,0 +1,168 @@
+// Aim: what two runtimes come to is compared by what counts (verdict, kind and place of failures), a second round
+// tells what is flaky, and what monitors share moves only where all of them agree.
+import { describe, expect, test } from 'vitest'
+import { migrationTable } from '../../../src/cli/migrate/report.ts'
+import { compare } from '../../../src/cli/migrate/trials.ts'
+import {
+  type Candidate,
+  type Comparison,
+  type MigrationState,
+  planOf,
+} from '../../../src/cli/migrate/migration.ts'
+import type { Failure } from '../../../src/contract/failure.ts'
+import { Monitor } from '../../../src/contract/monitor.ts'
+import { verdictOf, type Result } from '../../../src/contract/result.ts'
+
+const MOVE = { from: '2024.09', to: '2026.04' }
+const monitor = Monitor.parse({
+  id: 'shop',
+  name: 'Shop',
+  checkType: 'BROWSER',
+  activated: false,
+  retryStrategy: { type: 'FIXED', baseBackoffSeconds: 1, maxRetries: 2 },
+})
+
+const failed = (message: string, details: Record<string, unknown> = {}): Failure[] => [
+  { code: 'SCRIPT_FAILED', message, details },
+]
+const errored = (message: string): Failure[] => [{ code: 'SCRIPT_INVALID', message }]
+
+/** A run that gives these failures, in the order of the runs. */
+function runsOf(...ends: Failure[][]) {
+  const asked: Monitor[] = []
+  const run = (one: Monitor): Promise<Result> => {
+    const failures = ends[asked.length] ?? []
+    asked.push(one)
+    const verdict = verdictOf(failures, false)
+    const result = { verdict, failures, durationMs: 100, attempts: [], artifacts: [] }
+    return Promise.resolve(result as unknown as Result)
+  }
+  return { run, asked }
+}
+
+const at = (line: number) => ({ test: 'shop', file: 'shop.spec.ts', line })
+const going = new AbortController().signal
+
+describe('two runtimes', () => {
+  test.each<[string, Failure[][], MigrationState, number]>([
+    ['pass', [[], []], 'agrees', 2],
+    [
+      'fail in the same line, in other words',
+      [failed('a', at(3)), failed('b', at(3))],
+      'agrees',
+      2,
+    ],
+    [
+      'fail in different lines',
+      [failed('a', at(3)), failed('a', at(4)), failed('a', at(3)), failed('a', at(4))],
+      'differs',
+      4,
+    ],
+    [
+      'fail with other words and without a place',
+      [failed('a'), failed('b'), failed('a'), failed('b')],
+      'differs',
+      4,
+    ],
+    ['differ twice', [[], failed('a'), [], failed('a')], 'differs', 4],
+    ['differ once', [[], failed('a'), [], []], 'flaky', 4],
+    ['change places', [[], failed('a'), failed('a'), []], 'flaky', 4],
+    [
+      'fail with words that name the folders of the runs',
+      ['Ab12_x', 'Cd34_y'].map((one) => failed(`no /tmp/vedette-run-${one}/project/a.json`)),
+      'agrees',
+      2,
+    ],
+    ['cannot load it', [errored('no axios'), errored('no axios')], 'not-run', 2],
+    [
+      'cannot run it, each for a reason of its own',
+      [errored('no a'), errored('no b'), errored('no a'), errored('no b')],
+      'not-run',
+      4,
+    ],
+    [
+      'cannot load it on the new one',
+      [[], errored('no axios'), [], errored('no axios')],
+      'differs',
+      4,
+    ],
+  ])('%s', async (_, ends, state, runs) => {
+    const { run, asked } = runsOf(...ends)
+    const comparison = await compare({ monitor }, MOVE, run, going)
+    expect(comparison?.state).toBe(state)
+    const ids = asked.map(({ runtimeId }) => runtimeId)
+    expect(ids).toEqual(['2024.09', '2026.04', '2024.09', '2026.04'].slice(0, runs))
+    expect(asked.every((one) => one.retryStrategy === null)).toBe(true)
+  })
+
+  test('the first line of each error is told with its runtime', async () => {
+    const { run } = runsOf([], failed('\u001B[2mBroken\nat x'), [], failed('\u001B[2mBroken\nat y'))
+    const comparison = await compare({ monitor }, MOVE, run, going)
+    expect(comparison?.notes).toContain('on 2026.04: SCRIPT_FAILED: [2mBroken')
+  })
+
+  test('a monitor that lacks something is not run', async () => {
+    const { run, asked } = runsOf()
+    const comparison = await compare({ monitor, lacks: 'no value for TOKEN' }, MOVE, run, going)
+    expect(comparison).toMatchObject({ state: 'not-run', notes: ['no value for TOKEN'] })
+    expect(asked).toEqual([])
+  })
+
+  test('an interrupted comparison says nothing', async () => {
+    const { run } = runsOf([], [])
+    expect(await compare({ monitor }, MOVE, run, AbortSignal.abort())).toBeUndefined()
+  })
+})
+
+const compared = (state: MigrationState, candidate: Partial<Candidate>): Comparison => ({
+  candidate: { monitor, ...candidate },
+  state,
+  from: [],
+  to: [],
+  notes: [],
+})
+
+describe('what is written', () => {
+  const own = { key: '12', words: 'file:12' }
+  const group = { key: '3', words: 'file:3' }
+
+  test('the place of a monitor that agrees, and of one that does not stays', () => {
+    const plan = planOf([
+      compared('agrees', { place: own }),
+      compared('flaky', { place: group }),
+      compared('agrees', {}),
+    ])
+    expect(plan.write).toEqual([own])
+    expect(plan.keep).toEqual([{ place: group, why: '“Shop” is flaky' }])
+  })
+
+  test('a place that is the monitor itself is named once', () => {
+    const place = { key: 'check 12', words: '“Shop”' }
+    expect(planOf([compared('differs', { place })]).keep).toEqual([{ place, why: 'it differs' }])
+  })
+
+  test.each<[MigrationState, number]>([
+    ['agrees', 1],
+    ['differs', 0],
+    ['not-run', 0],
+  ])('of a group, where the last of its monitors %s', (state, count) => {
+    const plan = planOf([compared('agrees', { place: group }), compared(state, { place: group })])
+    expect(plan.write).toHaveLength(count)
+  })
+
+  test('nothing where something is in the way', () => {
+    const obstacle = 'another takes it from there'
+    const plan = planOf([compared('agrees', { place: { ...group, obstacle } })])
+    expect(plan).toMatchObject({ write: [], keep: [{ why: obstacle }] })
+  })
+})
+
+test.each<[MigrationState[], string]>([
+  [['agrees', 'differs'], '1 agrees, 1 differs (2 monitors on 2024.09; 3 on 2026.04 already)'],
+  [['differs', 'differs'], '2 differ (2 monitors on 2024.09; 3 on 2026.04 already)'],
+  [['flaky'], '1 flaky (1 monitor on 2024.09; 3 on 2026.04 already)'],
+])('%o are counted in words', (states, words) => {
+  const comparisons = states.map((state) => compared(state, {}))
+  const report = { move: MOVE, comparisons, plan: planOf(comparisons), movedAlready: 3 }
+  expect(migrationTable({ ...report, failed: undefined }, false)).toContain(`\n${words}\n`)
+})

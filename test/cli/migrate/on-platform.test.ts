@@ -1,0 +1,152 @@
+// Aim: `vedette migrate` without a file compares the monitors of a platform and changes them by its public API:
+// of one location, with secrets from the environment, groups only as a whole, and nothing that was changed since.
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { MigrationApi } from '../../../src/cli/migrate/api.ts'
+import { useDatabase } from '../../support/database/database.ts'
+import { namedRuntimes } from '../../support/platform/named-runtimes.ts'
+import { startVedette } from '../../support/platform/platform-process.ts'
+import {
+  addClient,
+  startPublicApi,
+  type ApiClient,
+  type PublicApi,
+} from '../../support/platform/public-api.ts'
+import { temporaryFolder } from '../../support/temporary-folder.ts'
+import { startHttpServer } from '../../support/test-server.ts'
+
+const tools = namedRuntimes('2024.09', '2026.04')
+const database = useDatabase()
+let api: PublicApi
+let client: ApiClient
+
+beforeAll(async () => {
+  api = await startPublicApi(database().database, { defaultLimit: { limit: 1e8, windowS: 60 } })
+})
+afterAll(() => api.close())
+beforeEach(async () => {
+  client = await addClient(api, database().database)
+  for (const slugName of ['berlin', 'oslo']) {
+    await client.call('POST', '/v1/private-locations', { body: { name: slugName, slugName } })
+  }
+})
+
+function migrate(args: readonly string[], env: Record<string, string> = {}) {
+  return startVedette(['migrate', '--from', '2024.09', '--to', '2026.04', ...args], {
+    TOOLS_DIR: tools,
+    PLATFORM_URL: api.url,
+    ACCOUNT_ID: client.accountId,
+    VEDETTE_API_KEY: client.secret,
+    ...env,
+  }).ended
+}
+
+async function add(name: string, body: Record<string, unknown>): Promise<string> {
+  const whole = { name, privateLocations: ['berlin'], script: 'console.log(1)', ...body }
+  const answer = await client.call('POST', '/v1/checks/multistep', { body: whole })
+  expect(answer.status).toBe(201)
+  return answer.body.id as string
+}
+
+async function addGroup(name: string): Promise<number> {
+  const body = { name, runtimeId: '2024.09' }
+  return (await client.call('POST', '/v1/check-groups', { body })).body.id as number
+}
+
+const runtimeOf = async (path: string) => (await client.call('GET', path)).body.runtimeId as string
+const ownOf = (id: string) => runtimeOf(`/v1/checks/${id}`)
+
+const secret = (key: string, value: string) => ({ key, value, secret: true })
+const runtimeId = '2024.09'
+
+test('secrets come from the environment, and what lacks one is not run and stays', async () => {
+  await client.call('POST', '/v1/variables', { body: secret('ACCOUNT_TOKEN', 'kept-1') })
+  const wants = (name: string) => `if (process.env.${name} !== 'told-1') throw new Error('bad')`
+  const told = await add('Told', { runtimeId, script: wants('ACCOUNT_TOKEN') })
+  const environmentVariables = [secret('OWN_TOKEN', 'kept-2')]
+  const lacking = await add('Lacking', { runtimeId, environmentVariables })
+  const file = join(temporaryFolder(), 'secrets.env')
+  writeFileSync(file, 'ACCOUNT_TOKEN=told-1\n')
+  const { code, stdout, stderr } = await migrate(['--env-file', file, '--apply'])
+  expect({ code, stderr }).toEqual({ code: 1, stderr: '' })
+  expect(stdout).toMatch(/agrees +Told +MULTI_STEP +passed .*passed/)
+  expect(stdout).toMatch(/not run +Lacking/)
+  expect(stdout).toContain('set OWN_TOKEN or OWN_TOKEN_FILE in the environment')
+  expect(stdout).not.toContain('told-1')
+  expect([await ownOf(told), await ownOf(lacking)]).toEqual(['2026.04', '2024.09'])
+  // What is kept was not touched by the change.
+  const { code: again } = await migrate(['--apply'], { OWN_TOKEN: 'told-2' })
+  expect(again).toBe(0)
+  expect(await ownOf(lacking)).toBe('2026.04')
+})
+
+test('a group moves when all of its monitors were run here and agree', async () => {
+  const [whole, apart] = [await addGroup('Whole'), await addGroup('Apart')]
+  await add('A', { groupId: whole })
+  await add('B', { groupId: whole })
+  await add('C', { groupId: apart })
+  await add('D', { groupId: apart, privateLocations: ['oslo'] })
+  const { code, stdout } = await migrate(['--location', 'berlin', '--apply'])
+  expect(code).toBe(0)
+  expect(stdout).toContain('3 agree (3 monitors on 2024.09)')
+  expect(stdout).toContain('the group “Whole” is now 2026.04')
+  expect(stdout).toContain('the group “Apart” stays 2024.09: “D” takes it from there')
+  const paths = [whole, apart].map((id) => `/v1/check-groups/${id}`)
+  expect(await Promise.all(paths.map(runtimeOf))).toEqual(['2026.04', '2024.09'])
+})
+
+test('API monitors with scripts of their own or of their group move, and one without stays as it is', async () => {
+  const site = await startHttpServer((_, response) => response.end('well'))
+  const body = { name: 'Shop', runtimeId, localSetupScript: `request.headers['x-shop'] = '1'` }
+  const groupId = (await client.call('POST', '/v1/check-groups', { body })).body.id as number
+  const addApi = async (name: string, more: Record<string, unknown>) => {
+    const request = { method: 'GET', url: `http://${site.authority}/` }
+    const whole = { name, privateLocations: ['berlin'], request, ...more }
+    const answer = await client.call('POST', '/v1/checks/api', { body: whole })
+    expect(answer.status).toBe(201)
+    return answer.body.id as string
+  }
+  const own = await addApi('Own', { runtimeId, localTearDownScript: 'response.statusCode' })
+  const plain = await addApi('Plain', { runtimeId })
+  await addApi('Grouped', { groupId })
+  const { code, stdout, stderr } = await migrate(['--location', 'berlin', '--apply'])
+  await site.close()
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+  expect(stdout).toMatch(/agrees +Own +API +passed .*passed/)
+  expect(stdout).toMatch(/agrees +Grouped +API +passed .*passed/)
+  expect(stdout).toContain('2 agree (2 monitors on 2024.09')
+  const group = await runtimeOf(`/v1/check-groups/${groupId}`)
+  expect([await ownOf(own), await ownOf(plain), group]).toEqual(['2026.04', '2024.09', '2026.04'])
+})
+
+test('a location that is not there, and a key that may not read, are told', async () => {
+  const { code, stderr } = await migrate(['--location', 'rome'])
+  expect({ code, stderr }).toEqual({
+    code: 2,
+    stderr: 'vedette migrate: there is no private location “rome”; there are berlin, oslo\n',
+  })
+  const wrong = await migrate([], { VEDETTE_API_KEY: 'wrong' })
+  expect(wrong.code).toBe(2)
+  expect(wrong.stderr).toContain('check VEDETTE_API_KEY')
+  const away = await migrate([], { PLATFORM_URL: 'http://127.0.0.1:1' })
+  expect(away.code).toBe(3)
+})
+
+test('what has been changed since it was read is left as it is', async () => {
+  const id = await add('Moving', { runtimeId })
+  const path = `/v1/checks/${id}`
+  const { updated_at: readAt } = (await client.call('GET', path)).body as { updated_at: string }
+  await client.call('PATCH', path, { body: { script: 'console.log(2)' } })
+  const target = {
+    platformUrl: api.url,
+    accountId: client.accountId,
+    apiKey: client.secret,
+    proxyUrl: undefined,
+    noProxy: [],
+  }
+  const calls = new MigrationApi(target, new AbortController().signal)
+  const move = { from: '2024.09', to: '2026.04' }
+  expect(await calls.change(path, move, readAt)).toContain('has changed')
+  expect(await ownOf(id)).toBe('2024.09')
+})

@@ -1,0 +1,234 @@
+// Aim: on a machine without a network, or without name servers that answer, no monitor of any type says a word
+// about its target; the agent warns once, and says once when it is over.
+import { spawn } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
+import { afterEach, describe, expect, test } from 'vitest'
+import { launchAgentProcess } from '../support/agent/agent-process.ts'
+import { startDnsServer, type Zone } from '../support/monitors/dns/dns-server.ts'
+import { eventually } from '../support/eventually.ts'
+import { missing } from '../support/needs.ts'
+import { createNetworkNamespace } from '../support/network/network-namespace.ts'
+
+const cannotRun = process.getuid?.() === 0 ? missing('ip') : 'needs root, for network namespaces'
+const program = fileURLToPath(new URL('../../src/launch.js', import.meta.url))
+
+const cleanUps: (() => unknown)[] = []
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp()
+})
+
+function temporaryFile(name: string, content: string): string {
+  const folder = mkdtempSync(join(tmpdir(), 'vedette-network-'))
+  cleanUps.push(() => rmSync(folder, { recursive: true, force: true }))
+  const path = join(folder, name)
+  writeFileSync(path, content)
+  return path
+}
+
+/** Every type of uptime monitor, of one host. */
+const monitorsOf = (host: string) => [
+  { name: 'URL', type: 'URL', request: { url: `http://${host}/` } },
+  { name: 'API', type: 'API', request: { method: 'GET', url: `https://${host}/` } },
+  { name: 'TCP', type: 'TCP', request: { hostname: host, port: 80 } },
+  { name: 'TCP closed', type: 'TCP', shouldFail: true, request: { hostname: host, port: 80 } },
+  { name: 'SSL', type: 'SSL', every: '1m', request: { sslConfig: { hostname: host } } },
+  {
+    name: 'GRPC',
+    type: 'GRPC',
+    request: { url: host, port: 80, grpcConfig: { mode: 'HEALTH', tls: false } },
+  },
+  { name: 'ICMP', type: 'ICMP', request: { hostname: host, pingCount: 1 } },
+  ...['TCP', 'UDP', 'ICMP'].map((protocol) => ({
+    name: `TRACEROUTE ${protocol}`,
+    type: 'TRACEROUTE',
+    every: '30s',
+    request: { url: host, protocol },
+  })),
+]
+
+const query = { query: 'www.zone.example', recordType: 'A' }
+const maxResponseTime = 5000
+const dnsMonitors = [
+  { name: 'DNS', type: 'DNS', maxResponseTime, request: query },
+  { name: 'DNS over TCP', type: 'DNS', maxResponseTime, request: { ...query, protocol: 'TCP' } },
+]
+const namedServer = (nameServer: string) => ({
+  name: 'DNS of a server',
+  type: 'DNS',
+  // Over UDP the refusal may be one too many for the kernel, which sends few of them.
+  request: { ...query, nameServer, port: 53, protocol: 'TCP' },
+})
+
+const asYaml = (monitors: readonly object[]) =>
+  JSON.stringify({ monitors: monitors.map((one) => ({ every: '10s', ...one })) })
+
+/** The failures of each monitor, by its name, as `vedette check` sees them behind the prefix. */
+async function check(prefix: readonly string[], monitors: readonly object[], env = {}) {
+  const file = temporaryFile('monitors.yaml', asYaml(monitors))
+  const [command, ...words] = [...prefix, process.execPath, program, 'check', file, '--json']
+  const child = spawn(command, words, {
+    env: { PATH: process.env['PATH'], ...env },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const lines = (await text(child.stdout)).trim().split('\n')
+  const results = lines.map(
+    (line) =>
+      JSON.parse(line) as { monitorName: string; verdict: string; failures: { code: string }[] },
+  )
+  return Object.fromEntries(
+    results.map(({ monitorName, verdict, failures }) => [
+      monitorName,
+      [verdict, ...failures.map(({ code }) => code)],
+    ]),
+  )
+}
+
+interface LoggedResult {
+  verdict: string
+}
+
+const allOf = (monitors: readonly { name: string }[], ...said: string[]) =>
+  Object.fromEntries(monitors.map(({ name }) => [name, said]))
+
+/** What makes this the machine's resolv.conf for a command line behind it. */
+const withResolvConf = (path: string) => [
+  'unshare',
+  '-m',
+  'sh',
+  '-c',
+  `mount --bind ${path} /etc/resolv.conf && exec "$@"`,
+  'sh',
+]
+
+/** A network of its own whose resolv.conf names a server on our side of the cable. */
+function networkWithResolver() {
+  const network = createNetworkNamespace()
+  cleanUps.push(() => network.remove())
+  const conf = temporaryFile('resolv.conf', `nameserver ${network.outside}\n`)
+  return { network, prefix: [...network.prefix, ...withResolvConf(conf)] }
+}
+
+describe.skipIf(cannotRun !== undefined)(
+  `on a machine with nothing but a loopback ${cannotRun ?? ''}`,
+  () => {
+    const prefix = ['unshare', '-n', 'sh', '-c', 'ip link set lo up && exec "$@"', 'sh']
+    const ERRORED = ['errored', 'NETWORK_UNREACHABLE']
+
+    test.each(['192.0.2.1', 'www.zone.example'])('nothing is said about %s', async (host) => {
+      const monitors = monitorsOf(host)
+      expect(await check(prefix, monitors)).toEqual(allOf(monitors, ...ERRORED))
+    })
+
+    test('with an address and no route, nothing is said either', async () => {
+      const { network, prefix: withResolver } = networkWithResolver()
+      const monitors = [...monitorsOf('192.0.2.1'), ...dnsMonitors, namedServer(network.outside)]
+      const bare = [...withResolver, 'sh', '-c', 'ip route flush table main && exec "$@"', 'sh']
+      expect(await check(bare, monitors)).toEqual(allOf(monitors, ...ERRORED))
+    })
+
+    test('nor about name servers, the system’s or others, nor by getaddrinfo', async () => {
+      const monitors = [...dnsMonitors, namedServer('192.0.2.53')]
+      expect(await check(prefix, monitors)).toEqual(allOf(monitors, ...ERRORED))
+      const [url] = monitorsOf('www.zone.example')
+      expect(await check(prefix, [url as object], { USE_OS_DNS_RESOLVER: 'true' })).toEqual({
+        URL: ERRORED,
+      })
+    })
+
+    test('what stands on the loopback itself is still watched', async () => {
+      const [url] = monitorsOf('127.0.0.1')
+      expect(await check(prefix, [url as object])).toEqual({ URL: ['failed', 'CONNECT_REFUSED'] })
+    })
+  },
+)
+
+describe.skipIf(cannotRun !== undefined)(
+  `on a machine whose name server ${cannotRun ?? ''}`,
+  () => {
+    const ERRORED = ['errored', 'RESOLVER_UNREACHABLE']
+    const byName = [...monitorsOf('www.zone.example'), ...dnsMonitors]
+
+    test('is gone, nothing is said about names; a server that is named, and addresses, are watched', async () => {
+      const { network, prefix } = networkWithResolver()
+      const others = [
+        namedServer(network.outside),
+        { name: 'address', type: 'TCP', request: { hostname: network.outside, port: 9 } },
+      ]
+      expect(await check(prefix, [...byName, ...others])).toEqual({
+        ...allOf(byName, ...ERRORED),
+        'DNS of a server': ['failed', 'CONNECT_REFUSED'],
+        address: ['failed', 'CONNECT_REFUSED'],
+      })
+    })
+
+    test.each<[string, Zone]>([
+      ['refuses everything', { '*': 'REFUSED' }],
+      ['is silent', { '*': 'silent' }],
+    ])('%s, nothing is said about names', async (_, zone) => {
+      const { network, prefix } = networkWithResolver()
+      await using _server = await startDnsServer(zone, { host: network.outside, port: 53 })
+      expect(await check(prefix, byName)).toEqual(allOf(byName, ...ERRORED))
+      const [url] = byName
+      expect(await check(prefix, [url as object], { USE_OS_DNS_RESOLVER: 'true' })).toEqual({
+        URL: ERRORED,
+      })
+    })
+
+    test('fails with everything, that is about the names', async () => {
+      const { network, prefix } = networkWithResolver()
+      const server = await startDnsServer({ '*': 'SERVFAIL' }, { host: network.outside, port: 53 })
+      await using _server = server
+      const [url, , tcp] = byName
+      expect(await check(prefix, [url, tcp, dnsMonitors[0]] as object[])).toEqual({
+        URL: ['failed', 'DNS_SERVER_FAILED'],
+        TCP: ['failed', 'DNS_SERVER_FAILED'],
+        DNS: ['failed', 'DNS_RESPONSE_CODE'],
+      })
+    })
+
+    test('goes and comes back, the agent warns once and says once that it is over', async () => {
+      const { network, prefix } = networkWithResolver()
+      const monitors = Array.from({ length: 20 }, (_, index) => ({
+        name: `m${index}`,
+        type: 'TCP',
+        request: { hostname: 'www.zone.example', port: 9 },
+      }))
+      const file = temporaryFile('monitors.yaml', asYaml(monitors))
+      const env = { MONITORS_FILE: file, DATA_DIR: mkdtempSync(join(tmpdir(), 'vedette-data-')) }
+      cleanUps.push(() => rmSync(env.DATA_DIR, { recursive: true, force: true }))
+      const agent = launchAgentProcess({ ...env, AGENT_HEALTH_PORT: '8081' }, prefix)
+      cleanUps.push(async () => {
+        agent.child.kill('SIGTERM')
+        await agent.ended
+      })
+      const ask = async (path: string) => {
+        const url = `http://${network.inside}:8081${path}`
+        return (await fetch(url)).json() as Promise<Record<string, unknown>>
+      }
+      await agent.line(({ problem }) => problem === 'RESOLVER_UNREACHABLE')
+      expect(await ask('/-/readiness')).toMatchObject({
+        status: 'ready',
+        warnings: [expect.stringContaining('RESOLVER_UNREACHABLE')],
+      })
+      expect(await ask('/health')).toMatchObject({ network: { problem: 'RESOLVER_UNREACHABLE' } })
+      const results = () => agent.lines.flatMap(({ result }) => (result as LoggedResult) ?? [])
+      const verdicts = () => results().map(({ verdict }) => verdict)
+      const count = (verdict: string) => verdicts().filter((one) => one === verdict).length
+      await eventually(() => count('errored') >= monitors.length)
+      expect(count('failed')).toBe(0)
+      const zone = { 'www.zone.example': [network.outside] }
+      await using _server = await startDnsServer(zone, { host: network.outside, port: 53 })
+      await agent.line(({ msg }) => msg === 'this agent’s own network works again')
+      expect(await ask('/-/readiness')).toMatchObject({ status: 'ready', warnings: [] })
+      expect(await ask('/health')).toMatchObject({ network: null })
+      await eventually(() => count('failed') > 0)
+      expect(agent.lines.filter(({ problem }) => problem === 'RESOLVER_UNREACHABLE')).toHaveLength(
+        1,
+      )
+    })
+  },
+)

@@ -1,0 +1,186 @@
+// Aim: `vedette start` is a whole installation in one process: its monitors stand on the platform, its agent
+// delivers what it sees, a second start goes on from the first, and the file of monitors is followed.
+import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, expect, test } from 'vitest'
+import { eventually } from '../support/eventually.ts'
+import { processesWith, startVedette } from '../support/platform/platform-process.ts'
+
+const cleanUps: (() => unknown)[] = []
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp()
+})
+
+async function ownFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'vedette-start-'))
+  cleanUps.push(() => rm(folder, { recursive: true, force: true }))
+  return folder
+}
+
+/** Starts everything in `folder` and waits until it stands; calls its API with the key that it keeps. */
+async function start(folder: string, env: Record<string, string> = {}) {
+  const started = startVedette(['start'], {
+    DATA_DIR: folder,
+    PORT: '0',
+    AGENT_HEALTH_PORT: '0',
+    ...env,
+  })
+  cleanUps.push(() => started.kill('SIGKILL'))
+  const [, url = ''] = await started.line(/"url":"([^"]+)"[^\n]*"msg":"everything started"/)
+  const { accountId, adminApiKey } = JSON.parse(
+    await readFile(join(folder, 'credentials.json'), 'utf8'),
+  ) as Record<string, string>
+  const get = async <T>(path: string): Promise<T> => {
+    const response = await fetch(url + path, {
+      headers: {
+        authorization: `Bearer ${adminApiKey}`,
+        'x-service-account': accountId ?? '',
+      },
+    })
+    return (await response.json()) as T
+  }
+  return { started, get, accountId }
+}
+
+interface Named {
+  id: string
+  name: string
+}
+
+const namesOf = (checks: Named[]) => checks.map(({ name }) => name).toSorted()
+const listed = '/v1/checks?limit=100'
+
+test('the examples are watched, a second start goes on, and nothing is left running', async () => {
+  const folder = await ownFolder()
+  const first = await start(folder)
+  const checks = await first.get<Named[]>(listed)
+  expect(checks.length).toBeGreaterThan(5)
+  const [, name = ''] = await first.started.line(/"msg":"([^"]+): passed"/)
+  const seen = checks.find((one) => one.name === name)
+  const results = await eventually(async () => {
+    const page = await first.get<{ length: number; entries: { verdict: string }[] }>(
+      `/v2/check-results/${seen?.id}`,
+    )
+    return page.length > 0 && page
+  })
+  expect(results.entries[0]).toMatchObject({ verdict: 'passed' })
+  const kept = join(folder, 'local-location.json')
+  expect((await stat(kept)).mode & 0o777).toBe(0o600)
+  const key = await readFile(kept, 'utf8')
+  expect(first.started.stdout).not.toContain((JSON.parse(key) as { apiKey: string }).apiKey)
+  first.started.kill('SIGTERM')
+  expect(await first.started.ended).toMatchObject({ code: 0, stderr: '' })
+  expect(processesWith(folder)).toEqual([])
+
+  const second = await start(folder)
+  expect(second.accountId).toBe(first.accountId)
+  expect(namesOf(await second.get(listed))).toEqual(namesOf(checks))
+  expect(await readFile(kept, 'utf8')).toBe(key)
+  await second.started.line(/: passed"/)
+  second.started.kill('SIGINT')
+  expect(await second.started.ended).toMatchObject({ code: 0, stderr: '' })
+})
+
+test('a file of monitors is followed: what is good is applied, what is not changes nothing', async () => {
+  const folder = await ownFolder()
+  const file = join(folder, 'monitors.yaml')
+  const monitor = (id: string) =>
+    `  - {id: ${id}, name: ${id}, type: TCP, every: 10s, request: {hostname: 127.0.0.1, port: 9}}\n`
+  await writeFile(file, `location: cellar\nmonitors:\n${monitor('one')}`)
+  const { started, get } = await start(folder, { MONITORS_FILE: file })
+  expect(namesOf(await get(listed))).toEqual(['one'])
+  expect(await get('/v1/private-locations')).toMatchObject([{ slugName: 'cellar' }])
+  await writeFile(file, `monitors:\n${monitor('two')}${monitor('three')}`)
+  await started.line(/the monitors file was applied/)
+  expect(namesOf(await get(listed))).toEqual(['three', 'two'])
+  await writeFile(file, 'monitors: [{name: broken, type: NOTHING}]\n')
+  await started.line(/the monitors file cannot be used; what was there before goes on/)
+  expect(namesOf(await get(listed))).toEqual(['three', 'two'])
+  started.kill('SIGTERM')
+  expect(await started.ended).toMatchObject({ code: 0, stderr: '' })
+})
+
+test('projects of suites are brought from beside the file, also after it has changed', async () => {
+  const folder = await ownFolder()
+  const file = join(folder, 'monitors.yaml')
+  for (const name of ['shop', 'till']) {
+    await mkdir(join(folder, name))
+    await writeFile(join(folder, name, 'package.json'), `{"name":"${name}"}`)
+  }
+  const write = (path: string) =>
+    writeFile(
+      file,
+      `monitors:\n  - {id: e2e, name: e2e, type: PLAYWRIGHT, every: 1h, codeBundlePath: ${path}}\n`,
+    )
+  await write('./shop')
+  const { started, get } = await start(join(folder, 'data'), { MONITORS_FILE: file })
+  const named = async () => (await get<{ codeBundlePath: string }[]>(listed))[0]?.codeBundlePath
+  const shop = (await named()) ?? ''
+  expect(shop).toMatch(/^bundle:[0-9a-f]{64}$/)
+  await write('till')
+  await started.line(/the monitors file was applied/)
+  const till = (await named()) ?? ''
+  expect(till).toMatch(/^bundle:[0-9a-f]{64}$/)
+  expect(till).not.toBe(shop)
+  const { entries } = await get<{ entries: { sha256: string; checks: number }[] }>(
+    '/v1/code-bundles',
+  )
+  expect(entries.map(({ sha256, checks }) => [`bundle:${sha256}`, checks])).toEqual([
+    [till, 1],
+    [shop, 0],
+  ])
+  await write('./nowhere')
+  await started.line(/codeBundlePath[^\n]*nowhere/)
+  await started.line(/the monitors file cannot be used; what was there before goes on/)
+  expect(await named()).toBe(till)
+  started.kill('SIGTERM')
+  expect(await started.ended).toMatchObject({ code: 0, stderr: '' })
+})
+
+test('its database may be killed: it says so in lines without stacks, and goes on', async () => {
+  const folder = await ownFolder()
+  // As on a terminal, where the platform tells only what is wrong.
+  const { started, get } = await start(folder, { LOG_LEVEL: 'INFO' })
+  const file = join(folder, 'postgres', 'data', 'postmaster.pid')
+  const [pid = ''] = (await readFile(file, 'utf8')).split('\n')
+  process.kill(Number(pid), 'SIGKILL')
+  const asked = eventually(
+    async () => (await get<{ statusCode?: number }>(listed)).statusCode === 503,
+  )
+  await started.line(/PostgreSQL ended; starting it again/)
+  await asked
+  await started.line(/"level":"warn"[^\n]*PostgreSQL is running again/)
+  const checks = await eventually(async () => {
+    const listing = await get<Named[] | object>(listed)
+    return Array.isArray(listing) && listing
+  })
+  expect(checks.length).toBeGreaterThan(5)
+  started.kill('SIGTERM')
+  const { code, stdout, stderr } = await started.ended
+  expect([code, stderr]).toEqual([0, ''])
+  expect(stdout.match(/the database did not answer/g)).toHaveLength(1)
+  expect(stdout).not.toContain('"stack"')
+})
+
+test('on one address alone it finds itself there', async () => {
+  const { started, get } = await start(await ownFolder(), { HOST: '127.0.0.2' })
+  expect((await get<Named[]>(listed)).length).toBeGreaterThan(5)
+  await started.line(/: passed"/)
+  started.kill('SIGTERM')
+  expect(await started.ended).toMatchObject({ code: 0, stderr: '' })
+})
+
+test('without the key of an account that is there it says what to do', async () => {
+  const folder = await ownFolder()
+  const { started } = await start(folder)
+  started.kill('SIGTERM')
+  await started.ended
+  await rm(join(folder, 'credentials.json'))
+  const { code, stderr } = await startVedette(['start'], {
+    DATA_DIR: folder,
+    PORT: '0',
+    AGENT_HEALTH_PORT: '0',
+  }).ended
+  expect([code, stderr]).toEqual([2, expect.stringContaining('ADMIN_API_KEY')])
+})

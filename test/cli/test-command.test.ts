@@ -1,0 +1,91 @@
+// Aim: `vedette test` tells what it sees as it sees it, and hands over what was recorded when somebody
+// interrupts it at a terminal, where every process of it hears of that.
+import { spawnSync } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import { eventually } from '../support/eventually.ts'
+import { startVedette } from '../support/platform/platform-process.ts'
+import { processesIn } from '../support/processes-in.ts'
+import { suiteGround, suiteProject } from '../support/suites/suite-runs.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+
+const SPEC = `import { test, expect } from '@playwright/test'
+test('first', () => {})
+test('endless', async () => { console.log('begun'); await new Promise(() => {}) })`
+
+test('an interrupted run leaves the results, the report’s files and what is missing', async () => {
+  const folder = suiteProject({
+    'package.json': '{"name":"shop","private":true}',
+    'playwright.config.js': `module.exports = { retries: 0, workers: 1, timeout: 0 }`,
+    'a.spec.js': SPEC,
+  })
+  const output = join(temporaryFolder(), 'output')
+  const env = { TOOLS_DIR: suiteGround().tools.folder, TMPDIR: temporaryFolder() }
+  const args = ['test', folder, '--no-install', '--engine', 'node@24', '--output', output]
+  const started = startVedette(args, env)
+  await eventually(() => /✓ .*first/.test(started.stderr), { what: 'the first test' })
+  started.kill('SIGINT')
+  const { code, stderr } = await started.ended
+  expect(code).toBe(130)
+  expect(stderr).toMatch(/^CANCELLED: the run was interrupted$/m)
+  expect(stderr).toMatch(/^cancelled: 1 passed, 1 unfinished, /m)
+  expect(stderr).toContain(`files: ${output}\n`)
+  expect(readdirSync(output)).toEqual(expect.arrayContaining(['junit.xml', 'results.json']))
+  const results = JSON.parse(readFileSync(join(output, 'results.json'), 'utf8')) as {
+    tests: { title: string; outcome?: string }[]
+  }
+  expect(results.tests.map(({ title, outcome }) => [title, outcome])).toEqual([
+    ['first', 'expected'],
+    ['endless', undefined],
+  ])
+  expect(processesIn(env.TMPDIR)).toEqual([])
+})
+
+test('what sensitive headers hold is neither on the terminal nor in the result', async () => {
+  const folder = suiteProject({
+    'package.json': '{"name":"shop","private":true}',
+    'playwright.config.js': `module.exports = { retries: 0, workers: 1 }`,
+    'a.spec.js': `import { test } from '@playwright/test'
+test('fails', () => {
+  const headers = { authorization: ['Bearer', 'RESPAUTH98765'].join(' '), accept: 'a/b' }
+  console.log(JSON.stringify(headers))
+  throw new Error('with ' + headers.authorization + ' in ' + JSON.stringify(headers))
+})`,
+  })
+  const env = { TOOLS_DIR: suiteGround().tools.folder, TMPDIR: temporaryFolder() }
+  const args = ['test', folder, '--no-install', '--engine', 'node@24']
+  for (const further of [[], ['--json']]) {
+    const { code, stdout, stderr } = await startVedette([...args, ...further], env).ended
+    expect(code).toBe(1)
+    expect(stdout + stderr).toContain('Error: with [scrubbed] in ')
+    expect(stdout + stderr).not.toContain('RESPAUTH')
+  }
+})
+
+test.each(['node@18', 'node@23', 'bun@1.2', 'bun@2', 'deno@2', 'node@new'])(
+  '--engine %s is refused, with those that are offered',
+  async (engine) => {
+    const folder = suiteProject({ 'package.json': '{"name":"shop","private":true}' })
+    const { code, stderr } = await startVedette(['test', folder, '--engine', engine], {}).ended
+    expect(code).toBe(2)
+    expect(stderr).toContain('node@22, node@24, node@26, bun@1.3\n')
+  },
+)
+
+test.each([
+  ['a file of variables that is not there', '--env-file', /^vedette test: --env-file: ENOENT/],
+  ['a place for JUnit that is not there', '--junit', /^vedette test: --junit .*there is no folder/],
+])('%s is told before anything runs', (_, option, words) => {
+  // As npm starts it, with the flags of its first line.
+  const program = fileURLToPath(new URL('../../src/launch.js', import.meta.url))
+  const env = { ...process.env, PATH: `${dirname(process.execPath)}:/usr/bin:/bin` }
+  const { status, stderr } = spawnSync(
+    program,
+    ['test', temporaryFolder(), option, '/nonexistent/file'],
+    { env, encoding: 'utf8' },
+  )
+  expect(stderr).toMatch(words)
+  expect(status).toBe(2)
+})

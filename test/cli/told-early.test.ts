@@ -1,0 +1,64 @@
+// Aim: who tells an agent, a platform or the whole to stop while it is still starting gets a clean end, as `docker stop`
+// right after `docker run` and a restart in the middle of a restart do; a command that owes an answer ends by the signal.
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { expect, test } from 'vitest'
+import { processesWith, startVedette } from '../support/platform/platform-process.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+
+/** Sends itself the signal when the first file of the program is looked for, before any of it has run. */
+const onLoad = (signal: string) => `
+import { registerHooks } from 'node:module'
+registerHooks({
+  resolve(specifier, context, next) {
+    if (specifier.endsWith('/main.ts')) process.kill(process.pid, '${signal}')
+    return next(specifier, context)
+  },
+})`
+
+/** Sends itself the signal with its first call of the platform's API, between the platform's start and the agent's. */
+const onFirstCall = `
+const { fetch } = globalThis
+let isFirst = true
+globalThis.fetch = (...call) => {
+  if (isFirst) process.kill(process.pid, 'SIGTERM')
+  isFirst = false
+  return fetch(...call)
+}`
+
+const MONITORS =
+  'monitors: [{ name: Nobody, type: TCP, every: 1h, request: { hostname: 127.0.0.1, port: 9 } }]\n'
+
+async function told(command: string, before: string) {
+  const folder = temporaryFolder()
+  const script = join(folder, 'before.mjs')
+  await writeFile(script, before)
+  const file = join(folder, 'monitors.yaml')
+  await writeFile(file, MONITORS)
+  const started = startVedette([command], {
+    NODE_OPTIONS: `--import=${pathToFileURL(script).href}`,
+    MONITORS_FILE: file,
+    DATA_DIR: join(folder, 'data'),
+    PORT: '0',
+    AGENT_HEALTH_PORT: '0',
+  })
+  const { code, signal, stderr } = await started.ended
+  return { code, signal, stderr, left: processesWith(folder) }
+}
+
+const clean = { code: 0, signal: null, stderr: '', left: [] }
+
+test.each([
+  ['agent', 'SIGTERM', clean],
+  ['platform', 'SIGTERM', clean],
+  ['start', 'SIGTERM', clean],
+  ['start', 'SIGINT', clean],
+  ['check', 'SIGTERM', { ...clean, code: null, signal: 'SIGTERM' }],
+])('%s, while its parts are loaded, by %s', async (command, signal, expected) => {
+  expect(await told(command, onLoad(signal))).toEqual(expected)
+})
+
+test('start, while it brings its monitors onto its platform', async () => {
+  expect(await told('start', onFirstCall)).toEqual(clean)
+})

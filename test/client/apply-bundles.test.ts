@@ -1,0 +1,216 @@
+// Aim: a file with check suites is applied with their projects: packed, brought once, named by their hashes,
+// the same again without effect; and what cannot be packed is told with its line while nothing changes.
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeAll, beforeEach, afterAll, describe, expect, test } from 'vitest'
+import { runApply } from '../../src/client/apply.ts'
+import { createArtifactFolder } from '../../src/platform/artifacts/folder.ts'
+import { bundleOperations } from '../../src/platform/code-bundles/code-bundles.ts'
+import { unpackBundle } from '../../src/suites/bundle-unpack.ts'
+import { useDatabase } from '../support/database/database.ts'
+import {
+  addClient,
+  startPublicApi,
+  type ApiClient,
+  type PublicApi,
+} from '../support/platform/public-api.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+
+const database = useDatabase()
+let api: PublicApi
+let client: ApiClient
+let folder: string
+let written: string[]
+
+beforeAll(async () => {
+  const { database: db } = database()
+  const store = createArtifactFolder(temporaryFolder())
+  const operations = bundleOperations({ database: db, store, log: { warn: () => {} } })
+  api = await startPublicApi(db, { operations, defaultLimit: { limit: 1e8, windowS: 60 } })
+})
+afterAll(() => api.close())
+
+beforeEach(async () => {
+  client = await addClient(api, database().database)
+  const body = { name: 'Berlin', slugName: 'berlin' }
+  await client.call('POST', '/v1/private-locations', { body })
+  folder = temporaryFolder()
+  mkdirSync(join(folder, 'shop/tests'), { recursive: true })
+  writeFileSync(join(folder, 'shop/package.json'), '{}')
+  writeFileSync(join(folder, 'shop/tests/a.spec.ts'), 'test()')
+  written = temporaries()
+})
+afterEach(() => {
+  const left = temporaries().filter((name) => !written.includes(name))
+  if (left.length > 0) throw new Error(`${left.join()} is left`)
+})
+
+const temporaries = () => readdirSync(tmpdir()).filter((name) => name.startsWith('vedette-apply-'))
+
+const suites = (...paths: string[]) =>
+  ['location: berlin', 'monitors:']
+    .concat(paths.map((path, index) => suite(`Suite ${index}`, path)))
+    .join('\n')
+const suite = (name: string, path: string) =>
+  `  - name: ${name}\n    type: PLAYWRIGHT\n    every: 10m\n    codeBundlePath: '${path}'`
+
+async function apply(text: string, { planOnly = false, key = client.secret } = {}) {
+  const path = join(folder, 'monitors.yaml')
+  writeFileSync(path, text)
+  let [out, err] = ['', '']
+  const code = await runApply(
+    { path, name: undefined, prune: false, planOnly },
+    {
+      env: { PLATFORM_URL: api.url, ACCOUNT_ID: client.accountId, VEDETTE_API_KEY: key },
+      write: (words) => (out += words),
+      complain: (words) => (err += words),
+      colour: false,
+      signal: new AbortController().signal,
+    },
+  )
+  return { code, out, err }
+}
+
+const kept = async () => {
+  const { body } = await client.call('GET', '/v1/code-bundles')
+  return body.entries as { sha256: string; checks: number; bytes: number }[]
+}
+const paths = async () => {
+  const { body } = await client.call('GET', '/v1/checks')
+  return (body as { codeBundlePath: string }[]).map((one) => one.codeBundlePath)
+}
+
+describe('the folder of a suite', () => {
+  test('is shown by a plan, brought by an apply, and the same again is nothing', async () => {
+    const text = suites('shop')
+    const plan = await apply(text, { planOnly: true })
+    expect(plan).toMatchObject({ code: 1, err: '' })
+    expect(plan.out).toMatch(
+      /^ {2}\+ bundle {3}shop: [0-9a-f]{12}, 2 files, 1 KiB\n {2}\+ monitor {2}suite-0 \(Suite 0\)\n1 to create\n$/,
+    )
+    expect(await kept()).toEqual([])
+    expect(await apply(text)).toEqual({ code: 0, err: '', out: `${plan.out}applied\n` })
+    const [one, ...more] = await kept()
+    expect([one?.checks, more]).toEqual([1, []])
+    expect(await paths()).toEqual([`bundle:${one?.sha256}`])
+    expect(await apply(text)).toEqual({ code: 0, err: '', out: '1 unchanged\n' })
+    expect(await apply(text, { planOnly: true })).toMatchObject({ code: 0, out: '1 unchanged\n' })
+    expect(await kept()).toHaveLength(1)
+  })
+
+  test('names the engine that the project asks for, so that agents with it get the suite', async () => {
+    writeFileSync(join(folder, 'shop/.nvmrc'), 'v24.3.0\n')
+    mkdirSync(join(folder, 'plain'))
+    writeFileSync(join(folder, 'plain/package.json'), '{"engines":{"bun":">=1.2"}}')
+    const tar = join(folder, 'packed.tar.gz')
+    execFileSync('tar', ['-czf', tar, '-C', join(folder, 'shop'), '.'])
+    const named = `${suite('Named', 'shop')}\n    engine: node\n    engineVersion: '26'`
+    const text = `${suites('shop', 'plain', 'packed.tar.gz')}\n${named}`
+    expect(await apply(text)).toMatchObject({ code: 0, err: '' })
+    const { body } = await client.call('GET', '/v1/checks')
+    const checks = body as { name: string; engine?: string; engineVersion?: string }[]
+    const engines = checks.map(({ name, engine, engineVersion }) => [name, engine, engineVersion])
+    expect(engines.toSorted(([a = ''], [b = '']) => (a < b ? -1 : 1))).toEqual([
+      ['Named', 'node', '26'],
+      ['Suite 0', 'node', '24'],
+      ['Suite 1', 'bun', '1.3'],
+      ['Suite 2', 'node', '24'],
+    ])
+    expect(await apply(text)).toMatchObject({ code: 0, out: '4 unchanged\n' })
+  })
+
+  test('that asks for an engine that nobody has is told with its line', async () => {
+    writeFileSync(join(folder, 'shop/.bun-version'), '2.0.0')
+    const { code, err } = await apply(suites('shop'))
+    expect(code).toBe(2)
+    expect(err).toContain('.bun-version: Bun 2 is not supported')
+  })
+
+  test('is what comes out of the bundle', async () => {
+    await apply(suites('shop'))
+    const sha256 = (await kept())[0]?.sha256 ?? ''
+    const response = await fetch(`${api.url}/v1/code-bundles/${sha256}`, {
+      headers: { authorization: `Bearer ${client.secret}`, 'x-service-account': client.accountId },
+    })
+    const target = temporaryFolder()
+    writeFileSync(join(folder, 'b.tar.gz'), Buffer.from(await response.arrayBuffer()))
+    const bounds = { unpackedBytesMax: 10_000, filesMax: 10 }
+    await unpackBundle(join(folder, 'b.tar.gz'), target, bounds, new AbortController().signal)
+    expect(readdirSync(target, { recursive: true, encoding: 'utf8' }).toSorted()).toEqual([
+      'package.json',
+      'tests',
+      'tests/a.spec.ts',
+    ])
+  })
+
+  test('that changes is another bundle', async () => {
+    await apply(suites('shop'))
+    writeFileSync(join(folder, 'shop/tests/a.spec.ts'), 'test.only()')
+    const { out } = await apply(suites('shop'))
+    expect(out).toMatch(/\+ bundle .*\n {2}~ monitor .*: codeBundlePath\n1 to update\napplied\n$/)
+    const all = await kept()
+    expect(all.map(({ checks }) => checks)).toEqual([1, 0])
+  })
+
+  test('and one of the same content, and twice the same, are one bundle', async () => {
+    mkdirSync(join(folder, 'copy/tests'), { recursive: true })
+    writeFileSync(join(folder, 'copy/package.json'), '{}')
+    writeFileSync(join(folder, 'copy/tests/a.spec.ts'), 'test()')
+    const { out } = await apply(suites('shop', './shop/', 'copy'))
+    expect(out.match(/\+ bundle/g)).toHaveLength(1)
+    expect(await kept()).toMatchObject([{ checks: 3 }])
+  })
+})
+
+test('a file that is packed already is brought as it is', async () => {
+  execFileSync('tar', ['-czf', join(folder, 'built.tar.gz'), '-C', join(folder, 'shop'), '.'])
+  const bytes = readFileSync(join(folder, 'built.tar.gz'))
+  const { code, out } = await apply(suites('built.tar.gz'))
+  expect([code, out]).toEqual([
+    0,
+    expect.stringMatching(/\+ bundle {3}built\.tar\.gz: .{12}, 1 KiB/),
+  ])
+  const sha256 = createHash('sha256').update(bytes).digest('hex')
+  expect(await kept()).toMatchObject([{ sha256, bytes: bytes.length }])
+  // By its hash it needs no file any more.
+  rmSync(join(folder, 'built.tar.gz'))
+  expect(await apply(suites(`bundle:${sha256}`))).toMatchObject({ code: 0, out: '1 unchanged\n' })
+})
+
+describe('what is wrong is told with its line, and nothing is changed', () => {
+  test.each([
+    ['a folder that is not there', 'nowhere', /there is no folder and no \.tar\.gz at .*nowhere/],
+    ['an empty folder', 'empty', /the folder .*empty is empty/],
+    ['another file', 'shop/package.json', /must name the folder of a Playwright project/],
+    ['a variable', '{{DIR}}', /must not hold variables|the variable DIR is not/],
+    [
+      'a bundle that the platform has not',
+      `bundle:${'a'.repeat(64)}`,
+      /there is no code bundle a{64}/,
+    ],
+  ])('%s', async (_words, path, message) => {
+    mkdirSync(join(folder, 'empty'))
+    const { code, err } = await apply(suites('shop', path))
+    expect(code).toBe(2)
+    expect(err).toMatch(/monitors\.yaml:\d+:\d+ {2}monitors\[1\]\.codeBundlePath/)
+    expect(err).toMatch(message)
+    expect(await paths()).toEqual([])
+  })
+
+  test('also by a key that may not, or is none', async () => {
+    const { accountId } = client
+    const reader = await addClient(api, database().database, { accountId, role: 'Read Only' })
+    expect(await apply(suites('shop'), { key: reader.secret })).toMatchObject({
+      code: 2,
+      err: expect.stringMatching(/the key may not do that/),
+    })
+    expect(await apply(suites('shop'), { key: 'none' })).toMatchObject({
+      code: 2,
+      err: expect.stringMatching(/refuses the key or the account; check/),
+    })
+    expect(await kept()).toEqual([])
+  })
+})

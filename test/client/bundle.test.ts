@@ -1,0 +1,202 @@
+// A folder packed twice is the same bundle, unpacked it is the folder again; and a hostile bundle writes nothing
+// outside of its folder, takes no more room than it may, and is refused with the reason.
+import {
+  chmodSync,
+  createWriteStream,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { createGzip, gzipSync } from 'node:zlib'
+import { describe, expect, test } from 'vitest'
+import { pack, type Pack } from 'tar-stream'
+import { packBundle } from '../../src/client/bundle-pack.ts'
+import { unpackBundle } from '../../src/suites/bundle-unpack.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+
+const PACK_BOUNDS = { bytesMax: 10_000_000, filesMax: 100 }
+const BOUNDS = { unpackedBytesMax: 1_000_000, filesMax: 50 }
+
+function suite(): string {
+  const folder = temporaryFolder()
+  mkdirSync(join(folder, 'tests/deep'), { recursive: true })
+  mkdirSync(join(folder, 'node_modules/left'), { recursive: true })
+  writeFileSync(join(folder, 'node_modules/left/out.js'), 'x')
+  writeFileSync(join(folder, '.env'), 'TOKEN=secret')
+  writeFileSync(join(folder, 'empty'), '')
+  writeFileSync(join(folder, 'tests/deep/a ü.spec.ts'), 'test()')
+  writeFileSync(join(folder, 'large.bin'), randomBytes(300_000))
+  writeFileSync(join(folder, 'run.sh'), '#!/bin/sh')
+  chmodSync(join(folder, 'run.sh'), 0o755)
+  symlinkSync('../large.bin', join(folder, 'tests/link'))
+  return folder
+}
+
+const packed = (folder: string) =>
+  packBundle(folder, join(temporaryFolder(), 'bundle.tar.gz'), PACK_BOUNDS)
+
+async function unpacked(bundle: string): Promise<string> {
+  const folder = temporaryFolder()
+  await unpackBundle(bundle, folder, BOUNDS, new AbortController().signal)
+  return folder
+}
+
+describe('packing', () => {
+  test('gives the folder again, without what is made anew', async () => {
+    const folder = suite()
+    const back = await unpacked((await packed(folder)).path)
+    expect(readdirSync(back, { recursive: true, encoding: 'utf8' }).toSorted()).toEqual([
+      'empty',
+      'large.bin',
+      'run.sh',
+      'tests',
+      'tests/deep',
+      'tests/deep/a ü.spec.ts',
+      'tests/link',
+    ])
+    const of = (name: string, where: string) => readFileSync(join(where, name))
+    expect(of('large.bin', back).equals(of('large.bin', folder))).toBe(true)
+    expect(of('tests/deep/a ü.spec.ts', back).toString()).toBe('test()')
+    expect(readlinkSync(join(back, 'tests/link'))).toBe('../large.bin')
+    expect(statSync(join(back, 'run.sh')).mode & 0o777).toBe(0o755)
+  })
+
+  test('is the same bundle whenever and by whomever it is packed', async () => {
+    const folder = suite()
+    const first = await packed(folder)
+    utimesSync(join(folder, 'empty'), 1, 1)
+    chmodSync(join(folder, 'empty'), 0o600)
+    const second = await packed(folder)
+    expect(second.sha256).toBe(first.sha256)
+    writeFileSync(join(folder, 'empty'), 'no more')
+    expect((await packed(folder)).sha256).not.toBe(first.sha256)
+  })
+
+  test('refuses a link that leads out, and more than it may hold', async () => {
+    const folder = suite()
+    await expect(
+      packBundle(folder, join(temporaryFolder(), 'b'), { bytesMax: 1000, filesMax: 99 }),
+    ).rejects.toThrow(/at most 1000/)
+    await expect(
+      packBundle(folder, join(temporaryFolder(), 'b'), { bytesMax: 1e9, filesMax: 2 }),
+    ).rejects.toThrow(/more than 2 files/)
+    symlinkSync('../../etc/passwd', join(folder, 'out'))
+    await expect(packed(folder)).rejects.toThrow(/leads out/)
+  })
+})
+
+async function hostile(fill: (tar: Pack) => void): Promise<string> {
+  const path = join(temporaryFolder(), 'bundle.tar.gz')
+  const tar = pack()
+  fill(tar)
+  tar.finalize()
+  await pipeline(tar, createGzip(), createWriteStream(path))
+  return path
+}
+
+const HOSTILE: [sentence: string, fill: (tar: Pack) => void, says: RegExp][] = [
+  ['a path that climbs', (tar) => tar.entry({ name: '../evil' }, 'x'), /leads out/],
+  ['a path that climbs later', (tar) => tar.entry({ name: 'a/../../evil' }, 'x'), /leads out/],
+  ['an absolute path', (tar) => tar.entry({ name: '/tmp/evil' }, 'x'), /leads out/],
+  [
+    'a link that leads out',
+    (tar) => tar.entry({ name: 'a', type: 'symlink', linkname: '../..' }),
+    /leads out/,
+  ],
+  [
+    'a link that leads out through another',
+    (tar) => chained(tar, { e: 'a/b/c/up/..' }),
+    /the link "e" leads out/,
+  ],
+  [
+    'a link inside of such a one',
+    (tar) => chained(tar, { e: 'a/b/c/up/..', 'e/evil': '../a' }),
+    /inside of a link/,
+  ],
+  [
+    'an absolute link',
+    (tar) => tar.entry({ name: 'a', type: 'symlink', linkname: '/etc' }),
+    /leads out/,
+  ],
+  [
+    'a hard link',
+    (tar) => tar.entry({ name: 'a', type: 'link', linkname: '/etc/passwd' }),
+    /a link/,
+  ],
+  ['a device', (tar) => tar.entry({ name: 'a', type: 'character-device' }), /character-device/],
+  ['a pipe', (tar) => tar.entry({ name: 'a', type: 'fifo' }), /fifo/],
+  ['two files of one path', (tar) => twice(tar), /two files/],
+  ['too many files', (tar) => many(tar), /more than 50 files/],
+  ['too much', (tar) => tar.entry({ name: 'a' }, Buffer.alloc(1_000_001)), /more than 1000000/],
+  ['a path without end', (tar) => tar.entry({ name: 'x/'.repeat(2000) }, 'x'), /too long/],
+]
+
+/** `a/b/c/up` is the folder itself, though it reads as one far below. */
+function chained(tar: Pack, links: Record<string, string>): void {
+  for (const [name, linkname] of Object.entries({ 'a/b/c/up': '../../..', ...links })) {
+    tar.entry({ name, type: 'symlink', linkname })
+  }
+}
+
+function twice(tar: Pack): void {
+  tar.entry({ name: 'a' }, 'one')
+  tar.entry({ name: './a' }, 'two')
+}
+
+function many(tar: Pack): void {
+  for (let at = 0; at < 60; at++) tar.entry({ name: `${at}` }, 'x')
+}
+
+describe('a hostile bundle is refused:', () => {
+  test.each(HOSTILE)('%s', async (_, fill, says) => {
+    const outside = temporaryFolder()
+    const folder = join(outside, 'inside')
+    mkdirSync(folder)
+    const path = await hostile(fill)
+    const { signal } = new AbortController()
+    await expect(unpackBundle(path, folder, BOUNDS, signal)).rejects.toThrow(says)
+    expect(readdirSync(outside)).toEqual(['inside'])
+    expect(existsSync('/tmp/evil')).toBe(false)
+  })
+
+  test('nothing is written through a link of it', async () => {
+    const outside = temporaryFolder()
+    mkdirSync(join(outside, 'in'))
+    const path = await hostile((tar) => {
+      tar.entry({ name: 'b', type: 'symlink', linkname: 'c' })
+      tar.entry({ name: 'b/evil' }, 'x')
+    })
+    const { signal } = new AbortController()
+    await expect(unpackBundle(path, join(outside, 'in'), BOUNDS, signal)).rejects.toThrow(
+      /ENOENT|EEXIST|ENOTDIR|two files/,
+    )
+    expect(readdirSync(outside)).toEqual(['in'])
+  })
+
+  test.each([
+    ['no gzip', () => Buffer.from('hello')],
+    ['no tar', () => gzipSync(randomBytes(4096))],
+    ['one that was cut', () => gzipSync(randomBytes(9000)).subarray(0, 5000)],
+  ])('%s', async (_, bytes) => {
+    const path = join(temporaryFolder(), 'b')
+    writeFileSync(path, bytes())
+    await expect(unpacked(path)).rejects.toThrow(/no tar.gz, or damaged/)
+  })
+})
+
+test('unpacking ends when it is told to', async () => {
+  const stop = new AbortController()
+  const path = await hostile((tar) => tar.entry({ name: 'a' }, randomBytes(900_000)))
+  const work = unpackBundle(path, temporaryFolder(), BOUNDS, stop.signal)
+  stop.abort(new Error('enough'))
+  await expect(work).rejects.toThrow('enough')
+})

@@ -1,0 +1,392 @@
+// Aim: `vedette run` finds its monitor, follows the run to its end on a real platform's API, prints what
+// `vedette check` would, cancels once on Ctrl-C, and ends with the exit code that tells what happened.
+import { createHash, randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { cancelNow, type RunOrder, type RunSurroundings, runNow } from '../../src/client/run-now.ts'
+import { createRuns, type Runs } from '../../src/platform/runs/routes.ts'
+import { noteArriving, settleArtifact } from '../../src/platform/artifacts/queries/artifacts.ts'
+import {
+  finishRuns,
+  noteProgress,
+  noteRunStates,
+  takeRuns,
+} from '../../src/platform/runs/queries/runs.ts'
+import { useDatabase } from '../support/database/database.ts'
+import {
+  addAgent,
+  addLocation,
+  addMonitor,
+  type LocationRow,
+} from '../support/platform/monitor-rows.ts'
+import { startVedette } from '../support/platform/platform-process.ts'
+import {
+  addClient,
+  startPublicApi,
+  type ApiClient,
+  type PublicApi,
+} from '../support/platform/public-api.ts'
+
+const database = useDatabase()
+const db = () => database().database
+const stop = new AbortController()
+let runs: Runs
+let api: PublicApi
+let listening: Promise<void>
+
+beforeAll(async () => {
+  runs = createRuns({
+    database: db(),
+    keptMs: 86_400_000,
+    capable: () => true,
+    neededWords: () => '',
+  })
+  listening = runs.listen({ url: database().url }, stop.signal)
+  api = await startPublicApi(db(), {
+    operations: runs.operations,
+    defaultLimit: { limit: 1e8, windowS: 60 },
+  })
+})
+afterAll(async () => {
+  stop.abort()
+  runs.drain()
+  await listening
+  await api.close()
+})
+
+interface Scene {
+  client: ApiClient
+  locations: LocationRow[]
+  monitorId: string
+  env: Record<string, string>
+}
+
+const scene = async (count = 1): Promise<Scene> => {
+  const client = await addClient(api, db(), { role: 'Read & Run' })
+  const locations: LocationRow[] = []
+  for (let left = count; left > 0; left--) {
+    locations.push(await addLocation(db(), client.accountId))
+  }
+  const monitorId = await addMonitor(db(), client.accountId, { locations })
+  const env = {
+    PLATFORM_URL: api.url,
+    ACCOUNT_ID: client.accountId,
+    VEDETTE_API_KEY: client.secret,
+  }
+  return { client, locations, monitorId, env }
+}
+
+/** The command, and what it said. */
+const start = (
+  { env, monitorId }: Scene,
+  order: Partial<RunOrder> = {},
+  more: Partial<RunSurroundings> = {},
+) => {
+  const said = { out: '', err: '' }
+  const told = new Set<() => void>()
+  const ctrlC = new AbortController()
+  const around = {
+    env,
+    write: (text: string) => {
+      said.out += text
+    },
+    complain: (text: string) => {
+      said.err += text
+      for (const one of told) one()
+    },
+    colour: false,
+    stop: ctrlC.signal,
+    ...more,
+  }
+  const code = runNow(
+    { monitor: monitorId, location: undefined, wait: true, json: false, ...order },
+    around,
+  )
+  const line = (pattern: RegExp) =>
+    new Promise<RegExpExecArray>((resolve) => {
+      const look = () => {
+        const match = pattern.exec(said.err)
+        if (match === null) return
+        told.delete(look)
+        resolve(match)
+      }
+      told.add(look)
+      look()
+    })
+  return { said, code, line, ctrlC, around }
+}
+
+/** Does an agent's part: takes the run and begins it. */
+const begin = async (location: LocationRow, run: string) => {
+  const from = { locationId: location.id, agentId: await addAgent(db(), location.id) }
+  await takeRuns(db(), from, [run])
+  await noteRunStates(db(), from, [{ run, state: 'running' }])
+  return from
+}
+const resultOf = (run: string, monitorId: string, verdict: 'passed' | 'failed' | 'cancelled') => ({
+  monitorId,
+  slot: 1_760_000_000_000,
+  onDemand: run,
+  verdict,
+  startedAt: 1_760_000_000_000,
+  durationMs: 12.5,
+  responseTimeMs: 11,
+  attempts: 2,
+  ...(verdict === 'failed' && {
+    failures: [{ code: 'CONNECT_REFUSED', message: 'connection refused' }],
+  }),
+})
+
+/** What a result says of a file, and the file's coming. */
+const FILE = { name: 'results.json', bytes: 2, contentType: 'application/json' }
+const announced = [{ ...FILE, sha256: createHash('sha256').update('{}').digest('hex') }]
+const bring = async ({ client, locations }: Scene, run: string) => {
+  const id = randomUUID()
+  const [location] = locations as [LocationRow]
+  await noteArriving(db(), {
+    id,
+    accountId: client.accountId,
+    locationId: location.id,
+    ownerKey: run,
+    name: FILE.name,
+    contentType: FILE.contentType,
+    storedAs: id,
+  })
+  const sha256 = createHash('sha256').update('{}').digest()
+  await db().transaction((inside) => settleArtifact(inside, id, { bytes: 2, sha256 }))
+  return id
+}
+const RUN = /: queued, run ([0-9a-f-]{36})/
+
+describe('vedette run', () => {
+  test.each([
+    { verdict: 'passed' as const, code: 0 },
+    { verdict: 'failed' as const, code: 1 },
+    { verdict: 'cancelled' as const, code: 4 },
+  ])('$verdict ends with $code', async ({ verdict, code }) => {
+    const one = await scene()
+    const [location] = one.locations as [LocationRow]
+    const command = start(one)
+    const [, run = ''] = await command.line(RUN)
+    const from = await begin(location, run)
+    await command.line(/: running\n/)
+    await finishRuns(db(), from, [resultOf(run, one.monitorId, verdict)])
+    expect(await command.code).toBe(code)
+    expect(command.said.out).toContain(verdict)
+    expect(command.said.out).toContain('the shop')
+    expect(command.said.out).toContain('2 attempts')
+    expect(command.said.out.includes('CONNECT_REFUSED: connection refused')).toBe(code === 1)
+  })
+
+  test('shows how far it is while it runs', async () => {
+    const one = await scene()
+    const [location] = one.locations as [LocationRow]
+    const command = start(one)
+    const [, run = ''] = await command.line(RUN)
+    const from = await begin(location, run)
+    await command.line(/: running\n/)
+    const [agent] = await db().query<{ instance: string }>(
+      'select instance from agents where id = $1',
+      [from.agentId],
+    )
+    const said = { ...from, id: from.agentId, instance: agent?.instance ?? '' }
+    const line = 'shop.spec.ts \u001B[2J'
+    await noteProgress(db(), said, [{ run, phase: 'install' }])
+    await command.line(new RegExp(`^${location.slug}: install\n`, 'm'))
+    await noteProgress(db(), said, [{ run, phase: 'test', done: 3, total: 10, line }])
+    await command.line(new RegExp(`^${location.slug}: test 3/10: shop\\.spec\\.ts +\\[2J\n`, 'm'))
+    await finishRuns(db(), from, [resultOf(run, one.monitorId, 'passed')])
+    expect(await command.code).toBe(0)
+  })
+
+  test('says what it waits for, again and again, until it runs', async () => {
+    const one = await scene()
+    const [location] = one.locations as [LocationRow]
+    const command = start(one, {}, { waitingEveryMs: 20 })
+    const [, run = ''] = await command.line(RUN)
+    await command.line(/: queued, waits for an agent to take it \(\d+ s\)\n/)
+    const from = { locationId: location.id, agentId: await addAgent(db(), location.id) }
+    await takeRuns(db(), from, [run])
+    await command.line(/: sent, waits for a place on its agent\n/)
+    await command.line(/: sent, waits for a place on its agent \(\d+ s\)\n/)
+    await noteRunStates(db(), from, [{ run, state: 'running' }])
+    await command.line(/: running\n/)
+    await finishRuns(db(), from, [resultOf(run, one.monitorId, 'passed')])
+    expect(await command.code).toBe(0)
+    expect(command.said.err.split(': running\n')[1]).not.toContain('waits')
+  })
+
+  test.each([
+    { json: true, words: '"id":"ID","name":"results.json"' },
+    { json: false, words: '\nresults.json: /v1/artifacts/ID\n' },
+  ])('waits for files, and gives their ids (json: $json)', async ({ json, words }) => {
+    const one = await scene()
+    const [location] = one.locations as [LocationRow]
+    const command = start(one, { json })
+    const [, run = ''] = await command.line(RUN)
+    const from = await begin(location, run)
+    const result = { ...resultOf(run, one.monitorId, 'passed'), artifacts: announced }
+    await finishRuns(db(), from, [result])
+    await command.line(/: waits for 1 file of its agent\n/)
+    const id = await bring(one, run)
+    expect(await command.code).toBe(0)
+    expect(command.said.out).toContain(words.replace('ID', id))
+    expect(command.said.err).not.toContain('in time')
+  })
+
+  test.each([
+    { json: true, words: '"note":"did not come in time"' },
+    { json: false, words: '\nresults.json: did not come in time\n' },
+  ])('says which did not come in time (json: $json)', async ({ json, words }) => {
+    const one = await scene()
+    const [location] = one.locations as [LocationRow]
+    const command = start(one, { json }, { filesWithinMs: 20 })
+    const [, run = ''] = await command.line(RUN)
+    const from = await begin(location, run)
+    const result = { ...resultOf(run, one.monitorId, 'failed'), artifacts: announced }
+    await finishRuns(db(), from, [result])
+    expect(await command.code).toBe(1)
+    const where = `/v1/checks/${one.monitorId}/runs/${run}`
+    expect(command.said.err).toContain(`did not come in time: results.json; look again at ${where}`)
+    expect(command.said.out).toContain(words)
+  })
+
+  test('Ctrl-C ends the waiting for files, and cancels nothing', async () => {
+    const one = await scene()
+    const [location] = one.locations as [LocationRow]
+    const command = start(one, {}, { filesWithinMs: 600_000 })
+    const [, run = ''] = await command.line(RUN)
+    const from = await begin(location, run)
+    const result = { ...resultOf(run, one.monitorId, 'passed'), artifacts: announced }
+    await finishRuns(db(), from, [result])
+    await command.line(/: waits for 1 file/)
+    command.ctrlC.abort()
+    expect(await command.code).toBe(0)
+    expect(command.said.err).not.toContain('cancelling')
+  })
+
+  test('runs in every location, or in the one that is named', async () => {
+    const one = await scene(2)
+    const asked = start(one, { wait: false })
+    expect(await asked.code).toBe(0)
+    expect(asked.said.out.trim().split('\n')).toHaveLength(2)
+    const location = one.locations[1]?.slug ?? ''
+    const named = start(one, { wait: false, json: true, location })
+    expect(await named.code).toBe(0)
+    expect(JSON.parse(named.said.out)).toMatchObject({ location, state: 'queued' })
+  })
+
+  test('Ctrl-C cancels, once, and the end is shown', async () => {
+    const one = await scene()
+    const command = start(one, { json: true })
+    await command.line(RUN)
+    command.ctrlC.abort()
+    expect(await command.code).toBe(4)
+    expect(command.said.err.match(/cancelling/g)).toHaveLength(1)
+    expect(JSON.parse(command.said.out)).toMatchObject({ verdict: 'cancelled' })
+  })
+
+  test('a platform that holds no answers any more is asked on', async () => {
+    const one = await scene()
+    const [location] = one.locations as [LocationRow]
+    const command = start(one)
+    const [, run = ''] = await command.line(RUN)
+    runs.drain()
+    const from = await begin(location, run)
+    await finishRuns(db(), from, [resultOf(run, one.monitorId, 'passed')])
+    expect(await command.code).toBe(0)
+  })
+
+  test.each([
+    { what: 'no key', env: { VEDETTE_API_KEY: '' }, code: 2, words: 'VEDETTE_API_KEY' },
+    { what: 'a wrong key', env: { VEDETTE_API_KEY: 'wrong-key' }, code: 2, words: 'Bad Token' },
+    {
+      what: 'no platform',
+      env: { PLATFORM_URL: 'http://127.0.0.1:1' },
+      code: 3,
+      words: 'refused the connection',
+    },
+  ])('$what ends with $code and says why, without the key', async ({ env, code, words }) => {
+    const one = await scene()
+    const command = start({ ...one, env: { ...one.env, ...env } })
+    expect(await command.code).toBe(code)
+    expect(command.said.err).toContain(words)
+    expect(command.said.err).not.toContain(one.client.secret)
+  })
+
+  describe('finds its monitor by its name', () => {
+    let named: Scene
+    const ids = new Map<string, string>()
+    beforeAll(async () => {
+      named = await scene()
+      const { accountId } = named.client
+      const owner = await addClient(api, db(), { accountId })
+      const privateLocations = named.locations.map(({ slug }) => slug)
+      const others = Array.from({ length: 101 }, (_, n) => `Shop ${n}`)
+      for (const name of ['Shop', 'Cart', 'Cart', ...others]) {
+        const body = { name, privateLocations, request: { url: 'https://example.org/' } }
+        const made = await owner.call('POST', '/v1/checks/url', { body })
+        ids.set(`${name}${ids.has(name) ? ' again' : ''}`, made.body.id)
+      }
+      named.env['VEDETTE_API_KEY'] = owner.secret
+      named.client = owner
+    })
+    const idOf = (name: string) => ids.get(name) ?? name
+
+    test('exactly, however many others have it in theirs', async () => {
+      const asked = start(named, { monitor: 'Shop', wait: false, json: true })
+      expect([await asked.code, asked.said.err]).toEqual([0, ''])
+      expect(JSON.parse(asked.said.out)).toMatchObject({ checkId: idOf('Shop') })
+    })
+
+    test('and names the ids where several have it', async () => {
+      const asked = start(named, { monitor: 'Cart', wait: false })
+      expect(await asked.code).toBe(2)
+      for (const name of ['Cart', 'Cart again']) expect(asked.said.err).toContain(idOf(name))
+    })
+
+    test('or says which are like it', async () => {
+      const asked = start(named, { monitor: 'car', wait: false })
+      expect(await asked.code).toBe(2)
+      expect(asked.said.err).toContain('no monitor is called “car”; there are “Cart”, “Cart”')
+    })
+  })
+
+  test('an unknown monitor is refused', async () => {
+    const one = await scene()
+    const command = start(one, { monitor: one.client.accountId })
+    expect(await command.code).toBe(2)
+    expect(command.said.err).toContain('No such check')
+  })
+})
+
+describe('vedette cancel', () => {
+  test('says what became of the run', async () => {
+    const one = await scene()
+    const [location] = one.locations as [LocationRow]
+    const asked = start(one, { wait: false })
+    await asked.code
+    const run = asked.said.out.trim()
+    await begin(location, run)
+    const running = start(one, { wait: false })
+    await running.code
+    running.said.out = ''
+    expect(await cancelNow(run, running.around)).toBe(0)
+    expect(running.said.out).toBe(`run ${run} is being cancelled by its agent\n`)
+  })
+
+  test('an unknown run is refused', async () => {
+    const one = await scene()
+    const { around, said } = start(one, { wait: false })
+    expect(await cancelNow(one.monitorId, around)).toBe(2)
+    expect(said.err).toContain('No such run')
+    expect(await cancelNow('../x', around)).toBe(2)
+  })
+
+  test('both commands are there, with their help', async () => {
+    for (const command of ['run', 'cancel']) {
+      const { code, stdout } = await startVedette([command, '--help'], {}).ended
+      expect([code, stdout.includes('VEDETTE_API_KEY')]).toEqual([0, true])
+      expect((await startVedette([command], {}).ended).code).toBe(2)
+    }
+  })
+})

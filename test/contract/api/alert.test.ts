@@ -1,0 +1,338 @@
+// Aim: alerts begin and end when their settings say so, once each, whatever order and however often
+// results come; and a verdict of one location never hides that of another.
+import * as fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import {
+  alertRulesOf,
+  freshAlertState,
+  isAboutTarget,
+  stepAlert,
+  type AlertEvent,
+  type AlertRules,
+  type TargetRun,
+  type TargetVerdict,
+} from '../../../src/contract/api/alert.ts'
+import { AlertSettings } from '../../../src/contract/monitor.ts'
+import { VERDICTS } from '../../../src/contract/result.ts'
+
+const MINUTE = 60_000
+const LETTERS: Record<string, TargetVerdict> = { p: 'passed', d: 'degraded', f: 'failed' }
+
+function rulesFor(
+  settings: object = {},
+  { parallel = false, locations = ['a', 'b'], muted = false } = {},
+): AlertRules {
+  return alertRulesOf(AlertSettings.parse(settings), { parallel, locations, muted })
+}
+
+/**
+ * Runs a story: `a1f` is location a, minute 1, failed; `@7` only lets time pass until minute 7; `muted` and
+ * `unmuted` change the rules. Answers with the kinds of events by minute.
+ */
+function story(words: string, rules: AlertRules): string {
+  let state = freshAlertState()
+  let now = rules
+  const told: string[] = []
+  for (const word of words.split(' ').filter((one) => one !== '')) {
+    if (word.endsWith('muted')) {
+      now = { ...now, muted: word === 'muted' }
+      continue
+    }
+    if (word.startsWith('-')) {
+      now = { ...now, locations: now.locations.filter((one) => one !== word.slice(1)) }
+      continue
+    }
+    const [, where = '', minute = '', letter = ''] = /^([ab@c])(\d+)(.?)$/.exec(word) ?? []
+    const at = Number(minute) * MINUTE
+    const verdict = LETTERS[letter] as TargetVerdict
+    const run = where === '@' ? undefined : { location: where, slot: at, verdict }
+    const step = stepAlert(state, at, now, run)
+    ;({ state } = step)
+    for (const { kind, quiet } of step.events) told.push(`${minute}:${quiet ? '(' : ''}${kind}`)
+  }
+  return told.join(' ')
+}
+
+const RUNS = (failedRunThreshold: number, more: object = {}) => ({
+  runBasedEscalation: { failedRunThreshold },
+  ...more,
+})
+const TIME = { escalationType: 'TIME_BASED', timeBasedEscalation: { minutesFailingThreshold: 5 } }
+const REMINDERS = (amount: number) => ({ reminders: { amount, interval: 5 } })
+const SHARE = (percentage: number, more: object = {}) => ({
+  parallelRunFailureThreshold: { enabled: true, percentage },
+  ...more,
+})
+const parallel = (locations = ['a', 'b']) => ({ parallel: true, locations })
+
+describe('stories', () => {
+  test.each<[string, string, AlertRules, string]>([
+    [
+      'the first failed run alerts, the next passed one recovers',
+      'a1f a2f a3p',
+      rulesFor(),
+      '1:failure 3:recovery',
+    ],
+    ['passed runs tell nothing', 'a1p a2p b3p', rulesFor(), ''],
+    [
+      'three runs in a row are needed',
+      'a1f a2f a3p a4f a5f a6f a7p',
+      rulesFor(RUNS(3)),
+      '6:failure 7:recovery',
+    ],
+    [
+      'where locations take turns their failed runs add up',
+      'a1f b2f',
+      rulesFor(RUNS(2)),
+      '2:failure',
+    ],
+    [
+      'a passed run elsewhere hides no failing location',
+      'a1p b2f a3p b4f a5p b6p',
+      rulesFor(RUNS(2)),
+      '4:failure 6:recovery',
+    ],
+    [
+      'in parallel one slot in two locations is one run',
+      'a1f b1f a2f',
+      rulesFor(RUNS(2), parallel()),
+      '2:failure',
+    ],
+    ['half of two locations is one', 'a1f', rulesFor(SHARE(50), parallel()), '1:failure'],
+    [
+      'more than half of two locations is both',
+      'a1f b1p a2f b2f a3p',
+      rulesFor(SHARE(60), parallel()),
+      '2:failure 3:recovery',
+    ],
+    [
+      'every needed location has to fail often enough',
+      'a1f b1p a2f b2f a3f b3f',
+      rulesFor(SHARE(100, RUNS(2)), parallel()),
+      '3:failure',
+    ],
+    [
+      'the share does not count where locations take turns',
+      'a1f',
+      rulesFor(SHARE(100)),
+      '1:failure',
+    ],
+    [
+      'it recovers when too few locations fail',
+      'a1f b1f a2p b2f',
+      rulesFor(SHARE(100), parallel()),
+      '1:failure 2:recovery',
+    ],
+    [
+      'by time it alerts when the time has passed, not before',
+      'a1f a2f a3f @5 @6 a7p',
+      rulesFor(TIME),
+      '6:failure 7:recovery',
+    ],
+    [
+      'by time a recovery in between begins anew',
+      'a1f a5p a6f @10 @11',
+      rulesFor(TIME),
+      '11:failure',
+    ],
+    ['by time a run may come first', 'a1f a7f', rulesFor(TIME), '7:failure'],
+    [
+      'reminders come as often as wanted',
+      'a1f @5 @6 @11 @16 @21 a22p',
+      rulesFor(REMINDERS(2)),
+      '1:failure 6:reminder 11:reminder 22:recovery',
+    ],
+    [
+      'reminders without end',
+      'a1f @6 @11 @16',
+      rulesFor(REMINDERS(100_000)),
+      '1:failure 6:reminder 11:reminder 16:reminder',
+    ],
+    [
+      'reminders that were slept through come once',
+      'a1f @60 @61 @65',
+      rulesFor(REMINDERS(5)),
+      '1:failure 60:reminder 65:reminder',
+    ],
+    [
+      'a failing run may bring the reminder',
+      'a1f a6f',
+      rulesFor(REMINDERS(1)),
+      '1:failure 6:reminder',
+    ],
+    [
+      'degraded is told once, and its end',
+      'a1d a2d a3p',
+      rulesFor(),
+      '1:degraded 3:degraded-recovery',
+    ],
+    [
+      'degraded that fails is a failure, and recovers as one',
+      'a1d a2f a3p',
+      rulesFor(),
+      '1:degraded 2:failure 3:recovery',
+    ],
+    [
+      'degraded after a failure recovers, and is degraded',
+      'a1f a2d a3p',
+      rulesFor(),
+      '1:failure 2:recovery 2:degraded 3:degraded-recovery',
+    ],
+    [
+      'a failure too short to alert does not end being degraded',
+      'a1d a2f a3d',
+      rulesFor(RUNS(2)),
+      '1:degraded',
+    ],
+    ['a degraded run ends a row of failed ones', 'a1f a2d a3f', rulesFor(RUNS(2)), '2:degraded'],
+    ['an older slot changes nothing', 'a2f a1p a3p a2f', rulesFor(), '2:failure 3:recovery'],
+    ['the same slot twice counts once', 'a1f a1f', rulesFor(RUNS(2)), ''],
+    ['muted, nothing is told', 'muted a1f a2p', rulesFor(REMINDERS(5)), ''],
+    [
+      'unmuted while failing, it is told with the next run',
+      'muted a1f @6 unmuted a7f a8p',
+      rulesFor(REMINDERS(5)),
+      '7:failure 8:recovery',
+    ],
+    [
+      'muted after it was told, its end is quiet',
+      'a1f muted a2p unmuted a3f',
+      rulesFor(),
+      '1:failure 2:(recovery 3:failure',
+    ],
+    [
+      'muted, reminders rest; unmuted they go on',
+      'a1f muted @6 unmuted a7f @12',
+      rulesFor(REMINDERS(1)),
+      '1:failure 12:reminder',
+    ],
+    ['muted, degraded is not told', 'muted a1d unmuted a2d', rulesFor(), '2:degraded'],
+    [
+      'a location that the monitor left does not keep it failing',
+      'a1p b2f -b a3p',
+      rulesFor(),
+      '2:failure 3:recovery',
+    ],
+    ['a location where the monitor does not stand says nothing', 'c1f', rulesFor(), ''],
+    [
+      'the same past from another location opens nothing again',
+      'a1f a2f a3p b1f b2f b3p',
+      rulesFor({}, parallel()),
+      '1:failure 3:recovery',
+    ],
+    [
+      'a failed run of the slot that ended the alert opens nothing, the next one does',
+      'a1f a3p b3f b4f b5p',
+      rulesFor({}, parallel()),
+      '1:failure 3:recovery 4:failure 5:recovery',
+    ],
+    ['a degraded past opens nothing', 'a1f a3p b2d b3p', rulesFor(), '1:failure 3:recovery'],
+    [
+      'no two alerts have the same first slot, even where an older slot ends one',
+      'b8f a12f b9p b11f b13f b14p',
+      rulesFor(SHARE(100), parallel()),
+      '12:failure 9:recovery 13:failure 14:recovery',
+    ],
+  ])('%s', (_sentence, words, rules, expected) => {
+    expect(story(words, rules)).toBe(expected)
+  })
+})
+
+test('only verdicts about the target come here', () => {
+  expect(VERDICTS.filter(isAboutTarget)).toEqual(['passed', 'degraded', 'failed'])
+})
+
+test('what is due is due when time alone changes something', () => {
+  const run: TargetRun = { location: 'a', slot: MINUTE, verdict: 'failed' }
+  const step = (rules: AlertRules) => stepAlert(freshAlertState(), MINUTE, rules, run)
+  expect(step(rulesFor(TIME)).dueAt).toBe(6 * MINUTE)
+  expect(step(rulesFor(REMINDERS(1))).dueAt).toBe(6 * MINUTE)
+  expect(step(rulesFor(RUNS(2))).dueAt).toBeNull()
+  expect(step(rulesFor()).dueAt).toBeNull()
+})
+
+describe('whatever comes', () => {
+  const runs = fc.array(
+    fc.record({
+      location: fc.constantFrom('a', 'b', 'c'),
+      slot: fc.integer({ min: 1, max: 40 }).map((n) => n * MINUTE),
+      verdict: fc.constantFrom<TargetVerdict>('passed', 'degraded', 'failed'),
+    }),
+    { maxLength: 60 },
+  )
+  const rules = fc.record({
+    escalation: fc.oneof(
+      fc.record({ runs: fc.integer({ min: 1, max: 5 }) }),
+      fc.record({ failingMs: fc.constantFrom(5 * MINUTE, 10 * MINUTE) }),
+    ),
+    reminders: fc.record({
+      amountMax: fc.constantFrom(0, 1, 5, Infinity),
+      everyMs: fc.constantFrom(MINUTE, 5 * MINUTE),
+    }),
+    parallel: fc.boolean(),
+    failingShare: fc.constantFrom(0, 0.1, 0.5, 1),
+    locations: fc.constant(['a', 'b', 'c']),
+    muted: fc.constant(false),
+  })
+
+  const play = (all: readonly TargetRun[], by: AlertRules, mutedAt: (index: number) => boolean) => {
+    let state = freshAlertState()
+    const events: AlertEvent[] = []
+    let at = 0
+    for (const [index, run] of all.entries()) {
+      at = Math.max(at, run.slot)
+      const step = stepAlert(state, at, { ...by, muted: mutedAt(index) }, run)
+      ;({ state } = step)
+      events.push(...step.events)
+      // What was kept as JSON is what was kept.
+      expect(JSON.parse(JSON.stringify(state))).toEqual(state)
+      if (step.well) expect(state.alert).toBeNull()
+    }
+    return events
+  }
+
+  test('failure and recovery take turns, and reminders stand between them', () => {
+    fc.assert(
+      fc.property(runs, rules, fc.array(fc.boolean()), (all, by, muted) => {
+        let open = false
+        const outOfTurn = play(all, by, (index) => muted[index] ?? false).filter(({ kind }) => {
+          const before = open
+          if (kind === 'failure') open = true
+          else if (kind === 'recovery') open = false
+          else if (kind !== 'reminder') return false
+          return before !== (kind !== 'failure')
+        })
+        expect(outOfTurn).toEqual([])
+      }),
+    )
+  })
+
+  test('degraded and its end take turns, unless a failure comes between', () => {
+    fc.assert(
+      fc.property(runs, rules, (all, by) => {
+        let told = false
+        const outOfTurn = play(all, by, () => false).filter(({ kind }) => {
+          const before = told
+          if (kind === 'degraded') told = true
+          else if (kind === 'degraded-recovery' || kind === 'failure') told = false
+          return before !== (kind === 'degraded-recovery') && kind.startsWith('degraded')
+        })
+        expect(outOfTurn).toEqual([])
+      }),
+    )
+  })
+
+  test('runs that come again, any of them at any later time, change nothing', () => {
+    fc.assert(
+      fc.property(runs, rules, fc.array(fc.nat(), { maxLength: 60 }), (all, by, picks) => {
+        const again = all.flatMap((run, index) => {
+          const pick = picks[index]
+          const earlier = pick === undefined ? undefined : all[pick % (index + 1)]
+          return earlier === undefined ? [run] : [run, earlier]
+        })
+        const still = { ...by, reminders: { amountMax: 0, everyMs: MINUTE } }
+        expect(play(again, still, () => false)).toEqual(play(all, still, () => false))
+      }),
+    )
+  })
+})

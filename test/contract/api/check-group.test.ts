@@ -1,0 +1,277 @@
+// Aim: what a monitor inherits from its group: which setting of which of them holds, by table, and what
+// must be true of any two by property.
+import * as fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { definitionSchema } from '../../../src/monitors/definitions.ts'
+import {
+  CheckGroup,
+  effectiveMonitor,
+  inheritanceProblem,
+} from '../../../src/contract/api/check-group.ts'
+import type { Monitor } from '../../../src/contract/monitor.ts'
+import { definitionOf, type Fields } from '../../support/definitions.ts'
+
+const monitorOf = (fields: Fields = {}, checkType = 'URL') =>
+  definitionSchema(checkType)?.parse(definitionOf(checkType, fields)) as Monitor
+const groupOf = (fields: Fields = {}) => CheckGroup.parse({ name: 'G', ...fields })
+const holds = (own: Fields, group: Fields, checkType = 'URL') =>
+  effectiveMonitor(monitorOf(own, checkType), groupOf(group))
+
+test('a group that sets nothing changes nothing', () => {
+  const all = [monitorOf(), monitorOf({}, 'API'), monitorOf({}, 'BROWSER')]
+  expect(all.map((one) => effectiveMonitor(one, groupOf()))).toEqual(all)
+  expect(effectiveMonitor(all[0] as Monitor, undefined)).toBe(all[0])
+})
+
+test('the least group gets every default', () => {
+  expect(groupOf()).toEqual({
+    name: 'G',
+    activated: true,
+    muted: false,
+    tags: [],
+    locations: [],
+    concurrency: 10,
+    runtimeId: null,
+    alertChannelSubscriptions: [],
+    environmentVariables: [],
+  })
+})
+
+const retry = { type: 'FIXED', baseBackoffSeconds: 1, maxRetries: 3 }
+const variable = (key: string, value: string) => ({ key, value, locked: false, secret: false })
+const alerts = { escalationType: 'TIME_BASED' }
+
+describe('what holds', () => {
+  test.each<[string, Fields, Fields, Fields]>([
+    ['switched off by the group', {}, { activated: false }, { activated: false }],
+    ['switched off by itself', { activated: false }, {}, { activated: false }],
+    ['muted by the group', {}, { muted: true }, { muted: true }],
+    ['muted by itself', { muted: true }, { muted: false }, { muted: true }],
+    [
+      'tags of both, each once',
+      { tags: ['a', 'b'] },
+      { tags: ['b', 'c'] },
+      { tags: ['a', 'b', 'c'] },
+    ],
+    [
+      'private locations of the group',
+      { privateLocations: ['a'] },
+      { privateLocations: ['b', 'c'] },
+      { privateLocations: ['b', 'c'] },
+    ],
+    [
+      'own private locations where the group has none',
+      { privateLocations: ['a'] },
+      { privateLocations: [] },
+      { privateLocations: ['a'] },
+    ],
+    [
+      'public and private locations each for itself',
+      { locations: ['x'], privateLocations: ['a'] },
+      { locations: ['y'], privateLocations: null },
+      { locations: ['y'], privateLocations: ['a'] },
+    ],
+    [
+      'the group’s order not to run in parallel',
+      { runParallel: true },
+      { runParallel: false },
+      { runParallel: false },
+    ],
+    ['own way of running', { runParallel: true }, { runParallel: null }, { runParallel: true }],
+    [
+      'retries of the group',
+      { retryStrategy: null },
+      { retryStrategy: retry },
+      { retryStrategy: retry },
+    ],
+    [
+      'no retries by order of the group',
+      { retryStrategy: retry },
+      { retryStrategy: { type: 'NO_RETRIES' } },
+      { retryStrategy: { type: 'NO_RETRIES' } },
+    ],
+    ['own retries', { retryStrategy: retry }, { retryStrategy: null }, { retryStrategy: retry }],
+    [
+      'own retries by order of the group',
+      { retryStrategy: retry },
+      { retryStrategy: 'FALLBACK' },
+      { retryStrategy: retry },
+    ],
+    [
+      'alert settings of the group',
+      { useGlobalAlertSettings: true },
+      { alertSettings: alerts },
+      { useGlobalAlertSettings: false, alertSettings: alerts },
+    ],
+    [
+      'the account’s alert settings by order of the group',
+      { useGlobalAlertSettings: false, alertSettings: alerts },
+      { useGlobalAlertSettings: true, alertSettings: alerts },
+      { useGlobalAlertSettings: true, alertSettings: null },
+    ],
+    [
+      'own alert settings',
+      { useGlobalAlertSettings: false, alertSettings: alerts },
+      { useGlobalAlertSettings: null, alertSettings: null },
+      { useGlobalAlertSettings: false, alertSettings: alerts },
+    ],
+    ['own runtime', { runtimeId: '2026.04' }, { runtimeId: '2025.04' }, { runtimeId: '2026.04' }],
+    ['the group’s runtime', {}, { runtimeId: '2025.04' }, { runtimeId: '2025.04' }],
+    [
+      'own variables, then those of the group that it has not',
+      { environmentVariables: [variable('A', '1')] },
+      { environmentVariables: [variable('A', '2'), variable('B', '3')] },
+      { environmentVariables: [variable('A', '1'), variable('B', '3')] },
+    ],
+    [
+      'the group’s address as a variable',
+      {},
+      { apiCheckDefaults: { url: 'https://a.test' } },
+      { environmentVariables: [variable('GROUP_BASE_URL', 'https://a.test')] },
+    ],
+    [
+      'alert channels of both, its own say first',
+      { alertChannelSubscriptions: [{ alertChannelId: 1, activated: false }] },
+      {
+        alertChannelSubscriptions: [
+          { alertChannelId: 1, activated: true },
+          { alertChannelId: 2, activated: true },
+        ],
+      },
+      {
+        alertChannelSubscriptions: [
+          { alertChannelId: 1, activated: false },
+          { alertChannelId: 2, activated: true },
+        ],
+      },
+    ],
+  ])('%s', (_, own, group, expected) => {
+    expect(holds(own, group)).toMatchObject(expected)
+  })
+
+  test('request defaults of the group, behind the own ones, of API monitors alone', () => {
+    const pair = (key: string, value: string) => ({ key, value, locked: false })
+    const assertion = { source: 'STATUS_CODE', comparison: 'EQUALS', target: '200' }
+    const group = {
+      apiCheckDefaults: {
+        headers: [pair('x-a', 'group'), pair('X-B', 'group')],
+        queryParameters: [pair('q', 'group')],
+        basicAuth: { username: 'group', password: 'p' },
+        assertions: [assertion],
+      },
+      localSetupScript: 'group',
+      localTearDownScript: 'group',
+    }
+    const request = { headers: [pair('X-A', 'own')], basicAuth: { username: '', password: '' } }
+    const effective = holds({ request, localTearDownScript: 'own' }, group, 'API')
+    expect(effective).toMatchObject({
+      localSetupScript: 'group',
+      localTearDownScript: 'own',
+      request: {
+        headers: [pair('X-A', 'own'), pair('X-B', 'group')],
+        queryParameters: [pair('q', 'group')],
+        basicAuth: { username: 'group', password: 'p' },
+        assertions: [assertion],
+      },
+    })
+    expect(definitionSchema('API')?.parse(effective)).toEqual(effective)
+    expect(holds({}, group, 'URL')).toEqual(monitorOf())
+  })
+
+  test.each(['PLAYWRIGHT', 'HEARTBEAT'])('no retries of %s, whoever asks for them', (checkType) => {
+    expect(holds({}, { retryStrategy: retry }, checkType).retryStrategy).toBeNull()
+    const alone = monitorOf({ retryStrategy: retry }, checkType)
+    expect(effectiveMonitor(alone, undefined).retryStrategy).toBeNull()
+  })
+})
+
+const word = fc.constantFrom('a', 'b', 'c', 'd')
+const words = fc.uniqueArray(word)
+const shared = {
+  activated: fc.boolean(),
+  muted: fc.boolean(),
+  tags: words,
+  locations: words,
+  privateLocations: fc.option(words),
+  runParallel: fc.boolean(),
+  runtimeId: fc.constantFrom(null, '2026.04', '2025.04'),
+  retryStrategy: fc.constantFrom(null, { type: 'FIXED' }, { type: 'NO_RETRIES' }),
+  environmentVariables: fc.uniqueArray(fc.record({ key: word, value: fc.string() }), {
+    selector: ({ key }) => key,
+  }),
+}
+const anyMonitor = fc.record(shared, { requiredKeys: [] }).map((fields) => monitorOf(fields))
+const anyGroup = fc.record(shared, { requiredKeys: [] }).map((fields) => groupOf(fields))
+
+describe('for any monitor in any group', () => {
+  const always = (check: (monitor: Monitor, group: CheckGroup, effective: Monitor) => void) =>
+    fc.assert(
+      fc.property(anyMonitor, anyGroup, (monitor, group) =>
+        check(monitor, group, effectiveMonitor(monitor, group)),
+      ),
+    )
+
+  test('the outcome is a whole definition, and being in the group twice changes nothing more', () =>
+    always((_, group, effective) => {
+      expect(definitionSchema('URL')?.parse(effective)).toEqual(effective)
+      expect(effectiveMonitor(effective, group)).toEqual(effective)
+    }))
+
+  test('neither is changed', () =>
+    always((monitor, group) => {
+      const before = structuredClone([monitor, group])
+      effectiveMonitor(monitor, group)
+      expect([monitor, group]).toEqual(before)
+    }))
+
+  test('it runs only where both let it, and is loud only where both are', () =>
+    always((monitor, group, effective) => {
+      expect(effective.activated).toBe(monitor.activated && group.activated)
+      expect(!effective.muted).toBe(!monitor.muted && !group.muted)
+    }))
+
+  test('nothing of its own is lost: tags, values of variables, its runtime', () =>
+    always((monitor, group, effective) => {
+      expect(effective.tags).toEqual(expect.arrayContaining(monitor.tags))
+      expect(effective.environmentVariables).toEqual(
+        expect.arrayContaining(monitor.environmentVariables),
+      )
+      expect(effective.runtimeId).toBe(monitor.runtimeId ?? group.runtimeId)
+    }))
+
+  test('a location is its own or the group’s, never from both', () =>
+    always((monitor, group, { locations, privateLocations }) => {
+      expect([monitor.locations, group.locations]).toContainEqual(locations)
+      expect([monitor.privateLocations, group.privateLocations]).toContainEqual(privateLocations)
+    }))
+})
+
+test('together they may not grow past the bounds', () => {
+  const many = (count: number, prefix: string) =>
+    Array.from({ length: count }, (_, n) => variable(`${prefix}${n}`, ''))
+  const own = { environmentVariables: many(150, 'A') }
+  expect(inheritanceProblem(holds(own, { environmentVariables: many(50, 'B') }))).toBeUndefined()
+  expect(inheritanceProblem(holds(own, { environmentVariables: many(51, 'B') }))).toContain('200')
+  const headers = (count: number, prefix: string) =>
+    Array.from({ length: count }, (_, n) => ({ key: `${prefix}${n}`, value: '' }))
+  const request = { request: { headers: headers(200, 'A') } }
+  const defaults = { apiCheckDefaults: { headers: headers(1, 'B') } }
+  expect(inheritanceProblem(holds(request, defaults, 'API'))).toContain('headers')
+})
+
+describe('refused', () => {
+  test.each<[string, Fields, string]>([
+    ['no name', { name: '' }, 'name'],
+    ['an unknown field', { frequency: 5 }, ''],
+    ['nothing at a time', { concurrency: 0 }, 'concurrency'],
+    ['older rules', { v: 1 }, 'v'],
+    [
+      'a source that API monitors lack',
+      { apiCheckDefaults: { assertions: [{ source: 'X', comparison: 'EQUALS' }] } },
+      'apiCheckDefaults.assertions.0.source',
+    ],
+  ])('%s', (_, fields, path) => {
+    const issues = CheckGroup.safeParse({ name: 'G', ...fields }).error?.issues ?? []
+    expect(issues.map((one) => one.path.join('.'))).toEqual([path])
+  })
+})

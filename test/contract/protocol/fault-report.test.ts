@@ -1,0 +1,115 @@
+// Aim: envelopes of Sentry's protocol are read to the letter, whoever made them, and what is kept of an event
+// has its bounds whatever it holds.
+import { describe, expect, test } from 'vitest'
+import {
+  FAULT_BOUNDS,
+  FaultReport,
+  readEnvelope,
+  reportOf,
+} from '../../../src/contract/protocol/fault-report.ts'
+
+const read = (text: string) => readEnvelope(Buffer.from(text))
+const event = '{"message":"x"}'
+
+describe('an envelope', () => {
+  test.each([
+    ['with a length', `{"event_id":"a"}\n{"type":"event","length":15}\n${event}\n`],
+    ['without a length', `{"event_id":"a"}\n{"type":"event"}\n${event}\n`],
+    ['without a line end at its end', `{"event_id":"a"}\n{"type":"event","length":15}\n${event}`],
+    ['with an empty line', `{"event_id":"a"}\n\n{"type":"event"}\n${event}\n\n`],
+    [
+      'with other items, whose bytes hold line ends',
+      `{"event_id":"a"}\n{"type":"attachment","length":3}\n\n{\n\n{"type":"event"}\n${event}`,
+    ],
+  ])('is read %s', (_, text) => {
+    expect(read(text)).toEqual({ eventId: 'a', events: [{ message: 'x' }] })
+  })
+
+  test('may hold nothing', () => {
+    expect(read('{}')).toEqual({ eventId: undefined, events: [] })
+  })
+
+  test.each([
+    ['nothing at all', ''],
+    ['no JSON', 'a\n'],
+    ['a list', '[]\n'],
+    ['an item without a type', '{}\n{}\nx\n'],
+    ['an item whose head is no JSON', '{}\n{x\n'],
+    ['an item that is shorter than it says', `{}\n{"type":"event","length":16}\n${event}`],
+    ['an item that is longer', `{}\n{"type":"event","length":14}\n${event}\n`],
+    ['a length below zero', `{}\n{"type":"event","length":-1}\n${event}\n`],
+    ['a length that is no number', `{}\n{"type":"event","length":"15"}\n${event}\n`],
+    ['an event that is no JSON', '{}\n{"type":"event"}\nx\n'],
+    ['an event that is no object', '{}\n{"type":"event"}\n[1]\n'],
+    [
+      'too many items',
+      `{}\n${`{"type":"event"}\n${event}\n`.repeat(FAULT_BOUNDS.envelopeItemsMax + 1)}`,
+    ],
+  ])('is refused: %s', (_, text) => {
+    expect(() => read(text)).toThrow(SyntaxError)
+  })
+})
+
+describe('a report', () => {
+  test('of an event of ours has all of it', () => {
+    const frames = [
+      { function: 'outer', filename: 'src/a.ts', lineno: 1, in_app: true },
+      { filename: 'src/b.ts', lineno: 2, in_app: true },
+    ]
+    const report = reportOf({
+      level: 'fatal',
+      release: 'vedette-agent@8.4.0',
+      contexts: {
+        os: { name: 'Linux', version: '6.12.1' },
+        device: { arch: 'x64' },
+        runtime: { name: 'node', version: 'v24.12.0' },
+      },
+      exception: {
+        values: [
+          { type: 'A', value: 'cause' },
+          { type: 'B', value: 'b', stacktrace: { frames } },
+        ],
+      },
+    })
+    expect(report).toEqual({
+      level: 'fatal',
+      type: 'B',
+      message: 'b',
+      stack: [
+        { function: null, file: 'src/b.ts', line: 2 },
+        { function: 'outer', file: 'src/a.ts', line: 1 },
+      ],
+      release: 'vedette-agent@8.4.0',
+      os: 'Linux 6.12.1 x64',
+      engine: 'node v24.12.0',
+    })
+  })
+
+  test.each([
+    ['no event', 3],
+    ['nothing in it', {}],
+    ['an exception of another form', { exception: 'x' }],
+  ])('is not made of %s', (_, value) => expect(reportOf(value)).toBeUndefined())
+
+  test('of a large and odd one has its bounds', () => {
+    const report = reportOf({
+      level: { a: 1 },
+      release: 'x'.repeat(10_000),
+      contexts: 7,
+      exception: [
+        {
+          type: 5,
+          value: 'a\0\ud800'.repeat(10_000),
+          stacktrace: {
+            frames: Array.from({ length: 1000 }, () => ({ filename: 7, lineno: '1' })),
+          },
+        },
+      ],
+    })
+    expect(FaultReport.safeParse(report).success).toBe(true)
+    expect(JSON.stringify(report).length).toBeLessThan(20_000)
+    expect(report?.message.isWellFormed()).toBe(true)
+    expect(report?.message).not.toContain('\0')
+    expect(report?.stack).toHaveLength(FAULT_BOUNDS.placesMax)
+  })
+})

@@ -1,0 +1,47 @@
+// Aim: a cursor brings back exactly the place it was made from, and nothing that was not made by us is
+// taken for one.
+import * as fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { decodeCursor, encodeCursor, instantOf } from '../../src/database/cursor.ts'
+
+const place = fc.record({
+  createdUs: fc.bigInt({ min: 0n, max: 253_402_300_799_999_999n }),
+  id: fc.uuid(),
+})
+
+describe('cursor', () => {
+  test('comes back as it went', () => {
+    fc.assert(
+      fc.property(place, (one) => {
+        expect(decodeCursor('incidents', encodeCursor('incidents', one))).toEqual(one)
+      }),
+    )
+  })
+
+  test('of another listing is refused', () => {
+    fc.assert(
+      fc.property(place, (one) => {
+        expect(decodeCursor('services', encodeCursor('incidents', one))).toBeUndefined()
+      }),
+    )
+  })
+
+  test('that we did not make is refused', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary', maxLength: 60 }), (text) => {
+        expect(decodeCursor('incidents', text)).toBeUndefined()
+      }),
+    )
+  })
+
+  test('past the year 9999 is refused', () => {
+    const bytes = Buffer.alloc(25, 0xff)
+    bytes[0] = 1
+    expect(decodeCursor('incidents', bytes.toString('base64url'))).toBeUndefined()
+  })
+
+  test('keeps its microseconds', () => {
+    const createdUs = 1_764_000_000_123_456n
+    expect(instantOf({ createdUs, id: '' })).toBe('2025-11-24T16:00:00.123456Z')
+  })
+})

@@ -1,0 +1,290 @@
+// The way to PostgreSQL: what values become, how failures are sorted, that every wait ends, and that a
+// transaction is whole or nothing.
+import { connect, createServer, type Socket } from 'node:net'
+import { pipeline } from 'node:stream'
+import { afterEach, describe, expect, test } from 'vitest'
+import { type Database, openDatabase } from '../../src/database/database.ts'
+import { databaseFailure, isDuplicate } from '../../src/database/database-failure.ts'
+import { listen } from '../../src/platform/alerts/queries/notifications.ts'
+import { createTestDatabase, DATABASE_SERVERS, useDatabase } from '../support/database/database.ts'
+import { untilHolds } from '../support/eventually.ts'
+import { startRawServer } from '../support/test-server.ts'
+
+const opened: Database[] = []
+
+function open(url: string, options: Partial<Parameters<typeof openDatabase>[0]> = {}): Database {
+  const database = openDatabase({ address: { url }, applicationName: 'test', ...options })
+  opened.push(database)
+  return database
+}
+
+afterEach(async () => {
+  for (const one of opened.splice(0)) await one.close()
+})
+
+const failureOf = async (work: Promise<unknown>) =>
+  databaseFailure(await work.then(String, (e) => e))
+
+describe.each(DATABASE_SERVERS)('on $name', (server) => {
+  const use = useDatabase(server, { migrated: false })
+
+  test('values become what code expects', async () => {
+    const [row] = await use().database.query(
+      `select 7::int8 as count, 1.5::numeric as mean, date '2026-02-25' as day,
+         timestamptz(3) '2026-02-25 10:00:00.123Z' as at, null as nothing, $1::jsonb as json,
+         current_setting('TimeZone') as zone`,
+      [{ a: [1] }],
+    )
+    expect(row).toEqual({
+      count: 7,
+      mean: 1.5,
+      day: '2026-02-25',
+      at: new Date('2026-02-25T10:00:00.123Z'),
+      nothing: null,
+      json: { a: [1] },
+      zone: 'UTC',
+    })
+  })
+
+  test.each([
+    ['a second row with a key', `insert into t values (1, 1)`, 'unique', '23505', 't_pkey'],
+    ['a row without its parent', `insert into t values (2, 9)`, 'foreign-key', '23503', 't_p_fkey'],
+    ['a row against a check', `insert into t values (-1, 1)`, 'constraint', '23514', 't_id_check'],
+    ['a value of no type', `select 'x'::int`, 'value', '22P02', undefined],
+    ['a statement that is wrong', `select from nowhere`, 'other', '42P01', undefined],
+  ])('%s is told apart', async (_, sql, kind, code, constraint) => {
+    const { database } = use()
+    await database.query(`drop table if exists t, p; create table p (id int primary key);
+      insert into p values (1);
+      create table t (id int primary key check (id > 0), p int references p (id));
+      insert into t values (1, 1)`)
+    const expected = constraint === undefined ? { kind, code } : { kind, code, constraint }
+    expect(await failureOf(database.query(sql))).toEqual(expected)
+    expect(await database.query('select 1 as one')).toEqual([{ one: 1 }])
+  })
+
+  test('text that PostgreSQL cannot hold is a matter of the value', async () => {
+    expect(await failureOf(use().database.query('select $1::text', ['a\0b']))).toMatchObject({
+      kind: 'value',
+    })
+  })
+
+  test('a statement ends at its limit, and the connection goes on', async () => {
+    const database = open(use().url, { statementTimeoutMs: 50, connectionsMax: 1 })
+    expect(await failureOf(database.query('select pg_sleep(30)'))).toMatchObject({
+      kind: 'timeout',
+    })
+    expect(database.connections()).toEqual({ open: 1, idle: 1, waiting: 0 })
+    expect(await database.query('select 1 as one')).toEqual([{ one: 1 }])
+  })
+
+  test('waiting for a place in the pool ends', async () => {
+    const database = open(use().url, { connectionsMax: 1, connectTimeoutMs: 100 })
+    const release = Promise.withResolvers<void>()
+    const busy = database.transaction(async () => release.promise)
+    expect(await failureOf(database.query('select 1'))).toMatchObject({ kind: 'unavailable' })
+    release.resolve()
+    await busy
+    expect(await database.query('select 1 as one')).toEqual([{ one: 1 }])
+  })
+
+  test('a connection that is cut under a statement is unavailable, and the next is a new one', async () => {
+    const database = open(use().url, { connectionsMax: 1 })
+    const [own] = await database.query<{ pid: number }>('select pg_backend_pid() as pid')
+    const cut = failureOf(database.query('select pg_sleep(30)'))
+    await use().database.query('select pg_terminate_backend($1)', [own?.pid])
+    expect(await cut).toMatchObject({ kind: 'unavailable' })
+    const [next] = await database.query<{ pid: number }>('select pg_backend_pid() as pid')
+    expect(next?.pid).not.toBe(own?.pid)
+  })
+
+  test('a connection that is cut within a transaction ends neither the process nor the pool', async () => {
+    const database = open(use().url, { connectionsMax: 1 })
+    const cut = database.transaction(async (inside) => {
+      const [own] = await inside.query<{ pid: number }>('select pg_backend_pid() as pid')
+      await use().database.query('select pg_terminate_backend($1)', [own?.pid])
+      await inside.query('select 1')
+    })
+    expect(await failureOf(cut)).toMatchObject({ kind: 'unavailable' })
+    expect(await database.query('select 1 as one')).toEqual([{ one: 1 }])
+  })
+
+  test('a transaction is whole or nothing', async () => {
+    const { database } = use()
+    await database.query('drop table if exists whole; create table whole (id int primary key)')
+    const failing = database.transaction(async (inside) => {
+      await inside.query('insert into whole values (1)')
+      throw new Error('no')
+    })
+    await expect(failing).rejects.toThrow('no')
+    expect(await database.query('select * from whole')).toEqual([])
+    await database.transaction((inside) => inside.query('insert into whole values (1)'))
+    const again = await database
+      .query('insert into whole values (1)')
+      .catch((error: unknown) => error)
+    expect(isDuplicate(again, 'whole_pkey')).toBe(true)
+    expect(isDuplicate(again, 'another')).toBe(false)
+  })
+
+  test('transactions in each other’s way are tried again until all are done', async () => {
+    const { database } = use()
+    await database.query('drop table if exists tally; create table tally (n int)')
+    await database.query('insert into tally values (0)')
+    let tries = 0
+    const add = () =>
+      database.transaction(
+        async (inside) => {
+          tries++
+          const [row] = await inside.query<{ n: number }>('select n from tally')
+          await inside.query('update tally set n = $1', [(row?.n ?? 0) + 1])
+        },
+        { isolation: 'serializable', attempts: 50 },
+      )
+    await Promise.all(Array.from({ length: 8 }, add))
+    expect(await database.query('select n from tally')).toEqual([{ n: 8 }])
+    expect(tries).toBeGreaterThan(8)
+  })
+
+  test('announcements are heard, also after the connection was cut', async () => {
+    const { database, url } = use()
+    const end = new AbortController()
+    let count = 0
+    let news = Promise.withResolvers<void>()
+    const heard = listen({
+      address: { url },
+      channel: 'town_square',
+      onNews: () => {
+        count++
+        news.resolve()
+      },
+      signal: end.signal,
+    })
+    await news.promise
+    news = Promise.withResolvers<void>()
+    await database.query('notify town_square')
+    await news.promise
+    news = Promise.withResolvers<void>()
+    await database.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity
+       where application_name = 'vedette listener' and datname = current_database()`,
+    )
+    await news.promise
+    end.abort()
+    await heard
+    // Once for each connection, once for the announcement.
+    expect(count).toBe(3)
+  })
+})
+
+test('a connection that listens and is lost without a word is made anew', async () => {
+  const made = await createTestDatabase(undefined, { migrated: false })
+  const target = new URL(made.url)
+  const passages: [Socket, Socket][] = []
+  await using gate = await startRawServer((socket) => {
+    const onward = connect(Number(target.port), target.hostname)
+    passages.push([socket, onward])
+    pipeline(socket, onward, socket, () => undefined)
+  })
+  const end = new AbortController()
+  let news = Promise.withResolvers<void>()
+  const heard = listen({
+    address: { url: `postgresql://vedette@${gate.authority}${target.pathname}` },
+    channel: 'town_square',
+    onNews: () => news.resolve(),
+    signal: end.signal,
+    heartbeatMs: 100,
+  })
+  await news.promise
+  news = Promise.withResolvers<void>()
+  // As in a fail-over: nothing passes any more, and nothing is closed.
+  for (const [socket, onward] of passages) {
+    socket.unpipe(onward).pause()
+    onward.unpipe(socket).pause()
+  }
+  await news.promise
+  expect(passages).toHaveLength(2)
+  end.abort()
+  await heard
+  for (const one of passages.flat()) one.destroy()
+  await made.drop()
+})
+
+test('a full disk is remembered for a while', async () => {
+  const made = await createTestDatabase(undefined, { migrated: false })
+  const database = open(made.url)
+  expect(database.fullDiskReason()).toBeUndefined()
+  const full = `do $$ begin raise exception 'no space' using errcode = '53100'; end $$`
+  expect(await failureOf(database.query(full))).toMatchObject({ kind: 'unavailable' })
+  expect(database.fullDiskReason()).toContain('full')
+  const other = open(made.url)
+  const writing = other.transaction((inside) => inside.query(full), { attempts: 1 })
+  expect(await failureOf(writing)).toMatchObject({ code: '53100' })
+  expect(other.fullDiskReason()).toContain('full')
+  await Promise.all([database.close(), other.close()])
+  await made.drop()
+})
+
+test('a port at which nobody listens is unavailable', async () => {
+  const server = createServer()
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
+  const { port } = server.address() as { port: number }
+  await new Promise((resolve) => {
+    server.close(resolve)
+  })
+  const database = open(`postgresql://a@127.0.0.1:${port}/a`)
+  expect(await failureOf(database.query('select 1'))).toEqual({
+    kind: 'unavailable',
+    code: 'ECONNREFUSED',
+  })
+})
+
+test('a server that never answers is given up', async () => {
+  await using server = await startRawServer(() => undefined)
+  const database = open(`postgresql://a@${server.authority}/a`, { connectTimeoutMs: 100 })
+  expect(await failureOf(database.query('select 1'))).toMatchObject({ kind: 'unavailable' })
+})
+
+test('listening ends at once although the server has not answered yet', async () => {
+  await using server = await startRawServer((socket) => socket.resume())
+  const connected = server.connection()
+  const end = new AbortController()
+  const address = { url: `postgresql://a@${server.authority}/a` }
+  const heard = listen({ address, channel: 'a', onNews: () => undefined, signal: end.signal })
+  await connected
+  end.abort()
+  await heard
+  await untilHolds(() => expect(server.open()).toBe(0))
+})
+
+test('closing cuts what a silent server holds open', async () => {
+  await using server = await startRawServer((socket) => socket.resume())
+  const connected = server.connection()
+  const database = open(`postgresql://a@${server.authority}/a`, { connectTimeoutMs: 60_000 })
+  const waiting = failureOf(database.query('select 1'))
+  await connected
+  await database.close()
+  expect(await waiting).toMatchObject({ kind: 'unavailable' })
+  await untilHolds(() => expect(server.open()).toBe(0))
+})
+
+test.each([
+  ['query', (database: Database) => database.query('select 1')],
+  [
+    'transaction',
+    (database: Database) => database.transaction((inside) => inside.query('select 1')),
+  ],
+])('a server that refuses TLS cannot be reached: %s', async (_sentence, ask) => {
+  await using server = await startRawServer((socket) =>
+    socket.once('data', () => socket.write('N')),
+  )
+  const database = open(`postgresql://a@${server.authority}/a?sslmode=verify-full`)
+  expect(await failureOf(ask(database))).toMatchObject({ kind: 'unavailable' })
+})
+
+test('a closed database says so', async () => {
+  const database = open('postgresql://a@127.0.0.1:1/a')
+  await database.close()
+  expect(await failureOf(database.query('select 1'))).toMatchObject({ kind: 'unavailable' })
+})

@@ -1,0 +1,79 @@
+// Which part of src may import which. Held by architecture.test.ts.
+
+/** What every type of monitor stands on. */
+const MONITOR =
+  'contract network monitors/monitor.ts monitors/thresholds.ts monitors/metrics monitors/assertions'
+
+/** What every resource of the platform stands on. */
+const PLATFORM = 'contract process database monitors/definitions.ts platform/http'
+const RESOURCE = `${PLATFORM} platform/secrets platform/jobs platform/*/queries`
+
+/**
+ * Files or folders of src, from the general to the special, and what those in them may import besides what lies in the
+ * same place. The last entry that holds a file counts. `*` stands for one folder.
+ */
+export const MAY_IMPORT: Readonly<Record<string, string>> = {
+  'main.ts': 'cli contract process platform',
+  contract: '',
+  process: '',
+  examples: '',
+  network: 'contract',
+  database: 'contract process',
+  sandbox: 'contract process network',
+  scripts: 'contract process network sandbox',
+  suites: 'contract process network sandbox scripts',
+
+  monitors: 'contract network',
+  'monitors/*': MONITOR,
+  'monitors/url': `${MONITOR} monitors/http`,
+  'monitors/api': `${MONITOR} monitors/http scripts`,
+  'monitors/browser': `${MONITOR} scripts`,
+  'monitors/multistep': `${MONITOR} scripts`,
+  'monitors/suite': `${MONITOR} suites`,
+  'monitors/*/definition.ts': 'contract',
+  'monitors/definitions.ts': 'contract monitors/*/definition.ts',
+
+  agent: 'contract process network monitors sandbox scripts suites',
+  client:
+    'contract process scripts suites monitors/definitions.ts agent/monitors-file agent/platform agent/run/result-words.ts',
+  cli: 'contract process network monitors sandbox scripts suites agent client database platform examples',
+
+  platform: `${RESOURCE} platform/*`,
+  'platform/*': RESOURCE,
+  'platform/http': PLATFORM,
+  'platform/secrets': PLATFORM,
+  'platform/agents': `${RESOURCE} platform/private-locations platform/runs`,
+  'platform/alerts': `${RESOURCE} platform/checks platform/incidents platform/results`,
+  'platform/apply': `${RESOURCE} platform/checks platform/groups platform/variables`,
+  'platform/checks': `${RESOURCE} platform/results`,
+  'platform/code-bundles': `${RESOURCE} platform/artifacts`,
+  'platform/groups': `${RESOURCE} platform/checks`,
+  'platform/private-locations': `${RESOURCE} platform/checks`,
+  'platform/results': `${RESOURCE} platform/agents platform/artifacts`,
+  'platform/runs': `${RESOURCE} platform/agents platform/artifacts platform/checks platform/results`,
+  'platform/variables': `${RESOURCE} platform/checks`,
+}
+
+/** Imports that break the table and are to go. None is added. */
+export const STILL_OPEN: readonly string[] = [
+  'src/client/apply-bundles.ts imports src/monitors/suite/definition.ts',
+  'src/contract/api/account-variable.ts imports src/platform/checks/schema.ts',
+  'src/monitors/api/script-run.ts imports src/sandbox/egress/refused-connections.ts',
+  'src/monitors/http/observed.ts imports src/scripts/api/observed.ts',
+  'src/monitors/monitor.ts imports src/scripts/host.ts',
+  'src/monitors/monitor.ts imports src/scripts/playwright/seen-headers.ts',
+  'src/network/dns/name-servers.ts imports src/monitors/dns/definition.ts',
+  'src/network/dns/resolver.ts imports src/monitors/dns/definition.ts',
+  'src/platform/artifacts/artifacts.ts imports src/platform/config.ts',
+  'src/sandbox/trial.ts imports src/scripts/chromium.ts',
+  'src/scripts/api/host.ts imports src/monitors/monitor.ts',
+  'src/scripts/environment.ts imports src/monitors/monitor.ts',
+  'src/scripts/playwright/progress.ts imports src/monitors/monitor.ts',
+  'src/scripts/run.ts imports src/monitors/browser/definition.ts',
+  'src/scripts/run.ts imports src/monitors/multistep/definition.ts',
+  'src/scripts/run.ts imports src/monitors/monitor.ts',
+  'src/scripts/runtime.ts imports src/monitors/definitions.ts',
+  'src/scripts/samples.ts imports src/monitors/monitor.ts',
+  'src/suites/run.ts imports src/monitors/suite/definition.ts',
+  'src/suites/run.ts imports src/monitors/monitor.ts',
+]

@@ -1,0 +1,222 @@
+// Aim: whatever the scripts of an API monitor do, the check ends in time with a verdict that says what happened,
+// what they hand back is held to the same rules as a definition, and nothing of them is left.
+import { afterAll, describe, expect, test } from 'vitest'
+import { startScriptedChecks } from '../../support/scripts/api-script-runs.ts'
+import { processesWith } from '../../support/sandbox/cage-stand-in.ts'
+import { testGround } from '../../support/scripts/script-ground.ts'
+
+const { run, server, close } = await startScriptedChecks()
+afterAll(close)
+
+describe('a set-up script that', () => {
+  test.each<[does: string, script: string, verdict: string, codes: string[]]>([
+    ['loops', `for (;;);`, 'failed', ['TIMEOUT_RUN']],
+    [
+      'waits for ever',
+      `await new Promise(() => setInterval(() => {}, 1e6))`,
+      'failed',
+      ['TIMEOUT_RUN'],
+    ],
+    ['waits for what cannot come', `await new Promise(() => {})`, 'failed', ['TIMEOUT_RUN']],
+    [
+      'prints 100 MB',
+      `const line = 'x'.repeat(1023) + '\\n'; for (let at = 0; at < 1e5; at++) process.stdout.write(line)`,
+      'errored',
+      ['RUN_OUT_OF_OUTPUT'],
+    ],
+    [
+      'says more on the channel of messages than there is room for',
+      `const line = Buffer.alloc(1e6, 'x'); for (let at = 0; at < 100; at++) require('fs').writeSync(3, line)`,
+      'errored',
+      ['RUN_OUT_OF_OUTPUT'],
+    ],
+    [
+      'takes all memory',
+      `const all = []; for (;;) all.push(Buffer.alloc(2 ** 24, 1))`,
+      'errored',
+      ['RUN_OUT_OF_MEMORY'],
+    ],
+    [
+      'changes the address to a blocked one',
+      `request.url = 'http://169.254.169.254/latest/meta-data/'`,
+      'errored',
+      ['ADDRESS_BLOCKED'],
+    ],
+    ['changes it to a file', `request.url = 'file:///etc/passwd'`, 'failed', ['SCRIPT_FAILED']],
+    ['changes it to nonsense', `request.url = 'no url'`, 'failed', ['SCRIPT_FAILED']],
+    ['makes it endless', `request.url += 'x'.repeat(5000)`, 'failed', ['SCRIPT_FAILED']],
+    [
+      'makes the method up',
+      `request.method = 'GET / HTTP/1.1\\r\\nX: '`,
+      'failed',
+      ['SCRIPT_FAILED'],
+    ],
+    [
+      'puts a line end into a header',
+      `request.headers.X = 'a\\r\\nInjected: 1'`,
+      'failed',
+      ['SCRIPT_FAILED'],
+    ],
+    [
+      'puts a line end into a name',
+      `request.headers['X: 1\\r\\nInjected'] = 'a'`,
+      'failed',
+      ['SCRIPT_FAILED'],
+    ],
+    [
+      'makes a thousand headers',
+      `for (let at = 0; at < 1000; at++) request.headers['X-' + at] = '1'`,
+      'failed',
+      ['SCRIPT_FAILED'],
+    ],
+    ['makes a huge body', `request.body = 'x'.repeat(2e6)`, 'failed', ['SCRIPT_FAILED']],
+    [
+      'hands back a circle',
+      `request.headers.X = request; request.body = request`,
+      'failed',
+      ['SCRIPT_FAILED'],
+    ],
+    [
+      'hands back a proxy that throws',
+      `request = new Proxy({}, { get() { throw new Error('no') } })`,
+      'failed',
+      ['SCRIPT_FAILED'],
+    ],
+    [
+      'hands back a getter that loops',
+      `request = { get url() { for (;;); } }`,
+      'failed',
+      ['TIMEOUT_RUN'],
+    ],
+    ['deletes the request', `request = undefined`, 'failed', ['SCRIPT_FAILED']],
+    [
+      'deletes it by its name',
+      `'use strict'; delete globalThis.request`,
+      'failed',
+      ['SCRIPT_FAILED'],
+    ],
+    ['exits', `process.exit(0)`, 'failed', ['SCRIPT_FAILED']],
+    [
+      'exits later',
+      `setTimeout(() => process.exit(7), 50); await new Promise(() => {})`,
+      'failed',
+      ['SCRIPT_FAILED'],
+    ],
+    [
+      'kills itself',
+      `process.kill(process.pid, 'SIGKILL'); await new Promise(() => {})`,
+      'errored',
+      ['RUN_CRASHED'],
+    ],
+    [
+      'leaves a promise unhandled',
+      `Promise.reject(new Error('forgotten')); await new Promise((done) => setTimeout(done, 200))`,
+      'failed',
+      ['SCRIPT_FAILED'],
+    ],
+    ['closes the channel of messages', `require('fs').closeSync(3)`, 'failed', ['SCRIPT_FAILED']],
+    [
+      'answers in our place with nonsense',
+      `require('fs').writeSync(3, 'no json\\n[]\\n7\\n{"step":"nothing"}\\n{"step":"set-up","request":{"url":7}}\\n')`,
+      'failed',
+      ['SCRIPT_FAILED'],
+    ],
+    [
+      'turns all that is handed back into something else',
+      `Object.prototype.toJSON = () => ({ step: 'set-up' })`,
+      'failed',
+      ['SCRIPT_FAILED'],
+    ],
+  ])('%s', async (_does, script, verdict, codes) => {
+    const { received, left, sent: _, ...result } = await run(script)
+    expect([result.verdict, result.codes]).toEqual([verdict, codes])
+    expect(received).toEqual([])
+    expect(left).toEqual([])
+    expect(JSON.stringify(result).length).toBeLessThan(300_000)
+  })
+
+  test('reads the agent’s environment and files finds nothing of it', async () => {
+    process.env['PLANTED_FOR_SCRIPTS'] = 'planted-in-agent'
+    const { seen } = await run(
+      `const fs = require('fs')
+        for (const path of ['/proc/${process.pid}/environ', '/proc/self/environ', '${import.meta.filename}']) {
+          try { console.log(fs.readFileSync(path, 'utf8')) } catch (error) { console.log(error.code) }
+        }`,
+    )
+    expect(JSON.stringify(seen.scripts?.console)).not.toContain('planted-in-agent')
+    delete process.env['PLANTED_FOR_SCRIPTS']
+  })
+
+  test('reaches for blocked networks itself is refused, and the result names the address', async () => {
+    const blocked = ['127.0.0.3/32']
+    const ground = testGround({ blocked })
+    const { seen, codes } = await run(
+      `const tries = [fetch('http://127.0.0.3:${server.port}/'), new Promise((_, no) =>
+          require('net').connect(${server.port}, '127.0.0.3').on('error', no))]
+        console.log((await Promise.allSettled(tries)).map((one) => one.status).join())`,
+      '',
+      { blocked, ground },
+    )
+    ground.close()
+    expect(codes).toEqual([])
+    expect(seen.scripts?.console[0]?.text).toBe('rejected,rejected')
+    const { port } = server
+    const refused = { host: '127.0.0.3', port, code: 'ADDRESS_BLOCKED', network: '127.0.0.3/32' }
+    expect(seen.scripts?.refused).toEqual([refused, refused])
+  })
+
+  test('leaves timers and processes behind: the check ends, and they with it', async () => {
+    const mark = `left-behind-${process.pid}`
+    const { verdict, durationMs, left } = await run(
+      `setInterval(() => {}, 10)
+        require('child_process').spawn('/bin/sh', ['-c', 'sleep 300 # ${mark}'], { detached: true, stdio: 'ignore' })`,
+    )
+    expect(verdict).toBe('passed')
+    expect(durationMs).toBeLessThan(20_000)
+    expect(left).toEqual([])
+    expect(processesWith(mark)).toEqual([])
+  })
+
+  test('ends its process while the request is under way makes the tear-down fail, not the request', async () => {
+    const { verdict, received, failures } = await run(
+      `setTimeout(() => { throw new Error('late') }, 50)`,
+      `await 1`,
+      { request: { url: `${server.url}/slow` } },
+    )
+    expect(received).toHaveLength(1)
+    expect(['failed', 'passed']).toContain(verdict)
+    expect(failures.every(({ code }) => code === 'SCRIPT_FAILED')).toBe(true)
+  })
+})
+
+describe('a tear-down script that', () => {
+  test.each<[does: string, script: string, verdict: string, codes: string[]]>([
+    ['loops', `for (;;);`, 'failed', ['TIMEOUT_RUN']],
+    ['exits', `process.exit(0)`, 'failed', ['SCRIPT_FAILED']],
+    ['deletes the answer', `response = null`, 'failed', ['SCRIPT_FAILED']],
+    ['makes a huge body', `response.body = 'x'.repeat(2e6)`, 'failed', ['SCRIPT_FAILED']],
+    ['hands back a circle', `response.body = response`, 'failed', ['SCRIPT_FAILED']],
+    ['makes a status of it that is none', `response.statusCode = 'x'`, 'failed', ['SCRIPT_FAILED']],
+    ['changes the request, which is gone', `request.url = 'http://169.254.169.254/'`, 'passed', []],
+  ])('%s', async (_, script, verdict, codes) => {
+    const { received, left, ...result } = await run('', script)
+    expect([result.verdict, result.codes]).toEqual([verdict, codes])
+    expect(received).toHaveLength(1)
+    expect(left).toEqual([])
+  })
+})
+
+test.each([
+  ['set-up', `console.log('in'); await new Promise(() => setInterval(() => {}, 1e6))`, ''],
+  ['tear-down', '', `console.log('in'); await new Promise(() => setInterval(() => {}, 1e6))`],
+])(
+  'a run that is cancelled within its %s script ends at once, with nothing left of it',
+  async (_, setUp, tearDown) => {
+    const stop = new AbortController()
+    setTimeout(() => stop.abort(), 1500)
+    const { verdict, codes, durationMs, left } = await run(setUp, tearDown, { signal: stop.signal })
+    expect([verdict, codes]).toEqual(['cancelled', ['CANCELLED']])
+    expect(durationMs).toBeLessThan(1500 + 5000)
+    expect(left).toEqual([])
+  },
+)

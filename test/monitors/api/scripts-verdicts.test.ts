@@ -1,0 +1,101 @@
+// Aim: what goes wrong with set-up and tear-down scripts of API monitors is told for what it is, and secrets that
+// they know, fetch or make stay in.
+import { afterAll, describe, expect, test } from 'vitest'
+import {
+  type CheckWishes,
+  startScriptedChecks,
+  variable,
+} from '../../support/scripts/api-script-runs.ts'
+import { runtimeFolder, testGround } from '../../support/scripts/script-ground.ts'
+import { temporaryFolder } from '../../support/temporary-folder.ts'
+
+const { run, close } = await startScriptedChecks()
+afterAll(close)
+
+describe('verdicts', () => {
+  test.each<[string, string, string, string, string[], number]>([
+    ['set-up throws', `throw new Error('no user')`, '', 'failed', ['SCRIPT_FAILED'], 0],
+    ['set-up throws no error', `throw undefined`, '', 'failed', ['SCRIPT_FAILED'], 0],
+    ['set-up does not parse', `const = 1`, '', 'errored', ['SCRIPT_INVALID'], 0],
+    ['set-up lacks an import', `require('nowhere')`, '', 'errored', ['SCRIPT_INVALID'], 0],
+    ['set-up reads bad JSON', `JSON.parse('{')`, '', 'failed', ['SCRIPT_FAILED'], 0],
+    ['tear-down throws', '', `throw new Error('left over')`, 'failed', ['SCRIPT_FAILED'], 1],
+    ['tear-down does not parse', '', `const = 1`, 'errored', ['SCRIPT_INVALID'], 1],
+  ])('%s', async (_, setUp, tearDown, verdict, codes, requests) => {
+    const result = await run(setUp, tearDown)
+    expect([result.verdict, result.codes]).toEqual([verdict, codes])
+    expect(result.received).toHaveLength(requests)
+    expect(result.left).toEqual([])
+  })
+
+  test('an error tells its place in the script, whatever it is written in', async () => {
+    const plain = await run(`\nthrow new Error('here')`)
+    expect(plain.failures[0]?.details).toMatchObject({ file: 'set-up.ts', line: 2, column: 7 })
+    const typed = await run(`const a: string = ''\n\nthrow new Error(a + 'here')`, '', {
+      more: { setupScriptPath: 'scripts/own.ts' },
+    })
+    expect(typed.failures[0]).toMatchObject({ details: { file: 'scripts/own.ts', line: 3 } })
+    expect(typed.failures[0]?.message).toContain('here')
+  })
+
+  test('assertions are judged beside a tear-down script that fails', async () => {
+    const assertions = [{ source: 'STATUS_CODE', comparison: 'EQUALS', target: '201' }]
+    const { codes } = await run('', `throw new Error('x')`, { request: { assertions } })
+    expect(codes.toSorted((a, b) => (a < b ? -1 : 1))).toEqual([
+      'ASSERTION_FAILED',
+      'SCRIPT_FAILED',
+    ])
+  })
+
+  test('retries repeat scripts and request together', async () => {
+    const { attempts, received, verdict } = await run(
+      `request.headers['X-Try'] = 'set up'`,
+      `throw new Error('again')`,
+      { more: { retryStrategy: { type: 'FIXED', baseBackoffSeconds: 0, maxRetries: 1 } } },
+    )
+    expect([verdict, attempts.length, received.length]).toEqual(['failed', 2, 2])
+    expect(received.every(({ headers }) => headers['x-try'] === 'set up')).toBe(true)
+  })
+
+  test.each<[string, CheckWishes, string]>([
+    ['an agent that runs no code', { ground: undefined }, 'SCRIPT_UNSUPPORTED'],
+    ['a runtime that is not installed', { more: { runtimeId: '2025.04' } }, 'RUNTIME_MISSING'],
+    [
+      'no runtime at all, and only a tear-down script',
+      { ground: testGround({ tools: temporaryFolder() }) },
+      'RUNTIME_MISSING',
+    ],
+  ])('nothing is sent by %s', async (_, wishes, code) => {
+    const { verdict, codes, received } = await run('', '1', wishes)
+    expect([verdict, codes, received]).toEqual(['errored', [code], []])
+  })
+
+  test('the runtime that a monitor names is the one that runs', async () => {
+    const other = testGround({ tools: runtimeFolder('2025.04') })
+    const { seen } = await run('1', '', { ground: other, more: { runtimeId: '2025.04' } })
+    expect(seen.scripts?.runtime).toBe('2025.04')
+    other.close()
+  })
+})
+
+test('secrets stay in: known ones, what a script puts into headers, and new values of secret variables', async () => {
+  const result = await run(
+    `const fetched = 'fetched-' + 'token-42'
+      request.headers.Authorization = 'Bearer ' + fetched
+      process.env.PIN = 'changed-' + 'pin-42'
+      process.env.NEW_PASSWORD = 'made-' + 'password-42'
+      console.log(fetched, process.env.PIN, process.env.NEW_PASSWORD, process.env.KEY)
+      console.log(Buffer.from(process.env.KEY).toString('base64'))`,
+    `throw new Error('with ' + process.env.KEY + ' and ' + process.env.PIN)`,
+    { variables: [variable('KEY', 'planted-key-42', true), variable('PIN', 'old-pin', true)] },
+  )
+  expect(result.sent.headers.authorization).toBe('Bearer fetched-token-42')
+  const told = JSON.stringify(result, (key, value: unknown) =>
+    key === 'received' || key === 'sent' ? undefined : value,
+  )
+  for (const secret of ['planted-key-42', 'fetched-token-42', 'changed-pin-42', 'password-42']) {
+    expect(told).not.toContain(secret)
+    expect(told).not.toContain(Buffer.from(secret).toString('base64'))
+  }
+  expect(result.lines?.[0]).toBe('[scrubbed] [scrubbed] [scrubbed] [scrubbed]')
+})

@@ -1,0 +1,266 @@
+// Aim: set-up and tear-down scripts of API monitors do what their public contract says: they change the
+// request before it is sent and the answer before it is judged, in any dialect, and secrets stay in.
+import { afterAll, describe, expect, test } from 'vitest'
+import { startScriptedChecks, variable } from '../../support/scripts/api-script-runs.ts'
+
+const { run, server, close } = await startScriptedChecks()
+afterAll(close)
+
+describe('a set-up script changes the request', () => {
+  test.each<[string, string, Record<string, unknown>, Record<string, unknown>]>([
+    ['a header', `request.headers['X-Own'] = 'v'`, {}, { headers: { 'x-own': 'v' } }],
+    [
+      'a header that is there, and one away',
+      `request.headers['X-A'] += '2'; delete request.headers['X-B']`,
+      { headers: [pair('X-A', '1'), pair('X-B', '1'), pair('X-C', '1')] },
+      { headers: { 'x-a': '12', 'x-c': '1' } },
+    ],
+    ['the address', `request.url += '&c=2'`, {}, { url: '/a?b=1&c=2' }],
+    ['the method', `request.method = 'put'`, {}, { method: 'PUT' }],
+    [
+      'parameters of the query, of which one name has two',
+      `request.queryParameters.q = 'a b'; request.queryParameters.r.push('3')`,
+      { queryParameters: [pair('r', '1'), pair('r', '2')] },
+      { url: '/a?b=1&r=1&r=2&r=3&q=a%20b' },
+    ],
+    [
+      'a body where there was none, JSON by its looks',
+      `request.body = JSON.stringify({ a: 1 })`,
+      { method: 'POST' },
+      { body: '{"a":1}', headers: { 'content-type': 'application/json' } },
+    ],
+    [
+      'a body that is an object',
+      `request.body = { a: 1 }`,
+      { method: 'POST', bodyType: 'JSON', body: '{}' },
+      { body: '{"a":1}' },
+    ],
+    [
+      'all of it',
+      `request = { ...request, url: '{server}/other', headers: { 'X-New': 7 } }`,
+      { headers: [pair('X-A', '1')] },
+      { url: '/other', headers: expect.objectContaining({ 'x-new': '7' }) },
+    ],
+    ['nothing', `console.log(request.body, request.method)`, {}, { method: 'GET', body: '' }],
+  ])('%s', async (_, script, request, expected) => {
+    const { sent, codes, failures } = await run(script, '', { request })
+    expect(failures).toEqual([])
+    expect(codes).toEqual([])
+    expect(sent).toMatchObject(expected)
+  })
+
+  test('a header that it deletes is not sent', async () => {
+    const request = { headers: [pair('X-A', '1'), pair('X-B', '1')] }
+    const { sent } = await run(`delete request.headers['X-A']`, '', { request })
+    expect(Object.keys(sent.headers)).toEqual(expect.arrayContaining(['x-b']))
+    expect(sent.headers).not.toHaveProperty('x-a')
+  })
+
+  const references = {
+    method: 'POST',
+    url: '{{BASE}}/{{ID}}',
+    bodyType: 'JSON',
+    body: '{"t":"{{STAMP}}"}',
+    headers: [pair('X-T', '{{STAMP}}'), pair('X-K', '{{KNOWN}}')],
+    assertions: [
+      { source: 'JSON_BODY', property: '$.body', comparison: 'CONTAINS', target: '{{STAMP}}' },
+    ],
+  }
+  test('variables that it sets stand in the request, known ones and new ones, and in what is asserted', async () => {
+    const { sent, failures, verdict } = await run(
+      `process.env.BASE = '{server}'; process.env.STAMP = 'now'; process.env.KNOWN += '!'
+        request.url = request.url.replace('{{ID}}', 'of-{{ID}}'); process.env.ID = '5'
+        request.headers['X-Foreign'] = '{{SECRET}}'`,
+      `console.log(process.env.STAMP)`,
+      {
+        request: references,
+        variables: [variable('KNOWN', 'k'), variable('SECRET', 'hunter2-hunter2', true)],
+      },
+    )
+    expect(failures).toEqual([])
+    expect(verdict).toBe('passed')
+    expect(sent).toMatchObject({ url: '/of-5', body: '{"t":"now"}' })
+    // A text that a script got from somewhere draws no variable in that the definition does not name.
+    expect(sent.headers).toMatchObject({
+      'x-t': 'now',
+      'x-k': 'k!',
+      'x-foreign': '{{SECRET}}',
+    })
+  })
+
+  test('a variable that nobody sets, or that it takes away, is unknown, and nothing is sent', async () => {
+    for (const script of ['1', 'delete process.env.STAMP']) {
+      const { codes, received, failures } = await run(script, '', {
+        request: { headers: [pair('X', '{{STAMP}}')] },
+        variables: script === '1' ? [] : [variable('STAMP', 'x')],
+      })
+      expect(codes).toEqual(['VARIABLE_UNKNOWN'])
+      expect(failures[0]?.details).toEqual({ variable: 'STAMP' })
+      expect(received).toEqual([])
+    }
+  })
+})
+
+describe('a script may be', () => {
+  const IMPORTED = [
+    {
+      path: 'common/client.ts',
+      content: `import crypto from 'node:crypto'\nexport const token: string = 'v' satisfies string\nexport { crypto }`,
+    },
+  ]
+  test.each<[string, string, Record<string, unknown>]>([
+    ['plain, with await', `request.headers.X = await Promise.resolve('v')`, {}],
+    ['plain, with return', `request.headers.X = 'v'; if (1) return; throw 1`, {}],
+    [
+      'CommonJS that exports a function',
+      `module.exports = async () => { request.headers.X = 'v' }`,
+      {},
+    ],
+    [
+      'CommonJS with a package of the runtime',
+      `const zod = require('zod'); request.headers.X = zod.string().parse('v')`,
+      {},
+    ],
+    [
+      'an ES module with await',
+      `import path from 'node:path'\nrequest.headers.X = await Promise.resolve(path.basename('/a/v'))`,
+      {},
+    ],
+    [
+      'an ES module that exports a function',
+      `export default async () => { request.headers.X = 'v' }`,
+      {},
+    ],
+    [
+      'an ES module by its path that also requires',
+      `import path from 'node:path'\nconst os = require('node:os')\nrequest.headers.X = os.EOL.trim() + 'v'`,
+      { setupScriptPath: 'scripts/setup.mjs' },
+    ],
+    ['TypeScript', `const value: string = 'v'\nrequest.headers.X = value as string`, {}],
+    [
+      'TypeScript that looks like a comparison',
+      `const same = (one: string) => one\nrequest.headers.X = same('v')`,
+      { setupScriptPath: 'setup.ts' },
+    ],
+    [
+      'TypeScript with an import without ending',
+      `import { token } from './common/client'\nrequest.headers.X = token`,
+      { setupScriptPath: 'setup.ts', setupScriptDependencies: IMPORTED },
+    ],
+    [
+      'CommonJS with such an import',
+      `const { token } = require('../common/client'); request.headers.X = token`,
+      { setupScriptPath: 'api/setup.js', setupScriptDependencies: IMPORTED },
+    ],
+    [
+      'with a dynamic import',
+      `request.headers.X = (await import('node:path')).basename('a/v')`,
+      {},
+    ],
+    ['its group’s, which stands where its own would', `request.headers['X'] = 'v'`, {}],
+  ])('%s', async (_, script, more) => {
+    const { sent, failures } = await run(script, '', { more })
+    expect(failures).toEqual([])
+    expect(sent.headers['x']).toBe('v')
+  })
+})
+
+test('scripts know their check, keep state, write to a console, and their time is none of the answer’s', async () => {
+  const setUp = `console.log(process.env.CHECK_NAME, process.env.REQUEST_URL, process.env.MINE)
+      console.error('warned')
+      console.log(typeof response, Object.keys(process.env).filter((one) => /proxy|vedette/i.test(one)).join())
+      globalThis.kept = 'kept'
+      await new Promise((resolve) => setTimeout(resolve, 700))`
+  const tearDown = `console.log(kept, response.statusCode, response.statusText, response.headers['x-list'])
+      console.log(request.headers['X-A'], response.timings.end > 0, response.timingPhases.total > 0)
+      await new Promise((resolve) => setTimeout(resolve, 700))`
+  const result = await run(setUp, tearDown, {
+    variables: [variable('MINE', 'mine'), variable('NODE_OPTIONS', '--no-such-option')],
+    request: { headers: [pair('X-A', '1')] },
+  })
+  expect(result.failures).toEqual([])
+  // Two streams, of which either may be read first.
+  expect(result.lines?.toSorted()).toEqual([
+    '1 true true',
+    `A scripted check ${server.url}/a?b=1 mine`,
+    'kept 200 OK a, b',
+    'undefined ',
+    'warned',
+  ])
+  const { scripts } = result.seen
+  expect(scripts).toMatchObject({ runtime: '2026.04', usage: { processesMax: 1 } })
+  expect(scripts?.setUp?.durationMs).toBeGreaterThan(690)
+  expect(scripts?.tearDown?.durationMs).toBeGreaterThan(690)
+  expect(result.responseTimeMs).toBeLessThan(700)
+  expect(result.durationMs).toBeGreaterThan(1400)
+  expect(result.left).toEqual([])
+})
+
+describe('a tear-down script changes the answer before it is judged', () => {
+  const assertion = (source: string, property: string, target: string) => ({
+    source,
+    property,
+    comparison: 'EQUALS',
+    target,
+  })
+  test.each<[string, string, Record<string, unknown>, Record<string, unknown>]>([
+    [
+      'its body',
+      `response.body = JSON.stringify({ ...JSON.parse(response.body), added: 'yes' })`,
+      { assertions: [assertion('JSON_BODY', '$.added', 'yes')] },
+      { response: { body: expect.stringContaining('"added":"yes"') } },
+    ],
+    [
+      'its headers',
+      `response.headers['X-Added'] = 'yes'`,
+      { assertions: [assertion('HEADERS', 'x-added', 'yes')] },
+      { response: { headers: { 'x-added': 'yes' } } },
+    ],
+    [
+      'its status, which the way there still shows',
+      `response.statusCode = 204`,
+      { url: `${server.url}/?status=503`, assertions: [assertion('STATUS_CODE', '', '204')] },
+      { statusCode: 204, hops: [{ statusCode: 503 }] },
+    ],
+    [
+      'nothing',
+      `JSON.parse(response.body)`,
+      { assertions: [assertion('JSON_BODY', '$.method', 'GET')] },
+      { statusCode: 200 },
+    ],
+  ])('%s', async (_, script, request, expected) => {
+    const { failures, observed } = await run('', script, { request })
+    expect(failures).toEqual([])
+    expect(observed).toMatchObject(expected)
+  })
+
+  test('a body that is larger than what a script takes is cut for it, and assertions see all', async () => {
+    const request = {
+      url: `${server.url}/?long=3000000`,
+      assertions: [
+        { source: 'JSON_BODY', property: '$.filler', comparison: 'CONTAINS', target: 'xxx' },
+      ],
+    }
+    const { failures, seen } = await run('', 'console.log(response.bodyTruncated)', { request })
+    expect(failures).toEqual([])
+    expect(seen.scripts).toMatchObject({
+      console: [{ text: 'true' }],
+      notes: [expect.stringContaining('characters of the body')],
+    })
+  })
+
+  test('it runs when no answer came, so that it may clean up, and the request’s failure stands alone', async () => {
+    const { codes, verdict, seen } = await run(
+      `process.env.MADE = '7'`,
+      `console.log('clean', process.env.MADE, response.statusCode); JSON.parse(response.body)`,
+      { request: { url: 'http://127.0.0.1:9/' } },
+    )
+    expect([verdict, codes]).toEqual(['failed', ['CONNECT_REFUSED']])
+    expect(seen.scripts?.console).toEqual([{ type: 'stdout', text: 'clean 7 0' }])
+    expect(seen.scripts?.tearDown?.error).toContain('JSON')
+  })
+})
+
+function pair(key: string, value: string) {
+  return { key, value, locked: false }
+}

@@ -1,0 +1,349 @@
+// Aim: a gRPC check says exactly what the server did: health, unary and streamed calls by reflection and by
+// a proto text, with every status.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { readFileSync } from 'node:fs'
+import { grpc } from '../../../src/monitors/grpc/index.ts'
+import type { GrpcObserved } from '../../../src/monitors/grpc/observed.ts'
+import { startGrpcServer, type GrpcServer } from '../../support/monitors/grpc/grpc-server.ts'
+import { codes, runGrpc, type Wishes } from '../../support/monitors/grpc/grpc-run.ts'
+import { startStopwatch } from '../../support/stopwatch.ts'
+
+let server: GrpcServer
+beforeAll(async () => {
+  server = await startGrpcServer({ health: { '': 1, unknown: 0, serving: 1, down: 2, gone: 3 } })
+})
+afterAll(() => server.close())
+
+const run = (config: Wishes, request: Wishes = {}, settings: Wishes = {}) =>
+  runGrpc({ port: server.port, config, request, settings })
+const greet = (message: unknown) => ({
+  method: 'shop.v1.Shop/Greet',
+  message: JSON.stringify(message),
+})
+const count = (message: unknown) => ({
+  method: 'shop.v1.Shop/Count',
+  message: JSON.stringify(message),
+})
+const asserting = (source: string, comparison: string, target = '', property = '') => ({
+  assertions: [{ source, comparison, target, property }],
+})
+const bodyOf = ({ observed }: { observed: GrpcObserved }): unknown =>
+  JSON.parse(observed.response?.body ?? 'null')
+
+describe('health', () => {
+  test.each([
+    ['the whole server', '', 'SERVING', []],
+    ['SERVING', 'serving', 'SERVING', []],
+    ['NOT_SERVING', 'down', 'NOT_SERVING', ['GRPC_NOT_SERVING']],
+    ['UNKNOWN', 'unknown', 'UNKNOWN', ['GRPC_NOT_SERVING']],
+    ['SERVICE_UNKNOWN is a state', 'gone', 'SERVICE_UNKNOWN', ['GRPC_NOT_SERVING']],
+    ['NOT_FOUND is a status', 'nobody', undefined, ['GRPC_SERVICE_NOT_FOUND']],
+  ])('%s', async (_, service, healthStatus, failures) => {
+    const observation = await run({ mode: 'HEALTH', service })
+    expect(codes(observation)).toEqual(failures)
+    expect(observation.observed.healthStatus).toBe(healthStatus)
+  })
+
+  test('an assertion says which state is right', async () => {
+    const wanted = asserting('GRPC_HEALTHCHECK_STATUS', 'EQUALS', '2')
+    expect(codes(await run({ mode: 'HEALTH', service: 'down' }, wanted))).toEqual([])
+    expect(codes(await run({ mode: 'HEALTH' }, wanted))).toEqual(['ASSERTION_FAILED'])
+  })
+
+  test('all that is seen', async () => {
+    const { observed } = await run({ mode: 'HEALTH', service: 'serving' })
+    expect(observed).toEqual({
+      port: server.port,
+      mode: 'HEALTH',
+      service: 'serving',
+      address: '127.0.0.1',
+      family: 'IPv4',
+      phases: {
+        dnsMs: 0,
+        connectMs: expect.any(Number) as number,
+        firstByteMs: expect.any(Number) as number,
+        downloadMs: expect.any(Number) as number,
+        totalMs: expect.any(Number) as number,
+      },
+      httpStatus: 200,
+      statusCode: 0,
+      status: 'OK',
+      statusMessage: 'OK',
+      statusOrigin: 'server',
+      healthStatus: 'SERVING',
+      response: {
+        metadata: expect.objectContaining({ 'content-type': 'application/grpc+proto' }) as object,
+        trailers: {},
+        messages: 1,
+        bytes: 7,
+        encoding: 'identity',
+        body: '{"status":"SERVING"}',
+        bodyTruncated: false,
+      },
+    })
+  })
+})
+
+describe('calls by reflection', () => {
+  test.each([
+    ['with a slash', 'shop.v1.Shop/Greet'],
+    ['with a dot', 'shop.v1.Shop.Greet'],
+    ['as a path', '/shop.v1.Shop/Greet'],
+  ])('a method may be written %s', async (_, method) => {
+    const observation = await run({ method, message: '{"name": "Ann"}' })
+    expect(codes(observation)).toEqual([])
+    expect(bodyOf(observation)).toMatchObject({ text: 'hello Ann' })
+    expect(observation.observed.reflection).toMatchObject({ version: 'v1' })
+  })
+
+  test('v1alpha, where the server has nothing else', async () => {
+    await using old = await startGrpcServer({ reflection: ['v1alpha'] })
+    for (const _ of [1, 2]) {
+      const observation = await run(greet({ name: 'Ann' }), { port: old.port })
+      expect(codes(observation)).toEqual([])
+      expect(observation.observed.reflection?.version).toBe('v1alpha')
+    }
+  })
+
+  test('none at all', async () => {
+    await using bare = await startGrpcServer({ reflection: [] })
+    const observation = await run(greet({}), { port: bare.port })
+    expect(codes(observation)).toEqual(['GRPC_REFLECTION_UNAVAILABLE'])
+  })
+
+  test.each([
+    ['a method', 'shop.v1.Shop/Gret', /Greet/],
+    ['a service', 'shop.v1.Shopp/Greet', /shop\.v1\.Shop\b/],
+  ])('%s that does not exist is told with those that are near', async (_, method, near) => {
+    const observation = await run({ method })
+    expect(codes(observation)).toEqual(['GRPC_METHOD_NOT_FOUND'])
+    expect(observation.failures[0]?.message).toMatch(near)
+  })
+
+  test.each([
+    ['a stream of requests', 'shop.v1.Shop/Collect'],
+    ['a bidirectional stream', 'shop.v1.Shop/Talk'],
+  ])('%s is refused', async (_, method) => {
+    expect(codes(await run({ method }))).toEqual(['GRPC_METHOD_UNSUPPORTED'])
+  })
+
+  test('an unknown field in the request is named', async () => {
+    const observation = await run(greet({ nam: 'Ann' }))
+    expect(codes(observation)).toEqual(['GRPC_MESSAGE_INVALID'])
+    expect(observation.failures[0]?.details).toMatchObject({ path: 'nam' })
+  })
+
+  test('what no text is a method', async () => {
+    const { port } = server
+    const brought = { method: 'Greet' }
+    const observation = await runGrpc({ port, config: { method: '{{M}}' }, brought })
+    expect(codes(observation)).toEqual(['SETTINGS_INVALID'])
+  })
+})
+
+describe('calls by a proto text', () => {
+  const text = readFileSync(new URL('../../fixtures/grpc/shop.proto', import.meta.url), 'utf8')
+  // The fixture's other file is not known to a monitor.
+  const protoContent = text
+    .replace('import "parts.proto";', '')
+    .replaceAll(/^.*shop\.parts\..*$/gm, '')
+  const byText = (config: Wishes) => ({
+    serviceDefinition: 'PROTO_FILE',
+    protoContent,
+    ...config,
+  })
+
+  test('needs no reflection', async () => {
+    await using bare = await startGrpcServer({ reflection: [] })
+    const observation = await run(byText(greet({ name: 'Ann' })), { port: bare.port })
+    expect(codes(observation)).toEqual([])
+    expect(bodyOf(observation)).toMatchObject({ text: 'hello Ann' })
+  })
+
+  test('well-known types', async () => {
+    const message = '{"at": "2026-01-31T12:00:00Z", "things": {"a": [1]}, "boxedInt64": "5"}'
+    const observation = await run(byText({ method: 'shop.v1.Shop/Echo', message }))
+    expect(bodyOf(observation)).toMatchObject(JSON.parse(message) as object)
+  })
+
+  test('that does not parse: with the line', async () => {
+    const broken = 'syntax = "proto3";\nservice S {\n  rpc A(;\n}'
+    const observation = await run(byText({ protoContent: broken, method: 'S/A' }))
+    expect(codes(observation)).toEqual(['GRPC_PROTO_INVALID'])
+    expect(observation.failures[0]?.details).toEqual({ line: 3 })
+  })
+
+  test('a method that it lacks is a fault of the settings', async () => {
+    const observation = await run(byText({ method: 'shop.v1.Shop/Gret' }))
+    expect(codes(observation)).toEqual(['GRPC_METHOD_UNDEFINED'])
+    expect(observation.failures[0]?.message).toMatch(/Greet/)
+  })
+
+  test('a long text that may name a type costs no more time than its length', async () => {
+    const message = `{"@type": "${'a'.repeat(200_000)} "}`
+    const ownMs = startStopwatch()
+    const observation = await run(byText({ method: 'shop.v1.Shop/Greet', message }))
+    expect(codes(observation)).toEqual(['GRPC_MESSAGE_INVALID'])
+    expect(ownMs()).toBeLessThan(2000)
+  })
+
+  test('is judged before the target is asked', async () => {
+    const observation = await run(byText({ ...greet({ a: 1 }) }), { port: 1 })
+    expect(codes(observation)).toEqual(['GRPC_MESSAGE_INVALID'])
+  })
+})
+
+describe('streams of answers', () => {
+  test('are a list', async () => {
+    const observation = await run(count({ count: 3 }), {
+      assertions: [
+        { source: 'GRPC_RESPONSE', property: '$.length', comparison: 'EQUALS', target: '3' },
+        {
+          source: 'GRPC_RESPONSE',
+          property: '$[2].text',
+          comparison: 'EQUALS',
+          target: 'number 2',
+        },
+      ],
+    })
+    expect(codes(observation)).toEqual([])
+    expect(observation.observed.response?.messages).toBe(3)
+  })
+
+  test('may be empty', async () => {
+    const observation = await run(count({ count: 0 }), asserting('TEXT_BODY', 'EQUALS', '[]'))
+    expect(codes(observation)).toEqual([])
+  })
+
+  test('end with a status, too', async () => {
+    const observation = await run(count({ count: 2, status: 8, words: 'that is all' }))
+    expect(codes(observation)).toEqual(['GRPC_STATUS'])
+    expect(observation.observed).toMatchObject({ status: 'RESOURCE_EXHAUSTED' })
+    expect(observation.observed.response?.messages).toBe(2)
+  })
+
+  test('are bounded', async () => {
+    expect(codes(await run(count({ count: 1001 })))).toEqual(['GRPC_STREAM_TOO_LARGE'])
+    expect(codes(await run(count({ count: 1000 })))).toEqual([])
+  })
+
+  test('are cut short where the monitor has enough', async () => {
+    const observation = await run({ ...count({ count: 500 }), messagesMax: 2 })
+    expect(codes(observation)).toEqual([])
+    expect(observation.observed).toMatchObject({ status: 'OK', statusOrigin: 'client' })
+    expect(bodyOf(observation)).toHaveLength(2)
+  })
+})
+
+describe('status', () => {
+  test.each([
+    [1, 'CANCELLED'],
+    [5, 'NOT_FOUND'],
+    [14, 'UNAVAILABLE'],
+    [16, 'UNAUTHENTICATED'],
+    [42, 'UNKNOWN'],
+  ])('%i %s fails', async (code, status) => {
+    const observation = await run(greet({ status: code, words: 'warum? 100% ä' }))
+    expect(codes(observation)).toEqual(['GRPC_STATUS'])
+    expect(observation.observed).toMatchObject({
+      statusCode: code,
+      status,
+      statusMessage: 'warum? 100% ä',
+      statusOrigin: 'server',
+    })
+  })
+
+  test('that an assertion asks for passes', async () => {
+    const observation = await run(
+      greet({ status: 5 }),
+      asserting('GRPC_STATUS_CODE', 'EQUALS', '5'),
+    )
+    expect(codes(observation)).toEqual([])
+  })
+
+  test('that shouldFail expects passes, and so does a good one', async () => {
+    for (const status of [0, 5]) {
+      expect(codes(await run(greet({ status }), {}, { shouldFail: true }))).toEqual([])
+    }
+    const health = { mode: 'HEALTH', service: 'down' }
+    expect(codes(await run(health, {}, { shouldFail: true }))).toEqual([])
+  })
+})
+
+describe('assertions', () => {
+  test.each([
+    ['GRPC_RESPONSE', 'EQUALS', 'hello Ann', '$.text', []],
+    ['GRPC_RESPONSE', 'EQUALS', 'hello Bob', '$.text', ['ASSERTION_FAILED']],
+    ['GRPC_RESPONSE', 'EQUALS', '0', '$.index', []],
+    ['TEXT_BODY', 'CONTAINS', 'hello', '', []],
+    ['TEXT_BODY', 'EQUALS', 'Ann', 'hello (\\w+)', []],
+    ['GRPC_STATUS_CODE', 'EQUALS', '0', '', []],
+    ['GRPC_STATUS_CODE', 'GREATER_THAN', '0', '', ['ASSERTION_FAILED']],
+    ['RESPONSE_TIME', 'LESS_THAN', '20000', '', []],
+    ['RESPONSE_TIME', 'GREATER_THAN', '20000', '', ['ASSERTION_FAILED']],
+  ])('%s %s %s', async (source, comparison, target, property, failures) => {
+    const wanted = asserting(source, comparison, target, property)
+    expect(codes(await run(greet({ name: 'Ann' }), wanted))).toEqual(failures)
+  })
+})
+
+test.each([
+  ['EQUALS', '9007199254740992', '$.anInt64', ['ASSERTION_FAILED']],
+  ['GREATER_THAN', '9007199254740992', '$.anInt64', []],
+  ['EQUALS', '1152921504606847000', '$.aDouble', []],
+  ['EQUALS', '1152921504606847001', '$.aDouble', ['ASSERTION_FAILED']],
+])('a long integer of an answer %s %s', async (comparison, target, property, failures) => {
+  const wanted = asserting('GRPC_RESPONSE', comparison, target, property)
+  const message = '{"anInt64": 9007199254740993, "aDouble": 1152921504606846976}'
+  expect(codes(await run({ method: 'shop.v1.Shop/Echo', message }, wanted))).toEqual(failures)
+})
+
+describe('response time', () => {
+  test.each([
+    ['above degradedResponseTime', { degradedResponseTime: 0 }, [], true],
+    ['below', {}, [], false],
+  ])('%s', async (_, settings, failures, degraded) => {
+    const observation = await run(greet({}), {}, settings)
+    expect(codes(observation)).toEqual(failures)
+    expect(observation.degraded).toBe(degraded)
+  })
+
+  test('is without the time for reflection', async () => {
+    const { responseTimeMs = 0, observed } = await run(greet({}))
+    const { totalMs, reflectionMs = 0 } = observed.phases
+    expect(reflectionMs).toBeGreaterThan(0)
+    expect(responseTimeMs).toBeCloseTo(totalMs - reflectionMs, 3)
+  })
+})
+
+describe('metrics', () => {
+  test('are blackbox_exporter’s', async () => {
+    const { observed } = await run({ mode: 'HEALTH', service: 'down' })
+    const samples = grpc.samples(observed)
+    const valueOf = (name: string, label = '') =>
+      samples.find((one) => one.name === name && Object.values(one.labels ?? {}).join() === label)
+        ?.value
+    expect(valueOf('probe_grpc_status_code')).toBe(0)
+    expect(valueOf('probe_grpc_healthcheck_response', 'NOT_SERVING')).toBe(1)
+    expect(valueOf('probe_grpc_healthcheck_response', 'SERVING')).toBe(0)
+    expect(valueOf('probe_grpc_ssl')).toBe(0)
+    expect(valueOf('probe_ip_protocol')).toBe(4)
+    expect(valueOf('probe_grpc_duration_seconds', 'check')).toBeGreaterThan(0)
+  })
+})
+
+test.each([
+  ['the deadline of the call', { timeout: 1 }, {}, 1000],
+  ['maxResponseTime, where that is sooner', {}, {}, 20_000],
+  ['up to three minutes', { timeout: 180 }, { maxResponseTime: 180_000 }, 180_000],
+])('an attempt takes no longer than %s', (_, request, settings, deadlineMs) => {
+  const grpcConfig = { mode: 'HEALTH' }
+  const monitor = grpc.schema.parse({
+    id: 'm',
+    name: 'm',
+    checkType: 'GRPC',
+    request: { url: 'a.test', port: 1, grpcConfig, ...request },
+    ...settings,
+  })
+  expect(grpc.deadlineMs(monitor)).toBe(deadlineMs)
+})

@@ -1,0 +1,156 @@
+// Aim: a gRPC check sends what it should, over plain HTTP/2, TLS and TLS with client certificates, and goes no
+// way but the one that it is given.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Context } from '../../../src/monitors/monitor.ts'
+import { createAuthority } from '../../support/network/certificates.ts'
+import { startConnectProxy } from '../../support/network/connect-proxy.ts'
+import { startGrpcServer, type GrpcServer } from '../../support/monitors/grpc/grpc-server.ts'
+import { codes, runGrpc, type Wishes } from '../../support/monitors/grpc/grpc-run.ts'
+import { fixedResolver, testContext } from '../../support/monitors/monitor-context.ts'
+
+let server: GrpcServer
+beforeAll(async () => {
+  server = await startGrpcServer()
+})
+afterAll(() => server.close())
+
+const run = (config: Wishes, request: Wishes = {}, context?: Context) =>
+  runGrpc({ port: server.port, config, request, context })
+const greet = (message: unknown) => ({
+  method: 'shop.v1.Shop/Greet',
+  message: JSON.stringify(message),
+})
+
+describe('metadata', () => {
+  test('goes with the call, repeated and binary', async () => {
+    const metadata = [
+      { key: 'X-Token', value: 'abc' },
+      { key: 'x-list', value: 'a' },
+      { key: 'x-list', value: 'b' },
+      { key: 'x-raw-bin', value: 'AAH_' },
+    ]
+    expect(codes(await run({ ...greet({}), metadata }))).toEqual([])
+    expect(server.seen().metadata).toMatchObject({
+      'x-token': 'abc',
+      'x-list': expect.stringMatching(/^a/) as string,
+      'x-raw-bin': Buffer.from([0, 1, 255]),
+      'user-agent': expect.stringMatching(/^Vedette\//) as string,
+    })
+  })
+
+  test.each([
+    ['a name with a blank', 'a b', 'x'],
+    ['a name of HTTP/2', ':path', 'x'],
+    ['a name of the protocol', 'grpc-timeout', '1S'],
+    ['a line break in the value', 'a', 'x\ny'],
+    ['bytes that are no base64', 'a-bin', '%'],
+  ])('%s is refused, without its value', async (_, key, value) => {
+    const brought = { metadata: [{ key, value }] }
+    const observation = await runGrpc({ port: server.port, config: greet({}), brought })
+    expect(codes(observation)).toEqual(['SETTINGS_INVALID'])
+  })
+
+  test('of the answer, before and after it, can be asserted', async () => {
+    const observation = await run(greet({}), {
+      assertions: [
+        { source: 'GRPC_METADATA', property: 'X-Served-By', comparison: 'EQUALS', target: 'shop' },
+        { source: 'GRPC_METADATA', property: 'x-cost', comparison: 'EQUALS', target: '7' },
+        {
+          source: 'GRPC_METADATA',
+          property: 'x-trace-bin',
+          comparison: 'EQUALS',
+          target: 'AAEC/w==',
+        },
+        { source: 'GRPC_METADATA', property: 'x-none', comparison: 'IS_NULL' },
+      ],
+    })
+    expect(codes(observation)).toEqual([])
+    expect(observation.observed.response?.trailers).toEqual({ 'x-cost': '7' })
+  })
+
+  test('the authority is host and port, or what the monitor says', async () => {
+    await run(greet({}))
+    expect(server.seen().authority).toBe(`127.0.0.1:${server.port}`)
+    await run(greet({}), { authority: 'shop.example' })
+    expect(server.seen().authority).toBe('shop.example')
+  })
+
+  test('the time that is left goes with the call', async () => {
+    await run(greet({}), { timeout: 3 })
+    const { deadlineMs } = server.seen()
+    expect(deadlineMs).toBeGreaterThan(1000)
+    expect(deadlineMs).toBeLessThanOrEqual(3000)
+  })
+})
+
+describe('TLS', () => {
+  const authority = createAuthority()
+  const pair = authority.issue()
+  const client = authority.issue()
+  const secure = { tls: true }
+
+  test('verified against an authority', async () => {
+    await using safe = await startGrpcServer({ tls: pair })
+    const request = { port: safe.port, tls: { ca: authority.ca } }
+    const observation = await run({ ...greet({}), ...secure }, request)
+    expect(codes(observation)).toEqual([])
+    expect(observation.observed.tls).toMatchObject({ alpn: 'h2', verified: true })
+    expect(observation.observed.phases.tlsMs).toBeGreaterThan(0)
+  })
+
+  test('not verified fails, unless skipSSL', async () => {
+    await using safe = await startGrpcServer({ tls: pair })
+    const { port } = safe
+    const health = { mode: 'HEALTH', ...secure }
+    const failing = await run(health, { port })
+    expect(codes(failing)).toEqual(['TLS_UNTRUSTED'])
+    expect(failing.observed.tls?.chain).toHaveLength(1)
+    expect(codes(await run(health, { port, skipSSL: true }))).toEqual([])
+  })
+
+  test('with a client certificate, and without', async () => {
+    await using strict = await startGrpcServer({ tls: { ...pair, clientCa: authority.ca } })
+    const { port } = strict
+    const health = { mode: 'HEALTH', ...secure }
+    const tls = { ca: authority.ca, certificate: client.cert, privateKey: client.key }
+    expect(codes(await run(health, { port, tls }))).toEqual([])
+    const without = await run(health, { port, tls: { ca: authority.ca } })
+    expect(codes(without)).toEqual(['TLS_CLIENT_CERTIFICATE'])
+  })
+
+  test('a server that speaks none, and one that wants it', async () => {
+    expect(codes(await run({ mode: 'HEALTH', ...secure }))).toEqual(['TLS_NOT_SPOKEN'])
+    await using safe = await startGrpcServer({ tls: pair })
+    const plain = codes(await run({ mode: 'HEALTH' }, { port: safe.port }))
+    expect(['CONNECTION_CLOSED', 'CONNECTION_RESET', 'HTTP2_NOT_SPOKEN']).toContain(plain[0])
+  })
+})
+
+describe('the way out', () => {
+  test('an address that the policy forbids', async () => {
+    const context = testContext({ blocked: ['127.0.0.0/8'] })
+    expect(codes(await run({ mode: 'HEALTH' }, {}, context))).toEqual(['ADDRESS_BLOCKED'])
+  })
+
+  test('a name', async () => {
+    const resolver = fixedResolver({ 'shop.test': ['127.0.0.1'] })
+    const context = testContext({ resolver })
+    const observation = await run({ mode: 'HEALTH' }, { url: 'shop.test' }, context)
+    expect(codes(observation)).toEqual([])
+    expect(observation.observed).toMatchObject({ address: '127.0.0.1', statusCode: 0 })
+  })
+
+  test('through the location’s proxy', async () => {
+    await using proxy = await startConnectProxy()
+    const context = testContext({ proxyUrl: `http://${proxy.authority}` })
+    const observation = await run({ mode: 'HEALTH' }, {}, context)
+    expect(codes(observation)).toEqual([])
+    expect(observation.observed.phases.proxyMs).toBeGreaterThan(0)
+  })
+
+  test('nobody there: the status is that of gRPC', async () => {
+    const observation = await run({ mode: 'HEALTH' }, { port: 1 })
+    expect(codes(observation)).toEqual(['CONNECT_REFUSED'])
+    expect(observation.observed).toMatchObject({ status: 'UNAVAILABLE', statusOrigin: 'client' })
+  })
+})

@@ -1,0 +1,237 @@
+// Aim: what all echoes share holds up: times survive a clock that is set, bursts are paced, buffers are never
+// asked to hold more than they can, what they drop is known to be ours, and refusals become data.
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import type { Echo, EchoOwner, EchoSettings } from '../../../src/monitors/icmp/echo-socket.ts'
+import { createEchoExchange, type EchoExchange } from '../../../src/monitors/icmp/exchange.ts'
+import { EchoRun } from '../../../src/monitors/icmp/run.ts'
+import { SystemCallError } from '../../../src/network/native/libc.ts'
+import {
+  loadNative,
+  type Native,
+  type NativeSocket,
+} from '../../../src/network/native/native-socket.ts'
+import { OPTION, type SocketOption } from '../../../src/network/native/socket-options.ts'
+import { eventually } from '../../support/eventually.ts'
+import { withoutEchoes } from '../../support/needs.ts'
+
+const real = await loadNative()
+const HOUR_MS = 3_600_000
+const EPERM = 1
+const EMFILE = 24
+const ENOBUFS = 105
+
+const noEchoes = withoutEchoes()
+beforeEach(({ skip }) => skip(noEchoes !== undefined, noEchoes))
+
+const sent: { exchange: EchoExchange; echoes: Echo[] }[] = []
+afterEach(() => {
+  for (const { exchange, echoes } of sent.splice(0)) exchange.forget(echoes)
+})
+
+/** A native layer whose sockets the test changes before they are used. */
+function withSockets(change: (socket: NativeSocket) => void): Native & { opened: number } {
+  const native = {
+    ...real,
+    opened: 0,
+    open(kind: Parameters<Native['open']>[0]) {
+      const socket = real.open(kind)
+      native.opened++
+      change(socket)
+      return socket
+    },
+  }
+  return native
+}
+
+/** Makes the receive buffer that large, as a system would that allows no more. */
+function limitBuffer(socket: NativeSocket, bytes: number): void {
+  const setOption = socket.setOption.bind(socket)
+  socket.setOption = (option: SocketOption, value: number) => {
+    if (option === OPTION.receiveBufferForce) throw new SystemCallError('setsockopt', EPERM)
+    setOption(option, option === OPTION.receiveBuffer ? bytes / 2 : value)
+  }
+}
+
+const SMALL: EchoSettings = { payloadBytes: 56, ttl: undefined, dontFragment: false }
+
+function sendMany(exchange: EchoExchange, count: number, settings = SMALL) {
+  const settled: Echo[] = []
+  const run: EchoOwner = {
+    settled: (echo) => settled.push(echo),
+    duplicate: () => undefined,
+    late: () => undefined,
+  }
+  const echoes = Array.from({ length: count }, (_, index): Echo => ({
+    to: real.address('127.0.0.1', 0),
+    settings,
+    index,
+    run,
+    state: 'unsent',
+    sequence: 0,
+    high: 0,
+    low: 0,
+    sentAtMs: 0,
+  }))
+  sent.push({ exchange, echoes })
+  for (const echo of echoes) exchange.send(echo)
+  return { echoes, settled }
+}
+
+/** Opens the sockets, and lets the kernel begin to stamp packets. */
+async function warm(exchange: EchoExchange): Promise<void> {
+  const { settled } = sendMany(exchange, 1)
+  await eventually(() => settled.length === 1)
+}
+
+function statesOf(echoes: readonly Echo[]): Record<string, number> {
+  const counts: Record<string, number> = {}
+  for (const { state } of echoes) counts[state] = (counts[state] ?? 0) + 1
+  return counts
+}
+
+describe('a clock that is set while an echo is under way', () => {
+  test.each([
+    ['forward, before the reply is read', 0, HOUR_MS],
+    ['back, before the reply is read', 0, -HOUR_MS],
+    ['forward, while it is sent', HOUR_MS, 0],
+    ['back, while it is sent', -HOUR_MS, 0],
+    ['not at all', 0, 0],
+  ])('%s', async (_, atSendMs, atReadMs) => {
+    let stepMs = 0
+    const native = { ...real, clockMs: () => real.clockMs() + stepMs }
+    const exchange = createEchoExchange(native, 'IPv4')
+    await warm(exchange)
+    stepMs = atSendMs
+    const beganMs = performance.now()
+    const { echoes } = sendMany(exchange, 1)
+    stepMs = atReadMs
+    exchange.drain()
+    const tookMs = performance.now() - beganMs
+    const [echo] = echoes
+    expect(echo?.state).toBe('answered')
+    expect(echo?.rttMs).toBeGreaterThanOrEqual(0)
+    expect(echo?.rttMs).toBeLessThanOrEqual(tookMs)
+    expect(echo?.sentAtMs).toBeGreaterThanOrEqual(beganMs)
+    expect(echo?.sentAtMs).toBeLessThanOrEqual(beganMs + tookMs)
+  })
+})
+
+describe('many at once', () => {
+  test('are sent in bursts, through one socket, and none is lost', async () => {
+    const native = withSockets(() => undefined)
+    const exchange = createEchoExchange(native, 'IPv4')
+    await warm(exchange)
+    // However long it takes to send one, all are wished for at the same moment.
+    const clock = vi.spyOn(performance, 'now').mockReturnValue(performance.now() + 10)
+    const { echoes, settled } = sendMany(exchange, 3000)
+    clock.mockRestore()
+    expect(statesOf(echoes)['unsent']).toBe(3000 - 64)
+    await eventually(() => settled.length === 3000)
+    expect(statesOf(echoes)).toEqual({ answered: 3000 })
+    expect(native.opened).toBe(1)
+  })
+
+  test('go through more sockets where buffers are small', async () => {
+    const native = withSockets((socket) => limitBuffer(socket, 212_992))
+    const exchange = createEchoExchange(native, 'IPv4')
+    await warm(exchange)
+    const { echoes, settled } = sendMany(exchange, 40, { ...SMALL, payloadBytes: 60_000 })
+    await eventually(() => settled.length === 40)
+    expect(statesOf(echoes)).toEqual({ answered: 40 })
+    expect(native.opened).toBeGreaterThan(1)
+    expect(native.opened).toBeLessThanOrEqual(40)
+  })
+
+  test('that our own buffer dropped are known', async () => {
+    const native = withSockets((socket) => {
+      limitBuffer(socket, 8192)
+      const getOption = socket.getOption.bind(socket)
+      // The system claims more room than there is.
+      socket.getOption = (option) =>
+        option === OPTION.receiveBuffer ? [8_388_608] : getOption(option)
+    })
+    const exchange = createEchoExchange(native, 'IPv4')
+    await warm(exchange)
+    const { echoes } = sendMany(exchange, 60)
+    exchange.drain()
+    const missing = echoes.filter(({ state }) => state === 'waiting')
+    expect(missing.length).toBeGreaterThan(0)
+    exchange.lose(missing)
+    expect(missing.every(({ state, dropped }) => state === 'lost' && dropped === true)).toBe(true)
+  })
+
+  test('a loss that is not our own is none of those', async () => {
+    const exchange = createEchoExchange(real, 'IPv4')
+    await warm(exchange)
+    const { echoes } = sendMany(exchange, 1)
+    exchange.lose(echoes)
+    expect(echoes[0]?.state).toBe('lost')
+    expect(echoes[0]?.dropped).toBeUndefined()
+  })
+})
+
+test('a reply that came while this process was busy is not lost', async () => {
+  const exchange = createEchoExchange(real, 'IPv4')
+  await warm(exchange)
+  // From here on timers have their turn before anybody looks for replies.
+  await new Promise((resolve) => setImmediate(resolve))
+  const order = {
+    to: real.address('127.0.0.1', 0),
+    count: 1,
+    intervalMs: 10,
+    timeoutMs: 20,
+    settings: SMALL,
+  }
+  const run = new EchoRun(exchange, order, new AbortController().signal)
+  const busyUntil = performance.now() + 100
+  while (performance.now() < busyUntil);
+  await run.done
+  expect(statesOf(run.tally.echoes)).toEqual({ answered: 1 })
+  expect(run.tally.echoes[0]?.rttMs).toBeLessThan(20)
+})
+
+describe('a system that refuses', () => {
+  test('descriptors: the echo is refused, and the next one tries again', async () => {
+    let isFull = true
+    const native: Native = {
+      ...real,
+      open(kind) {
+        if (isFull) throw new SystemCallError('socket', EMFILE)
+        return real.open(kind)
+      },
+    }
+    const exchange = createEchoExchange(native, 'IPv4')
+    const { echoes, settled } = sendMany(exchange, 1)
+    expect(settled).toHaveLength(1)
+    expect(echoes[0]).toMatchObject({ state: 'refused', error: { code: 'RESOURCES_EXHAUSTED' } })
+    isFull = false
+    await warm(exchange)
+  })
+
+  test('buffers: the echo is sent a little later', async () => {
+    let refusals = 3
+    const native = withSockets((socket) => {
+      const send = socket.send.bind(socket)
+      socket.send = (packet, to) => (refusals-- > 0 ? ENOBUFS : send(packet, to))
+    })
+    const exchange = createEchoExchange(native, 'IPv4')
+    const { settled } = sendMany(exchange, 1)
+    await eventually(() => settled.length === 1)
+    expect(settled[0]?.state).toBe('answered')
+    expect(refusals).toBeLessThan(0)
+  })
+
+  test('an option: the echo is refused, and nothing is thrown', async () => {
+    const native = withSockets((socket) => {
+      const setOption = socket.setOption.bind(socket)
+      socket.setOption = (option, value) => {
+        if (option === OPTION.ttl4) throw new SystemCallError('setsockopt', EPERM)
+        setOption(option, value)
+      }
+    })
+    const exchange = createEchoExchange(native, 'IPv4')
+    await warm(exchange)
+    const { echoes } = sendMany(exchange, 1, { ...SMALL, ttl: 3 })
+    expect(echoes[0]).toMatchObject({ state: 'refused', error: { code: 'ADDRESS_BLOCKED' } })
+  })
+})

@@ -1,0 +1,258 @@
+// Aim: what reads certificates, OCSP responses, revocation lists and first messages of servers agrees with an
+// independent reader, and takes any garbage and any flipped bit without an exception and without a false "good".
+import { X509Certificate } from 'node:crypto'
+import * as fc from 'fast-check'
+import { CertificateRevocationList, OCSPRequest } from 'pkijs'
+import { afterAll, describe, expect, test } from 'vitest'
+import {
+  type CertificateStructure,
+  readCertificate,
+  timestampList,
+} from '../../../src/network/tls/certificate-structure.ts'
+import {
+  ocspRequest,
+  readOcspResponse,
+  type Subject,
+} from '../../../src/monitors/ssl/revocation/ocsp-message.ts'
+import {
+  findRevoked,
+  listProblem,
+  readRevocationList,
+  type RevocationList,
+} from '../../../src/monitors/ssl/revocation/list.ts'
+import { clientHello, readServerHello } from '../../../src/monitors/ssl/versions.ts'
+import { missing } from '../../support/needs.ts'
+import { createPki } from '../../support/network/pki.ts'
+
+const pki = createPki()
+afterAll(() => pki[Symbol.dispose]())
+
+const never = new AbortController().signal
+const DAY_MS = 86_400_000
+
+function subjectOf(pem: string): Subject {
+  const issuer = new X509Certificate(pki.intermediate.pair.cert)
+  return {
+    certificate: readCertificate(new X509Certificate(pem).raw) as CertificateStructure,
+    issuer,
+    issuerStructure: readCertificate(issuer.raw) as CertificateStructure,
+  }
+}
+
+/** The bytes with one bit changed, at a place that the number picks. */
+function flipped(bytes: Buffer, at: number): Buffer {
+  const copy = Buffer.from(bytes)
+  const bit = at % (bytes.length * 8)
+  copy[bit >> 3] = (copy[bit >> 3] as number) ^ (1 << (bit & 7))
+  return copy
+}
+
+const bytes = fc.uint8Array({ maxLength: 400 }).map((array) => Buffer.from(array))
+const number = fc.nat(2 ** 30)
+
+describe.skipIf(missing('openssl') !== undefined)('a certificate', () => {
+  const extensions = [
+    'tlsfeature=status_request',
+    'authorityInfoAccess=caIssuers;URI:http://a.test/ca,OCSP;URI:http://a.test/ocsp',
+    'crlDistributionPoints=URI:http://a.test/1.crl,URI:http://a.test/2.crl',
+  ]
+  const { raw } = new X509Certificate(pki.intermediate.issue({ extensions }).cert)
+
+  test('is read as it was made', () => {
+    expect(readCertificate(raw)).toMatchObject({
+      mustStaple: true,
+      ocspUrls: ['http://a.test/ocsp'],
+      crlUrls: ['http://a.test/1.crl', 'http://a.test/2.crl'],
+      timestamps: [],
+    })
+  })
+
+  test('of any bits is read or refused', () => {
+    fc.assert(fc.property(bytes, (garbage) => void readCertificate(garbage)))
+    fc.assert(
+      fc.property(number, (at) => void readCertificate(flipped(raw, at))),
+      { numRuns: 2000 },
+    )
+    fc.assert(
+      fc.property(fc.nat(raw.length - 1), (length) => {
+        expect(readCertificate(raw.subarray(0, length))).toBeUndefined()
+      }),
+    )
+  })
+
+  test('lists of timestamps of any bits are read as far as they go', () => {
+    const one = Buffer.alloc(47)
+    one.writeBigUInt64BE(1_700_000_000_000n, 33)
+    const list = Buffer.concat([Buffer.from([0, 49, 0, 47]), one])
+    expect(timestampList(list)).toEqual([
+      { logId: '00'.repeat(32), at: '2023-11-14T22:13:20.000Z' },
+    ])
+    fc.assert(fc.property(bytes, (garbage) => void timestampList(garbage)))
+    fc.assert(fc.property(number, (at) => void timestampList(flipped(list, at))))
+  })
+})
+
+describe.skipIf(missing('openssl') !== undefined)('OCSP', () => {
+  const good = pki.intermediate.issue()
+  const revoked = pki.intermediate.issue()
+  pki.intermediate.revoke(revoked)
+  const responses = {
+    good: pki.intermediate.ocsp(good),
+    revoked: pki.intermediate.ocsp(revoked),
+  }
+
+  test('a request is read by others as it was meant', () => {
+    const subject = subjectOf(good.cert)
+    const nonce = Buffer.alloc(16, 7)
+    const request = OCSPRequest.fromBER(new Uint8Array(ocspRequest(subject, nonce)))
+    const [asked] = request.tbsRequest.requestList
+    const serial = Buffer.from(asked?.reqCert.serialNumber.valueBlock.valueHexView ?? [])
+    expect(serial.toString('hex')).toBe(subject.certificate.serial.toString('hex'))
+    expect(request.tbsRequest.requestExtensions?.[0]?.extnID).toBe('1.3.6.1.5.5.7.48.1.2')
+  })
+
+  test.each<[string, number, object]>([
+    ['now', 0, { status: 'good' }],
+    ['when it has ended', 2 * DAY_MS, { problem: expect.stringContaining('stale') as string }],
+    ['before it began', -2 * DAY_MS, { problem: expect.any(String) as string }],
+  ])('a response, %s', async (_, laterMs, expected) => {
+    const read = await readOcspResponse(responses.good, subjectOf(good.cert), Date.now() + laterMs)
+    expect(read).toMatchObject(expected)
+  })
+
+  test('a response for another nonce is not ours', async () => {
+    const subject = subjectOf(good.cert)
+    const theirs = pki.intermediate.ocsp(ocspRequest(subject, Buffer.alloc(16, 1)))
+    const read = (nonce: Buffer) => readOcspResponse(theirs, subject, Date.now(), nonce)
+    expect(await read(Buffer.alloc(16, 2))).toHaveProperty('problem')
+    expect(await read(Buffer.alloc(16, 1))).toMatchObject({ nonce: 'repeated' })
+  })
+
+  test('a responder whose authorisation has ended signs nothing', async () => {
+    const responder = pki.intermediate.issue({
+      extensions: ['extendedKeyUsage=OCSPSigning'],
+      fromDays: -9,
+      toDays: -2,
+    })
+    const response = pki.intermediate.ocsp(good, { responder })
+    expect(await readOcspResponse(response, subjectOf(good.cert), Date.now())).toHaveProperty(
+      'problem',
+    )
+  })
+
+  test('garbage has no say', async () => {
+    const subject = subjectOf(good.cert)
+    await fc.assert(
+      fc.asyncProperty(bytes, async (garbage) => {
+        expect(await readOcspResponse(garbage, subject, Date.now())).toHaveProperty('problem')
+      }),
+    )
+  })
+
+  test('no flipped bit makes a revoked certificate good, or one good revoked', async () => {
+    const subjects = { good: subjectOf(good.cert), revoked: subjectOf(revoked.cert) }
+    await fc.assert(
+      fc.asyncProperty(number, fc.constantFrom('good', 'revoked'), async (at, which) => {
+        const response = flipped(responses[which], at)
+        const read = await readOcspResponse(response, subjects[which], Date.now())
+        // Bits of what nobody signed, the certificates that come with it, may be what they like.
+        expect('problem' in read ? which : read.status).toBe(which)
+      }),
+      { numRuns: 1500 },
+    )
+  })
+})
+
+describe.skipIf(missing('openssl') !== undefined)('a revocation list', () => {
+  const good = pki.intermediate.issue()
+  const revoked = pki.intermediate.issue()
+  pki.intermediate.revoke(revoked, 'superseded')
+  const der = pki.intermediate.list()
+  const subjects = [subjectOf(good.cert), subjectOf(revoked.cert)] as const
+
+  test('is read as others read it', async () => {
+    const list = readRevocationList(der) as RevocationList
+    const other = CertificateRevocationList.fromBER(new Uint8Array(der))
+    expect(list.thisUpdate).toBe(other.thisUpdate.value.getTime())
+    expect(list.nextUpdate).toBe(other.nextUpdate?.value.getTime())
+    const [entry] = other.revokedCertificates?.slice(-1) ?? []
+    expect(await findRevoked(list, subjects[0].certificate, never)).toBeUndefined()
+    expect(await findRevoked(list, subjects[1].certificate, never)).toEqual({
+      revokedAt: entry?.revocationDate.value.toISOString(),
+      reason: 'superseded',
+    })
+  })
+
+  test('of a hundred thousand entries is looked through in slices', async () => {
+    const list = readRevocationList(der) as RevocationList
+    const time = Buffer.from('170d3230303130313030303030305a', 'hex')
+    const one = Buffer.concat([
+      Buffer.from([0x30, 7 + time.length, 2, 5, 0, 0xaa, 0xbb, 0xcc, 0xdd]),
+      time,
+    ])
+    const many = Buffer.concat(Array<Buffer>(100_000).fill(one))
+    const long = {
+      ...list,
+      entries: { bytes: many, tag: 0x30, from: 0, start: 0, end: many.length },
+    }
+    let turns = 0
+    const ticking = setInterval(() => turns++, 0)
+    expect(await findRevoked(long, subjects[0].certificate, never)).toBeUndefined()
+    clearInterval(ticking)
+    expect(turns).toBeGreaterThan(0)
+    const searching = findRevoked(long, subjects[0].certificate, AbortSignal.abort(new Error('no')))
+    await expect(searching).rejects.toThrow('no')
+  })
+
+  test('of any bits is read or refused, and says nothing false', async () => {
+    const { certificate, issuer } = subjects[1]
+    fc.assert(fc.property(bytes, (garbage) => void readRevocationList(garbage)))
+    await fc.assert(
+      fc.asyncProperty(number, async (at) => {
+        const list = readRevocationList(flipped(der, at))
+        if ('problem' in list) return
+        if ((await listProblem(list, certificate, issuer, Date.now())) !== undefined) return
+        expect(await findRevoked(list, certificate, never)).toHaveProperty('revokedAt')
+      }),
+      { numRuns: 1500 },
+    )
+  })
+})
+
+describe('the first message of a server', () => {
+  const hello = (version: number, extensions = '') => {
+    const more = extensions.length / 2
+    const body = `0303${'ab'.repeat(32)}00130100${more === 0 ? '' : hex16(more) + extensions}`
+    const message = `0200${hex16(body.length / 2)}${body}`
+    return Buffer.from(`16${hex16(version)}${hex16(message.length / 2)}${message}`, 'hex')
+  }
+  const hex16 = (value: number) => value.toString(16).padStart(4, '0')
+
+  test.each<[string, Buffer, number, unknown]>([
+    ['of the version asked for', hello(0x0303), 0x0303, {}],
+    ['of an older version', hello(0x0303), 0x0304, 'refused'],
+    ['of TLS 1.3, which says so in an extension', hello(0x0303, '002b00020304'), 0x0304, {}],
+    ['that is an alert', Buffer.from('15030300020246', 'hex'), 0x0303, 'refused'],
+    ['that is no TLS', Buffer.from('HTTP/1.1 400 Bad Request'), 0x0303, 'refused'],
+    ['that is cut off', hello(0x0303).subarray(0, 20), 0x0303, undefined],
+    ['of which one byte has come', Buffer.from([22]), 0x0303, undefined],
+  ])('%s', (_, answer, version, expected) => {
+    expect(readServerHello(answer, version)).toEqual(expected)
+  })
+
+  test('of any bits', () => {
+    const versions = fc.constantFrom(0x0301, 0x0303, 0x0304)
+    fc.assert(
+      fc.property(bytes, versions, (garbage, version) => void readServerHello(garbage, version)),
+    )
+    const real = hello(0x0303, '002b00020304001200020000')
+    fc.assert(
+      fc.property(
+        number,
+        versions,
+        (at, version) => void readServerHello(flipped(real, at), version),
+      ),
+    )
+    expect(clientHello(0x0304, 'a.test', ['h2']).length).toBeGreaterThan(200)
+  })
+})

@@ -1,0 +1,382 @@
+// Aim: an SSL monitor lets go at once at every stage, blames a silent server's phase, probes every address, and
+// its assertions, thresholds and metrics say what its report says.
+import { once } from 'node:events'
+import { connect, createServer } from 'node:net'
+import { afterAll, describe, expect, test } from 'vitest'
+import type { Resolver } from '../../../src/network/dns/resolver.ts'
+import { ssl } from '../../../src/monitors/ssl/index.ts'
+import {
+  deadlineAfter,
+  fixedResolver,
+  testContext,
+} from '../../support/monitors/monitor-context.ts'
+import { missing } from '../../support/needs.ts'
+import { startOpensslServer } from '../../support/monitors/ssl/openssl-server.ts'
+import { createPki } from '../../support/network/pki.ts'
+import { codesOf, runSsl, startTlsServer } from '../../support/monitors/ssl/ssl-runs.ts'
+import { SCRIPTS, startScripted } from '../../support/monitors/ssl/starttls-servers.ts'
+import { startStopwatch } from '../../support/stopwatch.ts'
+import {
+  closing,
+  resetting,
+  saying,
+  silent,
+  type Behaviour,
+} from '../../support/monitors/tcp-servers.ts'
+import { startRawServer } from '../../support/test-server.ts'
+
+const pki = createPki()
+const { ca } = pki
+const pair = pki.issue()
+afterAll(() => pki[Symbol.dispose]())
+
+async function closedPort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as { port: number }
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+describe('what goes wrong before a handshake is done', () => {
+  test('a port that refuses', async () => {
+    const observation = await runSsl(await closedPort())
+    expect(codesOf(observation)).toEqual(['CONNECT_REFUSED'])
+    expect(observation.observed).toMatchObject({ errorCategory: 'connect', phases: {} })
+    expect(observation.responseTimeMs).toBeUndefined()
+  })
+
+  test('a name that does not exist', async () => {
+    const observation = await runSsl(1, { sslConfig: { hostname: 'nowhere.invalid' } })
+    expect(codesOf(observation)[0]).toMatch(/^DNS_/)
+    expect(observation.observed['errorCategory']).toBe('dns')
+  })
+
+  test('a name that is never found', async () => {
+    const context = testContext({ resolver: fixedResolver({}) })
+    const wishes = { sslConfig: { hostname: 'nowhere.test' }, settings: { maxResponseTime: 50 } }
+    const observation = await runSsl(1, { ...wishes, context: { dial: context.dial } })
+    expect(codesOf(observation)).toEqual(['TIMEOUT_DNS'])
+    expect(observation.observed['errorCategory']).toBe('timeout')
+  })
+
+  test('an address that the policy forbids', async () => {
+    const { dial } = testContext({ blocked: ['127.0.0.0/8'] })
+    expect(codesOf(await runSsl(1, { context: { dial } }))).toEqual(['ADDRESS_BLOCKED'])
+  })
+
+  test.each<[string, Behaviour, string]>([
+    ['silence', silent, 'TIMEOUT_TLS'],
+    ['half a record', saying(Buffer.from([22, 3, 3, 1])), 'TIMEOUT_TLS'],
+    ['an end', closing, 'CONNECTION_CLOSED'],
+    ['a reset', resetting, 'CONNECTION_RESET'],
+    ['another protocol', saying('220 hello\r\n'), 'TLS_NOT_SPOKEN'],
+    ['garbage in a record', saying(Buffer.from('16030300050200000100', 'hex')), 'TLS_PROTOCOL'],
+  ])('%s', async (_, behaviour, code) => {
+    await using server = await startRawServer((socket) => behaviour(socket.resume()))
+    const ownMs = startStopwatch()
+    const observation = await runSsl(server.port, { settings: { maxResponseTime: 300 } })
+    expect(codesOf(observation)).toEqual([code])
+    expect(ownMs()).toBeLessThan(800)
+    await expect.poll(() => server.open()).toBe(0)
+  })
+
+  test('handshakeTimeoutMs ends the handshake before maxResponseTime does', async () => {
+    await using server = await startRawServer(silent)
+    const observation = await runSsl(server.port, { sslConfig: { handshakeTimeoutMs: 1000 } })
+    expect(codesOf(observation)).toEqual(['TIMEOUT_TLS'])
+    expect(observation.failures[0]?.details).toEqual({ deadlineMs: 1000 })
+  })
+
+  test('shouldFail takes what cannot be trusted for a pass', async () => {
+    const settings = { shouldFail: true }
+    expect(codesOf(await runSsl(await closedPort(), { settings }))).toEqual([])
+    await using server = await startTlsServer(pki.stranger().issue())
+    expect(codesOf(await runSsl(server.port, { ca, settings }))).toEqual([])
+  })
+})
+
+describe('a cancelled run', () => {
+  const neverReading: Behaviour = (socket) => void socket.pause()
+
+  test.each<[string, Behaviour, Record<string, unknown>]>([
+    ['in the handshake', neverReading, {}],
+    ['before a greeting', neverReading, { startTls: 'SMTP' }],
+    ['after EHLO', saying('220 hi\r\n'), { startTls: 'SMTP' }],
+    ['before PostgreSQL answers', neverReading, { startTls: 'POSTGRESQL' }],
+    ['before LDAP answers', neverReading, { startTls: 'LDAP' }],
+    ['before IMAP answers', saying('* OK\r\n'), { startTls: 'IMAP' }],
+  ])('%s lets go at once', async (_, behaviour, sslConfig) => {
+    await using server = await startRawServer(behaviour)
+    const controller = new AbortController()
+    const connected = server.connection()
+    const context = testContext({ signal: controller.signal })
+    const ended = runSsl(server.port, { sslConfig, context }).catch((error: Error) => error.message)
+    const socket = await connected
+    await new Promise((resolve) => setImmediate(resolve))
+    const ownMs = startStopwatch()
+    controller.abort(new Error('enough'))
+    expect(await ended).toBe('enough')
+    expect(ownMs()).toBeLessThan(50)
+    socket.resume()
+    await expect.poll(() => server.open()).toBe(0)
+  })
+
+  test('after STARTTLS, in the handshake', async () => {
+    const { exchanges, greeting } = SCRIPTS.POP3
+    await using server = await startRawServer((socket) => {
+      socket.write(greeting as string)
+      socket.once('data', () => socket.write(exchanges[0]?.[1] as string))
+    })
+    const controller = new AbortController()
+    const context = testContext({ signal: controller.signal })
+    const connected = server.connection()
+    const running = runSsl(server.port, { sslConfig: { startTls: 'POP3' }, context })
+    const ended = running.catch((error: Error) => error.message)
+    const socket = await connected
+    await once(socket, 'data')
+    await once(socket, 'data')
+    controller.abort(new Error('enough'))
+    expect(await ended).toBe('enough')
+    await expect.poll(() => server.open()).toBe(0)
+  })
+
+  test('while the versions are asked for', async () => {
+    let connections = 0
+    const tls = await startTlsServer(pair)
+    await using front = await startRawServer((socket) => {
+      // The first connection is the handshake's; the others hear nothing.
+      if (connections++ > 0) {
+        socket.resume()
+        return
+      }
+      const behind = connect(tls.port, '127.0.0.1')
+      behind.on('error', () => {})
+      socket.on('close', () => behind.destroy())
+      socket.pipe(behind).pipe(socket)
+    })
+    const controller = new AbortController()
+    const context = testContext({ signal: controller.signal })
+    const running = runSsl(front.port, { ca, sslConfig: { probeVersions: true }, context })
+    const ended = running.catch((error: Error) => error.message)
+    await expect.poll(() => connections).toBe(5)
+    const ownMs = startStopwatch()
+    controller.abort(new Error('enough'))
+    expect(await ended).toBe('enough')
+    expect(ownMs()).toBeLessThan(50)
+    await expect.poll(() => front.open()).toBe(0)
+    await tls.close()
+  })
+
+  test('before it began', async () => {
+    const context = testContext({ signal: AbortSignal.abort(new Error('enough')) })
+    await expect(runSsl(1, { context })).rejects.toThrow('enough')
+  })
+})
+
+describe('assertions', () => {
+  const certificate = (property: string, comparison: string, target: unknown) => ({
+    source: 'CERTIFICATE',
+    property,
+    comparison,
+    target,
+  })
+  const connection = (property: string, comparison: string, target: unknown) => ({
+    ...certificate(property, comparison, target),
+    source: 'CONNECTION',
+  })
+  const holds = [
+    certificate('daysUntilExpiry', 'GREATER_THAN', 50),
+    certificate('daysUntilExpiry', 'LESS_THAN', 61),
+    certificate('keySizeBits', 'EQUALS', 256),
+    certificate('subjectCN', 'EQUALS', 'leaf.test'),
+    certificate('issuerCN', 'CONTAINS', 'Intermediate'),
+    certificate('keyAlgorithm', 'EQUALS', 'EC'),
+    certificate('signatureAlgorithm', 'EQUALS', 'ECDSA-SHA256'),
+    certificate('signatureAlgorithm', 'EQUALS', 'ecdsa-with-SHA256'),
+    certificate('sans', 'CONTAINS', 'localhost'),
+    certificate('sans', 'NOT_CONTAINS', 'local'),
+    certificate('selfSigned', 'EQUALS', false),
+    certificate('isCA', 'EQUALS', false),
+    connection('tlsVersion', 'GREATER_THAN', 'TLS1.2'),
+    connection('tlsVersion', 'EQUALS', 'TLS1.3'),
+    connection('tlsVersion', 'NOT_EQUALS', 'TLS1.0'),
+    connection('cipherSuite', 'CONTAINS', 'TLS_'),
+    connection('resolvedIp', 'EQUALS', '127.0.0.1'),
+    connection('hostnameVerified', 'EQUALS', true),
+    connection('chainTrusted', 'EQUALS', true),
+    connection('ocspStapled', 'EQUALS', false),
+    connection('ocspStatus', 'NOT_EQUALS', 'revoked'),
+    { source: 'RESPONSE_TIME', comparison: 'LESS_THAN', target: 5000 },
+    { source: 'JSON_RESPONSE', property: '$.chain.sent.length', comparison: 'EQUALS', target: 2 },
+    { source: 'TEXT_RESPONSE', property: '"grade":"(.*?)"', comparison: 'EQUALS', target: 'A-' },
+  ]
+
+  test('that hold', async () => {
+    await using server = await startTlsServer(pair)
+    const observation = await runSsl(server.port, { ca, request: { assertions: holds } })
+    expect(observation.failures).toEqual([])
+  })
+
+  test('fingerprints and numbers in any spelling', async () => {
+    await using server = await startTlsServer(pair)
+    const { observed } = await runSsl(server.port, { ca })
+    const { fingerprintSha256, serialNumber, issuerFingerprintSha256 } = observed[
+      'certificate'
+    ] as Record<string, string>
+    const colons = (hex = '') => hex.toUpperCase().replaceAll(/..(?=.)/g, '$&:')
+    const assertions = [
+      certificate('fingerprintSha256', 'EQUALS', fingerprintSha256),
+      certificate('fingerprintSha256', 'EQUALS', colons(fingerprintSha256)),
+      certificate('issuerFingerprintSha256', 'EQUALS', colons(issuerFingerprintSha256)),
+      certificate('serialNumber', 'EQUALS', `0x00${serialNumber}`),
+      certificate('fingerprintSha256', 'NOT_EQUALS', '00'),
+    ]
+    expect(codesOf(await runSsl(server.port, { ca, request: { assertions } }))).toEqual([])
+  })
+
+  test.each([
+    ['an older version is wanted', connection('tlsVersion', 'LESS_THAN', 'TLS1.3')],
+    ['a newer version is wanted', connection('tlsVersion', 'GREATER_THAN', 'TLS1.3')],
+    ['there is no such name', certificate('sans', 'CONTAINS', 'other.test')],
+    ['there is no OCSP', connection('ocspStatus', 'EQUALS', 'good')],
+    ['it has other bits', certificate('keySizeBits', 'GREATER_THAN', 256)],
+    ['it is another certificate', certificate('fingerprintSha256', 'EQUALS', 'aa:bb')],
+  ])('that do not: %s', async (_, assertion) => {
+    await using server = await startTlsServer(pair)
+    const observation = await runSsl(server.port, { ca, request: { assertions: [assertion] } })
+    expect(codesOf(observation)).toEqual(['ASSERTION_FAILED'])
+    expect(observation.failures[0]?.details).toMatchObject({ property: assertion.property })
+  })
+
+  test('are judged where the chain fails, too', async () => {
+    await using server = await startTlsServer(pki.stranger().issue())
+    const assertions = [connection('chainTrusted', 'EQUALS', false)]
+    const observation = await runSsl(server.port, { ca, request: { assertions } })
+    expect(codesOf(observation)).toEqual(['TLS_UNTRUSTED'])
+  })
+})
+
+describe('every address', () => {
+  const { dial } = testContext({
+    resolver: fixedResolver({ 'two.test': ['127.0.0.1', '127.0.0.2'] }),
+  })
+
+  test('is probed, and the one that fails is named', async () => {
+    await using server = await startTlsServer(pki.issue({ names: 'DNS:two.test' }))
+    const sslConfig = { hostname: 'two.test', allAddresses: true }
+    const { failures, observed } = await runSsl(server.port, { ca, sslConfig, context: { dial } })
+    expect(failures).toMatchObject([{ code: 'CONNECT_REFUSED', details: { address: '127.0.0.2' } }])
+    expect(observed['addresses']).toMatchObject([
+      { address: '127.0.0.1', daysUntilExpiry: 59, failures: [] },
+      { address: '127.0.0.2', errorCategory: 'connect' },
+    ])
+  })
+})
+
+test('the same certificate with other ones behind it is another chain', async () => {
+  const bare = pki.intermediate.issue()
+  const whole = { cert: bare.cert + pki.intermediate.pair.cert, key: bare.key }
+  await using complete = await startTlsServer(whole)
+  await using incomplete = await startTlsServer(bare)
+  for (let round = 0; round < 2; round++) {
+    const one = await runSsl(complete.port, { ca })
+    expect([codesOf(one), one.observed['chain']]).toMatchObject([[], { issues: [] }])
+    const other = await runSsl(incomplete.port, { ca })
+    expect([codesOf(other), other.observed['chain']]).toMatchObject([
+      ['TLS_UNTRUSTED'],
+      { issues: [expect.stringMatching(/^incomplete/)], anchored: false },
+    ])
+  }
+})
+
+describe('versions', () => {
+  test.each([
+    ['all that there are', {}, ['TLS1.0', 'TLS1.1', 'TLS1.2', 'TLS1.3']],
+    ['the new ones', { minVersion: 'TLSv1.2' }, ['TLS1.2', 'TLS1.3']],
+    ['the newest', { minVersion: 'TLSv1.3' }, ['TLS1.3']],
+  ] as const)('%s', async (_, options, versions) => {
+    await using server = await startTlsServer(pair, options)
+    const { observed, failures } = await runSsl(server.port, {
+      ca,
+      sslConfig: { probeVersions: true },
+    })
+    expect(observed['connection']).toMatchObject({ versions, tlsVersion: 'TLS1.3' })
+    // What is accepted besides counts as much as what was agreed on.
+    expect(failures.map(({ details }) => details?.['rule'])).toEqual(
+      versions.length > 2 ? ['minTLSVersion'] : [],
+    )
+  })
+
+  test('stay open when time runs out on them: the handshake still counts', async () => {
+    let connections = 0
+    await using server = await startTlsServer(pair)
+    await using front = await startRawServer((socket) => {
+      if (connections++ === 0) socket.pipe(connect(server.port, '127.0.0.1')).pipe(socket)
+      else socket.resume()
+    })
+    const context = testContext({ signal: deadlineAfter(400) })
+    const sslConfig = { probeVersions: true }
+    const { observed, failures } = await runSsl(front.port, { ca, sslConfig, context })
+    expect(failures).toEqual([])
+    expect(observed['connection']).toMatchObject({
+      tlsVersion: 'TLS1.3',
+      versions: [],
+      versionsUndecided: ['TLS1.0', 'TLS1.1', 'TLS1.2', 'TLS1.3'],
+    })
+  })
+
+  test('are asked of the address that was looked at', async () => {
+    await using server = await startTlsServer(pki.issue({ names: 'DNS:one.test' }))
+    let asked = 0
+    // Each look-up finds the addresses in another order, as name servers with several do.
+    const resolver: Resolver = {
+      resolve: () => Promise.resolve([asked++ === 0 ? '127.0.0.1' : '127.0.0.2']),
+    }
+    const context = { dial: testContext({ resolver }).dial }
+    const sslConfig = { hostname: 'one.test', probeVersions: true }
+    const { observed } = await runSsl(server.port, { ca, sslConfig, context })
+    const versions = ['TLS1.0', 'TLS1.1', 'TLS1.2', 'TLS1.3']
+    expect(observed['connection']).toMatchObject({ resolvedIp: '127.0.0.1', versions })
+  })
+
+  test.skipIf(missing('openssl') !== undefined)('of a server of another kind', async () => {
+    await using server = await startOpensslServer(pki.root.issue(), ca, ['-tls1_3'])
+    const { observed } = await runSsl(server.port, { ca, sslConfig: { probeVersions: true } })
+    expect(observed['connection']).toMatchObject({ versions: ['TLS1.3'] })
+  })
+})
+
+test('application protocols are offered where they are asked for', async () => {
+  await using server = await startTlsServer(pair, { ALPNProtocols: ['mqtt', 'h2'] })
+  const alpnOf = async (sslConfig: Record<string, unknown>) =>
+    (await runSsl(server.port, { ca, sslConfig })).observed['connection'] as { alpn?: string }
+  expect((await alpnOf({ alpnProtocols: ['h2'] })).alpn).toBe('h2')
+  expect((await alpnOf({})).alpn).toBeUndefined()
+})
+
+test('an end that comes near degrades', async () => {
+  await using server = await startTlsServer(pki.issue({ toDays: 10 }))
+  for (const [alertDaysBeforeExpiry, degraded] of [
+    [9, false],
+    [10, true],
+  ]) {
+    const observation = await runSsl(server.port, { ca, sslConfig: { alertDaysBeforeExpiry } })
+    expect(observation.degraded).toBe(degraded)
+  }
+})
+
+test('STARTTLS and TLS have their own phases in the metrics', async () => {
+  await using server = await startScripted(SCRIPTS.IMAP, pair)
+  const { observed } = await runSsl(server.port, { ca, sslConfig: { startTls: 'IMAP' } })
+  const samples = ssl.samples(observed)
+  const phases = samples.flatMap(({ name, labels }) =>
+    name === 'probe_ssl_duration_seconds' ? [labels?.['phase']] : [],
+  )
+  expect(new Set(phases)).toEqual(new Set(['connect', 'resolve', 'starttls', 'tls']))
+  const value = (name: string) => samples.find((one) => one.name === name)?.value
+  expect(value('probe_ssl_cert_days_left')).toBe(59)
+  expect(value('probe_ssl_chain_trusted')).toBe(1)
+  expect(value('probe_ssl_ocsp_stapled')).toBe(0)
+})

@@ -1,0 +1,400 @@
+// Aim: a check suite runs as its own configuration says, in the cage; every way in which it can end is told
+// apart, with whom it is about; and what was recorded is handed over, however it ends.
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { aboutWhom } from '../../../src/contract/failure.ts'
+import { MONITOR_TYPES } from '../../../src/monitors/registry.ts'
+import { DeadlineReached } from '../../../src/network/deadline.ts'
+import { freePort } from '../../support/network/nginx.ts'
+import { testContext } from '../../support/monitors/monitor-context.ts'
+import { runFolder, suiteGround, suiteProject } from '../../support/suites/suite-runs.ts'
+
+const HEAD = `import { test, expect } from '@playwright/test'\n`
+const GOOD = `${HEAD}test('adds', { tag: '@smoke' }, async () => {
+  await test.step('by hand', () => expect(1 + 1).toBe(2))
+})\n`
+const FAST = `export default { retries: 0, workers: 1, reporter: 'line' }`
+const MANIFEST = JSON.stringify({ name: 'shop-tests', private: true })
+
+const ground = suiteGround()
+
+function project(spec: string, more: Record<string, string> = {}): string {
+  const files = { 'package.json': MANIFEST, 'playwright.config.ts': FAST, 'a.spec.ts': spec }
+  return suiteProject({ ...files, ...more })
+}
+
+const textOf = (file: Buffer | undefined) => file?.toString() ?? ''
+
+describe('a suite that runs', () => {
+  test('hands over every test with its attempts and steps, as JSON, JUnit and HTML', async () => {
+    const spec = `${GOOD}
+      test('at the second go', ({}, info) => expect(info.retry).toBe(1))
+      test('never', () => { console.log('said'); expect(1).toBe(2) })
+      test.skip('not now', () => {})
+      test('attached', async ({}, info) => { await info.attach('note', { body: 'seen' }) })`
+    const config = `export default { retries: 1, workers: 2 }`
+    const folder = project(spec, { 'playwright.config.ts': config })
+    const run = await runFolder(ground, folder)
+    expect(run.codes).toEqual(['TESTS_FAILED'])
+    expect(run.failures[0]?.details).toMatchObject({
+      tests: [{ test: 'never', at: 'a.spec.ts:7' }],
+    })
+    expect(run.observed).toMatchObject({
+      engine: 'node@24',
+      packages: 'brought',
+      stats: { total: 5, expected: 2, flaky: 1, unexpected: 1, skipped: 1, unfinished: 0 },
+      layers: { network: true },
+    })
+    const results = JSON.parse(textOf(run.files['results.json'])) as {
+      tests: {
+        title: string
+        attempts: { steps: { title: string }[]; attachments: { file?: string }[] }[]
+      }[]
+    }
+    expect(results.tests.map(({ title, attempts }) => [title, attempts.length])).toEqual([
+      ['adds', 1],
+      ['at the second go', 2],
+      ['never', 2],
+      ['not now', 1],
+      ['attached', 1],
+    ])
+    const steps = results.tests[0]?.attempts[0]?.steps.map(({ title }) => title)
+    expect(steps).toContain('by hand')
+    // A trace of every test, whether the project asks for it or not.
+    const trace = results.tests[2]?.attempts[1]?.attachments.find((one) =>
+      one.file?.endsWith('.zip'),
+    )
+    expect(run.files[trace?.file ?? '']?.subarray(0, 2).toString()).toBe('PK')
+    const note = Object.keys(run.files).find((name) => name.endsWith('attached-note.txt'))
+    expect(textOf(run.files[note ?? ''])).toBe('seen')
+    const junit = textOf(run.files['junit.xml'])
+    expect(junit).toMatch(/<testsuites tests="5" failures="1" errors="0" skipped="1"/)
+    expect(junit).toContain('<failure message="Error: expect(received).toBe(expected)')
+    expect(run.files['playwright-report.zip']?.includes('index.html')).toBe(true)
+    expect(
+      run.progress.map(({ phase }) => phase).filter((one, at, all) => one !== all[at - 1]),
+    ).toEqual(['prepare', 'install', 'test', 'upload'])
+    expect(run.progress.at(-2)?.line).toMatch(/^\S+\.spec\.\w+ › /)
+    // Nothing of the run is in the project itself.
+    expect(readdirSync(folder).sort()).toEqual([
+      'a.spec.ts',
+      'node_modules',
+      'package.json',
+      'playwright.config.ts',
+    ])
+  })
+
+  test('gets what it leaves open, and the environment that suites have', async () => {
+    const spec = `${HEAD}test('sees', ({}, info) => {
+      const { project, config } = info
+      const { CHECKLY, CHECK_NAME, CHECKLY_REGION, API_KEY, TOKEN, PATH } = process.env
+      const { ACCOUNT_ID, CHECKLY_RUN_SOURCE, CHECKLY_CHECK_ID, CI } = process.env
+      console.log('SAW' + JSON.stringify({
+        retries: project.retries, workers: config.workers, use: [project.use.trace, project.use.screenshot],
+        CHECKLY, CHECK_NAME, CHECKLY_REGION, TOKEN, API_KEY, ACCOUNT_ID, CHECKLY_RUN_SOURCE,
+        CHECKLY_CHECK_ID, CI,
+      }))
+    })`
+    const folder = suiteProject({ 'package.json': MANIFEST, 'a.spec.ts': spec })
+    const around = { variables: { TOKEN: 'of the monitor' }, accountId: 'mine' }
+    const run = await runFolder(ground, folder, {}, { ...around, source: 'TRIGGER_API' })
+    const { tests } = run.observed as { tests: { attempts: { output: string }[] }[] }
+    const saw = /SAW(.*)/.exec(tests[0]?.attempts[0]?.output ?? '')?.[1] ?? '{}'
+    expect(run.codes).toEqual([])
+    expect(JSON.parse(saw)).toEqual({
+      retries: 2,
+      workers: 4,
+      use: ['on', 'only-on-failure'],
+      CHECKLY: '1',
+      CHECK_NAME: 'Shop',
+      CHECKLY_REGION: 'here',
+      TOKEN: 'of the monitor',
+      ACCOUNT_ID: 'mine',
+      CHECKLY_RUN_SOURCE: 'TRIGGER_API',
+      CHECKLY_CHECK_ID: 'suite',
+    })
+  })
+
+  test.each(['url', 'port'])('waits for its own web server by its %s', async (by) => {
+    const port = await freePort()
+    const at = by === 'url' ? `url: 'http://localhost:${port}/'` : `port: ${port}`
+    const folder = project(
+      `${HEAD}test('asks', async ({ request }) => {
+        expect(await (await request.get('http://localhost:${port}/')).text()).toBe('open')
+      })`,
+      {
+        'package.json': JSON.stringify({ private: true, scripts: { start: 'node shop.mjs' } }),
+        'shop.mjs': `import { createServer } from 'node:http'
+          createServer((_, response) => response.end('open')).listen(${port})`,
+        'playwright.config.ts': `export default { retries: 0, workers: 1,
+          webServer: { command: 'npm run start', ${at}, timeout: 20_000 } }`,
+      },
+    )
+    const run = await runFolder(ground, folder)
+    expect(run.codes).toEqual([])
+    expect(processesIn(run.folder)).toEqual([])
+  })
+
+  test('goes straight to its targets, and is told which of them the network policy forbids', async () => {
+    const spec = `${HEAD}test('reaches', async ({ request }) => {
+      expect(Object.keys(process.env).filter((one) => /proxy/i.test(one))).toEqual([])
+      await expect(request.get('http://203.0.113.9:8080/')).rejects.toThrow('EACCES')
+    })`
+    const held = suiteGround({ blocked: ['203.0.113.0/24'] })
+    const run = await runFolder(held, project(spec))
+    expect(run.codes).toEqual([])
+    expect(run.observed['blocked']).toEqual([
+      { address: '203.0.113.9', port: 8080, network: '203.0.113.0/24' },
+    ])
+    expect(run.observed['notes']).toContain(
+      'the network policy forbids 203.0.113.9:8080, which is in 203.0.113.0/24',
+    )
+    held.close()
+  })
+
+  test('is degraded when a test passes only at the second go', async () => {
+    const spec = `${HEAD}test('flaky', ({}, info) => expect(info.retry).toBe(1))`
+    const run = await runFolder(
+      ground,
+      project(spec, { 'playwright.config.ts': 'export default { retries: 1 }' }),
+    )
+    expect(run).toMatchObject({ codes: [], degraded: true })
+  })
+
+  test.each<[string, Record<string, string>, string]>([
+    [
+      'a CommonJS configuration',
+      { 'playwright.config.js': `module.exports = { retries: 0, metadata: {} }` },
+      'npx playwright test',
+    ],
+    [
+      'modules',
+      { 'package.json': '{"type":"module"}', 'playwright.config.mjs': FAST },
+      'npx playwright test',
+    ],
+    [
+      'a configuration that the command names',
+      { 'conf/pw.config.ts': `export default { retries: 0, testDir: '..' }` },
+      'npx playwright test -c conf/pw.config.ts',
+    ],
+    [
+      'a shell',
+      { 'playwright.config.ts': FAST },
+      'echo first && node node_modules/@playwright/test/cli.js test',
+    ],
+    ['tags', { 'playwright.config.ts': FAST }, "npx playwright test --grep '@smoke'"],
+  ])('runs with %s', async (_, files, testCommand) => {
+    const folder = suiteProject({ 'package.json': MANIFEST, 'a.spec.ts': GOOD, ...files })
+    const run = await runFolder(ground, folder, { testCommand })
+    expect(run.codes).toEqual([])
+    expect(run.observed).toMatchObject({ stats: { total: 1, expected: 1 } })
+    // Ours stands in the place of the project's own, and adds what that one leaves open.
+    expect(Object.keys(run.files).some((name) => name.endsWith('trace.zip'))).toBe(true)
+  })
+})
+
+describe('what goes wrong is told apart', () => {
+  const broken = project(`${HEAD}test('broken', () => {`)
+  test.each<
+    [string, () => Parameters<typeof runFolder>[1], Record<string, unknown>, string, string]
+  >([
+    ['a folder that is not there', () => '/nowhere/at/all', {}, 'BUNDLE_INVALID', 'agent'],
+    [
+      'a bundle without a platform',
+      () => `bundle:${'0'.repeat(64)}`,
+      {},
+      'BUNDLE_INVALID',
+      'agent',
+    ],
+    [
+      'a working folder outside',
+      () => project(GOOD),
+      { workingDir: '../..' },
+      'BUNDLE_INVALID',
+      'agent',
+    ],
+    [
+      'an engine that is not installed',
+      () => project(GOOD),
+      { engineVersion: '22' },
+      'ENGINE_MISSING',
+      'agent',
+    ],
+    [
+      'a package manager that is not there',
+      () => project(GOOD, { 'pnpm-lock.yaml': '' }),
+      { engineVersion: '24' },
+      'PACKAGE_TOOL_MISSING',
+      'agent',
+    ],
+    [
+      'an installation that fails',
+      () => project(GOOD),
+      { installCommand: 'echo no registry; exit 3' },
+      'INSTALL_FAILED',
+      'agent',
+    ],
+    ['a test file that does not parse', () => broken, {}, 'SUITE_INVALID', 'agent'],
+    [
+      'a configuration that does not load',
+      () => project(GOOD, { 'playwright.config.ts': 'import "./nothing"' }),
+      {},
+      'SUITE_INVALID',
+      'agent',
+    ],
+    ['no test', () => project(HEAD), {}, 'NO_TESTS', 'agent'],
+    [
+      'no test of that name',
+      () => project(GOOD),
+      { testCommand: 'npx playwright test -g nothing' },
+      'NO_TESTS',
+      'agent',
+    ],
+    [
+      'tests that are all skipped',
+      () => project(`${HEAD}test.skip('a', () => {})`),
+      {},
+      'NO_TESTS',
+      'agent',
+    ],
+    [
+      'a command that runs no test',
+      () => project(GOOD),
+      { testCommand: 'true' },
+      'NO_TESTS',
+      'agent',
+    ],
+    [
+      'a command that is none',
+      () => project(GOOD),
+      { testCommand: 'no-such-program' },
+      'SUITE_INVALID',
+      'agent',
+    ],
+    [
+      'a set-up that fails',
+      () =>
+        project(GOOD, {
+          'playwright.config.ts': `export default { globalSetup: './setup.ts' }`,
+          'setup.ts': `export default () => { throw new Error('cannot log in') }`,
+        }),
+      {},
+      'SUITE_FAILED',
+      'target',
+    ],
+    [
+      'a globalTimeout',
+      () =>
+        project(`${HEAD}test('slow', () => new Promise(() => {}))`, {
+          'playwright.config.ts': 'export default { globalTimeout: 1500, retries: 0 }',
+        }),
+      {},
+      'TIMEOUT_RUN',
+      'target',
+    ],
+    [
+      'a worker that dies',
+      () => project(`${HEAD}test('dies', () => process.exit(9))`),
+      {},
+      'TESTS_FAILED',
+      'target',
+    ],
+  ])('%s', async (_, folder, wishes, code, about) => {
+    const run = await runFolder(ground, folder(), wishes)
+    expect(run.codes).toContain(code)
+    const whom = new Set(run.failures.map(aboutWhom))
+    expect([...whom]).toEqual([about])
+  })
+})
+
+test.each([
+  ['npx nosuchtool run', 'nosuchtool'],
+  ['CI=1 npx --no-install @shop/tool@2 && true', '@shop/tool'],
+  ['npx playwright --version && bunx nosuchtool', 'nosuchtool'],
+])('%s: what the project does not have is not downloaded', async (testCommand, lacking) => {
+  const run = await runFolder(ground, project(GOOD), { testCommand })
+  expect(run.codes).toEqual(['SUITE_INVALID'])
+  expect(run.failures[0]?.details).toEqual({ command: testCommand, lacking })
+  expect(run.failures[0]?.message).toContain('devDependencies')
+})
+
+describe('a run that is ended', () => {
+  const slow = `${HEAD}test('first', () => {})
+    test('slow', async () => { console.log('begun'); await new Promise(() => {}) })`
+
+  test.each<[string, Error]>([
+    ['by somebody', new Error('cancelled')],
+    ['by its deadline', new DeadlineReached(1)],
+  ])('%s, hands over what was recorded until then', async (_, reason) => {
+    const stop = new AbortController()
+    let askedAt = 0
+    const run = await runFolder(
+      ground,
+      project(slow),
+      {},
+      {
+        signal: stop.signal,
+        watcher: {
+          onEvent(event) {
+            if (event.event !== 'output' || !event.text.includes('begun')) return
+            askedAt = performance.now()
+            stop.abort(reason)
+          },
+        },
+      },
+    )
+    expect(performance.now() - askedAt).toBeLessThan(5000)
+    expect(run.observed).toMatchObject({
+      stats: { total: 2, expected: 1, unfinished: 1 },
+      tests: [
+        { title: 'first', outcome: 'expected', attempts: [{ status: 'passed' }] },
+        { title: 'slow', outcome: 'unfinished', attempts: [{ status: 'interrupted' }] },
+      ],
+    })
+    expect(textOf(run.files['results.json'])).toContain('"first"')
+    const isDeadline = reason instanceof DeadlineReached
+    expect(run.codes.includes('TIMEOUT_RUN')).toBe(isDeadline)
+    expect(processesIn(run.folder)).toEqual([])
+  })
+
+  test('while packages are installed, ends at once', async () => {
+    const stop = new AbortController()
+    const ended = runFolder(
+      ground,
+      project(GOOD),
+      { installCommand: 'echo begun; sleep 60' },
+      {
+        signal: stop.signal,
+        watcher: { onOutput: () => stop.abort(new DeadlineReached(1)) },
+      },
+    )
+    const run = await ended
+    expect(run.codes).toEqual(['TIMEOUT_RUN'])
+    expect(processesIn(run.folder)).toEqual([])
+  })
+})
+
+test('an agent without a ground for code says so', async () => {
+  const type = MONITOR_TYPES.get('PLAYWRIGHT')
+  const observation = await type?.run({}, testContext())
+  expect(observation?.failures[0]?.code).toBe('SCRIPT_UNSUPPORTED')
+})
+
+test('a path of the machine is refused to what does not come from a file of monitors', async () => {
+  const strict = { ...ground, ownProjects: false }
+  const run = await runFolder(strict, project(GOOD))
+  expect(run.codes).toEqual(['BUNDLE_INVALID'])
+})
+
+/** Processes that have the folder in their environment. */
+function processesIn(folder: string): string[] {
+  return readdirSync('/proc').filter((pid) => {
+    if (!/^\d+$/.test(pid) || !existsSync(join('/proc', pid, 'environ'))) return false
+    try {
+      return readFileSync(join('/proc', pid, 'environ'), 'latin1').includes(folder)
+    } catch {
+      return false
+    }
+  })
+}

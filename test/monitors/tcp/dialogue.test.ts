@@ -1,0 +1,131 @@
+// Aim: a dialogue goes step by step, says which step failed and why, and changes to TLS in the middle.
+import { describe, expect, test } from 'vitest'
+import type { Observation } from '../../../src/monitors/monitor.ts'
+import { tcp } from '../../../src/monitors/tcp/index.ts'
+import { createAuthority } from '../../support/network/certificates.ts'
+import { deadlineAfter, testContext } from '../../support/monitors/monitor-context.ts'
+import {
+  closing,
+  resetting,
+  saying,
+  silent,
+  smtp,
+  type Behaviour,
+} from '../../support/monitors/tcp-servers.ts'
+import { startRawServer } from '../../support/test-server.ts'
+
+async function run(request: Record<string, unknown>, maxResponseTime = 3000): Promise<Observation> {
+  const monitor = tcp.schema.parse({
+    id: 'm',
+    name: 'm',
+    checkType: 'TCP',
+    request: { hostname: '127.0.0.1', ...request },
+    maxResponseTime,
+  })
+  return tcp.run(monitor, testContext({ signal: deadlineAfter(maxResponseTime) }))
+}
+
+const authority = createAuthority()
+
+const STARTTLS = [
+  { expect: '^220 ' },
+  { send: 'EHLO test\r\n' },
+  { expect: '^250 STARTTLS' },
+  { send: 'STARTTLS\r\n' },
+  { expect: '^220 ' },
+  { startTls: true },
+  { send: 'EHLO test\r\n' },
+  { expect: '^250 ' },
+  { send: 'QUIT\r\n' },
+  { expect: '^221 ' },
+]
+
+describe('STARTTLS with a mail server', () => {
+  test('step by step, with the certificate seen', async () => {
+    await using server = await startRawServer(smtp(authority.issue()))
+    const { failures, observed } = await run({
+      port: server.port,
+      tls: { ca: authority.ca },
+      dialogue: STARTTLS,
+      assertions: [{ source: 'RESPONSE_DATA', comparison: 'CONTAINS', target: '221 bye' }],
+    })
+    expect(failures).toEqual([])
+    expect(observed['dialogue']).toHaveLength(STARTTLS.length)
+    expect(observed['dialogue']).toMatchObject(
+      STARTTLS.map((_, at) => ({ step: at + 1, passed: true })),
+    )
+    expect(observed).toMatchObject({
+      tls: { verified: true },
+      phases: { tlsMs: expect.any(Number) },
+    })
+  })
+
+  test('a bad certificate ends it there', async () => {
+    await using server = await startRawServer(smtp(authority.issue({ fromDays: -20, toDays: -10 })))
+    const { failures, observed } = await run({ port: server.port, dialogue: STARTTLS })
+    expect(failures).toMatchObject([{ code: 'TLS_EXPIRED' }])
+    expect((observed['dialogue'] as unknown[]).at(-1)).toMatchObject({ step: 6, passed: false })
+  })
+
+  test('two of them are refused', () => {
+    const dialogue = [{ startTls: true }, { startTls: true }]
+    const monitor = {
+      id: 'm',
+      name: 'm',
+      checkType: 'TCP',
+      request: { hostname: 'a', port: 1, dialogue },
+    }
+    expect(tcp.schema.safeParse(monitor).success).toBe(false)
+  })
+})
+
+describe('a step that fails', () => {
+  test.each<[string, Behaviour, object[], string]>([
+    ['the wrong greeting, then silence', saying('500 no\r\n'), [{ expect: '^220' }], 'TCP_EXPECT'],
+    [
+      'the wrong greeting, then the end',
+      (socket) => socket.end('500 no'),
+      [{ expect: '^220' }],
+      'TCP_EXPECT',
+    ],
+    ['no greeting', silent, [{ expect: '^220' }], 'TIMEOUT_FIRST_BYTE'],
+    ['the end', closing, [{ expect: '^220' }], 'CONNECTION_CLOSED'],
+    ['a reset', resetting, [{ send: 'x' }, { expect: '^220' }], 'CONNECTION_RESET'],
+    [
+      'what an earlier step used up does not come again',
+      saying('220 a\r\n'),
+      [{ expect: '220' }, { expect: '220' }],
+      'TCP_EXPECT',
+    ],
+    [
+      'a regex bomb',
+      saying(`${'a'.repeat(60)}!`),
+      [{ expect: '(a+)+$' }],
+      'ASSERTION_REGEX_TIMEOUT',
+    ],
+  ])('%s', async (_, behaviour, dialogue, code) => {
+    await using server = await startRawServer(behaviour)
+    const { failures } = await run({ port: server.port, dialogue }, 700)
+    expect(failures.map((one) => one.code)).toEqual([code])
+  })
+
+  test('tells the step, the pattern and what came, and Prometheus', async () => {
+    await using server = await startRawServer((socket) => socket.end('500 no'))
+    const { failures, observed } = await run({ port: server.port, dialogue: [{ expect: '^220' }] })
+    expect(failures[0]?.details).toEqual({ step: 1, pattern: '^220', actual: '"500 no"' })
+    expect(tcp.samples(observed)).toContainEqual({ name: 'probe_failed_due_to_regex', value: 1 })
+  })
+})
+
+test('two lines in one piece serve two steps', async () => {
+  await using server = await startRawServer(saying('220 one\r\n250 two\r\n'))
+  const dialogue = [{ expect: '^220' }, { expect: '^250' }]
+  expect((await run({ port: server.port, dialogue })).failures).toEqual([])
+})
+
+test('what is sent is not shown: it may be a password', async () => {
+  await using server = await startRawServer(silent)
+  const { observed } = await run({ port: server.port, dialogue: [{ send: 'PASS hunter2\r\n' }] })
+  expect(JSON.stringify(observed)).not.toContain('hunter2')
+  expect(observed['dialogue']).toMatchObject([{ kind: 'send', bytes: 14, passed: true }])
+})

@@ -1,0 +1,377 @@
+// Aim: a TCP check says exactly what the target did, within its deadline and with bounded memory, leaves
+// no connection behind, and lets go at once when it is cancelled.
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import { describe, expect, test } from 'vitest'
+import { LIMITS } from '../../../src/contract/versions.ts'
+import type { Context, Observation } from '../../../src/monitors/monitor.ts'
+import { tcp } from '../../../src/monitors/tcp/index.ts'
+import { createAuthority } from '../../support/network/certificates.ts'
+import {
+  deadlineAfter,
+  fixedResolver,
+  testContext,
+} from '../../support/monitors/monitor-context.ts'
+import { startStopwatch } from '../../support/stopwatch.ts'
+import {
+  closing,
+  echoing,
+  flooding,
+  resetting,
+  saying,
+  silent,
+  startTls,
+  trickling,
+  type Behaviour,
+} from '../../support/monitors/tcp-servers.ts'
+import { startRawServer } from '../../support/test-server.ts'
+
+type Wishes = Record<string, unknown>
+
+/** Runs a TCP monitor with its deadline. */
+async function run(
+  request: Wishes,
+  settings: Wishes = {},
+  context: Partial<Context> = {},
+): Promise<Observation> {
+  const monitor = tcp.schema.parse({
+    id: 'm',
+    name: 'm',
+    checkType: 'TCP',
+    request: { hostname: '127.0.0.1', ...request },
+    ...settings,
+  })
+  const signal = deadlineAfter(tcp.deadlineMs(monitor))
+  return tcp.run(monitor, { ...testContext({ signal }), ...context })
+}
+
+const codes = ({ failures }: Observation) => failures.map(({ code }) => code)
+const assert = (comparison: string, target = '', property = '') => ({
+  source: 'RESPONSE_DATA',
+  comparison,
+  target,
+  property,
+})
+
+async function closedPort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as { port: number }
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+describe('connecting', () => {
+  test('a port that answers', async () => {
+    await using server = await startRawServer(silent)
+    const observation = await run({ port: server.port })
+    expect(observation).toEqual({
+      observed: {
+        port: server.port,
+        address: '127.0.0.1',
+        family: 'IPv4',
+        phases: {
+          dnsMs: expect.any(Number),
+          connectMs: expect.any(Number),
+          totalMs: expect.any(Number),
+        },
+      },
+      failures: [],
+      responseTimeMs: expect.any(Number),
+      degraded: false,
+    })
+  })
+
+  test('a port that refuses', async () => {
+    expect(codes(await run({ port: await closedPort() }))).toEqual(['CONNECT_REFUSED'])
+  })
+
+  test('an address that the policy forbids', async () => {
+    const context = testContext({ blocked: ['127.0.0.0/8'] })
+    expect(codes(await run({ port: 80 }, {}, context))).toEqual(['ADDRESS_BLOCKED'])
+  })
+
+  test('a name that is never found', async () => {
+    const context = testContext({ resolver: fixedResolver({}), signal: deadlineAfter(30) })
+    const observation = await run({ hostname: 'nowhere.test', port: 80 }, {}, context)
+    expect(codes(observation)).toEqual(['TIMEOUT_DNS'])
+  })
+
+  test('shouldFail: a refused connection is what was wanted, a wrong answer is not', async () => {
+    const shouldFail = { shouldFail: true }
+    expect(codes(await run({ port: await closedPort() }, shouldFail))).toEqual([])
+    await using server = await startRawServer(saying('hello'))
+    const request = { port: server.port, assertions: [assert('EQUALS', 'bye')] }
+    expect(codes(await run(request, shouldFail))).toEqual(['ASSERTION_FAILED'])
+  })
+
+  test('shouldFail does not excuse a policy that forbids the address', async () => {
+    const context = testContext({ blocked: ['127.0.0.0/8'] })
+    expect(codes(await run({ port: 80 }, { shouldFail: true }, context))).toEqual([
+      'ADDRESS_BLOCKED',
+    ])
+  })
+})
+
+describe('response time', () => {
+  const late = fixedResolver({ 'late.test': ['127.0.0.1'] })
+  const context = () =>
+    testContext({
+      resolver: {
+        resolve: (host, family, signal) =>
+          new Promise((resolve) => {
+            setTimeout(() => resolve(late.resolve(host, family, signal)), 30)
+          }),
+      },
+    })
+
+  test.each([
+    ['above degradedResponseTime', { degradedResponseTime: 5 }, [], true],
+    ['above maxResponseTime', { maxResponseTime: 5 }, ['RESPONSE_TIME_ABOVE_MAX'], false],
+  ])('%s', async (_, settings, failures, degraded) => {
+    await using server = await startRawServer(silent)
+    const request = { hostname: 'late.test', port: server.port }
+    const observation = await run(request, settings, context())
+    expect(codes(observation)).toEqual(failures)
+    expect(observation.degraded).toBe(degraded)
+  })
+
+  test('can be asserted', async () => {
+    await using server = await startRawServer(silent)
+    const assertions = [{ source: 'RESPONSE_TIME', comparison: 'GREATER_THAN', target: 4000 }]
+    expect(codes(await run({ port: server.port, assertions }))).toEqual(['ASSERTION_FAILED'])
+    const whole = [{ source: 'RESPONSE_TIME', comparison: 'NOT_EMPTY' }]
+    expect(codes(await run({ port: server.port, assertions: whole }))).toEqual([])
+  })
+})
+
+describe('what the target sends', () => {
+  test.each<[string, Behaviour, Wishes, string[]]>([
+    ['a banner', saying('SSH-2.0-x\r\n'), { assertions: [assert('CONTAINS', 'SSH')] }, []],
+    ['an echo', echoing, { data: 'ping', assertions: [assert('EQUALS', 'ping')] }, []],
+    [
+      'line ends arrive as they are',
+      echoing,
+      { data: 'a\r\nb', assertions: [assert('EQUALS', 'a\r\nb')] },
+      [],
+    ],
+    [
+      'the wrong banner',
+      saying('HTTP'),
+      { assertions: [assert('CONTAINS', 'SSH')] },
+      ['ASSERTION_FAILED'],
+    ],
+    [
+      'a number in it',
+      saying('load 7'),
+      { assertions: [assert('LESS_THAN', '5', 'load (\\d+)')] },
+      ['ASSERTION_FAILED'],
+    ],
+    [
+      'an answer in many pieces',
+      trickling('one two three'),
+      { assertions: [assert('CONTAINS', 'three')] },
+      [],
+    ],
+    [
+      'the end of an answer in pieces',
+      trickling('123'),
+      { assertions: [assert('EQUALS', '123')] },
+      [],
+    ],
+    ['nothing, and none is awaited', silent, {}, []],
+    ['nothing, and none is awaited after data', silent, { data: 'x' }, []],
+    ['nothing, as wanted', silent, { assertions: [assert('IS_EMPTY')] }, []],
+    [
+      'nothing, when something was wanted',
+      silent,
+      { assertions: [assert('NOT_EMPTY')] },
+      ['TIMEOUT_FIRST_BYTE'],
+    ],
+    ['the end at once', closing, { assertions: [assert('NOT_EMPTY')] }, ['CONNECTION_CLOSED']],
+    ['the end at once, as wanted', closing, { assertions: [assert('IS_EMPTY')] }, []],
+    ['the end at once, and no answer is awaited', closing, {}, []],
+    [
+      'a reset',
+      resetting,
+      { data: 'x', assertions: [assert('NOT_EMPTY')] },
+      ['CONNECTION_RESET', 'ASSERTION_FAILED'],
+    ],
+    ['a flood', flooding, { assertions: [assert('CONTAINS', 'y')] }, ['TCP_DATA_TOO_LARGE']],
+    ['a flood, and none is awaited', flooding, {}, []],
+    [
+      'a regex bomb',
+      saying(`${'a'.repeat(60)}!`),
+      { assertions: [assert('NOT_EMPTY', '', '(a+)+$')] },
+      ['ASSERTION_REGEX_TIMEOUT'],
+    ],
+  ])('%s', async (_, behaviour, request, expected) => {
+    await using server = await startRawServer(behaviour)
+    const observation = await run({ port: server.port, ...request }, { maxResponseTime: 2500 })
+    expect(codes(observation)).toEqual(expected)
+  })
+
+  test('a trickle without end is over at the deadline', async () => {
+    await using server = await startRawServer(trickling('x'.repeat(1_000_000)))
+    const request = { port: server.port, assertions: [assert('CONTAINS', 'y')] }
+    const ownMs = startStopwatch()
+    expect(codes(await run(request, { maxResponseTime: 400 }))).toEqual(['TIMEOUT_DOWNLOAD'])
+    expect(ownMs()).toBeLessThan(1000)
+  })
+
+  test('silence is never counted, nor longer than the deadline allows', async () => {
+    await using server = await startRawServer(saying('hello'))
+    const request = { port: server.port, assertions: [assert('EQUALS', 'hello')] }
+    const observation = await run(request, { maxResponseTime: 300 })
+    expect(codes(observation)).toEqual([])
+    expect(observation.responseTimeMs).toBeLessThan(LIMITS.tcpQuietMs / 2)
+  })
+
+  test('an answer that comes after long silence ends with silence too', async () => {
+    const late: Behaviour = (socket) =>
+      void setTimeout(() => socket.write('late'), 2 * LIMITS.tcpQuietMs + 100)
+    await using server = await startRawServer(late)
+    const request = { port: server.port, assertions: [assert('EQUALS', 'late')] }
+    expect(codes(await run(request))).toEqual([])
+  })
+
+  test('binary answers are shown escaped and cut', async () => {
+    const answer = Buffer.concat([Buffer.from([0, 0xff, 10]), Buffer.alloc(10_000, 'é')])
+    await using server = await startRawServer((socket) => socket.end(answer))
+    const request = { port: server.port, assertions: [assert('CONTAINS', 'zzz')] }
+    const { observed } = await run(request)
+    const response = observed['response'] as { data: string; bytes: number; truncated: boolean }
+    expect(response.data).toMatch(/^\\x00\\xff\\n\\xc3\\xa9/)
+    expect(response).toMatchObject({ bytes: 10_003, truncated: true })
+  })
+})
+
+describe('TLS', () => {
+  const authority = createAuthority()
+  const good = authority.issue({ toDays: 10 })
+  const greeting = saying('hi')
+
+  test.each([
+    ['expired', authority.issue({ fromDays: -20, toDays: -10 }), ['TLS_EXPIRED']],
+    ['signed by itself', authority.selfSigned(), ['TLS_SELF_SIGNED']],
+    [
+      'for another host',
+      authority.issue({ names: 'DNS:other.example' }),
+      ['TLS_HOSTNAME_MISMATCH'],
+    ],
+    ['good', good, []],
+  ])('a certificate that is %s', async (_, pair, expected) => {
+    await using server = await startTls(pair, greeting)
+    const tls = { ca: authority.ca }
+    const assertions = [assert('CONTAINS', 'hi')]
+    const strict = await run({ port: server.port, tls, assertions })
+    expect(codes(strict)).toEqual(expected)
+    const lax = await run({ port: server.port, tls, assertions, skipSSL: true })
+    expect(codes(lax)).toEqual([])
+    for (const { observed } of [strict, lax]) {
+      expect(observed['tls']).toMatchObject({
+        protocol: 'TLSv1.3',
+        certificate: { validTo: expect.stringMatching(/^20/) },
+        verified: expected.length === 0,
+      })
+    }
+  })
+
+  test('a port that does not speak it', async () => {
+    await using server = await startRawServer(saying('220 hello\r\n'))
+    expect(codes(await run({ port: server.port, tls: true }))).toEqual(['TLS_NOT_SPOKEN'])
+  })
+
+  test('a port that never answers the handshake', async () => {
+    await using server = await startRawServer(silent)
+    const observation = await run({ port: server.port, tls: true }, { maxResponseTime: 100 })
+    expect(codes(observation)).toEqual(['TIMEOUT_TLS'])
+  })
+
+  test('samples speak blackbox_exporter’s language', async () => {
+    await using server = await startTls(good, greeting)
+    const { observed } = await run({ port: server.port, tls: { ca: authority.ca } })
+    const samples = new Map(tcp.samples(observed).map((one) => [one.name, one]))
+    const inTenDays = Date.now() / 1000 + 10 * 86_400
+    expect(samples.get('probe_ip_protocol')?.value).toBe(4)
+    expect(samples.get('probe_failed_due_to_regex')?.value).toBe(0)
+    expect(samples.get('probe_tls_version_info')?.labels).toEqual({ version: 'TLS 1.3' })
+    expect(samples.get('probe_tls_cipher_info')?.labels).toEqual({
+      cipher: expect.stringMatching(/^TLS_/) as string,
+    })
+    const expiry = samples.get('probe_ssl_earliest_cert_expiry')?.value ?? 0
+    expect(Math.abs(expiry - inTenDays)).toBeLessThan(86_400)
+    expect(samples.has('probe_tcp_duration_seconds')).toBe(true)
+    expect(samples.has('probe_dns_lookup_time_seconds')).toBe(true)
+  })
+})
+
+describe('every address', () => {
+  const resolver = fixedResolver({ 'two.test': ['127.0.0.1', '127.0.0.2'] })
+
+  test('one that fails, fails the check, and is named', async () => {
+    await using server = await startRawServer(silent)
+    const request = { hostname: 'two.test', port: server.port, allAddresses: true }
+    const { failures, observed } = await run(request, {}, testContext({ resolver }))
+    expect(failures).toMatchObject([{ code: 'CONNECT_REFUSED', details: { address: '127.0.0.2' } }])
+    expect(observed['addresses']).toMatchObject([
+      { address: '127.0.0.1', failures: [] },
+      { address: '127.0.0.2', failures: [{ code: 'CONNECT_REFUSED' }] },
+    ])
+  })
+
+  test('no more of them than the limit are dialled', async () => {
+    const many = Array.from({ length: LIMITS.addressesMax + 3 }, (_, at) => `127.0.0.${at + 1}`)
+    const context = testContext({ resolver: fixedResolver({ 'many.test': many }) })
+    const request = { hostname: 'many.test', port: await closedPort(), allAddresses: true }
+    const { failures, observed } = await run(request, {}, context)
+    expect(failures).toHaveLength(LIMITS.addressesMax)
+    expect(observed['addressesLeftOut']).toBe(3)
+  })
+
+  test('a name that is not found', async () => {
+    const context = testContext({ resolver, signal: deadlineAfter(20) })
+    const request = { hostname: 'nowhere.test', port: 1, allAddresses: true }
+    expect(codes(await run(request, {}, context))).toEqual(['TIMEOUT_DNS'])
+  })
+})
+
+describe('a cancelled run', () => {
+  test.each<[string, Wishes]>([
+    ['in the handshake', { tls: true }],
+    [
+      'while sending',
+      {
+        // More than the buffers of both ends hold.
+        dialogue: Array.from({ length: 50 }, () => ({ send: '€'.repeat(65_536) })),
+        data: '€'.repeat(1_048_576),
+      },
+    ],
+    ['waiting for the first byte', { assertions: [assert('NOT_EMPTY')] }],
+    ['waiting for what is expected', { dialogue: [{ expect: 'hello' }] }],
+  ])('%s lets go at once', async (_, request) => {
+    // Never reads: what is sent to it stays in the way.
+    await using server = await startRawServer((socket) => void socket.pause())
+    const controller = new AbortController()
+    const connected = server.connection()
+    const context = testContext({ signal: controller.signal })
+    const running = run({ port: server.port, ...request }, {}, context)
+    const ending = running.catch((error: Error) => error.message)
+    const socket = await connected
+    await new Promise((resolve) => setImmediate(resolve))
+    const ownMs = startStopwatch()
+    controller.abort(new Error('enough'))
+    expect(await ending).toBe('enough')
+    expect(ownMs()).toBeLessThan(50)
+    const closed = once(socket, 'close')
+    socket.resume()
+    await closed
+    expect(server.open()).toBe(0)
+  })
+
+  test('before it began', async () => {
+    const context = testContext({ signal: AbortSignal.abort(new Error('enough')) })
+    await expect(run({ port: 1 }, {}, context)).rejects.toThrow('enough')
+  })
+})

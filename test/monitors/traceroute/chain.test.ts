@@ -1,0 +1,377 @@
+// Aim: in a real chain of routers a trace finds every hop, tells silence and loss apart, finds narrow links,
+// notices when the path changes, keeps to one of several ways, and needs no privilege.
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import type { Readable } from 'node:stream'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import type { TraceObserved } from '../../../src/monitors/traceroute/observed.ts'
+import { DETOUR, networkOf, SERVER, WAY, type Family } from '../../support/monitors/hop-chain.ts'
+import { IN_REACH } from '../../support/in-reach.ts'
+import { startMonitorProcess, type MonitorProcess } from '../../support/monitors/monitor-process.ts'
+import {
+  addressesOf,
+  CASES,
+  chainNeeds,
+  createTracedChain,
+  FAMILIES,
+  PROTOCOLS,
+  type Protocol,
+  type TracedChain,
+} from '../../support/monitors/traced-chain.ts'
+
+describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? ''}`, () => {
+  let on: TracedChain
+  beforeAll(async () => {
+    on = await createTracedChain()
+  })
+  afterAll(() => on?.[Symbol.asyncDispose]())
+  afterEach(() => on.restore())
+
+  test.each(CASES)('$protocol over $family knows every hop', async ({ family, protocol }) => {
+    const { seen, codes, observation, tookMs } = await on.trace(family, protocol)
+    expect(codes).toEqual([])
+    expect(addressesOf(seen)).toEqual(WAY[family])
+    expect(seen).toMatchObject({
+      protocol,
+      address: SERVER[family],
+      family,
+      reached: true,
+      end: 'reached',
+      hopCount: 4,
+      targetLossPercent: 0,
+      lossPercent: 0,
+      pathHash: expect.stringMatching(/^[0-9a-f]{8}$/),
+    })
+    expect(seen.pathChanged).toBeUndefined()
+    expect(seen.loops).toBeUndefined()
+    for (const hop of seen.hops) {
+      expect(hop.sent).toBeGreaterThanOrEqual(3)
+      expect(hop.received).toBe(hop.sent)
+      const { min, avg, max, stdDev } = hop.responseTime ?? {
+        min: -1,
+        avg: -1,
+        max: -1,
+        stdDev: -1,
+      }
+      expect(min).toBeGreaterThan(0)
+      expect(avg).toBeGreaterThanOrEqual(min)
+      expect(max).toBeGreaterThanOrEqual(avg)
+      expect(stdDev).toBeGreaterThanOrEqual(0)
+    }
+    expect(observation?.responseTimeMs).toBe(seen.responseTime?.avg)
+    expect(tookMs).toBeLessThan(1000)
+  })
+
+  test('one path has one hash, whatever the protocol', async () => {
+    const hashes = await Promise.all(
+      PROTOCOLS.map(async (one) => (await on.trace('IPv4', one)).seen),
+    )
+    expect(new Set(hashes.map(({ pathHash }) => pathHash)).size).toBe(1)
+  })
+
+  test.each([
+    ['an open TCP port', 'TCP', 443, 'open'],
+    ['a closed TCP port', 'TCP', 444, 'closed'],
+    ['an open UDP port', 'UDP', 7, 'open'],
+    ['a closed UDP port', 'UDP', 33_434, 'closed'],
+  ] as const)('%s is reached, and told', async (_, protocol, port, portState) => {
+    for (const family of FAMILIES) {
+      const { seen, codes } = await on.trace(family, protocol, { port })
+      expect(codes).toEqual([])
+      expect(seen).toMatchObject({ reached: true, portState, port, hopCount: 4 })
+      expect(addressesOf(seen)).toEqual(WAY[family])
+    }
+  })
+
+  test.each(CASES)('$protocol over $family: a silent hop', async ({ family, protocol }) => {
+    on.firewall('r2', 'output', 'icmp type time-exceeded drop', 'icmpv6 type time-exceeded drop')
+    const { seen, codes, tookMs } = await on.trace(family, protocol)
+    expect(codes).toEqual([])
+    expect(addressesOf(seen)).toEqual(WAY[family].with(1, null as unknown as string))
+    expect(seen.hops[1]).toMatchObject({ sent: 3, received: 0, lossPercent: 100 })
+    expect(seen.hops[1]).not.toHaveProperty('responseTime')
+    expect(seen).toMatchObject({ hopCount: 4, targetLossPercent: 0 })
+    expect(seen.lossPercent).toBeGreaterThan(0)
+    expect(tookMs).toBeLessThan(1000)
+  })
+
+  test.each(CASES)(
+    '$protocol over $family: a hop that loses some',
+    async ({ family, protocol }) => {
+      const some = 'time-exceeded numgen inc mod 3 0 drop'
+      on.firewall('r2', 'output', `icmp type ${some}`, `icmpv6 type ${some}`)
+      const { seen, codes } = await on.trace(family, protocol, { probesPerHop: 5 })
+      expect(codes).toEqual([])
+      expect(addressesOf(seen)).toEqual(WAY[family])
+      const lossy = seen.hops[1]
+      expect(lossy?.lossPercent).toBeGreaterThanOrEqual(20)
+      expect(lossy?.lossPercent).toBeLessThanOrEqual(50)
+      expect(seen.hops.map(({ lossPercent }) => lossPercent === 0)).toEqual([
+        true,
+        false,
+        true,
+        true,
+      ])
+      expect(seen.targetLossPercent).toBe(0)
+    },
+  )
+
+  describe('a path that changes', () => {
+    test.each(CASES)('$protocol over $family', async ({ family, protocol }) => {
+      const id = `changing-${family}-${protocol}`
+      const first = await on.trace(family, protocol, {}, { id })
+      expect(first.seen.pathChanged).toBeUndefined()
+      const same = await on.trace(family, protocol, {}, { id })
+      expect(same.seen).toMatchObject({ pathChanged: false, pathHash: first.seen.pathHash })
+      const [to, r2, d2] = waysOf(family)
+      on.route('r1', family, `replace ${to} via ${d2}`, `replace ${to} via ${r2}`)
+      const changed = await on.trace(family, protocol, {}, { id })
+      expect(changed.codes).toEqual([])
+      expect(addressesOf(changed.seen)).toEqual(DETOUR[family])
+      expect(changed.seen).toMatchObject({ pathChanged: true, previousPath: WAY[family] })
+      expect(changed.seen.pathHash).not.toBe(first.seen.pathHash)
+      const after = await on.trace(family, protocol, {}, { id })
+      expect(after.seen.pathChanged).toBe(false)
+      expect(after.seen).not.toHaveProperty('previousPath')
+    })
+
+    test('a hop that falls silent and speaks again is no change', async () => {
+      const id = 'falling-silent'
+      await on.trace('IPv4', 'UDP', {}, { id })
+      on.firewall('r2', 'output', 'icmp type time-exceeded drop')
+      const silent = await on.trace('IPv4', 'UDP', {}, { id })
+      expect(silent.seen.pathChanged).toBe(false)
+      on.chain.firewall('r2', 'output')
+      expect((await on.trace('IPv4', 'UDP', {}, { id })).seen.pathChanged).toBe(false)
+    })
+
+    test('what changed behind a silence is seen after it', async () => {
+      const id = 'behind-silence'
+      await on.trace('IPv4', 'UDP', {}, { id })
+      on.firewall('r2', 'output', 'icmp type time-exceeded drop')
+      on.firewall('r3', 'output', 'icmp type time-exceeded drop')
+      expect((await on.trace('IPv4', 'UDP', {}, { id })).seen.pathChanged).toBe(false)
+      const [to, r2, d2] = waysOf('IPv4')
+      on.route('r1', 'IPv4', `replace ${to} via ${d2}`, `replace ${to} via ${r2}`)
+      expect((await on.trace('IPv4', 'UDP', {}, { id })).seen.pathChanged).toBe(true)
+    })
+  })
+
+  describe('a router with two ways to the target', () => {
+    beforeAll(() => {
+      for (const family of FAMILIES) {
+        const [to, r2, d2] = waysOf(family)
+        on.chain.route('r1', family, 'replace', to, 'nexthop', 'via', r2, 'nexthop', 'via', d2)
+      }
+      return () => {
+        for (const family of FAMILIES) {
+          const [to, r2] = waysOf(family)
+          // Over IPv6 each way is a route of its own.
+          if (family === 'IPv6') on.chain.route('r1', family, 'delete', to)
+          on.chain.route('r1', family, 'replace', to, 'via', r2)
+        }
+      }
+    })
+
+    test.each(CASES)('$protocol over $family keeps to one', async ({ family, protocol }) => {
+      const taken = new Set<string>()
+      for (let monitor = 0; monitor < 12; monitor++) {
+        const paths = new Set<string>()
+        for (let run = 0; run < 5; run++) {
+          const { seen, codes } = await on.trace(
+            family,
+            protocol,
+            {},
+            { id: `balanced-${monitor}` },
+          )
+          expect(codes).toEqual([])
+          expect(seen.pathChanged ?? false).toBe(false)
+          paths.add(addressesOf(seen).join(' '))
+        }
+        expect([WAY[family].join(' '), DETOUR[family].join(' ')]).toContain([...paths].join('; '))
+        taken.add([...paths].join())
+      }
+      // Ports choose the way, of which pings have none: all of them take the same.
+      expect(taken.size).toBe(protocol === 'ICMP' ? 1 : 2)
+    })
+  })
+
+  describe('a narrow link behind r2', () => {
+    beforeAll(() => {
+      const narrow = (mtu: number) => {
+        on.chain.run('r2', 'ip', 'link', 'set', 'to-r3', 'mtu', String(mtu))
+        on.chain.run('r3', 'ip', 'link', 'set', 'to-r2', 'mtu', String(mtu))
+      }
+      narrow(1300)
+      return () => narrow(1500)
+    })
+
+    const SIZES = FAMILIES.flatMap((family) =>
+      (['UDP', 'ICMP'] as const).flatMap((protocol) =>
+        [1301, 1500, 9000].map((packetSize) => ({ family, protocol, packetSize })),
+      ),
+    )
+    test.each(SIZES)('$protocol over $family, $packetSize bytes', async (one) => {
+      const { family, protocol, packetSize } = one
+      const { seen, codes } = await on.trace(family, protocol, { packetSize })
+      expect(codes).toEqual([])
+      expect(seen.mtu).toEqual({ bytes: 1300, from: WAY[family][1] })
+      expect(seen.hops[1]?.mtu).toBe(1300)
+      expect(seen).toMatchObject({ hopCount: 4, lossPercent: 0 })
+      expect(addressesOf(seen)).toEqual(WAY[family])
+    })
+
+    test('takes packets that fit', async () => {
+      const { seen } = await on.trace('IPv4', 'UDP', { packetSize: 1300 })
+      expect(seen).not.toHaveProperty('mtu')
+    })
+  })
+
+  test('200 traces at a time do not mix up their answers', async () => {
+    const before = await on.client.descriptors()
+    const targets = [
+      { url: SERVER.IPv4, ipFamily: 'IPv4', expected: WAY.IPv4 },
+      { url: WAY.IPv4[1], ipFamily: 'IPv4', expected: WAY.IPv4.slice(0, 2) },
+      { url: SERVER.IPv6, ipFamily: 'IPv6', expected: WAY.IPv6 },
+      { url: WAY.IPv6[2], ipFamily: 'IPv6', expected: WAY.IPv6.slice(0, 3) },
+    ] as const
+    const all = Array.from({ length: 200 }, async (_, index) => {
+      const target = targets[index % targets.length] as (typeof targets)[number]
+      const protocol = PROTOCOLS[index % PROTOCOLS.length] as Protocol
+      const { url, ipFamily, expected } = target
+      const { seen, codes } = await on.trace(ipFamily, protocol, { url })
+      expect(codes).toEqual([])
+      expect(addressesOf(seen)).toEqual(expected)
+    })
+    await Promise.all(all)
+    expect(await on.client.descriptors()).toBeLessThanOrEqual(before)
+  })
+
+  describe('names of hops', () => {
+    const RECORDS = [
+      '2.1.77.10.in-addr.arpa,r1.example',
+      '2.2.77.10.in-addr.arpa,r2.example',
+      '2.4.77.10.in-addr.arpa,server.example',
+    ]
+    let named: MonitorProcess
+    let nameServer: ChildProcess
+    beforeAll(async () => {
+      const folder = `/etc/netns/${on.chain.nameOf('client')}`
+      mkdirSync(folder, { recursive: true })
+      // What `ip netns exec` shows its processes in place of the system's file.
+      writeFileSync(`${folder}/resolv.conf`, `nameserver ${SERVER.IPv4}\n`)
+      const settings = '--no-daemon --no-resolv --no-hosts --conf-file=/dev/null --user=root'
+      const records = RECORDS.map((record) => `--ptr-record=${record}`)
+      const [ip = '', ...prefix] = on.chain.prefix('server')
+      nameServer = spawn(ip, [...prefix, 'dnsmasq', ...settings.split(' '), ...records], {
+        stdio: ['ignore', 'ignore', 'pipe'],
+      })
+      await once(nameServer.stderr as Readable, 'data')
+      named = await startMonitorProcess(on.chain.prefix('client'))
+      return async () => {
+        await named[Symbol.asyncDispose]()
+        nameServer.kill()
+        rmSync(folder, { recursive: true })
+      }
+    })
+
+    test('are looked up by the system’s name servers, and not without being asked for', async () => {
+      const request = { url: SERVER.IPv4, protocol: 'UDP' }
+      const { observation, tookMs } = await named.run({ checkType: 'TRACEROUTE', request })
+      const seen = observation?.observed as unknown as TraceObserved
+      expect(seen.hops.map(({ name }) => name)).toEqual([
+        'r1.example',
+        'r2.example',
+        undefined,
+        'server.example',
+      ])
+      expect(tookMs).toBeLessThan(1000)
+      const bare = { ...request, ptrLookup: false }
+      const without = await named.run({ checkType: 'TRACEROUTE', request: bare })
+      const bareSeen = without.observation?.observed as unknown as TraceObserved
+      expect(bareSeen.hops.filter((hop) => 'name' in hop)).toEqual([])
+    })
+
+    test('a dead name server takes the names and a moment, and nothing else', async () => {
+      on.firewall('server', 'input', 'udp dport 53 drop')
+      const request = { url: SERVER.IPv6, ipFamily: 'IPv6', protocol: 'UDP' }
+      const { observation, tookMs } = await named.run({ checkType: 'TRACEROUTE', request })
+      expect(observation?.failures).toEqual([])
+      expect(tookMs).toBeLessThan(500)
+    })
+  })
+
+  describe('SCTP', () => {
+    test.each(FAMILIES)('over %s: a target without it is reached, and says so', async (family) => {
+      const { seen, codes } = await on.trace(family, 'SCTP')
+      expect(codes).toEqual([])
+      expect(addressesOf(seen)).toEqual(WAY[family])
+      expect(seen).toMatchObject({ port: 33_434, portState: 'closed', lossPercent: 0 })
+    })
+
+    test('ports that are open and closed', async () => {
+      await using listening = await startMonitorProcess(on.chain.prefix('server'))
+      for (const family of FAMILIES) {
+        await listening.listen('sctp', family === 'IPv4' ? '0.0.0.0' : '::', 3868)
+        for (const [port, portState] of [
+          [3868, 'open'],
+          [3869, 'closed'],
+        ] as const) {
+          const { seen, codes } = await on.trace(family, 'SCTP', { port })
+          expect(codes).toEqual([])
+          expect(addressesOf(seen)).toEqual(WAY[family])
+          expect(seen).toMatchObject({ portState, reached: true, lossPercent: 0 })
+        }
+      }
+    })
+  })
+
+  describe('as nobody, without a capability', () => {
+    let nobody: MonitorProcess
+    beforeAll(async () => {
+      const drop =
+        '--reuid=65534 --regid=65534 --clear-groups --bounding-set=-all --inh-caps=-all --no-new-privs'
+      nobody = await startMonitorProcess([
+        ...on.chain.prefix('client'),
+        ...IN_REACH,
+        'setpriv',
+        ...drop.split(' '),
+      ])
+      return () => nobody[Symbol.asyncDispose]()
+    })
+
+    test.each(CASES)('$protocol over $family knows every hop', async ({ family, protocol }) => {
+      const request = { url: SERVER[family], protocol, ipFamily: family, ptrLookup: false }
+      const { observation } = await nobody.run({ checkType: 'TRACEROUTE', request })
+      expect(observation?.failures).toEqual([])
+      expect(addressesOf(observation?.observed as unknown as TraceObserved)).toEqual(WAY[family])
+    })
+
+    test('SCTP says what it needs', async () => {
+      const request = { url: SERVER.IPv4, protocol: 'SCTP', ptrLookup: false }
+      const { observation } = await nobody.run({ checkType: 'TRACEROUTE', request })
+      expect(observation?.failures.map(({ code }) => code)).toEqual(['TRACE_UNSUPPORTED'])
+      expect(observation?.failures[0]?.message).toContain('NET_RAW')
+    })
+
+    test('ICMP says what to allow where the system gives it no socket', async () => {
+      on.chain.run('client', 'sh', '-c', "echo '1 0' >/proc/sys/net/ipv4/ping_group_range")
+      const request = { url: SERVER.IPv4, protocol: 'ICMP', ptrLookup: false }
+      const { observation } = await nobody.run({ checkType: 'TRACEROUTE', request })
+      expect(observation?.failures.map(({ code }) => code)).toEqual(['ICMP_NOT_PERMITTED'])
+      // With the right to raw sockets, none is needed.
+      const { seen, codes } = await on.trace('IPv4', 'ICMP')
+      expect(codes).toEqual([])
+      expect(addressesOf(seen)).toEqual(WAY.IPv4)
+      const six = await on.trace('IPv6', 'ICMP')
+      expect(addressesOf(six.seen)).toEqual(WAY.IPv6)
+      on.chain.run('client', 'sh', '-c', "echo '0 2147483647' >/proc/sys/net/ipv4/ping_group_range")
+    })
+  })
+})
+
+/** The server's network, and the addresses of the two routers behind r1. */
+function waysOf(family: Family): [to: string, r2: string, d2: string] {
+  return [networkOf(family, 4), WAY[family][1] as string, DETOUR[family][1] as string]
+}

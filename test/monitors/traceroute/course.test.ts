@@ -1,0 +1,239 @@
+// Aim: on any network, however it answers, the course of a trace comes to its end, sends no more than it
+// may, and finds what a patient person would; hops that lose, routers that do not say what they answer, and
+// targets far away are told apart.
+import * as fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import {
+  TraceCourse,
+  type Answer,
+  type CourseSettings,
+  type Probe,
+} from '../../../src/monitors/traceroute/course.ts'
+import { reportHops } from '../../../src/monitors/traceroute/hops.ts'
+
+/** What becomes of a probe: its answer, silence, or an answer that does not say to which. */
+type Fate = Answer | 'silence' | 'nameless'
+type Network = (probe: Probe) => Fate
+
+const BOTH = ['one', 'each'] as const
+const settingsOf = (changes: Partial<CourseSettings>): CourseSettings => ({
+  maxHops: 30,
+  unknownHopsMax: 15,
+  probesPerHop: 3,
+  lanes: 'one',
+  patienceMs: 1000,
+  ...changes,
+})
+
+/** A simulated minute is more than any trace may last. */
+const LONGEST_MS = 600_000
+
+/** Runs the course on a network in simulated time; the time when it ends. */
+function play(course: TraceCourse, network: Network): number {
+  const coming: { atMs: number; probe: Probe; fate: Fate }[] = []
+  for (let nowMs = 0; nowMs < LONGEST_MS;) {
+    course.expire(nowMs)
+    for (let probe = course.take(nowMs); probe; probe = course.take(nowMs)) {
+      const fate = network(probe)
+      if (fate === 'silence') continue
+      const rttMs = typeof fate === 'object' ? fate.rttMs : 1
+      coming.push({ atMs: nowMs + rttMs, probe, fate })
+    }
+    coming.sort((one, other) => one.atMs - other.atMs)
+    const next = Math.min(course.wakeAtMs, coming[0]?.atMs ?? Infinity)
+    if (next === Infinity) return nowMs
+    nowMs = Math.max(nowMs, next)
+    while ((coming[0]?.atMs ?? Infinity) <= nowMs) {
+      const { probe, fate } = coming.shift() as (typeof coming)[number]
+      if (typeof fate === 'object') course.answer(probe, fate)
+      if (fate !== 'nameless') continue
+      const only = course.onlyProbe
+      if (only === undefined) course.doubt()
+      else course.answer(only, { kind: 'hop', from: `r${only.ttl}`, rttMs: 1 })
+    }
+  }
+  throw new Error('the course did not end')
+}
+
+/** Routers r1, r2, … that answer after as many milliseconds, and the target behind them. */
+const chain =
+  (distance: number, changes: Record<number, Fate> = {}): Network =>
+  ({ ttl, round }) =>
+    (round >= 0 ? changes[Math.min(ttl, distance)] : undefined) ??
+    (ttl < distance
+      ? { kind: 'hop', from: `r${ttl}`, rttMs: ttl }
+      : { kind: 'target', from: 'target', rttMs: distance })
+
+describe.each(BOTH)('with %s lane', (lanes) => {
+  test('every hop is asked three times, and the target not much more often', () => {
+    const course = new TraceCourse(settingsOf({ lanes }))
+    play(course, chain(12))
+    const { hops, targetLossPercent } = reportHops(course)
+    expect(hops.map(({ address }) => address)).toEqual([
+      ...Array.from({ length: 11 }, (_, at) => `r${at + 1}`),
+      'target',
+    ])
+    expect(hops.slice(0, -1).map(({ sent }) => sent)).toEqual(Array<number>(11).fill(3))
+    expect(hops.at(-1)?.sent).toBeLessThanOrEqual(5)
+    expect(targetLossPercent).toBe(0)
+  })
+
+  test('twenty silent hops before a target that answers do not end the search', () => {
+    const course = new TraceCourse(settingsOf({ lanes, probesPerHop: 1 }))
+    const silent: Record<number, Fate> = {}
+    for (let hop = 2; hop < 22; hop++) silent[hop] = 'silence'
+    play(course, chain(22, silent))
+    expect(course.isReached).toBe(true)
+    expect(course.end).toBe(22)
+  })
+
+  test('a target that is slow is waited for as long as it takes', () => {
+    const course = new TraceCourse(settingsOf({ lanes }))
+    const slow: Network = ({ ttl }) =>
+      ttl < 3
+        ? { kind: 'hop', from: `r${ttl}`, rttMs: 0.1 }
+        : { kind: 'target', from: 'target', rttMs: 700 }
+    play(course, slow)
+    const { hops } = reportHops(course)
+    expect(hops).toHaveLength(3)
+    expect(hops[2]).toMatchObject({ lossPercent: 0, responseTime: { avg: 700 } })
+    expect(hops[2]?.sent).toBeLessThanOrEqual(8)
+  })
+
+  test.each([1, 2, 64])('maxHops %i holds', (maxHops) => {
+    const course = new TraceCourse(settingsOf({ lanes, maxHops, unknownHopsMax: 1 }))
+    play(course, chain(100))
+    expect(course.isReached).toBe(false)
+    expect(reportHops(course).hops).toHaveLength(maxHops)
+    expect(Math.max(...course.probes.map(({ ttl }) => ttl))).toBe(maxHops)
+  })
+
+  test('a refusal ends the search at once', () => {
+    const course = new TraceCourse(settingsOf({ lanes }))
+    const refusal = { name: 'host unreachable', mark: '!H' }
+    const answer: Answer = { kind: 'refused', from: 'r3', rttMs: 1, refusal }
+    play(course, ({ ttl }) => (ttl < 4 ? { kind: 'hop', from: `r${ttl}`, rttMs: 1 } : answer))
+    const { hops, path, refusal: told } = reportHops(course)
+    expect(told).toEqual({ from: 'r3', refusal })
+    expect(hops.map(({ address }) => address)).toEqual(['r1', 'r2', 'r3'])
+    expect(hops[2]?.refusal).toEqual(refusal)
+    expect(path.slice(0, 3)).toEqual(['r1', 'r2', 'r3'])
+    expect(course.probes.length).toBeLessThan(25)
+  })
+
+  test('a circle ends when a router has come round three times', () => {
+    const course = new TraceCourse(settingsOf({ lanes }))
+    play(course, ({ ttl }) => ({ kind: 'hop', from: `r${ttl % 2}`, rttMs: 1 }))
+    expect(course.isCircle).toBe(true)
+    expect(reportHops(course).hops.length).toBeLessThanOrEqual(9)
+  })
+
+  test('any network at all', () => {
+    const fate: fc.Arbitrary<Fate> = fc.oneof(
+      { weight: 4, arbitrary: fc.constant('silence' as const) },
+      { weight: 1, arbitrary: fc.constant('nameless' as const) },
+      {
+        weight: 6,
+        arbitrary: fc.record({
+          kind: fc.constantFrom('hop', 'target', 'refused'),
+          from: fc.constantFrom('a', 'b', 'c', 'd', 'e'),
+          rttMs: fc.integer({ min: 0, max: 4000 }),
+        }) as fc.Arbitrary<Answer>,
+      },
+    )
+    const wishes = fc.record({
+      maxHops: fc.integer({ min: 1, max: 64 }),
+      unknownHopsMax: fc.integer({ min: 1, max: 30 }),
+      probesPerHop: fc.integer({ min: 1, max: 10 }),
+    })
+    fc.assert(
+      fc.property(wishes, fc.infiniteStream(fate), (changes, fates) => {
+        const settings = settingsOf({ ...changes, lanes })
+        const course = new TraceCourse(settings)
+        let asked = 0
+        play(course, () => (asked++ < 3000 ? (fates.next().value as Fate) : 'silence'))
+        const { hops, path } = reportHops(course)
+        expect(path.length).toBeGreaterThanOrEqual(hops.length)
+        expect(hops.length).toBeLessThanOrEqual(settings.maxHops)
+        for (const { sent, received } of hops) expect(received).toBeLessThanOrEqual(sent)
+        expect(course.probes.filter(({ state }) => state === 'under-way')).toEqual([])
+        // Doubts are asked again once; everything else at most as often as was wished, and once in a gap.
+        const most = settings.maxHops * settings.probesPerHop * 4 + 20
+        expect(course.probes.length).toBeLessThanOrEqual(most)
+      }),
+      { numRuns: 300 },
+    )
+  })
+})
+
+describe('one flow', () => {
+  test('no more than four probes are ahead of the first answer', () => {
+    const course = new TraceCourse(settingsOf({}))
+    const first: number[] = []
+    for (let probe = course.take(0); probe; probe = course.take(0)) first.push(probe.ttl)
+    expect(first).toEqual([30, 1, 2, 3, 4])
+  })
+
+  test('connections: one at a time in each lane, and one that goes all the way', () => {
+    const course = new TraceCourse(settingsOf({ lanes: 'each' }))
+    const first: [number, number][] = []
+    for (let probe = course.take(0); probe; probe = course.take(0))
+      first.push([probe.lane, probe.ttl])
+    expect(first).toEqual([
+      [0, 1],
+      [1, 1],
+      [2, 1],
+      [3, 30],
+    ])
+  })
+
+  test('a gap in the first lane is asked again in that lane', () => {
+    const course = new TraceCourse(settingsOf({ lanes: 'each' }))
+    let losses = 0
+    play(course, (probe) => {
+      const isLost = probe.lane === 0 && probe.ttl === 2 && losses++ === 0
+      if (isLost) return 'silence'
+      if (probe.ttl >= 4) return { kind: 'target', from: 'target', rttMs: 1 }
+      // The first lane goes another way than the others.
+      return { kind: 'hop', from: `${probe.lane === 0 ? 'a' : 'b'}${probe.ttl}`, rttMs: 1 }
+    })
+    const { hops, path } = reportHops(course)
+    expect(path).toEqual(['a1', 'a2', 'a3', 'target'])
+    expect(hops[1]).toMatchObject({ address: 'a2', otherAddresses: ['b2'], sent: 4, received: 3 })
+  })
+
+  test('a router that is asked often is given time', () => {
+    const course = new TraceCourse(settingsOf({ probesPerHop: 8 }))
+    const endedMs = play(course, chain(3))
+    const times = course.probes.filter(({ ttl }) => ttl === 1).map(({ sentAtMs }) => sentAtMs)
+    expect(times).toHaveLength(8)
+    for (let at = 5; at < 8; at++) {
+      expect((times[at] as number) - (times[at - 1] as number)).toBeGreaterThanOrEqual(1000)
+    }
+    expect(endedMs).toBeLessThan(4000)
+  })
+})
+
+test('answers that do not say to what are believed when only one probe is under way', () => {
+  const course = new TraceCourse(settingsOf({ probesPerHop: 1, maxHops: 8 }))
+  play(course, ({ ttl }) =>
+    ttl >= 5
+      ? { kind: 'target', from: 'target', rttMs: 1 }
+      : ttl === 2
+        ? 'nameless'
+        : { kind: 'hop', from: `r${ttl}`, rttMs: 1 },
+  )
+  const { hops } = reportHops(course)
+  expect(hops.map(({ address }) => address)).toEqual(['r1', 'r2', 'r3', 'r4', 'target'])
+  expect(hops.map(({ lossPercent }) => lossPercent)).toEqual([0, 0, 0, 0, 0])
+})
+
+test('silence of a router that was asked too often is nobody’s loss', () => {
+  const course = new TraceCourse(settingsOf({}))
+  play(course, (probe) => {
+    probe.crowded = probe.ttl === 2
+    return chain(4, { 2: 'silence' })(probe)
+  })
+  expect(reportHops(course).hops[1]).toMatchObject({ address: null, sent: 0, lossPercent: 0 })
+  expect(reportHops(course).lossPercent).toBe(0)
+})

@@ -1,0 +1,349 @@
+// Aim: a trace keeps to its definition: thresholds, assertions, policy, deadline, names of hops and metrics;
+// it says what is wrong with the settings and with our own system, and leaves nothing behind. What it finds
+// on a real path is in traceroute-chain.test.ts.
+import { createSocket } from 'node:dgram'
+import { once } from 'node:events'
+import { readdirSync } from 'node:fs'
+import { createServer, type AddressInfo, type Socket } from 'node:net'
+import { describe, expect, test } from 'vitest'
+import type { Context, Observation } from '../../../src/monitors/monitor.ts'
+import { watchedNow } from '../../../src/network/native/readiness.ts'
+import { SAMPLES } from '../../../src/monitors/metrics/samples.ts'
+import type { TracerouteMonitor } from '../../../src/monitors/traceroute/definition.ts'
+import type { TraceObserved } from '../../../src/monitors/traceroute/observed.ts'
+import { judgeTrace } from '../../../src/monitors/traceroute/verdict.ts'
+import { traceroute } from '../../../src/monitors/traceroute/index.ts'
+import {
+  deadlineAfter,
+  fixedResolver,
+  testContext,
+} from '../../support/monitors/monitor-context.ts'
+import { closing, silent } from '../../support/monitors/tcp-servers.ts'
+import { startMonitorProcess } from '../../support/monitors/monitor-process.ts'
+import { startStopwatch } from '../../support/stopwatch.ts'
+import { startRawServer } from '../../support/test-server.ts'
+
+type Wishes = Record<string, unknown>
+
+const LOOPBACK = { IPv4: '127.0.0.1', IPv6: '::1' } as const
+const FAMILIES = ['IPv4', 'IPv6'] as const
+
+let monitors = 0
+
+function definition(request: Wishes, settings: Wishes = {}): Wishes {
+  return {
+    id: `m${monitors++}`,
+    name: 'm',
+    checkType: 'TRACEROUTE',
+    request: { url: '127.0.0.1', protocol: 'UDP', ptrLookup: false, ...request },
+    ...settings,
+  }
+}
+
+const parse = (request: Wishes, settings: Wishes = {}) =>
+  traceroute.schema.parse(definition(request, settings))
+
+/** Runs a traceroute monitor with its deadline. */
+async function run(
+  request: Wishes,
+  settings: Wishes = {},
+  context: Partial<Context> = {},
+): Promise<Observation & { seen: TraceObserved; codes: string[] }> {
+  const monitor = parse(request, settings)
+  const signal = deadlineAfter(traceroute.deadlineMs(monitor))
+  const observation = await traceroute.run(monitor, { ...testContext({ signal }), ...context })
+  return {
+    ...observation,
+    seen: observation.observed as unknown as TraceObserved,
+    codes: observation.failures.map(({ code }) => code),
+  }
+}
+
+const descriptors = () => readdirSync('/proc/self/fd').length
+
+describe('a target that is one hop away', () => {
+  test.each(FAMILIES)('a closed UDP port over %s', async (ipFamily) => {
+    const { seen, failures, responseTimeMs, degraded } = await run({
+      url: LOOPBACK[ipFamily],
+      ipFamily,
+    })
+    expect(failures).toEqual([])
+    expect(seen).toEqual({
+      protocol: 'UDP',
+      port: 33_434,
+      address: LOOPBACK[ipFamily],
+      family: ipFamily,
+      sourcePort: expect.any(Number),
+      reached: true,
+      end: 'reached',
+      portState: 'closed',
+      hopCount: 1,
+      hops: [
+        {
+          hop: 1,
+          address: LOOPBACK[ipFamily],
+          sent: expect.any(Number),
+          received: expect.any(Number),
+          lossPercent: 0,
+          responseTime: {
+            min: expect.any(Number),
+            avg: expect.any(Number),
+            max: expect.any(Number),
+            stdDev: expect.any(Number),
+          },
+        },
+      ],
+      responseTime: expect.any(Object),
+      targetLossPercent: 0,
+      lossPercent: 0,
+      pathHash: expect.stringMatching(/^[0-9a-f]{8}$/),
+      phases: {
+        dnsMs: expect.any(Number),
+        traceMs: expect.any(Number),
+        totalMs: expect.any(Number),
+      },
+    })
+    expect(responseTimeMs).toBe(seen.responseTime?.avg)
+    expect(degraded).toBe(false)
+  })
+
+  test.each([
+    ['that answers', 'open'],
+    ['that is silent', 'silent'],
+  ])('an open UDP port %s', async (_, kind) => {
+    const socket = createSocket('udp4')
+    socket.on('message', (_message, { port, address }) => {
+      if (kind === 'open') socket.send('some answer', port, address)
+    })
+    socket.bind(0, '127.0.0.1')
+    await once(socket, 'listening')
+    const { port } = socket.address()
+    const { seen, codes } = await run({ port, timeout: 1, maxHops: 2 })
+    socket.close()
+    expect(codes).toEqual(kind === 'open' ? [] : ['TIMEOUT_TRACE'])
+    expect(seen.reached).toBe(kind === 'open')
+  })
+
+  test('a TCP port that is open, and one that is closed', async () => {
+    await using server = await startRawServer(silent)
+    const open = await run({ protocol: 'TCP', port: server.port })
+    expect(open.codes).toEqual([])
+    expect(open.seen).toMatchObject({ reached: true, portState: 'open', hopCount: 1 })
+    const free = createServer().listen(0, '127.0.0.1')
+    await once(free, 'listening')
+    const { port } = free.address() as AddressInfo
+    free.close()
+    await once(free, 'close')
+    const closed = await run({ protocol: 'TCP', port })
+    expect(closed.seen).toMatchObject({ reached: true, portState: 'closed', hopCount: 1 })
+  })
+
+  test.each([
+    ['says nothing', silent],
+    ['closes at once', closing],
+    ['resets at once', (socket: Socket) => void socket.resetAndDestroy()],
+  ])('a TCP server that %s sees few connections, and none of them stays', async (_, behaviour) => {
+    let connections = 0
+    await using server = await startRawServer((socket) => {
+      connections++
+      behaviour(socket)
+    })
+    for (let round = 0; round < 20; round++) {
+      const { seen } = await run({ protocol: 'TCP', port: server.port })
+      expect(seen).toMatchObject({ reached: true, portState: 'open', lossPercent: 0 })
+    }
+    // Four of each run; the server, which runs in this process, hears of the last ones later.
+    await expect.poll(() => connections).toBe(80)
+  })
+
+  test('a name', async () => {
+    const context = { resolver: fixedResolver({ 'target.test': ['127.0.0.1'] }) }
+    const { seen } = await run({ url: 'target.test' }, {}, { dial: testContext(context).dial })
+    expect(seen).toMatchObject({ address: '127.0.0.1', reached: true })
+  })
+})
+
+describe('what comes out', () => {
+  test.each([
+    [10, 20, 9, [], false],
+    [10, 20, 11, [], true],
+    [10, 20, 21, ['RESPONSE_TIME_ABOVE_MAX'], true],
+  ])('thresholds of %i and %i ms, an average of %i ms', async (...row) => {
+    const [degradedResponseTime, maxResponseTime, avg, codes, degraded] = row
+    const monitor = parse({}, { degradedResponseTime, maxResponseTime }) as TracerouteMonitor
+    const { seen } = await run({})
+    const slow = { ...seen, responseTime: { min: 1, avg, max: 1000, stdDev: 1 } }
+    const report = { hops: [], path: [], targetLossPercent: 0, lossPercent: 0 }
+    const findings = { report, failure: undefined }
+    const judged = await judgeTrace(monitor, slow, findings, new AbortController().signal)
+    expect(judged.failures.map(({ code }) => code)).toEqual(codes)
+    expect(judged).toMatchObject({ degraded, responseTimeMs: avg })
+  })
+
+  const assertion = (source: string, comparison: string, target: string, property = '') => ({
+    source,
+    comparison,
+    target,
+    property,
+  })
+  test.each([
+    ['HOP_COUNT', 'EQUALS', '1', '', true],
+    ['HOP_COUNT', 'GREATER_THAN', '1', '', false],
+    ['PACKET_LOSS', 'EQUALS', '0', '', true],
+    ['PACKET_LOSS', 'GREATER_THAN', '0', '', false],
+    ['RESPONSE_TIME', 'LESS_THAN', '1000', 'avg', true],
+    ['RESPONSE_TIME', 'GREATER_THAN', '1000', 'max', false],
+    ['RESPONSE_TIME', 'LESS_THAN', '1000', 'min', true],
+    ['RESPONSE_TIME', 'GREATER_THAN', '1000', 'stdDev', false],
+  ])('%s %s %s %s', async (source, comparison, target, property, holds) => {
+    const assertions = [assertion(source, comparison, target, property)]
+    const { codes } = await run({ assertions })
+    expect(codes).toEqual(holds ? [] : ['ASSERTION_FAILED'])
+  })
+
+  test('assertions about a target that is not reached: loss and hops, no round trips', async () => {
+    const socket = createSocket('udp4').bind(0, '127.0.0.1')
+    await once(socket, 'listening')
+    const { port } = socket.address()
+    const assertions = [
+      assertion('RESPONSE_TIME', 'LESS_THAN', '1000', 'avg'),
+      assertion('PACKET_LOSS', 'EQUALS', '100'),
+      assertion('HOP_COUNT', 'GREATER_THAN', '0'),
+    ]
+    const { codes, failures } = await run({ port, timeout: 1, maxHops: 1, assertions })
+    socket.close()
+    expect(codes).toEqual(['DESTINATION_UNREACHED', 'ASSERTION_FAILED'])
+    expect(failures[1]?.details).toMatchObject({ source: 'HOP_COUNT' })
+  })
+
+  test('metrics, by the names of Grafana’s agent where it has them', async () => {
+    const { observed, seen } = await run({})
+    const samples = traceroute.samples(observed)
+    expect(samples.map(({ name }) => name).filter((name) => !SAMPLES.has(name))).toEqual([])
+    const value = (name: string) => samples.find((sample) => sample.name === name)?.value
+    expect(value('probe_traceroute_total_hops')).toBe(1)
+    expect(value('probe_traceroute_route_hash')).toBe(Number.parseInt(seen.pathHash, 16))
+    expect(value('probe_traceroute_packet_loss_percent')).toBe(0)
+    expect(value('probe_traceroute_target_loss_percent')).toBe(0)
+    expect(value('probe_traceroute_reached')).toBe(1)
+    expect(value('probe_traceroute_route_changed')).toBe(0)
+    expect(value('probe_ip_protocol')).toBe(4)
+    const times = samples.filter(({ name }) => name === 'probe_traceroute_duration_seconds')
+    expect(times.map(({ labels }) => labels?.['statistic'])).toEqual([
+      'min',
+      'avg',
+      'max',
+      'stddev',
+    ])
+    expect(traceroute.samples({ protocol: 'TCP' })).toEqual([])
+  })
+
+  test('the second run knows the path of the first', async () => {
+    const id = 'same'
+    expect((await run({}, { id })).seen).not.toHaveProperty('pathChanged')
+    expect((await run({}, { id })).seen.pathChanged).toBe(false)
+  })
+})
+
+describe('what is refused', () => {
+  test('an address that the policy forbids, as literal and as name', async () => {
+    const { dial } = testContext({ blocked: ['127.0.0.0/8'] })
+    for (const url of ['127.0.0.1', '0x7f000001', 'localhost']) {
+      const { codes, seen } = await run({ url }, {}, { dial })
+      expect(codes).toEqual(['ADDRESS_BLOCKED'])
+      expect(seen).toEqual({ protocol: 'UDP', port: 33_434 })
+    }
+  })
+
+  test('the metadata service', async () => {
+    expect((await run({ url: '169.254.169.254' })).codes).toEqual(['ADDRESS_BLOCKED'])
+  })
+
+  test.each([
+    ['a port of ICMP', { protocol: 'ICMP', port: 7 }],
+    ['port 0', { port: 0 }],
+    ['a size of TCP probes', { protocol: 'TCP', packetSize: 1500 }],
+    ['a size without room for the mark', { packetSize: 63 }],
+    ['no probes', { probesPerHop: 0 }],
+    ['eleven probes a hop', { probesPerHop: 11 }],
+    ['more unknown hops than hops', { maxHops: 3, maxUnknownHops: 4 }],
+    ['a protocol that there is not', { protocol: 'QUIC' }],
+    ['an unknown field', { probes: 3 }],
+  ])('%s', (_, request) => {
+    const parsed = traceroute.schema.safeParse(definition(request))
+    expect(parsed.success).toBe(false)
+  })
+})
+
+describe('time', () => {
+  test('a name that is never resolved is TIMEOUT_DNS', async () => {
+    const { dial } = testContext({ resolver: fixedResolver({}) })
+    const ownMs = startStopwatch()
+    const { codes } = await run({ url: 'never.test', timeout: 1 }, {}, { dial })
+    expect(codes).toEqual(['TIMEOUT_DNS'])
+    expect(ownMs()).toBeLessThan(1050)
+  })
+
+  test.each([
+    ['while the name is looked up', { url: 'never.test' }, 20],
+    ['before anything', {}, 0],
+    ['while answers are awaited', { port: -1 }, 100],
+  ])('a run that is cancelled %s lets go at once', async (_, request, cancelMs) => {
+    const socket = createSocket('udp4').bind(0, '127.0.0.1')
+    await once(socket, 'listening')
+    const { port } = socket.address()
+    const before = descriptors()
+    const controller = new AbortController()
+    const { dial } = testContext({ resolver: fixedResolver({}) })
+    const wishes = 'port' in request ? { port } : request
+    if (cancelMs === 0) controller.abort(new Error('cancelled'))
+    const running = run(wishes, {}, { signal: controller.signal, dial })
+    const outcome = running.then(
+      () => 'resolved',
+      (error: Error) => error.message,
+    )
+    let ownMs = startStopwatch()
+    setTimeout(() => {
+      ownMs = startStopwatch()
+      controller.abort(new Error('cancelled'))
+    }, cancelMs)
+    expect(await outcome).toBe('cancelled')
+    expect(ownMs()).toBeLessThan(50)
+    expect(descriptors()).toBe(before)
+    expect(watchedNow()).toBe(0)
+    socket.close()
+  })
+})
+
+test('500 traces, many at a time, leave no descriptor and wait for nothing', async () => {
+  await using server = await startRawServer(silent)
+  const one = (index: number) =>
+    index % 2 === 0 ? run({ protocol: 'TCP', port: server.port }) : run({ url: '127.0.0.2' })
+  // The descriptors that stay: the bell of the poll, and what the first load opens.
+  await one(0)
+  const before = descriptors()
+  for (let round = 0; round < 5; round++) {
+    const all = await Promise.all(Array.from({ length: 100 }, (_, index) => one(index)))
+    expect(all.flatMap(({ codes }) => codes)).toEqual([])
+  }
+  expect(watchedNow()).toBe(0)
+  await expect.poll(descriptors).toBeLessThanOrEqual(before)
+})
+
+test.each(['TCP', 'UDP'])(
+  '%s: an agent that is busy for a while loses nothing by it',
+  async (protocol) => {
+    await using server = await startMonitorProcess()
+    const port = await server.listen(protocol === 'TCP' ? 'tcp' : 'udp', '127.0.0.1')
+    await run({ protocol, port })
+    const running = run({ protocol, port })
+    // The first probes are sent without a turn of the event loop; their answers come while nobody listens.
+    for (let step = 0; step < 50; step++) await Promise.resolve()
+    const startedAt = performance.now()
+    while (performance.now() - startedAt < 1500);
+    const { seen, codes } = await running
+    expect(codes).toEqual([])
+    expect(seen).toMatchObject({ reached: true, portState: 'open', hopCount: 1, lossPercent: 0 })
+    expect(seen.hops[0]?.sent).toBeLessThanOrEqual(5)
+  },
+)

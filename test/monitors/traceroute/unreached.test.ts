@@ -1,0 +1,252 @@
+// Aim: when the target is not reached, a trace says how far packets came and who or what stopped them; it
+// ends in time, and lets go at once when it is told to.
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import type { TraceObserved } from '../../../src/monitors/traceroute/observed.ts'
+import {
+  createHopChain,
+  networkOf,
+  SERVER,
+  WAY,
+  type HopChain,
+} from '../../support/monitors/hop-chain.ts'
+import { startMonitorProcess, type MonitorProcess } from '../../support/monitors/monitor-process.ts'
+import {
+  addressesOf,
+  CASES,
+  chainNeeds,
+  createTracedChain,
+  FAMILIES,
+  PROTOCOLS,
+  type TracedChain,
+} from '../../support/monitors/traced-chain.ts'
+
+describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? ''}`, () => {
+  let on: TracedChain
+  beforeAll(async () => {
+    on = await createTracedChain()
+  })
+  afterAll(() => on?.[Symbol.asyncDispose]())
+  afterEach(() => on.restore())
+
+  describe('a target that is not reached', () => {
+    const REJECTS = [
+      ['host unreachable', 'icmp', 'host-unreachable', '!H'],
+      ['network unreachable', 'icmp', 'net-unreachable', '!N'],
+      ['administratively prohibited', 'icmp', 'admin-prohibited', '!X'],
+      ['host administratively prohibited', 'icmp', 'host-prohibited', '!Z'],
+      ['host unreachable', 'icmpv6', 'addr-unreachable', '!H'],
+      ['network unreachable', 'icmpv6', 'no-route', '!N'],
+      ['administratively prohibited', 'icmpv6', 'admin-prohibited', '!X'],
+    ] as const
+
+    test.each(REJECTS)('%s (%s %s)', async (name, kind, type, mark) => {
+      on.firewall(
+        'r3',
+        'forward',
+        `meta protocol ${kind === 'icmp' ? 'ip' : 'ip6'} reject with ${kind} type ${type}`,
+      )
+      const family = kind === 'icmp' ? 'IPv4' : 'IPv6'
+      for (const protocol of PROTOCOLS) {
+        const { seen, codes, message, tookMs } = await on.trace(family, protocol)
+        expect(codes).toEqual(['DESTINATION_UNREACHED'])
+        expect(seen).toMatchObject({ reached: false, end: 'refused', hopCount: 3 })
+        expect(addressesOf(seen)).toEqual(WAY[family].slice(0, 3))
+        expect(seen.hops[2]?.refusal).toEqual({ name, mark })
+        expect(message).toContain(`hop 3 (${WAY[family][2]}) says “${name}” (${mark})`)
+        expect(tookMs).toBeLessThan(1000)
+      }
+    })
+
+    test('by a firewall on the target itself, which is named', async () => {
+      on.firewall('server', 'input', 'reject with icmpx type admin-prohibited')
+      for (const { family, protocol } of CASES) {
+        const { codes, message, seen } = await on.trace(family, protocol)
+        expect(codes).toEqual(['DESTINATION_UNREACHED'])
+        expect(message).toContain('the target itself says “administratively prohibited”')
+        expect(addressesOf(seen).slice(0, 3)).toEqual(WAY[family].slice(0, 3))
+      }
+    })
+
+    test('by a firewall before it that speaks of a closed port', async () => {
+      on.firewall('r3', 'forward', 'reject with icmpx type port-unreachable')
+      const { codes, seen } = await on.trace('IPv4', 'UDP')
+      expect(codes).toEqual(['DESTINATION_UNREACHED'])
+      expect(seen.hops[2]?.refusal).toEqual({ name: 'port unreachable', mark: '!p' })
+    })
+
+    test('since the router has no route to it', async () => {
+      for (const family of FAMILIES) {
+        on.route(
+          'r3',
+          family,
+          `add unreachable ${SERVER[family]}`,
+          `delete unreachable ${SERVER[family]}`,
+        )
+        const { codes, seen } = await on.trace(family, 'UDP')
+        expect(codes).toEqual(['DESTINATION_UNREACHED'])
+        expect(seen.end).toBe('refused')
+      }
+    })
+
+    test('since no host has the address, as the last router finds out after three seconds', async () => {
+      for (const protocol of PROTOCOLS) {
+        const { codes, seen } = await on.trace('IPv4', protocol, { url: '10.77.4.99' })
+        expect(codes).toEqual(['DESTINATION_UNREACHED'])
+        expect(addressesOf(seen)).toEqual(WAY.IPv4.slice(0, 3))
+        expect(seen.hops[2]?.refusal).toEqual({ name: 'host unreachable', mark: '!H' })
+      }
+    })
+
+    test('time runs out while a target that had to answer too many is let rest', async () => {
+      on.route('r3', 'IPv4', `add blackhole ${SERVER.IPv4}`, `delete blackhole ${SERVER.IPv4}`)
+      const wishes = { maxUnknownHops: 2, probesPerHop: 10, timeout: 5 }
+      const traces = Array.from({ length: 9 }, () => on.trace('IPv4', 'UDP', wishes))
+      const ended = await Promise.all(traces)
+      // Some had their answers; of the others’ silence nothing can be said.
+      expect(new Set(ended.flatMap(({ codes }) => codes))).toContain('TIMEOUT_TRACE')
+      for (const { seen } of ended) {
+        expect(addressesOf(seen).slice(0, 2)).toEqual(WAY.IPv4.slice(0, 2))
+      }
+    })
+
+    test.each(CASES)('$protocol over $family: silence ends it', async ({ family, protocol }) => {
+      on.route(
+        'r3',
+        family,
+        `add blackhole ${SERVER[family]}`,
+        `delete blackhole ${SERVER[family]}`,
+      )
+      const wishes = { maxUnknownHops: 5 }
+      const { seen, codes, message } = await on.trace(family, protocol, wishes)
+      expect(codes).toEqual(['DESTINATION_UNREACHED'])
+      expect(seen).toMatchObject({ reached: false, end: 'unknown-hops', hopCount: 2 })
+      expect(addressesOf(seen)).toEqual([...WAY[family].slice(0, 2), ...Array<null>(5).fill(null)])
+      expect(message).toContain('5 hops in a row are silent')
+      expect(seen.targetLossPercent).toBe(100)
+    })
+
+    test('since it is farther than maxHops', async () => {
+      const { seen, codes } = await on.trace('IPv4', 'TCP', { maxHops: 3 })
+      expect(codes).toEqual(['DESTINATION_UNREACHED'])
+      expect(seen).toMatchObject({ end: 'max-hops', hopCount: 3 })
+      expect(addressesOf(seen)).toEqual(WAY.IPv4.slice(0, 3))
+    })
+
+    test.each(CASES)('$protocol over $family: in a circle', async ({ family, protocol }) => {
+      const back = family === 'IPv4' ? '10.77.3.1' : 'fd77:3::1'
+      on.route(
+        'r3',
+        family,
+        `add ${SERVER[family]} via ${back}`,
+        `delete ${SERVER[family]} via ${back}`,
+      )
+      const { seen, codes, message, tookMs } = await on.trace(family, protocol)
+      expect(codes).toEqual(['DESTINATION_UNREACHED'])
+      expect(seen.end).toBe('circle')
+      expect(message).toContain('in a circle')
+      const r3 = seen.loops?.find(({ address }) => address === WAY[family][2])
+      expect(r3?.hops.slice(0, 2)).toEqual([3, 5])
+      expect(tookMs).toBeLessThan(1000)
+    })
+
+    test('is what a monitor with shouldFail wants', async () => {
+      on.firewall('r3', 'forward', 'reject with icmpx type admin-prohibited')
+      const { codes, seen } = await on.trace('IPv4', 'UDP', {}, { shouldFail: true })
+      expect(codes).toEqual([])
+      expect(seen.reached).toBe(false)
+    })
+  })
+
+  describe('what our own system would not send', () => {
+    test.each(PROTOCOLS)('%s without a route', async (protocol) => {
+      const { codes } = await on.trace('IPv4', protocol, { url: '203.0.113.1' })
+      expect(codes).toEqual(['CONNECT_UNREACHABLE'])
+    })
+
+    test.each(['UDP', 'ICMP'] as const)('%s that its firewall forbids', async (protocol) => {
+      on.firewall('client', 'output', `meta l4proto { udp, icmp } drop`)
+      const { codes } = await on.trace('IPv4', protocol)
+      expect(codes).toEqual(['ADDRESS_BLOCKED'])
+    })
+
+    test('an address that the policy forbids', async () => {
+      const { codes } = await on.trace('IPv4', 'UDP', {}, {}, { blocked: [networkOf('IPv4', 4)] })
+      expect(codes).toEqual(['ADDRESS_BLOCKED'])
+    })
+  })
+
+  test.each(CASES)(
+    '$protocol over $family lets go when cancelled',
+    async ({ family, protocol }) => {
+      on.route(
+        'r3',
+        family,
+        `add blackhole ${SERVER[family]}`,
+        `delete blackhole ${SERVER[family]}`,
+      )
+      const before = await on.client.descriptors()
+      for (const cancelMs of [0, 20, 300, 2500]) {
+        const ran = await on.trace(family, protocol, { maxUnknownHops: 3 }, {}, { cancelMs })
+        expect(ran.rejected).toBe('cancelled')
+        expect(ran.overrunMs).toBeLessThan(50)
+      }
+      expect(await on.client.descriptors()).toBeLessThanOrEqual(before)
+    },
+  )
+
+  test.each(PROTOCOLS)('%s tells what it knows when time runs out', async (protocol) => {
+    on.route('r3', 'IPv4', `add blackhole ${SERVER.IPv4}`, `delete blackhole ${SERVER.IPv4}`)
+    const ran = await on.trace('IPv4', protocol, {}, {}, { deadlineMs: 500 })
+    expect(ran.codes).toEqual(['TIMEOUT_TRACE'])
+    expect(ran.seen).toMatchObject({ end: 'timeout', reached: false, hopCount: 2 })
+    expect(ran.overrunMs).toBeLessThan(50)
+  })
+})
+
+describe.skipIf(chainNeeds !== undefined)(
+  `routers with the limits of Linux ${chainNeeds ?? ''}`,
+  () => {
+    let chain: HopChain
+    let client: MonitorProcess
+    beforeAll(async () => {
+      chain = createHopChain('limits of Linux')
+      client = await startMonitorProcess(chain.prefix('client'))
+    })
+    afterAll(async () => {
+      await client?.[Symbol.asyncDispose]()
+      chain?.[Symbol.dispose]()
+    })
+
+    async function trace(id: string, request: Record<string, unknown>): Promise<TraceObserved> {
+      const definition = { id, checkType: 'TRACEROUTE', request: { ptrLookup: false, ...request } }
+      const { observation } = await client.run(definition)
+      expect(observation?.failures).toEqual([])
+      return observation?.observed as unknown as TraceObserved
+    }
+
+    // In this order: what each leaves behind is what the next meets.
+    test('one trace loses nothing, and many through the same routers blame none of them', async () => {
+      const first = await trace('first', { url: SERVER.IPv4, protocol: 'UDP' })
+      expect(first).toMatchObject({ lossPercent: 0, targetLossPercent: 0, hopCount: 4 })
+      for (let run = 0; run < 10; run++) {
+        const { hops, pathChanged } = await trace('first', { url: SERVER.IPv4, protocol: 'UDP' })
+        expect(pathChanged).toBe(false)
+        for (const { lossPercent, hop } of hops)
+          expect({ hop, lossPercent }).toEqual({ hop, lossPercent: 0 })
+      }
+    })
+
+    test('a target that other traces have used up is given time, and asked again', async () => {
+      // What is limited is the target’s word that its port is closed.
+      const request = { url: WAY.IPv4[0], protocol: 'UDP', probesPerHop: 10, timeout: 30 }
+      const busy = Array.from({ length: 4 }, (_, index) => trace(`busy-${index}`, request))
+      for (const seen of await Promise.all(busy)) expect(seen.reached).toBe(true)
+    })
+
+    test('a router that answers once a second is given time for many probes', async () => {
+      const request = { url: SERVER.IPv6, ipFamily: 'IPv6', protocol: 'ICMP' }
+      const { hops } = await trace('many', { ...request, probesPerHop: 8, timeout: 30 })
+      expect(hops.map(({ lossPercent }) => lossPercent)).toEqual([0, 0, 0, 0])
+    })
+  },
+)

@@ -1,0 +1,245 @@
+// Aim: whatever a server does and whenever a run is aborted, a URL monitor ends with the right code, reads
+// a bounded part of the answer, and leaves no socket behind.
+import type { Socket } from 'node:net'
+import { createServer } from 'node:net'
+import {
+  createBrotliCompress,
+  createDeflate,
+  createGzip,
+  createZstdCompress,
+  gzipSync,
+} from 'node:zlib'
+import { describe, expect, test } from 'vitest'
+import type { FailureCode } from '../../../src/contract/failure.ts'
+import { LIMITS } from '../../../src/contract/versions.ts'
+import { checkUrl } from '../../support/monitors/check-url.ts'
+import { deadlineAfter, fixedResolver } from '../../support/monitors/monitor-context.ts'
+import { listening, startHttpServer, startRawServer } from '../../support/test-server.ts'
+
+const answer = (head: string, body = '') => `HTTP/1.1 ${head}\r\n\r\n${body}`
+
+describe('hostile servers', () => {
+  const after = (text: string | Buffer) => (socket: Socket) =>
+    void socket.once('data', () => socket.write(text))
+  const last = (text: string | Buffer) => (socket: Socket) =>
+    void socket.once('data', () => socket.end(text))
+
+  test.each<[string, (socket: Socket) => void, FailureCode]>([
+    ['never answers', () => {}, 'TIMEOUT_FIRST_BYTE'],
+    ['closes at once', (socket) => socket.end(), 'CONNECTION_CLOSED'],
+    ['resets at once', (socket) => socket.resetAndDestroy(), 'CONNECTION_RESET'],
+    [
+      'resets on the request',
+      (socket) => socket.once('data', () => socket.resetAndDestroy()),
+      'CONNECTION_RESET',
+    ],
+    ['closes on the request', last(''), 'CONNECTION_CLOSED'],
+    ['closes within the head', last('HTTP/1.1 200 OK\r\nContent-'), 'CONNECTION_CLOSED'],
+    ['stops within the head', after('HTTP/1.1 200 OK\r\nContent-'), 'TIMEOUT_FIRST_BYTE'],
+    [
+      'stops within the body',
+      after(answer('200 OK\r\nContent-Length: 9', 'abc')),
+      'TIMEOUT_DOWNLOAD',
+    ],
+    [
+      'closes within the body',
+      last(answer('200 OK\r\nContent-Length: 9', 'abc')),
+      'HTTP_BODY_INCOMPLETE',
+    ],
+    [
+      'closes within the chunks',
+      last(answer('200 OK\r\nTransfer-Encoding: chunked', '3\r\nabc\r\n')),
+      'HTTP_BODY_INCOMPLETE',
+    ],
+    [
+      'sends a broken chunk',
+      last(answer('200 OK\r\nTransfer-Encoding: chunked', '3\r\nabc\r\nzz\r\n')),
+      'HTTP_MALFORMED',
+    ],
+    [
+      'sends a chunk of absurd size',
+      last(answer('200 OK\r\nTransfer-Encoding: chunked', 'fffffffffffffffff\r\n')),
+      'HTTP_MALFORMED',
+    ],
+    ['speaks something else', last('220 mail ESMTP\r\n'), 'HTTP_MALFORMED'],
+    [
+      'speaks of two lengths',
+      last(answer('200 OK\r\nContent-Length: 1\r\nContent-Length: 2', 'a')),
+      'HTTP_MALFORMED',
+    ],
+    [
+      'smuggles',
+      last(answer('200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked', '0\r\n\r\n')),
+      'HTTP_MALFORMED',
+    ],
+    [
+      'sends a header of 1 MB',
+      last(answer(`200 OK\r\nX-Long: ${'x'.repeat(1 << 20)}`)),
+      'HTTP_HEADERS_TOO_LARGE',
+    ],
+    [
+      'sends a thousand headers',
+      last(
+        answer(
+          `200 OK\r\n${'X-Many: 0123456789012345678901234567890123456789012345678901234567890123456789\r\n'.repeat(1000)}X: y`,
+        ),
+      ),
+      'HTTP_HEADERS_TOO_LARGE',
+    ],
+    [
+      'claims gzip',
+      last(answer('200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 5', 'plain')),
+      'HTTP_BODY_UNDECODABLE',
+    ],
+    [
+      'cuts gzip off',
+      last(
+        Buffer.concat([
+          Buffer.from(answer('200 OK\r\nContent-Encoding: gzip')),
+          gzipSync('x'.repeat(999)).subarray(0, 15),
+        ]),
+      ),
+      'HTTP_BODY_UNDECODABLE',
+    ],
+    [
+      'packs four times',
+      last(answer('200 OK\r\nContent-Encoding: gzip, gzip, br, gzip', 'x')),
+      'HTTP_BODY_UNDECODABLE',
+    ],
+    [
+      'switches protocols unasked',
+      last(answer('101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade')),
+      'HTTP_MALFORMED',
+    ],
+    ['redirects nowhere', last(answer('302 Found\r\nContent-Length: 0')), 'HTTP_REDIRECT_INVALID'],
+    [
+      'redirects to a file',
+      last(answer('302 Found\r\nLocation: file:///etc/passwd\r\nContent-Length: 0')),
+      'HTTP_REDIRECT_INVALID',
+    ],
+    [
+      'redirects to no URL',
+      last(answer('302 Found\r\nLocation: http://[::\r\nContent-Length: 0')),
+      'HTTP_REDIRECT_INVALID',
+    ],
+    [
+      'redirects to itself for ever',
+      last(answer('302 Found\r\nLocation: /\r\nContent-Length: 0')),
+      'HTTP_REDIRECT_LIMIT',
+    ],
+    [
+      'redirects to metadata',
+      last(answer('302 Found\r\nLocation: http://0xa9fea9fe/latest\r\nContent-Length: 0')),
+      'ADDRESS_BLOCKED',
+    ],
+  ])('one that %s', async (_, onConnection, code) => {
+    await using server = await startRawServer(onConnection)
+    const signal = code.startsWith('TIMEOUT') ? deadlineAfter(60) : new AbortController().signal
+    const seen = await checkUrl(`http://${server.authority}/`, {}, {}, { signal })
+    expect(seen.codes).toEqual([code])
+    expect(seen.observed.hops.length).toBeGreaterThan(0)
+    expect(seen.responseTimeMs).toBeUndefined()
+  })
+
+  test('one that stacks thousands of encodings does not fill the result with them', async () => {
+    const encodings = Array.from({ length: 8000 }, () => 'gzip').join(',')
+    const sent = answer(`200 OK\r\nContent-Encoding: ${encodings}`, 'x')
+    await using server = await startRawServer(last(sent))
+    const seen = await checkUrl(`http://${server.authority}/`)
+    expect(seen.codes).toEqual(['HTTP_BODY_UNDECODABLE'])
+    expect(JSON.stringify(seen.failures).length).toBeLessThan(500)
+  })
+
+  test('a body without end is cut at the limit', async () => {
+    await using server = await startHttpServer((_, response) => pour(response))
+    const seen = await checkUrl(`http://${server.authority}/`)
+    expect(seen.codes).toEqual(['HTTP_BODY_TOO_LARGE'])
+    const { bytes } = seen.observed.response as { bytes: number }
+    expect(bytes).toBeGreaterThan(LIMITS.bodyBytesMax)
+    expect(bytes).toBeLessThan(LIMITS.bodyBytesMax + 1_048_576)
+  })
+
+  test.each([
+    ['gzip', createGzip],
+    ['br', createBrotliCompress],
+    ['zstd', createZstdCompress],
+    ['deflate', createDeflate],
+  ] as const)('a bomb in %s is cut at the limit, and little of it is read', async (name, pack) => {
+    await using server = await startHttpServer((_, response) => {
+      response.writeHead(200, { 'content-encoding': name })
+      const packer = pack()
+      packer.pipe(response)
+      response.on('close', () => packer.destroy())
+      pour(packer)
+    })
+    const seen = await checkUrl(`http://${server.authority}/`)
+    expect(seen.codes).toEqual(['HTTP_UNPACKED_TOO_LARGE'])
+    const { bytes, unpackedBytes } = seen.observed.response as {
+      bytes: number
+      unpackedBytes: number
+    }
+    expect(unpackedBytes).toBeLessThan(LIMITS.unpackedBytesMax + 1_048_576)
+    expect(bytes).toBeLessThan(1_048_576)
+  })
+})
+
+/** Zeros for ever, as fast as they are taken. */
+function pour(sink: NodeJS.WritableStream): void {
+  const zeros = Buffer.alloc(65_536)
+  const more = () => {
+    while (!(sink as unknown as { destroyed: boolean }).destroyed && sink.write(zeros));
+  }
+  sink.on('drain', more)
+  sink.on('error', () => {})
+  more()
+}
+
+describe('an abort', () => {
+  type Act = (socket: Socket) => void
+  test.each<[string, string, Act, FailureCode]>([
+    ['in the look-up', 'http://nowhere.test', () => {}, 'TIMEOUT_DNS'],
+    ['in the handshake', 'https', () => {}, 'TIMEOUT_TLS'],
+    ['before the first byte', 'http', () => {}, 'TIMEOUT_FIRST_BYTE'],
+    [
+      'in the download',
+      'http',
+      (socket) => socket.write(answer('200 OK\r\nContent-Length: 9')),
+      'TIMEOUT_DOWNLOAD',
+    ],
+  ])(
+    '%s leaves nothing: by the deadline a code, by cancelling the reason',
+    async (_, scheme, act, code) => {
+      await using server = await startRawServer(act)
+      const address = scheme.includes(':') ? scheme : `${scheme}://${server.authority}/`
+      const resolver = fixedResolver({ '127.0.0.1': ['127.0.0.1'] })
+      const late = await checkUrl(address, {}, {}, { resolver, signal: deadlineAfter(60) })
+      expect(late.codes).toEqual([code])
+      expect(late.failures[0]?.details).toMatchObject({ deadlineMs: 60 })
+
+      const controller = new AbortController()
+      const reason = new Error('cancelled')
+      const connected = scheme.includes(':') ? Promise.resolve() : server.connection()
+      const pending = checkUrl(address, {}, {}, { resolver, signal: controller.signal })
+      const outcome = pending.catch((error: unknown) => error)
+      const socket = await connected
+      const closed = new Promise((resolve) => socket?.once('close', resolve) ?? resolve(undefined))
+      socket?.resume()
+      controller.abort(reason)
+      expect(await outcome).toBe(reason)
+      await closed
+    },
+  )
+
+  test('already there stops before anything is dialled', async () => {
+    await using server = await listening(createServer())
+    const reason = new Error('cancelled')
+    const pending = checkUrl(
+      `http://${server.authority}/`,
+      {},
+      {},
+      { signal: AbortSignal.abort(reason) },
+    )
+    await expect(pending).rejects.toBe(reason)
+    expect(server.open()).toBe(0)
+  })
+})

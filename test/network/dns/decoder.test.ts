@@ -1,0 +1,178 @@
+// Aim: the decoder of DNS messages says the same as another one where both can read, and neither throws nor takes
+// long on any bytes.
+import packet, { type Answer, type Packet } from 'dns-packet'
+import * as fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { DNS_TYPE_NUMBERS } from '../../../src/contract/dns/record-type.ts'
+import { readAnswer } from '../../../src/network/dns/message.ts'
+import { decoded, NAME, queryFor, response } from '../../support/monitors/dns/dns-messages.ts'
+import { startStopwatch } from '../../support/stopwatch.ts'
+
+const label = fc.stringMatching(/^[a-z0-9-]{1,20}$/)
+const name = fc.array(label, { minLength: 1, maxLength: 5 }).map((labels) => labels.join('.'))
+const u16 = fc.nat(65_535)
+const u32 = fc.nat(0x7fff_ffff)
+const text = fc.stringMatching(/^[ !#-[\]-~]{0,200}$/)
+const addressData = fc.ipV4()
+
+/** Records as the other codec takes them, with the text that ours should give. */
+const answers: fc.Arbitrary<[Answer, string]> = fc.oneof(
+  fc
+    .tuple(name, u32, addressData)
+    .map(([owner, ttl, data]): [Answer, string] => [{ type: 'A', name: owner, ttl, data }, data]),
+  fc
+    .tuple(fc.constantFrom('NS', 'CNAME', 'PTR', 'DNAME'), name, u32, name)
+    .map(([type, owner, ttl, data]): [Answer, string] => [
+      { type, name: owner, ttl, data },
+      `${data}.`,
+    ]),
+  fc
+    .tuple(name, u16, name)
+    .map(([owner, preference, exchange]): [Answer, string] => [
+      { type: 'MX', name: owner, ttl: 1, data: { preference, exchange } },
+      `${preference} ${exchange}.`,
+    ]),
+  fc
+    .tuple(name, fc.array(text, { minLength: 1, maxLength: 4 }))
+    .map(([owner, data]): [Answer, string] => [
+      { type: 'TXT', name: owner, ttl: 1, data },
+      data.join(''),
+    ]),
+  fc
+    .tuple(name, u16, u16, u16, name)
+    .map(([owner, priority, weight, port, target]): [Answer, string] => [
+      { type: 'SRV', name: owner, ttl: 1, data: { priority, weight, port, target } },
+      `${priority} ${weight} ${port} ${target}.`,
+    ]),
+  fc
+    .tuple(name, name, name, u32, u32)
+    .map(([owner, mname, rname, serial, refresh]): [Answer, string] => [
+      {
+        type: 'SOA',
+        name: owner,
+        ttl: 1,
+        data: { mname, rname, serial, refresh, retry: 3, expire: 4, minimum: 5 },
+      },
+      `${mname}. ${rname}. ${serial} ${refresh} 3 4 5`,
+    ]),
+)
+
+const messages = fc.record({
+  answers: fc.array(answers, { maxLength: 6 }),
+  authorities: fc.array(answers, { maxLength: 3 }),
+  additionals: fc.array(answers, { maxLength: 3 }),
+  flags: u16,
+  edns: fc.boolean(),
+})
+
+type Wish = typeof messages extends fc.Arbitrary<infer T> ? T : never
+
+function encoded(wish: Wish): Buffer {
+  const records = (section: [Answer, string][]) => section.map(([one]) => one)
+  const opt = {
+    type: 'OPT',
+    name: '.',
+    udpPayloadSize: 1232,
+    flags: 0,
+    options: [],
+  } as unknown as Answer
+  const message: Packet = {
+    type: 'response',
+    id: 0x1234,
+    // Neither cut off nor another operation.
+    flags: wish.flags & ~0x7a00,
+    questions: [{ type: 'A', name: NAME, class: 'IN' }],
+    answers: records(wish.answers),
+    authorities: records(wish.authorities),
+    additionals: [...records(wish.additionals), ...(wish.edns ? [opt] : [])],
+  }
+  return packet.encode(message)
+}
+
+describe('any message', () => {
+  test('says the same as it does to another decoder', () => {
+    fc.assert(
+      fc.property(messages, (wish) => {
+        const bytes = encoded(wish)
+        const theirs = packet.decode(bytes)
+        const reading = readAnswer(bytes, queryFor(1))
+        if (reading.kind !== 'answer') throw new Error(JSON.stringify(reading))
+        const { message } = reading
+        const sections = [message.Answer, message.Authority, message.Additional]
+        const wished = [wish.answers, wish.authorities, wish.additionals]
+        for (const [at, section] of sections.entries()) {
+          expect(section.map(({ data }) => data)).toEqual(wished[at]?.map(([, data]) => data))
+        }
+        const common = (theirs.answers ?? []).map((one) => `${one.name}. ${one.type}`)
+        expect(message.Answer.map((one) => `${one.name} ${one.type}`)).toEqual(common)
+        expect(message.Edns !== undefined).toBe(wish.edns)
+        const flags = [message.AA, message.RD, message.RA, message.AD, message.CD]
+        expect(flags).toEqual([
+          theirs.flag_aa,
+          theirs.flag_rd,
+          theirs.flag_ra,
+          theirs.flag_ad,
+          theirs.flag_cd,
+        ])
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  test('with some bits flipped or cut off is read or refused, never thrown at', () => {
+    const damage = fc.array(fc.tuple(fc.nat(), fc.nat(7)), { minLength: 1, maxLength: 8 })
+    fc.assert(
+      fc.property(messages, damage, fc.nat(), (wish, flips, cut) => {
+        const bytes = encoded(wish)
+        for (const [at, bit] of flips) {
+          const place = 12 + (at % (bytes.length - 12))
+          bytes[place] = (bytes[place] as number) ^ (1 << bit)
+        }
+        const { kind } = readAnswer(bytes, queryFor(1))
+        expect(['answer', 'malformed', 'other', 'truncated']).toContain(kind)
+        readAnswer(bytes.subarray(0, cut % bytes.length), queryFor(1))
+      }),
+      { numRuns: 2000 },
+    )
+  })
+
+  test('of every type with any data is read or refused, never thrown at', () => {
+    const types = fc.constantFrom(...Object.values(DNS_TYPE_NUMBERS))
+    fc.assert(
+      fc.property(types, fc.uint8Array({ maxLength: 120 }), (type, data) => {
+        expect(['object', 'string']).toContain(typeof decoded(type, Buffer.from(data)))
+      }),
+      { numRuns: 5000 },
+    )
+  })
+
+  test('of any bytes behind a right question is read or refused, never thrown at', () => {
+    const counts = fc.tuple(fc.nat(9), fc.nat(9), fc.nat(9))
+    fc.assert(
+      fc.property(counts, fc.uint8Array({ maxLength: 300 }), (wanted, bytes) => {
+        const { kind } = readAnswer(response(1, Buffer.from(bytes), wanted), queryFor(1))
+        expect(['answer', 'malformed']).toContain(kind)
+        expect(readAnswer(Buffer.from(bytes), queryFor(1)).kind).toBe('other')
+      }),
+      { numRuns: 5000 },
+    )
+  })
+
+  test('as large as they come takes no longer than a blink', () => {
+    // One name of 255 bytes, and as many records as fit, each of which says it twice.
+    const long = Buffer.concat([
+      ...Array<Buffer>(123).fill(Buffer.from([1, 0xff])),
+      Buffer.from([0]),
+    ])
+    const first = Buffer.concat([long, Buffer.from('0010000100000000000100', 'hex')])
+    const at = queryFor(5).length - 11
+    const pointer = Buffer.from([0xc0 | (at >> 8), at & 255])
+    const other = Buffer.concat([pointer, Buffer.from('00050001000000000002', 'hex'), pointer])
+    const count = Math.floor((65_535 - at - first.length) / other.length)
+    const records = Buffer.concat([first, ...Array<Buffer>(count).fill(other)])
+    const ownMs = startStopwatch()
+    const reading = readAnswer(response(5, records, [count + 1, 0, 0]), queryFor(5))
+    expect(ownMs()).toBeLessThan(50)
+    expect(reading).toMatchObject({ kind: 'malformed' })
+  })
+})

@@ -1,0 +1,180 @@
+// Aim: name servers that answer nothing at all are an error of ours, whoever asks them and however they keep
+// silent; one name that they do not answer is a failure of that name, as long as they answer another.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import { DeadlineReached } from '../../../src/network/deadline.ts'
+import { createNameServers } from '../../../src/network/dns/name-servers.ts'
+import { createResolver } from '../../../src/network/dns/resolver.ts'
+import { TargetFailure } from '../../../src/network/target-failure.ts'
+import { checkDns, systemServers } from '../../support/monitors/dns/check-dns.ts'
+import { startDnsServer, type DnsServer, type Zone } from '../../support/monitors/dns/dns-server.ts'
+import { closedPort } from '../../support/monitors/dns/hostile-name-server.ts'
+import { eventually } from '../../support/eventually.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'vedette-name-servers-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+// One try of a second, so that the resolver itself gives up.
+const resolvConf = join(folder, 'resolv.conf')
+writeFileSync(resolvConf, 'options timeout:1 attempts:1\n')
+
+const never = new AbortController().signal
+
+async function codeOf(work: Promise<unknown>): Promise<string> {
+  const error: unknown = await work.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  )
+  if (error instanceof TargetFailure) return error.failure.code
+  if (error instanceof DeadlineReached) return 'deadline'
+  return String(error)
+}
+
+/** A deadline that comes when the server has been asked for the root so often. */
+function deadlineAtRoot({ asked }: DnsServer, times: number): AbortSignal {
+  const controller = new AbortController()
+  const isTime = () => asked.filter((name) => name === '').length >= times
+  void eventually(isTime).then(() => controller.abort(new DeadlineReached(1)))
+  return controller.signal
+}
+
+const portOf = ({ authority }: DnsServer) => Number(authority.split(':')[1])
+
+const resolverOf = (servers: readonly string[], conf = resolvConf) =>
+  createResolver({ useOsResolver: false, resolvConf: conf, servers })
+
+const SERVERS: [string, Zone, string][] = [
+  ['is silent about everything', { '*': 'silent' }, 'RESOLVER_UNREACHABLE'],
+  ['is silent about one name', { 'www.zone.example': 'silent' }, 'about the name'],
+  ['refuses everything', { '*': 'REFUSED' }, 'RESOLVER_UNREACHABLE'],
+  ['refuses one name', { 'www.zone.example': 'REFUSED' }, 'about the name'],
+  ['fails with everything', { '*': 'SERVFAIL' }, 'about the name'],
+]
+
+describe.each(SERVERS)('a server that %s', (_, zone, expected) => {
+  const isOurs = expected === 'RESOLVER_UNREACHABLE'
+
+  test('for a monitor that has to resolve a name', async () => {
+    await using server = await startDnsServer(zone)
+    const resolving = resolverOf([server.authority]).resolve('www.zone.example', 'IPv4', never)
+    expect(await codeOf(resolving)).toBe(isOurs ? expected : 'DNS_SERVER_FAILED')
+  })
+
+  test('for a DNS monitor without a named server', async () => {
+    await using server = await startDnsServer(zone)
+    const system = systemServers([portOf(server)])
+    const isSilent = Object.values(zone).includes('silent')
+    const signal = isSilent ? deadlineAtRoot(server, isOurs ? 3 : 1) : never
+    const { codes } = await checkDns({}, { maxResponseTime: 5000 }, { system, signal })
+    const ofTheName = isSilent ? 'TIMEOUT_FIRST_BYTE' : 'DNS_RESPONSE_CODE'
+    expect(codes).toEqual([isOurs ? expected : ofTheName])
+  })
+})
+
+test('a server that nobody runs is an error of ours', async () => {
+  const port = await closedPort()
+  const resolver = resolverOf([`127.0.0.1:${port}`])
+  expect(await codeOf(resolver.resolve('www.zone.example', 'IPv4', never))).toBe(
+    'RESOLVER_UNREACHABLE',
+  )
+})
+
+test.each([{ shouldFail: true }, { protocol: 'TCP' }])(
+  'no DNS monitor without a named server passes or fails by it: %o',
+  async ({ shouldFail = false, ...request }) => {
+    const system = systemServers([await closedPort(), await closedPort()])
+    const { codes } = await checkDns(request, { shouldFail }, { system })
+    expect(codes).toEqual(['RESOLVER_UNREACHABLE'])
+  },
+)
+
+test('a server that a DNS monitor names is what it is about', async () => {
+  await using server = await startDnsServer({ '*': 'REFUSED' })
+  const named = (port: number) => checkDns({ nameServer: '127.0.0.1', port })
+  expect((await named(portOf(server))).codes).toEqual(['DNS_RESPONSE_CODE'])
+  expect((await named(await closedPort())).codes).toEqual(['CONNECT_REFUSED'])
+  await using silent = await startDnsServer({ '*': 'silent' })
+  expect((await named(portOf(silent))).codes).toEqual(['TIMEOUT_FIRST_BYTE'])
+})
+
+test('a second server that answers is enough', async () => {
+  await using second = await startDnsServer({ 'www.zone.example': 'silent' })
+  const resolver = resolverOf([`127.0.0.1:${await closedPort()}`, second.authority])
+  expect(await codeOf(resolver.resolve('www.zone.example', 'IPv4', never))).toBe(
+    'DNS_SERVER_FAILED',
+  )
+})
+
+describe('at the deadline, while the name is still looked up', () => {
+  const patient = join(folder, 'patient.conf')
+  writeFileSync(patient, 'options timeout:30 attempts:1\n')
+
+  test('silence about everything is an error of ours, and known at once the next time', async () => {
+    await using server = await startDnsServer({ '*': 'silent' })
+    const resolver = resolverOf([server.authority], patient)
+    const resolve = (times: number) =>
+      codeOf(resolver.resolve('www.zone.example', 'IPv4', deadlineAtRoot(server, times)))
+    expect(await resolve(3)).toBe('RESOLVER_UNREACHABLE')
+    expect(await resolve(0)).toBe('RESOLVER_UNREACHABLE')
+  })
+
+  test('servers that come back in the meantime do not make the lost question the name’s fault', async () => {
+    const zone: Zone = { '*': 'silent', 'www.zone.example': 'silent' }
+    await using server = await startDnsServer(zone)
+    const resolver = resolverOf([server.authority], patient)
+    const deadline = new AbortController()
+    const lost = codeOf(resolver.resolve('www.zone.example', 'IPv4', deadline.signal))
+    const timesAsked = () => server.asked.filter((name) => name === '').length
+    await eventually(() => timesAsked() >= 3)
+    delete zone['*']
+    expect(await codeOf(resolver.resolve('other.example', 'IPv4', never))).toBe('DNS_NOT_FOUND')
+    deadline.abort(new DeadlineReached(1))
+    expect(await lost).toBe('RESOLVER_UNREACHABLE')
+    // Of servers that have answered since, the system's own patience may be the shorter one.
+    const signal = deadlineAtRoot(server, timesAsked() + 1)
+    const code = await codeOf(resolver.resolve('www.zone.example', 'IPv4', signal))
+    expect(['deadline', 'DNS_SERVER_FAILED']).toContain(code)
+  })
+
+  test('silence about one name is that name’s', async () => {
+    await using server = await startDnsServer({ 'www.zone.example': 'silent' })
+    const resolver = resolverOf([server.authority], patient)
+    const signal = deadlineAtRoot(server, 1)
+    const resolving = resolver.resolve('www.zone.example', 'IPv4', signal)
+    expect(await codeOf(resolving)).toBe('deadline')
+  })
+
+  test('who is cancelled learns nothing', async () => {
+    await using server = await startDnsServer({ '*': 'silent' })
+    const controller = new AbortController()
+    const resolving = resolverOf([server.authority], patient).resolve(
+      'www.zone.example',
+      'IPv4',
+      controller.signal,
+    )
+    const code = codeOf(resolving)
+    controller.abort(new Error('enough'))
+    expect(await code).toBe('Error: enough')
+  })
+})
+
+test('many questions at once ask for the root as often as one', async () => {
+  await using server = await startDnsServer({ '*': 'REFUSED' })
+  const resolver = resolverOf([server.authority])
+  const names = Array.from({ length: 50 }, (_, index) => `n${index}.zone.example`)
+  const all = await Promise.all(names.map((name) => codeOf(resolver.resolve(name, 'IPv4', never))))
+  expect(new Set(all)).toEqual(new Set(['RESOLVER_UNREACHABLE']))
+  expect(server.asked.filter((name) => name === '').length).toBeLessThan(names.length)
+})
+
+test('what was answered meanwhile, to whomever, counts', async () => {
+  await using server = await startDnsServer({ '*': 'REFUSED' })
+  const servers = createNameServers(() => ({
+    servers: [{ address: '127.0.0.1', port: portOf(server) }],
+  }))
+  const sinceMs = performance.now()
+  expect(await servers.problem(sinceMs, never)).toMatchObject({ code: 'RESOLVER_UNREACHABLE' })
+  servers.noteAnswer()
+  expect(await servers.problem(sinceMs, never)).toBeUndefined()
+})

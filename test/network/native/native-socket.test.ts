@@ -1,0 +1,224 @@
+// Aim: our own sockets tell what the kernel knows (time stamps, TTLs, ICMP errors with their sender, names
+// of errors), wait in one thread for all of them, and keep nothing busy when there is nothing to wait for.
+import { execFile } from 'node:child_process'
+import { createSocket } from 'node:dgram'
+import { once } from 'node:events'
+import { readdirSync } from 'node:fs'
+import { createServer, type AddressInfo } from 'node:net'
+import { promisify } from 'node:util'
+import { afterEach, describe, expect, test } from 'vitest'
+import { SystemCallError } from '../../../src/network/native/libc.ts'
+import { loadNative, type NativeSocket } from '../../../src/network/native/native-socket.ts'
+import { watch, watchedNow, type Watch } from '../../../src/network/native/readiness.ts'
+import {
+  ERROR_ORIGIN,
+  OPTION,
+  POLL,
+  TIMESTAMPING,
+} from '../../../src/network/native/socket-options.ts'
+
+const native = await loadNative()
+const run = promisify(execFile)
+const opened: { close(): unknown }[] = []
+afterEach(() => {
+  for (const one of opened.splice(0).toReversed()) one.close()
+})
+
+type Family = 'IPv4' | 'IPv6'
+const LOOPBACK: Record<Family, string> = { IPv4: '127.0.0.1', IPv6: '::1' }
+const FAMILIES = ['IPv4', 'IPv6'] as const
+
+function udpSocket(family: Family): NativeSocket {
+  const socket = native.open({ family, type: 'datagram', protocol: 'udp' })
+  opened.push(socket)
+  const isV6 = family === 'IPv6'
+  socket.setOption(isV6 ? OPTION.errors6 : OPTION.errors4, 1)
+  socket.setOption(isV6 ? OPTION.receiveTtl6 : OPTION.receiveTtl4, 1)
+  socket.bind(native.address(LOOPBACK[family], 0))
+  return socket
+}
+
+function closing(one: Watch): Watch {
+  opened.push(one)
+  return one
+}
+
+/** Resolves with the events that the socket is ready for, and waits no more. */
+function ready(socket: NativeSocket, events: number): Promise<number> {
+  return new Promise((resolve) => {
+    const one = closing(
+      watch(native.libc, socket.fd, events, (seen) => {
+        one.close()
+        resolve(seen)
+      }),
+    )
+  })
+}
+
+/** A UDP port of loopback on which nobody listens. */
+async function closedPort(family: Family): Promise<number> {
+  const socket = createSocket(family === 'IPv6' ? 'udp6' : 'udp4')
+  socket.bind(0, LOOPBACK[family])
+  await once(socket, 'listening')
+  const { port } = socket.address()
+  socket.close()
+  return port
+}
+
+function openDescriptors(): number {
+  return readdirSync('/proc/self/fd').length
+}
+
+describe.each(FAMILIES)('packets over %s', (family) => {
+  test('come with the sender, their TTL and the kernel’s clock', async () => {
+    const [one, other] = [udpSocket(family), udpSocket(family)]
+    other.setOption(OPTION.timestamps, 1)
+    one.setOption(family === 'IPv6' ? OPTION.ttl6 : OPTION.ttl4, 37)
+    const { port } = other.localAddress()
+    const before = native.clockMs()
+    expect(one.send(Buffer.from('hello'), native.address(LOOPBACK[family], port))).toBe(0)
+    expect(await ready(other, POLL.in)).toBe(POLL.in)
+    const received = other.receive()
+    expect(received?.bytes.toString()).toBe('hello')
+    expect(received).toMatchObject({
+      from: LOOPBACK[family],
+      port: one.localAddress().port,
+      ttl: 37,
+      truncated: false,
+    })
+    expect(received?.kernelMs).toBeGreaterThanOrEqual(before)
+    expect(received?.kernelMs).toBeLessThanOrEqual(native.clockMs())
+    expect(other.receive()).toBeUndefined()
+  })
+
+  test('stamps of sent packets wait in the error queue', () => {
+    const socket = udpSocket(family)
+    socket.setOption(OPTION.timestamping, TIMESTAMPING)
+    const { port } = socket.localAddress()
+    const before = native.clockMs()
+    socket.send(Buffer.from('x'), native.address(LOOPBACK[family], port))
+    const stamp = socket.receiveError()
+    expect(stamp?.error?.origin).toBe(ERROR_ORIGIN.timestamp)
+    expect(stamp?.kernelMs).toBeGreaterThanOrEqual(before)
+    expect(stamp?.kernelMs).toBeLessThanOrEqual(native.clockMs())
+  })
+
+  test('an ICMP error tells what we sent to whom, and who objects', async () => {
+    const socket = udpSocket(family)
+    const port = await closedPort(family)
+    expect(socket.send(Buffer.from('anybody?'), native.address(LOOPBACK[family], port))).toBe(0)
+    expect((await ready(socket, POLL.in)) & POLL.error).toBe(POLL.error)
+    const received = socket.receiveError()
+    expect(received?.bytes.toString()).toBe('anybody?')
+    expect(received).toMatchObject({
+      from: LOOPBACK[family],
+      port,
+      error: {
+        errno: 111,
+        origin: family === 'IPv6' ? ERROR_ORIGIN.icmp6 : ERROR_ORIGIN.icmp,
+        type: family === 'IPv6' ? 1 : 3,
+        code: family === 'IPv6' ? 4 : 3,
+        offender: LOOPBACK[family],
+      },
+    })
+    expect(socket.receiveError()).toBeUndefined()
+    expect(socket.receive()).toBeUndefined()
+  })
+
+  test('a connection begins without blocking, and readiness says how it went', async () => {
+    const server = createServer((peer) => peer.destroy())
+    opened.push(server)
+    server.listen(0, LOOPBACK[family])
+    await once(server, 'listening')
+    const { port } = server.address() as AddressInfo
+    const socket = native.open({ family, type: 'stream', protocol: 'tcp' })
+    opened.push(socket)
+    expect(socket.connect(native.address(LOOPBACK[family], port))).toBe(false)
+    expect((await ready(socket, POLL.out)) & POLL.out).toBe(POLL.out)
+    expect(socket.getOption(OPTION.error)).toEqual([0])
+  })
+})
+
+describe('errors of system calls', () => {
+  test('bear the name that Node gives them', () => {
+    const socket = udpSocket('IPv4')
+    let thrown: unknown
+    try {
+      socket.bind(native.address('192.0.2.1', 0))
+    } catch (error) {
+      thrown = error
+    }
+    expect(thrown).toBeInstanceOf(SystemCallError)
+    expect(thrown).toMatchObject({ syscall: 'bind', errno: 99, code: 'EADDRNOTAVAIL' })
+  })
+
+  test('a closed socket receives nothing and may be closed again', () => {
+    const socket = udpSocket('IPv4')
+    socket.close()
+    expect(socket.receive()).toBeUndefined()
+    expect(socket.receiveError()).toBeUndefined()
+    socket.close()
+  })
+})
+
+describe('waiting', () => {
+  test('a paused watch is silent, and tells what it missed when it goes on', async () => {
+    const [one, other] = [udpSocket('IPv4'), udpSocket('IPv4')]
+    const to = native.address('127.0.0.1', other.localAddress().port)
+    let called = 0
+    const paused = closing(watch(native.libc, other.fd, POLL.in, () => called++))
+    paused.pause()
+    one.send(Buffer.from('x'), to)
+    // Another socket's round has come and gone.
+    one.send(Buffer.from('y'), native.address('127.0.0.1', one.localAddress().port))
+    await ready(one, POLL.in)
+    expect(called).toBe(0)
+    paused.close()
+    expect(await ready(other, POLL.in)).toBe(POLL.in)
+  })
+
+  test('hundreds of sockets wait in one thread, also those that come while it waits', async () => {
+    const sender = udpSocket('IPv4')
+    const sockets = Array.from({ length: 300 }, () => udpSocket('IPv4'))
+    const first = sockets.slice(0, 150).map((socket) => ready(socket, POLL.in))
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    const rest = sockets.slice(150).map((socket) => ready(socket, POLL.in))
+    for (const socket of sockets) {
+      sender.send(Buffer.from('x'), native.address('127.0.0.1', socket.localAddress().port))
+    }
+    expect(await Promise.all([...first, ...rest])).toEqual(Array(300).fill(POLL.in))
+    expect(watchedNow()).toBe(0)
+  })
+
+  test('no descriptor is left', async () => {
+    const before = openDescriptors()
+    const socket = udpSocket('IPv4')
+    const one = watch(native.libc, socket.fd, POLL.in, () => undefined)
+    await new Promise((resolve) => setImmediate(resolve))
+    one.close()
+    socket.close()
+    expect(openDescriptors()).toBe(before)
+  })
+
+  test.each([
+    ['a process ends by itself when nothing is watched', 'one.close()'],
+    ['a paused watch does not keep it', 'one.pause()'],
+    ['process.exit does not wait for the thread', 'process.exit(0)'],
+  ])('%s', async (_, ending) => {
+    const url = (name: string) =>
+      new URL(`../../../src/network/native/${name}.ts`, import.meta.url).href
+    const script = `
+      import { loadNative } from '${url('native-socket')}'
+      import { watch } from '${url('readiness')}'
+      const native = await loadNative()
+      const socket = native.open({ family: 'IPv4', type: 'datagram', protocol: 'udp' })
+      const one = watch(native.libc, socket.fd, 1, () => undefined)
+      setTimeout(() => {
+        console.log(Date.now())
+        ${ending}
+      }, 50)`
+    const { stdout } = await run(process.execPath, ['--input-type=module-typescript', '-e', script])
+    // A round of polling that nobody ends goes on for a second.
+    expect(Date.now() - Number(stdout)).toBeLessThan(700)
+  })
+})

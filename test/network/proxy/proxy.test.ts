@@ -1,0 +1,231 @@
+// Aim: through the location's proxy everything works as without, is timed apart, and nothing that the
+// network policy forbids is asked of it; what goes wrong with the proxy is not blamed on the target.
+import { describe, expect, test } from 'vitest'
+import type { FailureCode } from '../../../src/contract/failure.ts'
+import type { HttpObserved } from '../../../src/monitors/http/observed.ts'
+import { proxyProblem } from '../../../src/network/proxy/proxy.ts'
+import { failureOf } from '../../../src/network/target-failure.ts'
+import { tcp } from '../../../src/monitors/tcp/index.ts'
+import { url } from '../../../src/monitors/url/index.ts'
+import { createAuthority } from '../../support/network/certificates.ts'
+import { startConnectProxy } from '../../support/network/connect-proxy.ts'
+import {
+  deadlineAfter,
+  fixedResolver,
+  testContext,
+  type ContextWishes,
+} from '../../support/monitors/monitor-context.ts'
+import { startHttpServer, startHttpsServer, startRawServer } from '../../support/test-server.ts'
+
+const authority = createAuthority()
+const pair = authority.issue()
+
+async function check(address: string, wishes: ContextWishes, request: object = {}) {
+  const monitor = url.schema.parse({
+    id: 'm',
+    name: 'm',
+    checkType: 'URL',
+    request: { url: address, tls: { ca: authority.ca }, ...request },
+  })
+  const seen = await url.run(monitor, testContext(wishes))
+  const observed = seen.observed as unknown as HttpObserved
+  return { ...seen, observed, codes: seen.failures.map((one) => one.code) }
+}
+
+const startTarget = () => startHttpsServer(pair, (_, response) => response.end('ok'))
+
+describe('tunnels', () => {
+  test('carry TLS to the target, timed apart', async () => {
+    await using target = await startTarget()
+    await using proxy = await startConnectProxy({ credentials: 'me:s%cret' })
+    const proxyUrl = `http://me:s%25cret@${proxy.authority}`
+    const seen = await check(`https://${target.authority}/`, { proxyUrl })
+    expect(seen.codes).toEqual([])
+    expect(seen.observed.tls?.verified).toBe(true)
+    expect(seen.observed.phases.proxyMs).toBeGreaterThan(0)
+    expect(proxy.seen).toEqual([`CONNECT ${target.authority}`])
+  })
+
+  test('go through a proxy that speaks TLS itself', async () => {
+    await using target = await startTarget()
+    await using proxy = await startConnectProxy({ tls: pair })
+    const proxyUrl = `https://${proxy.authority}`
+    // Its authority is nobody's, so it must not be trusted with the tunnel.
+    const seen = await check(`https://${target.authority}/`, { proxyUrl })
+    expect(seen.codes).toEqual(['PROXY_UNREACHABLE'])
+    expect(seen.failures[0]?.details).toMatchObject({ reason: 'TLS_UNTRUSTED' })
+  })
+
+  test('keep what the target sends right behind the answer', async () => {
+    const head = 'HTTP/1.1 200 OK\r\n\r\n'
+    await using proxy = await startRawServer((socket) =>
+      socket.once('data', () => socket.write(`${head}220 hello`)),
+    )
+    const { dial } = testContext({ proxyUrl: `http://${proxy.authority}` })
+    const endpoint = { host: '127.0.0.1', port: 25, family: 'IPv4' } as const
+    const { socket } = await dial.connect(endpoint, { phase: 'dns' }, new AbortController().signal)
+    const text = await new Promise((resolve) =>
+      socket.once('data', (chunk) => resolve(String(chunk))),
+    )
+    expect(text).toBe('220 hello')
+    socket.destroy()
+  })
+
+  test.each<[string, string, FailureCode]>([
+    ['wants other credentials', 'HTTP/1.1 407 No\r\n\r\n', 'PROXY_AUTHENTICATION'],
+    ['forbids it', 'HTTP/1.1 403 No\r\n\r\n', 'PROXY_REFUSED'],
+    ['cannot reach the target', 'HTTP/1.1 502 No\r\n\r\n', 'CONNECT_FAILED'],
+    ['does not hear from the target', 'HTTP/1.1 504 No\r\n\r\n', 'CONNECT_FAILED'],
+    ['is none', 'SSH-2.0-x\r\n\r\n', 'PROXY_REFUSED'],
+    ['talks too much', 'x'.repeat(20_000), 'PROXY_REFUSED'],
+    ['hangs up', '', 'PROXY_REFUSED'],
+  ])('a proxy that %s', async (_, answer, code) => {
+    await using proxy = await startConnectProxy({ answer })
+    const seen = await check('https://127.0.0.1:9/', { proxyUrl: `http://${proxy.authority}` })
+    expect(seen.codes).toEqual([code])
+  })
+
+  test('a proxy that is not there', async () => {
+    const proxy = await startConnectProxy()
+    await proxy.close()
+    const seen = await check('https://127.0.0.1:9/', { proxyUrl: `http://${proxy.authority}` })
+    expect(seen.codes).toEqual(['PROXY_UNREACHABLE'])
+  })
+
+  test('a proxy that never answers', async () => {
+    await using proxy = await startConnectProxy({ silent: true })
+    const wishes = { proxyUrl: `http://${proxy.authority}`, signal: deadlineAfter(60) }
+    expect((await check('https://127.0.0.1:9/', wishes)).codes).toEqual(['TIMEOUT_PROXY'])
+  })
+
+  test.each(['http', 'https'])('a proxy whose name nobody answers for, for %s', async (scheme) => {
+    const proxyUrl = 'http://proxy.test:3128'
+    const wishes = { proxyUrl, resolver: fixedResolver({}), signal: deadlineAfter(60) }
+    const seen = await check(`${scheme}://127.0.0.1:9/`, wishes)
+    expect(seen.codes).toEqual(['PROXY_UNREACHABLE'])
+  })
+
+  test('a proxy that is to speak TLS and says nothing', async () => {
+    await using proxy = await startRawServer(() => {})
+    const wishes = { proxyUrl: `https://${proxy.authority}`, signal: deadlineAfter(60) }
+    expect((await check('https://127.0.0.1:9/', wishes)).codes).toEqual(['PROXY_UNREACHABLE'])
+  })
+})
+
+describe('what is said of a target behind the proxy', () => {
+  test.each([
+    ['http', 'HTTP_MALFORMED'],
+    ['https', 'TLS_NOT_SPOKEN'],
+  ])('names the target and the proxy’s host for %s', async (scheme, code) => {
+    await using target = await startRawServer((socket) => socket.end('no protocol at all\r\n'))
+    // A forwarding proxy would read the answer itself, so this one makes way for the target's.
+    await using proxy =
+      scheme === 'http'
+        ? await startRawServer((socket) => socket.end('no protocol at all\r\n'))
+        : await startConnectProxy({ credentials: 'me:hunter2' })
+    const proxyUrl = `http://me:hunter2@localhost:${proxy.port}`
+    const seen = await check(`${scheme}://127.0.0.1:${target.port}/`, { proxyUrl })
+    expect(seen.codes).toEqual([code])
+    const [failed] = seen.failures
+    expect(failed?.message).toContain(`127.0.0.1:${target.port} (through the proxy localhost)`)
+    expect(JSON.stringify(failed)).not.toMatch(/hunter2|:undefined/)
+  })
+
+  test('and for TCP', async () => {
+    await using target = await startRawServer((socket) => socket.end())
+    await using proxy = await startConnectProxy()
+    const monitor = tcp.schema.parse({
+      id: 'm',
+      name: 'm',
+      checkType: 'TCP',
+      request: {
+        hostname: '127.0.0.1',
+        port: target.port,
+        assertions: [{ source: 'RESPONSE_DATA', comparison: 'CONTAINS', target: 'x' }],
+      },
+    })
+    const proxyUrl = `http://localhost:${proxy.port}`
+    const { failures } = await tcp.run(monitor, testContext({ proxyUrl }))
+    expect(failures[0]?.code).toBe('CONNECTION_CLOSED')
+    expect(failures[0]?.message).toContain(`127.0.0.1:${target.port} (through the proxy localhost)`)
+  })
+})
+
+describe('plain HTTP', () => {
+  test('is forwarded in absolute form, with the credentials for the proxy alone', async () => {
+    let received: NodeJS.Dict<string | string[]> = {}
+    await using target = await startHttpServer((request, response) => {
+      received = request.headers
+      response.end('ok')
+    })
+    await using proxy = await startConnectProxy({ credentials: 'me:secret' })
+    const proxyUrl = `http://me:secret@${proxy.authority}`
+    const seen = await check(`http://${target.authority}/a?b=c`, { proxyUrl })
+    expect(seen.codes).toEqual([])
+    expect(proxy.seen).toEqual([`GET http://${target.authority}/a?b=c`])
+    expect(received['host']).toBe(target.authority)
+    expect(received['proxy-authorization']).toBeUndefined()
+  })
+
+  test('with the wrong credentials is the proxy’s refusal, not the target’s status', async () => {
+    await using proxy = await startConnectProxy({ credentials: 'me:secret' })
+    const seen = await check('http://127.0.0.1:9/', { proxyUrl: `http://${proxy.authority}` })
+    expect(seen.codes).toEqual(['PROXY_AUTHENTICATION'])
+  })
+})
+
+describe('the network policy', () => {
+  test.each([
+    '169.254.169.254',
+    '0xa9fea9fe',
+    '[::ffff:a9fe:a9fe]',
+    'metadata.google.internal',
+    'METADATA.google.internal.',
+    'rebound.test',
+  ])('keeps %s from the proxy', async (host) => {
+    await using proxy = await startConnectProxy()
+    const resolver = fixedResolver({ 'rebound.test': ['10.0.0.1', '169.254.169.254'] })
+    const wishes = { proxyUrl: `http://${proxy.authority}`, resolver: { ...resolver } }
+    for (const scheme of ['http', 'https']) {
+      const seen = await check(`${scheme}://${host}/`, wishes)
+      expect(seen.codes).toEqual(['ADDRESS_BLOCKED'])
+    }
+    expect(proxy.seen).toEqual([])
+  })
+
+  test('is no fault of the target where our own name servers are silent', async () => {
+    await using proxy = await startConnectProxy()
+    const wishes = {
+      proxyUrl: `http://${proxy.authority}`,
+      resolver: fixedResolver({}),
+      signal: deadlineAfter(30),
+    }
+    const seen = await check('https://inside.test/', wishes)
+    expect(seen.codes).toEqual(['POLICY_UNDECIDED'])
+    expect(proxy.seen).toEqual([])
+  })
+
+  test('lets a name pass that only the proxy knows', async () => {
+    await using target = await startTarget()
+    await using proxy = await startConnectProxy({ names: { 'inside.test': '127.0.0.1' } })
+    const resolver = { resolve: () => Promise.reject(new Error('no such name')) }
+    const wishes = { proxyUrl: `http://${proxy.authority}`, resolver }
+    const seen = await check(`https://inside.test:${target.port}/`, wishes, { skipSSL: true })
+    expect(seen.codes).toEqual([])
+    expect(seen.observed.tls?.error).toBe('HOSTNAME_MISMATCH')
+  })
+})
+
+test.each(['', 'proxy:3128', 'socks5://proxy:1080', 'http://proxy:3128/path', 'http://'])(
+  '%j is no proxyUrl, and what is said about it keeps passwords',
+  (text) => {
+    expect(proxyProblem(text)).toBeTypeOf('string')
+    expect(() => testContext({ proxyUrl: text })).toThrow(TypeError)
+    expect(proxyProblem('ftp://me:hunter2@proxy')).not.toContain('hunter2')
+  },
+)
+
+test('a fault of ours is no failure of the target', () => {
+  const fault = new Error('bug')
+  expect(() => failureOf(fault, { phase: 'dns' })).toThrow(fault)
+})

@@ -1,0 +1,138 @@
+// Aim: through any history of agents that come, leave, fall silent and come back, every monitor has exactly
+// one owner at every instant, whichever process an agent asks and however seldom it does.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { PROTOCOL_BOUNDS } from '../../../src/contract/protocol/agent-protocol.ts'
+import { beatPulse } from '../../../src/database/platform-pulse.ts'
+import { startAgentsApi, TEST_SEALER, type AgentsApi } from '../../support/platform/agents-api.ts'
+import { useDatabase } from '../../support/database/database.ts'
+import { FakeAgent } from '../../support/platform/fake-agent.ts'
+import { addLocation, placeMonitors, type TestLocation } from '../../support/platform/locations.ts'
+
+const use = useDatabase()
+let apis: [AgentsApi, AgentsApi]
+beforeAll(async () => {
+  apis = [await startAgentsApi(use()), await startAgentsApi(use())]
+})
+afterAll(() => Promise.all(apis.map((api) => api.close())))
+
+/** The same numbers in each run. */
+function createRandom(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    return state / 2 ** 32
+  }
+}
+
+/** A location in which things happen. */
+class History {
+  readonly live: FakeAgent[] = []
+  readonly gone: FakeAgent[] = []
+  readonly #left = new Set<FakeAgent>()
+  readonly #location: TestLocation
+  readonly #random: () => number
+
+  constructor(location: TestLocation, random: () => number) {
+    this.#location = location
+    this.#random = random
+  }
+
+  #any<T>(list: readonly T[]): T {
+    return list[Math.floor(this.#random() * list.length)] as T
+  }
+
+  get #api(): AgentsApi {
+    return this.#any(apis)
+  }
+
+  async step(): Promise<string> {
+    const dice = this.#random()
+    if (this.live.length === 0 || (dice < 0.35 && this.live.length < 6)) return this.#join()
+    const one = this.#any(this.live)
+    if (dice < 0.5) {
+      await one.leave(this.#api)
+      this.#remove(one)
+      this.#left.add(one)
+      return 'leave'
+    }
+    if (dice < 0.7) return this.#lose(one)
+    if (dice < 0.8) {
+      one.restart()
+      one.monitors.clear()
+      await one.sync(this.#api)
+      return 'restart'
+    }
+    await one.sync(this.#api)
+    return 'sync'
+  }
+
+  async #join(): Promise<string> {
+    const back = this.#random() < 0.4 ? this.gone.pop() : undefined
+    const one = back ?? new FakeAgent(this.#location.secret)
+    // It may have been started anew meanwhile, or only been cut off.
+    if (back !== undefined && (this.#left.delete(back) || this.#random() < 0.5)) back.restart()
+    this.live.push(one)
+    await one.sync(this.#api)
+    return back === undefined ? 'join' : 'rejoin'
+  }
+
+  async #lose(one: FakeAgent): Promise<string> {
+    const { database } = use()
+    await beatPulse(database, 5)
+    await database.query(`update platform_pulse set since = now() - interval '1 hour'`)
+    await database.query(
+      `update agents set last_seen_at = last_seen_at - interval '1 hour'
+       where location_id = $1 and id = $2`,
+      [this.#location.id, one.facts.id],
+    )
+    await this.#api.membership.loseSilent(this.#location.id)
+    this.#remove(one)
+    return 'lost'
+  }
+
+  #remove(one: FakeAgent): void {
+    this.live.splice(this.live.indexOf(one), 1)
+    this.gone.push(one)
+  }
+
+  /** Every live agent hears of what it does not know yet. */
+  async hear(): Promise<void> {
+    for (const one of this.live) await one.sync(this.#api)
+  }
+}
+
+/** Agents whose slot of the monitor at `instant` it is. */
+function ownersAt(agents: readonly FakeAgent[], id: string, instant: number): FakeAgent[] {
+  return agents.filter((one) =>
+    one.spans.get(id)?.some(({ from, until }) => from <= instant && instant < until),
+  )
+}
+
+test.each([1, 2, 3, 4])('history %i', async (seed) => {
+  const location = await addLocation(use().database)
+  const ids = await placeMonitors(
+    { database: use().database, sealer: TEST_SEALER },
+    location,
+    Array.from({ length: 25 }, () => ({})),
+  )
+  const history = new History(location, createRandom(seed))
+  const happened: string[] = []
+  for (let step = 0; step < 30; step++) {
+    happened.push(await history.step())
+    // Most of the time some have not heard of it before the next thing happens.
+    if (step % 3 !== 0) continue
+    await history.hear()
+    const now = Date.now()
+    const expected = history.live.length === 0 ? 0 : 1
+    for (const ahead of [
+      10,
+      PROTOCOL_BOUNDS.handOverMs / 2,
+      PROTOCOL_BOUNDS.handOverMs + 50,
+      1e6,
+    ]) {
+      const counts = ids.map((id) => ownersAt(history.live, id, now + ahead).length)
+      const wrong = counts.filter((count) => count !== expected)
+      expect(wrong, `${ahead} ms after ${happened.join(', ')}`).toEqual([])
+    }
+  }
+})

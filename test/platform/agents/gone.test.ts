@@ -1,0 +1,103 @@
+// Aim: what an agent that is gone leaves behind stays as long as somebody needs it: its runs while it
+// finishes them, its last sign of life, and the epochs of slots that are not accounted for.
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { createLog } from '../../../src/process/log.ts'
+import { doOnce } from '../../../src/platform/jobs/background-jobs.ts'
+import { presenceChores } from '../../../src/platform/agents/presence.ts'
+import { handBackLostRuns } from '../../../src/platform/runs/queries/stale-runs.ts'
+import { startAgentsApi, TEST_SEALER, type AgentsApi } from '../../support/platform/agents-api.ts'
+import { useDatabase } from '../../support/database/database.ts'
+import { FakeAgent } from '../../support/platform/fake-agent.ts'
+import { addLocation, placeMonitors, type TestLocation } from '../../support/platform/locations.ts'
+
+const DAY_S = 86_400
+const log = createLog({ level: 'error', pretty: true })
+const use = useDatabase()
+const db = () => use().database
+let api: AgentsApi
+let location: TestLocation
+beforeAll(async () => {
+  api = await startAgentsApi(use())
+})
+afterAll(() => api.close())
+beforeEach(async () => {
+  location = await addLocation(db())
+})
+
+/** As if an agent had said its last word `seconds` ago. */
+async function silent(seconds: number, { facts }: FakeAgent): Promise<void> {
+  await db().query(
+    `update agents set last_seen_at = clock_timestamp() - make_interval(secs => $3)
+     where location_id = $1 and id = $2`,
+    [location.id, facts.id, seconds],
+  )
+}
+
+/** Does what the chores of presence do in their turns. */
+async function presence(): Promise<void> {
+  await db().query(`update chores set ran_at = '-infinity'`)
+  const { signal } = new AbortController()
+  for (const chore of presenceChores(db(), api.membership)) {
+    await doOnce(chore, { database: db(), log, signal })
+  }
+}
+
+/** An agent that came and left. */
+async function goneAgent(): Promise<FakeAgent> {
+  const agent = new FakeAgent(location.secret)
+  await agent.sync(api)
+  await agent.leave(api)
+  return agent
+}
+
+test('one that leaves keeps its runs on demand for as long as it says that it has them', async () => {
+  const [monitorId] = await placeMonitors({ database: db(), sealer: TEST_SEALER }, location, [{}])
+  const agent = await goneAgent()
+  const [run] = await db().query<{ id: string }>(
+    `insert into runs (id, account_id, monitor_id, location_id, state, asked_by, agent_id, taken_at)
+     select gen_random_uuid(), account_id, $2, id, 'running', 'test', $3, now()
+     from private_locations where id = $1 returning id`,
+    [location.id, monitorId, agent.facts.id],
+  )
+  const has = run?.id ?? ''
+  const holder = async () => {
+    await handBackLostRuns(db())
+    return (await db().query('select state, agent_id from runs where id = $1', [has]))[0]
+  }
+  await silent(61, agent)
+  await agent.leave(api, { runs: [{ run: has, state: 'running' }] })
+  expect(await holder()).toEqual({ state: 'running', agent_id: agent.facts.id })
+  await silent(61, agent)
+  expect(await holder()).toEqual({ state: 'queued', agent_id: null })
+})
+
+test('after a month they are forgotten, but the last one of a location', async () => {
+  const [first, second] = [await goneAgent(), await goneAgent()]
+  await silent(40 * DAY_S, first)
+  await silent(31 * DAY_S, second)
+  await presence()
+  // Without it the location would be told to have no agent that ever reported.
+  expect(await db().query('select id from agents where location_id = $1', [location.id])).toEqual([
+    { id: second.facts.id },
+  ])
+})
+
+test('epochs are forgotten once their slots are swept, but the one that holds', async () => {
+  await goneAgent()
+  await db().query(
+    `update location_epochs set from_ms = from_ms - 3 * 86400000 where location_id = $1`,
+    [location.id],
+  )
+  const kinds = async () => {
+    await presence()
+    return db().query(
+      `select cause->>'kind' as kind from location_epochs where location_id = $1 order by epoch`,
+      [location.id],
+    )
+  }
+  expect(await kinds()).toEqual([{ kind: 'join' }, { kind: 'leave' }])
+  await db().query(
+    `insert into accounting (swept_until_ms) values ((extract(epoch from now()) * 1000)::bigint)`,
+  )
+  expect(await kinds()).toEqual([{ kind: 'leave' }])
+})

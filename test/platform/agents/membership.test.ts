@@ -1,0 +1,361 @@
+// Aim: who comes, goes, falls silent or is started anew changes who runs what at one instant, known to all
+// ahead where it can be, and nothing moves that need not.
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { PROTOCOL_BOUNDS } from '../../../src/contract/protocol/agent-protocol.ts'
+import { doOnce } from '../../../src/platform/jobs/background-jobs.ts'
+import { presenceChores } from '../../../src/platform/agents/presence.ts'
+import { createLog } from '../../../src/process/log.ts'
+import { startAgentsApi, TEST_SEALER, type AgentsApi } from '../../support/platform/agents-api.ts'
+import { useDatabase } from '../../support/database/database.ts'
+import { FakeAgent } from '../../support/platform/fake-agent.ts'
+import {
+  addLocation,
+  addResult,
+  placeMonitors,
+  type TestLocation,
+} from '../../support/platform/locations.ts'
+
+const { handOverMs } = PROTOCOL_BOUNDS
+const log = createLog({ level: 'error', pretty: true })
+const use = useDatabase()
+let api: AgentsApi
+let other: AgentsApi
+let location: TestLocation
+let ids: string[]
+beforeAll(async () => {
+  // Two processes on one database: an agent may call either.
+  api = await startAgentsApi(use())
+  other = await startAgentsApi(use())
+})
+afterAll(() => Promise.all([api.close(), other.close()]))
+beforeEach(async () => {
+  location = await addLocation(use().database)
+  ids = await placeMonitors(
+    { database: use().database, sealer: TEST_SEALER },
+    location,
+    Array.from({ length: 60 }, () => ({})),
+  )
+})
+
+const agent = (facts: ConstructorParameters<typeof FakeAgent>[1] = {}) =>
+  new FakeAgent(location.secret, facts)
+
+/** Two agents that have settled: the hand-over between them lies behind. */
+async function twoAgents(): Promise<[FakeAgent, FakeAgent]> {
+  const [first, second] = [agent(), agent()]
+  await first.sync(api)
+  await second.sync(other)
+  await settle()
+  await first.sync(api)
+  await second.sync(api)
+  return [first, second]
+}
+
+/** Moves what was planned ahead into the past. */
+async function settle(): Promise<void> {
+  await use().database.query(
+    `update location_epochs set from_ms = from_ms - 60000 where location_id = $1`,
+    [location.id],
+  )
+}
+
+/** As after `seconds` without a word of these agents, the platform being there all the time. */
+async function silent(seconds: number, ...agents: FakeAgent[]): Promise<void> {
+  const { database } = use()
+  await database.query(
+    `insert into platform_pulse (since, last) values (now() - interval '1 day', clock_timestamp())
+     on conflict (one) do update set since = excluded.since, last = excluded.last`,
+  )
+  await database.query(
+    `update agents set last_seen_at = clock_timestamp() - make_interval(secs => $3)
+     where location_id = $1 and id = any ($2::uuid[])`,
+    [location.id, agents.map(({ facts }) => facts.id), seconds],
+  )
+}
+
+/** Does what the chore of presence does in its turn. */
+async function presence(): Promise<void> {
+  const chores = presenceChores(use().database, api.membership)
+  await use().database.query(`update chores set ran_at = '-infinity'`)
+  for (const chore of chores) {
+    await doOnce(chore, { database: use().database, log, signal: new AbortController().signal })
+  }
+}
+
+const state = async (one: FakeAgent) => {
+  const rows = await use().database.query<{ state: string }>(
+    `select state from agents where location_id = $1 and id = $2`,
+    [location.id, one.facts.id],
+  )
+  return rows[0]?.state
+}
+
+const epochs = () =>
+  use().database.query<{ epoch: number; kind: string; from_ms: number; members: number }>(
+    `select epoch, cause->>'kind' as kind, from_ms, jsonb_array_length(members) as members
+     from location_epochs where location_id = $1 order by epoch`,
+    [location.id],
+  )
+
+describe('join', () => {
+  test('the first one has everything at once, from what was recorded on', async () => {
+    const slotMs = Date.now() - 5_000
+    await addResult(use().database, location, { monitorId: ids[0] ?? '', slotMs })
+    await addResult(use().database, location, { monitorId: ids[1] ?? '', slotMs, filled: true })
+    const first = agent()
+    await first.sync(api)
+    expect(first.monitors.size).toBe(60)
+    expect(first.monitors.get(ids[0] ?? '')?.from).toBe(slotMs + 1)
+    // What the platform itself accounted for may still be run.
+    expect(first.monitors.get(ids[1] ?? '')?.from).toBe(slotMs)
+    expect(first.monitors.get(ids[2] ?? '')?.from).toBeLessThan(Date.now() - 50_000)
+  })
+
+  test('the second one takes a share, at an instant that both know ahead', async () => {
+    const first = agent()
+    await first.sync(api)
+    const held = first.sync(api, { waitMs: 20_000 })
+    const before = Date.now()
+    const second = agent()
+    await second.sync(other)
+    const dropped = (await held).answer?.changes?.drop ?? []
+    expect(dropped.map(({ monitorId }) => monitorId).toSorted()).toEqual(
+      [...second.monitors.keys()].toSorted(),
+    )
+    expect(dropped.length).toBeGreaterThan(10)
+    const instants = new Set([
+      ...dropped.map(({ until }) => until),
+      ...[...second.monitors.values()].map(({ from }) => from),
+    ])
+    expect(instants.size).toBe(1)
+    const [instant = 0] = instants
+    expect(instant - before).toBeGreaterThanOrEqual(handOverMs - 5)
+    expect(instant - before).toBeLessThan(handOverMs + 5_000)
+    expect([first.monitors.size + second.monitors.size, second.peers]).toEqual([60, 1])
+  })
+
+  test('a monitor that comes during a hand-over is run by the old owner until then', async () => {
+    const [first, second] = [agent(), agent()]
+    await first.sync(api)
+    await second.sync(api)
+    const added = await placeMonitors(
+      { database: use().database, sealer: TEST_SEALER },
+      location,
+      Array.from({ length: 20 }, () => ({})),
+    )
+    await first.sync(api)
+    await second.sync(api)
+    for (const id of added) {
+      const mine = first.monitors.get(id)
+      expect(mine?.from ?? Infinity).toBeLessThan(Date.now())
+      expect(mine?.until).toBe(second.monitors.get(id)?.from)
+    }
+    expect(added.some((id) => second.monitors.has(id))).toBe(true)
+  })
+})
+
+describe('leave', () => {
+  test('the other one goes on where it stopped, and with what it had not started', async () => {
+    const [first, second] = await twoAgents()
+    const moved = [...first.monitors.keys()]
+    const leftAt = Date.now() - 20
+    const slot = leftAt - 500
+    const held = second.sync(other, { waitMs: 20_000 })
+    const [waiting = ''] = moved
+    const notStarted = [
+      { monitorId: waiting, slot: slot + 100 },
+      { monitorId: waiting, slot },
+    ]
+    const { answer } = await first.leave(api, { leftAt, notStarted })
+    expect(answer).toMatchObject({ peers: 1, changes: null })
+    const set = (await held).answer?.changes?.set ?? []
+    expect(set.map(({ monitor }) => monitor.id).toSorted()).toEqual(moved.toSorted())
+    for (const { monitor, from } of set) expect(from).toBe(monitor.id === waiting ? slot : leftAt)
+    expect(second.monitors.size).toBe(60)
+  })
+
+  test('said twice it is done once; nobody is left to take over', async () => {
+    const first = agent()
+    await first.sync(api)
+    expect((await first.leave(api)).answer?.peers).toBe(0)
+    expect((await first.leave(api)).answer?.peers).toBe(0)
+    expect((await epochs()).map(({ kind }) => kind)).toEqual(['join', 'leave'])
+    expect(await state(first)).toBe('left')
+    const [row] = await use().database.query<{ absent: boolean }>(
+      `select absent_since is not null as absent from private_locations where id = $1`,
+      [location.id],
+    )
+    expect(row?.absent).toBe(true)
+  })
+
+  test('in the moment of a hand-over no slot between is lost', async () => {
+    const [first, second] = [agent(), agent()]
+    await first.sync(api)
+    await second.sync(api)
+    // What the second one is to have in three seconds the first one gives up now.
+    const leftAt = Date.now()
+    await first.leave(api, { leftAt })
+    await second.sync(api)
+    expect(second.monitors.size).toBe(60)
+    for (const { from } of second.monitors.values()) expect(from).toBe(leftAt)
+  })
+
+  test('an instant that no agent could mean is not believed', async () => {
+    const [first, second] = await twoAgents()
+    const moved = [...first.monitors.keys()]
+    const before = Date.now()
+    await first.leave(api, { leftAt: before + 1e9 })
+    await second.sync(api)
+    const from = second.monitors.get(moved[0] ?? '')?.from ?? 0
+    expect(from).toBeLessThanOrEqual(Date.now() + handOverMs)
+  })
+})
+
+describe('lost', () => {
+  test('after 30 s of silence its monitors are the other one’s, from what was recorded on', async () => {
+    const [first, second] = await twoAgents()
+    const moved = [...first.monitors.keys()]
+    const slotMs = Date.now() - 31_000
+    await addResult(use().database, location, { monitorId: moved[0] ?? '', slotMs })
+    const kept = new Map(second.monitors)
+    const held = second.sync(api, { waitMs: 20_000 })
+    await silent(30.5, first)
+    await presence()
+    const set = (await held).answer?.changes?.set ?? []
+    expect(set.map(({ monitor }) => monitor.id).toSorted()).toEqual(moved.toSorted())
+    expect(second.monitors.get(moved[0] ?? '')?.from).toBe(slotMs + 1)
+    for (const [id, assigned] of kept) expect(second.monitors.get(id)).toEqual(assigned)
+    expect([await state(first), await state(second)]).toEqual(['lost', 'live'])
+  })
+
+  test('29 s of silence are none', async () => {
+    const [first] = await twoAgents()
+    await silent(29, first)
+    await presence()
+    expect(await state(first)).toBe('live')
+  })
+
+  test('nobody is lost before the platform itself has been there for 30 s', async () => {
+    const [first, second] = await twoAgents()
+    await silent(3600, first, second)
+    const { database } = use()
+    await database.query(`update platform_pulse set last = now() - interval '1 hour'`)
+    await presence()
+    await presence()
+    expect([await state(first), await state(second)]).toEqual(['live', 'live'])
+    // The same silence, and a platform that has been there.
+    await second.sync(api)
+    await silent(3600, first)
+    await presence()
+    expect([await state(first), await state(second)]).toEqual(['lost', 'live'])
+  })
+
+  test('one that comes back gets its share again, and only that moves', async () => {
+    const [first, second] = await twoAgents()
+    const own = [...first.monitors.keys()].toSorted()
+    await silent(31, first)
+    await presence()
+    await second.sync(api)
+    expect(second.monitors.size).toBe(60)
+    await first.sync(api)
+    await second.sync(api)
+    expect([...first.monitors.keys()].toSorted()).toEqual(own)
+    expect([first.monitors.size + second.monitors.size, await state(first)]).toEqual([60, 'live'])
+    // It had gone on alone: from the hand-over on it is the owner again, the other one until then.
+    const [from] = new Set([...first.monitors.values()].map((one) => one.from))
+    expect(from).toBe((await epochs()).at(-1)?.from_ms)
+    expect(second.spans.get(own[0] ?? '')?.at(-1)?.until).toBe(from)
+  })
+
+  test('all of them: monitors without agents are noticed, also where none ever was', async () => {
+    const [first, second] = await twoAgents()
+    await silent(31, first, second)
+    const empty = await addLocation(use().database)
+    const lonely = await addLocation(use().database)
+    await placeMonitors({ database: use().database, sealer: TEST_SEALER }, lonely, [{}])
+    await presence()
+    const rows = await use().database.query<{ id: string; absent: boolean }>(
+      `select id, absent_since is not null as absent from private_locations
+       where id = any ($1::uuid[])`,
+      [[location.id, empty.id, lonely.id]],
+    )
+    const absent = new Map(rows.map((row) => [row.id, row.absent]))
+    expect([location, empty, lonely].map(({ id }) => absent.get(id))).toEqual([true, false, true])
+    expect((await epochs()).at(-1)).toMatchObject({ kind: 'lost', members: 0 })
+    await first.sync(api)
+    expect(first.monitors.size).toBe(60)
+  })
+})
+
+test('a location that is full refuses one more, and does not call it another’s twin', async () => {
+  await agent().sync(api)
+  const many = Array.from({ length: PROTOCOL_BOUNDS.membersMax }, () => ({
+    id: randomUUID(),
+    version: '8.4.0',
+    abilities: [],
+  }))
+  await use().database.query(
+    'update location_epochs set members = $2::jsonb where location_id = $1',
+    [location.id, JSON.stringify(many)],
+  )
+  const told = await agent().sync(api)
+  // 409 would have it take another id and try again.
+  expect(told.status).toBe(403)
+  expect(told.body.message).toContain('500 agents')
+})
+
+describe('restart', () => {
+  test('the same agent goes on with its share; nothing else moves', async () => {
+    const [first, second] = await twoAgents()
+    const own = [...first.monitors.keys()].toSorted()
+    const before = await epochs()
+    const slotMs = Date.now() - 3_000
+    await addResult(use().database, location, { monitorId: own[0] ?? '', slotMs })
+    first.restart()
+    first.monitors.clear()
+    expect((await first.sync(api)).answer?.changes?.whole).toBe(true)
+    expect([...first.monitors.keys()].toSorted()).toEqual(own)
+    expect(first.monitors.get(own[0] ?? '')?.from).toBe(slotMs + 1)
+    expect(await epochs()).toEqual(before)
+    expect((await second.sync(api)).answer?.changes).toBeNull()
+  })
+
+  test('two processes with one id: the newer one is the agent, the older one is told', async () => {
+    const older = agent()
+    await older.sync(api)
+    const held = older.sync(api, { waitMs: 20_000 })
+    await expect.poll(() => api.agents.syncsHeld()).toBe(1)
+    const newer = agent({ id: older.facts.id, instance: randomUUID() })
+    expect((await newer.sync(other)).status).toBe(200)
+    const told = await held
+    expect(told.status).toBe(409)
+    expect(told.body.message).toContain('DATA_DIR')
+    expect((await older.sync(api)).status).toBe(409)
+    expect((await older.leave(api)).status).toBe(409)
+    expect((await newer.sync(other)).answer?.changes).toBeNull()
+    expect(await state(newer)).toBe('live')
+  })
+
+  test('with another version: what it can run changes hands', async () => {
+    await placeMonitors(
+      { database: use().database, sealer: TEST_SEALER },
+      location,
+      Array.from({ length: 20 }, () => ({ checkType: 'DNS' })),
+    )
+    const [first, second] = await twoAgents()
+    expect(first.monitors.size + second.monitors.size).toBe(80)
+    first.restart({ version: '6.3.2', checkTypes: ['TCP'] })
+    first.monitors.clear()
+    await first.sync(api)
+    await second.sync(api)
+    const types = (one: FakeAgent) =>
+      new Set([...one.monitors.values()].map(({ monitor }) => monitor.checkType))
+    expect([...types(first)]).toEqual(['TCP'])
+    expect(first.monitors.size + second.monitors.size).toBe(80)
+    first.restart({ version: '8.4.0', checkTypes: ['TCP', 'DNS'] })
+    first.monitors.clear()
+    await first.sync(api)
+    expect([...types(first)].toSorted()).toEqual(['DNS', 'TCP'])
+  })
+})

@@ -1,0 +1,399 @@
+// Aim: an agent hears at once and exactly of what concerns it: whole at first, then only what changed, held
+// while there is nothing; and nothing that it sends does harm.
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { createPlatformLink } from '../../../src/agent/platform/link.ts'
+import { sync } from '../../../src/agent/platform/sync/call.ts'
+import { MANIFESTS } from '../../../src/contract/versions.ts'
+import { sampleLocations } from '../../../src/database/location-samples.ts'
+import { startAgentsApi, TEST_SEALER, type AgentsApi } from '../../support/platform/agents-api.ts'
+import { useDatabase } from '../../support/database/database.ts'
+import { FakeAgent } from '../../support/platform/fake-agent.ts'
+import {
+  addLocation,
+  addLocationKey,
+  changePlacement,
+  placeMonitors,
+  type TestLocation,
+} from '../../support/platform/locations.ts'
+
+const use = useDatabase()
+let api: AgentsApi
+let location: TestLocation
+beforeAll(async () => {
+  api = await startAgentsApi(use())
+})
+afterAll(() => api.close())
+beforeEach(async () => {
+  location = await addLocation(use().database)
+})
+
+const place = (monitors: Parameters<typeof placeMonitors>[2], at = location) =>
+  placeMonitors({ database: use().database, sealer: TEST_SEALER }, at, monitors)
+const some = (count: number) => Array.from({ length: count }, () => ({}))
+
+describe('what a sync answers', () => {
+  test('the first one: everything; the next one: nothing new', async () => {
+    const ids = await place(some(3))
+    const agent = new FakeAgent(location.secret)
+    const { answer } = await agent.sync(api)
+    expect(answer?.changes?.whole).toBe(true)
+    expect([...agent.monitors.keys()].toSorted()).toEqual(ids.toSorted())
+    expect(answer).toMatchObject({
+      location: {
+        id: location.id,
+        slugName: location.slugName,
+        accountId: location.accountId,
+        proxyUrl: null,
+      },
+      runs: [],
+      cancel: [],
+      peers: 0,
+    })
+    expect(answer?.settings.artifactBytesMax).toBe(MANIFESTS.at(-1)?.limits.artifactBytesMax)
+    const again = await agent.sync(api)
+    expect(again.answer).toMatchObject({ changes: null, revision: answer?.revision })
+  })
+
+  test('an edit: that monitor alone; a removal: its end', async () => {
+    const [first = '', second = ''] = await place(some(2))
+    const agent = new FakeAgent(location.secret)
+    await agent.sync(api)
+    await changePlacement(use().database, { locationId: location.id, monitorId: first })
+    const edited = (await agent.sync(api)).answer?.changes
+    expect(edited).toMatchObject({ whole: false, drop: [] })
+    expect(edited?.set.map(({ monitor }) => monitor.id)).toEqual([first])
+    const untilMs = Date.now()
+    await changePlacement(use().database, { locationId: location.id, monitorId: second, untilMs })
+    expect((await agent.sync(api)).answer?.changes).toMatchObject({
+      whole: false,
+      set: [],
+      drop: [{ monitorId: second, until: untilMs }],
+    })
+  })
+
+  test('what it says of its own network is kept, since when it first said so, until it says so no more', async () => {
+    const agent = new FakeAgent(location.secret)
+    const kept = async () =>
+      (
+        await use().database.query<{ problem: string | null; since: Date | null }>(
+          `select network_problem as problem, network_problem_since as since from agents where id = $1`,
+          [agent.facts.id],
+        )
+      )[0]
+    await agent.sync(api, { networkProblem: 'RESOLVER_UNREACHABLE' })
+    const first = await kept()
+    expect(first).toMatchObject({
+      problem: 'RESOLVER_UNREACHABLE',
+      since: expect.any(Date) as Date,
+    })
+    await agent.sync(api, { networkProblem: 'NETWORK_UNREACHABLE' })
+    expect(await kept()).toEqual({ problem: 'NETWORK_UNREACHABLE', since: first?.since })
+    agent.restart()
+    await agent.sync(api, { networkProblem: 'NETWORK_UNREACHABLE' })
+    expect(await kept()).toEqual({ problem: 'NETWORK_UNREACHABLE', since: first?.since })
+    await agent.sync(api)
+    expect(await kept()).toEqual({ problem: null, since: null })
+    expect((await agent.sync(api, { networkProblem: 'x'.repeat(65) })).status).toBe(400)
+  })
+
+  test('a token that is not known, or another process’s: everything', async () => {
+    await place(some(2))
+    const agent = new FakeAgent(location.secret)
+    await agent.sync(api)
+    const { have } = agent
+    for (const odd of ['', 'x', '9.9.00000000', `99${have}`, have?.replace(/.$/, 'g') ?? '']) {
+      expect((await agent.sync(api, { have: odd })).answer?.changes).toMatchObject({ whole: true })
+    }
+    agent.restart()
+    agent.have = have
+    expect((await agent.sync(api)).answer?.changes?.whole).toBe(true)
+  })
+
+  test('ten thousand monitors: packed, whole, and the next sync costs nothing', async () => {
+    await place(some(10_000))
+    const agent = new FakeAgent(location.secret)
+    const { headers } = await agent.sync(api)
+    expect(headers.get('content-encoding')).toBe('gzip')
+    expect(Number(headers.get('content-length'))).toBeLessThan(2 * 1024 * 1024)
+    expect(agent.monitors.size).toBe(10_000)
+    const next = await agent.sync(api)
+    expect(next.answer?.changes).toBeNull()
+    expect(next.headers.get('content-encoding')).toBeNull()
+  })
+
+  test('without gzip it is sent as it is', async () => {
+    await place(some(20))
+    const agent = new FakeAgent(location.secret)
+    const request = { agent: agent.facts, state: 'running', have: null, runs: [], waitMs: 0 }
+    const queue = { waiting: 0, running: 0, free: 1 }
+    const { headers, answer } = await agent.send(
+      api,
+      { ...request, queues: { uptime: queue, scripted: queue } },
+      { headers: { 'accept-encoding': 'identity' } },
+    )
+    expect(headers.get('content-encoding')).toBeNull()
+    expect(answer?.changes?.set).toHaveLength(20)
+  })
+})
+
+describe('a held sync', () => {
+  test('is answered when something changes, not before', async () => {
+    const [id = ''] = await place(some(1))
+    const agent = new FakeAgent(location.secret)
+    await agent.sync(api)
+    const begin = performance.now()
+    const held = agent.sync(api, { waitMs: 20_000 })
+    await expect.poll(() => api.agents.syncsHeld()).toBe(1)
+    await changePlacement(use().database, { locationId: location.id, monitorId: id })
+    expect((await held).answer?.changes?.set).toHaveLength(1)
+    expect(performance.now() - begin).toBeLessThan(10_000)
+  })
+
+  test('is answered without news when its time is over', async () => {
+    const agent = new FakeAgent(location.secret)
+    await agent.sync(api)
+    const begin = performance.now()
+    const { answer } = await agent.sync(api, { waitMs: 300 })
+    expect(answer?.changes).toBeNull()
+    expect(performance.now() - begin).toBeGreaterThanOrEqual(299)
+  })
+
+  test('ends when the same agent calls again, and when its caller goes away', async () => {
+    const agent = new FakeAgent(location.secret)
+    await agent.sync(api)
+    const first = agent.sync(api, { waitMs: 20_000 })
+    await expect.poll(() => api.agents.syncsHeld()).toBe(1)
+    expect((await agent.sync(api)).status).toBe(200)
+    expect((await first).status).toBe(200)
+    const leave = new AbortController()
+    const queue = { waiting: 0, running: 0, free: 1 }
+    const gone = agent.send(
+      api,
+      {
+        agent: agent.facts,
+        state: 'running',
+        have: agent.have,
+        runs: [],
+        waitMs: 20_000,
+        queues: { uptime: queue, scripted: queue },
+      },
+      { signal: leave.signal },
+    )
+    await expect.poll(() => api.agents.syncsHeld()).toBe(1)
+    leave.abort()
+    await expect(gone).rejects.toThrow(/abort/)
+    await expect.poll(() => api.agents.syncsHeld()).toBe(0)
+  })
+
+  test('is answered at once when the platform is to stop, and sends the agent elsewhere', async () => {
+    const other = await startAgentsApi(use())
+    const agent = new FakeAgent(location.secret)
+    await agent.sync(other)
+    const held = agent.sync(other, { waitMs: 20_000 })
+    await expect.poll(() => other.agents.syncsHeld()).toBe(1)
+    other.agents.drain()
+    const { status, headers } = await held
+    expect([status, headers.get('connection')]).toEqual([200, 'close'])
+    await other.close()
+  })
+
+  test('never misses a change that is committed while it is under way', async () => {
+    const ids = await place(some(40))
+    const agent = new FakeAgent(location.secret)
+    await agent.sync(api)
+    const seen = new Set<string>()
+    const changing = (async () => {
+      for (const monitorId of ids) {
+        await changePlacement(use().database, { locationId: location.id, monitorId })
+      }
+    })()
+    while (seen.size < ids.length) {
+      // A lost change would leave this one held for all its time.
+      const { answer } = await agent.sync(api, { waitMs: 5_000 })
+      expect(answer?.changes).not.toBeNull()
+      for (const { monitor } of answer?.changes?.set ?? []) seen.add(monitor.id)
+    }
+    await changing
+  })
+})
+
+describe('who is let in', () => {
+  test('a key that nobody has: 401, unknown', async () => {
+    const { status, body } = await new FakeAgent('pl_nobody').sync(api)
+    expect(status).toBe(401)
+    expect(body.attributes).toMatchObject({ reason: 'unknown' })
+  })
+
+  test('a revoked key: 401, revoked, within moments; the other key goes on', async () => {
+    const second = await addLocationKey(use().database, location.id)
+    const agent = new FakeAgent(location.secret)
+    expect((await agent.sync(api)).status).toBe(200)
+    await use().database.query(`update location_keys set revoked_at = now() where id = $1`, [
+      location.keyId,
+    ])
+    await expect.poll(async () => (await agent.sync(api)).status).toBe(401)
+    expect((await agent.sync(api)).body.attributes).toMatchObject({ reason: 'revoked' })
+    expect((await new FakeAgent(second.secret).sync(api)).status).toBe(200)
+  })
+
+  test('a key of the public API is none of a location', async () => {
+    expect((await new FakeAgent('vk_something-else-entirely').sync(api)).status).toBe(401)
+  })
+
+  test('another location’s agent id is an agent of its own here', async () => {
+    const [mine = ''] = await place(some(1))
+    const agent = new FakeAgent(location.secret)
+    await agent.sync(api)
+    const elsewhere = await addLocation(use().database)
+    const liar = new FakeAgent(elsewhere.secret, { id: agent.facts.id })
+    expect((await liar.sync(api)).status).toBe(200)
+    expect(liar.monitors.size).toBe(0)
+    expect((await agent.sync(api)).answer?.changes).toBeNull()
+    expect(agent.monitors.has(mine)).toBe(true)
+  })
+})
+
+describe('what an agent can run', () => {
+  const rows: [string, ConstructorParameters<typeof FakeAgent>[1], string[]][] = [
+    ['this version runs all of them', {}, ['BROWSER', 'DNS', 'GRPC', 'TCP']],
+    ['before 7.0.0 there is no DNS', { version: '6.9.9' }, ['BROWSER', 'TCP']],
+    [
+      'a version between milestones has what the older has',
+      { version: '8.2.5' },
+      ['BROWSER', 'DNS', 'TCP'],
+    ],
+    ['the uptime image has no browser', { image: 'agent-uptime' }, ['DNS', 'GRPC', 'TCP']],
+    [
+      'a liar gets what its version can, not what it claims',
+      { version: '6.3.1', checkTypes: ['TCP', 'DNS', 'GRPC', 'SOMETHING'] },
+      ['TCP'],
+    ],
+    ['what it does not claim it is not given', { checkTypes: ['TCP'] }, ['TCP']],
+    [
+      'a newer version than the platform has what the platform knows',
+      { version: '99.0.0', checkTypes: ['TCP', 'WARP'] },
+      ['TCP'],
+    ],
+  ]
+  test.each(rows)('%s', async (_sentence, facts, expected) => {
+    const types = ['TCP', 'DNS', 'GRPC', 'BROWSER']
+    const ids = await place(types.map((checkType) => ({ checkType })))
+    const agent = new FakeAgent(location.secret, facts)
+    expect((await agent.sync(api)).status).toBe(200)
+    const given = ids.flatMap((id, index) => (agent.monitors.has(id) ? [types[index] ?? ''] : []))
+    expect(given.toSorted()).toEqual(expected)
+  })
+
+  test('a version before the first milestone: 403 that says what is needed', async () => {
+    const agent = new FakeAgent(location.secret, { version: '6.3.0', checkTypes: ['TCP'] })
+    const { status, body } = await agent.sync(api)
+    expect(status).toBe(403)
+    expect(body.message).toContain(MANIFESTS[0]?.version)
+  })
+
+  test('engines and runtimes count as well', async () => {
+    const ids = await place([
+      { checkType: 'PLAYWRIGHT', needs: ['PLAYWRIGHT', 'engine:bun@1.3'] },
+      { checkType: 'BROWSER', needs: ['BROWSER', 'runtime:2026.04'] },
+    ])
+    const agent = new FakeAgent(location.secret, { engines: ['node@24', 'perl@5'] })
+    await agent.sync(api)
+    expect([...agent.monitors.keys()]).toEqual([ids[1]])
+  })
+
+  test.each([
+    ['a runtime that its image does not bring and that is installed', ['2024.09'], ['2024.09']],
+    ['of two installed ones both', ['2026.04', '2025.04'], ['2025.04', '2026.04']],
+    ['none that it does not name, though its image brings it', [], []],
+  ])('of runtimes an agent is given %s', async (_words, installed, expected) => {
+    const all = ['2024.09', '2025.04', '2026.04']
+    const ids = await place(
+      all.map((one) => ({ checkType: 'MULTI_STEP', needs: ['MULTI_STEP', `runtime:${one}`] })),
+    )
+    const agent = new FakeAgent(location.secret, { version: '8.4.0', runtimes: installed })
+    await agent.sync(api)
+    const given = all.filter((_one, at) => agent.monitors.has(ids[at] ?? ''))
+    expect(given).toEqual(expected)
+  })
+})
+
+describe('garbage', () => {
+  const good = () => ({
+    agent: new FakeAgent('').facts,
+    state: 'running',
+    have: null,
+    runs: [],
+    queues: {
+      uptime: { waiting: 0, running: 0, free: 1 },
+      scripted: { waiting: 0, running: 0, free: 1 },
+    },
+    waitMs: 0,
+  })
+  const rows: [string, () => unknown, number][] = [
+    ['nothing', () => '', 400],
+    ['no JSON', () => '{', 400],
+    ['another shape', () => [], 400],
+    ['an id that is none', () => ({ ...good(), agent: { ...good().agent, id: 'x' } }), 400],
+    [
+      'a version that is none',
+      () => ({ ...good(), agent: { ...good().agent, version: '8' } }),
+      400,
+    ],
+    ['a hold without end', () => ({ ...good(), waitMs: 1e9 }), 400],
+    [
+      'a wait longer than the database can count',
+      () => {
+        const { uptime, scripted } = good().queues
+        return { ...good(), queues: { uptime: { ...uptime, oldestMs: 1e30 }, scripted } }
+      },
+      400,
+    ],
+    ['deep nesting', () => `${'['.repeat(100)}${']'.repeat(100)}`, 400],
+    ['text that cannot be kept', () => ({ ...good(), have: '\0' }), 400],
+    ['too much of it', () => 'x'.repeat(17 * 1024 * 1024), 413],
+    ['a field that nobody knows', () => ({ ...good(), more: { of: 'it' } }), 200],
+    [
+      'a leaving one with slots of monitors that do not exist',
+      () => ({
+        ...good(),
+        state: 'leaving',
+        leftAt: 1,
+        notStarted: [{ monitorId: randomUUID(), slot: 5 }],
+      }),
+      200,
+    ],
+  ]
+  test.each(rows)('%s', async (_sentence, body, status) => {
+    const agent = new FakeAgent(location.secret)
+    expect((await agent.send(api, body())).status).toBe(status)
+    // One agent's words must not keep the platform from sampling the queues of all.
+    await sampleLocations(use().database, 15)
+  })
+})
+
+test('an agent that leaves with a lot to hand over packs what it says, and is heard', async () => {
+  const agent = new FakeAgent(location.secret)
+  await agent.sync(api)
+  const link = createPlatformLink({ platformUrl: api.url, apiKey: location.secret })
+  const queue = { waiting: 0, running: 0, free: 10 }
+  try {
+    const said = await sync(
+      link,
+      {
+        agent: agent.facts,
+        state: 'leaving',
+        leftAt: Date.now(),
+        notStarted: Array.from({ length: 2_000 }, () => ({ monitorId: randomUUID(), slot: 5 })),
+        have: agent.have,
+        runs: [],
+        queues: { uptime: queue, scripted: queue },
+        waitMs: 0,
+      },
+      AbortSignal.timeout(10_000),
+    )
+    expect(said).toMatchObject({ kind: 'answered', answer: { peers: 0 } })
+  } finally {
+    link.close()
+  }
+})

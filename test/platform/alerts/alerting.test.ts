@@ -1,0 +1,368 @@
+// Aim: results become alerts and incidents exactly once, on every PostgreSQL, whoever records them and
+// whatever people do to incidents, services and monitors meanwhile.
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { resultId } from '../../../src/platform/results/schema.ts'
+import {
+  createAlertedAccount,
+  type AlertedAccount,
+  type GivenRun,
+} from '../../support/platform/alerts/alerted-account.ts'
+import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
+import {
+  addClient,
+  startPublicApi,
+  type ApiClient,
+  type Loose,
+  type PublicApi,
+} from '../../support/platform/public-api.ts'
+
+const MINUTE = 60_000
+const START = Date.UTC(2026, 5, 1)
+const INCIDENTS = '/v1/status-pages/incidents'
+const SERVICES = '/v1/status-pages/services'
+
+describe.each(DATABASE_SERVERS)('on $name', (server) => {
+  const database = useDatabase(server)
+  let api: PublicApi
+  let client: ApiClient
+  let account: AlertedAccount
+  let location: string
+  let service: { id: string }
+
+  beforeAll(async () => {
+    api = await startPublicApi(database().database, { defaultLimit: { limit: 1e8, windowS: 60 } })
+  })
+  afterAll(() => api.close())
+  beforeEach(async () => {
+    client = await addClient(api, database().database)
+    const options = { publicUrl: 'https://vedette.example.com/' }
+    account = await createAlertedAccount(database().database, client.accountId, options)
+    account.clock.nowMs = START
+    location = await account.addLocation()
+    service = (await client.call('POST', SERVICES, { body: { name: 'Shop' } })).body
+    await addChannel({ autoSubscribe: true })
+  })
+
+  const addChannel = async (fields: object = {}): Promise<{ id: number }> => {
+    const config = { name: 'on call', url: 'http://127.0.0.1:1/' }
+    const body = { type: 'WEBHOOK', config, ...fields }
+    return (await client.call('POST', '/v1/alert-channels', { body })).body
+  }
+  const trigger = (fields: object = {}) => ({
+    triggerIncident: {
+      serviceId: service.id,
+      severity: 'MAJOR',
+      name: 'The shop is down',
+      description: 'We look into it.',
+      notifySubscribers: false,
+      ...fields,
+    },
+  })
+  const run = (monitorId: string, minute: number, verdict: GivenRun['verdict']): GivenRun => ({
+    monitorId,
+    locationId: location,
+    slot: START + minute * MINUTE,
+    verdict,
+    ...(verdict === 'failed' && {
+      failures: [{ code: 'CONNECT_REFUSED', message: 'the target refused' }],
+    }),
+  })
+  const kinds = async () => (await account.notifications()).map(({ kind }) => kind)
+  const incidents = async (): Promise<Loose[]> => (await client.call('GET', INCIDENTS)).body.entries
+  const states = () =>
+    database().database.query('select * from alert_states where account_id = $1', [
+      account.accountId,
+    ])
+
+  test('a listed notification names the result that it tells of', async () => {
+    const id = await account.addMonitor([location])
+    await account.record(run(id, 1, 'failed'))
+    const { body } = await client.call('GET', '/v1/alert-notifications')
+    const slotMs = START + MINUTE
+    const checkResultId = resultId({ locationId: location, monitorId: id, slotMs })
+    expect(body).toMatchObject([{ checkId: id, checkType: 'URL', checkResultId }])
+  })
+
+  test('a failure opens an incident and a recovery resolves it, and each is told once', async () => {
+    const id = await account.addMonitor([location], trigger())
+    await account.record(run(id, 1, 'failed'))
+    const [open, ...none] = await incidents()
+    expect(none).toEqual([])
+    expect(open).toMatchObject({
+      name: 'The shop is down',
+      severity: 'MAJOR',
+      services: [service],
+      lastUpdateStatus: 'INVESTIGATING',
+      incidentUpdates: [{ description: 'We look into it.', status: 'INVESTIGATING' }],
+    })
+    await account.record(run(id, 2, 'failed'), run(id, 3, 'passed'))
+    const [resolved] = await incidents()
+    expect(resolved.lastUpdateStatus).toBe('RESOLVED')
+    expect(resolved.incidentUpdates).toHaveLength(2)
+    expect(await kinds()).toEqual(['alert.failure', 'alert.recovery'])
+    expect(await states()).toEqual([])
+    const [failure, recovery] = await account.notifications()
+    expect(failure?.payload).toMatchObject({
+      type: 'alert.failure',
+      title: 'Shop is failing',
+      monitor: { id, name: 'Shop', checkType: 'URL', tags: ['shop', 'web'], group: null },
+      alert: { since: new Date(START + MINUTE).toISOString() },
+      locations: [{ id: location, name: 'north' }],
+      run: {
+        verdict: 'failed',
+        failures: [{ code: 'CONNECT_REFUSED', message: 'the target refused' }],
+      },
+      incidentId: open.id,
+      links: {
+        monitor: `https://vedette.example.com/v1/checks/${id}`,
+        incident: `https://vedette.example.com${INCIDENTS}/${open.id}`,
+      },
+    })
+    expect(recovery?.payload).toMatchObject({ run: { verdict: 'passed' }, incidentId: open.id })
+  })
+
+  test.each(['errored', 'cancelled', 'missed'] as const)(
+    '%s says nothing about the target: it neither opens, nor ends, nor breaks a row',
+    async (verdict) => {
+      const alertSettings = {
+        escalationType: 'RUN_BASED',
+        runBasedEscalation: { failedRunThreshold: 2 },
+      }
+      const own = { useGlobalAlertSettings: false, alertSettings, ...trigger() }
+      const id = await account.addMonitor([location], own)
+      await account.record(run(id, 1, verdict), run(id, 2, verdict))
+      expect(await states()).toEqual([])
+      await account.record(run(id, 3, 'failed'), run(id, 4, verdict), run(id, 5, 'failed'))
+      expect(await kinds()).toEqual(['alert.failure'])
+      await account.record(run(id, 6, verdict))
+      expect(await incidents()).toMatchObject([{ lastUpdateStatus: 'INVESTIGATING' }])
+    },
+  )
+
+  test('late results and runs on demand move nothing', async () => {
+    const id = await account.addMonitor([location], trigger())
+    await account.record({ ...run(id, 1, 'failed'), late: true })
+    await account.record({ ...run(id, 2, 'failed'), onDemand: randomUUID() })
+    expect(await kinds()).toEqual([])
+  })
+
+  test('a slot older than one that was recorded before is no news', async () => {
+    const id = await account.addMonitor([location], trigger())
+    await account.record(run(id, 5, 'passed'))
+    await account.record(run(id, 4, 'failed'))
+    expect(await kinds()).toEqual([])
+    await account.record(run(id, 6, 'failed'))
+    expect(await kinds()).toEqual(['alert.failure'])
+  })
+
+  test('passed results cost one statement', async () => {
+    const ids = await Promise.all(Array.from({ length: 5 }, () => account.addMonitor([location])))
+    const statements: unknown[] = []
+    await account.alerting.onRecorded(
+      { query: async (text) => (statements.push(text), []) },
+      {
+        accountId: account.accountId,
+        locationId: location,
+        agentId: randomUUID(),
+        results: ids.map((id) => ({
+          late: false,
+          result: { ...run(id, 1, 'passed'), startedAt: START, durationMs: 1, attempts: 1 },
+        })),
+      },
+    )
+    expect(statements).toHaveLength(1)
+  })
+
+  test('the settings of the account hold for monitors that have none of their own', async () => {
+    const settings = { runBasedEscalation: { failedRunThreshold: 3 } }
+    const put = await client.call('PUT', '/v1/alert-settings', { body: settings })
+    expect(put.body).toMatchObject({ ...settings, reminders: { amount: 0, interval: 5 } })
+    const id = await account.addMonitor([location])
+    await account.record(run(id, 1, 'failed'), run(id, 2, 'failed'))
+    expect(await kinds()).toEqual([])
+    await account.record(run(id, 3, 'failed'))
+    expect(await kinds()).toEqual(['alert.failure'])
+  })
+
+  test('time alone escalates and reminds, once for any number of processes', async () => {
+    const alertSettings = {
+      escalationType: 'TIME_BASED',
+      timeBasedEscalation: { minutesFailingThreshold: 5 },
+      reminders: { amount: 1, interval: 10 },
+    }
+    const own = { useGlobalAlertSettings: false, alertSettings, ...trigger() }
+    const id = await account.addMonitor([location], own)
+    const everybody = async (minute: number) => {
+      account.clock.nowMs = START + minute * MINUTE
+      await Promise.all(Array.from({ length: 4 }, () => account.doChores()))
+    }
+    await account.record(run(id, 0, 'failed'))
+    await everybody(4)
+    expect(await kinds()).toEqual([])
+    await everybody(5)
+    expect(await kinds()).toEqual(['alert.failure'])
+    expect(await incidents()).toHaveLength(1)
+    await everybody(14)
+    await everybody(15)
+    await everybody(40)
+    expect(await kinds()).toEqual(['alert.failure', 'alert.reminder'])
+    const [, reminder] = await account.notifications()
+    expect(reminder?.payload).toMatchObject({ alert: { reminder: 1 }, run: { verdict: 'failed' } })
+  })
+
+  test('many processes that record at once alert once', async () => {
+    const ids = await Promise.all(
+      Array.from({ length: 3 }, () => account.addMonitor([location], trigger())),
+    )
+    const batches = Array.from({ length: 8 }, (_, n) =>
+      ids.map((id) => run(id, n + 1, 'failed')).toSorted(() => Math.random() - 0.5),
+    )
+    await Promise.all(batches.map((batch) => account.record(...batch)))
+    expect(await kinds()).toEqual(['alert.failure', 'alert.failure', 'alert.failure'])
+    expect(await incidents()).toHaveLength(3)
+    await Promise.all(ids.map((id) => account.record(run(id, 20, 'passed'))))
+    expect(await states()).toEqual([])
+    const all = await incidents()
+    expect(all.map(({ lastUpdateStatus }) => lastUpdateStatus)).toEqual(Array(3).fill('RESOLVED'))
+  })
+
+  test('a passed run that another process recorded at the same moment is found soon after', async () => {
+    const id = await account.addMonitor([location], trigger())
+    await account.record(run(id, 1, 'failed'))
+    // As if its process had looked for states before this one was committed.
+    await database().database.query(
+      `insert into results (location_id, monitor_id, slot, account_id, verdict, started_at,
+         duration_ms, attempts, received_at)
+       values ($1, $2, $3, $4, 'passed', $3, 12, 1, $3)`,
+      [location, id, new Date(START + 2 * MINUTE), account.accountId],
+    )
+    account.clock.nowMs = START + 11_000
+    await account.doChores()
+    expect(await kinds()).toEqual(['alert.failure', 'alert.recovery'])
+  })
+
+  test('an incident that people resolved, edited or deleted is left as they want it', async () => {
+    const ids = await Promise.all(
+      Array.from({ length: 3 }, (_, n) =>
+        account.addMonitor([location], trigger({ name: `outage ${n}` })),
+      ),
+    )
+    for (const id of ids) await account.record(run(id, 1, 'failed'))
+    const named = new Map((await incidents()).map((one) => [one.name, one.id as string]))
+    const of = (n: number) => `${INCIDENTS}/${named.get(`outage ${n}`)}`
+    const resolve = { description: 'We fixed it.', status: 'RESOLVED' }
+    await client.call('POST', `${of(0)}/incident-updates`, { body: resolve })
+    await client.call('PATCH', of(1), { body: { name: 'Renamed', severity: 'MINOR' } })
+    await client.call('DELETE', of(2))
+    for (const id of ids) await account.record(run(id, 2, 'failed'), run(id, 3, 'passed'))
+    const [first, second] = [await client.call('GET', of(0)), await client.call('GET', of(1))]
+    expect(first.body.incidentUpdates).toHaveLength(2)
+    expect(second.body).toMatchObject({
+      name: 'Renamed',
+      severity: 'MINOR',
+      lastUpdateStatus: 'RESOLVED',
+    })
+    expect(await incidents()).toHaveLength(2)
+    expect(await kinds()).toEqual([
+      ...Array(3).fill('alert.failure'),
+      ...Array(3).fill('alert.recovery'),
+    ])
+  })
+
+  test.each([
+    ['gone', async () => void (await client.call('DELETE', `${SERVICES}/${service.id}`)), {}],
+    ['of another account', async () => undefined, { serviceId: randomUUID() }],
+    ['only a reference of a deployment', async () => undefined, { serviceId: { ref: 'x' } }],
+  ])('the alert is told without an incident when the service is %s', async (_, prepare, fields) => {
+    const id = await account.addMonitor([location], trigger(fields))
+    await prepare()
+    await account.record(run(id, 1, 'failed'))
+    expect(await incidents()).toEqual([])
+    expect(await kinds()).toEqual(['alert.failure'])
+    expect(account.logged.lines).toContain(
+      'warn: an alert opens no incident: its service is not there',
+    )
+  })
+
+  test('muted, nothing is told and no incident opened; a recovery still resolves', async () => {
+    const id = await account.addMonitor([location], trigger())
+    await account.setMonitor(id, { muted: true })
+    await account.record(run(id, 1, 'failed'))
+    expect([await kinds(), await incidents()]).toEqual([[], []])
+    await account.setMonitor(id, { muted: false })
+    await account.record(run(id, 2, 'failed'))
+    expect(await kinds()).toEqual(['alert.failure'])
+    await account.setMonitor(id, { muted: true })
+    await account.record(run(id, 3, 'passed'))
+    expect(await kinds()).toEqual(['alert.failure'])
+    expect(await incidents()).toMatchObject([{ lastUpdateStatus: 'RESOLVED' }])
+  })
+
+  test.each(['activated = false', 'deleted_at = clock_timestamp()'])(
+    'a monitor with %s ends its alert quietly and its incident with a sentence',
+    async (change) => {
+      const id = await account.addMonitor([location], trigger())
+      await account.record(run(id, 1, 'failed'))
+      await database().database.query(`update monitors set ${change} where id = $1`, [id])
+      await account.doChores()
+      expect(await kinds()).toEqual(['alert.failure'])
+      const [incident] = await incidents()
+      expect(incident.lastUpdateStatus).toBe('RESOLVED')
+      expect(incident.incidentUpdates[0].description).toContain('switched off or deleted')
+      expect(await states()).toEqual([])
+      await account.record(run(id, 2, 'failed'))
+      expect(await states()).toEqual([])
+    },
+  )
+
+  test('channels are told what they want, and only those that are named', async () => {
+    const [one, other] = [await addChannel({ sendRecovery: false }), await addChannel()]
+    const slow = await addChannel({ sendDegraded: true, sendFailure: false })
+    const subscribed = [one, other, slow].map(({ id }) => ({
+      alertChannelId: id,
+      activated: id !== other.id,
+    }))
+    const id = await account.addMonitor([location], { alertChannelSubscriptions: subscribed })
+    await account.record(run(id, 1, 'degraded'))
+    await account.record(run(id, 2, 'failed'))
+    await account.record(run(id, 3, 'passed'))
+    const told = (await account.notifications()).map(({ kind, channel }) => [channel, kind])
+    expect(told).toEqual([
+      [slow.id, 'alert.degraded'],
+      [one.id, 'alert.failure'],
+      [slow.id, 'alert.recovery'],
+    ])
+  })
+
+  test('a monitor whose only channel was deleted is told through the default ones', async () => {
+    const [first] = (await client.call('GET', '/v1/alert-channels')).body
+    const channel = await addChannel()
+    const alertChannelSubscriptions = [{ alertChannelId: channel.id, activated: true }]
+    const id = await account.addMonitor([location], { alertChannelSubscriptions })
+    await client.call('DELETE', `/v1/alert-channels/${channel.id}`)
+    await account.record(run(id, 1, 'failed'))
+    expect(await account.notifications()).toMatchObject([{ channel: first.id }])
+  })
+
+  test('a channel may name monitors itself', async () => {
+    const id = await account.addMonitor([location])
+    const subscriptions = [{ checkId: id, activated: true }]
+    const channel = await addChannel({ subscriptions })
+    await account.record(run(id, 1, 'failed'))
+    expect(await account.notifications()).toMatchObject([{ channel: channel.id }])
+  })
+
+  test('what fails while it is recorded undoes what was told', async () => {
+    const id = await account.addMonitor([location], trigger())
+    const recording = database().database.transaction(async (inside) => {
+      const result = { ...run(id, 1, 'failed'), startedAt: START, durationMs: 1, attempts: 1 }
+      const { accountId } = account
+      const recorded = { accountId, locationId: location, agentId: randomUUID() }
+      await account.alerting.onRecorded(inside, { ...recorded, results: [{ late: false, result }] })
+      throw new Error('the disk is full')
+    })
+    await expect(recording).rejects.toThrow('the disk is full')
+    expect([await kinds(), await incidents(), await states()]).toEqual([[], [], []])
+  })
+})

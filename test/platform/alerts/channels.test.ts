@@ -1,0 +1,246 @@
+// Aim: alert channels are written and read as the public API spells them, secrets are sealed in the
+// database and never read back, and what cannot work is refused with a sentence that says why.
+import { randomUUID } from 'node:crypto'
+import PQueue from 'p-queue'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { ALERT_BOUNDS, MASK } from '../../../src/platform/alerts/channel-schema.ts'
+import { CONNECTIONS_MAX } from '../../../src/database/database.ts'
+import { SEALER } from '../../support/platform/alerts/alerted-account.ts'
+import { useDatabase } from '../../support/database/database.ts'
+import {
+  addClient,
+  startPublicApi,
+  type ApiClient,
+  type PublicApi,
+} from '../../support/platform/public-api.ts'
+
+const CHANNELS = '/v1/alert-channels'
+const database = useDatabase()
+let api: PublicApi
+let client: ApiClient
+
+beforeAll(async () => {
+  api = await startPublicApi(database().database, { defaultLimit: { limit: 1e8, windowS: 60 } })
+  client = await addClient(api, database().database)
+})
+afterAll(() => api.close())
+
+const input = (config: object = {}, fields: object = {}) => ({
+  type: 'WEBHOOK',
+  config: { name: 'On call', url: 'https://hooks.example.com/v', method: 'POST', ...config },
+  ...fields,
+})
+const create = (config: object = {}, fields: object = {}) =>
+  client.call('POST', CHANNELS, { body: input(config, fields) })
+
+test('a channel is made with the defaults of the contract, listed, replaced and deleted', async () => {
+  const made = await create()
+  expect(made.status).toBe(201)
+  expect(made.body).toMatchObject({
+    type: 'WEBHOOK',
+    config: { name: 'On call', method: 'POST', template: null, headers: [] },
+    sendFailure: true,
+    sendRecovery: true,
+    sendDegraded: false,
+    sslExpiry: false,
+    sslExpiryThreshold: 30,
+    autoSubscribe: false,
+    subscriptions: [],
+    pausedAt: null,
+  })
+  expect(made.body.config.webhookSecret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/)
+  const path = `${CHANNELS}/${made.body.id}`
+  const read = await client.call('GET', path)
+  expect(read.body.config.webhookSecret).toBe(MASK)
+  const put = await client.call('PUT', path, { body: { ...read.body, sendDegraded: true } })
+  expect(put.body).toMatchObject({ sendDegraded: true, config: { webhookSecret: MASK } })
+  const subscriptions = [{ checkId: randomUUID(), activated: true }, { groupId: 7 }]
+  const set = await client.call('PUT', `${path}/subscriptions`, { body: subscriptions })
+  expect(set.body.subscriptions).toHaveLength(2)
+  const list = await client.call('GET', `${CHANNELS}?limit=100&page=1`)
+  expect(list.body).toContainEqual(set.body)
+  expect((await client.call('GET', `${CHANNELS}?limit=100&page=2`)).body).toEqual([])
+  expect((await client.call('DELETE', path)).status).toBe(204)
+  for (const method of ['GET', 'DELETE']) {
+    expect((await client.call(method, path)).status).toBe(404)
+  }
+})
+
+test('one subscription is set at a time, as clients of the public API do, also at once', async () => {
+  const path = `${CHANNELS}/${(await create()).body.id}`
+  const set = (body: object) => client.call('PUT', `${path}/subscriptions`, { body })
+  const ids = Array.from({ length: 5 }, () => randomUUID())
+  const answers = await Promise.all(ids.map((checkId) => set({ checkId, activated: true })))
+  expect(answers.map(({ status, body }) => [status, body])).toEqual(
+    ids.map((checkId) => [200, { checkId, groupId: null, activated: true }]),
+  )
+  await set({ checkId: null, groupId: 7, activated: true })
+  await set({ checkId: ids[0], groupId: null, activated: false })
+  const { subscriptions } = (await client.call('GET', path)).body
+  expect(subscriptions).toHaveLength(6)
+  expect(subscriptions).toContainEqual({ checkId: ids[0], groupId: null, activated: false })
+  expect((await set({ activated: true })).status).toBe(400)
+  const nothing = `${CHANNELS}/999999/subscriptions`
+  expect((await client.call('PUT', nothing, { body: { groupId: 7 } })).status).toBe(404)
+  const many = Array.from({ length: ALERT_BOUNDS.subscriptionsMax }, (_, groupId) => ({ groupId }))
+  expect((await set(many)).status).toBe(200)
+  expect((await set({ groupId: many.length })).status).toBe(409)
+})
+
+test('secrets are masked, sealed, and kept where the mask is sent back', async () => {
+  const secrets = {
+    webhookSecret: 'a secret of ours',
+    headers: [
+      { key: 'X-Api-Key', value: 'key-of-ours', locked: false },
+      { key: 'X-Team', value: 'blue', locked: false },
+    ],
+    queryParameters: [{ key: 'routing', value: 'routing-of-ours', locked: true }],
+  }
+  const made = await create(secrets)
+  expect(made.body.config).toMatchObject({
+    webhookSecret: MASK,
+    headers: [
+      { key: 'X-Api-Key', value: MASK },
+      { key: 'X-Team', value: 'blue' },
+    ],
+    queryParameters: [{ key: 'routing', value: MASK }],
+  })
+  const path = `${CHANNELS}/${made.body.id}`
+  const { config } = made.body
+  const unlocked = [{ key: 'routing', value: MASK, locked: false }]
+  const put = await client.call('PUT', path, {
+    body: { ...made.body, config: { ...config, queryParameters: unlocked } },
+  })
+  expect(put.text).not.toContain('of-ours')
+  const [row] = await database().database.query<{ config: string }>(
+    'select config from alert_channels where id = $1',
+    [made.body.id],
+  )
+  expect(row?.config).not.toContain('ours')
+  const kept = JSON.parse(SEALER.open(row?.config ?? '')) as typeof secrets
+  expect(kept).toMatchObject({ ...secrets, queryParameters: [{ locked: true }] })
+  expect(kept.queryParameters[0]?.value).toBe('routing-of-ours')
+  const lost = { headers: [{ key: 'X-New', value: MASK }] }
+  expect((await client.call('PUT', path, { body: input(lost) })).status).toBe(400)
+})
+
+test('another account sees nothing of it, and a key that only reads changes nothing', async () => {
+  const { body } = await create()
+  const other = await addClient(api, database().database)
+  const path = `${CHANNELS}/${body.id}`
+  expect((await other.call('GET', path)).status).toBe(404)
+  expect((await other.call('PUT', path, { body: input() })).status).toBe(404)
+  expect((await other.call('DELETE', path)).status).toBe(404)
+  expect((await other.call('GET', CHANNELS)).body).toEqual([])
+  const { accountId } = client
+  const reader = await addClient(api, database().database, { accountId, role: 'Read Only' })
+  expect((await reader.call('GET', path)).status).toBe(200)
+  expect((await reader.call('DELETE', path)).status).toBe(403)
+})
+
+describe('refused', () => {
+  test.each<[string, object, RegExp]>([
+    ['a type that cannot be sent through', { ...input(), type: 'EMAIL' }, /WEBHOOK/],
+    ['no configuration', { type: 'WEBHOOK' }, /config/],
+    ['an address of another protocol', input({ url: 'ftp://example.com/' }), /http/],
+    ['an address that is none', input({ url: 'example.com' }), /http/],
+    ['a password in the address', input({ url: 'https://a:b@example.com/' }), /header/],
+    ['a variable in the host', input({ url: 'https://{{CHECK_NAME}}/' }), /host/],
+    ['an unknown variable', input({ template: '{"a": "{{CHECK_NAMEE}}"}' }), /CHECK_NAMEE/],
+    ['a block of handlebars', input({ template: '{{#eq A B}}x{{/eq}}' }), /plain/],
+    ['a header of the request itself', input({ headers: [{ key: 'Host', value: 'x' }] }), /key/],
+    ['a header that signs', input({ headers: [{ key: 'webhook-id', value: 'x' }] }), /key/],
+    ['a header with a line break', input({ headers: [{ key: 'X-A', value: 'a\r\nb' }] }), /value/],
+    ['a name of a header with a space', input({ headers: [{ key: 'X A', value: 'a' }] }), /key/],
+    ['an unknown method', input({ method: 'TRACE' }), /method/],
+    ['an unknown field', input({ urll: 'x' }), /urll/],
+    ['a mask for a secret that is not there', input({ webhookSecret: MASK }), /webhookSecret/],
+    ['a subscription to nothing', input({}, { subscriptions: [{ activated: true }] }), /checkId/],
+  ])('%s', async (_, body, words) => {
+    const answer = await client.call('POST', CHANNELS, { body })
+    expect(answer.status).toBe(400)
+    expect(answer.body.message).toMatch(words)
+  })
+
+  test.each(['0', '-1', 'x', '1e3', '9'.repeat(20), randomUUID()])('the id %s', async (id) => {
+    expect((await client.call('GET', `${CHANNELS}/${id}`)).status).toBe(404)
+  })
+
+  test.each([
+    { escalationType: 'NEVER' },
+    { runBasedEscalation: { failedRunThreshold: 6 } },
+    { timeBasedEscalation: { minutesFailingThreshold: 7 } },
+    { reminders: { amount: 6 } },
+    { reminders: { interval: 7 } },
+    { parallelRunFailureThreshold: { enabled: true, percentage: 15 } },
+    { other: 1 },
+  ])('the settings %o', async (body) => {
+    expect((await client.call('PUT', '/v1/alert-settings', { body })).status).toBe(400)
+  })
+})
+
+test('an account has a bounded number of channels', async () => {
+  const other = await addClient(api, database().database)
+  const most = ALERT_BOUNDS.channelsPerAccountMax
+  // Several at a time, and fewer than there are connections: all at once wait for one of them, and on a busy
+  // machine for longer than anybody may, which is 503 and says nothing about the bound.
+  const several = new PQueue({ concurrency: CONNECTIONS_MAX / 2 })
+  const one = () => other.call('POST', CHANNELS, { body: input() })
+  const all = await several.addAll(Array.from({ length: most + 5 }, () => one))
+  const statuses = all.map(({ status }) => status).toSorted((a, b) => a - b)
+  expect(statuses).toEqual([...Array<number>(most).fill(201), ...Array<number>(5).fill(409)])
+})
+
+test('settings are those of the contract until somebody sets them', async () => {
+  const { body } = await client.call('GET', '/v1/alert-settings')
+  expect(body).toEqual({
+    escalationType: 'RUN_BASED',
+    runBasedEscalation: { failedRunThreshold: 1 },
+    timeBasedEscalation: { minutesFailingThreshold: 5 },
+    reminders: { amount: 0, interval: 5 },
+    parallelRunFailureThreshold: { enabled: false, percentage: 10 },
+  })
+  const forever = { ...body, reminders: { amount: 100_000, interval: 30 } }
+  const put = await client.call('PUT', '/v1/alert-settings', { body: forever })
+  expect(put.body).toEqual(forever)
+  expect((await client.call('GET', '/v1/alert-settings')).body).toEqual(forever)
+})
+
+test('notifications are listed a page at a time, and five times in ten seconds', async () => {
+  const other = await addClient(api, database().database)
+  const channel = (await other.call('POST', CHANNELS, { body: input() })).body
+  const service = (await other.call('POST', '/v1/status-pages/services', { body: { name: 'x' } }))
+    .body
+  for (const name of ['first', 'second']) {
+    await other.call('POST', '/v1/status-pages/incidents', {
+      body: {
+        name,
+        severity: 'MINOR',
+        services: [service],
+        incidentUpdates: [{ description: 'x', notifySubscribers: true }],
+      },
+    })
+  }
+  const page = await other.call('GET', '/v1/alert-notifications?limit=1')
+  expect(page.headers.get('content-range')).toBe('0-0/2')
+  expect(page.body).toMatchObject([
+    {
+      alertChannelId: channel.id,
+      checkId: null,
+      type: 'WEBHOOK',
+      event: 'incident.update',
+      status: 'IN_PROGRESS',
+      state: 'waiting',
+      attempts: 0,
+      payload: { incident: { name: 'second' } },
+    },
+  ])
+  const next = await other.call('GET', '/v1/alert-notifications?limit=1&page=2')
+  expect(next.body).toMatchObject([{ payload: { incident: { name: 'first' } } }])
+  const count = async (query: string) =>
+    (await other.call('GET', `/v1/alert-notifications?${query}`)).body.length
+  expect(await count(`alertChannelId=${channel.id}&hasFailures=false&from=1`)).toBe(2)
+  expect(await count('hasFailures=true')).toBe(0)
+  expect(await count('to=1')).toBe(0)
+  expect((await other.call('GET', '/v1/alert-notifications')).status).toBe(429)
+})

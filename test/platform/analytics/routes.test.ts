@@ -1,0 +1,296 @@
+// Aim: analytics say the same as a plain computation on all results, whether hours were rolled up or not,
+// were changed by late results since, or are cut in the middle.
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { WireResult } from '../../../src/contract/protocol/agent-protocol.ts'
+import { RELATIVE_ERROR } from '../../../src/platform/analytics/response-histogram.ts'
+import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
+import {
+  addMonitor,
+  type PlacedMonitor,
+  slotOf,
+  type TestLocation,
+  wireResult,
+} from '../../support/platform/placed-monitors.ts'
+import {
+  addClient,
+  type ApiClient,
+  type Loose,
+  type PublicApi,
+} from '../../support/platform/public-api.ts'
+import { type Random, randomFrom } from '../../support/random.ts'
+import { report, rollUpUntil, startResultsApi } from '../../support/platform/recorded-results.ts'
+
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
+const NOW = Math.floor(Date.now() / HOUR_MS) * HOUR_MS + 1_234_000
+const VERDICTS = ['passed', 'passed', 'passed', 'degraded', 'failed', 'errored', 'missed'] as const
+
+describe.each(DATABASE_SERVERS)('on $name', (server) => {
+  const use = useDatabase(server)
+  let api: PublicApi
+  let client: ApiClient
+  let locations: TestLocation[]
+  let monitor: PlacedMonitor
+  const sent: (WireResult & { slug: string })[] = []
+  const random = randomFrom(7)
+
+  beforeAll(async () => {
+    const { database } = use()
+    const started = await startResultsApi(database, { nowMs: NOW, days: 4 })
+    ;({ api, client } = started)
+    locations = [started.office, started.plant]
+    for (const at of locations) {
+      monitor = await addMonitor(database, at, {
+        fromMs: NOW - 2 * DAY_MS,
+        everyMs: 60_000,
+        ...(monitor !== undefined && { monitorId: monitor.monitorId }),
+      })
+    }
+    for (const at of locations) await send(at, slots(0, 2 * 1440 - 1, random))
+    await rolledUp()
+  })
+  afterAll(() => api.close())
+  // A key of its own for each test: keys may not ask for analytics often.
+  beforeEach(async () => {
+    client = await addClient(api, use().database, { accountId: client.accountId })
+  })
+
+  /** Of the slots numbered [from, to) most. */
+  const slots = (from: number, to: number, among: Random) =>
+    Array.from({ length: to - from }, (_, n) => from + n).filter(() => among.below(10) > 0)
+
+  const send = async (at: TestLocation, numbers: number[]) => {
+    const results = numbers.map((n) => aResult(monitor, n, random))
+    for (let start = 0; start < results.length; start += 1000) {
+      const batch = results.slice(start, start + 1000)
+      const reported = { at, results: batch, nowMs: NOW, retentionMs: 3 * DAY_MS }
+      const answer = await report(use().database, reported)
+      expect(answer.refused).toEqual([])
+      expect(answer.recorded).toBe(batch.length)
+    }
+    sent.push(...results.map((one) => ({ ...one, slug: at.slugName })))
+  }
+
+  const rolledUp = () => rollUpUntil(use().database, NOW - 120_000)
+
+  const ask = async (words: string): Promise<Loose> => {
+    const path = `/v1/analytics/url-monitors/${monitor.monitorId}?${words}`
+    const { status, text, body } = await client.call('GET', path)
+    expect([status, status === 200 ? '' : text]).toEqual([200, ''])
+    return body
+  }
+
+  const holds = (data: Loose, slug: string | null) => {
+    const from = Date.parse(data.from)
+    const to = Date.parse(data.to)
+    const some = sent.filter(
+      (one) => one.slot >= from && one.slot < to && (slug === null || one.slug === slug),
+    )
+    expect(data).toMatchObject(plainly(some))
+    const times = some
+      .flatMap(({ responseTimeMs }) => responseTimeMs ?? [])
+      .toSorted((a, b) => a - b)
+    for (const [name, share] of [
+      ['p50', 0.5],
+      ['p95', 0.95],
+      ['p99', 0.99],
+    ] as const) {
+      const exact = times[Math.max(1, Math.ceil(share * times.length)) - 1]
+      const shown = data[`responseTime_${name}`]
+      if (exact === undefined) expect(shown).toBeNull()
+      else expect(Math.abs(shown - exact) / exact).toBeLessThan(RELATIVE_ERROR * 1.01)
+    }
+  }
+
+  const spans: [string, string][] = [
+    ['the last day', 'quickRange=last24Hours'],
+    ['by default', ''],
+    ['everything', 'quickRange=last7Days'],
+    ['by hours', 'quickRange=last24Hours&interval=hour'],
+    ['by days and location', 'quickRange=last7Days&interval=day&groupBy=location'],
+    ['by location', 'groupBy=location'],
+    ['whole hours', `from=${seconds(-30, 0)}&to=${seconds(-3, 0)}`],
+    ['cut hours', `from=${seconds(-30, 777)}&to=${seconds(-3, 1234)}&interval=hour`],
+    ['within an hour', `from=${seconds(-3, 100)}&to=${seconds(-3, 2000)}`],
+    ['over the newest hours', `from=${seconds(-2, 1)}&interval=hour`],
+  ]
+
+  /** Holds every figure against the plain computation; how many results it was about. */
+  const compare = async (words: string) => {
+    const { series, checkId } = await ask(words)
+    expect(checkId).toBe(monitor.monitorId)
+    let total = 0
+    for (const { location, data } of series) {
+      for (const one of data) {
+        holds(one, location)
+        total += one.counts.total
+      }
+    }
+    return total
+  }
+
+  test.each(spans)('%s', async (_, words) => {
+    expect(await compare(words)).toBeGreaterThan(0)
+  })
+
+  test('after late results, before and after they are rolled up', async () => {
+    const [office] = locations
+    const known = new Set(sent.filter(({ slug }) => slug === 'office').map(({ slot }) => slot))
+    const late = Array.from({ length: 2 * 1440 - 1 }, (_, n) => n).filter(
+      (n) => !known.has(slotOf(monitor, n)),
+    )
+    await send(office as TestLocation, late)
+    const due = () => use().database.query('select from rollups_due')
+    expect((await due()).length).toBeGreaterThan(10)
+    for (const [, words] of spans) expect(await compare(words)).toBeGreaterThan(0)
+    await rolledUp()
+    expect(await due()).toHaveLength(0)
+    for (const [, words] of spans) expect(await compare(words)).toBeGreaterThan(0)
+  })
+
+  test('chosen figures only', async () => {
+    const { series, metadata } = await ask('metrics=availability,responseTime_p95')
+    expect(Object.keys(metadata)).toEqual(['availability', 'responseTime_p95'])
+    expect(Object.keys(series[0].data[0])).toEqual([
+      'from',
+      'to',
+      'counts',
+      'availability',
+      'responseTime_p95',
+    ])
+  })
+
+  test('sum and median of response times', async () => {
+    const { series } = await ask('metrics=responseTime_sum,responseTime_median')
+    const { series: all } = await ask('')
+    const [{ counts, ...figures }] = series[0].data
+    const [{ responseTime_avg: avg, responseTime_p50: p50 }] = all[0].data
+    expect(figures).toMatchObject({ responseTime_median: p50 })
+    expect(figures.responseTime_sum / counts.total).toBeLessThanOrEqual(avg * 1.001)
+    expect(figures.responseTime_sum).toBeGreaterThan(avg)
+  })
+
+  test('figures that nobody measures are left out', async () => {
+    const words = 'metrics=availability,wait_avg,wait_stddev'
+    const { series, metadata } = await ask(words)
+    expect(metadata).toEqual({
+      availability: { unit: 'percentage', aggregation: 'avg', label: 'Availability' },
+    })
+    expect(Object.keys(series[0].data[0])).toEqual(['from', 'to', 'counts', 'availability'])
+  })
+
+  test('a type has its response time under its own name too', async () => {
+    const { database } = use()
+    const [office] = locations
+    const placing = { fromMs: NOW - DAY_MS, everyMs: 60_000, checkType: 'TCP' as const }
+    const tcp = await addMonitor(database, office as TestLocation, placing)
+    const results = [1, 2, 3].map((n) => aResult(tcp, n, randomFrom(3)))
+    await report(database, { at: office as TestLocation, results, nowMs: NOW })
+    for (const path of ['tcp-checks', 'tcp-monitors']) {
+      const asked = `/v1/analytics/${path}/${tcp.monitorId}?groupBy=runLocation&quickRange=last7Days`
+      const { body } = await client.call('GET', asked)
+      expect(body.series[0].runLocation).toBe('office')
+      const [data] = body.series[0].data
+      expect(data.counts.total).toBe(3)
+      expect(data.total_p90).toEqual(data.responseTime_p90)
+      expect(data).toHaveProperty('total_avg')
+    }
+  })
+
+  test('the listed figures of a type are those that it has', async () => {
+    const { body } = await client.call('GET', '/v1/analytics/metrics?checkType=URL')
+    const { metadata } = await ask('')
+    const names = (all: Loose[]) => all.map(({ name }) => name)
+    expect(names(body)).toEqual(Object.keys(metadata))
+    const { body: all } = await client.call('GET', '/v1/analytics/metrics')
+    expect(names(all)).toEqual(expect.arrayContaining([...names(body), 'total_avg']))
+    expect(new Set(names(all)).size).toBe(all.length)
+  })
+
+  test('several checks at once, each as alone', async () => {
+    const path = '/v1/analytics/checks?quickRange=last7Days'
+    const checkIds = [monitor.monitorId, '00000000-0000-4000-8000-000000000000']
+    const { status, body } = await client.call('POST', path, { body: { checkIds } })
+    expect([status, body.length]).toEqual([200, 1])
+    const alone = (await ask('quickRange=last7Days')).series[0].data[0]
+    const { checkId, checkType, ...figures } = body[0]
+    expect([checkId, checkType]).toEqual([monitor.monitorId, 'URL'])
+    expect(alone).toMatchObject(figures)
+    const stranger = await addClient(api, use().database)
+    expect((await stranger.call('POST', path, { body: { checkIds } })).body).toEqual([])
+  })
+
+  test('weeks and months begin and end with a day of UTC', async () => {
+    const spanOf = async (range: string) => {
+      const { from, to } = await ask(`quickRange=${range}`)
+      return { from: new Date(from), to: new Date(to) }
+    }
+    const [week, lastWeek] = [await spanOf('thisWeek'), await spanOf('lastWeek')]
+    const [month, lastMonth] = [await spanOf('thisMonth'), await spanOf('lastMonth')]
+    for (const { from } of [week, lastWeek, month, lastMonth]) {
+      expect(from.getTime() % DAY_MS).toBe(0)
+    }
+    expect([week.from.getUTCDay(), month.from.getUTCDate()]).toEqual([1, 1])
+    expect([week.to.getTime(), month.to.getTime()]).toEqual([NOW, NOW])
+    expect([lastWeek.to, lastMonth.to]).toEqual([week.from, month.from])
+    expect(week.from.getTime() - lastWeek.from.getTime()).toBe(7 * DAY_MS)
+    expect(lastMonth.from.getUTCDate()).toBe(1)
+  })
+
+  test.each([
+    ['another type', 'tcp-monitors', '', 404],
+    ['a span and a quick one', 'url-monitors', 'quickRange=last7Days&from=1', 400],
+    ['a span that ends before it begins', 'url-monitors', 'from=20&to=10', 400],
+    ['too long a span', 'url-monitors', 'from=1', 400],
+    ['too many steps', 'url-monitors', `from=${seconds(-24 * 60, 0)}&interval=hour`, 400],
+    ['steps asked for twice', 'url-monitors', 'interval=hour&aggregationInterval=60', 400],
+    ['steps of another length', 'url-monitors', 'aggregationInterval=5', 400],
+    ['a filter of figures', 'url-monitors', 'filterByStatus=success', 400],
+    ['an unknown figure', 'url-monitors', 'metrics=availability,speed', 400],
+  ])('%s is refused', async (_, path, words, status) => {
+    const answer = await client.call('GET', `/v1/analytics/${path}/${monitor.monitorId}?${words}`)
+    expect(answer.status).toBe(status)
+  })
+})
+
+/** Seconds since the epoch, so many hours and seconds from the present hour. */
+function seconds(hours: number, more: number): number {
+  return Math.floor(NOW / HOUR_MS) * 3600 + hours * 3600 + more
+}
+
+function aResult(of: PlacedMonitor, n: number, random: Random): WireResult {
+  const verdict = VERDICTS[random.below(VERDICTS.length)] ?? 'passed'
+  const isAnswered = verdict !== 'missed' && verdict !== 'errored'
+  const { responseTimeMs, ...rest } = wireResult({
+    monitorId: of.monitorId,
+    slot: slotOf(of, n),
+    verdict,
+    ...(verdict === 'missed' && { missedReason: 'draining' as const }),
+  })
+  void responseTimeMs
+  return isAnswered ? { ...rest, responseTimeMs: 1 + random.below(2_000_000) / 1000 } : rest
+}
+
+/** Counts, availability, mean and ends, computed as anybody would. */
+function plainly(some: WireResult[]) {
+  const count = (...of: string[]) => some.filter(({ verdict }) => of.includes(verdict)).length
+  const times = some.flatMap(({ responseTimeMs }) => responseTimeMs ?? [])
+  const about = count('passed', 'degraded', 'failed')
+  const ratio = (100 * count('passed', 'degraded')) / about
+  const mean = times.reduce((sum, one) => sum + one, 0) / times.length
+  return {
+    counts: {
+      total: some.length,
+      passed: count('passed'),
+      degraded: count('degraded'),
+      failed: count('failed'),
+      errored: count('errored'),
+      cancelled: 0,
+      missed: count('missed'),
+    },
+    availability: about === 0 ? null : expect.closeTo(ratio, 3),
+    responseTime_avg: times.length === 0 ? null : expect.closeTo(mean, 1),
+    responseTime_min: times.length === 0 ? null : expect.closeTo(Math.min(...times), 1),
+    responseTime_max: times.length === 0 ? null : expect.closeTo(Math.max(...times), 1),
+  }
+}

@@ -1,0 +1,323 @@
+// Aim: a file of monitors is made true as a whole or not at all; the same file again changes nothing, and
+// only what the file itself brought is ever pruned.
+import { gzipSync } from 'node:zlib'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { HEARTBEAT_UNWATCHED } from '../../../src/contract/unwatched.ts'
+import { openDefinition } from '../../../src/platform/checks/sealed-monitor.ts'
+import { createSealer } from '../../../src/platform/secrets/sealing.ts'
+import type { Database, Queryable } from '../../../src/database/database.ts'
+import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
+import { HEARTBEAT_BODY, keepHeartbeat } from '../../support/platform/kept-heartbeat.ts'
+import { makeLocation } from '../../support/platform/named-locations.ts'
+import {
+  addClient,
+  startPublicApi,
+  type ApiClient,
+  type Loose,
+  type PublicApi,
+} from '../../support/platform/public-api.ts'
+
+const sealer = createSealer('a secret of these tests')
+const FILE_OF_10_000 = { seconds: 30 }
+
+describe.each(DATABASE_SERVERS)('on $name', (server) => {
+  const database = useDatabase(server)
+  let api: PublicApi
+  let client: ApiClient
+
+  beforeAll(async () => {
+    api = await startPublicApi(database().database, { sealer })
+  })
+  afterAll(() => api.close())
+  beforeEach(async () => {
+    client = await addClient(api, database().database)
+    for (const slugName of ['north', 'south']) await makeLocation(client, slugName)
+  })
+
+  const monitor = (key: string, more: object = {}, group?: string) => ({
+    key,
+    ...(group !== undefined && { group }),
+    definition: {
+      name: key,
+      checkType: 'URL',
+      request: { url: `https://${key}.example/` },
+      ...more,
+    },
+  })
+  const apply = async (monitors: object[], more: object = {}) => {
+    const body = { name: 'shop.yaml', locations: ['north'], monitors, ...more }
+    const answer = await client.call('POST', '/v1/apply', { body })
+    expect([answer.status, answer.text]).toEqual([200, answer.text])
+    return answer.body
+  }
+  const short = (plan: Loose[]) =>
+    plan.map((one) => [one.action, one.kind, one.key, ...one.changes].join(' '))
+  const revisions = async () =>
+    (
+      await database().database.query<{ revision: number }>(
+        'select revision from private_locations where account_id = $1 order by slug_name',
+        [client.accountId],
+      )
+    ).map((row) => row.revision)
+  const names = async () =>
+    (await client.call('GET', '/v1/checks?limit=100')).body.map((one: Loose) => one.name).toSorted()
+
+  test('a file is applied, and the same again changes nothing', async () => {
+    const file = [monitor('a', {}, 'g'), monitor('b', { tags: ['x'], privateLocations: ['south'] })]
+    const more = {
+      groups: [{ key: 'g', definition: { name: 'G', tags: ['web'] } }],
+      variables: [{ key: 'TOKEN', value: 'v', secret: true }],
+    }
+    const dry = await apply(file, { ...more, dryRun: true })
+    expect(dry.applied).toBe(false)
+    expect(await names()).toEqual([])
+    const first = await apply(file, more)
+    expect(first).toMatchObject({ applied: true, problems: [] })
+    const expected = [
+      'create group g',
+      'create monitor a',
+      'create monitor b',
+      'create variable TOKEN',
+    ]
+    expect([short(dry.plan), short(first.plan)]).toEqual([expected, expected])
+    expect(first.plan.slice(0, 3).every((one: Loose) => one.id !== undefined)).toBe(true)
+    const [group, a] = first.plan
+    expect((await client.call('GET', `/v1/checks/${a.id}`)).body).toMatchObject({
+      groupId: group.id,
+      privateLocations: ['north'],
+    })
+    const before = await revisions()
+    const rows = () => database().database.query('select * from monitors order by id')
+    const kept = await rows()
+    const again = await apply(file, { ...more, prune: true })
+    expect(again.applied).toBe(true)
+    expect(short(again.plan)).toEqual(expected.map((one) => one.replace('create', 'unchanged')))
+    expect(await revisions()).toEqual(before)
+    expect(await rows()).toEqual(kept)
+  })
+
+  test('no heartbeat check is created, and one of an earlier version comes with a warning', async () => {
+    const beat = { key: 'beat', definition: { ...HEARTBEAT_BODY, checkType: 'HEARTBEAT' } }
+    const refused = await apply([beat, monitor('a')])
+    expect(refused).toMatchObject({ applied: false, plan: [] })
+    expect(refused.problems).toEqual([
+      { kind: 'monitor', key: 'beat', path: [], message: HEARTBEAT_UNWATCHED },
+    ])
+    expect(await names()).toEqual([])
+    const file = { name: 'shop.yaml', key: 'beat' }
+    await keepHeartbeat({ database: database().database, sealer }, client.accountId, file)
+    const { applied, plan } = await apply([beat, monitor('a')])
+    expect([applied, ...short(plan)]).toEqual([true, 'unchanged monitor beat', 'create monitor a'])
+    expect(plan[0].warning).toBe(HEARTBEAT_UNWATCHED)
+    expect(plan[1]).not.toHaveProperty('warning')
+  })
+
+  test('what changed is named by its places, never by its values', async () => {
+    const secret = { environmentVariables: [{ key: 'T', value: 'hidden-1', secret: true }] }
+    await apply([monitor('a', secret), monitor('b')])
+    const changed = {
+      environmentVariables: [{ key: 'T', value: 'hidden-2', secret: true }],
+      request: { url: 'https://other.example/' },
+    }
+    const { plan } = await apply([monitor('a', changed), monitor('b')])
+    expect(short(plan)).toEqual(
+      ['update monitor a request.url environmentVariables.0.value', 'unchanged monitor b'].map(
+        (one) => expect.toSatisfy((text: string) => sameWords(text, one)),
+      ),
+    )
+    expect(JSON.stringify(plan)).not.toContain('hidden')
+  })
+
+  test('prune deletes what the file brought and holds no more, and nothing else', async () => {
+    const by = { name: 'By hand', privateLocations: ['north'], request: { url: 'https://x.org/' } }
+    await client.call('POST', '/v1/checks/url', { body: by })
+    await client.call('POST', '/v1/variables', { body: { key: 'BY_HAND', value: '' } })
+    await apply([monitor('other')], { name: 'other.yaml' })
+    const groups = [{ key: 'g', definition: { name: 'G' } }]
+    const variables = [{ key: 'OURS', value: '1' }]
+    await apply([monitor('a'), monitor('b', {}, 'g')], { groups, variables })
+    expect(short((await apply([monitor('a')])).plan)).toEqual(['unchanged monitor a'])
+    const { plan } = await apply([monitor('a')], { prune: true })
+    expect(short(plan)).toEqual([
+      'unchanged monitor a',
+      'delete group g',
+      'delete monitor b',
+      'delete variable OURS',
+    ])
+    expect(await names()).toEqual(['By hand', 'a', 'other'])
+    const left = (await client.call('GET', '/v1/variables')).body
+    expect(left.map((one: Loose) => one.key)).toEqual(['BY_HAND'])
+    expect((await client.call('GET', '/v1/check-groups')).body).toEqual([])
+  })
+
+  test('a group that has other members is not pruned', async () => {
+    const groups = [{ key: 'g', definition: { name: 'G' } }]
+    const [line] = (await apply([], { groups })).plan
+    const own = { privateLocations: ['north'], request: { url: 'https://x.org/' } }
+    const body = { name: 'Guest', groupId: line.id, ...own }
+    const guest = (await client.call('POST', '/v1/checks/url', { body })).body
+    const answer = await apply([], { prune: true })
+    expect(answer).toMatchObject({
+      applied: false,
+      plan: [],
+      problems: [{ kind: 'group', key: 'g' }],
+    })
+    // What changes in the group changes for the guest, too.
+    await apply([], {
+      groups: [{ key: 'g', definition: { name: 'G', privateLocations: ['south'] } }],
+    })
+    const rows = await database().database.query<{ effective: string }>(
+      'select effective from monitors where id = $1',
+      [guest.id],
+    )
+    expect(openDefinition(sealer, rows[0]?.effective ?? '').privateLocations).toEqual(['south'])
+  })
+
+  test('one problem anywhere and nothing is done; all are told', async () => {
+    const file = [
+      monitor('good'),
+      monitor('colour', { colour: 'red' }),
+      monitor('nowhere', { privateLocations: ['east'] }),
+      monitor('lost', {}, 'no-group'),
+      monitor('agentic', { checkType: 'AGENTIC' }),
+      monitor('twice'),
+      monitor('twice'),
+      monitor('masked', { environmentVariables: [{ key: 'T', value: '********', secret: true }] }),
+    ]
+    const { applied, plan, problems } = await apply(file)
+    expect([applied, plan, await names()]).toEqual([false, [], []])
+    expect(problems.map((one: Loose) => [one.key, one.path.join('.')])).toEqual([
+      ['twice', ''],
+      ['colour', 'colour'],
+      ['nowhere', 'privateLocations'],
+      ['lost', 'groupId'],
+      ['agentic', 'checkType'],
+      ['masked', 'environmentVariables.T.value'],
+    ])
+    const bare = await apply([monitor('a')], { locations: [] })
+    expect(bare.problems[0].message).toContain('at least one `location`')
+  })
+
+  test('another type under the same key is another monitor', async () => {
+    const [before] = (await apply([monitor('a')])).plan
+    const tcp = { checkType: 'TCP', request: { hostname: 'a.example', port: 25 } }
+    const [after] = (await apply([monitor('a', tcp)])).plan
+    expect(short([after])).toEqual(['create monitor a checkType'])
+    expect(after.id).not.toBe(before.id)
+    expect(await names()).toEqual(['a'])
+  })
+
+  test('a variable of the same call is known to its monitors', async () => {
+    const request = { url: '{{HOST}}/' }
+    const variables = [{ key: 'HOST', value: 'https://example.org' }]
+    expect((await apply([monitor('a', { request })], { variables })).applied).toBe(true)
+    expect((await apply([monitor('a', { request })], { prune: true })).problems).toHaveLength(1)
+  })
+
+  test('applied at the same time, files come one after the other', async () => {
+    const files = [1, 2, 3, 4].map((number) =>
+      apply([monitor('a', { tags: [`${number}`] }), monitor(`own-${number}`)], { prune: true }),
+    )
+    const answers = await Promise.all(files)
+    expect(answers.every((one) => one.applied)).toBe(true)
+    expect(await names()).toHaveLength(2)
+  })
+
+  test('many groups are added, changed and pruned by few statements', async () => {
+    let statements = 0
+    const counting = await startPublicApi(
+      counted(database().database, () => statements++),
+      {
+        sealer,
+      },
+    )
+    const { accountId } = client
+    const other = await addClient(counting, database().database, { accountId })
+    const keys = Array.from({ length: 300 }, (_, index) => `g-${index}`)
+    const send = async (groups: object[]) => {
+      statements = 0
+      const monitors = groups.length === 0 ? [] : keys.map((key) => monitor(key, {}, key))
+      const body = { name: 'groups.yaml', locations: ['north'], prune: true, monitors, groups }
+      const answer = await other.call('POST', '/v1/apply', { body })
+      expect([answer.body.applied, answer.body.problems]).toEqual([true, []])
+      expect(statements).toBeLessThan(40)
+      return answer.body.plan
+    }
+    const groups = (more: object = {}) =>
+      keys.map((key) => ({ key, definition: { name: key, ...more } }))
+    const plan = await send(groups())
+    const listed = (await other.call('GET', '/v1/check-groups?limit=100')).body
+    expect(listed.map((one: Loose) => one.name)).toEqual(keys.toReversed().slice(0, 100))
+    expect(listed[0].id).toBe(plan.find((one: Loose) => one.key === 'g-299').id)
+    const [check] = (await other.call('GET', `/v1/checks?groupId=${listed[0].id}`)).body
+    expect(check.name).toBe('g-299')
+    await send(groups({ tags: ['x'] }))
+    const one = await other.call('GET', `/v1/check-groups/${listed[0].id}`)
+    expect(one.body).toMatchObject({ name: 'g-299', tags: ['x'] })
+    await send([])
+    expect((await other.call('GET', '/v1/check-groups')).body).toEqual([])
+    await counting.close()
+  })
+
+  test('10,000 monitors take seconds, packed, and again change nothing', async () => {
+    const monitors = Array.from({ length: 10_000 }, (_, index) =>
+      monitor(`m-${index}`, { privateLocations: ['north', 'south'] }),
+    )
+    const raw = gzipSync(JSON.stringify({ name: 'large.yaml', monitors }))
+    const headers = { 'content-encoding': 'gzip' }
+    const send = () => client.call('POST', '/v1/apply', { raw: Uint8Array.from(raw), headers })
+    const begin = performance.now()
+    const first = await send()
+    const seconds = (performance.now() - begin) / 1000
+    expect([first.status, first.body.applied, first.body.plan.length]).toEqual([200, true, 10_000])
+    expect(seconds).toBeLessThan(FILE_OF_10_000.seconds)
+    expect(await revisions()).toEqual([2, 2])
+    const [open] = await database().database.query<{ open: number }>(
+      `select count(*)::int as open from expectations e join private_locations l
+         on l.id = e.location_id where l.account_id = $1 and until_ms is null`,
+      [client.accountId],
+    )
+    expect(open?.open).toBe(20_000)
+    const again = await send()
+    expect(again.body.plan.every((one: Loose) => one.action === 'unchanged')).toBe(true)
+    expect(await revisions()).toEqual([2, 2])
+  })
+
+  test.each([
+    ['is no gzip', Buffer.from('{}'), 400],
+    ['is cut off', gzipSync('{"name":"x","monitors":[]}').subarray(0, 20), 400],
+    ['is larger when unpacked than it may be', gzipSync(Buffer.alloc(33 * 1024 * 1024, 32)), 413],
+  ])('a packed body that %s is refused', async (_sentence, raw, expected) => {
+    const headers = { 'content-encoding': 'gzip' }
+    const answer = await client.call('POST', '/v1/apply', { raw: Uint8Array.from(raw), headers })
+    expect(answer.status).toBe(expected)
+  })
+
+  test('a reader may not apply', async () => {
+    const { accountId } = client
+    const reader = await addClient(api, database().database, { accountId, role: 'Read & Run' })
+    const body = { name: 'x', monitors: [] }
+    expect((await reader.call('POST', '/v1/apply', { body })).status).toBe(403)
+  })
+})
+
+/** A database that counts the statements of its transactions. */
+function counted(database: Database, count: () => void): Database {
+  const query = database.query.bind(database)
+  return {
+    ...database,
+    query,
+    transaction: (work, options) =>
+      database.transaction((inside) => {
+        const run: Queryable['query'] = (statement, values) => {
+          count()
+          return inside.query(statement, values)
+        }
+        return work({ query: run })
+      }, options),
+  }
+}
+
+function sameWords(a: string, b: string): boolean {
+  return a.split(' ').toSorted().join() === b.split(' ').toSorted().join()
+}

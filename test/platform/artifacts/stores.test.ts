@@ -1,0 +1,127 @@
+// Aim: what goes wrong in one kind of store, or with a slow sender, is answered as it is and leaves nothing
+// behind.
+import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { arrivingBytes, PACE_MS } from '../../../src/platform/http/arriving-bytes.ts'
+import { createArtifactBucket } from '../../../src/platform/artifacts/bucket.ts'
+import { createArtifactFolder } from '../../../src/platform/artifacts/folder.ts'
+import { ArtifactStoreError } from '../../../src/platform/artifacts/store.ts'
+import { artifactsOf } from '../../../src/platform/artifacts/queries/artifacts.ts'
+import { filesBelow, useArtifactApis } from '../../support/platform/artifacts/artifact-apis.ts'
+import {
+  bring,
+  startArtifactServer,
+  zeros,
+} from '../../support/platform/artifacts/artifact-uploads.ts'
+import { useDatabase } from '../../support/database/database.ts'
+import { startS3Server, type S3Server } from '../../support/platform/artifacts/s3-server.ts'
+import { temporaryFolder } from '../../support/temporary-folder.ts'
+
+const MIB = 1024 * 1024
+const root = temporaryFolder()
+const database = useDatabase()
+const db = () => database().database
+
+let s3: S3Server
+beforeAll(async () => {
+  s3 = await startS3Server(temporaryFolder())
+})
+afterAll(() => s3.close())
+
+describe('in a folder', () => {
+  const { scene, put } = useArtifactApis(database, () =>
+    createArtifactFolder(join(root, 'full'), async (file, bytes) => {
+      await file.write(bytes.subarray(0, 1000))
+      throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC' })
+    }),
+  )
+
+  test('a full disk is answered with 503 and leaves nothing', async () => {
+    const one = await scene()
+    expect((await put(one, { body: randomBytes(100_000) })).status).toBe(503)
+    expect(filesBelow(join(root, 'full'))).toEqual([])
+    expect(await artifactsOf(db(), one.location.id, one.owner)).toEqual([])
+  })
+
+  test('days before the first one that is kept go as a whole', async () => {
+    const folder = join(root, 'days')
+    const store = createArtifactFolder(folder)
+    const facts = { bytes: 1, sha256: Buffer.alloc(32), contentType: 'a/b' }
+    const body = async function* () {
+      await Promise.resolve()
+      yield Buffer.from('x')
+    }
+    await store.put('2026-01-01/a', body(), facts)
+    await store.put('2026-01-02/b', body(), facts)
+    await store.dropBefore('2026-01-02')
+    expect(filesBelow(folder)).toEqual(['b'])
+  })
+
+  test('a chunked body past the limit is refused while it flows, and noted', async () => {
+    const plain = createArtifactFolder(join(root, 'chunked'))
+    const server = await startArtifactServer(db(), plain)
+    const one = await scene()
+    const { body, digest } = zeros(75 * MIB + 1)
+    const { port } = server
+    const headers = { 'content-digest': digest, 'user-agent': 'Vedette/6.3.1' }
+    const answer = await bring({ ...one, port, name: 'a.zip', body, headers })
+    expect(answer.status).toBe(413)
+    expect(filesBelow(join(root, 'chunked'))).toEqual([])
+    const [note] = await artifactsOf(db(), one.location.id, one.owner)
+    expect(note).toMatchObject({ state: 'refused', refusal: 'TOO_LARGE' })
+    await server.close()
+  })
+})
+
+describe('in a bucket', () => {
+  const { scene, put } = useArtifactApis(database, () => createArtifactBucket(s3))
+
+  test('a chunked body is refused, because its length is needed', async () => {
+    const { body, digest } = zeros(10)
+    const answer = await put(await scene(), { body, headers: { 'content-digest': digest } })
+    expect(answer.status).toBe(400)
+  })
+
+  test('its failures are answered with 503 and leave nothing', async () => {
+    const one = await scene()
+    const before = s3.keys().length
+    s3.failWith(500)
+    const answer = await put(one, { body: randomBytes(3_000_000) })
+    s3.failWith(undefined)
+    expect(answer.status).toBe(503)
+    expect(await artifactsOf(db(), one.location.id, one.owner)).toEqual([])
+    expect(s3.keys()).toHaveLength(before)
+    expect((await put(one, { body: randomBytes(10) })).status).toBe(200)
+  })
+
+  test('a wrong key says so', async () => {
+    const store = createArtifactBucket({ ...s3, secretAccessKey: 'wrong' })
+    const failed = store.get('2026-01-01/a')
+    await expect(failed).rejects.toThrow(ArtifactStoreError)
+    await expect(failed).rejects.toThrow('403 SignatureDoesNotMatch')
+  })
+
+  test('a service that is away says so', async () => {
+    const away = await startS3Server(temporaryFolder())
+    away.close()
+    const store = createArtifactBucket(away)
+    await expect(store.remove('2026-01-01/a')).rejects.toThrow(ArtifactStoreError)
+  })
+})
+
+test('a slow sender is given up', async () => {
+  // The clock of the wait is the process's own: the pace is tried with the fake one.
+  vi.useFakeTimers()
+  try {
+    const body = new ReadableStream<Uint8Array>({
+      start: (controller) => controller.enqueue(Buffer.from('x')),
+    })
+    const bytes = arrivingBytes(body, { bytesMax: 10, sha256: Buffer.alloc(32) }).next()
+    const failure = bytes.catch((error: unknown) => error)
+    await vi.advanceTimersByTimeAsync(PACE_MS + 1)
+    expect(await failure).toMatchObject({ status: 408 })
+  } finally {
+    vi.useRealTimers()
+  }
+})

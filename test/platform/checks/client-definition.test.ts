@@ -1,0 +1,212 @@
+// Aim: definitions as clients of the public API send them are made, read, replaced and deleted; what means
+// nothing to their type is not kept, and a key that nobody knows is refused.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { definitionSchema } from '../../../src/monitors/definitions.ts'
+import { clientCheck } from '../../../src/platform/checks/client-definition.ts'
+import { useDatabase } from '../../support/database/database.ts'
+import { keepHeartbeat } from '../../support/platform/kept-heartbeat.ts'
+import { makeLocation } from '../../support/platform/named-locations.ts'
+import {
+  addClient,
+  startPublicApi,
+  type ApiClient,
+  type Loose,
+  type PublicApi,
+} from '../../support/platform/public-api.ts'
+import { SDK_CHECKS, SDK_GROUPS } from '../../support/platform/sdk-bodies.ts'
+import { createSealer } from '../../../src/platform/secrets/sealing.ts'
+
+const sealer = createSealer('a secret of these tests')
+/** What no definition keeps in these tests, wherever it stands. */
+const FOREIGN =
+  /"(createdAt|updatedAt|sslCheck|heartbeat|sslCertificates|edit|order|arrayIndex|arraySelector)":/
+
+const database = useDatabase()
+let api: PublicApi
+let client: ApiClient
+
+beforeAll(async () => {
+  api = await startPublicApi(database().database, {
+    sealer,
+    defaultLimit: { limit: 1e8, windowS: 60 },
+  })
+  client = await addClient(api, database().database)
+  await makeLocation(client, 'north')
+})
+afterAll(() => api.close())
+
+const answered = async (status: number, method: string, path: string, body?: object) => {
+  const answer = await client.call(method, path, body === undefined ? {} : { body })
+  expect([path, answer.status, answer.text]).toEqual([path, status, answer.text])
+  return answer.body
+}
+
+test.each(SDK_CHECKS)(
+  'a check of type %s is made, read, replaced and deleted',
+  async (part, own) => {
+    const body: Loose = { ...own, name: part, privateLocations: ['north'] }
+    const made = await answered(201, 'POST', `/v1/checks/${part}?autoAssignAlerts=false`, body)
+    expect(made).toMatchObject({ name: part, tags: [], environmentVariables: [] })
+    expect(JSON.stringify(made)).not.toMatch(FOREIGN)
+    expect(await answered(200, 'GET', `/v1/checks/${made.id}`)).toEqual(made)
+    const changed = { ...body, name: 'Other', id: made.id }
+    for (const path of [`/v1/checks/${part}/${made.id}`, `/v1/checks/${made.id}`]) {
+      const put = await answered(200, 'PUT', `${path}?autoAssignAlerts=false`, changed)
+      expect(put).toEqual({ ...made, name: 'Other', updated_at: put.updated_at })
+    }
+    await answered(204, 'DELETE', `/v1/checks/${made.id}`)
+  },
+)
+
+test.each(SDK_GROUPS)('a group of %s is made, read, replaced and deleted', async (version, own) => {
+  const body = { ...own, name: version }
+  const groups = `/${version}/check-groups`
+  const made = await answered(201, 'POST', `${groups}?autoAssignAlerts=false`, body)
+  expect(made).toMatchObject({ name: version, tags: [], environmentVariables: [] })
+  expect(made).toMatchObject({ retryStrategy: own['retryStrategy'] })
+  expect(JSON.stringify(made)).not.toMatch(FOREIGN)
+  const path = `${groups}/${made.id}`
+  const put = await answered(200, 'PUT', `${path}?autoAssignAlerts=false`, { ...body, muted: true })
+  expect(put).toEqual({ ...made, muted: true, updated_at: put.updated_at })
+  for (const other of ['v1', 'v2']) {
+    expect(await answered(200, 'GET', `/${other}/check-groups/${made.id}`)).toEqual(put)
+    expect(await answered(200, 'GET', `/${other}/check-groups?limit=100`)).toContainEqual(put)
+  }
+  const { message } = await answered(400, 'PATCH', path, { runParalel: true })
+  expect(message).toContain('runParalel: unknown key; did you mean runParallel?')
+  await answered(204, 'DELETE', path)
+})
+
+/** Other resources as SDKs send them: where, what, and how it is found again. */
+const RESOURCES: [path: string, body: () => Promise<Loose>, key: string][] = [
+  ['/v1/status-pages/services', async () => ({ name: 'Shop' }), 'id'],
+  [
+    '/v1/status-pages',
+    async () => {
+      const service = await answered(201, 'POST', '/v1/status-pages/services', { name: 'Pay' })
+      return {
+        name: 'Main',
+        url: 'sdk-main',
+        defaultTheme: 'AUTO',
+        cards: [{ name: 'All', services: [{ id: service.id, name: '' }] }],
+      }
+    },
+    'id',
+  ],
+  [
+    '/v1/alert-channels',
+    async () => ({
+      id: 0,
+      type: 'WEBHOOK',
+      config: { name: 'On call', url: 'https://hooks.example.com/v', method: 'POST' },
+      sslExpiry: false,
+    }),
+    'id',
+  ],
+  ['/v1/variables', async () => ({ key: 'SDK', value: 'x', locked: false, secret: false }), 'key'],
+  [
+    '/v1/private-locations',
+    async () => ({ id: '', name: 'East', slugName: 'sdk-east', created_at: '', updated_at: '' }),
+    'id',
+  ],
+]
+
+test.each(RESOURCES)('%s is made, read, replaced and deleted', async (path, bodyOf, key) => {
+  const body = await bodyOf()
+  const made = await answered(201, 'POST', path, body)
+  const one = `${path}/${made[key]}`
+  expect(await answered(200, 'GET', one)).toMatchObject({ [key]: made[key] })
+  await answered(200, 'PUT', one, body)
+  await answered(204, 'DELETE', one)
+})
+
+test.each(RESOURCES)(
+  '%s refuses a key that nobody knows, with the one that was meant',
+  async (path, bodyOf) => {
+    const body = await bodyOf()
+    const known = ['name', 'type', 'key'].find((one) => one in body) ?? ''
+    const { message } = await answered(400, 'POST', path, { ...body, [`${known}e`]: 1 })
+    expect(message).toBe(`${known}e: unknown key; did you mean ${known}?`)
+  },
+)
+
+test.each([
+  ['environmentVariable', {}, 'environmentVariables'],
+  ['request.hostnam', { request: { hostname: 'example.org', port: 1, hostnam: '' } }, 'hostname'],
+  ['alertSettings.reminder', { alertSettings: { reminder: null } }, 'reminders'],
+])('a key that nobody knows is refused: %s', async (key, fields, meant) => {
+  const body: Loose = {
+    name: 'x',
+    privateLocations: ['north'],
+    request: { hostname: 'example.org', port: 1 },
+    ...fields,
+  }
+  if (!key.includes('.')) body[key] = []
+  for (const method of ['POST', 'PUT']) {
+    const { id } = await answered(201, 'POST', '/v1/checks/tcp', {
+      name: 'x',
+      privateLocations: ['north'],
+      request: { hostname: 'example.org', port: 1 },
+    })
+    const path = method === 'POST' ? '/v1/checks/tcp' : `/v1/checks/${id}`
+    const { message } = await answered(400, method, path, body)
+    expect(message).toContain(`${key}: unknown key; did you mean ${meant}?`)
+  }
+})
+
+test('a change of some fields takes null for an empty list', async () => {
+  const { id } = await answered(201, 'POST', '/v1/checks/url', {
+    name: 'x',
+    tags: ['a'],
+    privateLocations: ['north'],
+    request: { url: 'https://example.org/' },
+  })
+  const body = { tags: null, script: '', sslCheck: true }
+  expect(await answered(200, 'PATCH', `/v1/checks/${id}`, body)).toMatchObject({ tags: [] })
+})
+
+test('a channel of another type is refused with what to use instead', async () => {
+  const body = { type: 'EMAIL', config: { address: 'a@example.org' } }
+  const { message } = await answered(400, 'POST', '/v1/alert-channels', body)
+  expect(message).toContain('a webhook reaches any other')
+})
+
+test('a limit of 0 was never set, and null channels are none', async () => {
+  const request = { hostname: 'example.org', port: 1 }
+  const body = { name: 'x', privateLocations: ['north'], request, maxResponseTime: 0 }
+  const made = await answered(201, 'POST', '/v1/checks/tcp', { ...body, alertChannels: null })
+  expect(made).toMatchObject({ maxResponseTime: 5000 })
+})
+
+test('a group has defaults of API checks, whether it sets any or not', async () => {
+  const { id, apiCheckDefaults } = await answered(201, 'POST', '/v2/check-groups', { name: 'x' })
+  expect(apiCheckDefaults).toEqual({ url: '', headers: [], queryParameters: [], assertions: [] })
+  const kept = await answered(200, 'GET', `/v1/check-groups/${id}`)
+  const put = await answered(200, 'PUT', `/v1/check-groups/${id}`, kept)
+  expect(put).toEqual({ ...kept, updated_at: put.updated_at })
+})
+
+test('an empty ping token keeps the one that there is', async () => {
+  const parts = { database: database().database, sealer }
+  const path = `/v1/checks/${await keepHeartbeat(parts, client.accountId)}`
+  const before = await answered(200, 'GET', path)
+  const body = { ...before, heartbeat: { ...before.heartbeat, pingToken: '' } }
+  expect((await answered(200, 'PUT', path, body)).heartbeat).toEqual(before.heartbeat)
+})
+
+test('what is of the type itself or unknown stays as it is, in whatever form', () => {
+  const schema = definitionSchema('TCP')
+  if (schema === undefined) throw new Error('there is no schema')
+  const odd = [
+    { request: null },
+    { request: [[1], { query: '', colour: 1 }] },
+    { request: { assertions: [null, 'x', { edit: 1, odd: 1 }] } },
+    JSON.parse('{"__proto__": {"request": 1}, "alertSettings": "sslCertificates"}'),
+  ]
+  expect(odd.map((one) => clientCheck(one, schema))).toEqual([
+    { request: null },
+    { request: [[1], { colour: 1 }] },
+    { request: { assertions: [null, 'x', { odd: 1 }] } },
+    odd[3],
+  ])
+})

@@ -1,0 +1,298 @@
+// Aim: eras of expected slots never overlap and have no gaps while a monitor stands in a location,
+// whatever is changed and when; each change raises the revision of the locations that it touches, and
+// of no others.
+import { randomUUID } from 'node:crypto'
+import * as fc from 'fast-check'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { slotAtOrBefore, type Slots } from '../../../src/contract/timetable.ts'
+import { createAccount, lockAccount } from '../../../src/platform/accounts/queries/accounts.ts'
+import { writeMonitors } from '../../../src/platform/checks/queries/monitors.ts'
+import { place, type WantedPlacement } from '../../../src/platform/checks/queries/placements.ts'
+import { insertPrivateLocation } from '../../../src/platform/private-locations/queries/private-locations.ts'
+import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
+
+interface Era {
+  from_ms: number
+  until_ms: number | null
+  every_ms: number
+  offset_ms: number
+}
+
+describe.each(DATABASE_SERVERS)('on $name', (server) => {
+  const database = useDatabase(server)
+  const accountId = randomUUID()
+  const north = randomUUID()
+  const south = randomUUID()
+
+  beforeAll(async () => {
+    const { database: open } = database()
+    await createAccount(open, { id: accountId, name: 'Acme' })
+    for (const [id, slug] of [
+      [north, 'north'],
+      [south, 'south'],
+    ] as const) {
+      const fields = { id, accountId, name: slug, icon: 'location', proxyUrl: null }
+      await insertPrivateLocation(open, fields, slug)
+    }
+  })
+
+  const addMonitor = async (): Promise<string> => {
+    const id = randomUUID()
+    const rest = { groupId: null, bundle: null, locationIds: [], fileName: null, fileKey: null }
+    const definition = { definition: 'sealed', effective: 'sealed', tags: [] }
+    await writeMonitors(database().database, accountId, [
+      { id, checkType: 'URL', name: 'm', activated: true, muted: false, ...definition, ...rest },
+    ])
+    return id
+  }
+  const put = (monitorId: string, nowMs: number, wanted: WantedPlacement[]) =>
+    database().database.transaction(async (inside) => {
+      await lockAccount(inside, accountId)
+      await place(inside, { accountId, nowMs, monitors: [{ monitorId, wanted }] })
+    })
+  const eras = (monitorId: string, locationId: string) =>
+    database().database.query<Era>(
+      `select from_ms, until_ms, every_ms, offset_ms from expectations
+       where monitor_id = $1 and location_id = $2 order by from_ms`,
+      [monitorId, locationId],
+    )
+  const placement = async (monitorId: string, locationId: string) =>
+    (
+      await database().database.query<Era & { revision: number; needs: string[] }>(
+        'select * from placements where monitor_id = $1 and location_id = $2',
+        [monitorId, locationId],
+      )
+    )[0]
+  const revision = async (id: string) =>
+    (
+      await database().database.query<{ revision: number }>(
+        'select revision from private_locations where id = $1',
+        [id],
+      )
+    )[0]?.revision ?? 0
+  const at = (locationId: string, slots: Slots): WantedPlacement => ({
+    locationId,
+    slots,
+    needs: ['URL'],
+  })
+
+  /** So long after a change at the latest slots are expected again. */
+  const SETTLED_MS = 10_000
+  const minute = { everyMs: 60_000, offsetMs: 7_000 }
+  const twice = { everyMs: 30_000, offsetMs: 7_000 }
+  const CASES: {
+    sentence: string
+    steps: [nowMs: number, wanted: 'none' | Slots][]
+    expected: [from: number, until: number | null, every: number][]
+  }[] = [
+    {
+      sentence: 'a new monitor is expected from the newest slot that has passed',
+      steps: [[100_000, minute]],
+      expected: [[67_000, null, 60_000]],
+    },
+    {
+      sentence: 'where the next slot comes soon, from that one on',
+      steps: [[120_000, minute]],
+      expected: [[127_000, null, 60_000]],
+    },
+    {
+      sentence: 'also where it comes so soon that agents may hear of it later: they run it then',
+      steps: [[126_500, { everyMs: 10_000, offsetMs: 7_000 }]],
+      expected: [[127_000, null, 10_000]],
+    },
+    {
+      sentence: 'but from none that agents cannot have heard of',
+      steps: [[126_000, { everyMs: 1_000, offsetMs: 500 }]],
+      expected: [[128_500, null, 1_000]],
+    },
+    {
+      sentence: 'another definition with the same timing keeps the era',
+      steps: [
+        [100_000, minute],
+        [200_000, minute],
+      ],
+      expected: [[67_000, null, 60_000]],
+    },
+    {
+      sentence: 'another timing ends one era, and the next begins when agents have heard of it',
+      steps: [
+        [100_000, minute],
+        [200_000.4, twice],
+      ],
+      expected: [
+        [67_000, 200_001, 60_000],
+        [202_001, null, 30_000],
+      ],
+    },
+    {
+      sentence: 'switched off, nothing is expected any more',
+      steps: [
+        [100_000, minute],
+        [200_000, 'none'],
+      ],
+      expected: [[67_000, 200_000, 60_000]],
+    },
+    {
+      sentence: 'switched on again at once, no slot is expected twice',
+      steps: [
+        [100_000, minute],
+        [200_000, 'none'],
+        [201_000, minute],
+      ],
+      expected: [
+        [67_000, 200_000, 60_000],
+        [200_000, null, 60_000],
+      ],
+    },
+    {
+      sentence: 'switched on again later, the newest slot is expected and those before are not',
+      steps: [
+        [100_000, minute],
+        [200_000, 'none'],
+        [500_000, minute],
+      ],
+      expected: [
+        [67_000, 200_000, 60_000],
+        [487_000, null, 60_000],
+      ],
+    },
+    {
+      sentence: 'two timings within one millisecond leave no empty era',
+      steps: [
+        [67_000, minute],
+        [67_000, twice],
+      ],
+      expected: [[69_000, null, 30_000]],
+    },
+    {
+      sentence: 'a clock that is behind ends no era before its beginning',
+      steps: [
+        [100_000, minute],
+        [200_000, twice],
+        [150_000, minute],
+      ],
+      expected: [
+        [67_000, 200_000, 60_000],
+        [202_000, null, 60_000],
+      ],
+    },
+  ]
+
+  test.each(CASES)('$sentence', async ({ steps, expected }) => {
+    const id = await addMonitor()
+    for (const [nowMs, slots] of steps) {
+      await put(id, nowMs, slots === 'none' ? [] : [at(north, slots)])
+    }
+    const found = await eras(id, north)
+    expect(found.map((era) => [era.from_ms, era.until_ms, era.every_ms])).toEqual(expected)
+    const last = found.at(-1)
+    expect(await placement(id, north)).toMatchObject({
+      from_ms: last?.from_ms,
+      until_ms: last?.until_ms,
+    })
+  })
+
+  test('a change stamps the placements with the next revision of their locations only', async () => {
+    const id = await addMonitor()
+    const [n, s] = [await revision(north), await revision(south)]
+    await put(id, 100_000, [at(north, minute)])
+    expect([await revision(north), await revision(south)]).toEqual([n + 1, s])
+    expect((await placement(id, north))?.revision).toBe(n + 1)
+    await put(id, 200_000, [at(south, minute)])
+    expect([await revision(north), await revision(south)]).toEqual([n + 2, s + 1])
+    expect(await placement(id, north)).toMatchObject({ revision: n + 2, until_ms: 200_000 })
+    expect(await placement(id, south)).toMatchObject({ revision: s + 1, until_ms: null })
+    await put(id, 300_000, [at(south, minute)])
+    expect([await revision(north), await revision(south)]).toEqual([n + 2, s + 2])
+  })
+
+  const slots = fc.record({
+    everyMs: fc.constantFrom(1_000, 5_000, 10_000, 60_000),
+    offsetMs: fc.integer({ min: 0, max: 999 }),
+  })
+  const step = fc.record({
+    // Clocks of several processes may differ, so that it may go back a little.
+    passedMs: fc.integer({ min: -50, max: 100_000 }),
+    north: fc.option(slots),
+    south: fc.option(slots),
+  })
+
+  test('any changes leave eras without overlaps, and with short gaps only while it stands there', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 12 }), async (steps) => {
+        const id = await addMonitor()
+        let nowMs = 1_000_000
+        let latestMs = nowMs
+        const on = new Map<string, boolean>()
+        const covered: { location: string; atMs: number; expected: boolean }[] = []
+        for (const one of steps) {
+          nowMs += one.passedMs
+          if (nowMs > latestMs + SETTLED_MS) {
+            const atMs = latestMs + SETTLED_MS
+            for (const [location, expected] of on) covered.push({ location, atMs, expected })
+          }
+          latestMs = Math.max(latestMs, nowMs)
+          const wanted: WantedPlacement[] = []
+          for (const [location, its] of [
+            [north, one.north],
+            [south, one.south],
+          ] as const) {
+            if (its !== null) wanted.push(at(location, its))
+            on.set(location, its !== null)
+          }
+          await put(id, nowMs, wanted)
+        }
+        for (const location of [north, south]) {
+          const found = await eras(id, location)
+          expect(faultsOf(found, on.get(location) === true)).toEqual([])
+          const gaps = covered.filter(
+            (one) => one.location === location && one.expected && !isCovered(found, one.atMs),
+          )
+          expect(gaps).toEqual([])
+        }
+      }),
+      { numRuns: 60 },
+    )
+  })
+
+  function isCovered(found: readonly Era[], atMs: number): boolean {
+    return found.some((era) => era.from_ms <= atMs && atMs < (era.until_ms ?? Infinity))
+  }
+
+  /** What is wrong with eras, `isOpen` telling whether the last one is to go on. */
+  function faultsOf(found: readonly Era[], isOpen: boolean): string[] {
+    return found.flatMap((era, index) => {
+      const next = found[index + 1]
+      const until = era.until_ms ?? Infinity
+      const faults = []
+      if (until <= era.from_ms) faults.push(`${era.from_ms} is empty`)
+      if (next !== undefined && until > next.from_ms) faults.push(`${era.from_ms} overlaps`)
+      if (next === undefined && (until === Infinity) !== isOpen) faults.push('the end is wrong')
+      return faults
+    })
+  }
+
+  test('changes at the same time are made one after the other', async () => {
+    const ids = await Promise.all(Array.from({ length: 8 }, addMonitor))
+    const before = await revision(north)
+    const now = 5_000_000
+    await Promise.all(
+      ids.flatMap((id) => [
+        put(id, now, [at(north, minute), at(south, minute)]),
+        put(id, now, [at(south, twice), at(north, twice)]),
+      ]),
+    )
+    expect(await revision(north)).toBe(before + 16)
+    for (const id of ids) {
+      const found = await eras(id, north)
+      expect(found.at(-1)?.until_ms).toBeNull()
+      expect(faultsOf(found, true)).toEqual([])
+      expect(found[0]?.from_ms).toBeLessThanOrEqual(slotAtOrBefore(minute, now) + 60_000)
+    }
+    const stamps = await database().database.query<{ revision: number }>(
+      'select distinct revision from placements where location_id = $1 and monitor_id = any ($2)',
+      [north, ids],
+    )
+    expect(stamps).toHaveLength(8)
+  })
+})

@@ -1,0 +1,369 @@
+// Aim: monitors of every type go in and come back in the public wire form, stand in the private
+// locations that they name, take over from their groups, and show no secret; each answer fits the document.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { slotsOf, turnsOf } from '../../../src/contract/timetable.ts'
+import { LIMITS } from '../../../src/contract/versions.ts'
+import { openDefinition } from '../../../src/platform/checks/sealed-monitor.ts'
+import { createSealer } from '../../../src/platform/secrets/sealing.ts'
+import { CHECK_BODIES } from '../../support/platform/check-bodies.ts'
+import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
+import { makeLocation } from '../../support/platform/named-locations.ts'
+import {
+  addClient,
+  startPublicApi,
+  type ApiClient,
+  type Loose,
+  type PublicApi,
+} from '../../support/platform/public-api.ts'
+
+const sealer = createSealer('a secret of these tests')
+const NOBODY = '00000000-0000-4000-8000-000000000000'
+
+describe.each(DATABASE_SERVERS)('on $name', (server) => {
+  const database = useDatabase(server)
+  let api: PublicApi
+  let client: ApiClient
+
+  beforeAll(async () => {
+    api = await startPublicApi(database().database, {
+      sealer,
+      defaultLimit: { limit: 1e8, windowS: 60 },
+    })
+    client = await addClient(api, database().database)
+    await makeLocation(client, 'north')
+    await makeLocation(client, 'south')
+  })
+  afterAll(() => api.close())
+
+  const url = (more: object = {}) => ({
+    name: 'Shop',
+    privateLocations: ['north'],
+    request: { url: 'https://example.org/' },
+    ...more,
+  })
+  const add = async (more: object = {}) => {
+    const { status, body, text } = await client.call('POST', '/v1/checks/url', { body: url(more) })
+    expect([status, text]).toEqual([201, text])
+    return body
+  }
+  const read = async ({ id }: { id: string }) => (await client.call('GET', `/v1/checks/${id}`)).body
+  const placements = (id: string) =>
+    database().database.query<Loose>(
+      `select l.slug_name, p.needs, p.every_ms, p.offset_ms, p.until_ms, p.revision
+       from placements p join private_locations l on l.id = p.location_id
+       where p.monitor_id = $1 order by l.slug_name`,
+      [id],
+    )
+  const effective = async (id: string) => {
+    const rows = await database().database.query<{ effective: string }>(
+      'select effective from monitors where id = $1',
+      [id],
+    )
+    return openDefinition(sealer, rows[0]?.effective ?? '')
+  }
+
+  test.each(CHECK_BODIES)(
+    'a monitor of type %s comes back as it was written',
+    async (part, own) => {
+      const body = { name: part, privateLocations: ['north'], ...own }
+      const made = await client.call('POST', `/v1/checks/${part}`, { body })
+      expect([made.status, made.text]).toEqual([201, made.text])
+      expect(made.body).toMatchObject(body)
+      expect(made.body).toMatchObject({
+        id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+        created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
+        updated_at: null,
+        activated: true,
+        tags: [],
+      })
+      expect(await read(made.body)).toEqual(made.body)
+      const path = `/v1/checks/${part}/${made.body.id}`
+      const put = await client.call('PUT', path, { body: { ...made.body, name: 'Other' } })
+      expect(put.body).toEqual({ ...made.body, name: 'Other', updated_at: put.body.updated_at })
+      const other = part === 'tcp' ? 'url' : 'tcp'
+      expect(
+        (await client.call('PUT', `/v1/checks/${other}/${made.body.id}`, { body })).status,
+      ).toBe(404)
+    },
+  )
+
+  test('a long number as target of an assertion keeps its digits, elsewhere it is no integer', async () => {
+    const request = (target: string) =>
+      `{"method": "GET", "url": "https://example.org/", "assertions": [{"source": "JSON_BODY", "property": "$.id", "comparison": "EQUALS", "target": ${target}}]}`
+    const post = (raw: string) => client.call('POST', '/v1/checks/api', { raw })
+    const made = await post(
+      `{"name": "A", "privateLocations": ["north"], "request": ${request('12345678901234567890')}}`,
+    )
+    expect([made.status, made.text]).toEqual([201, made.text])
+    expect(made.body).toMatchObject({
+      request: { assertions: [{ target: '12345678901234567890' }] },
+    })
+    const refused = await post(
+      `{"name": "A", "frequency": 12345678901234567890, "request": ${request('1')}}`,
+    )
+    expect(refused.status).toBe(400)
+  })
+
+  test('a check stands in its locations by its slots, in turns or everywhere at once', async () => {
+    const locations = { privateLocations: ['south', 'north'], frequency: 1 }
+    const turns = await add(locations)
+    const slots = slotsOf({ id: turns.id, frequency: 1 })
+    const rows = await placements(turns.id)
+    expect(rows).toMatchObject([
+      { slug_name: 'north', needs: ['URL'], until_ms: null },
+      { slug_name: 'south', needs: ['URL'], until_ms: null },
+    ])
+    const timing = (row: Loose) => ({ everyMs: row.every_ms, offsetMs: row.offset_ms })
+    expect(rows.map(timing)).toEqual([turnsOf(slots, 1, 2), turnsOf(slots, 0, 2)])
+    const path = `/v1/checks/${turns.id}`
+    await client.call('PATCH', path, { body: { runParallel: true } })
+    expect((await placements(turns.id)).map(timing)).toEqual([slots, slots])
+    await client.call('PATCH', path, { body: { activated: false } })
+    expect((await placements(turns.id)).every((row) => row.until_ms !== null)).toBe(true)
+    await client.call('PATCH', path, { body: { activated: true, privateLocations: ['north'] } })
+    const again = await placements(turns.id)
+    expect(again.map((row) => row.until_ms === null)).toEqual([true, false])
+    expect((await client.call('DELETE', path)).status).toBe(204)
+    expect((await placements(turns.id)).every((row) => row.until_ms !== null)).toBe(true)
+    expect((await client.call('GET', path)).status).toBe(404)
+    expect((await client.call('DELETE', path)).status).toBe(404)
+  })
+
+  test.each([
+    [
+      'names no location',
+      { privateLocations: [] },
+      'You have to set at least one `location` or `privateLocation`',
+    ],
+    ['names an unknown location', { privateLocations: ['east'] }, '"east"; there are north, south'],
+    ['names an unknown group', { groupId: 999_999 }, 'groupId: there is no group 999999'],
+    ['names a thing of a deployment', { groupId: { ref: 'g' } }, 'groupId: must be an id'],
+    ['is of another type', { checkType: 'TCP' }, 'checkType: must be URL'],
+    ['has an unknown field', { colour: 'red' }, 'colour: unknown key'],
+    ['has no URL', { request: { url: 'nowhere' } }, 'request.url: not a URL'],
+    ['uses an unknown variable', { request: { url: '{{NOWHERE}}/x' } }, 'request.url: not a URL'],
+    ['runs at no known time', { frequency: 7 }, 'frequency: must be one of'],
+    ['has a mask for nothing', secretVariable('********'), 'give the value'],
+    [
+      'has a secret too long to be scrubbed',
+      secretVariable('x'.repeat(LIMITS.secretCharactersMax + 1)),
+      'environmentVariables.0.value: a secret has at most',
+    ],
+  ])('a check that %s is refused', async (_sentence, more, words) => {
+    const { status, body } = await client.call('POST', '/v1/checks/url', { body: url(more) })
+    expect(status).toBe(400)
+    expect(body.message).toContain(words)
+  })
+
+  test('a check in public regions only is kept and runs nowhere', async () => {
+    const check = await add({ privateLocations: null, locations: ['eu-west-1'] })
+    expect(check.locations).toEqual(['eu-west-1'])
+    expect(await placements(check.id)).toEqual([])
+  })
+
+  test('a text with variables is kept as it is written, and checked by their values', async () => {
+    await client.call('POST', '/v1/variables', { body: { key: 'HOST', value: 'example.org' } })
+    const request = { url: 'https://{{HOST}}/{{ PATH }}' }
+    const check = await add({ request, environmentVariables: [{ key: 'PATH', value: 'x' }] })
+    expect(check.request.url).toBe(request.url)
+    expect((await effective(check.id))['request']).toMatchObject(request)
+  })
+
+  test('secrets never come back, and stay when their mask is sent', async () => {
+    const basicAuth = { username: 'me', password: 'pass-1' }
+    const request = { method: 'GET', url: 'https://example.org/', basicAuth }
+    const body = { name: 'x', privateLocations: ['north'], request, ...secretVariable('hidden-1') }
+    const made = await client.call('POST', '/v1/checks/api', { body })
+    expect(made.text).not.toMatch(/pass-1|hidden-1/)
+    expect(made.body.request.basicAuth).toEqual({ username: 'me', password: '********' })
+    expect(made.body.environmentVariables[0].value).toBe('********')
+    const path = `/v1/checks/api/${made.body.id}`
+    const put = await client.call('PUT', path, { body: { ...made.body, name: 'y' } })
+    expect(put.status).toBe(200)
+    const patched = await client.call('PATCH', `/v1/checks/${made.body.id}`, {
+      body: { environmentVariables: [...secretVariable('********').environmentVariables] },
+    })
+    const listed = await client.call('GET', '/v1/checks?limit=100')
+    expect(put.text + patched.text + listed.text).not.toMatch(/pass-1|hidden-1/)
+    expect(await effective(made.body.id)).toMatchObject({
+      name: 'y',
+      request: { basicAuth },
+      environmentVariables: [{ key: 'TOKEN', value: 'hidden-1', secret: true }],
+    })
+    const shown = await client.call('PATCH', `/v1/checks/${made.body.id}`, {
+      body: { environmentVariables: [{ key: 'TOKEN', value: '********', secret: false }] },
+    })
+    expect(shown.status).toBe(400)
+    const kept = await database().database.query('select * from monitors')
+    expect(JSON.stringify(kept)).not.toMatch(/pass-1|hidden-1/)
+  })
+
+  test('lists are newest first, in pages, and filtered', async () => {
+    const other = await addClient(api, database().database)
+    await makeLocation(other, 'north')
+    const names = Array.from({ length: 12 }, (_, index) => `Check ${index}`)
+    for (const [index, name] of names.entries()) {
+      const tags = index % 3 === 0 ? ['third'] : []
+      await other.call('POST', '/v1/checks/url', { body: url({ name, tags }) })
+    }
+    const list = async (query = '') =>
+      (await other.call('GET', `/v1/checks${query}`)).body.map((one: Loose) => one.name)
+    const newest = names.toReversed()
+    const found = await list('?limit=100')
+    expect(found.toSorted()).toEqual(newest.toSorted())
+    expect(await list()).toEqual(found.slice(0, 10))
+    expect(await list('?page=2')).toEqual(found.slice(10))
+    expect((await list('?tag=third')).toSorted()).toEqual(
+      names.filter((_, index) => index % 3 === 0).toSorted(),
+    )
+    expect(await list('?search=CHECK%2011')).toEqual(['Check 11'])
+    expect(await list('?name=Check%201')).toEqual(['Check 1'])
+    expect(await list('?name=check%201')).toEqual([])
+    expect(await list('?checkType=TCP')).toEqual([])
+    expect(await list('?groupId=1')).toEqual([])
+    for (const bad of ['limit=0', 'limit=101', 'page=0', 'checkType=X', 'groupId=x']) {
+      expect((await other.call('GET', `/v1/checks?${bad}`)).status).toBe(400)
+    }
+  })
+
+  test('another account sees nothing and changes nothing', async () => {
+    const check = await add()
+    const other = await addClient(api, database().database)
+    const path = `/v1/checks/${check.id}`
+    expect((await other.call('GET', path)).status).toBe(404)
+    expect((await other.call('PUT', path, { body: url() })).status).toBe(404)
+    expect((await other.call('DELETE', path)).status).toBe(404)
+    expect((await other.call('GET', '/v1/checks')).body).toEqual([])
+    expect((await other.call('POST', '/v1/checks/url', { body: url() })).status).toBe(400)
+    expect(await read(check)).toEqual(check)
+  })
+
+  test.each([
+    ['Read Only', 'GET', '/v1/checks', 200],
+    ['Read Only', 'POST', '/v1/checks/url', 403],
+    ['Read & Run', 'DELETE', `/v1/checks/${NOBODY}`, 403],
+    ['Read & Write', 'POST', '/v1/checks/url', 201],
+    ['Read & Write', 'POST', `/v1/private-locations/${NOBODY}/keys`, 403],
+    ['Admin', 'POST', `/v1/private-locations/${NOBODY}/keys`, 404],
+  ] as const)('the role %s asks %s %s and gets %d', async (role, method, path, expected) => {
+    const { accountId } = client
+    const one = await addClient(api, database().database, { accountId, role })
+    const body = method === 'POST' && path.includes('checks') ? { body: url() } : {}
+    expect((await one.call(method, path, body)).status).toBe(expected)
+  })
+
+  describe('a group', () => {
+    const addGroup = async (more: object = {}) =>
+      (await client.call('POST', '/v1/check-groups', { body: { name: 'Web', ...more } })).body
+
+    test('comes back as it was written, without its secrets', async () => {
+      const apiCheckDefaults = { basicAuth: { username: 'u', password: 'group-pass' } }
+      const group = await addGroup({ apiCheckDefaults, ...secretVariable('group-secret') })
+      expect(JSON.stringify(group)).not.toMatch(/group-pass|group-secret/)
+      const path = `/v1/check-groups/${group.id}`
+      expect((await client.call('GET', path)).body).toEqual(group)
+      const put = await client.call('PUT', path, { body: { ...group, name: 'Mail' } })
+      expect(put.body).toEqual({ ...group, name: 'Mail', updated_at: put.body.updated_at })
+      const listed = await client.call('GET', '/v1/check-groups')
+      expect(listed.body[0]).toEqual(put.body)
+      expect((await client.call('DELETE', path)).status).toBe(204)
+      expect((await client.call('GET', path)).status).toBe(404)
+    })
+
+    test('hands its settings on to its members, and places them anew', async () => {
+      const group = await addGroup({ tags: ['web'], ...secretVariable('of-the-group') })
+      const check = await add({ groupId: group.id, tags: ['own'] })
+      expect(check.tags).toEqual(['own'])
+      expect(await effective(check.id)).toMatchObject({
+        tags: ['own', 'web'],
+        environmentVariables: [{ key: 'TOKEN', value: 'of-the-group' }],
+      })
+      for (const applied of [false, true]) {
+        const query = `applyGroupSettings=${applied}`
+        const one = await client.call('GET', `/v1/checks/${check.id}?${query}`)
+        const all = await client.call('GET', `/v1/checks?groupId=${group.id}&${query}`)
+        expect(one.body.tags).toEqual(applied ? ['own', 'web'] : ['own'])
+        expect(all.body).toEqual([one.body])
+        expect(one.text).not.toContain('of-the-group')
+      }
+      const [before] = await placements(check.id)
+      const path = `/v1/check-groups/${group.id}`
+      await client.call('PUT', path, { body: { ...group, privateLocations: ['south'] } })
+      const moved = await placements(check.id)
+      expect(moved.map((row) => [row.slug_name, row.until_ms === null])).toEqual([
+        ['north', false],
+        ['south', true],
+      ])
+      expect(moved[0]?.revision).toBeGreaterThan(before?.revision)
+      // The same again moves nothing and tells nobody.
+      const again = { ...group, privateLocations: ['south'] }
+      await client.call('PUT', path, { body: again })
+      expect(await placements(check.id)).toEqual(moved)
+      await client.call('PUT', path, { body: { ...again, activated: false } })
+      expect((await placements(check.id)).every((row) => row.until_ms !== null)).toBe(true)
+      expect((await client.call('GET', `/v1/checks?groupId=${group.id}`)).body).toHaveLength(1)
+      expect((await client.call('DELETE', path)).status).toBe(409)
+      await client.call('PATCH', `/v1/checks/${check.id}`, { body: { groupId: null } })
+      expect((await client.call('DELETE', path)).status).toBe(204)
+    })
+
+    test('is changed field by field, with what its members take over', async () => {
+      const group = await addGroup({ tags: ['web'], ...secretVariable('of-the-group') })
+      const check = await add({ groupId: group.id })
+      const path = `/v1/check-groups/${group.id}`
+      const { status, body } = await client.call('PATCH', path, { body: { name: 'Mail' } })
+      expect(status).toBe(200)
+      expect(body).toEqual({ ...group, name: 'Mail', updated_at: body.updated_at })
+      await client.call('PATCH', path, { body: { privateLocations: ['south'] } })
+      const moved = await placements(check.id)
+      expect(moved.filter((row) => row.until_ms === null)).toMatchObject([{ slug_name: 'south' }])
+      expect(await effective(check.id)).toMatchObject({
+        tags: ['web'],
+        environmentVariables: [{ key: 'TOKEN', value: 'of-the-group' }],
+      })
+      for (const bad of [{ nmae: 'x' }, { name: '' }, { privateLocations: ['nowhere'] }]) {
+        expect((await client.call('PATCH', path, { body: bad })).status).toBe(400)
+      }
+      expect((await client.call('PATCH', '/v1/check-groups/1', { body: {} })).status).toBe(404)
+    })
+
+    test('that gives its members their only location keeps it', async () => {
+      const group = await addGroup({ privateLocations: ['south'] })
+      const check = await add({ groupId: group.id, privateLocations: [] })
+      expect(await placements(check.id)).toMatchObject([{ slug_name: 'south' }])
+      const { status, body } = await client.call('PUT', `/v1/check-groups/${group.id}`, {
+        body: { name: 'Web' },
+      })
+      expect(status).toBe(400)
+      expect(body.message).toContain('The check "Shop" cannot be in this group: You have to set')
+      expect(await placements(check.id)).toMatchObject([{ slug_name: 'south', until_ms: null }])
+    })
+
+    test.each(['0', '123456789012345', 'x', NOBODY, '-1', '1e3'])('%s is not there', async (id) => {
+      expect((await client.call('GET', `/v1/check-groups/${id}`)).status).toBe(404)
+    })
+  })
+
+  test('many edits at once all come through, each with a revision of its own', async () => {
+    const checks = [await add(), await add()]
+    const of = async () =>
+      (
+        await database().database.query<{ revision: number }>(
+          `select revision from private_locations where slug_name = 'north' and account_id = $1`,
+          [client.accountId],
+        )
+      )[0]?.revision ?? 0
+    const before = await of()
+    const edits = Array.from({ length: 10 }, (_, index) =>
+      client.call('PATCH', `/v1/checks/${checks[index % 2].id}`, {
+        body: { frequency: [1, 2, 5][index % 3] },
+      }),
+    )
+    expect((await Promise.all(edits)).map((one) => one.status)).toEqual(edits.map(() => 200))
+    expect(await of()).toBe(before + 10)
+  })
+})
+
+function secretVariable(value: string) {
+  return { environmentVariables: [{ key: 'TOKEN', value, locked: false, secret: true }] }
+}

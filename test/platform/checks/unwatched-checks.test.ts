@@ -1,0 +1,78 @@
+// Aim: a check that nobody runs never looks as if it passed, and none is created that nobody would ever watch.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { CHECK_UNPLACED, HEARTBEAT_UNWATCHED } from '../../../src/contract/unwatched.ts'
+import { createSealer } from '../../../src/platform/secrets/sealing.ts'
+import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
+import { HEARTBEAT_BODY, keepHeartbeat } from '../../support/platform/kept-heartbeat.ts'
+import { makeLocation } from '../../support/platform/named-locations.ts'
+import {
+  addClient,
+  startPublicApi,
+  type ApiClient,
+  type PublicApi,
+} from '../../support/platform/public-api.ts'
+
+const sealer = createSealer('a secret of these tests')
+
+describe.each(DATABASE_SERVERS)('on $name', (server) => {
+  const database = useDatabase(server)
+  let api: PublicApi
+  let client: ApiClient
+
+  beforeAll(async () => {
+    api = await startPublicApi(database().database, { sealer })
+    client = await addClient(api, database().database)
+    await makeLocation(client, 'north')
+  })
+  afterAll(() => api.close())
+
+  test('no heartbeat check is created', async () => {
+    const refused = await client.call('POST', '/v1/checks/heartbeat', { body: HEARTBEAT_BODY })
+    expect(refused.status).toBe(501)
+    expect(refused.body).toEqual({
+      statusCode: 501,
+      error: 'Not Implemented',
+      message: HEARTBEAT_UNWATCHED,
+    })
+    expect((await client.call('GET', '/v1/checks?checkType=HEARTBEAT')).body).toEqual([])
+  })
+
+  test('a heartbeat check of an earlier version says that nobody watches it', async () => {
+    const parts = { database: database().database, sealer }
+    const other = await addClient(api, parts.database)
+    const id = await keepHeartbeat(parts, other.accountId)
+    const { body: made } = await other.call('GET', `/v1/checks/${id}`)
+    expect(made).toMatchObject({ checkType: 'HEARTBEAT', warning: HEARTBEAT_UNWATCHED })
+    expect((await other.call('GET', '/v1/checks')).body).toEqual([made])
+    const put = await other.call('PUT', `/v1/checks/heartbeat/${id}`, { body: made })
+    expect(put.body).toEqual({ ...made, updated_at: put.body.updated_at })
+    const status = await other.call('GET', `/v1/check-statuses/${id}`)
+    expect(status.body).toMatchObject({
+      verdict: null,
+      hasErrors: true,
+      warning: HEARTBEAT_UNWATCHED,
+    })
+    expect((await other.call('GET', '/v1/check-statuses')).body).toEqual([status.body])
+    await other.call('PATCH', `/v1/checks/${id}`, { body: { activated: false } })
+    const { body: off } = await other.call('GET', `/v1/check-statuses/${id}`)
+    expect(off).toMatchObject({ activated: false, hasErrors: false })
+    expect(off).not.toHaveProperty('warning')
+  })
+
+  test('a check in public locations only does not look as if it passed', async () => {
+    const { body: check } = await client.call('POST', '/v1/checks/url', {
+      body: { name: 'Shop', locations: ['eu-west-1'], request: { url: 'https://example.org/' } },
+    })
+    const path = `/v1/check-statuses/${check.id}`
+    expect((await client.call('GET', path)).body).toMatchObject({
+      verdict: null,
+      hasErrors: true,
+      warning: CHECK_UNPLACED,
+    })
+    const body = { privateLocations: ['north'] }
+    await client.call('PATCH', `/v1/checks/${check.id}`, { body })
+    const { body: placed } = await client.call('GET', path)
+    expect(placed).toMatchObject({ verdict: null, hasErrors: false })
+    expect(placed).not.toHaveProperty('warning')
+  })
+})

@@ -1,0 +1,23 @@
+// Aim: a slip of the pen in TRUSTED_PROXIES is refused; it must never make the platform believe the
+// X-Forwarded-For of more senders than were meant.
+import { expect, test } from 'vitest'
+import { createClientAddress } from '../../../src/platform/http/client-address.ts'
+
+test.each(['10.0.0.0/8', '192.0.2.7', '::1', '2001:db8::/32', '0.0.0.0/0'])(
+  '%s is taken',
+  (one) => {
+    expect(() => createClientAddress([one])).not.toThrow()
+  },
+)
+
+test.each([
+  ['an empty prefix, which would be all the world', '10.0.0.0/'],
+  ['a blank prefix', '10.0.0.0/ '],
+  ['a prefix in hexadecimal', '10.0.0.0/0x8'],
+  ['a prefix that is no whole number', '10.0.0.0/1e1'],
+  ['two prefixes', '10.0.0.0/8/9'],
+  ['a prefix longer than the address', '10.0.0.0/33'],
+  ['a name', 'balancer.example.org'],
+])('%s is refused', (_sentence, one) => {
+  expect(() => createClientAddress([one])).toThrow(Error)
+})

@@ -1,0 +1,193 @@
+// Aim: the API's documents are valid, say what the API does, need no internet, and tell the old one from
+// the present one.
+import { spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { Validator } from '@seriousme/openapi-schema-validator'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startAgentsApi } from '../../../support/platform/agents-api.ts'
+import { useDatabase } from '../../../support/database/database.ts'
+import { startPublicApi, type Loose, type PublicApi } from '../../../support/platform/public-api.ts'
+import { temporaryFolder } from '../../../support/temporary-folder.ts'
+
+const database = useDatabase()
+let api: PublicApi
+beforeAll(async () => {
+  api = await startPublicApi(database().database)
+})
+afterAll(() => api.close())
+
+const problems = async (document: object) => {
+  const { valid, errors } = await new Validator().validate({ ...structuredClone(document) })
+  return valid ? [] : errors
+}
+
+/** Errors of the linter with its recommended rules. */
+async function lint(document: object): Promise<string[]> {
+  const file = join(temporaryFolder(), 'openapi.json')
+  writeFileSync(file, JSON.stringify(document))
+  const linter = fileURLToPath(new URL('../../../../node_modules/.bin/redocly', import.meta.url))
+  // Nothing leaves this machine: no usage figures, no question for a newer version.
+  const env = { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' }
+  const child = spawn(linter, ['lint', '--format=json', file], {
+    env,
+    stdio: ['ignore', 'pipe', 'ignore'],
+  })
+  let text = ''
+  for await (const chunk of child.stdout) text += String(chunk)
+  const report = JSON.parse(text) as { problems: { severity: string; ruleId: string }[] }
+  return report.problems.filter((one) => one.severity === 'error').map((one) => one.ruleId)
+}
+
+describe('/openapi.json', () => {
+  test('is valid OpenAPI 3.1 and titled with v1', async () => {
+    expect(await problems(api.document)).toEqual([])
+    expect(api.document.openapi).toBe('3.1.0')
+    expect(api.document.info.title).toContain('v1')
+  })
+
+  test('passes the linter', async () => {
+    expect(await lint(api.document)).toEqual([])
+    const { info: _, ...untitled } = api.document
+    expect(await lint(untitled)).toHaveLength(1)
+  })
+
+  test('declares 501 where this version does not do what is asked', () => {
+    const refusing = Object.values(api.document.paths).flatMap((methods) =>
+      Object.values(methods as Loose).filter((one: Loose) => '501' in one.responses),
+    )
+    expect(new Set(refusing.map((one: Loose) => one.operationId))).toEqual(
+      new Set(['postV1ChecksHeartbeat', 'postV1StatuspagesStatuspageidSubscriptionsBulk']),
+    )
+  })
+
+  test('documents the listing as the contract words it', () => {
+    const listing = api.document.paths['/v1/status-pages/incidents']?.['get'] as Loose
+    expect(listing.operationId).toBe('getV1StatuspagesIncidents')
+    expect(listing.tags).toEqual(['Status Page Incidents'])
+    expect(listing.security).toEqual([{ bearer: [] }])
+    expect(Object.keys(listing.responses)).toEqual(
+      expect.arrayContaining(['200', '401', '403', '404', '429']),
+    )
+    const [limit, nextId, account] = listing.parameters
+    expect(limit).toMatchObject({
+      name: 'limit',
+      required: false,
+      schema: { type: 'integer', minimum: 1, maximum: 100, default: 20 },
+    })
+    expect(nextId).toMatchObject({ name: 'nextId', required: false, schema: { type: 'string' } })
+    expect(account).toMatchObject({ name: 'X-Service-Account', required: true })
+    const { StatusPageIncident, StatusPageService, StatusPageIncidentUpdate } = api.document
+      .components.schemas as Loose
+    expect(StatusPageIncident.required.toSorted()).toEqual(
+      [
+        'name',
+        'severity',
+        'id',
+        'services',
+        'incidentUpdates',
+        'lastUpdateStatus',
+        'created_at',
+      ].toSorted(),
+    )
+    expect(StatusPageIncident.properties).toMatchObject({
+      name: { maxLength: 255 },
+      severity: { enum: ['CRITICAL', 'MAJOR', 'MEDIUM', 'MINOR'] },
+      lastUpdateStatus: { enum: ['INVESTIGATING', 'IDENTIFIED', 'MONITORING', 'RESOLVED'] },
+      duration: { type: ['integer', 'null'] },
+      created_at: { format: 'date' },
+    })
+    expect(StatusPageService.required.toSorted()).toEqual(['accountId', 'created_at', 'id', 'name'])
+    expect(StatusPageIncidentUpdate.required.toSorted()).toEqual([
+      'created_at',
+      'description',
+      'id',
+    ])
+  })
+
+  test('has attributes in the bodies of 401 and 429 only', () => {
+    const schemas = Object.entries(api.document.components.schemas as Record<string, Loose>)
+    const having = schemas.filter(
+      ([name, schema]) => name.endsWith('Error') && schema.properties.attributes,
+    )
+    expect(having.map(([name]) => name).toSorted()).toEqual([
+      'TooManyRequestsError',
+      'UnauthorizedError',
+    ])
+  })
+
+  test('names every operation once', () => {
+    const names = Object.values(api.document.paths).flatMap((methods) =>
+      Object.values(methods).map(({ operationId }) => operationId),
+    )
+    expect(new Set(names).size).toBe(names.length)
+  })
+
+  test('costs no body when it is known', async () => {
+    const first = await fetch(`${api.url}/openapi.json`)
+    await first.text()
+    const tag = first.headers.get('etag') ?? ''
+    const again = await fetch(`${api.url}/openapi.json`, {
+      headers: { 'if-none-match': `"x", W/${tag}` },
+    })
+    expect([again.status, await again.text()]).toEqual([304, ''])
+    expect(first.headers.get('cache-control')).toBe('public, max-age=3600')
+  })
+})
+
+describe('/swagger.json', () => {
+  /** It is never updated: whoever changes it has to say so here. */
+  const CHECKSUM = 'd63be8bc6ad9fcd96389d7cc4db32fe6d62c6f2d6134377dc020894c4e78c918'
+
+  test('is the file that was frozen, valid Swagger 2.0, and tells of its successor', async () => {
+    const response = await fetch(`${api.url}/swagger.json`)
+    const text = await response.text()
+    expect(await problems(JSON.parse(text))).toEqual([])
+    expect(JSON.parse(text).swagger).toBe('2.0')
+    expect(response.headers.get('deprecation')).toMatch(/^@\d+$/)
+    expect(response.headers.get('link')).toBe(
+      '</openapi.json>; rel="successor-version"; type="application/json"',
+    )
+    const file = readFileSync(
+      new URL('../../../../src/platform/http/docs/swagger.json', import.meta.url),
+    )
+    expect(createHash('sha256').update(file).digest('hex')).toBe(CHECKSUM)
+  })
+})
+
+describe('/docs', () => {
+  test('shows every operation and loads nothing from elsewhere', async () => {
+    const response = await fetch(`${api.url}/docs`)
+    const html = await response.text()
+    for (const methods of Object.values(api.document.paths)) {
+      for (const { operationId } of Object.values(methods))
+        expect(html).toContain(`id="${operationId}"`)
+    }
+    expect(html).not.toMatch(/<script|<link|<img|src=|https?:\/\/(?!127\.0\.0\.1)/)
+    expect(response.headers.get('content-security-policy')).toContain("default-src 'none'")
+  })
+
+  test('shows what stands in backticks as code, and sets bounds apart from meanings', async () => {
+    const html = await (await fetch(`${api.url}/docs`)).text()
+    expect(html).not.toContain('`')
+    expect(html).toContain('<code>locations</code> (public regions)')
+    expect(html).toContain('integer, from 1, to 100, default 10. Entries in a page')
+  })
+})
+
+describe('/agent/v1/openapi.json', () => {
+  test('is valid OpenAPI 3.1, passes the linter, and is behind no key', async () => {
+    const agents = await startAgentsApi(database())
+    expect(await problems(agents.document)).toEqual([])
+    expect(await lint(agents.document)).toEqual([])
+    expect(agents.document.openapi).toBe('3.1.0')
+    const sync = agents.document.paths['/agent/v1/sync']?.['post'] as Loose
+    expect(sync.security).toEqual([{ bearer: [] }])
+    expect(Object.keys(sync.responses)).toEqual(
+      expect.arrayContaining(['200', '400', '401', '403', '409', '429', '503']),
+    )
+    await agents.close()
+  })
+})

@@ -1,0 +1,253 @@
+// Aim: never more requests than the limit are accepted in a window, over all processes on one database,
+// and clients are told where they stand.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { CUSTOM_POLICIES } from '../../../../src/contract/api/rate-policy.ts'
+import { windowsOf } from '../../../../src/platform/http/rate-limit/database-windows.ts'
+import { RateLimiter, rateHeaders } from '../../../../src/platform/http/rate-limit/rate-limit.ts'
+import { DATABASE_SERVERS, useDatabase } from '../../../support/database/database.ts'
+import { untilHolds } from '../../../support/eventually.ts'
+import {
+  addClient,
+  startPublicApi,
+  type ApiClient,
+  type PublicApi,
+} from '../../../support/platform/public-api.ts'
+
+const INCIDENTS = '/v1/status-pages/incidents'
+/** So long that no window ends while a test runs, but at one moment of the day. */
+const windowS = 86_400
+
+describe.each(DATABASE_SERVERS)('on $name', (server) => {
+  const database = useDatabase(server)
+
+  test.each([
+    [1, 'one process', 600],
+    [2, 'two processes', 600],
+    [3, 'three processes', 600],
+    [3, 'three processes with a small limit', 10],
+  ])('%i: %s accept exactly the limit', async (processes, _sentence, limit) => {
+    const defaultLimit = { limit, windowS }
+    const apis = await Promise.all(
+      Array.from({ length: processes }, () =>
+        startPublicApi(database().database, { defaultLimit }),
+      ),
+    )
+    const first = apis[0] as PublicApi
+    const client = await addClient(first, database().database)
+    const headers = {
+      authorization: `Bearer ${client.secret}`,
+      'x-service-account': client.accountId,
+    }
+    let accepted = 0
+    let refused = 0
+    const work = async (api: PublicApi) => {
+      for (let asked = 0; asked < Math.ceil((limit * 1.2) / processes / 4) + 10; asked++) {
+        const { status } = await fetch(`${api.url}${INCIDENTS}?limit=1`, { headers })
+        if (status === 200) accepted++
+        else if (status === 429) refused++
+      }
+    }
+    await Promise.all(apis.flatMap((api) => [work(api), work(api), work(api), work(api)]))
+    await Promise.all(apis.map((api) => api.close()))
+    expect(refused).toBeGreaterThan(0)
+    expect(accepted).toBe(limit)
+  })
+
+  test.each([
+    ['60 with a limit of 60', 60, 60, 1],
+    ['300 with a limit of a million', 300, 1_000_000, 1],
+    ['150 on three processes with a limit of 60', 150, 60, 3],
+  ])('requests at once: %s', async (_title, requests, limit, processes) => {
+    const defaultLimit = { limit, windowS }
+    const apis = await Promise.all(
+      Array.from({ length: processes }, () =>
+        startPublicApi(database().database, { defaultLimit }),
+      ),
+    )
+    const client = await addClient(apis[0] as PublicApi, database().database)
+    const headers = {
+      authorization: `Bearer ${client.secret}`,
+      'x-service-account': client.accountId,
+    }
+    const answers = await Promise.all(
+      Array.from({ length: requests }, (_, number) =>
+        fetch(`${apis[number % processes]?.url}${INCIDENTS}?limit=1`, { headers }),
+      ),
+    )
+    await Promise.all(apis.map((api) => api.close()))
+    const granted = answers.filter(({ status }) => status === 200)
+    expect(granted).toHaveLength(Math.min(requests, limit))
+    expect(answers.filter(({ status }) => status === 429)).toHaveLength(requests - granted.length)
+  })
+
+  test('permits that another process has ahead are waited for', async () => {
+    const policy = { name: 'default', limit: 600, windowS }
+    const source = windowsOf(database().database)
+    const other = await source.take({ scope: 'ahead', ...policy, wanted: 1, ahead: 30 })
+    expect(other.granted).toBe(31)
+    expect(other.returnsMs).toBeGreaterThan(0)
+    let hasReturned = false
+    const limiter = new RateLimiter({
+      ...source,
+      async take(ask) {
+        const grant = await source.take({ ...ask, ahead: 0 })
+        if (grant.granted === ask.wanted || hasReturned) return { ...grant, returnsMs: 0 }
+        hasReturned = true
+        await source.giveBack({ scope: 'ahead', ...other, unused: 30 })
+        return { ...grant, returnsMs: 1 }
+      },
+    })
+    const verdicts = await Promise.all(
+      Array.from({ length: 700 }, async () => limiter.take('ahead', policy)),
+    )
+    expect(verdicts.filter(({ allowed }) => allowed)).toHaveLength(599)
+    expect(limiter.exhausted('ahead')).toBeDefined()
+  })
+
+  test('no permits are granted ahead once half of the limit is used', async () => {
+    const source = windowsOf(database().database)
+    const ask = { scope: 'half', limit: 60, windowS, ahead: 50 }
+    expect(await source.take({ ...ask, wanted: 10 })).toMatchObject({ granted: 13, used: 13 })
+    expect(await source.take({ ...ask, wanted: 20 })).toMatchObject({ granted: 20, used: 33 })
+    expect(await source.take({ ...ask, wanted: 50 })).toMatchObject({ granted: 27, used: 60 })
+  })
+
+  test('permits of a window that has ended are not returned to the next', async () => {
+    const source = windowsOf(database().database)
+    const ask = { scope: 'over', limit: 60, windowS, ahead: 50, wanted: 1 }
+    const { startsMs } = await source.take(ask)
+    await source.giveBack({ scope: 'over', startsMs: startsMs - windowS * 1000, unused: 3 })
+    expect(await source.take({ ...ask, ahead: 0 })).toMatchObject({ used: 5 })
+    await source.giveBack({ scope: 'over', startsMs, unused: 3 })
+    expect(await source.take({ ...ask, ahead: 0 })).toMatchObject({ used: 3 })
+  })
+
+  test('permits ahead that no request uses are returned', async () => {
+    const source = windowsOf(database().database)
+    const returned = Promise.withResolvers<number>()
+    const limiter = new RateLimiter({
+      take: (ask) => source.take({ ...ask, ahead: 30 }),
+      async giveBack(permits) {
+        await source.giveBack(permits)
+        returned.resolve(permits.unused)
+      },
+    })
+    await limiter.take('unused', { name: 'default', limit: 600, windowS })
+    expect(await returned.promise).toBe(30)
+  })
+
+  test('a request that the database cannot count is rejected, and the next is counted', async () => {
+    const policy = { name: 'default', limit: 5, windowS }
+    const source = windowsOf(database().database)
+    let isAway = true
+    const limiter = new RateLimiter({
+      ...source,
+      take: (ask) => (isAway ? Promise.reject(new Error('away')) : source.take(ask)),
+    })
+    const lost = await Promise.allSettled([1, 2, 3].map(async () => limiter.take('away', policy)))
+    expect(lost.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected'])
+    isAway = false
+    expect(await limiter.take('away', policy)).toMatchObject({ allowed: true, remaining: 4 })
+  })
+
+  test('windows that ended long ago are dropped', async () => {
+    const { database: open } = database()
+    await open.query(
+      `insert into rate_windows (scope, starts_ms, ends_ms, used, granted)
+       values ('long ago', 0, 60000, 1, 1)`,
+    )
+    const api = await startPublicApi(open)
+    const client = await addClient(api, open)
+    await client.call('GET', INCIDENTS)
+    await untilHolds(async () => {
+      const left = await open.query(`select from rate_windows where scope = 'long ago'`)
+      expect(left).toHaveLength(0)
+    })
+    await api.close()
+  })
+
+  test('a new window begins with the whole limit', async () => {
+    const source = windowsOf(database().database)
+    const policy = { name: 'default', limit: 3, windowS }
+    const spend = async (limiter: RateLimiter) => {
+      let accepted = 0
+      while ((await limiter.take('again', policy)).allowed) accepted++
+      return accepted
+    }
+    expect(await spend(new RateLimiter(source))).toBe(3)
+    expect(await spend(new RateLimiter(source))).toBe(0)
+    // As if the window that is used up had been yesterday's.
+    await database().database.query(
+      'update rate_windows set starts_ms = starts_ms - $1, ends_ms = ends_ms - $1',
+      [windowS * 1000],
+    )
+    expect(await spend(new RateLimiter(source))).toBe(3)
+  })
+})
+
+describe('answers', () => {
+  const database = useDatabase()
+  let api: PublicApi
+  let client: ApiClient
+  beforeAll(async () => {
+    api = await startPublicApi(database().database, {
+      defaultLimit: { limit: 3, windowS },
+      trustedProxies: ['127.0.0.0/8'],
+    })
+    client = await addClient(api, database().database)
+  })
+  afterAll(() => api.close())
+
+  test('tell what is left, and 429 says when to come again', async () => {
+    const left: string[] = []
+    for (let asked = 0; asked < 3; asked++) {
+      const { headers } = await client.call('GET', INCIDENTS)
+      expect(headers.get('ratelimit-policy')).toBe(`"default";q=3;w=${windowS}`)
+      expect(headers.get('ratelimit')).toMatch(/^"default";r=\d;t=\d+$/)
+      left.push(headers.get('ratelimit-remaining') ?? '')
+    }
+    expect(left).toEqual(['2', '1', '0'])
+    const over = await client.call('GET', INCIDENTS)
+    expect(over.status).toBe(429)
+    const resetSeconds = Number(over.headers.get('retry-after'))
+    expect(resetSeconds).toBeGreaterThanOrEqual(1)
+    expect(resetSeconds).toBeLessThanOrEqual(windowS)
+    expect(over.body.attributes).toEqual({
+      policy: 'default',
+      limit: 3,
+      remaining: 0,
+      windowSeconds: windowS,
+      resetSeconds,
+    })
+    // Another key of the same account has a count of its own.
+    const { accountId } = client
+    const other = await addClient(api, database().database, { accountId })
+    expect((await other.call('GET', INCIDENTS)).status).toBe(200)
+  })
+
+  test('failed authentication is limited by address, and does not lock out a key that was good', async () => {
+    const good = await addClient(api, database().database)
+    const from = { 'x-forwarded-for': '203.0.113.7, 192.0.2.9' }
+    expect((await good.call('GET', INCIDENTS, { headers: from })).status).toBe(200)
+    const statuses = new Set<number>()
+    const guess = async (headers: Record<string, string>, number: number) =>
+      (
+        await client.call('GET', INCIDENTS, {
+          headers: { ...headers, authorization: `Bearer guess${number}` },
+        })
+      ).status
+    for (let number = 0; number < 130; number++) statuses.add(await guess(from, number))
+    expect([...statuses]).toEqual([401, 429])
+    expect((await good.call('GET', INCIDENTS, { headers: from })).status).toBe(200)
+    expect(await guess({ 'x-forwarded-for': '192.0.2.10' }, 0)).toBe(401)
+  })
+
+  test('routes with limits of their own are counted under their own names', () => {
+    const policy = CUSTOM_POLICIES['alert-notifications']
+    const headers = rateHeaders({ allowed: true, policy, remaining: 4, resetS: 10 })
+    expect(headers).toMatchObject({
+      'RateLimit-Policy': '"alert-notifications";q=5;w=10',
+      RateLimit: '"alert-notifications";r=4;t=10',
+    })
+  })
+})

@@ -1,0 +1,175 @@
+// Aim: whoever walks through the pages of incidents sees every one that was there all the time exactly
+// once and newest first, whatever others insert and delete meanwhile; parameters are as documented.
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
+import {
+  addClient,
+  startPublicApi,
+  type ApiClient,
+  type PublicApi,
+} from '../../support/platform/public-api.ts'
+
+const INCIDENTS = '/v1/status-pages/incidents'
+
+interface Page {
+  length: number
+  entries: { id: string }[]
+  nextId: string | null
+}
+
+describe.each(DATABASE_SERVERS)('on $name', (server) => {
+  const database = useDatabase(server)
+  let api: PublicApi
+
+  beforeAll(async () => {
+    api = await startPublicApi(database().database, { defaultLimit: { limit: 1e6, windowS: 60 } })
+  })
+  afterAll(() => api.close())
+
+  /** Incidents by SQL: `created` are ISO texts with microseconds. */
+  const insert = async (accountId: string, created: string[]) => {
+    const ids = created.map((): string => randomUUID())
+    await database().database.query(
+      `insert into incidents (id, account_id, name, severity, last_update_status, created_at)
+       select one.id, $1, 'x', 'MINOR', 'RESOLVED', one.created
+       from unnest($2::uuid[], $3::timestamptz[]) one (id, created)`,
+      [accountId, ids, created],
+    )
+    return ids
+  }
+  const walk = async (client: ApiClient, limit: number, between = async () => {}) => {
+    const seen: string[] = []
+    let nextId: string | null = null
+    do {
+      const cursor: string = nextId === null ? '' : `&nextId=${nextId}`
+      const { status, body } = await client.call<Page>(
+        'GET',
+        `${INCIDENTS}?limit=${limit}${cursor}`,
+      )
+      expect(status).toBe(200)
+      expect(body.length).toBe(body.entries.length)
+      expect(body.length).toBeLessThanOrEqual(limit)
+      seen.push(...body.entries.map(({ id }) => id))
+      nextId = body.nextId
+      await between()
+    } while (nextId !== null)
+    return seen
+  }
+
+  test('limit is 20 when it is left out', async () => {
+    const client = await addClient(api, database().database)
+    await insert(client.accountId, Array<string>(21).fill('2026-01-01T00:00:00Z'))
+    const { body } = await client.call<Page>('GET', INCIDENTS)
+    expect(body.length).toBe(20)
+    expect(body.nextId).toEqual(expect.any(String))
+    const rest = await client.call<Page>('GET', `${INCIDENTS}?nextId=${body.nextId}`)
+    expect(rest.body).toMatchObject({ length: 1, nextId: null })
+  })
+
+  test('nextId is null when the last page is full', async () => {
+    const client = await addClient(api, database().database)
+    await insert(client.accountId, Array<string>(20).fill('2026-01-01T00:00:00Z'))
+    expect((await client.call<Page>('GET', INCIDENTS)).body).toMatchObject({
+      length: 20,
+      nextId: null,
+    })
+  })
+
+  test.each([
+    'limit=0',
+    'limit=101',
+    'limit=-1',
+    'limit=1.5',
+    'limit=ten',
+    'limit=',
+    'limit=1e1',
+    'limit=99999999999999999999',
+    'limit=1&limit=2',
+    'nextId=',
+    'nextId=x',
+    'nextId=%00',
+    `nextId=${'A'.repeat(34)}`,
+    `nextId=${'_'.repeat(34)}`,
+    'limit=%F0%28',
+    "limit='1'",
+    'other=1',
+    'a&b=&=c',
+  ])('refuses %s', async (query) => {
+    const client = await addClient(api, database().database)
+    expect((await client.call('GET', `${INCIDENTS}?${query}`)).status).toBe(400)
+  })
+
+  test.each(['limit=1', 'limit=100', 'limit=007', ''])('takes %s', async (query) => {
+    const client = await addClient(api, database().database)
+    expect((await client.call('GET', `${INCIDENTS}?${query}`)).status).toBe(200)
+  })
+
+  test('the order is newest first to the microsecond, and by id within it', async () => {
+    const client = await addClient(api, database().database)
+    const micros = ['000001', '000002', '999999', '123456', '123457', '000002']
+    const created = micros.map((part) => `2026-01-01T00:00:00.${part}Z`)
+    const ids = await insert(client.accountId, created)
+    const expected = ids
+      .map((id, index) => ({ id, created: created[index] ?? '' }))
+      .sort((a, b) => (b.created + b.id < a.created + a.id ? -1 : 1))
+      .map(({ id }) => id)
+    for (const limit of [1, 2, 100]) expect(await walk(client, limit)).toEqual(expected)
+  })
+
+  test('a cursor holds when the row that it was taken from is deleted', async () => {
+    const client = await addClient(api, database().database)
+    const ids = await insert(client.accountId, ['2026-01-03Z', '2026-01-02Z', '2026-01-01Z'])
+    const { body } = await client.call<Page>('GET', `${INCIDENTS}?limit=1`)
+    await client.call('DELETE', `${INCIDENTS}/${ids[0]}`)
+    await client.call('DELETE', `${INCIDENTS}/${ids[1]}`)
+    const rest = await client.call<Page>('GET', `${INCIDENTS}?limit=1&nextId=${body.nextId}`)
+    expect(rest.body.entries.map(({ id }) => id)).toEqual([ids[2]])
+  })
+
+  test('a walk while others insert and delete sees each lasting incident once', async () => {
+    const client = await addClient(api, database().database)
+    const { accountId } = client
+    // Many share an instant, so that the id has to decide.
+    const created = Array.from(
+      { length: 400 },
+      (_, n) => `2026-01-01T00:00:00.${String(n % 7).padStart(6, '0')}Z`,
+    )
+    const lasting = new Set(await insert(accountId, created))
+    const passing = await insert(accountId, created.slice(0, 200))
+    const stop = new AbortController()
+    const churn = async () => {
+      while (!stop.signal.aborted) {
+        const id = passing.pop()
+        if (id !== undefined) {
+          await database().database.query('delete from incidents where id = $1', [id])
+        }
+        const [fresh] = await insert(accountId, [created[passing.length % 7] ?? ''])
+        passing.unshift(fresh ?? '')
+      }
+    }
+    const others = [churn(), churn(), churn()]
+    try {
+      for (const limit of [1, 7, 20, 100]) {
+        const seen = await walk(client, limit)
+        expect(new Set(seen).size).toBe(seen.length)
+        expect(seen.filter((id) => lasting.has(id))).toHaveLength(lasting.size)
+      }
+    } finally {
+      stop.abort()
+      await Promise.all(others)
+    }
+  })
+
+  test('a page with very much text ends early and leads on', async () => {
+    const client = await addClient(api, database().database)
+    const ids = await insert(client.accountId, ['2026-01-03Z', '2026-01-02Z', '2026-01-01Z'])
+    await database().database.query(
+      'update incidents set update_bytes = 5000000 where id = any ($1)',
+      [ids],
+    )
+    const { body } = await client.call<Page>('GET', INCIDENTS)
+    expect(body.length).toBe(2)
+    expect(await walk(client, 20)).toEqual(ids)
+  })
+})

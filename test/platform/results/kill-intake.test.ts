@@ -1,0 +1,129 @@
+// Aim: kill -9 of a platform in the middle of batches, again and again, loses no acknowledged result, records
+// none twice, and the account comes out even once agents have delivered the rest and the sweep has passed.
+import { createHash, randomBytes, randomUUID } from 'node:crypto'
+import { gzipSync } from 'node:zlib'
+import { describe, expect, test } from 'vitest'
+import type { ResultsAnswer, WireResult } from '../../../src/contract/protocol/agent-protocol.ts'
+import { sweep } from '../../../src/platform/results/sweep.ts'
+import { accountOf } from '../../../src/platform/results/queries/accounting.ts'
+import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
+import {
+  addLocation,
+  addMonitor,
+  slotOf,
+  wireResult,
+} from '../../support/platform/placed-monitors.ts'
+import { startPlatform } from '../../support/platform/platform-process.ts'
+import { temporaryFolder } from '../../support/temporary-folder.ts'
+
+const KILLS = 8
+const MONITORS = 40
+const SLOTS = 300
+const BATCH = 150
+const SENDERS = 4
+
+describe.each(DATABASE_SERVERS)('on $name', (server) => {
+  const use = useDatabase(server)
+
+  test(`${KILLS} times`, { timeout: 600_000 }, async () => {
+    const { database, url: databaseUrl } = use()
+    const fromMs = Date.now() - 3_600_000
+    const here = await addLocation(database)
+    const key = `pl_${randomBytes(24).toString('base64url')}`
+    await database.query(
+      `insert into location_keys (id, location_id, hash, suffix) values (gen_random_uuid(), $1, $2, $3)`,
+      [here.locationId, createHash('sha256').update(key).digest(), key.slice(-4)],
+    )
+    const results: WireResult[] = []
+    for (let n = 0; n < MONITORS; n++) {
+      const one = await addMonitor(database, here, { fromMs, offsetMs: 7 * n })
+      // Some are never reported: the sweep has to find them.
+      for (let slot = 0; slot < SLOTS; slot++) {
+        if ((slot + n) % 10 > 0) {
+          results.push(wireResult({ monitorId: one.monitorId, slot: slotOf(one, slot) }))
+        }
+      }
+    }
+    const waiting: WireResult[][] = []
+    for (let at = 0; at < results.length; at += BATCH) waiting.push(results.slice(at, at + BATCH))
+    const env = { DATABASE_URL: databaseUrl, DATA_DIR: temporaryFolder() }
+    const told = { recorded: 0, known: 0, refused: 0, unanswered: 0 }
+    for (let round = 0; round <= KILLS; round++) {
+      const platform = await startPlatform(env)
+      let isDead = false
+      const left = round === KILLS ? Infinity : 1 + Math.floor(waiting.length / (KILLS - round + 1))
+      let answered = 0
+      const sender = async () => {
+        for (let batch = waiting.shift(); batch !== undefined; batch = waiting.shift()) {
+          const answer = await post(platform.url, key, batch)
+          if (answer === undefined) {
+            told.unanswered++
+            waiting.push(batch)
+          } else {
+            told.recorded += answer.recorded
+            told.known += answer.known
+            told.refused += answer.refused.length
+            if (++answered === left) platform.kill('SIGKILL')
+          }
+          if (answered >= left) isDead = true
+          if (isDead) return
+        }
+      }
+      await Promise.all(Array.from({ length: SENDERS }, sender))
+      platform.kill(round === KILLS ? 'SIGTERM' : 'SIGKILL')
+      await platform.ended
+    }
+    expect(told.refused).toBe(0)
+    expect(told.recorded + told.known).toBe(results.length)
+    // Those that were recorded and not acknowledged were known when they came again.
+    const [rows] = await database.query<{ n: number }>(
+      `select count(*)::int as n from results where not filled and location_id = $1`,
+      [here.locationId],
+    )
+    expect(rows?.n).toBe(results.length)
+    await database.query('truncate platform_pulse')
+    const swept = await sweep(
+      {
+        database,
+        now: Date.now,
+        retentionMs: 30 * 86_400_000,
+      },
+      AbortSignal.timeout(60_000),
+    )
+    const { locations } = await accountOf(database, { fromMs: 0, toMs: swept.sweptUntilMs })
+    const expected = locations[0]?.expected ?? 0
+    expect(expected).toBeGreaterThan(MONITORS * SLOTS)
+    expect(locations).toMatchObject([
+      {
+        recorded: expected,
+        missing: 0,
+        unexpected: 0,
+        byVerdict: { passed: results.length, missed: expected - results.length },
+      },
+    ])
+    expect(told.unanswered).toBeGreaterThan(0)
+  })
+})
+
+/** The answer; undefined when there was none. */
+async function post(
+  url: string,
+  key: string,
+  results: WireResult[],
+): Promise<ResultsAnswer | undefined> {
+  try {
+    const response = await fetch(`${url}/agent/v1/results`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${key}`,
+        'content-type': 'application/json',
+        'content-encoding': 'gzip',
+      },
+      body: gzipSync(JSON.stringify({ agentId: randomUUID(), results })),
+    })
+    const text = await response.text()
+    return response.status === 200 ? (JSON.parse(text) as ResultsAnswer) : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,66 @@
+// Aim: a status page never shows a deleted service, also when the page is written while the service is
+// being deleted: whoever comes second waits for the first and sees what it did.
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Queryable } from '../../../src/database/database.ts'
+import { deleteService } from '../../../src/platform/services/queries/services.ts'
+import {
+  insertStatusPage,
+  setCards,
+} from '../../../src/platform/status-pages/queries/status-pages.ts'
+import { useDatabase } from '../../support/database/database.ts'
+import { untilHolds } from '../../support/eventually.ts'
+import {
+  addClient,
+  startPublicApi,
+  type ApiClient,
+  type PublicApi,
+} from '../../support/platform/public-api.ts'
+
+const SERVICES = '/v1/status-pages/services'
+const use = useDatabase()
+let api: PublicApi
+let client: ApiClient
+
+beforeAll(async () => {
+  api = await startPublicApi(use().database)
+  client = await addClient(api, use().database)
+})
+afterAll(() => api.close())
+
+const makeService = async () =>
+  (await client.call<{ id: string }>('POST', SERVICES, { body: { name: 'Web' } })).body.id
+
+/** Resolves when some session waits for the lock of another. */
+const somebodyWaits = (database: Queryable) =>
+  untilHolds(async () => {
+    expect(await database.query('select 1 from pg_locks where not granted')).not.toEqual([])
+  })
+
+test('a service that a page has just taken up is not deleted', async () => {
+  const { database } = use()
+  const service = await makeService()
+  const { accountId } = client
+  const page = { id: randomUUID(), accountId, name: 'x', url: randomUUID(), customDomain: null }
+  const deleting = await database.transaction(async (inside) => {
+    await insertStatusPage(inside, { ...page, looks: {} })
+    await setCards(inside, page, [{ id: randomUUID(), name: 'x', serviceIds: [service] }])
+    const answer = client.call('DELETE', `${SERVICES}/${service}`)
+    await somebodyWaits(database)
+    return { answer }
+  })
+  expect((await deleting.answer).status).toBe(409)
+})
+
+test('a service that has just been deleted is not taken up', async () => {
+  const { database } = use()
+  const service = await makeService()
+  const body = { name: 'x', url: randomUUID(), cards: [{ name: 'x', services: [{ id: service }] }] }
+  const writing = await database.transaction(async (inside) => {
+    await deleteService(inside, client.accountId, service)
+    const answer = client.call('POST', '/v1/status-pages', { body })
+    await somebodyWaits(database)
+    return { answer }
+  })
+  expect((await writing.answer).status).toBe(404)
+})

@@ -1,0 +1,79 @@
+// The command line answers every wrong word with what would be right, teaches in its help, and hands
+// the right arguments to the right command.
+import { describe, expect, test } from 'vitest'
+import { type Arguments, type Program, runCommandLine } from '../../src/process/command-line.ts'
+
+function program(): { program: Program; out: string[]; err: string[]; calls: Arguments[] } {
+  const out: string[] = []
+  const err: string[] = []
+  const calls: Arguments[] = []
+  return {
+    out,
+    err,
+    calls,
+    program: {
+      name: 'sentry',
+      version: '1.2.3',
+      summary: 'stands watch',
+      epilogue: 'The end.',
+      write: (text) => out.push(text),
+      complain: (text) => err.push(text),
+      commands: [
+        {
+          name: 'watch',
+          summary: 'watches',
+          positionals: ['[place]'],
+          description: 'Watches a place.',
+          options: {
+            json: { help: 'as JSON' },
+            only: { value: '<name>', short: 'o', help: 'one alone' },
+          },
+          more: () => 'Variables: none',
+          examples: [['sentry watch gate', 'watches the gate']],
+          run: (args) => {
+            calls.push(args)
+            return Promise.resolve(7)
+          },
+        },
+      ],
+    },
+  }
+}
+
+describe('wrong words', () => {
+  test.each([
+    ['nothing at all shows the overview', [], 'Usage: sentry <command>'],
+    ['a mistyped command', ['wach'], 'Did you mean: watch?'],
+    ['an unknown command', ['fly-away-now'], 'Commands: watch'],
+    ['a mistyped option', ['watch', '--jsn'], 'unknown option --jsn; did you mean --json?'],
+    ['an option without its value', ['watch', '--only'], "'-o, --only <value>' argument missing"],
+    ['one argument too many', ['watch', 'a', 'b'], 'unexpected argument "b"'],
+  ])('%s', async (_, argv, expected) => {
+    const { program: sentry, err, calls } = program()
+    expect(await runCommandLine(sentry, argv)).toBe(2)
+    expect(err.join('')).toContain(expected)
+    expect(calls).toEqual([])
+  })
+})
+
+describe('help', () => {
+  test.each([
+    [['--help'], 'watch  watches'],
+    [['help'], 'The end.'],
+    [['help', 'watch'], '-o, --only <name>  one alone'],
+    [['watch', '--help'], 'Variables: none'],
+    [['--version'], '1.2.3'],
+  ])('%j', async (argv, expected) => {
+    const { program: sentry, out } = program()
+    expect(await runCommandLine(sentry, argv)).toBe(0)
+    expect(out.join('')).toContain(expected)
+  })
+})
+
+test('a command gets its arguments and gives the exit code', async () => {
+  const { program: sentry, calls } = program()
+  expect(await runCommandLine(sentry, ['watch', 'gate', '--json', '-o', 'east'])).toBe(7)
+  const args = calls[0] as Arguments
+  expect(args.positionals).toEqual(['gate'])
+  expect([args.on('json'), args.value('only'), args.value('json')]).toEqual([true, 'east', true])
+})

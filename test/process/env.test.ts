@@ -1,0 +1,177 @@
+// Settings come from variables or files; everything that is wrong is told at once, and no secret with it.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import {
+  problemText,
+  readEnvironment,
+  variableTexts,
+  type Environment,
+} from '../../src/process/env.ts'
+import {
+  anyText,
+  byteCount,
+  onOff,
+  oneOf,
+  readableFile,
+  urlSetting,
+  wholeNumber,
+  wordList,
+} from '../../src/process/settings.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'vedette-env-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+function file(name: string, text: string): string {
+  const path = join(folder, name)
+  writeFileSync(path, text)
+  return path
+}
+
+const TABLE = {
+  APP_PORT: wholeNumber({ meaning: 'port', otherwise: 80, min: 0, max: 65_535 }),
+  APP_TOKEN: anyText({
+    meaning: 'token',
+    secret: true,
+    problem: (text) => (text.startsWith('t_') ? undefined : { allowed: 't_…', mend: 'copy it' }),
+  }),
+  APP_LEVEL: oneOf({ meaning: 'level', otherwise: 1, words: { LOW: 1, HIGH: 2 } }),
+  APP_REPORT: onOff({ meaning: 'report', otherwise: true }),
+  APP_BYTES: byteCount({ meaning: 'room', otherwise: 1024, min: 1, max: 2 ** 40 }),
+  APP_CA: readableFile({ meaning: 'certificates', fromFile: false }),
+  APP_URL: urlSetting({
+    meaning: 'url',
+    protocols: ['https:'],
+    example: 'https://x',
+    alsoAs: ['app_url'],
+  }),
+  APP_NAMES: wordList({ meaning: 'names' }),
+} as const
+
+const read = (env: Environment) => readEnvironment(TABLE, env)
+
+describe('values', () => {
+  test('nothing set gives the defaults', () => {
+    const { values, problems, given } = read({})
+    expect(values).toEqual({
+      APP_PORT: 80,
+      APP_TOKEN: undefined,
+      APP_LEVEL: 1,
+      APP_REPORT: true,
+      APP_BYTES: 1024,
+      APP_CA: undefined,
+      APP_URL: undefined,
+      APP_NAMES: [],
+    })
+    expect([problems, given.size]).toEqual([[], 0])
+  })
+
+  test.each<[string, Environment, Record<string, unknown>]>([
+    ['a number', { APP_PORT: ' 8081 ' }, { APP_PORT: 8081 }],
+    ['an empty variable is not set', { APP_PORT: '' }, { APP_PORT: 80 }],
+    ['words in any case', { APP_LEVEL: 'high' }, { APP_LEVEL: 2 }],
+    ['off', { APP_REPORT: 'OFF' }, { APP_REPORT: false }],
+    ['bytes with a binary unit', { APP_BYTES: '256MiB' }, { APP_BYTES: 268_435_456 }],
+    ['bytes with a decimal unit', { APP_BYTES: '1.5 GB' }, { APP_BYTES: 1_500_000_000 }],
+    ['plain bytes', { APP_BYTES: '4096' }, { APP_BYTES: 4096 }],
+    ['a list with commas and blanks', { APP_NAMES: ' a, b c,,' }, { APP_NAMES: ['a', 'b', 'c'] }],
+    ['another spelling', { app_url: 'https://a' }, { APP_URL: 'https://a' }],
+  ])('%s', (_, env, expected) => {
+    const { values, problems } = read(env)
+    expect(problems).toEqual([])
+    expect(values).toMatchObject(expected)
+  })
+})
+
+describe('files', () => {
+  test('a value from a file loses the newline at its end, and no other', () => {
+    const env = {
+      APP_TOKEN_FILE: file('token', 't_one\n'),
+      APP_NAMES_FILE: file('names', 'a\nb\n'),
+    }
+    expect(read(env).values).toMatchObject({ APP_TOKEN: 't_one', APP_NAMES: ['a', 'b'] })
+  })
+
+  test.each<[string, Environment, string[]]>([
+    [
+      'one that is missing',
+      { APP_TOKEN_FILE: '/nope' },
+      ['APP_TOKEN_FILE', '/nope', 'no such file'],
+    ],
+    ['a folder', { APP_TOKEN_FILE: folder }, ['APP_TOKEN_FILE', 'folder']],
+    ['an empty one', { APP_TOKEN_FILE: file('empty', '\n') }, ['APP_TOKEN_FILE', 'empty']],
+    [
+      'both ways at once',
+      { APP_TOKEN: 't_a', APP_TOKEN_FILE: file('both', 't_b') },
+      ['APP_TOKEN and APP_TOKEN_FILE', 'keep one'],
+    ],
+  ])('%s is a problem', (_, env, parts) => {
+    const { problems } = read(env)
+    expect(problems.map(({ variable }) => variable)).toEqual(['APP_TOKEN'])
+    for (const part of parts) expect(problems[0]?.message).toContain(part)
+  })
+})
+
+describe('problems', () => {
+  test('are told all at once, each with name, value, what is allowed and the mend', () => {
+    const { problems } = read({
+      APP_PORT: '99999',
+      APP_LEVEL: 'middle',
+      APP_REPORT: 'maybe',
+      APP_BYTES: '12 parsecs',
+      APP_URL: 'ftp://x',
+    })
+    expect(problemText(problems)).toBe(
+      [
+        '5 problems in the environment:',
+        '  APP_PORT is "99999": must be a whole number from 0 to 65535; without it 80 holds',
+        '  APP_LEVEL is "middle": must be one of LOW, HIGH; upper or lower case',
+        '  APP_REPORT is "maybe": must be one of 0, 1, on, off, true, false, yes, no; upper or lower case',
+        '  APP_BYTES is "12 parsecs": must be a number of bytes from 1 to 1099511627776; write it plainly or with a unit, like 256MiB (kB MB GB TB, KiB MiB GiB TiB)',
+        '  APP_URL is "ftp://x": must be a URL that starts with https://; write it like https://x',
+        '',
+      ].join('\n'),
+    )
+  })
+
+  test.each(['8081.5', '0x10', '1e3', '-1', 'abc', '١'])('%s is no whole number', (text) => {
+    expect(read({ APP_PORT: text }).problems).toHaveLength(1)
+  })
+
+  test('never show a secret, wherever it came from', () => {
+    const env = { APP_TOKEN: 'hunter2' }
+    const fromFile = { APP_TOKEN_FILE: file('secret', 'hunter2') }
+    for (const { problems } of [read(env), read(fromFile)]) {
+      expect(problems).toHaveLength(1)
+      expect(problemText(problems)).not.toContain('hunter2')
+    }
+  })
+})
+
+describe('names that are nearly ours', () => {
+  test.each([
+    ['a letter left out', 'APP_TOKN', 'APP_TOKEN'],
+    ['letters swapped', 'APP_TOEKN', 'APP_TOKEN'],
+    ['an underscore left out', 'APPTOKEN', 'APP_TOKEN'],
+    ['lower case', 'app_token', 'APP_TOKEN'],
+    ['a file', 'APP_TOKENS_FILE', 'APP_TOKEN_FILE'],
+  ])('%s is warned of', (_, name, meant) => {
+    const { warnings } = read({ [name]: 'x' })
+    expect(warnings.map(({ variable }) => variable)).toEqual([name])
+    expect(warnings[0]?.message).toContain(`did you mean ${meant}?`)
+  })
+
+  test('strangers are not', () => {
+    const env = { PATH: '/bin', HOME: '/', APP_OTHER_THING: 'x', app_url: 'https://x' }
+    expect(read(env).warnings).toEqual([])
+  })
+})
+
+test('documentation has a row for each variable, with its default', () => {
+  expect(variableTexts(TABLE).slice(0, 3)).toEqual([
+    { name: 'APP_PORT', default: '80', meaning: 'port' },
+    { name: 'APP_TOKEN', default: '–', meaning: 'token' },
+    { name: 'APP_LEVEL', default: '1', meaning: 'level' },
+  ])
+})

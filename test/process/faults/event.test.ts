@@ -1,0 +1,155 @@
+// Aim: what is told of a fault is its fixed text and its places in the program, and nothing of what the
+// program works with, whatever stands in an error.
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { arch } from 'node:os'
+import { pathToFileURL } from 'node:url'
+import { expect, test } from 'vitest'
+import type { EventException } from '../../../src/process/faults/fault.ts'
+import { eventOf } from '../../../src/process/faults/event.ts'
+import { wordsIn } from '../../../src/process/faults/program-words.ts'
+import { temporaryFolder } from '../../support/temporary-folder.ts'
+
+const ground = { release: 'vedette-agent@8.4.0', secrets: ['monitor'] }
+// No word of them may stand in this program, or a test could not fail by it: they are made of pieces.
+const PLANTED = [
+  ['hunt', 'er2'],
+  ['Tr0ub4', 'dor'],
+  ['pl_abc', 'DEF0123456789'],
+  ['quokka', 'wombat'],
+  ['quokka', '.depths.wombat'],
+  ['192.0.', '2.77'],
+  ['quokka@', 'wombat.example'],
+  ['/home/quokka', '/wombat.pem'],
+  ['4111 1111', ' 1111 1111'],
+].map((pieces) => pieces.join(''))
+
+async function told(thrown: unknown, folder?: string): Promise<EventException[]> {
+  const event = await eventOf(thrown, folder === undefined ? ground : { ...ground, folder })
+  return event.exception.values
+}
+
+const caught = (work: () => unknown): unknown => {
+  try {
+    return work()
+  } catch (error) {
+    return error
+  }
+}
+
+test.each([
+  ['plain words of it', (one: string) => new Error(`the check of ${one} failed`)],
+  ['a URL', (one: string) => new Error(`GET https://user:${one}@host.example/${one}?q=${one}`)],
+  [
+    'quotes',
+    (one: string) => new Error(`the header 'x-api-key: ${one}' and "${one}" and \`${one}\``),
+  ],
+  ['quotes that do not close', (one: string) => new Error(`it's ${one} "or ${one}`)],
+  ['assignments', (one: string) => new Error(`API_KEY=${one};{"password":${one}}`)],
+  ['what JSON.parse says', (one: string) => caught(() => JSON.parse(`${one} {`))],
+  ['what URL says', (one: string) => caught(() => new URL(`//${one}`))],
+  ['what Headers say', (one: string) => caught(() => new Headers({ [`${one}\n`]: one }))],
+  ['a cause', (one: string) => new Error('outer', { cause: new Error(one, { cause: one }) })],
+  ['its name', (one: string) => Object.assign(new Error('x'), { name: one })],
+  ['further fields', (one: string) => Object.assign(new Error('x'), { [one]: one, code: one })],
+  ['no error at all', (one: string) => one],
+  ['an object', (one: string) => ({ [one]: one, message: one })],
+  [
+    'lines that look like places',
+    (one: string) => new Error(`x\n    at ${one} (node:${one}:1:1)\n    at f (/${one}/x.js:1:1)`),
+  ],
+  [
+    'a stack that somebody wrote',
+    (one: string) =>
+      Object.assign(new Error('x'), {
+        stack: `Error: ${one}\n    at ${one} (node:fs:1:1)\n    at ${one} (file:///${one}:1:1)`,
+      }),
+  ],
+  [
+    'the name of a function',
+    (one: string) => caught(() => ({ [one]: () => new Error('x') })[one]?.()),
+  ],
+])('no secret leaves in %s', async (_, make) => {
+  const texts = await Promise.all(
+    PLANTED.map(async (secret) => ({ secret, text: JSON.stringify(await told(make(secret))) })),
+  )
+  for (const { secret, text } of texts) {
+    const parts = secret
+      .split(/[^A-Za-z0-9_]/)
+      .filter((part) => part.length > 4 || /\d{2}/.test(part))
+    for (const part of [secret, ...parts]) expect(text).not.toContain(part)
+  }
+})
+
+test('the fixed text of a message stays', async () => {
+  const [one] = await told(caught(() => (undefined as unknown as { body: string }).body))
+  expect(one).toMatchObject({
+    type: 'TypeError',
+    value: 'Cannot read properties of undefined (reading body)',
+    mechanism: { handled: true },
+  })
+  const [other] = await told(new Error('connect ECONNREFUSED 192.0.2.9:5432'))
+  expect(other?.value).toBe('connect ECONNREFUSED …')
+})
+
+test('a text that is known as secret goes, although it is a word of the program', async () => {
+  expect((await told(new Error('the monitor failed')))[0]?.value).toBe('the … failed')
+})
+
+test('causes stand before what they caused', async () => {
+  const values = await told(new Error('outer', { cause: new TypeError('inner') }))
+  expect(values.map(({ type }) => type)).toEqual(['TypeError', 'Error'])
+})
+
+test('causes that go in a circle end', async () => {
+  const one = new Error('one')
+  one.cause = one
+  expect(await told(one)).toHaveLength(3)
+})
+
+test('an error whose fields throw is told as one', async () => {
+  const bad = new Error('x')
+  Object.defineProperty(bad, 'message', {
+    get() {
+      throw new Error('no')
+    },
+  })
+  expect(await told(bad)).toMatchObject([{ type: 'Error' }])
+})
+
+test('places are named below the program, with function and line, the nearest last', async () => {
+  const [one] = await told(caught(() => wordsIn(undefined as never)))
+  const frames = one?.stacktrace?.frames ?? []
+  expect(frames.at(-1)).toEqual({
+    function: 'bare',
+    filename: 'src/process/faults/program-words.ts',
+    lineno: expect.any(Number) as number,
+    in_app: true,
+  })
+  expect(frames.every(({ filename }) => !filename.includes(process.cwd()))).toBe(true)
+})
+
+test('a file outside of the program is not named', async () => {
+  const folder = temporaryFolder()
+  const file = join(folder, 'quokka.mjs')
+  writeFileSync(file, 'export const fail = () => { throw new Error("x") }')
+  const { fail } = (await import(/* @vite-ignore */ pathToFileURL(file).href)) as {
+    fail: () => void
+  }
+  const text = JSON.stringify(await told(caught(fail)))
+  expect(text).not.toContain('quokka')
+})
+
+test('the rest is what it runs on', async () => {
+  const { contexts, release, platform, level } = await eventOf(new Error('x'), ground, true)
+  expect({ release, platform, level }).toEqual({
+    release: 'vedette-agent@8.4.0',
+    platform: 'node',
+    level: 'fatal',
+  })
+  expect(contexts).toEqual({
+    os: { name: 'Linux', version: expect.stringMatching(/^\d+(\.\d+)*$/) as string },
+    device: { arch: arch() },
+    runtime: { name: 'node', version: process.version },
+  })
+})

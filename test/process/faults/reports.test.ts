@@ -1,0 +1,237 @@
+// Aim: faults are told once each and within bounds, receivers are obeyed, and whatever a receiver does holds
+// nothing up.
+import { Registry } from 'prom-client'
+import { describe, expect, test } from 'vitest'
+import type {
+  FaultEvent,
+  FaultReceiver,
+  ReceiverAnswer,
+} from '../../../src/process/faults/fault.ts'
+import {
+  createFaultReports,
+  FATAL_MS,
+  type FaultReports,
+} from '../../../src/process/faults/reports.ts'
+import { createFaultSending } from '../../../src/process/faults/sending.ts'
+import { pauseMsOf } from '../../../src/process/faults/sentry-envelope.ts'
+import { startStopwatch } from '../../support/stopwatch.ts'
+
+interface Recorder extends FaultReceiver {
+  events: FaultEvent[]
+  /** Resolves when so many have come. */
+  came(count: number): Promise<void>
+  answer: (() => Promise<ReceiverAnswer>) | undefined
+}
+
+function recorder(): Recorder {
+  const waiters = new Set<() => void>()
+  const made: Recorder = {
+    events: [],
+    answer: undefined,
+    take(event) {
+      made.events.push(event)
+      for (const look of waiters) look()
+      return made.answer?.() ?? Promise.resolve({ status: 200, headers: {} })
+    },
+    came: (count) =>
+      new Promise((resolve) => {
+        const look = () => made.events.length >= count && resolve()
+        waiters.add(look)
+        look()
+      }),
+  }
+  return made
+}
+
+const ground = { release: 'vedette-agent@8.4.0', secrets: [] }
+
+function sendingTo(receiver: FaultReceiver) {
+  const clock = { nowMs: 0 }
+  const outcomes: string[] = []
+  const waiters = new Set<() => void>()
+  const sending = createFaultSending(
+    { ...ground, open: () => Promise.resolve(receiver), now: () => clock.nowMs },
+    (outcome) => {
+      outcomes.push(outcome)
+      for (const look of waiters) look()
+    },
+  )
+  const counted = (count: number) =>
+    new Promise<string[]>((resolve) => {
+      const look = () => outcomes.length >= count && resolve(outcomes)
+      waiters.add(look)
+      look()
+    })
+  return { sending, clock, outcomes, counted }
+}
+
+/** Faults that differ by their words. */
+const fault = (word: string) => ({ type: 'Error', message: word })
+const words = 'abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz'
+  .split('')
+  .map((a, n) => a + a.repeat(n))
+
+describe('sending', () => {
+  test('the same fault is sent once an hour, numbers in it apart', async () => {
+    const receiver = recorder()
+    const { sending, clock, counted } = sendingTo(receiver)
+    for (const number of [1, 22, 333]) sending.send(fault(`row ${number} is bad`))
+    expect((await counted(3)).toSorted()).toEqual(['repeated', 'repeated', 'sent'])
+    clock.nowMs += 3_600_000
+    sending.send(fault('row 4 is bad'))
+    await counted(4)
+    expect(receiver.events).toHaveLength(2)
+  })
+
+  test('errors of one place are the same', async () => {
+    const receiver = recorder()
+    const { sending, counted } = sendingTo(receiver)
+    for (const word of ['one', 'two']) sending.send(new Error(word))
+    expect((await counted(2)).toSorted()).toEqual(['repeated', 'sent'])
+  })
+
+  test('ten go at once, then one in six seconds', async () => {
+    const { sending, clock, counted } = sendingTo(recorder())
+    for (const word of words.slice(0, 15)) sending.send(fault(word))
+    const first = await counted(15)
+    expect(first.filter((one) => one === 'limited')).toHaveLength(5)
+    clock.nowMs += 12_000
+    for (const word of words.slice(15, 19)) sending.send(fault(word))
+    expect((await counted(19)).slice(15).toSorted()).toEqual(['limited', 'limited', 'sent', 'sent'])
+  })
+
+  test('a receiver that hangs makes a queue with an end', async () => {
+    const receiver = recorder()
+    receiver.answer = () => new Promise(() => {})
+    const { sending, clock, outcomes } = sendingTo(receiver)
+    for (const word of words.slice(0, 45)) {
+      clock.nowMs += 6000
+      sending.send(fault(word))
+    }
+    await receiver.came(1)
+    expect(receiver.events).toHaveLength(1)
+    expect(outcomes.filter((one) => one === 'overflow').length).toBeGreaterThan(10)
+  })
+
+  test.each([
+    ['refuses it', () => Promise.resolve({ status: 503, headers: {} })],
+    ['breaks off', () => Promise.reject(new Error('broken'))],
+  ])(
+    'what a receiver does not take since it %s is tried when it happens again',
+    async (_, answer) => {
+      const receiver = recorder()
+      receiver.answer = answer
+      const { sending, counted } = sendingTo(receiver)
+      sending.send(fault('a'))
+      expect(await counted(1)).toEqual(['failed'])
+      receiver.answer = undefined
+      await Promise.resolve()
+      sending.send(fault('a'))
+      expect(await counted(2)).toEqual(['failed', 'sent'])
+    },
+  )
+
+  test('after 429 nothing is sent until it is over', async () => {
+    const receiver = recorder()
+    receiver.answer = () => Promise.resolve({ status: 429, headers: { 'retry-after': '30' } })
+    const { sending, clock, counted } = sendingTo(receiver)
+    sending.send(fault('a'))
+    await counted(1)
+    receiver.answer = undefined
+    clock.nowMs = 29_999
+    sending.send(fault('b'))
+    await sending.sendLast(fault('c'), 1000)
+    expect(await counted(3)).toEqual(['failed', 'limited', 'limited'])
+    clock.nowMs = 30_000
+    sending.send(fault('b'))
+    expect(await counted(4)).toEqual(['failed', 'limited', 'limited', 'sent'])
+    expect(receiver.events).toHaveLength(2)
+  })
+})
+
+describe('how long a receiver wants nothing', () => {
+  const now = Date.parse('2026-11-21T12:00:00Z')
+  test.each([
+    ['200 says nothing', 200, {}, 0],
+    ['503 says nothing', 503, {}, 0],
+    ['429 alone is a minute', 429, {}, 60_000],
+    ['Retry-After in seconds', 429, { 'retry-after': '7' }, 7000],
+    ['Retry-After as a date', 429, { 'retry-after': 'Sat, 21 Nov 2026 12:00:09 GMT' }, 9000],
+    ['a date that has gone', 429, { 'retry-after': 'Sat, 21 Nov 2026 11:00:00 GMT' }, 0],
+    ['Retry-After that is no time', 429, { 'retry-after': 'soon' }, 60_000],
+    ['a day at most', 429, { 'retry-after': '99999999' }, 86_400_000],
+    ['a limit for all', 429, { 'x-sentry-rate-limits': '60::organization' }, 60_000],
+    [
+      'a limit for errors',
+      200,
+      { 'x-sentry-rate-limits': '5:transaction:key, 9:error;security:key:why' },
+      9000,
+    ],
+    ['the longest of those', 429, { 'x-sentry-rate-limits': '5::key,2.5:error:key' }, 5000],
+    [
+      'a limit for other things',
+      429,
+      { 'x-sentry-rate-limits': '60:transaction:key', 'retry-after': '60' },
+      0,
+    ],
+    ['a limit without a time', 429, { 'x-sentry-rate-limits': ':error:key' }, 0],
+    ['a limit that is no number', 429, { 'x-sentry-rate-limits': 'x:error:key' }, 60_000],
+  ])('%s', (_, status, headers, pauseMs) => {
+    expect(pauseMsOf({ status, headers }, now)).toBe(pauseMs)
+  })
+})
+
+describe('reports', () => {
+  const reportsTo = (open: () => Promise<FaultReceiver>): FaultReports =>
+    createFaultReports({ ...ground, open })
+  const metrics = async (reports: FaultReports) => {
+    const registry = new Registry()
+    reports.registerMetrics(registry)
+    return registry.metrics()
+  }
+
+  test('an error that comes by several ways is told once', async () => {
+    const receiver = recorder()
+    const reports = reportsTo(() => Promise.resolve(receiver))
+    const error = new Error('x')
+    await reports.last(error)
+    reports.logged(error)
+    reports.report(error)
+    reports.report(fault('another'))
+    await receiver.came(2)
+    expect(receiver.events.map(({ level }) => level)).toEqual(['fatal', 'error'])
+    expect(await metrics(reports)).toContain('vedette_fault_reports_total{outcome="sent"} ')
+  })
+
+  test.each([
+    ['the system’s', Object.assign(new Error('no space'), { code: 'ENOSPC' })],
+    ['our own', Object.assign(new Error('no answer'), { code: 'UNREACHABLE' })],
+  ])('logged errors of operation are not told: %s', async (_, error) => {
+    const receiver = recorder()
+    const reports = reportsTo(() => Promise.resolve(receiver))
+    reports.logged(error)
+    reports.logged(Object.assign(new Error('bad'), { code: 'ERR_INVALID_ARG_TYPE' }))
+    await receiver.came(1)
+    expect(receiver.events.map(({ exception }) => exception.values[0]?.value)).toEqual(['bad'])
+  })
+
+  test('the last report gives up in time', async () => {
+    const reports = reportsTo(() => new Promise(() => {}))
+    const ownMs = startStopwatch()
+    await reports.last(new Error('x'))
+    expect(ownMs()).toBeLessThan(FATAL_MS + 1500)
+  })
+
+  test('a way that cannot be opened is counted, and opened anew for the next', async () => {
+    const receiver = recorder()
+    let isOpen = false
+    const reports = reportsTo(() =>
+      isOpen ? Promise.resolve(receiver) : Promise.reject(new Error('not yet')),
+    )
+    await reports.last(new Error('x'))
+    expect(await metrics(reports)).toContain('vedette_fault_reports_total{outcome="failed"} 1')
+    isOpen = true
+    reports.report(fault('y'))
+    await receiver.came(1)
+  })
+})

@@ -1,0 +1,33 @@
+// Aim: DSNs are read as Sentry's SDKs read them, and nothing else passes for one.
+import { expect, test } from 'vitest'
+import { dsnProblem, parseDsn } from '../../../src/process/faults/sentry-dsn.ts'
+
+const path = '/api/1/envelope/'
+
+test.each([
+  ['https://k@host.example/1', { baseUrl: 'https://host.example', path, key: 'k' }],
+  ['http://k@host.example:9000/1', { baseUrl: 'http://host.example:9000', path, key: 'k' }],
+  ['https://k@[::1]:9000/1', { baseUrl: 'https://[::1]:9000', path, key: 'k' }],
+  ['https://k@host.example/a/b/1', { baseUrl: 'https://host.example/a/b', path, key: 'k' }],
+  ['https://k:old@host.example/1', { baseUrl: 'https://host.example', path, key: 'k' }],
+])('%s', (text, dsn) => {
+  expect(parseDsn(text)).toEqual(dsn)
+  expect(dsnProblem(text)).toBeUndefined()
+})
+
+test.each([
+  ['nothing', ''],
+  ['a word', 'dsn'],
+  ['no key', 'https://host.example/1'],
+  ['no project', 'https://k@host.example/'],
+  ['no path', 'https://k@host.example'],
+  ['a slash at the end', 'https://k@host.example/1/'],
+  ['another scheme', 'ftp://k@host.example/1'],
+  ['a query', 'https://k@host.example/1?a=b'],
+  ['a fragment', 'https://k@host.example/1#a'],
+  ['a key with a comma, which would be two fields of the header', 'https://k,a=b@host.example/1'],
+  ['two in one', 'https://k@host.example/1 https://k@host.example/2'],
+])('no DSN: %s', (_, text) => {
+  expect(parseDsn(text)).toBeUndefined()
+  expect(JSON.stringify(dsnProblem(text))).not.toContain('host.example')
+})

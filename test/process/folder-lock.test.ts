@@ -1,0 +1,109 @@
+// A folder's lock: one holder at a time, whoever comes at once; the dead are recognised, and the living
+// whom we cannot see as well.
+import { readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import { type FolderLock, lockFolder } from '../../src/process/folder-lock.ts'
+import { isAlive, ownIdentity } from '../../src/process/process-identity.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+
+const held: FolderLock[] = []
+
+async function lock(folder: string, onLost: () => void = () => undefined): Promise<FolderLock> {
+  const one = await lockFolder(folder, 'test.lock', onLost)
+  held.push(one)
+  return one
+}
+
+afterEach(() => {
+  vi.useRealTimers()
+  for (const one of held.splice(0)) one.release()
+})
+
+function leave(folder: string, changes: object): string {
+  const file = join(folder, 'test.lock')
+  const holder = { ...ownIdentity(), host: 'there', since: 'then', token: 'theirs', ...changes }
+  writeFileSync(file, JSON.stringify(holder))
+  return file
+}
+
+describe('a lock', () => {
+  test('has one holder, and is free again after it', async () => {
+    const folder = temporaryFolder()
+    const first = await lock(folder)
+    const refused = lock(folder)
+    await expect(refused).rejects.toMatchObject({ code: 'LOCKED', holder: { pid: process.pid } })
+    first.release()
+    first.release()
+    expect(readdirSync(folder)).toEqual([])
+    await lock(folder)
+  })
+
+  test('of many who come at once over a dead holder goes to one', async () => {
+    const folder = temporaryFolder()
+    leave(folder, { startedTicks: '1' })
+    const outcomes = await Promise.allSettled(Array.from({ length: 20 }, () => lock(folder)))
+    expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+    expect(readdirSync(folder)).toEqual(['test.lock'])
+  })
+
+  test.each([
+    ['whose number is free', { pid: 4_194_304 }],
+    ['whose number somebody else has', { startedTicks: '1' }],
+  ])('of a process %s is taken over at once', async (_, changes) => {
+    const folder = temporaryFolder()
+    const file = leave(folder, changes)
+    await lock(folder)
+    expect(JSON.parse(readFileSync(file, 'utf8'))).toMatchObject({ pid: process.pid })
+  })
+
+  test('that a full disk cut short is taken over', async () => {
+    const folder = temporaryFolder()
+    const file = join(folder, 'test.lock')
+    writeFileSync(file, '{"pid": 1')
+    vi.useFakeTimers()
+    const taken = lock(folder)
+    await vi.advanceTimersByTimeAsync(10_000)
+    await taken
+    expect(JSON.parse(readFileSync(file, 'utf8'))).toMatchObject({ pid: process.pid })
+  })
+
+  test('of another machine or container is taken over when nobody renews it', async () => {
+    const folder = temporaryFolder()
+    const file = leave(folder, { space: 'elsewhere' })
+    vi.useFakeTimers()
+    const taken = lock(folder)
+    await vi.advanceTimersByTimeAsync(10_000)
+    await taken
+    expect(JSON.parse(readFileSync(file, 'utf8'))).toMatchObject({ pid: process.pid })
+  })
+
+  test('of another machine or container is left alone while somebody renews it', async () => {
+    const folder = temporaryFolder()
+    const file = leave(folder, { space: 'elsewhere' })
+    vi.useFakeTimers()
+    const refused = lock(folder).catch((error: unknown) => error)
+    await vi.advanceTimersByTimeAsync(1000)
+    utimesSync(file, new Date(0), new Date(0))
+    await vi.advanceTimersByTimeAsync(1000)
+    expect(await refused).toMatchObject({ code: 'LOCKED' })
+  })
+
+  test('that was taken away is reported, and not given back by who lost it', async () => {
+    const folder = temporaryFolder()
+    vi.useFakeTimers()
+    let isLost = false
+    const mine = await lock(folder, () => (isLost = true))
+    const file = leave(folder, {})
+    await vi.advanceTimersByTimeAsync(1000)
+    expect(isLost).toBe(true)
+    mine.release()
+    expect(JSON.parse(readFileSync(file, 'utf8'))).toMatchObject({ token: 'theirs' })
+  })
+})
+
+test('a process knows itself as alive, and nobody in another space', () => {
+  expect(isAlive(ownIdentity())).toBe(true)
+  expect(isAlive({ ...ownIdentity(), startedTicks: '1' })).toBe(false)
+  expect(isAlive({ ...ownIdentity(), space: 'elsewhere' })).toBeUndefined()
+})

@@ -1,0 +1,43 @@
+// Aim: folders are made with all above them, and what cannot be made is an error at once, also where the
+// system says that a folder is missing which is there.
+import { statSync, writeFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { makeFolder, makeFolderSync } from '../../src/process/make-folder.ts'
+
+const MAKERS = [
+  ['waiting', makeFolder],
+  ['at once', async (path: string, mode: number) => makeFolderSync(path, mode)],
+] as const
+
+describe.each(MAKERS)('a folder made %s', (_, make) => {
+  test('comes with those above it, each with the mode', async () => {
+    const root = await temporaryFolder()
+    await make(join(root, 'a', 'b'), 0o700)
+    for (const name of ['a', 'a/b']) expect(statSync(join(root, name)).mode & 0o777).toBe(0o700)
+  })
+
+  test('may be there', async () => {
+    const root = await temporaryFolder()
+    await expect(make(root, 0o700)).resolves.toBeUndefined()
+  })
+
+  test.each(['/proc/vedette', '/proc/vedette/a/b'])('cannot be %s', async (path) => {
+    await expect(make(path, 0o700)).rejects.toMatchObject({ code: 'ENOENT' })
+  })
+
+  test('cannot be where a file is, or below one', async () => {
+    const file = join(await temporaryFolder(), 'file')
+    writeFileSync(file, '')
+    await expect(make(file, 0o700)).rejects.toMatchObject({ code: 'EEXIST' })
+    await expect(make(join(file, 'a'), 0o700)).rejects.toMatchObject({ code: 'ENOTDIR' })
+  })
+})
+
+async function temporaryFolder(): Promise<string> {
+  const root = await mkdtemp(join(tmpdir(), 'vedette-folder-'))
+  onTestFinished(() => rm(root, { recursive: true }))
+  return root
+}

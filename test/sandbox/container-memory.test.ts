@@ -1,0 +1,43 @@
+// Aim: what the files of control groups say of a container's memory, in both of their versions, becomes what a run may
+// have and how often the kernel had to end something; where there are none, nothing is bounded.
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { expect, test } from 'vitest'
+import { memoryKills, memoryOfRuns } from '../../src/sandbox/container-memory.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+
+const MEBIBYTE = 1024 * 1024
+const CONTROL = 'oom_kill_disable 0\nunder_oom 0\noom_kill 3\n'
+const EVENTS = 'low 0\nhigh 0\nmax 9\noom 4\noom_kill 3\noom_group_kill 0\n'
+const UNBOUND = 9_223_372_036_854_771_712
+
+test.each([
+  ['version 2', { 'memory.max': `${4096 * MEBIBYTE}\n`, 'memory.events': EVENTS }, 3776, 3],
+  ['version 2, small', { 'memory.max': `${512 * MEBIBYTE}\n` }, 256, 0],
+  ['version 2, without a bound', { 'memory.max': 'max\n', 'memory.events': EVENTS }, Infinity, 3],
+  [
+    'version 1',
+    {
+      'memory/memory.limit_in_bytes': `${1024 * MEBIBYTE}\n`,
+      'memory/memory.oom_control': CONTROL,
+    },
+    704,
+    3,
+  ],
+  ['none', {}, Infinity, 0],
+])('%s', (_, files, mebibytes, kills) => {
+  const group = temporaryFolder()
+  for (const [path, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(group, path)), { recursive: true })
+    writeFileSync(join(group, path), text)
+  }
+  expect(memoryOfRuns(group) / MEBIBYTE).toBe(mebibytes)
+  expect(memoryKills(group)).toBe(kills)
+})
+
+test('version 1 without a bound is far above any run', () => {
+  const group = temporaryFolder()
+  mkdirSync(join(group, 'memory'))
+  writeFileSync(join(group, 'memory/memory.limit_in_bytes'), `${UNBOUND}\n`)
+  expect(memoryOfRuns(group)).toBeGreaterThan(2 ** 60)
+})

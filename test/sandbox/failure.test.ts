@@ -1,0 +1,151 @@
+// Aim: whoever reads why a run was ended learns which limit it was, with its unit, how much was used, and what
+// raises it where anything does; whatever kind of code it was, the words are the same.
+import { describe, expect, test } from 'vitest'
+import { bytesText, durationText } from '../../src/contract/schema/amounts.ts'
+import type { CagedEnd } from '../../src/sandbox/sandbox.ts'
+import type { CageLimits, CagedOutcome } from '../../src/sandbox/request.ts'
+import { cagedFailure } from '../../src/sandbox/failure.ts'
+import { DeadlineReached } from '../../src/network/deadline.ts'
+import { caged, ROOMY } from '../support/sandbox/caged.ts'
+
+const MIB = 1_048_576
+const shell = (text: string) => ({ command: '/bin/sh', args: () => ['-c', text] })
+const script = (text: string) => ({ args: () => ['-e', text] })
+
+/** A run that is ended, what it is held to, its code, and its words. */
+type Row = [
+  what: string,
+  wishes: Parameters<typeof caged>[0],
+  code: string,
+  limit: Partial<CageLimits>,
+  words: RegExp,
+]
+
+const ROWS: Row[] = [
+  [
+    'memory',
+    script('const all = []; setInterval(() => all.push(Buffer.alloc(8e6, 1)), 2)'),
+    'RUN_OUT_OF_MEMORY',
+    { memoryBytes: 128 * MIB },
+    /^the script used [\d.]+ [MG]iB of memory: the limit is 128 MiB$/,
+  ],
+  [
+    'processor time',
+    script('for (;;);'),
+    'RUN_OUT_OF_CPU',
+    { cpuMs: 500 },
+    /^the script used (\d{3} ms|[1-9][\d.]* s) of processor time: the limit is 500 ms$/,
+  ],
+  [
+    'disk',
+    shell('i=0; while :; do head -c 1000000 /dev/zero > f$i; i=$((i+1)); done'),
+    'RUN_OUT_OF_DISK',
+    { diskBytes: 8 * MIB },
+    /^the script kept [\d.]+ [MG]iB on disk: the limit is 8 MiB$/,
+  ],
+  [
+    'one file',
+    shell('exec head -c 10000000 /dev/zero > f'),
+    'RUN_OUT_OF_DISK',
+    { fileBytes: MIB },
+    /^the script wrote a file beyond the limit for one, 1 MiB$/,
+  ],
+  [
+    'output',
+    shell('yes'),
+    'RUN_OUT_OF_OUTPUT',
+    { outputBytes: 2 * MIB },
+    /^the script wrote [2-9](\.\d+)? MiB of output: the limit is 2 MiB$/,
+  ],
+  [
+    'processes',
+    script(`const { spawn } = require('node:child_process')
+setInterval(() => spawn('sleep', ['20']).on('error', () => {}), 1)`),
+    'RUN_OUT_OF_PROCESSES',
+    { processes: 12 },
+    /^the script went on starting processes with \d+ at a time: the limit is 12$/,
+  ],
+  [
+    'time',
+    script('setInterval(() => {}, 1000)'),
+    'TIMEOUT_RUN',
+    { wallMs: 700 },
+    /^the script took longer than the limit of 700 ms$/,
+  ],
+]
+
+test.for(ROWS)('the limit of %s', async ([, wishes, code, limits, words]) => {
+  const end = await caged({ ...wishes, limits })
+  const failed = cagedFailure(end, 'the script')
+  expect(failed).toMatchObject({ code, message: expect.stringMatching(words) })
+  // A file that is too large counts to the disk.
+  const limit = limits.fileBytes === undefined ? limits : { diskBytes: ROOMY.diskBytes }
+  expect(failed?.details).toEqual({ usage: end.usage, limit })
+})
+
+test('the time of a deadline is the deadline’s', async () => {
+  const signal = AbortSignal.abort(new DeadlineReached(90_000))
+  const end = await caged({ ...script('setInterval(() => {}, 1000)'), signal })
+  expect(cagedFailure(end, 'the script')?.message).toBe(
+    'the script took longer than the limit of 1 min 30 s',
+  )
+})
+
+describe('what raises it', () => {
+  const ended = (outcome: CagedOutcome, more: Partial<CagedEnd>) =>
+    ({
+      outcome,
+      limits: { ...ROOMY, memoryBytes: 1024 * MIB },
+      usage: { wallMs: 1, cpuMs: 1, peakMemoryBytes: 700.5 * MIB, processesMax: 1, diskBytes: 0 },
+      ...more,
+    }) as CagedEnd
+
+  test('is said of a heap, where its monitor may set it', async () => {
+    const end = await caged({
+      args: () => ['--max-old-space-size=32', '-e', 'const a = []; for (;;) a.push({ a: [1.5] })'],
+    })
+    expect(cagedFailure(end, 'the script')?.message).toMatch(
+      /^the script filled the heap of its engine(, and used [\d.]+ [KM]iB of memory)?: the limit of all is 1 GiB$/,
+    )
+    expect(cagedFailure(end, 'the tests', { heap: 'THAT' })?.message).toMatch(
+      /the limit of all is 1 GiB; THAT gives it more heap$/,
+    )
+  })
+
+  test.for<[string, Partial<CagedEnd>, string]>([
+    [
+      'that leaves less than the limit',
+      { memoryBytesWanted: 2048 * MIB },
+      'the tests used 700.5 MiB of memory: the limit is 1 GiB, which is what the agent’s container leaves to runs; more memory for the container raises it, up to 2 GiB',
+    ],
+    [
+      'that is full',
+      { scarce: 'container' },
+      'the tests used 700.5 MiB of memory when the agent’s container had none left: the limit is 1 GiB; give it more, or run fewer at a time (JOB_CONCURRENCY)',
+    ],
+  ])('is said of a container %s', ([, more, words]) => {
+    expect(cagedFailure(ended('out-of-memory', more), 'the tests')?.message).toBe(words)
+  })
+})
+
+test.for<[number, string, string]>([
+  [0, '0 B', '0 B'],
+  [1023, '1023 B', '1023 B'],
+  [2 ** 31, '2 GiB', '2 GiB'],
+  [2 ** 31 + 4096, '2 GiB', '2.01 GiB'],
+  [7_301_444_403, '6.8 GiB', '6.8 GiB'],
+])('%i bytes are %s', ([bytes, near, up]) => {
+  expect([bytesText(bytes), bytesText(bytes, 'up')]).toEqual([near, up])
+})
+
+test.for<[number, string]>([
+  [250, '250 ms'],
+  [12_500, '12.5 s'],
+  [59_999, '59.999 s'],
+  [240_000, '4 min'],
+  [481_010, '8 min 1 s'],
+  [3_600_000, '1 h'],
+  [5_405_000, '1 h 30 min 5 s'],
+])('%i ms are %s', ([ms, text]) => {
+  expect(durationText(ms)).toBe(text)
+})

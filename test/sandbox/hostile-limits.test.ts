@@ -1,0 +1,187 @@
+// Aim: whatever a script uses without end, and however it hides that, it ends at its limit, and neither the agent
+// nor the runs beside it are harmed. Every script runs under an agent that is root, and in a container.
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect } from 'vitest'
+import type { CageRequest } from '../support/sandbox/cage-stand-in.ts'
+import {
+  node,
+  shell,
+  testHostileScripts,
+  type HostileScript,
+} from '../support/sandbox/hostile-scripts.ts'
+
+const PROJECT = fileURLToPath(new URL('../..', import.meta.url))
+const MODULES = join(PROJECT, 'node_modules')
+
+/** A script of Perl, which every Debian has; `child(ms)` is a process that computes for so long and ends. */
+const perl = (script: string): Pick<CageRequest, 'command' | 'args'> => ({
+  command: '/usr/bin/perl',
+  args: [
+    '-e',
+    `sub child { return if fork != 0; 1 while (times)[0] * 1000 < $_[0]; exit }
+${script}`,
+  ],
+})
+
+const SCRIPTS: HostileScript[] = [
+  {
+    does: 'forks without end in a shell',
+    request: () => ({
+      ...shell('b() { b | b & }; b; while :; do b; done'),
+      limits: { wallMs: 2000 },
+    }),
+    // A shell may give up by itself.
+    outcome: ['out-of-time', 'too-many-processes', 'exited'],
+    also: ({ end }) => expect(end.usage.processesMax).toBeLessThanOrEqual(80),
+  },
+  {
+    does: 'starts detached processes of its own kind without end',
+    request: () => ({
+      ...node(
+        `const again = () => { try { require('node:child_process').spawn(process.execPath, ['-e', process.argv[1], process.argv[1]], { detached: true, stdio: 'ignore' }).on('error', () => {}).unref() } catch {} }
+setInterval(again, 5)`,
+        `const again = () => { try { require('node:child_process').spawn(process.execPath, ['-e', process.argv[1], process.argv[1]], { detached: true, stdio: 'ignore' }).on('error', () => {}).unref() } catch {} }
+setInterval(again, 5)`,
+      ),
+      limits: { memoryBytes: 8 * 1024 ** 3 },
+    }),
+    outcome: 'too-many-processes',
+    also: ({ end }) => expect(end.usage.processesMax).toBeLessThanOrEqual(80),
+  },
+  {
+    does: 'fills memory outside of the heap',
+    request: () => node('const all = []; setInterval(() => all.push(Buffer.alloc(8e6, 1)), 5)'),
+    outcome: 'out-of-memory',
+    also: ({ end }) => expect(end.usage.peakMemoryBytes).toBeLessThan(600 * 1024 ** 2),
+  },
+  {
+    does: 'fills its heap',
+    request: () => ({
+      command: process.execPath,
+      args: ['--max-old-space-size=64', '-e', 'const all = []; for (;;) all.push({ a: [1.5] })'],
+    }),
+    outcome: 'out-of-memory',
+  },
+  {
+    does: 'fills memory with many processes',
+    request: () =>
+      node(`for (let i = 0; i < 20; i++) require('node:child_process').spawn(process.execPath,
+  ['-e', 'const b = Buffer.alloc(3e7, 1); setInterval(() => b, 1000)'])`),
+    outcome: 'out-of-memory',
+  },
+  {
+    does: 'fills the disk with many files',
+    request: () => shell('i=0; while :; do head -c 8000000 /dev/zero > f$i; i=$((i+1)); done'),
+    outcome: 'out-of-disk',
+  },
+  {
+    does: 'fills the disk with files that have no name',
+    request: () =>
+      node(`const fs = require('node:fs')
+const data = Buffer.alloc(4e6)
+setInterval(() => { const fd = fs.openSync('f', 'w'); fs.unlinkSync('f'); fs.writeSync(fd, data) }, 5)`),
+    outcome: 'out-of-disk',
+  },
+  {
+    does: 'fills the disk with files that are mapped alone',
+    request: () => ({
+      ...node(
+        `const fs = require('node:fs')
+const map = require(process.argv[1] + '/koffi').load(null)
+  .func('void *mmap(void *, size_t, int, int, int, int64_t)')
+const data = Buffer.alloc(4e6, 1)
+setInterval(() => {
+  const fd = fs.openSync('f', 'w+')
+  fs.writeSync(fd, data); fs.unlinkSync('f')
+  map(null, 4e6, 1, 1, fd, 0) // PROT_READ, MAP_SHARED
+  fs.closeSync(fd)
+}, 5)`,
+        MODULES,
+      ),
+      readable: [MODULES],
+    }),
+    outcome: 'out-of-disk',
+  },
+  {
+    does: 'fills the disk with files that wait in a socket',
+    request: () => ({
+      command: process.execPath,
+      args: [
+        '--input-type=module',
+        '-e',
+        `import { closeSync, openSync, unlinkSync, writeSync } from 'node:fs'
+import { descriptorPair, sendDescriptor } from '${PROJECT}src/network/native/descriptor-passing.ts'
+const [ours] = descriptorPair()
+const data = Buffer.alloc(4e6, 1)
+setInterval(() => {
+  const fd = openSync('f', 'w+')
+  writeSync(fd, data); unlinkSync('f')
+  sendDescriptor(ours, Buffer.from('x'), fd)
+  closeSync(fd)
+}, 20)`,
+      ],
+      readable: ['node_modules', 'src', 'package.json'].map((name) => join(PROJECT, name)),
+    }),
+    outcome: 'out-of-disk',
+  },
+  {
+    does: 'writes one endless file',
+    request: () => shell('exec head -c 1000000000 /dev/zero > f'),
+    outcome: 'out-of-disk',
+    also: ({ end }) => expect(end.signal).toBe('SIGXFSZ'),
+  },
+  {
+    does: 'writes without end to its output',
+    request: () => shell('yes'),
+    outcome: 'out-of-output',
+    also: ({ end }) => expect(end.tail.stdout.length).toBeLessThanOrEqual(65_536),
+  },
+  {
+    does: 'computes without end',
+    request: () => ({ ...node('for (;;);'), limits: { cpuMs: 500 } }),
+    outcome: 'out-of-cpu',
+  },
+  {
+    does: 'computes without end in short-lived children',
+    request: () => ({
+      ...shell('while :; do sh -c "i=0; while [ \\$i -lt 20000 ]; do i=\\$((i+1)); done"; done'),
+      limits: { cpuMs: 1000 },
+    }),
+    outcome: 'out-of-cpu',
+  },
+  {
+    does: 'computes without end in children that the system forgets',
+    request: () => ({
+      ...perl(`$SIG{CHLD} = 'IGNORE'; while (1) { child(50); waitpid(-1, 0) }`),
+      limits: { cpuMs: 2000 },
+    }),
+    outcome: 'out-of-cpu',
+  },
+  {
+    does: 'computes without end in children that it never waits for',
+    request: () => ({
+      ...perl(`while (1) { child(100); select(undef, undef, undef, 0.2) }`),
+      limits: { cpuMs: 2000 },
+    }),
+    outcome: 'out-of-cpu',
+  },
+  {
+    does: 'ends its first thread and goes on in another',
+    request: () => ({
+      ...node(
+        `process.on('SIGTERM', () => {})
+new (require('node:worker_threads').Worker)('for (;;);', { eval: true })
+const call = require(process.argv[1] + '/koffi').load(null).func('long syscall(long, long)')
+setTimeout(() => call(process.arch === 'x64' ? 60 : 93, 0), 300) // exit, of this thread alone`,
+        MODULES,
+      ),
+      readable: [MODULES],
+      limits: { cpuMs: 2000 },
+    }),
+    outcome: 'out-of-cpu',
+    also: ({ end }) => expect(end.strays).toBe(1),
+  },
+]
+
+testHostileScripts(SCRIPTS)

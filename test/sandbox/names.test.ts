@@ -1,0 +1,101 @@
+// Aim: in a network with a name server, real programs in the cage resolve names by it and reach what they name
+// straight, by IPv4 and IPv6; and what a name or a redirect leads to is refused by the policy, and named.
+import { execFile } from 'node:child_process'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { describe, expect, test } from 'vitest'
+import { prepareBrowsers } from '../../src/scripts/playwright/browsers.ts'
+import { IN_REACH } from '../support/in-reach.ts'
+import { missing } from '../support/needs.ts'
+import type { ProgramSaid } from '../support/network/network-programs.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+
+const PROGRAM = fileURLToPath(new URL('../support/network/network-programs.ts', import.meta.url))
+const isRoot = process.getuid?.() === 0
+const why = isRoot ? missing('dnsmasq', 'ip', 'curl') : 'needs root, for a network of its own'
+const METADATA = { address: '169.254.169.254', network: '169.254.0.0/16', name: 'metadata.test' }
+
+/** As the machine's own root, and as somebody without any privilege. */
+const RIGHTS: [string, string[]][] = [
+  ['root', []],
+  [
+    'nobody',
+    [
+      ...IN_REACH,
+      'setpriv',
+      '--reuid=65534',
+      '--regid=65534',
+      '--clear-groups',
+      '--inh-caps=-all',
+      '--ambient-caps=-all',
+    ],
+  ],
+]
+/** Addresses of documentation, and anybody may be a name server. */
+const NETWORK = `mount --bind "$1/resolv.conf" /etc/resolv.conf
+ip link set lo up
+ip address add 203.0.113.5/32 dev lo
+ip -6 address add 2001:db8::5/128 dev lo nodad
+echo 0 > /proc/sys/net/ipv4/ip_unprivileged_port_start
+shift
+exec "$@"`
+
+async function programs(rights: string[], ...names: string[]): Promise<Map<string, ProgramSaid>> {
+  const folder = temporaryFolder()
+  writeFileSync(join(folder, 'resolv.conf'), 'nameserver 127.0.0.1\n')
+  const browsers = join(folder, 'browsers')
+  await prepareBrowsers(browsers, core(folder), { chromium: '/usr/bin/chromium' })
+  const run = [...rights, process.execPath, PROGRAM, ...names]
+  const args = ['--net', '--mount', 'sh', '-c', NETWORK, 'sh', folder, ...run]
+  const env = { ...process.env, CHROMIUM_LAUNCHER: join(browsers, 'chromium') }
+  const { stdout } = await promisify(execFile)('unshare', args, { env })
+  const said = stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as ProgramSaid)
+  return new Map(said.map((one) => [one.program, one]))
+}
+
+/** A Playwright that wants no browser by name: the launcher alone is what counts. */
+function core(folder: string): string {
+  const own = join(folder, 'core')
+  mkdirSync(own)
+  writeFileSync(join(own, 'browsers.json'), JSON.stringify({ browsers: [] }))
+  return own
+}
+
+describe.skipIf(why !== undefined)(`names in the cage ${why ?? ''}`, () => {
+  test.each(RIGHTS)(
+    'as %s: Node.js and curl reach them, and what is forbidden is told',
+    async (_, rights) => {
+      const said = await programs(rights, 'node', 'resolver', 'curl')
+      const node = said.get('node')
+      expect(node?.said).toMatch(
+        /reached four\.test.*reached six\.test.*reached both\.test.*ENOTFOUND\nEACCES\n/s,
+      )
+      expect(node?.blocked).toEqual([{ ...METADATA, port: 80 }])
+      expect(said.get('resolver')?.said).toContain('2001:db8::5')
+      expect(said.get('curl')?.said).toMatch(/reached four\.test.*reached both\.test.*\(7\) /s)
+      expect(said.get('curl')?.blocked).toEqual([{ ...METADATA, port: 80 }])
+    },
+  )
+
+  test.skipIf(missing('chromium') !== undefined).each(RIGHTS)(
+    `as %s: Chromium reaches them, and neither picture, socket nor redirect what is forbidden ${missing('chromium') ?? ''}`,
+    async (_, rights) => {
+      const said = await programs(rights, 'chromium')
+      const six = said.get('chromium')
+      expect(six?.said).toMatch(/socket refused.*reached six\.test/s)
+      expect(six?.blocked).toEqual([
+        { ...METADATA, port: 80 },
+        { ...METADATA, port: 80 },
+      ])
+      expect(said.get('chromium, both families')?.said).toContain('reached both.test')
+      const redirected = said.get('chromium, redirected')
+      expect(redirected?.said).toContain('ERR_NETWORK_ACCESS_DENIED')
+      expect(redirected?.blocked[0]).toEqual({ ...METADATA, port: 80 })
+    },
+  )
+})

@@ -1,0 +1,278 @@
+// Aim: a run gets what its order says and tells what became of it; what it ended by is told apart; and where
+// the cage cannot be had, nothing runs unless the operator wants it to.
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { cagedFailure } from '../../src/sandbox/failure.ts'
+import { DeadlineReached } from '../../src/network/deadline.ts'
+import { processesWith, startStandIn } from '../support/sandbox/cage-stand-in.ts'
+import { caged } from '../support/sandbox/caged.ts'
+import { eventually } from '../support/eventually.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+
+const script = (text: string, ...more: string[]) => ({ args: () => ['-e', text, ...more] })
+const shell = (text: string) => ({ command: '/bin/sh', args: () => ['-c', text] })
+
+describe('an order', () => {
+  test('gives arguments, environment, folder, input and messages', async () => {
+    const messages: unknown[] = []
+    const end = await caged({
+      ...script(
+        `const fs = require('node:fs')
+console.log(process.argv[1], process.env.WANTED, process.cwd(), fs.readFileSync(0, 'utf8'))
+fs.writeSync(3, '{"step":1}\\nno json\\n{"step":2}\\n')`,
+        'first',
+      ),
+      environment: { WANTED: 'yes' },
+      input: 'typed',
+      onMessage: (message) => messages.push(message),
+    })
+    expect(end).toMatchObject({
+      outcome: 'exited',
+      exitCode: 0,
+      strays: 0,
+      leftBehind: 0,
+      blocked: [],
+    })
+    expect(end.tail.stdout).toBe(`first yes ${end.folder} typed\n`)
+    expect(messages).toEqual([{ step: 1 }, { step: 2 }])
+  })
+
+  test('opens what else may be read and written, and nothing beside it', async () => {
+    const beside = await mkdtemp(join(tmpdir(), 'vedette-beside-'))
+    const shared = await mkdtemp(join(tmpdir(), 'vedette-shared-'))
+    writeFileSync(join(beside, 'given'), 'text')
+    writeFileSync(join(beside, 'withheld'), 'text')
+    const end = await caged({
+      ...script(
+        `const fs = require('node:fs')
+const [beside, shared] = process.argv.slice(1)
+for (const act of [() => fs.readFileSync(beside + '/given'), () => fs.readFileSync(beside + '/withheld'),
+  () => fs.writeFileSync(beside + '/given', '')])
+  try { act(); console.log('done') } catch (e) { console.log(e.code) }`,
+        beside,
+        shared,
+      ),
+      readable: [join(beside, 'given')],
+    })
+    expect(end.tail.stdout).toMatch(/^(done\n(ENOENT|EACCES)\nEACCES|EACCES\nEACCES\nEACCES)\n$/)
+    await Promise.all([beside, shared].map((folder) => rm(folder, { recursive: true })))
+  })
+
+  test('hands out all output before its end, and keeps the last of it', async () => {
+    let bytes = 0
+    const end = await caged({
+      ...script(`process.stdout.write('x'.repeat(3e6))`),
+      onOutput(chunk) {
+        bytes += chunk.length
+      },
+    })
+    expect(end).toMatchObject({ outcome: 'exited', outputBytes: 3e6 })
+    expect(bytes).toBe(3e6)
+    expect(end.tail.stdout).toHaveLength(65_536)
+  })
+
+  test('hears of messages and output by their bytes', async () => {
+    // Two bytes a letter, one unit of a JavaScript text.
+    const write = `require('node:fs').writeSync(3, JSON.stringify('é'.repeat(1e4)) + '\\n')`
+    const over = await caged({ ...script(`for (;;) ${write}`), limits: { outputBytes: 1e6 } })
+    expect(over.outcome).toBe('out-of-output')
+    const within = await caged({ ...script(write), limits: { outputBytes: 1e6 } })
+    expect(within).toMatchObject({ outcome: 'exited', outputBytes: 20_003 })
+  })
+
+  test.for(['onOutput', 'onMessage'] as const)(
+    'whose %s has a mistake of ours ends, and the agent goes on',
+    async (callback) => {
+      const end = await caged({
+        ...script(`console.log('out'); require('node:fs').writeSync(3, '1\\n')
+setInterval(() => {}, 1000)`),
+        [callback]: () => {
+          throw new TypeError('a mistake of ours')
+        },
+      })
+      expect(end).toMatchObject({ outcome: 'cage-failed', leftBehind: 0 })
+      expect(cagedFailure(end, 'the script')).toMatchObject({
+        code: 'INTERNAL',
+        message: 'TypeError: a mistake of ours',
+        details: { stack: expect.stringContaining('sandbox.test.ts') },
+      })
+    },
+  )
+
+  test.for([
+    ['a command that is not there', { command: '/nowhere/at/all', args: () => [] }],
+    ['a folder to start in that is not there', { ...script('0'), cwd: '/nowhere' }],
+  ] as const)('with %s never begins', async ([, wishes]) => {
+    const end = await caged(wishes)
+    expect(end).toMatchObject({ outcome: 'cage-failed', leftBehind: 0 })
+    expect(end.problem).toMatch(/nowhere/)
+  })
+})
+
+describe('an end', () => {
+  test.for([
+    ['the command’s own', shell('exit 7'), { outcome: 'exited', exitCode: 7, signal: null }],
+    [
+      'a signal',
+      shell('kill -SEGV $$'),
+      { outcome: 'signalled', exitCode: null, signal: 'SIGSEGV' },
+    ],
+    ['a crash that says nothing of memory', script('process.abort()'), { outcome: 'signalled' }],
+  ] as const)('is %s', async ([, wishes, end]) => {
+    expect(await caged(wishes)).toMatchObject(end)
+  })
+
+  test.for([
+    ['a deadline', new DeadlineReached(100), 'out-of-time'],
+    ['somebody’s wish', new Error('cancelled'), 'cancelled'],
+  ] as const)('is %s, and the command was asked first', async ([, reason, outcome]) => {
+    const stop = new AbortController()
+    const end = await caged({
+      ...script(`process.on('SIGINT', () => { console.log('asked'); process.exit(5) })
+setInterval(() => {}, 1000); console.log('ready')`),
+      ask: { signal: 'SIGINT', to: 'leader', graceMs: 5000 },
+      signal: stop.signal,
+      onOutput: (chunk) => (chunk.includes('ready') ? stop.abort(reason) : undefined),
+    })
+    expect(end).toMatchObject({ outcome, exitCode: 5, leftBehind: 0 })
+    expect(end.tail.stdout).toBe('ready\nasked\n')
+  })
+
+  test('comes also when it was cancelled before it began', async () => {
+    const end = await caged({
+      ...script('setInterval(() => {}, 1000)'),
+      signal: AbortSignal.abort(),
+    })
+    expect(end).toMatchObject({ outcome: 'cancelled', leftBehind: 0 })
+  })
+
+  test('tells what was used', async () => {
+    const text = `const b = Buffer.alloc(5e7, 1); while (process.cpuUsage().user < 3e5); require('node:fs').writeFileSync('f', b)`
+    const { usage } = await caged(script(text))
+    expect(usage.cpuMs).toBeGreaterThan(200)
+    expect(usage.peakMemoryBytes).toBeGreaterThan(5e7)
+    expect(usage.diskBytes).toBeGreaterThanOrEqual(5e7)
+    expect(usage.processesMax).toBe(1)
+  })
+})
+
+describe('when one who watches dies', () => {
+  // All of them bear the folder in their words: not everybody may read their environment.
+  const busy = {
+    command: '/bin/sh',
+    args: ['-c', 'setsid sh -c "sleep 1000; :" $1 & echo on; sleep 1000; :', 'sh', '{folder}'],
+  }
+
+  test('the agent: the run ends with it, and its folder goes', async () => {
+    const root = temporaryFolder()
+    const standIn = await startStandIn(root, 'root')
+    const on = Promise.withResolvers<void>()
+    void standIn.run({ ...busy, echo: true }, () => on.resolve()).then(on.reject)
+    await on.promise
+    expect(processesWith(join(root, 'run-'))).not.toEqual([])
+    await standIn.kill()
+    await eventually(() => processesWith(join(root, 'run-')).length === 0)
+    await eventually(() => !readdirSync(root).some((name) => name.startsWith('run-')))
+  })
+
+  test('the warden: the agent ends the run and says so', async () => {
+    const root = temporaryFolder()
+    const standIn = await startStandIn(root, 'root')
+    const on = Promise.withResolvers<void>()
+    const ended = standIn.run({ ...busy, echo: true }, () => on.resolve())
+    void ended.then(on.reject)
+    await on.promise
+    const leader = Number(
+      processesWith(join(root, 'run-'))
+        .find((one) => /sleep/.test(one))
+        ?.split(' ')[0],
+    )
+    process.kill(parentWithCommand(leader, 'supervisor.ts'), 'SIGKILL')
+    const { end, folder } = await ended
+    expect(end).toMatchObject({ outcome: 'cage-failed', leftBehind: 0 })
+    expect(processesWith(folder)).toEqual([])
+    expect(existsSync(folder)).toBe(false)
+    await standIn.kill()
+  })
+
+  // The agent waits for its end for 20 s.
+  test('a warden that hangs is ended with its run, some time after', async () => {
+    const stop = new AbortController()
+    const end = await caged({
+      ...shell('echo $$; sleep 1000'),
+      ask: { signal: 'SIGTERM', to: 'group', graceMs: 100 },
+      signal: stop.signal,
+      onOutput(chunk) {
+        process.kill(parentWithCommand(Number(chunk.toString()), 'supervisor.ts'), 'SIGSTOP')
+        stop.abort()
+      },
+    })
+    expect(end).toMatchObject({ outcome: 'cage-failed', leftBehind: 0 })
+    expect(end.problem).toBe(
+      'the warden died with SIGKILL: it did not end within 20 s of when it should have',
+    )
+    expect(processesWith(end.folder)).toEqual([])
+  })
+})
+
+/** The nearest process above that runs this program. */
+function parentWithCommand(pid: number, program: string): number {
+  for (let at = pid; at > 1;) {
+    if (readFileSync(`/proc/${at}/cmdline`, 'latin1').includes(program)) return at
+    at = Number(/^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${at}/status`, 'latin1'))?.[1])
+  }
+  throw new Error(`nobody above runs ${program}`)
+}
+
+describe('where the system does not let the warden be asked, as in a cage', () => {
+  const project = dirname(dirname(import.meta.dirname))
+  const inner = (isolation: 'require' | 'best') => ({
+    args: (folder: string) => [
+      '--input-type=module',
+      '-e',
+      `import { createCage } from '${project}/src/sandbox/sandbox.ts'
+import { mkdirSync } from 'node:fs'
+mkdirSync('inner')
+const limits = ${JSON.stringify({ wallMs: 9e3, cpuMs: 9e3, memoryBytes: 5e8, processes: 50, outputBytes: 1e6, diskBytes: 1e8, fileBytes: 1e8, openFiles: 999 })}
+const cage = createCage({ network: { blocked: [], allowed: [] }, isolation: '${isolation}', firstUserId: 1 })
+const run = cage.run({ command: '/bin/sh', args: ['-c', 'echo ran \\$WAY'], folder: '${folder}/inner', limits,
+  proxy: { port: 1, environment: { WAY: 'by proxy' }, when: 'unheld' } }, new AbortController().signal)
+const end = await run.ended
+cage.close()
+console.log(JSON.stringify(end))
+process.exit()`,
+    ],
+    readable: [project],
+  })
+
+  test('nothing runs, and it is said why', async () => {
+    const { tail } = await caged(inner('require'))
+    const end = JSON.parse(tail.stdout) as { outcome: string; problem: string }
+    expect(end).toMatchObject({ outcome: 'cage-failed' })
+    expect(end.problem).toMatch(/seccomp/)
+  })
+
+  test('it runs, and is led to its proxy, where the operator takes the best that there is', async () => {
+    const { tail } = await caged(inner('best'))
+    expect(JSON.parse(tail.stdout)).toMatchObject({
+      outcome: 'exited',
+      layers: { ownUser: false, network: false },
+      tail: { stdout: 'ran by proxy\n' },
+    })
+  })
+})
+
+test.each([
+  ['none where it goes straight', 'unheld', 'way:\n'],
+  ['named where all must go through it', 'always', 'way: by proxy\n'],
+] as const)('where connections are judged, a proxy is %s', async (_, when, said) => {
+  const end = await caged({
+    command: '/bin/sh',
+    args: () => ['-c', 'echo way: $WAY'],
+    proxy: { port: 1, environment: { WAY: 'by proxy' }, when },
+  })
+  expect(end.tail.stdout).toBe(said)
+})

@@ -1,0 +1,136 @@
+// Aim: a project, its tools and its data below a folder that only root may pass, as root's own home is: scripts,
+// browsers and suites run there as anywhere, and nothing else of that folder is opened to them.
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, describe, expect, test } from 'vitest'
+import { browser } from '../../../src/monitors/browser/index.ts'
+import { multistep } from '../../../src/monitors/multistep/index.ts'
+import { mayMount } from '../../../src/sandbox/supervisor/mounts.ts'
+import { INSTALLED_FILE, toolFolder } from '../../../src/scripts/toolchains.ts'
+import { caged } from '../../support/sandbox/caged.ts'
+import { missing } from '../../support/needs.ts'
+import { runScriptMonitor } from '../../support/scripts/script-runs.ts'
+import { startSmallSite } from '../../support/monitors/small-site.ts'
+import { runFolder, suiteGround, suiteProject } from '../../support/suites/suite-runs.ts'
+import { temporaryFolder } from '../../support/temporary-folder.ts'
+
+const MODULES = fileURLToPath(new URL('../../../node_modules', import.meta.url))
+const PACKAGES = ['@playwright/test', 'playwright', 'playwright-core']
+const canMount = process.getuid?.() === 0 && mayMount()
+const cannot = canMount ? '' : ': needs root with SYS_ADMIN'
+
+// Short: below it Chromium makes a socket, whose path may have 107 bytes.
+const home = mkdtempSync(join(tmpdir(), 'h-'))
+const secret = join(home, 'secret')
+writeFileSync(secret, 'of the home', { mode: 0o644 })
+// All folders that this file asks for from now on are below the closed one.
+const before = process.env['TMPDIR']
+process.env['TMPDIR'] = home
+afterAll(() => {
+  if (before === undefined) delete process.env['TMPDIR']
+  else process.env['TMPDIR'] = before
+  rmSync(home, { recursive: true, force: true })
+})
+
+/** Prints what reading each of these paths gives: text, names, or a code. */
+const look = (...paths: string[]) => `const fs = require('node:fs')
+for (const path of ${JSON.stringify(paths)}) {
+  try { console.log(fs.statSync(path).isFile() ? fs.readFileSync(path, 'utf8') : fs.readdirSync(path).length) }
+  catch (error) { console.log(error.code) }
+}`
+
+describe.skipIf(!canMount)(`below a closed folder${cannot}`, () => {
+  test('what an order names is there, and nothing beside it', async () => {
+    const folder = temporaryFolder()
+    chmodSync(folder, 0o700)
+    const [given, withheld, linked] = ['given', 'withheld', 'linked'].map((name) =>
+      join(folder, name),
+    ) as [string, string, string]
+    writeFileSync(given, 'text')
+    writeFileSync(withheld, 'text')
+    symlinkSync('/etc/hostname', linked)
+    cpSync(process.execPath, join(folder, 'node'))
+    const end = await caged({
+      command: join(folder, 'node'),
+      args: () => ['-e', look(given, withheld, secret, home, linked)],
+      readable: [given, linked],
+      inspect: (own) => expect(own.startsWith(home)).toBe(true),
+    })
+    expect(end).toMatchObject({ outcome: 'exited', exitCode: 0 })
+    expect(end.tail.stdout).toMatch(/^text\nENOENT\nENOENT\nEACCES\n(?!E[A-Z]+\n).+\n/)
+    expect(existsSync(withheld)).toBe(true)
+  })
+
+  test('what a run writes is in its own folder, for the agent, too', async () => {
+    const end = await caged({
+      args: (folder) => [
+        '-e',
+        `const fs = require('node:fs')
+fs.mkdirSync('made'); fs.renameSync('made', 'moved'); fs.writeFileSync('moved/file', 'x')
+try { fs.writeFileSync(${JSON.stringify(folder)} + '/../beside', 'x') } catch (error) { console.log(error.code) }`,
+      ],
+      inspect: (folder) => expect(existsSync(join(folder, 'moved', 'file'))).toBe(true),
+    })
+    expect(end).toMatchObject({ outcome: 'exited', exitCode: 0 })
+    expect(end.tail.stdout).toBe('EACCES\n')
+    expect(existsSync(join(home, 'beside'))).toBe(false)
+  })
+
+  describe('with tools and packages below it', () => {
+    const ground = suiteGround()
+    const runtime = toolFolder(ground.tools.folder, 'runtime', '2026.04')
+    mkdirSync(runtime, { recursive: true })
+    cpSync(process.execPath, join(runtime, 'node'))
+    for (const name of PACKAGES) {
+      cpSync(join(MODULES, name), join(runtime, 'node_modules', name), { recursive: true })
+    }
+    writeFileSync(join(runtime, INSTALLED_FILE), JSON.stringify({ program: 'node', missing: [] }))
+    afterAll(() => ground.close())
+
+    test('a script runs', async () => {
+      const { failures, observed } = await runScriptMonitor(
+        multistep,
+        { script: look(secret) },
+        { ground },
+      )
+      expect(failures).toEqual([])
+      expect(JSON.stringify(observed)).toContain('ENOENT')
+    })
+
+    const why = missing('chromium')
+    test.skipIf(why !== undefined)(`a browser runs ${why ?? ''}`, async () => {
+      const site = await startSmallSite()
+      const script = `import { expect, test } from '@playwright/test'
+test('shop', async ({ page }) => {
+  await page.goto('${site.url}/')
+  await expect(page.locator('#stock')).toHaveText('in stock')
+})`
+      const { failures } = await runScriptMonitor(browser, { script }, { ground })
+      expect(failures).toEqual([])
+    })
+
+    test('a suite runs', async () => {
+      const folder = suiteProject({
+        'package.json': '{"name":"shop"}',
+        'playwright.config.ts': 'export default {}',
+        'home.spec.ts': `import { existsSync } from 'node:fs'
+import { expect, test } from '@playwright/test'
+test('the home is closed', () => expect(existsSync(${JSON.stringify(secret)})).toBe(false))`,
+      })
+      const { failures, codes } = await runFolder(ground, folder)
+      expect(failures).toEqual([])
+      expect(codes).toEqual([])
+    })
+  })
+})

@@ -1,0 +1,25 @@
+// Aim: user code ranks behind the agent, in whichever session it runs, so that monitors beside it are punctual.
+import { existsSync } from 'node:fs'
+import { getPriority } from 'node:os'
+import { expect, test } from 'vitest'
+import { caged } from '../../support/sandbox/caged.ts'
+
+const LEVEL = Math.min(19, getPriority() + 5)
+/** Prints the level of its process, and of its session as soon as that has one. */
+const TELLS = `const fs = require('node:fs')
+console.log('process', require('node:os').getPriority())
+const levelOf = () => Number(fs.readFileSync('/proc/self/autogroup', 'utf8').split('nice ')[1])
+const look = () => (levelOf() === 0 ? setTimeout(look, 10) : console.log('session', levelOf()))
+if (fs.existsSync('/proc/self/autogroup')) look()`
+
+test.for([
+  ['the command', `eval(process.argv[1])`],
+  [
+    'a process with a session of its own',
+    `require('node:child_process').spawn(process.execPath, ['-e', process.argv[1]], { detached: true, stdio: 'inherit' })`,
+  ],
+] as const)('%s ranks behind the agent', async ([, script]) => {
+  const end = await caged({ args: () => ['-e', script, TELLS] })
+  const session = existsSync('/proc/self/autogroup') ? 'session 5\n' : ''
+  expect(end.tail.stdout).toBe(`process ${LEVEL}\n${session}`)
+})

@@ -1,0 +1,33 @@
+// Aim: an agent that can open no more descriptors cannot start a warden, says so, and lives on.
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { expect, test } from 'vitest'
+
+const SOURCE = join(import.meta.dirname, '../../../src/sandbox/supervisor/spare.ts')
+const PROGRAM = `import { openSync } from 'node:fs'
+import { mock } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
+import { SpareWarden } from '${SOURCE}'
+mock.timers.enable({ apis: ['setTimeout'] })
+const spare = new SpareWarden()
+try { for (;;) openSync('/dev/null') } catch {}
+try { spare.take() } catch (error) { console.log(error.message) }
+spare.prepare()
+mock.timers.tick(1000)
+// The system's own word comes a moment later.
+await setImmediate()
+console.log('lives')
+spare.close()`
+
+test('without descriptors there is no warden, and the agent does not end for it', async () => {
+  const run = promisify(execFile)
+  const args = [
+    '-c',
+    'ulimit -n 64; exec "$0" --input-type=module -e "$1"',
+    process.execPath,
+    PROGRAM,
+  ]
+  const { stdout } = await run('/bin/sh', args)
+  expect(stdout).toMatch(/descriptors.*\nlives\n/)
+})

@@ -1,0 +1,97 @@
+// Aim: a launcher that does not come to its command keeps nobody waiting: not for longer than it may take, and not
+// when the run is called off; and nothing of it is left.
+import { spawn } from 'node:child_process'
+import { existsSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { expect, onTestFinished, test } from 'vitest'
+import type { WardenCall, WardenOrder, WardenReport } from '../../../src/sandbox/request.ts'
+import { removeTree } from '../../../src/sandbox/remove-tree.ts'
+import { ROOMY } from '../../support/sandbox/caged.ts'
+import { eventually } from '../../support/eventually.ts'
+
+const WARDEN = fileURLToPath(
+  new URL('../../../src/sandbox/supervisor/supervisor.ts', import.meta.url),
+)
+
+/** A warden whose launcher is stopped before it has an order. */
+async function heldUp(startMs: number) {
+  const warden = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', WARDEN], {
+    stdio: ['pipe', 'pipe', 'inherit', 'pipe', 'pipe', 'pipe', 'pipe'],
+  })
+  const exited = new Promise((resolve) => warden.once('exit', resolve))
+  let launcher = 0
+  await eventually(() => (launcher = childOf(warden.pid)) > 0, { what: 'the launcher' })
+  process.kill(launcher, 'SIGSTOP')
+  onTestFinished(() => {
+    if (existsSync(`/proc/${launcher}`)) process.kill(launcher, 'SIGKILL')
+    warden.kill('SIGKILL')
+  })
+  const folder = mkdtempSync(join(tmpdir(), 'vedette-warden-'))
+  const order: WardenOrder = {
+    command: '/bin/true',
+    args: [],
+    folder,
+    cwd: folder,
+    environment: {},
+    readable: [],
+    limits: ROOMY,
+    startMs,
+    ask: { signal: 'SIGTERM', to: 'leader', graceMs: 100 },
+    network: { blocked: [], allowed: [] },
+    isolation: 'best',
+  }
+  const tell = (said: WardenOrder | WardenCall) => warden.stdin?.write(`${JSON.stringify(said)}\n`)
+  tell(order)
+  const reports: WardenReport[] = []
+  if (warden.stdout === null) throw new Error('no output')
+  createInterface({ input: warden.stdout }).on('line', (line) => {
+    reports.push(JSON.parse(line) as WardenReport)
+  })
+  return { tell, exited, reports, launcher, clear: () => removeTree(folder) }
+}
+
+function childOf(parent: number | undefined): number {
+  const stats = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
+  return Number(stats.find((pid) => parentOf(pid) === parent) ?? 0)
+}
+
+function parentOf(pid: string): number {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
+    return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1])
+  } catch {
+    return 0
+  }
+}
+
+test('a launcher that does not get ready in its time fails the run, with the time', async () => {
+  const { exited, reports, launcher, clear } = await heldUp(300)
+  expect(await exited).toBe(0)
+  expect(reports).toMatchObject([
+    {
+      event: 'ended',
+      end: {
+        outcome: 'cage-failed',
+        problem: expect.stringMatching(/not ready within 300 ms/),
+        leftBehind: 0,
+      },
+    },
+  ])
+  expect(existsSync(`/proc/${launcher}`)).toBe(false)
+  await clear()
+})
+
+test.each(['ask', 'kill'] as const)(
+  'a run that is called off (%s) meanwhile ends at once',
+  async (call) => {
+    const { tell, exited, reports, launcher, clear } = await heldUp(600_000)
+    tell({ do: call, outcome: 'cancelled' })
+    expect(await exited).toBe(0)
+    expect(reports).toMatchObject([{ end: { outcome: 'cancelled', leftBehind: 0 } }])
+    expect(existsSync(`/proc/${launcher}`)).toBe(false)
+    await clear()
+  },
+)

@@ -1,0 +1,93 @@
+// Aim: what holds people's code, and what is missing with its mend, is known before the first run.
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { createCage, type Cage, type CagedEnd } from '../../src/sandbox/sandbox.ts'
+import { tryCage } from '../../src/sandbox/trial.ts'
+import { withoutNamespaces } from '../support/needs.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+
+const ALL = { ownUser: true, landlock: 7, network: true }
+
+/** A cage in which a run ends like this. */
+function cageWith(end: Partial<CagedEnd>, said = ''): Cage {
+  const ended = Promise.resolve({ tail: { stdout: said, stderr: '' }, ...end } as CagedEnd)
+  return { alwaysHoldsNetwork: false, userIds: [], run: () => ({ ended }), close: () => {} }
+}
+
+/** Any program does for a browser that is there. */
+const there = process.execPath
+
+test.each<[string, Cage, string | undefined, RegExp[]]>([
+  ['nothing where all holds', cageWith({ layers: ALL }, 'namespaces\nexecutes\n'), there, []],
+  [
+    'that Chromium goes without its own sandbox',
+    cageWith({ layers: ALL }, 'executes\n'),
+    there,
+    [/Chromium.*seccomp=docker\/seccomp\.json/],
+  ],
+  [
+    'nothing of Chromium where there is none',
+    cageWith({ layers: ALL }, 'executes\n'),
+    '/nowhere',
+    [],
+  ],
+  [
+    'that connections are not held',
+    cageWith({ layers: { ...ALL, network: false } }, 'namespaces\nexecutes\n'),
+    there,
+    [/seccomp.*docker\/seccomp\.json/],
+  ],
+  [
+    'that files are open to the agent’s own user',
+    cageWith({ layers: { ...ALL, ownUser: false, landlock: 0 } }, 'namespaces\nexecutes\n'),
+    there,
+    [/Landlock.*docker\/seccomp\.json/],
+  ],
+  [
+    'that users can read what is not confined',
+    cageWith({ layers: { ...ALL, landlock: 0 } }, 'namespaces\nexecutes\n'),
+    there,
+    [/Landlock/],
+  ],
+  [
+    'that programs in the folders of runs cannot be started',
+    cageWith({ layers: ALL }, 'namespaces\n'),
+    there,
+    [/exec/],
+  ],
+  [
+    'why no code runs at all',
+    cageWith({ outcome: 'cage-failed', problem: 'the agent runs as root without CAP_SETUID' }),
+    there,
+    [/cannot be run.*CAP_SETUID/],
+  ],
+])('says %s', async (_, cage, chromiumPath, lacks) => {
+  const root = temporaryFolder()
+  const trial = await tryCage(cage, { root, chromiumPath })
+  expect(trial.lacks).toHaveLength(lacks.length)
+  lacks.forEach((lack, index) => expect(trial.lacks[index]).toMatch(lack))
+  expect(readdirSync(root)).toEqual([])
+})
+
+test('says why where there is no room for a trial', async () => {
+  const root = join(temporaryFolder(), 'none')
+  const trial = await tryCage(cageWith({ layers: ALL }, 'executes\n'), {
+    root,
+    chromiumPath: undefined,
+  })
+  expect(trial.lacks[0]).toMatch(/ENOENT/)
+  expect(existsSync(root)).toBe(false)
+})
+
+test('sees what this system has', async () => {
+  const network = { blocked: [], allowed: [] }
+  const cage = createCage({ network, isolation: 'best', firstUserId: 64_700 })
+  const trial = await tryCage(cage, { root: temporaryFolder(), chromiumPath: undefined })
+  cage.close()
+  expect(trial.lacks.filter((lack) => /exec/.test(lack))).toEqual([])
+  expect(trial).toMatchObject({
+    layers: { ownUser: process.getuid?.() === 0 },
+    namespaces: withoutNamespaces() === undefined,
+  })
+})

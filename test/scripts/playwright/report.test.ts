@@ -1,0 +1,136 @@
+// A report of a run of Playwright says what happened to every test, at any moment and however the run ended;
+// and nothing that people's code writes into its events makes it fail, or grow without end.
+import { assert, json, property, string } from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { parsePlaywrightEvent } from '../../../src/scripts/playwright/events.ts'
+import { PlaywrightReportBuilder, REPORT_BOUNDS } from '../../../src/scripts/playwright/report.ts'
+
+function built(...events: Record<string, unknown>[]): PlaywrightReportBuilder {
+  const builder = new PlaywrightReportBuilder()
+  for (const one of events) {
+    const event = parsePlaywrightEvent(JSON.stringify(one))
+    if (event === undefined) throw new Error(`no event: ${JSON.stringify(one)}`)
+    builder.add(event)
+  }
+  return builder
+}
+
+const known = (id: string, retries = 0) => ({
+  event: 'test',
+  id,
+  titles: ['group', id],
+  project: 'chromium',
+  file: 'a.spec.ts',
+  line: 3,
+  tags: ['@smoke'],
+  retries,
+  expectedStatus: 'passed',
+})
+const start = (id: string, retry = 0) => ({ event: 'start', id, retry, worker: 0, at: 1000 })
+const end = (id: string, status: string, outcome: string, retry = 0) => ({
+  event: 'end',
+  id,
+  retry,
+  status,
+  outcome,
+  ms: 5,
+  errors: status === 'failed' ? [{ message: 'no' }] : [],
+  annotations: [],
+  attachments: [],
+})
+
+describe('outcomes', () => {
+  test.each([
+    ['a test that passes', [start('a'), end('a', 'passed', 'expected')], 'expected'],
+    ['a test that fails', [start('a'), end('a', 'failed', 'unexpected')], 'unexpected'],
+    ['a test that is running', [start('a')], undefined],
+    ['a test that has not begun', [], undefined],
+  ])('%s', (_, events, outcome) => {
+    const report = built(known('a'), ...events).report()
+    expect(report.tests[0]?.outcome).toBe(outcome)
+    expect(report.stats).toMatchObject({ [outcome ?? 'unfinished']: 1, total: 1 })
+  })
+
+  test('a failure that will be tried again is none yet, and flaky when it passes then', () => {
+    const builder = built(known('a', 1), start('a'), end('a', 'failed', 'unexpected'))
+    expect(builder.report().stats).toMatchObject({ unexpected: 0, unfinished: 1 })
+    expect(builder.progress()).toEqual({ done: 0, total: 1 })
+    const whole = built(
+      known('a', 1),
+      start('a'),
+      end('a', 'failed', 'unexpected'),
+      start('a', 1),
+      end('a', 'passed', 'flaky', 1),
+    )
+    expect(whole.report().stats).toMatchObject({ flaky: 1, unfinished: 0 })
+    expect(whole.report().tests[0]?.attempts.map(({ status }) => status)).toEqual([
+      'failed',
+      'passed',
+    ])
+    expect(whole.progress()).toEqual({ done: 1, total: 1 })
+  })
+})
+
+test('steps, output and errors stand with their attempt', () => {
+  const step = { event: 'step', id: 'a', retry: 0, title: 'buy', category: 'test.step', depth: 0 }
+  const report = built(
+    { event: 'begin', playwright: '1.58.2', workers: 2, tests: 1 },
+    known('a'),
+    start('a'),
+    { event: 'output', stream: 'stdout', id: 'a', retry: 0, text: 'hello' },
+    { ...step, at: 1, ms: 7, error: { message: 'out of stock' } },
+    end('a', 'failed', 'unexpected'),
+    { event: 'finish', status: 'failed', ms: 99 },
+  ).report()
+  expect(report).toMatchObject({ playwrightVersion: '1.58.2', status: 'failed', durationMs: 99 })
+  expect(report.tests[0]).toMatchObject({
+    title: 'group › a',
+    attempts: [
+      {
+        output: 'hello',
+        errors: [{ message: 'no' }],
+        steps: [{ title: 'buy', durationMs: 7, error: 'out of stock' }],
+      },
+    ],
+  })
+})
+
+describe('what people’s code may write', () => {
+  test.each([
+    ['no JSON', '{'],
+    ['another thing', '[1]'],
+    ['an unknown event', '{"event":"gift"}'],
+    ['a negative time', JSON.stringify({ ...start('a'), at: -1 })],
+    [
+      'a text without end',
+      JSON.stringify({ event: 'error', error: { message: 'x'.repeat(70_000) } }),
+    ],
+  ])('%s is no event', (_, line) => {
+    expect(parsePlaywrightEvent(line)).toBeUndefined()
+  })
+
+  test('nothing makes reading throw', () => {
+    assert(property(string(), (line) => void parsePlaywrightEvent(line)))
+    assert(property(json(), (line) => void parsePlaywrightEvent(line)))
+  })
+
+  test('the report stays bounded and says how much it left out', () => {
+    const builder = new PlaywrightReportBuilder()
+    const add = (one: Record<string, unknown>) => {
+      const event = parsePlaywrightEvent(JSON.stringify(one))
+      if (event !== undefined) builder.add(event)
+    }
+    for (let at = 0; at < REPORT_BOUNDS.testsMax + 10; at++) add(known(`t${at}`))
+    add(start('t0'))
+    add(start('t0'))
+    for (let at = 0; at < 50; at++) {
+      add({ event: 'output', stream: 'stdout', id: 't0', retry: 0, text: 'x'.repeat(1000) })
+    }
+    add(end('nobody', 'passed', 'expected'))
+    const report = builder.report()
+    expect(report.tests).toHaveLength(REPORT_BOUNDS.testsMax)
+    const [attempt] = report.tests[0]?.attempts ?? []
+    expect(attempt?.output).toHaveLength(REPORT_BOUNDS.outputCharsPerAttemptMax)
+    expect(report.leftOut).toBeGreaterThan(10)
+  })
+})

@@ -1,0 +1,202 @@
+// Aim: Playwright's test runner runs in the cage with the system's Chromium, tells what happens while it
+// happens, and ends in order when it is told to; and what the code does to our files leads nowhere.
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { findChromium } from '../../../src/scripts/chromium.ts'
+import type { Context } from '../../../src/monitors/monitor.ts'
+import { findPlaywrightCore } from '../../../src/scripts/playwright/browsers.ts'
+import {
+  PLAYWRIGHT_ASK,
+  runPlaywright,
+  type PlaywrightOrder,
+} from '../../../src/scripts/playwright/run.ts'
+import { startConnectProxy } from '../../support/network/connect-proxy.ts'
+import { fixedResolver, testContext } from '../../support/monitors/monitor-context.ts'
+import { missing } from '../../support/needs.ts'
+import { testGround } from '../../support/scripts/script-ground.ts'
+import { startSmallSite } from '../../support/monitors/small-site.ts'
+import { temporaryFolder } from '../../support/temporary-folder.ts'
+
+const ground = testGround()
+const why = missing('chromium')
+const site = await startSmallSite()
+const MEBIBYTE = 1_048_576
+
+const CONFIGURATION = `module.exports = {
+  use: { proxy: JSON.parse(process.env.VEDETTE_PROXY ?? 'null') ?? undefined, trace: 'retain-on-failure' },
+  reporter: 'null',
+}`
+
+async function run(
+  spec: string,
+  wishes: Partial<PlaywrightOrder> = {},
+  context: Context = testContext(),
+) {
+  const runtime = await ground.tools.find('runtime', '2026.04')
+  if (runtime === undefined) throw new Error('no runtime')
+  const folder = join(temporaryFolder(), 'run')
+  mkdirSync(folder)
+  writeFileSync(join(folder, 'playwright.config.js'), CONFIGURATION)
+  writeFileSync(join(folder, 'a.spec.js'), spec.replaceAll('{site}', site.url))
+  const core = await findPlaywrightCore(runtime.folder)
+  const chromium = await findChromium(undefined)
+  return runPlaywright(
+    {
+      cage: await ground.cage(),
+      dial: context.dial,
+      folder,
+      command: runtime.program,
+      args: [join(runtime.folder, 'node_modules/@playwright/test/cli.js'), 'test'],
+      environment: { NODE_PATH: join(runtime.folder, 'node_modules') },
+      readable: [runtime.folder, join(runtime.folder, 'node_modules')],
+      browser: core === undefined || chromium === undefined ? undefined : { chromium, core },
+      limits: {
+        // More than a test has: none ends by it.
+        wallMs: 600_000,
+        cpuMs: 60_000,
+        memoryBytes: 1024 * MEBIBYTE,
+        processes: 100,
+        outputBytes: 10 * MEBIBYTE,
+        diskBytes: 256 * MEBIBYTE,
+        fileBytes: 64 * MEBIBYTE,
+        openFiles: 4096,
+      },
+      ...wishes,
+    },
+    context.signal,
+  )
+}
+
+const HEAD = `const { test, expect } = require('@playwright/test')\n`
+
+describe.skipIf(why !== undefined)(`with a browser ${why ?? ''}`, () => {
+  test('a page is opened straight, by no proxy, with Chromium’s own sandbox on', async () => {
+    const events: string[] = []
+    const { end, report, refusals } = await run(
+      `${HEAD}test('shop', async ({ page }) => {
+        await page.goto('{site}/')
+        await test.step('look', () => expect(page.locator('#stock')).toHaveText('in stock'))
+        await page.goto('chrome://sandbox')
+        console.log(await page.locator('#evaluation').innerText())
+        console.log('proxies:', Object.keys(process.env).filter((one) => /proxy/i.test(one)).join())
+      })`,
+      { onEvent: ({ event }) => events.push(event) },
+    )
+    expect(end).toMatchObject({ outcome: 'exited', exitCode: 0, leftBehind: 0 })
+    expect(refusals).toEqual([])
+    expect(report.stats).toMatchObject({ expected: 1, total: 1 })
+    const { output } = report.tests[0]?.attempts[0] ?? {}
+    expect(output).toContain('You are adequately sandboxed.')
+    expect(output).toContain('proxies: \n')
+    expect(report.tests[0]?.attempts[0]?.steps.map(({ title }) => title)).toContain('look')
+    expect(events.at(0)).toBe('begin')
+    expect(events.at(-1)).toBe('finish')
+  })
+
+  test('a browser reaches a blocked network by no address, and the run tells which', async () => {
+    const blocked = ['127.0.0.0/8', '::1/128']
+    const { end, report } = await run(
+      `${HEAD}test('shop', async ({ page, request }) => {
+        const of = async (open) => console.log(await open().catch((error) => error.message))
+        await of(() => page.goto('{site}/'))
+        await of(() => page.goto('http://169.254.169.254/'))
+        await of(() => request.get('{site}/'))
+      })`,
+      { cage: await testGround({ blocked }).cage() },
+      testContext({ blocked }),
+    )
+    expect(report.stats.expected).toBe(1)
+    expect(site.requests.filter((one) => one === 'GET /')).toHaveLength(1)
+    const networks = end.blocked.map(({ address, network }) => `${address} in ${network}`)
+    expect(networks).toContain('127.0.0.1 in 127.0.0.0/8')
+    expect(networks).toContain('169.254.169.254 in 169.254.0.0/16')
+  })
+
+  test('with a proxy of the location all goes through it, though loopback is blocked', async () => {
+    await using through = await startConnectProxy({ names: { 'shop.test': '127.0.0.1' } })
+    const context = testContext({
+      proxyUrl: `http://127.0.0.1:${through.port}`,
+      resolver: fixedResolver({ 'shop.test': ['192.0.2.80'] }),
+    })
+    const { end, report } = await run(
+      `${HEAD}test('shop', async ({ page, request }) => {
+        const shop = '{site}/'.replace('127.0.0.1', 'shop.test')
+        await page.goto(shop)
+        expect((await request.get(shop)).status()).toBe(200)
+        expect((await page.goto('http://169.254.169.254/')).status()).toBe(403)
+      })`,
+      { cage: await testGround({ blocked: ['127.0.0.0/8'], isolation: 'require' }).cage() },
+      context,
+    )
+    expect(report.tests[0]?.attempts[0]?.errors).toEqual([])
+    expect(end.blocked).toEqual([])
+    const port = new URL(site.url).port
+    expect(
+      through.seen.filter((one) => one === `CONNECT shop.test:${port}`).length,
+    ).toBeGreaterThan(1)
+  })
+
+  test('a run that is cancelled tells what it had done until then', async () => {
+    const stop = new AbortController()
+    const { end, report } = await run(
+      `${HEAD}test('one', () => {})
+      test('two', async ({ page }) => {
+        await page.goto('{site}/')
+        await test.step('opened', () => {})
+        await new Promise(() => {})
+      })`,
+      {
+        // A busy machine may need longer than the agent gives.
+        ask: { ...PLAYWRIGHT_ASK, graceMs: 120_000 },
+        onEvent(event) {
+          if (event.event === 'step' && event.title === 'opened') stop.abort()
+        },
+      },
+      testContext({ signal: stop.signal }),
+    )
+    expect(end).toMatchObject({ outcome: 'cancelled', leftBehind: 0 })
+    expect(report.status).toBe('interrupted')
+    expect(report.tests.map(({ attempts }) => attempts[0]?.status)).toEqual([
+      'passed',
+      'interrupted',
+    ])
+  })
+})
+
+test.each(['onEvent', 'onOutput'] as const)(
+  'a mistake of ours in %s ends the run, and is told as such',
+  async (callback) => {
+    const mistake = new Error('a mistake of ours')
+    const ended = run(
+      `${HEAD}test('one', async () => { console.log('out'); await new Promise(() => {}) })`,
+      {
+        browser: undefined,
+        [callback]: () => {
+          throw mistake
+        },
+      },
+    )
+    await expect(ended).rejects.toBe(mistake)
+  },
+)
+
+describe.each([
+  ['a link to a file of ours', `symlinkSync('/etc/passwd', events)`],
+  ['a pipe', `require('node:child_process').execFileSync('mkfifo', [events])`],
+  ['a folder', `mkdirSync(events)`],
+])('where the events belong, the code puts %s', (_, put) => {
+  test('and the run ends all the same, with what came before', async () => {
+    const { end, report } = await run(
+      `${HEAD}const { rmSync, symlinkSync, mkdirSync } = require('node:fs')
+      test('one', () => {
+        const events = process.env.VEDETTE_EVENTS
+        rmSync(events)
+        ${put}
+      })`,
+      { browser: undefined },
+    )
+    expect(end.outcome).toBe('exited')
+    expect(report.tests).toHaveLength(1)
+  })
+})

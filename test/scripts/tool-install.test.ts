@@ -1,0 +1,152 @@
+// Engines and runtimes are installed whole or not at all, from any registry; what goes wrong is told with its
+// mend, and nothing unfinished is ever taken for an engine.
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { installTool, type ToolOrder } from '../../src/scripts/tool-install.ts'
+import { runsCacheFolder, toolsFolder } from '../../src/scripts/tools-folder.ts'
+import { INSTALLED_FILE, openToolbox } from '../../src/scripts/toolchains.ts'
+import { ENGINES, RUNTIMES } from '../../src/contract/runtimes.ts'
+import {
+  type NpmRegistry,
+  type RegistryPackage,
+  startNpmRegistry,
+} from '../support/suites/npm-registry.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+
+function pinned(spec: string, files: Record<string, string> = {}): RegistryPackage {
+  const at = spec.lastIndexOf('@')
+  return { name: spec.slice(0, at), version: spec.slice(at + 1), files }
+}
+
+const arch = process.arch === 'arm64' ? 'arm64' : 'x64'
+const engine = (name: string) => ENGINES.get(name)?.[arch] ?? ''
+const runtime = RUNTIMES.get('2024.09')
+const LEFT_OUT = Object.keys(runtime?.optionalPackages ?? {})[0] ?? ''
+
+let registry: NpmRegistry
+let silent: NpmRegistry
+
+beforeAll(async () => {
+  const program = { 'bin/node': '#!/bin/sh\necho here\n', 'include/node.h': 'long' }
+  registry = await startNpmRegistry([
+    pinned(engine('node@24'), program),
+    pinned(engine('node@22'), { 'README.md': 'no program in here' }),
+    pinned(runtime?.nodePackages[arch] ?? '', program),
+    ...Object.entries({ ...runtime?.packages, ...runtime?.optionalPackages })
+      .filter(([name]) => name !== LEFT_OUT)
+      .map(([name, version]) => pinned(`${name}@${version}`)),
+  ])
+  silent = await startNpmRegistry([], { stall: true })
+})
+
+afterAll(async () => {
+  await registry.server.close()
+  await silent.server.close()
+})
+
+function order(changes: Partial<ToolOrder>): ToolOrder {
+  const { signal } = new AbortController()
+  const folder = temporaryFolder()
+  return { kind: 'engine', name: 'node@24', folder, env: registry.env, signal, ...changes }
+}
+
+describe('an engine', () => {
+  test('is found after it was installed, without the headers that nobody needs', async () => {
+    const one = order({})
+    expect(await installTool(one)).toMatchObject({ tool: { name: 'node@24', missing: [] } })
+    const toolbox = openToolbox(one.folder)
+    expect(await toolbox.installed('engine')).toEqual(['node@24'])
+    const tool = await toolbox.find('engine', 'node@24')
+    expect(existsSync(tool?.program ?? '')).toBe(true)
+    expect(existsSync(join(tool?.program ?? '', '../../include'))).toBe(false)
+    expect(readdirSync(join(one.folder, 'engines'))).toEqual(['node@24'])
+  })
+
+  test('is installed anew over a broken one', async () => {
+    const one = order({})
+    mkdirSync(join(one.folder, 'engines/node@24'), { recursive: true })
+    writeFileSync(join(one.folder, 'engines/node@24', INSTALLED_FILE), '{')
+    expect(await openToolbox(one.folder).find('engine', 'node@24')).toBeUndefined()
+    expect(await installTool(one)).toHaveProperty('tool')
+    expect(await openToolbox(one.folder).installed('engine')).toEqual(['node@24'])
+  })
+
+  test('leaves what a killed installation began to nobody', async () => {
+    const one = order({})
+    mkdirSync(join(one.folder, 'engines/node@24.draft-1'), { recursive: true })
+    await installTool(one)
+    expect(readdirSync(join(one.folder, 'engines'))).toEqual(['node@24'])
+  })
+})
+
+test('a runtime is installed with what the registry has, and tells what it lacks', async () => {
+  const one = order({ kind: 'runtime', name: '2024.09' })
+  expect(await installTool(one)).toMatchObject({ tool: { missing: [LEFT_OUT] } })
+  const tool = await openToolbox(one.folder).find('runtime', '2024.09')
+  expect(existsSync(join(tool?.folder ?? '', 'node_modules/@playwright/test'))).toBe(true)
+  expect(existsSync(tool?.program ?? '')).toBe(true)
+})
+
+const REFUSALS: [sentence: string, () => Partial<ToolOrder>, says: RegExp][] = [
+  ['a name that is none', () => ({ name: 'node@23' }), /no "node@23"; there are node@22/],
+  [
+    'a package that the registry lacks',
+    () => ({ name: 'node@26' }),
+    /npm failed [\s\S]*No matching version/,
+  ],
+  ['a package without its program', () => ({ name: 'node@22' }), /no node_modules\/engine\/bin/],
+  ['no npm', () => ({ env: { PATH: '/nowhere' } }), /npm was not found in PATH/],
+  ['a registry that is silent', () => ({ env: silent.env, timeoutMs: 1500 }), /did not end within/],
+  ['a folder that cannot be', () => ({ folder: '/dev/null/tools' }), /cannot be written/],
+]
+
+test.each(REFUSALS)('%s is told, and leaves nothing', async (_, changes, says) => {
+  const one = order(changes())
+  const outcome = await installTool(one)
+  expect('problem' in outcome ? outcome.problem : 'installed').toMatch(says)
+  expect(await openToolbox(one.folder).installed('engine')).toEqual([])
+  const engines = join(one.folder, 'engines')
+  expect(existsSync(engines) ? readdirSync(engines) : []).toEqual([])
+})
+
+test('an interrupted installation ends at once and leaves nothing', async () => {
+  const stop = new AbortController()
+  const one = order({ env: silent.env, signal: stop.signal })
+  const asked = silent.server.connection()
+  const outcome = installTool(one)
+  await asked
+  stop.abort(new Error('enough'))
+  await expect(outcome).rejects.toThrow('enough')
+  expect(readdirSync(join(one.folder, 'engines'))).toEqual([])
+})
+
+test('nothing of the agent’s environment reaches npm but what npm needs', async () => {
+  const seen = temporaryFolder()
+  writeFileSync(join(seen, 'npm'), `#!/bin/sh\nenv > ${seen}/env\nexit 1\n`, { mode: 0o755 })
+  const env = { PATH: `${seen}:/usr/bin:/bin`, API_KEY: 'pl_secret', MY_TOKEN: 'x', HOME: seen }
+  await installTool(order({ env }))
+  const text = readFileSync(join(seen, 'env'), 'utf8')
+  expect(text).toMatch(/^HOME=/m)
+  expect(text).not.toMatch(/pl_secret|MY_TOKEN/)
+})
+
+test.each([
+  [{ tools: '/t', data: '/d', env: {} }, '/t'],
+  [{ tools: undefined, data: '/d', env: {} }, '/d/tools'],
+  [{ tools: undefined, data: undefined, env: { XDG_CACHE_HOME: '/c' } }, '/c/vedette/tools'],
+])('the folder of tools for %j is %s', ({ tools, data, env }, folder) => {
+  expect(toolsFolder(tools, data, env)).toBe(folder)
+})
+
+test('what is kept between runs is with the data, as tools may be in an image; else with the tools', () => {
+  expect(runsCacheFolder('/d', '/t')).toBe('/d/cache')
+  expect(runsCacheFolder(undefined, '/t')).toBe('/t/cache')
+})
+
+test('a name never leads out of the toolbox', async () => {
+  const folder = temporaryFolder()
+  mkdirSync(join(folder, 'evil'))
+  writeFileSync(join(folder, 'evil', INSTALLED_FILE), '{"program":"x","missing":[]}')
+  expect(await openToolbox(folder).find('engine', '../evil')).toBeUndefined()
+})

@@ -1,0 +1,99 @@
+// A suite runs on the engine that somebody asked for: the monitor first, then the project's own files, Node
+// before Bun; names that mean another version every year ask for nothing.
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { lowestOf, suiteEngine } from '../../src/suites/engine.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+
+function project(files: Record<string, string>): string {
+  const folder = temporaryFolder()
+  mkdirSync(join(folder, 'e2e'))
+  for (const [path, text] of Object.entries(files)) writeFileSync(join(folder, path), text)
+  return folder
+}
+
+const manifest = (engines: object) => ({ 'package.json': JSON.stringify({ engines }) })
+
+describe('an engine that the project asks for', () => {
+  test.each<[string, Record<string, string>, string, string]>([
+    ['nothing is said', {}, 'node@22', 'default'],
+    ['.node-version', { '.node-version': 'v24.1.0\n' }, 'node@24', '.node-version'],
+    ['.nvmrc with a comment', { '.nvmrc': '# ours\n26\n' }, 'node@26', '.nvmrc'],
+    [
+      'an alias, and a range',
+      { '.nvmrc': 'lts/jod', ...manifest({ node: '>=24' }) },
+      'node@24',
+      'package.json',
+    ],
+    [
+      '.tool-versions',
+      { '.tool-versions': 'ruby 3.3\nnodejs 26.1.0\n' },
+      'node@26',
+      '.tool-versions',
+    ],
+    [
+      'a file over package.json',
+      { '.nvmrc': '22', ...manifest({ node: '26' }) },
+      'node@22',
+      '.nvmrc',
+    ],
+    ['.bun-version', { '.bun-version': '1.3.2' }, 'bun@1.3', '.bun-version'],
+    ['Bun in package.json', manifest({ bun: '^1.2' }), 'bun@1.3', 'package.json'],
+    [
+      'Node before Bun',
+      { '.bun-version': '1.3', ...manifest({ node: '24' }) },
+      'node@24',
+      'package.json',
+    ],
+    [
+      'the working folder before the bundle',
+      { '.nvmrc': '22', 'e2e/.nvmrc': '24' },
+      'node@24',
+      '.nvmrc',
+    ],
+    ['package.json that is none', { 'package.json': '{' }, 'node@22', 'default'],
+  ])('%s', async (_, files, engine, from) => {
+    const folder = project(files)
+    expect(await suiteEngine({}, [join(folder, 'e2e'), folder])).toMatchObject({ engine, from })
+  })
+})
+
+describe('an engine that the monitor asks for', () => {
+  test('wins over the project', async () => {
+    const folder = project({ '.nvmrc': '22' })
+    const wish = { engine: 'node', engineVersion: '26' } as const
+    expect(await suiteEngine(wish, [folder])).toMatchObject({ engine: 'node@26' })
+  })
+
+  test('takes its version from the project when it has none', async () => {
+    const folder = project({ '.bun-version': '1.2', '.nvmrc': '26' })
+    expect(await suiteEngine({ engine: 'bun' }, [folder])).toMatchObject({
+      engine: 'bun@1.3',
+      notice: expect.stringContaining('1.2'),
+    })
+  })
+
+  test('is refused when there is none like it, with who asked for it', async () => {
+    const folder = project({ '.bun-version': '2.0' })
+    expect(await suiteEngine({ engine: 'bun' }, [folder])).toMatch(/^\.bun-version: .*Bun 2/)
+  })
+})
+
+test.each([
+  ['>=20.1 <23', '20.1'],
+  ['^22', '22.0'],
+  ['~24.3.1', '24.3'],
+  ['22.x || 24.x', '22.0'],
+  ['>22', '23.0'],
+  ['>22.4', '22.4'],
+  ['18 - 22', '18.0'],
+  ['>= 24', '24.0'],
+  ['24', '24.0'],
+  ['<23', undefined],
+  ['*', undefined],
+  ['latest', undefined],
+  ['22 || *', undefined],
+])('the lowest version of %j is %j', (range, lowest) => {
+  expect(lowestOf(range)).toBe(lowest)
+})

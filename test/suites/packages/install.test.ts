@@ -1,0 +1,286 @@
+// Aim: packages come from a registry once, and from the cache after that; a run can change what it got, and never
+// the cache; what decides on packages makes another entry, and what nobody uses any more goes.
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { TreeCache } from '../../../src/scripts/tree-cache.ts'
+import { suiteCommand, wordsOf } from '../../../src/suites/command.ts'
+import { type NpmRegistry, startNpmRegistry } from '../../support/suites/npm-registry.ts'
+import { runFolder, suiteGround, suiteProject } from '../../support/suites/suite-runs.ts'
+import { temporaryFolder } from '../../support/temporary-folder.ts'
+
+let registry: NpmRegistry
+
+/** Keeps what an installation shows to the packages that it installs. */
+const LOOK = `const { readdirSync, writeFileSync } = require('node:fs')
+const list = (path) => { try { return readdirSync(path).sort() } catch ({ code }) { return code } }
+const { INIT_CWD, SHOP, STEERS, PUPPETEER_SKIP_DOWNLOAD } = process.env
+const files = [INIT_CWD, INIT_CWD + '/shop', INIT_CWD + '/../../project'].map(list)
+const seen = { files, variables: [SHOP, STEERS, PUPPETEER_SKIP_DOWNLOAD] }
+writeFileSync('index.js', 'module.exports = ' + JSON.stringify(JSON.stringify(seen)))
+`
+
+beforeAll(async () => {
+  registry = await startNpmRegistry([
+    { name: 'pens', version: '1.0.0', files: { 'index.js': 'module.exports = "ink"\n' } },
+    { name: 'nosy', version: '1.0.0', files: { 'look.js': LOOK }, postinstall: 'node look.js' },
+    {
+      name: 'builder',
+      version: '1.0.0',
+      files: {},
+      postinstall:
+        'cd "$INIT_CWD"; echo built > built.txt; [ -e config.txt ] || echo default > config.txt',
+    },
+  ])
+})
+afterAll(() => registry.server.close())
+
+const ground = suiteGround()
+
+function project(more: Record<string, string> = {}): string {
+  return suiteProject(
+    {
+      'package.json': JSON.stringify({ private: true, dependencies: { pens: '1.0.0' } }),
+      '.npmrc': `registry=http://${registry.server.authority}/\n`,
+      ...more,
+    },
+    false,
+  )
+}
+
+const entries = () => readdirSync(join(ground.cacheFolder, 'packages'))
+// It says what it got, and then tries to spoil it for the next one.
+const testCommand = `node -p "'got ' + require('pens')" >&2; echo 'module.exports = "mud"' > node_modules/pens/index.js; exit 1`
+
+describe('packages', () => {
+  test('are installed once, kept, and out of reach of runs', async () => {
+    const first = await runFolder(ground, project(), { testCommand })
+    expect(first.observed).toMatchObject({ packages: 'installed' })
+    const second = await runFolder(ground, project({ 'a.spec.ts': '// new' }), { testCommand })
+    expect(second.observed).toMatchObject({ packages: 'kept' })
+    for (const run of [first, second]) {
+      expect(run.failures[0]?.details?.['output']).toContain('got ink')
+    }
+    expect(entries()).toHaveLength(1)
+  })
+
+  test('of another command, engine or owner’s script are others', async () => {
+    const before = entries().length
+    const scripts = { postinstall: 'echo hello' }
+    const manifest = { private: true, dependencies: { pens: '1.0.0' }, scripts }
+    const folder = project({ 'package.json': JSON.stringify(manifest) })
+    await runFolder(ground, folder, { id: 'one', testCommand })
+    await runFolder(ground, folder, { id: 'two', testCommand })
+    expect(entries()).toHaveLength(before + 2)
+  })
+
+  test('that suites share are installed from what decides on them alone', async () => {
+    const text = JSON.stringify({ private: true, dependencies: { nosy: '1.0.0' } })
+    const own = `registry=http://${registry.server.authority}/\n; $STEERS\n`
+    const files = { 'package.json': text, '.npmrc': own, 'a.spec.ts': '', 'shop/.npmrc': 'cache=.' }
+    const variables = { SHOP: 'a', STEERS: 'b', PUPPETEER_SKIP_DOWNLOAD: '1' }
+    const wishes = { testCommand: `node -p "require('nosy')" >&2; exit 1` }
+    const first = await runFolder(ground, project(files), wishes, { variables })
+    const seen = { files: [['.npmrc', 'node_modules', 'package.json'], 'ENOENT', 'EACCES'] }
+    const known = { ...seen, variables: [null, 'b', '1'] }
+    expect(first.failures[0]?.details?.['output']).toContain(JSON.stringify(known))
+    const other = project({ ...files, 'a.spec.ts': 'other' })
+    const second = await runFolder(ground, other, wishes, {
+      variables: { ...variables, SHOP: 'c' },
+    })
+    expect(second.observed).toMatchObject({ packages: 'kept' })
+  })
+
+  test('are a run’s own where one of them makes other files', async () => {
+    const before = entries().length
+    const manifest = { private: true, dependencies: { builder: '1.0.0', pens: '1.0.0' } }
+    const text = JSON.stringify(manifest)
+    const own = { 'built.txt': 'old\n', 'config.txt': 'own\n' }
+    const print = `cat built.txt config.txt >&2; ${testCommand}`
+    for (const [files, config] of [
+      [own, 'own'],
+      [{}, 'default'],
+    ] as const) {
+      const folder = project({ 'package.json': text, ...files })
+      const run = await runFolder(ground, folder, { testCommand: print })
+      expect(run.failures[0]?.details?.['output']).toContain(`built\n${config}\ngot ink`)
+      expect(run.observed['notes']).toContainEqual(expect.stringContaining('has also made'))
+    }
+    expect(entries()).toHaveLength(before)
+  })
+
+  test('are not kept when the installation makes more than packages', async () => {
+    const before = entries().length
+    const installCommand = 'npm install --no-audit --no-fund && echo built > built.txt'
+    const run = await runFolder(ground, project(), { installCommand, testCommand })
+    expect(run.observed['notes']).toContainEqual(expect.stringContaining('built.txt'))
+    expect(entries()).toHaveLength(before)
+  })
+
+  test('are copied to runs that cannot come to where they are kept', async () => {
+    chmodSync(ground.cacheFolder, 0o700)
+    const run = await runFolder(ground, project(), { testCommand })
+    chmodSync(ground.cacheFolder, 0o755)
+    expect(run.observed).toMatchObject({ packages: 'kept' })
+    expect(run.failures[0]?.details?.['output']).toContain('got ink')
+  })
+
+  test('that the registry does not have are a failure of the installation', async () => {
+    const manifest = { private: true, dependencies: { nothing: '1.0.0' } }
+    const run = await runFolder(ground, project({ 'package.json': JSON.stringify(manifest) }))
+    expect(run.codes).toEqual(['INSTALL_FAILED'])
+    expect(run.failures[0]?.message).toMatch(/^npm install .*404/)
+  })
+})
+
+describe('what an installation leaves in the run’s folder leads the agent nowhere:', () => {
+  /** Files that the run itself may not touch. */
+  function precious(): string {
+    const folder = temporaryFolder()
+    for (const name of ['playwright.config.ts', 'index.html', 'key']) {
+      writeFileSync(join(folder, name), 'precious', { mode: 0o600 })
+    }
+    return folder
+  }
+  const contents = (folder: string) =>
+    Object.fromEntries(readdirSync(folder).map((name) => [name, textOf(join(folder, name))]))
+  const textOf = (path: string) => readFileSync(path, 'utf8')
+
+  test.each<[string, (outside: string) => Record<string, string>, string]>([
+    [
+      'links in the place of our own files',
+      (outside) => ({
+        installCommand: `mkdir -p ../.vedette && cd ../.vedette && for one in wrapping.cjs reporter.cjs; do ln -s ${outside}/key $one; done`,
+      }),
+      'NO_TESTS',
+    ],
+    [
+      'a link in the place of our folder',
+      (outside) => ({ installCommand: `rm -rf ../.vedette && ln -s ${outside} ../.vedette` }),
+      'NO_TESTS',
+    ],
+    [
+      'a link in the place of the project',
+      (outside) => ({ installCommand: `cd .. && mv project own && ln -s ${outside} project` }),
+      'INSTALL_FAILED',
+    ],
+    [
+      'a link in the place of the working folder',
+      (outside) => ({
+        workingDir: 'shop',
+        installCommand: `cd .. && mv shop own && ln -s ${outside} shop`,
+      }),
+      'BUNDLE_INVALID',
+    ],
+    [
+      'a configuration below a link',
+      (outside) => ({
+        installCommand: `ln -s ${outside} elsewhere`,
+        testCommand: 'true -c elsewhere/playwright.config.ts',
+      }),
+      'NO_TESTS',
+    ],
+    [
+      'a pipe in the place of a file that is read',
+      () => ({
+        installCommand: 'rm package.json && mkfifo package.json && touch playwright.config.ts',
+      }),
+      'NO_TESTS',
+    ],
+    [
+      'a link in the place of the report',
+      (outside) => ({
+        installCommand: 'true',
+        testCommand: `ln -s ${outside} ../.vedette/html`,
+      }),
+      'NO_TESTS',
+    ],
+  ])('%s', async (_, wishesFor, code) => {
+    const outside = precious()
+    const before = contents(outside)
+    const folder = project({ 'shop/a.spec.ts': '', 'a.spec.ts': '' })
+    const run = await runFolder(ground, folder, { testCommand: 'true', ...wishesFor(outside) })
+    expect(contents(outside)).toEqual(before)
+    expect(run.codes).toEqual([code])
+    expect(Object.keys(run.files)).not.toContain('playwright-report.zip')
+  })
+})
+
+describe('the cache', () => {
+  const bounds = { bytesMax: 100, ageMsMax: 86_400_000, inUseMs: 60_000 }
+  const key = (digit: string) => digit.repeat(64)
+  const fill = (bytes: number) => (folder: string) => {
+    writeFileSync(join(folder, 'file'), 'x'.repeat(bytes))
+    return Promise.resolve({ bytes, about: {} })
+  }
+  const used = (root: string, name: string, agoMs: number) => {
+    const at = new Date(Date.now() - agoMs)
+    utimesSync(join(root, name, 'entry.json'), at, at)
+  }
+
+  test('removes what was not used the longest, and nothing that may be in use', async () => {
+    const root = join(temporaryFolder(), 'cache')
+    const cache = new TreeCache(root, bounds)
+    for (const digit of ['a', 'b', 'c']) await cache.keep(key(digit), fill(60))
+    expect(readdirSync(root)).toHaveLength(3)
+    used(root, key('a'), 300_000)
+    used(root, key('b'), 200_000)
+    await cache.makeRoom()
+    expect(readdirSync(root)).toEqual([key('c')])
+  })
+
+  test('removes what is too old, and what a killed agent has begun', async () => {
+    const root = join(temporaryFolder(), 'cache')
+    const cache = new TreeCache(root, bounds)
+    await cache.keep(key('a'), fill(1))
+    used(root, key('a'), 2 * 86_400_000)
+    mkdirSync(join(root, '.draft-1'))
+    utimesSync(join(root, '.draft-1'), 0, 0)
+    await cache.makeRoom()
+    expect(readdirSync(root)).toEqual([])
+  })
+
+  test('keeps the first of two that are made at the same time, and nothing larger than itself', async () => {
+    const root = join(temporaryFolder(), 'cache')
+    const cache = new TreeCache(root, bounds)
+    const both = await Promise.all([cache.keep(key('a'), fill(10)), cache.keep(key('a'), fill(10))])
+    expect(both.map((one) => existsSync(one?.folder ?? ''))).toEqual([true, true])
+    expect(await cache.keep(key('b'), fill(101))).toBeUndefined()
+    expect(readdirSync(root)).toEqual([key('a')])
+  })
+})
+
+const started = (command: string) =>
+  suiteCommand(command, { name: 'node@24', program: '/node', folder: '/', missing: [] }, '/cli.js')
+
+test.each<[string, string[]]>([
+  ['npx playwright test', []],
+  [`npx playwright test --grep "@smoke" -c 'a b.ts'`, ['--grep', '@smoke', '-c', 'a b.ts']],
+  ['playwright test a.spec.ts', ['a.spec.ts']],
+])('%s is started on the engine itself', (command, words) => {
+  const args = ['/cli.js', 'test', ...words]
+  expect(started(command)).toMatchObject({ command: '/node', args, ask: { to: 'leader' } })
+})
+
+test.each([
+  'npx playwright test | tee log',
+  'npx playwright test $X',
+  'npx playwright tests',
+  'npm run e2e',
+])('%s needs a shell, which all are asked to end with', (command) => {
+  expect(started(command)).toMatchObject({ command: '/bin/sh', ask: { to: 'group' } })
+})
+
+test('words that only a shell understands are none', () => {
+  expect(wordsOf('a "b c"d')).toEqual(['a', 'b cd'])
+  expect(wordsOf('a `b`')).toBeUndefined()
+  expect(wordsOf('"open')).toBeUndefined()
+})

@@ -1,0 +1,198 @@
+// Aim: every package manager whose lock file a project may have installs exactly that, inside of the cage;
+// runs get the packages from the cache after that; a manager that is not there is named.
+import { EventEmitter } from 'node:events'
+import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { toolFolder } from '../../../src/scripts/toolchains.ts'
+import { type NpmRegistry, startNpmRegistry } from '../../support/suites/npm-registry.ts'
+import { packageManager, runManager } from '../../support/suites/package-managers.ts'
+import { runFolder, suiteGround, suiteProject } from '../../support/suites/suite-runs.ts'
+import { startHttpServer } from '../../support/test-server.ts'
+import { INSTALL_MS_MAX } from '../../support/scripts/toolbox.ts'
+
+let registry: NpmRegistry
+/** Bun keeps what it makes of files from 50 kB on. */
+const LARGE = `module.exports = '${'a'.repeat(60_000)}'\n`
+const ground = suiteGround()
+
+/** Manager → what writes its lock file. */
+const MANAGERS: Readonly<Record<string, readonly string[]>> = {
+  'npm@11': ['install', '--package-lock-only'],
+  'pnpm@8': ['install', '--lockfile-only'],
+  'pnpm@10': ['install', '--lockfile-only'],
+  'pnpm@12': ['install', '--lockfile-only'],
+  'yarn@1': ['install', '--ignore-scripts'],
+  'yarn@3': ['install', '--mode=update-lockfile'],
+  'yarn@4': ['install', '--mode=update-lockfile'],
+  'bun@1.3': ['install', '--lockfile-only'],
+}
+
+beforeAll(async () => {
+  registry = await startNpmRegistry([
+    {
+      name: 'pens',
+      version: '1.0.0',
+      files: { 'index.js': 'module.exports = require("ink")\n', LICENSE: 'the same' },
+      dependencies: { ink: '1.0.0' },
+    },
+    { name: 'ink', version: '1.0.0', files: { 'index.js': 'module.exports = "blue"\n' } },
+    {
+      name: '@playwright/test',
+      version: '1.58.0',
+      files: { 'cli.js': `require('playwright')\n` },
+      dependencies: { playwright: '1.58.0' },
+    },
+    { name: 'playwright', version: '1.58.0', files: { 'index.js': LARGE } },
+    // The same file in two packages is one file with two names in pnpm's store.
+    { name: 'nib', version: '1.0.0', files: { 'index.js': 'module.exports = "blue"\n' } },
+    { name: 'paper', version: '1.0.0', files: { 'index.js': '' } },
+    {
+      name: 'slow',
+      version: '1.0.0',
+      files: {
+        'wait.js': `setInterval(() => require('node:http').get('http://${site.authority}/'), 100)`,
+      },
+      postinstall: 'node wait.js',
+    },
+  ])
+  for (const name of Object.keys(MANAGERS)) {
+    const tool = await packageManager(name)
+    const kind = name.startsWith('bun@') ? 'engine' : 'package-manager'
+    const own = toolFolder(ground.tools.folder, kind, name)
+    mkdirSync(dirname(own), { recursive: true })
+    symlinkSync(tool.folder, own)
+  }
+}, INSTALL_MS_MAX)
+afterAll(async () => {
+  await registry.server.close()
+  await site.close()
+})
+
+/** A package manager may tell of a script after it has started it; by so many requests of the script it has. */
+const REQUESTS_UNTIL_TOLD = 20
+/** Takes every request and answers none; each tells that it has come. */
+const asked = new EventEmitter()
+const site = await startHttpServer(() => asked.emit('asked'))
+
+const manifest = (more: Record<string, unknown> = {}) =>
+  JSON.stringify({
+    name: 'shop',
+    private: true,
+    dependencies: { pens: '1.0.0', nib: '1.0.0' },
+    ...more,
+  })
+
+function project(packageJson = manifest()): string {
+  const url = `http://${registry.server.authority}`
+  return suiteProject(
+    {
+      'package.json': packageJson,
+      '.npmrc': `registry=${url}/\n`,
+      '.yarnrc.yml': `npmRegistryServer: ${url}\nunsafeHttpWhitelist: ['127.0.0.1']\n`,
+    },
+    false,
+  )
+}
+
+const folderManifest = (folder: string) =>
+  JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as {
+    dependencies: Record<string, string>
+  }
+
+async function lockedProject(name: string, wishes = {}): Promise<string> {
+  const [tool, major] = name.split('@')
+  const more = tool === 'pnpm' ? { packageManager: `pnpm@${major}.0.0` } : {}
+  const folder = project(manifest({ ...more, ...wishes }))
+  await runManager(await packageManager(name), MANAGERS[name] ?? [], folder)
+  for (const made of ['node_modules', '.yarn', '.pnp.cjs']) {
+    rmSync(join(folder, made), { recursive: true, force: true })
+  }
+  return folder
+}
+
+const testCommand = `node -p "['got', require('pens'), require('nib')].join(' ')" >&2; exit 1`
+
+describe.each(Object.keys(MANAGERS))('%s', (name) => {
+  test('installs what is locked, once', async () => {
+    const folder = await lockedProject(name)
+    const first = await runFolder(ground, folder, { testCommand })
+    const second = await runFolder(ground, folder, { testCommand })
+    for (const run of [first, second]) {
+      expect(run.failures[0]?.details?.['output']).toContain('got blue blue')
+    }
+    expect(first.observed).toMatchObject({ packages: 'installed' })
+    expect(second.observed).toMatchObject({ packages: 'kept' })
+  })
+
+  test('refuses a project that has left its lock file behind', async () => {
+    const folder = await lockedProject(name)
+    const wishes = folderManifest(folder)
+    writeFileSync(
+      join(folder, 'package.json'),
+      JSON.stringify({ ...wishes, dependencies: { ...wishes.dependencies, paper: '1.0.0' } }),
+    )
+    const run = await runFolder(ground, folder, { testCommand })
+    expect(run.codes).toEqual(['INSTALL_FAILED'])
+    const { message = '', details } = run.failures[0] ?? {}
+    const { lockFile, mend } = details as { lockFile: string; mend: string }
+    expect(message).toContain(`${lockFile} does not fit package.json; run ${mend} in the project`)
+    expect(existsSync(join(folder, lockFile))).toBe(true)
+    const [program, ...args] = mend.split(' ')
+    expect(name.startsWith(`${program}@`)).toBe(true)
+    await runManager(await packageManager(name), args, folder)
+    const again = await runFolder(ground, folder, { testCommand })
+    expect(again.failures[0]?.details?.['output']).toContain('got blue blue')
+  })
+})
+
+test.each(['npm@11', 'pnpm@10', 'bun@1.3'])(
+  'what Bun makes of Playwright is kept with the packages of %s',
+  async (name) => {
+    const folder = await lockedProject(name, { dependencies: { '@playwright/test': '1.58.0' } })
+    const command = 'cd "$BUN_RUNTIME_TRANSPILER_CACHE_PATH" && echo has *.pile && exit 1'
+    const wishes = { testCommand: command, engine: 'bun', engineVersion: '1.3' }
+    await runFolder(ground, folder, wishes)
+    const { failures, observed } = await runFolder(ground, folder, wishes)
+    expect(observed).toMatchObject({ packages: 'kept' })
+    expect(failures[0]?.details?.['output']).toMatch(/has \w+\.pile$/)
+  },
+)
+
+test.each([
+  // It writes into its log when it comes to it, on a busy machine after seconds.
+  [
+    'npm@11',
+    {},
+    /it was (?:running postinstall of slow@1\.0\.0 \(node wait\.js\)|fetching: .*slow)/,
+  ],
+  ['pnpm@10', { pnpm: { onlyBuiltDependencies: ['slow'] } }, /it was at: .*slow postinstall/],
+  ['yarn@1', {}, 'it was at: [4/4] Building fresh packages...'],
+  ['yarn@3', {}, /it was at: .*slow@npm:1\.0\.0.* must be built/],
+])('what %s was at when it was cancelled stands in the result', async (name, more, words) => {
+  const folder = await lockedProject(name, { dependencies: { slow: '1.0.0' }, ...more })
+  const cancelling = new AbortController()
+  let count = 0
+  const hear = () => {
+    if (++count === REQUESTS_UNTIL_TOLD) cancelling.abort(new Error('cancelled'))
+  }
+  asked.on('asked', hear)
+  onTestFinished(() => void asked.off('asked', hear))
+  const { signal } = cancelling
+  const { observed } = await runFolder(ground, folder, { testCommand }, { signal })
+  const [note = ''] = observed['notes'] as string[]
+  expect(note).toMatch(/^the installation \(\w+ .*\) was ended before its end; /)
+  expect(note).toMatch(words)
+})
+
+test.each([
+  ['pnpm-lock.yaml', `lockfileVersion: '6.0'\n`, 'pnpm@8'],
+  ['pnpm-lock.yaml', `lockfileVersion: '9.0'\n`, 'pnpm@10'],
+  ['yarn.lock', '# yarn lockfile v1\n', 'yarn@1'],
+  ['yarn.lock', '__metadata:\n  version: 8\n', 'yarn@4'],
+])('%s of %j without %s is told with its mend', async (file, text, manager) => {
+  const folder = suiteProject({ 'package.json': manifest(), [file]: text }, false)
+  const run = await runFolder(suiteGround(), folder)
+  expect(run.codes).toEqual(['PACKAGE_TOOL_MISSING'])
+  expect(run.failures[0]?.message).toContain(`vedette engine install ${manager}`)
+})

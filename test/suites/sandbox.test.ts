@@ -1,0 +1,111 @@
+// Aim: whatever a suite or a script says about the browser that it launches, Chromium keeps its own sandbox where
+// the system allows it, and a configuration that asks for less is told so.
+import { execFileSync } from 'node:child_process'
+import { afterAll, describe, expect, test } from 'vitest'
+import { browser } from '../../src/monitors/browser/index.ts'
+import { findChromium } from '../../src/scripts/chromium.ts'
+import { missing } from '../support/needs.ts'
+import { testGround } from '../support/scripts/script-ground.ts'
+import { runScriptMonitor } from '../support/scripts/script-runs.ts'
+import { runFolder, suiteGround, suiteProject } from '../support/suites/suite-runs.ts'
+
+const ground = suiteGround()
+const scriptGround = testGround()
+afterAll(() => {
+  ground.close()
+  scriptGround.close()
+})
+
+const why = missing('chromium')
+const program = JSON.stringify(await findChromium(undefined))
+
+/** Browsers that this process has started: how many there are, and how many of them were told to go without their sandbox. */
+const LOOK = `const { readdirSync, readFileSync } = require('node:fs')
+const words = readdirSync('/proc').filter((one) => /^\\d+$/.test(one)).map((one) => {
+  try {
+    const [, parent] = readFileSync('/proc/' + one + '/stat', 'utf8').split(') ')[1].split(' ')
+    if (Number(parent) !== process.pid) return []
+    return readFileSync('/proc/' + one + '/cmdline', 'utf8').split('\\0')
+  } catch { return [] }
+}).filter((all) => all.some((one) => one.startsWith('--remote-debugging-')))
+console.log('SAW' + words.length + ' ' + words.filter((all) => all.includes('--no-sandbox')).length)\n`
+const PAGE = `test('looks', async ({ page }) => { await page.goto('about:blank'); look() })`
+
+function allowed(): boolean {
+  try {
+    execFileSync('unshare', ['--user', '--net', '--pid', '--fork', 'true'], { stdio: 'ignore' })
+    return true
+  } catch {
+    return false
+  }
+}
+
+describe.skipIf(why !== undefined || !allowed())(`with Chromium ${why ?? ''}`, () => {
+  test.each<[string, { config?: string; spec?: string; isSaid?: boolean }]>([
+    [
+      'a program of a project',
+      {
+        config: `projects: [{ name: 'a', use: { launchOptions: { executablePath: ${program} } } }]`,
+      },
+    ],
+    [
+      'a program of the test file',
+      { spec: `test.use({ launchOptions: { executablePath: ${program} } })\n${PAGE}` },
+    ],
+    [
+      'a test that launches by itself',
+      {
+        spec: `test('launches', async ({ playwright }) => {
+          const one = await playwright.chromium.launch({ executablePath: ${program} })
+          look()
+          await one.close()
+        })`,
+      },
+    ],
+    [
+      'a wish for none of it',
+      {
+        config: `use: { launchOptions: { executablePath: ${program}, chromiumSandbox: false } }`,
+        isSaid: true,
+      },
+    ],
+    [
+      'an argument against it',
+      { config: `use: { launchOptions: { args: ['--no-sandbox'] } }`, isSaid: true },
+    ],
+  ])(
+    'a suite keeps the sandbox with %s',
+    async (_what, { config = '', spec = PAGE, isSaid = false }) => {
+      const folder = suiteProject({
+        'package.json': '{}',
+        'playwright.config.js': `module.exports = { workers: 1, retries: 0, ${config} }`,
+        'a.spec.js': `const { test } = require('@playwright/test')\nconst look = () => {\n${LOOK}}\n${spec}`,
+      })
+      const run = await runFolder(ground, folder)
+      expect(run.failures).toEqual([])
+      const { tests, notes = [] } = run.observed as unknown as {
+        tests: { attempts: { output: string }[] }[]
+        notes?: string[]
+      }
+      expect(tests[0]?.attempts[0]?.output).toMatch(/SAW[1-9]\d* 0\n/)
+      expect(notes.filter((note) => note.includes('sandbox'))).toHaveLength(isSaid ? 1 : 0)
+    },
+  )
+
+  test('a plain script keeps it with a program of its own', async () => {
+    const script = `const { chromium } = require('playwright')
+      void (async () => {
+        const one = await chromium.launch({ executablePath: ${program} })
+        ${LOOK}
+        await one.close()
+      })()`
+    const { failures, observed } = await runScriptMonitor(
+      browser,
+      { script },
+      { ground: scriptGround },
+    )
+    expect(failures).toEqual([])
+    const said = observed.console.map(({ text }) => text).join('\n')
+    expect(said).toMatch(/SAW[1-9]\d* 0(?:\n|$)/)
+  })
+})

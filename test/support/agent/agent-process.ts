@@ -1,0 +1,87 @@
+// The real program as a process of its own: started on a monitors file, read by its log, ended by signals.
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+
+/** A line of the agent's log. */
+export type LogLine = Record<string, unknown> & { msg?: string }
+
+export interface AgentProcess {
+  child: ChildProcess
+  lines: LogLine[]
+  /** The first line, past or future, that fits; rejects when the process ends without one. */
+  line(fits: (line: LogLine) => boolean): Promise<LogLine>
+  /** Resolves when the process has ended. */
+  ended: Promise<{ code: number | null; signal: NodeJS.Signals | null; stderr: string }>
+}
+
+/** An agent that serves. */
+export interface StartedAgent extends AgentProcess {
+  url: string
+}
+
+const program = fileURLToPath(new URL('../../../src/launch.js', import.meta.url))
+
+/** Starts `vedette agent` and waits until it serves; rejects with what it wrote when it ends before. */
+export async function startAgentProcess(env: Record<string, string>): Promise<StartedAgent> {
+  const agent = launchAgentProcess(env)
+  const started = await agent.line(({ msg }) => msg === 'agent started')
+  return { ...agent, url: String(started['url']) }
+}
+
+/** Starts `vedette agent`, which may end before it serves; `prefix` is put before its command line. */
+export function launchAgentProcess(
+  env: Record<string, string>,
+  prefix: readonly string[] = [],
+): AgentProcess {
+  const words = [...prefix, process.execPath, program, 'agent']
+  const child = spawn(words[0] ?? '', words.slice(1), {
+    env: { PATH: process.env['PATH'], AGENT_HEALTH_PORT: '0', LOG_RESULTS: 'all', ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const lines: LogLine[] = []
+  const waiters = new Set<() => void>()
+  const tell = () => {
+    for (const waiter of waiters) waiter()
+  }
+  createInterface({ input: child.stdout }).on('line', (text) => {
+    lines.push(JSON.parse(text) as LogLine)
+    tell()
+  })
+  let stderr = ''
+  let isOver = false
+  child.stderr.on('data', (text: Buffer) => (stderr += text.toString()))
+  const ended = once(child, 'close').then(([code, signal]) => {
+    isOver = true
+    tell()
+    return { code: code as number | null, signal: signal as NodeJS.Signals | null, stderr }
+  })
+  const line = (fits: (line: LogLine) => boolean): Promise<LogLine> =>
+    new Promise((resolve, reject) => {
+      const look = () => {
+        const found = lines.find(fits)
+        if (found === undefined && !isOver) return
+        waiters.delete(look)
+        if (found !== undefined) resolve(found)
+        else reject(new Error(`the agent ended without the line: ${stderr}`))
+      }
+      waiters.add(look)
+      look()
+    })
+  return { child, lines, line, ended }
+}
+
+/** A file in a folder of its own. */
+export async function temporaryFile(
+  name: string,
+  text: string,
+): Promise<{ path: string; remove(): Promise<void> }> {
+  const folder = await mkdtemp(join(tmpdir(), 'vedette-'))
+  const path = join(folder, name)
+  await writeFile(path, text)
+  return { path, remove: () => rm(folder, { recursive: true, force: true }) }
+}

@@ -1,0 +1,144 @@
+// A platform for tests of delivery: takes batches over real HTTP, and answers as it is told.
+import { createHash } from 'node:crypto'
+import { request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
+import { Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import { pipeline } from 'node:stream/promises'
+import { gunzipSync } from 'node:zlib'
+import type { WireResult } from '../../../../src/contract/protocol/agent-protocol.ts'
+import type { DeliveryLink } from '../../../../src/agent/delivery/link.ts'
+import { startHttpServer } from '../../test-server.ts'
+
+/** A batch as it came. */
+export interface ReceivedBatch {
+  results: WireResult[]
+  agentId: string
+  packed: boolean
+}
+
+/** An answer: a status with a body, or what to do with the connection. */
+export interface Reply {
+  status?: number
+  body?: string
+  headers?: Record<string, string>
+  /** Cut the connection instead. */
+  cut?: 'before' | 'within'
+  /** Answer when this resolves. */
+  after?: Promise<unknown>
+}
+
+/** What it says to a batch it likes. */
+export function recorded(batch: ReceivedBatch, refused: object[] = []): Reply {
+  const count = batch.results.length - refused.length
+  return { status: 200, body: JSON.stringify({ recorded: count, known: 0, refused }) }
+}
+
+/** An error as the platform says it. */
+export function refusal(statusCode: number, headers?: Record<string, string>): Reply {
+  const body = JSON.stringify({ statusCode, error: 'x', message: `no: ${statusCode}` })
+  return { status: statusCode, body, ...(headers === undefined ? {} : { headers }) }
+}
+
+/** An artifact as it came. */
+export interface ReceivedArtifact {
+  path: string
+  bytes: number
+  sha256: string
+  headers: IncomingMessage['headers']
+}
+
+/** Starts it. `reply` may be exchanged at any time. */
+export async function startDeliveryPlatform() {
+  const batches: ReceivedBatch[] = []
+  const artifacts: ReceivedArtifact[] = []
+  const state = {
+    batches,
+    artifacts,
+    reply: (batch: ReceivedBatch): Reply => recorded(batch),
+    replyToArtifact: (_artifact: ReceivedArtifact): Reply => ({ status: 201, body: '{}' }),
+    /** Every result that came in a batch that was answered 200, by monitor and slot. */
+    has: new Map<string, number>(),
+  }
+  const server = await startHttpServer((request, response) => {
+    const answered = request.method === 'PUT' ? onArtifact(request) : onBatch(request)
+    answered.then(
+      (reply) => send(response, reply),
+      () => response.destroy(),
+    )
+  })
+
+  async function onBatch(request: IncomingMessage): Promise<Reply> {
+    const body = await buffer(request)
+    const packed = request.headers['content-encoding'] === 'gzip'
+    const text = (packed ? gunzipSync(body) : body).toString()
+    const { results, agentId } = JSON.parse(text) as { results: WireResult[]; agentId: string }
+    const batch = { results, agentId, packed }
+    batches.push(batch)
+    const reply = state.reply(batch)
+    await reply.after
+    if (reply.status === 200 && reply.cut === undefined) {
+      for (const { monitorId, slot } of results) {
+        const key = `${monitorId} ${slot}`
+        state.has.set(key, (state.has.get(key) ?? 0) + 1)
+      }
+    }
+    return reply
+  }
+
+  async function onArtifact(request: IncomingMessage): Promise<Reply> {
+    const hash = createHash('sha256')
+    let bytes = 0
+    await pipeline(request, async (chunks: AsyncIterable<Buffer>) => {
+      for await (const chunk of chunks) {
+        hash.update(chunk)
+        bytes += chunk.length
+      }
+    })
+    const { headers, url = '' } = request
+    const artifact = { path: url, bytes, sha256: hash.digest('hex'), headers }
+    artifacts.push(artifact)
+    const reply = state.replyToArtifact(artifact)
+    await reply.after
+    return reply
+  }
+  return Object.assign(state, {
+    link: linkTo(`http://${server.authority}`),
+    close: () => server.close(),
+  })
+}
+
+function send(response: ServerResponse, reply: Reply): void {
+  const { status = 200, body = '', headers = {}, cut } = reply
+  if (cut === 'before') {
+    response.destroy()
+    return
+  }
+  response.writeHead(status, { 'content-type': 'application/json', ...headers })
+  if (cut === undefined) response.end(body)
+  else response.write(body.slice(0, 5), () => response.destroy())
+}
+
+/** The shortest way there. */
+export function linkTo(origin: string): DeliveryLink {
+  return {
+    request: ({ method, path, headers = {}, body, bytes, signal }) =>
+      new Promise((resolve, reject) => {
+        const length = bytes === undefined ? {} : { 'content-length': String(bytes) }
+        const options = { method, headers: { ...headers, ...length }, signal }
+        const fail = (error: Error) => {
+          const code = signal.aborted ? 'ABORTED' : 'UNREACHABLE'
+          reject(Object.assign(error, { code }))
+        }
+        const call = httpRequest(new URL(path, origin), options, (answer) => {
+          buffer(answer).then(
+            (text) =>
+              resolve({ status: answer.statusCode ?? 0, headers: answer.headers, body: text }),
+            (error: Error) => reject(Object.assign(error, { code: 'TRUNCATED' })),
+          )
+        })
+        call.on('error', fail)
+        if (body instanceof Readable) pipeline(body, call).catch(fail)
+        else call.end(body)
+      }),
+  }
+}

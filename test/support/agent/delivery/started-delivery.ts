@@ -1,0 +1,103 @@
+// Delivery put together for tests: a platform over HTTP, a folder, results of one monitor.
+import { join } from 'node:path'
+import { afterEach } from 'vitest'
+import {
+  openAgentFolder,
+  type AgentFolder,
+  type AgentFolderOptions,
+} from '../../../../src/agent/delivery/spool/agent-folder.ts'
+import type { Delivery, DeliveryOptions } from '../../../../src/agent/delivery/sink.ts'
+import { createDelivery } from '../../../../src/agent/delivery/delivery.ts'
+import type { Result } from '../../../../src/contract/result.ts'
+import { collectingLog } from '../../collecting-log.ts'
+import { startDeliveryPlatform } from './delivery-platform.ts'
+import { aResult } from '../../results.ts'
+
+const API_KEY = 'pl_0123456789abcdef'
+const cleanUps: (() => unknown)[] = []
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp()
+})
+
+/** The platform of these tests. */
+export type Platform = Awaited<ReturnType<typeof startDeliveryPlatform>>
+
+/** Starts it; it ends with the test. */
+export async function platformOf(): Promise<Platform> {
+  const platform = await startDeliveryPlatform()
+  cleanUps.push(() => platform.close())
+  return platform
+}
+
+/** A delivery under way. */
+export interface Started {
+  delivery: Delivery
+  folder: AgentFolder
+  lines: string[]
+  /** As facts() says. */
+  facts: () => Record<string, number>
+  /** Ends it and gives the folder back, as at the end of a process. */
+  end: (flushMs?: number) => Promise<void>
+}
+
+/** Starts a delivery; without a folder it is in memory. */
+export async function started(
+  dataDir: string | undefined,
+  platform: Platform,
+  changes: Partial<DeliveryOptions> = {},
+  folderChanges: Partial<AgentFolderOptions> = {},
+): Promise<Started> {
+  const { log, lines } = collectingLog()
+  const folder = await openAgentFolder({
+    dataDir: dataDir ?? join(process.execPath, 'no-folder'),
+    apiKey: API_KEY,
+    onLost: () => undefined,
+    ...folderChanges,
+  })
+  const delivery = await createDelivery({
+    folder,
+    link: platform.link,
+    spoolBytesMax: 64 * 1024 * 1024,
+    settings: () => ({ fullPassedEveryMs: 3_600_000, artifactBytesMax: 1000 }),
+    log,
+    ...changes,
+  })
+  const end = async (flushMs = 5000) => {
+    await delivery.flush(flushMs)
+    folder.close()
+  }
+  cleanUps.push(() => end(0))
+  return {
+    delivery,
+    folder,
+    lines,
+    end,
+    facts: () => delivery.facts()['delivery'] as Record<string, number>,
+  }
+}
+
+/** The one monitor. */
+export const MONITOR = '7c1f9d58-7a3c-4d9b-9d51-8a4b0d5b8a11'
+/** The slot of a number. */
+export const slotOf = (number: number) => 1_700_000_000_000 + number * 1000
+/** The result of a number. */
+export const result = (number: number, changes: Partial<Result> = {}) =>
+  aResult({ monitorId: MONITOR, slot: slotOf(number), ...changes })
+
+/** Delivers results with numbers; resolves when all are safe. */
+export async function deliver(delivery: Delivery, from: number, count: number): Promise<void> {
+  await Promise.all(Array.from({ length: count }, (_, at) => delivery.deliver(result(from + at))))
+}
+
+/** The numbers that the platform does not have. */
+export function missing(platform: Platform, count: number): number[] {
+  return Array.from({ length: count }, (_, at) => at).filter(
+    (at) => !platform.has.has(`${MONITOR} ${slotOf(at)}`),
+  )
+}
+
+/** Keeps trying at once, as an agent does whose sync works. */
+export function hurried(delivery: Delivery): void {
+  const timer = setInterval(() => delivery.hurry(), 5)
+  cleanUps.push(() => clearInterval(timer))
+}

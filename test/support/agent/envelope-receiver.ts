@@ -1,0 +1,127 @@
+// A receiver of Sentry's protocol on loopback that takes envelopes to the letter alone, and keeps every byte
+// that reached it. Its reader is its own, so that it agrees with none of ours by accident.
+import { once } from 'node:events'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { FaultEvent } from '../../../src/process/faults/fault.ts'
+import type { KeyPair } from '../network/certificates.ts'
+import { startHttpServer, startHttpsServer, type TestServer } from '../test-server.ts'
+
+export interface TakenEvent {
+  url: string
+  headers: IncomingMessage['headers']
+  event: FaultEvent
+}
+
+export interface EnvelopeReceiver extends TestServer {
+  /** Its DSN, for the project 7. */
+  dsn: string
+  taken: TakenEvent[]
+  /** All that arrived, heads of requests included. */
+  bytes(): string
+  /** The first event, past or future, that fits. */
+  event(fits?: (one: TakenEvent) => boolean): Promise<TakenEvent>
+  /** Resolves with the next request, answered or not. */
+  request(): Promise<unknown>
+  /** How it answers from now on; `undefined`: not at all. */
+  answer: { status: number; headers?: Record<string, string> } | undefined
+}
+
+export const DSN_KEY = 'dsnkey0123456789abcdef'
+
+/** Starts it. */
+export async function startEnvelopeReceiver(tls?: KeyPair): Promise<EnvelopeReceiver> {
+  const taken: TakenEvent[] = []
+  const waiters = new Set<() => void>()
+  const heard = new EventTarget()
+  let all = ''
+  const onRequest = async (request: IncomingMessage, response: ServerResponse) => {
+    const chunks: Buffer[] = []
+    for await (const chunk of request) chunks.push(chunk as Buffer)
+    const body = Buffer.concat(chunks)
+    all += `${request.method} ${request.url}\n${request.rawHeaders.join('\n')}\n${body.toString()}`
+    heard.dispatchEvent(new Event('request'))
+    const { answer } = receiver
+    if (answer === undefined) return
+    try {
+      const event = readStrictly(request, body)
+      taken.push({ url: request.url ?? '', headers: request.headers, event })
+      response.writeHead(answer.status, answer.headers).end(`{"id":"${event.event_id}"}`)
+    } catch (error) {
+      response.writeHead(400).end((error as Error).message)
+      throw error
+    }
+    for (const look of waiters) look()
+  }
+  const listener = (request: IncomingMessage, response: ServerResponse) =>
+    void onRequest(request, response)
+  const server = await (tls === undefined
+    ? startHttpServer(listener)
+    : startHttpsServer(tls, listener))
+  const scheme = tls === undefined ? 'http' : 'https'
+  const receiver: EnvelopeReceiver = Object.assign(server, {
+    dsn: `${scheme}://${DSN_KEY}@${server.authority}/7`,
+    taken,
+    bytes: () => all,
+    request: () => once(heard, 'request'),
+    answer: { status: 200 },
+    event: (fits: (one: TakenEvent) => boolean = () => true) =>
+      new Promise<TakenEvent>((resolve) => {
+        const look = () => {
+          const found = taken.find(fits)
+          if (found === undefined) return
+          waiters.delete(look)
+          resolve(found)
+        }
+        waiters.add(look)
+        look()
+      }),
+  })
+  return receiver
+}
+
+const AUTH = /^Sentry sentry_version=7, sentry_client=vedette\/\d+\.\d+\.\d+, sentry_key=[\w-]+$/
+const EVENT_KEYS = 'contexts,event_id,exception,level,platform,release,timestamp'
+
+/** The one event of an envelope; throws where anything is not as it must be, or there is anything else. */
+function readStrictly({ method, headers }: IncomingMessage, body: Buffer): FaultEvent {
+  must(method === 'POST', 'POST')
+  must(headers['content-type'] === 'application/x-sentry-envelope', 'its content type')
+  must(Number(headers['content-length']) === body.length, 'its length')
+  const auth = headers['x-sentry-auth']
+  must(auth === undefined || AUTH.test(String(auth)), 'its key')
+  const [head = '', itemHead = '', item = '', end, ...more] = body.toString().split('\n')
+  must(end === '' && more.length === 0, 'three lines')
+  const { event_id: id, sent_at: sentAt, sdk } = JSON.parse(head) as Record<string, unknown>
+  must(
+    keysOf(head) === 'event_id,sdk,sent_at' && keysOf(JSON.stringify(sdk)) === 'name,version',
+    'its head',
+  )
+  must(Math.abs(Date.parse(String(sentAt)) - Date.now()) < 60_000, 'its time')
+  const { type, length } = JSON.parse(itemHead) as Record<string, unknown>
+  must(keysOf(itemHead) === 'content_type,length,type' && type === 'event', 'the head of its item')
+  must(length === Buffer.byteLength(item), 'the length of its item')
+  const event = JSON.parse(item) as FaultEvent
+  must(keysOf(item) === EVENT_KEYS, 'nothing else in the event')
+  must(event.event_id === id && /^[0-9a-f]{32}$/.test(event.event_id), 'its id')
+  must(
+    keysOf(JSON.stringify(event.contexts)) === 'device,os,runtime',
+    'nothing else of the machine',
+  )
+  must(Math.abs(event.timestamp * 1000 - Date.now()) < 60_000, 'the time of the event')
+  for (const { stacktrace } of event.exception.values) {
+    for (const { filename } of stacktrace?.frames ?? []) {
+      must(/^(src|test|node_modules)\/|^node:/.test(filename), 'files of the program')
+    }
+  }
+  return event
+}
+
+function must(holds: boolean, what: string): void {
+  if (!holds) throw new Error(`an envelope must have ${what}`)
+}
+
+function keysOf(json: string): string {
+  return Object.keys(JSON.parse(json) as object)
+    .toSorted()
+    .join()
+}

@@ -1,0 +1,85 @@
+// A type of monitor whose runs the test ends by hand, and definitions of it.
+import * as z from 'zod'
+import { Monitor } from '../../../src/contract/monitor.ts'
+import type { AnyMonitorType, Context, Observation } from '../../../src/monitors/monitor.ts'
+
+/** A run that has begun. */
+export interface FakeRun {
+  monitor: { id: string; request: unknown }
+  context: Context
+  end(observation?: Partial<Observation>): void
+  fail(error: unknown): void
+}
+
+export interface FakeType {
+  types: ReadonlyMap<string, AnyMonitorType>
+  /** Runs that have begun and were not ended yet. */
+  runs: FakeRun[]
+  /** The next run that begins. */
+  next(): Promise<FakeRun>
+  begun(): number
+}
+
+/** What a run observes when nothing else is asked for. */
+export const SEEN: Observation = { observed: { statusCode: 200 }, failures: [], responseTimeMs: 5 }
+
+/**
+ * A type `URL`. `run` decides at once; without it each run waits for the test. Aborted runs end by
+ * themselves, unless `stubborn`.
+ */
+export function fakeType(
+  options: { run?: () => Observation; deadlineMs?: number; stubborn?: boolean } = {},
+): FakeType {
+  const runs: FakeRun[] = []
+  const waiters: ((run: FakeRun) => void)[] = []
+  let begun = 0
+  const type: AnyMonitorType = {
+    checkType: 'URL',
+    schema: z.looseObject({ id: z.string(), request: z.looseObject({ url: z.string() }) }),
+    deadlineMs: () => options.deadlineMs ?? 60_000,
+    samples: (observed) => [
+      { name: 'probe_http_status_code', value: Number(observed['statusCode']) },
+    ],
+    run(monitor, context) {
+      begun++
+      if (options.run !== undefined) return Promise.resolve(options.run())
+      const { promise, resolve, reject } = Promise.withResolvers<Observation>()
+      const run: FakeRun = {
+        monitor: monitor as FakeRun['monitor'],
+        context,
+        end: (observation = {}) => resolve({ ...SEEN, ...observation }),
+        fail: reject,
+      }
+      if (options.stubborn !== true) {
+        context.signal.addEventListener('abort', () => reject(context.signal.reason as Error))
+      }
+      const waiter = waiters.shift()
+      if (waiter === undefined) runs.push(run)
+      else waiter(run)
+      return promise
+    },
+  }
+  return {
+    types: new Map([['URL', type]]),
+    runs,
+    begun: () => begun,
+    next() {
+      const run = runs.shift()
+      if (run !== undefined) return Promise.resolve(run)
+      return new Promise((resolve) => waiters.push(resolve))
+    },
+  }
+}
+
+/** A definition; every 10 s unless told otherwise. */
+export function aMonitor(id: string, fields: Record<string, unknown> = {}): Monitor {
+  return Monitor.parse({
+    id,
+    name: `Monitor ${id}`,
+    checkType: 'URL',
+    frequency: 0,
+    frequencyOffset: 10,
+    request: { url: 'http://127.0.0.1/' },
+    ...fields,
+  })
+}

@@ -1,0 +1,183 @@
+// A platform that speaks the agents' protocol on loopback and does what a test says: holds syncs, gives out
+// monitors, takes results, or misbehaves.
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { gunzipSync } from 'node:zlib'
+import type * as z from 'zod'
+import {
+  PresenceRequest,
+  type SyncAnswer,
+  type SyncRequest,
+  type WireResult,
+} from '../../../src/contract/protocol/agent-protocol.ts'
+import type { KeyPair } from '../network/certificates.ts'
+import { startHttpServer, startHttpsServer, type TestServer } from '../test-server.ts'
+
+/** What is given out, all that an answer holds but the times. */
+export type FakeAnswer = Omit<SyncAnswer, 'receivedAt' | 'sentAt'>
+
+/** Answers in the platform's place; false leaves the call to it. */
+export type Misbehaviour = (
+  request: IncomingMessage,
+  response: ServerResponse,
+  said: SyncRequest | undefined,
+) => boolean
+
+export interface FakePlatform extends TestServer {
+  url: string
+  syncs: SyncRequest[]
+  results: WireResult[]
+  /** What agents said beside syncs. */
+  presences: PresenceSaid[]
+  /** Reports of faults: the path and key of each, and its bytes. */
+  envelopes: { path: string; key: string; text: string }[]
+  /** What the next answers hold; whoever has this `revision` is held. */
+  say(changes: Partial<FakeAnswer>): void
+  /** In place of the ordinary answers, from now on. */
+  misbehave(how: Misbehaviour | undefined): void
+  /** Ahead of this machine's clock. */
+  aheadMs: number
+  /** The first sync, past or future, that fits. */
+  sync(fits: (said: SyncRequest) => boolean): Promise<SyncRequest>
+  result(fits: (result: WireResult) => boolean): Promise<WireResult>
+  presence(fits: (said: PresenceSaid) => boolean): Promise<PresenceSaid>
+}
+
+type PresenceSaid = z.infer<typeof PresenceRequest>
+
+/** A key that it accepts; it asks for none in particular. */
+export const FAKE_KEY = 'pl_0123456789abcdef'
+
+/** The whole answer of a platform without any monitors. */
+export const NOTHING: FakeAnswer = {
+  location: {
+    id: '11111111-1111-4111-8111-111111111111',
+    slugName: 'office',
+    proxyUrl: null,
+  },
+  revision: '1.1',
+  changes: { whole: true, set: [], drop: [], variables: [] },
+  runs: [],
+  cancel: [],
+  settings: { fullPassedEveryMs: 3_600_000, artifactBytesMax: 1_000_000 },
+  peers: 0,
+}
+
+/** Starts it, on loopback unless another address of this machine is named. */
+export async function startFakePlatform(tls?: KeyPair, host?: string): Promise<FakePlatform> {
+  let current = NOTHING
+  let misbehaviour: Misbehaviour | undefined
+  const syncs: SyncRequest[] = []
+  const results: WireResult[] = []
+  const presences: PresenceSaid[] = []
+  const envelopes: FakePlatform['envelopes'] = []
+  const held = new Set<() => void>()
+  const waiters = new Set<() => void>()
+  const told = () => {
+    for (const look of waiters) look()
+  }
+  const found = <T>(all: T[], fits: (one: T) => boolean): Promise<T> =>
+    new Promise((resolve) => {
+      const look = () => {
+        const one = all.find(fits)
+        if (one === undefined) return
+        waiters.delete(look)
+        resolve(one)
+      }
+      waiters.add(look)
+      look()
+    })
+
+  const answerSync = (said: SyncRequest, response: ServerResponse, receivedAt: number) => {
+    const send = () => {
+      clearTimeout(timer)
+      held.delete(send)
+      const isNews = said.have !== current.revision
+      const changes = isNews ? current.changes : null
+      json(response, { ...current, changes, receivedAt, sentAt: Date.now() + platform.aheadMs })
+    }
+    const isNews =
+      said.have !== current.revision ||
+      current.runs.some(({ run }) => !said.runs.some((one) => one.run === run)) ||
+      current.cancel.length > 0
+    const timer = setTimeout(send, isNews ? 0 : said.waitMs)
+    held.add(send)
+    response.on('close', () => {
+      clearTimeout(timer)
+      held.delete(send)
+    })
+  }
+
+  const onRequest = async (request: IncomingMessage, response: ServerResponse) => {
+    const receivedAt = Date.now() + platform.aheadMs
+    if (request.url?.endsWith('/envelope/') === true) {
+      const key = request.headers.authorization ?? ''
+      envelopes.push({ path: request.url, key, text: String(await bytesIn(request)) })
+      return json(response, {})
+    }
+    if (request.url?.includes('/agent/v1/artifacts/') === true) {
+      await bytesIn(request)
+      return json(response, {})
+    }
+    const body = await jsonIn(request)
+    if (body === undefined) return
+    const isSync = request.url?.endsWith('/agent/v1/sync') === true
+    const isPresence = request.url?.endsWith('/agent/v1/presence') === true
+    if (isSync) syncs.push(body as SyncRequest)
+    if (isPresence) presences.push(PresenceRequest.parse(body))
+    told()
+    if (misbehaviour?.(request, response, isSync ? (body as SyncRequest) : undefined) === true)
+      return
+    if (isSync) return answerSync(body as SyncRequest, response, receivedAt)
+    if (isPresence) return json(response, { live: true })
+    const sent = (body as { results: WireResult[] }).results
+    results.push(...sent)
+    told()
+    json(response, { recorded: sent.length, known: 0, refused: [] })
+  }
+  const listener = (request: IncomingMessage, response: ServerResponse) =>
+    void onRequest(request, response)
+  const server = await (tls === undefined
+    ? startHttpServer(listener, host)
+    : startHttpsServer(tls, listener, host))
+  const platform: FakePlatform = Object.assign(server, {
+    url: `http${tls === undefined ? '' : 's'}://${server.authority}`,
+    syncs,
+    results,
+    presences,
+    envelopes,
+    aheadMs: 0,
+    say(changes: Partial<FakeAnswer>) {
+      current = { ...current, ...changes }
+      for (const send of held) send()
+    },
+    misbehave(how: Misbehaviour | undefined) {
+      misbehaviour = how
+    },
+    sync: (fits: (said: SyncRequest) => boolean) => found(syncs, fits),
+    result: (fits: (result: WireResult) => boolean) => found(results, fits),
+    presence: (fits: (said: PresenceSaid) => boolean) => found(presences, fits),
+  })
+  return platform
+}
+
+/** Sends JSON. */
+export function json(response: ServerResponse, value: unknown, status = 200): void {
+  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value))
+}
+
+/** Undefined when the caller goes away before all is there. */
+async function bytesIn(request: IncomingMessage): Promise<Buffer | undefined> {
+  const chunks: Buffer[] = []
+  try {
+    for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk)
+  } catch {
+    return undefined
+  }
+  const body = Buffer.concat(chunks)
+  return request.headers['content-encoding'] === 'gzip' ? gunzipSync(body) : body
+}
+
+async function jsonIn(request: IncomingMessage): Promise<unknown> {
+  const body = await bytesIn(request)
+  return body === undefined ? undefined : (JSON.parse(body.toString()) as unknown)
+}

@@ -1,0 +1,80 @@
+// The zones that tests of DNS monitors ask for, on an unbound and, as far as it can, on a dnsmasq.
+import type { KeyPair } from '../../network/certificates.ts'
+import { startDnsmasq, startUnbound, type NameServer, type Unbound } from './name-servers.ts'
+import { signedZone } from './signed-zone.ts'
+
+const ZONE = `
+$ORIGIN zone.example.
+$TTL 300
+@        IN SOA ns1 admin.zone.example. 2026112101 7200 3600 1209600 60
+@        IN NS ns1
+@        IN NS ns2
+@        IN MX 10 mail
+@        IN MX 5 mail2
+@        IN TXT "v=spf1 -all"
+@        IN CAA 0 issue "ca.example"
+@        IN HTTPS 1 . alpn=h2,h3 ipv4hint=192.0.2.7
+ns1      IN A 192.0.2.1
+ns2      IN A 192.0.2.2
+mail     IN A 192.0.2.3
+mail2    IN A 192.0.2.4
+www  60  IN A 192.0.2.10
+www  60  IN A 192.0.2.9
+www 300  IN AAAA 2001:db8::1
+alias    IN CNAME www
+_sip._tcp IN SRV 1 2 5060 mail
+two      IN TXT "one " "two"
+\\046dot  IN A 192.0.2.20
+below    IN NS ns.below
+ns.below IN A 192.0.2.40
+ns.below IN AAAA 2001:db8::40
+odd      IN TYPE65300 \\# 3 abcdef
+${Array.from({ length: 40 }, (_, at) => `big IN TXT "record ${at} ${'x'.repeat(60)}"`).join('\n')}
+`
+const REVERSE = `
+$ORIGIN 2.0.192.in-addr.arpa.
+@ 300 IN SOA ns1.zone.example. admin.zone.example. 1 60 60 60 60
+@ 300 IN NS ns1.zone.example.
+10 300 IN PTR www.zone.example.
+`
+const REVERSE6 = `
+$ORIGIN 8.b.d.0.1.0.0.2.ip6.arpa.
+@ 300 IN SOA ns1.zone.example. admin.zone.example. 1 60 60 60 60
+@ 300 IN NS ns1.zone.example.
+1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0 300 IN PTR www.zone.example.
+`
+
+/** Both servers. */
+export interface ZoneServers {
+  unbound: Unbound
+  dnsmasq: NameServer
+}
+
+/** Starts both; `pair` is for the encrypted protocols of unbound. */
+export async function startZoneServers(pair: KeyPair): Promise<ZoneServers> {
+  const zones = [
+    { name: 'zone.example', text: ZONE },
+    { name: '2.0.192.in-addr.arpa', text: REVERSE },
+    { name: '8.b.d.0.1.0.0.2.ip6.arpa', text: REVERSE6 },
+    signedZone('signed.example', { www: '192.0.2.30', forged: '192.0.2.31' }),
+  ]
+  const unbound = await startUnbound(zones, pair)
+  const dnsmasq = await startDnsmasq([
+    'host-record=www.zone.example,192.0.2.10,2001:db8::1',
+    'mx-host=zone.example,mail.zone.example,10',
+    'txt-record=zone.example,v=spf1 -all',
+    'srv-host=_sip._tcp.zone.example,mail.zone.example,5060,1,2',
+    'caa-record=zone.example,0,issue,ca.example',
+    'cname=alias.zone.example,www.zone.example',
+    'ptr-record=10.2.0.192.in-addr.arpa,www.zone.example',
+    'dns-rr=odd.zone.example,65300,abcdef',
+    'address=/gone.example/',
+  ])
+  return { unbound, dnsmasq }
+}
+
+/** Stops both, where they run. */
+export async function stopZoneServers(servers: ZoneServers | undefined): Promise<void> {
+  await servers?.unbound[Symbol.asyncDispose]()
+  await servers?.dnsmasq[Symbol.asyncDispose]()
+}

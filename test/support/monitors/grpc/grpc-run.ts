@@ -1,0 +1,48 @@
+// Runs gRPC monitors in tests, with the deadline that the runner would set.
+import { GrpcMonitor } from '../../../../src/monitors/grpc/definition.ts'
+import type { Context, Observation } from '../../../../src/monitors/monitor.ts'
+import { grpc } from '../../../../src/monitors/grpc/index.ts'
+import type { GrpcObserved } from '../../../../src/monitors/grpc/observed.ts'
+import { deadlineAfter, testContext } from '../monitor-context.ts'
+
+export type Wishes = Record<string, unknown>
+export type GrpcObservation = Observation & { observed: GrpcObserved }
+
+/** What a test says about a run. */
+export interface GrpcOrder {
+  port: number
+  /** Fields of `grpcConfig`; TLS is off. */
+  config: Wishes
+  /** Fields of `grpcConfig` as variables bring them, which the schema has not seen. */
+  brought?: Wishes
+  /** Other fields of the request. */
+  request?: Wishes | undefined
+  /** Other fields of the monitor. */
+  settings?: Wishes | undefined
+  context?: Partial<Context> | undefined
+}
+
+/** Runs a monitor once. */
+export async function runGrpc(order: GrpcOrder): Promise<GrpcObservation> {
+  const parsed = GrpcMonitor.parse({
+    id: 'm',
+    name: 'm',
+    checkType: 'GRPC',
+    request: {
+      url: '127.0.0.1',
+      port: order.port,
+      grpcConfig: { tls: false, ...order.config },
+      ...order.request,
+    },
+    ...order.settings,
+  })
+  const { request } = parsed
+  const grpcConfig = { ...request.grpcConfig, ...order.brought }
+  const monitor = { ...parsed, request: { ...request, grpcConfig } }
+  const signal = order.context?.signal ?? deadlineAfter(grpc.deadlineMs(monitor))
+  const observation = await grpc.run(monitor, { ...testContext({ signal }), ...order.context })
+  return observation as GrpcObservation
+}
+
+/** The codes of what went wrong. */
+export const codes = ({ failures }: Observation) => failures.map(({ code }) => code)

@@ -1,0 +1,111 @@
+// The process behind monitor-process.ts: does what the lines of its input say, until that ends.
+import { createSocket } from 'node:dgram'
+import { once } from 'node:events'
+import { readdirSync } from 'node:fs'
+import { createServer, type AddressInfo } from 'node:net'
+import { createInterface } from 'node:readline'
+import { DeadlineReached } from '../../../src/network/deadline.ts'
+import { type AnyMonitorType } from '../../../src/monitors/monitor.ts'
+import { loadNative } from '../../../src/network/native/native-socket.ts'
+import { watch } from '../../../src/network/native/readiness.ts'
+import { MONITOR_TYPES } from '../../../src/monitors/registry.ts'
+import { crc32c } from '../../../src/monitors/traceroute/sctp-packets.ts'
+import { POLL } from '../../../src/network/native/socket-options.ts'
+import { testContext } from './monitor-context.ts'
+import type { Ran, RunWishes } from './monitor-process.ts'
+
+type Question =
+  | { what: 'run'; definition: Record<string, unknown>; wishes: RunWishes }
+  | { what: 'listen'; protocol: 'tcp' | 'udp' | 'sctp'; host: string; port: number }
+  | { what: 'descriptors' }
+
+async function run(definition: Record<string, unknown>, wishes: RunWishes): Promise<Ran> {
+  const type = MONITOR_TYPES.get(String(definition['checkType'])) as AnyMonitorType
+  const monitor = type.schema.parse({ id: 'm', name: 'm', ...definition })
+  const controller = new AbortController()
+  let abortedAt: number | undefined
+  const abort = (reason: Error) => {
+    abortedAt = performance.now()
+    controller.abort(reason)
+  }
+  const deadlineMs = wishes.deadlineMs ?? type.deadlineMs(monitor)
+  const timers = [setTimeout(() => abort(new DeadlineReached(deadlineMs)), deadlineMs)]
+  if (wishes.cancelMs !== undefined) {
+    timers.push(setTimeout(() => abort(new Error('cancelled')), wishes.cancelMs))
+  }
+  const context = testContext({ signal: controller.signal, blocked: wishes.blocked ?? [] })
+  const startedAt = performance.now()
+  const outcome = await type.run(monitor, context).then(
+    (observation) => ({ observation }),
+    (error: Error) => ({ rejected: error.message }),
+  )
+  const endedAt = performance.now()
+  for (const timer of timers) clearTimeout(timer)
+  const ran: Ran = { ...outcome, tookMs: endedAt - startedAt }
+  if (abortedAt !== undefined) ran.overrunMs = endedAt - abortedAt
+  return ran
+}
+
+async function listen(
+  protocol: 'tcp' | 'udp' | 'sctp',
+  host: string,
+  port: number,
+): Promise<number> {
+  if (protocol === 'sctp') return listenSctp(host.includes(':') ? 'IPv6' : 'IPv4', port)
+  if (protocol === 'udp') {
+    const socket = createSocket(host.includes(':') ? 'udp6' : 'udp4')
+    socket.on('message', (message, { port: from, address }) => socket.send(message, from, address))
+    socket.bind(port, host)
+    await once(socket, 'listening')
+    return socket.address().port
+  }
+  const server = createServer((socket) => socket.on('error', () => undefined))
+  server.listen(port, host)
+  await once(server, 'listening')
+  return (server.address() as AddressInfo).port
+}
+
+/** Answers every INIT to the port with an INIT ACK, and those to others with an ABORT; checksums and all. */
+async function listenSctp(family: 'IPv4' | 'IPv6', port: number): Promise<number> {
+  const native = await loadNative()
+  const socket = native.open({ family, type: 'raw', protocol: 'sctp' })
+  watch(native.libc, socket.fd, POLL.in, () => {
+    for (let packet = socket.receive(); packet; packet = socket.receive()) {
+      const init = packet.bytes.subarray(family === 'IPv4' ? 20 : 0)
+      const sum = init.readUInt32LE(8)
+      init.writeUInt32LE(0, 8)
+      if (init[12] !== 1 || crc32c(init) !== sum) continue
+      const reply = Buffer.alloc(init.readUInt16BE(2) === port ? 32 : 16)
+      reply.writeUInt16BE(init.readUInt16BE(2), 0)
+      reply.writeUInt16BE(init.readUInt16BE(0), 2)
+      reply.writeUInt32BE(init.readUInt32BE(16), 4)
+      reply[12] = reply.length === 32 ? 2 : 6
+      reply.writeUInt16BE(reply.length - 12, 14)
+      reply.writeUInt32LE(crc32c(reply), 8)
+      socket.send(reply, native.address(packet.from, 0))
+    }
+  })
+  return port
+}
+
+function answer(question: Question): Promise<unknown> {
+  switch (question.what) {
+    case 'run':
+      return run(question.definition, question.wishes)
+    case 'listen':
+      return listen(question.protocol, question.host, question.port)
+    case 'descriptors':
+    default:
+      return Promise.resolve(readdirSync('/proc/self/fd').length)
+  }
+}
+
+async function take(line: string): Promise<void> {
+  const { id, ...question } = JSON.parse(line) as { id: number } & Question
+  const said = await answer(question)
+  process.stdout.write(`${JSON.stringify({ id, answer: said })}\n`)
+}
+
+// Many may be under way at a time.
+for await (const line of createInterface({ input: process.stdin })) void take(line)
+process.exit(0)

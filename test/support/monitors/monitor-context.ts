@@ -1,0 +1,49 @@
+// The context that a monitor gets in tests: a real dialler, and a signal that the test holds.
+import { createDialler } from '../../../src/network/dialler.ts'
+import { DeadlineReached } from '../../../src/network/deadline.ts'
+import { type Context } from '../../../src/monitors/monitor.ts'
+import { createNetworkPolicy } from '../../../src/network/network-policy.ts'
+import { createResolver, type Resolver } from '../../../src/network/dns/resolver.ts'
+
+export interface ContextWishes {
+  blocked?: string[]
+  allowed?: string[]
+  resolver?: Resolver
+  proxyUrl?: string
+  signal?: AbortSignal
+}
+
+/** Makes a context; without a signal it is never aborted. */
+export function testContext(wishes: ContextWishes = {}): Context {
+  return {
+    signal: wishes.signal ?? new AbortController().signal,
+    dial: createDialler({
+      policy: createNetworkPolicy({ blocked: wishes.blocked ?? [], allowed: wishes.allowed ?? [] }),
+      resolver: wishes.resolver ?? createResolver({ useOsResolver: false }),
+      proxyUrl: wishes.proxyUrl,
+    }),
+    workFolder: () => Promise.reject(new Error('no work folder in this test')),
+    attach: () => {},
+  }
+}
+
+/** A signal that the runner's deadline aborts after so many milliseconds. */
+export function deadlineAfter(deadlineMs: number): AbortSignal {
+  const controller = new AbortController()
+  setTimeout(() => controller.abort(new DeadlineReached(deadlineMs)), deadlineMs).unref()
+  return controller.signal
+}
+
+/** A resolver that knows these names only; an unknown one never resolves until aborted. */
+export function fixedResolver(names: Record<string, string[]>): Resolver {
+  return {
+    resolve(host, _family, signal) {
+      if (signal.aborted) return Promise.reject(signal.reason as Error)
+      const found = names[host]
+      if (found !== undefined) return Promise.resolve(found as [string, ...string[]])
+      return new Promise((_, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true })
+      })
+    },
+  }
+}

@@ -1,0 +1,72 @@
+// Runs monitors in a process of its own, so that it can stand in another network, as another user, or with
+// fewer privileges than the test.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import type { Observation } from '../../../src/monitors/monitor.ts'
+
+/** What a run is to be cut short by. */
+export interface RunWishes {
+  /** The deadline that the runner would set; the monitor's own without it. */
+  deadlineMs?: number
+  /** Cancels the run after so long. */
+  cancelMs?: number
+  blocked?: string[]
+}
+
+/** How a run went. */
+export interface Ran {
+  /** Absent when the run rejected. */
+  observation?: Observation
+  rejected?: string
+  tookMs: number
+  /** From the abort to the end, for a run that was cut short. */
+  overrunMs?: number
+}
+
+export interface MonitorProcess extends AsyncDisposable {
+  readonly pid: number
+  /** Runs the definition; the process may have many runs under way. */
+  run(definition: Record<string, unknown>, wishes?: RunWishes): Promise<Ran>
+  /**
+   * Listens in the process' network; tells the port. A UDP port answers with what it gets; of SCTP there is
+   * no more than the first answer.
+   */
+  listen(protocol: 'tcp' | 'udp' | 'sctp', host: string, port?: number): Promise<number>
+  /** Descriptors that the process has open. */
+  descriptors(): Promise<number>
+}
+
+const child = new URL('monitor-child.ts', import.meta.url).pathname
+
+/** Starts it behind the prefix, as `ip netns exec <name>` or `setpriv …`. */
+export async function startMonitorProcess(prefix: readonly string[] = []): Promise<MonitorProcess> {
+  const [program, ...args] = [...prefix, process.execPath, child]
+  const started = spawn(program, args, { stdio: ['pipe', 'pipe', 'inherit'] })
+  const waiting = new Map<number, (answer: unknown) => void>()
+  let asked = 0
+  createInterface({ input: started.stdout }).on('line', (line) => {
+    const { id, answer } = JSON.parse(line) as { id: number; answer: unknown }
+    waiting.get(id)?.(answer)
+    waiting.delete(id)
+  })
+  const ended = once(started, 'exit')
+  const ask = <T>(question: Record<string, unknown>): Promise<T> => {
+    const id = asked++
+    started.stdin.write(`${JSON.stringify({ id, ...question })}\n`)
+    return new Promise((resolve, reject) => {
+      waiting.set(id, resolve as (answer: unknown) => void)
+      void ended.then(() => reject(new Error(`the process ended: ${started.exitCode}`)))
+    })
+  }
+  return {
+    pid: started.pid as number,
+    run: (definition, wishes = {}) => ask({ what: 'run', definition, wishes }),
+    listen: (protocol, host, port = 0) => ask({ what: 'listen', protocol, host, port }),
+    descriptors: () => ask({ what: 'descriptors' }),
+    async [Symbol.asyncDispose]() {
+      started.stdin.end()
+      await ended
+    },
+  }
+}

@@ -1,0 +1,48 @@
+// Runs an SSL monitor in tests, with its deadline.
+import type { KeyPair } from '../../network/certificates.ts'
+import { deadlineAfter, testContext } from '../monitor-context.ts'
+import { startTls } from '../tcp-servers.ts'
+import type { TestServer } from '../../test-server.ts'
+import type { Context, Observation } from '../../../../src/monitors/monitor.ts'
+import { ssl } from '../../../../src/monitors/ssl/index.ts'
+import type { TlsOptions } from 'node:tls'
+
+/** What a run is made of, beyond the defaults. */
+export interface SslWishes {
+  sslConfig?: Record<string, unknown>
+  /** Fields of the request beside it. */
+  request?: Record<string, unknown>
+  /** Fields of the monitor. */
+  settings?: Record<string, unknown>
+  context?: Partial<Context>
+  ca?: string
+}
+
+/** Runs a monitor of the port of 127.0.0.1, by the name localhost. */
+export async function runSsl(port: number, wishes: SslWishes = {}): Promise<Observation> {
+  const { sslConfig, request, settings, context, ca } = wishes
+  const monitor = ssl.schema.parse({
+    id: 'm',
+    name: 'm',
+    checkType: 'SSL',
+    request: {
+      sslConfig: { hostname: 'localhost', port, ...sslConfig },
+      ...(ca === undefined ? {} : { tls: { ca } }),
+      ...request,
+    },
+    ...settings,
+  })
+  const signal = deadlineAfter(ssl.deadlineMs(monitor))
+  return ssl.run(monitor, { ...testContext({ signal }), ...context })
+}
+
+/** The codes of an observation. */
+export function codesOf({ failures }: Observation): string[] {
+  return failures.map(({ code }) => code)
+}
+
+/** Starts a server that speaks every version of TLS, unless the options say less. */
+export function startTlsServer(pair: KeyPair, options: TlsOptions = {}): Promise<TestServer> {
+  const lenient = { minVersion: 'TLSv1', ciphers: 'DEFAULT:@SECLEVEL=0' } as const
+  return startTls({ ...lenient, ...pair, ...options }, (socket) => void socket.resume())
+}

@@ -1,0 +1,86 @@
+// What TCP servers of tests do with a connection, each in one way: silent, closing, flooding, echoing,
+// SMTP-like…
+import type { Socket } from 'node:net'
+import { createServer as createTlsServer, TLSSocket, type TlsOptions } from 'node:tls'
+import { listening, type TestServer } from '../test-server.ts'
+
+export type Behaviour = (socket: Socket) => void
+
+/** Starts a server that speaks TLS from the first byte. */
+export function startTls(options: TlsOptions, behave: Behaviour): Promise<TestServer> {
+  const server = createTlsServer(options, (socket) => {
+    socket.on('error', () => {})
+    behave(socket)
+  })
+  return listening(server.on('tlsClientError', () => {}))
+}
+
+/** Accepts and says nothing, for ever. */
+export const silent: Behaviour = (socket) => void socket.resume()
+
+/** Ends the connection as soon as it stands. */
+export const closing: Behaviour = (socket) => void socket.end()
+
+/** Sends one text and goes on listening. */
+export const saying =
+  (text: string | Buffer): Behaviour =>
+  (socket) =>
+    void socket.write(text)
+
+/** Sends back what comes. */
+export const echoing: Behaviour = (socket) => void socket.pipe(socket)
+
+/** Breaks the connection with a reset at the first data. */
+export const resetting: Behaviour = (socket) => {
+  socket.once('data', () => socket.resetAndDestroy())
+}
+
+/** Sends without end, as fast as it is read. */
+export const flooding: Behaviour = (socket) => {
+  const chunk = Buffer.alloc(65_536, 'x')
+  const pour = () => {
+    while (!socket.destroyed && socket.write(chunk));
+  }
+  socket.on('drain', pour)
+  pour()
+}
+
+/** Sends the text one byte in each turn of the event loop. */
+export const trickling =
+  (text: string): Behaviour =>
+  (socket) => {
+    let at = 0
+    const next = () => {
+      if (socket.destroyed || at >= text.length) return
+      socket.setNoDelay(true).write(text[at++] as string, () => setImmediate(next))
+    }
+    next()
+  }
+
+/** A mail server that knows EHLO, STARTTLS and QUIT. */
+export const smtp =
+  (tls: TlsOptions): Behaviour =>
+  (socket) => {
+    socket.write('220 mail.test ESMTP\r\n')
+    serve(socket, (secured) => new TLSSocket(secured, { ...tls, isServer: true }))
+  }
+
+function serve(socket: Socket, upgrade: ((socket: Socket) => TLSSocket) | undefined): void {
+  const onData = (chunk: Buffer) => {
+    const line = chunk.toString().trim()
+    if (line.startsWith('EHLO')) {
+      socket.write(
+        upgrade === undefined ? '250 mail.test\r\n' : '250-mail.test\r\n250 STARTTLS\r\n',
+      )
+    } else if (line === 'STARTTLS' && upgrade !== undefined) {
+      socket.off('data', onData)
+      socket.write('220 go ahead\r\n', () => {
+        const secured = upgrade(socket)
+        secured.on('error', () => {})
+        serve(secured, undefined)
+      })
+    } else if (line === 'QUIT') socket.end('221 bye\r\n')
+    else socket.write('502 what?\r\n')
+  }
+  socket.on('data', onData)
+}

@@ -1,0 +1,106 @@
+// A chain of networks with a process on its client that traces, and one on its server that listens.
+import type { TraceObserved } from '../../../src/monitors/traceroute/observed.ts'
+import { createHopChain, SERVER, type Family, type HopChain, type Host } from './hop-chain.ts'
+import {
+  startMonitorProcess,
+  type MonitorProcess,
+  type Ran,
+  type RunWishes,
+} from './monitor-process.ts'
+import { missing } from '../needs.ts'
+
+/** Why there can be no such chain here, or undefined when there can. */
+export const chainNeeds =
+  missing('ip', 'nft', 'setpriv', 'dnsmasq') ??
+  (process.getuid?.() === 0 ? undefined : 'needs root')
+
+export const FAMILIES = ['IPv4', 'IPv6'] as const
+export const PROTOCOLS = ['TCP', 'UDP', 'ICMP'] as const
+export type Protocol = (typeof PROTOCOLS)[number]
+
+/** Every protocol over every family. */
+export const CASES = FAMILIES.flatMap((family) =>
+  PROTOCOLS.map((protocol) => ({ family, protocol })),
+)
+
+/** What a trace came to. */
+export interface TraceRan extends Ran {
+  seen: TraceObserved
+  codes: string[]
+  /** Of the first failure. */
+  message: string
+}
+
+export interface TracedChain extends AsyncDisposable {
+  chain: HopChain
+  client: MonitorProcess
+  /** Traces to the server, as a monitor that has never run before where `id` is not given. */
+  trace(
+    family: Family,
+    protocol: Protocol | 'SCTP',
+    request?: Record<string, unknown>,
+    settings?: Record<string, unknown>,
+    wishes?: RunWishes,
+  ): Promise<TraceRan>
+  /** Like `HopChain.firewall`, until `restore`. */
+  firewall(host: Host, hook: 'input' | 'output' | 'forward', ...rules: string[]): void
+  /** `ip route` with these words on the host, until `restore` takes it back with those. */
+  route(host: Host, family: Family, words: string, back: string): void
+  /** Makes everything as it was. */
+  restore(): void
+}
+
+/** Makes the chain; the server listens on the TCP port 443 and echoes on the UDP port 7. */
+export async function createTracedChain(): Promise<TracedChain> {
+  const chain = createHopChain()
+  const client = await startMonitorProcess(chain.prefix('client'))
+  const server = await startMonitorProcess(chain.prefix('server'))
+  await server.listen('tcp', '::', 443)
+  await server.listen('udp', '::', 7)
+  const undo: (() => void)[] = []
+  let traces = 0
+  const traced: TracedChain = {
+    chain,
+    client,
+    async trace(family, protocol, request = {}, settings = {}, wishes = {}) {
+      const definition = {
+        id: `trace-${traces++}`,
+        checkType: 'TRACEROUTE',
+        ...settings,
+        request: { url: SERVER[family], protocol, ipFamily: family, ptrLookup: false, ...request },
+      }
+      const ran = await client.run(definition, wishes)
+      const failures = ran.observation?.failures ?? []
+      return {
+        ...ran,
+        seen: ran.observation?.observed as unknown as TraceObserved,
+        codes: failures.map(({ code }) => code),
+        message: failures[0]?.message ?? '',
+      }
+    },
+    firewall(host, hook, ...rules) {
+      undo.push(() => chain.firewall(host, 'output'))
+      chain.firewall(host, hook, ...rules)
+    },
+    route(host, family, words, back) {
+      chain.route(host, family, ...words.split(' '))
+      undo.push(() => chain.route(host, family, ...back.split(' ')))
+    },
+    restore() {
+      for (const back of undo.splice(0).toReversed()) back()
+    },
+    async [Symbol.asyncDispose]() {
+      await client[Symbol.asyncDispose]()
+      await server[Symbol.asyncDispose]()
+      chain[Symbol.dispose]()
+    },
+  }
+  // Neighbours look each other up once; the first probes would wait for that.
+  for (const { family, protocol } of CASES) await traced.trace(family, protocol)
+  return traced
+}
+
+/** The addresses of the hops; null for a silent one. */
+export function addressesOf({ hops }: TraceObserved): (string | null)[] {
+  return hops.map(({ address }) => address)
+}

@@ -1,0 +1,98 @@
+// Run in a network of its own, where it is the name server on port 53: starts a site, lets real programs reach
+// for it from the cage by names, and writes what they said, a line of JSON each. Arguments: names of programs.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { caged } from '../sandbox/caged.ts'
+
+/** What one program said. */
+export interface ProgramSaid {
+  program: string
+  /** The last of its output. */
+  said: string
+  blocked: { address: string; port: number; network: string; name?: string }[]
+}
+
+const dnsmasq = spawn(
+  'dnsmasq',
+  [
+    '--conf-file=/dev/null',
+    '--no-resolv',
+    '--no-hosts',
+    '--no-daemon',
+    '--bind-interfaces',
+    '--pid-file=',
+    '--user=',
+    '--listen-address=127.0.0.1',
+    '--local=/test/',
+    '--host-record=four.test,203.0.113.5',
+    '--host-record=six.test,2001:db8::5',
+    '--host-record=both.test,203.0.113.5,2001:db8:99::7',
+    '--host-record=metadata.test,169.254.169.254',
+  ],
+  { stdio: ['ignore', 'ignore', 'pipe'] },
+)
+await once(dnsmasq.stderr, 'data')
+
+const told = Promise.withResolvers<void>()
+const site = createServer((request, response) => {
+  // The page is not whole before it has said how its socket fared.
+  if (request.url === '/told') told.resolve(void response.end())
+  if (request.url === '/late') void told.promise.then(() => response.end())
+  if (request.url === '/told' || request.url === '/late') return
+  if (request.url === '/away') {
+    response.writeHead(302, { location: 'http://metadata.test/latest' }).end()
+    return
+  }
+  response.setHeader('content-type', 'text/html')
+  // With what browsers would speak UDP for.
+  response.setHeader('alt-svc', 'h3=":443"')
+  response.end(`<title>-</title><p>reached ${request.headers.host?.split(':')[0]}</p><script>
+const socket = new WebSocket('ws://metadata.test/')
+socket.onerror = () => fetch('/told', { method: 'POST' }).then(() => (document.title = 'socket refused'))</script><img src="http://metadata.test/picture"><img src="/late">`)
+})
+site.on('upgrade', (_, socket) => socket.destroy())
+await new Promise<void>((resolve) => site.listen(0, '::', resolve))
+const { port } = site.address() as AddressInfo
+const at = (name: string, path = '/') => `http://${name}.test:${port}${path}`
+
+const NODE_FETCH = `const of = (url) => fetch(url).then((r) => r.text(), (e) => e.cause.code ?? e.cause.errors?.[0].code)
+;(async () => { for (const url of process.argv.slice(1)) console.log(await of(url)) })()`
+const PATHS = [at('four'), at('six'), at('both'), at('none'), at('four', '/away')]
+
+const PROGRAMS: Record<string, () => ReturnType<typeof caged>> = {
+  node: () => caged({ args: () => ['-e', NODE_FETCH, ...PATHS] }),
+  resolver: () =>
+    caged({
+      args: () => [
+        '-e',
+        `require('dns').promises.resolve6('six.test').then(console.log, console.log)`,
+      ],
+    }),
+  curl: () =>
+    caged({
+      command: '/usr/bin/curl',
+      args: () => ['-sSL', at('four'), at('both'), at('four', '/away')],
+    }),
+  chromium: () => browser(at('six')),
+  'chromium, both families': () => browser(at('both')),
+  'chromium, redirected': () => browser(at('four', '/away')),
+}
+
+function browser(url: string) {
+  return caged({
+    command: process.env['CHROMIUM_LAUNCHER'] as string,
+    readable: [process.env['CHROMIUM_LAUNCHER'] as string],
+    args: () => ['--headless', '--disable-gpu', '--no-first-run', '--dump-dom', url],
+  })
+}
+
+for (const [program, run] of Object.entries(PROGRAMS)) {
+  if (!process.argv.slice(2).some((one) => program.startsWith(one))) continue
+  const { tail, blocked } = await run()
+  const said: ProgramSaid = { program, said: tail.stdout + tail.stderr.slice(-2000), blocked }
+  process.stdout.write(`${JSON.stringify(said)}\n`)
+}
+dnsmasq.kill()
+process.exit()

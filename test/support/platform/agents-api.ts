@@ -1,0 +1,109 @@
+// The agents' API on a real database and a real port, many of them on one database where wanted. Answers
+// are held against the API's own document.
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { Registry } from 'prom-client'
+import { createLog } from '../../../src/process/log.ts'
+import { createAgentMetrics } from '../../../src/platform/agents/metrics.ts'
+import {
+  type AgentsApp,
+  type AgentsAppOptions,
+  createAgentsApp,
+} from '../../../src/platform/agents-app.ts'
+import { createHttpServer } from '../../../src/platform/http/http-server.ts'
+import { createKnownLocationKeys } from '../../../src/platform/accounts/known-keys.ts'
+import { Membership } from '../../../src/platform/agents/membership.ts'
+import { createPlatformClock } from '../../../src/database/platform-clock.ts'
+import { createSealer, type Sealer } from '../../../src/platform/secrets/sealing.ts'
+import { AGENTS_CHANNEL, countAgents } from '../../../src/platform/agents/queries/agents.ts'
+import { KEYS_CHANNEL } from '../../../src/platform/accounts/queries/api-keys.ts'
+import { listen } from '../../../src/platform/alerts/queries/notifications.ts'
+import { type ApiDocument, checkAgainst, type CheckAnswer } from './api-document.ts'
+import type { TestDatabase } from '../database/database.ts'
+
+/** Opens what tests seal. */
+export const TEST_SEALER: Sealer = createSealer('a secret of tests')
+
+/** A running API. */
+export interface AgentsApi {
+  url: string
+  agents: AgentsApp
+  membership: Membership
+  registry: Registry
+  document: ApiDocument
+  check: CheckAnswer
+  /** What the app logged as a fault of ours. */
+  faults: string[]
+  /** Rejects when there were faults. */
+  close(): Promise<void>
+}
+
+/** Starts the API on a database, hearing news as a platform does; `close` ends it. */
+export async function startAgentsApi(
+  { database, url: databaseUrl }: TestDatabase,
+  options: Partial<AgentsAppOptions> = {},
+): Promise<AgentsApi> {
+  const faults: string[] = []
+  const log = createLog({
+    level: 'error',
+    pretty: false,
+    destination: { write: (line) => void faults.push(line) },
+  })
+  const clock = createPlatformClock(database)
+  await clock.follow()
+  const locationKeys = createKnownLocationKeys(database, log)
+  const registry = new Registry()
+  const news = createAgentMetrics(registry, {
+    syncsHeld: () => agents.syncsHeld(),
+    agents: () => countAgents(database),
+  })
+  const membership = new Membership(database, news)
+  const agents = createAgentsApp({
+    database,
+    sealer: TEST_SEALER,
+    clock,
+    log,
+    locationKeys,
+    membership,
+    onRecorded: [],
+    ...options,
+  })
+  const stop = new AbortController()
+  const address = { url: databaseUrl }
+  const stands = Promise.withResolvers<void>()
+  const onNews = (id?: string) => {
+    agents.tell(id)
+    stands.resolve()
+  }
+  const hearing = [
+    listen({ address, channel: AGENTS_CHANNEL, onNews, signal: stop.signal }),
+    listen({
+      address,
+      channel: KEYS_CHANNEL,
+      signal: stop.signal,
+      onNews: () => agents.forgetKeys(),
+    }),
+  ]
+  const server = createHttpServer(agents.app.fetch as never)
+  server.listen(0, '127.0.0.1')
+  await Promise.all([once(server, 'listening'), stands.promise])
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const document = (await (await fetch(`${url}/agent/v1/openapi.json`)).json()) as ApiDocument
+  return {
+    url,
+    agents,
+    membership,
+    registry,
+    document,
+    check: checkAgainst(document),
+    faults,
+    async close() {
+      stop.abort()
+      server.closeAllConnections()
+      server.close()
+      await Promise.all([once(server, 'close'), ...hearing])
+      locationKeys.close()
+      if (faults.length > 0) throw new Error(`the app had faults: ${faults.join('')}`)
+    },
+  }
+}

@@ -1,0 +1,146 @@
+// The outbox of an account: notifications that a test puts in, senders as processes have them, and
+// receivers that do what the test tells them.
+import { randomUUID } from 'node:crypto'
+import type { ServerResponse } from 'node:http'
+import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest'
+import type { AlertPayload } from '../../../../src/contract/api/alert-payload.ts'
+import { sendWebhooks, type OutboxOptions } from '../../../../src/platform/alerts/webhook-outbox.ts'
+import { insertNotifications } from '../../../../src/platform/alerts/queries/alert-notifications.ts'
+import { rememberedLog, SEALER, startReceiver, type Receiver } from './alerted-account.ts'
+import { useDatabase, type TestDatabase } from '../../database/database.ts'
+import { addClient, startPublicApi, type ApiClient, type PublicApi } from '../public-api.ts'
+
+/** A row of the outbox. */
+export interface OutboxRow {
+  id: string
+  title: string
+  state: string
+  attempts: number
+  status: number | null
+  message: string | null
+}
+
+/** What a test says of a notification; the rest is filled in. */
+export type GivenPayload = Partial<AlertPayload>
+
+/** The outbox, with a fresh account for each test. */
+export interface TestOutbox {
+  database: () => TestDatabase
+  client: () => ApiClient
+  /** Closed after the test. */
+  opened: AsyncDisposable[]
+  /** Starts to send as a process does; three tries, hardly a pause between them, unless told otherwise. */
+  start: (more?: Partial<OutboxOptions>) => void
+  receiver: (...answer: Parameters<typeof startReceiver>) => Promise<Receiver>
+  /** Makes a channel; answers with its id. */
+  channel: (config: object) => Promise<number>
+  /** Puts notifications of one topic into the outbox. */
+  post: (
+    channelId: number,
+    titles: readonly (string | GivenPayload)[],
+    topic?: string,
+  ) => Promise<void>
+  /** The rows of the account, oldest first. */
+  rows: () => Promise<OutboxRow[]>
+  /** Resolves when nothing of the account waits any more. */
+  settled: () => Promise<OutboxRow[]>
+}
+
+/** Answers with these statuses in turn, and with the last of them from then on. */
+export const statuses =
+  (...codes: number[]) =>
+  (response: ServerResponse, n: number) =>
+    void response.writeHead(codes[Math.min(n, codes.length - 1)] ?? 500).end()
+
+/** An outbox for the tests of a file. */
+export function useOutbox(): TestOutbox {
+  const database = useDatabase()
+  let api: PublicApi
+  let client: ApiClient
+  let stopping = new AbortController()
+  let sending: Promise<void>[] = []
+  const opened: AsyncDisposable[] = []
+  beforeAll(async () => {
+    api = await startPublicApi(database().database, { defaultLimit: { limit: 1e8, windowS: 60 } })
+  })
+  afterAll(() => api.close())
+  beforeEach(async () => {
+    client = await addClient(api, database().database)
+  })
+  afterEach(async () => {
+    stopping.abort()
+    await Promise.all(sending)
+    sending = []
+    stopping = new AbortController()
+    await Promise.all(opened.splice(0).map((one) => one[Symbol.asyncDispose]()))
+  })
+  const rows = () =>
+    database().database.query<OutboxRow>(
+      `select id, payload ->> 'title' as title, state, attempts::int, status, message
+       from alert_notifications where account_id = $1 order by seq`,
+      [client.accountId],
+    )
+  return {
+    database,
+    client: () => client,
+    opened,
+    start(more = {}) {
+      const { log } = rememberedLog()
+      const againMs = (attempt: number) => (attempt < 3 ? 10 : undefined)
+      const options = { database: database().database, sealer: SEALER, log, now: Date.now }
+      sending.push(sendWebhooks({ ...options, againMs, restMs: 10, ...more }, stopping.signal))
+    },
+    async receiver(...answer) {
+      const one = await startReceiver(...answer)
+      opened.push(one)
+      return one
+    },
+    async channel(config) {
+      const body = { type: 'WEBHOOK', config: { name: 'x', webhookSecret: 'shh', ...config } }
+      const made = await client.call('POST', '/v1/alert-channels', { body })
+      expect([made.status, made.status === 201 ? '' : made.text]).toEqual([201, ''])
+      return made.body.id as number
+    },
+    post: (channelId, titles, topic = randomUUID()) =>
+      insertNotifications(
+        database().database,
+        titles.map((given) => ({
+          accountId: client.accountId,
+          channelId,
+          monitorId: null,
+          topic,
+          payload: payloadOf(client.accountId, given),
+        })),
+      ),
+    rows,
+    async settled() {
+      for (;;) {
+        const all = await rows()
+        if (all.every(({ state }) => state !== 'waiting')) return all
+        await new Promise((resolve) => setTimeout(resolve, 5))
+      }
+    },
+  }
+}
+
+function payloadOf(accountId: string, given: string | GivenPayload): AlertPayload {
+  return {
+    type: 'alert.failure',
+    at: '2026-06-01T00:00:00.000Z',
+    accountId,
+    title: 'Shop is failing',
+    monitor: {
+      id: randomUUID(),
+      name: 'Shop "A"',
+      checkType: 'URL',
+      tags: ['a', 'b'],
+      group: null,
+    },
+    alert: { since: '2026-06-01T00:00:00.000Z' },
+    locations: [{ id: randomUUID(), name: 'North', slugName: 'north' }],
+    run: null,
+    incidentId: null,
+    links: {},
+    ...(typeof given === 'string' ? { title: given } : given),
+  }
+}

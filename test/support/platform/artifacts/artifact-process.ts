@@ -1,0 +1,18 @@
+// The artifacts' call in a process of its own, to be killed and weighed: DATABASE_URL, and FOLDER or S3 (JSON
+// of a bucket) from the environment; prints its port.
+import {
+  createArtifactBucket,
+  type BucketOptions,
+} from '../../../../src/platform/artifacts/bucket.ts'
+import { createArtifactFolder } from '../../../../src/platform/artifacts/folder.ts'
+import { openDatabase } from '../../../../src/database/database.ts'
+import { startArtifactServer } from './artifact-uploads.ts'
+
+const { DATABASE_URL = '', FOLDER = '', S3 } = process.env
+const store =
+  S3 === undefined
+    ? createArtifactFolder(FOLDER)
+    : createArtifactBucket(JSON.parse(S3) as BucketOptions)
+const database = openDatabase({ address: { url: DATABASE_URL }, applicationName: 'artifacts' })
+const { port } = await startArtifactServer(database, store)
+process.stdout.write(`port ${port}\n`)

@@ -1,0 +1,158 @@
+// The artifacts' call of the agents' API on a real port, with agents that bring files well and badly.
+import { createHash, randomBytes, randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { type ClientRequest, request, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { Readable } from 'node:stream'
+import { OpenAPIHono } from '@hono/zod-openapi'
+import { mountAgentOperations } from '../../../../src/platform/http/agent-operation.ts'
+import { AgentRates } from '../../../../src/platform/http/rate-limit/agent-rates.ts'
+import { answerFaults } from '../../../../src/platform/http/answer-faults.ts'
+import { artifactOperation } from '../../../../src/platform/artifacts/intake.ts'
+import type { ArtifactStore } from '../../../../src/platform/artifacts/store.ts'
+import { createClientAddress } from '../../../../src/platform/http/client-address.ts'
+import { windowsOf } from '../../../../src/platform/http/rate-limit/database-windows.ts'
+import { createHttpServer } from '../../../../src/platform/http/http-server.ts'
+import { KeyRing } from '../../../../src/platform/http/key-ring.ts'
+import { createLocationGate } from '../../../../src/platform/http/location-gate.ts'
+import { RateLimiter } from '../../../../src/platform/http/rate-limit/rate-limit.ts'
+import type { Database } from '../../../../src/database/database.ts'
+import { findLocationKey } from '../../../../src/database/known-location-keys.ts'
+
+/** The call, listening. */
+export interface ArtifactServer {
+  port: number
+  close(): Promise<void>
+}
+
+/** Starts it. */
+export async function startArtifactServer(
+  database: Database,
+  store: ArtifactStore,
+): Promise<ArtifactServer> {
+  const app = new OpenAPIHono()
+  const gate = createLocationGate({
+    database,
+    keys: new KeyRing({
+      async find(hash) {
+        const row = await findLocationKey(database, hash)
+        if (row === undefined || row.revoked) return undefined
+        const { id, location_id: locationId, account_id: accountId, slug_name: slugName } = row
+        return { id, locationId, accountId, slugName, hash: row.hash, agents: row.agents }
+      },
+    }),
+    limiter: new RateLimiter(windowsOf(database)),
+    clientAddress: createClientAddress([]),
+  })
+  const operations = [artifactOperation({ database, store, log: { warn: () => {} } })]
+  mountAgentOperations(app, { gate, operations, now: Date.now, rates: new AgentRates() })
+  const faults: unknown[] = []
+  const log = { error: (fault: unknown) => void faults.push(fault) }
+  answerFaults(app, { log, logOutage: () => {} })
+  const server: Server = createHttpServer(app.fetch as never)
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    port: (server.address() as AddressInfo).port,
+    async close() {
+      server.closeAllConnections()
+      server.close()
+      await once(server, 'close')
+      if (faults.length > 0) throw new AggregateError(faults, 'the app had faults')
+    },
+  }
+}
+
+/** Makes a key for a location. */
+export async function addLocationKey(database: Database, locationId: string): Promise<string> {
+  const secret = `pl_${randomBytes(32).toString('base64url')}`
+  const hash = createHash('sha256').update(secret).digest()
+  await database.query(
+    `insert into location_keys (id, location_id, hash, suffix) values ($1, $2, $3, $4)`,
+    [randomUUID(), locationId, hash, secret.slice(-4)],
+  )
+  return secret
+}
+
+/** A file to bring. */
+export interface Upload {
+  port: number
+  secret: string
+  owner: string
+  name: string
+  body: Buffer | Readable
+  /** null takes one away. */
+  headers?: Record<string, string | null>
+}
+
+/** What the platform said. */
+export interface UploadAnswer {
+  status: number
+  // oxlint-disable-next-line typescript/no-explicit-any -- looked into only
+  body: any
+}
+
+/** The digest header of some bytes. */
+export function digestOf(bytes: Buffer): string {
+  return `sha-256=:${createHash('sha256').update(bytes).digest('base64')}:`
+}
+
+/** Begins to bring a file; the head is sent, the body is the caller's. */
+export function beginUpload(upload: Omit<Upload, 'body'>): {
+  outgoing: ClientRequest
+  answer: Promise<UploadAnswer>
+} {
+  const { port, secret, owner, name } = upload
+  const headers: Record<string, string> = {
+    authorization: `Bearer ${secret}`,
+    'user-agent': 'Vedette/8.4.0',
+    'content-type': 'application/zip',
+  }
+  for (const [header, value] of Object.entries(upload.headers ?? {})) {
+    if (value === null) delete headers[header]
+    else headers[header] = value
+  }
+  const path = `/agent/v1/artifacts/${owner}/${encodeURIComponent(name)}`
+  const outgoing = request({ port, host: '127.0.0.1', method: 'PUT', path, headers, agent: false })
+  const answer = new Promise<UploadAnswer>((resolve, reject) => {
+    outgoing.once('error', reject)
+    outgoing.once('response', (incoming) => {
+      let text = ''
+      incoming.on('data', (chunk: Buffer) => {
+        text += chunk.toString()
+      })
+      incoming.once('end', () => {
+        resolve({ status: incoming.statusCode ?? 0, body: JSON.parse(text) })
+      })
+      incoming.once('error', reject)
+    })
+  })
+  answer.catch(() => undefined)
+  return { outgoing, answer }
+}
+
+/** Brings a file. A Buffer is announced with its length and digest. */
+export function bring(upload: Upload): Promise<UploadAnswer> {
+  const { body, headers } = upload
+  const announced = Buffer.isBuffer(body)
+    ? { 'content-length': String(body.length), 'content-digest': digestOf(body) }
+    : {}
+  const { outgoing, answer } = beginUpload({ ...upload, headers: { ...announced, ...headers } })
+  outgoing.on('error', () => undefined)
+  if (Buffer.isBuffer(body)) outgoing.end(body)
+  else body.pipe(outgoing)
+  return answer
+}
+
+/** As many zeros, and their digest. */
+export function zeros(bytes: number): { body: Readable; digest: string } {
+  const block = Buffer.alloc(64 * 1024)
+  const hash = createHash('sha256')
+  const parts = function* () {
+    for (let left = bytes; left > 0; left -= block.length) {
+      yield block.subarray(0, Math.min(left, block.length))
+    }
+  }
+  for (const part of parts()) hash.update(part)
+  return { body: Readable.from(parts()), digest: `sha-256=:${hash.digest('base64')}:` }
+}

@@ -1,0 +1,38 @@
+// A heartbeat check as an earlier version kept it: the API creates none.
+import { randomUUID } from 'node:crypto'
+import {
+  changing,
+  readSurroundings,
+  saveChecks,
+} from '../../../src/platform/checks/check-writing.ts'
+import { draftCheck } from '../../../src/platform/checks/check-draft.ts'
+import { effectiveCheck } from '../../../src/platform/checks/effective-check.ts'
+import type { Sealer } from '../../../src/platform/secrets/sealing.ts'
+import type { Database } from '../../../src/database/database.ts'
+
+/** What a heartbeat check is made of. */
+export const HEARTBEAT_BODY = {
+  name: 'nightly',
+  privateLocations: [],
+  heartbeat: { period: 5, periodUnit: 'minutes', grace: 1, graceUnit: 'minutes' },
+}
+
+/** Keeps a heartbeat check in the account and answers with its id. */
+export async function keepHeartbeat(
+  parts: { database: Database; sealer: Sealer },
+  accountId: string,
+  file: { name: string; key: string } | null = null,
+): Promise<string> {
+  const id = randomUUID()
+  const all = { ...parts, clock: Date }
+  await changing(all, accountId, async (inside) => {
+    const surroundings = await readSurroundings(inside, all, { accountId, groupIds: [] })
+    const draft = draftCheck('HEARTBEAT', HEARTBEAT_BODY, { kept: undefined, surroundings })
+    if (!draft.ok) throw new Error('the heartbeat check is not as declared')
+    const check = { id, checkType: 'HEARTBEAT' as const, definition: draft.definition, file }
+    const settled = effectiveCheck(check, surroundings)
+    if ('problems' in settled) throw new Error('the heartbeat check has no place')
+    await saveChecks(inside, all, accountId, [{ ...check, settled }])
+  })
+  return id
+}

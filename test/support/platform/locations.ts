@@ -1,0 +1,143 @@
+// Locations with keys and monitors, written straight into the database: what agents are given without the
+// public API in between.
+import { createHash, randomBytes, randomUUID } from 'node:crypto'
+import { slotsOf } from '../../../src/contract/timetable.ts'
+import type { Sealer } from '../../../src/platform/secrets/sealing.ts'
+import type { Database, Queryable } from '../../../src/database/database.ts'
+import { announceNews, lockLocation } from '../../../src/platform/agents/queries/location-epochs.ts'
+import { addAccount } from './public-api.ts'
+
+/** A location and a key of it. */
+export interface TestLocation {
+  id: string
+  accountId: string
+  slugName: string
+  keyId: string
+  secret: string
+}
+
+/** Makes a location with one key, in an account of its own unless one is given. */
+export async function addLocation(
+  database: Database,
+  { accountId }: { accountId?: string } = {},
+): Promise<TestLocation> {
+  const id = randomUUID()
+  const account = accountId ?? (await addAccount(database))
+  const slugName = `location-${id.slice(0, 8)}`
+  await database.query(
+    `insert into private_locations (id, account_id, name, slug_name) values ($1, $2, $3, $3)`,
+    [id, account, slugName],
+  )
+  const key = await addLocationKey(database, id)
+  return { id, accountId: account, slugName, ...key }
+}
+
+/** Makes another key for a location. */
+export async function addLocationKey(
+  database: Database,
+  locationId: string,
+): Promise<{ keyId: string; secret: string }> {
+  const secret = `pl_${randomBytes(32).toString('base64url')}`
+  const keyId = randomUUID()
+  await database.query(
+    `insert into location_keys (id, location_id, hash, suffix) values ($1, $2, $3, $4)`,
+    [keyId, locationId, createHash('sha256').update(secret).digest(), secret.slice(-4)],
+  )
+  return { keyId, secret }
+}
+
+/** A monitor to be placed. */
+export interface PlacedMonitor {
+  id?: string
+  checkType?: string
+  everyMs?: number
+  needs?: string[]
+}
+
+/** Places monitors in a location, all with one revision; their ids. */
+export async function placeMonitors(
+  { database, sealer }: { database: Database; sealer: Sealer },
+  location: Pick<TestLocation, 'id' | 'accountId'>,
+  monitors: readonly PlacedMonitor[],
+): Promise<string[]> {
+  const rows = monitors.map(({ id = randomUUID(), checkType = 'TCP', everyMs = 10_000, needs }) => {
+    const definition = JSON.stringify({
+      id,
+      checkType,
+      name: `monitor ${id}`,
+      frequency: 0,
+      frequencyOffset: everyMs / 1000,
+      request: { hostname: '127.0.0.1', port: 9 },
+    })
+    const slots = slotsOf({ id, frequency: 0, frequencyOffset: everyMs / 1000 })
+    return { id, checkType, needs: needs ?? [checkType], sealed: sealer.seal(definition), ...slots }
+  })
+  await database.transaction(async (inside) => {
+    await inside.query(
+      `insert into monitors (id, account_id, check_type, name, activated, muted, definition, effective)
+       select x.id, $1, x."checkType", 'a monitor', true, false, x.sealed, x.sealed
+       from jsonb_to_recordset($2::jsonb) as x (id uuid, "checkType" text, sealed text)`,
+      [location.accountId, JSON.stringify(rows)],
+    )
+    const revision = await raiseRevision(inside, location.id)
+    await inside.query(
+      `insert into placements
+         (location_id, monitor_id, revision, needs, every_ms, offset_ms, from_ms)
+       select $1, x.id, $2, x.needs, x."everyMs", x."offsetMs", $4::bigint
+       from jsonb_to_recordset($3::jsonb) as x
+         (id uuid, needs text[], "everyMs" bigint, "offsetMs" bigint)`,
+      [location.id, revision, JSON.stringify(rows), Date.now() - 60_000],
+    )
+  })
+  return rows.map(({ id }) => id)
+}
+
+/** Raises the revision of a location, as every change of a placement does. */
+export async function raiseRevision(inside: Queryable, locationId: string): Promise<number> {
+  await lockLocation(inside, locationId)
+  const [row] = await inside.query<{ revision: number }>(
+    `update private_locations set revision = revision + 1 where id = $1 returning revision`,
+    [locationId],
+  )
+  await announceNews(inside, locationId)
+  return row?.revision ?? 0
+}
+
+/** Changes one placement as an edit of its monitor does; `untilMs` takes it away. */
+export function changePlacement(
+  database: Database,
+  { locationId, monitorId, untilMs }: { locationId: string; monitorId: string; untilMs?: number },
+): Promise<void> {
+  return database.transaction(async (inside) => {
+    const revision = await raiseRevision(inside, locationId)
+    await inside.query(
+      `update placements set revision = $3, until_ms = $4
+       where location_id = $1 and monitor_id = $2`,
+      [locationId, monitorId, revision, untilMs ?? null],
+    )
+  })
+}
+
+/** Writes a row of a result, in a partition that is made where there is none. */
+export async function addResult(
+  database: Database,
+  location: Pick<TestLocation, 'id' | 'accountId'>,
+  { monitorId, slotMs, filled = false }: { monitorId: string; slotMs: number; filled?: boolean },
+): Promise<void> {
+  await database.query(`create table if not exists results_of_tests partition of results default`)
+  await database.query(
+    `insert into results (location_id, monitor_id, slot, account_id, verdict, missed_reason, filled,
+       started_at, duration_ms, attempts)
+     values ($1, $2, to_timestamp($3::double precision / 1000), $4, $5, $6, $7,
+       to_timestamp($3::double precision / 1000), 1, 1)`,
+    [
+      location.id,
+      monitorId,
+      slotMs,
+      location.accountId,
+      filled ? 'missed' : 'passed',
+      filled ? 'agent-lost' : null,
+      filled,
+    ],
+  )
+}

@@ -1,0 +1,73 @@
+// Rows of locations, monitors and agents, written by SQL: for tests of what comes after them.
+import { randomUUID } from 'node:crypto'
+import type { Database } from '../../../src/database/database.ts'
+
+/** A location with its slug name. */
+export interface LocationRow {
+  id: string
+  slug: string
+}
+
+/** Adds a location. */
+export async function addLocation(database: Database, accountId: string): Promise<LocationRow> {
+  const id = randomUUID()
+  const slug = `loc-${id.slice(0, 8)}`
+  await database.query(
+    `insert into private_locations (id, account_id, name, slug_name) values ($1, $2, $3, $3)`,
+    [id, accountId, slug],
+  )
+  return { id, slug }
+}
+
+/** What a monitor's rows may say. */
+export interface MonitorRowOptions {
+  locations: readonly LocationRow[]
+  activated?: boolean
+  needs?: string[]
+  /** The text of `effective`. */
+  effective?: string
+}
+
+/** Adds a URL monitor that is due every 10 s from the epoch on; answers with its id. */
+export async function addMonitor(
+  database: Database,
+  accountId: string,
+  options: MonitorRowOptions,
+): Promise<string> {
+  const { locations, activated = true, needs = ['URL'], effective = '{}' } = options
+  const id = randomUUID()
+  await database.query(
+    `insert into monitors (id, account_id, check_type, name, activated, muted, definition, effective,
+       location_ids) values ($1, $2, 'URL', 'the shop', $3, false, '', $4, $5::uuid[])`,
+    [id, accountId, activated, effective, locations.map((one) => one.id)],
+  )
+  for (const location of locations) {
+    await database.query(
+      `insert into placements (location_id, monitor_id, revision, needs, every_ms, offset_ms, from_ms,
+         until_ms) values ($1, $2, 1, $3, 10000, 0, 0, $4)`,
+      [location.id, id, needs, activated ? null : 1],
+    )
+    await database.query(
+      `insert into expectations (location_id, monitor_id, from_ms, until_ms, every_ms, offset_ms)
+       values ($1, $2, 0, $3, 10000, 0)`,
+      [location.id, id, activated ? null : 1],
+    )
+  }
+  return id
+}
+
+/** Adds an agent; answers with its id. */
+export async function addAgent(
+  database: Database,
+  locationId: string,
+  options: { state?: 'live' | 'left' | 'lost'; abilities?: string[]; version?: string } = {},
+): Promise<string> {
+  const { state = 'live', abilities = ['URL'], version = '8.4.0' } = options
+  const id = randomUUID()
+  await database.query(
+    `insert into agents (id, location_id, instance, version, image, abilities, state)
+     values ($1, $2, $3, $4, 'agent', $5, $6)`,
+    [id, locationId, randomUUID(), version, abilities, state],
+  )
+  return id
+}

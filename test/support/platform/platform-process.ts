@@ -1,0 +1,151 @@
+// A real `vedette platform`, started as a user starts it, and the processes below it.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { afterAll } from 'vitest'
+
+const alive = new Set<ChildProcess>()
+
+// What a failed test leaves running must not outlive its file.
+afterAll(() => {
+  for (const child of alive) child.kill('SIGKILL')
+})
+
+const LAUNCH = fileURLToPath(new URL('../../../src/launch.js', import.meta.url))
+
+/** How a process ended, and what it wrote until then. */
+export interface Ended {
+  code: number | null
+  signal: NodeJS.Signals | null
+  stdout: string
+  stderr: string
+}
+
+/** A process of the program. */
+export interface VedetteProcess {
+  readonly pid: number
+  readonly stdout: string
+  readonly stderr: string
+  kill(signal: NodeJS.Signals): void
+  /** Resolves with the match when standard output has it; rejects when the process ends before. */
+  line(pattern: RegExp): Promise<RegExpExecArray>
+  readonly ended: Promise<Ended>
+}
+
+/** Starts the program; variables with `undefined` are not set. */
+export function startVedette(
+  args: readonly string[],
+  env: Record<string, string | undefined>,
+): VedetteProcess {
+  const { PATH, HOME } = process.env
+  const child = spawn(process.execPath, [LAUNCH, ...args], {
+    env: { PATH, HOME, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  return new SpawnedProcess(child)
+}
+
+/** Starts `npm run <script>` of the project; signals reach npm alone, as those of a supervisor do. */
+export function startScript(script: string, env: Record<string, string>): VedetteProcess {
+  const { PATH, HOME } = process.env
+  const child = spawn('npm', ['run', '--silent', script], {
+    cwd: fileURLToPath(new URL('../../..', import.meta.url)),
+    env: { PATH, HOME, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  return new SpawnedProcess(child)
+}
+
+class SpawnedProcess implements VedetteProcess {
+  readonly #child: ChildProcess
+  readonly #waiting = new Set<() => void>()
+  readonly ended: Promise<Ended>
+  stdout = ''
+  stderr = ''
+  #isOver = false
+
+  constructor(child: ChildProcess) {
+    this.#child = child
+    alive.add(child)
+    child.stdout?.on('data', (chunk: Buffer) => {
+      this.stdout += chunk.toString()
+      this.#tell()
+    })
+    child.stderr?.on('data', (chunk: Buffer) => {
+      this.stderr += chunk.toString()
+    })
+    this.ended = new Promise((resolve) => {
+      child.once('close', (code, signal) => {
+        this.#isOver = true
+        alive.delete(child)
+        this.#tell()
+        resolve({ code, signal, stdout: this.stdout, stderr: this.stderr })
+      })
+    })
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? -1
+  }
+
+  kill(signal: NodeJS.Signals): void {
+    this.#child.kill(signal)
+  }
+
+  line(pattern: RegExp): Promise<RegExpExecArray> {
+    return new Promise((resolve, reject) => {
+      const look = () => {
+        const match = pattern.exec(this.stdout)
+        if (match === null && !this.#isOver) return
+        this.#waiting.delete(look)
+        if (match !== null) resolve(match)
+        else reject(new Error(`ended without ${pattern}:\n${this.stdout}${this.stderr}`))
+      }
+      this.#waiting.add(look)
+      look()
+    })
+  }
+
+  #tell(): void {
+    for (const look of this.#waiting) look()
+  }
+}
+
+/** A platform that answers. */
+export interface StartedPlatform extends VedetteProcess {
+  url: string
+}
+
+/** Starts a platform on a free port and waits until it answers. */
+export async function startPlatform(
+  env: Record<string, string | undefined>,
+): Promise<StartedPlatform> {
+  const started = startVedette(['platform'], { PORT: '0', HOST: '127.0.0.1', ...env })
+  const [, url = ''] = await started.line(/"url":"([^"]+)","msg":"platform started"/)
+  return Object.assign(started, { url })
+}
+
+/** Numbers of the processes whose command line has all of `words`, zombies left out. */
+export function processesWith(...words: string[]): number[] {
+  return readdirSync('/proc')
+    .map(Number)
+    .filter((pid) => Number.isInteger(pid) && pid !== process.pid)
+    .filter((pid) => words.every((word) => commandLine(pid).includes(word)))
+}
+
+/** Numbers of the direct children of a process. */
+export function childrenOf(pid: number): number[] {
+  return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
+    .split(' ')
+    .map(Number)
+    .filter(Boolean)
+}
+
+/** What a process was started with; empty when it is gone. */
+export function commandLine(pid: number): string[] {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')
+  } catch {
+    return []
+  }
+}

@@ -1,0 +1,158 @@
+// The public API on a real database and a real port, with clients of every role. Each answer that passes
+// here is held against the API's own document.
+import { createHash, randomBytes, randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import type { Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { Role } from '../../../src/contract/api/account.ts'
+import { createApp, type App, type AppOptions } from '../../../src/platform/app.ts'
+import { createHttpServer } from '../../../src/platform/http/http-server.ts'
+import { createSealer } from '../../../src/platform/secrets/sealing.ts'
+import { createAccount, readAccount } from '../../../src/platform/accounts/queries/accounts.ts'
+import { createApiKey, findActiveKey } from '../../../src/platform/accounts/queries/api-keys.ts'
+import type { Database } from '../../../src/database/database.ts'
+import { checkAgainst, type ApiDocument, type CheckAnswer } from './api-document.ts'
+
+/** A body of which a test knows the shape. */
+// oxlint-disable-next-line typescript/no-explicit-any -- bodies of many shapes are only looked into
+export type Loose = any
+
+/** An answer whose body has been read. */
+export interface ApiAnswer<Body = unknown> {
+  status: number
+  headers: Headers
+  text: string
+  body: Body
+}
+
+/** What a request may say beside its method and path. */
+export interface ApiRequest {
+  body?: unknown
+  /** Sent as it is, instead of `body`. */
+  raw?: string | Uint8Array<ArrayBuffer>
+  /** Added to those of the client; null takes one away. */
+  headers?: Record<string, string | null>
+}
+
+/** Someone with a key. */
+export interface ApiClient {
+  accountId: string
+  secret: string
+  keyId: string
+  call<Body = Loose>(method: string, path: string, request?: ApiRequest): Promise<ApiAnswer<Body>>
+}
+
+/** A running API. */
+export interface PublicApi {
+  url: string
+  port: number
+  app: App
+  document: ApiDocument
+  /** Rejects when the app logged a fault of ours. */
+  close(): Promise<void>
+}
+
+/** Starts the API on `database`; many may run on one. */
+export async function startPublicApi(
+  database: Database,
+  options: Partial<AppOptions> = {},
+): Promise<PublicApi> {
+  const faults: unknown[] = []
+  const app = createApp({
+    database,
+    keys: {
+      async find(hash) {
+        const key = await findActiveKey(database, hash)
+        return key && { ...key, accountId: key.account_id }
+      },
+    },
+    accounts: { find: (id) => readAccount(database, id) },
+    sealer: createSealer('a secret that only tests know'),
+    clock: { now: () => Date.now() },
+    log: { error: (fault: unknown) => void faults.push(fault), warn: () => {} },
+    ...options,
+  })
+  const server = createHttpServer(app.app.fetch as never)
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const url = `http://127.0.0.1:${port}`
+  const document = (await (await fetch(`${url}/openapi.json`)).json()) as ApiDocument
+  return {
+    url,
+    port,
+    app,
+    document,
+    async close() {
+      await close(server)
+      if (faults.length > 0) throw new AggregateError(faults.map(faultOf), 'the app had faults')
+    },
+  }
+}
+
+function faultOf(logged: unknown): unknown {
+  return (logged as { err?: unknown }).err ?? logged
+}
+
+async function close(server: Server): Promise<void> {
+  server.closeAllConnections()
+  server.close()
+  await once(server, 'close')
+}
+
+/** Makes an account and answers with its id. */
+export async function addAccount(database: Database): Promise<string> {
+  const id = randomUUID()
+  await createAccount(database, { id, name: 'Acme' })
+  return id
+}
+
+/** Makes a key for an account, and a client that uses it. */
+export async function addClient(
+  api: PublicApi,
+  database: Database,
+  { accountId, role = 'Admin' }: { accountId?: string; role?: Role } = {},
+): Promise<ApiClient> {
+  const account = accountId ?? (await addAccount(database))
+  const secret = `test_${randomBytes(24).toString('base64url')}`
+  const hash = createHash('sha256').update(secret).digest()
+  const { id: keyId } = await createApiKey(database, {
+    accountId: account,
+    name: `the ${role} key`,
+    role,
+    hash,
+    suffix: secret.slice(-4),
+  })
+  const check = checkAgainst(api.document)
+  const own = { authorization: `Bearer ${secret}`, 'x-service-account': account }
+  return {
+    accountId: account,
+    secret,
+    keyId,
+    call: (method, path, request = {}) => call({ api, check, own }, method, path, request) as never,
+  }
+}
+
+async function call(
+  { api, check, own }: { api: PublicApi; check: CheckAnswer; own: Record<string, string> },
+  method: string,
+  path: string,
+  { body, raw, headers = {} }: ApiRequest,
+): Promise<ApiAnswer> {
+  const sent = new Headers(own)
+  const payload = raw ?? (body === undefined ? undefined : JSON.stringify(body))
+  if (payload !== undefined) sent.set('content-type', 'application/json')
+  for (const [name, value] of Object.entries(headers)) {
+    if (value === null) sent.delete(name)
+    else sent.set(name, value)
+  }
+  const response = await fetch(`${api.url}${path}`, {
+    method,
+    headers: sent,
+    ...(payload !== undefined && { body: payload }),
+  })
+  const text = await response.text()
+  const answer = { status: response.status, headers: response.headers, text }
+  check(method, path, answer)
+  return { ...answer, body: text === '' ? undefined : JSON.parse(text) }
+}

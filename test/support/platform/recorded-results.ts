@@ -1,0 +1,62 @@
+// Results recorded as a platform does it, without agents: in locations of an account whose client reads
+// them again.
+import { randomUUID } from 'node:crypto'
+import type { ResultsAnswer } from '../../../src/contract/protocol/agent-protocol.ts'
+import type { OnRecorded } from '../../../src/platform/results/recorded.ts'
+import { recordResults } from '../../../src/platform/results/results-intake.ts'
+import { rollUp } from '../../../src/platform/analytics/rollups.ts'
+import type { Database } from '../../../src/database/database.ts'
+import { ensurePartitions } from '../../../src/platform/results/queries/result-partitions.ts'
+import { addLocation, type TestLocation } from './placed-monitors.ts'
+import { addClient, type ApiClient, type PublicApi, startPublicApi } from './public-api.ts'
+
+const DAY_MS = 86_400_000
+
+/** Results that agents of a location report at an instant. */
+export interface Report {
+  at: TestLocation
+  results: unknown[]
+  nowMs: number
+  /** How far back results are taken; default a day. */
+  retentionMs?: number
+  onRecorded?: OnRecorded[]
+  agentId?: string
+}
+
+/** Records them, as of an agent that nobody knows unless it is named. */
+export function report(database: Database, given: Report): Promise<ResultsAnswer> {
+  const { at, retentionMs = DAY_MS, onRecorded = [], agentId = randomUUID(), ...rest } = given
+  return recordResults(database, { key: at, agentId, retentionMs, onRecorded, ...rest })
+}
+
+/** Rolls up the hours before `sweptMs`, as if their slots were accounted for. */
+export async function rollUpUntil(database: Database, sweptMs: number): Promise<void> {
+  await database.query(
+    `insert into accounting (swept_until_ms) values ($1)
+     on conflict (one) do update set swept_until_ms = $1`,
+    [sweptMs],
+  )
+  await rollUp(database, AbortSignal.timeout(20_000))
+}
+
+/** The public API at an instant, with an account that has two locations. */
+export interface ResultsApi {
+  api: PublicApi
+  client: ApiClient
+  office: TestLocation
+  plant: TestLocation
+}
+
+/** Starts it, with room for results of `days` before. */
+export async function startResultsApi(
+  database: Database,
+  { nowMs, days }: { nowMs: number; days: number },
+): Promise<ResultsApi> {
+  await ensurePartitions(database, nowMs - days * DAY_MS, nowMs + DAY_MS)
+  const api = await startPublicApi(database, { clock: { now: () => nowMs } })
+  const client = await addClient(api, database)
+  const { accountId } = client
+  const office = await addLocation(database, { accountId, slugName: 'office' })
+  const plant = await addLocation(database, { accountId, slugName: 'plant' })
+  return { api, client, office, plant }
+}

@@ -1,0 +1,146 @@
+// Starts the stand-in agent of caged-agent.ts as root or as nobody, and looks for what its runs have left.
+import { spawn } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import type { CagedEnd } from '../../../src/sandbox/sandbox.ts'
+import type { CageAsk, CageLimits } from '../../../src/sandbox/request.ts'
+import { AS_NOBODY } from '../as-nobody.ts'
+import { IN_REACH } from '../in-reach.ts'
+
+/** One run to be caged. `{folder}` in arguments is the run's folder. */
+export interface CageRequest {
+  id: number
+  command: string
+  args: string[]
+  environment?: Record<string, string>
+  programs?: string[]
+  readable?: string[]
+  limits?: Partial<CageLimits>
+  ask?: Partial<CageAsk>
+  /** Written into its folder before it starts. */
+  files?: Record<string, string>
+  /** It is cancelled when its output has this. */
+  stopAt?: string
+  /** Its output is passed on as it comes. */
+  echo?: boolean
+}
+
+export interface StandInFacts {
+  pid: number
+  dataFolder: string
+  root: string
+}
+
+/** What became of a run. */
+export interface CagedAnswer {
+  end: CagedEnd
+  tookMs: number
+  folder: string
+}
+
+/** The stand-in, running. */
+export interface StandIn {
+  facts: StandInFacts
+  run(request: Omit<CageRequest, 'id'>, hear?: (said: Heard) => void): Promise<CagedAnswer>
+  /** Kills it as the system would. */
+  kill(): Promise<void>
+}
+
+export interface Heard {
+  output?: string
+  message?: unknown
+}
+
+/** Every secret that is planted says this. */
+export const PLANTED = 'planted-secret'
+/** What a container's root may do where nobody asked for more (Docker's default capabilities). */
+const CONTAINER =
+  'chown dac_override fsetid fowner mknod net_raw setgid setuid setfcap setpcap net_bind_service ' +
+  'sys_chroot kill audit_write'
+
+const isRoot = process.getuid?.() === 0
+/** With the filter of system calls that containers have. */
+const IN_DOCKER = [process.execPath, fileURLToPath(new URL('./as-in-docker.ts', import.meta.url))]
+
+const PREFIXES = {
+  root: [],
+  'root of a container': [
+    ...IN_REACH,
+    'setpriv',
+    '--inh-caps=-all',
+    `--bounding-set=-all,+${CONTAINER.replaceAll(' ', ',+')}`,
+    ...IN_DOCKER,
+  ],
+  // Whoever runs the tests without being root is nobody enough.
+  'nobody in a container': [...(isRoot ? AS_NOBODY : []), ...IN_DOCKER],
+} as const
+
+export type StandInRights = keyof typeof PREFIXES
+
+const PROGRAM = fileURLToPath(new URL('./caged-agent.ts', import.meta.url))
+
+/** Why it cannot be started with those rights here, or undefined. */
+export function lackedFor(as: StandInRights): string | undefined {
+  return isRoot || as === 'nobody in a container' ? undefined : 'needs root, to be another user'
+}
+
+/** Starts it below the folder, with the rights of a machine's root, a container's root, or without any. */
+export async function startStandIn(root: string, as: StandInRights): Promise<StandIn> {
+  const [command = '', ...args] = [...PREFIXES[as], process.execPath, PROGRAM, root]
+  const child = spawn(command, args, {
+    stdio: ['pipe', 'pipe', 'inherit'],
+    env: { ...process.env, PLANTED_SECRET: PLANTED },
+  })
+  const waiting = new Map<number, (said: Answered) => void>()
+  const ready = Promise.withResolvers<StandInFacts>()
+  createInterface({ input: child.stdout }).on('line', (line) => {
+    const said = JSON.parse(line) as Answered & { facts?: StandInFacts; fault?: string }
+    if (said.facts !== undefined) ready.resolve(said.facts)
+    else if (said.fault !== undefined) throw new Error(said.fault)
+    else waiting.get(said.id)?.(said)
+  })
+  const exited = new Promise<void>((resolve) => {
+    child.on('exit', () => resolve())
+  })
+  void exited.then(() => ready.reject(new Error('the stand-in ended')))
+  let id = 0
+  return {
+    facts: await ready.promise,
+    run(request, hear) {
+      const own = ++id
+      return new Promise((resolve) => {
+        waiting.set(own, (said) => {
+          if (said.end !== undefined) resolve(said as CagedAnswer)
+          else hear?.(said)
+        })
+        child.stdin.write(`${JSON.stringify({ ...request, id: own })}\n`)
+      })
+    },
+    async kill() {
+      child.kill('SIGKILL')
+      await exited
+    },
+  }
+}
+
+interface Answered extends Partial<CagedAnswer>, Heard {
+  id: number
+}
+
+/** Processes with the text in their environment or command line, by number and command line. */
+export function processesWith(text: string): string[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
+    .map((pid) => ({ pid, words: of(pid, 'cmdline'), environment: of(pid, 'environ') }))
+    .filter(({ words, environment }) => words.includes(text) || environment.includes(text))
+    .map(({ pid, words }) => `${pid} ${words.replaceAll('\0', ' ')}`)
+}
+
+function of(pid: string, name: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/${name}`, 'latin1')
+  } catch {
+    return ''
+  }
+}

@@ -1,0 +1,88 @@
+// Stands in for an agent whose cages are tested: a process with secrets in its environment, its memory and
+// its data folder, that runs one well-behaved script all the time, and beside it what it is told to.
+// Requests and answers are lines of JSON on standard input and output.
+import { chmodSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { createCage, type CagedRun, type CageOrder } from '../../../src/sandbox/sandbox.ts'
+import { removeTree } from '../../../src/sandbox/remove-tree.ts'
+import type { CageRequest, StandInFacts } from './cage-stand-in.ts'
+
+const MEBIBYTE = 1_048_576
+const LIMITS = {
+  // A busy machine gives a run little of the processor: other limits end it first.
+  wallMs: 240_000,
+  cpuMs: 20_000,
+  memoryBytes: 256 * MEBIBYTE,
+  processes: 40,
+  outputBytes: MEBIBYTE,
+  diskBytes: 64 * MEBIBYTE,
+  fileBytes: 32 * MEBIBYTE,
+  openFiles: 1024,
+}
+
+const root = process.argv[2] as string
+const dataFolder = join(root, 'data')
+mkdirSync(dataFolder, { mode: 0o700 })
+writeFileSync(join(dataFolder, 'key'), 'planted-secret', { mode: 0o600 })
+// Readable for all, so that nothing but the cage keeps it.
+writeFileSync(join(root, 'spool'), 'planted-secret', { mode: 0o666 })
+
+const settings = JSON.parse(process.argv[3] ?? '{}') as { isolation?: 'best' }
+const cage = createCage({
+  network: { blocked: ['198.51.100.0/24'], allowed: [] },
+  isolation: settings.isolation ?? 'require',
+  firstUserId: 64_200,
+})
+
+const say = (what: object) => process.stdout.write(`${JSON.stringify(what)}\n`)
+
+function begin(request: CageRequest): { run: CagedRun; folder: string; stop: AbortController } {
+  const folder = mkdtempSync(join(root, 'run-'))
+  for (const [name, text] of Object.entries(request.files ?? {})) {
+    writeFileSync(join(folder, name), text)
+  }
+  const stop = new AbortController()
+  const replaced = (text: string) => text.replaceAll('{folder}', folder)
+  const order: CageOrder = {
+    command: request.command,
+    args: request.args.map(replaced),
+    folder,
+    environment: request.environment ?? {},
+    programs: request.programs ?? [],
+    readable: request.readable ?? [],
+    limits: { ...LIMITS, ...request.limits },
+    ask: { signal: 'SIGTERM', to: 'leader', graceMs: 300, ...request.ask },
+    onOutput(chunk) {
+      if (request.stopAt !== undefined && chunk.includes(request.stopAt)) stop.abort()
+      if (request.echo === true) say({ id: request.id, output: chunk.toString() })
+    },
+    onMessage: (message) => say({ id: request.id, message }),
+  }
+  return { run: cage.run(order, stop.signal), folder, stop }
+}
+
+async function run(request: CageRequest): Promise<void> {
+  const { run: caged, folder } = begin(request)
+  const startedAt = performance.now()
+  const end = await caged.ended
+  const tookMs = performance.now() - startedAt
+  const before = process.memoryUsage().rss
+  await removeTree(folder)
+  say({ id: request.id, end, tookMs, folder, rss: before })
+}
+
+/** Local sockets of the agent's system, such as a container engine's, that anybody may connect to. */
+const service = createServer((socket) => socket.end('planted-secret'))
+service.listen(join(root, 'service.sock'), () => {
+  chmodSync(join(root, 'service.sock'), 0o777)
+  const facts: StandInFacts = { pid: process.pid, dataFolder, root }
+  say({ facts })
+})
+
+createInterface({ input: process.stdin }).on('line', (line) => {
+  void run(JSON.parse(line) as CageRequest).catch((error: unknown) => {
+    say({ fault: String((error as Error).stack) })
+  })
+})

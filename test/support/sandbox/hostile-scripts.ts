@@ -1,0 +1,90 @@
+// Runs hostile scripts under agents of every kind, beside a well-behaved one that must notice nothing.
+import { existsSync } from 'node:fs'
+import { mkdtemp, rm, chmod } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { CagedOutcome } from '../../../src/sandbox/request.ts'
+import {
+  lackedFor,
+  processesWith,
+  startStandIn,
+  type CagedAnswer,
+  type CageRequest,
+  type StandIn,
+} from './cage-stand-in.ts'
+import { eventually } from '../eventually.ts'
+
+/** A script, and what must become of it. */
+export interface HostileScript {
+  does: string
+  request(standIn: StandIn): Omit<CageRequest, 'id'>
+  outcome: CagedOutcome | CagedOutcome[]
+  also?(answer: CagedAnswer, standIn: StandIn): void
+}
+
+type Command = Pick<CageRequest, 'command' | 'args'>
+
+export const node = (script: string, ...args: string[]): Command => ({
+  command: process.execPath,
+  args: ['-e', script, ...args],
+})
+export const shell = (script: string, ...args: string[]): Command => ({
+  command: '/bin/sh',
+  args: ['-c', script, 'sh', ...args],
+})
+
+/** Runs each of them as a test, under an agent that is root, and in a container as root and as nobody. */
+export function testHostileScripts(scripts: readonly HostileScript[]): void {
+  describe.each(['root', 'root of a container', 'nobody in a container'] as const)(
+    'under an agent that is %s',
+    (as) => {
+      const lacked = lackedFor(as)
+      let standIn: StandIn
+      let root: string
+      let beats = 0
+      let neighbour: Promise<CagedAnswer>
+      let isNeighbourDone = false
+
+      beforeAll(async () => {
+        if (lacked !== undefined) return
+        root = await mkdtemp(join(tmpdir(), 'vedette-cage-'))
+        await chmod(root, 0o777)
+        standIn = await startStandIn(root, as)
+        const script = `setInterval(() => console.log('beat'), 50)`
+        neighbour = standIn.run(
+          { ...node(script), echo: true, limits: { wallMs: 600_000 } },
+          () => beats++,
+        )
+        void neighbour.then(() => (isNeighbourDone = true))
+        await beat()
+      })
+      afterAll(async () => {
+        if (lacked !== undefined) return
+        await standIn.kill()
+        await rm(root, { recursive: true, force: true })
+      })
+
+      async function beat(): Promise<void> {
+        const before = beats
+        await eventually(() => beats > before, { what: 'a beat of the neighbour' })
+        expect(isNeighbourDone).toBe(false)
+      }
+
+      test.skipIf(lacked !== undefined).for(scripts)('a script $does', async (one) => {
+        const answer = await standIn.run(one.request(standIn))
+        expect(answer.end).toMatchObject({ leftBehind: 0 })
+        expect([one.outcome].flat()).toContain(answer.end.outcome)
+        expect(answer.end.layers).toEqual({
+          ownUser: as !== 'nobody in a container',
+          landlock: expect.any(Number),
+          network: true,
+        })
+        one.also?.(answer, standIn)
+        expect(processesWith(answer.folder)).toEqual([])
+        expect(existsSync(answer.folder)).toBe(false)
+        await beat()
+      })
+    },
+  )
+}

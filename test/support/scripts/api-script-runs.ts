@@ -1,0 +1,129 @@
+// Runs of API monitors with scripts as the agent does them, against a server that tells what it was sent.
+import { mkdirSync, readdirSync } from 'node:fs'
+import type { IncomingHttpHeaders } from 'node:http'
+import { join } from 'node:path'
+import { createClock } from '../../../src/agent/schedule/clock.ts'
+import { createRunner } from '../../../src/agent/run/runner.ts'
+import type { Monitor, Variable } from '../../../src/contract/monitor.ts'
+import type { Result } from '../../../src/contract/result.ts'
+import { api } from '../../../src/monitors/api/index.ts'
+import type { HttpObserved } from '../../../src/monitors/http/observed.ts'
+import type { ScriptGround } from '../../../src/scripts/host.ts'
+import { type ContextWishes, testContext } from '../monitors/monitor-context.ts'
+import { testGround } from './script-ground.ts'
+import { temporaryFolder } from '../temporary-folder.ts'
+import { startHttpServer, type TestServer } from '../test-server.ts'
+
+/** What the server was sent. */
+interface Received {
+  method: string
+  url: string
+  headers: IncomingHttpHeaders
+  body: string
+}
+
+/** A server that answers with what it was sent, as JSON. */
+async function startTeller(): Promise<TestServer & { received: Received[]; url: string }> {
+  const received: Received[] = []
+  const server = await startHttpServer((request, response) => {
+    let body = ''
+    request.on('data', (chunk: Buffer) => (body += chunk.toString()))
+    request.on('end', () => {
+      const { method = '', url = '', headers } = request
+      received.push({ method, url, headers, body })
+      const long = /long=(\d+)/.exec(url)?.[1]
+      response.setHeader('content-type', 'application/json')
+      response.setHeader('x-list', ['a', 'b'])
+      response.statusCode = Number(/status=(\d+)/.exec(url)?.[1] ?? 200)
+      const filler = long === undefined ? undefined : 'x'.repeat(Number(long))
+      response.end(JSON.stringify({ method, url, body, headers, filler }))
+    })
+  })
+  return Object.assign(server, { received, url: `http://${server.authority}` })
+}
+
+interface ApiScriptWishes extends ContextWishes {
+  ground: ScriptGround | undefined
+  variables?: Variable[]
+  signal?: AbortSignal
+}
+
+/** Runs a definition with its retries; `left` is what is left of its work folders. */
+async function runScriptedApi(
+  definition: Record<string, unknown>,
+  wishes: ApiScriptWishes,
+): Promise<Result & { seen: HttpObserved; codes: string[]; left: string[] }> {
+  const workRoot = join(temporaryFolder(), 'work')
+  mkdirSync(workRoot)
+  const runner = createRunner({
+    types: new Map([['API', api]]),
+    clock: createClock(),
+    workRoot,
+    scrubHeaders: [],
+    scripts: wishes.ground,
+  })
+  const monitor = api.schema.parse({
+    id: 'scripted-1',
+    name: 'A scripted check',
+    checkType: 'API',
+    ...definition,
+  }) as Monitor
+  const around = {
+    location: 'home',
+    variables: wishes.variables ?? [],
+    dial: testContext(wishes).dial,
+    secrets: [],
+  }
+  const never = new AbortController().signal
+  const result = await runner.run({ monitor, slot: 1 }, around, wishes.signal ?? never)
+  return {
+    ...result,
+    seen: result.observed as unknown as HttpObserved,
+    codes: result.failures.map(({ code }) => code),
+    left: readdirSync(workRoot),
+  }
+}
+
+/** What one check may want otherwise. */
+export interface CheckWishes extends Partial<ApiScriptWishes> {
+  request?: Record<string, unknown>
+  /** Further fields of the definition. */
+  more?: Record<string, unknown>
+}
+
+/** Starts what scripted checks need. `{server}` in a script stands for the server's address. */
+export async function startScriptedChecks() {
+  const ground = testGround()
+  const server = await startTeller()
+  return {
+    server,
+    close: async () => {
+      ground.close()
+      await server.close()
+    },
+    run: async (setUp: string, tearDown = '', wishes: CheckWishes = {}) => {
+      const { request, more, ...rest } = wishes
+      const before = server.received.length
+      const result = await runScriptedApi(
+        {
+          request: { method: 'GET', url: `${server.url}/a?b=1`, ...request },
+          localSetupScript: setUp.replaceAll('{server}', server.url),
+          localTearDownScript: tearDown.replaceAll('{server}', server.url),
+          ...more,
+        },
+        { ground, ...rest },
+      )
+      const received = server.received.slice(before)
+      const lines = result.seen.scripts?.console.map(({ text }) => text)
+      return { ...result, received, sent: received.at(-1) as Received, lines }
+    },
+  }
+}
+
+/** A variable of a location. */
+export const variable = (key: string, value: string, secret = false): Variable => ({
+  key,
+  value,
+  secret,
+  locked: secret,
+})

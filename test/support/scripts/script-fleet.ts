@@ -1,0 +1,221 @@
+// A whole installation for people's own code: a platform, an agent with a runtime and an engine, a recording
+// proxy between them, and a way to see what of a run is alive.
+import { createHash } from 'node:crypto'
+import {
+  chmodSync,
+  cpSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { packBundle } from '../../../src/client/bundle-pack.ts'
+import { CHECK_PATHS } from '../../../src/platform/checks/schema.ts'
+import type { RunDetail } from '../../../src/contract/api/run.ts'
+import { INSTALLED_FILE, toolFolder } from '../../../src/scripts/toolchains.ts'
+import type { AgentProcess } from '../agent/agent-process.ts'
+import type { DatabaseServer } from '../database/database.ts'
+import { eventually } from '../eventually.ts'
+import { Fleet, type FleetLocation } from '../faults/fleet.ts'
+import { type RecordingProxy, startRecordingProxy } from '../agent/recording-proxy.ts'
+import { runtimeFolder } from './script-ground.ts'
+import { temporaryFolder } from '../temporary-folder.ts'
+
+const MODULES = fileURLToPath(new URL('../../../node_modules', import.meta.url))
+const PLAYWRIGHT = ['@playwright/test', 'playwright', 'playwright-core']
+
+/** A toolbox with runtime 2026.04 and engine node@24, both of this project's own parts. */
+export function scriptTools(): string {
+  const tools = runtimeFolder()
+  const own = toolFolder(tools, 'engine', 'node@24')
+  mkdirSync(own, { recursive: true })
+  cpSync(process.execPath, join(own, 'node'))
+  for (const name of PLAYWRIGHT) {
+    cpSync(join(MODULES, name), join(own, 'modules', name), { recursive: true })
+  }
+  mkdirSync(join(own, 'modules/.bin'))
+  symlinkSync('../@playwright/test/cli.js', join(own, 'modules/.bin/playwright'))
+  chmodSync(join(own, 'modules/@playwright/test/cli.js'), 0o755)
+  writeFileSync(join(own, INSTALLED_FILE), JSON.stringify({ program: 'node', missing: [] }))
+  return tools
+}
+
+/** An `installCommand` that puts Playwright into a project, from that toolbox. */
+export function installPlaywright(tools: string): string {
+  const modules = join(toolFolder(tools, 'engine', 'node@24'), 'modules')
+  return `mkdir -p node_modules && cp -r ${modules}/. node_modules/`
+}
+
+/** A folder with these files. */
+export function projectFolder(files: Record<string, string | Buffer>): string {
+  const folder = join(temporaryFolder(), 'shop-tests')
+  for (const [path, content] of Object.entries(files)) {
+    mkdirSync(dirname(join(folder, path)), { recursive: true })
+    writeFileSync(join(folder, path), content)
+  }
+  return folder
+}
+
+/** How the installation is made. */
+export interface ScriptFleetWishes {
+  env?: Record<string, string>
+  /** The proxy keeps the bytes that pass. */
+  keepsBodies?: boolean
+}
+
+/** The installation. */
+export class ScriptFleet {
+  readonly fleet: Fleet
+  readonly proxy: RecordingProxy
+  readonly agent: AgentProcess
+  readonly location: FleetLocation
+  readonly tools: string
+  readonly dataFolder: string
+  readonly #firstUserId: number
+
+  private constructor(
+    parts: Pick<ScriptFleet, 'fleet' | 'proxy' | 'agent' | 'location' | 'tools' | 'dataFolder'>,
+    firstUserId: number,
+  ) {
+    this.fleet = parts.fleet
+    this.proxy = parts.proxy
+    this.agent = parts.agent
+    this.location = parts.location
+    this.tools = parts.tools
+    this.dataFolder = parts.dataFolder
+    this.#firstUserId = firstUserId
+  }
+
+  /** Starts all of it; resolves when the agent is live. */
+  static async start(
+    server: DatabaseServer,
+    { env = {}, keepsBodies = false }: ScriptFleetWishes = {},
+  ): Promise<ScriptFleet> {
+    const fleet = await Fleet.create(server)
+    await fleet.startPlatform()
+    const proxy = await startRecordingProxy(() => fleet.platforms[0]?.url ?? '', { keepsBodies })
+    const location = await fleet.createLocation('cellar')
+    const tools = scriptTools()
+    const dataFolder = join(temporaryFolder(), 'data')
+    // Users of this test alone: another agent's runs on this machine have others.
+    const firstUserId = 100_000 + (process.pid % 10_000) * 256
+    const agent = fleet.startAgent({
+      location,
+      name: 'one',
+      platformUrl: proxy.url,
+      env: {
+        DATA_DIR: dataFolder,
+        TOOLS_DIR: tools,
+        SCRIPT_USER_ID: String(firstUserId),
+        ...env,
+      },
+    })
+    await fleet.agents(1)
+    return new ScriptFleet({ fleet, proxy, agent, location, tools, dataFolder }, firstUserId)
+  }
+
+  /** Brings a bundle of a folder to the platform; the `codeBundlePath` of it. */
+  async bundle(files: Record<string, string | Buffer>): Promise<string> {
+    const path = join(temporaryFolder(), 'bundle.tar.gz')
+    await packBundle(projectFolder(files), path, { bytesMax: 100_000_000, filesMax: 1000 })
+    const bytes = readFileSync(path)
+    const sha256 = createHash('sha256').update(bytes).digest('hex')
+    const { VEDETTE_API_KEY = '', ACCOUNT_ID = '' } = this.fleet.commandSettings()
+    const answer = await fetch(`${this.fleet.platforms[0]?.url}/v1/code-bundles/${sha256}`, {
+      method: 'PUT',
+      headers: {
+        authorization: `Bearer ${VEDETTE_API_KEY}`,
+        'x-service-account': ACCOUNT_ID,
+        'content-type': 'application/gzip',
+      },
+      body: bytes,
+    })
+    if (!answer.ok) throw new Error(`${answer.status} ${await answer.text()}`)
+    return `bundle:${sha256}`
+  }
+
+  /** Makes a monitor that runs when it is asked to alone; its id. */
+  async monitor(type: keyof typeof CHECK_PATHS, fields: Record<string, unknown>): Promise<string> {
+    const { id } = await this.fleet.api<{ id: string }>('POST', `/v1/checks/${CHECK_PATHS[type]}`, {
+      name: `a ${type} monitor`,
+      activated: false,
+      frequency: 10,
+      privateLocations: ['cellar'],
+      ...fields,
+    })
+    return id
+  }
+
+  /** Makes a suite of a project, which gets Playwright when it is installed. */
+  async suite(
+    files: Record<string, string | Buffer>,
+    fields: Record<string, unknown> = {},
+  ): Promise<string> {
+    return this.monitor('PLAYWRIGHT', {
+      codeBundlePath: await this.bundle(files),
+      engine: 'node',
+      engineVersion: '24',
+      installCommand: installPlaywright(this.tools),
+      ...fields,
+    })
+  }
+
+  /** Asks for a run; its id. */
+  async ask(monitorId: string): Promise<string> {
+    const { runs } = await this.fleet.api<{ runs: { id: string }[] }>(
+      'POST',
+      `/v1/checks/${monitorId}/runs`,
+      {},
+    )
+    return runs[0]?.id ?? ''
+  }
+
+  /** A run as it stands. */
+  run(monitorId: string, runId: string): Promise<RunDetail> {
+    return this.fleet.api<RunDetail>('GET', `/v1/checks/${monitorId}/runs/${runId}`)
+  }
+
+  /** A run when it is finished. */
+  finished(monitorId: string, runId: string, ms = 120_000): Promise<RunDetail> {
+    return eventually(
+      async () => {
+        const run = await this.run(monitorId, runId)
+        return run.state === 'finished' && run
+      },
+      { ms, what: 'the end of the run' },
+    )
+  }
+
+  /** Command lines of the processes of runs. */
+  alive(): string[] {
+    return readdirSync('/proc').flatMap((name) => {
+      if (!/^\d+$/.test(name)) return []
+      try {
+        if (!this.#isOfRun(Number(name))) return []
+        const state = readFileSync(`/proc/${name}/stat`, 'latin1').split(') ').at(-1)?.[0]
+        if (state === 'Z' || state === 'X') return []
+        return [readFileSync(`/proc/${name}/cmdline`, 'latin1').replaceAll('\0', ' ')]
+      } catch {
+        return []
+      }
+    })
+  }
+
+  #isOfRun(pid: number): boolean {
+    if (process.getuid?.() === 0) {
+      // Not the owner of the folder: a process that may not be looked into has root's there.
+      const uid = Number(/^Uid:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1])
+      return uid >= this.#firstUserId && uid < this.#firstUserId + 256
+    }
+    return readFileSync(`/proc/${pid}/environ`, 'latin1').includes(`HOME=${this.dataFolder}/`)
+  }
+
+  /** Ends all of it. */
+  async close(): Promise<void> {
+    this.proxy.close()
+    await this.fleet.close()
+  }
+}

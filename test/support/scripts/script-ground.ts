@@ -1,0 +1,60 @@
+// The ground that people's code stands on in tests: the cage, the system's Chromium, and a runtime that is made
+// of this project's own Node.js and development packages, so that nobody has to install a whole one.
+import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { createCage } from '../../../src/sandbox/sandbox.ts'
+import type { ScriptIsolation } from '../../../src/sandbox/request.ts'
+import type { ScriptGround } from '../../../src/scripts/host.ts'
+import { INSTALLED_FILE, openToolbox, toolFolder } from '../../../src/scripts/toolchains.ts'
+import { temporaryFolder } from '../temporary-folder.ts'
+
+const MODULES = fileURLToPath(new URL('../../../node_modules', import.meta.url))
+
+/** A toolbox with a runtime of that name in it. */
+export function runtimeFolder(name = '2026.04'): string {
+  const tools = join(temporaryFolder(), 'tools')
+  const own = toolFolder(tools, 'runtime', name)
+  mkdirSync(own, { recursive: true })
+  symlinkSync(process.execPath, join(own, 'node'))
+  symlinkSync(MODULES, join(own, 'node_modules'))
+  writeFileSync(join(own, INSTALLED_FILE), JSON.stringify({ program: 'node', missing: [] }))
+  return tools
+}
+
+/** A ground; `blocked` networks hold in the cage, too. */
+export function testGround(
+  wishes: {
+    tools?: string
+    blocked?: string[]
+    chromiumPath?: string
+    isolation?: ScriptIsolation
+    /** What engines make of code is not taken from other tests, who need not wait for it. */
+    compilesAnew?: boolean
+  } = {},
+): ScriptGround {
+  const tools = wishes.tools ?? runtimeFolder()
+  const cage = createCage({
+    network: { blocked: wishes.blocked ?? [], allowed: [] },
+    isolation: wishes.isolation ?? 'best',
+    // Tests of several processes run at the same time, and whoever ends a run ends all of its user's processes.
+    firstUserId: 40_000 + (process.pid % 80) * 256,
+  })
+  const cacheFolder = join(temporaryFolder(), 'cache')
+  if (wishes.compilesAnew !== true) shareCompiledCode(cacheFolder)
+  return {
+    cage: () => Promise.resolve(cage),
+    tools: openToolbox(tools),
+    chromiumPath: wishes.chromiumPath,
+    cacheFolder,
+    close: () => cage.close(),
+  }
+}
+
+function shareCompiledCode(cacheFolder: string): void {
+  const shared = join(tmpdir(), `vedette-test-compiled-${process.getuid?.()}`)
+  for (const folder of [shared, cacheFolder]) mkdirSync(folder, { recursive: true })
+  const own = join(cacheFolder, 'compiled')
+  if (!existsSync(own)) symlinkSync(shared, own)
+}

@@ -1,0 +1,89 @@
+// Runs of browser and multistep monitors as the agent does them: with deadline, work folder and artifacts.
+import { copyFileSync, mkdirSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { vi } from 'vitest'
+import { startAttempt, type RunningAttempt } from '../../../src/agent/run/attempt.ts'
+import type { Artifact } from '../../../src/contract/result.ts'
+import type { AnyMonitorType } from '../../../src/monitors/monitor.ts'
+import type { RunProgress, ScriptGround } from '../../../src/scripts/host.ts'
+import type { ScriptObserved } from '../../../src/scripts/observed.ts'
+import { testContext, type ContextWishes } from '../monitors/monitor-context.ts'
+import { temporaryFolder } from '../temporary-folder.ts'
+
+/** A run that has begun. */
+export interface ScriptAttempt extends RunningAttempt {
+  /** What is left of it when it has ended. */
+  workRoot: string
+  /** Copies of its artifacts. */
+  kept: string
+}
+
+export interface ScriptWishes extends ContextWishes {
+  ground: ScriptGround | undefined
+  /** Its deadline comes when this resolves, however long the machine takes to get there. */
+  deadline?: Promise<unknown>
+  variables?: Record<string, string>
+  /** Hears how far it is. */
+  progress?: (at: RunProgress) => void
+}
+
+/** Starts a run of a monitor of that definition, as its schema completes it. */
+export function startScript(
+  type: AnyMonitorType,
+  definition: Record<string, unknown>,
+  wishes: ScriptWishes,
+): ScriptAttempt {
+  const monitor = type.schema.parse({
+    id: 'script-1',
+    name: 'A script',
+    checkType: type.checkType,
+    ...definition,
+  })
+  const root = temporaryFolder()
+  const [workRoot, kept] = [join(root, 'work'), join(root, 'kept')]
+  mkdirSync(kept)
+  const stage = (path: string, { name }: Artifact) => {
+    copyFileSync(path, join(kept, basename(name)))
+    return Promise.resolve(undefined)
+  }
+  const deadlineMs = type.deadlineMs(monitor)
+  const timers = vi.spyOn(globalThis, 'setTimeout')
+  const running = startAttempt({
+    type,
+    monitor,
+    deadlineMs,
+    dial: testContext(wishes).dial,
+    workRoot,
+    care: {
+      files: { stage, bytesMax: () => 1e9 },
+      scrub: () => Promise.resolve(new Map()),
+    },
+    scripts: wishes.ground,
+    variables: wishes.variables ?? {},
+    location: 'home',
+    progress: wishes.progress,
+  })
+  const [reachDeadline] = timers.mock.calls.find(([, ms]) => ms === deadlineMs) ?? []
+  timers.mockRestore()
+  void wishes.deadline?.then(() => reachDeadline?.())
+  return { ...running, workRoot, kept }
+}
+
+/** Runs it to its end. */
+export async function runScriptMonitor(
+  type: AnyMonitorType,
+  definition: Record<string, unknown>,
+  wishes: ScriptWishes,
+) {
+  const started = startScript(type, definition, wishes)
+  const { observation, artifacts, abandoned } = await started.outcome
+  return {
+    ...observation,
+    observed: observation.observed as unknown as ScriptObserved,
+    codes: observation.failures.map(({ code }) => code),
+    artifacts: artifacts.map(({ name }) => name),
+    abandoned,
+    workRoot: started.workRoot,
+    kept: started.kept,
+  }
+}

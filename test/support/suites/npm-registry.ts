@@ -1,0 +1,82 @@
+// An npm registry on loopback that holds the few packages which a test puts there.
+import { createHash } from 'node:crypto'
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { temporaryFolder } from '../temporary-folder.ts'
+import { startHttpServer, type TestServer } from '../test-server.ts'
+
+/** A package: its name, version, and files by path. */
+export interface RegistryPackage {
+  name: string
+  version: string
+  files: Record<string, string>
+  dependencies?: Record<string, string>
+  /** What it runs when it is installed. */
+  postinstall?: string
+}
+
+/** A running registry. */
+export interface NpmRegistry {
+  server: TestServer
+  /** What npm has to be told to use it, and nothing else. */
+  env: Record<string, string>
+}
+
+/** Starts a registry; with `stall` it takes every request and never answers. */
+export async function startNpmRegistry(
+  packages: readonly RegistryPackage[],
+  { stall = false } = {},
+): Promise<NpmRegistry> {
+  const answers = new Map<string, Buffer>()
+  const server = await startHttpServer((request, response) => {
+    if (stall) return
+    const found = answers.get(decodeURIComponent(request.url ?? ''))
+    response.writeHead(found === undefined ? 404 : 200)
+    response.end(found ?? '{"error":"Not found"}')
+  })
+  const url = `http://${server.authority}`
+  const known = new Map<string, Record<string, unknown>>()
+  for (const one of packages) {
+    const tarball = pack(one)
+    const path = `/${one.name}/-/${one.version}.tgz`
+    answers.set(path, tarball)
+    const integrity = `sha512-${createHash('sha512').update(tarball).digest('base64')}`
+    const version = {
+      name: one.name,
+      version: one.version,
+      dependencies: one.dependencies ?? {},
+      ...(one.postinstall === undefined ? {} : { hasInstallScript: true }),
+      dist: { tarball: url + path, integrity },
+    }
+    const versions = { ...known.get(one.name), [one.version]: version }
+    known.set(one.name, versions)
+    // Newer managers take nothing that has just come.
+    const time = Object.fromEntries(Object.keys(versions).map((name) => [name, RELEASED]))
+    const document = { name: one.name, 'dist-tags': { latest: one.version }, versions, time }
+    answers.set(`/${one.name}`, Buffer.from(JSON.stringify(document)))
+  }
+  const home = temporaryFolder()
+  const { PATH = '' } = process.env
+  return {
+    server,
+    env: { PATH, HOME: home, npm_config_registry: url, npm_config_fetch_retries: '0' },
+  }
+}
+
+const RELEASED = '2020-01-01T00:00:00.000Z'
+
+function pack({ name, version, files, dependencies = {}, postinstall }: RegistryPackage): Buffer {
+  const folder = temporaryFolder()
+  const scripts = { postinstall }
+  const manifest = JSON.stringify({ name, version, dependencies, scripts })
+  const all = { 'package.json': manifest, ...files }
+  for (const [path, text] of Object.entries(all)) {
+    const file = join(folder, 'package', path)
+    mkdirSync(dirname(file), { recursive: true })
+    writeFileSync(file, text)
+  }
+  const tarball = join(folder, 'it.tgz')
+  execFileSync('tar', ['-czf', tarball, '-C', folder, 'package'])
+  return readFileSync(tarball)
+}

@@ -1,0 +1,99 @@
+// Projects of check suites, and runs of them: on this project's own Node.js and Playwright, in the real cage.
+import { cpSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { SuiteMonitor } from '../../../src/monitors/suite/definition.ts'
+import type { Context, Observation } from '../../../src/monitors/monitor.ts'
+import type { RunProgress, ScriptGround } from '../../../src/scripts/host.ts'
+import { runSuite, type SuiteWatcher } from '../../../src/suites/run.ts'
+import { INSTALLED_FILE, openToolbox, toolFolder } from '../../../src/scripts/toolchains.ts'
+import { testContext } from '../monitors/monitor-context.ts'
+import { testGround } from '../scripts/script-ground.ts'
+import { temporaryFolder } from '../temporary-folder.ts'
+
+const MODULES = fileURLToPath(new URL('../../../node_modules', import.meta.url))
+const PLAYWRIGHT = ['@playwright/test', 'playwright', 'playwright-core']
+
+/** A folder with these files; `packages` puts Playwright into its node_modules. */
+export function suiteProject(files: Record<string, string>, packages = true): string {
+  const folder = join(temporaryFolder(), 'shop-tests')
+  for (const [path, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(folder, path)), { recursive: true })
+    writeFileSync(join(folder, path), text)
+  }
+  if (packages) symlinkSync(playwrightModules(), join(folder, 'node_modules'))
+  return folder
+}
+
+let modules: string | undefined
+
+/** A node_modules with Playwright alone, copied once. */
+function playwrightModules(): string {
+  if (modules === undefined) {
+    modules = join(temporaryFolder(), 'node_modules')
+    for (const name of PLAYWRIGHT) {
+      cpSync(join(MODULES, name), join(modules, name), { recursive: true })
+    }
+  }
+  return modules
+}
+
+/** A ground with Node 24, this project's own, as an engine. */
+export function suiteGround(
+  wishes: { blocked?: string[]; compilesAnew?: boolean } = {},
+): ScriptGround {
+  const tools = join(temporaryFolder(), 'tools')
+  const own = toolFolder(tools, 'engine', 'node@24')
+  mkdirSync(own, { recursive: true })
+  cpSync(process.execPath, join(own, 'node'))
+  writeFileSync(join(own, INSTALLED_FILE), JSON.stringify({ program: 'node', missing: [] }))
+  const ground = testGround({ tools, ...wishes })
+  return { ...ground, tools: openToolbox(tools), ownProjects: true }
+}
+
+/** A run that has ended. */
+export interface EndedSuite extends Observation {
+  codes: string[]
+  /** Texts of the files that it handed over, by name. */
+  files: Record<string, Buffer>
+  progress: RunProgress[]
+  folder: string
+}
+
+/** Runs the suite in a folder; `wishes` are fields of the monitor. */
+export async function runFolder(
+  ground: ScriptGround,
+  codeBundlePath: string,
+  wishes: Record<string, unknown> = {},
+  around: Partial<Context> & { watcher?: SuiteWatcher } = {},
+): Promise<EndedSuite> {
+  const monitor = SuiteMonitor.parse({
+    id: 'suite',
+    name: 'Shop',
+    checkType: 'PLAYWRIGHT',
+    engine: 'node',
+    engineVersion: '24',
+    codeBundlePath,
+    ...wishes,
+  })
+  const folder = join(temporaryFolder(), 'run')
+  mkdirSync(folder)
+  const attached: string[] = []
+  const progress: RunProgress[] = []
+  const context: Context = {
+    ...testContext(),
+    workFolder: () => Promise.resolve(folder),
+    attach(path) {
+      attached.push(path)
+    },
+    progress: (at) => progress.push(at),
+    location: 'here',
+    ...around,
+  }
+  const observation = await runSuite(monitor, context, ground, around.watcher)
+  // They may be attached before they are written.
+  const files = Object.fromEntries(attached.map((path) => [basename(path), readFileSync(path)]))
+  rmSync(folder, { recursive: true, force: true })
+  const codes = observation.failures.map(({ code }) => code)
+  return { ...observation, codes, files, progress, folder }
+}
