@@ -77,10 +77,12 @@ async function makeCage(
 
 async function sayTrial(cage: Cage, config: AgentConfig, log: Log): Promise<CageTrial> {
   const { tryCage } = await import('../sandbox/trial.ts')
+  const { findChromium } = await import('../scripts/chromium.ts')
   const { chromiumPath, workRoot } = config
   // Where it cannot be made, the trial says so.
   await makeFolder(workRoot, 0o777).catch(() => {})
-  const trial = await tryCage(cage, { root: workRoot, chromiumPath })
+  const hasChromium = (await findChromium(chromiumPath)) !== undefined
+  const trial = await tryCage(cage, { root: workRoot, hasChromium })
   // What is wrong with the folder is said where it is watched, and no longer than it lasts.
   if (trial.isDiskAtFault === true) return { ...trial, lacks: [] }
   const { layers, namespaces } = trial

@@ -208,3 +208,6 @@ export function artifactBytesMax(version: string | undefined): number {
   const known = isVersion ? manifestFor(version ?? '') : undefined
   return (known ?? MANIFESTS[0])?.limits.artifactBytesMax ?? LIMITS.artifactBytesMax
 }
+
+/** The runtime for scripts that name none: the newest. */
+export const DEFAULT_RUNTIME: string = newest.runtimes.toSorted().at(-1) ?? ''

@@ -16,7 +16,7 @@ import { SuiteMonitor } from './suite/definition.ts'
 import { TcpMonitor } from './tcp/definition.ts'
 import { TracerouteMonitor } from './traceroute/definition.ts'
 import { type Lookup, substitute, substituteOwn } from '../contract/variables.ts'
-import { MANIFESTS } from '../contract/versions.ts'
+import { DEFAULT_RUNTIME } from '../contract/versions.ts'
 
 /** checkType → schema of the whole definition. */
 const SCHEMAS: Readonly<Record<Exclude<CheckType, 'AGENTIC'>, z.ZodObject>> = {
@@ -94,8 +94,7 @@ export function readDefinition(
   return { ok: true, definition: Monitor.parse(written) }
 }
 
-/** The runtime for scripts that name none: the newest. */
-export const DEFAULT_RUNTIME: string = MANIFESTS.at(-1)?.runtimes.toSorted().at(-1) ?? ''
+export type { SuiteMonitor }
 
 /**
  * What it takes to run a monitor that `definitionSchema` has parsed, in the words of agents' abilities:

@@ -5,7 +5,6 @@ import { join } from 'node:path'
 import type { Cage } from './sandbox.ts'
 import { type Lack, lackOf, lackText, tracingLack, wishesOf } from './requirements.ts'
 import type { CageLayers } from './request.ts'
-import { findChromium } from '../scripts/chromium.ts'
 import { diskProblem } from '../process/disk-problem.ts'
 import { makeHeldFolder } from './held-folder.ts'
 import { removeTree } from './remove-tree.ts'
@@ -25,6 +24,14 @@ const LIMITS = {
 /** Says what it finds. */
 const SCRIPT = 'unshare --user --net --pid --fork true 2>/dev/null && echo namespaces; ./program'
 
+/** Where it is tried, and what for. */
+export interface TrialSettings {
+  /** The folder that runs have theirs in. */
+  root: string
+  /** A browser is installed, which wants more of the sandbox. */
+  hasChromium: boolean
+}
+
 /** What the trial showed. */
 export interface CageTrial {
   /** What holds people's code; absent where none runs. */
@@ -43,7 +50,7 @@ export interface CageTrial {
 /** Runs the trial in a folder of its own below `root`, until `signal` is aborted. Never rejects. */
 export async function tryCage(
   cage: Cage,
-  settings: { root: string; chromiumPath: string | undefined },
+  settings: TrialSettings,
   signal = new AbortController().signal,
 ): Promise<CageTrial> {
   try {
@@ -62,7 +69,7 @@ export async function tryCage(
 async function trialIn(
   folder: string,
   cage: Cage,
-  { root, chromiumPath }: { root: string; chromiumPath: string | undefined },
+  { root, hasChromium }: TrialSettings,
   signal: AbortSignal,
 ): Promise<CageTrial> {
   // A file system may forbid programs.
@@ -76,7 +83,6 @@ async function trialIn(
     return trialOf({ namespaces }, [{ what }], [])
   }
   const canExecute = tail.stdout.includes('executes')
-  const hasChromium = (await findChromium(chromiumPath)) !== undefined
   const scope = await readFile('/proc/sys/kernel/yama/ptrace_scope', 'latin1').catch(() => '')
   const lacks = [lackOf(layers), layers.network ? tracingLack(scope) : undefined]
   const wishes = wishesOf({ layers, namespaces, hasChromium, root, canExecute })

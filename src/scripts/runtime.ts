@@ -1,6 +1,6 @@
 // The runtime that a script runs on: its Node.js and its packages, where they are installed.
 import { join } from 'node:path'
-import { DEFAULT_RUNTIME } from '../monitors/definitions.ts'
+import { DEFAULT_RUNTIME } from '../contract/versions.ts'
 import { targetFailure } from '../network/target-failure.ts'
 import type { ScriptGround } from './host.ts'
 import { toolMend } from './toolchains.ts'

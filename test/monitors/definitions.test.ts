@@ -3,7 +3,6 @@
 import { describe, expect, test } from 'vitest'
 import type * as z from 'zod'
 import {
-  DEFAULT_RUNTIME,
   DEFINED_TYPES,
   definitionSchema,
   needsOf,
@@ -11,7 +10,7 @@ import {
   typeProblem,
 } from '../../src/monitors/definitions.ts'
 import { CHECK_TYPES, type Monitor } from '../../src/contract/monitor.ts'
-import { MANIFESTS } from '../../src/contract/versions.ts'
+import { DEFAULT_RUNTIME, MANIFESTS } from '../../src/contract/versions.ts'
 import { definitionOf, type Fields, LEAST } from '../support/definitions.ts'
 
 const schemaOf = (checkType: string) => definitionSchema(checkType) as z.ZodType

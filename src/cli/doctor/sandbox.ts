@@ -55,8 +55,8 @@ export async function probeCage({ config, runsCode, mends, signal }: CageLook): 
     return [{ id: 'cage', standing: 'absent', says: 'none is run: no engine or runtime' }]
   const cage = ownCage(config)
   try {
-    const { chromiumPath } = config
-    const trial = await tryCage(cage, { root: await rootOf(config), chromiumPath }, signal)
+    const hasChromium = (await findChromium(config.chromiumPath)) !== undefined
+    const trial = await tryCage(cage, { root: await rootOf(config), hasChromium }, signal)
     const { layers, namespaces, needs, wishes } = trial
     const facts = { ...layers, userNamespaces: namespaces }
     const [lack] = [...needs, ...wishes]

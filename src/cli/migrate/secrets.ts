@@ -1,6 +1,6 @@
 // Secret values for monitors of a platform that are run here: the platform shows none to anybody, so that
 // they come from the environment, under their own names.
-import { SECRET_MASK } from '../../platform/checks/schema.ts'
+import { SECRET_MASK } from '../../contract/api/resource.ts'
 import type { Monitor, Variable } from '../../contract/monitor.ts'
 import type { Environment } from '../../process/env.ts'
 import { secretValue } from '../../agent/monitors-file/variables.ts'

@@ -1,6 +1,6 @@
 // Variables of an account, known to all its monitors, as the public API spells them.
 import * as z from 'zod'
-import { READ_ONLY, SECRET_MASK, timestamps } from '../../platform/checks/schema.ts'
+import { READ_ONLY, SECRET_MASK, timestamps } from './resource.ts'
 import { optionalText } from '../schema/text.ts'
 import { LIMITS } from '../versions.ts'
 

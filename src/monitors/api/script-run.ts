@@ -23,13 +23,18 @@ import type {
 } from '../../scripts/api/messages.ts'
 import { DeadlineReached } from '../../network/deadline.ts'
 import { checkHttp } from '../http/check.ts'
+import type { HttpObserved } from '../http/observed.ts'
 import type { Trip } from '../http/trip.ts'
 import type { Context, Observation } from '../monitor.ts'
-import { refusedConnections } from '../../sandbox/egress/refused-connections.ts'
 import { scriptRuntime, type ScriptRuntime } from '../../scripts/runtime.ts'
 import { failureOf, TargetFailure, targetFailure } from '../../network/target-failure.ts'
 
 const BYTES_MAX = LIMITS.apiScriptDataBytesMax
+
+/** What is observed of an API monitor with scripts. */
+export interface ScriptedObserved extends HttpObserved {
+  scripts?: ApiScriptsObserved
+}
 
 /** Runs it. Rejects with the signal's reason when the run is cancelled. */
 export async function runScriptedApi(monitor: ApiMonitor, context: Context): Promise<Observation> {
@@ -96,10 +101,10 @@ class ScriptedRun {
     const host = this.#host
     if (host === undefined || this.shown === undefined) return
     await host.close()
-    const { end, wayOut, console } = host
+    const { end, console } = host
     this.shown.console = console.lines
     if (console.leftOut > 0) this.shown.consoleLeftOut = console.leftOut
-    const refused = refusedConnections(wayOut.refusals, end?.blocked ?? [])
+    const refused = host.refused()
     if (refused.length > 0) this.shown.refused = refused
     if (end === undefined) return
     const { cpuMs, peakMemoryBytes, processesMax } = end.usage

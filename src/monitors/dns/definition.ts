@@ -7,6 +7,7 @@ import {
   type SourceRules,
 } from '../../contract/assertion.ts'
 import { encodeDnsName, reverseName } from '../../contract/dns/name.ts'
+import { DNS_PORTS } from '../../contract/dns/ports.ts'
 import { dnsTypeProblem } from '../../contract/dns/record-type.ts'
 import { rcodeProblem } from '../../contract/dns/response-code.ts'
 import { hasNoPort } from '../../contract/schema/host-name.ts'
@@ -25,9 +26,6 @@ const recordType = z.string().superRefine((type, context) => {
   const message = dnsTypeProblem(type)
   if (message !== undefined) context.addIssue({ code: 'custom', message })
 })
-
-/** Where each protocol is spoken when no port is given (RFC 1035, 7858, 8484). */
-export const DNS_PORTS = { UDP: 53, TCP: 53, DOT: 853, DOH: 443 } as const
 
 const QUERY_CHARACTERS_MAX = 100
 

@@ -1,6 +1,7 @@
 // What a DNS monitor's definition means, worked out once for all its runs.
 import type { Assertion } from '../../contract/assertion.ts'
-import { DNS_PORTS, dnsQueryName, type DnsMonitor, type DnsRequest } from './definition.ts'
+import { DNS_PORTS } from '../../contract/dns/ports.ts'
+import { dnsQueryName, type DnsMonitor, type DnsRequest } from './definition.ts'
 import { encodeDnsName } from '../../contract/dns/name.ts'
 import { dnsTypeName, dnsTypeNumber } from '../../contract/dns/record-type.ts'
 import type { TlsSettings } from '../../contract/tls.ts'

@@ -2,7 +2,6 @@
 import { toMicroseconds } from '../../contract/schema/duration.ts'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { LIMITS } from '../../contract/versions.ts'
-import type { ApiScriptsObserved } from '../../scripts/api/observed.ts'
 import type { Family } from '../../network/dial.ts'
 import type { Hop, Phases, Route, Trip } from './trip.ts'
 import type { PeerFacts } from '../../network/tls/facts.ts'
@@ -34,8 +33,6 @@ export interface HttpObserved {
     body?: string
     bodyTruncated?: boolean
   }
-  /** What the scripts of an API monitor did. */
-  scripts?: ApiScriptsObserved
 }
 
 /** Puts together what was seen. */

@@ -3,7 +3,7 @@
 import { randomInt } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { failure, type Failure, type FailureCode } from '../../contract/failure.ts'
-import { DNS_PORTS } from '../../monitors/dns/definition.ts'
+import { DNS_PORTS } from '../../contract/dns/ports.ts'
 import { DeadlineReached, isDeadline } from '../deadline.ts'
 import { encodeQuery, type DnsMessage } from './message.ts'
 import { askOverUdp, type DnsServer } from './udp.ts'

@@ -2,7 +2,7 @@
 // resolv.conf) but without getaddrinfo's thread pool, which a few dead names would block for everybody.
 import { lookup, Resolver as StubResolver } from 'node:dns'
 import { isIP } from 'node:net'
-import { DNS_PORTS } from '../../monitors/dns/definition.ts'
+import { DNS_PORTS } from '../../contract/dns/ports.ts'
 import type { FailureCode } from '../../contract/failure.ts'
 import type { Family } from '../dial.ts'
 import { literalOf, nameOf } from '../ip-address.ts'

@@ -10,11 +10,10 @@ import {
   type StoredArtifact,
 } from './queries/artifacts.ts'
 import type { Database } from '../../database/database.ts'
-import { createArtifactBucket } from './bucket.ts'
+import { createArtifactBucket, type BucketOptions } from './bucket.ts'
 import { createArtifactFolder } from './folder.ts'
 import { type ArtifactStore, ArtifactStoreError, type ByteRange } from './store.ts'
 import type { Chore } from '../jobs/background-jobs.ts'
-import type { PlatformConfig } from '../config.ts'
 import { absent, ApiError } from '../http/errors.ts'
 import { type Answer, defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
@@ -31,7 +30,10 @@ export interface ArtifactsOptions {
 export function createArtifactStore({
   dataDir,
   artifactBucket,
-}: Pick<PlatformConfig, 'dataDir' | 'artifactBucket'>): ArtifactStore {
+}: {
+  dataDir: string
+  artifactBucket: BucketOptions | undefined
+}): ArtifactStore {
   if (artifactBucket !== undefined) return createArtifactBucket(artifactBucket)
   return createArtifactFolder(join(dataDir, 'artifacts'))
 }

@@ -1,5 +1,5 @@
 // Secret values in definitions: never shown, and kept where a client writes back what it was shown.
-import { SECRET_MASK } from './schema.ts'
+import { SECRET_MASK } from '../../contract/api/resource.ts'
 import type { Definition } from './sealed-monitor.ts'
 
 /** Fields that are secret wherever they stand, by the object that they stand in. */

@@ -1,6 +1,7 @@
 // Monitors as the public API reads and writes them: /v1/checks. The definition of each type is that of
 // monitors/definitions.ts; here stands what a request may carry beside it and what an answer adds.
 import * as z from 'zod'
+import { READ_ONLY, SECRET_MASK, timestamps } from '../../contract/api/resource.ts'
 import { type DefinedType, definitionSchema } from '../../monitors/definitions.ts'
 import { CheckGroup } from '../../contract/api/check-group.ts'
 import { CHECK_TYPES, commonFields } from '../../contract/monitor.ts'
@@ -20,29 +21,6 @@ export const CHECK_PATHS = {
   PLAYWRIGHT: 'playwright',
   HEARTBEAT: 'heartbeat',
 } as const satisfies Record<DefinedType, string>
-
-/** What a secret value reads as; written back it stands for the value that is kept. */
-export const SECRET_MASK = '********'
-
-/** Fields of the read model that a write may carry along without effect. */
-export const READ_ONLY = {
-  id: z.unknown().optional(),
-  created_at: z.unknown().optional(),
-  updated_at: z.unknown().optional(),
-} as const
-
-const instant = (description: string) =>
-  z.iso.datetime({ offset: true }).meta({
-    description,
-    format: 'date-time',
-    example: '2026-02-25T10:00:00.000Z',
-  })
-
-/** When a thing was made and changed last, as the newer parts of the API write it. */
-export const timestamps = {
-  created_at: instant('When it was created'),
-  updated_at: instant('When it was changed last').nullable(),
-} as const
 
 const { id: _, ...fields } = commonFields
 

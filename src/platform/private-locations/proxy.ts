@@ -1,5 +1,5 @@
 // The proxy of a location, whose password is kept and never shown.
-import { SECRET_MASK } from '../checks/schema.ts'
+import { SECRET_MASK } from '../../contract/api/resource.ts'
 
 /** The URL with a mask in place of its password. */
 export function maskedProxy(url: string): string {

@@ -7,7 +7,7 @@ import {
   VARIABLE_KEY,
 } from '../../contract/api/account-variable.ts'
 import { API_BOUNDS } from '../../contract/api/api-bounds.ts'
-import { SECRET_MASK } from '../checks/schema.ts'
+import { SECRET_MASK } from '../../contract/api/resource.ts'
 import type { Variable } from '../../contract/monitor.ts'
 import {
   type AccountVariableFields,

@@ -19,6 +19,10 @@ import { pathInside } from '../project.ts'
 import type { ScriptRuntime } from '../runtime.ts'
 import { copyHeaderWatch, headerEnvironment } from '../playwright/seen-headers.ts'
 import { TargetFailure } from '../../network/target-failure.ts'
+import {
+  refusedConnections,
+  type RefusedConnection,
+} from '../../sandbox/egress/refused-connections.ts'
 import { openWayOut, type WayOut } from '../../sandbox/egress/egress.ts'
 
 /** The moments at which an API monitor has scripts. */
@@ -106,7 +110,7 @@ export class ApiScriptHost {
   readonly console = new ScriptConsole()
   /** How it ended; undefined while it runs. */
   end: CagedEnd | undefined
-  readonly wayOut: WayOut
+  readonly #wayOut: WayOut
   readonly #settings: HostSettings
   readonly #input = new PassThrough()
   readonly #stop = new AbortController()
@@ -117,7 +121,7 @@ export class ApiScriptHost {
 
   constructor(settings: HostSettings, wayOut: WayOut) {
     this.#settings = settings
-    this.wayOut = wayOut
+    this.#wayOut = wayOut
     const { signal } = settings.context
     this.#onAbort = () => this.#stop.abort(signal.reason)
     signal.addEventListener('abort', this.#onAbort, { once: true })
@@ -139,7 +143,7 @@ export class ApiScriptHost {
           REQUEST_URL: monitor.request.url,
           ...headerEnvironment(context.headers),
         },
-        ...this.wayOut.order,
+        ...this.#wayOut.order,
         readable: [runtime.folder, await realpath(runtime.modules), await realpath(runtime.node)],
         limits: {
           ...LIMITS_OF_SCRIPTS,
@@ -172,7 +176,12 @@ export class ApiScriptHost {
     await this.#ended
     clearTimeout(timer)
     this.console.end()
-    await this.wayOut.close()
+    await this.#wayOut.close()
+  }
+
+  /** Connections that the scripts could not make. */
+  refused(): RefusedConnection[] {
+    return refusedConnections(this.#wayOut.refusals, this.end?.blocked ?? [])
   }
 
   async #word(step: Waiting['step'], ms: number, what: string): Promise<ScriptWord> {

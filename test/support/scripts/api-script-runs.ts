@@ -7,7 +7,7 @@ import { createRunner } from '../../../src/agent/run/runner.ts'
 import type { Monitor, Variable } from '../../../src/contract/monitor.ts'
 import type { Result } from '../../../src/contract/result.ts'
 import { api } from '../../../src/monitors/api/index.ts'
-import type { HttpObserved } from '../../../src/monitors/http/observed.ts'
+import type { ScriptedObserved } from '../../../src/monitors/api/script-run.ts'
 import type { ScriptGround } from '../../../src/scripts/host.ts'
 import { type ContextWishes, testContext } from '../monitors/monitor-context.ts'
 import { testGround } from './script-ground.ts'
@@ -52,7 +52,7 @@ interface ApiScriptWishes extends ContextWishes {
 async function runScriptedApi(
   definition: Record<string, unknown>,
   wishes: ApiScriptWishes,
-): Promise<Result & { seen: HttpObserved; codes: string[]; left: string[] }> {
+): Promise<Result & { seen: ScriptedObserved; codes: string[]; left: string[] }> {
   const workRoot = join(temporaryFolder(), 'work')
   mkdirSync(workRoot)
   const runner = createRunner({
@@ -78,7 +78,7 @@ async function runScriptedApi(
   const result = await runner.run({ monitor, slot: 1 }, around, wishes.signal ?? never)
   return {
     ...result,
-    seen: result.observed as unknown as HttpObserved,
+    seen: result.observed as unknown as ScriptedObserved,
     codes: result.failures.map(({ code }) => code),
     left: readdirSync(workRoot),
   }

@@ -1,0 +1,25 @@
+// What every resource of the public API has: fields that only the platform writes, and how secrets read.
+import * as z from 'zod'
+
+/** What a secret value reads as; written back it stands for the value that is kept. */
+export const SECRET_MASK = '********'
+
+/** Fields of the read model that a write may carry along without effect. */
+export const READ_ONLY = {
+  id: z.unknown().optional(),
+  created_at: z.unknown().optional(),
+  updated_at: z.unknown().optional(),
+} as const
+
+const instant = (description: string) =>
+  z.iso.datetime({ offset: true }).meta({
+    description,
+    format: 'date-time',
+    example: '2026-02-25T10:00:00.000Z',
+  })
+
+/** When a thing was made and changed last, as the newer parts of the API write it. */
+export const timestamps = {
+  created_at: instant('When it was created'),
+  updated_at: instant('When it was changed last').nullable(),
+} as const
