@@ -6,7 +6,7 @@ const MONITOR =
 
 /** What every resource of the platform stands on. */
 const PLATFORM = 'contract process database monitors/definitions.ts platform/http'
-const RESOURCE = `${PLATFORM} platform/secrets platform/jobs platform/*/queries`
+const RESOURCE = `${PLATFORM} platform/secrets platform/jobs platform/*/queries platform/*/queries.ts`
 
 /**
  * Files or folders of src, from the general to the special, and what those in them may import besides what lies in the

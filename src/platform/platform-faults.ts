@@ -33,7 +33,7 @@ export function platformFaults(
 }
 
 async function keeper(database: () => Connection | undefined): Promise<FaultReceiver> {
-  const { keepPlatformFault } = await import('./faults/queries/faults.ts')
+  const { keepPlatformFault } = await import('./faults/queries.ts')
   return {
     async take(event: FaultEvent) {
       const connection = database()

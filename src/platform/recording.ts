@@ -5,11 +5,7 @@ import { readSweptSpan } from './results/queries/accounting.ts'
 import type { Database } from '../database/database.ts'
 import type { Chore } from './jobs/background-jobs.ts'
 import { prepareResults, retentionChore } from './results/retention.ts'
-import {
-  createResultsMetrics,
-  registerAccount,
-  type ResultsMetrics,
-} from './results/results-metrics.ts'
+import { createResultsMetrics, registerAccount, type ResultsMetrics } from './results/metrics.ts'
 import { rollupsChore } from './analytics/rollups.ts'
 import { sweepChore } from './results/sweep.ts'
 

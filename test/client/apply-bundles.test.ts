@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { afterEach, beforeAll, beforeEach, afterAll, describe, expect, test } from 'vitest'
 import { runApply } from '../../src/client/apply.ts'
 import { createArtifactFolder } from '../../src/platform/artifacts/folder.ts'
-import { bundleOperations } from '../../src/platform/code-bundles/code-bundles.ts'
+import { bundleOperations } from '../../src/platform/code-bundles/routes.ts'
 import { unpackBundle } from '../../src/suites/bundle-unpack.ts'
 import { useDatabase } from '../support/database/database.ts'
 import {

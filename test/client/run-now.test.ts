@@ -4,7 +4,7 @@ import { createHash, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { cancelNow, type RunOrder, type RunSurroundings, runNow } from '../../src/client/run-now.ts'
 import { createRuns, type Runs } from '../../src/platform/runs/routes.ts'
-import { noteArriving, settleArtifact } from '../../src/platform/artifacts/queries/artifacts.ts'
+import { noteArriving, settleArtifact } from '../../src/platform/artifacts/queries.ts'
 import {
   finishRuns,
   noteProgress,

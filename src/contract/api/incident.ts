@@ -1,7 +1,7 @@
 // Status page incidents with their services and updates, as the public API spells them: what is read, and
 // what may be written.
 import * as z from 'zod'
-import { API_BOUNDS } from './api-bounds.ts'
+import { API_BOUNDS } from './bounds.ts'
 import { text } from '../schema/text.ts'
 
 export const INCIDENT_STATUSES = ['INVESTIGATING', 'IDENTIFIED', 'MONITORING', 'RESOLVED'] as const

@@ -16,7 +16,7 @@ import {
   readAlertEnds,
   type AlertStateRow,
   type RecordedRun,
-} from './queries/alert-states.ts'
+} from './queries/states.ts'
 import type { Database } from '../../database/database.ts'
 import type { Connection } from '../../database/statement.ts'
 import { beginningState, moveAlerts, type Move, type MoveOptions, type ToldRun } from './moves.ts'

@@ -1,7 +1,7 @@
 // The incidents that alerts open and close, by the same statements as those of people. Somebody may have
 // resolved, changed or deleted one meanwhile.
 import { randomUUID } from 'node:crypto'
-import { API_BOUNDS } from '../../contract/api/api-bounds.ts'
+import { API_BOUNDS } from '../../contract/api/bounds.ts'
 import type { IncidentUpdateInput } from '../../contract/api/incident.ts'
 import type { TriggerIncident } from '../../contract/monitor.ts'
 import { fits } from '../../contract/schema/text.ts'
@@ -12,11 +12,11 @@ import {
   lockIncident,
   setIncidentServices,
 } from '../incidents/queries/incidents.ts'
-import { insertIncidentUpdate, readTurns } from '../incidents/queries/incident-updates.ts'
+import { insertIncidentUpdate, readTurns } from '../incidents/queries/updates.ts'
 import type { Connection } from '../../database/statement.ts'
 import { courseOf } from '../incidents/course.ts'
-import { updateFieldsOf, writeCourse } from '../incidents/incident-updates.ts'
-import { tellOfUpdate, type Told } from '../incidents/incident-notices.ts'
+import { updateFieldsOf, writeCourse } from '../incidents/updates.ts'
+import { tellOfUpdate, type Told } from '../incidents/notices.ts'
 
 /** What both steps need. */
 export interface IncidentContext extends Told {

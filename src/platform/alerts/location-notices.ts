@@ -2,7 +2,7 @@
 // is there again. That no agent ever came and that one fell silent are told apart. Locations whose agents say
 // that their own network does not work, once for all their monitors, and once when it works again.
 import type { LocationPayload } from '../../contract/api/alert-payload.ts'
-import { readChannelChoices } from './queries/alert-channels.ts'
+import { readChannelChoices } from './queries/channels.ts'
 import {
   insertNotifications,
   takeAttended,
@@ -13,11 +13,11 @@ import {
   type NetworkLossRow,
   type NewNotification,
 } from './queries/alert-notifications.ts'
-import { hurryAlertStates } from './queries/alert-states.ts'
+import { hurryAlertStates } from './queries/states.ts'
 import type { Database } from '../../database/database.ts'
 import type { Connection } from '../../database/statement.ts'
 import type { Chore } from '../jobs/background-jobs.ts'
-import type { Told } from '../incidents/incident-notices.ts'
+import type { Told } from '../incidents/notices.ts'
 import { linkTo } from '../incidents/payload-links.ts'
 
 /** How long a location is without agents before that is told. */

@@ -12,7 +12,7 @@ import {
 import type { BadRun } from '../../contract/api/alert-payload.ts'
 import type { AlertSettings, Monitor } from '../../contract/monitor.ts'
 import type { Log } from '../../process/log.ts'
-import { readAlertSettings } from './queries/alert-channels.ts'
+import { readAlertSettings } from './queries/channels.ts'
 import {
   deleteAlertStates,
   readAlertedMonitors,
@@ -20,11 +20,11 @@ import {
   type AlertedMonitor,
   type AlertStateChange,
   type AlertStateRow,
-} from './queries/alert-states.ts'
+} from './queries/states.ts'
 import type { Connection } from '../../database/statement.ts'
 import { openAlertIncident, resolveAlertIncident, UNWATCHED_DESCRIPTION } from './incidents.ts'
 import { tellAlerts, type AlertToTell } from './telling.ts'
-import type { Told } from '../incidents/incident-notices.ts'
+import type { Told } from '../incidents/notices.ts'
 import { openDefinition } from '../checks/sealed-monitor.ts'
 import type { Sealer } from '../secrets/sealing.ts'
 

@@ -5,7 +5,7 @@ import type { AlertPayload } from '../../contract/api/alert-payload.ts'
 import { resultId } from '../results/schema.ts'
 import { AlertSettings } from '../../contract/monitor.ts'
 import { CUSTOM_POLICIES } from '../../contract/api/rate-policy.ts'
-import { readAlertSettings, writeAlertSettings } from './queries/alert-channels.ts'
+import { readAlertSettings, writeAlertSettings } from './queries/channels.ts'
 import {
   countNotifications,
   listNotifications,

@@ -2,15 +2,15 @@
 import type { AlertEvent, AlertKind } from '../../contract/api/alert.ts'
 import type { AlertPayload, BadRun, LocationName } from '../../contract/api/alert-payload.ts'
 import type { Monitor } from '../../contract/monitor.ts'
-import { readChannelChoices, type ChannelChoice } from './queries/alert-channels.ts'
+import { readChannelChoices, type ChannelChoice } from './queries/channels.ts'
 import {
   insertNotifications,
   readLocationNames,
   type NewNotification,
 } from './queries/alert-notifications.ts'
-import type { AlertedMonitor } from './queries/alert-states.ts'
+import type { AlertedMonitor } from './queries/states.ts'
 import type { Connection } from '../../database/statement.ts'
-import type { Told } from '../incidents/incident-notices.ts'
+import type { Told } from '../incidents/notices.ts'
 import { linkTo } from '../incidents/payload-links.ts'
 
 /** An event with what is told of it. */

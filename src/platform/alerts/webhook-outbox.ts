@@ -5,7 +5,7 @@ import { ALERT_BOUNDS, REFUSALS, type WebhookConfig } from './channel-schema.ts'
 import { fillTemplate, insideJson, webhookValues } from './webhook-template.ts'
 import { VERSION } from '../../contract/versions.ts'
 import type { Log } from '../../process/log.ts'
-import { pauseChannel } from './queries/alert-channels.ts'
+import { pauseChannel } from './queries/channels.ts'
 import {
   claimNotifications,
   giveUpWaiting,

@@ -9,16 +9,13 @@ import {
 } from '../../contract/api/apply.ts'
 import type { DefinedType } from '../../monitors/definitions.ts'
 import type { CheckGroup } from '../../contract/api/check-group.ts'
-import { API_BOUNDS } from '../../contract/api/api-bounds.ts'
-import {
-  type AccountVariableRow,
-  listAccountVariables,
-} from '../variables/queries/account-variables.ts'
-import { checkGroupsOfFile } from '../groups/queries/check-groups.ts'
+import { API_BOUNDS } from '../../contract/api/bounds.ts'
+import { type AccountVariableRow, listAccountVariables } from '../variables/queries.ts'
+import { checkGroupsOfFile } from '../groups/queries.ts'
 import type { Queryable } from '../../database/database.ts'
 import { monitorsOfFile, type MonitorRow } from '../checks/queries/monitors.ts'
 import type { DraftProblem } from '../http/draft-problem.ts'
-import { type MonitorParts, readSurroundings } from '../checks/check-writing.ts'
+import { type MonitorParts, readSurroundings } from '../checks/writing.ts'
 import { groupDefinition } from '../groups/writing.ts'
 import { type NamedThings, readNamedThings } from '../checks/named-things.ts'
 import { type Definition, openSealed } from '../checks/sealed-monitor.ts'

@@ -13,7 +13,7 @@ import {
   noteArriving,
   noteRefused,
   settleArtifact,
-} from './queries/artifacts.ts'
+} from './queries.ts'
 import type { Database } from '../../database/database.ts'
 import { isDuplicate, isUnavailable } from '../../database/database-failure.ts'
 import {

@@ -13,7 +13,7 @@ import {
   readMonitor,
   type MonitorRow,
 } from './queries/monitors.ts'
-import { draftCheck } from './check-draft.ts'
+import { draftCheck } from './draft.ts'
 import { clientCheck } from './client-definition.ts'
 import { problemWords } from '../http/draft-problem.ts'
 import {
@@ -24,9 +24,9 @@ import {
   readSurroundings,
   removeChecks,
   saveChecks,
-} from './check-writing.ts'
-import { effectiveCheck } from './effective-check.ts'
-import { CHECK_STATES, idsInState } from '../results/check-statuses.ts'
+} from './writing.ts'
+import { effectiveCheck } from './effective.ts'
+import { CHECK_STATES, idsInState } from '../results/statuses.ts'
 import { absent, ApiError } from '../http/errors.ts'
 import { offsetOf, pagedAnswer, pagedParameters } from '../http/listing.ts'
 import { maskSecrets } from './masked-secrets.ts'

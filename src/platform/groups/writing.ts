@@ -1,15 +1,10 @@
 // Writes groups of monitors, and works their members out anew.
 import type { CheckGroup } from '../../contract/api/check-group.ts'
-import { changeCheckGroups, type CheckGroupRow, insertCheckGroups } from './queries/check-groups.ts'
+import { changeCheckGroups, type CheckGroupRow, insertCheckGroups } from './queries.ts'
 import type { Queryable } from '../../database/database.ts'
 import { monitorsOfGroups } from '../checks/queries/monitors.ts'
-import {
-  readSurroundings,
-  resettled,
-  saveChecks,
-  type MonitorParts,
-} from '../checks/check-writing.ts'
-import { locationProblems, type Surroundings } from '../checks/effective-check.ts'
+import { readSurroundings, resettled, saveChecks, type MonitorParts } from '../checks/writing.ts'
+import { locationProblems, type Surroundings } from '../checks/effective.ts'
 import { ApiError } from '../http/errors.ts'
 import { problemWords } from '../http/draft-problem.ts'
 import { type Definition, openSealed, sealDefinition } from '../checks/sealed-monitor.ts'

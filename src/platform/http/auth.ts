@@ -2,7 +2,7 @@
 import { hash as digest } from 'node:crypto'
 import type { Context } from 'hono'
 import type { Role } from '../../contract/api/account.ts'
-import { API_BOUNDS } from '../../contract/api/api-bounds.ts'
+import { API_BOUNDS } from '../../contract/api/bounds.ts'
 import { ApiError, unauthorized } from './errors.ts'
 import type { HashedKey, KeyClaim } from './key-ring.ts'
 

@@ -2,7 +2,7 @@
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
 import type { Context } from 'hono'
-import { API_BOUNDS } from '../../contract/api/api-bounds.ts'
+import { API_BOUNDS } from '../../contract/api/bounds.ts'
 import { parseExactJson } from '../../contract/exact-json.ts'
 import { ApiError } from './errors.ts'
 

@@ -18,10 +18,10 @@ import {
   readIncident,
   setIncidentServices,
 } from './queries/incidents.ts'
-import { insertIncidentUpdate } from './queries/incident-updates.ts'
+import { insertIncidentUpdate } from './queries/updates.ts'
 import { absent } from '../http/errors.ts'
-import { tellOfUpdate, type Told } from './incident-notices.ts'
-import { updateFieldsOf, writeCourse } from './incident-updates.ts'
+import { tellOfUpdate, type Told } from './notices.ts'
+import { updateFieldsOf, writeCourse } from './updates.ts'
 import { pageJson, pageOf, pageParameters } from '../http/listing.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'

@@ -2,7 +2,7 @@
 // that nobody reported, alerts that time alone moves, retention.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Log } from '../../process/log.ts'
-import { type ChoreLease, releaseChore, renewChore, takeChore } from './queries/background-jobs.ts'
+import { type ChoreLease, releaseChore, renewChore, takeChore } from './queries.ts'
 import type { Database } from '../../database/database.ts'
 import { isUnavailable } from '../../database/database-failure.ts'
 

@@ -1,7 +1,7 @@
 // A private location as it is read, with what its agents tell of themselves.
 import type { AgentStatus, PrivateLocation, RunningAgents } from './schema.ts'
 import { compareVersions, VERSION } from '../../contract/versions.ts'
-import type { PrivateLocationRow, RunningAgentText } from './queries/private-locations.ts'
+import type { PrivateLocationRow, RunningAgentText } from './queries/locations.ts'
 import { maskedProxy } from './proxy.ts'
 import type { Sealer } from '../secrets/sealing.ts'
 

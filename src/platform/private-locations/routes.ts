@@ -1,7 +1,7 @@
 // Private locations: where agents stand. Listed, made, read, replaced and deleted.
 import { randomUUID } from 'node:crypto'
 import * as z from 'zod'
-import { API_BOUNDS } from '../../contract/api/api-bounds.ts'
+import { API_BOUNDS } from '../../contract/api/bounds.ts'
 import {
   PrivateLocation,
   PrivateLocationChange,
@@ -19,8 +19,8 @@ import {
   locationIdsBySlug,
   readPrivateLocation,
   usersOfLocation,
-} from './queries/private-locations.ts'
-import { changing, type MonitorParts } from '../checks/check-writing.ts'
+} from './queries/locations.ts'
+import { changing, type MonitorParts } from '../checks/writing.ts'
 import { absent, ApiError } from '../http/errors.ts'
 import { locationForm } from './form.ts'
 import { unmaskedProxy } from './proxy.ts'

@@ -1,6 +1,6 @@
 // Private locations as the public API spells them: where agents stand, their keys, and how much waits.
 import * as z from 'zod'
-import { API_BOUNDS } from '../../contract/api/api-bounds.ts'
+import { API_BOUNDS } from '../../contract/api/bounds.ts'
 import { READ_ONLY, SECRET_MASK, timestamps } from '../../contract/api/resource.ts'
 import { text } from '../../contract/schema/text.ts'
 

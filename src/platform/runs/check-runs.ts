@@ -13,7 +13,7 @@ import {
   RunsAsked,
   type RunState,
 } from '../../contract/api/run.ts'
-import { artifactsOf } from '../artifacts/queries/artifacts.ts'
+import { artifactsOf } from '../artifacts/queries.ts'
 import type { Database } from '../../database/database.ts'
 import {
   cancelRun,

@@ -11,7 +11,7 @@ import {
   overdueRuns,
 } from './queries/stale-runs.ts'
 import { runOperations } from './check-runs.ts'
-import { underWayOperation } from '../checks/check-under-way.ts'
+import { underWayOperation } from '../checks/under-way.ts'
 import type { Chore } from '../jobs/background-jobs.ts'
 import type { DefinedOperation } from '../http/operation.ts'
 import type { OnRecorded } from '../results/recorded.ts'

@@ -1,6 +1,6 @@
 // Keys of the public API: how they are made and what of them is kept.
 import { hash as digest, randomBytes } from 'node:crypto'
-import { API_BOUNDS } from '../../contract/api/api-bounds.ts'
+import { API_BOUNDS } from '../../contract/api/bounds.ts'
 
 /** Given keys have to be as hard to guess as they can be expected to be. */
 export const KEY_CHARACTERS_MIN = 24

@@ -1,6 +1,6 @@
 // Status pages: cards that group services, and the people who asked to be told.
 import * as z from 'zod'
-import { API_BOUNDS } from '../../contract/api/api-bounds.ts'
+import { API_BOUNDS } from '../../contract/api/bounds.ts'
 import { Service, ServiceReference } from '../../contract/api/incident.ts'
 import { optionalText, text } from '../../contract/schema/text.ts'
 

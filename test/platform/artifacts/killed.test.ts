@@ -8,9 +8,9 @@ import { fileURLToPath } from 'node:url'
 import { randomBytes } from 'node:crypto'
 import { afterAll, expect, test } from 'vitest'
 import { createArtifactFolder } from '../../../src/platform/artifacts/folder.ts'
-import { artifactRetention } from '../../../src/platform/artifacts/artifacts.ts'
+import { artifactRetention } from '../../../src/platform/artifacts/routes.ts'
 import { addAccount } from '../../support/platform/public-api.ts'
-import { artifactsOf } from '../../../src/platform/artifacts/queries/artifacts.ts'
+import { artifactsOf } from '../../../src/platform/artifacts/queries.ts'
 import { memoryMiBOf } from '../../bench/process-figures.ts'
 import {
   addLocationKey,

@@ -7,7 +7,7 @@ import { arrivingBytes, PACE_MS } from '../../../src/platform/http/arriving-byte
 import { createArtifactBucket } from '../../../src/platform/artifacts/bucket.ts'
 import { createArtifactFolder } from '../../../src/platform/artifacts/folder.ts'
 import { ArtifactStoreError } from '../../../src/platform/artifacts/store.ts'
-import { artifactsOf } from '../../../src/platform/artifacts/queries/artifacts.ts'
+import { artifactsOf } from '../../../src/platform/artifacts/queries.ts'
 import { filesBelow, useArtifactApis } from '../../support/platform/artifacts/artifact-apis.ts'
 import {
   bring,

@@ -8,7 +8,7 @@ import { slotAtOrBefore, type Slots } from '../../../src/contract/timetable.ts'
 import { createAccount, lockAccount } from '../../../src/platform/accounts/queries/accounts.ts'
 import { writeMonitors } from '../../../src/platform/checks/queries/monitors.ts'
 import { place, type WantedPlacement } from '../../../src/platform/checks/queries/placements.ts'
-import { insertPrivateLocation } from '../../../src/platform/private-locations/queries/private-locations.ts'
+import { insertPrivateLocation } from '../../../src/platform/private-locations/queries/locations.ts'
 import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
 
 interface Era {

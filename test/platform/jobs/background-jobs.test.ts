@@ -3,11 +3,7 @@
 import { describe, expect, test } from 'vitest'
 import { createLog } from '../../../src/process/log.ts'
 import { type Chore, doChores, doOnce } from '../../../src/platform/jobs/background-jobs.ts'
-import {
-  releaseChore,
-  renewChore,
-  takeChore,
-} from '../../../src/platform/jobs/queries/background-jobs.ts'
+import { releaseChore, renewChore, takeChore } from '../../../src/platform/jobs/queries.ts'
 import { useDatabase } from '../../support/database/database.ts'
 
 const use = useDatabase()

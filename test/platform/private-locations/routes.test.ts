@@ -2,7 +2,7 @@
 // the contract says, and show no secret.
 import { createHash, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { locationSampling } from '../../../src/platform/private-locations/location-metrics.ts'
+import { locationSampling } from '../../../src/platform/private-locations/metrics.ts'
 import { VERSION } from '../../../src/contract/versions.ts'
 import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
 import {

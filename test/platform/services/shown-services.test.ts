@@ -3,11 +3,8 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Queryable } from '../../../src/database/database.ts'
-import { deleteService } from '../../../src/platform/services/queries/services.ts'
-import {
-  insertStatusPage,
-  setCards,
-} from '../../../src/platform/status-pages/queries/status-pages.ts'
+import { deleteService } from '../../../src/platform/services/queries.ts'
+import { insertStatusPage, setCards } from '../../../src/platform/status-pages/queries.ts'
 import { useDatabase } from '../../support/database/database.ts'
 import { untilHolds } from '../../support/eventually.ts'
 import {

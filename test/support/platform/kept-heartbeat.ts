@@ -1,12 +1,8 @@
 // A heartbeat check as an earlier version kept it: the API creates none.
 import { randomUUID } from 'node:crypto'
-import {
-  changing,
-  readSurroundings,
-  saveChecks,
-} from '../../../src/platform/checks/check-writing.ts'
-import { draftCheck } from '../../../src/platform/checks/check-draft.ts'
-import { effectiveCheck } from '../../../src/platform/checks/effective-check.ts'
+import { changing, readSurroundings, saveChecks } from '../../../src/platform/checks/writing.ts'
+import { draftCheck } from '../../../src/platform/checks/draft.ts'
+import { effectiveCheck } from '../../../src/platform/checks/effective.ts'
 import type { Sealer } from '../../../src/platform/secrets/sealing.ts'
 import type { Database } from '../../../src/database/database.ts'
 

@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import type { ResultsAnswer } from '../../../src/contract/protocol/agent-protocol.ts'
 import type { OnRecorded } from '../../../src/platform/results/recorded.ts'
-import { recordResults } from '../../../src/platform/results/results-intake.ts'
+import { recordResults } from '../../../src/platform/results/intake.ts'
 import { rollUp } from '../../../src/platform/analytics/rollups.ts'
 import type { Database } from '../../../src/database/database.ts'
 import { ensurePartitions } from '../../../src/platform/results/queries/result-partitions.ts'

@@ -1,5 +1,5 @@
 // Statements on incidents and the services that they tell of.
-import { API_BOUNDS } from '../../../contract/api/api-bounds.ts'
+import { API_BOUNDS } from '../../../contract/api/bounds.ts'
 import type { Course } from '../course.ts'
 import type { IncidentSeverity } from '../../../contract/api/incident.ts'
 import { incidentJson } from '../../../database/json-text.ts'

@@ -3,7 +3,7 @@ import { instantOf, type Place } from '../../../database/cursor.ts'
 import type { CheckType } from '../../../contract/monitor.ts'
 import type { MissedReason, OwnVerdict, TargetVerdict, Verdict } from '../../../contract/result.ts'
 import { RUN_BOUNDS } from '../../../contract/api/run.ts'
-import { UNATTENDED } from '../../private-locations/queries/private-locations.ts'
+import { UNATTENDED } from '../../private-locations/queries/locations.ts'
 import { statement, type Connection } from '../../../database/statement.ts'
 
 /** A row of `results` as it is listed. */

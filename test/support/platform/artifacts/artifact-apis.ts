@@ -2,8 +2,8 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { afterAll, beforeAll } from 'vitest'
 import type { ArtifactStore } from '../../../../src/platform/artifacts/store.ts'
-import { artifactOperations } from '../../../../src/platform/artifacts/artifacts.ts'
-import { artifactsOf } from '../../../../src/platform/artifacts/queries/artifacts.ts'
+import { artifactOperations } from '../../../../src/platform/artifacts/routes.ts'
+import { artifactsOf } from '../../../../src/platform/artifacts/queries.ts'
 import {
   addLocationKey,
   beginUpload,

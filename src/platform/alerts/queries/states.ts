@@ -1,0 +1,299 @@
+// Statements on what is kept of monitors that are not well. Whoever moves a state holds its row's lock, so
+// that two processes never alert twice.
+import type { AlertState } from '../../../contract/api/alert.ts'
+import type { BadRun } from '../../../contract/api/alert-payload.ts'
+import { UNATTENDED } from '../../private-locations/queries/locations.ts'
+import { statement, type Connection } from '../../../database/statement.ts'
+
+/** A row of alert_states. */
+export interface AlertStateRow {
+  monitorId: string
+  accountId: string
+  state: AlertState
+  lastBad: BadRun | null
+  incidentId: string | null
+}
+
+const columns = `s.monitor_id as "monitorId", s.account_id as "accountId", s.state,
+  s.last_bad as "lastBad", s.incident_id as "incidentId"`
+
+const lock = statement<[string[]], AlertStateRow>(
+  'alert-states-lock',
+  `select ${columns} from alert_states s where s.monitor_id = any ($1::uuid[])
+   order by s.monitor_id for update`,
+)
+
+/** The states that there are of these monitors, locked for the rest of the transaction. */
+export async function lockAlertStates(
+  inside: Connection,
+  monitorIds: string[],
+): Promise<AlertStateRow[]> {
+  return lock(inside, monitorIds)
+}
+
+const begin = statement<[string, string[], string], { id: string }>(
+  'alert-states-begin',
+  `insert into alert_states (monitor_id, account_id, state)
+   select m.id, m.account_id, $3::jsonb from monitors m
+   where m.account_id = $1 and m.id = any ($2::uuid[])
+   order by m.id on conflict (monitor_id) do nothing returning monitor_id as id`,
+)
+
+/**
+ * Makes states for monitors that have none, and locks them. Waits for another process that does the same;
+ * `begun` are those that were made here.
+ */
+export async function beginAlertStates(
+  inside: Connection,
+  { accountId, monitorIds, fresh }: { accountId: string; monitorIds: string[]; fresh: AlertState },
+): Promise<{ rows: AlertStateRow[]; begun: Set<string> }> {
+  const made = await begin(inside, accountId, monitorIds, JSON.stringify(fresh))
+  return { rows: await lock(inside, monitorIds), begun: new Set(made.map(({ id }) => id)) }
+}
+
+const lockDue = statement<[string, number], AlertStateRow>(
+  'alert-states-lock-due',
+  `select ${columns} from alert_states s where s.due_at <= $1::timestamptz
+   order by s.due_at limit $2::int for update skip locked`,
+)
+
+/** States that time alone may move now, locked; those that somebody else moves are left out. */
+export async function lockDueAlertStates(
+  inside: Connection,
+  now: number,
+  rowsMax: number,
+): Promise<AlertStateRow[]> {
+  return lockDue(inside, new Date(now).toISOString(), rowsMax)
+}
+
+const lockEnded = statement<[number], AlertStateRow>(
+  'alert-states-lock-ended',
+  `select ${columns} from alert_states s join monitors m on m.id = s.monitor_id
+   where m.deleted_at is not null or not m.activated
+   limit $1::int for update of s skip locked`,
+)
+
+/** States of monitors that are deleted or switched off, locked. */
+export async function lockEndedAlertStates(
+  inside: Connection,
+  rowsMax: number,
+): Promise<AlertStateRow[]> {
+  return lockEnded(inside, rowsMax)
+}
+
+/** What is written of a state. */
+export interface AlertStateChange extends AlertStateRow {
+  /** Milliseconds since the Unix epoch. */
+  dueAt: number | null
+}
+
+const save = statement<
+  [string[], string[], (string | null)[], (string | null)[], (string | null)[]],
+  never
+>(
+  'alert-states-save',
+  `update alert_states s set state = one.state, last_bad = one.last_bad, due_at = one.due_at,
+     incident_id = one.incident_id, updated_at = clock_timestamp()
+   from unnest($1::uuid[], $2::jsonb[], $3::jsonb[], $4::timestamptz[], $5::uuid[])
+     one (monitor_id, state, last_bad, due_at, incident_id)
+   where s.monitor_id = one.monitor_id`,
+)
+
+/** Writes states down that are locked. */
+export async function saveAlertStates(
+  inside: Connection,
+  changes: readonly AlertStateChange[],
+): Promise<void> {
+  if (changes.length === 0) return
+  await save(
+    inside,
+    changes.map((one) => one.monitorId),
+    changes.map((one) => JSON.stringify(one.state)),
+    changes.map((one) => (one.lastBad === null ? null : JSON.stringify(one.lastBad))),
+    changes.map((one) => (one.dueAt === null ? null : new Date(one.dueAt).toISOString())),
+    changes.map((one) => one.incidentId),
+  )
+}
+
+const remove = statement<[string[], (number | null)[]], never>(
+  'alert-states-delete',
+  `with gone as (select * from unnest($1::uuid[], $2::bigint[]) g (monitor_id, slot_ms)),
+     ends as (insert into alert_ends (monitor_id, slot_ms)
+       select monitor_id, slot_ms from gone where slot_ms is not null
+       on conflict (monitor_id) do update set slot_ms = excluded.slot_ms)
+   delete from alert_states where monitor_id in (select monitor_id from gone)`,
+)
+
+/**
+ * Forgets states that are locked, but for the slots that ended their alerts: their monitors are well, or
+ * nobody watches them any more.
+ */
+export async function deleteAlertStates(
+  inside: Connection,
+  states: readonly { monitorId: string; endedSlot: number | null }[],
+): Promise<void> {
+  if (states.length === 0) return
+  await remove(
+    inside,
+    states.map(({ monitorId }) => monitorId),
+    states.map(({ endedSlot }) => endedSlot),
+  )
+}
+
+const ends = statement<[string[]], { monitorId: string; slot: number }>(
+  'alert-ends-read',
+  `select monitor_id as "monitorId", slot_ms as slot from alert_ends
+   where monitor_id = any ($1::uuid[])`,
+)
+
+/**
+ * The slots that ended the last alerts of monitors. Call it once their states are locked, not in the same statement:
+ * another process may have ended one while this one waited for the lock.
+ */
+export async function readAlertEnds(
+  inside: Connection,
+  monitorIds: string[],
+): Promise<Map<string, number>> {
+  const rows = await ends(inside, monitorIds)
+  return new Map(rows.map(({ monitorId, slot }) => [monitorId, slot]))
+}
+
+const hurry = statement<[string[], string], never>(
+  'alert-states-hurry',
+  // Locked in the order in which recording locks them.
+  `with here as (
+     select s.monitor_id from alert_states s
+     where s.monitor_id in (select p.monitor_id from placements p
+       where p.location_id = any ($1::uuid[]) and p.until_ms is null)
+     order by s.monitor_id for update)
+   update alert_states s set due_at = $2::timestamptz from here where s.monitor_id = here.monitor_id`,
+)
+
+/** Has the states of the monitors in these locations looked at next. */
+export async function hurryAlertStates(
+  inside: Connection,
+  locationIds: string[],
+  now: number,
+): Promise<void> {
+  if (locationIds.length > 0) await hurry(inside, locationIds, new Date(now).toISOString())
+}
+
+/** A monitor as alerts need it. */
+export interface AlertedMonitor {
+  id: string
+  accountId: string
+  name: string
+  checkType: string
+  muted: boolean
+  tags: string[]
+  groupId: number | null
+  groupName: string | null
+  /** Sealed; see platform/sealed-monitor.ts. */
+  effective: string
+  /** Where it stands now and is watched. */
+  locations: string[]
+  /** Where it stands, and there has been no agent for so long that it was reported. */
+  unattended: string[]
+}
+
+const placed = (condition: string) =>
+  `array(select p.location_id from placements p join private_locations l on l.id = p.location_id
+     where p.monitor_id = m.id and p.until_ms is null and ${condition}
+     order by p.location_id)::text[]`
+
+const monitors = statement<[string[]], AlertedMonitor>(
+  'alert-monitors',
+  `select m.id, m.account_id as "accountId", m.name, m.check_type as "checkType", m.muted, m.tags,
+     m.group_id as "groupId", g.name as "groupName", m.effective,
+     ${placed(`not ${UNATTENDED}`)} as locations, ${placed(UNATTENDED)} as unattended
+   from monitors m left join check_groups g on g.id = m.group_id
+   where m.id = any ($1::uuid[]) and m.deleted_at is null and m.activated`,
+)
+
+/** Those of the monitors that are watched. */
+export async function readAlertedMonitors(
+  connection: Connection,
+  monitorIds: string[],
+): Promise<AlertedMonitor[]> {
+  return monitorIds.length === 0 ? [] : monitors(connection, monitorIds)
+}
+
+const newest = statement<[string, string[], string[]], { monitorId: string; slot: number }>(
+  'alert-newest-others',
+  `with given as (select * from unnest($2::uuid[], $3::timestamptz[]) g (monitor_id, slot)),
+     first as (select monitor_id, min(slot) as slot from given group by monitor_id)
+   select f.monitor_id as "monitorId", (extract(epoch from r.slot) * 1000)::bigint as slot
+   from first f cross join lateral (
+     select r.slot from results r
+     where r.location_id = $1 and r.monitor_id = f.monitor_id and r.slot > f.slot
+       and r.verdict in ('passed', 'degraded', 'failed')
+       and not exists (select from given g where g.monitor_id = r.monitor_id and g.slot = r.slot)
+     order by r.slot desc limit 1) r`,
+)
+
+/**
+ * For each of the given runs' monitors the newest slot of the location that was recorded with a verdict
+ * about the target before: runs that come after it are news, those before it are not.
+ */
+export async function newestOtherSlots(
+  inside: Connection,
+  locationId: string,
+  given: readonly { monitorId: string; slot: number }[],
+): Promise<Map<string, number>> {
+  const rows = await newest(
+    inside,
+    locationId,
+    given.map((one) => one.monitorId),
+    given.map((one) => new Date(one.slot).toISOString()),
+  )
+  return new Map(rows.map((row) => [row.monitorId, row.slot]))
+}
+
+/** A run as the results know it. */
+export interface RecordedRun {
+  monitorId: string
+  locationId: string
+  slot: number
+  verdict: 'passed' | 'degraded' | 'failed'
+  startedAt: number
+  durationMs: number
+  responseTimeMs: number | null
+  failureCode: string | null
+}
+
+const newer = statement<[string[], string[], string[], number], RecordedRun>(
+  'alert-newer-runs',
+  `select r.monitor_id as "monitorId", r.location_id as "locationId",
+     (extract(epoch from r.slot) * 1000)::bigint as slot, r.verdict,
+     (extract(epoch from r.started_at) * 1000)::bigint as "startedAt",
+     r.duration_ms as "durationMs", r.response_time_ms as "responseTimeMs",
+     r.failure_code as "failureCode"
+   from unnest($1::uuid[], $2::uuid[], $3::timestamptz[]) last (monitor_id, location_id, slot)
+   cross join lateral (
+     select * from results r
+     where r.location_id = last.location_id and r.monitor_id = last.monitor_id
+       and r.slot > last.slot and r.verdict in ('passed', 'degraded', 'failed')
+       and r.received_at <= r.started_at
+         + make_interval(secs => (r.duration_ms + $4::double precision) / 1000)
+     order by r.slot limit 20) r
+   order by r.slot`,
+)
+
+/**
+ * Runs that were recorded in time and not looked at: those that another process recorded in the very
+ * moment in which a state began. In the order of slots.
+ */
+export async function newerRuns(
+  inside: Connection,
+  last: readonly { monitorId: string; locationId: string; slot: number }[],
+  lateAfterMs: number,
+): Promise<RecordedRun[]> {
+  if (last.length === 0) return []
+  return newer(
+    inside,
+    last.map((one) => one.monitorId),
+    last.map((one) => one.locationId),
+    last.map((one) => new Date(one.slot).toISOString()),
+    lateAfterMs,
+  )
+}

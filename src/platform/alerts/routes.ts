@@ -1,0 +1,317 @@
+// Alert channels: where alerts and notices are sent. What is secret of them is sealed in the database and
+// masked when it is read; a mask that is sent back keeps the secret.
+import * as z from 'zod'
+import {
+  ALERT_BOUNDS,
+  AlertChannel,
+  AlertChannelInput,
+  ChannelSubscription,
+  MASK,
+  Subscriptions,
+  type WebhookConfig,
+} from './channel-schema.ts'
+import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
+import { lockAccount } from '../accounts/queries/accounts.ts'
+import {
+  changeChannel,
+  countChannels,
+  deleteChannel,
+  insertChannel,
+  listChannels,
+  readChannel,
+  setSubscriptions,
+  type ChannelFields,
+  type ChannelRow,
+} from './queries/channels.ts'
+import type { Database, Queryable } from '../../database/database.ts'
+import { absent, ApiError } from '../http/errors.ts'
+import { offsetOf, pagedAnswer, pagedParameters } from '../http/listing.ts'
+import { defineOperation, type DefinedOperation } from '../http/operation.ts'
+import { NUMBER_LIKE, numberParameter } from '../http/parameters.ts'
+import type { Sealer } from '../secrets/sealing.ts'
+import { newWebhookSecret } from './webhook-signature.ts'
+
+const TAG = 'Alert Channels'
+const PATH = '/v1/alert-channels'
+const ONE = `${PATH}/{id}`
+const params = { id: numberParameter('alert channel') }
+const looks = { id: NUMBER_LIKE }
+const answers = { status: 200 as const, schema: AlertChannel, description: 'The channel' }
+
+/** The operations on alert channels. */
+export function alertChannelOperations(database: Database, sealer: Sealer): DefinedOperation[] {
+  return [
+    ...lists(database, sealer),
+    ...writes(database, sealer),
+    subscribing(database, sealer),
+    remove(database),
+  ]
+}
+
+function lists(database: Database, sealer: Sealer): DefinedOperation[] {
+  return [
+    defineOperation({
+      operationId: 'getV1Alertchannels',
+      tag: TAG,
+      summary: 'List alert channels',
+      description: 'Oldest first.',
+      method: 'get',
+      path: PATH,
+      deed: 'read',
+      query: pagedParameters(),
+      answers: {
+        status: 200,
+        schema: z.array(AlertChannel),
+        description: 'A page of channels',
+        hasContentRange: true,
+      },
+      async answer({ key: { accountId }, query }) {
+        const ask = { limit: query.limit, offset: offsetOf(query) }
+        const rows = await listChannels(database, accountId, ask)
+        const total = await countChannels(database, accountId)
+        return pagedAnswer(
+          query,
+          rows.map((row) => shown(row, sealer)),
+          total,
+        )
+      },
+    }),
+    defineOperation({
+      operationId: 'getV1AlertchannelsId',
+      tag: TAG,
+      summary: 'Read an alert channel',
+      method: 'get',
+      path: ONE,
+      deed: 'read',
+      params,
+      looks,
+      answers,
+      answer: async ({ key, params: { id } }) =>
+        found(await readChannel(database, key.accountId, id), sealer),
+    }),
+  ]
+}
+
+function writes(database: Database, sealer: Sealer): DefinedOperation[] {
+  return [
+    defineOperation({
+      operationId: 'postV1Alertchannels',
+      tag: TAG,
+      summary: 'Create an alert channel',
+      description: 'The secret that signs webhooks is shown in this answer when it was made here.',
+      method: 'post',
+      path: PATH,
+      deed: 'write',
+      body: AlertChannelInput,
+      answers: { ...answers, status: 201 },
+      conflict: `The account has ${ALERT_BOUNDS.channelsPerAccountMax} channels already`,
+      async answer({ key: { accountId }, body }) {
+        const { config, made } = completed(body.config, undefined)
+        const row = await database.transaction((inside) =>
+          insertChannel(
+            inside,
+            accountId,
+            fieldsOf(body, config, sealer),
+            ALERT_BOUNDS.channelsPerAccountMax,
+          ),
+        )
+        if (row === undefined) {
+          const most = ALERT_BOUNDS.channelsPerAccountMax
+          throw new ApiError(409, `An account has at most ${most} alert channels`)
+        }
+        return { status: 201, json: JSON.stringify(shown(row, sealer, made)) }
+      },
+    }),
+    defineOperation({
+      operationId: 'putV1AlertchannelsId',
+      tag: TAG,
+      summary: 'Replace an alert channel',
+      description: `${MASK} in place of a secret keeps it. A channel that was paused sends again.`,
+      method: 'put',
+      path: ONE,
+      deed: 'write',
+      params,
+      looks,
+      body: AlertChannelInput,
+      answers,
+      async answer({ key: { accountId }, params: { id }, body }) {
+        const row = await database.transaction(async (inside) => {
+          const before = await readChannel(inside, accountId, id)
+          if (before === undefined) throw absent('alert channel')
+          const { config } = completed(body.config, opened(before, sealer))
+          return changeChannel(inside, { accountId, id }, fieldsOf(body, config, sealer))
+        })
+        return found(row, sealer)
+      },
+    }),
+  ]
+}
+
+function subscribing(database: Database, sealer: Sealer): DefinedOperation {
+  return defineOperation({
+    operationId: 'putV1AlertchannelsIdSubscriptions',
+    tag: TAG,
+    summary: 'Set the monitors and groups that are told of in an alert channel',
+    description: 'A list replaces all subscriptions, an object sets that one alone.',
+    method: 'put',
+    path: `${ONE}/subscriptions`,
+    deed: 'write',
+    params,
+    looks,
+    body: z.union([Subscriptions, ChannelSubscription]),
+    answers: {
+      status: 200,
+      schema: z.union([AlertChannel, ChannelSubscription]),
+      description: 'The channel; for an object, that subscription',
+    },
+    conflict: `The channel has ${ALERT_BOUNDS.subscriptionsMax} subscriptions already`,
+    async answer({ key: { accountId }, params: { id }, body }) {
+      if (Array.isArray(body)) {
+        return found(await setSubscriptions(database, { accountId, id }, body), sealer)
+      }
+      const one = { checkId: null, groupId: null, ...body, id: undefined }
+      await database.transaction((inside) => subscribe(inside, { accountId, id }, one))
+      return { status: 200, json: JSON.stringify(one) }
+    },
+  })
+}
+
+/** Sets one subscription of a channel and leaves the others. */
+async function subscribe(
+  inside: Queryable,
+  of: { accountId: string; id: number },
+  one: ChannelSubscription,
+): Promise<void> {
+  await lockAccount(inside, of.accountId)
+  const row = await readChannel(inside, of.accountId, of.id)
+  if (row === undefined) throw absent('alert channel')
+  const subject = ({ checkId, groupId }: ChannelSubscription) => checkId ?? groupId
+  const others = row.subscriptions.filter((other) => subject(other) !== subject(one))
+  if (others.length >= ALERT_BOUNDS.subscriptionsMax) {
+    throw new ApiError(409, `A channel has at most ${ALERT_BOUNDS.subscriptionsMax} subscriptions`)
+  }
+  await setSubscriptions(inside, of, [...others, one])
+}
+
+function remove(database: Database): DefinedOperation {
+  return defineOperation({
+    operationId: 'deleteV1AlertchannelsId',
+    tag: TAG,
+    summary: 'Delete an alert channel',
+    description: 'What waits to be sent through it is not sent any more.',
+    method: 'delete',
+    path: ONE,
+    deed: 'write',
+    params,
+    looks,
+    answers: { status: 204, description: 'The channel is deleted' },
+    async answer({ key, params: { id } }) {
+      if (!(await deleteChannel(database, key.accountId, id))) throw absent('alert channel')
+      return { status: 204 }
+    },
+  })
+}
+
+function opened(row: ChannelRow, sealer: Sealer): WebhookConfig {
+  return JSON.parse(sealer.open(row.config)) as WebhookConfig
+}
+
+/** A configuration without masks and with a secret; `made` is the secret when it was made just now. */
+function completed(
+  config: WebhookConfig,
+  before: WebhookConfig | undefined,
+): { config: WebhookConfig; made: string | undefined } {
+  const headers = unmasked('headers', config, before)
+  const queryParameters = unmasked('queryParameters', config, before)
+  const given = config.webhookSecret ?? ''
+  if (given === MASK && before === undefined) throw maskedNothing('webhookSecret')
+  const kept = given === '' || given === MASK ? before?.webhookSecret : given
+  const webhookSecret = kept ?? newWebhookSecret()
+  const made = kept === undefined ? webhookSecret : undefined
+  return { config: { ...config, headers, queryParameters, webhookSecret }, made }
+}
+
+type Pairs = NonNullable<WebhookConfig['headers']>
+
+function unmasked(
+  field: 'headers' | 'queryParameters',
+  config: WebhookConfig,
+  before: WebhookConfig | undefined,
+): Pairs {
+  return (config[field] ?? []).map((pair) => {
+    if (pair.value !== MASK) return pair
+    const same = before?.[field]?.find(({ key }) => key === pair.key)
+    if (same === undefined) throw maskedNothing(`${field}.${pair.key}`)
+    // What was locked stays so: without the lock its value would be shown.
+    return { ...pair, value: same.value, locked: pair.locked || same.locked }
+  })
+}
+
+function maskedNothing(place: string): ApiError {
+  return new ApiError(400, `config.${place}: ${MASK} keeps a secret, and there is none yet`)
+}
+
+function fieldsOf(body: AlertChannelInput, config: WebhookConfig, sealer: Sealer): ChannelFields {
+  const { sendRecovery, sendFailure, sendDegraded, sslExpiry, sendNotices } = body
+  return {
+    name: config.name,
+    config: sealer.seal(JSON.stringify(config)),
+    sendRecovery,
+    sendFailure,
+    sendDegraded,
+    sslExpiry,
+    sslExpiryDays: body.sslExpiryThreshold,
+    sendNotices,
+    isDefault: body.autoSubscribe,
+    subscriptions: body.subscriptions,
+  }
+}
+
+const isSensitive = createNameTest()
+
+function masked(pairs: WebhookConfig['headers']): Pairs {
+  return (pairs ?? []).map(({ key, value, locked }) => ({
+    key,
+    value: (locked || isSensitive(key)) && value !== '' ? MASK : value,
+    locked,
+  }))
+}
+
+function found(row: ChannelRow | undefined, sealer: Sealer): { status: 200; json: string } {
+  if (row === undefined) throw absent('alert channel')
+  return { status: 200, json: JSON.stringify(shown(row, sealer)) }
+}
+
+/** A channel as it is read; `secret` is shown instead of the mask. */
+function shown(row: ChannelRow, sealer: Sealer, secret: string = MASK): AlertChannel {
+  const config = opened(row, sealer)
+  return {
+    id: row.id,
+    type: 'WEBHOOK',
+    config: {
+      name: config.name,
+      url: config.url,
+      method: config.method,
+      template: config.template ?? null,
+      headers: masked(config.headers),
+      queryParameters: masked(config.queryParameters),
+      webhookSecret: secret,
+      webhookType: config.webhookType ?? null,
+    },
+    sendRecovery: row.sendRecovery,
+    sendFailure: row.sendFailure,
+    sendDegraded: row.sendDegraded,
+    sslExpiry: row.sslExpiry,
+    sslExpiryThreshold: row.sslExpiryDays,
+    autoSubscribe: row.isDefault,
+    sendNotices: row.sendNotices,
+    subscriptions: row.subscriptions.map(({ checkId, groupId, activated }) => ({
+      checkId: checkId ?? null,
+      groupId: groupId ?? null,
+      activated,
+    })),
+    pausedAt: row.pausedAt?.toISOString() ?? null,
+    created_at: row.createdAt.toISOString(),
+    updated_at: row.updatedAt?.toISOString() ?? null,
+  }
+}

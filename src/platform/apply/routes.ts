@@ -1,0 +1,113 @@
+// Makes a whole file of monitors, groups and variables true in one call, all of it or nothing.
+import { APPLY_BOUNDS, ApplyAnswer, ApplyRequest } from '../../contract/api/apply.ts'
+import { LIMITS } from '../../contract/versions.ts'
+import { deleteAccountVariables } from '../variables/queries.ts'
+import { deleteCheckGroups } from '../groups/queries.ts'
+import { countMonitors } from '../checks/queries/monitors.ts'
+import { saveVariables, tellAllLocations } from '../variables/routes.ts'
+import { type ApplyContext, readApplyContext } from './context.ts'
+import { type ApplyPlan, planApply } from './plan.ts'
+import { changing, type MonitorParts, removeChecks, saveChecks } from '../checks/writing.ts'
+import { ApiError } from '../http/errors.ts'
+import { addGroups, changeGroups } from '../groups/writing.ts'
+import { defineOperation, type DefinedOperation } from '../http/operation.ts'
+
+const BODY_MS = 60_000
+
+/** The operation that applies a file. */
+export function applyOperations(parts: MonitorParts): DefinedOperation[] {
+  return [
+    defineOperation({
+      operationId: 'postV1Apply',
+      tag: 'Apply',
+      summary: 'Make a file of checks true',
+      description:
+        'Adds and changes what the file holds, and with `prune` deletes what the same file held before and holds no more. All or nothing; the same call again changes nothing. The body may be packed by gzip.',
+      method: 'post',
+      path: '/v1/apply',
+      deed: 'write',
+      body: ApplyRequest,
+      bodyBounds: { bodyBytesMax: APPLY_BOUNDS.bodyBytesMax, bodyMs: BODY_MS, gzip: true },
+      answers: { status: 200, schema: ApplyAnswer, description: 'The plan, or the problems' },
+      conflict: 'The account would have more checks than it may have',
+      async answer({ key: { accountId }, body }) {
+        const answer = await apply(parts, accountId, body)
+        return { status: 200, json: JSON.stringify(answer) }
+      },
+    }),
+  ]
+}
+
+function apply(
+  parts: MonitorParts,
+  accountId: string,
+  request: ApplyRequest,
+): Promise<ApplyAnswer> {
+  return changing(parts, accountId, async (inside) => {
+    const context = await readApplyContext(inside, parts, accountId, request)
+    const plan = await planApply(context)
+    const { problems } = context
+    if (problems.length > 0) return { plan: [], applied: false, problems }
+    if (request.dryRun) return { plan: plan.lines, applied: false, problems }
+    await carryOut(context, plan)
+    return { plan: plan.lines, applied: true, problems }
+  })
+}
+
+async function carryOut(context: ApplyContext, plan: ApplyPlan): Promise<void> {
+  const { inside, parts, accountId, request } = context
+  await removeChecks(inside, parts, accountId, plan.gone.monitors)
+  await writeGroups(context, plan)
+  await saveChecks(
+    inside,
+    parts,
+    accountId,
+    plan.monitors.map((one) => one.check),
+  )
+  for (const { check, line } of plan.monitors) if (line !== undefined) line.id = check.id
+  if ((await countMonitors(inside, accountId)) > LIMITS.monitorsMax) {
+    throw new ApiError(409, `An account has at most ${LIMITS.monitorsMax} checks`)
+  }
+  await deleteCheckGroups(inside, accountId, plan.gone.groups)
+  const { sealer } = parts
+  await saveVariables(
+    inside,
+    accountId,
+    plan.variables.map((one) => ({
+      ...one,
+      value: sealer.seal(one.value),
+      fileName: request.name,
+    })),
+  )
+  const dropped = await deleteAccountVariables(inside, accountId, plan.gone.variables)
+  if (dropped.length > 0) await tellAllLocations(inside, accountId)
+}
+
+/** Writes groups; monitors that were planned with a group that had no id yet get its id. */
+async function writeGroups(context: ApplyContext, plan: ApplyPlan): Promise<void> {
+  const { inside, parts, accountId, request } = context
+  const { locations } = context.surroundings
+  const [old, added] = [
+    plan.groups.filter(({ line }) => line.action === 'update'),
+    plan.groups.filter(({ line }) => line.action !== 'update'),
+  ]
+  await changeGroups(inside, parts, accountId, { groups: old, locations })
+  const groups = added.map(({ key, definition }) => ({
+    definition,
+    file: { name: request.name, key },
+  }))
+  const rows = await addGroups(inside, parts, accountId, { groups, locations })
+  const idOf = new Map(rows.map((row) => [row.file_key, row.id]))
+  const ids = new Map<number, number>()
+  for (const { id, key, line } of added) {
+    line.id = idOf.get(key) ?? id
+    ids.set(id, line.id)
+  }
+  for (const { check } of plan.monitors) {
+    const id = ids.get(check.settled.groupId ?? 0)
+    if (id === undefined) continue
+    check.definition['groupId'] = id
+    check.settled.effective.groupId = id
+    check.settled.groupId = id
+  }
+}

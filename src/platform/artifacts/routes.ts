@@ -1,0 +1,161 @@
+// Files of results beside their arrival: downloaded, and removed when their time is over.
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import type { ReadableStream } from 'node:stream/web'
+import * as z from 'zod'
+import { findArtifact, forgetArtifacts, staleArtifacts, type StoredArtifact } from './queries.ts'
+import type { Database } from '../../database/database.ts'
+import { createArtifactBucket, type BucketOptions } from './bucket.ts'
+import { createArtifactFolder } from './folder.ts'
+import { type ArtifactStore, ArtifactStoreError, type ByteRange } from './store.ts'
+import type { Chore } from '../jobs/background-jobs.ts'
+import { absent, ApiError } from '../http/errors.ts'
+import { type Answer, defineOperation, type DefinedOperation } from '../http/operation.ts'
+import { idParameter } from '../http/parameters.ts'
+
+/** What serving and removing files needs. */
+export interface ArtifactsOptions {
+  database: Database
+  store: ArtifactStore
+  /** How long files are kept. */
+  keptMs: number
+}
+
+/** The store that the settings name. */
+export function createArtifactStore({
+  dataDir,
+  artifactBucket,
+}: {
+  dataDir: string
+  artifactBucket: BucketOptions | undefined
+}): ArtifactStore {
+  if (artifactBucket !== undefined) return createArtifactBucket(artifactBucket)
+  return createArtifactFolder(join(dataDir, 'artifacts'))
+}
+
+/** The operations on files of results. */
+export function artifactOperations({ database, store }: ArtifactsOptions): DefinedOperation[] {
+  return [
+    defineOperation({
+      operationId: 'getV1ArtifactsArtifactid',
+      tag: 'Artifacts',
+      summary: 'Download a file of a result',
+      description: 'Takes a Range of bytes, and If-None-Match.',
+      method: 'get',
+      path: '/v1/artifacts/{artifactId}',
+      deed: 'read',
+      params: { artifactId: idParameter('artifact') },
+      answers: {
+        status: 200,
+        schema: z.string().meta({ format: 'binary' }),
+        contentType: 'application/octet-stream',
+        description: 'The file, with the content type that its agent named',
+        also: { 206: 'The part that Range asks for', 304: 'The file is the one that is known' },
+      },
+      async answer({ key, params: { artifactId }, header }) {
+        const one = await findArtifact(database, key.accountId, artifactId)
+        if (one === undefined) throw absent('artifact')
+        if (isKnown(header('if-none-match'), one)) {
+          return whole(new Response(null, { status: 304, headers: { ETag: tagOf(one) } }))
+        }
+        return whole(await download(store, one, rangeOf(header('range'), one.bytes)))
+      },
+    }),
+  ]
+}
+
+function whole(response: Response): Answer {
+  return { status: 200, response }
+}
+
+async function download(
+  store: ArtifactStore,
+  one: StoredArtifact,
+  range: ByteRange | undefined,
+): Promise<Response> {
+  const stream = await store.get(one.storedAs, range).catch((error: unknown) => {
+    if (!(error instanceof ArtifactStoreError)) throw error
+    throw new ApiError(503, 'The store of artifacts is not available at the moment', {
+      headers: { 'Retry-After': '10' },
+    })
+  })
+  if (stream === undefined) throw absent('artifact')
+  const length = range === undefined ? one.bytes : range.last - range.first + 1
+  const headers = new Headers({
+    'Content-Type': one.contentType,
+    'Content-Length': String(length),
+    'Content-Disposition': disposition(one.name),
+    'Accept-Ranges': 'bytes',
+    ETag: tagOf(one),
+    // Whatever an agent brought, a browser saves it and runs nothing of it.
+    'X-Content-Type-Options': 'nosniff',
+    'Content-Security-Policy': "default-src 'none'; sandbox",
+  })
+  if (range !== undefined) {
+    headers.set('Content-Range', `bytes ${range.first}-${range.last}/${one.bytes}`)
+  }
+  const body = Readable.toWeb(stream) as ReadableStream<Uint8Array>
+  return new Response(body as never, { status: range === undefined ? 200 : 206, headers })
+}
+
+function tagOf({ sha256 }: StoredArtifact): string {
+  return `"${sha256.toString('hex')}"`
+}
+
+function isKnown(header: string | undefined, one: StoredArtifact): boolean {
+  const tags = (header ?? '').split(',').map((tag) => tag.trim().replace(/^W\//, ''))
+  return tags.some((tag) => tag === tagOf(one) || tag === '*')
+}
+
+/** The one part that is asked for (RFC 9110, section 14); what cannot be had gives the whole file. */
+function rangeOf(header: string | undefined, bytes: number): ByteRange | undefined {
+  const [, from, to] = /^bytes=(\d{0,15})-(\d{0,15})$/.exec(header?.trim() ?? '') ?? []
+  if (from === undefined || to === undefined || (from === '' && to === '')) return undefined
+  const first = from === '' ? Math.max(0, bytes - Number(to)) : Number(from)
+  const last = from === '' || to === '' ? bytes - 1 : Math.min(Number(to), bytes - 1)
+  return first <= last ? { first, last } : undefined
+}
+
+/** Attachment with its name, RFC 6266 and RFC 8187. */
+function disposition(name: string): string {
+  const plain = name.replaceAll(/[^\x20-\x7e]|["\\%]/g, '_')
+  const full = encodeURIComponent(name).replaceAll(
+    /[!'()*]/g,
+    (one) => `%${one.charCodeAt(0).toString(16).toUpperCase()}`,
+  )
+  return `attachment; filename="${plain}"; filename*=UTF-8''${full}`
+}
+
+const EVERY_MS = 600_000
+const TIMEOUT_MS = 600_000
+const AT_ONCE = 500
+const DAY_MS = 86_400_000
+/** Longer than any upload may take. */
+const ARRIVING_MS_MAX = 2 * 3_600_000
+
+/** Removes files whose time is over, and what uploads that broke off have left. */
+export function artifactRetention({ database, store, keptMs }: ArtifactsOptions): Chore {
+  return {
+    name: 'artifacts-old',
+    everyMs: EVERY_MS,
+    timeoutMs: TIMEOUT_MS,
+    async run(signal) {
+      const bounds = { keptMs, arrivingMsMax: ARRIVING_MS_MAX, rowsMax: AT_ONCE }
+      for (;;) {
+        const stale = await staleArtifacts(database, bounds)
+        for (const { storedAs } of stale) {
+          signal.throwIfAborted()
+          if (storedAs !== '') await store.remove(storedAs)
+        }
+        // Bytes first: a row without them is tried again, bytes without a row would stay for ever.
+        await forgetArtifacts(
+          database,
+          stale.map(({ id }) => id),
+        )
+        if (stale.length < AT_ONCE) break
+      }
+      const day = new Date(Date.now() - keptMs - DAY_MS).toISOString().slice(0, 10)
+      await store.dropBefore(day)
+    },
+  }
+}

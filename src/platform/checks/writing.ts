@@ -1,0 +1,172 @@
+// Writes monitors, and puts them where they belong: one way for the API, for groups and for whole files.
+import { API_BOUNDS } from '../../contract/api/bounds.ts'
+import type { CheckGroup } from '../../contract/api/check-group.ts'
+import { bundleHash } from '../../contract/api/code-bundle.ts'
+import type { DefinedType } from '../../monitors/definitions.ts'
+import type { Monitor } from '../../contract/monitor.ts'
+import { lockAccount } from '../accounts/queries/accounts.ts'
+import { readCheckGroups } from '../groups/queries.ts'
+import type { Database, Queryable } from '../../database/database.ts'
+import { deleteMonitors, writeMonitors, type MonitorRow } from './queries/monitors.ts'
+import { place, type Placing } from './queries/placements.ts'
+import { listAccountVariables } from '../variables/queries.ts'
+import { locationIdsBySlug } from '../private-locations/queries/locations.ts'
+import { differences } from './differences.ts'
+import { type EffectiveCheck, effectiveCheck, type Surroundings } from './effective.ts'
+import type { PlatformClock } from '../../database/platform-clock.ts'
+import { asKept, type Definition, openSealed, sealDefinition } from './sealed-monitor.ts'
+import type { Sealer } from '../secrets/sealing.ts'
+
+/** What it takes to work on monitors. */
+export interface MonitorParts {
+  database: Database
+  sealer: Sealer
+  clock: Pick<PlatformClock, 'now'>
+}
+
+/** A checked definition under the id that it has or is to have. */
+export interface KeptCheck {
+  id: string
+  checkType: DefinedType
+  definition: Definition
+  /** Which file it came from, and its key there. */
+  file: { name: string; key: string } | null
+}
+
+/** A monitor to be written, with all that follows from it. */
+export interface SettledCheck extends KeptCheck {
+  settled: EffectiveCheck
+}
+
+/** How long one statement of a large change may take. */
+export const CHANGE_STATEMENT_MS = 60_000
+
+/** Runs `work` in a transaction that holds the account: no other change of its monitors comes between. */
+export function changing<T>(
+  { database }: MonitorParts,
+  accountId: string,
+  work: (inside: Queryable) => Promise<T>,
+): Promise<T> {
+  return database.transaction(
+    async (inside) => {
+      await lockAccount(inside, accountId)
+      return work(inside)
+    },
+    { statementTimeoutMs: CHANGE_STATEMENT_MS },
+  )
+}
+
+/** What definitions of the account may name: its locations and variables, the groups of `groupIds`. */
+export async function readSurroundings(
+  inside: Queryable,
+  { sealer }: Pick<MonitorParts, 'sealer'>,
+  ask: { accountId: string; groupIds: readonly number[] },
+): Promise<Surroundings> {
+  const locations = await locationIdsBySlug(inside, ask.accountId)
+  const ids = [...new Set(ask.groupIds)]
+  const rows = ids.length === 0 ? [] : await readCheckGroups(inside, ask.accountId, ids)
+  const groups = new Map(
+    rows.map((row) => [row.id, openSealed(sealer, row.definition) as CheckGroup]),
+  )
+  const variables = await listAccountVariables(inside, ask.accountId, API_BOUNDS.variablesMax)
+  return {
+    locations,
+    groups,
+    variables: new Map(variables.map((row) => [row.key, sealer.open(row.value)])),
+  }
+}
+
+/** Writes monitors and places them. To be called inside `changing`. */
+export async function saveChecks(
+  inside: Queryable,
+  { sealer, clock }: MonitorParts,
+  accountId: string,
+  checks: readonly SettledCheck[],
+): Promise<void> {
+  await writeMonitors(
+    inside,
+    accountId,
+    checks.map(({ id, checkType, definition, file, settled }) => ({
+      ...shown(settled.effective),
+      id,
+      checkType,
+      groupId: settled.groupId,
+      definition: sealDefinition(sealer, definition),
+      effective: sealDefinition(sealer, settled.effective),
+      locationIds: settled.locationIds,
+      bundle: bundleOf(settled.effective) ?? null,
+      fileName: file?.name ?? null,
+      fileKey: file?.key ?? null,
+    })),
+  )
+  const monitors: Placing[] = checks.map(({ id, settled }) => ({
+    monitorId: id,
+    wanted: settled.wanted,
+  }))
+  await place(inside, { accountId, nowMs: clock.now(), monitors })
+}
+
+/** What the database knows of a monitor without opening its seal. */
+function shown({ name, activated, muted, tags }: Monitor) {
+  return { name, activated, muted, tags }
+}
+
+/** The code bundle of the platform that a definition names; undefined where it names none. */
+function bundleOf(definition: Readonly<Definition>): string | undefined {
+  const { checkType, codeBundlePath } = definition
+  if (checkType !== 'PLAYWRIGHT' || typeof codeBundlePath !== 'string') return undefined
+  return bundleHash(codeBundlePath)
+}
+
+/** Deletes monitors and takes them from their locations; the ids of those that were there. */
+export async function removeChecks(
+  inside: Queryable,
+  { clock }: MonitorParts,
+  accountId: string,
+  ids: readonly string[],
+): Promise<string[]> {
+  const gone = await deleteMonitors(inside, accountId, ids)
+  const monitors = gone.map((monitorId) => ({ monitorId, wanted: [] }))
+  await place(inside, { accountId, nowMs: clock.now(), monitors })
+  return gone
+}
+
+/** A row as it was written. */
+export function keptCheck(sealer: Sealer, row: MonitorRow): KeptCheck {
+  const { id, check_type: checkType, file_name: name, file_key: key } = row
+  return {
+    id,
+    checkType: checkType as DefinedType,
+    definition: openSealed(sealer, row.definition),
+    file: name === null || key === null ? null : { name, key },
+  }
+}
+
+/** Whether a monitor comes out otherwise than it is kept, by its group or by an older reading of it. */
+export function comesOutElse(sealer: Sealer, row: MonitorRow, settled: EffectiveCheck): boolean {
+  const was = openSealed(sealer, row.effective)
+  const isElse = differences(was, asKept(settled.effective)).length > 0
+  return isElse || row.location_ids.join() !== settled.locationIds.join()
+}
+
+/**
+ * Works members of changed groups out anew: those that come out as they were are left alone. Answers
+ * with what is to be saved, or the first member that cannot be with the group as it now is.
+ */
+export function resettled(
+  sealer: Sealer,
+  members: readonly MonitorRow[],
+  surroundings: Surroundings,
+): { changed: SettledCheck[] } | { name: string; message: string } {
+  const changed: SettledCheck[] = []
+  for (const row of members) {
+    const check = keptCheck(sealer, row)
+    const settled = effectiveCheck(check, surroundings)
+    if ('problems' in settled) {
+      const name = String(check.definition['name'])
+      return { name, message: settled.problems[0]?.message ?? '' }
+    }
+    if (comesOutElse(sealer, row, settled)) changed.push({ ...check, settled })
+  }
+  return { changed }
+}

@@ -1,0 +1,259 @@
+// Code bundles: brought, listed, downloaded, deleted, and dropped when no check has named them for long.
+// Agents fetch those that checks of their location name.
+import { Readable } from 'node:stream'
+import type { ReadableStream } from 'node:stream/web'
+import * as z from 'zod'
+import { BUNDLE_BOUNDS, BundleHash, CodeBundle } from '../../contract/api/code-bundle.ts'
+import { lockAccount } from '../accounts/queries/accounts.ts'
+import {
+  findBundle,
+  findBundleFor,
+  forgetBundles,
+  leaveStaleBundles,
+  leaveUnnamedBundle,
+  listBundles,
+  type StoredBundle,
+} from './queries.ts'
+import { defineAgentOperation, type DefinedAgentOperation } from '../http/agent-operation.ts'
+import { UNREAD } from '../http/arriving-bytes.ts'
+import { ArtifactStoreError } from '../artifacts/store.ts'
+import type { Chore } from '../jobs/background-jobs.ts'
+import { type BundleParts, receiveBundle, removeBundle, storeAway } from './intake.ts'
+import { absent, ApiError } from '../http/errors.ts'
+import { pageJson, pageOf, pageParameters } from '../http/listing.ts'
+import { defineOperation, type DefinedOperation } from '../http/operation.ts'
+
+const TAG = 'Code Bundles'
+const PATH = '/v1/code-bundles'
+const ONE = `${PATH}/{sha256}`
+const CONTENT_TYPE = 'application/gzip'
+/** Bundles that one process takes, and hands to people and to agents each, at the same time. */
+const UPLOADS_MAX = 16
+const DOWNLOADS_MAX = 64
+const AWAY_WORDS = 'Too many code bundles are on their way at the moment'
+
+const params = {
+  sha256: BundleHash.meta({ description: 'SHA-256 of the bundle, hex in lower case' }),
+}
+const looks = { sha256: '[0-9a-f]{64}' }
+const bytesSchema = z.string().meta({ format: 'binary' })
+
+/** The operations of the public API on code bundles. */
+export function bundleOperations(parts: BundleParts): DefinedOperation[] {
+  return [put(parts), list(parts), get(parts), remove(parts)]
+}
+
+function put(parts: BundleParts): DefinedOperation {
+  const turns = createTurns(UPLOADS_MAX, 'Too many code bundles arrive at the moment')
+  return defineOperation({
+    operationId: 'putV1CodebundlesSha256',
+    tag: TAG,
+    summary: 'Bring a code bundle',
+    description:
+      'The project of a check suite as a tar.gz, streamed; a check names it as `codeBundlePath: "bundle:<sha256>"`. The same bundle again changes nothing. Bundles that no check has named for a week are dropped.',
+    method: 'put',
+    path: ONE,
+    deed: 'write',
+    params,
+    looks,
+    upload: {
+      contentType: CONTENT_TYPE,
+      bytesMax: BUNDLE_BOUNDS.bytesMax,
+      description: 'The bytes of the bundle, whose SHA-256 is the one in the address',
+    },
+    answers: {
+      status: 200,
+      schema: z.object({ sha256: z.string(), bytes: z.int() }).meta({ id: 'CodeBundleKept' }),
+      description: 'It is kept',
+    },
+    conflict: `The account has ${BUNDLE_BOUNDS.bundlesMax} code bundles already`,
+    async answer({ key: { accountId }, params: { sha256 }, bytes: body, header }) {
+      const upload = { accountId, sha256, body, length: header('content-length') }
+      const end = turns()
+      try {
+        const bytes = await receiveBundle(parts, upload)
+        return { status: 200, json: JSON.stringify({ sha256, bytes }) }
+      } finally {
+        end()
+      }
+    },
+  })
+}
+
+function list({ database }: BundleParts): DefinedOperation {
+  return defineOperation({
+    operationId: 'getV1Codebundles',
+    tag: TAG,
+    summary: 'List code bundles',
+    method: 'get',
+    path: PATH,
+    deed: 'read',
+    query: pageParameters('code-bundles'),
+    answers: {
+      status: 200,
+      schema: pageOf(CodeBundle, 'CodeBundlesPage'),
+      description: 'A page of bundles, newest first',
+    },
+    async answer({ key: { accountId: owner }, query: { limit, nextId: after } }) {
+      const page = await listBundles(database, { owner, limit, after })
+      return { status: 200, json: pageJson('code-bundles', page) }
+    },
+  })
+}
+
+function get(parts: BundleParts): DefinedOperation {
+  const turns = createTurns(DOWNLOADS_MAX, AWAY_WORDS)
+  return defineOperation({
+    operationId: 'getV1CodebundlesSha256',
+    tag: TAG,
+    summary: 'Download a code bundle',
+    description: 'HEAD tells whether it is there.',
+    method: 'get',
+    path: ONE,
+    deed: 'read',
+    params,
+    looks,
+    answers: {
+      status: 200,
+      schema: bytesSchema,
+      contentType: CONTENT_TYPE,
+      description: 'The bundle as it was brought',
+    },
+    async answer({ key: { accountId }, params: { sha256 }, isHead }) {
+      const one = await findBundle(parts.database, { accountId, sha256 })
+      if (one === undefined) throw absent('code bundle')
+      const response = isHead
+        ? new Response(null, { headers: headersOf(one, sha256) })
+        : await download(parts, one, { sha256, end: turns() })
+      return { status: 200, response }
+    },
+  })
+}
+
+function remove(parts: BundleParts): DefinedOperation {
+  return defineOperation({
+    operationId: 'deleteV1CodebundlesSha256',
+    tag: TAG,
+    summary: 'Delete a code bundle',
+    method: 'delete',
+    path: ONE,
+    deed: 'write',
+    params,
+    looks,
+    answers: { status: 204, description: 'The bundle is deleted' },
+    conflict: 'A check names it',
+    async answer({ key: { accountId }, params: { sha256 } }) {
+      const one = await parts.database.transaction(async (inside) => {
+        // Nobody gives a check its name meanwhile.
+        await lockAccount(inside, accountId)
+        return leaveUnnamedBundle(inside, { accountId, sha256 })
+      })
+      if (one === undefined) throw absent('code bundle')
+      if (one.named) throw new ApiError(409, 'Checks name this code bundle; change them first')
+      await removeBundle(parts, one)
+      return { status: 204 }
+    },
+  })
+}
+
+/** The call by which agents fetch bundles. */
+export function agentBundleOperation(parts: BundleParts): DefinedAgentOperation {
+  const turns = createTurns(DOWNLOADS_MAX, AWAY_WORDS)
+  return defineAgentOperation({
+    operationId: 'getAgentV1BundlesSha256',
+    summary: 'Fetch the code bundle of a check suite',
+    description:
+      'Only bundles that a check of the key’s location names, or named within the last two hours. Streamed, as a whole.',
+    method: 'get',
+    path: '/agent/v1/bundles/{sha256}',
+    kind: 'bundles',
+    params,
+    answers: {
+      schema: bytesSchema,
+      contentType: CONTENT_TYPE,
+      description: 'The bundle, whose SHA-256 is the one in the address',
+    },
+    errors: { 404: 'No check of the location names such a bundle, or it is not here' },
+    async answer({ key: { accountId, locationId }, params: { sha256 } }) {
+      const one = await findBundleFor(parts.database, { accountId, locationId, sha256 })
+      if (one === undefined) throw absent('code bundle')
+      return download(parts, one, { sha256, end: turns() })
+    },
+  })
+}
+
+function headersOf({ bytes }: StoredBundle, sha256: string): Record<string, string> {
+  return {
+    'Content-Type': CONTENT_TYPE,
+    'Content-Length': String(bytes),
+    'Content-Disposition': `attachment; filename="${sha256}.tar.gz"`,
+    ETag: `"${sha256}"`,
+    'Cache-Control': 'no-store',
+    'X-Content-Type-Options': 'nosniff',
+  }
+}
+
+async function download(
+  parts: BundleParts,
+  one: StoredBundle,
+  { sha256, end }: { sha256: string; end: () => void },
+): Promise<Response> {
+  const stream = await parts.store.get(one.storedAs).catch((error: unknown) => {
+    end()
+    if (error instanceof ArtifactStoreError) throw storeAway()
+    throw error
+  })
+  if (stream === undefined) {
+    end()
+    // Somebody emptied the store: then it has to be brought again, and is not taken for known.
+    parts.log.warn({ sha256 }, 'a code bundle is gone from the store')
+    await removeBundle(parts, one)
+    throw absent('code bundle')
+  }
+  stream.once('close', end)
+  const body = Readable.toWeb(stream) as ReadableStream<Uint8Array>
+  return new Response(body as never, { headers: headersOf(one, sha256) })
+}
+
+/** Bounds how much is done at the same time; what a turn gives is called once, when it is over. */
+function createTurns(max: number, words: string): () => () => void {
+  let taken = 0
+  return () => {
+    if (taken >= max) {
+      throw new ApiError(503, words, { headers: { ...UNREAD.headers, 'Retry-After': '5' } })
+    }
+    taken++
+    return () => void taken--
+  }
+}
+
+const EVERY_MS = 600_000
+const TIMEOUT_MS = 600_000
+const AT_ONCE = 100
+/** Longer than any upload may take. */
+const ARRIVING_MS_MAX = 2 * 3_600_000
+
+/** Drops bundles that no check has named for long, and what uploads that broke off have left. */
+export function bundleRetention(
+  { database, store }: Pick<BundleParts, 'database' | 'store'>,
+  unusedMs: number = BUNDLE_BOUNDS.unusedMsMax,
+): Chore {
+  return {
+    name: 'code-bundles-unused',
+    everyMs: EVERY_MS,
+    timeoutMs: TIMEOUT_MS,
+    async run(signal) {
+      const bounds = { unusedMs, arrivingMsMax: ARRIVING_MS_MAX, rowsMax: AT_ONCE }
+      for (;;) {
+        const stale = await leaveStaleBundles(database, bounds)
+        for (const { id, storedAs } of stale) {
+          signal.throwIfAborted()
+          await store.remove(storedAs)
+          // Bytes first: a row without them is tried again, bytes without a row would stay for ever.
+          await forgetBundles(database, [id])
+        }
+        if (stale.length < AT_ONCE) return
+      }
+    },
+  }
+}

@@ -1,0 +1,230 @@
+// Groups of monitors: listed, made, read, replaced, changed and deleted in the public wire form.
+import * as z from 'zod'
+import { API_BOUNDS } from '../../contract/api/bounds.ts'
+import { CheckGroup, NO_API_CHECK_DEFAULTS } from '../../contract/api/check-group.ts'
+import { CheckFields, CheckGroupInput, CheckGroupRead } from '../checks/schema.ts'
+import {
+  type CheckGroupRow,
+  countCheckGroups,
+  countListedGroups,
+  deleteCheckGroups,
+  listCheckGroups,
+  readCheckGroups,
+} from './queries.ts'
+import type { Queryable } from '../../database/database.ts'
+import { draftGroup } from '../checks/draft.ts'
+import { clientGroup } from '../checks/client-definition.ts'
+import { problemWords } from '../http/draft-problem.ts'
+import { changing, type MonitorParts, readSurroundings } from '../checks/writing.ts'
+import { absent, ApiError } from '../http/errors.ts'
+import { addGroups, groupDefinition, replaceGroup } from './writing.ts'
+import { offsetOf, pagedAnswer, pagedParameters } from '../http/listing.ts'
+import { maskSecrets } from '../checks/masked-secrets.ts'
+import { missingThings, readNamedThings } from '../checks/named-things.ts'
+import { defineOperation, type DefinedOperation } from '../http/operation.ts'
+import { assignQuery, NUMBER_LIKE, numberParameter, textsParameter } from '../http/parameters.ts'
+import type { Definition } from '../checks/sealed-monitor.ts'
+import type { Sealer } from '../secrets/sealing.ts'
+
+const TAG = 'Check Groups'
+/** Versions of the same resource. */
+const VERSIONS = ['v1', 'v2'] as const
+type Version = (typeof VERSIONS)[number]
+const pathOf = (version: Version) => `/${version}/check-groups`
+const onePathOf = (version: Version) => `${pathOf(version)}/{id}`
+/** How ids of operations begin: `getV1Checkgroups`. */
+const named = (verb: string, version: Version) => `${verb}${version.toUpperCase()}Checkgroups`
+const params = { id: numberParameter('group') }
+const looks = { id: NUMBER_LIKE }
+const answers = { status: 200 as const, schema: CheckGroupRead, description: 'The group' }
+
+/** The operations on groups, the same for each version. */
+export function checkGroupOperations(parts: MonitorParts): DefinedOperation[] {
+  return VERSIONS.flatMap((version) => [
+    ...reads(parts, version),
+    ...writes(parts, version),
+    remove(parts, version),
+  ])
+}
+
+function reads({ database, sealer }: MonitorParts, version: Version): DefinedOperation[] {
+  return [
+    defineOperation({
+      operationId: named('get', version),
+      tag: TAG,
+      summary: 'List groups of checks',
+      description: 'Newest first.',
+      method: 'get',
+      path: pathOf(version),
+      deed: 'read',
+      query: { ...pagedParameters(), name: textsParameter('Only groups of these names') },
+      lists: ['name'],
+      answers: {
+        status: 200,
+        schema: z.array(CheckGroupRead),
+        description: 'A page of groups',
+        hasContentRange: true,
+      },
+      async answer({ key: { accountId }, query }) {
+        const ask = {
+          accountId,
+          limit: query.limit,
+          offset: offsetOf(query),
+          names: query.name ?? null,
+        }
+        const rows = await listCheckGroups(database, ask)
+        const total = await countListedGroups(database, accountId, query.name ?? null)
+        return pagedAnswer(
+          query,
+          rows.map((row) => wireForm(sealer, row)),
+          total,
+        )
+      },
+    }),
+    defineOperation({
+      operationId: `${named('get', version)}Id`,
+      tag: TAG,
+      summary: 'Read a group of checks',
+      method: 'get',
+      path: onePathOf(version),
+      deed: 'read',
+      params,
+      looks,
+      answers,
+      async answer({ key, params: { id } }) {
+        const [row] = await readCheckGroups(database, key.accountId, [id])
+        return found(sealer, row)
+      },
+    }),
+  ]
+}
+
+function writes(parts: MonitorParts, version: Version): DefinedOperation[] {
+  const { sealer } = parts
+  const words = {
+    tag: TAG,
+    deed: 'write' as const,
+    body: CheckFields,
+    bodyShown: CheckGroupInput,
+  }
+  const onOne = { path: onePathOf(version), params, looks, answers }
+  return [
+    defineOperation({
+      ...words,
+      operationId: named('post', version),
+      summary: 'Create a group of checks',
+      description: 'Checks join it by their `groupId`.',
+      method: 'post',
+      path: pathOf(version),
+      query: assignQuery,
+      conflict: 'The account has as many groups as it may have',
+      answers: { ...answers, status: 201 },
+      async answer({ key: { accountId }, body }) {
+        const row = await changing(parts, accountId, async (inside) => {
+          const definition = await draft(inside, { accountId, body })
+          if ((await countCheckGroups(inside, accountId)) >= API_BOUNDS.checkGroupsMax) {
+            throw new ApiError(409, `An account has at most ${API_BOUNDS.checkGroupsMax} groups`)
+          }
+          const ask = { accountId, groupIds: [] }
+          const { locations } = await readSurroundings(inside, parts, ask)
+          const groups = [{ definition, file: null }]
+          return (await addGroups(inside, parts, accountId, { groups, locations }))[0]
+        })
+        return { status: 201, json: row === undefined ? '' : JSON.stringify(wireForm(sealer, row)) }
+      },
+    }),
+    defineOperation({
+      ...words,
+      ...onOne,
+      operationId: `${named('put', version)}Id`,
+      summary: 'Replace a group of checks',
+      description: 'What its members take over from it changes with it.',
+      method: 'put',
+      query: assignQuery,
+      answer: ({ key: { accountId }, params: { id }, body }) =>
+        replace(parts, { accountId, id }, () => body),
+    }),
+    defineOperation({
+      ...words,
+      ...onOne,
+      bodyShown: CheckFields,
+      operationId: `${named('patch', version)}Id`,
+      summary: 'Change some fields of a group of checks',
+      description:
+        'A field that is given is replaced as a whole. What its members take over from it changes with it.',
+      method: 'patch',
+      answer: ({ key: { accountId }, params: { id }, body }) =>
+        replace(parts, { accountId, id }, (kept) => ({ ...kept, ...body })),
+    }),
+  ]
+}
+
+async function replace(
+  parts: MonitorParts,
+  { accountId, id }: { accountId: string; id: number },
+  bodyOf: (kept: Definition) => Definition,
+): Promise<{ status: 200; json: string }> {
+  const row = await changing(parts, accountId, async (inside) => {
+    const [before] = await readCheckGroups(inside, accountId, [id])
+    if (before === undefined) throw absent('group')
+    const kept = groupDefinition(parts.sealer, before)
+    const definition = await draft(inside, { accountId, body: bodyOf(kept), kept })
+    return replaceGroup(inside, parts, accountId, { id, definition })
+  })
+  return found(parts.sealer, row)
+}
+
+function remove(parts: MonitorParts, version: Version): DefinedOperation {
+  return defineOperation({
+    operationId: `${named('delete', version)}Id`,
+    tag: TAG,
+    summary: 'Delete a group of checks',
+    method: 'delete',
+    path: onePathOf(version),
+    deed: 'write',
+    params,
+    looks,
+    answers: { status: 204, description: 'The group is deleted' },
+    conflict: 'The group has checks',
+    async answer({ key: { accountId }, params: { id } }) {
+      await changing(parts, accountId, async (inside) => {
+        const there = await readCheckGroups(inside, accountId, [id])
+        if (there.length === 0) throw absent('group')
+        const gone = await deleteCheckGroups(inside, accountId, [id])
+        if (gone.length === 0) {
+          throw new ApiError(409, 'The group has checks; move or delete them first')
+        }
+      })
+      return { status: 204 }
+    },
+  })
+}
+
+async function draft(
+  inside: Queryable,
+  { accountId, body, kept }: { accountId: string; body: Definition; kept?: Definition },
+): Promise<Definition> {
+  const made = draftGroup(clientGroup(body, CheckGroup), kept)
+  if (!made.ok) throw new ApiError(400, problemWords(made.problems))
+  const things = await readNamedThings(inside, accountId, [made.definition])
+  const problems = missingThings(made.definition, kept, things)
+  if (problems.length > 0) throw new ApiError(400, problemWords(problems))
+  return made.definition
+}
+
+function found(sealer: Sealer, row: CheckGroupRow | undefined): { status: 200; json: string } {
+  if (row === undefined) throw absent('group')
+  return { status: 200, json: JSON.stringify(wireForm(sealer, row)) }
+}
+
+/** A group as it is read: what was written, secret values masked. Clients rely on `apiCheckDefaults`. */
+function wireForm(sealer: Sealer, row: CheckGroupRow): Definition {
+  const definition = maskSecrets(groupDefinition(sealer, row))
+  return {
+    ...definition,
+    apiCheckDefaults: definition['apiCheckDefaults'] ?? NO_API_CHECK_DEFAULTS,
+    id: row.id,
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at?.toISOString() ?? null,
+  }
+}

@@ -1,0 +1,76 @@
+// Updates of incidents that are posted with notifySubscribers are told to the account's channels, once:
+// when they are first posted, never when they are edited.
+import type { Incident, IncidentUpdate } from '../../contract/api/incident.ts'
+import type { IncidentPayload } from '../../contract/api/alert-payload.ts'
+import { readChannelChoices } from '../alerts/queries/channels.ts'
+import { insertNotifications } from '../alerts/queries/alert-notifications.ts'
+import { readIncident } from './queries/incidents.ts'
+import type { Connection } from '../../database/statement.ts'
+import { linkTo, type LinkOptions } from './payload-links.ts'
+
+/** What telling needs beside the transaction. */
+export interface Told extends LinkOptions {
+  /** The platform's time. */
+  now: () => number
+}
+
+/**
+ * Tells of an update that was posted just now. To be called in the transaction that posts it, after the
+ * incident's course was written.
+ */
+export async function tellOfUpdate(
+  inside: Connection,
+  of: { accountId: string; incidentId: string; updateJson: string },
+  told: Told,
+): Promise<void> {
+  const { accountId, incidentId } = of
+  const channels = await readChannelChoices(inside, accountId)
+  const wanted = channels.filter(({ sendNotices, isPaused }) => sendNotices && !isPaused)
+  if (wanted.length === 0) return
+  const json = await readIncident(inside, accountId, incidentId)
+  if (json === undefined) return
+  const payload = payloadOf(of, JSON.parse(json) as Incident, told)
+  await insertNotifications(
+    inside,
+    wanted.map(({ id }) => ({
+      accountId,
+      channelId: id,
+      monitorId: null,
+      topic: incidentId,
+      payload,
+    })),
+  )
+}
+
+function payloadOf(
+  {
+    accountId,
+    incidentId,
+    updateJson,
+  }: { accountId: string; incidentId: string; updateJson: string },
+  incident: Incident,
+  told: Told,
+): IncidentPayload {
+  const update = JSON.parse(updateJson) as IncidentUpdate
+  const at = new Date(told.now()).toISOString()
+  return {
+    type: 'incident.update',
+    at,
+    accountId,
+    title: `${incident.name}: ${incident.lastUpdateStatus.toLowerCase()}`,
+    incident: {
+      id: incidentId,
+      name: incident.name,
+      severity: incident.severity,
+      status: incident.lastUpdateStatus,
+      services: incident.services.map(({ id, name }) => ({ id, name })),
+    },
+    update: {
+      id: update.id,
+      ...(update.status !== undefined && { status: update.status }),
+      description: update.description,
+      publicIncidentUpdateDate: update.publicIncidentUpdateDate ?? at,
+    },
+    links: { incident: linkTo(told, `/v1/status-pages/incidents/${incidentId}`) },
+  }
+}

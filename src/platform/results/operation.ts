@@ -1,0 +1,112 @@
+// POST /agent/v1/results: a batch as it comes over the wire, unpacked within its bounds.
+import { promisify } from 'node:util'
+import { gunzip } from 'node:zlib'
+import type { Context } from 'hono'
+import * as z from 'zod'
+import {
+  PROTOCOL_BOUNDS,
+  ResultsAnswer,
+  ResultsRequest,
+} from '../../contract/protocol/agent-protocol.ts'
+import type { Log } from '../../process/log.ts'
+import type { Database } from '../../database/database.ts'
+import {
+  agentJson,
+  defineAgentOperation,
+  type DefinedAgentOperation,
+} from '../http/agent-operation.ts'
+import { readBytes } from '../http/body.ts'
+import { ApiError } from '../http/errors.ts'
+import type { OnRecorded } from './recorded.ts'
+import { createRefusalLog } from './refusal-log.ts'
+import { recordDropped, recordResults } from './intake.ts'
+import type { ResultsMetrics } from './metrics.ts'
+
+/** What the call needs. */
+export interface ResultsOperationParts {
+  database: Database
+  log: Pick<Log, 'warn'>
+  metrics: ResultsMetrics
+  retentionMs: number
+  onRecorded: readonly OnRecorded[]
+}
+
+const unzip = promisify(gunzip)
+const BODY_MS = 30_000
+const { batchBytesMax, batchUnpackedBytesMax, resultsPerBatchMax } = PROTOCOL_BOUNDS
+/** As it is on the wire: `results` are looked at one by one, later. */
+const Envelope = ResultsRequest.extend({ results: z.array(z.unknown()) })
+
+/** The call by which agents deliver. */
+export function resultsOperation(parts: ResultsOperationParts): DefinedAgentOperation {
+  const { database, metrics, retentionMs, onRecorded } = parts
+  const logRefusals = createRefusalLog(parts.log)
+  return defineAgentOperation({
+    operationId: 'postAgentV1Results',
+    summary: 'Deliver results',
+    description:
+      'Idempotent by (monitor, slot): the first real result stays, and any replaces a slot that was filled in as missed, such as those of `dropped`. Each result is checked alone.',
+    method: 'post',
+    path: '/agent/v1/results',
+    kind: 'results',
+    body: {
+      contentType: 'application/json',
+      schema: ResultsRequest,
+      description: `At most ${batchBytesMax} bytes, ${batchUnpackedBytesMax} unpacked; Content-Encoding gzip is welcome.`,
+    },
+    answers: { schema: ResultsAnswer, description: 'What became of the batch' },
+    errors: {
+      408: 'The body came too slowly',
+      413: 'The batch is too large, packed or unpacked, or has too many results',
+      415: 'The body is not application/json, or packed in another way than gzip',
+    },
+    async answer({ c, key, receivedAt }) {
+      const { agentId, results, dropped = [] } = await readBatch(c)
+      const from = { key, agentId, nowMs: receivedAt, retentionMs }
+      const answer = await recordResults(database, { ...from, results, onRecorded })
+      await recordDropped(database, { ...from, dropped })
+      metrics.answered(answer)
+      logRefusals({ locationId: key.locationId, agentId }, answer.refused)
+      return agentJson(JSON.stringify(answer))
+    },
+  })
+}
+
+/** A batch as it was sent. Throws ApiError. */
+export async function readBatch(c: Context): Promise<z.infer<typeof Envelope>> {
+  if (!/^application\/json\b/i.test(c.req.header('content-type') ?? '')) {
+    throw new ApiError(415, 'The body must be application/json')
+  }
+  const coding = (c.req.header('content-encoding') ?? 'identity').toLowerCase()
+  if (coding !== 'identity' && coding !== 'gzip') {
+    throw new ApiError(415, 'The body must be packed with gzip or not at all')
+  }
+  const bytes = await readBytes(c, { bodyBytesMax: batchBytesMax, bodyMs: BODY_MS })
+  const request = Envelope.safeParse(parse(coding === 'gzip' ? await unpack(bytes) : bytes))
+  if (!request.success) throw new ApiError(400, 'The body must have an agentId and results')
+  if (request.data.results.length > resultsPerBatchMax) {
+    throw new ApiError(413, `A batch must have at most ${resultsPerBatchMax} results`)
+  }
+  return { ...request.data, agentId: request.data.agentId.toLowerCase() }
+}
+
+async function unpack(bytes: Buffer): Promise<Buffer> {
+  try {
+    return await unzip(bytes, { maxOutputLength: batchUnpackedBytesMax })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_BUFFER_TOO_LARGE') {
+      throw new ApiError(400, 'The body is not gzip')
+    }
+    const message = `The batch must have at most ${batchUnpackedBytesMax} bytes unpacked`
+    throw new ApiError(413, message)
+  }
+}
+
+function parse(bytes: Buffer): unknown {
+  try {
+    // Bytes that are no UTF-8 become U+FFFD: they spoil the text that they stand in, and no more.
+    return JSON.parse(bytes.toString('utf8'))
+  } catch {
+    throw new ApiError(400, 'The body is not JSON')
+  }
+}

@@ -1,0 +1,229 @@
+// GET /v1/check-results/… and /v2/check-results/…: what came of the slots of a monitor, newest first.
+import { z } from '@hono/zod-openapi'
+import { artifactOwner } from '../../contract/protocol/agent-protocol.ts'
+import {
+  CheckResult,
+  CheckResultDetail,
+  CheckResultFields,
+  hasErrors,
+  hasFailures,
+  resultId,
+  slotOfResultId,
+} from './schema.ts'
+import { CHECK_TYPES } from '../../contract/monitor.ts'
+import { CUSTOM_POLICIES } from '../../contract/api/rate-policy.ts'
+import { VERDICTS } from '../../contract/result.ts'
+import type { ArtifactView } from '../../contract/api/run.ts'
+import { type MonitorFacts, readMonitorFacts } from '../analytics/queries/analytics.ts'
+import { artifactsOf } from '../artifacts/queries.ts'
+import {
+  type WholeResultRow,
+  listResults,
+  readResultsOfSlot,
+  type ResultRow,
+} from './queries/check-results.ts'
+import type { Database } from '../../database/database.ts'
+import { withArtifacts } from '../artifacts/views.ts'
+import { absent } from '../http/errors.ts'
+import { unixSeconds, wordsOf } from '../http/instants.ts'
+import { offsetOf, pagedParameters, pageJson, pageOf, pageParameters } from '../http/listing.ts'
+import { defineOperation, type DefinedOperation } from '../http/operation.ts'
+import { booleanParameter, idParameter } from '../http/parameters.ts'
+
+const TAG = 'Check Results'
+const PATH = '/v1/check-results/{checkId}'
+const LISTING = 'check-results'
+const policy = CUSTOM_POLICIES['check-results']
+/** Past every slot that can be recorded. */
+const TO_MS_MAX = Date.UTC(9999, 0)
+
+const filters = {
+  from: unixSeconds('The first instant of slots, seconds since the Unix epoch'),
+  to: unixSeconds('The end of slots, not included'),
+  location: z.string().max(255).optional().openapi({ description: 'Slug of a private location' }),
+  verdict: wordsOf(VERDICTS, 'Which verdicts, with commas between them'),
+  hasFailures: booleanParameter('Only results whose verdict is `failed`, or is not'),
+  checkType: z
+    .enum(CHECK_TYPES)
+    .optional()
+    .openapi({ description: 'Only results of a check of this type' }),
+  resultType: z
+    .literal('FINAL')
+    .optional()
+    .openapi({ description: 'Tries have no results of their own' }),
+}
+
+/** The operations on results of slots. */
+export function checkResultOperations(database: Database): DefinedOperation[] {
+  return [firstVersion(database), secondVersion(database), oneResult(database)]
+}
+
+const words = {
+  tag: TAG,
+  method: 'get',
+  deed: 'read',
+  policy,
+  params: { checkId: idParameter('monitor') },
+} as const
+const SLOTS = 'One for each slot that was due in a location: a result, or `missed` with its reason.'
+
+function firstVersion(database: Database): DefinedOperation {
+  return defineOperation({
+    ...words,
+    operationId: 'getV1CheckresultsCheckid',
+    summary: 'List results of a monitor, by pages',
+    description: `${SLOTS} Later pages take longer: prefer /v2/check-results.`,
+    path: PATH,
+    query: { ...pagedParameters(), ...filters },
+    lists: ['verdict'],
+    answers: {
+      status: 200,
+      schema: z.array(CheckResult),
+      description: 'A page of results, newest slot first',
+    },
+    async answer({ key: { accountId }, params: { checkId }, query }) {
+      const facts = await factsOf(database, accountId, checkId)
+      const { limit } = query
+      const ask = { limit, offset: offsetOf(query), after: undefined }
+      const rows = await listResults(database, { ...askOf(accountId, facts, query), ...ask })
+      return { status: 200, json: JSON.stringify(rows.map((row) => shownResult(facts, row))) }
+    },
+  })
+}
+
+function secondVersion(database: Database): DefinedOperation {
+  return defineOperation({
+    ...words,
+    operationId: 'getV2CheckresultsCheckid',
+    summary: 'List results of a monitor',
+    description: SLOTS,
+    path: '/v2/check-results/{checkId}',
+    query: {
+      ...pageParameters(LISTING),
+      ...filters,
+      fields: wordsOf(FIELD_NAMES, 'Which fields, with commas between them; default all'),
+    },
+    lists: ['verdict', 'fields'],
+    answers: {
+      status: 200,
+      schema: pageOf(CheckResultFields, 'CheckResultsPage'),
+      description: 'A page of results, newest slot first',
+    },
+    async answer({ key: { accountId }, params: { checkId }, query }) {
+      const { limit, nextId: after, fields = FIELD_NAMES } = query
+      const facts = await factsOf(database, accountId, checkId)
+      const ask = { ...askOf(accountId, facts, query), limit: limit + 1, offset: 0, after }
+      const rows = await listResults(database, ask)
+      const shown = rows.slice(0, limit)
+      const last = shown.at(-1)
+      const next = rows.length > shown.length && last !== undefined ? placeOf(last) : undefined
+      const entries = shown.map((row) => {
+        const whole = shownResult(facts, row)
+        return JSON.stringify(Object.fromEntries(fields.map((name) => [name, whole[name]])))
+      })
+      const page = { entries: entries.join(','), length: shown.length, next }
+      return { status: 200, json: pageJson(LISTING, page) }
+    },
+  })
+}
+
+const FIELD_NAMES = CheckResult.keyof().options
+
+async function factsOf(database: Database, accountId: string, id: string): Promise<MonitorFacts> {
+  const facts = await readMonitorFacts(database, accountId, id)
+  if (facts === undefined) throw absent('monitor')
+  return facts
+}
+
+/** Which results are asked for. */
+function askOf(
+  accountId: string,
+  { id: monitorId, checkType }: MonitorFacts,
+  asked: z.output<z.ZodObject<typeof filters>>,
+) {
+  const isOtherType = asked.checkType !== undefined && asked.checkType !== checkType
+  const verdicts = (asked.verdict ?? VERDICTS).filter(
+    (one) =>
+      !isOtherType && (asked.hasFailures === undefined || hasFailures(one) === asked.hasFailures),
+  )
+  return {
+    accountId,
+    monitorId,
+    fromMs: asked.from ?? 0,
+    toMs: Math.min(asked.to ?? TO_MS_MAX, TO_MS_MAX),
+    location: asked.location,
+    // Without a list the rows come straight from their key.
+    verdicts: verdicts.length === VERDICTS.length ? undefined : verdicts,
+  }
+}
+
+function placeOf({ slot, locationId }: ResultRow): { createdUs: bigint; id: string } {
+  return { createdUs: BigInt(slot.getTime()) * 1000n, id: locationId }
+}
+
+function oneResult(database: Database): DefinedOperation {
+  return defineOperation({
+    ...words,
+    operationId: 'getV1CheckresultsCheckidResultid',
+    summary: 'Read a result with all that is kept of it',
+    path: `${PATH}/{resultId}`,
+    params: { checkId: idParameter('monitor'), resultId: idParameter('result') },
+    answers: { status: 200, schema: CheckResultDetail, description: 'The result' },
+    async answer({ key: { accountId }, params: { checkId, resultId: id } }) {
+      const facts = await factsOf(database, accountId, checkId)
+      const rows = await readResultsOfSlot(database, accountId, checkId, slotOfResultId(id))
+      for (const row of rows) {
+        const shown = shownResult(facts, row)
+        if (shown.id !== id) continue
+        const owner = artifactOwner({ monitorId: checkId.toLowerCase(), slot: row.slot.getTime() })
+        const kept = await artifactsOf(database, row.locationId, owner)
+        return { status: 200, json: JSON.stringify({ ...shown, ...shownDetail(row, kept) }) }
+      }
+      throw absent('result')
+    },
+  })
+}
+
+function shownResult({ id: monitorId, name }: MonitorFacts, row: ResultRow): CheckResult {
+  const { verdict, locationId, slot } = row
+  const startedMs = row.startedAt.getTime()
+  return {
+    id: resultId({ locationId, monitorId, slotMs: slot.getTime() }),
+    checkId: monitorId,
+    name,
+    resultType: 'FINAL',
+    location: row.location,
+    runLocation: row.location,
+    slot: slot.toISOString(),
+    startedAt: row.startedAt.toISOString(),
+    clockUncertaintyMs: row.clockUncertaintyMs,
+    stoppedAt: new Date(Math.min(startedMs + row.durationMs, 8.64e15)).toISOString(),
+    responseTime: Math.round(row.responseTimeMs ?? row.durationMs),
+    verdict,
+    missedReason: row.missedReason,
+    needed: row.needed,
+    hasFailures: hasFailures(verdict),
+    hasErrors: hasErrors(verdict),
+    isDegraded: verdict === 'degraded',
+    isCancelled: verdict === 'cancelled',
+    attempts: row.attempts,
+    failureCode: row.failureCode,
+    runBy: row.agentId,
+    receivedAt: row.receivedAt.toISOString(),
+    created_at: row.receivedAt.toISOString(),
+    sequenceId: null,
+    traceId: null,
+  }
+}
+
+function shownDetail(
+  { detail, filesOverdue }: WholeResultRow,
+  kept: readonly ArtifactView[],
+): Pick<CheckResultDetail, 'failures' | 'observed' | 'attemptResults' | 'artifacts'> {
+  return {
+    failures: detail?.failures ?? [],
+    observed: detail?.observed ?? null,
+    attemptResults: detail?.attempts ?? [],
+    artifacts: withArtifacts(detail?.artifacts ?? [], kept, filesOverdue),
+  }
+}

@@ -1,0 +1,209 @@
+// Statements on status pages with their cards, and on who subscribed to them.
+import { EMAIL_UNSENT } from '../../contract/unwatched.ts'
+import { dayJson, dayOrNullJson, serviceJson, textJson } from '../../database/json-text.ts'
+import { pageStatement } from '../../database/page.ts'
+import { statement, type Connection } from '../../database/statement.ts'
+
+const look = (name: string) => `',"${name}":' || coalesce((i.looks -> '${name}')::text, 'null')`
+
+const LOOKS = [
+  'description',
+  'themeColors',
+  'logo',
+  'logoDark',
+  'redirectTo',
+  'favicon',
+  'defaultTheme',
+]
+
+const CARD_JSON = `'{"id":"' || card.id || '","name":' || ${textJson('card.name')}
+  || ',"services":[' || coalesce((
+    select string_agg(${serviceJson('s')}, ',' order by link.position)
+    from status_page_card_services link join services s on s.id = link.service_id
+    where link.card_id = card.id), '')
+  || '],"created_at":' || ${dayJson('card.created_at')} || ',"updated_at":null}'`
+
+const PAGE_JSON = `'{"id":"' || i.id || '","accountId":"' || i.account_id
+  || '","name":' || ${textJson('i.name')} || ',"url":' || ${textJson('i.url')}
+  || ',"customDomain":' || coalesce(${textJson('i.custom_domain')}, 'null')
+  || ${LOOKS.map(look).join(' || ')}
+  || ',"isPrivate":false,"version":' || i.version || ',"cards":[' || coalesce((
+    select string_agg(${CARD_JSON}, ',' order by card.position)
+    from status_page_cards card where card.status_page_id = i.id), '')
+  || '],"created_at":' || ${dayJson('i.created_at')}
+  || ',"updated_at":' || ${dayOrNullJson('i.updated_at')} || '}'`
+
+/** The status pages of an account. */
+export const listStatusPages = pageStatement({
+  name: 'status-pages-page',
+  from: 'status_pages',
+  where: 'account_id = $1::uuid',
+  json: PAGE_JSON,
+})
+
+const read = statement<[string, string], { json: string }>(
+  'status-page-read',
+  `select ${PAGE_JSON} as json from status_pages i where i.id = $1 and i.account_id = $2`,
+)
+
+/** A status page of the account as JSON text. */
+export async function readStatusPage(
+  connection: Connection,
+  accountId: string,
+  id: string,
+): Promise<string | undefined> {
+  return (await read(connection, id, accountId))[0]?.json
+}
+
+/** What is written of a page beside its cards. */
+export interface PageFields {
+  id: string
+  accountId: string
+  name: string
+  url: string
+  customDomain: string | null
+  looks: Record<string, unknown>
+}
+
+type PageValues = [string, string, string, string, string | null, string]
+
+const insert = statement<PageValues, { id: string }>(
+  'status-page-insert',
+  `insert into status_pages (id, account_id, name, url, custom_domain, looks)
+   values ($1, $2, $3, $4, $5, $6) returning id`,
+)
+
+const change = statement<PageValues, { id: string }>(
+  'status-page-change',
+  `update status_pages set name = $3, url = $4, custom_domain = $5, looks = $6,
+     version = version + 1, updated_at = clock_timestamp()
+   where id = $1 and account_id = $2 returning id`,
+)
+
+function values(page: PageFields): PageValues {
+  const { id, accountId, name, url, customDomain, looks } = page
+  return [id, accountId, name, url, customDomain, JSON.stringify(looks)]
+}
+
+/** Adds a page. Its address or domain may be taken: a failure of kind `unique`. */
+export async function insertStatusPage(connection: Connection, page: PageFields): Promise<void> {
+  await insert(connection, ...values(page))
+}
+
+/** Replaces a page's own fields; false when the account has none of that id. */
+export async function changeStatusPage(connection: Connection, page: PageFields): Promise<boolean> {
+  return (await change(connection, ...values(page))).length === 1
+}
+
+const clearCards = statement<[string], { id: string }>(
+  'status-page-cards-clear',
+  'delete from status_page_cards where status_page_id = $1 returning id',
+)
+
+const insertCards = statement<[string, string[], string[]], { id: string }>(
+  'status-page-cards-insert',
+  `insert into status_page_cards (id, status_page_id, position, name)
+   select card.id, $1, card.position, card.name
+   from unnest($2::uuid[], $3::text[]) with ordinality card (id, name, position)
+   returning id`,
+)
+
+// Locked, so that nobody deletes a service between the look at it and the link.
+const linkServices = statement<[string, string[], string[]], { service_id: string }>(
+  'status-page-cards-link',
+  `with present as (
+     select id from services
+     where id = any ($3::uuid[]) and account_id = $1 and deleted_at is null
+     order by id for share
+   )
+   insert into status_page_card_services (card_id, service_id, position)
+   select wanted.card_id, s.id, wanted.position
+   from unnest($2::uuid[], $3::uuid[]) with ordinality wanted (card_id, service_id, position)
+   join present s on s.id = wanted.service_id
+   on conflict do nothing
+   returning service_id`,
+)
+
+/** A card of a page, each of its services named once. */
+export interface Card {
+  id: string
+  name: string
+  serviceIds: string[]
+}
+
+/** Makes `cards` the cards of a page. Answers with the services that the account does not have. */
+export async function setCards(
+  connection: Connection,
+  page: { id: string; accountId: string },
+  cards: Card[],
+): Promise<string[]> {
+  await clearCards(connection, page.id)
+  const ids = cards.map((card) => card.id)
+  await insertCards(
+    connection,
+    page.id,
+    ids,
+    cards.map((card) => card.name),
+  )
+  const links = cards.flatMap((card) => card.serviceIds.map((service) => [card.id, service]))
+  const linked = await linkServices(
+    connection,
+    page.accountId,
+    links.map(([card]) => card ?? ''),
+    links.map(([, service]) => service ?? ''),
+  )
+  const found = new Set(linked.map((row) => row.service_id))
+  return [...new Set(links.map(([, service]) => service ?? ''))].filter((id) => !found.has(id))
+}
+
+const remove = statement<[string, string], { id: string }>(
+  'status-page-delete',
+  'delete from status_pages where id = $1 and account_id = $2 returning id',
+)
+
+/** Deletes a page with its cards and subscriptions; false when the account has none of that id. */
+export async function deleteStatusPage(
+  connection: Connection,
+  accountId: string,
+  id: string,
+): Promise<boolean> {
+  return (await remove(connection, id, accountId)).length === 1
+}
+
+const SUBSCRIPTION_JSON = `'{"id":"' || i.id || '","statusPageId":"' || i.status_page_id
+  || '","type":"EMAIL","address":' || ${textJson('i.email')} || ',"email":' || ${textJson('i.email')}
+  || ',"status":"' || case when i.verified then 'VERIFIED' else 'PENDING' end
+  || '","verified":' || i.verified
+  || ',"created_at":' || ${dayJson('i.created_at')} || ',"updated_at":' || ${dayJson('i.created_at')}
+  || ',"warning":${JSON.stringify(EMAIL_UNSENT).replaceAll("'", "''")}}'`
+
+/** The subscriptions to a page as a JSON array; whose page it is must be known before. */
+export async function listSubscriptions(
+  connection: Connection,
+  statusPageId: string,
+): Promise<string> {
+  return (await subscriptions(connection, statusPageId))[0]?.json ?? '[]'
+}
+
+const subscriptions = statement<[string], { json: string }>(
+  'subscriptions-list',
+  `select '[' || coalesce(string_agg(${SUBSCRIPTION_JSON}, ',' order by i.created_at desc, i.id desc), '')
+     || ']' as json
+   from status_page_subscriptions i where i.status_page_id = $1`,
+)
+
+const unsubscribe = statement<[string, string, string], { id: string }>(
+  'subscription-delete',
+  `delete from status_page_subscriptions i using status_pages page
+   where i.id = $1 and i.status_page_id = $2 and page.id = i.status_page_id
+     and page.account_id = $3
+   returning i.id`,
+)
+
+/** Ends a subscription; false when the page has none of that id. */
+export async function deleteSubscription(
+  connection: Connection,
+  of: { accountId: string; pageId: string; id: string },
+): Promise<boolean> {
+  return (await unsubscribe(connection, of.id, of.pageId, of.accountId)).length === 1
+}

@@ -1,0 +1,230 @@
+// Variables of an account, known to all its monitors: listed, made, read, replaced and deleted.
+import { z } from '@hono/zod-openapi'
+import {
+  AccountVariable,
+  AccountVariableChange,
+  AccountVariableInput,
+  VARIABLE_KEY,
+} from '../../contract/api/account-variable.ts'
+import { API_BOUNDS } from '../../contract/api/bounds.ts'
+import { SECRET_MASK } from '../../contract/api/resource.ts'
+import type { Variable } from '../../contract/monitor.ts'
+import {
+  type AccountVariableFields,
+  type AccountVariableRow,
+  countAccountVariables,
+  deleteAccountVariables,
+  listAccountVariables,
+  readAccountVariable,
+  writeAccountVariables,
+} from './queries.ts'
+import type { Queryable } from '../../database/database.ts'
+import { raiseRevisions } from '../checks/queries/placements.ts'
+import { locationIdsBySlug } from '../private-locations/queries/locations.ts'
+import { changing, type MonitorParts } from '../checks/writing.ts'
+import { absent, ApiError } from '../http/errors.ts'
+import { offsetOf, pagedAnswer, pagedParameters } from '../http/listing.ts'
+import { defineOperation, type DefinedOperation } from '../http/operation.ts'
+import type { Sealer } from '../secrets/sealing.ts'
+
+const TAG = 'Environment Variables'
+const PATH = '/v1/variables'
+const ONE = `${PATH}/{key}`
+const looks = { key: VARIABLE_KEY }
+const params = {
+  key: z
+    .string()
+    .regex(new RegExp(`^${VARIABLE_KEY}$`))
+    .openapi({ description: 'Key of the variable' }),
+}
+const answers = { status: 200 as const, schema: AccountVariable, description: 'The variable' }
+
+/** The operations on variables of the account. */
+export function accountVariableOperations(parts: MonitorParts): DefinedOperation[] {
+  return [...reads(parts), create(parts), replace(parts), remove(parts)]
+}
+
+/** All variables of an account as its monitors know them, opened. Throws SealError. */
+export async function openAccountVariables(
+  connection: Queryable,
+  sealer: Sealer,
+  accountId: string,
+): Promise<Variable[]> {
+  const rows = await listAccountVariables(connection, accountId, API_BOUNDS.variablesMax)
+  return rows.map(({ key, value, locked, secret }) => ({
+    key,
+    value: sealer.open(value),
+    locked,
+    secret,
+  }))
+}
+
+function reads({ database, sealer }: MonitorParts): DefinedOperation[] {
+  return [
+    defineOperation({
+      operationId: 'getV1Variables',
+      tag: TAG,
+      summary: 'List variables',
+      description: 'In the order of their keys.',
+      method: 'get',
+      path: PATH,
+      deed: 'read',
+      query: pagedParameters(),
+      answers: {
+        status: 200,
+        schema: z.array(AccountVariable),
+        description: 'The variables',
+        hasContentRange: true,
+      },
+      async answer({ key: { accountId }, query }) {
+        const offset = offsetOf(query)
+        const rows = await listAccountVariables(database, accountId, query.limit, offset)
+        const total = await countAccountVariables(database, accountId)
+        return pagedAnswer(
+          query,
+          rows.map((row) => wireForm(sealer, row)),
+          total,
+        )
+      },
+    }),
+    defineOperation({
+      operationId: 'getV1VariablesKey',
+      tag: TAG,
+      summary: 'Read a variable',
+      method: 'get',
+      path: ONE,
+      deed: 'read',
+      params,
+      looks,
+      answers,
+      answer: async ({ key, params: of }) => ({
+        status: 200,
+        json: textOf(sealer, await readAccountVariable(database, key.accountId, of.key)),
+      }),
+    }),
+  ]
+}
+
+function create(parts: MonitorParts): DefinedOperation {
+  const { sealer } = parts
+  return defineOperation({
+    operationId: 'postV1Variables',
+    tag: TAG,
+    summary: 'Create a variable',
+    description: 'Every check may use it as `{{KEY}}`.',
+    method: 'post',
+    path: PATH,
+    deed: 'write',
+    body: AccountVariableInput,
+    answers: { ...answers, status: 201 },
+    conflict: 'There is a variable of this key, or as many as there may be',
+    async answer({ key: { accountId }, body }) {
+      const { key, locked, secret } = body
+      const row = await changing(parts, accountId, async (inside) => {
+        const there = await readAccountVariable(inside, accountId, key)
+        if (there !== undefined) throw new ApiError(409, `There is a variable ${key} already`)
+        if ((await countAccountVariables(inside, accountId)) >= API_BOUNDS.variablesMax) {
+          throw new ApiError(409, `An account has at most ${API_BOUNDS.variablesMax} variables`)
+        }
+        const value = sealer.seal(body.value)
+        await saveVariables(inside, accountId, [{ key, value, locked, secret, fileName: null }])
+        return readAccountVariable(inside, accountId, key)
+      })
+      return { status: 201, json: textOf(sealer, row) }
+    },
+  })
+}
+
+function replace(parts: MonitorParts): DefinedOperation {
+  const { sealer } = parts
+  return defineOperation({
+    operationId: 'putV1VariablesKey',
+    tag: TAG,
+    summary: 'Replace a variable',
+    description: `A secret value that is sent as it reads, \`${SECRET_MASK}\`, is kept.`,
+    method: 'put',
+    path: ONE,
+    deed: 'write',
+    params,
+    looks,
+    body: AccountVariableChange,
+    answers,
+    async answer({ key: { accountId }, params: { key }, body }) {
+      if (body.key !== undefined && body.key !== key) {
+        throw new ApiError(400, `key: must stay "${key}"; make another variable`)
+      }
+      const row = await changing(parts, accountId, async (inside) => {
+        const before = await readAccountVariable(inside, accountId, key)
+        if (before === undefined) throw absent('variable')
+        const secret = body.secret ?? before.secret
+        const isMasked = before.secret && body.value === SECRET_MASK
+        if (isMasked && !secret) {
+          throw new ApiError(
+            400,
+            'value: a secret becomes a plain one only together with its value',
+          )
+        }
+        const value = isMasked ? before.value : sealer.seal(body.value)
+        const fields = { key, value, locked: body.locked, secret, fileName: before.file_name }
+        await saveVariables(inside, accountId, [fields])
+        return readAccountVariable(inside, accountId, key)
+      })
+      return { status: 200, json: textOf(sealer, row) }
+    },
+  })
+}
+
+function remove(parts: MonitorParts): DefinedOperation {
+  return defineOperation({
+    operationId: 'deleteV1VariablesKey',
+    tag: TAG,
+    summary: 'Delete a variable',
+    method: 'delete',
+    path: ONE,
+    deed: 'write',
+    params,
+    looks,
+    answers: { status: 204, description: 'The variable is deleted' },
+    async answer({ key: { accountId }, params: { key } }) {
+      await changing(parts, accountId, async (inside) => {
+        const gone = await deleteAccountVariables(inside, accountId, [key])
+        if (gone.length === 0) throw absent('variable')
+        await tellAllLocations(inside, accountId)
+      })
+      return { status: 204 }
+    },
+  })
+}
+
+/** Writes variables and tells the agents of all locations. To be called inside `changing`. */
+export async function saveVariables(
+  inside: Queryable,
+  accountId: string,
+  variables: readonly AccountVariableFields[],
+): Promise<void> {
+  if (variables.length === 0) return
+  await writeAccountVariables(inside, accountId, variables)
+  await tellAllLocations(inside, accountId)
+}
+
+/** Makes the agents of all locations ask what changed. To be called inside `changing`. */
+export async function tellAllLocations(inside: Queryable, accountId: string): Promise<void> {
+  const locations = await locationIdsBySlug(inside, accountId)
+  await raiseRevisions(inside, accountId, [...locations.values()])
+}
+
+function textOf(sealer: Sealer, row: AccountVariableRow | undefined): string {
+  if (row === undefined) throw absent('variable')
+  return JSON.stringify(wireForm(sealer, row))
+}
+
+function wireForm(sealer: Sealer, row: AccountVariableRow): AccountVariable {
+  return {
+    key: row.key,
+    value: row.secret ? SECRET_MASK : sealer.open(row.value),
+    locked: row.locked,
+    secret: row.secret,
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at?.toISOString() ?? null,
+  }
+}

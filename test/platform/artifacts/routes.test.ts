@@ -1,0 +1,318 @@
+// Aim: a file of a result is kept whole or not at all, whatever its sender does, and is handed out to its
+// account alone; on the folder and on a bucket alike.
+import { createHash, randomBytes, randomUUID } from 'node:crypto'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { createArtifactBucket } from '../../../src/platform/artifacts/bucket.ts'
+import { createArtifactFolder } from '../../../src/platform/artifacts/folder.ts'
+import type { ArtifactStore } from '../../../src/platform/artifacts/store.ts'
+import { artifactRetention } from '../../../src/platform/artifacts/routes.ts'
+import {
+  type ArtifactScene,
+  filesBelow,
+  useArtifactApis,
+} from '../../support/platform/artifacts/artifact-apis.ts'
+import { digestOf, zeros } from '../../support/platform/artifacts/artifact-uploads.ts'
+import { useDatabase } from '../../support/database/database.ts'
+import { startS3Server, type S3Server } from '../../support/platform/artifacts/s3-server.ts'
+import { temporaryFolder } from '../../support/temporary-folder.ts'
+
+const DAY_MS = 86_400_000
+const MIB = 1024 * 1024
+const root = temporaryFolder()
+const database = useDatabase()
+const db = () => database().database
+
+let s3: S3Server
+beforeAll(async () => {
+  s3 = await startS3Server(temporaryFolder())
+})
+afterAll(() => s3.close())
+
+const STORES = [
+  {
+    name: 'a folder',
+    make: (): ArtifactStore => createArtifactFolder(join(root, 'artifacts')),
+    kept: () => filesBelow(join(root, 'artifacts')),
+  },
+  {
+    name: 'a bucket',
+    make: (): ArtifactStore => createArtifactBucket(s3),
+    kept: () => s3.keys(),
+  },
+]
+
+describe.each(STORES)('in $name', ({ make, kept }) => {
+  const { scene, put, begin, listed, get, store } = useArtifactApis(database, make)
+
+  /** Nothing of the scene's files is left: no row, and no file more than before. */
+  const expectNothing = async (one: ArtifactScene, before: number) => {
+    expect(await listed(one)).toEqual([])
+    const rows = await db().query('select from artifacts where location_id = $1', [one.location.id])
+    expect(rows).toEqual([])
+    expect(kept()).toHaveLength(before)
+  }
+
+  test('a file comes back as it was brought', async () => {
+    const one = await scene()
+    const body = randomBytes(300_000)
+    const name = 'Überblick 100% "a".zip'
+    const { status, body: answer } = await put(one, { body, name })
+    const sha256 = createHash('sha256').update(body).digest('hex')
+    expect([status, answer]).toEqual([200, { bytes: body.length, sha256 }])
+    const [artifact] = await listed(one)
+    expect(artifact).toMatchObject({ name, state: 'stored', bytes: body.length, sha256 })
+    const response = await get(one, artifact?.id ?? '')
+    expect(Buffer.from(await response.arrayBuffer()).equals(body)).toBe(true)
+    expect(Object.fromEntries(response.headers)).toMatchObject({
+      'content-type': 'application/zip',
+      'content-length': '300000',
+      'content-disposition': `attachment; filename="_berblick 100_ _a_.zip"; filename*=UTF-8''%C3%9Cberblick%20100%25%20%22a%22.zip`,
+      'x-content-type-options': 'nosniff',
+      'ratelimit-limit': '1000000',
+      etag: `"${sha256}"`,
+    })
+  })
+
+  test.each([
+    ['bytes=10-19', 206, 10, 20],
+    ['bytes=290-', 206, 290, 300],
+    ['bytes=-5', 206, 295, 300],
+    ['bytes=290-999', 206, 290, 300],
+    ['bytes=300-', 200, 0, 300],
+    ['bytes=0-1,5-6', 200, 0, 300],
+  ])('Range %s gives %i', async (range, status, from, to) => {
+    const one = await scene()
+    const body = randomBytes(300)
+    await put(one, { body })
+    const id = (await listed(one))[0]?.id ?? ''
+    const response = await get(one, id, { range })
+    expect(response.status).toBe(status)
+    const part = Buffer.from(await response.arrayBuffer())
+    expect(part.equals(body.subarray(from, to))).toBe(true)
+    const known = await get(one, id, { 'if-none-match': response.headers.get('etag') ?? '' })
+    expect([known.status, await known.text()]).toEqual([304, ''])
+  })
+
+  test('an empty file is a file', async () => {
+    const one = await scene()
+    expect((await put(one, { body: Buffer.alloc(0) })).status).toBe(200)
+    const response = await get(one, (await listed(one))[0]?.id ?? '')
+    expect([response.status, (await response.arrayBuffer()).byteLength]).toEqual([200, 0])
+  })
+
+  test('the same file again is answered alike, another one is refused', async () => {
+    const one = await scene()
+    const body = randomBytes(200_000)
+    const first = await put(one, { body })
+    expect(await put(one, { body })).toEqual(first)
+    expect((await put(one, { body: randomBytes(10) })).status).toBe(409)
+    expect(await listed(one)).toHaveLength(1)
+  })
+
+  test('of many of one name that arrive at once, one is kept', async () => {
+    const one = await scene()
+    const before = kept().length
+    const [body, other] = [randomBytes(400_000), randomBytes(400_000)]
+    const bodies = [body, other, body, other, body, other]
+    const answers = await Promise.all(bodies.map((each) => put(one, { body: each })))
+    expect(answers.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([
+      200, 200, 200, 409, 409, 409,
+    ])
+    const [artifact] = await listed(one)
+    const response = await get(one, artifact?.id ?? '')
+    const stored = Buffer.from(await response.arrayBuffer())
+    const winner = bodies[answers.findIndex(({ status }) => status === 200)]
+    expect(stored.equals(winner ?? Buffer.alloc(0))).toBe(true)
+    expect(kept()).toHaveLength(before + 1)
+  })
+
+  test('a file larger than any is refused by its length, before it is read', async () => {
+    const one = await scene()
+    const before = kept().length
+    const { outgoing, answer } = begin(one, {
+      'content-length': String(150 * MIB + 1),
+      'content-digest': digestOf(Buffer.from('x')),
+    })
+    outgoing.flushHeaders()
+    expect((await answer).status).toBe(413)
+    outgoing.destroy()
+    expect(await listed(one)).toEqual([
+      expect.objectContaining({ state: 'refused', refusal: 'TOO_LARGE', id: null }),
+    ])
+    expect(kept()).toHaveLength(before)
+    // The note makes room for a smaller one.
+    expect((await put(one, { body: Buffer.from('smaller') })).status).toBe(200)
+    expect(await listed(one)).toEqual([expect.objectContaining({ state: 'stored', bytes: 7 })])
+  })
+
+  test('an older agent may bring half as much', async () => {
+    const one = await scene()
+    for (const [version, status] of [
+      ['Vedette/6.3.1', 413],
+      ['curl/8', 413],
+    ] as const) {
+      const { outgoing, answer } = begin(one, {
+        'user-agent': version,
+        'content-length': String(75 * MIB + 1),
+        'content-digest': digestOf(Buffer.from('x')),
+      })
+      outgoing.flushHeaders()
+      expect((await answer).status).toBe(status)
+      outgoing.destroy()
+    }
+  })
+
+  test('the largest file fits', async () => {
+    const one = await scene()
+    const { body, digest } = zeros(150 * MIB)
+    const headers = { 'content-digest': digest, 'content-length': String(150 * MIB) }
+    expect((await put(one, { body, headers })).status).toBe(200)
+  })
+
+  test.each([
+    ['missing', null],
+    ['of another kind', 'sha-512=:AAAA:'],
+    ['no base64', 'sha-256=:zzzz:'],
+  ])('a digest that is %s is refused', async (_what, digest) => {
+    const one = await scene()
+    const body = randomBytes(10)
+    const { status } = await put(one, { body, headers: { 'content-digest': digest } })
+    expect(status).toBe(400)
+  })
+
+  test('a body that is another one than announced leaves nothing', async () => {
+    const one = await scene()
+    const before = kept().length
+    const headers = { 'content-digest': digestOf(Buffer.from('another')) }
+    expect((await put(one, { body: randomBytes(500_000), headers })).status).toBe(400)
+    await expectNothing(one, before)
+  })
+
+  test('a body that is cut leaves nothing', async () => {
+    const one = await scene()
+    const before = kept().length
+    const { outgoing, answer } = begin(one, {
+      'content-length': '1000000',
+      'content-digest': digestOf(randomBytes(10)),
+    })
+    outgoing.write(randomBytes(500_000))
+    await arriving(one)
+    outgoing.destroy()
+    await expect(answer).rejects.toMatchObject({ code: 'ECONNRESET' })
+    await gone(one)
+    await expectNothing(one, before)
+  })
+
+  /** Resolves when the database knows of an upload under way. */
+  const arriving = (one: ArtifactScene) => rowsOf(one, 1)
+  const gone = (one: ArtifactScene) => rowsOf(one, 0)
+  const rowsOf = async (one: ArtifactScene, count: number) => {
+    await expect
+      .poll(() => db().query('select from artifacts where location_id = $1', [one.location.id]), {
+        timeout: 10_000,
+      })
+      .toHaveLength(count)
+  }
+
+  test.each(['..', '.', '../../etc/passwd', 'a/b', 'a\\b', 'a\0b', 'a\nb', 'ü'.repeat(128)])(
+    'the name %j is none',
+    async (name) => {
+      const one = await scene()
+      const { status } = await put(one, { body: Buffer.from('x'), name })
+      expect([400, 404]).toContain(status)
+      expect(await listed(one)).toEqual([])
+    },
+  )
+
+  test('only what is the location’s own takes files', async () => {
+    const [one, other] = [await scene(), await scene()]
+    const body = Buffer.from('x')
+    const owners = [
+      other.owner,
+      `${one.monitorId}.1760000000001`,
+      `${randomUUID()}.1760000000000`,
+      randomUUID(),
+      `${one.monitorId}.-10000`,
+      // The scene's slot in another spelling, under which nobody would look for it, and one of 2100.
+      `${one.monitorId}.01760000000000`,
+      `${one.monitorId}.4102444800000`,
+      one.monitorId,
+    ]
+    for (const owner of owners) expect((await put(one, { body, owner })).status).toBe(404)
+    const { secret } = other
+    expect((await put(one, { body, secret })).status).toBe(404)
+    expect((await put(one, { body, secret: 'pl_none' })).status).toBe(401)
+  })
+
+  test('a run on demand takes files', async () => {
+    const one = await scene()
+    const owner = randomUUID()
+    await db().query(
+      `insert into runs (id, account_id, monitor_id, location_id, state, asked_by)
+       values ($1, $2, $3, $4, 'queued', 'x')`,
+      [owner, one.client.accountId, one.monitorId, one.location.id],
+    )
+    expect((await put(one, { body: Buffer.from('x'), owner })).status).toBe(200)
+  })
+
+  test('is handed out to its account alone', async () => {
+    const [one, other] = [await scene(), await scene()]
+    await put(one, { body: Buffer.from('x') })
+    const id = (await listed(one))[0]?.id ?? ''
+    expect((await get(other, id)).status).toBe(404)
+    expect((await get(one, randomUUID())).status).toBe(404)
+  })
+
+  test('a result takes no more than it may have', async () => {
+    const one = await scene()
+    await db().query(
+      `insert into artifacts (id, account_id, location_id, owner_key, name, state, content_type,
+         stored_as, bytes, sha256)
+       select gen_random_uuid(), $1, $2, $3, 'f' || n, 'stored', 'a/b', 'none', 0, sha256('')
+       from generate_series(1, 101) n`,
+      [one.client.accountId, one.location.id, one.owner],
+    )
+    expect((await put(one, { body: Buffer.from('x') })).status).toBe(409)
+  })
+
+  describe('retention', () => {
+    const signal = new AbortController().signal
+    const sweep = () =>
+      artifactRetention({ database: db(), store: store(), keptMs: 7 * DAY_MS }).run(signal)
+    const age = (one: ArtifactScene, interval: string) =>
+      db().query(
+        `update artifacts set created_at = created_at - $2::interval where location_id = $1`,
+        [one.location.id, interval],
+      )
+
+    test('removes rows and bytes whose time is over, and no others', async () => {
+      const [old, young] = [await scene(), await scene()]
+      const before = kept().length
+      await put(old, { body: Buffer.from('old') })
+      await put(young, { body: Buffer.from('young') })
+      await age(old, '7 days 1 minute')
+      await age(young, '6 days')
+      await sweep()
+      await expectNothing(old, before + 1)
+      const response = await get(young, (await listed(young))[0]?.id ?? '')
+      expect(await response.text()).toBe('young')
+    })
+
+    test('removes what an upload left that ended with its process', async () => {
+      const one = await scene()
+      await put(one, { body: Buffer.from('x') })
+      await db().query(
+        `update artifacts set state = 'arriving', bytes = null, sha256 = null
+         where location_id = $1`,
+        [one.location.id],
+      )
+      const before = kept().length
+      await sweep()
+      expect(kept()).toHaveLength(before)
+      await age(one, '3 hours')
+      await sweep()
+      await expectNothing(one, before - 1)
+    })
+  })
+})

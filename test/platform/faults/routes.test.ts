@@ -1,0 +1,200 @@
+// Aim: the platform takes what agents report of their own faults, keeps it within bounds, and shows it to
+// those of the account alone.
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { FAULT_BOUNDS } from '../../../src/contract/protocol/fault-report.ts'
+import { eventOf } from '../../../src/process/faults/event.ts'
+import { envelopeOf } from '../../../src/process/faults/sentry-envelope.ts'
+import { faultRetention } from '../../../src/platform/faults/routes.ts'
+import { keepPlatformFault } from '../../../src/platform/faults/queries.ts'
+import { startAgentsApi, type AgentsApi } from '../../support/platform/agents-api.ts'
+import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
+import { addLocation, type TestLocation } from '../../support/platform/locations.ts'
+import {
+  addClient,
+  startPublicApi,
+  type ApiClient,
+  type PublicApi,
+} from '../../support/platform/public-api.ts'
+
+const ENVELOPE = 'application/x-sentry-envelope'
+const ground = { release: 'vedette-agent@8.4.0', secrets: [] }
+
+/** The envelope that an agent sends of a fault. */
+const envelope = async (message: string) =>
+  envelopeOf(await eventOf({ type: 'TypeError', message }, ground), '8.4.0')
+/** One of another program, with the least that the protocol wants. */
+const plain = (message: string) =>
+  Buffer.from(
+    `{}\n{"type":"event"}\n${JSON.stringify({ exception: [{ type: 'E', value: message }] })}\n`,
+  )
+
+describe.each(DATABASE_SERVERS)('on $name', (server) => {
+  const use = useDatabase(server)
+  let api: AgentsApi
+  let people: PublicApi
+  let client: ApiClient
+  let location: TestLocation
+
+  beforeAll(async () => {
+    api = await startAgentsApi(use())
+    people = await startPublicApi(use().database)
+    client = await addClient(people, use().database)
+    location = await addLocation(use().database, { accountId: client.accountId })
+  })
+  afterAll(() => Promise.all([api.close(), people.close()]))
+
+  const post = async (
+    agent: string,
+    body: Buffer,
+    headers: Record<string, string> = { authorization: `Bearer ${location.secret}` },
+  ) => {
+    const path = `/agent/v1/api/${agent}/envelope/`
+    const response = await fetch(`${api.url}${path}`, {
+      method: 'POST',
+      headers: { 'content-type': ENVELOPE, ...headers },
+      body: new Uint8Array(body),
+    })
+    return { status: response.status, body: (await response.json()) as { id?: string } }
+  }
+  const listed = async (query = '') =>
+    (await client.call('GET', `/v1/private-locations/${location.id}/errors${query}`)).body
+
+  test('a fault is taken, and shown with its agent', async () => {
+    const agent = randomUUID()
+    const { status, body } = await post(agent, await envelope('Invalid URL'))
+    expect([status, body.id]).toEqual([200, expect.stringMatching(/^[0-9a-f]{32}$/)])
+    expect(await listed(`?agentId=${agent}`)).toEqual([
+      {
+        agentId: agent,
+        level: 'error',
+        type: 'TypeError',
+        message: 'Invalid URL',
+        stack: [],
+        release: 'vedette-agent@8.4.0',
+        os: expect.stringMatching(/^Linux [\d.]+ \w+$/),
+        engine: `node ${process.version}`,
+        count: 1,
+        firstSeenAt: expect.any(String),
+        lastSeenAt: expect.any(String),
+      },
+    ])
+  })
+
+  test('the same one again is counted, and comes first', async () => {
+    const agent = randomUUID()
+    for (const words of ['one', 'two', 'one']) await post(agent, plain(words))
+    const faults = (await listed(`?agentId=${agent}`)) as { message: string; count: number }[]
+    expect(faults.map(({ message, count }) => [message, count])).toEqual([
+      ['one', 2],
+      ['two', 1],
+    ])
+  })
+
+  test('the slash at the end of the path may be left out', async () => {
+    const path = `/agent/v1/api/${randomUUID()}/envelope`
+    const headers = { 'content-type': ENVELOPE, authorization: `Bearer ${location.secret}` }
+    const body = new Uint8Array(plain('without a slash'))
+    const { status } = await fetch(`${api.url}${path}`, { method: 'POST', headers, body })
+    expect(status).toBe(200)
+  })
+
+  test('the key may come as a DSN has it', async () => {
+    const headers = {
+      'x-sentry-auth': `Sentry sentry_version=7, sentry_client=other/1.0, sentry_key=${location.secret}`,
+    }
+    expect((await post(randomUUID(), plain('by DSN'), headers)).status).toBe(200)
+  })
+
+  test.each([
+    ['no key', {}, 401],
+    ['another key', { authorization: 'Bearer pl_0123456789abcdef' }, 401],
+    ['another key in a DSN', { 'x-sentry-auth': 'Sentry sentry_key=pl_0123456789abcdef' }, 401],
+    ['a DSN without a key', { 'x-sentry-auth': 'Sentry sentry_version=7' }, 401],
+  ])('%s is refused', async (_, headers, status) => {
+    expect((await post(randomUUID(), plain('x'), headers as Record<string, string>)).status).toBe(
+      status,
+    )
+  })
+
+  test.each([
+    ['what is no envelope', Buffer.from('hello'), {}, 400],
+    ['a large one', Buffer.alloc(FAULT_BOUNDS.envelopeBytesMax + 1, 'a'), {}, 413],
+    ['a packed one', plain('x'), { 'content-encoding': 'gzip' }, 415],
+  ])('%s is refused', async (_, body, more, status) => {
+    const headers = { authorization: `Bearer ${location.secret}`, ...more }
+    expect((await post(randomUUID(), body, headers as Record<string, string>)).status).toBe(status)
+  })
+
+  test('an id of an agent that is none is not found', async () => {
+    expect((await post('me', plain('x'))).status).toBe(404)
+  })
+
+  test('those that were not seen for longest make room', async () => {
+    const agent = randomUUID()
+    const events = Array.from({ length: 3 }, (_, at) => at)
+    const all = FAULT_BOUNDS.perAgentMax + events.length
+    for (let at = 0; at < all; at += 10) {
+      const items = Array.from({ length: Math.min(10, all - at) }, (_, n) => {
+        const item = JSON.stringify({ exception: [{ type: 'E', value: `fault ${at + n}` }] })
+        return `{"type":"event"}\n${item}\n`
+      })
+      expect((await post(agent, Buffer.from(`{}\n${items.join('')}`))).status).toBe(200)
+    }
+    const faults = (await listed(`?agentId=${agent}`)) as { message: string }[]
+    expect(faults).toHaveLength(FAULT_BOUNDS.perAgentMax)
+    expect([faults[0]?.message, faults.at(-1)?.message]).toEqual([`fault ${all - 1}`, 'fault 3'])
+  })
+
+  test('an agent that runs wild is held up', async () => {
+    const other = await addLocation(use().database, { accountId: client.accountId })
+    const headers = { authorization: `Bearer ${other.secret}` }
+    const statuses = new Set<number>()
+    for (let at = 0; at < 60; at++)
+      statuses.add((await post(randomUUID(), plain('x'), headers)).status)
+    expect(statuses).toEqual(new Set([200, 429]))
+  })
+
+  test('other accounts see nothing of it', async () => {
+    const stranger = await addClient(people, use().database)
+    const path = `/v1/private-locations/${location.id}/errors`
+    expect((await stranger.call('GET', path)).status).toBe(404)
+  })
+
+  test('what was not seen for long is forgotten, and goes with its location', async () => {
+    const { database } = use()
+    const gone = await addLocation(database, { accountId: client.accountId })
+    const headers = { authorization: `Bearer ${gone.secret}` }
+    await post(randomUUID(), plain('old'), headers)
+    await post(randomUUID(), plain('new'), headers)
+    const count = async () =>
+      (await database.query('select id from faults where location_id = $1', [gone.id])).length
+    const age = `update faults set last_seen_at = last_seen_at - interval '31 days'
+      where location_id = $1 and report->>'message' = 'old'`
+    await database.query(age, [gone.id])
+    await faultRetention(database).run(new AbortController().signal)
+    expect(await count()).toBe(1)
+    await database.query('delete from private_locations where id = $1', [gone.id])
+    expect(await count()).toBe(0)
+  })
+
+  test('faults of the platform itself are for admins', async () => {
+    const report = { level: 'error', type: 'TypeError', message: 'x', stack: [] }
+    const ran = { release: 'vedette-platform@8.4.0', os: 'Linux', engine: 'node' }
+    for (let times = 0; times < 2; times++) {
+      await keepPlatformFault(use().database, { ...report, ...ran })
+    }
+    const reader = await addClient(people, use().database, { role: 'Read Only' })
+    expect((await reader.call('GET', '/v1/platform-errors')).status).toBe(403)
+    const { body } = await client.call('GET', '/v1/platform-errors')
+    expect(body).toEqual([
+      {
+        ...report,
+        ...ran,
+        count: 2,
+        firstSeenAt: expect.any(String),
+        lastSeenAt: expect.any(String),
+      },
+    ])
+  })
+})

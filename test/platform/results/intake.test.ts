@@ -1,0 +1,380 @@
+// Aim: of what agents report each slot is recorded once, by the first real result; what is wrong is refused
+// alone with its code and harms nothing beside it, also when the same batches come at once.
+import { randomUUID } from 'node:crypto'
+import { beforeAll, describe, expect, test } from 'vitest'
+import {
+  PROTOCOL_BOUNDS,
+  type ResultsAnswer,
+  type WireResult,
+} from '../../../src/contract/protocol/agent-protocol.ts'
+import type { OnRecorded, Recorded } from '../../../src/platform/results/recorded.ts'
+import { recordDropped } from '../../../src/platform/results/intake.ts'
+import { ensurePartitions } from '../../../src/platform/results/queries/result-partitions.ts'
+import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
+import {
+  addLocation,
+  addMonitor,
+  type PlacedMonitor,
+  slotOf,
+  type TestLocation,
+  wireResult,
+} from '../../support/platform/placed-monitors.ts'
+import { report } from '../../support/platform/recorded-results.ts'
+
+const DAY_MS = 86_400_000
+const NOW = Math.floor(Date.now() / 10_000) * 10_000
+
+describe.each(DATABASE_SERVERS)('on $name', (server) => {
+  const use = useDatabase(server)
+  let here: TestLocation
+  let monitor: PlacedMonitor
+
+  beforeAll(async () => {
+    const { database } = use()
+    await ensurePartitions(database, NOW - 2 * DAY_MS, NOW + DAY_MS)
+    here = await addLocation(database)
+    monitor = await addMonitor(database, here, { fromMs: NOW - DAY_MS })
+  })
+
+  const record = (
+    results: unknown[],
+    more: { at?: TestLocation; onRecorded?: OnRecorded[]; agentId?: string } = {},
+  ): Promise<ResultsAnswer> =>
+    report(use().database, { at: here, results, nowMs: NOW, retentionMs: DAY_MS / 2, ...more })
+
+  const rowsOf = (monitorId: string) =>
+    use().database.query(
+      `select *, (extract(epoch from slot) * 1000)::bigint as slot_ms
+       from results where monitor_id = $1 order by slot`,
+      [monitorId],
+    )
+
+  const another = (placing = {}) =>
+    addMonitor(use().database, here, { fromMs: NOW - 3_600_000, ...placing })
+
+  test('a batch is recorded, and told of in the same transaction', async () => {
+    const one = await another()
+    const told: Recorded[] = []
+    const slot = slotOf(one, 350)
+    const failed: WireResult = wireResult({
+      monitorId: one.monitorId.toUpperCase(),
+      slot,
+      verdict: 'failed',
+      attempts: 2,
+      failures: [{ code: 'CONNECTION_REFUSED', message: 'refused by 127.0.0.1' }],
+      detail: { observed: { ip: '127.0.0.1' }, attempts: [{ verdict: 'failed' }] },
+    })
+    const passed = wireResult({ monitorId: one.monitorId, slot: slotOf(one, 0) })
+    const missed = wireResult({
+      monitorId: one.monitorId,
+      slot: slotOf(one, 1),
+      verdict: 'missed',
+      missedReason: 'overloaded',
+    })
+    const agentId = randomUUID()
+    const answer = await record([failed, passed, missed], {
+      agentId,
+      onRecorded: [async (_, recorded) => void told.push(recorded)],
+    })
+    expect(answer).toEqual({ recorded: 3, known: 0, refused: [] })
+    expect(told).toHaveLength(1)
+    expect(told[0]).toMatchObject({ accountId: here.accountId, agentId })
+    expect(told[0]?.results.map(({ late }) => late)).toEqual([false, true, true])
+    expect(await rowsOf(one.monitorId)).toMatchObject([
+      { verdict: 'passed', detail: null, response_time_ms: 11.5, agent_id: agentId },
+      { verdict: 'missed', missed_reason: 'overloaded', filled: false },
+      {
+        slot_ms: slot,
+        verdict: 'failed',
+        failure_code: 'CONNECTION_REFUSED',
+        detail: { observed: { ip: '127.0.0.1' }, failures: [{ message: 'refused by 127.0.0.1' }] },
+      },
+    ])
+  })
+
+  test('what is told of a batch undoes it when it fails', async () => {
+    const one = await another()
+    const refuse: OnRecorded = () => Promise.reject(new Error('no'))
+    const batch = [wireResult({ monitorId: one.monitorId, slot: slotOf(one, 0) })]
+    await expect(record(batch, { onRecorded: [refuse] })).rejects.toThrow('no')
+    expect(await rowsOf(one.monitorId)).toEqual([])
+  })
+
+  const id = { monitorId: '', slot: 0 }
+  const refusals: [string, (of: PlacedMonitor) => unknown, string][] = [
+    ['no object', () => 'passed', 'MALFORMED'],
+    ['null', () => null, 'MALFORMED'],
+    ['an unknown verdict', (of) => ({ ...good(of), verdict: 'fine' }), 'MALFORMED'],
+    ['a slot that is no whole number', (of) => ({ ...good(of), slot: 1.5 }), 'MALFORMED'],
+    ['a negative duration', (of) => ({ ...good(of), durationMs: -1 }), 'MALFORMED'],
+    ['missed without a reason', (of) => ({ ...good(of), verdict: 'missed' }), 'MALFORMED'],
+    ['a missing field', (of) => ({ ...good(of), startedAt: undefined }), 'MALFORMED'],
+    ['nesting without end', (of) => ({ ...good(of), detail: nested(100_000) }), 'MALFORMED'],
+    ['ten megabytes', (of) => ({ ...good(of), detail: large(10_000_000) }), 'TOO_LARGE'],
+    ['no monitor at all', (of) => ({ ...good(of), monitorId: randomUUID() }), 'MONITOR_UNKNOWN'],
+    ['no slot of it', (of) => ({ ...good(of), slot: slotOf(of, 3) + 1 }), 'SLOT_UNKNOWN'],
+    ['before it was placed', (of) => ({ ...good(of), slot: slotOf(of, -1) }), 'SLOT_UNKNOWN'],
+    [
+      'that started before anybody could know of it',
+      (of) => ({ ...good(of), startedAt: 0 }),
+      'MALFORMED',
+    ],
+    ['that starts in another age', (of) => ({ ...good(of), startedAt: 8.64e15 }), 'MALFORMED'],
+    [
+      'missed for a reason that only the platform can know',
+      (of) => ({ ...good(of), verdict: 'missed', missedReason: 'no-capable-agent' }),
+      'MALFORMED',
+    ],
+    ['ten seconds ahead', (of) => ({ ...good(of), slot: NOW + 10_000 }), 'SLOT_AHEAD'],
+    ['far ahead', (of) => ({ ...good(of), slot: NOW + 70_000 }), 'SLOT_AHEAD'],
+    ['older than retention', (of) => ({ ...good(of), slot: NOW - DAY_MS }), 'TOO_OLD'],
+    ['a run of nobody', (of) => ({ ...good(of), onDemand: randomUUID() }), 'RUN_UNKNOWN'],
+  ]
+  const good = (of: PlacedMonitor) => wireResult({ ...id, ...of, slot: slotOf(of, 0) })
+  const large = (bytes: number) => ({ observed: { body: 'x'.repeat(bytes) }, attempts: [] })
+
+  test.each(refusals)('%s is refused, and its neighbours are recorded', async (_, make, code) => {
+    const one = await another()
+    const slots = [0, 1].map((n) => wireResult({ monitorId: one.monitorId, slot: slotOf(one, n) }))
+    const answer = await record([slots[0], make({ ...one, fromMs: one.fromMs }), slots[1]])
+    expect(answer).toMatchObject({ recorded: 2, known: 0, refused: [{ index: 1, code }] })
+    expect(await rowsOf(one.monitorId)).toHaveLength(2)
+  })
+
+  test('a monitor of another location is unknown, whoever owns it', async () => {
+    const elsewhere = await addLocation(use().database, { accountId: here.accountId })
+    const batch = [wireResult({ monitorId: monitor.monitorId, slot: slotOf(monitor, 8000) })]
+    const answer = await record(batch, { at: elsewhere })
+    expect(answer).toMatchObject({ recorded: 0, refused: [{ index: 0, code: 'MONITOR_UNKNOWN' }] })
+  })
+
+  test('text that cannot be kept is replaced, in keys as well', async () => {
+    const one = await another()
+    const words = 'a\0b\uD800c 😀 "\\u0000" \\'
+    const answer = await record([
+      wireResult({
+        monitorId: one.monitorId,
+        slot: slotOf(one, 0),
+        verdict: 'failed',
+        failures: [{ code: 'X\0', message: words, details: { ['k\0']: words } }],
+      }),
+    ])
+    expect(answer.recorded).toBe(1)
+    const kept = 'a\uFFFDb\uFFFDc 😀 "\\u0000" \\'
+    expect(await rowsOf(one.monitorId)).toMatchObject([
+      {
+        failure_code: 'X\uFFFD',
+        detail: { failures: [{ message: kept, details: { 'k\uFFFD': kept } }] },
+      },
+    ])
+  })
+
+  test('numbers at their bounds are kept', async () => {
+    const one = await another()
+    const tiny = { durationMs: 1e-300, responseTimeMs: Number.MIN_VALUE }
+    const huge = { durationMs: 86_400_000, attempts: 100 }
+    const answer = await record([
+      wireResult({ monitorId: one.monitorId, slot: slotOf(one, 0), ...tiny }),
+      wireResult({ monitorId: one.monitorId, slot: slotOf(one, 1), ...huge }),
+    ])
+    expect(answer).toEqual({ recorded: 2, known: 0, refused: [] })
+  })
+
+  test('of a slot that comes twice in a batch the first stays, but a missed one gives way', async () => {
+    const one = await another()
+    const at = (n: number, verdict: WireResult['verdict']) =>
+      wireResult({
+        monitorId: one.monitorId,
+        slot: slotOf(one, n),
+        verdict,
+        ...(verdict === 'missed' && { missedReason: 'draining' as const }),
+      })
+    const batch = [at(0, 'failed'), at(0, 'passed'), at(1, 'missed'), at(1, 'passed')]
+    expect(await record(batch)).toEqual({ recorded: 2, known: 2, refused: [] })
+    const verdicts = (await rowsOf(one.monitorId)).map(({ verdict }) => verdict)
+    expect(verdicts).toEqual(['failed', 'passed'])
+  })
+
+  test('the first real result wins; missed gives way, filled to anything', async () => {
+    const one = await another()
+    const send = async (verdict: WireResult['verdict']) => {
+      const missed = verdict === 'missed' && { missedReason: 'draining' as const }
+      const { recorded } = await record([
+        wireResult({ monitorId: one.monitorId, slot: slotOf(one, 0), verdict, ...missed }),
+      ])
+      const [row] = await rowsOf(one.monitorId)
+      return [recorded, row?.['verdict'], row?.['missed_reason'], row?.['filled']]
+    }
+    await use().database.query(
+      `insert into results (location_id, monitor_id, slot, account_id, verdict, missed_reason, needed,
+         filled, started_at, duration_ms, attempts)
+       values ($1, $2, to_timestamp($3::float8 / 1000), $4, 'missed', 'agent-lost', 'x', true, now(), 0, 0)`,
+      [here.locationId, one.monitorId, slotOf(one, 0), here.accountId],
+    )
+    expect(await send('missed')).toEqual([1, 'missed', 'draining', false])
+    expect(await send('missed')).toEqual([0, 'missed', 'draining', false])
+    expect(await send('errored')).toEqual([1, 'errored', null, false])
+    expect(await send('passed')).toEqual([0, 'errored', null, false])
+    expect(await send('missed')).toEqual([0, 'errored', null, false])
+  })
+
+  test('slots of dropped results say so, where nobody reported and no agent said more', async () => {
+    const { database } = use()
+    const [one, other] = [await another(), await another()]
+    const of = (n: number, verdict: WireResult['verdict']) =>
+      wireResult({
+        monitorId: one.monitorId,
+        slot: slotOf(one, n),
+        verdict,
+        ...(verdict === 'missed' && { missedReason: 'overloaded' as const }),
+      })
+    await record([of(2, 'passed'), of(3, 'missed')])
+    await database.query(
+      `insert into results (location_id, monitor_id, slot, account_id, verdict, missed_reason,
+         filled, started_at, duration_ms, attempts)
+       select $1, $2, to_timestamp(s.ms / 1000), $4, 'missed', s.reason, true, now(), 0, 0
+       from unnest($3::float8[], array['agent-lost', 'under-way']) s(ms, reason)`,
+      [here.locationId, one.monitorId, [slotOf(one, 4), slotOf(one, 5)], here.accountId],
+    )
+    const agentId = randomUUID()
+    const dropped = [
+      { monitorId: one.monitorId, from: slotOf(one, 1), to: slotOf(one, 4) + 1 },
+      { monitorId: one.monitorId, from: slotOf(one, 3), to: slotOf(one, 6) },
+      { monitorId: other.monitorId, from: 0, to: slotOf(other, 0) },
+      // Neither slots to come nor those that are not kept, and of nobody else.
+      { monitorId: other.monitorId, from: NOW + 1, to: 8.64e15 },
+      { monitorId: randomUUID(), from: 0, to: 8.64e15 },
+    ]
+    const tell = () =>
+      recordDropped(database, {
+        key: here,
+        agentId,
+        dropped,
+        nowMs: NOW,
+        retentionMs: DAY_MS / 2,
+      })
+    await Promise.all([tell(), tell(), tell()])
+    expect(await rowsOf(one.monitorId)).toMatchObject([
+      { slot_ms: slotOf(one, 1), missed_reason: 'spool-full', filled: true, agent_id: agentId },
+      { slot_ms: slotOf(one, 2), verdict: 'passed', missed_reason: null },
+      { slot_ms: slotOf(one, 3), missed_reason: 'overloaded', filled: false },
+      { slot_ms: slotOf(one, 4), missed_reason: 'spool-full', agent_id: agentId },
+      { slot_ms: slotOf(one, 5), missed_reason: 'under-way' },
+      { slot_ms: slotOf(one, 6), missed_reason: 'spool-full' },
+    ])
+    expect(await rowsOf(other.monitorId)).toHaveLength(1)
+    // What comes at last replaces it.
+    expect(await record([of(1, 'passed')])).toMatchObject({ recorded: 1 })
+    expect((await rowsOf(one.monitorId))[0]).toMatchObject({ verdict: 'passed', filled: false })
+  })
+
+  test('of spans without end no more slots are filled than a batch may have', async () => {
+    const { database } = use()
+    const one = await another({ fromMs: NOW - DAY_MS, everyMs: 1000 })
+    await recordDropped(database, {
+      key: here,
+      agentId: randomUUID(),
+      dropped: [{ monitorId: one.monitorId, from: 0, to: 8.64e15 }],
+      nowMs: NOW,
+      retentionMs: DAY_MS / 2,
+    })
+    expect(await rowsOf(one.monitorId)).toHaveLength(PROTOCOL_BOUNDS.droppedSlotsPerBatchMax)
+  })
+
+  test('many agents that replay the same batches at once record each slot once', async () => {
+    const monitors = await Promise.all(Array.from({ length: 10 }, () => another()))
+    const batch = monitors.flatMap(({ monitorId, ...one }) =>
+      Array.from({ length: 30 }, (_, n) =>
+        wireResult({ monitorId, slot: slotOf({ monitorId, ...one }, n) }),
+      ),
+    )
+    const told: string[] = []
+    const onRecorded: OnRecorded = async (_, { results }) => {
+      for (const { result } of results) told.push(`${result.monitorId} ${result.slot}`)
+    }
+    const shuffled = Array.from({ length: 12 }, () =>
+      batch.toSorted(() => Math.random() - 0.5).slice(0, 200),
+    )
+    const answers = await Promise.all(
+      [...shuffled, batch].map((results) => record(results, { onRecorded: [onRecorded] })),
+    )
+    const recorded = answers.reduce((sum, one) => sum + one.recorded, 0)
+    const known = answers.reduce((sum, one) => sum + one.known, 0)
+    expect([recorded, known]).toEqual([300, 12 * 200])
+    expect(new Set(told).size).toBe(300)
+    for (const { monitorId } of monitors) expect(await rowsOf(monitorId)).toHaveLength(30)
+  })
+
+  test('a run on demand is told of once and stands among no slots', async () => {
+    const one = await another()
+    const [run] = await use().database.query<{ id: string }>(
+      `insert into runs (id, account_id, monitor_id, location_id, state, asked_by)
+       values (gen_random_uuid(), $1, $2, $3, 'sent', 'test') returning id`,
+      [here.accountId, one.monitorId, here.locationId],
+    )
+    const onDemand = run?.id ?? ''
+    const result = wireResult({ monitorId: one.monitorId, slot: NOW - 7, onDemand })
+    const finish: OnRecorded = async (inside, { results }) => {
+      expect(results.map(({ result: each }) => each.onDemand)).toEqual([onDemand])
+      await inside.query(
+        `update runs set state = 'finished', finished_at = now(), verdict = 'passed', result = '{}'
+         where id = $1`,
+        [onDemand],
+      )
+    }
+    const send = () => record([result], { onRecorded: [finish] })
+    const answers = await Promise.all([send(), send(), send()])
+    expect(answers.reduce((sum, { recorded }) => sum + recorded, 0)).toBe(1)
+    expect(await rowsOf(one.monitorId)).toEqual([])
+    const foreign = await record([{ ...result, monitorId: monitor.monitorId }])
+    expect(foreign.refused).toMatchObject([{ code: 'RUN_UNKNOWN' }])
+  })
+
+  test('a run that was handed to another agent is not cancelled by the one that gave it up', async () => {
+    const one = await another()
+    const [former, present] = [randomUUID(), randomUUID()]
+    const [run] = await use().database.query<{ id: string }>(
+      `insert into runs (id, account_id, monitor_id, location_id, state, asked_by, agent_id)
+       values (gen_random_uuid(), $1, $2, $3, 'running', 'test', $4) returning id`,
+      [here.accountId, one.monitorId, here.locationId, present],
+    )
+    const onDemand = run?.id ?? ''
+    const { monitorId } = one
+    const ended = (verdict: WireResult['verdict']) =>
+      wireResult({ monitorId, slot: NOW - 7, onDemand, verdict })
+    const answers = [
+      await record([ended('cancelled')], { agentId: former }),
+      await record([ended('passed')], { agentId: former }),
+      await record([ended('cancelled')], { agentId: present }),
+    ]
+    expect(answers.map(({ recorded }) => recorded)).toEqual([0, 1, 1])
+    await use().database.query('update runs set cancel_asked_at = now() where id = $1', [onDemand])
+    const asked = await record([ended('cancelled')], { agentId: former })
+    expect(asked.recorded).toBe(1)
+  })
+
+  test('late results ask for new rollups of hours that were rolled up', async () => {
+    const { database } = use()
+    const one = await another()
+    const hour = new Date(Math.floor(NOW / 3_600_000) * 3_600_000)
+    await database.query(
+      `insert into rollups_done (until_hour) values ($1)
+       on conflict (one) do update set until_hour = $1`,
+      [hour],
+    )
+    await record(
+      [0, 1, 2, 355].map((n) => wireResult({ monitorId: one.monitorId, slot: slotOf(one, n) })),
+    )
+    const due = await database.query<{ hour: Date }>(
+      `select hour from rollups_due where monitor_id = $1`,
+      [one.monitorId],
+    )
+    const hours = [0, 1, 2, 355].map((n) => Math.floor(slotOf(one, n) / 3_600_000) * 3_600_000)
+    const past = [...new Set(hours)].filter((start) => start < hour.getTime())
+    expect(new Set(due.map((row) => row.hour.getTime()))).toEqual(new Set(past))
+  })
+})
+
+function nested(levels: number): unknown {
+  return { observed: JSON.parse(`{"a":${'['.repeat(levels)}${']'.repeat(levels)}}`), attempts: [] }
+}
