@@ -78,6 +78,8 @@ export interface Database extends Queryable {
   fullDiskReason(): string | undefined
   /** Connections: open, idle, and callers that wait for one. */
   connections(): { open: number; idle: number; waiting: number }
+  /** Notes what the connections have received; the function that it answers with cuts those that received nothing since. */
+  noteReceived(): () => void
   /** Closes every connection once what runs on it has ended, or after 5 s. Safe to call twice. */
   close(): Promise<void>
 }
@@ -87,7 +89,8 @@ export const CONNECTIONS_MAX = 16
 const CONNECT_TIMEOUT_MS = 5000
 const STATEMENT_TIMEOUT_MS = 10_000
 const SILENCE_MS = 5000
-const IDLE_TRANSACTION_MS = 30_000
+/** A process that stands still gives its locks back by then, so that others can go on with its jobs. */
+const IDLE_TRANSACTION_MS = 15_000
 const IDLE_CONNECTION_MS = 60_000
 const FULL_DISK_MS = 30_000
 const RETRY_BASE_MS = 5
@@ -270,6 +273,13 @@ class PooledDatabase implements Database {
   connections(): { open: number; idle: number; waiting: number } {
     const { totalCount, idleCount, waitingCount } = this.#pool
     return { open: totalCount, idle: idleCount, waiting: waitingCount }
+  }
+
+  noteReceived(): () => void {
+    const received = [...this.#sockets].map((socket) => ({ socket, bytes: socket.bytesRead }))
+    return () => {
+      for (const { socket, bytes } of received) if (socket.bytesRead === bytes) socket.destroy()
+    }
   }
 
   close(): Promise<void> {

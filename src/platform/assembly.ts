@@ -136,7 +136,7 @@ function surroundingsOf({ trustedProxies, publicUrl }: PlatformConfig, log: Log)
 
 /** Lets both apps hear what other processes have changed. */
 async function listenToNews(
-  { address }: PlatformDatabase,
+  { address, database }: PlatformDatabase,
   {
     people,
     agents,
@@ -147,9 +147,10 @@ async function listenToNews(
     people.forgetKeys()
     agents.forgetKeys()
   }
+  const common = { address, database, signal }
   await Promise.all([
-    listen({ address, channel: KEYS_CHANNEL, onNews: forgetKeys, signal }),
-    listen({ address, channel: AGENTS_CHANNEL, onNews: (id) => agents.tell(id), signal }),
+    listen({ ...common, channel: KEYS_CHANNEL, onNews: forgetKeys }),
+    listen({ ...common, channel: AGENTS_CHANNEL, onNews: (id) => agents.tell(id) }),
   ])
 }
 

@@ -2,6 +2,7 @@
 // transaction is whole or nothing.
 import { connect, createServer, type Socket } from 'node:net'
 import { pipeline } from 'node:stream'
+import { setImmediate } from 'node:timers/promises'
 import { afterEach, describe, expect, test } from 'vitest'
 import { type Database, openDatabase } from '../../src/database/database.ts'
 import { databaseFailure, isDuplicate } from '../../src/database/database-failure.ts'
@@ -61,6 +62,13 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const expected = constraint === undefined ? { kind, code } : { kind, code, constraint }
     expect(await failureOf(database.query(sql))).toEqual(expected)
     expect(await database.query('select 1 as one')).toEqual([{ one: 1 }])
+  })
+
+  test('a transaction whose process stands still gives its locks back', async () => {
+    const [row] = await use().database.query(
+      `select current_setting('idle_in_transaction_session_timeout')::interval <= '15 s' as is_soon`,
+    )
+    expect(row).toEqual({ is_soon: true })
   })
 
   test('text that PostgreSQL cannot hold is a matter of the value', async () => {
@@ -176,36 +184,93 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   })
 })
 
-test('a connection that listens and is lost without a word is made anew', async () => {
-  const made = await createTestDatabase(undefined, { migrated: false })
-  const target = new URL(made.url)
+/** A passage to the database at `url` whose connections fall silent when told, as in a fail-over: none is closed. */
+async function startPassage(url: string) {
+  const target = new URL(url)
   const passages: [Socket, Socket][] = []
-  await using gate = await startRawServer((socket) => {
+  const gate = await startRawServer((socket) => {
     const onward = connect(Number(target.port), target.hostname)
     passages.push([socket, onward])
     pipeline(socket, onward, socket, () => undefined)
   })
-  const end = new AbortController()
-  let news = Promise.withResolvers<void>()
-  const heard = listen({
-    address: { url: `postgresql://vedette@${gate.authority}${target.pathname}` },
-    channel: 'town_square',
-    onNews: () => news.resolve(),
-    signal: end.signal,
-    heartbeatMs: 100,
-  })
-  await news.promise
-  news = Promise.withResolvers<void>()
-  // As in a fail-over: nothing passes any more, and nothing is closed.
-  for (const [socket, onward] of passages) {
-    socket.unpipe(onward).pause()
-    onward.unpipe(socket).pause()
+  return {
+    url: `postgresql://vedette@${gate.authority}${target.pathname}`,
+    passages,
+    silence() {
+      for (const [socket, onward] of passages) {
+        socket.unpipe(onward).pause()
+        onward.unpipe(socket).pause()
+      }
+    },
+    async [Symbol.asyncDispose]() {
+      for (const one of passages.flat()) one.destroy()
+      await gate[Symbol.asyncDispose]()
+    },
   }
-  await news.promise
-  expect(passages).toHaveLength(2)
-  end.abort()
-  await heard
-  for (const one of passages.flat()) one.destroy()
+}
+
+test('connections that are lost without a word are made anew, with the one that listens all others', async () => {
+  const made = await createTestDatabase(undefined, { migrated: false })
+  {
+    await using passage = await startPassage(made.url)
+    const database = open(passage.url)
+    const end = new AbortController()
+    let news = Promise.withResolvers<void>()
+    const heard = listen({
+      address: { url: passage.url },
+      channel: 'town_square',
+      onNews: () => news.resolve(),
+      signal: end.signal,
+      heartbeatMs: 100,
+      database,
+    })
+    await news.promise
+    await Promise.all([database.query('select 1'), database.query('select 2')])
+    expect(passage.passages).toHaveLength(3)
+    news = Promise.withResolvers<void>()
+    passage.silence()
+    const lost = failureOf(database.query('select 3'))
+    await news.promise
+    // Long before its own limit.
+    expect(await lost).toMatchObject({ kind: 'unavailable' })
+    // What was cut leaves the pool in this turn of the event loop.
+    await setImmediate()
+    await database.query('select 4')
+    expect(passage.passages).toHaveLength(5)
+    end.abort()
+    await heard
+    await database.close()
+  }
+  await made.drop()
+})
+
+test('a connection that falls silent before it listens is made anew', async () => {
+  const made = await createTestDatabase(undefined, { migrated: false })
+  const target = new URL(made.url)
+  let lost = 0
+  {
+    await using gate = await startRawServer((socket) => {
+      const onward = connect(Number(target.port), target.hostname)
+      onward.pipe(socket).on('close', () => onward.destroy())
+      socket.on('data', (chunk) => {
+        const isLost = lost === 0 && chunk.includes('listen town_square')
+        if (isLost) lost++
+        else onward.write(chunk)
+      })
+    })
+    const end = new AbortController()
+    const news = Promise.withResolvers<void>()
+    const heard = listen({
+      address: { url: `postgresql://vedette@${gate.authority}${target.pathname}` },
+      channel: 'town_square',
+      onNews: () => news.resolve(),
+      signal: end.signal,
+    })
+    await news.promise
+    expect(lost).toBe(1)
+    end.abort()
+    await heard
+  }
   await made.drop()
 })
 

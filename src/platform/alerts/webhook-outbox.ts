@@ -34,8 +34,8 @@ export interface OutboxOptions {
 const REST_MS = 1000
 const AT_ONCE_MAX = 16
 const PER_CHANNEL_MAX = 4
-/** Longer than any attempt with the statements around it. */
-const LEASE_MS = 60_000
+/** Longer than any attempt with the statements around it. Where a process died meanwhile, another tries again then. */
+const LEASE_MS = 25_000
 const RETRY_AFTER_MS_MAX = 3_600_000
 
 /** Seconds between attempts: about nine hours in all. */

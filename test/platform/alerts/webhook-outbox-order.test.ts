@@ -51,6 +51,7 @@ function startMoved() {
       transaction: (...given) => real.transaction(...given),
       fullDiskReason: () => real.fullDiskReason(),
       connections: () => real.connections(),
+      noteReceived: () => real.noteReceived(),
       close: () => real.close(),
     },
   })

@@ -252,7 +252,7 @@ test('several processes send each notification once', async () => {
 test('what a process took and never finished is sent by another', async () => {
   const to = await receiver()
   await post(await channel({ url: to.url }), ['a'])
-  // As a process leaves it that was killed a minute ago.
+  // As a process leaves it that was killed half a minute ago.
   await database().database.query(
     `update alert_notifications set attempts = 1, next_at = clock_timestamp()
      where account_id = $1`,
@@ -260,6 +260,23 @@ test('what a process took and never finished is sent by another', async () => {
   )
   start()
   expect(await settled()).toMatchObject([{ state: 'sent', attempts: 2 }])
+})
+
+test('what a process took is due for others half a minute later', async () => {
+  let end = () => {}
+  const to = await receiver((response) => (end = () => void response.writeHead(204).end()))
+  await post(await channel({ url: to.url }), ['a'])
+  start()
+  await to.waitFor(1)
+  const [row] = await database().database.query<{ seconds: number }>(
+    `select extract(epoch from greatest(next_at, leased_until) - clock_timestamp())::float8 as seconds
+     from alert_notifications where account_id = $1`,
+    [outbox.client().accountId],
+  )
+  expect(row?.seconds).toBeLessThan(29)
+  expect(row?.seconds).toBeGreaterThan(10)
+  end()
+  expect(await settled()).toMatchObject([{ state: 'sent', attempts: 1 }])
 })
 
 test('a channel that cannot be opened with this key fails with a reason', async () => {
