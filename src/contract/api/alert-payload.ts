@@ -64,7 +64,7 @@ export interface AlertPayload extends NotificationFacts {
   /** The run that decided, or the last one that was not passed. */
   run: BadRun | null
   incidentId: string | null
-  /** With a recovery whose failure was never accepted by the receiver: what that notification said. */
+  /** With a recovery whose failure was not known to be accepted by the receiver: what that notification said. */
   failure?: { id: string } & Pick<AlertPayload, 'at' | 'locations' | 'run'>
 }
 
