@@ -2,7 +2,7 @@
 // and whoever waits hears of every change.
 import { finishRuns, RUNS_CHANNEL, type RunResult } from './queries/runs.ts'
 import type { Database, DatabaseAddress } from '../../database/database.ts'
-import { listen } from '../alerts/queries/notifications.ts'
+import { listen } from '../../database/listen.ts'
 import {
   dropOldRuns,
   endCancelledRuns,

@@ -17,7 +17,7 @@ import { createPlatformClock } from '../../../src/database/platform-clock.ts'
 import { createSealer, type Sealer } from '../../../src/platform/secrets/sealing.ts'
 import { AGENTS_CHANNEL, countAgents } from '../../../src/platform/agents/queries/agents.ts'
 import { KEYS_CHANNEL } from '../../../src/platform/accounts/queries/api-keys.ts'
-import { listen } from '../../../src/platform/alerts/queries/notifications.ts'
+import { listen } from '../../../src/database/listen.ts'
 import { type ApiDocument, checkAgainst, type CheckAnswer } from './api-document.ts'
 import type { TestDatabase } from '../database/database.ts'
 

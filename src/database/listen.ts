@@ -3,7 +3,7 @@
 import { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'pg'
-import { clientConfig, type Database, type DatabaseAddress } from '../../../database/database.ts'
+import { clientConfig, type Database, type DatabaseAddress } from './database.ts'
 
 /** What to listen to. */
 export interface ListenOptions {
