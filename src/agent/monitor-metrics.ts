@@ -2,7 +2,7 @@
 // into text only when somebody scrapes, a slice at a time.
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Result } from '../contract/result.ts'
-import type { Sample } from '../monitors/monitor.ts'
+import type { Sample } from '../contract/observation.ts'
 
 /** The newest numbers of all monitors. */
 export interface MonitorMetrics {

@@ -20,6 +20,7 @@ import { mayColour } from '../process/log.ts'
 import type { AnyMonitorType } from '../monitors/monitor.ts'
 import { suite } from '../monitors/suite/index.ts'
 import { quoted } from '../suites/command.ts'
+import type { ScriptContext } from '../scripts/context.ts'
 import { runSuite } from '../suites/run.ts'
 import { readEnvFile } from './env-file.ts'
 import { hearInterruption } from './interruption.ts'
@@ -127,7 +128,7 @@ async function runHere(
   const watched: AnyMonitorType = {
     ...suite,
     run: (settled, context) =>
-      runSuite(settled as SuiteMonitor, context, ground, {
+      runSuite(settled as SuiteMonitor, context as ScriptContext, ground, {
         onEvent: (event) => {
           if (!quiet) live.event(event)
         },

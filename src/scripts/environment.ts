@@ -1,6 +1,6 @@
 // The environment of scripts in the public contract: the variables of account, group and monitor, and what
 // scripts are told of the check that they are.
-import type { Context } from '../monitors/monitor.ts'
+import type { ScriptContext } from './context.ts'
 
 /** What of a monitor the environment names. */
 export interface NamedMonitor {
@@ -9,7 +9,7 @@ export interface NamedMonitor {
   checkType: string
 }
 
-type EnvironmentContext = Pick<Context, 'variables' | 'location' | 'accountId' | 'source'>
+type EnvironmentContext = Pick<ScriptContext, 'variables' | 'location' | 'accountId' | 'source'>
 
 /** Names that decide on how the script is held; they are ours. */
 const OURS = /^(?:VEDETTE_|PLAYWRIGHT_BROWSERS_PATH$|PW_TEST_REPORTER$|NODE_OPTIONS$|LD_PRELOAD$)/

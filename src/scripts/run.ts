@@ -4,32 +4,41 @@ import { constants } from 'node:fs'
 import { open, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import { StringDecoder } from 'node:string_decoder'
-import type { BrowserMonitor } from '../monitors/browser/definition.ts'
 import type { Failure } from '../contract/failure.ts'
-import type { MultistepMonitor } from '../monitors/multistep/definition.ts'
 import { LIMITS } from '../contract/versions.ts'
 import type { CageLimits } from '../sandbox/request.ts'
 import { cagedFailure } from '../sandbox/failure.ts'
 import { CHROMIUM_ADVICE, findChromium, findProgram } from './chromium.ts'
 import { compiledCode } from './playwright/compiled-code.ts'
 import { isDeadline } from '../network/deadline.ts'
-import type { Context, Observation } from '../monitors/monitor.ts'
+import type { Observation } from '../contract/observation.ts'
+import type { ScriptContext } from './context.ts'
 import { parsePageEvent } from './playwright/page-events.ts'
 import { findPlaywrightCore } from './playwright/browsers.ts'
 import { tellProgress } from './playwright/progress.ts'
 import { runPlaywright, type PlaywrightRun } from './playwright/run.ts'
 import { blockedNotes } from '../sandbox/egress/refused-connections.ts'
-import { scriptEnvironment } from './environment.ts'
+import { type NamedMonitor, scriptEnvironment } from './environment.ts'
 import type { ScriptGround } from './host.ts'
 import { fitObserved, type ScriptObserved, ScriptWatch } from './observed.ts'
-import { layOutScript, type ScriptProject } from './project.ts'
+import { layOutScript, type Script, type ScriptProject } from './project.ts'
 import { headerEnvironment, hearHeader } from './playwright/seen-headers.ts'
 import { scriptRuntime, type ScriptRuntime } from './runtime.ts'
 import { failsSoftly, scriptFailure, testFailures, unreadScript } from './verdict.ts'
 import { failureOf, targetFailure } from '../network/target-failure.ts'
 
-/** A monitor whose script is a monitor in itself. */
-export type ScriptMonitor = BrowserMonitor | MultistepMonitor
+/** What a run needs of a definition whose script is a monitor in itself. */
+export interface ScriptMonitor extends NamedMonitor, Script {
+  runtimeId: string | null
+}
+
+/** What else decides on a run. */
+export interface ScriptOptions {
+  /** Chromium is there for the script. */
+  withBrowser: boolean
+  /** Told with the result. */
+  notes?: readonly string[]
+}
 
 const BOUNDS: CageLimits = {
   wallMs: LIMITS.scriptMsMax,
@@ -44,12 +53,16 @@ const BOUNDS: CageLimits = {
 }
 
 /** Runs the script of a monitor. Rejects only for a fault of ours. */
-export async function runScript(monitor: ScriptMonitor, context: Context): Promise<Observation> {
+export async function runScript(
+  monitor: ScriptMonitor,
+  context: ScriptContext,
+  options: ScriptOptions,
+): Promise<Observation> {
   try {
     const { scripts } = context
     if (scripts === undefined)
       throw targetFailure('SCRIPT_UNSUPPORTED', 'this agent runs no scripts')
-    return await runOn(scripts, monitor, context)
+    return await runOn(scripts, monitor, context, options)
   } catch (error) {
     return { observed: {}, failures: [failureOf(error, { phase: 'send' })] }
   }
@@ -58,10 +71,11 @@ export async function runScript(monitor: ScriptMonitor, context: Context): Promi
 async function runOn(
   ground: ScriptGround,
   monitor: ScriptMonitor,
-  context: Context,
+  context: ScriptContext,
+  options: ScriptOptions,
 ): Promise<Observation> {
   const runtime = await scriptRuntime(ground, monitor.runtimeId)
-  const browser = await browserFor(ground, monitor, runtime)
+  const browser = options.withBrowser ? await browserFor(ground, runtime) : undefined
   const hasVideo = browser !== undefined && (await findProgram('ffmpeg')) !== undefined
   const folder = await context.workFolder()
   const { modules } = runtime
@@ -109,11 +123,10 @@ async function runOn(
     },
     signal,
   )
-  return observationOf({ monitor, context, runtime, project, watch, run, browser, hasVideo })
+  return observationOf({ options, context, runtime, project, watch, run, browser, hasVideo })
 }
 
-async function browserFor(ground: ScriptGround, monitor: ScriptMonitor, runtime: ScriptRuntime) {
-  if (monitor.checkType !== 'BROWSER') return undefined
+async function browserFor(ground: ScriptGround, runtime: ScriptRuntime) {
   const chromium = await findChromium(ground.chromiumPath)
   const named = ground.chromiumPath
   if (chromium === undefined) {
@@ -128,27 +141,14 @@ async function browserFor(ground: ScriptGround, monitor: ScriptMonitor, runtime:
 }
 
 interface Finished {
-  monitor: ScriptMonitor
-  context: Context
+  options: ScriptOptions
+  context: ScriptContext
   runtime: ScriptRuntime
   project: ScriptProject
   watch: ScriptWatch
   run: PlaywrightRun
   browser: { chromium: string } | undefined
   hasVideo: boolean
-}
-
-/** What a definition may say and a run does not do: said, so that nobody relies on it. */
-function unheeded(monitor: ScriptMonitor): string[] {
-  if (monitor.checkType !== 'BROWSER') return []
-  const notes: string[] = []
-  if ((monitor.sslCheckDomain ?? '') !== '') {
-    notes.push('sslCheckDomain is not looked at: an SSL monitor watches certificates')
-  }
-  if ((monitor.snapshots ?? []).length > 0) {
-    notes.push('snapshots are not fetched: a check suite brings the pictures that it compares with')
-  }
-  return notes
 }
 
 async function observationOf(finished: Finished): Promise<Observation> {
@@ -164,7 +164,7 @@ async function observationOf(finished: Finished): Promise<Observation> {
   if (failed && browser !== undefined && !finished.hasVideo) {
     about.notes = ['there is no video: the agent’s system has no ffmpeg']
   }
-  const further = [...blockedNotes(end.blocked), ...unheeded(finished.monitor)]
+  const further = [...blockedNotes(end.blocked), ...(finished.options.notes ?? [])]
   if (further.length > 0) about.notes = [...(about.notes ?? []), ...further]
   for (const { path } of report.tests.flatMap(filesOf)) if (path !== undefined) context.attach(path)
   const observed = fitObserved(watch.observed(about, run), LIMITS.scriptShownBytesMax)

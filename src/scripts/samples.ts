@@ -1,5 +1,5 @@
 // What an observation of a browser or multistep monitor gives Prometheus.
-import type { Sample } from '../monitors/monitor.ts'
+import type { Sample } from '../contract/observation.ts'
 import type { ScriptObserved } from './observed.ts'
 
 const VITALS = ['ttfbMs', 'fcpMs', 'lcpMs', 'inpMs', 'tbtMs', 'loadMs'] as const

@@ -3,26 +3,26 @@
 import { dirname, join, normalize } from 'node:path'
 import { access } from 'node:fs/promises'
 import { failure, type Failure } from '../contract/failure.ts'
-import type { SuiteMonitor } from '../monitors/suite/definition.ts'
 import { LIMITS } from '../contract/versions.ts'
 import type { CageLimits } from '../sandbox/request.ts'
 import { lateWords } from '../sandbox/failure.ts'
 import { findChromium, findProgram } from '../scripts/chromium.ts'
 import { type CompiledCode, compiledCode } from '../scripts/playwright/compiled-code.ts'
-import type { Context, Observation } from '../monitors/monitor.ts'
+import type { Observation } from '../contract/observation.ts'
+import type { ScriptContext } from '../scripts/context.ts'
 import { findPlaywrightCore } from '../scripts/playwright/browsers.ts'
 import type { PlaywrightEvent } from '../scripts/playwright/events.ts'
 import { tellProgress } from '../scripts/playwright/progress.ts'
 import type { PlaywrightReport, PlaywrightReportBuilder } from '../scripts/playwright/report.ts'
 import { type PlaywrightRun, runPlaywright } from '../scripts/playwright/run.ts'
 import { blockedNotes } from '../sandbox/egress/refused-connections.ts'
-import { scriptEnvironment } from '../scripts/environment.ts'
+import { type NamedMonitor, scriptEnvironment } from '../scripts/environment.ts'
 import { removeTree } from '../sandbox/remove-tree.ts'
 import type { ScriptGround } from '../scripts/host.ts'
 import { headerEnvironment, hearHeader } from '../scripts/playwright/seen-headers.ts'
 import { enginePrograms, missingPackage, suiteCommand } from './command.ts'
 import { wrapConfigs } from './config.ts'
-import { suiteEngine } from './engine.ts'
+import { type EngineWish, suiteEngine } from './engine.ts'
 import { attachSuiteFiles } from './files.ts'
 import { type InstalledPackages, installPackages } from './packages/install.ts'
 import { observedTests } from './observed.ts'
@@ -32,7 +32,16 @@ import { suiteVerdict } from './verdict.ts'
 import { type InstalledTool, toolMend } from '../scripts/toolchains.ts'
 import { leadsInside } from '../sandbox/untrusted-files.ts'
 
-/** Whoever watches a run as it happens, beside `Context.progress`. */
+/** What a run needs of a suite's definition. */
+export interface Suite extends NamedMonitor, EngineWish {
+  codeBundlePath: string
+  testCommand: string
+  installCommand?: string | null | undefined
+  /** Inside the bundle. */
+  workingDir?: string | null | undefined
+}
+
+/** Whoever watches a run as it happens, beside `ScriptContext.progress`. */
 export interface SuiteWatcher {
   onEvent?(event: PlaywrightEvent, report: PlaywrightReportBuilder): void
   onOutput?(chunk: Buffer): void
@@ -49,8 +58,8 @@ interface Course {
 
 /** Runs a suite. Rejects only for faults of the agent, or with the signal's reason before any test ran. */
 export async function runSuite(
-  monitor: SuiteMonitor,
-  context: Context,
+  monitor: Suite,
+  context: ScriptContext,
   ground: ScriptGround,
   watcher: SuiteWatcher = {},
 ): Promise<Observation> {
@@ -80,8 +89,8 @@ interface Stage {
 }
 
 async function goThrough(
-  monitor: SuiteMonitor,
-  context: Context,
+  monitor: Suite,
+  context: ScriptContext,
   ground: ScriptGround,
   watcher: SuiteWatcher,
   course: Course,
@@ -140,7 +149,7 @@ async function goThrough(
 }
 
 async function workingDirOf(
-  { workingDir }: SuiteMonitor,
+  { workingDir }: Suite,
   { folder }: PlacedProject,
 ): Promise<string | Failure> {
   const inside = normalize(`./${workingDir ?? '.'}`).replace(/(?<=.)\/+$/, '')
@@ -154,7 +163,7 @@ const yes = () => true
 const no = () => false
 
 async function engineFor(
-  monitor: SuiteMonitor,
+  monitor: Suite,
   folders: readonly string[],
   { tools }: ScriptGround,
   { facts, notes }: Course,
@@ -183,9 +192,9 @@ const LIMITS_OF_SUITES: CageLimits = {
 }
 
 async function runTests(
-  monitor: SuiteMonitor,
+  monitor: Suite,
   stage: Stage,
-  context: Context,
+  context: ScriptContext,
   ground: ScriptGround,
   watcher: SuiteWatcher,
   course: Course,
@@ -265,7 +274,7 @@ async function compiledFor(
   })
 }
 
-function notBrought({ testCommand }: SuiteMonitor, lacking: string): Failure {
+function notBrought({ testCommand }: Suite, lacking: string): Failure {
   const mend = `add the package that brings it to the devDependencies of the project`
   const message = `the test command ${testCommand} runs ${lacking}, which the project does not have; ${mend}`
   return failure('SUITE_INVALID', message, { command: testCommand, lacking })
@@ -287,7 +296,7 @@ async function cliOf(cwd: string): Promise<string | undefined> {
 async function conclude(
   run: PlaywrightRun,
   { folder, htmlFolder }: { folder: string; htmlFolder: string },
-  context: Context,
+  context: ScriptContext,
   course: Course,
 ): Promise<void> {
   const { end, report, refusals } = run

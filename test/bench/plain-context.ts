@@ -1,5 +1,5 @@
 // What a monitor needs to run outside the agent: a dialler with the default policy, and no deadline.
-import type { Context } from '../../src/monitors/monitor.ts'
+import type { ScriptContext } from '../../src/scripts/context.ts'
 import { createDialler } from '../../src/network/dialler.ts'
 import { createNetworkPolicy } from '../../src/network/network-policy.ts'
 import { createResolver } from '../../src/network/dns/resolver.ts'
@@ -10,7 +10,7 @@ const dial = createDialler({
 })
 
 /** A context for one run. */
-export function plainContext(): Context {
+export function plainContext(): ScriptContext {
   return {
     signal: new AbortController().signal,
     dial,

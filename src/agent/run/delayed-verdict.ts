@@ -1,7 +1,7 @@
 // Whether a verdict rests on a time that our own delay has stretched. Such a verdict is none about the target.
 import { aboutWhom, failure, type Failure, type FailureCode } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
-import type { Observation } from '../../monitors/monitor.ts'
+import type { Observation } from '../../contract/observation.ts'
 
 /** The times of an attempt, milliseconds. */
 export interface AttemptTimes {

@@ -6,7 +6,8 @@ import { TracerouteMonitor } from '../../monitors/traceroute/definition.ts'
 import { createDialler } from '../../network/dialler.ts'
 import { icmp } from '../../monitors/icmp/index.ts'
 import { SystemCallError } from '../../network/native/libc.ts'
-import type { AnyMonitorType, Context, Observation } from '../../monitors/monitor.ts'
+import type { AnyMonitorType } from '../../monitors/monitor.ts'
+import type { Observation } from '../../contract/observation.ts'
 import { loadNative } from '../../network/native/native-socket.ts'
 import { createNetworkPolicy } from '../../network/network-policy.ts'
 import { createResolver } from '../../network/dns/resolver.ts'
@@ -99,13 +100,7 @@ async function run(
 ): Promise<Observation> {
   const policy = createNetworkPolicy({ blocked: [], allowed: [] })
   const resolver = createResolver({ useOsResolver: false })
-  const context: Context = {
-    signal,
-    dial: createDialler({ policy, resolver }),
-    workFolder: () => Promise.reject(new Error('there is none')),
-    attach: () => {},
-  }
-  return type.run(monitor, context)
+  return type.run(monitor, { signal, dial: createDialler({ policy, resolver }) })
 }
 
 /** Whether they can be opened, or the name of the error. */

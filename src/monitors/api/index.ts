@@ -6,6 +6,7 @@ import { prepareApi, type PreparedApi } from './plan.ts'
 import { checkHttp } from '../http/check.ts'
 import type { HttpObserved } from '../http/observed.ts'
 import { httpSamples } from '../http/samples.ts'
+import type { ScriptContext } from '../../scripts/context.ts'
 import { defineMonitor } from '../monitor.ts'
 
 /** A definition with scripts has no plan before its set-up script has run. */
@@ -27,7 +28,7 @@ function deadlineMs(monitor: ApiMonitor): number {
 }
 
 /** API monitors. */
-export const api = defineMonitor<ApiMonitor>({
+export const api = defineMonitor<ApiMonitor, ScriptContext>({
   checkType: 'API',
   schema: ApiMonitor,
   async run(monitor, context) {

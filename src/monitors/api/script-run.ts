@@ -25,7 +25,8 @@ import { DeadlineReached } from '../../network/deadline.ts'
 import { checkHttp } from '../http/check.ts'
 import type { HttpObserved } from '../http/observed.ts'
 import type { Trip } from '../http/trip.ts'
-import type { Context, Observation } from '../monitor.ts'
+import type { Observation } from '../../contract/observation.ts'
+import type { ScriptContext } from '../../scripts/context.ts'
 import { scriptRuntime, type ScriptRuntime } from '../../scripts/runtime.ts'
 import { failureOf, TargetFailure, targetFailure } from '../../network/target-failure.ts'
 
@@ -37,7 +38,10 @@ export interface ScriptedObserved extends HttpObserved {
 }
 
 /** Runs it. Rejects with the signal's reason when the run is cancelled. */
-export async function runScriptedApi(monitor: ApiMonitor, context: Context): Promise<Observation> {
+export async function runScriptedApi(
+  monitor: ApiMonitor,
+  context: ScriptContext,
+): Promise<Observation> {
   const run = new ScriptedRun(monitor, context)
   let observation: Observation
   try {
@@ -58,11 +62,11 @@ class ScriptedRun {
   /** What the set-up script made. */
   undisclosed: Record<string, unknown> | undefined
   readonly #monitor: ApiMonitor
-  readonly #context: Context
+  readonly #context: ScriptContext
   #host: ApiScriptHost | undefined
   #runtime: ScriptRuntime | undefined
 
-  constructor(monitor: ApiMonitor, context: Context) {
+  constructor(monitor: ApiMonitor, context: ScriptContext) {
     this.#monitor = monitor
     this.#context = context
   }
@@ -181,7 +185,7 @@ class ScriptedRun {
     this.#host ??= await startScriptHost({
       monitor: this.#monitor,
       context,
-      cage: await (context.scripts as NonNullable<Context['scripts']>).cage(),
+      cage: await (context.scripts as NonNullable<ScriptContext['scripts']>).cage(),
       runtime: this.#runtime as ScriptRuntime,
     })
     return this.#host

@@ -9,7 +9,8 @@ import { dnsPlanOf, type DnsPlan } from './plan.ts'
 import { probeDns } from './probe.ts'
 import type { DnsObserved, DnsRun } from './run.ts'
 import { dnsSamples } from './samples.ts'
-import { defineMonitor, type AnyMonitorType, type Context, type Observation } from '../monitor.ts'
+import { defineMonitor, type AnyMonitorType, type Context } from '../monitor.ts'
+import type { Observation } from '../../contract/observation.ts'
 import {
   createNameServers,
   systemNameServers,

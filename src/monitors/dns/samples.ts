@@ -1,6 +1,6 @@
 // What an observation of a DNS monitor gives Prometheus: blackbox_exporter's names where it has them.
 import type { DnsObserved } from './run.ts'
-import type { Sample } from '../monitor.ts'
+import type { Sample } from '../../contract/observation.ts'
 import { tlsSamples } from '../metrics/tls-samples.ts'
 
 /** The samples of one observation, as `observed` of a DNS monitor has it. */

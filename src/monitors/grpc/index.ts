@@ -9,7 +9,8 @@ import { probeGrpc, type Probe } from './probe.ts'
 import { grpcSamples } from './samples.ts'
 import { STATUS } from './status.ts'
 import { isDeadline } from '../../network/deadline.ts'
-import { defineMonitor, type Context, type Observation } from '../monitor.ts'
+import { defineMonitor, type Context } from '../monitor.ts'
+import type { Observation } from '../../contract/observation.ts'
 import { isDegraded, tooSlow } from '../thresholds.ts'
 
 /** The gRPC type of monitor. */

@@ -1,7 +1,7 @@
 // What an observation of a gRPC monitor gives Prometheus: blackbox_exporter's names where it has them.
 import { GRPC_HEALTH_STATES } from './definition.ts'
 import type { GrpcObserved } from './observed.ts'
-import type { Sample } from '../monitor.ts'
+import type { Sample } from '../../contract/observation.ts'
 import { tlsSamples } from '../metrics/tls-samples.ts'
 
 /** The samples of one observation. */

@@ -1,6 +1,6 @@
 // The metrics of URL and API monitors, under the names that blackbox_exporter gave them.
 import type { HttpObserved } from './observed.ts'
-import type { Sample } from '../monitor.ts'
+import type { Sample } from '../../contract/observation.ts'
 import { tlsSamples } from '../metrics/tls-samples.ts'
 
 /** Metrics of one observation; what was not seen has none. */

@@ -1,6 +1,6 @@
 // What an observation of an ICMP monitor gives Prometheus: blackbox_exporter's names where it has them, and
 // names in the way of synthetic monitoring agents for what needs more than one echo.
-import type { Sample } from '../monitor.ts'
+import type { Sample } from '../../contract/observation.ts'
 import type { IcmpObserved } from './observed.ts'
 
 /** The samples of one observation, as `observed` of an ICMP monitor has it. */

@@ -1,5 +1,5 @@
 // The metrics of a TLS handshake, under the names that blackbox_exporter gave them.
-import type { Sample } from '../monitor.ts'
+import type { Sample } from '../../contract/observation.ts'
 import type { PeerFacts } from '../../network/tls/facts.ts'
 
 /** Metrics of a TLS handshake, for every type of monitor that speaks it. */

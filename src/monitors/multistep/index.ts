@@ -2,16 +2,17 @@
 import { MultistepMonitor } from './definition.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { defineMonitor } from '../monitor.ts'
+import type { ScriptContext } from '../../scripts/context.ts'
 import { SCRIPT_END_MS_MAX } from '../../scripts/bounds.ts'
 import { scriptSamples } from '../../scripts/samples.ts'
 
 /** Multistep monitors. */
-export const multistep = defineMonitor<MultistepMonitor>({
+export const multistep = defineMonitor<MultistepMonitor, ScriptContext>({
   checkType: 'MULTI_STEP',
   schema: MultistepMonitor,
   async run(monitor, context) {
     const { runScript } = await import('../../scripts/run.ts')
-    return runScript(monitor, context)
+    return runScript(monitor, context, { withBrowser: false })
   },
   samples: scriptSamples,
   deadlineMs: () => LIMITS.scriptMsMax,

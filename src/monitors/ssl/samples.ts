@@ -1,6 +1,6 @@
 // What an observation of an SSL monitor gives Prometheus: blackbox_exporter's names where it has them.
 import { isIP } from 'node:net'
-import type { Sample } from '../monitor.ts'
+import type { Sample } from '../../contract/observation.ts'
 import type { ConnectionFacts, SslProbe } from './report.ts'
 
 const PHASES: Record<string, string> = {

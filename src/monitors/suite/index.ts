@@ -3,7 +3,9 @@
 import { failure } from '../../contract/failure.ts'
 import { SuiteMonitor } from './definition.ts'
 import { LIMITS } from '../../contract/versions.ts'
-import { type Context, defineMonitor, type Observation, type Sample } from '../monitor.ts'
+import { defineMonitor } from '../monitor.ts'
+import type { Observation, Sample } from '../../contract/observation.ts'
+import type { ScriptContext } from '../../scripts/context.ts'
 
 export const suite = defineMonitor({
   checkType: 'PLAYWRIGHT',
@@ -14,7 +16,10 @@ export const suite = defineMonitor({
   overrunMsMax: 10_000,
 })
 
-async function runWhereCodeRuns(monitor: SuiteMonitor, context: Context): Promise<Observation> {
+async function runWhereCodeRuns(
+  monitor: SuiteMonitor,
+  context: ScriptContext,
+): Promise<Observation> {
   const { scripts } = context
   if (scripts === undefined) {
     const message = 'this agent runs no code of others, such as check suites'

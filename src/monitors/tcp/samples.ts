@@ -1,5 +1,5 @@
 // What an observation of a TCP monitor gives Prometheus: blackbox_exporter's names where it has them.
-import type { Sample } from '../monitor.ts'
+import type { Sample } from '../../contract/observation.ts'
 import type { Probe } from './connection.ts'
 import { tlsSamples } from '../metrics/tls-samples.ts'
 

@@ -1,6 +1,6 @@
 // What an observation of a traceroute monitor gives Prometheus: the names of Grafana's synthetic monitoring
 // agent where it has them.
-import type { Sample } from '../monitor.ts'
+import type { Sample } from '../../contract/observation.ts'
 import type { TraceObserved } from './observed.ts'
 
 /** The samples of one observation, as `observed` of a traceroute monitor has it. */

@@ -4,7 +4,7 @@ import { failure, type Failure, type FailureCode } from '../../contract/failure.
 import type { TracerouteMonitor } from './definition.ts'
 import { evaluateAssertions, type AssertionSources } from '../assertions/assertions.ts'
 import type { Latency } from '../../network/native/round-trips.ts'
-import type { Observation } from '../monitor.ts'
+import type { Observation } from '../../contract/observation.ts'
 import { isDegraded, tooSlow } from '../thresholds.ts'
 import type { Hop, HopReport } from './hops.ts'
 import type { TraceObserved } from './observed.ts'

@@ -13,7 +13,7 @@ import type { CageLimits } from '../../sandbox/request.ts'
 import type { Cage, CagedEnd } from '../../sandbox/sandbox.ts'
 import { cagedFailure } from '../../sandbox/failure.ts'
 import { DeadlineReached, isDeadline } from '../../network/deadline.ts'
-import type { Context } from '../../monitors/monitor.ts'
+import type { ScriptContext } from '../context.ts'
 import { scriptEnvironment } from '../environment.ts'
 import { pathInside } from '../project.ts'
 import type { ScriptRuntime } from '../runtime.ts'
@@ -45,7 +45,7 @@ const LIMITS_OF_SCRIPTS: Omit<CageLimits, 'wallMs' | 'cpuMs'> = {
 /** What a host works with. */
 export interface HostSettings {
   monitor: ApiMonitor
-  context: Context
+  context: ScriptContext
   cage: Cage
   runtime: ScriptRuntime
 }

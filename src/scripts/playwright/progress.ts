@@ -1,5 +1,5 @@
 // Tells how far the tests of a run are, as Playwright says it.
-import type { Context } from '../../monitors/monitor.ts'
+import type { ScriptContext } from '../context.ts'
 import type { PlaywrightEvent } from './events.ts'
 import type { PlaywrightReportBuilder } from './report.ts'
 
@@ -9,7 +9,7 @@ const LINE_CHARS_MAX = 200
 export function tellProgress(
   event: PlaywrightEvent,
   report: PlaywrightReportBuilder,
-  context: Context,
+  context: ScriptContext,
 ): void {
   if (context.progress === undefined) return
   const line = wordOf(event, report)

@@ -16,7 +16,7 @@ import { failure } from '../../../src/contract/failure.ts'
 import type { Variable } from '../../../src/contract/monitor.ts'
 import type { Dialler } from '../../../src/network/dial.ts'
 import { DeadlineReached, isDeadline } from '../../../src/network/deadline.ts'
-import { type Context } from '../../../src/monitors/monitor.ts'
+import type { ScriptContext } from '../../../src/scripts/context.ts'
 import { aMonitor, fakeType, type FakeType } from '../../support/agent/fake-monitors.ts'
 
 let workRoot = ''
@@ -323,7 +323,7 @@ describe('the work folder', () => {
     const fake = fakeType()
     const running = runnerOf(fake).run({ monitor: aMonitor('a'), slot: 1 }, around(), never)
     const run = await fake.next()
-    const { context } = run as { context: Context }
+    const { context } = run as { context: ScriptContext }
     expect(await readdir(workRoot)).toEqual([])
     const folder = await context.workFolder()
     expect(await context.workFolder()).toBe(folder)

@@ -10,7 +10,8 @@ import { failure, type Failure } from '../../../src/contract/failure.ts'
 import type { Monitor } from '../../../src/contract/monitor.ts'
 import type { Dialler } from '../../../src/network/dial.ts'
 import { DeadlineReached } from '../../../src/network/deadline.ts'
-import type { AnyMonitorType, Observation } from '../../../src/monitors/monitor.ts'
+import type { AnyMonitorType } from '../../../src/monitors/monitor.ts'
+import type { Observation } from '../../../src/contract/observation.ts'
 import { aMonitor, fakeType, type FakeType } from '../../support/agent/fake-monitors.ts'
 
 const BLOCKED_MS = 200

@@ -14,6 +14,7 @@ import { suite } from '../../../src/monitors/suite/index.ts'
 import { runSuite } from '../../../src/suites/run.ts'
 import { openToolbox } from '../../../src/scripts/toolchains.ts'
 import { factsOf } from '../../../src/sandbox/supervisor/processes.ts'
+import type { ScriptContext } from '../../../src/scripts/context.ts'
 import { plainContext } from '../plain-context.ts'
 
 const [folder = '', tools = ''] = process.argv.slice(2)
@@ -37,7 +38,7 @@ const watched = {
   ...suite,
   run: (settled: unknown, context: Parameters<typeof suite.run>[1]) => {
     const monitor = settled as SuiteMonitor
-    return runSuite(monitor, context, ground, {
+    return runSuite(monitor, context as ScriptContext, ground, {
       onOutput: (chunk) => {
         outputs.set(monitor.id, (outputs.get(monitor.id) ?? '') + chunk.toString())
       },

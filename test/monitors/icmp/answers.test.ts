@@ -4,7 +4,7 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import type { IcmpObserved } from '../../../src/monitors/icmp/observed.ts'
-import type { Observation } from '../../../src/monitors/monitor.ts'
+import type { Observation } from '../../../src/contract/observation.ts'
 import type { Answers } from '../../support/monitors/icmp/echo-answers.ts'
 import { missing } from '../../support/needs.ts'
 

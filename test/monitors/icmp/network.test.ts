@@ -2,7 +2,7 @@
 // both families, without any privilege and with a raw socket; and they say what to allow where neither is.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { IcmpObserved } from '../../../src/monitors/icmp/observed.ts'
-import type { Observation } from '../../../src/monitors/monitor.ts'
+import type { Observation } from '../../../src/contract/observation.ts'
 import { eventually } from '../../support/eventually.ts'
 import { AS_NOBODY } from '../../support/as-nobody.ts'
 import { observeElsewhere, type IcmpWish } from '../../support/monitors/icmp/icmp-process.ts'

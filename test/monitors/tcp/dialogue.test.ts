@@ -1,6 +1,6 @@
 // Aim: a dialogue goes step by step, says which step failed and why, and changes to TLS in the middle.
 import { describe, expect, test } from 'vitest'
-import type { Observation } from '../../../src/monitors/monitor.ts'
+import type { Observation } from '../../../src/contract/observation.ts'
 import { tcp } from '../../../src/monitors/tcp/index.ts'
 import { createAuthority } from '../../support/network/certificates.ts'
 import { deadlineAfter, testContext } from '../../support/monitors/monitor-context.ts'

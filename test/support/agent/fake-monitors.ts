@@ -1,12 +1,14 @@
 // A type of monitor whose runs the test ends by hand, and definitions of it.
 import * as z from 'zod'
 import { Monitor } from '../../../src/contract/monitor.ts'
-import type { AnyMonitorType, Context, Observation } from '../../../src/monitors/monitor.ts'
+import type { AnyMonitorType } from '../../../src/monitors/monitor.ts'
+import type { ScriptContext } from '../../../src/scripts/context.ts'
+import type { Observation } from '../../../src/contract/observation.ts'
 
 /** A run that has begun. */
 export interface FakeRun {
   monitor: { id: string; request: unknown }
-  context: Context
+  context: ScriptContext
   end(observation?: Partial<Observation>): void
   fail(error: unknown): void
 }
@@ -46,7 +48,7 @@ export function fakeType(
       const { promise, resolve, reject } = Promise.withResolvers<Observation>()
       const run: FakeRun = {
         monitor: monitor as FakeRun['monitor'],
-        context,
+        context: context as ScriptContext,
         end: (observation = {}) => resolve({ ...SEEN, ...observation }),
         fail: reject,
       }

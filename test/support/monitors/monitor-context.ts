@@ -1,7 +1,7 @@
 // The context that a monitor gets in tests: a real dialler, and a signal that the test holds.
 import { createDialler } from '../../../src/network/dialler.ts'
 import { DeadlineReached } from '../../../src/network/deadline.ts'
-import { type Context } from '../../../src/monitors/monitor.ts'
+import type { ScriptContext } from '../../../src/scripts/context.ts'
 import { createNetworkPolicy } from '../../../src/network/network-policy.ts'
 import { createResolver, type Resolver } from '../../../src/network/dns/resolver.ts'
 
@@ -14,7 +14,7 @@ export interface ContextWishes {
 }
 
 /** Makes a context; without a signal it is never aborted. */
-export function testContext(wishes: ContextWishes = {}): Context {
+export function testContext(wishes: ContextWishes = {}): ScriptContext {
   return {
     signal: wishes.signal ?? new AbortController().signal,
     dial: createDialler({

@@ -3,7 +3,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
-import type { Observation } from '../../../src/monitors/monitor.ts'
+import type { Observation } from '../../../src/contract/observation.ts'
 
 /** What a run is to be cut short by. */
 export interface RunWishes {

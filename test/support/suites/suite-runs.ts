@@ -3,7 +3,8 @@ import { cpSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } f
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { SuiteMonitor } from '../../../src/monitors/suite/definition.ts'
-import type { Context, Observation } from '../../../src/monitors/monitor.ts'
+import type { ScriptContext } from '../../../src/scripts/context.ts'
+import type { Observation } from '../../../src/contract/observation.ts'
 import type { RunProgress, ScriptGround } from '../../../src/scripts/host.ts'
 import { runSuite, type SuiteWatcher } from '../../../src/suites/run.ts'
 import { INSTALLED_FILE, openToolbox, toolFolder } from '../../../src/scripts/toolchains.ts'
@@ -65,7 +66,7 @@ export async function runFolder(
   ground: ScriptGround,
   codeBundlePath: string,
   wishes: Record<string, unknown> = {},
-  around: Partial<Context> & { watcher?: SuiteWatcher } = {},
+  around: Partial<ScriptContext> & { watcher?: SuiteWatcher } = {},
 ): Promise<EndedSuite> {
   const monitor = SuiteMonitor.parse({
     id: 'suite',
@@ -80,7 +81,7 @@ export async function runFolder(
   mkdirSync(folder)
   const attached: string[] = []
   const progress: RunProgress[] = []
-  const context: Context = {
+  const context: ScriptContext = {
     ...testContext(),
     workFolder: () => Promise.resolve(folder),
     attach(path) {

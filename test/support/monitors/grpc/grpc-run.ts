@@ -1,6 +1,7 @@
 // Runs gRPC monitors in tests, with the deadline that the runner would set.
 import { GrpcMonitor } from '../../../../src/monitors/grpc/definition.ts'
-import type { Context, Observation } from '../../../../src/monitors/monitor.ts'
+import type { Context } from '../../../../src/monitors/monitor.ts'
+import type { Observation } from '../../../../src/contract/observation.ts'
 import { grpc } from '../../../../src/monitors/grpc/index.ts'
 import type { GrpcObserved } from '../../../../src/monitors/grpc/observed.ts'
 import { deadlineAfter, testContext } from '../monitor-context.ts'

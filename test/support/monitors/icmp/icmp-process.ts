@@ -4,7 +4,7 @@ import { execFile } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { icmp } from '../../../../src/monitors/icmp/index.ts'
-import type { Observation } from '../../../../src/monitors/monitor.ts'
+import type { Observation } from '../../../../src/contract/observation.ts'
 import { testContext } from '../monitor-context.ts'
 
 /** Everything of an ICMP monitor that a test cares about. */
