@@ -1,7 +1,7 @@
 // Which file of monitors a command works on, and how its problems are told.
 import { fileURLToPath } from 'node:url'
 import { readMonitorsFilePath } from '../agent/config.ts'
-import { formatProblem, type Problem } from '../agent/monitors-file/problems.ts'
+import { countedProblems, formatProblem, type Problem } from '../agent/monitors-file/problems.ts'
 import type { Variable } from '../contract/monitor.ts'
 import { EXAMPLE_MONITORS, type ExampleSite, startExampleSite } from '../examples/site.ts'
 import { EXIT_CONFIGURATION } from '../process/command-line.ts'
@@ -24,8 +24,7 @@ export const FILE_HELP =
 /** Prints what is wrong with a monitors file; the exit code. */
 export function complain(read: { problems: readonly Problem[] }): number {
   stderr.write(read.problems.map((one) => `${formatProblem(one)}\n`).join(''))
-  const count = read.problems.length === 1 ? '1 problem' : `${read.problems.length} problems`
-  stderr.write(`vedette: ${count} in the monitors file\n`)
+  stderr.write(`vedette: ${countedProblems(read.problems)} in the monitors file\n`)
   return EXIT_CONFIGURATION
 }
 

@@ -9,7 +9,7 @@ import { type FileBundle, withFileBundles } from './apply-bundles.ts'
 import { type ApplyTarget, readApplyTarget } from '../agent/platform/sync/apply-config.ts'
 import { changesAnything, findingsOf, planText } from './apply-plan.ts'
 import { bringBundle, missingBundles } from './bundle-call.ts'
-import { formatProblem, type Problem } from '../agent/monitors-file/problems.ts'
+import { countedProblems, formatProblem, type Problem } from '../agent/monitors-file/problems.ts'
 import {
   type FileToApply,
   type ReadFileToApply,
@@ -115,7 +115,7 @@ async function applyBundled(
 
 function complain(problems: readonly Problem[], around: ApplySurroundings): number {
   around.complain(problems.map((one) => `${formatProblem(one)}\n`).join(''))
-  const count = problems.length === 1 ? '1 problem' : `${problems.length} problems`
+  const count = countedProblems(problems)
   around.complain(`vedette apply: ${count} in the monitors file; nothing was changed\n`)
   return EXIT_CONFIGURATION
 }

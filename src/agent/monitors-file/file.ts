@@ -367,5 +367,5 @@ function bounded(problems: Problem[], count: number, file: string): Problem[] {
     .toSorted((a, b) => (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0))
   const more = count - sorted.length
   if (more <= 0) return sorted
-  return [...sorted, { file, path: '', message: `… and ${more} more` }]
+  return [...sorted, { file, path: '', message: `… and ${more} more`, furtherCount: more }]
 }

@@ -16,6 +16,8 @@ export interface Problem {
   path: string
   /** What is wrong, and what would be right. */
   message: string
+  /** The problem stands for so many that are not shown. */
+  furtherCount?: number
 }
 
 /** A problem whose place is known only as a path, as the checks find it. */
@@ -63,6 +65,12 @@ export function formatProblem(problem: Problem): string {
   const place = [problem.file, problem.line, problem.column].filter((one) => one !== undefined)
   const subject = problem.path === '' ? '' : `${problem.path}: `
   return `${place.join(':')}  ${subject}${problem.message}`
+}
+
+/** `1 problem`, `60 problems`: those that are not shown included. */
+export function countedProblems(problems: readonly Problem[]): string {
+  const count = problems.reduce((sum, { furtherCount = 1 }) => sum + furtherCount, 0)
+  return count === 1 ? '1 problem' : `${count} problems`
 }
 
 /** Keys that need no quotes are joined by dots, indexes and the rest stand in brackets. */

@@ -1,7 +1,6 @@
 // The variables of a monitors file: `variables` with their values in it, `secrets` with their values
 // in the environment.
 import { dirname, resolve } from 'node:path'
-import * as z from 'zod'
 import { SECRET_TOO_LONG } from '../../contract/definition-secrets.ts'
 import { Variable } from '../../contract/monitor.ts'
 import { LIMITS } from '../../contract/versions.ts'
@@ -13,8 +12,7 @@ import { readText } from './text.ts'
 const NAME = /^[A-Za-z_][A-Za-z0-9_]{0,254}$/
 const NAME_RULE = 'a name has letters, digits and _ only, and does not begin with a digit'
 const SECRET_BYTES_MAX = 1_048_576
-
-const VariableList = z.array(Variable)
+const VARIABLE_SHAPE = 'must be {key: NAME, value: text}, with locked and secret where wanted'
 
 /** What `variables` and `secrets` come to. */
 export interface FileVariables {
@@ -72,17 +70,13 @@ function plainVariables(given: unknown, findings: Findings): Variable[] {
 
 /** The wire form: `{key, value, locked, secret}`. */
 function listedVariables(given: unknown[], findings: Findings): Variable[] {
-  const parsed = VariableList.safeParse(given)
-  if (parsed.success) return parsed.data
-  const shape = 'must be {key: NAME, value: text}, with locked and secret where wanted'
-  const wrong = new Map(
-    parsed.error.issues.map(({ code, path, message }) => [
-      Number(path[0]),
-      code === 'custom' ? message : shape,
-    ]),
-  )
-  for (const [index, message] of wrong) findings.push({ path: ['variables', index], message })
-  return []
+  return given.flatMap((one, index) => {
+    const parsed = Variable.safeParse(one)
+    if (parsed.success) return [parsed.data]
+    const [custom] = parsed.error.issues.filter(({ code }) => code === 'custom')
+    findings.push({ path: ['variables', index], message: custom?.message ?? VARIABLE_SHAPE })
+    return []
+  })
 }
 
 function secretNames(given: unknown, findings: Findings): (string | undefined)[] {

@@ -1,5 +1,6 @@
 // Puts the probes of `vedette doctor` together, runs them and prints what they found.
 import { type ConfigReading, readAgentConfig } from '../../agent/config.ts'
+import { countedProblems } from '../../agent/monitors-file/problems.ts'
 import { readMonitorsFile } from '../../agent/monitors-file/file.ts'
 import { createScrubber } from '../../agent/redaction/scrub.ts'
 import { VERSION } from '../../contract/versions.ts'
@@ -97,7 +98,7 @@ async function probeSettings(
   }
   const read = await readMonitorsFile(monitorsFile, env, MONITOR_TYPES)
   if (!read.ok) {
-    const says = `${counted(read.problems.length, 'problem')} in the monitors file ${monitorsFile}`
+    const says = `${countedProblems(read.problems)} in the monitors file ${monitorsFile}`
     const mend = `vedette validate ${monitorsFile}  (names each)`
     return [{ id: 'settings', standing: 'broken', says, mend }]
   }

@@ -7,12 +7,14 @@ import {
   urlMonitor,
   urlRequest,
 } from '../../support/agent/monitors-files.ts'
+import { readMonitorsFile } from '../../../src/agent/monitors-file/file.ts'
+import { countedProblems } from '../../../src/agent/monitors-file/problems.ts'
 import { MONITOR_TYPES } from '../../../src/monitors/registry.ts'
 
 /** The types that this code can run, as messages list them. */
 const TYPES = [...MONITOR_TYPES.keys()].join(', ')
 
-const { problems, remove } = createFilesFolder()
+const { problems, write, remove } = createFilesFolder()
 afterAll(remove)
 
 const EVERY = '1s to 59s or one of 1m, 2m, 5m, 10m, 15m, 30m, 1h, 2h, 3h, 6h, 12h, 1d'
@@ -245,6 +247,11 @@ describe('what is wrong with a file', () => {
       [':1:16  variables.A: must be a text, a number, or true or false'],
     ],
     [
+      'a variable of a list without a value, beside a good one',
+      `variables:\n  - {key: A}\n  - {key: HOST, value: a.test}\n${urlMonitor('    request: {url: "http://{{HOST}}/"}')}`,
+      [':2:5  variables[0]: must be {key: NAME, value: text}, with locked and secret where wanted'],
+    ],
+    [
       'a secret without a value',
       `secrets: [TOKEN]\n${urlRequest('')}`,
       [':1:11  secrets[0]: TOKEN has no value; set TOKEN or TOKEN_FILE in the environment'],
@@ -345,10 +352,13 @@ describe('what is wrong with a file', () => {
   })
 
   test('many problems: the first 50 by line, and the count of the rest', async () => {
-    const lines = await problems(Array.from({ length: 70 }, (_, n) => `- ${n}`).join('\n'))
+    const content = Array.from({ length: 70 }, (_, n) => `- ${n}`).join('\n')
+    const lines = await problems(content)
+    const read = await readMonitorsFile(write(content), {}, MONITOR_TYPES)
     expect(lines).toHaveLength(51)
     expect(lines[49]).toContain(':50:3  monitors[49]: must be a monitor')
     expect(lines[50]).toBe('  … and 20 more')
+    expect(countedProblems(read.ok ? [] : read.problems)).toBe('70 problems')
   })
 
   test('problems of all kinds at once, by line', async () => {
