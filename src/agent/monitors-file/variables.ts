@@ -73,7 +73,7 @@ function listedVariables(given: unknown[], findings: Findings): Variable[] {
   return given.flatMap((one, index) => {
     const parsed = Variable.safeParse(one)
     if (parsed.success) return [parsed.data]
-    const [custom] = parsed.error.issues.filter(({ code }) => code === 'custom')
+    const custom = parsed.error.issues.find(({ code }) => code === 'custom')
     findings.push({ path: ['variables', index], message: custom?.message ?? VARIABLE_SHAPE })
     return []
   })
