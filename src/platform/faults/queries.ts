@@ -23,10 +23,10 @@ const trim = statement<[string | null, string | null, number, number], never>(
   'faults-trim',
   `delete from faults where id in (
      (select id from faults where location_id is not distinct from $1
-        and agent_id is not distinct from $2 order by last_seen_at desc offset $3)
+        and agent_id is not distinct from $2 order by last_seen_at desc, id desc offset $3)
      union all
      (select id from faults where location_id is not distinct from $1
-        order by last_seen_at desc offset $4))`,
+        order by last_seen_at desc, id desc offset $4))`,
 )
 
 /** Keeps a fault, in place of those that were not seen for longest; whether it is a new one. */
