@@ -173,7 +173,8 @@ async function readFor(order: Order): Promise<ReadHeld> {
   const { secrets } = loaded
   const locate = (found: Findings) => located(found, { name: path, yaml, secrets })
   if (findings.count() > 0) return { ok: false, problems: locate(findings), files }
-  return { ok: true, held: loaded.held, warnings: locate(warnings), locate, files }
+  const written = yaml.warnings.map((one) => ({ file: path, path: '', ...one }))
+  return { ok: true, held: loaded.held, warnings: [...written, ...locate(warnings)], locate, files }
 }
 
 interface Reading extends Order {
