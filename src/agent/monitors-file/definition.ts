@@ -44,6 +44,8 @@ export interface FileContext {
   defaults: Fields
   defaultsAsWritten: Fields
   variables: readonly Variable[]
+  /** Names of variables that are no good, of which a finding tells already. */
+  unusable: ReadonlySet<string>
   types: ReadonlyMap<string, KnownType>
   groups: FileGroups
   tlsFiles: TlsFiles
@@ -293,7 +295,8 @@ function reportUnknown(draft: Draft, around: FileContext): string[] {
         // A platform may know it already.
         const isSure = around.purpose === 'run' && setUp === undefined
         const where = isSure ? around.findings : around.warnings
-        if (setUp?.includes(name) !== true) where.push({ path: place, message })
+        if (setUp?.includes(name) !== true && !around.unusable.has(name))
+          where.push({ path: place, message })
         places.push(at.join('.'))
       }
     } else if (Array.isArray(value)) value.forEach((one, index) => visit(one, [...at, index]))

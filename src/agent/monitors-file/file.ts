@@ -32,7 +32,7 @@ import {
 } from './problems.ts'
 import { expandShorthands, isFields, type Fields } from './shorthands.ts'
 import { readText } from './text.ts'
-import { createTlsFiles, readVariables } from './variables.ts'
+import { createTlsFiles, type FileVariables, readVariables } from './variables.ts'
 import { parseYaml, type ParsedYaml } from './yaml.ts'
 
 /** What a good file says. */
@@ -173,7 +173,8 @@ async function readFor(order: Order): Promise<ReadHeld> {
   const { secrets } = loaded
   const locate = (found: Findings) => located(found, { name: path, yaml, secrets })
   if (findings.count() > 0) return { ok: false, problems: locate(findings), files }
-  return { ok: true, held: loaded.held, warnings: locate(warnings), locate, files }
+  const written = yaml.warnings.map((one) => ({ file: path, path: '', ...one }))
+  return { ok: true, held: loaded.held, warnings: [...written, ...locate(warnings)], locate, files }
 }
 
 interface Reading extends Order {
@@ -192,14 +193,14 @@ async function readFields(top: Fields, reading: Reading) {
   const given = await readVariables(top, reading.env, reading.variables, findings)
   const location = locationOf(top, findings)
   const privateLocations = privateLocationsOf(top, findings)
-  const proxyUrl = proxyOf(top, given.variables, findings)
+  const proxyUrl = proxyOf(top, given, findings)
   const defaults = defaultsOf(top, findings)
   const groups = readGroups(top['groups'], findings)
   const tlsFiles = createTlsFiles(reading.path)
   const defaultsAsWritten = isFields(top['defaults']) ? top['defaults'] : {}
   const around = { purpose, defaults, defaultsAsWritten, groups, types, tlsFiles }
-  const { variables } = given
-  const monitors = await readMonitors(top, { ...around, variables, findings, warnings })
+  const { variables, unusable } = given
+  const monitors = await readMonitors(top, { ...around, variables, unusable, findings, warnings })
   warnOfShortSecrets(variables, monitors, warnings)
   if (purpose === 'apply' && proxyUrl !== undefined) {
     const message = 'stays here: on a platform it is a setting of the private location'
@@ -309,7 +310,7 @@ function privateLocationsOf(top: Fields, findings: Findings): string[] {
 
 function proxyOf(
   top: Fields,
-  variables: readonly Variable[],
+  { variables, unusable }: FileVariables,
   findings: Findings,
 ): string | undefined {
   const path = ['proxyUrl']
@@ -318,7 +319,7 @@ function proxyOf(
   const lookup = (name: string) => variables.find(({ key }) => key === name)?.value
   const { value, unknown } = substitute(given, lookup)
   for (const name of unknown) {
-    findings.push({ path, message: `the variable ${name} is not defined` })
+    if (!unusable.has(name)) findings.push({ path, message: `the variable ${name} is not defined` })
   }
   if (unknown.length > 0) return undefined
   const problem = typeof value === 'string' ? proxyProblem(value) : 'must be a URL, as a text'

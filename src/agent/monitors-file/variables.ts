@@ -17,6 +17,8 @@ const VARIABLE_SHAPE = 'must be {key: NAME, value: text}, with locked and secret
 /** What `variables` and `secrets` come to. */
 export interface FileVariables {
   variables: Variable[]
+  /** Names whose value is no good: a finding says why, and no use of them needs another one. */
+  unusable: ReadonlySet<string>
   /** Files that values came from. */
   files: string[]
 }
@@ -33,26 +35,33 @@ export async function readVariables(
 ): Promise<FileVariables> {
   const found = new Map(given.map((one) => [one.key, one]))
   const files: string[] = []
-  for (const one of plainVariables(file['variables'], findings)) found.set(one.key, one)
+  const unusable = new Set<string>()
+  for (const one of plainVariables(file['variables'], findings, unusable)) found.set(one.key, one)
   for (const [index, name] of secretNames(file['secrets'], findings).entries()) {
     if (name === undefined) continue
-    const path = ['secrets', index]
     const value = await secretValue(name, env, files)
-    if ('problem' in value) findings.push({ path, message: value.problem })
-    else if (value.text.length > LIMITS.secretCharactersMax) {
-      findings.push({ path, message: `${name}: ${SECRET_TOO_LONG}` })
-    } else found.set(name, { key: name, value: value.text, locked: true, secret: true })
+    const problem = 'problem' in value ? value.problem : lengthProblem(name, value.text)
+    if (problem !== undefined) {
+      findings.push({ path: ['secrets', index], message: problem })
+      unusable.add(name)
+    } else if ('text' in value) {
+      found.set(name, { key: name, value: value.text, locked: true, secret: true })
+    }
   }
   if (found.size > LIMITS.variablesMax) {
     const message = `at most ${LIMITS.variablesMax} variables and secrets (got ${found.size})`
     findings.push({ path: ['variables'], message })
   }
-  return { variables: [...found.values()], files }
+  return { variables: [...found.values()], unusable, files }
 }
 
-function plainVariables(given: unknown, findings: Findings): Variable[] {
+function lengthProblem(name: string, secret: string): string | undefined {
+  return secret.length > LIMITS.secretCharactersMax ? `${name}: ${SECRET_TOO_LONG}` : undefined
+}
+
+function plainVariables(given: unknown, findings: Findings, unusable: Set<string>): Variable[] {
   if (given === undefined || given === null) return []
-  if (Array.isArray(given)) return listedVariables(given, findings)
+  if (Array.isArray(given)) return listedVariables(given, findings, unusable)
   if (!isFields(given)) {
     const message = 'must be a mapping of names to values, like HOST: example.com'
     findings.push({ path: ['variables'], message })
@@ -64,17 +73,19 @@ function plainVariables(given: unknown, findings: Findings): Variable[] {
     else if (['string', 'number', 'boolean'].includes(typeof value)) {
       return [{ key, value: String(value), locked: false, secret: false }]
     } else findings.push({ path, message: 'must be a text, a number, or true or false' })
+    unusable.add(key)
     return []
   })
 }
 
 /** The wire form: `{key, value, locked, secret}`. */
-function listedVariables(given: unknown[], findings: Findings): Variable[] {
+function listedVariables(given: unknown[], findings: Findings, unusable: Set<string>): Variable[] {
   return given.flatMap((one, index) => {
     const parsed = Variable.safeParse(one)
     if (parsed.success) return [parsed.data]
     const custom = parsed.error.issues.find(({ code }) => code === 'custom')
     findings.push({ path: ['variables', index], message: custom?.message ?? VARIABLE_SHAPE })
+    if (isFields(one)) unusable.add(String(one['key']))
     return []
   })
 }

@@ -15,6 +15,7 @@ import {
   type ErrorCode,
   type YAMLError,
 } from 'yaml'
+import { DECIMAL } from '../../contract/exact-json.ts'
 import type { Path } from './problems.ts'
 import { sectionsOf, type Section } from './sections.ts'
 
@@ -33,7 +34,7 @@ export interface Position {
   column: number
 }
 
-/** What stands in the way of reading the text as YAML. */
+/** What stands in the way of reading the text as YAML, or is hardly meant as it is read. */
 export interface SyntaxProblem extends Position {
   message: string
 }
@@ -43,6 +44,7 @@ export interface ParsedYaml {
   /** The value of the text; a list at the top stands under the key `monitors`. */
   value: unknown
   problems: SyntaxProblem[]
+  warnings: SyntaxProblem[]
   /** Where the path leads, or the nearest place on the way. */
   locate(path: Path, atKey: boolean): Position
 }
@@ -56,12 +58,13 @@ export async function parseYaml(text: string): Promise<ParsedYaml> {
 
 function parseWhole(text: string): ParsedYaml {
   const section = { text, linesBefore: 0, items: false }
-  const { value, problems } = readSection(section)
+  const { value, problems, warnings } = readSection(section)
   const list = Array.isArray(value)
   const locateIn = createLocator()
   return {
     value: list ? { monitors: value } : value,
     problems,
+    warnings,
     locate: (path, atKey) => locateIn(section, list ? path.slice(1) : path, atKey),
   }
 }
@@ -71,11 +74,13 @@ async function parseSections(sections: Section[]): Promise<ParsedYaml | undefine
   const monitors: unknown[] = []
   const firstItems = new Map<Section, number>()
   const problems: SyntaxProblem[] = []
+  const warnings: SyntaxProblem[] = []
   let around: unknown
   for (const section of sections) {
     const read = readSection(section)
     if (read.unresolved) return undefined
     problems.push(...read.problems)
+    warnings.push(...read.warnings)
     if (!section.items) around = read.value
     else if (Array.isArray(read.value)) {
       firstItems.set(section, monitors.length)
@@ -88,6 +93,7 @@ async function parseSections(sections: Section[]): Promise<ParsedYaml | undefine
   return {
     value: { ...(around as object | null), monitors },
     problems,
+    warnings,
     locate: (path, atKey) => {
       const index = path[0] === 'monitors' ? path[1] : undefined
       const home =
@@ -104,13 +110,15 @@ async function parseSections(sections: Section[]): Promise<ParsedYaml | undefine
 interface Read {
   value: unknown
   problems: SyntaxProblem[]
+  warnings: SyntaxProblem[]
   /** An alias without its anchor is among the problems. */
   unresolved: boolean
 }
 
 function readSection(section: Section): Read {
   const problems: SyntaxProblem[] = []
-  const nothing = { value: undefined, problems, unresolved: false }
+  const warnings: SyntaxProblem[] = []
+  const nothing = { value: undefined, problems, warnings, unresolved: false }
   const add = (offset: number, message: string) =>
     problems.push({ ...positionAt(section, offset), message })
   try {
@@ -122,7 +130,7 @@ function readSection(section: Section): Read {
       add(lost, 'an alias (*name) without its anchor (&name) before it; put a text in quotes')
       return { ...nothing, unresolved: true }
     }
-    keepDigits(section, document)
+    keepDigits(section, document, warnings)
     const value: unknown = document.toJS({ maxAliasCount: -1 })
     const trouble = excess(value)
     if (trouble === undefined) return { ...nothing, value }
@@ -137,9 +145,9 @@ function readSection(section: Section): Read {
 
 /**
  * Targets of assertions and values of `variables` become texts: numbers there keep their spelling where reading would
- * change it, like `1.10`, `0o17` or 20 digits.
+ * change it, like `1.10`, `0o17` or 20 digits. A target that is a number for YAML alone, like `.5`, gets a warning.
  */
-function keepDigits(section: Section, document: Document): void {
+function keepDigits(section: Section, document: Document, warnings: SyntaxProblem[]): void {
   if (!section.text.includes('target') && !section.text.includes('variables')) return
   visit(document, {
     Pair(_, { key, value }, path) {
@@ -147,7 +155,12 @@ function keepDigits(section: Section, document: Document): void {
       const mapping = path.length === 4 ? path[2] : undefined
       const isVariable = isPair(mapping) && String(mapping.key) === 'variables'
       if (key.value !== 'target' && !isVariable) return
-      if (String(value.value) !== value.source) value.value = value.source
+      const text = value.source ?? String(value.value)
+      if (!isVariable && !DECIMAL.test(text)) {
+        const message = `the target ${text} is compared as this text; write a decimal number such as 0.5, or put it in quotes`
+        warnings.push({ ...positionAt(section, value.range?.[0] ?? 0), message })
+      }
+      if (String(value.value) !== text) value.value = text
     },
   })
 }

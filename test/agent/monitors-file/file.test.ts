@@ -73,6 +73,8 @@ describe('what a good file means', () => {
       request: { assertions: { target: string }[] }
     }
     expect(request.assertions.map((one) => one.target)).toEqual(['007', '007', ...written])
+    const hardlyMeant = file.warnings.map(({ message }) => /^the target (\S+)/.exec(message)?.[1])
+    expect(hardlyMeant).toEqual(['007', '0o17'])
     expect(file.variables).toMatchObject([
       { key: 'LONG', value: '12345678901234567890' },
       { key: 'VERSION', value: '1.10' },
@@ -218,6 +220,21 @@ describe('what a good file means', () => {
     ])
     const file = await load(urlRequest('    maxResponseTime: 100\n    degradedResponseTime: 100'))
     expect(file.warnings).toMatchObject([{ line: 7, path: 'monitors[0].degradedResponseTime' }])
+  })
+
+  test.each([
+    ['.5', true],
+    ['+5', true],
+    ['5.', true],
+    ['.inf', true],
+    ['0.5', false],
+    ['-1.50e3', false],
+    ['".5"', false],
+  ])('is odd when a target is a number for YAML alone: %s', async (target, isOdd) => {
+    const assertion = `{source: JSON_BODY, property: $.a, comparison: EQUALS, target: ${target}}`
+    const { warnings } = await load(apiAssertion(assertion))
+    const column = assertion.indexOf(target) + 11
+    expect(warnings).toMatchObject(isOdd ? [{ line: 8, column }] : [])
   })
 
   test('is odd when a secret is too short to be scrubbed', async () => {

@@ -252,6 +252,21 @@ describe('what is wrong with a file', () => {
       [':2:5  variables[0]: must be {key: NAME, value: text}, with locked and secret where wanted'],
     ],
     [
+      'a secret of a list that is too long, and its uses',
+      `variables:\n  - {key: TOKEN, value: ${'s'.repeat(65_537)}, secret: true}\n${urlMonitor('    request: {url: "http://a.test/{{TOKEN}}"}')}`,
+      [':2:5  variables[0]: a secret has at most 65536 characters; use a shorter one'],
+    ],
+    [
+      'a variable that is a list, and its use in proxyUrl',
+      `variables: {A: [1]}\nproxyUrl: "http://{{A}}/"\n${urlRequest('')}`,
+      [':1:16  variables.A: must be a text, a number, or true or false'],
+    ],
+    [
+      'a secret without a value, and its uses',
+      `secrets: [TOKEN]\n${urlMonitor('    request: {url: "http://a.test/{{TOKEN}}"}')}`,
+      [':1:11  secrets[0]: TOKEN has no value; set TOKEN or TOKEN_FILE in the environment'],
+    ],
+    [
       'a secret without a value',
       `secrets: [TOKEN]\n${urlRequest('')}`,
       [':1:11  secrets[0]: TOKEN has no value; set TOKEN or TOKEN_FILE in the environment'],
