@@ -7,7 +7,7 @@ import { DeadlineReached } from '../../network/deadline.ts'
 import { DATA_DIR_CODE, diskProblem } from '../../process/disk-problem.ts'
 import type { AnyMonitorType } from '../../monitors/monitor.ts'
 import type { Observation } from '../../contract/observation.ts'
-import type { RunSource } from '../../scripts/context.ts'
+import type { RunSource, ScriptContext } from '../../scripts/context.ts'
 import type { RunProgress, ScriptGround } from '../../scripts/host.ts'
 import type { HeaderHearing } from '../../scripts/playwright/seen-headers.ts'
 import { createWorkFolder, type FileCare, type WorkFolder } from './work-folder.ts'
@@ -95,11 +95,11 @@ export function startAttempt(order: AttemptOrder): RunningAttempt {
   }
   timer = setTimeout(onTime, deadlineMs)
 
-  const context = {
+  const context: ScriptContext = {
     signal: controller.signal,
     dial,
     workFolder: () => folder.path(),
-    attach: (path: string) => folder.attach(path),
+    attach: (path) => folder.attach(path),
     scripts,
     variables,
     location,
