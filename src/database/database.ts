@@ -78,8 +78,8 @@ export interface Database extends Queryable {
   fullDiskReason(): string | undefined
   /** Connections: open, idle, and callers that wait for one. */
   connections(): { open: number; idle: number; waiting: number }
-  /** Notes what the connections have received; the function that it answers with cuts those that received nothing since. */
-  noteReceived(): () => void
+  /** Remembers how much each connection has received. The returned function closes those that received nothing since. */
+  markReceived(): () => void
   /** Closes every connection once what runs on it has ended, or after 5 s. Safe to call twice. */
   close(): Promise<void>
 }
@@ -275,7 +275,7 @@ class PooledDatabase implements Database {
     return { open: totalCount, idle: idleCount, waiting: waitingCount }
   }
 
-  noteReceived(): () => void {
+  markReceived(): () => void {
     const received = [...this.#sockets].map((socket) => ({ socket, bytes: socket.bytesRead }))
     return () => {
       for (const { socket, bytes } of received) if (socket.bytesRead === bytes) socket.destroy()

@@ -16,8 +16,8 @@ export interface ListenOptions {
   signal: AbortSignal
   /** Between questions to a server that may be gone without a word. */
   heartbeatMs?: number
-  /** Its connections are cut as well when the server is found where this one was silent, and they were, too. */
-  database?: Pick<Database, 'noteReceived'>
+  /** A pool on the same server: its silent connections are closed when this one falls silent. */
+  database?: Pick<Database, 'markReceived'>
 }
 
 const AGAIN_MS = 500
@@ -28,26 +28,14 @@ const ANSWER_MS_MAX = 2_000
 /** Listens until the signal fires; resolves then, and never rejects. */
 export async function listen(options: ListenOptions): Promise<void> {
   const { signal } = options
-  let cutSilent: (() => void) | undefined
-  const onStanding = () => {
-    cutSilent?.()
-    cutSilent = undefined
-    options.onNews()
-  }
   while (!signal.aborted) {
-    cutSilent = (await listenOnce(options, onStanding).catch(() => undefined)) ?? cutSilent
+    await listenOnce(options).catch(() => undefined)
     await sleep(AGAIN_MS, undefined, { signal }).catch(() => undefined)
   }
 }
 
-/**
- * Rejects when there is no connection; resolves when it is lost or no longer wanted, and when the server falls
- * silent with the function that cuts what is silent beside it.
- */
-async function listenOnce(
-  options: ListenOptions,
-  onStanding: () => void,
-): Promise<(() => void) | undefined> {
+/** Rejects when there is no connection; resolves when it is lost or no longer wanted. */
+async function listenOnce(options: ListenOptions): Promise<void> {
   const { address, signal } = options
   const socket = new Socket()
   const client = new Client({
@@ -56,20 +44,17 @@ async function listenOnce(
     stream: () => socket,
   })
   // The driver's own end() leaves a connect() that is under way without an answer for ever.
-  const over = new Promise<undefined>((resolve) => {
-    socket.once('close', () => resolve(undefined))
-    client.on('error', () => resolve(undefined))
+  const over = new Promise<void>((resolve) => {
+    socket.once('close', () => resolve())
+    client.on('error', () => resolve())
   })
   const end = () => void socket.destroy()
   const ended = new AbortController()
   signal.addEventListener('abort', end, { once: true })
   try {
-    if (signal.aborted) return undefined
-    const listening = begin(client, options).then(() => {
-      onStanding()
-      return heartbeat(client, options, ended.signal)
-    })
-    return await Promise.race([listening, over])
+    if (signal.aborted) return
+    const listening = begin(client, options).then(() => heartbeat(client, options, ended.signal))
+    await Promise.race([listening, over])
   } finally {
     signal.removeEventListener('abort', end)
     ended.abort()
@@ -82,22 +67,22 @@ async function begin(client: Client, { channel, onNews }: ListenOptions): Promis
   client.on('notification', ({ payload }) => onNews(payload))
   const ask = { text: `listen ${channel}`, query_timeout: ANSWER_MS_MAX }
   await client.query(ask)
+  onNews()
 }
 
-/** Resolves when an answer is overdue. */
+/** Rejects when an answer is overdue; what the pool waits for from the same server is then lost, too. */
 async function heartbeat(
   client: Client,
   { heartbeatMs = HEARTBEAT_MS, database }: ListenOptions,
   signal: AbortSignal,
-): Promise<(() => void) | undefined> {
+): Promise<void> {
   const beat = { text: 'select 1', query_timeout: ANSWER_MS_MAX }
   for (;;) {
     await sleep(heartbeatMs, undefined, { signal })
-    const cutSilent = database?.noteReceived()
-    const isAnswered = await client.query(beat).then(
-      () => true,
-      () => false,
-    )
-    if (!isAnswered) return cutSilent
+    const cutSilent = database?.markReceived()
+    await client.query(beat).catch((error: unknown) => {
+      cutSilent?.()
+      throw error
+    })
   }
 }

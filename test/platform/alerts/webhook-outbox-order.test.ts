@@ -51,7 +51,7 @@ function startMoved() {
       transaction: (...given) => real.transaction(...given),
       fullDiskReason: () => real.fullDiskReason(),
       connections: () => real.connections(),
-      noteReceived: () => real.noteReceived(),
+      markReceived: () => real.markReceived(),
       close: () => real.close(),
     },
   })
