@@ -23,7 +23,6 @@ import type {
 } from '../../scripts/api/messages.ts'
 import { DeadlineReached } from '../../network/deadline.ts'
 import { checkHttp } from '../http/check.ts'
-import type { HttpObserved } from '../http/observed.ts'
 import type { Trip } from '../http/trip.ts'
 import type { Observation } from '../../contract/observation.ts'
 import type { ScriptContext } from '../../scripts/context.ts'
@@ -31,11 +30,6 @@ import { scriptRuntime, type ScriptRuntime } from '../../scripts/runtime.ts'
 import { failureOf, TargetFailure, targetFailure } from '../../network/target-failure.ts'
 
 const BYTES_MAX = LIMITS.apiScriptDataBytesMax
-
-/** What is observed of an API monitor with scripts. */
-export interface ScriptedObserved extends HttpObserved {
-  scripts?: ApiScriptsObserved
-}
 
 /** Runs it. Rejects with the signal's reason when the run is cancelled. */
 export async function runScriptedApi(

@@ -7,7 +7,8 @@ import { createRunner } from '../../../src/agent/run/runner.ts'
 import type { Monitor, Variable } from '../../../src/contract/monitor.ts'
 import type { Result } from '../../../src/contract/result.ts'
 import { api } from '../../../src/monitors/api/index.ts'
-import type { ScriptedObserved } from '../../../src/monitors/api/script-run.ts'
+import type { HttpObserved } from '../../../src/monitors/http/observed.ts'
+import type { ApiScriptsObserved } from '../../../src/scripts/api/observed.ts'
 import type { ScriptGround } from '../../../src/scripts/host.ts'
 import { type ContextWishes, testContext } from '../monitors/monitor-context.ts'
 import { testGround } from './script-ground.ts'
@@ -15,6 +16,9 @@ import { temporaryFolder } from '../temporary-folder.ts'
 import { startHttpServer, type TestServer } from '../test-server.ts'
 
 /** What the server was sent. */
+/** What is observed of an API monitor with scripts. */
+type ScriptedObserved = HttpObserved & { scripts?: ApiScriptsObserved }
+
 interface Received {
   method: string
   url: string
