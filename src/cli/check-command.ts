@@ -11,6 +11,7 @@ import { createRunner, type Runner } from '../agent/run/runner.ts'
 import { surroundingsOf } from '../agent/run/surroundings.ts'
 import type { Monitor } from '../contract/monitor.ts'
 import type { Result } from '../contract/result.ts'
+import { counted } from '../contract/schema/amounts.ts'
 import { type Arguments, type Command, EXIT_CONFIGURATION } from '../process/command-line.ts'
 import { isForPeople, mayColour } from '../process/log.ts'
 import { MONITOR_TYPES } from '../monitors/registry.ts'
@@ -28,7 +29,7 @@ async function validateCommand(args: Arguments): Promise<number> {
     if (!read.ok) return complain(read)
     warn(read.file.warnings)
     const { length } = read.file.monitors
-    stdout.write(`${file.path}: ${length} monitor${length === 1 ? '' : 's'}, no problem\n`)
+    stdout.write(`${file.path}: ${counted(length, 'monitor')}, no problem\n`)
     return 0
   })
 }

@@ -1,5 +1,6 @@
 // The outcome of `vedette check` for people: one line a result, failures beneath it, a closing count.
 import { type Result, VERDICTS } from '../contract/result.ts'
+import { counted } from '../contract/schema/amounts.ts'
 import { printable, seenWords, timeWord, verdictWord } from '../agent/run/result-words.ts'
 
 /** The whole report: a table in the order of `results`, then the counts by verdict. */
@@ -28,7 +29,7 @@ export function countsOf(results: readonly Result[]): string {
     verdict,
     count: results.filter((one) => one.verdict === verdict).length,
   })).filter(({ count }) => count > 0)
-  const monitors = `${results.length} monitor${results.length === 1 ? '' : 's'}`
+  const monitors = counted(results.length, 'monitor')
   return `${counts.map(({ verdict, count }) => `${count} ${verdict}`).join(', ')} (${monitors})`
 }
 

@@ -1,6 +1,8 @@
 // Problems of a monitors file: collected all at once, each with its place, the value and the mend.
 // Values that may be secret never get into one.
 
+import { counted } from '../../contract/schema/amounts.ts'
+
 /** A place inside the file's value: keys and indexes from its root. */
 export type Path = readonly (string | number)[]
 
@@ -70,7 +72,7 @@ export function formatProblem(problem: Problem): string {
 /** `1 problem`, `60 problems`: those that are not shown included. */
 export function countedProblems(problems: readonly Problem[]): string {
   const count = problems.reduce((sum, { furtherCount = 1 }) => sum + furtherCount, 0)
-  return count === 1 ? '1 problem' : `${count} problems`
+  return counted(count, 'problem')
 }
 
 /** Keys that need no quotes are joined by dots, indexes and the rest stand in brackets. */

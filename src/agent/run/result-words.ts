@@ -1,4 +1,5 @@
 // A result in words for people: the same in the log of an agent and in the table of `vedette check`.
+import { counted } from '../../contract/schema/amounts.ts'
 import type { Result, Verdict } from '../../contract/result.ts'
 import { paint } from '../../process/pretty-line.ts'
 
@@ -78,10 +79,6 @@ function partOf(whole: unknown, name: string): unknown {
   return typeof whole === 'object' && whole !== null
     ? (whole as Record<string, unknown>)[name]
     : undefined
-}
-
-function counted(count: number, what: string): string {
-  return `${count} ${what}${count === 1 ? '' : 's'}`
 }
 
 /** One line without control characters: names and messages come from outside. */

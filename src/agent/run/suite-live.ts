@@ -1,4 +1,5 @@
 // A check suite on a terminal while it runs: a line for each attempt at a test, then what failed and why.
+import { counted } from '../../contract/schema/amounts.ts'
 import type { Result } from '../../contract/result.ts'
 import type { PlaywrightEvent } from '../../scripts/playwright/events.ts'
 import { printable, verdictWord } from './result-words.ts'
@@ -91,8 +92,4 @@ function indented(text: string): string {
     .split('\n')
     .map((line) => `  ${printable(line)}`)
     .join('\n')
-}
-
-function counted(count: number, what: string): string {
-  return `${count} ${what}${count === 1 ? '' : 's'}`
 }

@@ -1,4 +1,5 @@
 // Puts the probes of `vedette doctor` together, runs them and prints what they found.
+import { counted } from '../../contract/schema/amounts.ts'
 import { type ConfigReading, readAgentConfig } from '../../agent/config.ts'
 import { countedProblems } from '../../agent/monitors-file/problems.ts'
 import { readMonitorsFile } from '../../agent/monitors-file/file.ts'
@@ -105,5 +106,3 @@ async function probeSettings(
   const monitors = counted(read.file.monitors.length, 'monitor')
   return [{ id: 'settings', standing, says: `${monitors} of the file ${monitorsFile}${messages}` }]
 }
-
-const counted = (count: number, what: string) => `${count} ${what}${count === 1 ? '' : 's'}`

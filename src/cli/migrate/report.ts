@@ -1,6 +1,7 @@
 // What `vedette migrate` found, for people and as JSON: a table of all monitors, what differs beneath each, and
 // what is or would be written.
 import { paint } from '../../process/pretty-line.ts'
+import { counted } from '../../contract/schema/amounts.ts'
 import type {
   Comparison,
   MigrationPlan,
@@ -78,7 +79,7 @@ function countsOf({ comparisons, movedAlready, move }: MigrationReport): string 
     return count === 0 ? [] : [`${count} ${count === 1 ? words : ofMany}`]
   })
   const moved = movedAlready === 0 ? '' : `; ${movedAlready} on ${move.to} already`
-  const all = `${comparisons.length} monitor${comparisons.length === 1 ? '' : 's'}`
+  const all = counted(comparisons.length, 'monitor')
   return `${counts.join(', ')} (${all} on ${move.from}${moved})`
 }
 

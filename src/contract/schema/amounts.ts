@@ -31,3 +31,8 @@ export function durationText(ms: number): string {
     .map(([count, unit]) => `${count} ${unit}`)
     .join(' ')
 }
+
+/** `1 problem`, `2 problems`. */
+export function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? '' : 's'}`
+}
