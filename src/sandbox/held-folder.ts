@@ -4,7 +4,7 @@ import { closeSync, constants, fstatSync, openSync, chmodSync, statSync } from '
 import { mkdtemp, readdir, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { errno, libcFunction } from '../network/native/cage-syscalls.ts'
+import { errno, libcFunction } from '../network/native/syscalls.ts'
 import { removeTree } from './remove-tree.ts'
 
 /** Follows the prefix in the name of a folder that can be held. Folders without it are never removed. */

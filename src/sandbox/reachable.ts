@@ -5,7 +5,7 @@ import { dirname } from 'node:path'
 /** Whether the kernel keeps runs from writing to what is not in their own folder, even the agent's own user. */
 export async function isOutOfReach(): Promise<boolean> {
   if (process.getuid?.() === 0) return true
-  const { landlockVersion } = await import('../network/native/cage-syscalls.ts')
+  const { landlockVersion } = await import('../network/native/syscalls.ts')
   return landlockVersion() > 0
 }
 

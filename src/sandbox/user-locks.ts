@@ -3,7 +3,7 @@
 import { closeSync, constants, lstatSync, mkdirSync, openSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { errno, libcFunction } from '../network/native/cage-syscalls.ts'
+import { errno, libcFunction } from '../network/native/syscalls.ts'
 
 // sys/file.h, and asm-generic/errno.h.
 const LOCK_EX = 2

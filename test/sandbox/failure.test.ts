@@ -6,7 +6,7 @@ import type { CagedEnd } from '../../src/sandbox/sandbox.ts'
 import type { CageLimits, CagedOutcome } from '../../src/sandbox/request.ts'
 import { cagedFailure } from '../../src/sandbox/failure.ts'
 import { DeadlineReached } from '../../src/network/deadline.ts'
-import { caged, ROOMY } from '../support/sandbox/caged.ts'
+import { caged, ROOMY } from '../support/sandbox/sandboxed.ts'
 
 const MIB = 1_048_576
 const shell = (text: string) => ({ command: '/bin/sh', args: () => ['-c', text] })

@@ -3,7 +3,7 @@
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'vitest'
-import type { CageRequest } from '../support/sandbox/cage-stand-in.ts'
+import type { CageRequest } from '../support/sandbox/stand-in.ts'
 import {
   node,
   shell,

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'vitest'
-import { PLANTED, type CagedAnswer } from '../support/sandbox/cage-stand-in.ts'
+import { PLANTED, type CagedAnswer } from '../support/sandbox/stand-in.ts'
 import {
   node,
   shell,

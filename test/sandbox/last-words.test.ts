@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { chmodSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { caged } from '../support/sandbox/caged.ts'
+import { caged } from '../support/sandbox/sandboxed.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const WAIT_MS_MAX = 20_000

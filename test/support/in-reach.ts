@@ -3,7 +3,7 @@
 import { statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { keepOnExec, libcFunction } from '../../src/network/native/cage-syscalls.ts'
+import { keepOnExec, libcFunction } from '../../src/network/native/syscalls.ts'
 import { openWay } from '../../src/sandbox/supervisor/mounts.ts'
 
 const CHECKOUT = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '')

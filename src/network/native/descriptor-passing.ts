@@ -1,6 +1,6 @@
 // Hands open descriptors from process to process over a local socket (SCM_RIGHTS, unix(7)), which Node
 // offers between its own processes only. Layouts are those of 64-bit Linux (cmsg(3), sendmsg(2)).
-import { addressOf, errno, libcFunction } from './cage-syscalls.ts'
+import { addressOf, errno, libcFunction } from './syscalls.ts'
 
 const sendmsg = libcFunction('long sendmsg(int, void *, int)')
 const recvmsg = libcFunction('long recvmsg(int, void *, int)')

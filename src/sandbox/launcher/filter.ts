@@ -7,7 +7,7 @@ import {
   EPERM,
   type Architecture,
   type SystemCall,
-} from '../../network/native/cage-syscalls.ts'
+} from '../../network/native/syscalls.ts'
 
 // Instructions, of linux/bpf_common.h.
 const LOAD = 0x20 // BPF_LD | BPF_W | BPF_ABS

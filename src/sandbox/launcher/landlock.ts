@@ -9,7 +9,7 @@ import {
   landlockRestrict,
   landlockRuleset,
   landlockVersion,
-} from '../../network/native/cage-syscalls.ts'
+} from '../../network/native/syscalls.ts'
 
 const EXECUTE = 1n << 0n
 const WRITE_FILE = 1n << 1n

@@ -2,7 +2,7 @@
 import type { LaunchOrder, WardenOrder } from '../request.ts'
 import { cageFilter } from './filter.ts'
 import { pathsOf } from './paths.ts'
-import { architectureOf } from '../../network/native/cage-syscalls.ts'
+import { architectureOf } from '../../network/native/syscalls.ts'
 
 // Of asm-generic/resource.h. No bound on address space: engines reserve far more than they use.
 const RLIMIT_CPU = 0

@@ -15,7 +15,7 @@ import {
   PR_SET_NO_NEW_PRIVS,
   PR_SET_PDEATHSIG,
   seccompFilter,
-} from '../../network/native/cage-syscalls.ts'
+} from '../../network/native/syscalls.ts'
 import { sendDescriptor } from '../../network/native/descriptor-passing.ts'
 import { openWay } from '../supervisor/mounts.ts'
 

@@ -1,6 +1,6 @@
 // Looks into a run's processes with that run's own rights, where the warden's do not reach: the root of a
 // container may not look into the processes of other users.
-import { call } from '../../network/native/cage-syscalls.ts'
+import { call } from '../../network/native/syscalls.ts'
 
 const KEEP = -1
 

@@ -1,7 +1,7 @@
 // The kernel's questions about system calls of a run, and the answers: seccomp(2), user notification.
 // Layouts and numbers are those of linux/seccomp.h.
 import { readSync, writeSync } from 'node:fs'
-import { EINVAL, errno, libcFunction } from '../../network/native/cage-syscalls.ts'
+import { EINVAL, errno, libcFunction } from '../../network/native/syscalls.ts'
 
 const eventfd = libcFunction('int eventfd(unsigned int, int)')
 const poll = libcFunction('int poll(void *, unsigned long, int)')

@@ -2,7 +2,7 @@
 // root: the closed folder is covered by an empty one, and what the run needs below it is mounted at its own path.
 import { closeSync, mkdirSync, openSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { errno, libcFunction } from '../../network/native/cage-syscalls.ts'
+import { errno, libcFunction } from '../../network/native/syscalls.ts'
 
 // Of linux/sched.h, linux/mount.h and linux/capability.h.
 const CLONE_NEWNS = 0x20000

@@ -19,7 +19,7 @@ import {
   libcFunction,
   setStatusFlags,
   statusFlags,
-} from '../../network/native/cage-syscalls.ts'
+} from '../../network/native/syscalls.ts'
 import { asUser } from './as-user.ts'
 import { groupsOf } from './dns-addresses.ts'
 import { ipv6Words } from '../../network/ip-address.ts'

@@ -2,7 +2,7 @@
 // those whose own parents have gone (PR_SET_CHILD_SUBREAPER), so that none can leave.
 import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
-import { call, ECHILD, errno, EPERM, libcFunction } from '../../network/native/cage-syscalls.ts'
+import { call, ECHILD, errno, EPERM, libcFunction } from '../../network/native/syscalls.ts'
 
 /** Linux counts processor time for programs in hundredths of a second, on every architecture (USER_HZ). */
 export const TICK_MS = 10

@@ -2,12 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { faultText } from '../../process/faults/fault-text.ts'
 import type { WardenOrder, WardenReport } from '../request.ts'
-import {
-  architectureOf,
-  EAGAIN,
-  EPERM,
-  type SystemCall,
-} from '../../network/native/cage-syscalls.ts'
+import { architectureOf, EAGAIN, EPERM, type SystemCall } from '../../network/native/syscalls.ts'
 import { createNetworkPolicy } from '../../network/network-policy.ts'
 import { Listener, type Answer, type Question } from './listener.ts'
 import type { Meter } from './meter.ts'

@@ -12,7 +12,7 @@ import {
   EPERM,
   errno,
   libcFunction,
-} from '../../network/native/cage-syscalls.ts'
+} from '../../network/native/syscalls.ts'
 import type { Answer, Listener, Question, Watched } from './listener.ts'
 import type { Descendants } from './processes.ts'
 

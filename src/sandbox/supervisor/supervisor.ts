@@ -24,7 +24,7 @@ import {
   prctl,
   PR_SET_CHILD_SUBREAPER,
   PR_SET_DUMPABLE,
-} from '../../network/native/cage-syscalls.ts'
+} from '../../network/native/syscalls.ts'
 import {
   descriptorPair,
   hangUp,

@@ -2,7 +2,7 @@
 // what they hand back is held to the same rules as a definition, and nothing of them is left.
 import { afterAll, describe, expect, test } from 'vitest'
 import { startScriptedChecks } from '../../support/scripts/api-script-runs.ts'
-import { processesWith } from '../../support/sandbox/cage-stand-in.ts'
+import { processesWith } from '../../support/sandbox/stand-in.ts'
 import { testGround } from '../../support/scripts/script-ground.ts'
 
 const { run, server, close } = await startScriptedChecks()

@@ -6,7 +6,7 @@ import {
   architectureOf,
   type Architecture,
   type SystemCall,
-} from '../../../src/network/native/cage-syscalls.ts'
+} from '../../../src/network/native/syscalls.ts'
 import { filtered } from '../../support/sandbox/bpf.ts'
 
 const ALLOW = 0x7fff0000

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs'
 import { getPriority } from 'node:os'
 import { expect, test } from 'vitest'
-import { caged } from '../../support/sandbox/caged.ts'
+import { caged } from '../../support/sandbox/sandboxed.ts'
 
 const LEVEL = Math.min(19, getPriority() + 5)
 /** Prints the level of its process, and of its session as soon as that has one. */

@@ -9,7 +9,7 @@ import {
   startStandIn,
   type CagedAnswer,
   type StandIn,
-} from '../../support/sandbox/cage-stand-in.ts'
+} from '../../support/sandbox/stand-in.ts'
 import { eventually } from '../../support/eventually.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 

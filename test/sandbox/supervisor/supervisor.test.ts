@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
 import type { WardenCall, WardenOrder, WardenReport } from '../../../src/sandbox/request.ts'
 import { removeTree } from '../../../src/sandbox/remove-tree.ts'
-import { ROOMY } from '../../support/sandbox/caged.ts'
+import { ROOMY } from '../../support/sandbox/sandboxed.ts'
 import { eventually } from '../../support/eventually.ts'
 
 const WARDEN = fileURLToPath(

@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { caged } from '../sandbox/caged.ts'
+import { caged } from '../sandbox/sandboxed.ts'
 
 /** What one program said. */
 export interface ProgramSaid {

@@ -5,7 +5,7 @@ import {
   architectureOf,
   prctl,
   seccompFilter,
-} from '../../../src/network/native/cage-syscalls.ts'
+} from '../../../src/network/native/syscalls.ts'
 
 const architecture = architectureOf(process.arch)
 if (architecture === undefined) throw new Error(`no system calls are known of ${process.arch}`)

@@ -12,7 +12,7 @@ import {
   type CagedAnswer,
   type CageRequest,
   type StandIn,
-} from './cage-stand-in.ts'
+} from './stand-in.ts'
 import { eventually } from '../eventually.ts'
 
 /** A script, and what must become of it. */

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { createCage, type CagedRun, type CageOrder } from '../../../src/sandbox/sandbox.ts'
 import { removeTree } from '../../../src/sandbox/remove-tree.ts'
-import type { CageRequest, StandInFacts } from './cage-stand-in.ts'
+import type { CageRequest, StandInFacts } from './stand-in.ts'
 
 const MEBIBYTE = 1_048_576
 const LIMITS = {

@@ -78,7 +78,7 @@ const PREFIXES = {
 
 export type StandInRights = keyof typeof PREFIXES
 
-const PROGRAM = fileURLToPath(new URL('./caged-agent.ts', import.meta.url))
+const PROGRAM = fileURLToPath(new URL('./stand-in-agent.ts', import.meta.url))
 
 /** Why it cannot be started with those rights here, or undefined. */
 export function lackedFor(as: StandInRights): string | undefined {
