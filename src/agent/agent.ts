@@ -381,7 +381,7 @@ class RunningAgent implements Agent {
         slots: this.#queues.counts(),
         undelivered: this.#undelivered,
         network: this.#network.facts(),
-        cage: scripts?.layers?.(),
+        sandbox: scripts?.layers?.(),
         ...source.state?.().facts,
         ...sink.facts?.(),
       }),

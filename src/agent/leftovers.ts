@@ -15,7 +15,7 @@ export interface LeftoverPlaces {
 }
 
 /** Folders of runs, of trials of the sandbox, and of doctor. */
-const WORK_PREFIXES = [RUN_PREFIX, 'cage-', 'doctor-']
+const WORK_PREFIXES = [RUN_PREFIX, 'sandbox-', 'doctor-']
 
 /** Removes them; live agents in the same folders keep theirs. Never rejects. */
 export async function removeLeftovers(places: LeftoverPlaces, log: Log): Promise<void> {

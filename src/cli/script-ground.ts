@@ -7,8 +7,8 @@ import type { PlatformLink } from '../agent/platform/link.ts'
 import { runsCacheFolder } from '../scripts/tools-folder.ts'
 import type { Log } from '../process/log.ts'
 import { makeFolder } from '../process/make-folder.ts'
-import type { Cage } from '../sandbox/sandbox.ts'
-import type { CageTrial } from '../sandbox/trial.ts'
+import type { Sandbox } from '../sandbox/sandbox.ts'
+import type { SandboxTrial } from '../sandbox/trial.ts'
 import type { ScriptGround } from '../scripts/host.ts'
 import { openToolbox } from '../scripts/toolchains.ts'
 
@@ -25,14 +25,14 @@ export function scriptGround(
   config: AgentConfig,
   { link, log }: GroundSurroundings = {},
 ): ScriptGround {
-  let cage: Promise<Cage> | undefined
+  let sandbox: Promise<Sandbox> | undefined
   let fetcher: Promise<BundleFetcher> | undefined
-  let trial: CageTrial | undefined
+  let trial: SandboxTrial | undefined
   const cacheFolder = runsCacheFolder(config.dataDir, config.toolsDir)
   const tools = openToolbox(config.toolsDir)
-  const made = () => (cage ??= makeCage(config, log, (found) => (trial = found)))
+  const made = () => (sandbox ??= makeSandbox(config, log, (found) => (trial = found)))
   return {
-    cage: made,
+    sandbox: made,
     tools,
     chromiumPath: config.chromiumPath,
     cacheFolder,
@@ -42,7 +42,7 @@ export function scriptGround(
         return (await fetcher).fetch(sha256, signal)
       },
     }),
-    close: () => void cage?.then((one) => one.close()),
+    close: () => void sandbox?.then((one) => one.close()),
     async prepare() {
       // An agent without any of them runs uptime checks alone: it stays as small as it is.
       const installed = await Promise.all([tools.installed('engine'), tools.installed('runtime')])
@@ -59,30 +59,30 @@ async function makeFetcher(link: PlatformLink, folder: string): Promise<BundleFe
   return createBundleFetcher({ link, folder })
 }
 
-/** With a log, the cage is tried beside the first run, and what holds in it is said once. */
-async function makeCage(
+/** With a log, the sandbox is tried beside the first run, and what holds in it is said once. */
+async function makeSandbox(
   config: AgentConfig,
   log: Log | undefined,
-  tried: (trial: CageTrial) => void,
-): Promise<Cage> {
-  const { createCage } = await import('../sandbox/sandbox.ts')
-  const cage = createCage({
+  tried: (trial: SandboxTrial) => void,
+): Promise<Sandbox> {
+  const { createSandbox } = await import('../sandbox/sandbox.ts')
+  const sandbox = createSandbox({
     network: { blocked: config.blockedNetworks, allowed: config.allowedNetworks },
     isolation: config.scriptIsolation,
     firstUserId: config.scriptUserId,
   })
-  if (log !== undefined) void sayTrial(cage, config, log).then(tried)
-  return cage
+  if (log !== undefined) void sayTrial(sandbox, config, log).then(tried)
+  return sandbox
 }
 
-async function sayTrial(cage: Cage, config: AgentConfig, log: Log): Promise<CageTrial> {
-  const { tryCage } = await import('../sandbox/trial.ts')
+async function sayTrial(sandbox: Sandbox, config: AgentConfig, log: Log): Promise<SandboxTrial> {
+  const { trySandbox } = await import('../sandbox/trial.ts')
   const { findChromium } = await import('../scripts/chromium.ts')
   const { chromiumPath, workRoot } = config
   // Where it cannot be made, the trial says so.
   await makeFolder(workRoot, 0o777).catch(() => {})
   const hasChromium = (await findChromium(chromiumPath)) !== undefined
-  const trial = await tryCage(cage, { root: workRoot, hasChromium })
+  const trial = await trySandbox(sandbox, { root: workRoot, hasChromium })
   // What is wrong with the folder is said where it is watched, and no longer than it lasts.
   if (trial.isDiskAtFault === true) return { ...trial, lacks: [] }
   const { layers, namespaces } = trial

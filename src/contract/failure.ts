@@ -290,7 +290,7 @@ export const FAILURES = {
     meaning: 'people’s own code had more processes at a time than it may',
   },
   RUN_CRASHED: { about: 'agent', meaning: 'people’s own code was ended by a signal' },
-  CAGE_FAILED: {
+  SANDBOX_FAILED: {
     about: 'agent',
     meaning: 'the agent’s system cannot hold people’s own code as it must',
   },

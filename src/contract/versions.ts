@@ -92,8 +92,8 @@ const currentLimits = z.strictObject({
   /** Bytes of code bundles that an agent keeps for their next run. */
   codeBundlesCacheBytesMax: z.int().positive(),
   /** From starting a run of people's code until its command begins. */
-  cageStartMsMax: z.int().positive(),
-  wardenLateMsMax: z.int().positive(),
+  sandboxStartMsMax: z.int().positive(),
+  supervisorLateMsMax: z.int().positive(),
   /** Browser and multistep monitors, from start to end. */
   scriptMsMax: z.int().positive(),
   /** Set-up and tear-down scripts of API monitors, each. */

@@ -8,7 +8,7 @@ const GROUP = '/sys/fs/cgroup'
 /** Control groups of version 2, then 1. */
 const KILLS = ['memory.events.local', 'memory.events', 'memory/memory.oom_control']
 const BOUNDS = ['memory.max', 'memory/memory.limit_in_bytes']
-/** For the agent, the warden, and the pages of the programs that run. */
+/** For the agent, the supervisor, and the pages of the programs that run. */
 const KEPT_BYTES = 320 * 1024 * 1024
 
 /** The most that one run may have; infinite where nothing bounds it. `group`: where the groups are mounted. */

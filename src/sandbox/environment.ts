@@ -11,7 +11,7 @@ export const RUN_FOLDERS: readonly string[] = ['home', 'tmp']
  * The variables of a run in `folder`: a home and a temporary folder of its own, and what the order names,
  * which wins. `programs` are folders to look for programs in, before those of the system.
  */
-export function cageEnvironment(
+export function sandboxEnvironment(
   folder: string,
   wanted: Readonly<Record<string, string>>,
   programs: readonly string[] = [],

@@ -1,13 +1,13 @@
-// What the end of a run in the cage means for the monitor, when the code itself did not get to its end: the limit
+// What the end of a run in the sandbox means for the monitor, when the code itself did not get to its end: the limit
 // with its unit, what was used, and what raises it. No limit has a variable of its own; those that yield to a
 // setting are the memory, where it is the container's or the heap of an engine.
 import { failure, type Failure, type FailureCode } from '../contract/failure.ts'
 import { bytesText, durationText } from '../contract/schema/amounts.ts'
-import type { CagedEnd } from './sandbox.ts'
-import type { CagedOutcome, CageLimits } from './request.ts'
+import type { SandboxEnd } from './sandbox.ts'
+import type { SandboxOutcome, SandboxLimits } from './request.ts'
 
 /** Settings of the monitor that raise what a run may use. */
-export interface CagedSettings {
+export interface FailureSettings {
   /** The heap of the engine that runs the code. */
   heap?: string
 }
@@ -15,12 +15,12 @@ export interface CagedSettings {
 interface Meaning {
   code: FailureCode
   /** The limit that was passed. */
-  limit?: keyof CageLimits
+  limit?: keyof SandboxLimits
   /** The message; `what` begins it, or stands in it. */
-  words: (end: CagedEnd, what: string, settings: CagedSettings) => string
+  words: (end: SandboxEnd, what: string, settings: FailureSettings) => string
 }
 
-const MEANINGS: Partial<Record<CagedOutcome, Meaning>> = {
+const MEANINGS: Partial<Record<SandboxOutcome, Meaning>> = {
   'out-of-time': {
     code: 'TIMEOUT_RUN',
     limit: 'wallMs',
@@ -50,8 +50,8 @@ const MEANINGS: Partial<Record<CagedOutcome, Meaning>> = {
     code: 'RUN_CRASHED',
     words: ({ signal }, what) => `a signal ended ${what} (${signal})`,
   },
-  'cage-failed': {
-    code: 'CAGE_FAILED',
+  'sandbox-failed': {
+    code: 'SANDBOX_FAILED',
     words: ({ problem }, what) => `${what} could not be run as it must be: ${problem}`,
   },
 }
@@ -60,10 +60,10 @@ const MEANINGS: Partial<Record<CagedOutcome, Meaning>> = {
  * The failure of a run that was ended, or ended by a crash; undefined where it exited, or somebody cancelled
  * it. `what` stands in the message: `the installation`.
  */
-export function cagedFailure(
-  end: CagedEnd,
+export function sandboxFailure(
+  end: SandboxEnd,
   what: string,
-  settings: CagedSettings = {},
+  settings: FailureSettings = {},
 ): Failure | undefined {
   if (end.fault !== undefined) return ownFailure(end.fault)
   const meaning = MEANINGS[end.outcome]
@@ -86,7 +86,7 @@ export function lateWords(what: string, limitMs: number): string {
   return `${what} took longer than the limit of ${durationText(limitMs)}`
 }
 
-function memoryWords(end: CagedEnd, what: string, { heap }: CagedSettings): string {
+function memoryWords(end: SandboxEnd, what: string, { heap }: FailureSettings): string {
   const { usage, limits, scarce } = end
   const used = bytesText(usage.peakMemoryBytes, 'up')
   const limit = bytesText(limits.memoryBytes)
@@ -108,7 +108,7 @@ function memoryWords(end: CagedEnd, what: string, { heap }: CagedSettings): stri
   return `${what} used ${used} of memory: the limit is ${limit}${ofContainer}`
 }
 
-function diskWords({ usage, limits, signal }: CagedEnd, what: string): string {
+function diskWords({ usage, limits, signal }: SandboxEnd, what: string): string {
   if (signal === 'SIGXFSZ' && usage.diskBytes <= limits.diskBytes) {
     return `${what} wrote a file beyond the limit for one, ${bytesText(limits.fileBytes)}`
   }

@@ -1,4 +1,4 @@
-// Ends what a warden has left when it died itself, killed by the system or by a fault: looked for by the
+// Ends what a supervisor has left when it died itself, killed by the system or by a fault: looked for by the
 // run's user, or by the marks that its processes bear.
 import { lstatSync, readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'

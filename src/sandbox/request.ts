@@ -1,8 +1,8 @@
-// The words between the agent, the warden of a run and the launcher: what is to run and within which
+// The words between the agent, the supervisor of a run and the launcher: what is to run and within which
 // bounds, and what is told of it. Plain JSON, one object a line.
 
 /** Bounds of one run, over all of its processes together. */
-export interface CageLimits {
+export interface SandboxLimits {
   /** From the start to the moment at which it is asked to end. */
   wallMs: number
   /** Processor time of all processes, those that have ended included. */
@@ -22,7 +22,7 @@ export interface CageLimits {
 }
 
 /** How a run is asked to end before it is killed. */
-export interface CageAsk {
+export interface StopRequest {
   signal: 'SIGINT' | 'SIGTERM'
   /** The command alone, or its whole process group, as a terminal would do. */
   to: 'leader' | 'group'
@@ -33,7 +33,7 @@ export interface CageAsk {
 }
 
 /** Which addresses may be connected to; the same settings that the agent's own monitors obey. */
-export interface CageNetwork {
+export interface SandboxNetwork {
   blocked: readonly string[]
   allowed: readonly string[]
   /** The run's own proxy on 127.0.0.1, which judges by itself. */
@@ -43,8 +43,8 @@ export interface CageNetwork {
 /** Whether a run goes ahead where the system cannot hold it as it should. */
 export type ScriptIsolation = 'require' | 'best'
 
-/** What the agent hands to the warden. */
-export interface WardenOrder {
+/** What the agent hands to the supervisor. */
+export interface SupervisorRequest {
   command: string
   args: readonly string[]
   /** The run's own folder, existing; the only place that it may write to. */
@@ -56,30 +56,30 @@ export interface WardenOrder {
   /** Users of this range run the code, each one run at a time; absent: the agent's own user. */
   userId?: number
   readable: readonly string[]
-  limits: CageLimits
+  limits: SandboxLimits
   /** How long it may take until the command begins. */
   startMs: number
-  ask: CageAsk
-  network: CageNetwork
+  ask: StopRequest
+  network: SandboxNetwork
   isolation: ScriptIsolation
 }
 
-/** What the agent may say to the warden after the order. */
-export type WardenCall =
-  { do: 'ask'; outcome: CagedOutcome } | { do: 'kill'; outcome: CagedOutcome }
+/** What the agent may say to the supervisor after the order. */
+export type SupervisorCommand =
+  { do: 'ask'; outcome: SandboxOutcome } | { do: 'kill'; outcome: SandboxOutcome }
 
 /** What holds the run. */
-export interface CageLayers {
+export interface SandboxLayers {
   /** Runs as a user of its own. */
   ownUser: boolean
   /** Version of Landlock that confines its files; 0 where the kernel has none. */
   landlock: number
-  /** Every connection is made, or refused, by the warden. */
+  /** Every connection is made, or refused, by the supervisor. */
   network: boolean
 }
 
 /** Why and how a run ended. */
-export type CagedOutcome =
+export type SandboxOutcome =
   | 'exited'
   | 'signalled'
   | 'cancelled'
@@ -89,10 +89,10 @@ export type CagedOutcome =
   | 'out-of-disk'
   | 'out-of-output'
   | 'too-many-processes'
-  | 'cage-failed'
+  | 'sandbox-failed'
 
 /** What a run used. */
-export interface CageUsage {
+export interface SandboxUsage {
   wallMs: number
   cpuMs: number
   /** The largest sum that was seen; short peaks between two looks are missed. */
@@ -101,15 +101,15 @@ export interface CageUsage {
   diskBytes: number
 }
 
-/** The end of a run, as the warden tells it. */
-export interface WardenEnd {
-  outcome: CagedOutcome
+/** The end of a run, as the supervisor tells it. */
+export interface SupervisorEnd {
+  outcome: SandboxOutcome
   /** Of the command; null where a signal ended it, or it never began. */
   exitCode: number | null
   signal: NodeJS.Signals | null
-  /** What went wrong with the cage itself, for `cage-failed`. */
+  /** What went wrong with the sandbox itself, for `sandbox-failed`. */
   problem?: string
-  usage: CageUsage
+  usage: SandboxUsage
   /** Processes that still ran when the command had ended, and were killed. */
   strays: number
   /** Processes that could not be ended. */
@@ -126,13 +126,13 @@ export interface BlockedConnection {
   name?: string
 }
 
-/** What the warden says. */
-export type WardenReport =
-  | { event: 'started'; pid: number; layers: CageLayers }
+/** What the supervisor says. */
+export type SupervisorReport =
+  | { event: 'started'; pid: number; layers: SandboxLayers }
   | { event: 'blocked'; blocked: BlockedConnection }
-  | { event: 'ended'; end: WardenEnd }
+  | { event: 'ended'; end: SupervisorEnd }
 
-/** What the warden hands to the launcher. */
+/** What the supervisor hands to the launcher. */
 export interface LaunchOrder {
   command: string
   args: readonly string[]
@@ -166,4 +166,4 @@ export interface LandlockPlan {
 }
 
 /** What the launcher says before it becomes the command; the descriptor of the filter comes along. */
-export type LaunchReport = { ready: CageLayers } | { problem: string }
+export type LaunchReport = { ready: SandboxLayers } | { problem: string }

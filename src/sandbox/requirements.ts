@@ -1,6 +1,6 @@
-// What a cage lacks on this system, in words that name the mend: the same for the run that is refused, for the
+// What a sandbox lacks on this system, in words that name the mend: the same for the run that is refused, for the
 // log and for readiness.
-import type { CageLayers } from './request.ts'
+import type { SandboxLayers } from './request.ts'
 
 /** The profile that this project brings, where a container's own refuses too much. */
 const PROFILE = '--security-opt seccomp=docker/seccomp.json'
@@ -17,7 +17,7 @@ export function lackText({ what, mend }: Lack): string {
 }
 
 /** What must not be lacking where SCRIPT_ISOLATION is `require`; undefined when it all holds. */
-export function lackOf({ ownUser, landlock, network }: CageLayers): Lack | undefined {
+export function lackOf({ ownUser, landlock, network }: SandboxLayers): Lack | undefined {
   if (!ownUser && landlock === 0) {
     return {
       what: 'this system has no Landlock or refuses it, and the agent may not change to another user',
@@ -33,7 +33,7 @@ export function lackOf({ ownUser, landlock, network }: CageLayers): Lack | undef
 
 /** What is not needed and yet better had. */
 export function wishesOf(facts: {
-  layers: CageLayers
+  layers: SandboxLayers
   /** People's code gets user namespaces. */
   namespaces: boolean
   hasChromium: boolean
@@ -54,7 +54,7 @@ export function wishesOf(facts: {
   }
   if (hasChromium && !namespaces) {
     all.push({
-      what: 'Chromium runs without its own sandbox, held by the cage alone: this system gives no user namespaces',
+      what: 'Chromium runs without its own sandbox, held by the sandbox alone: this system gives no user namespaces',
       mend: `in a container ${PROFILE} does`,
     })
   }

@@ -1,9 +1,15 @@
 // The words of running people's code, for the monitors that do: what is to run, and how it ended.
 import type { Readable } from 'node:stream'
-import type { BlockedConnection, CageAsk, CageLayers, CageLimits, WardenEnd } from './request.ts'
+import type {
+  BlockedConnection,
+  StopRequest,
+  SandboxLayers,
+  SandboxLimits,
+  SupervisorEnd,
+} from './request.ts'
 
 /** What is to run. */
-export interface CageOrder {
+export interface SandboxRequest {
   /** Absolute path of the program. */
   command: string
   args: readonly string[]
@@ -11,16 +17,16 @@ export interface CageOrder {
   folder: string
   /** Where it starts; the folder itself where absent. */
   cwd?: string
-  /** Beside what `cageEnvironment` gives; wins over it. */
+  /** Beside what `sandboxEnvironment` gives; wins over it. */
   environment?: Readonly<Record<string, string>>
   /** Folders with programs, before those of the system. */
   programs?: readonly string[]
   /** Files and folders outside that it may read. The system's own it may read anyway. */
   readable?: readonly string[]
-  limits: CageLimits
+  limits: SandboxLimits
   /** The proxy of the run, where it has one. */
-  proxy?: CageProxy
-  ask?: CageAsk
+  proxy?: SandboxProxy
+  ask?: StopRequest
   /** For its standard input, which is then closed; a stream goes on until it ends. */
   input?: string | Readable
   /** Takes output as it comes, all of it before the end is told. Should it throw, the run ends. */
@@ -30,7 +36,7 @@ export interface CageOrder {
 }
 
 /** A way to the network for what cannot, or must not, go straight. */
-export interface CageProxy {
+export interface SandboxProxy {
   /** Where it listens on 127.0.0.1: reached even where that is in a blocked network. */
   port: number
   /** The variables that lead to it; those of the order win. */
@@ -42,15 +48,15 @@ export interface CageProxy {
 export type OutputStream = 'stdout' | 'stderr'
 
 /** How a run ended. */
-export interface CagedEnd extends WatchedEnd {
+export interface SandboxEnd extends WatchedEnd {
   /** What it was held to; the time is that of the deadline that ended it, where one did. */
-  limits: CageLimits
+  limits: SandboxLimits
   /** The memory of the order, where the agent’s container leaves less to runs. */
   memoryBytesWanted?: number
 }
 
 /** What is seen of the end of a run. */
-export interface WatchedEnd extends WardenEnd {
+export interface WatchedEnd extends SupervisorEnd {
   /** What a callback of the order threw: a mistake of ours, for which the run was ended. */
   fault?: Error
   /** Whose memory was out, for `out-of-memory`; absent: the run had used what it may. */
@@ -61,18 +67,18 @@ export interface WatchedEnd extends WardenEnd {
   /** Connections that the network policy refused; the first ones. */
   blocked: BlockedConnection[]
   /** What held it; absent when it never began. */
-  layers?: CageLayers
+  layers?: SandboxLayers
 }
 
 /** A run that has begun. */
-export interface CagedRun {
-  /** Never rejects; what is wrong with the cage itself is an outcome, too. */
-  ended: Promise<CagedEnd>
+export interface SandboxRun {
+  /** Never rejects; what is wrong with the sandbox itself is an outcome, too. */
+  ended: Promise<SandboxEnd>
 }
 
 /** Runs people's code. */
-export interface Cage {
-  /** No run goes ahead whose connections are not all judged by the warden. */
+export interface Sandbox {
+  /** No run goes ahead whose connections are not all judged by the supervisor. */
   readonly alwaysHoldsNetwork: boolean
   /** The users that runs may have. */
   readonly userIds: readonly number[]
@@ -80,7 +86,7 @@ export interface Cage {
    * Starts a run. When the signal is aborted, the command is asked to end, and killed after its grace:
    * the outcome is `out-of-time` where the signal's reason is a deadline, else `cancelled`.
    */
-  run(order: CageOrder, signal: AbortSignal): CagedRun
+  run(order: SandboxRequest, signal: AbortSignal): SandboxRun
   /** Lets go of what is kept ready for the next run; runs go on. */
   close(): void
 }

@@ -3,41 +3,47 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { LIMITS } from '../contract/versions.ts'
-import { cageEnvironment, RUN_FOLDERS } from './environment.ts'
-import type { CageAsk, CageLimits, CageNetwork, ScriptIsolation, WardenOrder } from './request.ts'
-import type { Cage, CagedEnd, CageOrder } from './run.ts'
-import { CageUsers } from './users.ts'
-import { CageWatch } from './watch.ts'
+import { sandboxEnvironment, RUN_FOLDERS } from './environment.ts'
+import type {
+  StopRequest,
+  SandboxLimits,
+  SandboxNetwork,
+  ScriptIsolation,
+  SupervisorRequest,
+} from './request.ts'
+import type { Sandbox, SandboxEnd, SandboxRequest } from './run.ts'
+import { SandboxUsers } from './users.ts'
+import { SandboxWatch } from './watch.ts'
 import { memoryOfRuns } from './container-memory.ts'
 import { concealProcess } from './supervisor/conceal-process.ts'
 import { giveTree } from './give-tree.ts'
 import { DeadlineReached, isDeadline } from '../network/deadline.ts'
-import { SpareWarden } from './supervisor/spare.ts'
+import { SpareSupervisor } from './supervisor/spare.ts'
 
-export type { Cage, CagedEnd, CagedRun, CageOrder, OutputStream } from './run.ts'
+export type { Sandbox, SandboxEnd, SandboxRun, SandboxRequest, OutputStream } from './run.ts'
 
 /** What all runs of an agent share. */
-export interface CageSettings {
-  network: CageNetwork
+export interface SandboxSettings {
+  network: SandboxNetwork
   isolation: ScriptIsolation
   /** The first of the users that runs get, where the agent may change to others. */
   firstUserId: number
 }
 
-const ASK: CageAsk = { signal: 'SIGTERM', to: 'leader', graceMs: 3_000 }
+const ASK: StopRequest = { signal: 'SIGTERM', to: 'leader', graceMs: 3_000 }
 
-/** Makes the cage of an agent. From now on other processes of its user may not look into this one. */
-export function createCage(settings: CageSettings): Cage {
+/** Makes the sandbox of an agent. From now on other processes of its user may not look into this one. */
+export function createSandbox(settings: SandboxSettings): Sandbox {
   concealProcess()
-  const users = new CageUsers(settings.firstUserId)
-  const wardens = new SpareWarden()
-  const begin = async (order: CageOrder, signal: AbortSignal): Promise<CagedEnd> => {
+  const users = new SandboxUsers(settings.firstUserId)
+  const supervisors = new SpareSupervisor()
+  const begin = async (order: SandboxRequest, signal: AbortSignal): Promise<SandboxEnd> => {
     const userId = users.take()
     try {
-      return await runOne({ ...settings, wardens }, order, userId, signal)
+      return await runOne({ ...settings, supervisors }, order, userId, signal)
     } finally {
       users.giveBack(userId)
-      wardens.prepare()
+      supervisors.prepare()
     }
   }
   return {
@@ -48,23 +54,23 @@ export function createCage(settings: CageSettings): Cage {
         neverBegan(order, (error as Error).message),
       ),
     }),
-    close: () => wardens.close(),
+    close: () => supervisors.close(),
   }
 }
 
 async function runOne(
-  settings: CageSettings & { wardens: SpareWarden },
-  order: CageOrder,
+  settings: SandboxSettings & { supervisors: SpareSupervisor },
+  order: SandboxRequest,
   userId: number | undefined,
   signal: AbortSignal,
-): Promise<CagedEnd> {
+): Promise<SandboxEnd> {
   for (const name of RUN_FOLDERS) await mkdir(join(order.folder, name), { recursive: true })
   if (userId !== undefined) await giveTree(order.folder, userId)
   const limits = { ...order.limits, memoryBytes: memoryFor(order) }
-  const watch = new CageWatch(order, userId, settings.wardens.take())
+  const watch = new SandboxWatch(order, userId, settings.supervisors.take())
   const stop = () =>
     watch.tell({ do: 'ask', outcome: isDeadline(signal) ? 'out-of-time' : 'cancelled' })
-  watch.begin(wardenOrder(settings, { ...order, limits }, userId))
+  watch.begin(supervisorRequest(settings, { ...order, limits }, userId))
   signal.addEventListener('abort', stop, { once: true })
   if (signal.aborted) stop()
   try {
@@ -74,11 +80,11 @@ async function runOne(
   }
 }
 
-function wardenOrder(
-  { network, isolation }: CageSettings,
-  order: CageOrder,
+function supervisorRequest(
+  { network, isolation }: SandboxSettings,
+  order: SandboxRequest,
   userId: number | undefined,
-): WardenOrder {
+): SupervisorRequest {
   const { command, args, folder, limits, proxy } = order
   const isProxied = proxy?.when === 'always'
   const environment = { ...(isProxied ? proxy.environment : {}), ...order.environment }
@@ -87,28 +93,28 @@ function wardenOrder(
     args,
     folder,
     cwd: order.cwd ?? folder,
-    environment: cageEnvironment(folder, environment, order.programs),
+    environment: sandboxEnvironment(folder, environment, order.programs),
     ...(proxy?.when === 'unheld' && { environmentUnheld: proxy.environment }),
     ...(userId === undefined ? {} : { userId }),
     readable: [command, ...(order.programs ?? []), ...(order.readable ?? [])],
     limits,
-    startMs: LIMITS.cageStartMsMax,
+    startMs: LIMITS.sandboxStartMsMax,
     ask: order.ask ?? ASK,
     network: isProxied ? { ...network, proxyPort: proxy.port } : network,
     isolation,
   }
 }
 
-function memoryFor({ limits }: CageOrder): number {
+function memoryFor({ limits }: SandboxRequest): number {
   return Math.min(limits.memoryBytes, memoryOfRuns())
 }
 
 /** What the run was held to, in the end. */
 function heldTo(
-  { limits: wanted }: CageOrder,
-  limits: CageLimits,
+  { limits: wanted }: SandboxRequest,
+  limits: SandboxLimits,
   { reason }: AbortSignal,
-): Pick<CagedEnd, 'limits' | 'memoryBytesWanted'> {
+): Pick<SandboxEnd, 'limits' | 'memoryBytesWanted'> {
   const wallMs = reason instanceof DeadlineReached ? reason.deadlineMs : limits.wallMs
   const isLess = limits.memoryBytes < wanted.memoryBytes
   return {
@@ -117,10 +123,10 @@ function heldTo(
   }
 }
 
-function neverBegan({ limits }: CageOrder, problem: string): CagedEnd {
+function neverBegan({ limits }: SandboxRequest, problem: string): SandboxEnd {
   return {
     limits,
-    outcome: 'cage-failed',
+    outcome: 'sandbox-failed',
     exitCode: null,
     signal: null,
     problem,

@@ -1,10 +1,10 @@
-// Tries the cage once, with a shell that does next to nothing: so an operator learns what holds people's code
+// Tries the sandbox once, with a shell that does next to nothing: so an operator learns what holds people's code
 // before the first of it runs.
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Cage } from './sandbox.ts'
+import type { Sandbox } from './sandbox.ts'
 import { type Lack, lackOf, lackText, tracingLack, wishesOf } from './requirements.ts'
-import type { CageLayers } from './request.ts'
+import type { SandboxLayers } from './request.ts'
 import { diskProblem } from '../process/disk-problem.ts'
 import { makeHeldFolder } from './held-folder.ts'
 import { removeTree } from './remove-tree.ts'
@@ -33,9 +33,9 @@ export interface TrialSettings {
 }
 
 /** What the trial showed. */
-export interface CageTrial {
+export interface SandboxTrial {
   /** What holds people's code; absent where none runs. */
-  layers?: CageLayers
+  layers?: SandboxLayers
   /** People's code gets user namespaces, which Chromium's own sandbox is made of. */
   namespaces: boolean
   /** What is missing, a sentence each with its mend. */
@@ -48,15 +48,15 @@ export interface CageTrial {
 }
 
 /** Runs the trial in a folder of its own below `root`, until `signal` is aborted. Never rejects. */
-export async function tryCage(
-  cage: Cage,
+export async function trySandbox(
+  sandbox: Sandbox,
   settings: TrialSettings,
   signal = new AbortController().signal,
-): Promise<CageTrial> {
+): Promise<SandboxTrial> {
   try {
-    const folder = await makeHeldFolder(settings.root, 'cage-')
+    const folder = await makeHeldFolder(settings.root, 'sandbox-')
     try {
-      return await trialIn(folder.path, cage, settings, signal)
+      return await trialIn(folder.path, sandbox, settings, signal)
     } finally {
       await removeTree(folder.path).finally(() => folder.release())
     }
@@ -68,15 +68,15 @@ export async function tryCage(
 
 async function trialIn(
   folder: string,
-  cage: Cage,
+  sandbox: Sandbox,
   { root, hasChromium }: TrialSettings,
   signal: AbortSignal,
-): Promise<CageTrial> {
+): Promise<SandboxTrial> {
   // A file system may forbid programs.
   await writeFile(join(folder, 'program'), '#!/bin/sh\necho executes\n', { mode: 0o755 })
   const args = ['-c', SCRIPT]
   const order = { command: '/bin/sh', args, folder, limits: LIMITS }
-  const { layers, tail, problem } = await cage.run(order, signal).ended
+  const { layers, tail, problem } = await sandbox.run(order, signal).ended
   const namespaces = tail.stdout.includes('namespaces')
   if (layers === undefined) {
     const what = `people’s code cannot be run: ${problem ?? 'it did not start'}`
@@ -91,9 +91,9 @@ async function trialIn(
 }
 
 function trialOf(
-  found: Pick<CageTrial, 'layers' | 'namespaces'>,
+  found: Pick<SandboxTrial, 'layers' | 'namespaces'>,
   needs: Lack[],
   wishes: Lack[],
-): CageTrial {
+): SandboxTrial {
   return { ...found, needs, wishes, lacks: [...needs, ...wishes].map(lackText) }
 }

@@ -9,7 +9,7 @@ export const USERS_MAX = 256
 const NEEDED = { CAP_CHOWN: 0, CAP_DAC_OVERRIDE: 1, CAP_KILL: 5, CAP_SETGID: 6, CAP_SETUID: 7 }
 
 /** Hands out users. */
-export class CageUsers {
+export class SandboxUsers {
   readonly #first: number
   readonly #roots: readonly string[] | undefined
   /** By user, what lets other agents have it again. */

@@ -1,19 +1,19 @@
-// The agent's side of one run: tells the warden what the agent wants, takes the output of the
-// run, bounded, and hears how it ended. Where the warden itself dies, what it watched is ended from here.
+// The agent's side of one run: tells the supervisor what the agent wants, takes the output of the
+// run, bounded, and hears how it ended. Where the supervisor itself dies, what it watched is ended from here.
 import type { ChildProcess } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
 import { StringDecoder } from 'node:string_decoder'
 import { durationText } from '../contract/schema/amounts.ts'
 import { LIMITS } from '../contract/versions.ts'
-import type { CageOrder, OutputStream, WatchedEnd } from './run.ts'
+import type { SandboxRequest, OutputStream, WatchedEnd } from './run.ts'
 import type {
   BlockedConnection,
-  CagedOutcome,
-  CageLayers,
-  WardenCall,
-  WardenEnd,
-  WardenOrder,
-  WardenReport,
+  SandboxOutcome,
+  SandboxLayers,
+  SupervisorCommand,
+  SupervisorEnd,
+  SupervisorRequest,
+  SupervisorReport,
 } from './request.ts'
 import { endSurvivors } from './leftover-processes.ts'
 import { memoryKills } from './container-memory.ts'
@@ -25,33 +25,33 @@ const MESSAGE_BYTES_MAX = 1_048_576
 const CLOSE_MS_MAX = 1_000
 
 /** One run, from the order to its end. */
-export class CageWatch {
-  readonly #order: CageOrder
+export class SandboxWatch {
+  readonly #order: SandboxRequest
   readonly #userId: number | undefined
-  readonly #warden: ChildProcess
+  readonly #supervisor: ChildProcess
   readonly #tails: Record<OutputStream, Tail> = { stdout: new Tail(), stderr: new Tail() }
   readonly #blocked: BlockedConnection[] = []
   readonly #complaints = new Tail()
   #outputBytes = 0
   /** Streams of a run that wrote too much. */
   readonly #held = new Set<Readable>()
-  #layers: CageLayers | undefined
+  #layers: SandboxLayers | undefined
   #leader: number | undefined
-  #end: WardenEnd | undefined
-  #ask: WardenOrder['ask'] | undefined
+  #end: SupervisorEnd | undefined
+  #ask: SupervisorRequest['ask'] | undefined
   #fault: Error | undefined
   readonly #killsBefore = memoryKills()
-  readonly #expiry = new WardenExpiry(() => this.#warden.kill('SIGKILL'))
+  readonly #expiry = new SupervisorExpiry(() => this.#supervisor.kill('SIGKILL'))
 
-  constructor(order: CageOrder, userId: number | undefined, warden: ChildProcess) {
+  constructor(order: SandboxRequest, userId: number | undefined, supervisor: ChildProcess) {
     this.#order = order
     this.#userId = userId
-    this.#warden = warden
+    this.#supervisor = supervisor
     this.#listen()
   }
 
   /** Hands the order over. */
-  begin(order: WardenOrder): void {
+  begin(order: SupervisorRequest): void {
     const { startMs, limits, ask } = order
     this.#expiry.within(startMs + limits.wallMs + Math.max(ask.graceMs, ask.lateGraceMs ?? 0))
     this.#ask = ask
@@ -61,24 +61,24 @@ export class CageWatch {
     else input.pipe(stdin)
   }
 
-  /** Tells the warden what to do. */
-  tell(call: WardenCall): void {
+  /** Tells the supervisor what to do. */
+  tell(call: SupervisorCommand): void {
     this.#expiry.within(call.do === 'ask' ? this.#patienceMs(call.outcome) : 0)
     this.#write(call)
   }
 
   /** Resolves when nothing of the run is left and its output is read. Never rejects. */
   async ended(): Promise<WatchedEnd> {
-    const code = await exitOf(this.#warden)
+    const code = await exitOf(this.#supervisor)
     this.#expiry.close()
     // That of another child may tell of this one as well, before its last words were read.
     await closed([this.#stream(1)])
-    const end = this.#end ?? (await this.#wardenDied(code))
+    const end = this.#end ?? (await this.#supervisorDied(code))
     await this.#outputsClosed()
     return {
       ...end,
       ...this.#refined(end),
-      ...(this.#fault === undefined ? {} : { outcome: 'cage-failed', fault: this.#fault }),
+      ...(this.#fault === undefined ? {} : { outcome: 'sandbox-failed', fault: this.#fault }),
       tail: { stdout: this.#tails.stdout.text(), stderr: this.#tails.stderr.text() },
       outputBytes: this.#outputBytes,
       blocked: this.#blocked,
@@ -86,14 +86,14 @@ export class CageWatch {
     }
   }
 
-  /** As the warden has it. */
-  #patienceMs(outcome: CagedOutcome): number {
+  /** As the supervisor has it. */
+  #patienceMs(outcome: SandboxOutcome): number {
     const { graceMs, lateGraceMs = graceMs } = this.#ask ?? { graceMs: 0 }
     return outcome === 'out-of-time' ? lateGraceMs : graceMs
   }
 
   #stream(fd: number): Readable | Writable {
-    return this.#warden.stdio[fd] as Readable | Writable
+    return this.#supervisor.stdio[fd] as Readable | Writable
   }
 
   #write(line: object): void {
@@ -103,8 +103,10 @@ export class CageWatch {
 
   #listen(): void {
     for (const fd of [0, 1, 2, 3, 4, 5, 6]) this.#stream(fd).on('error', ignore)
-    this.#warden.on('error', (error) => this.#complaints.add(Buffer.from(error.message)))
-    lines(this.#stream(1) as Readable, REPORT_BYTES_MAX, (said) => this.#hear(said as WardenReport))
+    this.#supervisor.on('error', (error) => this.#complaints.add(Buffer.from(error.message)))
+    lines(this.#stream(1) as Readable, REPORT_BYTES_MAX, (said) =>
+      this.#hear(said as SupervisorReport),
+    )
     ;(this.#stream(2) as Readable).on('data', (chunk: Buffer) => this.#complaints.add(chunk))
     this.#take(this.#stream(4) as Readable, 'stdout')
     this.#take(this.#stream(5) as Readable, 'stderr')
@@ -116,7 +118,7 @@ export class CageWatch {
     messages.on('data', (chunk: Buffer) => this.#count(chunk.length, messages))
   }
 
-  #hear(said: WardenReport): void {
+  #hear(said: SupervisorReport): void {
     if (said.event === 'started') {
       this.#layers = said.layers
       this.#leader = said.pid
@@ -142,7 +144,7 @@ export class CageWatch {
       act()
     } catch (error) {
       this.#fault = error instanceof Error ? error : new Error(String(error))
-      this.tell({ do: 'kill', outcome: 'cage-failed' })
+      this.tell({ do: 'kill', outcome: 'sandbox-failed' })
     }
   }
 
@@ -156,19 +158,19 @@ export class CageWatch {
     return false
   }
 
-  async #wardenDied(code: number | null): Promise<WardenEnd> {
+  async #supervisorDied(code: number | null): Promise<SupervisorEnd> {
     const leftBehind = await endSurvivors({
       userId: this.#userId,
       leader: this.#leader,
       folder: this.#order.folder,
     })
-    const late = `it did not end within ${durationText(LIMITS.wardenLateMsMax)} of when it should have`
+    const late = `it did not end within ${durationText(LIMITS.supervisorLateMsMax)} of when it should have`
     const why = this.#expiry.isOver ? late : this.#complaints.text().trim()
     return {
-      outcome: 'cage-failed',
+      outcome: 'sandbox-failed',
       exitCode: null,
       signal: null,
-      problem: `the warden died with ${code ?? this.#warden.signalCode}${why === '' ? '' : `: ${why}`}`,
+      problem: `the supervisor died with ${code ?? this.#supervisor.signalCode}${why === '' ? '' : `: ${why}`}`,
       usage: { wallMs: 0, cpuMs: 0, peakMemoryBytes: 0, processesMax: 0, diskBytes: 0 },
       strays: 0,
       leftBehind,
@@ -176,7 +178,7 @@ export class CageWatch {
   }
 
   /** What looks like a crash or a failure of its own, and was want of memory. */
-  #refined(end: WardenEnd): Partial<WatchedEnd> {
+  #refined(end: SupervisorEnd): Partial<WatchedEnd> {
     if (end.outcome !== 'signalled' && (end.outcome !== 'exited' || end.exitCode === 0)) return {}
     // Of a run with many processes the kernel ends the largest: a browser's page, and the test fails.
     if (memoryKills() > this.#killsBefore) {
@@ -191,7 +193,7 @@ export class CageWatch {
   async #outputsClosed(): Promise<void> {
     for (const one of this.#held) one.destroy()
     await closed([4, 5, 6].map((fd) => this.#stream(fd)))
-    for (const one of this.#warden.stdio) one?.destroy()
+    for (const one of this.#supervisor.stdio) one?.destroy()
   }
 }
 
@@ -207,8 +209,8 @@ async function closed(streams: readonly (Readable | Writable)[]): Promise<void> 
   clearTimeout(timer)
 }
 
-/** The moment at which a warden must have ended; a later one does not replace an earlier one. */
-class WardenExpiry {
+/** The moment at which a supervisor must have ended; a later one does not replace an earlier one. */
+class SupervisorExpiry {
   readonly #onExpiry: () => void
   #timer: NodeJS.Timeout | undefined
   #at = Infinity
@@ -228,7 +230,7 @@ class WardenExpiry {
     this.#timer = setTimeout(() => {
       this.isOver = true
       this.#onExpiry()
-    }, ms + LIMITS.wardenLateMsMax)
+    }, ms + LIMITS.supervisorLateMsMax)
   }
 
   close(): void {

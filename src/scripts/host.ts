@@ -1,12 +1,12 @@
 // What people's own code stands on: where it is held, and what it runs on. Lent by the agent to the monitors
 // that run code; an agent without it reports such monitors as errored.
-import type { Cage } from '../sandbox/sandbox.ts'
+import type { Sandbox } from '../sandbox/sandbox.ts'
 import type { Toolbox } from './toolchains.ts'
 
 /** The same for all runs of an agent. */
 export interface ScriptGround {
-  /** The cage, made at first use: most agents never need it. */
-  cage(): Promise<Cage>
+  /** The sandbox, made at first use: most agents never need it. */
+  sandbox(): Promise<Sandbox>
   /** Engines and runtimes that are installed. */
   tools: Toolbox
   /** The browser that the settings name; undefined: it is looked for where systems have it. */
@@ -21,11 +21,11 @@ export interface ScriptGround {
   bundle?(sha256: string, signal: AbortSignal): Promise<string>
   /** Lets go of what is kept ready for the next run; runs go on. */
   close(): void
-  /** Tries the cage where people's code may come to run, and tells what is missing. Never rejects. */
+  /** Tries the sandbox where people's code may come to run, and tells what is missing. Never rejects. */
   prepare?(): Promise<void>
-  /** What the cage lacks, a sentence each; none before it was tried. */
+  /** What the sandbox lacks, a sentence each; none before it was tried. */
   warnings?(): string[]
-  /** What holds people's code, for `/health`; undefined before the cage was tried. */
+  /** What holds people's code, for `/health`; undefined before the sandbox was tried. */
   layers?(): object | undefined
   /** Suites may name folders and files of this machine: they come from a file of monitors. */
   ownProjects?: boolean

@@ -1,4 +1,4 @@
-// One run of a browser or multistep monitor: its script on its runtime, in the cage, and what is to be told of
+// One run of a browser or multistep monitor: its script on its runtime, in the sandbox, and what is to be told of
 // it. Loaded at the first such run: an agent for uptime checks alone must not carry it in its memory.
 import { constants } from 'node:fs'
 import { open, realpath } from 'node:fs/promises'
@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import { StringDecoder } from 'node:string_decoder'
 import type { Failure } from '../contract/failure.ts'
 import { LIMITS } from '../contract/versions.ts'
-import type { CageLimits } from '../sandbox/request.ts'
-import { cagedFailure } from '../sandbox/failure.ts'
+import type { SandboxLimits } from '../sandbox/request.ts'
+import { sandboxFailure } from '../sandbox/failure.ts'
 import { CHROMIUM_ADVICE, findChromium, findProgram } from './chromium.ts'
 import { compiledCode } from './playwright/compiled-code.ts'
 import { isDeadline } from '../network/deadline.ts'
@@ -40,7 +40,7 @@ export interface ScriptOptions {
   notes?: readonly string[]
 }
 
-const BOUNDS: CageLimits = {
+const BOUNDS: SandboxLimits = {
   wallMs: LIMITS.scriptMsMax,
   // Two processors all the time.
   cpuMs: 2 * LIMITS.scriptMsMax,
@@ -82,17 +82,17 @@ async function runOn(
   const project = await layOutScript(monitor, { folder, modules, hasVideo })
   const watch = new ScriptWatch()
   const decoders = { stdout: new StringDecoder(), stderr: new StringDecoder() }
-  const cage = await ground.cage()
+  const sandbox = await ground.sandbox()
   const readable = [runtime.folder, await realpath(modules), await realpath(runtime.node)]
   const engine = { program: runtime.node, isBun: false, modules }
   const { cacheFolder } = ground
   const { signal } = context
-  const order = { cage, cacheFolder, folder, readable, limits: BOUNDS, signal }
+  const order = { sandbox, cacheFolder, folder, readable, limits: BOUNDS, signal }
   const compiled = await compiledCode({ ...engine, ...order })
   context.progress?.({ phase: 'test' })
   const run = await runPlaywright(
     {
-      cage,
+      sandbox,
       dial: context.dial,
       folder,
       cwd: project.folder,
@@ -184,7 +184,7 @@ function failuresOf({ context, project, watch, run }: Finished): Failure[] {
   const { end, report } = run
   // The runner of jobs says that it was cancelled; what was recorded until then stays.
   if (end.outcome === 'cancelled' && !isDeadline(context.signal)) return []
-  const cut = cagedFailure(end, 'the script')
+  const cut = sandboxFailure(end, 'the script')
   if (cut !== undefined) return [cut]
   if (project.isTest) return testFailures(report, end)
   const { scriptError } = watch

@@ -1,11 +1,11 @@
 // What the tests of a script that came to its own end say of its target.
 import { failure, type Failure } from '../contract/failure.ts'
-import type { CagedEnd } from '../sandbox/sandbox.ts'
+import type { SandboxEnd } from '../sandbox/sandbox.ts'
 import type { RunError } from './playwright/events.ts'
 import type { PlaywrightReport, TestAttempt } from './playwright/report.ts'
 
 /** What the tests of a run say, when it came to its own end. */
-export function testFailures(report: PlaywrightReport, end: CagedEnd): Failure[] {
+export function testFailures(report: PlaywrightReport, end: SandboxEnd): Failure[] {
   const failed = report.tests.flatMap(({ title, outcome, attempts }) => {
     if (outcome !== 'unexpected' && outcome !== undefined) return []
     const { errors = [], status } = attempts.at(-1) ?? {}

@@ -2,14 +2,14 @@
 // than that, which saves the start of npx, else a shell.
 import { lstat, mkdir, symlink, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
-import type { CageAsk } from '../sandbox/request.ts'
+import type { StopRequest } from '../sandbox/request.ts'
 import type { InstalledTool } from '../scripts/toolchains.ts'
 
-/** A command for the cage. */
+/** A command for the sandbox. */
 export interface SuiteCommand {
   command: string
   args: string[]
-  ask: CageAsk
+  ask: StopRequest
 }
 
 /** From asking Playwright to end its tests, in which it writes its report, to killing it. */
@@ -31,10 +31,10 @@ export function suiteCommand(
   const words = rest === undefined ? undefined : wordsOf(rest)
   if (words === undefined || cli === undefined) {
     // A shell waits for what it has started, and does not hand a signal on.
-    const ask: CageAsk = { signal: 'SIGINT', to: 'group', graceMs: GRACE_MS }
+    const ask: StopRequest = { signal: 'SIGINT', to: 'group', graceMs: GRACE_MS }
     return { command: '/bin/sh', args: ['-c', testCommand], ask }
   }
-  const ask: CageAsk = { signal: 'SIGINT', to: 'leader', graceMs: GRACE_MS }
+  const ask: StopRequest = { signal: 'SIGINT', to: 'leader', graceMs: GRACE_MS }
   return { command: engine.program, args: [cli, 'test', ...words], ask }
 }
 

@@ -4,7 +4,7 @@ import { dirname, join, normalize } from 'node:path'
 import { access } from 'node:fs/promises'
 import { failure, type Failure } from '../contract/failure.ts'
 import { LIMITS } from '../contract/versions.ts'
-import type { CageLimits } from '../sandbox/request.ts'
+import type { SandboxLimits } from '../sandbox/request.ts'
 import { lateWords } from '../sandbox/failure.ts'
 import { findChromium, findProgram } from '../scripts/chromium.ts'
 import { type CompiledCode, compiledCode } from '../scripts/playwright/compiled-code.ts'
@@ -115,7 +115,7 @@ async function goThrough(
   context.progress?.({ phase: 'install' })
   const packages = await installPackages({
     ground,
-    cage: await ground.cage(),
+    sandbox: await ground.sandbox(),
     dial: context.dial,
     folder,
     project,
@@ -180,7 +180,7 @@ async function engineFor(
   return failure('ENGINE_MISSING', message, { engine, from })
 }
 
-const LIMITS_OF_SUITES: CageLimits = {
+const LIMITS_OF_SUITES: SandboxLimits = {
   wallMs: LIMITS.suiteMsMax,
   cpuMs: LIMITS.suiteCpuMsMax,
   memoryBytes: LIMITS.suiteMemoryBytesMax,
@@ -216,7 +216,7 @@ async function runTests(
   context.progress?.({ phase: 'test' })
   const run = await runPlaywright(
     {
-      cage: await ground.cage(),
+      sandbox: await ground.sandbox(),
       dial: context.dial,
       folder,
       cwd,
@@ -261,7 +261,7 @@ async function compiledFor(
 ): Promise<CompiledCode> {
   if (cli === undefined) return { environment: {}, readable: [] }
   return compiledCode({
-    cage: await ground.cage(),
+    sandbox: await ground.sandbox(),
     cacheFolder: ground.cacheFolder,
     folder,
     modules: dirname(dirname(dirname(cli))),

@@ -1,7 +1,7 @@
 // What a run of a suite says: about the target where tests ran, about the project or the agent where none could.
 import { failure, type Failure } from '../contract/failure.ts'
-import type { CagedEnd } from '../sandbox/sandbox.ts'
-import { cagedFailure, type CagedSettings } from '../sandbox/failure.ts'
+import type { SandboxEnd } from '../sandbox/sandbox.ts'
+import { sandboxFailure, type FailureSettings } from '../sandbox/failure.ts'
 import type { RunError } from '../scripts/playwright/events.ts'
 import type { PlaywrightReport, TestReport } from '../scripts/playwright/report.ts'
 
@@ -13,7 +13,7 @@ export interface SuiteVerdict {
 }
 
 /** What raises limits of a suite, its installation included. */
-export const SUITE_SETTINGS: CagedSettings = {
+export const SUITE_SETTINGS: FailureSettings = {
   heap: 'NODE_OPTIONS=--max-old-space-size=<MiB> among the variables of the suite',
 }
 
@@ -21,11 +21,11 @@ const NAMED_TESTS_MAX = 20
 const MESSAGE_CHARS_MAX = 2000
 
 /** Judges a run that nobody cancelled. */
-export function suiteVerdict(end: CagedEnd, report: PlaywrightReport): SuiteVerdict {
+export function suiteVerdict(end: SandboxEnd, report: PlaywrightReport): SuiteVerdict {
   const { stats } = report
   const failures: Failure[] = []
   if (stats.unexpected > 0) failures.push(testsFailed(report))
-  const cut = cagedFailure(end, 'the tests', SUITE_SETTINGS)
+  const cut = sandboxFailure(end, 'the tests', SUITE_SETTINGS)
   if (cut !== undefined) failures.push(cut)
   else if (end.outcome === 'exited') failures.push(...outsideOfTests(end, report))
   return { failures, degraded: failures.length === 0 && stats.flaky > 0 }
@@ -53,7 +53,7 @@ function nameOf({ title, project }: TestReport): string {
 const NOTHING_FOUND = /\bNo tests found\b/
 
 /** Of a command that ended by itself: what went wrong beside the tests. */
-function outsideOfTests(end: CagedEnd, report: PlaywrightReport): Failure[] {
+function outsideOfTests(end: SandboxEnd, report: PlaywrightReport): Failure[] {
   const { stats, status, errors } = report
   if (status === undefined) return [neverRan(end)]
   if (status === 'timedout') {
@@ -74,7 +74,7 @@ function outsideOfTests(end: CagedEnd, report: PlaywrightReport): Failure[] {
 }
 
 /** Playwright never began: the command, or the configuration, is at fault. */
-function neverRan(end: CagedEnd): Failure {
+function neverRan(end: SandboxEnd): Failure {
   const output = tailOf(end)
   if (NOTHING_FOUND.test(output)) return failure('NO_TESTS', 'no tests found', { output })
   if (end.exitCode === 0) {
@@ -102,11 +102,11 @@ function brokenBy(error: RunError, { stats, tests }: PlaywrightReport): Failure 
 }
 
 /** The end of what was said: errors first, as programs put them there. */
-function tailOf(end: CagedEnd): string {
+function tailOf(end: SandboxEnd): string {
   return saidBy(end).slice(-MESSAGE_CHARS_MAX)
 }
 
-function saidBy({ tail }: CagedEnd): string {
+function saidBy({ tail }: SandboxEnd): string {
   return (tail.stderr.trim() === '' ? tail.stdout : tail.stderr).trim()
 }
 

@@ -186,7 +186,7 @@ describe('a fault that nobody catches', () => {
     })
     agent.child.kill('SIGUSR2')
     expect(await agent.ended).toEqual({ code: 1, signal: null, stderr: '' })
-    // What is known of the cage may be told while the end is still under way.
+    // What is known of the sandbox may be told while the end is still under way.
     const errors = agent.lines.filter(({ level }) => level === 'error')
     expect(errors).toMatchObject([{ level: 'error', fault: { class: 'Error' } }])
     expect(JSON.stringify(agent.lines)).not.toContain('odd: ')

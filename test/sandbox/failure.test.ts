@@ -2,11 +2,11 @@
 // raises it where anything does; whatever kind of code it was, the words are the same.
 import { describe, expect, test } from 'vitest'
 import { bytesText, durationText } from '../../src/contract/schema/amounts.ts'
-import type { CagedEnd } from '../../src/sandbox/sandbox.ts'
-import type { CageLimits, CagedOutcome } from '../../src/sandbox/request.ts'
-import { cagedFailure } from '../../src/sandbox/failure.ts'
+import type { SandboxEnd } from '../../src/sandbox/sandbox.ts'
+import type { SandboxLimits, SandboxOutcome } from '../../src/sandbox/request.ts'
+import { sandboxFailure } from '../../src/sandbox/failure.ts'
 import { DeadlineReached } from '../../src/network/deadline.ts'
-import { caged, ROOMY } from '../support/sandbox/sandboxed.ts'
+import { sandboxed, ROOMY } from '../support/sandbox/sandboxed.ts'
 
 const MIB = 1_048_576
 const shell = (text: string) => ({ command: '/bin/sh', args: () => ['-c', text] })
@@ -15,9 +15,9 @@ const script = (text: string) => ({ args: () => ['-e', text] })
 /** A run that is ended, what it is held to, its code, and its words. */
 type Row = [
   what: string,
-  wishes: Parameters<typeof caged>[0],
+  wishes: Parameters<typeof sandboxed>[0],
   code: string,
-  limit: Partial<CageLimits>,
+  limit: Partial<SandboxLimits>,
   words: RegExp,
 ]
 
@@ -75,8 +75,8 @@ setInterval(() => spawn('sleep', ['20']).on('error', () => {}), 1)`),
 ]
 
 test.for(ROWS)('the limit of %s', async ([, wishes, code, limits, words]) => {
-  const end = await caged({ ...wishes, limits })
-  const failed = cagedFailure(end, 'the script')
+  const end = await sandboxed({ ...wishes, limits })
+  const failed = sandboxFailure(end, 'the script')
   expect(failed).toMatchObject({ code, message: expect.stringMatching(words) })
   // A file that is too large counts to the disk.
   const limit = limits.fileBytes === undefined ? limits : { diskBytes: ROOMY.diskBytes }
@@ -85,34 +85,34 @@ test.for(ROWS)('the limit of %s', async ([, wishes, code, limits, words]) => {
 
 test('the time of a deadline is the deadline’s', async () => {
   const signal = AbortSignal.abort(new DeadlineReached(90_000))
-  const end = await caged({ ...script('setInterval(() => {}, 1000)'), signal })
-  expect(cagedFailure(end, 'the script')?.message).toBe(
+  const end = await sandboxed({ ...script('setInterval(() => {}, 1000)'), signal })
+  expect(sandboxFailure(end, 'the script')?.message).toBe(
     'the script took longer than the limit of 1 min 30 s',
   )
 })
 
 describe('what raises it', () => {
-  const ended = (outcome: CagedOutcome, more: Partial<CagedEnd>) =>
+  const ended = (outcome: SandboxOutcome, more: Partial<SandboxEnd>) =>
     ({
       outcome,
       limits: { ...ROOMY, memoryBytes: 1024 * MIB },
       usage: { wallMs: 1, cpuMs: 1, peakMemoryBytes: 700.5 * MIB, processesMax: 1, diskBytes: 0 },
       ...more,
-    }) as CagedEnd
+    }) as SandboxEnd
 
   test('is said of a heap, where its monitor may set it', async () => {
-    const end = await caged({
+    const end = await sandboxed({
       args: () => ['--max-old-space-size=32', '-e', 'const a = []; for (;;) a.push({ a: [1.5] })'],
     })
-    expect(cagedFailure(end, 'the script')?.message).toMatch(
+    expect(sandboxFailure(end, 'the script')?.message).toMatch(
       /^the script filled the heap of its engine(, and used [\d.]+ [KM]iB of memory)?: the limit of all is 1 GiB$/,
     )
-    expect(cagedFailure(end, 'the tests', { heap: 'THAT' })?.message).toMatch(
+    expect(sandboxFailure(end, 'the tests', { heap: 'THAT' })?.message).toMatch(
       /the limit of all is 1 GiB; THAT gives it more heap$/,
     )
   })
 
-  test.for<[string, Partial<CagedEnd>, string]>([
+  test.for<[string, Partial<SandboxEnd>, string]>([
     [
       'that leaves less than the limit',
       { memoryBytesWanted: 2048 * MIB },
@@ -124,7 +124,7 @@ describe('what raises it', () => {
       'the tests used 700.5 MiB of memory when the agent’s container had none left: the limit is 1 GiB; give it more, or run fewer at a time (JOB_CONCURRENCY)',
     ],
   ])('is said of a container %s', ([, more, words]) => {
-    expect(cagedFailure(ended('out-of-memory', more), 'the tests')?.message).toBe(words)
+    expect(sandboxFailure(ended('out-of-memory', more), 'the tests')?.message).toBe(words)
   })
 })
 

@@ -3,7 +3,7 @@
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'vitest'
-import type { CageRequest } from '../support/sandbox/stand-in.ts'
+import type { StandInRequest } from '../support/sandbox/stand-in.ts'
 import {
   node,
   shell,
@@ -15,7 +15,7 @@ const PROJECT = fileURLToPath(new URL('../..', import.meta.url))
 const MODULES = join(PROJECT, 'node_modules')
 
 /** A script of Perl, which every Debian has; `child(ms)` is a process that computes for so long and ends. */
-const perl = (script: string): Pick<CageRequest, 'command' | 'args'> => ({
+const perl = (script: string): Pick<StandInRequest, 'command' | 'args'> => ({
   command: '/usr/bin/perl',
   args: [
     '-e',

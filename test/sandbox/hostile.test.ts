@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'vitest'
-import { PLANTED, type CagedAnswer } from '../support/sandbox/stand-in.ts'
+import { PLANTED, type StandInAnswer } from '../support/sandbox/stand-in.ts'
 import {
   node,
   shell,
@@ -22,7 +22,7 @@ const attempt = (name, act) => {
 }
 `
 
-const nothingGot = ({ end }: CagedAnswer) => {
+const nothingGot = ({ end }: StandInAnswer) => {
   expect(end.tail.stderr).toBe('')
   expect(end.tail.stdout).not.toBe('')
   expect(end.tail.stdout).not.toMatch(/GOT/)
@@ -154,7 +154,7 @@ for (const path of [process.argv[1], process.cwd() + '/link.sock', '\\0abstract'
     outcome: 'out-of-time',
   },
   {
-    does: 'kills the agent, its warden, every process',
+    does: 'kills the agent, its supervisor, every process',
     request: ({ facts }) =>
       node(
         `for (const pid of [process.argv[1], process.ppid, -process.argv[1], -process.ppid, 1])

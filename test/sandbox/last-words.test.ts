@@ -1,9 +1,9 @@
-// Aim: what a warden said last is heard, also where the system tells of its end before its words were read.
+// Aim: what a supervisor said last is heard, also where the system tells of its end before its words were read.
 import { spawn } from 'node:child_process'
 import { chmodSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { caged } from '../support/sandbox/sandboxed.ts'
+import { sandboxed } from '../support/sandbox/sandboxed.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const WAIT_MS_MAX = 20_000
@@ -12,7 +12,7 @@ test('the end of another child does not come between a run and its end', async (
   const folder = temporaryFolder()
   chmodSync(folder, 0o755)
   const begun = Promise.withResolvers<void>()
-  const running = caged({
+  const running = sandboxed({
     command: '/bin/sh',
     args: () => ['-c', `echo up; until [ -e ${folder}/go ]; do sleep 0.01; done; exit 7`],
     readable: [folder],
@@ -24,7 +24,7 @@ test('the end of another child does not come between a run and its end', async (
     writeFileSync(join(folder, 'go'), '')
     block(() => endedChildren().some((pid) => pid !== other.pid))
   })
-  // The end of a child is asked of the system for all children at once: now for the warden as well.
+  // The end of a child is asked of the system for all children at once: now for the supervisor as well.
   other.on('exit', () => {})
   block(() => endedChildren().includes(other.pid ?? 0))
   expect(await running).toMatchObject({ outcome: 'exited', exitCode: 7 })

@@ -27,7 +27,7 @@ const standing = () => ({
   processes: descendants.look(true).length,
 })
 
-/** Nothing stands but the warden that waits for the next run, and its launcher. */
+/** Nothing stands but the supervisor that waits for the next run, and its launcher. */
 const settled = () => expect.poll(() => standing().processes).toBe(2)
 
 test('what stands after two runs stands after eight', async () => {

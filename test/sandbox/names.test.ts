@@ -1,4 +1,4 @@
-// Aim: in a network with a name server, real programs in the cage resolve names by it and reach what they name
+// Aim: in a network with a name server, real programs in the sandbox resolve names by it and reach what they name
 // straight, by IPv4 and IPv6; and what a name or a redirect leads to is refused by the policy, and named.
 import { execFile } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
@@ -66,7 +66,7 @@ function core(folder: string): string {
   return own
 }
 
-describe.skipIf(why !== undefined)(`names in the cage ${why ?? ''}`, () => {
+describe.skipIf(why !== undefined)(`names in the sandbox ${why ?? ''}`, () => {
   test.each(RIGHTS)(
     'as %s: Node.js and curl reach them, and what is forbidden is told',
     async (_, rights) => {

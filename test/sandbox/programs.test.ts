@@ -1,4 +1,4 @@
-// Aim: the cage carries the programs that monitors are written for, a browser with its own sandbox on, and
+// Aim: the sandbox carries the programs that monitors are written for, a browser with its own sandbox on, and
 // holds their connections, through the proxy and without, by every spelling of an address.
 import { Resolver } from 'node:dns/promises'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -10,7 +10,7 @@ import { openRunProxy, type RunProxy } from '../../src/sandbox/egress/run-proxy.
 import { NameRelay } from '../../src/sandbox/supervisor/names.ts'
 import { startAuthorizingProxy } from '../support/network/authorizing-proxy.ts'
 import { processesWith } from '../support/sandbox/stand-in.ts'
-import { caged } from '../support/sandbox/sandboxed.ts'
+import { sandboxed } from '../support/sandbox/sandboxed.ts'
 import { startDnsServer } from '../support/monitors/dns/dns-server.ts'
 import { fixedResolver, testContext } from '../support/monitors/monitor-context.ts'
 import { missing, withoutNamespaces } from '../support/needs.ts'
@@ -46,9 +46,9 @@ afterAll(async () => {
 })
 
 test('shells fork while what they forked before is ending', async () => {
-  // Who waits for the warden is interrupted by that, and shells take an interrupted fork for a failed one.
+  // Who waits for the supervisor is interrupted by that, and shells take an interrupted fork for a failed one.
   const pipes = 'for at in $(seq 150); do echo line | sort | head -1 >> out || exit 1; done'
-  const end = await caged({ command: '/bin/sh', args: () => ['-c', `${pipes}; wc -l < out`] })
+  const end = await sandboxed({ command: '/bin/sh', args: () => ['-c', `${pipes}; wc -l < out`] })
   expect(end.tail).toEqual({ stdout: '150\n', stderr: '' })
 })
 
@@ -70,7 +70,7 @@ const SPELLINGS = [
 
 describe('a Node script', () => {
   test('connects by itself to what is allowed, and to nothing else by any spelling', async () => {
-    const end = await caged({
+    const end = await sandboxed({
       args: () => [
         '-e',
         `const net = require('node:net')
@@ -103,7 +103,7 @@ console.log('site', await reach('localhost', Number(process.argv[1]))) })()`,
   })
 
   test('gets no datagram sockets, and no way around connecting', async () => {
-    const end = await caged({
+    const end = await sandboxed({
       args: () => [
         '-e',
         `const udp = require('node:dgram').createSocket('udp4')
@@ -114,7 +114,7 @@ udp.on('error', (e) => console.log(e.code)); udp.send('x', 53, '127.0.0.1', (e) 
   })
 
   test('fetches through the proxy: names are the agent’s, redirects are held', async () => {
-    const end = await caged({
+    const end = await sandboxed({
       args: () => [
         '-e',
         `const get = (url) => fetch(url).then((r) => r.status, (e) => /\\((\\d+)\\)/.exec(e.cause?.cause?.message)?.[1])
@@ -141,7 +141,7 @@ describe.skipIf(needsBrowser !== undefined)(`Chromium ${needsBrowser ?? ''}`, ()
   ]
 
   test('loads a page by itself, what it links to is held, and nothing of it is left', async () => {
-    const end = await caged({
+    const end = await sandboxed({
       command: chromium,
       args: () => [...flags, '--dump-dom', `http://localhost:${port}/`],
     })
@@ -153,7 +153,7 @@ describe.skipIf(needsBrowser !== undefined)(`Chromium ${needsBrowser ?? ''}`, ()
 
   test('loads a page through the proxy, and what it links to is held there', async () => {
     const front = await startAuthorizingProxy(proxy)
-    const end = await caged({
+    const end = await sandboxed({
       command: chromium,
       args: () => [
         ...flags,
@@ -180,7 +180,7 @@ describe.skipIf(needsBrowser !== undefined)(`Chromium ${needsBrowser ?? ''}`, ()
         renderer ||= rendererStatus()
         if (renderer !== '' && asked.includes('/stalled.png')) stop.abort()
       }, 50)
-      const end = await caged({
+      const end = await sandboxed({
         command: chromium,
         args: (folder) => [...flags, '--dump-dom', `file://${folder}/page.html`],
         prepare: (folder) => {
@@ -193,7 +193,7 @@ describe.skipIf(needsBrowser !== undefined)(`Chromium ${needsBrowser ?? ''}`, ()
       clearInterval(timer)
       expect(end).toMatchObject({ outcome: 'cancelled', leftBehind: 0 })
       expect(processesWith(end.folder)).toEqual([])
-      // Numbers of its own in a namespace of its own, and a filter of its own above the cage's.
+      // Numbers of its own in a namespace of its own, and a filter of its own above the sandbox's.
       expect(renderer).toMatch(/^NSpid:(\t\d+){2,}$/m)
       expect(renderer).toMatch(/^Seccomp_filters:\t[2-9]$/m)
     },

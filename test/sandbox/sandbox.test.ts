@@ -1,14 +1,14 @@
 // Aim: a run gets what its order says and tells what became of it; what it ended by is told apart; and where
-// the cage cannot be had, nothing runs unless the operator wants it to.
+// the sandbox cannot be had, nothing runs unless the operator wants it to.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { cagedFailure } from '../../src/sandbox/failure.ts'
+import { sandboxFailure } from '../../src/sandbox/failure.ts'
 import { DeadlineReached } from '../../src/network/deadline.ts'
 import { processesWith, startStandIn } from '../support/sandbox/stand-in.ts'
-import { caged } from '../support/sandbox/sandboxed.ts'
+import { sandboxed } from '../support/sandbox/sandboxed.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
@@ -18,7 +18,7 @@ const shell = (text: string) => ({ command: '/bin/sh', args: () => ['-c', text] 
 describe('an order', () => {
   test('gives arguments, environment, folder, input and messages', async () => {
     const messages: unknown[] = []
-    const end = await caged({
+    const end = await sandboxed({
       ...script(
         `const fs = require('node:fs')
 console.log(process.argv[1], process.env.WANTED, process.cwd(), fs.readFileSync(0, 'utf8'))
@@ -45,7 +45,7 @@ fs.writeSync(3, '{"step":1}\\nno json\\n{"step":2}\\n')`,
     const shared = await mkdtemp(join(tmpdir(), 'vedette-shared-'))
     writeFileSync(join(beside, 'given'), 'text')
     writeFileSync(join(beside, 'withheld'), 'text')
-    const end = await caged({
+    const end = await sandboxed({
       ...script(
         `const fs = require('node:fs')
 const [beside, shared] = process.argv.slice(1)
@@ -63,7 +63,7 @@ for (const act of [() => fs.readFileSync(beside + '/given'), () => fs.readFileSy
 
   test('hands out all output before its end, and keeps the last of it', async () => {
     let bytes = 0
-    const end = await caged({
+    const end = await sandboxed({
       ...script(`process.stdout.write('x'.repeat(3e6))`),
       onOutput(chunk) {
         bytes += chunk.length
@@ -77,24 +77,24 @@ for (const act of [() => fs.readFileSync(beside + '/given'), () => fs.readFileSy
   test('hears of messages and output by their bytes', async () => {
     // Two bytes a letter, one unit of a JavaScript text.
     const write = `require('node:fs').writeSync(3, JSON.stringify('é'.repeat(1e4)) + '\\n')`
-    const over = await caged({ ...script(`for (;;) ${write}`), limits: { outputBytes: 1e6 } })
+    const over = await sandboxed({ ...script(`for (;;) ${write}`), limits: { outputBytes: 1e6 } })
     expect(over.outcome).toBe('out-of-output')
-    const within = await caged({ ...script(write), limits: { outputBytes: 1e6 } })
+    const within = await sandboxed({ ...script(write), limits: { outputBytes: 1e6 } })
     expect(within).toMatchObject({ outcome: 'exited', outputBytes: 20_003 })
   })
 
   test.for(['onOutput', 'onMessage'] as const)(
     'whose %s has a mistake of ours ends, and the agent goes on',
     async (callback) => {
-      const end = await caged({
+      const end = await sandboxed({
         ...script(`console.log('out'); require('node:fs').writeSync(3, '1\\n')
 setInterval(() => {}, 1000)`),
         [callback]: () => {
           throw new TypeError('a mistake of ours')
         },
       })
-      expect(end).toMatchObject({ outcome: 'cage-failed', leftBehind: 0 })
-      expect(cagedFailure(end, 'the script')).toMatchObject({
+      expect(end).toMatchObject({ outcome: 'sandbox-failed', leftBehind: 0 })
+      expect(sandboxFailure(end, 'the script')).toMatchObject({
         code: 'INTERNAL',
         message: 'TypeError: a mistake of ours',
         details: { stack: expect.stringContaining('sandbox.test.ts') },
@@ -106,8 +106,8 @@ setInterval(() => {}, 1000)`),
     ['a command that is not there', { command: '/nowhere/at/all', args: () => [] }],
     ['a folder to start in that is not there', { ...script('0'), cwd: '/nowhere' }],
   ] as const)('with %s never begins', async ([, wishes]) => {
-    const end = await caged(wishes)
-    expect(end).toMatchObject({ outcome: 'cage-failed', leftBehind: 0 })
+    const end = await sandboxed(wishes)
+    expect(end).toMatchObject({ outcome: 'sandbox-failed', leftBehind: 0 })
     expect(end.problem).toMatch(/nowhere/)
   })
 })
@@ -122,7 +122,7 @@ describe('an end', () => {
     ],
     ['a crash that says nothing of memory', script('process.abort()'), { outcome: 'signalled' }],
   ] as const)('is %s', async ([, wishes, end]) => {
-    expect(await caged(wishes)).toMatchObject(end)
+    expect(await sandboxed(wishes)).toMatchObject(end)
   })
 
   test.for([
@@ -130,7 +130,7 @@ describe('an end', () => {
     ['somebody’s wish', new Error('cancelled'), 'cancelled'],
   ] as const)('is %s, and the command was asked first', async ([, reason, outcome]) => {
     const stop = new AbortController()
-    const end = await caged({
+    const end = await sandboxed({
       ...script(`process.on('SIGINT', () => { console.log('asked'); process.exit(5) })
 setInterval(() => {}, 1000); console.log('ready')`),
       ask: { signal: 'SIGINT', to: 'leader', graceMs: 5000 },
@@ -142,7 +142,7 @@ setInterval(() => {}, 1000); console.log('ready')`),
   })
 
   test('comes also when it was cancelled before it began', async () => {
-    const end = await caged({
+    const end = await sandboxed({
       ...script('setInterval(() => {}, 1000)'),
       signal: AbortSignal.abort(),
     })
@@ -151,7 +151,7 @@ setInterval(() => {}, 1000); console.log('ready')`),
 
   test('tells what was used', async () => {
     const text = `const b = Buffer.alloc(5e7, 1); while (process.cpuUsage().user < 3e5); require('node:fs').writeFileSync('f', b)`
-    const { usage } = await caged(script(text))
+    const { usage } = await sandboxed(script(text))
     expect(usage.cpuMs).toBeGreaterThan(200)
     expect(usage.peakMemoryBytes).toBeGreaterThan(5e7)
     expect(usage.diskBytes).toBeGreaterThanOrEqual(5e7)
@@ -178,7 +178,7 @@ describe('when one who watches dies', () => {
     await eventually(() => !readdirSync(root).some((name) => name.startsWith('run-')))
   })
 
-  test('the warden: the agent ends the run and says so', async () => {
+  test('the supervisor: the agent ends the run and says so', async () => {
     const root = temporaryFolder()
     const standIn = await startStandIn(root, 'root')
     const on = Promise.withResolvers<void>()
@@ -192,16 +192,16 @@ describe('when one who watches dies', () => {
     )
     process.kill(parentWithCommand(leader, 'supervisor.ts'), 'SIGKILL')
     const { end, folder } = await ended
-    expect(end).toMatchObject({ outcome: 'cage-failed', leftBehind: 0 })
+    expect(end).toMatchObject({ outcome: 'sandbox-failed', leftBehind: 0 })
     expect(processesWith(folder)).toEqual([])
     expect(existsSync(folder)).toBe(false)
     await standIn.kill()
   })
 
   // The agent waits for its end for 20 s.
-  test('a warden that hangs is ended with its run, some time after', async () => {
+  test('a supervisor that hangs is ended with its run, some time after', async () => {
     const stop = new AbortController()
-    const end = await caged({
+    const end = await sandboxed({
       ...shell('echo $$; sleep 1000'),
       ask: { signal: 'SIGTERM', to: 'group', graceMs: 100 },
       signal: stop.signal,
@@ -210,9 +210,9 @@ describe('when one who watches dies', () => {
         stop.abort()
       },
     })
-    expect(end).toMatchObject({ outcome: 'cage-failed', leftBehind: 0 })
+    expect(end).toMatchObject({ outcome: 'sandbox-failed', leftBehind: 0 })
     expect(end.problem).toBe(
-      'the warden died with SIGKILL: it did not end within 20 s of when it should have',
+      'the supervisor died with SIGKILL: it did not end within 20 s of when it should have',
     )
     expect(processesWith(end.folder)).toEqual([])
   })
@@ -227,21 +227,21 @@ function parentWithCommand(pid: number, program: string): number {
   throw new Error(`nobody above runs ${program}`)
 }
 
-describe('where the system does not let the warden be asked, as in a cage', () => {
+describe('where the system does not let the supervisor be asked, as in a sandbox', () => {
   const project = dirname(dirname(import.meta.dirname))
   const inner = (isolation: 'require' | 'best') => ({
     args: (folder: string) => [
       '--input-type=module',
       '-e',
-      `import { createCage } from '${project}/src/sandbox/sandbox.ts'
+      `import { createSandbox } from '${project}/src/sandbox/sandbox.ts'
 import { mkdirSync } from 'node:fs'
 mkdirSync('inner')
 const limits = ${JSON.stringify({ wallMs: 9e3, cpuMs: 9e3, memoryBytes: 5e8, processes: 50, outputBytes: 1e6, diskBytes: 1e8, fileBytes: 1e8, openFiles: 999 })}
-const cage = createCage({ network: { blocked: [], allowed: [] }, isolation: '${isolation}', firstUserId: 1 })
-const run = cage.run({ command: '/bin/sh', args: ['-c', 'echo ran \\$WAY'], folder: '${folder}/inner', limits,
+const sandbox = createSandbox({ network: { blocked: [], allowed: [] }, isolation: '${isolation}', firstUserId: 1 })
+const run = sandbox.run({ command: '/bin/sh', args: ['-c', 'echo ran \\$WAY'], folder: '${folder}/inner', limits,
   proxy: { port: 1, environment: { WAY: 'by proxy' }, when: 'unheld' } }, new AbortController().signal)
 const end = await run.ended
-cage.close()
+sandbox.close()
 console.log(JSON.stringify(end))
 process.exit()`,
     ],
@@ -249,14 +249,14 @@ process.exit()`,
   })
 
   test('nothing runs, and it is said why', async () => {
-    const { tail } = await caged(inner('require'))
+    const { tail } = await sandboxed(inner('require'))
     const end = JSON.parse(tail.stdout) as { outcome: string; problem: string }
-    expect(end).toMatchObject({ outcome: 'cage-failed' })
+    expect(end).toMatchObject({ outcome: 'sandbox-failed' })
     expect(end.problem).toMatch(/seccomp/)
   })
 
   test('it runs, and is led to its proxy, where the operator takes the best that there is', async () => {
-    const { tail } = await caged(inner('best'))
+    const { tail } = await sandboxed(inner('best'))
     expect(JSON.parse(tail.stdout)).toMatchObject({
       outcome: 'exited',
       layers: { ownUser: false, network: false },
@@ -269,7 +269,7 @@ test.each([
   ['none where it goes straight', 'unheld', 'way:\n'],
   ['named where all must go through it', 'always', 'way: by proxy\n'],
 ] as const)('where connections are judged, a proxy is %s', async (_, when, said) => {
-  const end = await caged({
+  const end = await sandboxed({
     command: '/bin/sh',
     args: () => ['-c', 'echo way: $WAY'],
     proxy: { port: 1, environment: { WAY: 'by proxy' }, when },

@@ -2,61 +2,69 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { createCage, type Cage, type CagedEnd } from '../../src/sandbox/sandbox.ts'
-import { tryCage } from '../../src/sandbox/trial.ts'
+import { createSandbox, type Sandbox, type SandboxEnd } from '../../src/sandbox/sandbox.ts'
+import { trySandbox } from '../../src/sandbox/trial.ts'
 import { withoutNamespaces } from '../support/needs.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const ALL = { ownUser: true, landlock: 7, network: true }
 
-/** A cage in which a run ends like this. */
-function cageWith(end: Partial<CagedEnd>, said = ''): Cage {
-  const ended = Promise.resolve({ tail: { stdout: said, stderr: '' }, ...end } as CagedEnd)
+/** A sandbox in which a run ends like this. */
+function sandboxWith(end: Partial<SandboxEnd>, said = ''): Sandbox {
+  const ended = Promise.resolve({ tail: { stdout: said, stderr: '' }, ...end } as SandboxEnd)
   return { alwaysHoldsNetwork: false, userIds: [], run: () => ({ ended }), close: () => {} }
 }
 
-test.each<[string, Cage, boolean, RegExp[]]>([
-  ['nothing where all holds', cageWith({ layers: ALL }, 'namespaces\nexecutes\n'), true, []],
+test.each<[string, Sandbox, boolean, RegExp[]]>([
+  ['nothing where all holds', sandboxWith({ layers: ALL }, 'namespaces\nexecutes\n'), true, []],
   [
     'that Chromium goes without its own sandbox',
-    cageWith({ layers: ALL }, 'executes\n'),
+    sandboxWith({ layers: ALL }, 'executes\n'),
     true,
     [/Chromium.*seccomp=docker\/seccomp\.json/],
   ],
-  ['nothing of Chromium where there is none', cageWith({ layers: ALL }, 'executes\n'), false, []],
+  [
+    'nothing of Chromium where there is none',
+    sandboxWith({ layers: ALL }, 'executes\n'),
+    false,
+    [],
+  ],
   [
     'that connections are not held',
-    cageWith({ layers: { ...ALL, network: false } }, 'namespaces\nexecutes\n'),
+    sandboxWith({ layers: { ...ALL, network: false } }, 'namespaces\nexecutes\n'),
     true,
     [/seccomp.*docker\/seccomp\.json/],
   ],
   [
     'that files are open to the agent’s own user',
-    cageWith({ layers: { ...ALL, ownUser: false, landlock: 0 } }, 'namespaces\nexecutes\n'),
+    sandboxWith({ layers: { ...ALL, ownUser: false, landlock: 0 } }, 'namespaces\nexecutes\n'),
     true,
     [/Landlock.*docker\/seccomp\.json/],
   ],
   [
     'that users can read what is not confined',
-    cageWith({ layers: { ...ALL, landlock: 0 } }, 'namespaces\nexecutes\n'),
+    sandboxWith({ layers: { ...ALL, landlock: 0 } }, 'namespaces\nexecutes\n'),
     true,
     [/Landlock/],
   ],
   [
     'that programs in the folders of runs cannot be started',
-    cageWith({ layers: ALL }, 'namespaces\n'),
+    sandboxWith({ layers: ALL }, 'namespaces\n'),
     true,
     [/exec/],
   ],
   [
     'why no code runs at all',
-    cageWith({ outcome: 'cage-failed', problem: 'the agent runs as root without CAP_SETUID' }),
+    sandboxWith({
+      outcome: 'sandbox-failed',
+      problem: 'the agent runs as root without CAP_SETUID',
+    }),
     true,
     [/cannot be run.*CAP_SETUID/],
   ],
-])('says %s', async (_, cage, hasChromium, lacks) => {
+])('says %s', async (_, sandbox, hasChromium, lacks) => {
   const root = temporaryFolder()
-  const trial = await tryCage(cage, { root, hasChromium })
+  const trial = await trySandbox(sandbox, { root, hasChromium })
   expect(trial.lacks).toHaveLength(lacks.length)
   lacks.forEach((lack, index) => expect(trial.lacks[index]).toMatch(lack))
   expect(readdirSync(root)).toEqual([])
@@ -64,7 +72,7 @@ test.each<[string, Cage, boolean, RegExp[]]>([
 
 test('says why where there is no room for a trial', async () => {
   const root = join(temporaryFolder(), 'none')
-  const trial = await tryCage(cageWith({ layers: ALL }, 'executes\n'), {
+  const trial = await trySandbox(sandboxWith({ layers: ALL }, 'executes\n'), {
     root,
     hasChromium: false,
   })
@@ -74,9 +82,9 @@ test('says why where there is no room for a trial', async () => {
 
 test('sees what this system has', async () => {
   const network = { blocked: [], allowed: [] }
-  const cage = createCage({ network, isolation: 'best', firstUserId: 64_700 })
-  const trial = await tryCage(cage, { root: temporaryFolder(), hasChromium: false })
-  cage.close()
+  const sandbox = createSandbox({ network, isolation: 'best', firstUserId: 64_700 })
+  const trial = await trySandbox(sandbox, { root: temporaryFolder(), hasChromium: false })
+  sandbox.close()
   expect(trial.lacks.filter((lack) => /exec/.test(lack))).toEqual([])
   expect(trial).toMatchObject({
     layers: { ownUser: process.getuid?.() === 0 },

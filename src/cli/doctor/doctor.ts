@@ -10,7 +10,7 @@ import { mayColour } from '../../process/log.ts'
 import { onSignals } from '../../process/signals.ts'
 import { MONITOR_TYPES } from '../../monitors/registry.ts'
 import { openToolbox } from '../../scripts/toolchains.ts'
-import { probeBrowser, probeCage } from './sandbox.ts'
+import { probeBrowser, probeSandbox } from './sandbox.ts'
 import { probeDisk } from './disk.ts'
 import { type Finding, type Probe, runProbes } from './finding.ts'
 import { probeHealthPort } from './health-port.ts'
@@ -73,7 +73,7 @@ async function probesOf(reading: ConfigReading): Promise<Probe[]> {
     { id: 'health-port', run: (signal) => probeHealthPort(config.healthPort, mends, signal) },
     { id: 'icmp', run: (signal) => probeIcmp(mends, signal) },
     { id: 'traceroute', run: (signal) => probeTraceroute(mends, signal) },
-    { id: 'cage', run: (signal) => probeCage({ config, runsCode, mends, signal }) },
+    { id: 'sandbox', run: (signal) => probeSandbox({ config, runsCode, mends, signal }) },
     { id: 'browser', run: (signal) => probeBrowser({ config, runsCode, mends, signal }) },
     { id: 'engines', run: (signal) => probeTools('engine', tools, config, signal) },
     { id: 'runtimes', run: (signal) => probeTools('runtime', tools, config, signal) },

@@ -12,7 +12,7 @@ export const PROBED = {
   'health-port': 'health port',
   icmp: 'ICMP',
   traceroute: 'traceroute',
-  cage: 'people’s code',
+  sandbox: 'people’s code',
   browser: 'browser',
   engines: 'engines',
   runtimes: 'runtimes',

@@ -27,7 +27,7 @@ export interface Mends {
   volume(folder: string): string
   /** Gives a folder to the user of this process; one in memory is new with each container. */
   owner(folder: string, inMemory: boolean): string
-  /** Lets the cage ask the kernel for what it needs; undefined where no profile stands in its way. */
+  /** Lets the sandbox ask the kernel for what it needs; undefined where no profile stands in its way. */
   seccomp(): string | undefined
   /** Runs it as a user other than root. */
   user(): string

@@ -3,23 +3,23 @@ import { stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import type { AgentConfig } from '../../agent/config.ts'
 import { LIMITS } from '../../contract/versions.ts'
-import { type Cage, createCage } from '../../sandbox/sandbox.ts'
+import { type Sandbox, createSandbox } from '../../sandbox/sandbox.ts'
 import type { Lack } from '../../sandbox/requirements.ts'
-import { tryCage } from '../../sandbox/trial.ts'
+import { trySandbox } from '../../sandbox/trial.ts'
 import { CHROMIUM_ADVICE, findChromium, readableFor } from '../../scripts/chromium.ts'
 import { makeHeldFolder } from '../../sandbox/held-folder.ts'
 import { removeTree } from '../../sandbox/remove-tree.ts'
 import type { Finding } from './finding.ts'
 import type { Mends } from './fixes.ts'
 
-type CageConfig = Pick<
+type SandboxConfig = Pick<
   AgentConfig,
   'chromiumPath' | 'dataDir' | 'image' | 'scriptIsolation' | 'scriptUserId' | 'workRoot'
 >
 
 /** What both looks are at. */
-export interface CageLook {
-  config: CageConfig
+export interface SandboxLook {
+  config: SandboxConfig
   mends: Mends
   /** An engine or a runtime is installed. */
   runsCode: boolean
@@ -31,9 +31,9 @@ const USERS_APART = 128
 /** Nothing beyond this machine is to hear of it. */
 const EVERYWHERE = ['0.0.0.0/0', '::/0']
 
-/** A cage that says what it lacks, whatever the settings make of that. */
-function ownCage({ scriptUserId }: CageConfig): Cage {
-  return createCage({
+/** A sandbox that says what it lacks, whatever the settings make of that. */
+function ownSandbox({ scriptUserId }: SandboxConfig): Sandbox {
+  return createSandbox({
     network: { blocked: EVERYWHERE, allowed: [] },
     isolation: 'best',
     firstUserId: scriptUserId + USERS_APART,
@@ -41,7 +41,7 @@ function ownCage({ scriptUserId }: CageConfig): Cage {
 }
 
 /** Where runs have their folders; nothing is made that an agent would make with other rights. */
-async function rootOf({ workRoot, dataDir }: CageConfig): Promise<string> {
+async function rootOf({ workRoot, dataDir }: SandboxConfig): Promise<string> {
   for (const path of [workRoot, dataDir ?? tmpdir()]) {
     const found = await stat(path).catch(() => undefined)
     if (found?.isDirectory() === true) return path
@@ -50,13 +50,18 @@ async function rootOf({ workRoot, dataDir }: CageConfig): Promise<string> {
 }
 
 /** Looks at what would hold people's code. */
-export async function probeCage({ config, runsCode, mends, signal }: CageLook): Promise<Finding[]> {
+export async function probeSandbox({
+  config,
+  runsCode,
+  mends,
+  signal,
+}: SandboxLook): Promise<Finding[]> {
   if (!runsCode)
-    return [{ id: 'cage', standing: 'absent', says: 'none is run: no engine or runtime' }]
-  const cage = ownCage(config)
+    return [{ id: 'sandbox', standing: 'absent', says: 'none is run: no engine or runtime' }]
+  const sandbox = ownSandbox(config)
   try {
     const hasChromium = (await findChromium(config.chromiumPath)) !== undefined
-    const trial = await tryCage(cage, { root: await rootOf(config), hasChromium }, signal)
+    const trial = await trySandbox(sandbox, { root: await rootOf(config), hasChromium }, signal)
     const { layers, namespaces, needs, wishes } = trial
     const facts = { ...layers, userNamespaces: namespaces }
     const [lack] = [...needs, ...wishes]
@@ -65,11 +70,11 @@ export async function probeCage({ config, runsCode, mends, signal }: CageLook): 
       const standing = needs.length > 0 && isRefused ? 'broken' : 'warning'
       const says = layers === undefined ? `could not be tried: ${lack.what}` : lack.what
       const mend = mendOf(lack, mends)
-      return [{ id: 'cage', standing, says, ...(mend !== undefined && { mend }), facts }]
+      return [{ id: 'sandbox', standing, says, ...(mend !== undefined && { mend }), facts }]
     }
-    return [{ id: 'cage', standing: 'works', says: layerWords(facts), facts }]
+    return [{ id: 'sandbox', standing: 'works', says: layerWords(facts), facts }]
   } finally {
-    cage.close()
+    sandbox.close()
   }
 }
 
@@ -124,7 +129,7 @@ const BROWSER_ARGS = [
 ]
 
 /** Looks at the browser: found, starts, shows a page. */
-export async function probeBrowser(look: CageLook): Promise<Finding[]> {
+export async function probeBrowser(look: SandboxLook): Promise<Finding[]> {
   const { config, runsCode, mends } = look
   const { chromiumPath, image } = config
   const found = await findChromium(chromiumPath)
@@ -152,11 +157,11 @@ export async function probeBrowser(look: CageLook): Promise<Finding[]> {
   return [{ id: 'browser', standing: 'warning', says, mend: CHROMIUM_ADVICE }]
 }
 
-async function started(chromium: string, { config, mends, signal }: CageLook): Promise<Finding> {
-  const cage = ownCage(config)
+async function started(chromium: string, { config, mends, signal }: SandboxLook): Promise<Finding> {
+  const sandbox = ownSandbox(config)
   const { path: folder, release } = await makeHeldFolder(await rootOf(config), 'doctor-')
   try {
-    const run = cage.run(
+    const run = sandbox.run(
       {
         command: '/bin/sh',
         args: ['-c', SCRIPT, chromium, `--user-data-dir=${folder}/home/profile`, ...BROWSER_ARGS],
@@ -178,7 +183,7 @@ async function started(chromium: string, { config, mends, signal }: CageLook): P
         facts,
       }
     }
-    if (outcome === 'cage-failed') {
+    if (outcome === 'sandbox-failed') {
       const why = problem ?? 'it could not be started'
       const mend = rootMend(why, mends)
       const says = `${chromium} could not be tried: ${why}`
@@ -190,7 +195,7 @@ async function started(chromium: string, { config, mends, signal }: CageLook): P
     const says = `${chromium} does not start (${why})${said}`
     return { id: 'browser', standing: 'broken', says, mend: CHROMIUM_ADVICE, facts }
   } finally {
-    cage.close()
+    sandbox.close()
     await removeTree(folder).finally(release)
   }
 }

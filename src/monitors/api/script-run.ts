@@ -179,7 +179,7 @@ class ScriptedRun {
     this.#host ??= await startScriptHost({
       monitor: this.#monitor,
       context,
-      cage: await (context.scripts as NonNullable<ScriptContext['scripts']>).cage(),
+      sandbox: await (context.scripts as NonNullable<ScriptContext['scripts']>).sandbox(),
       runtime: this.#runtime as ScriptRuntime,
     })
     return this.#host

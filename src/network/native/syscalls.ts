@@ -138,7 +138,7 @@ const NUMBERS = {
   },
 } as const
 
-/** A system call that the cage knows by name. */
+/** A system call that the sandbox knows by name. */
 export type SystemCall = keyof (typeof NUMBERS)['x64']
 
 /** The kernel's name for the architecture of this process (linux/audit.h), and its numbers. */
@@ -149,7 +149,7 @@ export interface Architecture {
   otherFrom: number | undefined
 }
 
-/** What is known of an architecture; undefined where the cage cannot be built. */
+/** What is known of an architecture; undefined where the sandbox cannot be built. */
 export function architectureOf(name: string): Architecture | undefined {
   if (name === 'x64') return { audit: 0xc000003e, numbers: NUMBERS.x64, otherFrom: 0x40000000 }
   if (name === 'arm64') return { audit: 0xc00000b7, numbers: NUMBERS.arm64, otherFrom: undefined }

@@ -1,13 +1,13 @@
-// How a run of people's code reaches the network: straight, judged by the cage, or through a proxy of its own,
-// where the location has one that all must go through, or where the system may not let the cage judge.
-import type { Cage, CageProxy } from '../run.ts'
+// How a run of people's code reaches the network: straight, judged by the sandbox, or through a proxy of its own,
+// where the location has one that all must go through, or where the system may not let the sandbox judge.
+import type { Sandbox, SandboxProxy } from '../run.ts'
 import type { Dialler } from '../../network/dial.ts'
 import { openRunProxy, type ProxyRefusal, type RunProxy } from './run-proxy.ts'
 
 /** The way out of one run. */
 export interface WayOut {
   /** For the order of the run; empty where it goes straight. */
-  order: { proxy?: CageProxy }
+  order: { proxy?: SandboxProxy }
   /** Connections through the proxy that could not be made; the first ones. */
   refusals: readonly ProxyRefusal[]
   close(): Promise<void>
@@ -20,11 +20,11 @@ const STRAIGHT: WayOut = { order: {}, refusals: [], close: () => Promise.resolve
  * is free for it.
  */
 export async function openWayOut(
-  cage: Cage,
+  sandbox: Sandbox,
   dial: Dialler,
   variablesOf: (proxy: RunProxy) => Record<string, string> = ({ environment }) => environment,
 ): Promise<WayOut> {
-  if (cage.alwaysHoldsNetwork && !dial.isProxied) return STRAIGHT
+  if (sandbox.alwaysHoldsNetwork && !dial.isProxied) return STRAIGHT
   const proxy = await openRunProxy(dial)
   const when = dial.isProxied ? 'always' : 'unheld'
   return {

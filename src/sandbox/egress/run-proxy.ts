@@ -57,7 +57,7 @@ export async function openRunProxy(dial: Dialler): Promise<RunProxy> {
     password,
     environment: {
       ...Object.fromEntries(PROXY_VARIABLES.map((name) => [name, url])),
-      // What a run starts for itself, such as its web server, is reached directly: the cage holds the network
+      // What a run starts for itself, such as its web server, is reached directly: the sandbox holds the network
       // policy there as well, and Playwright asks `webServer.url` without the proxy's password.
       ...Object.fromEntries(NO_PROXY_VARIABLES.map((name) => [name, LOOPBACK])),
       NODE_USE_ENV_PROXY: '1',

@@ -1,5 +1,5 @@
 // The filter in front of every system call of people's code: classic BPF as seccomp takes it. What would
-// lead around the cage is refused by the kernel; connecting, forking and signalling are asked of the warden.
+// lead around the sandbox is refused by the kernel; connecting, forking and signalling are asked of the supervisor.
 import {
   EACCES,
   EAFNOSUPPORT,
@@ -19,7 +19,7 @@ const RETURN = 0x06 // BPF_RET | BPF_K
 
 // Answers, of linux/seccomp.h.
 const ALLOW = 0x7fff0000
-const ASK_WARDEN = 0x7fc00000
+const ASK_SUPERVISOR = 0x7fc00000
 const refuse = (errno: number) => 0x00050000 | errno
 
 // Places in struct seccomp_data, of linux/seccomp.h; arguments are little-endian, the low half first.
@@ -82,18 +82,18 @@ const STEERING_KINDS: readonly (readonly [call: SystemCall, ofProcess: number])[
 
 /** What the filter is to hold. */
 export interface FilterWishes {
-  /** Ask the warden about signals; not needed where Landlock keeps them within the run. */
+  /** Ask the supervisor about signals; not needed where Landlock keeps them within the run. */
   signals: boolean
-  /** A warden can be asked; else what would be asked is allowed. */
-  warden: boolean
-  /** The warden makes the sockets, since it may not take them from the run. */
+  /** A supervisor can be asked; else what would be asked is allowed. */
+  supervisor: boolean
+  /** The supervisor makes the sockets, since it may not take them from the run. */
   sockets?: boolean
 }
 
 /** The filter for an architecture, as an array of `struct sock_filter`. */
-export function cageFilter(architecture: Architecture, wishes: FilterWishes): Buffer {
+export function sandboxFilter(architecture: Architecture, wishes: FilterWishes): Buffer {
   const { numbers, audit, otherFrom } = architecture
-  const ask = wishes.warden ? ASK_WARDEN : ALLOW
+  const ask = wishes.supervisor ? ASK_SUPERVISOR : ALLOW
   const program: Instruction[] = [
     [LOAD, 0, 0, ARCHITECTURE_AT],
     [IF_EQUAL, 1, 0, audit],
@@ -126,7 +126,7 @@ export function cageFilter(architecture: Architecture, wishes: FilterWishes): Bu
   ])
   on('fork', [[RETURN, 0, 0, ask]])
   on('vfork', [[RETURN, 0, 0, ask]])
-  // Whoever waits for the warden is interrupted by signals, and who forks gets this one: see `restartable`.
+  // Whoever waits for the supervisor is interrupted by signals, and who forks gets this one: see `restartable`.
   on('rt_sigaction', [
     [LOAD, 0, 0, argumentAt(0)],
     [IF_EQUAL, 0, 1, SIGCHLD],
@@ -134,7 +134,7 @@ export function cageFilter(architecture: Architecture, wishes: FilterWishes): Bu
     [RETURN, 0, 0, ALLOW],
   ])
   // Where nobody can be asked, others are out of reach.
-  const askOrRefuse = wishes.warden ? ASK_WARDEN : refuse(EPERM)
+  const askOrRefuse = wishes.supervisor ? ASK_SUPERVISOR : refuse(EPERM)
   for (const name of STEERING) on(name, ownOr(0, askOrRefuse))
   for (const [name, ofProcess] of STEERING_KINDS) {
     on(name, [

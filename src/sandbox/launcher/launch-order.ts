@@ -1,6 +1,6 @@
 // From the order of a run to what its launcher does: bounds in the kernel's numbers, paths and filters.
-import type { LaunchOrder, WardenOrder } from '../request.ts'
-import { cageFilter } from './filter.ts'
+import type { LaunchOrder, SupervisorRequest } from '../request.ts'
+import { sandboxFilter } from './filter.ts'
 import { pathsOf } from './paths.ts'
 import { architectureOf } from '../../network/native/syscalls.ts'
 
@@ -13,14 +13,16 @@ const RLIMIT_NOFILE = 7
 /** The kernel counts threads with the processes, and a browser's process has dozens. */
 const THREADS_PER_PROCESS = 64
 
-/** The launcher's part of an order; `makesSockets`: the warden makes the sockets of the run. */
-export function launchOrder(order: WardenOrder, makesSockets: boolean): LaunchOrder {
+/** The launcher's part of an order; `makesSockets`: the supervisor makes the sockets of the run. */
+export function launchOrder(order: SupervisorRequest, makesSockets: boolean): LaunchOrder {
   const { limits, userId } = order
   const architecture = architectureOf(process.arch)
-  const filter = (signals: boolean, warden: boolean) =>
+  const filter = (signals: boolean, supervisor: boolean) =>
     architecture === undefined
       ? ''
-      : cageFilter(architecture, { signals, warden, sockets: makesSockets }).toString('base64')
+      : sandboxFilter(architecture, { signals, supervisor, sockets: makesSockets }).toString(
+          'base64',
+        )
   return {
     command: order.command,
     args: order.args,

@@ -1,9 +1,9 @@
 // Becomes people's code: a process of its own that takes all privileges from itself, one after the other,
-// and then turns into the command. Started by the warden for one run; its order comes on a descriptor.
+// and then turns into the command. Started by the supervisor for one run; its order comes on a descriptor.
 import { readdirSync, readSync, writeSync } from 'node:fs'
 import { lackOf, lackText } from '../requirements.ts'
 import { confine, LANDLOCK_SCOPES_FROM } from './landlock.ts'
-import type { CageLayers, LaunchOrder } from '../request.ts'
+import type { SandboxLayers, LaunchOrder } from '../request.ts'
 import { rankBehindAgent } from '../supervisor/priority.ts'
 import {
   addressOf,
@@ -19,8 +19,8 @@ import {
 import { sendDescriptor } from '../../network/native/descriptor-passing.ts'
 import { openWay } from '../supervisor/mounts.ts'
 
-/** The descriptor of the conversation with the warden. */
-const WARDEN_FD = 4
+/** The descriptor of the conversation with the supervisor. */
+const SUPERVISOR_FD = 4
 /** Standard input, output and error, and messages; Node closes what it starts with on exec. */
 const RUN_FDS = [0, 1, 2, 3]
 const SIGKILL = 9
@@ -28,7 +28,7 @@ const SIGNALS_MAX = 31
 const NOT_STARTED = 127
 // Flags of SECCOMP_SET_MODE_FILTER, of linux/seccomp.h.
 const NEW_LISTENER = 1 << 3
-/** Once the warden works on a call, only killing signals interrupt it; from Linux 5.19. */
+/** Once the supervisor works on a call, only killing signals interrupt it; from Linux 5.19. */
 const WAIT_KILLABLE = 1 << 5
 
 const prlimit = libcFunction('int prlimit64(int, int, void *, void *)')
@@ -36,7 +36,7 @@ const setSignal = libcFunction('void *signal(int, long)')
 const execute = libcFunction('int execve(const char *, const char **, const char **)')
 
 function main(): void {
-  closeOnExec(WARDEN_FD)
+  closeOnExec(SUPERVISOR_FD)
   const order = JSON.parse(readOrder()) as LaunchOrder
   for (const [resource, bound] of order.resources) limit(resource, bound)
   rankBehindAgent()
@@ -52,7 +52,7 @@ function main(): void {
   // Node ignores some, and what is ignored stays so in the next program. Nobody answers for it before that.
   for (let signal = 1; signal <= SIGNALS_MAX; signal++) setSignal(signal, 0)
   const listener = filter(order, landlock)
-  const layers: CageLayers = {
+  const layers: SandboxLayers = {
     ownUser: order.userId !== undefined,
     landlock,
     network: listener !== undefined,
@@ -82,13 +82,13 @@ function keepOnlyRunDescriptors(): void {
   for (const fd of RUN_FDS) keepOnExec(fd)
 }
 
-/** Reads until the line's end; the warden writes one line and keeps the descriptor open. */
+/** Reads until the line's end; the supervisor writes one line and keeps the descriptor open. */
 function readOrder(): string {
   const parts: Buffer[] = []
   for (;;) {
     const part = Buffer.alloc(65_536)
-    const length = readSync(WARDEN_FD, part)
-    if (length === 0) throw new Error('the warden has gone')
+    const length = readSync(SUPERVISOR_FD, part)
+    if (length === 0) throw new Error('the supervisor has gone')
     parts.push(part.subarray(0, length))
     if (part[length - 1] === 10) return Buffer.concat(parts).toString()
   }
@@ -122,7 +122,7 @@ function enter({ cwd, userId }: LaunchOrder): void {
   }
 }
 
-/** Installs the filter; the descriptor on which the warden is asked, or undefined where that is refused. */
+/** Installs the filter; the descriptor on which the supervisor is asked, or undefined where that is refused. */
 function filter(order: LaunchOrder, landlock: number): number | undefined {
   const filters = order.filters
   if (filters === undefined) return undefined
@@ -151,8 +151,8 @@ function programOf(base64: string): Buffer {
 
 function tell(report: object, descriptor: number | undefined): void {
   const line = Buffer.from(`${JSON.stringify(report)}\n`)
-  if (descriptor === undefined) writeSync(WARDEN_FD, line)
-  else sendDescriptor(WARDEN_FD, line, descriptor)
+  if (descriptor === undefined) writeSync(SUPERVISOR_FD, line)
+  else sendDescriptor(SUPERVISOR_FD, line, descriptor)
 }
 
 try {

@@ -1,4 +1,4 @@
-// Looks into a run's processes with that run's own rights, where the warden's do not reach: the root of a
+// Looks into a run's processes with that run's own rights, where the supervisor's do not reach: the root of a
 // container may not look into the processes of other users.
 import { call } from '../../network/native/syscalls.ts'
 

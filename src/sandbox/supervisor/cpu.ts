@@ -39,7 +39,7 @@ export class SpentTime {
   #lostMs = 0
   readonly #beforeMs: number
 
-  /** What `all` have used until now is the cage's own. */
+  /** What `all` have used until now is the sandbox's own. */
   constructor(all: readonly ProcessFacts[]) {
     this.#beforeMs = this.#take(all)
     this.#lostMs = 0

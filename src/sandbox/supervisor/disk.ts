@@ -25,7 +25,7 @@ const SHARE_OF_REST = 0.1
 const SLICE_MS = 2
 
 /** Counts the bytes of one run, again and again. */
-export class WardenDisk {
+export class SupervisorDisk {
   readonly #folder: string
   readonly #limitBytes: number
   readonly #userId: number | undefined

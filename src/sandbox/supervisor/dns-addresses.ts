@@ -1,5 +1,5 @@
 // Which addresses an answer of a name server gives, and for which name (RFC 1035, 4.1; RFC 3596). As small as
-// the warden of a run needs it, to say by what name a program came to an address.
+// the supervisor of a run needs it, to say by what name a program came to an address.
 
 const HEADER_BYTES = 12
 const POINTER = 0xc0
@@ -55,7 +55,7 @@ function afterName(answer: Buffer, start: number): number {
   }
 }
 
-/** The sixteen bytes as the warden writes the addresses that it judges: eight groups, none left out. */
+/** The sixteen bytes as the supervisor writes the addresses that it judges: eight groups, none left out. */
 export function groupsOf(bytes: Buffer, start: number): string {
   const group = (_: unknown, at: number) => bytes.readUInt16BE(start + 2 * at).toString(16)
   return Array.from({ length: 8 }, group).join(':')

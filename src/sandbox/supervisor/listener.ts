@@ -27,7 +27,7 @@ const POLLHUP = 16
 /** A thread of the run that waits in a system call. */
 export interface Question {
   id: bigint
-  /** The thread, as the warden's own numbers go. */
+  /** The thread, as the supervisor's own numbers go. */
   thread: number
   call: number
   arguments: readonly bigint[]

@@ -1,10 +1,10 @@
 // What a run uses, looked at while it runs: processor time, memory, processes, and bytes below its folder.
 import { readFileSync } from 'node:fs'
 import { asUser } from './as-user.ts'
-import type { CageLimits, CagedOutcome, CageUsage } from '../request.ts'
+import type { SandboxLimits, SandboxOutcome, SandboxUsage } from '../request.ts'
 import { RankedSessions } from './priority.ts'
 import { SpentTime } from './cpu.ts'
-import { WardenDisk } from './disk.ts'
+import { SupervisorDisk } from './disk.ts'
 import type { Descendants, ProcessFacts } from './processes.ts'
 
 const LOOK_EVERY_MS = 100
@@ -22,10 +22,10 @@ const OVERSHOOT = 2
 /** Meters a run; `exceeded` is called once, with the first bound that is passed. */
 export class Meter {
   readonly #descendants: Descendants
-  readonly #limits: CageLimits
-  readonly #disk: WardenDisk
+  readonly #limits: SandboxLimits
+  readonly #disk: SupervisorDisk
   readonly #userId: number | undefined
-  readonly #exceeded: (outcome: CagedOutcome) => void
+  readonly #exceeded: (outcome: SandboxOutcome) => void
   readonly #startedAt = performance.now()
   readonly #usage = { cpuMs: 0, peakMemoryBytes: 0, processesMax: 0, diskBytes: 0 }
   readonly #memory: Memory
@@ -41,22 +41,22 @@ export class Meter {
   constructor(
     run: {
       descendants: Descendants
-      limits: CageLimits
+      limits: SandboxLimits
       folder: string
       userId: number | undefined
     },
-    exceeded: (outcome: CagedOutcome) => void,
+    exceeded: (outcome: SandboxOutcome) => void,
   ) {
     this.#descendants = run.descendants
     this.#limits = run.limits
-    this.#disk = new WardenDisk(run.folder, run.limits.diskBytes, run.userId)
+    this.#disk = new SupervisorDisk(run.folder, run.limits.diskBytes, run.userId)
     this.#userId = run.userId
     this.#exceeded = exceeded
     this.#memory = new Memory(run.limits.memoryBytes)
     this.#sessions = new RankedSessions(run.userId)
   }
 
-  /** Begins; what was used until now is the cage's own. */
+  /** Begins; what was used until now is the sandbox's own. */
   start(): void {
     this.#cpu = new SpentTime(this.#countProcesses())
     this.#isOn = true
@@ -87,7 +87,7 @@ export class Meter {
   }
 
   /** What was used, until now. */
-  usage(): CageUsage {
+  usage(): SandboxUsage {
     return { wallMs: Math.round(performance.now() - this.#startedAt), ...this.#usage }
   }
 
@@ -141,7 +141,7 @@ export class Meter {
     }, DISK_EVERY_MS)
   }
 
-  #exceed(outcome: CagedOutcome): void {
+  #exceed(outcome: SandboxOutcome): void {
     if (!this.#isOn) return
     this.stop()
     this.#exceeded(outcome)

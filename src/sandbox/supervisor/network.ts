@@ -1,4 +1,4 @@
-// Connects for the run. The warden takes the address out of the caller's memory once, judges that copy, and
+// Connects for the run. The supervisor takes the address out of the caller's memory once, judges that copy, and
 // connects the caller's own socket to it: what was judged is what is dialled, whatever the caller writes
 // into its memory meanwhile.
 import { closeSync, openSync, readFileSync, readlinkSync, readSync } from 'node:fs'
@@ -168,7 +168,7 @@ function connectSocket(
 ): Answer | undefined {
   const flags = statusFlags(socket)
   const waits = (flags & O_NONBLOCK) === 0
-  // The caller may wait, the warden may not: others ask, too.
+  // The caller may wait, the supervisor may not: others ask, too.
   if (waits) setStatusFlags(socket, flags | O_NONBLOCK)
   const failed = Number(connect(socket, address, address.length)) === 0 ? 0 : errno()
   if (!waits || failed !== EINPROGRESS) {

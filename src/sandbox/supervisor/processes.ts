@@ -1,4 +1,4 @@
-// The processes of a run, wherever they hide: all descendants of the warden, which is the foster parent of
+// The processes of a run, wherever they hide: all descendants of the supervisor, which is the foster parent of
 // those whose own parents have gone (PR_SET_CHILD_SUBREAPER), so that none can leave.
 import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'

@@ -1,7 +1,7 @@
-// What the warden says to the system calls that the kernel asks it about: connecting, forking, signalling.
+// What the supervisor says to the system calls that the kernel asks it about: connecting, forking, signalling.
 import { readFileSync } from 'node:fs'
 import { faultText } from '../../process/faults/fault-text.ts'
-import type { WardenOrder, WardenReport } from '../request.ts'
+import type { SupervisorRequest, SupervisorReport } from '../request.ts'
 import { architectureOf, EAGAIN, EPERM, type SystemCall } from '../../network/native/syscalls.ts'
 import { createNetworkPolicy } from '../../network/network-policy.ts'
 import { Listener, type Answer, type Question } from './listener.ts'
@@ -18,12 +18,12 @@ const BLOCKED_TOLD_MAX = 50
 
 /** What the answers depend on. */
 interface Run {
-  order: WardenOrder
+  order: SupervisorRequest
   descendants: Descendants
   meter: Meter
-  /** The warden makes the sockets of the run. */
+  /** The supervisor makes the sockets of the run. */
   makesSockets: boolean
-  report(what: WardenReport): void
+  report(what: SupervisorReport): void
 }
 
 /** Answers on the listener until the run has ended, or the listener is closed. */
@@ -101,7 +101,7 @@ function mayReach(name: SystemCall | undefined, question: Question, run: Run): b
   return process > 0 && (process === processOf(thread) || run.descendants.has(process))
 }
 
-/** Whether the thread has a number in a namespace of processes below the warden's. */
+/** Whether the thread has a number in a namespace of processes below the supervisor's. */
 function isNested(thread: number): boolean {
   try {
     const status = readFileSync(`/proc/${thread}/status`, 'latin1')

@@ -1,4 +1,4 @@
-// A thread that waits for the warden's answer is interrupted by a signal that it handles: the kernel then restarts the
+// A thread that waits for the supervisor's answer is interrupted by a signal that it handles: the kernel then restarts the
 // call where the handler was set with SA_RESTART, and else the call fails. No fork fails that way where nobody is
 // asked, and no shell expects it: the end of one process of a pipeline would keep the next from being born. So
 // handlers of SIGCHLD, the signal that comes with forking, are always set with that flag.

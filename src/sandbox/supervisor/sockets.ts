@@ -1,4 +1,4 @@
-// The sockets of a run, as the warden gets hold of them in order to connect them. Where it may, it takes
+// The sockets of a run, as the supervisor gets hold of them in order to connect them. Where it may, it takes
 // them from the run when they are to be connected; where the system forbids that, as Docker's default
 // seccomp profile does, it has made every one of them itself, and kept a descriptor of its own.
 import { closeSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
@@ -21,7 +21,7 @@ const getpeername = libcFunction('int getpeername(int, void *, void *)')
 /** How connecting went: it has connected, may be tried again, or goes on by itself. */
 export type Connecting = 'connected' | 'failed' | 'under way'
 
-/** Gives the warden the socket that a call is about. */
+/** Gives the supervisor the socket that a call is about. */
 export interface RunSockets {
   /** The caller's own socket, or what the call returns instead. */
   find(question: Question): { socket: number } | { error: number }
@@ -96,8 +96,8 @@ interface Held {
 }
 
 /**
- * Sockets that the warden made for the run. A socket is one thing however many descriptors lead to it, and
- * the system names it by its inode; so the warden connects its own descriptor of the caller's socket, and
+ * Sockets that the supervisor made for the run. A socket is one thing however many descriptors lead to it, and
+ * the system names it by its inode; so the supervisor connects its own descriptor of the caller's socket, and
  * options, flags and what waits for it stay as the caller left them. It lets go of it once that has
  * connected, listens, or is closed, for a socket ends with its last descriptor.
  */
@@ -114,7 +114,7 @@ export class MadeSockets implements RunSockets {
     this.#userId = run.userId
   }
 
-  /** Answers socket(domain, type, protocol): with one of the run's user, in the warden's network. */
+  /** Answers socket(domain, type, protocol): with one of the run's user, in the supervisor's network. */
   make(question: Question): Answer | undefined {
     // In a network of its own it reaches nobody, and what it makes itself is never connected.
     if (!this.#isInOurNetwork(question.thread)) return 'continue'

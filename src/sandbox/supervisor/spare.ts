@@ -1,34 +1,34 @@
-// Keeps one warden waiting, with its launcher, so that a run need not wait for either to wake up.
+// Keeps one supervisor waiting, with its launcher, so that a run need not wait for either to wake up.
 import { spawn, type ChildProcess } from 'node:child_process'
 import type { Socket } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { COMPILE_CACHE } from '../../process/compile-cache.ts'
 
-const WARDEN = fileURLToPath(new URL('./supervisor.ts', import.meta.url))
-/** A warden lives short and holds little. */
+const SUPERVISOR = fileURLToPath(new URL('./supervisor.ts', import.meta.url))
+/** A supervisor lives short and holds little. */
 const FLAGS = ['--max-semi-space-size=1', '--disable-warning=ExperimentalWarning']
 /** The files of the run that is over come first: waking up takes a processor, too. */
 const SPARE_AFTER_MS = 1_000
 /** For so long after the last run one is kept waiting. */
 const SPARE_MS_MAX = 600_000
 
-/** Starts a warden that waits for its order. Throws where the agent can open nothing any more. */
-function spawnWarden(): ChildProcess {
-  const warden = spawn(process.execPath, [...FLAGS, WARDEN], {
+/** Starts a supervisor that waits for its order. Throws where the agent can open nothing any more. */
+function spawnSupervisor(): ChildProcess {
+  const supervisor = spawn(process.execPath, [...FLAGS, SUPERVISOR], {
     stdio: ['pipe', 'pipe', 'pipe', 'pipe', 'pipe', 'pipe', 'pipe'],
     env: { NODE_COMPILE_CACHE: COMPILE_CACHE },
     // What a terminal sends to the agent is the agent's to pass on.
     detached: true,
   })
   // Why one cannot be started is told later, and nobody may listen yet.
-  warden.on('error', ignore)
+  supervisor.on('error', ignore)
   // Node.js makes no streams where there are no descriptors for them.
-  if ((warden.stdio as unknown) !== undefined) return warden
-  throw new Error('a warden cannot be started: the agent has no file descriptors left')
+  if ((supervisor.stdio as unknown) !== undefined) return supervisor
+  throw new Error('a supervisor cannot be started: the agent has no file descriptors left')
 }
 
-/** Gives out wardens, and keeps one ready. It keeps no process alive. */
-export class SpareWarden {
+/** Gives out supervisors, and keeps one ready. It keeps no process alive. */
+export class SpareSupervisor {
   #spare: ChildProcess | undefined
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
@@ -38,7 +38,7 @@ export class SpareWarden {
     const spare = this.#spare
     this.#spare = undefined
     if (spare === undefined || spare.exitCode !== null || spare.signalCode !== null) {
-      return spawnWarden()
+      return spawnSupervisor()
     }
     for (const stream of socketsOf(spare)) {
       stream.removeListener('error', ignore)
@@ -59,7 +59,7 @@ export class SpareWarden {
     if (this.#spare !== undefined) return
     let spare: ChildProcess
     try {
-      spare = spawnWarden()
+      spare = spawnSupervisor()
     } catch {
       // The next run says what is wrong.
       return

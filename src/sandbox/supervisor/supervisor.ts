@@ -1,4 +1,4 @@
-// The warden of one run of people's code: a process between the agent and the code. It starts the launcher,
+// The supervisor of one run of people's code: a process between the agent and the code. It starts the launcher,
 // meters what runs, answers for the network, asks it to end when the agent says so, and leaves only when
 // nothing of it is left, also when the agent has died.
 import { closeSync, writeSync } from 'node:fs'
@@ -10,14 +10,14 @@ import { fileURLToPath } from 'node:url'
 import { faultText } from '../../process/faults/fault-text.ts'
 import { durationText } from '../../contract/schema/amounts.ts'
 import type {
-  CagedOutcome,
-  CageLayers,
+  SandboxOutcome,
+  SandboxLayers,
   LaunchOrder,
   LaunchReport,
-  WardenCall,
-  WardenEnd,
-  WardenOrder,
-  WardenReport,
+  SupervisorCommand,
+  SupervisorEnd,
+  SupervisorRequest,
+  SupervisorReport,
 } from '../request.ts'
 import {
   libcFunction,
@@ -44,7 +44,7 @@ const REPORT_BYTES_MAX = 16_384
 /** What the launcher's conversation came to. */
 interface Launched {
   child: ChildProcess
-  layers: CageLayers
+  layers: SandboxLayers
   listener: number | undefined
 }
 
@@ -53,16 +53,16 @@ interface Unlaunched {
   problem: string
 }
 
-class Warden {
-  readonly #order: WardenOrder
+class Supervisor {
+  readonly #order: SupervisorRequest
   readonly #descendants: Descendants
   readonly #meter: Meter
   #child: ChildProcess | undefined
-  #outcome: CagedOutcome | undefined
+  #outcome: SandboxOutcome | undefined
   #kill: (() => void) | undefined
   #timer: NodeJS.Timeout | undefined
 
-  constructor(order: WardenOrder) {
+  constructor(order: SupervisorRequest) {
     this.#order = order
     this.#descendants = new Descendants(() => this.#child?.pid)
     const { limits, folder, userId } = order
@@ -72,7 +72,7 @@ class Warden {
   }
 
   /** Runs the code to its end; resolves when nothing of it runs. */
-  async run(child: ChildProcess, socket: number): Promise<WardenEnd> {
+  async run(child: ChildProcess, socket: number): Promise<SupervisorEnd> {
     this.#child = child
     const exited = exitOf(child)
     const killed = new Promise<void>((resolve) => {
@@ -118,7 +118,7 @@ class Warden {
   }
 
   /** Asks the command to end, and kills it when it does not. */
-  ask(outcome: CagedOutcome): void {
+  ask(outcome: SandboxOutcome): void {
     if (this.#outcome !== undefined) return
     this.#outcome = outcome
     const { signal, to, graceMs, lateGraceMs = graceMs } = this.#order.ask
@@ -135,12 +135,12 @@ class Warden {
   }
 
   /** Ends it at once. */
-  kill(outcome: CagedOutcome): void {
+  kill(outcome: SandboxOutcome): void {
     this.#outcome ??= outcome
     this.#kill?.()
   }
 
-  async #end(how: { exited: Promise<Exit>; problem?: string }): Promise<WardenEnd> {
+  async #end(how: { exited: Promise<Exit>; problem?: string }): Promise<SupervisorEnd> {
     clearTimeout(this.#timer)
     if (how.problem === undefined) this.#meter.look()
     this.#meter.stop()
@@ -151,7 +151,7 @@ class Warden {
       await this.#meter.lookAtDisk().catch(() => {})
     }
     return {
-      outcome: this.#outcome ?? (how.problem === undefined ? outcomeOf(exit) : 'cage-failed'),
+      outcome: this.#outcome ?? (how.problem === undefined ? outcomeOf(exit) : 'sandbox-failed'),
       exitCode: exit.code,
       signal: exit.signal,
       ...(how.problem === undefined ? {} : { problem: how.problem }),
@@ -176,7 +176,7 @@ function exitOf(child: ChildProcess): Promise<Exit> {
   })
 }
 
-function outcomeOf({ signal }: Exit): CagedOutcome {
+function outcomeOf({ signal }: Exit): SandboxOutcome {
   // The kernel's own bounds, for one process and for one file.
   if (signal === 'SIGXCPU') return 'out-of-cpu'
   if (signal === 'SIGXFSZ') return 'out-of-disk'
@@ -219,7 +219,7 @@ function writeAll(fd: number, bytes: Buffer): void {
   for (let at = 0; at < bytes.length;) at += writeSync(fd, bytes, at)
 }
 
-function report(what: WardenReport): void {
+function report(what: SupervisorReport): void {
   try {
     writeAll(1, Buffer.from(`${JSON.stringify(what)}\n`))
   } catch {
@@ -233,29 +233,29 @@ async function main(): Promise<void> {
   prctl(PR_SET_DUMPABLE, 0)
   const { child, socket } = spawnLauncher()
   const lines = createInterface({ input: process.stdin, crlfDelay: Infinity })
-  let warden: Warden | undefined
+  let supervisor: Supervisor | undefined
   let folder: string | undefined
   let agentDied = false
   const ended = Promise.withResolvers<void>()
   lines.on('line', (line) => {
-    if (warden === undefined) {
-      const order = JSON.parse(line) as WardenOrder
+    if (supervisor === undefined) {
+      const order = JSON.parse(line) as SupervisorRequest
       folder = order.folder
-      warden = new Warden(order)
-      void warden
+      supervisor = new Supervisor(order)
+      void supervisor
         .run(child, socket)
         .then((outcome) => agentDied || report({ event: 'ended', end: outcome }))
         .then(() => ended.resolve(), ended.reject)
       return
     }
-    const told = JSON.parse(line) as WardenCall
-    if (told.do === 'ask') warden.ask(told.outcome)
-    else warden.kill(told.outcome)
+    const told = JSON.parse(line) as SupervisorCommand
+    if (told.do === 'ask') supervisor.ask(told.outcome)
+    else supervisor.kill(told.outcome)
   })
   lines.on('close', () => {
     agentDied = true
-    if (warden === undefined) ended.resolve()
-    else warden.kill('cancelled')
+    if (supervisor === undefined) ended.resolve()
+    else supervisor.kill('cancelled')
   })
   await ended.promise
   if (agentDied && folder !== undefined) await removeTree(folder)

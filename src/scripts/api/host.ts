@@ -9,9 +9,9 @@ import { failure, type Failure } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { ScriptConsole } from './observed.ts'
 import { parseScriptWord, type ScriptError, type ScriptOrder, type ScriptWord } from './messages.ts'
-import type { CageLimits } from '../../sandbox/request.ts'
-import type { Cage, CagedEnd } from '../../sandbox/sandbox.ts'
-import { cagedFailure } from '../../sandbox/failure.ts'
+import type { SandboxLimits } from '../../sandbox/request.ts'
+import type { Sandbox, SandboxEnd } from '../../sandbox/sandbox.ts'
+import { sandboxFailure } from '../../sandbox/failure.ts'
 import { DeadlineReached, isDeadline } from '../../network/deadline.ts'
 import type { ScriptContext } from '../context.ts'
 import { scriptEnvironment } from '../environment.ts'
@@ -33,7 +33,7 @@ const PROGRAM = fileURLToPath(new URL('./api-script.cjs', import.meta.url))
 const ASK = { signal: 'SIGTERM', to: 'leader', graceMs: 250 } as const
 const END_MS_MAX = 1_000
 
-const LIMITS_OF_SCRIPTS: Omit<CageLimits, 'wallMs' | 'cpuMs'> = {
+const LIMITS_OF_SCRIPTS: Omit<SandboxLimits, 'wallMs' | 'cpuMs'> = {
   memoryBytes: LIMITS.apiScriptMemoryBytesMax,
   processes: LIMITS.scriptProcessesMax,
   outputBytes: LIMITS.scriptOutputBytesMax,
@@ -46,7 +46,7 @@ const LIMITS_OF_SCRIPTS: Omit<CageLimits, 'wallMs' | 'cpuMs'> = {
 export interface HostSettings {
   monitor: ApiMonitor
   context: ScriptContext
-  cage: Cage
+  sandbox: Sandbox
   runtime: ScriptRuntime
 }
 
@@ -60,7 +60,7 @@ export function scriptFile(monitor: ApiMonitor, step: ScriptStep): string {
 
 /** Starts it. Rejects with a TargetFailure where it cannot be started. */
 export async function startScriptHost(settings: HostSettings): Promise<ApiScriptHost> {
-  const { monitor, context, cage, runtime } = settings
+  const { monitor, context, sandbox, runtime } = settings
   const folder = await context.workFolder()
   const program = join(folder, '.vedette', 'api-script.cjs')
   await mkdir(dirname(program), { recursive: true })
@@ -69,7 +69,7 @@ export async function startScriptHost(settings: HostSettings): Promise<ApiScript
   await symlink(runtime.modules, join(folder, 'node_modules'))
   await layOut(folder, monitor, 'set-up')
   await layOut(folder, monitor, 'tear-down')
-  const wayOut = await openWayOut(cage, context.dial, ({ environment }) => ({
+  const wayOut = await openWayOut(sandbox, context.dial, ({ environment }) => ({
     ...environment,
     VEDETTE_PROXIES: JSON.stringify(environment),
   }))
@@ -109,13 +109,13 @@ interface Waiting {
 export class ApiScriptHost {
   readonly console = new ScriptConsole()
   /** How it ended; undefined while it runs. */
-  end: CagedEnd | undefined
+  end: SandboxEnd | undefined
   readonly #wayOut: WayOut
   readonly #settings: HostSettings
   readonly #input = new PassThrough()
   readonly #stop = new AbortController()
   readonly #onAbort: () => void
-  #ended: Promise<CagedEnd> | undefined
+  #ended: Promise<SandboxEnd> | undefined
   #waiting: Waiting | undefined
   #crash: ScriptError | undefined
 
@@ -130,9 +130,9 @@ export class ApiScriptHost {
 
   /** Resolves when it is ready for scripts. */
   async begin(folder: string, program: string): Promise<void> {
-    const { cage, context, monitor, runtime } = this.#settings
+    const { sandbox, context, monitor, runtime } = this.#settings
     const bothMs = 2 * LIMITS.apiScriptMsMax
-    const run = cage.run(
+    const run = sandbox.run(
       {
         command: runtime.node,
         args: [program],
@@ -188,7 +188,7 @@ export class ApiScriptHost {
     const said = new Promise<ScriptWord>((resolve) => (this.#waiting = { step, resolve }))
     const timer = setTimeout(() => this.#stop.abort(new DeadlineReached(ms)), ms)
     try {
-      const first = await Promise.race([said, this.#ended as Promise<CagedEnd>])
+      const first = await Promise.race([said, this.#ended as Promise<SandboxEnd>])
       if ('step' in first) return first
       throw this.#silence(first, step, what)
     } finally {
@@ -198,10 +198,10 @@ export class ApiScriptHost {
   }
 
   /** Why nothing was said. */
-  #silence(end: CagedEnd, step: Waiting['step'], what: string): unknown {
+  #silence(end: SandboxEnd, step: Waiting['step'], what: string): unknown {
     const { signal } = this.#settings.context
     if (signal.aborted && !isDeadline(signal)) return signal.reason
-    const cut = cagedFailure(end, what)
+    const cut = sandboxFailure(end, what)
     if (cut !== undefined) {
       // That it does not start is nobody's fault but this machine's.
       const isLate = step === 'ready' && cut.code === 'TIMEOUT_RUN'

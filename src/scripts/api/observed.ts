@@ -1,5 +1,5 @@
 // What a result tells of the scripts of an API monitor.
-import type { CageUsage } from '../../sandbox/request.ts'
+import type { SandboxUsage } from '../../sandbox/request.ts'
 import type { OutputStream } from '../../sandbox/run.ts'
 import type { RefusedConnection } from '../../sandbox/egress/refused-connections.ts'
 
@@ -23,7 +23,7 @@ export interface ApiScriptsObserved {
   notes?: string[]
   /** Connections that the network policy forbids, and those that failed in the run's proxy, where it has one. */
   refused?: RefusedConnection[]
-  usage?: Pick<CageUsage, 'cpuMs' | 'peakMemoryBytes' | 'processesMax'>
+  usage?: Pick<SandboxUsage, 'cpuMs' | 'peakMemoryBytes' | 'processesMax'>
 }
 
 const LINES_MAX = 300

@@ -5,8 +5,8 @@ import { createHash } from 'node:crypto'
 import { mkdir, opendir, realpath, rename, stat, symlink, writeFile } from 'node:fs/promises'
 import { join, sep } from 'node:path'
 import { LIMITS } from '../../contract/versions.ts'
-import type { Cage } from '../../sandbox/sandbox.ts'
-import type { CageLimits } from '../../sandbox/request.ts'
+import type { Sandbox } from '../../sandbox/sandbox.ts'
+import type { SandboxLimits } from '../../sandbox/request.ts'
 import { ownTree } from '../../sandbox/own-tree.ts'
 import { isOutOfReach, isReachable } from '../../sandbox/reachable.ts'
 import { removeTree } from '../../sandbox/remove-tree.ts'
@@ -14,7 +14,7 @@ import { TreeCache } from '../tree-cache.ts'
 
 /** Of which packages, and for whom. */
 export interface CompileOrder {
-  cage: Cage
+  sandbox: Sandbox
   /** Where it is kept: the folder for caches. */
   cacheFolder: string
   /** The run's folder. */
@@ -28,7 +28,7 @@ export interface CompileOrder {
   packagesKey?: string | undefined
   /** Folders outside of the run's that it must be able to read. */
   readable: readonly string[]
-  limits: CageLimits
+  limits: SandboxLimits
   signal: AbortSignal
 }
 
@@ -97,14 +97,14 @@ test('loads what tests need', async () => {
 `
 
 async function compileInto(content: string, order: CompileOrder, onCutShort: () => void) {
-  const { cage, folder, modules, program, isBun, readable, limits, signal } = order
+  const { sandbox, folder, modules, program, isBun, readable, limits, signal } = order
   const at = join(folder, '.vedette', 'compiling')
   const made = join(at, 'made')
   await mkdir(made, { recursive: true })
   await symlink(modules, join(at, 'node_modules'))
   await writeFile(join(at, 'first.spec.ts'), FIRST_TEST)
   await writeFile(join(at, 'playwright.config.js'), `module.exports = { reporter: 'null' }\n`)
-  const { ended } = cage.run(
+  const { ended } = sandbox.run(
     {
       command: program,
       args: [...(isBun ? ['--no-install'] : []), join(modules, CLI), 'test'],
@@ -126,7 +126,7 @@ async function compileInto(content: string, order: CompileOrder, onCutShort: () 
     throw new Error(`the code could not be compiled: ${outcome}`)
   }
   const { bytes, leadsOut } = await ownTree(made)
-  if (!leadsOut) await (isBun ? rename(made, content) : forAllUsers(made, content, cage.userIds))
+  if (!leadsOut) await (isBun ? rename(made, content) : forAllUsers(made, content, sandbox.userIds))
   await removeTree(at)
   // Nothing came of it: known from now on, too.
   return { bytes: leadsOut ? 0 : bytes, about: null }

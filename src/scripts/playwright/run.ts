@@ -1,11 +1,11 @@
-// One run of Playwright's test runner in the cage, for suites and scripted monitors alike: with a reporter of
+// One run of Playwright's test runner in the sandbox, for suites and scripted monitors alike: with a reporter of
 // ours beside the user's own, a browser that is there, a way out, and events as they happen.
 import { constants } from 'node:fs'
 import { copyFile, mkdir, open, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { Cage, CagedEnd, OutputStream } from '../../sandbox/sandbox.ts'
-import type { CageAsk, CageLimits } from '../../sandbox/request.ts'
+import type { Sandbox, SandboxEnd, OutputStream } from '../../sandbox/sandbox.ts'
+import type { StopRequest, SandboxLimits } from '../../sandbox/request.ts'
 import { findProgram, readableFor } from '../chromium.ts'
 import type { Dialler } from '../../network/dial.ts'
 import { extraAuthorities } from '../../network/tls/extra-authorities.ts'
@@ -18,7 +18,7 @@ import { openWayOut, type WayOut } from '../../sandbox/egress/egress.ts'
 
 /** What is to run, and where. */
 export interface PlaywrightOrder {
-  cage: Cage
+  sandbox: Sandbox
   dial: Dialler
   /** An existing folder of the run's own. `.vedette` in there is ours. */
   folder: string
@@ -31,9 +31,9 @@ export interface PlaywrightOrder {
   environment?: Readonly<Record<string, string>>
   programs?: readonly string[]
   readable?: readonly string[]
-  limits: CageLimits
+  limits: SandboxLimits
   /** SIGINT to the command alone where absent, on which Playwright ends its tests and tells of them. */
-  ask?: CageAsk
+  ask?: StopRequest
   /** The browser, and the package playwright-core that is to find it; absent: there is none. */
   browser?: { chromium: string; core: string } | undefined
   /** Told of each event, when it is in the report already. */
@@ -45,7 +45,7 @@ export interface PlaywrightOrder {
 
 /** What came of it. */
 export interface PlaywrightRun {
-  end: CagedEnd
+  end: SandboxEnd
   report: PlaywrightReport
   /** Connections through the proxy that could not be made; the first ones. */
   refusals: readonly ProxyRefusal[]
@@ -67,7 +67,7 @@ const REPORTER = fileURLToPath(new URL('./reporter.cjs', import.meta.url))
  * What Playwright needs for its JSON and its traces when it is told to end. It waits five seconds for the picture of
  * a page that does not come, which is what there is to see of a run whose time ran out.
  */
-export const PLAYWRIGHT_ASK: CageAsk = {
+export const PLAYWRIGHT_ASK: StopRequest = {
   signal: 'SIGINT',
   to: 'leader',
   graceMs: 3_000,
@@ -90,12 +90,12 @@ export async function runPlaywright(
   const either = AbortSignal.any([signal, fault.signal])
   let wayOut: WayOut | undefined
   try {
-    wayOut = await openWayOut(order.cage, order.dial, proxyVariables)
+    wayOut = await openWayOut(order.sandbox, order.dial, proxyVariables)
     tail.follow(
       (line) => take(line, order, report),
       (error) => fault.abort(error),
     )
-    const end = await order.cage.run(cageOrderOf(order, own, wayOut), either).ended
+    const end = await order.sandbox.run(sandboxRequestOf(order, own, wayOut), either).ended
     await tail.rest()
     if (end.fault !== undefined) throw end.fault
     fault.signal.throwIfAborted()
@@ -160,7 +160,7 @@ function proxyVariables({ server, username, password, environment }: RunProxy) {
   return { ...environment, VEDETTE_PROXY: JSON.stringify(settings) }
 }
 
-function cageOrderOf(order: PlaywrightOrder, own: OwnFolder, wayOut: WayOut) {
+function sandboxRequestOf(order: PlaywrightOrder, own: OwnFolder, wayOut: WayOut) {
   const { command, args, folder, cwd, limits, ask, programs } = order
   return {
     command,

@@ -4,9 +4,9 @@ import { lstat, opendir, readdir, stat } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import { failure, type Failure } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
-import type { Cage, CagedEnd } from '../../sandbox/sandbox.ts'
-import type { CageLimits } from '../../sandbox/request.ts'
-import { cagedFailure } from '../../sandbox/failure.ts'
+import type { Sandbox, SandboxEnd } from '../../sandbox/sandbox.ts'
+import type { SandboxLimits } from '../../sandbox/request.ts'
+import { sandboxFailure } from '../../sandbox/failure.ts'
 import type { Dialler } from '../../network/dial.ts'
 import { extraAuthorities } from '../../network/tls/extra-authorities.ts'
 import { installComplaint } from './install-complaint.ts'
@@ -35,7 +35,7 @@ import { openWayOut } from '../../sandbox/egress/egress.ts'
 /** What is to be installed, and with what. */
 export interface InstallOrder {
   ground: ScriptGround
-  cage: Cage
+  sandbox: Sandbox
   dial: Dialler
   /** The run's folder. */
   folder: string
@@ -50,7 +50,7 @@ export interface InstallOrder {
   /** Whose packages these are, where the project's own scripts take part in installing them. */
   owner: string
   environment: Readonly<Record<string, string>>
-  limits: CageLimits
+  limits: SandboxLimits
   onOutput(chunk: Buffer): void
   /** Told in a sentence what it was at when the signal ended it. */
   onCutShort(note: string): void
@@ -225,20 +225,20 @@ async function runInstall(
   packages: ProjectPackages | undefined,
   at: InstallPlace,
 ): Promise<Failure | undefined> {
-  const { cage, project, workingDir, installCommand, environment, signal } = order
+  const { sandbox, project, workingDir, installCommand, environment, signal } = order
   const isOwn = installCommand !== undefined
   const own = join(project.folder, workingDir)
   const cwd = isOwn || packages === undefined ? own : packages.folder
   const lastLine = new LastLine()
   const found = await programsFor(order, isOwn ? undefined : packages)
   if ('code' in found) return found
-  const wayOut = await openWayOut(cage, order.dial, ({ environment: proxied }) => ({
+  const wayOut = await openWayOut(sandbox, order.dial, ({ environment: proxied }) => ({
     ...proxied,
     YARN_HTTP_PROXY: proxied['HTTPS_PROXY'] ?? '',
     YARN_HTTPS_PROXY: proxied['HTTPS_PROXY'] ?? '',
   }))
   try {
-    const { ended } = cage.run(
+    const { ended } = sandbox.run(
       {
         command: '/bin/sh',
         args: ['-c', command],
@@ -262,7 +262,7 @@ async function runInstall(
     )
     const end = await ended
     const what = `the installation (${command})`
-    const cut = signal.aborted ? undefined : cagedFailure(end, what, SUITE_SETTINGS)
+    const cut = signal.aborted ? undefined : sandboxFailure(end, what, SUITE_SETTINGS)
     if (signal.aborted || cut !== undefined) {
       const wasAt = await installWasAt(join(at.folder, 'home'), lastLine.text)
       if (cut === undefined) order.onCutShort(`${what} was ended before its end; ${wasAt}`)
@@ -290,7 +290,7 @@ function failedWith(
   { project }: InstallOrder,
   command: string,
   packages: ProjectPackages | undefined,
-  { tail, exitCode }: CagedEnd,
+  { tail, exitCode }: SandboxEnd,
   refused: readonly string[],
 ): Failure {
   const written = `${tail.stdout}\n${tail.stderr}`

@@ -9,7 +9,7 @@ import { findProgram } from '../../../src/scripts/chromium.ts'
 import { openToolbox } from '../../../src/scripts/toolchains.ts'
 import { Descendants } from '../../../src/sandbox/supervisor/processes.ts'
 import { bareBrowsers, bareHome, bareUser, giveToBare } from './bare-user.ts'
-import { type CagedRunner, startCagedRunner } from './sandbox-runs.ts'
+import { type SandboxRunner, startSandboxRunner } from './sandbox-runs.ts'
 import { median } from '../process-figures.ts'
 import { openShop } from './suite-project.ts'
 import { markdownTable } from '../table.ts'
@@ -67,7 +67,7 @@ interface Ground {
   browsers: string
   home: string
   shop: string
-  runner: CagedRunner
+  runner: SandboxRunner
 }
 
 /** Prints times of both sides and the memory of Vedette's; fails where either is above its limit. */
@@ -86,7 +86,7 @@ export async function benchBrowser(): Promise<void> {
     browsers: await bareBrowsers(folder, join(found.folder, 'node_modules/playwright-core')),
     home: await bareHome(folder),
     shop: shop.url,
-    runner: startCagedRunner(folder, tools),
+    runner: startSandboxRunner(folder, tools),
   }
   const missed: string[] = []
   const rows: (string | number)[][] = []

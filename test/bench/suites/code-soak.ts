@@ -5,7 +5,7 @@ import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Descendants } from '../../../src/sandbox/supervisor/processes.ts'
-import { type CagedRunner, startCagedRunner } from './sandbox-runs.ts'
+import { type SandboxRunner, startSandboxRunner } from './sandbox-runs.ts'
 import { servePackages } from './packed-packages.ts'
 import { memoryMiBOf } from '../process-figures.ts'
 import { makeSuite, openShop } from './suite-project.ts'
@@ -22,7 +22,7 @@ const USERS = 16
 export interface Standing {
   memoryMiB: number
   descriptors: number
-  /** Below the agent: a warden that waits with its launcher, and nothing else. */
+  /** Below the agent: a supervisor that waits with its launcher, and nothing else. */
   processes: number
   /** Of the users of runs, wherever they are. */
   foreign: number
@@ -42,7 +42,7 @@ export async function benchCodeSoak(): Promise<void> {
   await makeSuite(project, packages.url)
   await onlyOneTest(project)
   const kinds = definitions(project, shop.url, packages.url)
-  const runner = startCagedRunner(folder, tools)
+  const runner = startSandboxRunner(folder, tools)
   await runMany(runner, kinds, Math.ceil(RUNS / 10))
   const first = await standing(runner, folder)
   await runMany(runner, kinds, RUNS - Math.ceil(RUNS / 10))
@@ -97,7 +97,7 @@ test('asks', async ({ request }) => { await request.get(process.env.SHOP) })\n`
   ].map((one, at) => ({ id: `m${at}`, name: `m${at}`, ...one, environmentVariables }))
 }
 
-async function runMany(runner: CagedRunner, kinds: readonly object[], many: number) {
+async function runMany(runner: SandboxRunner, kinds: readonly object[], many: number) {
   let left = many
   const lane = async () => {
     while (left-- > 0) {
@@ -108,7 +108,7 @@ async function runMany(runner: CagedRunner, kinds: readonly object[], many: numb
   await Promise.all(Array.from({ length: AT_ONCE }, lane))
 }
 
-async function standing({ pid }: CagedRunner, folder: string): Promise<Standing> {
+async function standing({ pid }: SandboxRunner, folder: string): Promise<Standing> {
   const work = await readdir(join(folder, 'work')).catch(() => [])
   const left = ['/tmp', '/dev/shm', '/var/tmp'].flatMap((at) => ownedIn(at))
   return {

@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline'
 import type { Result } from '../../../src/contract/result.ts'
 
 /** A run that has ended. */
-export interface CagedBenchRun {
+export interface SandboxBenchRun {
   /** Milliseconds since the Unix epoch. */
   askedAt: number
   /** Until the result was there, its files scrubbed and staged, and its folder gone. */
@@ -17,32 +17,32 @@ export interface CagedBenchRun {
 }
 
 /** A process that runs monitors as it is told. */
-export interface CagedRunner {
+export interface SandboxRunner {
   pid: number
-  run(monitor: object): Promise<CagedBenchRun>
+  run(monitor: object): Promise<SandboxBenchRun>
   close(): Promise<void>
 }
 
 const CHILD = new URL('suites-child.ts', import.meta.url).pathname
 
 /** Starts one that keeps all below `folder`, with the engines and runtimes in `tools`. */
-export function startCagedRunner(folder: string, tools: string): CagedRunner {
+export function startSandboxRunner(folder: string, tools: string): SandboxRunner {
   const flags = ['--max-semi-space-size=12', '--heap-growing-percent=30']
   const child = spawn(process.execPath, [...flags, CHILD, folder, tools], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()))
-  const waiting = new Map<number, (run: CagedBenchRun) => void>()
+  const waiting = new Map<number, (run: SandboxBenchRun) => void>()
   let last = 0
   createInterface({ input: child.stdout }).on('line', (line) => {
-    const run = JSON.parse(line) as CagedBenchRun & { number: number }
+    const run = JSON.parse(line) as SandboxBenchRun & { number: number }
     waiting.get(run.number)?.(run)
     waiting.delete(run.number)
   })
   return {
     pid: child.pid as number,
     run(definition) {
-      const { promise, resolve, reject } = Promise.withResolvers<CagedBenchRun>()
+      const { promise, resolve, reject } = Promise.withResolvers<SandboxBenchRun>()
       const number = ++last
       waiting.set(number, resolve)
       void exited.then(() => reject(new Error('the runner has died')))

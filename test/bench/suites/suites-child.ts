@@ -1,4 +1,4 @@
-// Vedette's side of the benches of people's code, in a process of its own: an agent's runner with its cage, which
+// Vedette's side of the benches of people's code, in a process of its own: an agent's runner with its sandbox, which
 // runs the monitors that lines of JSON on standard input describe, and answers with a line of what came of each.
 import { rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline'
 import { createClock } from '../../../src/agent/schedule/clock.ts'
 import { createRunner } from '../../../src/agent/run/runner.ts'
 import { Monitor } from '../../../src/contract/monitor.ts'
-import { createCage } from '../../../src/sandbox/sandbox.ts'
+import { createSandbox } from '../../../src/sandbox/sandbox.ts'
 import type { SuiteMonitor } from '../../../src/monitors/suite/definition.ts'
 import { MONITOR_TYPES } from '../../../src/monitors/registry.ts'
 import type { ScriptGround } from '../../../src/scripts/host.ts'
@@ -18,17 +18,17 @@ import type { ScriptContext } from '../../../src/scripts/context.ts'
 import { plainContext } from '../plain-context.ts'
 
 const [folder = '', tools = ''] = process.argv.slice(2)
-const cage = createCage({
+const sandbox = createSandbox({
   network: { blocked: [], allowed: [] },
   isolation: 'best',
   firstUserId: 64_300,
 })
 const ground: ScriptGround = {
-  cage: () => Promise.resolve(cage),
+  sandbox: () => Promise.resolve(sandbox),
   tools: openToolbox(tools),
   chromiumPath: undefined,
   cacheFolder: join(folder, 'cache'),
-  close: () => cage.close(),
+  close: () => sandbox.close(),
   ownProjects: true,
 }
 

@@ -9,7 +9,7 @@ import { findProgram } from '../../../src/scripts/chromium.ts'
 import { prctl, PR_SET_CHILD_SUBREAPER } from '../../../src/network/native/syscalls.ts'
 import { Descendants, factsOf } from '../../../src/sandbox/supervisor/processes.ts'
 import { openToolbox } from '../../../src/scripts/toolchains.ts'
-import { type CagedRunner, startCagedRunner } from './sandbox-runs.ts'
+import { type SandboxRunner, startSandboxRunner } from './sandbox-runs.ts'
 import { servePackages } from './packed-packages.ts'
 import { median } from '../process-figures.ts'
 import { checkOutcomes, makeSuite, openShop, tellsOf } from './suite-project.ts'
@@ -38,7 +38,7 @@ interface Ground {
   shop: string
   registry: string
   hasVideo: boolean
-  runner: CagedRunner
+  runner: SandboxRunner
   orphans: Descendants
   /** Of the bare runs. */
   home: string
@@ -56,7 +56,7 @@ export async function benchSuites(): Promise<void> {
   const packages = await servePackages()
   await makeSuite(project, packages.url)
   await giveToBare(project)
-  const runner = startCagedRunner(folder, tools)
+  const runner = startSandboxRunner(folder, tools)
   prctl(PR_SET_CHILD_SUBREAPER, 1)
   const orphans = new Descendants(() => runner.pid)
   const hasVideo = (await findProgram('ffmpeg')) !== undefined

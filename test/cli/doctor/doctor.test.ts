@@ -66,7 +66,7 @@ describe('where all that is needed works', () => {
     const env = { MONITORS_FILE: monitorsFile(), VEDETTE_IMAGE: 'agent-uptime' }
     const said = await examine({ env })
     expect(said.broken).toEqual(BROKEN_HERE)
-    for (const id of ['engines', 'runtimes', 'cage', 'browser', 'platform'] as const) {
+    for (const id of ['engines', 'runtimes', 'sandbox', 'browser', 'platform'] as const) {
       expect([id, said.found(id)?.standing]).toEqual([id, 'absent'])
     }
     expect(said.found('engines')?.says).toContain('not in this image')

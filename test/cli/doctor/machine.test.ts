@@ -220,12 +220,12 @@ describe('engines and what holds code', () => {
     return folder
   }
 
-  test('one that starts: it is named with its version, and the cage is tried', async () => {
+  test('one that starts: it is named with its version, and the sandbox is tried', async () => {
     const env = { ...onFile, TOOLS_DIR: tools('echo v24.9.9') }
     const said = await examine({ env })
     expect(said.found('engines')).toMatchObject({ standing: 'works' })
     expect(said.found('engines')?.says).toContain('node@24 (24.9.9)')
-    expect(said.found('cage')?.facts).toMatchObject({ ownUser: isRoot })
+    expect(said.found('sandbox')?.facts).toMatchObject({ ownUser: isRoot })
   })
 
   test('one that does not: the mend installs it anew', async () => {
@@ -242,7 +242,7 @@ describe('engines and what holds code', () => {
     const prefix = ['setpriv', '--inh-caps=-all', '--bounding-set=-all']
     const said = await examine({ env: { ...onFile, TOOLS_DIR: tools('echo v24.9.9') }, prefix })
     expect(said.code).toBe(1)
-    expect(said.found('cage')).toMatchObject({
+    expect(said.found('sandbox')).toMatchObject({
       standing: 'broken',
       mend: expect.stringMatching(/--user|runAsUser|sudo -u/) as string,
     })
@@ -254,7 +254,7 @@ describe('engines and what holds code', () => {
     cleanUps.push(remove)
     const env = { ...onFile, TOOLS_DIR: tools('echo v24.9.9'), DATA_DIR: disk }
     const said = await examine({ env })
-    expect(said.found('cage')).toMatchObject({
+    expect(said.found('sandbox')).toMatchObject({
       standing: 'warning',
       mend: expect.stringContaining('exec') as string,
     })

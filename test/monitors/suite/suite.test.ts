@@ -1,4 +1,4 @@
-// Aim: a check suite runs as its own configuration says, in the cage; every way in which it can end is told
+// Aim: a check suite runs as its own configuration says, in the sandbox; every way in which it can end is told
 // apart, with whom it is about; and what was recorded is handed over, however it ends.
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -11,15 +11,15 @@ test('a fault is shown by its class and places', () => {
   expect(faultText('hunter22')).toBe('string\n')
 })
 
-test('a warden that cannot read its order shows nothing of it', () => {
-  const warden = fileURLToPath(
+test('a supervisor that cannot read its order shows nothing of it', () => {
+  const supervisor = fileURLToPath(
     new URL('../../../src/sandbox/supervisor/supervisor.ts', import.meta.url),
   )
   const input = '{"environment":{"TOKEN":hunter22}}\n'
   // Input, output and error, and those of the run.
   const stdio = Array.from({ length: 7 }, () => 'pipe' as const)
   const options = { input, stdio, encoding: 'utf8', timeout: 60_000 } as const
-  const { status, stderr } = spawnSync(process.execPath, [warden], options)
+  const { status, stderr } = spawnSync(process.execPath, [supervisor], options)
   expect([status, stderr.split('\n')[0]]).toEqual([1, 'SyntaxError'])
   expect(stderr).not.toContain('hunter22')
 })

@@ -1,7 +1,7 @@
 // Aim: a run gets a proxy only where it needs one: the location has one that all must go through, or nobody may
 // hold the run to going straight.
 import { expect, test } from 'vitest'
-import { createCage } from '../../../src/sandbox/sandbox.ts'
+import { createSandbox } from '../../../src/sandbox/sandbox.ts'
 import { openWayOut } from '../../../src/sandbox/egress/egress.ts'
 import { testContext } from '../../support/monitors/monitor-context.ts'
 
@@ -14,13 +14,13 @@ test.each([
   ['one in any case where the location has one, held or not', 'best', proxyUrl, 'always'],
 ] as const)('a run has %s', async (_, isolation, given, when) => {
   const network = { blocked: [], allowed: [] }
-  const cage = createCage({ network, isolation, firstUserId: 64_500 })
+  const sandbox = createSandbox({ network, isolation, firstUserId: 64_500 })
   const { dial } = testContext(given === undefined ? {} : { proxyUrl: given })
-  const wayOut = await openWayOut(cage, dial, ({ server }) => ({ WAY: server }))
+  const wayOut = await openWayOut(sandbox, dial, ({ server }) => ({ WAY: server }))
   const { proxy } = wayOut.order
   expect(proxy?.when).toBe(when)
   const at = proxy && `http://127.0.0.1:${proxy.port}`
   expect(proxy?.environment['WAY']).toBe(at)
   await wayOut.close()
-  cage.close()
+  sandbox.close()
 })

@@ -1,7 +1,7 @@
 // Aim: the filter gives every system call its answer, on both architectures, whatever stands in the high
 // halves of its arguments, and leaves no other way into the kernel open.
 import { describe, expect, test } from 'vitest'
-import { cageFilter } from '../../../src/sandbox/launcher/filter.ts'
+import { sandboxFilter } from '../../../src/sandbox/launcher/filter.ts'
 import {
   architectureOf,
   type Architecture,
@@ -66,7 +66,7 @@ const STEERS = new Set<SystemCall>(['prlimit64', 'sched_setaffinity', 'setpriori
 
 describe.each(['x64', 'arm64'])('on %s', (name) => {
   const architecture = architectureOf(name) as Architecture
-  const filter = cageFilter(architecture, { signals: false, warden: true })
+  const filter = sandboxFilter(architecture, { signals: false, supervisor: true })
   const { audit, numbers } = architecture
 
   test.for(CALLS)('%s', ([, call, given, answer]) => {
@@ -90,15 +90,15 @@ describe.each(['x64', 'arm64'])('on %s', (name) => {
   })
 
   test('signals are asked about where nothing else keeps them', () => {
-    const asking = cageFilter(architecture, { signals: true, warden: true })
+    const asking = sandboxFilter(architecture, { signals: true, supervisor: true })
     for (const call of ['kill', 'tgkill', 'pidfd_open'] as const) {
       expect(filtered(filter, { number: numbers[call], audit })).toBe(ALLOW)
       expect(filtered(asking, { number: numbers[call], audit })).toBe(ASK)
     }
   })
 
-  test('without a warden nothing is asked, and what is refused stays refused', () => {
-    const alone = cageFilter(architecture, { signals: false, warden: false })
+  test('without a supervisor nothing is asked, and what is refused stays refused', () => {
+    const alone = sandboxFilter(architecture, { signals: false, supervisor: false })
     for (const [, call, given, answer] of CALLS) {
       const told = filtered(alone, { number: numbers[call], audit, arguments: given })
       expect(told).toBe(answer === ASK ? (STEERS.has(call) ? refused(EPERM) : ALLOW) : answer)
@@ -108,7 +108,7 @@ describe.each(['x64', 'arm64'])('on %s', (name) => {
 
 test('x32 calls, which share a name with x86-64, are refused', () => {
   const architecture = architectureOf('x64') as Architecture
-  const filter = cageFilter(architecture, { signals: false, warden: true })
+  const filter = sandboxFilter(architecture, { signals: false, supervisor: true })
   const number = 0x40000000 + 42
   expect(filtered(filter, { number, audit: architecture.audit })).toBe(refused(EPERM))
 })

@@ -1,4 +1,4 @@
-// Aim: out of what a name server answers the warden learns which name an address has, and what is cut short or
+// Aim: out of what a name server answers the supervisor learns which name an address has, and what is cut short or
 // of a strange kind teaches it nothing and harms nothing.
 import { expect, test } from 'vitest'
 import { namedAddresses } from '../../../src/sandbox/supervisor/dns-addresses.ts'

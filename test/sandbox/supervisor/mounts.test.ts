@@ -18,7 +18,7 @@ import { browser } from '../../../src/monitors/browser/index.ts'
 import { multistep } from '../../../src/monitors/multistep/index.ts'
 import { mayMount } from '../../../src/sandbox/supervisor/mounts.ts'
 import { INSTALLED_FILE, toolFolder } from '../../../src/scripts/toolchains.ts'
-import { caged } from '../../support/sandbox/sandboxed.ts'
+import { sandboxed } from '../../support/sandbox/sandboxed.ts'
 import { missing } from '../../support/needs.ts'
 import { runScriptMonitor } from '../../support/scripts/script-runs.ts'
 import { startSmallSite } from '../../support/monitors/small-site.ts'
@@ -61,7 +61,7 @@ describe.skipIf(!canMount)(`below a closed folder${cannot}`, () => {
     writeFileSync(withheld, 'text')
     symlinkSync('/etc/hostname', linked)
     cpSync(process.execPath, join(folder, 'node'))
-    const end = await caged({
+    const end = await sandboxed({
       command: join(folder, 'node'),
       args: () => ['-e', look(given, withheld, secret, home, linked)],
       readable: [given, linked],
@@ -73,7 +73,7 @@ describe.skipIf(!canMount)(`below a closed folder${cannot}`, () => {
   })
 
   test('what a run writes is in its own folder, for the agent, too', async () => {
-    const end = await caged({
+    const end = await sandboxed({
       args: (folder) => [
         '-e',
         `const fs = require('node:fs')

@@ -1,5 +1,5 @@
 // Aim: a name server to which no packet can even be sent, as in a network that leads nowhere, costs a run the answer of
-// that server and not its warden.
+// that server and not its supervisor.
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { connect } from 'node:net'

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs'
 import { getPriority } from 'node:os'
 import { expect, test } from 'vitest'
-import { caged } from '../../support/sandbox/sandboxed.ts'
+import { sandboxed } from '../../support/sandbox/sandboxed.ts'
 
 const LEVEL = Math.min(19, getPriority() + 5)
 /** Prints the level of its process, and of its session as soon as that has one. */
@@ -19,7 +19,7 @@ test.for([
     `require('node:child_process').spawn(process.execPath, ['-e', process.argv[1]], { detached: true, stdio: 'inherit' })`,
   ],
 ] as const)('%s ranks behind the agent', async ([, script]) => {
-  const end = await caged({ args: () => ['-e', script, TELLS] })
+  const end = await sandboxed({ args: () => ['-e', script, TELLS] })
   const session = existsSync('/proc/self/autogroup') ? 'session 5\n' : ''
   expect(end.tail.stdout).toBe(`process ${LEVEL}\n${session}`)
 })

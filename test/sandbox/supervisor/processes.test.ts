@@ -35,8 +35,8 @@ const PROCESSES = fileURLToPath(
   new URL('../../../src/sandbox/supervisor/processes.ts', import.meta.url),
 )
 
-/** Like a warden whose first looks come too early for the child that is there. */
-const WARDEN = `
+/** Like a supervisor whose first looks come too early for the child that is there. */
+const SUPERVISOR = `
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { Descendants, endAll } from ${JSON.stringify(PROCESSES)}
@@ -51,7 +51,7 @@ console.log(JSON.stringify({ left, signal: child.signalCode }))
 process.exit()`
 
 test('a child that no look has met is ended all the same', () => {
-  const args = ['--disable-warning=ExperimentalWarning', '--input-type=module', '-e', WARDEN]
+  const args = ['--disable-warning=ExperimentalWarning', '--input-type=module', '-e', SUPERVISOR]
   const said = execFileSync(process.execPath, args, { timeout: 20_000 }).toString()
   expect(JSON.parse(said)).toEqual({ left: 0, signal: 'SIGKILL' })
 })

@@ -1,4 +1,4 @@
-// Aim: where the warden makes the sockets of a run, as in containers, they behave as if the run had made
+// Aim: where the supervisor makes the sockets of a run, as in containers, they behave as if the run had made
 // them: options, waiting, errors, and the end of each.
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import { dirname } from 'node:path'
@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   lackedFor,
   startStandIn,
-  type CagedAnswer,
+  type StandInAnswer,
   type StandIn,
 } from '../../support/sandbox/stand-in.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -119,7 +119,7 @@ describe.each(['root of a container', 'nobody in a container'] as const)('with %
   })
   afterAll(() => standIn?.kill())
 
-  const run = (script: string, more = {}): Promise<CagedAnswer> =>
+  const run = (script: string, more = {}): Promise<StandInAnswer> =>
     standIn.run({
       command: process.execPath,
       args: ['-e', NATIVE + script, String(port)],

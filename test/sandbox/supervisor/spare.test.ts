@@ -1,4 +1,4 @@
-// Aim: an agent that can open no more descriptors cannot start a warden, says so, and lives on.
+// Aim: an agent that can open no more descriptors cannot start a supervisor, says so, and lives on.
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -8,9 +8,9 @@ const SOURCE = join(import.meta.dirname, '../../../src/sandbox/supervisor/spare.
 const PROGRAM = `import { openSync } from 'node:fs'
 import { mock } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
-import { SpareWarden } from '${SOURCE}'
+import { SpareSupervisor } from '${SOURCE}'
 mock.timers.enable({ apis: ['setTimeout'] })
-const spare = new SpareWarden()
+const spare = new SpareSupervisor()
 try { for (;;) openSync('/dev/null') } catch {}
 try { spare.take() } catch (error) { console.log(error.message) }
 spare.prepare()
@@ -20,7 +20,7 @@ await setImmediate()
 console.log('lives')
 spare.close()`
 
-test('without descriptors there is no warden, and the agent does not end for it', async () => {
+test('without descriptors there is no supervisor, and the agent does not end for it', async () => {
   const run = promisify(execFile)
   const args = [
     '-c',

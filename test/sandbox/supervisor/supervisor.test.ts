@@ -7,30 +7,38 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
-import type { WardenCall, WardenOrder, WardenReport } from '../../../src/sandbox/request.ts'
+import type {
+  SupervisorCommand,
+  SupervisorRequest,
+  SupervisorReport,
+} from '../../../src/sandbox/request.ts'
 import { removeTree } from '../../../src/sandbox/remove-tree.ts'
 import { ROOMY } from '../../support/sandbox/sandboxed.ts'
 import { eventually } from '../../support/eventually.ts'
 
-const WARDEN = fileURLToPath(
+const SUPERVISOR = fileURLToPath(
   new URL('../../../src/sandbox/supervisor/supervisor.ts', import.meta.url),
 )
 
-/** A warden whose launcher is stopped before it has an order. */
+/** A supervisor whose launcher is stopped before it has an order. */
 async function heldUp(startMs: number) {
-  const warden = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', WARDEN], {
-    stdio: ['pipe', 'pipe', 'inherit', 'pipe', 'pipe', 'pipe', 'pipe'],
-  })
-  const exited = new Promise((resolve) => warden.once('exit', resolve))
+  const supervisor = spawn(
+    process.execPath,
+    ['--disable-warning=ExperimentalWarning', SUPERVISOR],
+    {
+      stdio: ['pipe', 'pipe', 'inherit', 'pipe', 'pipe', 'pipe', 'pipe'],
+    },
+  )
+  const exited = new Promise((resolve) => supervisor.once('exit', resolve))
   let launcher = 0
-  await eventually(() => (launcher = childOf(warden.pid)) > 0, { what: 'the launcher' })
+  await eventually(() => (launcher = childOf(supervisor.pid)) > 0, { what: 'the launcher' })
   process.kill(launcher, 'SIGSTOP')
   onTestFinished(() => {
     if (existsSync(`/proc/${launcher}`)) process.kill(launcher, 'SIGKILL')
-    warden.kill('SIGKILL')
+    supervisor.kill('SIGKILL')
   })
-  const folder = mkdtempSync(join(tmpdir(), 'vedette-warden-'))
-  const order: WardenOrder = {
+  const folder = mkdtempSync(join(tmpdir(), 'vedette-supervisor-'))
+  const order: SupervisorRequest = {
     command: '/bin/true',
     args: [],
     folder,
@@ -43,12 +51,13 @@ async function heldUp(startMs: number) {
     network: { blocked: [], allowed: [] },
     isolation: 'best',
   }
-  const tell = (said: WardenOrder | WardenCall) => warden.stdin?.write(`${JSON.stringify(said)}\n`)
+  const tell = (said: SupervisorRequest | SupervisorCommand) =>
+    supervisor.stdin?.write(`${JSON.stringify(said)}\n`)
   tell(order)
-  const reports: WardenReport[] = []
-  if (warden.stdout === null) throw new Error('no output')
-  createInterface({ input: warden.stdout }).on('line', (line) => {
-    reports.push(JSON.parse(line) as WardenReport)
+  const reports: SupervisorReport[] = []
+  if (supervisor.stdout === null) throw new Error('no output')
+  createInterface({ input: supervisor.stdout }).on('line', (line) => {
+    reports.push(JSON.parse(line) as SupervisorReport)
   })
   return { tell, exited, reports, launcher, clear: () => removeTree(folder) }
 }
@@ -74,7 +83,7 @@ test('a launcher that does not get ready in its time fails the run, with the tim
     {
       event: 'ended',
       end: {
-        outcome: 'cage-failed',
+        outcome: 'sandbox-failed',
         problem: expect.stringMatching(/not ready within 300 ms/),
         leftBehind: 0,
       },

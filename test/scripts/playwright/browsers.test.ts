@@ -1,4 +1,4 @@
-// Aim: the browser that Playwright finds is started with what the cage asks of it, and keeps what a script
+// Aim: the browser that Playwright finds is started with what the sandbox asks of it, and keeps what a script
 // asked of it.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { chmodSync, mkdirSync, realpathSync, writeFileSync } from 'node:fs'
@@ -109,7 +109,7 @@ const hasNamespaces = (() => {
   return spawnSync('unshare', ask, { stdio: 'ignore' }).status === 0
 })()
 
-test('a browser that a script names is started with its sandbox, and as the cage asks it', async () => {
+test('a browser that a script names is started with its sandbox, and as the sandbox asks it', async () => {
   const words = await startedBy('spawn', '--no-sandbox', '--remote-debugging-pipe', '--mute')
   expect(words[0]).toBe('MINE use-vc')
   expect(words.includes('--no-sandbox')).toBe(!hasNamespaces)

@@ -25,7 +25,7 @@ async function orderOf(wishes: Partial<CompileOrder> = {}): Promise<CompileOrder
   const folder = join(temporaryFolder(), 'run')
   mkdirSync(folder)
   return {
-    cage: await ground.cage(),
+    sandbox: await ground.sandbox(),
     cacheFolder: ground.cacheFolder,
     folder,
     modules: MODULES,
@@ -45,14 +45,14 @@ test('is made at the first run, and found by the next', async () => {
   expect(made.readable).toEqual([folder])
   const { version, arch } = process
   const code = readdirSync(folder).filter((name) => name.startsWith(`${version}-${arch}-`))
-  for (const userId of order.cage.userIds) {
+  for (const userId of order.sandbox.userIds) {
     expect(code.some((name) => name.endsWith(`-${userId}`))).toBe(true)
   }
   expect(readdirSync(join(folder, code[0] ?? '')).length).toBeGreaterThan(10)
   expect(existsSync(join(order.folder, '.vedette/compiling'))).toBe(false)
-  const { cage } = order
-  const silent = { ...cage, run: () => expect.fail('it is there') }
-  expect(await compiledCode({ ...order, cage: silent })).toEqual(made)
+  const { sandbox } = order
+  const silent = { ...sandbox, run: () => expect.fail('it is there') }
+  expect(await compiledCode({ ...order, sandbox: silent })).toEqual(made)
 })
 
 test('is not made of code whose path is the run’s own', async () => {
@@ -60,8 +60,8 @@ test('is not made of code whose path is the run’s own', async () => {
   const modules = join(order.folder, 'node_modules')
   mkdirSync(join(modules, '@playwright/test'), { recursive: true })
   symlinkSync('elsewhere', join(modules, '@playwright/test/cli.js'))
-  const silent = { ...order.cage, run: () => expect.fail('there is nothing to run') }
-  expect(await compiledCode({ ...order, modules, cage: silent })).toEqual({
+  const silent = { ...order.sandbox, run: () => expect.fail('there is nothing to run') }
+  expect(await compiledCode({ ...order, modules, sandbox: silent })).toEqual({
     environment: {},
     readable: [],
   })
@@ -76,8 +76,8 @@ test('is tried again some time after a try that was cut short', async () => {
   const order = await orderOf()
   const none = { environment: {}, readable: [] }
   expect(await compiledCode({ ...order, limits: { ...LIMITS, cpuMs: 50 } })).toEqual(none)
-  const silent = { ...order.cage, run: () => expect.fail('it is too early') }
-  expect(await compiledCode({ ...order, cage: silent })).toEqual(none)
+  const silent = { ...order.sandbox, run: () => expect.fail('it is too early') }
+  expect(await compiledCode({ ...order, sandbox: silent })).toEqual(none)
   vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 600_000 })
   onTestFinished(() => void vi.useRealTimers())
   expect((await compiledCode(order)).readable).toHaveLength(1)

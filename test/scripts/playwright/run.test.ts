@@ -1,4 +1,4 @@
-// Aim: Playwright's test runner runs in the cage with the system's Chromium, tells what happens while it
+// Aim: Playwright's test runner runs in the sandbox with the system's Chromium, tells what happens while it
 // happens, and ends in order when it is told to; and what the code does to our files leads nowhere.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -43,7 +43,7 @@ async function run(
   const chromium = await findChromium(undefined)
   return runPlaywright(
     {
-      cage: await ground.cage(),
+      sandbox: await ground.sandbox(),
       dial: context.dial,
       folder,
       command: runtime.program,
@@ -103,7 +103,7 @@ describe.skipIf(why !== undefined)(`with a browser ${why ?? ''}`, () => {
         await of(() => page.goto('http://169.254.169.254/'))
         await of(() => request.get('{site}/'))
       })`,
-      { cage: await testGround({ blocked }).cage() },
+      { sandbox: await testGround({ blocked }).sandbox() },
       testContext({ blocked }),
     )
     expect(report.stats.expected).toBe(1)
@@ -126,7 +126,7 @@ describe.skipIf(why !== undefined)(`with a browser ${why ?? ''}`, () => {
         expect((await request.get(shop)).status()).toBe(200)
         expect((await page.goto('http://169.254.169.254/')).status()).toBe(403)
       })`,
-      { cage: await testGround({ blocked: ['127.0.0.0/8'], isolation: 'require' }).cage() },
+      { sandbox: await testGround({ blocked: ['127.0.0.0/8'], isolation: 'require' }).sandbox() },
       context,
     )
     expect(report.tests[0]?.attempts[0]?.errors).toEqual([])

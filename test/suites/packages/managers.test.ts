@@ -1,4 +1,4 @@
-// Aim: every package manager whose lock file a project may have installs exactly that, inside of the cage;
+// Aim: every package manager whose lock file a project may have installs exactly that, inside of the sandbox;
 // runs get the packages from the cache after that; a manager that is not there is named.
 import { EventEmitter } from 'node:events'
 import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'

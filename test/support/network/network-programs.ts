@@ -1,10 +1,10 @@
 // Run in a network of its own, where it is the name server on port 53: starts a site, lets real programs reach
-// for it from the cage by names, and writes what they said, a line of JSON each. Arguments: names of programs.
+// for it from the sandbox by names, and writes what they said, a line of JSON each. Arguments: names of programs.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { caged } from '../sandbox/sandboxed.ts'
+import { sandboxed } from '../sandbox/sandboxed.ts'
 
 /** What one program said. */
 export interface ProgramSaid {
@@ -61,17 +61,17 @@ const NODE_FETCH = `const of = (url) => fetch(url).then((r) => r.text(), (e) => 
 ;(async () => { for (const url of process.argv.slice(1)) console.log(await of(url)) })()`
 const PATHS = [at('four'), at('six'), at('both'), at('none'), at('four', '/away')]
 
-const PROGRAMS: Record<string, () => ReturnType<typeof caged>> = {
-  node: () => caged({ args: () => ['-e', NODE_FETCH, ...PATHS] }),
+const PROGRAMS: Record<string, () => ReturnType<typeof sandboxed>> = {
+  node: () => sandboxed({ args: () => ['-e', NODE_FETCH, ...PATHS] }),
   resolver: () =>
-    caged({
+    sandboxed({
       args: () => [
         '-e',
         `require('dns').promises.resolve6('six.test').then(console.log, console.log)`,
       ],
     }),
   curl: () =>
-    caged({
+    sandboxed({
       command: '/usr/bin/curl',
       args: () => ['-sSL', at('four'), at('both'), at('four', '/away')],
     }),
@@ -81,7 +81,7 @@ const PROGRAMS: Record<string, () => ReturnType<typeof caged>> = {
 }
 
 function browser(url: string) {
-  return caged({
+  return sandboxed({
     command: process.env['CHROMIUM_LAUNCHER'] as string,
     readable: [process.env['CHROMIUM_LAUNCHER'] as string],
     args: () => ['--headless', '--disable-gpu', '--no-first-run', '--dump-dom', url],

@@ -1,5 +1,5 @@
 // Becomes the program that its arguments name, behind a filter that refuses what Docker's default seccomp
-// profile refuses to a container without further capabilities, of the calls that a cage would use.
+// profile refuses to a container without further capabilities, of the calls that a sandbox would use.
 import {
   addressOf,
   architectureOf,

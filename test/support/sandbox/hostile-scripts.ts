@@ -4,13 +4,13 @@ import { mkdtemp, rm, chmod } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { CagedOutcome } from '../../../src/sandbox/request.ts'
+import type { SandboxOutcome } from '../../../src/sandbox/request.ts'
 import {
   lackedFor,
   processesWith,
   startStandIn,
-  type CagedAnswer,
-  type CageRequest,
+  type StandInAnswer,
+  type StandInRequest,
   type StandIn,
 } from './stand-in.ts'
 import { eventually } from '../eventually.ts'
@@ -18,12 +18,12 @@ import { eventually } from '../eventually.ts'
 /** A script, and what must become of it. */
 export interface HostileScript {
   does: string
-  request(standIn: StandIn): Omit<CageRequest, 'id'>
-  outcome: CagedOutcome | CagedOutcome[]
-  also?(answer: CagedAnswer, standIn: StandIn): void
+  request(standIn: StandIn): Omit<StandInRequest, 'id'>
+  outcome: SandboxOutcome | SandboxOutcome[]
+  also?(answer: StandInAnswer, standIn: StandIn): void
 }
 
-type Command = Pick<CageRequest, 'command' | 'args'>
+type Command = Pick<StandInRequest, 'command' | 'args'>
 
 export const node = (script: string, ...args: string[]): Command => ({
   command: process.execPath,
@@ -43,12 +43,12 @@ export function testHostileScripts(scripts: readonly HostileScript[]): void {
       let standIn: StandIn
       let root: string
       let beats = 0
-      let neighbour: Promise<CagedAnswer>
+      let neighbour: Promise<StandInAnswer>
       let isNeighbourDone = false
 
       beforeAll(async () => {
         if (lacked !== undefined) return
-        root = await mkdtemp(join(tmpdir(), 'vedette-cage-'))
+        root = await mkdtemp(join(tmpdir(), 'vedette-sandbox-'))
         await chmod(root, 0o777)
         standIn = await startStandIn(root, as)
         const script = `setInterval(() => console.log('beat'), 50)`

@@ -1,15 +1,19 @@
-// Runs a command in a cage from inside the test, with bounds that leave it room.
+// Runs a command in a sandbox from inside the test, with bounds that leave it room.
 import { mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createCage, type CagedEnd, type CageOrder } from '../../../src/sandbox/sandbox.ts'
-import type { CageLimits, ScriptIsolation } from '../../../src/sandbox/request.ts'
+import {
+  createSandbox,
+  type SandboxEnd,
+  type SandboxRequest,
+} from '../../../src/sandbox/sandbox.ts'
+import type { SandboxLimits, ScriptIsolation } from '../../../src/sandbox/request.ts'
 import { removeTree } from '../../../src/sandbox/remove-tree.ts'
 
 const MEBIBYTE = 1_048_576
 
 /** Room for a browser. */
-export const ROOMY: CageLimits = {
+export const ROOMY: SandboxLimits = {
   wallMs: 240_000,
   cpuMs: 60_000,
   memoryBytes: 1024 * MEBIBYTE,
@@ -21,9 +25,9 @@ export const ROOMY: CageLimits = {
 }
 
 /** What a test may want otherwise. */
-export type CagedWishes = Omit<Partial<CageOrder>, 'limits' | 'args' | 'folder'> & {
+export type SandboxTestOptions = Omit<Partial<SandboxRequest>, 'limits' | 'args' | 'folder'> & {
   args: (folder: string) => string[]
-  limits?: Partial<CageLimits>
+  limits?: Partial<SandboxLimits>
   isolation?: ScriptIsolation
   blocked?: string[]
   signal?: AbortSignal
@@ -34,7 +38,9 @@ export type CagedWishes = Omit<Partial<CageOrder>, 'limits' | 'args' | 'folder'>
 }
 
 /** Runs it to its end and removes its folder. */
-export async function caged(wishes: CagedWishes): Promise<CagedEnd & { folder: string }> {
+export async function sandboxed(
+  wishes: SandboxTestOptions,
+): Promise<SandboxEnd & { folder: string }> {
   const {
     args,
     limits,
@@ -45,19 +51,19 @@ export async function caged(wishes: CagedWishes): Promise<CagedEnd & { folder: s
     inspect,
     ...rest
   } = wishes
-  const folder = mkdtempSync(join(tmpdir(), 'vedette-caged-'))
+  const folder = mkdtempSync(join(tmpdir(), 'vedette-sandboxed-'))
   prepare?.(folder)
   const network = { blocked, allowed: [] }
-  const cage = createCage({ network, isolation, firstUserId: 64_500 })
-  const order: CageOrder = {
+  const sandbox = createSandbox({ network, isolation, firstUserId: 64_500 })
+  const order: SandboxRequest = {
     command: process.execPath,
     ...rest,
     args: args(folder),
     folder,
     limits: { ...ROOMY, ...limits },
   }
-  const end = await cage.run(order, signal ?? new AbortController().signal).ended
-  cage.close()
+  const end = await sandbox.run(order, signal ?? new AbortController().signal).ended
+  sandbox.close()
   inspect?.(folder)
   await removeTree(folder)
   return { ...end, folder }

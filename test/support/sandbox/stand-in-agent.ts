@@ -1,13 +1,17 @@
-// Stands in for an agent whose cages are tested: a process with secrets in its environment, its memory and
+// Stands in for an agent whose sandboxes are tested: a process with secrets in its environment, its memory and
 // its data folder, that runs one well-behaved script all the time, and beside it what it is told to.
 // Requests and answers are lines of JSON on standard input and output.
 import { chmodSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { createCage, type CagedRun, type CageOrder } from '../../../src/sandbox/sandbox.ts'
+import {
+  createSandbox,
+  type SandboxRun,
+  type SandboxRequest,
+} from '../../../src/sandbox/sandbox.ts'
 import { removeTree } from '../../../src/sandbox/remove-tree.ts'
-import type { CageRequest, StandInFacts } from './stand-in.ts'
+import type { StandInRequest, StandInFacts } from './stand-in.ts'
 
 const MEBIBYTE = 1_048_576
 const LIMITS = {
@@ -26,11 +30,11 @@ const root = process.argv[2] as string
 const dataFolder = join(root, 'data')
 mkdirSync(dataFolder, { mode: 0o700 })
 writeFileSync(join(dataFolder, 'key'), 'planted-secret', { mode: 0o600 })
-// Readable for all, so that nothing but the cage keeps it.
+// Readable for all, so that nothing but the sandbox keeps it.
 writeFileSync(join(root, 'spool'), 'planted-secret', { mode: 0o666 })
 
 const settings = JSON.parse(process.argv[3] ?? '{}') as { isolation?: 'best' }
-const cage = createCage({
+const sandbox = createSandbox({
   network: { blocked: ['198.51.100.0/24'], allowed: [] },
   isolation: settings.isolation ?? 'require',
   firstUserId: 64_200,
@@ -38,14 +42,18 @@ const cage = createCage({
 
 const say = (what: object) => process.stdout.write(`${JSON.stringify(what)}\n`)
 
-function begin(request: CageRequest): { run: CagedRun; folder: string; stop: AbortController } {
+function begin(request: StandInRequest): {
+  run: SandboxRun
+  folder: string
+  stop: AbortController
+} {
   const folder = mkdtempSync(join(root, 'run-'))
   for (const [name, text] of Object.entries(request.files ?? {})) {
     writeFileSync(join(folder, name), text)
   }
   const stop = new AbortController()
   const replaced = (text: string) => text.replaceAll('{folder}', folder)
-  const order: CageOrder = {
+  const order: SandboxRequest = {
     command: request.command,
     args: request.args.map(replaced),
     folder,
@@ -60,13 +68,13 @@ function begin(request: CageRequest): { run: CagedRun; folder: string; stop: Abo
     },
     onMessage: (message) => say({ id: request.id, message }),
   }
-  return { run: cage.run(order, stop.signal), folder, stop }
+  return { run: sandbox.run(order, stop.signal), folder, stop }
 }
 
-async function run(request: CageRequest): Promise<void> {
-  const { run: caged, folder } = begin(request)
+async function run(request: StandInRequest): Promise<void> {
+  const { run: sandboxed, folder } = begin(request)
   const startedAt = performance.now()
-  const end = await caged.ended
+  const end = await sandboxed.ended
   const tookMs = performance.now() - startedAt
   const before = process.memoryUsage().rss
   await removeTree(folder)
@@ -82,7 +90,7 @@ service.listen(join(root, 'service.sock'), () => {
 })
 
 createInterface({ input: process.stdin }).on('line', (line) => {
-  void run(JSON.parse(line) as CageRequest).catch((error: unknown) => {
+  void run(JSON.parse(line) as StandInRequest).catch((error: unknown) => {
     say({ fault: String((error as Error).stack) })
   })
 })

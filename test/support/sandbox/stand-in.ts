@@ -1,23 +1,23 @@
-// Starts the stand-in agent of caged-agent.ts as root or as nobody, and looks for what its runs have left.
+// Starts the stand-in agent of sandboxed-agent.ts as root or as nobody, and looks for what its runs have left.
 import { spawn } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import type { CagedEnd } from '../../../src/sandbox/sandbox.ts'
-import type { CageAsk, CageLimits } from '../../../src/sandbox/request.ts'
+import type { SandboxEnd } from '../../../src/sandbox/sandbox.ts'
+import type { StopRequest, SandboxLimits } from '../../../src/sandbox/request.ts'
 import { AS_NOBODY } from '../as-nobody.ts'
 import { IN_REACH } from '../in-reach.ts'
 
-/** One run to be caged. `{folder}` in arguments is the run's folder. */
-export interface CageRequest {
+/** One run to be sandboxed. `{folder}` in arguments is the run's folder. */
+export interface StandInRequest {
   id: number
   command: string
   args: string[]
   environment?: Record<string, string>
   programs?: string[]
   readable?: string[]
-  limits?: Partial<CageLimits>
-  ask?: Partial<CageAsk>
+  limits?: Partial<SandboxLimits>
+  ask?: Partial<StopRequest>
   /** Written into its folder before it starts. */
   files?: Record<string, string>
   /** It is cancelled when its output has this. */
@@ -33,8 +33,8 @@ export interface StandInFacts {
 }
 
 /** What became of a run. */
-export interface CagedAnswer {
-  end: CagedEnd
+export interface StandInAnswer {
+  end: SandboxEnd
   tookMs: number
   folder: string
 }
@@ -42,7 +42,7 @@ export interface CagedAnswer {
 /** The stand-in, running. */
 export interface StandIn {
   facts: StandInFacts
-  run(request: Omit<CageRequest, 'id'>, hear?: (said: Heard) => void): Promise<CagedAnswer>
+  run(request: Omit<StandInRequest, 'id'>, hear?: (said: Heard) => void): Promise<StandInAnswer>
   /** Kills it as the system would. */
   kill(): Promise<void>
 }
@@ -111,7 +111,7 @@ export async function startStandIn(root: string, as: StandInRights): Promise<Sta
       const own = ++id
       return new Promise((resolve) => {
         waiting.set(own, (said) => {
-          if (said.end !== undefined) resolve(said as CagedAnswer)
+          if (said.end !== undefined) resolve(said as StandInAnswer)
           else hear?.(said)
         })
         child.stdin.write(`${JSON.stringify({ ...request, id: own })}\n`)
@@ -124,7 +124,7 @@ export async function startStandIn(root: string, as: StandInRights): Promise<Sta
   }
 }
 
-interface Answered extends Partial<CagedAnswer>, Heard {
+interface Answered extends Partial<StandInAnswer>, Heard {
   id: number
 }
 

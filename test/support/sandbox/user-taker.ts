@@ -1,9 +1,9 @@
 // A process that takes users for runs when it is told to, as an agent does, and starts nothing under them.
 import { createInterface } from 'node:readline'
-import { CageUsers } from '../../../src/sandbox/users.ts'
+import { SandboxUsers } from '../../../src/sandbox/users.ts'
 
 const [first = '', root = ''] = process.argv.slice(2)
-const users = new CageUsers(Number(first), [root])
+const users = new SandboxUsers(Number(first), [root])
 process.stdout.write('ready\n')
 createInterface({ input: process.stdin }).on('line', (line) => {
   const [word, value] = line.split(' ')

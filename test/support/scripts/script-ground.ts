@@ -1,10 +1,10 @@
-// The ground that people's code stands on in tests: the cage, the system's Chromium, and a runtime that is made
+// The ground that people's code stands on in tests: the sandbox, the system's Chromium, and a runtime that is made
 // of this project's own Node.js and development packages, so that nobody has to install a whole one.
 import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { createCage } from '../../../src/sandbox/sandbox.ts'
+import { createSandbox } from '../../../src/sandbox/sandbox.ts'
 import type { ScriptIsolation } from '../../../src/sandbox/request.ts'
 import type { ScriptGround } from '../../../src/scripts/host.ts'
 import { INSTALLED_FILE, openToolbox, toolFolder } from '../../../src/scripts/toolchains.ts'
@@ -23,7 +23,7 @@ export function runtimeFolder(name = '2026.04'): string {
   return tools
 }
 
-/** A ground; `blocked` networks hold in the cage, too. */
+/** A ground; `blocked` networks hold in the sandbox, too. */
 export function testGround(
   wishes: {
     tools?: string
@@ -35,7 +35,7 @@ export function testGround(
   } = {},
 ): ScriptGround {
   const tools = wishes.tools ?? runtimeFolder()
-  const cage = createCage({
+  const sandbox = createSandbox({
     network: { blocked: wishes.blocked ?? [], allowed: [] },
     isolation: wishes.isolation ?? 'best',
     // Tests of several processes run at the same time, and whoever ends a run ends all of its user's processes.
@@ -44,11 +44,11 @@ export function testGround(
   const cacheFolder = join(temporaryFolder(), 'cache')
   if (wishes.compilesAnew !== true) shareCompiledCode(cacheFolder)
   return {
-    cage: () => Promise.resolve(cage),
+    sandbox: () => Promise.resolve(sandbox),
     tools: openToolbox(tools),
     chromiumPath: wishes.chromiumPath,
     cacheFolder,
-    close: () => cage.close(),
+    close: () => sandbox.close(),
   }
 }
 

@@ -23,7 +23,7 @@ export async function packageManager(name: string): Promise<InstalledTool> {
   return outcome.tool
 }
 
-/** Runs it in a project, as a developer does, outside of any cage. */
+/** Runs it in a project, as a developer does, outside of any sandbox. */
 export async function runManager(
   { program }: InstalledTool,
   args: readonly string[],

@@ -1,4 +1,4 @@
-// Projects of check suites, and runs of them: on this project's own Node.js and Playwright, in the real cage.
+// Projects of check suites, and runs of them: on this project's own Node.js and Playwright, in the real sandbox.
 import { cpSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
