@@ -13,7 +13,7 @@ import { SAMPLES } from '../monitors/metrics/samples.ts'
 import type { ScriptGround } from '../scripts/host.ts'
 import { createClock, jumpWords, type Clock, type ClockJump } from './schedule/clock.ts'
 import type { AgentConfig } from './config.ts'
-import { createHealth, type HealthSources, type Phase } from './health.ts'
+import { createHealth, type HealthSources, type Phase, sandboxFacts } from './health.ts'
 import { createJobQueues, type Heirs, type JobQueues, type Watch } from './schedule/job-queues.ts'
 import { createAgentMetrics, type AgentMetrics } from './metrics.ts'
 import { createMonitorMetrics, type MonitorMetrics } from './monitor-metrics.ts'
@@ -381,7 +381,7 @@ class RunningAgent implements Agent {
         slots: this.#queues.counts(),
         undelivered: this.#undelivered,
         network: this.#network.facts(),
-        sandbox: scripts?.layers?.(),
+        ...sandboxFacts(scripts?.layers?.()),
         ...source.state?.().facts,
         ...sink.facts?.(),
       }),

@@ -87,3 +87,8 @@ function streamOf(pieces: AsyncGenerator<string, void, undefined>): ReadableStre
     },
   })
 }
+
+/** The layers of the sandbox; for one version also under their earlier name. */
+export function sandboxFacts(layers: object | undefined): Record<string, object | undefined> {
+  return { sandbox: layers, cage: layers }
+}

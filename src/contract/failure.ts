@@ -1,5 +1,5 @@
 // Every way in which a run can go wrong, by a stable code. Codes are part of the public contract:
-// alerts, dashboards and clients match on them, so a code is added, never renamed.
+// alerts, dashboards and clients match on them. One that is renamed is reported under both names for one version.
 
 /** Whom a failure speaks about: the target that was watched, or this agent and its settings. */
 export type About = 'target' | 'agent'
@@ -317,6 +317,9 @@ export type FailureCode = keyof typeof FAILURES
 export const NETWORK_PROBLEMS = ['RESOLVER_UNREACHABLE', 'NETWORK_UNREACHABLE'] as const
 export type NetworkProblem = (typeof NETWORK_PROBLEMS)[number]
 
+/** The earlier names of codes that were renamed since the last version. */
+const FORMER_CODES: Partial<Record<FailureCode, string>> = { SANDBOX_FAILED: 'CAGE_FAILED' }
+
 /** One thing that went wrong, as data. `message` is for people; match on `code`. */
 export interface Failure {
   code: FailureCode
@@ -331,7 +334,9 @@ export function failure(
   message: string,
   details?: Record<string, unknown>,
 ): Failure {
-  return details === undefined ? { code, message } : { code, message, details }
+  const formerCode = FORMER_CODES[code]
+  const all = formerCode === undefined ? details : { ...details, formerCode }
+  return all === undefined ? { code, message } : { code, message, details: all }
 }
 
 /** Whether the failure speaks about the target or about this agent. */

@@ -1,7 +1,12 @@
 // The probe endpoints say what is so, with the reason, in every phase of the agent's life.
 import { describe, expect, test } from 'vitest'
 import { serve } from '../../src/process/serve.ts'
-import { createHealth, TICK_AGE_MS_MAX, type HealthSources } from '../../src/agent/health.ts'
+import {
+  createHealth,
+  sandboxFacts,
+  TICK_AGE_MS_MAX,
+  type HealthSources,
+} from '../../src/agent/health.ts'
 import { sendRaw } from '../support/raw-http.ts'
 
 function app(changes: Partial<HealthSources> = {}) {
@@ -107,3 +112,8 @@ test.each(['/-/readiness', '/-/liveness', '/health', '/metrics'])(
     await served.close(1000)
   },
 )
+
+test('the layers of the sandbox have their earlier name, too', () => {
+  const layers = { landlock: 7 }
+  expect(sandboxFacts(layers)).toEqual({ sandbox: layers, cage: layers })
+})

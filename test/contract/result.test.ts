@@ -24,3 +24,10 @@ test('every code leads to a verdict that fits whom it is about', () => {
     expect([code, verdict]).toEqual([code, expected])
   }
 })
+
+test('a code that was renamed comes with its earlier name', () => {
+  expect(failure('SANDBOX_FAILED', 'x', { a: 1 }).details).toEqual({
+    a: 1,
+    formerCode: 'CAGE_FAILED',
+  })
+})

@@ -43,9 +43,13 @@ const PLACES: Readonly<Record<Place, string>> = {
   machine: 'on a machine',
 }
 
+/** Ids that the version before called otherwise. */
+const FORMER_IDS: Partial<Record<Finding['id'], string>> = { sandbox: 'cage' }
+
 /** One object on one line. */
 export function doctorJson(head: ReportHead, findings: readonly Finding[]): string {
-  return `${JSON.stringify({ ...head, works: isSound(findings), findings })}\n`
+  const all = findings.map((one) => ({ ...one, formerId: FORMER_IDS[one.id] }))
+  return `${JSON.stringify({ ...head, works: isSound(findings), findings: all })}\n`
 }
 
 /** Whether all that is needed works. */
