@@ -28,7 +28,7 @@ import type { ResultsMetrics } from './results/metrics.ts'
 import { resultsOperation } from './results/operation.ts'
 import { RESULTS_MS } from './results/retention.ts'
 import type { HandOutRuns } from './runs/news.ts'
-import type { Sealer } from './secrets/sealing.ts'
+import type { Sealer } from './secrets/cipher.ts'
 import { syncOperation } from './agents/sync.ts'
 import type { ReadVariables } from './agents/sync-changes.ts'
 

@@ -28,7 +28,7 @@ import { presenceChores } from './agents/presence.ts'
 import { createRecording } from './recording.ts'
 import { handOutRuns } from './runs/hand-out.ts'
 import { createRuns } from './runs/routes.ts'
-import type { Sealer } from './secrets/sealing.ts'
+import type { Sealer } from './secrets/cipher.ts'
 
 /** What it is made of. */
 export interface AssemblyParts {

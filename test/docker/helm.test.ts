@@ -15,7 +15,7 @@ import {
 import { expectToFit, readSettings, type Pod } from '../support/container/deployed-agent.ts'
 import { strangeIn } from '../support/container/kubernetes-types.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
-import { INSTALL_MS_MAX } from '../support/scripts/toolbox.ts'
+import { INSTALL_MS_MAX } from '../support/scripts/toolchains.ts'
 
 const folder = join(import.meta.dirname, '../../docker/helm/vedette-agent')
 const read = (path: string) => readFileSync(join(folder, path), 'utf8')

@@ -15,7 +15,7 @@ import {
 } from '../support/container/cluster-tools.ts'
 import { expectToFit, IMAGES, isServed, type Pod } from '../support/container/deployed-agent.ts'
 import { strangeIn } from '../support/container/kubernetes-types.ts'
-import { INSTALL_MS_MAX } from '../support/scripts/toolbox.ts'
+import { INSTALL_MS_MAX } from '../support/scripts/toolchains.ts'
 
 const folder = join(import.meta.dirname, '../../docker/kubernetes')
 

@@ -9,7 +9,7 @@ import { missing } from '../support/needs.ts'
 import { testGround } from '../support/scripts/script-ground.ts'
 import { runScriptMonitor } from '../support/scripts/script-runs.ts'
 import { startSmallSite } from '../support/monitors/small-site.ts'
-import { INSTALL_MS_MAX, realRuntimes } from '../support/scripts/toolbox.ts'
+import { INSTALL_MS_MAX, realRuntimes } from '../support/scripts/toolchains.ts'
 
 const IDS = ['2024.09', '2026.04']
 const NODE: Record<string, string> = { '2024.09': 'v18.20.', '2026.04': 'v24.' }

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { artifactOwner } from '../../contract/protocol/agent-protocol.ts'
 import type { Artifact, Result } from '../../contract/result.ts'
 import type { Log } from '../../process/log.ts'
-import { SALT_BYTES, TAG_BYTES, type AgentSeal } from './spool/agent-seal.ts'
+import { SALT_BYTES, TAG_BYTES, type AgentSeal } from './spool/agent-cipher.ts'
 import { diskWords } from './spool/disk-words.ts'
 
 /** A file that waits to be sent. */

@@ -3,7 +3,7 @@
 import { join } from 'node:path'
 import { PROTOCOL_BOUNDS } from '../../contract/protocol/agent-protocol.ts'
 import type { Result } from '../../contract/result.ts'
-import type { AgentSeal } from './spool/agent-seal.ts'
+import type { AgentSeal } from './spool/agent-cipher.ts'
 import { ArtifactSpool } from './artifact-spool.ts'
 import { startArtifactUpload, type ArtifactUpload } from './artifact-upload.ts'
 import { createBatchSender } from './batch-sender.ts'

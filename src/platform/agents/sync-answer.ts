@@ -6,7 +6,7 @@ import type { SyncAnswer } from '../../contract/protocol/agent-protocol.ts'
 import type { Database } from '../../database/database.ts'
 import { lastRecordedSlots, readDefinitions } from '../checks/queries/placement-changes.ts'
 import type { HandOver, Taken } from './handover.ts'
-import type { Sealer } from '../secrets/sealing.ts'
+import type { Sealer } from '../secrets/cipher.ts'
 
 /** All of an answer but its `changes` and the instant when it is sent. */
 export type AnswerHead = Omit<SyncAnswer, 'changes' | 'sentAt'>

@@ -24,7 +24,7 @@ import { type Membership, superseded } from './membership.ts'
 import { checked } from '../http/operation.ts'
 import type { PlatformClock } from '../../database/platform-clock.ts'
 import { type HandOutRuns, RunNews, type RunsToTell, TELL_AGAIN_MS } from '../runs/news.ts'
-import type { Sealer } from '../secrets/sealing.ts'
+import type { Sealer } from '../secrets/cipher.ts'
 import { type AnswerHead, bodyOf, shortAnswer, writeAnswer } from './sync-answer.ts'
 import { readChanges, type ReadVariables, tokenOf } from './sync-changes.ts'
 

@@ -24,7 +24,7 @@ import type { Chore } from '../jobs/background-jobs.ts'
 import { locationNoticesChore } from './location-notices.ts'
 import type { PlatformClock } from '../../database/platform-clock.ts'
 import type { OnRecorded, Recorded, RecordedResult } from '../results/recorded.ts'
-import type { Sealer } from '../secrets/sealing.ts'
+import type { Sealer } from '../secrets/cipher.ts'
 import { sendWebhooks, type OutboxOptions } from './webhook-outbox.ts'
 
 /** What alerting needs. */

@@ -25,8 +25,8 @@ import type { Connection } from '../../database/statement.ts'
 import { openAlertIncident, resolveAlertIncident, UNWATCHED_DESCRIPTION } from './incidents.ts'
 import { tellAlerts, type AlertToTell } from './telling.ts'
 import type { Told } from '../incidents/notices.ts'
-import { openDefinition } from '../checks/sealed-monitor.ts'
-import type { Sealer } from '../secrets/sealing.ts'
+import { openDefinition } from '../checks/encrypted-monitor.ts'
+import type { Sealer } from '../secrets/cipher.ts'
 
 /** What moving alerts needs beside the transaction. */
 export interface MoveOptions extends Told {

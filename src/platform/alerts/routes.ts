@@ -28,7 +28,7 @@ import { absent, ApiError } from '../http/errors.ts'
 import { offsetOf, pagedAnswer, pagedParameters } from '../http/listing.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { NUMBER_LIKE, numberParameter } from '../http/parameters.ts'
-import type { Sealer } from '../secrets/sealing.ts'
+import type { Sealer } from '../secrets/cipher.ts'
 import { newWebhookSecret } from './webhook-signature.ts'
 
 const TAG = 'Alert Channels'

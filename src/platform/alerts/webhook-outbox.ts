@@ -15,7 +15,7 @@ import {
 } from './queries/alert-notifications.ts'
 import type { Database } from '../../database/database.ts'
 import { isUnavailable } from '../../database/database-failure.ts'
-import { SealError, type Sealer } from '../secrets/sealing.ts'
+import { SealError, type Sealer } from '../secrets/cipher.ts'
 import { signatureHeaders } from './webhook-signature.ts'
 import { postWebhook, type WebhookAnswer, type WebhookPost } from './webhook.ts'
 

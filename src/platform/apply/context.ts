@@ -18,7 +18,7 @@ import type { DraftProblem } from '../http/draft-problem.ts'
 import { type MonitorParts, readSurroundings } from '../checks/writing.ts'
 import { groupDefinition } from '../groups/writing.ts'
 import { type NamedThings, readNamedThings } from '../checks/named-things.ts'
-import { type Definition, openSealed } from '../checks/sealed-monitor.ts'
+import { type Definition, openSealed } from '../checks/encrypted-monitor.ts'
 
 /** A monitor that the file brought before. */
 export interface AppliedBefore {

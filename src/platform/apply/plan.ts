@@ -13,7 +13,7 @@ import { comesOutElse, resettled, type SettledCheck } from '../checks/writing.ts
 import { differences } from '../checks/differences.ts'
 import { effectiveCheck, locationProblems } from '../checks/effective.ts'
 import { missingThings } from '../checks/named-things.ts'
-import { asKept, type Definition } from '../checks/sealed-monitor.ts'
+import { asKept, type Definition } from '../checks/encrypted-monitor.ts'
 
 /** A group to be added or changed; `id` is negative until it has one. */
 export interface GroupToWrite {

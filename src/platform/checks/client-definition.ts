@@ -2,7 +2,7 @@
 // one structure for many types, so that a definition carries keys of other types, empty ones and null.
 import type * as z from 'zod'
 import { keysAt } from '../../contract/schema/explain.ts'
-import type { Definition } from './sealed-monitor.ts'
+import type { Definition } from './encrypted-monitor.ts'
 
 /** What the public document and its clients have in one place of a definition, beyond its own type. */
 interface Place {

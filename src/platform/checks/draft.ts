@@ -13,7 +13,7 @@ import { type Lookup, substituteOwn } from '../../contract/variables.ts'
 import { type DraftProblem, problemsOf } from '../http/draft-problem.ts'
 import type { Surroundings } from './effective.ts'
 import { unmaskSecrets } from './masked-secrets.ts'
-import type { Definition } from './sealed-monitor.ts'
+import type { Definition } from './encrypted-monitor.ts'
 
 /** A definition that fits its schema, or what is wrong with it. */
 export type Draft<T = object> =

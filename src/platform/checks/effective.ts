@@ -10,7 +10,7 @@ import type { Monitor } from '../../contract/monitor.ts'
 import { slotsOf, turnsOf } from '../../contract/timetable.ts'
 import type { WantedPlacement } from './queries/placements.ts'
 import type { DraftProblem } from '../http/draft-problem.ts'
-import type { Definition } from './sealed-monitor.ts'
+import type { Definition } from './encrypted-monitor.ts'
 
 /** What definitions of an account may name. */
 export interface Surroundings {

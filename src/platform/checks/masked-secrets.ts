@@ -1,6 +1,6 @@
 // Secret values in definitions: never shown, and kept where a client writes back what it was shown.
 import { SECRET_MASK } from '../../contract/api/resource.ts'
-import type { Definition } from './sealed-monitor.ts'
+import type { Definition } from './encrypted-monitor.ts'
 
 /** Fields that are secret wherever they stand, by the object that they stand in. */
 const SECRET_FIELDS: ReadonlyMap<string, readonly string[]> = new Map([

@@ -10,7 +10,7 @@ import { bundlesAmong } from '../code-bundles/queries.ts'
 import { servicesAmong } from '../services/queries.ts'
 import type { Connection } from '../../database/statement.ts'
 import type { DraftProblem } from '../http/draft-problem.ts'
-import type { Definition } from './sealed-monitor.ts'
+import type { Definition } from './encrypted-monitor.ts'
 
 /** Services, channels and bundles of an account, those among them that somebody may name. */
 export interface NamedThings {

@@ -14,8 +14,8 @@ import { locationIdsBySlug } from '../private-locations/queries/locations.ts'
 import { differences } from './differences.ts'
 import { type EffectiveCheck, effectiveCheck, type Surroundings } from './effective.ts'
 import type { PlatformClock } from '../../database/platform-clock.ts'
-import { asKept, type Definition, openSealed, sealDefinition } from './sealed-monitor.ts'
-import type { Sealer } from '../secrets/sealing.ts'
+import { asKept, type Definition, openSealed, sealDefinition } from './encrypted-monitor.ts'
+import type { Sealer } from '../secrets/cipher.ts'
 
 /** What it takes to work on monitors. */
 export interface MonitorParts {

@@ -23,8 +23,8 @@ import { maskSecrets } from '../checks/masked-secrets.ts'
 import { missingThings, readNamedThings } from '../checks/named-things.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { assignQuery, NUMBER_LIKE, numberParameter, textsParameter } from '../http/parameters.ts'
-import type { Definition } from '../checks/sealed-monitor.ts'
-import type { Sealer } from '../secrets/sealing.ts'
+import type { Definition } from '../checks/encrypted-monitor.ts'
+import type { Sealer } from '../secrets/cipher.ts'
 
 const TAG = 'Check Groups'
 /** Versions of the same resource. */

@@ -7,8 +7,8 @@ import { readSurroundings, resettled, saveChecks, type MonitorParts } from '../c
 import { locationProblems, type Surroundings } from '../checks/effective.ts'
 import { ApiError } from '../http/errors.ts'
 import { problemWords } from '../http/draft-problem.ts'
-import { type Definition, openSealed, sealDefinition } from '../checks/sealed-monitor.ts'
-import type { Sealer } from '../secrets/sealing.ts'
+import { type Definition, openSealed, sealDefinition } from '../checks/encrypted-monitor.ts'
+import type { Sealer } from '../secrets/cipher.ts'
 
 /** A checked definition of a group. */
 export interface KeptGroup {

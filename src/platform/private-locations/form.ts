@@ -3,7 +3,7 @@ import type { AgentStatus, PrivateLocation, RunningAgents } from './schema.ts'
 import { compareVersions, VERSION } from '../../contract/versions.ts'
 import type { PrivateLocationRow, RunningAgentText } from './queries/locations.ts'
 import { maskedProxy } from './proxy.ts'
-import type { Sealer } from '../secrets/sealing.ts'
+import type { Sealer } from '../secrets/cipher.ts'
 
 /** The read model of a location. */
 export function locationForm(

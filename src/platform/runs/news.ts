@@ -7,8 +7,8 @@ import { type EpochMember, readEpochs } from '../agents/queries/location-epochs.
 import type { Connection } from '../../database/statement.ts'
 import { createAssignment } from '../agents/assignment.ts'
 import type { RunHandOut } from './hand-out.ts'
-import { openDefinition } from '../checks/sealed-monitor.ts'
-import type { Sealer } from '../secrets/sealing.ts'
+import { openDefinition } from '../checks/encrypted-monitor.ts'
+import type { Sealer } from '../secrets/cipher.ts'
 
 /** `runs` and `cancel` of an answer. */
 export type ToldRuns = Pick<SyncAnswer, 'runs' | 'cancel'>

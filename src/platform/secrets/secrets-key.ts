@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { makeFolderSync } from '../../process/make-folder.ts'
 import type { Database } from '../../database/database.ts'
 import { lockSecretsKey, readFingerprint, writeFingerprint } from '../../database/secrets-key.ts'
-import { createSealer, type Sealer } from './sealing.ts'
+import { createSealer, type Sealer } from './cipher.ts'
 
 /** A given key has to be as hard to guess as it can be expected to be. */
 export const SECRETS_KEY_CHARACTERS_MIN = 32

@@ -25,7 +25,7 @@ import { changing, type MonitorParts } from '../checks/writing.ts'
 import { absent, ApiError } from '../http/errors.ts'
 import { offsetOf, pagedAnswer, pagedParameters } from '../http/listing.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
-import type { Sealer } from '../secrets/sealing.ts'
+import type { Sealer } from '../secrets/cipher.ts'
 
 const TAG = 'Environment Variables'
 const PATH = '/v1/variables'

@@ -3,7 +3,7 @@
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test, vi } from 'vitest'
-import { createAgentSeal } from '../../../src/agent/delivery/spool/agent-seal.ts'
+import { createAgentSeal } from '../../../src/agent/delivery/spool/agent-cipher.ts'
 import { recorded, refusal } from '../../support/agent/delivery/delivery-platform.ts'
 import { untilHolds } from '../../support/eventually.ts'
 import {

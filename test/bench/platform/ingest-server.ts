@@ -9,7 +9,7 @@ import { createKnownLocationKeys } from '../../../src/platform/accounts/known-ke
 import { Membership } from '../../../src/platform/agents/membership.ts'
 import { createPlatformClock } from '../../../src/database/platform-clock.ts'
 import { createResultsMetrics } from '../../../src/platform/results/metrics.ts'
-import { createSealer } from '../../../src/platform/secrets/sealing.ts'
+import { createSealer } from '../../../src/platform/secrets/cipher.ts'
 import { countAgents } from '../../../src/platform/agents/queries/agents.ts'
 import { openDatabase } from '../../../src/database/database.ts'
 

@@ -14,7 +14,7 @@ import {
   type PublicApi,
 } from '../../support/platform/public-api.ts'
 import { SDK_CHECKS, SDK_GROUPS } from '../../support/platform/sdk-bodies.ts'
-import { createSealer } from '../../../src/platform/secrets/sealing.ts'
+import { createSealer } from '../../../src/platform/secrets/cipher.ts'
 
 const sealer = createSealer('a secret of these tests')
 /** What no definition keeps in these tests, wherever it stands. */

@@ -1,7 +1,7 @@
 // Aim: a check that nobody runs never looks as if it passed, and none is created that nobody would ever watch.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { CHECK_UNPLACED, HEARTBEAT_UNWATCHED } from '../../../src/contract/unwatched.ts'
-import { createSealer } from '../../../src/platform/secrets/sealing.ts'
+import { createSealer } from '../../../src/platform/secrets/cipher.ts'
 import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
 import { HEARTBEAT_BODY, keepHeartbeat } from '../../support/platform/kept-heartbeat.ts'
 import { makeLocation } from '../../support/platform/named-locations.ts'

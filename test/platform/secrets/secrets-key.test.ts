@@ -3,7 +3,7 @@
 import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { createSealer, SealError } from '../../../src/platform/secrets/sealing.ts'
+import { createSealer, SealError } from '../../../src/platform/secrets/cipher.ts'
 import { ensureSealer, SecretsKeyError } from '../../../src/platform/secrets/secrets-key.ts'
 import { knownFault } from '../../../src/platform/run-platform.ts'
 import { createTestDatabase } from '../../support/database/database.ts'

@@ -9,7 +9,7 @@ import { type NpmRegistry, startNpmRegistry } from '../../support/suites/npm-reg
 import { packageManager, runManager } from '../../support/suites/package-managers.ts'
 import { runFolder, suiteGround, suiteProject } from '../../support/suites/suite-runs.ts'
 import { startHttpServer } from '../../support/test-server.ts'
-import { INSTALL_MS_MAX } from '../../support/scripts/toolbox.ts'
+import { INSTALL_MS_MAX } from '../../support/scripts/toolchains.ts'
 
 let registry: NpmRegistry
 /** Bun keeps what it makes of files from 50 kB on. */

@@ -15,7 +15,7 @@ import { pipeline } from 'node:stream/promises'
 import { promisify } from 'node:util'
 import { openPromise } from 'yauzl'
 import { readToolsFolder } from '../../../src/agent/tools-config.ts'
-import { INSTALL_MS_MAX } from '../scripts/toolbox.ts'
+import { INSTALL_MS_MAX } from '../scripts/toolchains.ts'
 
 const run = promisify(execFile)
 

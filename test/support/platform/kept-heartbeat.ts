@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { changing, readSurroundings, saveChecks } from '../../../src/platform/checks/writing.ts'
 import { draftCheck } from '../../../src/platform/checks/draft.ts'
 import { effectiveCheck } from '../../../src/platform/checks/effective.ts'
-import type { Sealer } from '../../../src/platform/secrets/sealing.ts'
+import type { Sealer } from '../../../src/platform/secrets/cipher.ts'
 import type { Database } from '../../../src/database/database.ts'
 
 /** What a heartbeat check is made of. */

@@ -2,7 +2,7 @@
 // public API in between.
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { slotsOf } from '../../../src/contract/timetable.ts'
-import type { Sealer } from '../../../src/platform/secrets/sealing.ts'
+import type { Sealer } from '../../../src/platform/secrets/cipher.ts'
 import type { Database, Queryable } from '../../../src/database/database.ts'
 import { announceNews, lockLocation } from '../../../src/platform/agents/queries/location-epochs.ts'
 import { addAccount } from './public-api.ts'

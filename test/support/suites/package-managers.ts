@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import { readToolsFolder } from '../../../src/agent/tools-config.ts'
 import { installTool } from '../../../src/scripts/tool-install.ts'
 import { openToolbox, type InstalledTool, type ToolKind } from '../../../src/scripts/toolchains.ts'
-import { INSTALL_MS_MAX } from '../scripts/toolbox.ts'
+import { INSTALL_MS_MAX } from '../scripts/toolchains.ts'
 
 const { folder } = readToolsFolder(process.env)
 const toolbox = openToolbox(folder)

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import type { FolderLock } from '../../../process/folder-lock.ts'
 import type { Log } from '../../../process/log.ts'
 import { lockAgentFolder, type AgentFolder } from './agent-folder.ts'
-import type { AgentSeal } from './agent-seal.ts'
+import type { AgentSeal } from './agent-cipher.ts'
 import { openSpool, type Spool } from './spool.ts'
 
 /** A spool of an agent that is gone. */

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { FolderLockedError, lockFolder, type FolderLock } from '../../../process/folder-lock.ts'
 import { makeFolder } from '../../../process/make-folder.ts'
-import { createAgentSeal, type AgentSeal } from './agent-seal.ts'
+import { createAgentSeal, type AgentSeal } from './agent-cipher.ts'
 
 /** What an agent keeps, and where. */
 export interface AgentFolder {

@@ -6,7 +6,7 @@
 //           deflated where flag 1 says so
 //   record  first frame u32, last frame u32, CRC-32 of salt, first and last u32: these are delivered
 import { crc32, deflateRawSync, inflateRawSync } from 'node:zlib'
-import { SALT_BYTES, TAG_BYTES, type FileSeal } from './agent-seal.ts'
+import { SALT_BYTES, TAG_BYTES, type FileSeal } from './agent-cipher.ts'
 
 /** A frame as it was found. */
 export interface Frame {

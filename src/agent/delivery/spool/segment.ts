@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { fstatSync } from 'node:fs'
 import { readFile, rm, type FileHandle, type open } from 'node:fs/promises'
 import { join } from 'node:path'
-import { SALT_BYTES, type AgentSeal, type FileSeal } from './agent-seal.ts'
+import { SALT_BYTES, type AgentSeal, type FileSeal } from './agent-cipher.ts'
 import {
   encodeFrame,
   encodeRecord,

@@ -3,7 +3,7 @@
 // they stay in memory, within a bound, until it works again.
 import { mkdir, open } from 'node:fs/promises'
 import type { Log } from '../../../process/log.ts'
-import type { AgentSeal } from './agent-seal.ts'
+import type { AgentSeal } from './agent-cipher.ts'
 import type { DroppedSpans } from '../dropped-spans.ts'
 import type { Kept, Loss } from '../kept-results.ts'
 import { findSegments, segmentName } from './folder.ts'

@@ -3,7 +3,7 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
-import { createAgentSeal } from '../../../../src/agent/delivery/spool/agent-seal.ts'
+import { createAgentSeal } from '../../../../src/agent/delivery/spool/agent-cipher.ts'
 import { FILE_HEAD_BYTES, FRAME_HEAD_BYTES } from '../../../../src/agent/delivery/spool/frame.ts'
 import type { Kept } from '../../../../src/agent/delivery/kept-results.ts'
 import { openSpool, type Spool } from '../../../../src/agent/delivery/spool/spool.ts'

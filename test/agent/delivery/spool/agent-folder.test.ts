@@ -17,7 +17,7 @@ import {
   openAgentFolder,
   type AgentFolder,
 } from '../../../../src/agent/delivery/spool/agent-folder.ts'
-import { createAgentSeal } from '../../../../src/agent/delivery/spool/agent-seal.ts'
+import { createAgentSeal } from '../../../../src/agent/delivery/spool/agent-cipher.ts'
 import { temporaryFolder } from '../../../support/temporary-folder.ts'
 import { untilHolds } from '../../../support/eventually.ts'
 

@@ -5,7 +5,7 @@ import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { array, assert, asyncProperty, nat, record, uint8Array } from 'fast-check'
 import { afterEach, describe, expect, test, vi } from 'vitest'
-import { createAgentSeal } from '../../../../src/agent/delivery/spool/agent-seal.ts'
+import { createAgentSeal } from '../../../../src/agent/delivery/spool/agent-cipher.ts'
 import type { Kept } from '../../../../src/agent/delivery/kept-results.ts'
 import {
   openSpool,

@@ -1,7 +1,7 @@
 // A process that appends to a spool and forgets some of it until somebody kills it. It tells what it does on
 // standard output: `safe <n>` when a result is safe, `done <n>` before it is forgotten.
 import { writeSync } from 'node:fs'
-import { createAgentSeal } from '../../../../src/agent/delivery/spool/agent-seal.ts'
+import { createAgentSeal } from '../../../../src/agent/delivery/spool/agent-cipher.ts'
 import type { Kept } from '../../../../src/agent/delivery/kept-results.ts'
 import { openSpool } from '../../../../src/agent/delivery/spool/spool.ts'
 import { createLog } from '../../../../src/process/log.ts'

@@ -5,7 +5,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { WireResult } from '../../../../src/contract/protocol/agent-protocol.ts'
 import type { Payload } from '../../../../src/contract/api/alert-payload.ts'
 import { createAlerting, type Alerting } from '../../../../src/platform/alerts/alerting.ts'
-import { createSealer } from '../../../../src/platform/secrets/sealing.ts'
+import { createSealer } from '../../../../src/platform/secrets/cipher.ts'
 import type { Database } from '../../../../src/database/database.ts'
 import { startHttpServer, type TestServer } from '../../test-server.ts'
 

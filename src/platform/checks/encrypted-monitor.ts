@@ -1,7 +1,7 @@
 // Definitions of monitors and groups as the database keeps them: sealed, since they hold passwords and
 // secret variables.
 import type { Monitor } from '../../contract/monitor.ts'
-import type { Sealer } from '../secrets/sealing.ts'
+import type { Sealer } from '../secrets/cipher.ts'
 
 /** A definition in the wire form. */
 export type Definition = Record<string, unknown>
