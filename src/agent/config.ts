@@ -54,7 +54,7 @@ export const VARIABLE_TABLE = {
         : { allowed: 'a private location key, pl_…', mend: 'copy it whole, without quotes' },
   }),
   API_KEY_PREVIOUS: wordList({
-    meaning: 'Keys that were API_KEY before, to open what they sealed in DATA_DIR',
+    meaning: 'Keys that were API_KEY before, to open what they encrypted in DATA_DIR',
     secret: true,
     problem: (key) =>
       isLocationKey(key)

@@ -10,7 +10,7 @@ import { makeFolder } from '../process/make-folder.ts'
 import type { Sandbox } from '../sandbox/sandbox.ts'
 import type { SandboxTrial } from '../sandbox/trial.ts'
 import type { ScriptGround } from '../scripts/host.ts'
-import { openToolbox } from '../scripts/toolchains.ts'
+import { openToolchains } from '../scripts/toolchains.ts'
 
 /** What an agent adds to it. */
 export interface GroundSurroundings {
@@ -29,7 +29,7 @@ export function scriptGround(
   let fetcher: Promise<BundleFetcher> | undefined
   let trial: SandboxTrial | undefined
   const cacheFolder = runsCacheFolder(config.dataDir, config.toolsDir)
-  const tools = openToolbox(config.toolsDir)
+  const tools = openToolchains(config.toolsDir)
   const made = () => (sandbox ??= makeSandbox(config, log, (found) => (trial = found)))
   return {
     sandbox: made,

@@ -5,8 +5,8 @@ import { installTool } from '../scripts/tool-install.ts'
 import {
   imageWith,
   knownTools,
-  openToolbox,
-  type Toolbox,
+  openToolchains,
+  type Toolchains,
   type ToolKind,
 } from '../scripts/toolchains.ts'
 import { readToolsFolder, TOOLS_VARIABLES } from '../agent/tools-config.ts'
@@ -26,30 +26,30 @@ type ToolsCommand = keyof typeof KINDS
 const namesOf = (command: ToolsCommand) => KINDS[command].flatMap((kind) => knownTools(kind))
 
 async function toolsCommand(command: ToolsCommand, args: Arguments): Promise<number> {
-  const [deed, name] = args.positionals
+  const [action, name] = args.positionals
   const { folder, problems } = readToolsFolder(env)
   if (problems.length > 0) return refuse(problems)
-  const toolbox = openToolbox(folder)
-  if (deed === 'list' && name === undefined) {
-    for (const kind of KINDS[command]) await list(kind, toolbox)
+  const toolchains = openToolchains(folder)
+  if (action === 'list' && name === undefined) {
+    for (const kind of KINDS[command]) await list(kind, toolchains)
     return 0
   }
   const kind = KINDS[command].find((one) => knownTools(one).includes(name ?? ''))
-  if (deed === 'install' && name !== undefined && kind !== undefined) {
-    return installHere(kind, name, toolbox, { again: args.on('again') })
+  if (action === 'install' && name !== undefined && kind !== undefined) {
+    return installHere(kind, name, toolchains, { again: args.on('again') })
   }
   const known = namesOf(command).join(', ')
   const mend =
-    deed === 'install'
+    action === 'install'
       ? `name the ${command} to install: ${known}`
       : 'say `install <name>`, or `list`'
   stderr.write(`vedette ${command}: ${mend}\n`)
   return EXIT_CONFIGURATION
 }
 
-async function list(kind: ToolKind, toolbox: Toolbox): Promise<void> {
+async function list(kind: ToolKind, toolchains: Toolchains): Promise<void> {
   for (const name of knownTools(kind)) {
-    const tool = await toolbox.find(kind, name)
+    const tool = await toolchains.find(kind, name)
     stdout.write(`${name.padEnd(10)} ${tool === undefined ? 'not installed' : tool.folder}\n`)
   }
 }
@@ -66,10 +66,10 @@ export interface InstallWishes {
 export async function installHere(
   kind: ToolKind,
   name: string,
-  toolbox: Toolbox,
+  toolchains: Toolchains,
   { again = false, tell = (text) => stdout.write(text) }: InstallWishes = {},
 ): Promise<number> {
-  const present = again ? undefined : await toolbox.find(kind, name)
+  const present = again ? undefined : await toolchains.find(kind, name)
   if (present !== undefined) {
     tell(`${name} is installed in ${present.folder}\n`)
     return 0
@@ -78,7 +78,7 @@ export async function installHere(
   const offSignals = onSignals({ stop: () => stop.abort() })
   const progress = startProgress(name)
   try {
-    const { folder } = toolbox
+    const { folder } = toolchains
     const { signal } = stop
     const order = {
       kind,

@@ -1,4 +1,4 @@
-// Statements on the mark of the key under which secrets are sealed.
+// Statements on the mark of the key under which secrets are encrypted.
 import type { Queryable } from './database.ts'
 
 /** The lock under which one of several first starts leaves its mark. */

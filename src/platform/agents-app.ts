@@ -28,14 +28,14 @@ import type { ResultsMetrics } from './results/metrics.ts'
 import { resultsOperation } from './results/operation.ts'
 import { RESULTS_MS } from './results/retention.ts'
 import type { HandOutRuns } from './runs/news.ts'
-import type { Sealer } from './secrets/cipher.ts'
+import type { Cipher } from './secrets/cipher.ts'
 import { syncOperation } from './agents/sync.ts'
 import type { ReadVariables } from './agents/sync-changes.ts'
 
 /** What the app is made of. */
 export interface AgentsAppOptions {
   database: Database
-  sealer: Sealer
+  cipher: Cipher
   clock: PlatformClock
   log: Log
   /** Told when the database does not answer; by default it goes to the log. */
@@ -113,13 +113,13 @@ function callsOf(
   options: AgentsAppOptions,
   waiting: { news: LocationNews; held: HeldCalls },
 ): DefinedAgentOperation[] {
-  const { database, sealer, clock, log, membership, artifacts: store } = options
+  const { database, cipher, clock, log, membership, artifacts: store } = options
   const handOutRuns = options.handOutRuns ?? (async () => ({ runs: [], cancel: [] }))
   const readVariables = options.readVariables ?? (async () => [])
   return [
     syncOperation({
       database,
-      sealer,
+      cipher,
       clock,
       membership,
       handOutRuns,

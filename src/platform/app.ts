@@ -37,7 +37,7 @@ import { privateLocationOperations } from './private-locations/routes.ts'
 import { RateLimiter } from './http/rate-limit/rate-limit.ts'
 import { RESULTS_MS } from './results/retention.ts'
 import { runtimeOperations } from './accounts/runtimes.ts'
-import type { Sealer } from './secrets/cipher.ts'
+import type { Cipher } from './secrets/cipher.ts'
 import { serviceOperations } from './services/routes.ts'
 import { accountingOperations } from './results/accounting.ts'
 import { statusPageOperations } from './status-pages/routes.ts'
@@ -47,8 +47,8 @@ export interface AppOptions {
   database: Database
   keys: KeySource<KnownKey>
   accounts: AccountSource
-  /** Seals secrets that the database keeps. */
-  sealer: Sealer
+  /** Ciphers secrets that the database keeps. */
+  cipher: Cipher
   clock: Pick<PlatformClock, 'now'>
   log: Pick<Logger, 'error' | 'warn'>
   /** Told when the database does not answer; by default it goes to the log. */
@@ -94,7 +94,7 @@ export function createApp(options: AppOptions): App {
     ...locationKeyOperations(database),
     ...locationMetricsOperations(options),
     ...accountVariableOperations(options),
-    ...alertChannelOperations(database, options.sealer),
+    ...alertChannelOperations(database, options.cipher),
     ...alertSettingsOperations(database),
     ...incidentOperations(database, told),
     ...incidentUpdateOperations(database, told),

@@ -1,5 +1,5 @@
 // What runs on the platform's database: both apps, the keys they know, what is heard from other
-// processes, and the chores. Those who add a part add it here.
+// processes, and the background jobs. Those who add a part add it here.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Registry } from 'prom-client'
 import type { Log } from '../process/log.ts'
@@ -13,7 +13,7 @@ import { openAccountVariables } from './variables/routes.ts'
 import { createAlerting } from './alerts/alerting.ts'
 import { createApp } from './app.ts'
 import { artifactOperations, artifactRetention, createArtifactStore } from './artifacts/routes.ts'
-import { type Chore, doChores } from './jobs/background-jobs.ts'
+import { type BackgroundJob, runBackgroundJobs } from './jobs/background-jobs.ts'
 import { bundleOperations, bundleRetention } from './code-bundles/routes.ts'
 import type { PlatformConfig } from './config.ts'
 import { capable, neededWords } from './agents/assignment.ts'
@@ -24,18 +24,18 @@ import { Membership } from './agents/membership.ts'
 import type { PlatformDatabase } from './open-database.ts'
 import { createOutageLog } from './http/outage-log.ts'
 import { createPlatformClock, type PlatformClock } from '../database/platform-clock.ts'
-import { presenceChores } from './agents/presence.ts'
+import { presenceJobs } from './agents/presence.ts'
 import { createRecording } from './recording.ts'
 import { handOutRuns } from './runs/hand-out.ts'
 import { createRuns } from './runs/routes.ts'
-import type { Sealer } from './secrets/cipher.ts'
+import type { Cipher } from './secrets/cipher.ts'
 
 /** What it is made of. */
 export interface AssemblyParts {
   config: PlatformConfig
   log: Log
   open: PlatformDatabase
-  sealer: Sealer
+  cipher: Cipher
   /** Where parts put their metrics. */
   registry: Registry
 }
@@ -59,7 +59,7 @@ const RUNS_KEPT_MS = 30 * 86_400_000
 
 /** Puts the parts together; `close` ends timers. Rejects when the database does not answer. */
 export async function assemble(parts: AssemblyParts): Promise<Assembly> {
-  const { config, log, open, sealer, registry } = parts
+  const { config, log, open, cipher, registry } = parts
   const { database } = open
   const clock = createPlatformClock(database)
   await clock.follow()
@@ -71,7 +71,7 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
     database,
     keys,
     accounts: { find: (id) => readAccount(database, id) },
-    sealer,
+    cipher,
     clock,
     log,
     defaultLimit: { limit: config.requestsPerMinute, windowS: 60 },
@@ -90,7 +90,7 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
   const membership = new Membership(database, agentMetrics)
   const agents = createAgentsApp({
     database,
-    sealer,
+    cipher,
     clock,
     log,
     locationKeys,
@@ -101,10 +101,10 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
     resultsMs: config.resultsMs,
     artifacts: artifacts.store,
     handOutRuns,
-    readVariables: (inside, accountId) => openAccountVariables(inside, sealer, accountId),
+    readVariables: (inside, accountId) => openAccountVariables(inside, cipher, accountId),
     ...surroundings,
   })
-  const chores = [...presenceChores(database, membership), ...more.chores]
+  const backgroundJobs = [...presenceJobs(database, membership), ...more.backgroundJobs]
   return {
     answer: (request, env) =>
       (isAgentCall(request.url) ? agents.app : people.app).fetch(request, env as never),
@@ -112,7 +112,7 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
       await Promise.all([
         listenToNews(open, { people, agents }, signal),
         runs.listen(open.address, signal),
-        doChores(chores, { database, log, signal }),
+        runBackgroundJobs(backgroundJobs, { database, log, signal }),
         followClock(clock, log, signal),
         alerting.send(signal),
       ])
@@ -156,7 +156,7 @@ async function listenToNews(
 
 /** The parts that do something by themselves, and what they do. */
 async function createWorkingParts(parts: AssemblyParts, clock: PlatformClock) {
-  const { config, log, open, sealer, registry } = parts
+  const { config, log, open, cipher, registry } = parts
   const { database } = open
   const { resultsMs, rollupsMs, accountingGraceMs: graceMs, artifactsKeptMs: keptMs } = config
   const { publicUrl } = config
@@ -164,20 +164,20 @@ async function createWorkingParts(parts: AssemblyParts, clock: PlatformClock) {
   const now = () => Math.floor(clock.now())
   const runs = createRuns({ database, keptMs: RUNS_KEPT_MS, capable, neededWords })
   const artifacts = { database, store: createArtifactStore(config), keptMs }
-  const alerting = createAlerting({ database, sealer, clock, log, publicUrl })
+  const alerting = createAlerting({ database, cipher, clock, log, publicUrl })
   const kept = { resultsMs, rollupsMs, graceMs }
   const recording = createRecording({ database, now, registry, ...kept })
   await recording.prepare()
-  const chores: Chore[] = [
+  const backgroundJobs: BackgroundJob[] = [
     locationSampling(database),
-    ...recording.chores,
-    ...alerting.chores,
-    ...runs.chores,
+    ...recording.backgroundJobs,
+    ...alerting.backgroundJobs,
+    ...runs.backgroundJobs,
     artifactRetention(artifacts),
     bundleRetention(artifacts),
     faultRetention(database),
   ]
-  return { runs, artifacts, alerting, recording, chores }
+  return { runs, artifacts, alerting, recording, backgroundJobs }
 }
 
 async function followClock(clock: PlatformClock, log: Log, signal: AbortSignal): Promise<void> {

@@ -53,7 +53,7 @@ export const VARIABLE_TABLE = {
     shownDefault: './data',
   }),
   SECRETS_KEY: anyText({
-    meaning: 'Key under which secrets in the database are sealed; the same for every process',
+    meaning: 'Key under which secrets in the database are encrypted; the same for every process',
     shownDefault: 'DATA_DIR/secrets.key',
     secret: true,
     problem: (key) =>

@@ -14,7 +14,7 @@ import { createHttpServer } from './http/http-server.ts'
 import { createPlatformMetrics, isHeld, type PlatformMetrics } from './metrics.ts'
 import { openPlatformDatabase, type PlatformDatabase, databaseProblem } from './open-database.ts'
 import { createProbes, isProbe, type Phase, serveMetrics } from './http/probes.ts'
-import { ensureSealer } from './secrets/secrets-key.ts'
+import { ensureCipher } from './secrets/secrets-key.ts'
 
 /** What a platform is made of. */
 export interface PlatformOptions {
@@ -117,7 +117,7 @@ class RunningPlatform implements Platform {
       log,
       open: this.#database,
       registry: this.#metrics.registry,
-      sealer: await ensureSealer(this.#database.database, config),
+      cipher: await ensureCipher(this.#database.database, config),
     })
     this.#working = this.#assembly.work(signal)
     if (!signal.aborted) this.#phase = 'running'

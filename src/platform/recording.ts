@@ -3,11 +3,11 @@
 import type { Registry } from 'prom-client'
 import { readSweptSpan } from './results/queries/accounting.ts'
 import type { Database } from '../database/database.ts'
-import type { Chore } from './jobs/background-jobs.ts'
-import { prepareResults, retentionChore } from './results/retention.ts'
+import type { BackgroundJob } from './jobs/background-jobs.ts'
+import { prepareResults, retentionJob } from './results/retention.ts'
 import { createResultsMetrics, registerAccount, type ResultsMetrics } from './results/metrics.ts'
-import { rollupsChore } from './analytics/rollups.ts'
-import { sweepChore } from './results/sweep.ts'
+import { rollupsJob } from './analytics/rollups.ts'
+import { sweepJob } from './results/sweep.ts'
 
 /** What recording needs. */
 export interface RecordingParts {
@@ -23,7 +23,7 @@ export interface RecordingParts {
 
 /** What records. */
 export interface Recording {
-  chores: Chore[]
+  backgroundJobs: BackgroundJob[]
   /** For `resultsOperation`. */
   metrics: ResultsMetrics
   /** To be called at the start, before agents are answered. Rejects when the database is away. */
@@ -35,10 +35,10 @@ export function createRecording(parts: RecordingParts): Recording {
   const { database, now, registry, resultsMs, graceMs } = parts
   registerAccount(registry, () => readSweptSpan(database))
   return {
-    chores: [
-      sweepChore({ database, now, retentionMs: resultsMs, graceMs }),
-      rollupsChore(database),
-      retentionChore(parts),
+    backgroundJobs: [
+      sweepJob({ database, now, retentionMs: resultsMs, graceMs }),
+      rollupsJob(database),
+      retentionJob(parts),
     ],
     metrics: createResultsMetrics(registry),
     prepare: () => prepareResults(parts),

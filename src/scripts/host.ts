@@ -1,14 +1,14 @@
 // What people's own code stands on: where it is held, and what it runs on. Lent by the agent to the monitors
 // that run code; an agent without it reports such monitors as errored.
 import type { Sandbox } from '../sandbox/sandbox.ts'
-import type { Toolbox } from './toolchains.ts'
+import type { Toolchains } from './toolchains.ts'
 
 /** The same for all runs of an agent. */
 export interface ScriptGround {
   /** The sandbox, made at first use: most agents never need it. */
   sandbox(): Promise<Sandbox>
   /** Engines and runtimes that are installed. */
-  tools: Toolbox
+  tools: Toolchains
   /** The browser that the settings name; undefined: it is looked for where systems have it. */
   chromiumPath: string | undefined
   /** What is kept between runs: bundles, dependencies, prepared browsers. */

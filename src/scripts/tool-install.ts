@@ -14,7 +14,7 @@ import { INSTALLED_FILE, type InstalledTool, type ToolKind, toolFolder } from '.
 export interface ToolOrder {
   kind: ToolKind
   name: string
-  /** The toolbox. */
+  /** The toolchains. */
   folder: string
   env: Environment
   signal: AbortSignal

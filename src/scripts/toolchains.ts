@@ -23,7 +23,7 @@ export type ToolKind = 'engine' | 'package-manager' | 'runtime'
 export const INSTALLED_FILE = 'installed.json'
 
 /** A folder of engines and runtimes. */
-export interface Toolbox {
+export interface Toolchains {
   readonly folder: string
   /** Names of what is installed. */
   installed(kind: ToolKind): Promise<string[]>
@@ -64,8 +64,8 @@ const IMAGES_WITH_RUNTIMES: ReadonlyMap<string, string> = new Map([
   ['2024.09', 'vedette/agent:7.0.2-migrate-202409-202604'],
 ])
 
-/** Opens the toolbox; the folder need not exist. Nothing in it is trusted but what was finished. */
-export function openToolbox(folder: string): Toolbox {
+/** Opens the toolchains; the folder need not exist. Nothing in it is trusted but what was finished. */
+export function openToolchains(folder: string): Toolchains {
   const find = async (kind: ToolKind, name: string): Promise<InstalledTool | undefined> => {
     // A name from outside never leads out of the folder.
     if (!knownTools(kind).includes(name)) return undefined

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { installTool, type ToolOrder } from '../../src/scripts/tool-install.ts'
 import { runsCacheFolder, toolsFolder } from '../../src/scripts/tools-folder.ts'
-import { INSTALLED_FILE, openToolbox } from '../../src/scripts/toolchains.ts'
+import { INSTALLED_FILE, openToolchains } from '../../src/scripts/toolchains.ts'
 import { ENGINES, RUNTIMES } from '../../src/contract/runtimes.ts'
 import {
   type NpmRegistry,
@@ -55,9 +55,9 @@ describe('an engine', () => {
   test('is found after it was installed, without the headers that nobody needs', async () => {
     const one = order({})
     expect(await installTool(one)).toMatchObject({ tool: { name: 'node@24', missing: [] } })
-    const toolbox = openToolbox(one.folder)
-    expect(await toolbox.installed('engine')).toEqual(['node@24'])
-    const tool = await toolbox.find('engine', 'node@24')
+    const toolchains = openToolchains(one.folder)
+    expect(await toolchains.installed('engine')).toEqual(['node@24'])
+    const tool = await toolchains.find('engine', 'node@24')
     expect(existsSync(tool?.program ?? '')).toBe(true)
     expect(existsSync(join(tool?.program ?? '', '../../include'))).toBe(false)
     expect(readdirSync(join(one.folder, 'engines'))).toEqual(['node@24'])
@@ -67,9 +67,9 @@ describe('an engine', () => {
     const one = order({})
     mkdirSync(join(one.folder, 'engines/node@24'), { recursive: true })
     writeFileSync(join(one.folder, 'engines/node@24', INSTALLED_FILE), '{')
-    expect(await openToolbox(one.folder).find('engine', 'node@24')).toBeUndefined()
+    expect(await openToolchains(one.folder).find('engine', 'node@24')).toBeUndefined()
     expect(await installTool(one)).toHaveProperty('tool')
-    expect(await openToolbox(one.folder).installed('engine')).toEqual(['node@24'])
+    expect(await openToolchains(one.folder).installed('engine')).toEqual(['node@24'])
   })
 
   test('leaves what a killed installation began to nobody', async () => {
@@ -83,7 +83,7 @@ describe('an engine', () => {
 test('a runtime is installed with what the registry has, and tells what it lacks', async () => {
   const one = order({ kind: 'runtime', name: '2024.09' })
   expect(await installTool(one)).toMatchObject({ tool: { missing: [LEFT_OUT] } })
-  const tool = await openToolbox(one.folder).find('runtime', '2024.09')
+  const tool = await openToolchains(one.folder).find('runtime', '2024.09')
   expect(existsSync(join(tool?.folder ?? '', 'node_modules/@playwright/test'))).toBe(true)
   expect(existsSync(tool?.program ?? '')).toBe(true)
 })
@@ -105,7 +105,7 @@ test.each(REFUSALS)('%s is told, and leaves nothing', async (_, changes, says) =
   const one = order(changes())
   const outcome = await installTool(one)
   expect('problem' in outcome ? outcome.problem : 'installed').toMatch(says)
-  expect(await openToolbox(one.folder).installed('engine')).toEqual([])
+  expect(await openToolchains(one.folder).installed('engine')).toEqual([])
   const engines = join(one.folder, 'engines')
   expect(existsSync(engines) ? readdirSync(engines) : []).toEqual([])
 })
@@ -144,9 +144,9 @@ test('what is kept between runs is with the data, as tools may be in an image; e
   expect(runsCacheFolder(undefined, '/t')).toBe('/t/cache')
 })
 
-test('a name never leads out of the toolbox', async () => {
+test('a name never leads out of the toolchains', async () => {
   const folder = temporaryFolder()
   mkdirSync(join(folder, 'evil'))
   writeFileSync(join(folder, 'evil', INSTALLED_FILE), '{"program":"x","missing":[]}')
-  expect(await openToolbox(folder).find('engine', '../evil')).toBeUndefined()
+  expect(await openToolchains(folder).find('engine', '../evil')).toBeUndefined()
 })

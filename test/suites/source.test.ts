@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { ScriptGround } from '../../src/scripts/host.ts'
 import { placeProject } from '../../src/suites/source.ts'
-import type { Toolbox } from '../../src/scripts/toolchains.ts'
+import type { Toolchains } from '../../src/scripts/toolchains.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const PROJECT = ['package.json', 'tests/a.spec.ts', 'tests/work/b.spec.ts']
@@ -22,7 +22,7 @@ async function copied(project: string, dataDir: string): Promise<string[]> {
   write(dataDir, KEPT)
   const runFolder = join(dataDir, 'work', 'vedette-run-mine')
   mkdirSync(runFolder)
-  const tools = { folder: join(project, '.tools') } as Toolbox
+  const tools = { folder: join(project, '.tools') } as Toolchains
   write(tools.folder, ['engines/node'])
   const ground = { cacheFolder: join(dataDir, 'cache'), ownProjects: true, tools } as ScriptGround
   const placed = await placeProject(project, runFolder, ground, AbortSignal.timeout(5000))

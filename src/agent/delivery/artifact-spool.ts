@@ -1,6 +1,6 @@
-// Files of results that are not delivered yet, on disk, sealed as they are copied and opened as they are sent,
+// Files of results that are not delivered yet, on disk, encrypted as they are copied and opened as they are sent,
 // in memory that does not grow with them:
-//   <id>.data   salt, then pieces of 64 KiB, each sealed under its number
+//   <id>.data   salt, then pieces of 64 KiB, each encrypted under its number
 //   <id>.meta   whose file it is; without it nobody has claimed the file, and it goes after a while
 import { randomBytes, randomUUID } from 'node:crypto'
 import { createReadStream } from 'node:fs'
@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { artifactOwner } from '../../contract/protocol/agent-protocol.ts'
 import type { Artifact, Result } from '../../contract/result.ts'
 import type { Log } from '../../process/log.ts'
-import { SALT_BYTES, TAG_BYTES, type AgentSeal } from './spool/agent-cipher.ts'
+import { SALT_BYTES, TAG_BYTES, type AgentCipher } from './spool/agent-cipher.ts'
 import { diskWords } from './spool/disk-words.ts'
 
 /** A file that waits to be sent. */
@@ -26,13 +26,13 @@ export interface WaitingArtifact extends Artifact {
 /** A folder of files, and what opens them. */
 export interface ArtifactPlace {
   folder: string
-  seal: AgentSeal
+  cipher: AgentCipher
 }
 
 export interface ArtifactSpoolOptions {
   folder: string
-  seal: AgentSeal
-  /** Where files lie that a former key sealed; they are sent, and none are added. */
+  cipher: AgentCipher
+  /** Where files lie that a former key encrypted; they are sent, and none are added. */
   former?: readonly ArtifactPlace[]
   log: Log
   /** Bytes that files may take; asked anew each time. */
@@ -67,13 +67,13 @@ export class ArtifactSpool {
   }
 
   async #loadFrom(place: ArtifactPlace): Promise<void> {
-    const { folder, seal } = place
+    const { folder, cipher } = place
     const names = await readdir(folder).catch(() => [])
     for (const name of names) {
       const [id = '', kind] = name.split('.')
       if (kind !== 'data') continue
-      const sealed = await readFile(join(folder, `${id}.meta`)).catch(() => undefined)
-      const meta = sealed === undefined ? undefined : seal.open(sealed, `artifact ${id}`)
+      const encrypted = await readFile(join(folder, `${id}.meta`)).catch(() => undefined)
+      const meta = encrypted === undefined ? undefined : cipher.decrypt(encrypted, `artifact ${id}`)
       const size = await stat(join(folder, name)).then(
         (found) => found.size,
         () => 0,
@@ -98,7 +98,7 @@ export class ArtifactSpool {
   async stage(path: string, artifact: Artifact): Promise<string | undefined> {
     const { folder, log } = this.#options
     this.#dropUnclaimed()
-    const diskBytes = sealedBytes(artifact.bytes)
+    const diskBytes = encryptedBytes(artifact.bytes)
     if (!this.makeRoom(this.#options.bytesMax() - diskBytes))
       return `it has ${artifact.bytes} bytes, and there is no room for it on disk`
     const id = randomUUID()
@@ -118,7 +118,7 @@ export class ArtifactSpool {
 
   async #copy(path: string, id: string, bytes: number): Promise<void> {
     const salt = randomBytes(SALT_BYTES)
-    const seal = this.#options.seal.ofFile(salt)
+    const cipher = this.#options.cipher.ofFile(salt)
     const file = await open(join(this.#options.folder, `${id}.data`), 'wx', 0o600)
     try {
       await file.appendFile(salt)
@@ -127,7 +127,7 @@ export class ArtifactSpool {
       // A stream cannot be told to read nothing.
       const stream = bytes === 0 ? [] : createReadStream(path, { end: bytes - 1 })
       for await (const piece of inPieces(stream)) {
-        await file.appendFile(seal.seal(piece, number++, NO_DATA))
+        await file.appendFile(cipher.encrypt(piece, number++, NO_DATA))
         left -= piece.length
       }
       if (left !== 0) throw new Error('the file became shorter while it was read')
@@ -138,7 +138,7 @@ export class ArtifactSpool {
 
   /** The staged files of a result are to be sent. Never rejects; resolves when that is on disk. */
   async claim(result: Result): Promise<void> {
-    const { folder, seal, log } = this.#options
+    const { folder, cipher, log } = this.#options
     for (const artifact of result.artifacts) {
       const staged = this.#staged.get(artifact)
       if (staged === undefined) continue
@@ -147,7 +147,7 @@ export class ArtifactSpool {
       const waiting = { ...artifact, ...staged, owner: artifactOwner(result), at: Date.now() }
       this.#stagedBytes.delete(id)
       this.#waiting.push({ ...waiting, diskBytes })
-      const meta = seal.seal(Buffer.from(JSON.stringify(waiting)), `artifact ${id}`)
+      const meta = cipher.encrypt(Buffer.from(JSON.stringify(waiting)), `artifact ${id}`)
       await writeFile(join(folder, `${id}.meta`), meta, { mode: 0o600 }).catch((error: unknown) =>
         log.warn({ err: error }, 'a file of a result will not survive a restart'),
       )
@@ -172,10 +172,10 @@ export class ArtifactSpool {
     const file = await open(join(place.folder, `${id}.data`), 'r')
     try {
       const salt = await readWhole(file, SALT_BYTES)
-      const seal = place.seal.ofFile(salt)
+      const cipher = place.cipher.ofFile(salt)
       for (let number = 0, left = bytes; left > 0; number++) {
-        const sealed = await readWhole(file, Math.min(left, PIECE_BYTES) + TAG_BYTES)
-        const piece = seal.open(sealed, number, NO_DATA)
+        const encrypted = await readWhole(file, Math.min(left, PIECE_BYTES) + TAG_BYTES)
+        const piece = cipher.decrypt(encrypted, number, NO_DATA)
         if (piece === undefined) throw new ArtifactDamagedError()
         left -= piece.length
         yield piece
@@ -230,7 +230,7 @@ export class ArtifactDamagedError extends Error {
   }
 }
 
-function sealedBytes(bytes: number): number {
+function encryptedBytes(bytes: number): number {
   return SALT_BYTES + bytes + TAG_BYTES * Math.ceil(bytes / PIECE_BYTES)
 }
 

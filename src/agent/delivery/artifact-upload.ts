@@ -9,7 +9,7 @@ import {
   outcomeOfError,
   textOf,
 } from './batch-sender.ts'
-import { createBell } from '../platform/condition.ts'
+import { createCondition } from '../platform/condition.ts'
 import { waitBefore, type DeliveryAction } from './actions.ts'
 import type { DeliveryLink } from './link.ts'
 import { count, type DeliveryTally } from './tally.ts'
@@ -54,7 +54,7 @@ interface Outcome {
 /** Begins to send what waits. */
 export function startArtifactUpload(options: ArtifactUploadOptions): ArtifactUpload {
   const { spool, tally, complain, signal, oldestResultAt } = options
-  const bell = createBell()
+  const condition = createCondition()
   const tries = new Map<string, number>()
   let inARow = 0
 
@@ -62,7 +62,7 @@ export function startArtifactUpload(options: ArtifactUploadOptions): ArtifactUpl
     while (!signal.aborted) {
       const artifact = spool.next(oldestResultAt())
       if (artifact === undefined) {
-        await bell.wait(LOOK_MS)
+        await condition.wait(LOOK_MS)
         continue
       }
       const outcome = await send(artifact, options)
@@ -91,11 +91,11 @@ export function startArtifactUpload(options: ArtifactUploadOptions): ArtifactUpl
     spool.postpone(artifact)
     complain(`file ${word}`, { owner, name, reason: message }, 'a file cannot be sent; it is kept')
     const ms = waitBefore({ action, failures: ++inARow, retryAfter, nowMs: Date.now() })
-    return bell.wait(ms)
+    return condition.wait(ms)
   }
 
-  signal.addEventListener('abort', () => bell.ring(), { once: true })
-  return { ring: () => bell.ring(), ended: run() }
+  signal.addEventListener('abort', () => condition.ring(), { once: true })
+  return { ring: () => condition.ring(), ended: run() }
 }
 
 async function send(artifact: WaitingArtifact, options: ArtifactUploadOptions): Promise<Outcome> {

@@ -3,12 +3,12 @@
 import { join } from 'node:path'
 import { PROTOCOL_BOUNDS } from '../../contract/protocol/agent-protocol.ts'
 import type { Result } from '../../contract/result.ts'
-import type { AgentSeal } from './spool/agent-cipher.ts'
+import type { AgentCipher } from './spool/agent-cipher.ts'
 import { ArtifactSpool } from './artifact-spool.ts'
 import { startArtifactUpload, type ArtifactUpload } from './artifact-upload.ts'
 import { createBatchSender } from './batch-sender.ts'
 import type { Delivery, DeliveryOptions } from './sink.ts'
-import { createBell } from '../platform/condition.ts'
+import { createCondition } from '../platform/condition.ts'
 import { DeliveryLane, type Batch } from './lane.ts'
 import { DroppedSpans } from './dropped-spans.ts'
 import { createDeliveryMetrics } from './metrics.ts'
@@ -43,9 +43,9 @@ class RunningDelivery implements Delivery {
   readonly #options: DeliveryOptions
   readonly #tally: DeliveryTally = createTally()
   readonly #stop = new AbortController()
-  readonly #fresh = createBell()
-  readonly #old = createBell()
-  readonly #settled = createBell()
+  readonly #fresh = createCondition()
+  readonly #old = createCondition()
+  readonly #settled = createCondition()
   readonly #recent: RecentResults
   readonly #isFull: (result: Result) => boolean
   readonly #inherited: InheritedSpools
@@ -86,14 +86,14 @@ class RunningDelivery implements Delivery {
 
   async open(): Promise<void> {
     const { folder, spoolBytesMax, log, link, openFile } = this.#options
-    const { path, seal } = folder
+    const { path, cipher } = folder
     if (path === undefined) {
       log.error({ reason: folder.problem }, 'nothing can be kept on disk; results are in memory')
     }
     await this.#dropped.load()
     this.#spool = await openSpool({
-      folder: path === undefined ? undefined : join(path, spoolName(seal.fingerprint)),
-      seal,
+      folder: path === undefined ? undefined : join(path, spoolName(cipher.fingerprint)),
+      cipher,
       bytesMax: spoolBytesMax,
       log,
       isHeld: () => folder.isHeld(),
@@ -145,10 +145,10 @@ class RunningDelivery implements Delivery {
 
   /** There is a folder after all. */
   async #moveToDisk(complain: Complain): Promise<void> {
-    const { path, seal } = this.#options.folder
+    const { path, cipher } = this.#options.folder
     if (path === undefined || this.#flushed !== undefined) return
     await this.#dropped.load()
-    await this.#spool.moveTo(join(path, spoolName(seal.fingerprint)))
+    await this.#spool.moveTo(join(path, spoolName(cipher.fingerprint)))
     await this.#openInherited(complain)
   }
 
@@ -156,12 +156,12 @@ class RunningDelivery implements Delivery {
     const { folder, spoolBytesMax, log, link } = this.#options
     if (folder.path === undefined) return
     const { path } = folder
-    const placeOf = (seal: AgentSeal) => {
-      return { folder: join(path, `artifacts.${seal.fingerprint}`), seal }
+    const placeOf = (cipher: AgentCipher) => {
+      return { folder: join(path, `artifacts.${cipher.fingerprint}`), cipher }
     }
     const spool = new ArtifactSpool({
-      ...placeOf(folder.seal),
-      former: folder.formerSeals.map(placeOf),
+      ...placeOf(folder.cipher),
+      former: folder.formerCiphers.map(placeOf),
       log,
       bytesMax: () => spoolBytesMax - this.#spool.bytes(),
       onDropped: () => count(this.#tally.artifacts, 'dropped'),

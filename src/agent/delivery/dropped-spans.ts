@@ -59,7 +59,7 @@ export class DroppedSpans {
       let lines = 0
       for (const frame of readFrames(await segment.read())) {
         if (!segment.isWaiting(frame.number)) continue
-        const entries = openFrame(frame, segment.sealOf(frame.salt)) ?? []
+        const entries = openFrame(frame, segment.cipherOf(frame.salt)) ?? []
         this.#note(entries)
         lines += entries.length
         if (lines < LINES_PER_TURN) continue

@@ -1,7 +1,7 @@
 // Delivers batches one after the other: sends, tries again, halves what is refused until the culprit is
 // alone, and tells the spool what it may forget.
 import type { Log } from '../../process/log.ts'
-import { createBell, type Bell } from '../platform/condition.ts'
+import { createCondition, type Condition } from '../platform/condition.ts'
 import type { BatchOutcome } from './batch-sender.ts'
 import { waitBefore } from './actions.ts'
 import { count, type DeliveryTally } from './tally.ts'
@@ -39,7 +39,7 @@ export class DeliveryLane {
   /** Settles when the lane has ended. */
   readonly ended: Promise<void>
   readonly #options: LaneOptions
-  readonly #bell: Bell = createBell()
+  readonly #condition: Condition = createCondition()
   #pieces: Piece[] = []
   /** Results of a frame that are not settled yet; only of frames that were split. */
   readonly #left = new Map<Kept, number>()
@@ -53,13 +53,13 @@ export class DeliveryLane {
 
   constructor(options: LaneOptions) {
     this.#options = options
-    options.signal.addEventListener('abort', () => this.#bell.ring(), { once: true })
+    options.signal.addEventListener('abort', () => this.#condition.ring(), { once: true })
     this.ended = this.#run()
   }
 
   /** Tries at once instead of when its time has come. */
   hurry(): void {
-    if (this.#isWaiting) this.#bell.ring()
+    if (this.#isWaiting) this.#condition.ring()
   }
 
   /** Whether nothing is in hand. */
@@ -166,7 +166,7 @@ export class DeliveryLane {
     const failures = this.#inARow
     const ms = waitBefore({ action, failures, retryAfter, nowMs: Date.now() })
     this.#isWaiting = true
-    if (!signal.aborted) await this.#bell.wait(ms)
+    if (!signal.aborted) await this.#condition.wait(ms)
     this.#isWaiting = false
   }
 }

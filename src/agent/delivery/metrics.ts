@@ -78,7 +78,7 @@ function registerGauges(registry: Registry, sources: DeliverySources): void {
     })
   gauge('results_waiting', 'Results not delivered yet.', sources.waiting)
   gauge('spool_bytes', 'Bytes of results on disk.', sources.spoolBytes)
-  gauge('spool_foreign_bytes', 'Bytes of results that another key sealed.', sources.foreignBytes)
+  gauge('spool_foreign_bytes', 'Bytes of results that another key encrypted.', sources.foreignBytes)
   gauge('spool_on_disk', 'Whether results are kept on disk (1) or in memory (0).', () =>
     sources.keptOnDisk() ? 1 : 0,
   )

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { LIMITS, VERSION } from '../../contract/versions.ts'
 import { CHECK_TYPES, type CheckType } from '../../contract/monitor.ts'
 import type { Log } from '../../process/log.ts'
-import { openToolbox } from '../../scripts/toolchains.ts'
+import { openToolchains } from '../../scripts/toolchains.ts'
 import { openAgentFolder, type AgentFolder } from '../delivery/spool/agent-folder.ts'
 import type { Clock } from '../schedule/clock.ts'
 import type { AgentConfig } from '../config.ts'
@@ -98,7 +98,7 @@ const FULL_PASSED_EVERY_MS = 3_600_000
 
 /** What is installed at the start; what is added later needs another start to be told. */
 async function installedTools(toolsDir: string) {
-  const tools = openToolbox(toolsDir)
+  const tools = openToolchains(toolsDir)
   const [engines, runtimes] = await Promise.all([
     tools.installed('engine'),
     tools.installed('runtime'),

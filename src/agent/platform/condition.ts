@@ -1,14 +1,14 @@
 // Wakes the one who waits.
 
 /** Somebody waits for it, others ring it. A ring while nobody waits is remembered. */
-export interface Bell {
+export interface Condition {
   ring(): void
   /** Resolves at the next ring, or after `ms`. One call at a time. */
   wait(ms?: number): Promise<void>
 }
 
-/** Makes a bell. */
-export function createBell(): Bell {
+/** Makes a condition. */
+export function createCondition(): Condition {
   let rung = false
   let wake: (() => void) | undefined
   return {

@@ -9,7 +9,7 @@ import { EXIT_CONFIGURATION } from '../../process/command-line.ts'
 import { mayColour } from '../../process/log.ts'
 import { onSignals } from '../../process/signals.ts'
 import { MONITOR_TYPES } from '../../monitors/registry.ts'
-import { openToolbox } from '../../scripts/toolchains.ts'
+import { openToolchains } from '../../scripts/toolchains.ts'
 import { probeBrowser, probeSandbox } from './sandbox.ts'
 import { probeDisk } from './disk.ts'
 import { type Finding, type Probe, runProbes } from './finding.ts'
@@ -59,7 +59,7 @@ function waitShortlyForNames(): void {
 async function probesOf(reading: ConfigReading): Promise<Probe[]> {
   const { config } = reading
   const mends = mendsFor(placeOf(env))
-  const tools = openToolbox(config.toolsDir)
+  const tools = openToolchains(config.toolsDir)
   const [engines, runtimes] = await Promise.all([
     tools.installed('engine'),
     tools.installed('runtime'),

@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import type { AgentConfig } from '../../agent/config.ts'
-import { knownTools, type Toolbox } from '../../scripts/toolchains.ts'
+import { knownTools, type Toolchains } from '../../scripts/toolchains.ts'
 import type { Finding } from './finding.ts'
 
 const START_MS = 5000
@@ -16,7 +16,7 @@ const WORDS = {
 /** Looks at all that are installed of a kind. */
 export async function probeTools(
   kind: 'engine' | 'runtime',
-  tools: Toolbox,
+  tools: Toolchains,
   config: Pick<AgentConfig, 'image'>,
   signal: AbortSignal,
 ): Promise<Finding[]> {

@@ -22,7 +22,7 @@ import { isForPeople, mayColour } from '../../process/log.ts'
 import { onSignals } from '../../process/signals.ts'
 import { MONITOR_TYPES } from '../../monitors/registry.ts'
 import type { ScriptGround } from '../../scripts/host.ts'
-import type { Toolbox } from '../../scripts/toolchains.ts'
+import type { Toolchains } from '../../scripts/toolchains.ts'
 import { readEnvFile } from '../env-file.ts'
 import { complain, warn } from '../monitors-to-run.ts'
 import { scriptGround } from '../script-ground.ts'
@@ -149,7 +149,7 @@ async function sourceOf(order: Order, signal: AbortSignal): Promise<MigrationSou
 /** 0 when both are there, or are now; else the exit code. */
 async function haveRuntimes(
   { from, to }: Move,
-  tools: Toolbox,
+  tools: Toolchains,
   mayInstall: boolean,
 ): Promise<number> {
   for (const id of [from, to]) {

@@ -6,18 +6,18 @@ export const ROLES = ['Admin', 'Read & Write', 'Read & Run', 'Read Only'] as con
 export type Role = (typeof ROLES)[number]
 
 /** What an operation does, which decides the roles that may ask for it. */
-export type Deed = 'read' | 'run' | 'write' | 'administer'
+export type Action = 'read' | 'run' | 'write' | 'administer'
 
-const DEEDS: Record<Role, ReadonlySet<Deed>> = {
+const ACTIONS: Record<Role, ReadonlySet<Action>> = {
   Admin: new Set(['read', 'run', 'write', 'administer']),
   'Read & Write': new Set(['read', 'run', 'write']),
   'Read & Run': new Set(['read', 'run']),
   'Read Only': new Set(['read']),
 }
 
-/** Whether a key with `role` may do `deed`. */
-export function allows(role: Role, deed: Deed): boolean {
-  return DEEDS[role].has(deed)
+/** Whether a key with `role` may do `action`. */
+export function allows(role: Role, action: Action): boolean {
+  return ACTIONS[role].has(action)
 }
 
 const guid = () => z.guid().meta({ format: 'uuid' })

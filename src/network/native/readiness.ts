@@ -55,7 +55,7 @@ class Poller {
   readonly #libc: Libc
   readonly #entries = new Set<Entry>()
   /** Written to in order to end a round early. */
-  readonly #bell: number
+  readonly #condition: number
   #round = 0
   #waited: Entry[] = []
   #memory: NativeMemory
@@ -65,7 +65,7 @@ class Poller {
 
   constructor(libc: Libc) {
     this.#libc = libc
-    this.#bell = libc.eventfd(0, EFD_FLAGS)
+    this.#condition = libc.eventfd(0, EFD_FLAGS)
     this.#memory = libc.allocate(64 * POLLFD_BYTES)
     // Node waits for its pool when it exits.
     process.once('exit', () => this.#ring())
@@ -115,7 +115,7 @@ class Poller {
   #ring(): void {
     if (!this.#isPolling || this.#isRung) return
     this.#isRung = true
-    this.#libc.write(this.#bell, ONE, ONE.length)
+    this.#libc.write(this.#condition, ONE, ONE.length)
   }
 
   /** One round for all that changes in this turn of the event loop. */
@@ -144,7 +144,7 @@ class Poller {
     }
   }
 
-  /** The round's descriptors, in the form of poll(2); the bell comes first. */
+  /** The round's descriptors, in the form of poll(2); the condition comes first. */
   #write(): void {
     const bytes = (this.#waited.length + 1) * POLLFD_BYTES
     if (bytes > this.#memory.bytes.length) {
@@ -157,7 +157,7 @@ class Poller {
       view.setInt16(index * POLLFD_BYTES + 4, events, true)
       view.setInt16(index * POLLFD_BYTES + 6, 0, true)
     }
-    put(0, this.#bell, POLL.in)
+    put(0, this.#condition, POLL.in)
     for (const [index, entry] of this.#waited.entries()) {
       put(index + 1, entry.fd, entry.events)
       entry.inRound = this.#round
@@ -168,7 +168,7 @@ class Poller {
     this.#isPolling = false
     if (this.#isRung) {
       this.#isRung = false
-      this.#libc.read(this.#bell, Buffer.alloc(8), 8)
+      this.#libc.read(this.#condition, Buffer.alloc(8), 8)
     }
     this.#begin()
     const { view } = this.#memory

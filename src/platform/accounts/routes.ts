@@ -34,7 +34,7 @@ export function accountOperations(accounts: AccountSource): DefinedOperation[] {
       summary: 'Read the account of the key',
       method: 'get',
       path: '/v1/accounts/me',
-      deed: 'read',
+      action: 'read',
       answers,
       answer: ({ key }) => read(key.accountId),
     }),
@@ -44,7 +44,7 @@ export function accountOperations(accounts: AccountSource): DefinedOperation[] {
       summary: 'Read an account',
       method: 'get',
       path: '/next/accounts/{id}',
-      deed: 'read',
+      action: 'read',
       params: { id: idParameter('account') },
       answers,
       async answer({ key, params }) {
@@ -59,7 +59,7 @@ export function accountOperations(accounts: AccountSource): DefinedOperation[] {
       description: 'A key stands for a service user of its own.',
       method: 'get',
       path: '/next/users/me',
-      deed: 'read',
+      action: 'read',
       answers: { status: 200, schema: User, description: 'The user' },
       async answer({ key: { id, name, role, accountId } }) {
         return { status: 200, json: JSON.stringify({ id, name, role, accountId }) }

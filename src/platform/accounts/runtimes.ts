@@ -41,7 +41,7 @@ export function runtimeOperations(): DefinedOperation[] {
       summary: 'List runtimes',
       method: 'get',
       path: '/v1/runtimes',
-      deed: 'read',
+      action: 'read',
       answers: { status: 200, schema: z.array(Runtime), description: 'The runtimes' },
       answer: async () => ({ status: 200, json }),
     }),

@@ -1,10 +1,10 @@
-// The chores that keep track of who is there: the platform's own pulse, agents that fell silent, locations
+// The background jobs that keep track of who is there: the platform's own pulse, agents that fell silent, locations
 // without agents, and what is known of agents and epochs of long ago.
 import { silentLocations, forgetAgents } from './queries/agents.ts'
 import type { Database } from '../../database/database.ts'
 import { forgetEpochs, markAbsences } from './queries/location-epochs.ts'
 import { beatPulse } from '../../database/platform-pulse.ts'
-import type { Chore } from '../jobs/background-jobs.ts'
+import type { BackgroundJob } from '../jobs/background-jobs.ts'
 import { type Membership, SILENCE } from './membership.ts'
 
 const PRESENCE_MS = 1_000
@@ -13,8 +13,8 @@ const FORGET_MS = 3_600_000
 const AGENTS_KEPT_DAYS = 30
 const EPOCHS_KEPT_MS = 86_400_000
 
-/** The chores of presence. */
-export function presenceChores(database: Database, membership: Membership): Chore[] {
+/** The background jobs of presence. */
+export function presenceJobs(database: Database, membership: Membership): BackgroundJob[] {
   return [
     {
       name: 'presence',

@@ -6,7 +6,7 @@ import type { SyncAnswer } from '../../contract/protocol/agent-protocol.ts'
 import type { Database } from '../../database/database.ts'
 import { lastRecordedSlots, readDefinitions } from '../checks/queries/placement-changes.ts'
 import type { HandOver, Taken } from './handover.ts'
-import type { Sealer } from '../secrets/cipher.ts'
+import type { Cipher } from '../secrets/cipher.ts'
 
 /** All of an answer but its `changes` and the instant when it is sent. */
 export type AnswerHead = Omit<SyncAnswer, 'changes' | 'sentAt'>
@@ -20,7 +20,7 @@ export interface AnswerChanges extends HandOver {
 /** What it takes to write an answer. */
 export interface AnswerParts {
   database: Database
-  sealer: Sealer
+  cipher: Cipher
   locationId: string
   now: () => number
 }
@@ -32,9 +32,9 @@ export function shortAnswer(head: AnswerHead, sentAt: number): string {
   return JSON.stringify({ ...head, changes: null, sentAt })
 }
 
-/** Writes an answer with changes, in parts. Throws SealError when a definition cannot be opened. */
+/** Writes an answer with changes, in parts. Throws DecryptionError when a definition cannot be opened. */
 export async function* writeAnswer(
-  { database, sealer, locationId, now }: AnswerParts,
+  { database, cipher, locationId, now }: AnswerParts,
   head: AnswerHead,
   { whole, set, drop, variables }: AnswerChanges,
 ): AsyncGenerator<string> {
@@ -49,12 +49,12 @@ export async function* writeAnswer(
     const texts: string[] = []
     for (const taken of some) {
       const { monitorId } = taken.placement
-      const sealed = definitions.get(monitorId)
+      const encrypted = definitions.get(monitorId)
       // It was deleted a moment ago: the next answer drops it.
-      if (sealed === undefined) continue
+      if (encrypted === undefined) continue
       const fromMs = firstSlotFrom(taken, recorded.get(monitorId))
       // The definition goes out as it was written: nobody needs its parts here.
-      texts.push(assignedText(sealer.open(sealed), taken, fromMs))
+      texts.push(assignedText(cipher.decrypt(encrypted), taken, fromMs))
     }
     if (texts.length > 0) {
       yield separator + texts.join(',')

@@ -24,14 +24,14 @@ import { type Membership, superseded } from './membership.ts'
 import { checked } from '../http/operation.ts'
 import type { PlatformClock } from '../../database/platform-clock.ts'
 import { type HandOutRuns, RunNews, type RunsToTell, TELL_AGAIN_MS } from '../runs/news.ts'
-import type { Sealer } from '../secrets/cipher.ts'
+import type { Cipher } from '../secrets/cipher.ts'
 import { type AnswerHead, bodyOf, shortAnswer, writeAnswer } from './sync-answer.ts'
 import { readChanges, type ReadVariables, tokenOf } from './sync-changes.ts'
 
 /** What syncs need. */
 export interface SyncOptions {
   database: Database
-  sealer: Sealer
+  cipher: Cipher
   clock: PlatformClock
   membership: Membership
   news: LocationNews
@@ -197,14 +197,14 @@ class Sync {
     standing: AgentStanding,
     { runs, hasChanges }: { runs: RunsToTell; hasChanges: boolean },
   ): Promise<Response> {
-    const { sealer, clock, held } = this.#options
+    const { cipher, clock, held } = this.#options
     const head: AnswerHead = {
       receivedAt: call.receivedAt,
       location: {
         id: call.said.locationId,
         slugName: standing.slug_name,
         accountId: call.accountId,
-        proxyUrl: standing.proxy_url === null ? null : sealer.open(standing.proxy_url),
+        proxyUrl: standing.proxy_url === null ? null : cipher.decrypt(standing.proxy_url),
       },
       revision: tokenOf(standing, call.said.instance),
       runs: runs.told.runs,
@@ -230,14 +230,14 @@ class Sync {
     head: AnswerHead,
     headers: Record<string, string>,
   ): Promise<Response> {
-    const { database, sealer, clock, readVariables } = this.#options
+    const { database, cipher, clock, readVariables } = this.#options
     const { locationId, id: agentId, instance } = said
     const now = () => clock.now()
     const ask = { accountId, locationId, agentId, instance, have: request.have, readVariables }
     const { changes, token } = await readChanges(database, { ...ask, nowMs: now() })
     const isLarge = changes.set.length >= LARGE_MONITORS
     const write = () => {
-      const parts = { database, sealer, locationId, now }
+      const parts = { database, cipher, locationId, now }
       const text = writeAnswer(parts, { ...head, revision: token }, changes)
       return bodyOf(text, packed && isLarge)
     }

@@ -20,17 +20,17 @@ import {
 import type { Database } from '../../database/database.ts'
 import type { Connection } from '../../database/statement.ts'
 import { beginningState, moveAlerts, type Move, type MoveOptions, type ToldRun } from './moves.ts'
-import type { Chore } from '../jobs/background-jobs.ts'
-import { locationNoticesChore } from './location-notices.ts'
+import type { BackgroundJob } from '../jobs/background-jobs.ts'
+import { locationNoticesJob } from './location-notices.ts'
 import type { PlatformClock } from '../../database/platform-clock.ts'
 import type { OnRecorded, Recorded, RecordedResult } from '../results/recorded.ts'
-import type { Sealer } from '../secrets/cipher.ts'
+import type { Cipher } from '../secrets/cipher.ts'
 import { sendWebhooks, type OutboxOptions } from './webhook-outbox.ts'
 
 /** What alerting needs. */
 export interface AlertingOptions {
   database: Database
-  sealer: Sealer
+  cipher: Cipher
   clock: Pick<PlatformClock, 'now'>
   log: Log
   /** Where clients reach the platform, for links. */
@@ -42,7 +42,7 @@ export interface AlertingOptions {
 /** Alerting as the platform wires it. */
 export interface Alerting {
   onRecorded: OnRecorded
-  chores: Chore[]
+  backgroundJobs: BackgroundJob[]
   /** Sends what stands in the outbox until the signal fires and what was begun has ended. Never rejects. */
   send(signal: AbortSignal): Promise<void>
 }
@@ -55,16 +55,16 @@ const DROPPED_AT_ONCE_MAX = 5_000
 
 /** Makes the alerting of a platform process. */
 export function createAlerting(options: AlertingOptions): Alerting {
-  const { database, sealer, log, clock, publicUrl } = options
+  const { database, cipher, log, clock, publicUrl } = options
   const now = () => clock.now()
-  const told: MoveOptions = { sealer, log, now, publicUrl }
-  const outbox = { database, sealer, log, now, ...options.outbox }
+  const told: MoveOptions = { cipher, log, now, publicUrl }
+  const outbox = { database, cipher, log, now, ...options.outbox }
   return {
     onRecorded: (inside, recorded) => onRecorded(inside, recorded, told),
-    chores: [
-      alertsChore(database, told),
-      locationNoticesChore(database, told),
-      notificationsChore(database),
+    backgroundJobs: [
+      alertsJob(database, told),
+      locationNoticesJob(database, told),
+      notificationsJob(database),
     ],
     send: (signal) => sendWebhooks(outbox, signal),
   }
@@ -166,7 +166,7 @@ function toldRun(location: string, result: WireResult): ToldRun {
   }
 }
 
-function alertsChore(database: Database, options: MoveOptions): Chore {
+function alertsJob(database: Database, options: MoveOptions): BackgroundJob {
   return {
     name: 'alerts',
     everyMs: 3_000,
@@ -218,7 +218,7 @@ function recordedRun(row: RecordedRun): ToldRun {
   }
 }
 
-function notificationsChore(database: Database): Chore {
+function notificationsJob(database: Database): BackgroundJob {
   return {
     name: 'alert-notifications-kept',
     everyMs: 3_600_000,

@@ -16,7 +16,7 @@ import {
 import { hurryAlertStates } from './queries/states.ts'
 import type { Database } from '../../database/database.ts'
 import type { Connection } from '../../database/statement.ts'
-import type { Chore } from '../jobs/background-jobs.ts'
+import type { BackgroundJob } from '../jobs/background-jobs.ts'
 import type { Told } from '../incidents/notices.ts'
 import { linkTo } from '../incidents/payload-links.ts'
 
@@ -26,8 +26,8 @@ export const ABSENT_MS = 600_000
 /** How long the network of an agent does not work before that is told. */
 export const NETWORK_LOST_MS = 30_000
 
-/** The chore that tells. */
-export function locationNoticesChore(database: Database, told: Told): Chore {
+/** The background job that tells. */
+export function locationNoticesJob(database: Database, told: Told): BackgroundJob {
   return {
     name: 'location-notices',
     everyMs: 15_000,

@@ -26,11 +26,11 @@ import { openAlertIncident, resolveAlertIncident, UNWATCHED_DESCRIPTION } from '
 import { tellAlerts, type AlertToTell } from './telling.ts'
 import type { Told } from '../incidents/notices.ts'
 import { openDefinition } from '../checks/encrypted-monitor.ts'
-import type { Sealer } from '../secrets/cipher.ts'
+import type { Cipher } from '../secrets/cipher.ts'
 
 /** What moving alerts needs beside the transaction. */
 export interface MoveOptions extends Told {
-  sealer: Sealer
+  cipher: Cipher
   log: Log
 }
 
@@ -177,9 +177,9 @@ async function followIncident(
   return null
 }
 
-function opened(monitor: AlertedMonitor, { sealer, log }: MoveOptions): Monitor | undefined {
+function opened(monitor: AlertedMonitor, { cipher, log }: MoveOptions): Monitor | undefined {
   try {
-    return openDefinition(sealer, monitor.effective)
+    return openDefinition(cipher, monitor.effective)
   } catch (error) {
     log.error({ err: error, monitor: monitor.id }, 'a monitor cannot be opened and alerts nobody')
     return undefined

@@ -1,4 +1,4 @@
-// Alert channels: where alerts and notices are sent. What is secret of them is sealed in the database and
+// Alert channels: where alerts and notices are sent. What is secret of them is encrypted in the database and
 // masked when it is read; a mask that is sent back keeps the secret.
 import * as z from 'zod'
 import {
@@ -28,7 +28,7 @@ import { absent, ApiError } from '../http/errors.ts'
 import { offsetOf, pagedAnswer, pagedParameters } from '../http/listing.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { NUMBER_LIKE, numberParameter } from '../http/parameters.ts'
-import type { Sealer } from '../secrets/cipher.ts'
+import type { Cipher } from '../secrets/cipher.ts'
 import { newWebhookSecret } from './webhook-signature.ts'
 
 const TAG = 'Alert Channels'
@@ -39,16 +39,16 @@ const looks = { id: NUMBER_LIKE }
 const answers = { status: 200 as const, schema: AlertChannel, description: 'The channel' }
 
 /** The operations on alert channels. */
-export function alertChannelOperations(database: Database, sealer: Sealer): DefinedOperation[] {
+export function alertChannelOperations(database: Database, cipher: Cipher): DefinedOperation[] {
   return [
-    ...lists(database, sealer),
-    ...writes(database, sealer),
-    subscribing(database, sealer),
+    ...lists(database, cipher),
+    ...writes(database, cipher),
+    subscribing(database, cipher),
     remove(database),
   ]
 }
 
-function lists(database: Database, sealer: Sealer): DefinedOperation[] {
+function lists(database: Database, cipher: Cipher): DefinedOperation[] {
   return [
     defineOperation({
       operationId: 'getV1Alertchannels',
@@ -57,7 +57,7 @@ function lists(database: Database, sealer: Sealer): DefinedOperation[] {
       description: 'Oldest first.',
       method: 'get',
       path: PATH,
-      deed: 'read',
+      action: 'read',
       query: pagedParameters(),
       answers: {
         status: 200,
@@ -71,7 +71,7 @@ function lists(database: Database, sealer: Sealer): DefinedOperation[] {
         const total = await countChannels(database, accountId)
         return pagedAnswer(
           query,
-          rows.map((row) => shown(row, sealer)),
+          rows.map((row) => shown(row, cipher)),
           total,
         )
       },
@@ -82,17 +82,17 @@ function lists(database: Database, sealer: Sealer): DefinedOperation[] {
       summary: 'Read an alert channel',
       method: 'get',
       path: ONE,
-      deed: 'read',
+      action: 'read',
       params,
       looks,
       answers,
       answer: async ({ key, params: { id } }) =>
-        found(await readChannel(database, key.accountId, id), sealer),
+        found(await readChannel(database, key.accountId, id), cipher),
     }),
   ]
 }
 
-function writes(database: Database, sealer: Sealer): DefinedOperation[] {
+function writes(database: Database, cipher: Cipher): DefinedOperation[] {
   return [
     defineOperation({
       operationId: 'postV1Alertchannels',
@@ -101,7 +101,7 @@ function writes(database: Database, sealer: Sealer): DefinedOperation[] {
       description: 'The secret that signs webhooks is shown in this answer when it was made here.',
       method: 'post',
       path: PATH,
-      deed: 'write',
+      action: 'write',
       body: AlertChannelInput,
       answers: { ...answers, status: 201 },
       conflict: `The account has ${ALERT_BOUNDS.channelsPerAccountMax} channels already`,
@@ -111,7 +111,7 @@ function writes(database: Database, sealer: Sealer): DefinedOperation[] {
           insertChannel(
             inside,
             accountId,
-            fieldsOf(body, config, sealer),
+            fieldsOf(body, config, cipher),
             ALERT_BOUNDS.channelsPerAccountMax,
           ),
         )
@@ -119,7 +119,7 @@ function writes(database: Database, sealer: Sealer): DefinedOperation[] {
           const most = ALERT_BOUNDS.channelsPerAccountMax
           throw new ApiError(409, `An account has at most ${most} alert channels`)
         }
-        return { status: 201, json: JSON.stringify(shown(row, sealer, made)) }
+        return { status: 201, json: JSON.stringify(shown(row, cipher, made)) }
       },
     }),
     defineOperation({
@@ -129,7 +129,7 @@ function writes(database: Database, sealer: Sealer): DefinedOperation[] {
       description: `${MASK} in place of a secret keeps it. A channel that was paused sends again.`,
       method: 'put',
       path: ONE,
-      deed: 'write',
+      action: 'write',
       params,
       looks,
       body: AlertChannelInput,
@@ -138,16 +138,16 @@ function writes(database: Database, sealer: Sealer): DefinedOperation[] {
         const row = await database.transaction(async (inside) => {
           const before = await readChannel(inside, accountId, id)
           if (before === undefined) throw absent('alert channel')
-          const { config } = completed(body.config, opened(before, sealer))
-          return changeChannel(inside, { accountId, id }, fieldsOf(body, config, sealer))
+          const { config } = completed(body.config, opened(before, cipher))
+          return changeChannel(inside, { accountId, id }, fieldsOf(body, config, cipher))
         })
-        return found(row, sealer)
+        return found(row, cipher)
       },
     }),
   ]
 }
 
-function subscribing(database: Database, sealer: Sealer): DefinedOperation {
+function subscribing(database: Database, cipher: Cipher): DefinedOperation {
   return defineOperation({
     operationId: 'putV1AlertchannelsIdSubscriptions',
     tag: TAG,
@@ -155,7 +155,7 @@ function subscribing(database: Database, sealer: Sealer): DefinedOperation {
     description: 'A list replaces all subscriptions, an object sets that one alone.',
     method: 'put',
     path: `${ONE}/subscriptions`,
-    deed: 'write',
+    action: 'write',
     params,
     looks,
     body: z.union([Subscriptions, ChannelSubscription]),
@@ -167,7 +167,7 @@ function subscribing(database: Database, sealer: Sealer): DefinedOperation {
     conflict: `The channel has ${ALERT_BOUNDS.subscriptionsMax} subscriptions already`,
     async answer({ key: { accountId }, params: { id }, body }) {
       if (Array.isArray(body)) {
-        return found(await setSubscriptions(database, { accountId, id }, body), sealer)
+        return found(await setSubscriptions(database, { accountId, id }, body), cipher)
       }
       const one = { checkId: null, groupId: null, ...body, id: undefined }
       await database.transaction((inside) => subscribe(inside, { accountId, id }, one))
@@ -201,7 +201,7 @@ function remove(database: Database): DefinedOperation {
     description: 'What waits to be sent through it is not sent any more.',
     method: 'delete',
     path: ONE,
-    deed: 'write',
+    action: 'write',
     params,
     looks,
     answers: { status: 204, description: 'The channel is deleted' },
@@ -212,8 +212,8 @@ function remove(database: Database): DefinedOperation {
   })
 }
 
-function opened(row: ChannelRow, sealer: Sealer): WebhookConfig {
-  return JSON.parse(sealer.open(row.config)) as WebhookConfig
+function opened(row: ChannelRow, cipher: Cipher): WebhookConfig {
+  return JSON.parse(cipher.decrypt(row.config)) as WebhookConfig
 }
 
 /** A configuration without masks and with a secret; `made` is the secret when it was made just now. */
@@ -251,11 +251,11 @@ function maskedNothing(place: string): ApiError {
   return new ApiError(400, `config.${place}: ${MASK} keeps a secret, and there is none yet`)
 }
 
-function fieldsOf(body: AlertChannelInput, config: WebhookConfig, sealer: Sealer): ChannelFields {
+function fieldsOf(body: AlertChannelInput, config: WebhookConfig, cipher: Cipher): ChannelFields {
   const { sendRecovery, sendFailure, sendDegraded, sslExpiry, sendNotices } = body
   return {
     name: config.name,
-    config: sealer.seal(JSON.stringify(config)),
+    config: cipher.encrypt(JSON.stringify(config)),
     sendRecovery,
     sendFailure,
     sendDegraded,
@@ -277,14 +277,14 @@ function masked(pairs: WebhookConfig['headers']): Pairs {
   }))
 }
 
-function found(row: ChannelRow | undefined, sealer: Sealer): { status: 200; json: string } {
+function found(row: ChannelRow | undefined, cipher: Cipher): { status: 200; json: string } {
   if (row === undefined) throw absent('alert channel')
-  return { status: 200, json: JSON.stringify(shown(row, sealer)) }
+  return { status: 200, json: JSON.stringify(shown(row, cipher)) }
 }
 
 /** A channel as it is read; `secret` is shown instead of the mask. */
-function shown(row: ChannelRow, sealer: Sealer, secret: string = MASK): AlertChannel {
-  const config = opened(row, sealer)
+function shown(row: ChannelRow, cipher: Cipher, secret: string = MASK): AlertChannel {
+  const config = opened(row, cipher)
   return {
     id: row.id,
     type: 'WEBHOOK',

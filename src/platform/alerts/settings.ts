@@ -34,7 +34,7 @@ export function alertSettingsOperations(database: Database): DefinedOperation[] 
       description: 'It holds for monitors with useGlobalAlertSettings.',
       method: 'get',
       path: PATH,
-      deed: 'read',
+      action: 'read',
       answers,
       async answer({ key }) {
         const settings = await readAlertSettings(database, key.accountId)
@@ -48,7 +48,7 @@ export function alertSettingsOperations(database: Database): DefinedOperation[] 
       description: 'Alerts that are open follow it from their next run or reminder on.',
       method: 'put',
       path: PATH,
-      deed: 'write',
+      action: 'write',
       body: AccountAlertSettings,
       answers,
       async answer({ key, body }) {
@@ -68,7 +68,7 @@ function listing(database: Database): DefinedOperation {
     description: 'Newest first, with what became of it. Kept for 30 days after it was finished.',
     method: 'get',
     path: '/v1/alert-notifications',
-    deed: 'read',
+    action: 'read',
     policy: CUSTOM_POLICIES['alert-notifications'],
     query: {
       ...pagedParameters(),

@@ -15,14 +15,14 @@ import {
 } from './queries/alert-notifications.ts'
 import type { Database } from '../../database/database.ts'
 import { isUnavailable } from '../../database/database-failure.ts'
-import { SealError, type Sealer } from '../secrets/cipher.ts'
+import { DecryptionError, type Cipher } from '../secrets/cipher.ts'
 import { signatureHeaders } from './webhook-signature.ts'
 import { postWebhook, type WebhookAnswer, type WebhookPost } from './webhook.ts'
 
 /** What an outbox needs. */
 export interface OutboxOptions {
   database: Database
-  sealer: Sealer
+  cipher: Cipher
   log: Log
   now: () => number
   /** How long to wait after the attempt of this number, from 1; undefined: give up. */
@@ -131,7 +131,7 @@ class Outbox {
     const { database, now } = this.#options
     const config = this.#open(due)
     if (config === undefined) {
-      const message = 'the channel was sealed under another SECRETS_KEY'
+      const message = 'the channel was encrypted under another SECRETS_KEY'
       const { id, refusals } = due
       const none = { id, refusals, againMs: null, status: null }
       await noteOutcome(database, { ...none, state: 'failed', message })
@@ -147,9 +147,9 @@ class Outbox {
 
   #open(due: DueNotification): WebhookConfig | undefined {
     try {
-      return JSON.parse(this.#options.sealer.open(due.config)) as WebhookConfig
+      return JSON.parse(this.#options.cipher.decrypt(due.config)) as WebhookConfig
     } catch (error) {
-      if (!(error instanceof SealError)) throw error
+      if (!(error instanceof DecryptionError)) throw error
       this.#options.log.error({ err: error, channel: due.channelId }, 'a channel cannot be opened')
       return undefined
     }

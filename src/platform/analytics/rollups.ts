@@ -3,15 +3,15 @@ import type { Database } from '../../database/database.ts'
 import { readSweptSpan } from '../results/queries/accounting.ts'
 import { lockRollupsDone, makeHourDue, rollUpDue } from './queries/rollups.ts'
 import type { Connection } from '../../database/statement.ts'
-import type { Chore } from '../jobs/background-jobs.ts'
+import type { BackgroundJob } from '../jobs/background-jobs.ts'
 
 const HOUR_MS = 3_600_000
 /** Hours of monitors that one transaction rolls up. */
 const AT_ONCE = 500
 const STATEMENT_MS = 60_000
 
-/** Rollups as a chore. */
-export function rollupsChore(database: Database): Chore {
+/** Rollups as a background job. */
+export function rollupsJob(database: Database): BackgroundJob {
   return {
     name: 'roll-up-hours',
     everyMs: 60_000,

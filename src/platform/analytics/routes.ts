@@ -98,7 +98,7 @@ function ofType(parts: AnalyticsParts, checkType: CheckType, path: string): Defi
       'Verdicts about us (errored, cancelled, missed) count for no availability and are shown beside it.',
     method: 'get',
     path: `/v1/analytics/${path}/{id}`,
-    deed: 'read',
+    action: 'read',
     policy: CUSTOM_POLICIES.analytics,
     params: { id: idParameter('monitor') },
     query: queryOf(checkType),
@@ -119,7 +119,7 @@ function ofSeveral({ database, now, resultsMs }: AnalyticsParts): DefinedOperati
     description: 'Checks that the account does not have are left out.',
     method: 'post',
     path: '/v1/analytics/checks',
-    deed: 'read',
+    action: 'read',
     policy: CUSTOM_POLICIES.analytics,
     query: { quickRange: query.quickRange },
     body: AnalyticsAsk,
@@ -150,7 +150,7 @@ function metricsListing(): DefinedOperation {
     summary: 'List the figures that analytics have',
     method: 'get',
     path: '/v1/analytics/metrics',
-    deed: 'read',
+    action: 'read',
     query: {
       checkType: z
         .enum(ANALYTICS_TYPES)

@@ -18,7 +18,7 @@ import type { DraftProblem } from '../http/draft-problem.ts'
 import { type MonitorParts, readSurroundings } from '../checks/writing.ts'
 import { groupDefinition } from '../groups/writing.ts'
 import { type NamedThings, readNamedThings } from '../checks/named-things.ts'
-import { type Definition, openSealed } from '../checks/encrypted-monitor.ts'
+import { type Definition, decrypt } from '../checks/encrypted-monitor.ts'
 
 /** A monitor that the file brought before. */
 export interface AppliedBefore {
@@ -67,7 +67,7 @@ export async function readApplyContext(
   accountId: string,
   request: ApplyRequest,
 ): Promise<ApplyContext> {
-  const { sealer } = parts
+  const { cipher } = parts
   const groupIds = request.monitors
     .map(({ definition }) => definition['groupId'])
     .filter((id): id is number => Number.isSafeInteger(id))
@@ -80,7 +80,7 @@ export async function readApplyContext(
   const groups = await checkGroupsOfFile(inside, accountId, request.name)
   const monitors = new Map<string, AppliedBefore>()
   for (const [index, row] of (await monitorsOfFile(inside, accountId, request.name)).entries()) {
-    const definition = openSealed(sealer, row.definition)
+    const definition = decrypt(cipher, row.definition)
     monitors.set(row.file_key ?? '', { row, checkType: row.check_type as DefinedType, definition })
     await breathe(inside, index)
   }
@@ -95,7 +95,7 @@ export async function readApplyContext(
     groups: new Map(
       groups.map((row) => [
         row.file_key ?? '',
-        { id: row.id, name: row.name, definition: groupDefinition(sealer, row) },
+        { id: row.id, name: row.name, definition: groupDefinition(cipher, row) },
       ]),
     ),
     variables: new Map(

@@ -176,8 +176,8 @@ function planMonitor(
   if (applied !== undefined && !isSameType) replaceType(plan, applied.row, line)
   plan.lines.push(line)
   plan.groupOf.set(check.id, settled.groupId)
-  const { sealer } = context.parts
-  const isElse = before === undefined || comesOutElse(sealer, before.row, settled)
+  const { cipher } = context.parts
+  const isElse = before === undefined || comesOutElse(cipher, before.row, settled)
   if (line.action !== 'unchanged' || isElse)
     plan.monitors.push({ check: { ...check, settled }, line })
 }
@@ -227,7 +227,7 @@ async function planOtherMembers(context: ApplyContext, plan: ApplyPlan): Promise
   )
   for (const { id, key } of updated) {
     const others = (members.get(id) ?? []).filter((row) => !own.has(row.id) && !gone.has(row.id))
-    const result = resettled(parts.sealer, others, surroundings)
+    const result = resettled(parts.cipher, others, surroundings)
     if ('message' in result) {
       const message = `the check "${result.name}" cannot be in it so: ${result.message}`
       object(context, { kind: 'group', key }, [{ path: [], message }])

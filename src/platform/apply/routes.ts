@@ -25,7 +25,7 @@ export function applyOperations(parts: MonitorParts): DefinedOperation[] {
         'Adds and changes what the file holds, and with `prune` deletes what the same file held before and holds no more. All or nothing; the same call again changes nothing. The body may be packed by gzip.',
       method: 'post',
       path: '/v1/apply',
-      deed: 'write',
+      action: 'write',
       body: ApplyRequest,
       bodyBounds: { bodyBytesMax: APPLY_BOUNDS.bodyBytesMax, bodyMs: BODY_MS, gzip: true },
       answers: { status: 200, schema: ApplyAnswer, description: 'The plan, or the problems' },
@@ -69,13 +69,13 @@ async function carryOut(context: ApplyContext, plan: ApplyPlan): Promise<void> {
     throw new ApiError(409, `An account has at most ${LIMITS.monitorsMax} checks`)
   }
   await deleteCheckGroups(inside, accountId, plan.gone.groups)
-  const { sealer } = parts
+  const { cipher } = parts
   await saveVariables(
     inside,
     accountId,
     plan.variables.map((one) => ({
       ...one,
-      value: sealer.seal(one.value),
+      value: cipher.encrypt(one.value),
       fileName: request.name,
     })),
   )

@@ -8,7 +8,7 @@ import type { Database } from '../../database/database.ts'
 import { createArtifactBucket, type BucketOptions } from './bucket.ts'
 import { createArtifactFolder } from './folder.ts'
 import { type ArtifactStore, ArtifactStoreError, type ByteRange } from './store.ts'
-import type { Chore } from '../jobs/background-jobs.ts'
+import type { BackgroundJob } from '../jobs/background-jobs.ts'
 import { absent, ApiError } from '../http/errors.ts'
 import { type Answer, defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
@@ -43,7 +43,7 @@ export function artifactOperations({ database, store }: ArtifactsOptions): Defin
       description: 'Takes a Range of bytes, and If-None-Match.',
       method: 'get',
       path: '/v1/artifacts/{artifactId}',
-      deed: 'read',
+      action: 'read',
       params: { artifactId: idParameter('artifact') },
       answers: {
         status: 200,
@@ -134,7 +134,7 @@ const DAY_MS = 86_400_000
 const ARRIVING_MS_MAX = 2 * 3_600_000
 
 /** Removes files whose time is over, and what uploads that broke off have left. */
-export function artifactRetention({ database, store, keptMs }: ArtifactsOptions): Chore {
+export function artifactRetention({ database, store, keptMs }: ArtifactsOptions): BackgroundJob {
   return {
     name: 'artifacts-old',
     everyMs: EVERY_MS,

@@ -1,27 +1,27 @@
-// Definitions of monitors and groups as the database keeps them: sealed, since they hold passwords and
+// Definitions of monitors and groups as the database keeps them: encrypted, since they hold passwords and
 // secret variables.
 import type { Monitor } from '../../contract/monitor.ts'
-import type { Sealer } from '../secrets/cipher.ts'
+import type { Cipher } from '../secrets/cipher.ts'
 
 /** A definition in the wire form. */
 export type Definition = Record<string, unknown>
 
-/** Seals a definition. */
-export function sealDefinition(sealer: Sealer, definition: Readonly<Definition>): string {
-  return sealer.seal(JSON.stringify(definition))
+/** Ciphers a definition. */
+export function encryptDefinition(cipher: Cipher, definition: Readonly<Definition>): string {
+  return cipher.encrypt(JSON.stringify(definition))
 }
 
-/** Opens what `sealDefinition` sealed. Throws SealError. */
-export function openSealed(sealer: Sealer, sealed: string): Definition {
-  return JSON.parse(sealer.open(sealed)) as Definition
+/** Opens what `encryptDefinition` encrypted. Throws DecryptionError. */
+export function decrypt(cipher: Cipher, encrypted: string): Definition {
+  return JSON.parse(cipher.decrypt(encrypted)) as Definition
 }
 
 /**
  * The monitor of a row's `effective` column, its group's settings counted in. It was checked when it
- * was written. Throws SealError.
+ * was written. Throws DecryptionError.
  */
-export function openDefinition(sealer: Sealer, effective: string): Monitor {
-  return openSealed(sealer, effective) as Monitor
+export function openDefinition(cipher: Cipher, effective: string): Monitor {
+  return decrypt(cipher, effective) as Monitor
 }
 
 /** A definition as it comes back from the database: without what is undefined. */

@@ -33,8 +33,8 @@ import { maskSecrets } from './masked-secrets.ts'
 import { missingThings, readNamedThings } from './named-things.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { assignQuery, booleanParameter, idParameter, textsParameter } from '../http/parameters.ts'
-import { type Definition, openSealed } from './encrypted-monitor.ts'
-import type { Sealer } from '../secrets/cipher.ts'
+import { type Definition, decrypt } from './encrypted-monitor.ts'
+import type { Cipher } from '../secrets/cipher.ts'
 
 const TAG = 'Checks'
 const PATH = '/v1/checks'
@@ -56,7 +56,7 @@ export function checkOperations(parts: MonitorParts): DefinedOperation[] {
   ]
 }
 
-function list({ database, sealer }: MonitorParts): DefinedOperation {
+function list({ database, cipher }: MonitorParts): DefinedOperation {
   return defineOperation({
     operationId: 'getV1Checks',
     tag: TAG,
@@ -64,7 +64,7 @@ function list({ database, sealer }: MonitorParts): DefinedOperation {
     description: 'Newest first.',
     method: 'get',
     path: PATH,
-    deed: 'read',
+    action: 'read',
     query: {
       ...pagedParameters(),
       tag: textsParameter('Only checks with at least one of these tags'),
@@ -105,7 +105,7 @@ function list({ database, sealer }: MonitorParts): DefinedOperation {
       const total = await countListedMonitors(database, accountId, filters)
       return pagedAnswer(
         query,
-        rows.map((row) => wireForm(sealer, row, query.applyGroupSettings)),
+        rows.map((row) => wireForm(cipher, row, query.applyGroupSettings)),
         total,
       )
     },
@@ -116,7 +116,7 @@ function ofType(parts: MonitorParts, checkType: DefinedType): DefinedOperation[]
   const part = CHECK_PATHS[checkType]
   const words = {
     tag: TAG,
-    deed: 'write' as const,
+    action: 'write' as const,
     body: CheckFields,
     bodyShown: checkInput(checkType),
     conflict: 'The account has as many checks as it may have',
@@ -153,28 +153,35 @@ function ofType(parts: MonitorParts, checkType: DefinedType): DefinedOperation[]
   ]
 }
 
-function read({ database, sealer }: MonitorParts): DefinedOperation {
+function read({ database, cipher }: MonitorParts): DefinedOperation {
   return defineOperation({
     operationId: 'getV1ChecksId',
     tag: TAG,
     summary: 'Read a check',
     method: 'get',
     path: ONE,
-    deed: 'read',
+    action: 'read',
     params,
     query: { applyGroupSettings },
     answers,
     async answer({ key, params: { id }, query }) {
       const row = await readMonitor(database, key.accountId, id)
       if (row === undefined) throw absent('check')
-      const shown = wireForm(sealer, row, query.applyGroupSettings)
+      const shown = wireForm(cipher, row, query.applyGroupSettings)
       return { status: 200, json: JSON.stringify(shown) }
     },
   })
 }
 
 function changes(parts: MonitorParts): DefinedOperation[] {
-  const words = { tag: TAG, path: ONE, deed: 'write' as const, params, body: CheckFields, answers }
+  const words = {
+    tag: TAG,
+    path: ONE,
+    action: 'write' as const,
+    params,
+    body: CheckFields,
+    answers,
+  }
   return [
     defineOperation({
       ...words,
@@ -205,7 +212,7 @@ function remove(parts: MonitorParts): DefinedOperation {
     description: 'Its results stay until their retention ends.',
     method: 'delete',
     path: ONE,
-    deed: 'write',
+    action: 'write',
     params,
     answers: { status: 204, description: 'The check is deleted' },
     async answer({ key: { accountId }, params: { id } }) {
@@ -234,7 +241,7 @@ async function create(
     await draftAndSave(inside, parts, { accountId, check, body })
     return readMonitor(inside, accountId, id)
   })
-  return row === undefined ? '' : JSON.stringify(wireForm(parts.sealer, row))
+  return row === undefined ? '' : JSON.stringify(wireForm(parts.cipher, row))
 }
 
 async function replace(
@@ -247,12 +254,12 @@ async function replace(
     const before = await readMonitor(inside, accountId, id)
     const isOther = of.checkType !== undefined && before?.check_type !== of.checkType
     if (before === undefined || isOther) throw absent('check')
-    const check = keptCheck(parts.sealer, before)
+    const check = keptCheck(parts.cipher, before)
     const body = bodyOf(check.definition)
     await draftAndSave(inside, parts, { accountId, check, body })
     return readMonitor(inside, accountId, id)
   })
-  return { status: 200, json: row === undefined ? '' : JSON.stringify(wireForm(parts.sealer, row)) }
+  return { status: 200, json: row === undefined ? '' : JSON.stringify(wireForm(parts.cipher, row)) }
 }
 
 /** Makes `body` the definition of a check that is kept under its id, or is to be. */
@@ -278,9 +285,9 @@ async function draftAndSave(
 }
 
 /** A monitor as it is read: what was written, or what holds with its group; secret values masked. */
-export function wireForm(sealer: Sealer, row: MonitorRow, withGroup = false): Definition {
+export function wireForm(cipher: Cipher, row: MonitorRow, withGroup = false): Definition {
   return {
-    ...maskSecrets(openSealed(sealer, withGroup ? row.effective : row.definition)),
+    ...maskSecrets(decrypt(cipher, withGroup ? row.effective : row.definition)),
     id: row.id,
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at?.toISOString() ?? null,

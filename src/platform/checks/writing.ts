@@ -14,13 +14,13 @@ import { locationIdsBySlug } from '../private-locations/queries/locations.ts'
 import { differences } from './differences.ts'
 import { type EffectiveCheck, effectiveCheck, type Surroundings } from './effective.ts'
 import type { PlatformClock } from '../../database/platform-clock.ts'
-import { asKept, type Definition, openSealed, sealDefinition } from './encrypted-monitor.ts'
-import type { Sealer } from '../secrets/cipher.ts'
+import { asKept, type Definition, decrypt, encryptDefinition } from './encrypted-monitor.ts'
+import type { Cipher } from '../secrets/cipher.ts'
 
 /** What it takes to work on monitors. */
 export interface MonitorParts {
   database: Database
-  sealer: Sealer
+  cipher: Cipher
   clock: Pick<PlatformClock, 'now'>
 }
 
@@ -59,27 +59,25 @@ export function changing<T>(
 /** What definitions of the account may name: its locations and variables, the groups of `groupIds`. */
 export async function readSurroundings(
   inside: Queryable,
-  { sealer }: Pick<MonitorParts, 'sealer'>,
+  { cipher }: Pick<MonitorParts, 'cipher'>,
   ask: { accountId: string; groupIds: readonly number[] },
 ): Promise<Surroundings> {
   const locations = await locationIdsBySlug(inside, ask.accountId)
   const ids = [...new Set(ask.groupIds)]
   const rows = ids.length === 0 ? [] : await readCheckGroups(inside, ask.accountId, ids)
-  const groups = new Map(
-    rows.map((row) => [row.id, openSealed(sealer, row.definition) as CheckGroup]),
-  )
+  const groups = new Map(rows.map((row) => [row.id, decrypt(cipher, row.definition) as CheckGroup]))
   const variables = await listAccountVariables(inside, ask.accountId, API_BOUNDS.variablesMax)
   return {
     locations,
     groups,
-    variables: new Map(variables.map((row) => [row.key, sealer.open(row.value)])),
+    variables: new Map(variables.map((row) => [row.key, cipher.decrypt(row.value)])),
   }
 }
 
 /** Writes monitors and places them. To be called inside `changing`. */
 export async function saveChecks(
   inside: Queryable,
-  { sealer, clock }: MonitorParts,
+  { cipher, clock }: MonitorParts,
   accountId: string,
   checks: readonly SettledCheck[],
 ): Promise<void> {
@@ -91,8 +89,8 @@ export async function saveChecks(
       id,
       checkType,
       groupId: settled.groupId,
-      definition: sealDefinition(sealer, definition),
-      effective: sealDefinition(sealer, settled.effective),
+      definition: encryptDefinition(cipher, definition),
+      effective: encryptDefinition(cipher, settled.effective),
       locationIds: settled.locationIds,
       bundle: bundleOf(settled.effective) ?? null,
       fileName: file?.name ?? null,
@@ -106,7 +104,7 @@ export async function saveChecks(
   await place(inside, { accountId, nowMs: clock.now(), monitors })
 }
 
-/** What the database knows of a monitor without opening its seal. */
+/** What the database knows of a monitor without decrypting it. */
 function shown({ name, activated, muted, tags }: Monitor) {
   return { name, activated, muted, tags }
 }
@@ -132,19 +130,19 @@ export async function removeChecks(
 }
 
 /** A row as it was written. */
-export function keptCheck(sealer: Sealer, row: MonitorRow): KeptCheck {
+export function keptCheck(cipher: Cipher, row: MonitorRow): KeptCheck {
   const { id, check_type: checkType, file_name: name, file_key: key } = row
   return {
     id,
     checkType: checkType as DefinedType,
-    definition: openSealed(sealer, row.definition),
+    definition: decrypt(cipher, row.definition),
     file: name === null || key === null ? null : { name, key },
   }
 }
 
 /** Whether a monitor comes out otherwise than it is kept, by its group or by an older reading of it. */
-export function comesOutElse(sealer: Sealer, row: MonitorRow, settled: EffectiveCheck): boolean {
-  const was = openSealed(sealer, row.effective)
+export function comesOutElse(cipher: Cipher, row: MonitorRow, settled: EffectiveCheck): boolean {
+  const was = decrypt(cipher, row.effective)
   const isElse = differences(was, asKept(settled.effective)).length > 0
   return isElse || row.location_ids.join() !== settled.locationIds.join()
 }
@@ -154,19 +152,19 @@ export function comesOutElse(sealer: Sealer, row: MonitorRow, settled: Effective
  * with what is to be saved, or the first member that cannot be with the group as it now is.
  */
 export function resettled(
-  sealer: Sealer,
+  cipher: Cipher,
   members: readonly MonitorRow[],
   surroundings: Surroundings,
 ): { changed: SettledCheck[] } | { name: string; message: string } {
   const changed: SettledCheck[] = []
   for (const row of members) {
-    const check = keptCheck(sealer, row)
+    const check = keptCheck(cipher, row)
     const settled = effectiveCheck(check, surroundings)
     if ('problems' in settled) {
       const name = String(check.definition['name'])
       return { name, message: settled.problems[0]?.message ?? '' }
     }
-    if (comesOutElse(sealer, row, settled)) changed.push({ ...check, settled })
+    if (comesOutElse(cipher, row, settled)) changed.push({ ...check, settled })
   }
   return { changed }
 }

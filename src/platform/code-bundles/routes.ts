@@ -17,7 +17,7 @@ import {
 import { defineAgentOperation, type DefinedAgentOperation } from '../http/agent-operation.ts'
 import { UNREAD } from '../http/arriving-bytes.ts'
 import { ArtifactStoreError } from '../artifacts/store.ts'
-import type { Chore } from '../jobs/background-jobs.ts'
+import type { BackgroundJob } from '../jobs/background-jobs.ts'
 import { type BundleParts, receiveBundle, removeBundle, storeAway } from './intake.ts'
 import { absent, ApiError } from '../http/errors.ts'
 import { pageJson, pageOf, pageParameters } from '../http/listing.ts'
@@ -53,7 +53,7 @@ function put(parts: BundleParts): DefinedOperation {
       'The project of a check suite as a tar.gz, streamed; a check names it as `codeBundlePath: "bundle:<sha256>"`. The same bundle again changes nothing. Bundles that no check has named for a week are dropped.',
     method: 'put',
     path: ONE,
-    deed: 'write',
+    action: 'write',
     params,
     looks,
     upload: {
@@ -87,7 +87,7 @@ function list({ database }: BundleParts): DefinedOperation {
     summary: 'List code bundles',
     method: 'get',
     path: PATH,
-    deed: 'read',
+    action: 'read',
     query: pageParameters('code-bundles'),
     answers: {
       status: 200,
@@ -110,7 +110,7 @@ function get(parts: BundleParts): DefinedOperation {
     description: 'HEAD tells whether it is there.',
     method: 'get',
     path: ONE,
-    deed: 'read',
+    action: 'read',
     params,
     looks,
     answers: {
@@ -137,7 +137,7 @@ function remove(parts: BundleParts): DefinedOperation {
     summary: 'Delete a code bundle',
     method: 'delete',
     path: ONE,
-    deed: 'write',
+    action: 'write',
     params,
     looks,
     answers: { status: 204, description: 'The bundle is deleted' },
@@ -237,7 +237,7 @@ const ARRIVING_MS_MAX = 2 * 3_600_000
 export function bundleRetention(
   { database, store }: Pick<BundleParts, 'database' | 'store'>,
   unusedMs: number = BUNDLE_BOUNDS.unusedMsMax,
-): Chore {
+): BackgroundJob {
   return {
     name: 'code-bundles-unused',
     everyMs: EVERY_MS,

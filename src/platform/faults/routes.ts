@@ -19,7 +19,7 @@ import {
   type DefinedAgentOperation,
 } from '../http/agent-operation.ts'
 import { readBytes } from '../http/body.ts'
-import type { Chore } from '../jobs/background-jobs.ts'
+import type { BackgroundJob } from '../jobs/background-jobs.ts'
 import { absent, ApiError } from '../http/errors.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
@@ -94,7 +94,7 @@ function ofLocation(database: Database): DefinedOperation {
     description: `Faults of the agents themselves, not of what they check: at most ${FAULT_BOUNDS.perAgentMax} of an agent and ${FAULT_BOUNDS.perLocationMax} of a location, the one that was seen last first, for ${FAULT_BOUNDS.keptMs / 86_400_000} days.`,
     method: 'get',
     path: '/v1/private-locations/{id}/errors',
-    deed: 'read',
+    action: 'read',
     params: { id: idParameter('private location') },
     query: {
       agentId: z
@@ -122,7 +122,7 @@ function ofPlatform(database: Database): DefinedOperation {
     description: `At most ${FAULT_BOUNDS.perAgentMax}, the one that was seen last first.`,
     method: 'get',
     path: '/v1/platform-errors',
-    deed: 'administer',
+    action: 'administer',
     answers: { status: 200, schema: z.array(PlatformError), description: 'The faults' },
     answer: async () => ({
       status: 200,
@@ -132,7 +132,7 @@ function ofPlatform(database: Database): DefinedOperation {
 }
 
 /** Forgets faults that were not seen for long. */
-export function faultRetention(database: Database): Chore {
+export function faultRetention(database: Database): BackgroundJob {
   return {
     name: 'faults-retention',
     everyMs: 3_600_000,

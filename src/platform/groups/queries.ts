@@ -1,11 +1,11 @@
-// Statements on groups of monitors. Definitions are sealed before they come here.
+// Statements on groups of monitors. Definitions are encrypted before they come here.
 import { statement, type Connection } from '../../database/statement.ts'
 
 /** A group. */
 export interface CheckGroupRow {
   id: number
   name: string
-  /** Sealed: the wire form as it was given. */
+  /** Encrypted: the wire form as it was given. */
   definition: string
   file_name: string | null
   file_key: string | null

@@ -24,7 +24,7 @@ import { missingThings, readNamedThings } from '../checks/named-things.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { assignQuery, NUMBER_LIKE, numberParameter, textsParameter } from '../http/parameters.ts'
 import type { Definition } from '../checks/encrypted-monitor.ts'
-import type { Sealer } from '../secrets/cipher.ts'
+import type { Cipher } from '../secrets/cipher.ts'
 
 const TAG = 'Check Groups'
 /** Versions of the same resource. */
@@ -47,7 +47,7 @@ export function checkGroupOperations(parts: MonitorParts): DefinedOperation[] {
   ])
 }
 
-function reads({ database, sealer }: MonitorParts, version: Version): DefinedOperation[] {
+function reads({ database, cipher }: MonitorParts, version: Version): DefinedOperation[] {
   return [
     defineOperation({
       operationId: named('get', version),
@@ -56,7 +56,7 @@ function reads({ database, sealer }: MonitorParts, version: Version): DefinedOpe
       description: 'Newest first.',
       method: 'get',
       path: pathOf(version),
-      deed: 'read',
+      action: 'read',
       query: { ...pagedParameters(), name: textsParameter('Only groups of these names') },
       lists: ['name'],
       answers: {
@@ -76,7 +76,7 @@ function reads({ database, sealer }: MonitorParts, version: Version): DefinedOpe
         const total = await countListedGroups(database, accountId, query.name ?? null)
         return pagedAnswer(
           query,
-          rows.map((row) => wireForm(sealer, row)),
+          rows.map((row) => wireForm(cipher, row)),
           total,
         )
       },
@@ -87,23 +87,23 @@ function reads({ database, sealer }: MonitorParts, version: Version): DefinedOpe
       summary: 'Read a group of checks',
       method: 'get',
       path: onePathOf(version),
-      deed: 'read',
+      action: 'read',
       params,
       looks,
       answers,
       async answer({ key, params: { id } }) {
         const [row] = await readCheckGroups(database, key.accountId, [id])
-        return found(sealer, row)
+        return found(cipher, row)
       },
     }),
   ]
 }
 
 function writes(parts: MonitorParts, version: Version): DefinedOperation[] {
-  const { sealer } = parts
+  const { cipher } = parts
   const words = {
     tag: TAG,
-    deed: 'write' as const,
+    action: 'write' as const,
     body: CheckFields,
     bodyShown: CheckGroupInput,
   }
@@ -130,7 +130,7 @@ function writes(parts: MonitorParts, version: Version): DefinedOperation[] {
           const groups = [{ definition, file: null }]
           return (await addGroups(inside, parts, accountId, { groups, locations }))[0]
         })
-        return { status: 201, json: row === undefined ? '' : JSON.stringify(wireForm(sealer, row)) }
+        return { status: 201, json: row === undefined ? '' : JSON.stringify(wireForm(cipher, row)) }
       },
     }),
     defineOperation({
@@ -167,11 +167,11 @@ async function replace(
   const row = await changing(parts, accountId, async (inside) => {
     const [before] = await readCheckGroups(inside, accountId, [id])
     if (before === undefined) throw absent('group')
-    const kept = groupDefinition(parts.sealer, before)
+    const kept = groupDefinition(parts.cipher, before)
     const definition = await draft(inside, { accountId, body: bodyOf(kept), kept })
     return replaceGroup(inside, parts, accountId, { id, definition })
   })
-  return found(parts.sealer, row)
+  return found(parts.cipher, row)
 }
 
 function remove(parts: MonitorParts, version: Version): DefinedOperation {
@@ -181,7 +181,7 @@ function remove(parts: MonitorParts, version: Version): DefinedOperation {
     summary: 'Delete a group of checks',
     method: 'delete',
     path: onePathOf(version),
-    deed: 'write',
+    action: 'write',
     params,
     looks,
     answers: { status: 204, description: 'The group is deleted' },
@@ -212,14 +212,14 @@ async function draft(
   return made.definition
 }
 
-function found(sealer: Sealer, row: CheckGroupRow | undefined): { status: 200; json: string } {
+function found(cipher: Cipher, row: CheckGroupRow | undefined): { status: 200; json: string } {
   if (row === undefined) throw absent('group')
-  return { status: 200, json: JSON.stringify(wireForm(sealer, row)) }
+  return { status: 200, json: JSON.stringify(wireForm(cipher, row)) }
 }
 
 /** A group as it is read: what was written, secret values masked. Clients rely on `apiCheckDefaults`. */
-function wireForm(sealer: Sealer, row: CheckGroupRow): Definition {
-  const definition = maskSecrets(groupDefinition(sealer, row))
+function wireForm(cipher: Cipher, row: CheckGroupRow): Definition {
+  const definition = maskSecrets(groupDefinition(cipher, row))
   return {
     ...definition,
     apiCheckDefaults: definition['apiCheckDefaults'] ?? NO_API_CHECK_DEFAULTS,

@@ -7,8 +7,8 @@ import { readSurroundings, resettled, saveChecks, type MonitorParts } from '../c
 import { locationProblems, type Surroundings } from '../checks/effective.ts'
 import { ApiError } from '../http/errors.ts'
 import { problemWords } from '../http/draft-problem.ts'
-import { type Definition, openSealed, sealDefinition } from '../checks/encrypted-monitor.ts'
-import type { Sealer } from '../secrets/cipher.ts'
+import { type Definition, decrypt, encryptDefinition } from '../checks/encrypted-monitor.ts'
+import type { Cipher } from '../secrets/cipher.ts'
 
 /** A checked definition of a group. */
 export interface KeptGroup {
@@ -20,12 +20,12 @@ export interface KeptGroup {
 /** Adds groups, which have no members yet. Throws ApiError 400 for locations that are not there. */
 export function addGroups(
   inside: Queryable,
-  { sealer }: MonitorParts,
+  { cipher }: MonitorParts,
   accountId: string,
   { groups, locations }: { groups: readonly KeptGroup[] } & Pick<Surroundings, 'locations'>,
 ): Promise<CheckGroupRow[]> {
   const rows = groups.map(({ definition, file }) => ({
-    ...groupFields(sealer, definition, locations),
+    ...groupFields(cipher, definition, locations),
     fileName: file?.name ?? null,
     fileKey: file?.key ?? null,
   }))
@@ -38,7 +38,7 @@ export function addGroups(
  */
 export function changeGroups(
   inside: Queryable,
-  { sealer }: MonitorParts,
+  { cipher }: MonitorParts,
   accountId: string,
   {
     groups,
@@ -50,7 +50,7 @@ export function changeGroups(
 ): Promise<CheckGroupRow[]> {
   const rows = groups.map(({ id, definition }) => ({
     id,
-    ...groupFields(sealer, definition, locations),
+    ...groupFields(cipher, definition, locations),
   }))
   return changeCheckGroups(inside, accountId, rows)
 }
@@ -71,7 +71,7 @@ export async function replaceGroup(
   const [row] = await changeGroups(inside, parts, accountId, changed)
   if (row === undefined) return undefined
   const groups = new Map([[id, definition as CheckGroup]])
-  const result = resettled(parts.sealer, await monitorsOfGroups(inside, [id]), {
+  const result = resettled(parts.cipher, await monitorsOfGroups(inside, [id]), {
     ...before,
     groups,
   })
@@ -84,7 +84,7 @@ export async function replaceGroup(
 
 /** What the database keeps of a group. Throws ApiError 400 for locations that are not there. */
 function groupFields(
-  sealer: Sealer,
+  cipher: Cipher,
   definition: Definition,
   locations: ReadonlyMap<string, string>,
 ): { name: string; definition: string; locationIds: string[] } {
@@ -94,12 +94,12 @@ function groupFields(
   if (problems.length > 0) throw new ApiError(400, problemWords(problems))
   return {
     name,
-    definition: sealDefinition(sealer, definition),
+    definition: encryptDefinition(cipher, definition),
     locationIds: slugs.map((slug) => locations.get(slug) ?? ''),
   }
 }
 
 /** The definition of a group's row. */
-export function groupDefinition(sealer: Sealer, row: CheckGroupRow): Definition {
-  return openSealed(sealer, row.definition)
+export function groupDefinition(cipher: Cipher, row: CheckGroupRow): Definition {
+  return decrypt(cipher, row.definition)
 }

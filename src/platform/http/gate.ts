@@ -36,7 +36,7 @@ export function createGate({ keys, limiter, clientAddress, policyOf }: GateParts
       noteRate(c, one)
       if (!one.allowed) throw tooMany(one)
       checkAccount(key, claim)
-      if (allows(key.role, operation.deed)) return key
+      if (allows(key.role, operation.action)) return key
       throw new ApiError(403, `The role of this key, ${key.role}, does not allow this`)
     }
     return verdict instanceof Promise ? verdict.then(decide) : decide(verdict)

@@ -3,7 +3,7 @@
 import type { OpenAPIHono, RouteConfig } from '@hono/zod-openapi'
 import type { Context } from 'hono'
 import * as z from 'zod'
-import type { Deed } from '../../contract/api/account.ts'
+import type { Action } from '../../contract/api/account.ts'
 import { API_BOUNDS } from '../../contract/api/bounds.ts'
 import { PROBLEM_SCHEMAS, type ErrorStatus } from '../../contract/schema/problem.ts'
 import { DEFAULT_POLICY, type RatePolicy } from '../../contract/api/rate-policy.ts'
@@ -45,7 +45,7 @@ export interface Operation<P extends Fields, Q extends Fields, B extends z.ZodTy
   description?: string
   method: 'get' | 'post' | 'put' | 'patch' | 'delete'
   path: string
-  deed: Deed
+  action: Action
   /** Requests are counted under it; default: DEFAULT_POLICY. */
   policy?: RatePolicy
   /** What stands in the path; what is malformed is not found. GUIDs, unless `looks` says otherwise. */
@@ -83,7 +83,7 @@ export interface Operation<P extends Fields, Q extends Fields, B extends z.ZodTy
 /** An operation whose types are known and then forgotten, so that a list can hold them all. */
 export interface DefinedOperation {
   readonly route: RouteConfig
-  readonly deed: Deed
+  readonly action: Action
   readonly policy: RatePolicy
   /** The route's path as Hono's router wants it. */
   readonly routed: string
@@ -101,7 +101,7 @@ export function defineOperation<
   const bounds: BodyBounds = { ...API_BOUNDS, ...operation.bodyBounds }
   return {
     route: routeOf(operation),
-    deed: operation.deed,
+    action: operation.action,
     policy: operation.policy ?? DEFAULT_POLICY,
     routed: routedPath(operation.path, operation.looks ?? {}),
     async run(c, key) {

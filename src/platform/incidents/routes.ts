@@ -51,7 +51,7 @@ function list(database: Database): DefinedOperation {
       'Newest first. `nextId` leads to the next page; no row comes twice or is left out while others come and go.',
     method: 'get',
     path: PATH,
-    deed: 'read',
+    action: 'read',
     query: pageParameters('incidents'),
     answers: {
       status: 200,
@@ -73,7 +73,7 @@ function create(database: Database, told: Told): DefinedOperation {
     summary: 'Open an incident with its first update',
     method: 'post',
     path: PATH,
-    deed: 'write',
+    action: 'write',
     body: IncidentInput,
     answers: { status: 201, schema: Incident, description: 'The incident' },
     async answer({ key: { accountId }, body }) {
@@ -106,7 +106,7 @@ function read(database: Database): DefinedOperation {
     summary: 'Read an incident',
     method: 'get',
     path: ONE,
-    deed: 'read',
+    action: 'read',
     params,
     answers: { status: 200, schema: Incident, description: 'The incident' },
     async answer({ key, params: { incidentId } }) {
@@ -121,7 +121,7 @@ function writes(database: Database): DefinedOperation[] {
   const common = {
     tag: TAG,
     path: ONE,
-    deed: 'write' as const,
+    action: 'write' as const,
     params,
     answers: { status: 200 as const, schema: Incident, description: 'The incident' },
   }
@@ -156,7 +156,7 @@ function remove(database: Database): DefinedOperation {
     summary: 'Delete an incident with its updates',
     method: 'delete',
     path: ONE,
-    deed: 'write',
+    action: 'write',
     params,
     answers: { status: 204, description: 'The incident is deleted' },
     async answer({ key, params: { incidentId } }) {

@@ -2,12 +2,12 @@
 // that nobody reported, alerts that time alone moves, retention.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Log } from '../../process/log.ts'
-import { type ChoreLease, releaseChore, renewChore, takeChore } from './queries.ts'
+import { type JobLease, releaseLease, renewLease, takeLease } from './queries.ts'
 import type { Database } from '../../database/database.ts'
 import { isUnavailable } from '../../database/database-failure.ts'
 
 /** Something to be done again and again. */
-export interface Chore {
+export interface BackgroundJob {
   /** Known to the database; must not change between versions. */
   name: string
   everyMs: number
@@ -17,8 +17,8 @@ export interface Chore {
   run(signal: AbortSignal): Promise<void>
 }
 
-/** What chores need. */
-export interface ChoreOptions {
+/** What background jobs need. */
+export interface BackgroundJobOptions {
   database: Database
   log: Log
   signal: AbortSignal
@@ -30,39 +30,50 @@ const LOOK_MS_MAX = 10_000
 const LEASE_MS = 15_000
 const RENEW_MS = 4_000
 
-/** Does the chores until the signal fires; resolves when none is under way any more. Never rejects. */
-export async function doChores(chores: readonly Chore[], options: ChoreOptions): Promise<void> {
-  await Promise.all(chores.map((chore) => repeat(chore, options)))
+/** Does the background jobs until the signal fires; resolves when none is under way any more. Never rejects. */
+export async function runBackgroundJobs(
+  backgroundJobs: readonly BackgroundJob[],
+  options: BackgroundJobOptions,
+): Promise<void> {
+  await Promise.all(backgroundJobs.map((backgroundJob) => repeat(backgroundJob, options)))
 }
 
-async function repeat(chore: Chore, options: ChoreOptions): Promise<void> {
+async function repeat(backgroundJob: BackgroundJob, options: BackgroundJobOptions): Promise<void> {
   const { signal } = options
-  const lookMs = Math.min(LOOK_MS_MAX, Math.max(LOOK_MS_MIN, chore.everyMs / 2))
+  const lookMs = Math.min(LOOK_MS_MAX, Math.max(LOOK_MS_MIN, backgroundJob.everyMs / 2))
   while (!signal.aborted) {
-    await doOnce(chore, options)
+    await doOnce(backgroundJob, options)
     // Jitter keeps several processes from asking in step.
     await sleep(lookMs * (0.75 + Math.random() / 2), undefined, { signal }).catch(() => undefined)
   }
 }
 
-/** Does a chore if it is due and free. Never rejects. */
-export async function doOnce(chore: Chore, { database, log, signal }: ChoreOptions): Promise<void> {
+/** Does a background job if it is due and free. Never rejects. */
+export async function doOnce(
+  backgroundJob: BackgroundJob,
+  { database, log, signal }: BackgroundJobOptions,
+): Promise<void> {
   try {
-    const taken = await takeChore(database, { ...chore, leaseMs: LEASE_MS })
+    const taken = await takeLease(database, { ...backgroundJob, leaseMs: LEASE_MS })
     if (taken === undefined) return
     const lease = new RenewedLease(database, taken)
     let done = false
     try {
-      const timeout = AbortSignal.timeout(chore.timeoutMs)
-      await chore.run(AbortSignal.any([signal, timeout, lease.lost]))
+      const timeout = AbortSignal.timeout(backgroundJob.timeoutMs)
+      await backgroundJob.run(AbortSignal.any([signal, timeout, lease.lost]))
       done = true
     } finally {
       await lease.release(done)
     }
   } catch (error) {
     if (signal.aborted) return
-    if (isUnavailable(error)) log.debug({ err: error, chore: chore.name }, 'a chore has to wait')
-    else log.error({ err: error, chore: chore.name }, 'a chore failed and is tried again')
+    if (isUnavailable(error))
+      log.debug({ err: error, backgroundJob: backgroundJob.name }, 'a background job has to wait')
+    else
+      log.error(
+        { err: error, backgroundJob: backgroundJob.name },
+        'a background job failed and is tried again',
+      )
   }
 }
 
@@ -72,10 +83,10 @@ class RenewedLease {
   readonly #lost = new AbortController()
   readonly #renewal: NodeJS.Timeout
   readonly #end: NodeJS.Timeout
-  #lease: ChoreLease
+  #lease: JobLease
   #renewing: Promise<void> = Promise.resolve()
 
-  constructor(database: Database, lease: ChoreLease) {
+  constructor(database: Database, lease: JobLease) {
     this.#database = database
     this.#lease = lease
     this.#renewal = setInterval(() => {
@@ -93,12 +104,12 @@ class RenewedLease {
     clearInterval(this.#renewal)
     clearTimeout(this.#end)
     await this.#renewing
-    await releaseChore(this.#database, this.#lease, done)
+    await releaseLease(this.#database, this.#lease, done)
   }
 
   async #renew(): Promise<void> {
     // While the database is away, nobody else gets the lease either.
-    const renewed = await renewChore(this.#database, this.#lease, LEASE_MS).catch(() => null)
+    const renewed = await renewLease(this.#database, this.#lease, LEASE_MS).catch(() => null)
     if (renewed === undefined) this.#lose()
     if (!renewed) return
     this.#lease = renewed

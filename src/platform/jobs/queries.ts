@@ -3,13 +3,13 @@
 import { statement, type Connection } from '../../database/statement.ts'
 
 /** A job that is leased to this process. */
-export interface ChoreLease {
+export interface JobLease {
   name: string
   /** The end of the lease as the database stores it, which nobody else can know: proof of who holds it. */
   until: string
 }
 
-const take = statement<[string, number, number], ChoreLease>(
+const take = statement<[string, number, number], JobLease>(
   'chore-take',
   `insert into chores as c (name, leased_until)
    values ($1, clock_timestamp() + make_interval(secs => $3::double precision / 1000))
@@ -20,14 +20,16 @@ const take = statement<[string, number, number], ChoreLease>(
 )
 
 /** Leases the job for `leaseMs` when it is due and nobody holds it; undefined otherwise. */
-export async function takeChore(
+export async function takeLease(
   connection: Connection,
-  chore: { name: string; everyMs: number; leaseMs: number },
-): Promise<ChoreLease | undefined> {
-  return (await take(connection, chore.name, chore.everyMs, chore.leaseMs))[0]
+  backgroundJob: { name: string; everyMs: number; leaseMs: number },
+): Promise<JobLease | undefined> {
+  return (
+    await take(connection, backgroundJob.name, backgroundJob.everyMs, backgroundJob.leaseMs)
+  )[0]
 }
 
-const renew = statement<[string, string, number], ChoreLease>(
+const renew = statement<[string, string, number], JobLease>(
   'chore-renew',
   `update chores
    set leased_until = clock_timestamp() + make_interval(secs => $3::double precision / 1000)
@@ -36,11 +38,11 @@ const renew = statement<[string, string, number], ChoreLease>(
 )
 
 /** Extends the lease; undefined when another process holds the job. */
-export async function renewChore(
+export async function renewLease(
   connection: Connection,
-  { name, until }: ChoreLease,
+  { name, until }: JobLease,
   leaseMs: number,
-): Promise<ChoreLease | undefined> {
+): Promise<JobLease | undefined> {
   return (await renew(connection, name, until, leaseMs))[0]
 }
 
@@ -52,9 +54,9 @@ const release = statement<[string, string, boolean], never>(
 )
 
 /** Ends the lease; when the job is not done, it is due again at once. */
-export async function releaseChore(
+export async function releaseLease(
   connection: Connection,
-  { name, until }: ChoreLease,
+  { name, until }: JobLease,
   done: boolean,
 ): Promise<void> {
   await release(connection, name, until, done)

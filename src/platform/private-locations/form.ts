@@ -3,11 +3,11 @@ import type { AgentStatus, PrivateLocation, RunningAgents } from './schema.ts'
 import { compareVersions, VERSION } from '../../contract/versions.ts'
 import type { PrivateLocationRow, RunningAgentText } from './queries/locations.ts'
 import { maskedProxy } from './proxy.ts'
-import type { Sealer } from '../secrets/cipher.ts'
+import type { Cipher } from '../secrets/cipher.ts'
 
 /** The read model of a location. */
 export function locationForm(
-  sealer: Sealer,
+  cipher: Cipher,
   row: PrivateLocationRow,
   { versions }: { versions: boolean },
 ): PrivateLocation {
@@ -17,7 +17,7 @@ export function locationForm(
     name: row.name,
     slugName: row.slug_name,
     icon: row.icon,
-    proxyUrl: row.proxy_url === null ? null : maskedProxy(sealer.open(row.proxy_url)),
+    proxyUrl: row.proxy_url === null ? null : maskedProxy(cipher.decrypt(row.proxy_url)),
     keys: row.keys.map((key) => ({
       id: key.id,
       maskedKey: `...${key.suffix}`,

@@ -32,7 +32,7 @@ function create(database: Database): DefinedOperation {
       'It is shown only now. To replace one: make another, give it to all agents, revoke the first.',
     method: 'post',
     path: PATH,
-    deed: 'administer',
+    action: 'administer',
     params: { id: idParameter('private location') },
     answers: { status: 201, schema: NewLocationKey, description: 'The key' },
     conflict: `The location has ${ACTIVE_MAX} active keys`,
@@ -62,7 +62,7 @@ function revoke(database: Database): DefinedOperation {
     description: 'Agents that use it are refused within seconds.',
     method: 'delete',
     path: `${PATH}/{keyId}`,
-    deed: 'administer',
+    action: 'administer',
     params: { id: idParameter('private location'), keyId: idParameter('key') },
     answers: { status: 204, description: 'The key is revoked' },
     async answer({ key: { accountId }, params: { id: locationId, keyId: id } }) {

@@ -6,7 +6,7 @@ import type { Database } from '../../database/database.ts'
 import { listLocationSamples, sampleLocations } from '../../database/location-samples.ts'
 import { readPrivateLocation } from './queries/locations.ts'
 import type { MonitorParts } from '../checks/writing.ts'
-import type { Chore } from '../jobs/background-jobs.ts'
+import type { BackgroundJob } from '../jobs/background-jobs.ts'
 import { absent, ApiError } from '../http/errors.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
@@ -17,7 +17,7 @@ const KEPT_MS = KEPT_DAYS * 86_400_000
 const SAMPLES_MAX = KEPT_MS / MINUTE_MS + 1
 
 /** Samples all locations every minute. */
-export function locationSampling(database: Database): Chore {
+export function locationSampling(database: Database): BackgroundJob {
   return {
     name: 'location-samples',
     everyMs: MINUTE_MS,
@@ -44,7 +44,7 @@ export function locationMetricsOperations({ database, clock }: MonitorParts): De
       description: `One sample a minute while agents report; kept for ${KEPT_DAYS} days.`,
       method: 'get',
       path: '/v1/private-locations/{id}/metrics',
-      deed: 'read',
+      action: 'read',
       policy: CUSTOM_POLICIES['private-location-metrics'],
       params: { id: idParameter('private location') },
       query: {

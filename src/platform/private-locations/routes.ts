@@ -38,7 +38,7 @@ export function privateLocationOperations(parts: MonitorParts): DefinedOperation
   return [list(parts), create(parts), read(parts), replace(parts), remove(parts), regions()]
 }
 
-function list({ database, sealer }: MonitorParts): DefinedOperation {
+function list({ database, cipher }: MonitorParts): DefinedOperation {
   return defineOperation({
     operationId: 'getV1Privatelocations',
     tag: TAG,
@@ -46,7 +46,7 @@ function list({ database, sealer }: MonitorParts): DefinedOperation {
     description: 'Oldest first, all of them.',
     method: 'get',
     path: PATH,
-    deed: 'read',
+    action: 'read',
     query: {
       versions: z
         .enum(['true', 'false'])
@@ -65,7 +65,7 @@ function list({ database, sealer }: MonitorParts): DefinedOperation {
         API_BOUNDS.privateLocationsMax,
       )
       const versions = query.versions === 'true'
-      const locations = rows.map((row) => locationForm(sealer, row, { versions }))
+      const locations = rows.map((row) => locationForm(cipher, row, { versions }))
       return { status: 200, json: JSON.stringify(locations) }
     },
   })
@@ -79,14 +79,14 @@ function create(parts: MonitorParts): DefinedOperation {
     description: 'Agents need a key of it, which is made apart.',
     method: 'post',
     path: PATH,
-    deed: 'write',
+    action: 'write',
     body: PrivateLocationInput,
     answers: { ...answers, status: 201 },
     conflict: 'Another location has this slugName, or the account has as many as it may have',
     async answer({ key: { accountId }, body }) {
       const id = randomUUID()
       const { slugName } = body
-      const proxyUrl = sealedProxy(parts, body.proxyUrl, undefined)
+      const proxyUrl = encryptedProxy(parts, body.proxyUrl, undefined)
       try {
         const json = await changing(parts, accountId, async (inside) => {
           const there = await locationIdsBySlug(inside, accountId)
@@ -114,7 +114,7 @@ function read(parts: MonitorParts): DefinedOperation {
     summary: 'Read a private location',
     method: 'get',
     path: ONE,
-    deed: 'read',
+    action: 'read',
     params,
     answers,
     answer: async ({ key, params: { id } }) => ({
@@ -132,7 +132,7 @@ function replace(parts: MonitorParts): DefinedOperation {
     description: 'Its `slugName` never changes: results and definitions name it.',
     method: 'put',
     path: ONE,
-    deed: 'write',
+    action: 'write',
     params,
     body: PrivateLocationChange,
     answers,
@@ -144,7 +144,7 @@ function replace(parts: MonitorParts): DefinedOperation {
         if (body.slugName !== undefined && body.slugName !== slugName) {
           throw new ApiError(400, `slugName: must stay "${slugName}"; make another location`)
         }
-        const proxyUrl = sealedProxy(parts, body.proxyUrl, kept ?? undefined)
+        const proxyUrl = encryptedProxy(parts, body.proxyUrl, kept ?? undefined)
         await changePrivateLocation(inside, { ...body, id, accountId, proxyUrl })
         await raiseRevisions(inside, accountId, [id])
         return formOf(inside, parts, accountId, id)
@@ -162,7 +162,7 @@ function remove(parts: MonitorParts): DefinedOperation {
     description: 'Its agents are refused from then on; results stay until their retention ends.',
     method: 'delete',
     path: ONE,
-    deed: 'write',
+    action: 'write',
     params,
     answers: { status: 204, description: 'The location is deleted' },
     conflict: 'Checks or groups name the location',
@@ -189,30 +189,30 @@ function regions(): DefinedOperation {
     description: 'A platform of your own has no public regions; checks run in private locations.',
     method: 'get',
     path: '/v1/locations',
-    deed: 'read',
+    action: 'read',
     answers: { status: 200, schema: z.array(PublicRegion), description: 'An empty list' },
     answer: async () => ({ status: 200, json: '[]' }),
   })
 }
 
-function sealedProxy(
-  { sealer }: MonitorParts,
+function encryptedProxy(
+  { cipher }: MonitorParts,
   given: string | null,
   kept: string | undefined,
 ): string | null {
   if (given === null) return null
-  const url = unmaskedProxy(given, kept === undefined ? undefined : sealer.open(kept))
-  if (url !== undefined) return sealer.seal(url)
+  const url = unmaskedProxy(given, kept === undefined ? undefined : cipher.decrypt(kept))
+  if (url !== undefined) return cipher.encrypt(url)
   throw new ApiError(400, 'proxyUrl: give the password; what is kept belongs to another address')
 }
 
 async function formOf(
   connection: Queryable,
-  { sealer }: MonitorParts,
+  { cipher }: MonitorParts,
   accountId: string,
   id: string,
 ): Promise<string> {
   const row = await readPrivateLocation(connection, accountId, id)
   if (row === undefined) throw absent('private location')
-  return JSON.stringify(locationForm(sealer, row, { versions: true }))
+  return JSON.stringify(locationForm(cipher, row, { versions: true }))
 }

@@ -3,7 +3,7 @@ import type { Database } from '../../database/database.ts'
 import { forgetSlotsBefore } from './queries/accounting.ts'
 import { dropPartitions, ensurePartitions, startOfDay } from './queries/result-partitions.ts'
 import { dropBefore } from './queries/retention.ts'
-import type { Chore } from '../jobs/background-jobs.ts'
+import type { BackgroundJob } from '../jobs/background-jobs.ts'
 
 const DAY_MS = 86_400_000
 /** Partitions are made this long before they are needed. */
@@ -21,8 +21,8 @@ export interface RetentionParts {
   rollupsMs: number
 }
 
-/** Retention as a chore. */
-export function retentionChore(parts: RetentionParts): Chore {
+/** Retention as a background job. */
+export function retentionJob(parts: RetentionParts): BackgroundJob {
   return {
     name: 'retention',
     everyMs: 3_600_000,

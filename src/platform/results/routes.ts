@@ -61,7 +61,7 @@ export function checkResultOperations(database: Database): DefinedOperation[] {
 const words = {
   tag: TAG,
   method: 'get',
-  deed: 'read',
+  action: 'read',
   policy,
   params: { checkId: idParameter('monitor') },
 } as const

@@ -21,7 +21,7 @@ export function checkStatusOperations(database: Database): DefinedOperation[] {
       summary: 'List the present state of monitors',
       method: 'get',
       path: PATH,
-      deed: 'read',
+      action: 'read',
       answers: {
         status: 200,
         schema: z.array(CheckStatus),
@@ -38,7 +38,7 @@ export function checkStatusOperations(database: Database): DefinedOperation[] {
       summary: 'Read the present state of a monitor',
       method: 'get',
       path: `${PATH}/{checkId}`,
-      deed: 'read',
+      action: 'read',
       params: { checkId: idParameter('monitor') },
       answers: { status: 200, schema: CheckStatus, description: 'Its state' },
       async answer({ key, params: { checkId } }) {

@@ -19,7 +19,7 @@ import {
   type SweptMember,
 } from './queries/sweep.ts'
 import { createAssignment, neededWords } from '../agents/assignment.ts'
-import type { Chore } from '../jobs/background-jobs.ts'
+import type { BackgroundJob } from '../jobs/background-jobs.ts'
 
 /** What a sweep needs. */
 export interface SweepParts {
@@ -51,8 +51,8 @@ export interface Swept {
   filled: number
 }
 
-/** The sweep as a chore. */
-export function sweepChore(parts: SweepParts): Chore {
+/** The sweep as a background job. */
+export function sweepJob(parts: SweepParts): BackgroundJob {
   return {
     name: 'account-for-slots',
     everyMs: 10_000,

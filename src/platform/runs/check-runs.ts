@@ -54,7 +54,7 @@ function ask(database: Database): DefinedOperation {
       'Asks for a run in each of its locations, or in those that are named. A deactivated check can be run as well.',
     method: 'post',
     path: PATH,
-    deed: 'run',
+    action: 'run',
     policy: CUSTOM_POLICIES['on-demand-runs'],
     params: { checkId },
     body: RunRequest,
@@ -107,7 +107,7 @@ function list(database: Database): DefinedOperation {
     summary: 'List the runs of a check that somebody asked for',
     method: 'get',
     path: PATH,
-    deed: 'read',
+    action: 'read',
     params: { checkId },
     query: pageParameters('runs'),
     answers: {
@@ -162,7 +162,7 @@ function read(database: Database, watch: RunWatch): DefinedOperation {
       'With `waitMs` it answers when the state changes, with `knownProgress` when its agent has said how far it is, or when the time is over.',
     method: 'get',
     path: ONE,
-    deed: 'read',
+    action: 'read',
     params,
     query: waiting,
     answers,
@@ -217,7 +217,7 @@ function cancels(database: Database): DefinedOperation[] {
     description:
       'At once when no agent has it; else its agent is told, and its result says what became of it. Cancelling again, or a run that is finished, changes nothing.',
     method: 'post' as const,
-    deed: 'run' as const,
+    action: 'run' as const,
     answers,
   }
   const cancel = async (run: RunAddress) => {

@@ -15,7 +15,7 @@ export interface RunHandOut {
   leaving: boolean
   /** Which agent a monitor's present slot belongs to; undefined when no live one can run it. */
   ownerOf: (monitorId: string, needs: readonly string[]) => string | undefined
-  /** Opens a sealed definition. */
+  /** Opens an encrypted definition. */
   open: (effective: string) => Monitor
 }
 

@@ -8,7 +8,7 @@ import type { Connection } from '../../database/statement.ts'
 import { createAssignment } from '../agents/assignment.ts'
 import type { RunHandOut } from './hand-out.ts'
 import { openDefinition } from '../checks/encrypted-monitor.ts'
-import type { Sealer } from '../secrets/cipher.ts'
+import type { Cipher } from '../secrets/cipher.ts'
 
 /** `runs` and `cancel` of an answer. */
 export type ToldRuns = Pick<SyncAnswer, 'runs' | 'cancel'>
@@ -34,23 +34,23 @@ const REMEMBERED_MAX = 10_000
 
 /** Runs on demand, as syncs of this process tell of them. */
 export class RunNews {
-  readonly #parts: { database: Database; sealer: Sealer; handOutRuns: HandOutRuns }
+  readonly #parts: { database: Database; cipher: Cipher; handOutRuns: HandOutRuns }
   /** `<agent> <run>` → until when it counts as told. */
   readonly #told = new Map<string, number>()
   readonly #members = new Map<string, { epoch: number; members: EpochMember[] }>()
 
-  constructor(parts: { database: Database; sealer: Sealer; handOutRuns: HandOutRuns }) {
+  constructor(parts: { database: Database; cipher: Cipher; handOutRuns: HandOutRuns }) {
     this.#parts = parts
   }
 
   /** What there is to tell the agent. */
   async read(ask: RunsAsk, { epoch }: Pick<AgentStanding, 'epoch'>): Promise<RunsToTell> {
-    const { database, sealer, handOutRuns } = this.#parts
+    const { database, cipher, handOutRuns } = this.#parts
     const assignment = createAssignment(await this.#membersOf(ask.locationId, epoch))
     const told = await handOutRuns(database, {
       ...ask,
       ownerOf: (monitorId, needs) => assignment.owner(monitorId, needs)?.id,
-      open: (effective) => openDefinition(sealer, effective),
+      open: (effective) => openDefinition(cipher, effective),
     })
     const keys = [
       ...told.runs.map(({ run }) => `${ask.agentId} ${run}`),

@@ -1,4 +1,4 @@
-// Runs on demand beside their operations: results finish them, chores end those of which nobody reports,
+// Runs on demand beside their operations: results finish them, background jobs end those of which nobody reports,
 // and whoever waits hears of every change.
 import { finishRuns, RUNS_CHANNEL, type RunResult } from './queries/runs.ts'
 import type { Database, DatabaseAddress } from '../../database/database.ts'
@@ -12,7 +12,7 @@ import {
 } from './queries/stale-runs.ts'
 import { runOperations } from './check-runs.ts'
 import { underWayOperation } from '../checks/under-way.ts'
-import type { Chore } from '../jobs/background-jobs.ts'
+import type { BackgroundJob } from '../jobs/background-jobs.ts'
 import type { DefinedOperation } from '../http/operation.ts'
 import type { OnRecorded } from '../results/recorded.ts'
 import { createRunWatch } from './watch.ts'
@@ -34,7 +34,7 @@ export interface Runs {
   operations: DefinedOperation[]
   /** Finishes runs by results that were recorded. */
   onRecorded: OnRecorded
-  chores: Chore[]
+  backgroundJobs: BackgroundJob[]
   /** Answers those who wait; from now on nobody waits. */
   drain(): void
   /** Hears of changes until the signal fires. Never rejects. */
@@ -54,7 +54,7 @@ export function createRuns(options: RunsOptions): Runs {
       const asked = results.map(({ result }) => result).filter(isOnDemand)
       await finishRuns(inside, { locationId, agentId }, asked)
     },
-    chores: [
+    backgroundJobs: [
       {
         name: 'runs-stale',
         everyMs: STALE_EVERY_MS,

@@ -1,23 +1,23 @@
-// Seals what the database keeps of secrets, so that a copy of the database alone gives none of them away.
+// Encrypts what the database keeps of secrets, so that a copy of the database alone gives none of them away.
 import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto'
 
-/** Seals texts and opens them again. */
-export interface Sealer {
-  /** AES-256-GCM under a fresh nonce; the same text gives another seal each time. */
-  seal(text: string): string
-  /** Throws SealError for what was not sealed under this key, or was changed since. */
-  open(sealed: string): string
+/** Encrypts texts and decrypts them again. */
+export interface Cipher {
+  /** AES-256-GCM under a fresh nonce; the same text is encrypted otherwise each time. */
+  encrypt(text: string): string
+  /** Throws DecryptionError for what was not encrypted under this key, or was changed since. */
+  decrypt(encrypted: string): string
   /** Tells keys apart without giving them away. */
   readonly fingerprint: Buffer
 }
 
-/** A sealed text cannot be opened with this key. */
-export class SealError extends Error {
+/** An encrypted text cannot be decrypted with this key. */
+export class DecryptionError extends Error {
   readonly code = 'SEAL'
 
   constructor() {
-    super('a secret in the database was sealed under another SECRETS_KEY, or is damaged')
-    this.name = 'SealError'
+    super('a secret in the database was encrypted under another SECRETS_KEY, or is damaged')
+    this.name = 'DecryptionError'
   }
 }
 
@@ -26,21 +26,21 @@ const PREFIX = 's1.'
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
-/** Makes a sealer from a secret of any length; its strength is that of the secret. */
-export function createSealer(secret: string): Sealer {
+/** Makes a cipher from a secret of any length; its strength is that of the secret. */
+export function createCipher(secret: string): Cipher {
   const key = Buffer.from(hkdfSync('sha256', secret, '', 'vedette sealed columns', 32))
   return {
     fingerprint: createHash('sha256').update('vedette fingerprint').update(key).digest(),
-    seal(text) {
+    encrypt(text) {
       const nonce = randomBytes(NONCE_BYTES)
       const cipher = createCipheriv(ALGORITHM, key, nonce)
       const parts = [nonce, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()]
       return PREFIX + Buffer.concat(parts).toString('base64url')
     },
-    open(sealed) {
-      const bytes = Buffer.from(sealed.slice(PREFIX.length), 'base64url')
-      if (!sealed.startsWith(PREFIX) || bytes.length < NONCE_BYTES + TAG_BYTES) {
-        throw new SealError()
+    decrypt(encrypted) {
+      const bytes = Buffer.from(encrypted.slice(PREFIX.length), 'base64url')
+      if (!encrypted.startsWith(PREFIX) || bytes.length < NONCE_BYTES + TAG_BYTES) {
+        throw new DecryptionError()
       }
       const end = bytes.length - TAG_BYTES
       try {
@@ -49,7 +49,7 @@ export function createSealer(secret: string): Sealer {
         const text = decipher.update(bytes.subarray(NONCE_BYTES, end), undefined, 'utf8')
         return text + decipher.final('utf8')
       } catch {
-        throw new SealError()
+        throw new DecryptionError()
       }
     },
   }

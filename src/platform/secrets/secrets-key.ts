@@ -1,4 +1,4 @@
-// The key under which secrets are sealed: given by SECRETS_KEY, or made once and kept in DATA_DIR. The
+// The key under which secrets are encrypted: given by SECRETS_KEY, or made once and kept in DATA_DIR. The
 // database knows its fingerprint, so that another key is refused at the start and not at the first use.
 import { randomBytes } from 'node:crypto'
 import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -6,12 +6,12 @@ import { join } from 'node:path'
 import { makeFolderSync } from '../../process/make-folder.ts'
 import type { Database } from '../../database/database.ts'
 import { lockSecretsKey, readFingerprint, writeFingerprint } from '../../database/secrets-key.ts'
-import { createSealer, type Sealer } from './cipher.ts'
+import { createCipher, type Cipher } from './cipher.ts'
 
 /** A given key has to be as hard to guess as it can be expected to be. */
 export const SECRETS_KEY_CHARACTERS_MIN = 32
 
-/** The key is not the one that the database's secrets were sealed under, or cannot be kept. */
+/** The key is not the one that the database's secrets were encrypted under, or cannot be kept. */
 export class SecretsKeyError extends Error {
   readonly code = 'SECRETS_KEY'
 
@@ -29,24 +29,24 @@ export interface SecretsKeyOptions {
 }
 
 /**
- * The sealer of this database; at the first start its key is made and its fingerprint written down.
+ * The cipher of this database; at the first start its key is made and its fingerprint written down.
  * Throws SecretsKeyError, or what the database does.
  */
-export function ensureSealer(database: Database, options: SecretsKeyOptions): Promise<Sealer> {
+export function ensureCipher(database: Database, options: SecretsKeyOptions): Promise<Cipher> {
   return database.transaction(async (inside) => {
     await lockSecretsKey(inside)
     const known = await readFingerprint(inside)
-    const sealer = createSealer(keyOf(options, known !== undefined))
-    if (known === undefined) await writeFingerprint(inside, sealer.fingerprint)
-    else if (!known.equals(sealer.fingerprint)) throw otherKey(options)
-    return sealer
+    const cipher = createCipher(keyOf(options, known !== undefined))
+    if (known === undefined) await writeFingerprint(inside, cipher.fingerprint)
+    else if (!known.equals(cipher.fingerprint)) throw otherKey(options)
+    return cipher
   })
 }
 
 function otherKey({ secretsKey, dataDir }: SecretsKeyOptions): SecretsKeyError {
   const name = secretsKey === undefined ? join(dataDir, 'secrets.key') : 'SECRETS_KEY'
   return new SecretsKeyError(
-    `${name} is not the key that the secrets in this database were sealed under; ` +
+    `${name} is not the key that the secrets in this database were encrypted under; ` +
       'give every process of the platform the key of its first start',
   )
 }
@@ -58,7 +58,7 @@ function keyOf({ secretsKey, dataDir }: SecretsKeyOptions, isMarked: boolean): s
   if (kept !== undefined) return kept
   if (isMarked) {
     throw new SecretsKeyError(
-      `${path} is missing, and the secrets in this database were sealed under a key; ` +
+      `${path} is missing, and the secrets in this database were encrypted under a key; ` +
         'bring the file back, or set SECRETS_KEY to that key',
     )
   }

@@ -52,7 +52,7 @@ function reads(database: Database): DefinedOperation[] {
       summary: 'List status pages',
       method: 'get',
       path: PATH,
-      deed: 'read',
+      action: 'read',
       query: pageParameters('status-pages'),
       answers: {
         status: 200,
@@ -70,7 +70,7 @@ function reads(database: Database): DefinedOperation[] {
       summary: 'Read a status page',
       method: 'get',
       path: ONE,
-      deed: 'read',
+      action: 'read',
       params,
       answers: { status: 200, schema: StatusPage, description: 'The status page' },
       async answer({ key, params: { statusPageId } }) {
@@ -83,7 +83,7 @@ function reads(database: Database): DefinedOperation[] {
 }
 
 function writes(database: Database): DefinedOperation[] {
-  const common = { tag: TAG, deed: 'write' as const, body: StatusPageInput, conflict: TAKEN }
+  const common = { tag: TAG, action: 'write' as const, body: StatusPageInput, conflict: TAKEN }
   return [
     defineOperation({
       ...common,
@@ -126,7 +126,7 @@ function remove(database: Database): DefinedOperation {
     summary: 'Delete a status page with its subscriptions',
     method: 'delete',
     path: ONE,
-    deed: 'write',
+    action: 'write',
     params,
     answers: { status: 204, description: 'The status page is deleted' },
     async answer({ key, params: { statusPageId } }) {
@@ -144,7 +144,7 @@ function listOfSubscriptions(database: Database): DefinedOperation {
     summary: 'List subscriptions to a status page',
     method: 'get',
     path: `${ONE}/subscriptions`,
-    deed: 'read',
+    action: 'read',
     params,
     answers: {
       status: 200,
@@ -167,7 +167,7 @@ function subscriptionWrites(database: Database): DefinedOperation[] {
       summary: 'Subscribe addresses to a status page',
       method: 'post',
       path: `${ONE}/subscriptions/bulk`,
-      deed: 'write',
+      action: 'write',
       params,
       body: z.unknown(),
       bodyShown: SubscriptionsInput,
@@ -183,7 +183,7 @@ function subscriptionWrites(database: Database): DefinedOperation[] {
       summary: 'End a subscription',
       method: 'delete',
       path: `${ONE}/subscriptions/{subscriptionId}`,
-      deed: 'write',
+      action: 'write',
       params: subscription,
       answers: { status: 204, description: 'The subscription is ended' },
       async answer({ key: { accountId }, params: { statusPageId: pageId, subscriptionId: id } }) {

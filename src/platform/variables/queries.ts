@@ -1,10 +1,10 @@
-// Statements on variables of accounts. Values are sealed before they come here.
+// Statements on variables of accounts. Values are encrypted before they come here.
 import { statement, type Connection } from '../../database/statement.ts'
 
 /** A variable of all monitors of an account. */
 export interface AccountVariableRow {
   key: string
-  /** Sealed. */
+  /** Encrypted. */
   value: string
   locked: boolean
   secret: boolean

@@ -25,7 +25,7 @@ import { changing, type MonitorParts } from '../checks/writing.ts'
 import { absent, ApiError } from '../http/errors.ts'
 import { offsetOf, pagedAnswer, pagedParameters } from '../http/listing.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
-import type { Sealer } from '../secrets/cipher.ts'
+import type { Cipher } from '../secrets/cipher.ts'
 
 const TAG = 'Environment Variables'
 const PATH = '/v1/variables'
@@ -44,22 +44,22 @@ export function accountVariableOperations(parts: MonitorParts): DefinedOperation
   return [...reads(parts), create(parts), replace(parts), remove(parts)]
 }
 
-/** All variables of an account as its monitors know them, opened. Throws SealError. */
+/** All variables of an account as its monitors know them, opened. Throws DecryptionError. */
 export async function openAccountVariables(
   connection: Queryable,
-  sealer: Sealer,
+  cipher: Cipher,
   accountId: string,
 ): Promise<Variable[]> {
   const rows = await listAccountVariables(connection, accountId, API_BOUNDS.variablesMax)
   return rows.map(({ key, value, locked, secret }) => ({
     key,
-    value: sealer.open(value),
+    value: cipher.decrypt(value),
     locked,
     secret,
   }))
 }
 
-function reads({ database, sealer }: MonitorParts): DefinedOperation[] {
+function reads({ database, cipher }: MonitorParts): DefinedOperation[] {
   return [
     defineOperation({
       operationId: 'getV1Variables',
@@ -68,7 +68,7 @@ function reads({ database, sealer }: MonitorParts): DefinedOperation[] {
       description: 'In the order of their keys.',
       method: 'get',
       path: PATH,
-      deed: 'read',
+      action: 'read',
       query: pagedParameters(),
       answers: {
         status: 200,
@@ -82,7 +82,7 @@ function reads({ database, sealer }: MonitorParts): DefinedOperation[] {
         const total = await countAccountVariables(database, accountId)
         return pagedAnswer(
           query,
-          rows.map((row) => wireForm(sealer, row)),
+          rows.map((row) => wireForm(cipher, row)),
           total,
         )
       },
@@ -93,20 +93,20 @@ function reads({ database, sealer }: MonitorParts): DefinedOperation[] {
       summary: 'Read a variable',
       method: 'get',
       path: ONE,
-      deed: 'read',
+      action: 'read',
       params,
       looks,
       answers,
       answer: async ({ key, params: of }) => ({
         status: 200,
-        json: textOf(sealer, await readAccountVariable(database, key.accountId, of.key)),
+        json: textOf(cipher, await readAccountVariable(database, key.accountId, of.key)),
       }),
     }),
   ]
 }
 
 function create(parts: MonitorParts): DefinedOperation {
-  const { sealer } = parts
+  const { cipher } = parts
   return defineOperation({
     operationId: 'postV1Variables',
     tag: TAG,
@@ -114,7 +114,7 @@ function create(parts: MonitorParts): DefinedOperation {
     description: 'Every check may use it as `{{KEY}}`.',
     method: 'post',
     path: PATH,
-    deed: 'write',
+    action: 'write',
     body: AccountVariableInput,
     answers: { ...answers, status: 201 },
     conflict: 'There is a variable of this key, or as many as there may be',
@@ -126,17 +126,17 @@ function create(parts: MonitorParts): DefinedOperation {
         if ((await countAccountVariables(inside, accountId)) >= API_BOUNDS.variablesMax) {
           throw new ApiError(409, `An account has at most ${API_BOUNDS.variablesMax} variables`)
         }
-        const value = sealer.seal(body.value)
+        const value = cipher.encrypt(body.value)
         await saveVariables(inside, accountId, [{ key, value, locked, secret, fileName: null }])
         return readAccountVariable(inside, accountId, key)
       })
-      return { status: 201, json: textOf(sealer, row) }
+      return { status: 201, json: textOf(cipher, row) }
     },
   })
 }
 
 function replace(parts: MonitorParts): DefinedOperation {
-  const { sealer } = parts
+  const { cipher } = parts
   return defineOperation({
     operationId: 'putV1VariablesKey',
     tag: TAG,
@@ -144,7 +144,7 @@ function replace(parts: MonitorParts): DefinedOperation {
     description: `A secret value that is sent as it reads, \`${SECRET_MASK}\`, is kept.`,
     method: 'put',
     path: ONE,
-    deed: 'write',
+    action: 'write',
     params,
     looks,
     body: AccountVariableChange,
@@ -164,12 +164,12 @@ function replace(parts: MonitorParts): DefinedOperation {
             'value: a secret becomes a plain one only together with its value',
           )
         }
-        const value = isMasked ? before.value : sealer.seal(body.value)
+        const value = isMasked ? before.value : cipher.encrypt(body.value)
         const fields = { key, value, locked: body.locked, secret, fileName: before.file_name }
         await saveVariables(inside, accountId, [fields])
         return readAccountVariable(inside, accountId, key)
       })
-      return { status: 200, json: textOf(sealer, row) }
+      return { status: 200, json: textOf(cipher, row) }
     },
   })
 }
@@ -181,7 +181,7 @@ function remove(parts: MonitorParts): DefinedOperation {
     summary: 'Delete a variable',
     method: 'delete',
     path: ONE,
-    deed: 'write',
+    action: 'write',
     params,
     looks,
     answers: { status: 204, description: 'The variable is deleted' },
@@ -213,15 +213,15 @@ export async function tellAllLocations(inside: Queryable, accountId: string): Pr
   await raiseRevisions(inside, accountId, [...locations.values()])
 }
 
-function textOf(sealer: Sealer, row: AccountVariableRow | undefined): string {
+function textOf(cipher: Cipher, row: AccountVariableRow | undefined): string {
   if (row === undefined) throw absent('variable')
-  return JSON.stringify(wireForm(sealer, row))
+  return JSON.stringify(wireForm(cipher, row))
 }
 
-function wireForm(sealer: Sealer, row: AccountVariableRow): AccountVariable {
+function wireForm(cipher: Cipher, row: AccountVariableRow): AccountVariable {
   return {
     key: row.key,
-    value: row.secret ? SECRET_MASK : sealer.open(row.value),
+    value: row.secret ? SECRET_MASK : cipher.decrypt(row.value),
     locked: row.locked,
     secret: row.secret,
     created_at: row.created_at.toISOString(),

@@ -5,7 +5,7 @@ import type { Dialler } from '../../network/dial.ts'
 import { openRunProxy, type ProxyRefusal, type RunProxy } from './run-proxy.ts'
 
 /** The way out of one run. */
-export interface WayOut {
+export interface Egress {
   /** For the order of the run; empty where it goes straight. */
   order: { proxy?: SandboxProxy }
   /** Connections through the proxy that could not be made; the first ones. */
@@ -13,17 +13,17 @@ export interface WayOut {
   close(): Promise<void>
 }
 
-const STRAIGHT: WayOut = { order: {}, refusals: [], close: () => Promise.resolve() }
+const STRAIGHT: Egress = { order: {}, refusals: [], close: () => Promise.resolve() }
 
 /**
  * Opens it. `variablesOf` names what leads the run's programs to the proxy. Rejects when no port of loopback
  * is free for it.
  */
-export async function openWayOut(
+export async function openEgress(
   sandbox: Sandbox,
   dial: Dialler,
   variablesOf: (proxy: RunProxy) => Record<string, string> = ({ environment }) => environment,
-): Promise<WayOut> {
+): Promise<Egress> {
   if (sandbox.alwaysHoldsNetwork && !dial.isProxied) return STRAIGHT
   const proxy = await openRunProxy(dial)
   const when = dial.isProxied ? 'always' : 'unheld'

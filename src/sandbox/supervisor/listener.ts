@@ -53,7 +53,7 @@ export class Listener {
   readonly #fd: number
   readonly #watched = new Set<Watched>()
   /** Written to when the loop, which sleeps in another thread, has more to watch. */
-  readonly #bell = Number(eventfd(0, EFD_FLAGS))
+  readonly #condition = Number(eventfd(0, EFD_FLAGS))
   #isClosed = false
 
   constructor(fd: number) {
@@ -73,7 +73,7 @@ export class Listener {
         this.#watched.delete(one)
         one.ready()
       })
-      if ((events[1] ?? 0) !== 0) readSync(this.#bell, Buffer.alloc(8))
+      if ((events[1] ?? 0) !== 0) readSync(this.#condition, Buffer.alloc(8))
       const own = events[0] ?? 0
       if ((own & POLLIN) !== 0) this.#row(ask)
       else if ((own & POLLHUP) !== 0) return
@@ -133,7 +133,7 @@ export class Listener {
   #ring(): void {
     const one = Buffer.alloc(8)
     one.writeBigUInt64LE(1n)
-    writeSync(this.#bell, one)
+    writeSync(this.#condition, one)
   }
 
   #row(ask: (question: Question) => Answer | undefined): void {
@@ -162,7 +162,7 @@ export class Listener {
   #poll(watched: readonly Watched[]): Promise<number[]> {
     const list = pollList([
       { fd: this.#fd, events: POLLIN },
-      { fd: this.#bell, events: POLLIN },
+      { fd: this.#condition, events: POLLIN },
       ...watched.map(({ fd }) => ({ fd, events: POLLOUT })),
     ])
     const count = watched.length + 2

@@ -23,7 +23,7 @@ import {
   refusedConnections,
   type RefusedConnection,
 } from '../../sandbox/egress/refused-connections.ts'
-import { openWayOut, type WayOut } from '../../sandbox/egress/egress.ts'
+import { openEgress, type Egress } from '../../sandbox/egress/egress.ts'
 
 /** The moments at which an API monitor has scripts. */
 export type ScriptStep = 'set-up' | 'tear-down'
@@ -69,11 +69,11 @@ export async function startScriptHost(settings: HostSettings): Promise<ApiScript
   await symlink(runtime.modules, join(folder, 'node_modules'))
   await layOut(folder, monitor, 'set-up')
   await layOut(folder, monitor, 'tear-down')
-  const wayOut = await openWayOut(sandbox, context.dial, ({ environment }) => ({
+  const egress = await openEgress(sandbox, context.dial, ({ environment }) => ({
     ...environment,
     VEDETTE_PROXIES: JSON.stringify(environment),
   }))
-  const host = new ApiScriptHost(settings, wayOut)
+  const host = new ApiScriptHost(settings, egress)
   try {
     await host.begin(folder, program)
     return host
@@ -110,7 +110,7 @@ export class ApiScriptHost {
   readonly console = new ScriptConsole()
   /** How it ended; undefined while it runs. */
   end: SandboxEnd | undefined
-  readonly #wayOut: WayOut
+  readonly #egress: Egress
   readonly #settings: HostSettings
   readonly #input = new PassThrough()
   readonly #stop = new AbortController()
@@ -119,9 +119,9 @@ export class ApiScriptHost {
   #waiting: Waiting | undefined
   #crash: ScriptError | undefined
 
-  constructor(settings: HostSettings, wayOut: WayOut) {
+  constructor(settings: HostSettings, egress: Egress) {
     this.#settings = settings
-    this.#wayOut = wayOut
+    this.#egress = egress
     const { signal } = settings.context
     this.#onAbort = () => this.#stop.abort(signal.reason)
     signal.addEventListener('abort', this.#onAbort, { once: true })
@@ -143,7 +143,7 @@ export class ApiScriptHost {
           REQUEST_URL: monitor.request.url,
           ...headerEnvironment(context.headers),
         },
-        ...this.#wayOut.order,
+        ...this.#egress.order,
         readable: [runtime.folder, await realpath(runtime.modules), await realpath(runtime.node)],
         limits: {
           ...LIMITS_OF_SCRIPTS,
@@ -176,12 +176,12 @@ export class ApiScriptHost {
     await this.#ended
     clearTimeout(timer)
     this.console.end()
-    await this.#wayOut.close()
+    await this.#egress.close()
   }
 
   /** Connections that the scripts could not make. */
   refused(): RefusedConnection[] {
-    return refusedConnections(this.#wayOut.refusals, this.end?.blocked ?? [])
+    return refusedConnections(this.#egress.refusals, this.end?.blocked ?? [])
   }
 
   async #word(step: Waiting['step'], ms: number, what: string): Promise<ScriptWord> {

@@ -14,7 +14,7 @@ import { prepareBrowsers } from './browsers.ts'
 import { parsePlaywrightEvent, type PlaywrightEvent } from './events.ts'
 import { PlaywrightReportBuilder, type PlaywrightReport } from './report.ts'
 import type { ProxyRefusal, RunProxy } from '../../sandbox/egress/run-proxy.ts'
-import { openWayOut, type WayOut } from '../../sandbox/egress/egress.ts'
+import { openEgress, type Egress } from '../../sandbox/egress/egress.ts'
 
 /** What is to run, and where. */
 export interface PlaywrightOrder {
@@ -88,22 +88,22 @@ export async function runPlaywright(
   const tail = new LineTail(own.events, { bytesMax: EVENT_BYTES_MAX, lineBytesMax: LINE_BYTES_MAX })
   const fault = new AbortController()
   const either = AbortSignal.any([signal, fault.signal])
-  let wayOut: WayOut | undefined
+  let egress: Egress | undefined
   try {
-    wayOut = await openWayOut(order.sandbox, order.dial, proxyVariables)
+    egress = await openEgress(order.sandbox, order.dial, proxyVariables)
     tail.follow(
       (line) => take(line, order, report),
       (error) => fault.abort(error),
     )
-    const end = await order.sandbox.run(sandboxRequestOf(order, own, wayOut), either).ended
+    const end = await order.sandbox.run(sandboxRequestOf(order, own, egress), either).ended
     await tail.rest()
     if (end.fault !== undefined) throw end.fault
     fault.signal.throwIfAborted()
     report.close(Date.now())
-    return { end, report: report.report(), refusals: wayOut.refusals, hasVideo: own.hasVideo }
+    return { end, report: report.report(), refusals: egress.refusals, hasVideo: own.hasVideo }
   } finally {
     tail.stop()
-    await wayOut?.close()
+    await egress?.close()
     await own.events.close()
   }
 }
@@ -160,7 +160,7 @@ function proxyVariables({ server, username, password, environment }: RunProxy) {
   return { ...environment, VEDETTE_PROXY: JSON.stringify(settings) }
 }
 
-function sandboxRequestOf(order: PlaywrightOrder, own: OwnFolder, wayOut: WayOut) {
+function sandboxRequestOf(order: PlaywrightOrder, own: OwnFolder, egress: Egress) {
   const { command, args, folder, cwd, limits, ask, programs } = order
   return {
     command,
@@ -169,7 +169,7 @@ function sandboxRequestOf(order: PlaywrightOrder, own: OwnFolder, wayOut: WayOut
     limits,
     ask: ask ?? PLAYWRIGHT_ASK,
     environment: { ...own.environment, ...order.environment },
-    ...wayOut.order,
+    ...egress.order,
     readable: [...own.readable, ...(order.readable ?? [])],
     ...(cwd === undefined ? {} : { cwd }),
     ...(programs === undefined ? {} : { programs }),

@@ -30,7 +30,7 @@ import { type InstallPlace, openStage } from './stage.ts'
 import { SUITE_SETTINGS } from '../verdict.ts'
 import type { InstalledTool } from '../../scripts/toolchains.ts'
 import type { CachedTree } from '../../scripts/tree-cache.ts'
-import { openWayOut } from '../../sandbox/egress/egress.ts'
+import { openEgress } from '../../sandbox/egress/egress.ts'
 
 /** What is to be installed, and with what. */
 export interface InstallOrder {
@@ -232,7 +232,7 @@ async function runInstall(
   const lastLine = new LastLine()
   const found = await programsFor(order, isOwn ? undefined : packages)
   if ('code' in found) return found
-  const wayOut = await openWayOut(sandbox, order.dial, ({ environment: proxied }) => ({
+  const egress = await openEgress(sandbox, order.dial, ({ environment: proxied }) => ({
     ...proxied,
     YARN_HTTP_PROXY: proxied['HTTPS_PROXY'] ?? '',
     YARN_HTTPS_PROXY: proxied['HTTPS_PROXY'] ?? '',
@@ -252,7 +252,7 @@ async function runInstall(
         },
         limits: { ...order.limits, wallMs: LIMITS.suiteInstallMsMax },
         ask: { signal: 'SIGTERM', to: 'group', graceMs: 1_500 },
-        ...wayOut.order,
+        ...egress.order,
         onOutput(chunk) {
           lastLine.add(chunk)
           order.onOutput(chunk)
@@ -271,12 +271,12 @@ async function runInstall(
     }
     if (end.exitCode === 0) return undefined
     const refused = [
-      ...wayOut.refusals.map((one) => `${one.host}: ${one.failure.message}`),
+      ...egress.refusals.map((one) => `${one.host}: ${one.failure.message}`),
       ...blockedNotes(end.blocked),
     ].slice(0, 5)
     return failedWith(order, command, packages, end, refused)
   } finally {
-    await wayOut.close()
+    await egress.close()
   }
 }
 
@@ -331,7 +331,7 @@ interface InstallPrograms {
 
 /**
  * Folders with the package manager and an engine that it runs on: the version that fits the lock file out of
- * the toolbox, else the machine's own; a failure where there is neither.
+ * the toolchains, else the machine's own; a failure where there is neither.
  */
 async function programsFor(
   { ground, engine, programs }: InstallOrder,

@@ -3,7 +3,7 @@
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test, vi } from 'vitest'
-import { createAgentSeal } from '../../../src/agent/delivery/spool/agent-cipher.ts'
+import { createAgentCipher } from '../../../src/agent/delivery/spool/agent-cipher.ts'
 import { recorded, refusal } from '../../support/agent/delivery/delivery-platform.ts'
 import { untilHolds } from '../../support/eventually.ts'
 import {
@@ -90,10 +90,10 @@ describe('what an earlier process left', () => {
 })
 
 describe('after API_KEY was exchanged', () => {
-  test('what the former key sealed is delivered, and its folder goes', async () => {
+  test('what the former key encrypted is delivered, and its folder goes', async () => {
     const [platform, dataDir] = [await platformOf(), temporaryFolder()]
     const path = await left(dataDir, platform, 10)
-    const name = `spool.${createAgentSeal(OLD).fingerprint}`
+    const name = `spool.${createAgentCipher(OLD).fingerprint}`
     expect(readdirSync(path)).toContain(name)
     const { delivery, facts, end } = await started(dataDir, platform, {}, rotated)
     await deliver(delivery, 10, 5)

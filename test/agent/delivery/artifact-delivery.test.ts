@@ -1,4 +1,4 @@
-// Files of results: kept sealed when the run's folder goes, sent after their result and streamed, across
+// Files of results: kept encrypted when the run's folder goes, sent after their result and streamed, across
 // restarts; what is too large is never sent and its result says so.
 import { createHash, randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -66,19 +66,19 @@ describe('a file', () => {
       'content-digest': `sha-256=:${sha256.toString('base64')}:`,
     })
     expect(had).toBe(1)
-    const { path = '', seal } = one.folder
-    const folder = join(path, `artifacts.${seal.fingerprint}`)
+    const { path = '', cipher } = one.folder
+    const folder = join(path, `artifacts.${cipher.fingerprint}`)
     await untilHolds(() => expect(readdirSync(folder)).toEqual([]))
   })
 
-  test('waits sealed on disk while the platform is away, and is sent by the next start', async () => {
+  test('waits encrypted on disk while the platform is away, and is sent by the next start', async () => {
     const platform = await platformOf()
     const dataDir = temporaryFolder()
     platform.reply = () => refusal(503)
     const first = await started(dataDir, platform, { settings })
     const text = Buffer.from('tulip '.repeat(50_000))
     await first.delivery.deliver((await resultWith(first, { log: text })).result)
-    const folder = join(first.folder.path ?? '', `artifacts.${first.folder.seal.fingerprint}`)
+    const folder = join(first.folder.path ?? '', `artifacts.${first.folder.cipher.fingerprint}`)
     const kept = readdirSync(folder).map((name) => readFileSync(join(folder, name)))
     expect(kept.some((bytes) => bytes.includes('tulip'))).toBe(false)
     await first.end(0)
@@ -96,7 +96,7 @@ describe('a file', () => {
     platform.reply = () => refusal(503)
     const first = await started(dataDir, platform, { settings })
     await first.delivery.deliver((await resultWith(first, { trace })).result)
-    const { path = '', seal } = first.folder
+    const { path = '', cipher } = first.folder
     await first.end(0)
     let had = 0
     platform.reply = (batch) => recorded(batch)
@@ -105,7 +105,7 @@ describe('a file', () => {
     await started(dataDir, platform, { settings }, keys)
     await untilHolds(() => expect(platform.artifacts).toHaveLength(1))
     expect([had, platform.artifacts[0]?.sha256]).toEqual([1, sha256.toString('hex')])
-    const folder = join(path, `artifacts.${seal.fingerprint}`)
+    const folder = join(path, `artifacts.${cipher.fingerprint}`)
     await untilHolds(() => expect(readdirSync(folder)).toEqual([]))
   })
 
@@ -133,7 +133,7 @@ describe('a file', () => {
     const platform = await platformOf()
     platform.reply = () => refusal(503)
     const one = await started(temporaryFolder(), platform, { settings })
-    const folder = join(one.folder.path ?? '', `artifacts.${one.folder.seal.fingerprint}`)
+    const folder = join(one.folder.path ?? '', `artifacts.${one.folder.cipher.fingerprint}`)
     await one.delivery.deliver((await resultWith(one, { first: trace })).result)
     const file = join(folder, readdirSync(folder).find((name) => name.endsWith('.data')) ?? '')
     const bytes = readFileSync(file)

@@ -293,7 +293,7 @@ describe('what other agents left', () => {
     const platform = await platformOf()
     const dataDir = temporaryFolder()
     mkdirSync(join(dataDir, 'agents/1/spool.0123456789ab'), { recursive: true })
-    writeFileSync(join(dataDir, 'agents/1/spool.0123456789ab/0000000000000001.seg'), 'sealed')
+    writeFileSync(join(dataDir, 'agents/1/spool.0123456789ab/0000000000000001.seg'), 'encrypted')
     const { delivery, lines } = await started(dataDir, platform)
     await untilHolds(async () =>
       expect(await delivery.metricsText()).toContain('vedette_spool_foreign_bytes 6'),

@@ -7,7 +7,7 @@ import { Hono } from 'hono'
 import { Pool } from 'pg'
 import { createApp } from '../../../src/platform/app.ts'
 import { createHttpServer } from '../../../src/platform/http/http-server.ts'
-import { createSealer } from '../../../src/platform/secrets/cipher.ts'
+import { createCipher } from '../../../src/platform/secrets/cipher.ts'
 import { readAccount } from '../../../src/platform/accounts/queries/accounts.ts'
 import { findActiveKey } from '../../../src/platform/accounts/queries/api-keys.ts'
 import { openDatabase, type Statement } from '../../../src/database/database.ts'
@@ -39,7 +39,7 @@ function platform(order: ServerOrder): Server {
       },
     },
     accounts: { find: (id) => readAccount(database, id) },
-    sealer: createSealer('what is sealed here is of no worth'),
+    cipher: createCipher('what is encrypted here is of no worth'),
     clock: Date,
     log: { error: console.error, warn: console.error },
     // So high that nothing is refused.

@@ -9,7 +9,7 @@ import { createKnownLocationKeys } from '../../../src/platform/accounts/known-ke
 import { Membership } from '../../../src/platform/agents/membership.ts'
 import { createPlatformClock } from '../../../src/database/platform-clock.ts'
 import { createResultsMetrics } from '../../../src/platform/results/metrics.ts'
-import { createSealer } from '../../../src/platform/secrets/cipher.ts'
+import { createCipher } from '../../../src/platform/secrets/cipher.ts'
 import { countAgents } from '../../../src/platform/agents/queries/agents.ts'
 import { openDatabase } from '../../../src/database/database.ts'
 
@@ -26,7 +26,7 @@ function serve({ databaseUrl }: IngestOrder): void {
     database,
     log,
     onRecorded: [],
-    sealer: createSealer('bench'),
+    cipher: createCipher('bench'),
     clock: createPlatformClock(database),
     locationKeys: createKnownLocationKeys(database, log),
     resultsMetrics: createResultsMetrics(registry),

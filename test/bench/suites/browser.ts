@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { findProgram } from '../../../src/scripts/chromium.ts'
-import { openToolbox } from '../../../src/scripts/toolchains.ts'
+import { openToolchains } from '../../../src/scripts/toolchains.ts'
 import { Descendants } from '../../../src/sandbox/supervisor/processes.ts'
 import { bareBrowsers, bareHome, bareUser, giveToBare } from './bare-user.ts'
 import { type SandboxRunner, startSandboxRunner } from './sandbox-runs.ts'
@@ -76,7 +76,7 @@ export async function benchBrowser(): Promise<void> {
   // Runs have users of their own, who must be let in.
   await chmod(folder, 0o755)
   const tools = process.env['TOOLS_DIR'] ?? join(tmpdir(), 'vedette-tools')
-  const found = await openToolbox(tools).find('runtime', RUNTIME)
+  const found = await openToolchains(tools).find('runtime', RUNTIME)
   if (found === undefined) throw new Error(`the bench needs: vedette runtime install ${RUNTIME}`)
   const shop = await openShop()
   const ground = {

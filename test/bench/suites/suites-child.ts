@@ -12,7 +12,7 @@ import { MONITOR_TYPES } from '../../../src/monitors/registry.ts'
 import type { ScriptGround } from '../../../src/scripts/host.ts'
 import { suite } from '../../../src/monitors/suite/index.ts'
 import { runSuite } from '../../../src/suites/run.ts'
-import { openToolbox } from '../../../src/scripts/toolchains.ts'
+import { openToolchains } from '../../../src/scripts/toolchains.ts'
 import { factsOf } from '../../../src/sandbox/supervisor/processes.ts'
 import type { ScriptContext } from '../../../src/scripts/context.ts'
 import { plainContext } from '../plain-context.ts'
@@ -25,7 +25,7 @@ const sandbox = createSandbox({
 })
 const ground: ScriptGround = {
   sandbox: () => Promise.resolve(sandbox),
-  tools: openToolbox(tools),
+  tools: openToolchains(tools),
   chromiumPath: undefined,
   cacheFolder: join(folder, 'cache'),
   close: () => sandbox.close(),

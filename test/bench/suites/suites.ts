@@ -8,7 +8,7 @@ import { deepStrictEqual } from 'node:assert/strict'
 import { findProgram } from '../../../src/scripts/chromium.ts'
 import { prctl, PR_SET_CHILD_SUBREAPER } from '../../../src/network/native/syscalls.ts'
 import { Descendants, factsOf } from '../../../src/sandbox/supervisor/processes.ts'
-import { openToolbox } from '../../../src/scripts/toolchains.ts'
+import { openToolchains } from '../../../src/scripts/toolchains.ts'
 import { type SandboxRunner, startSandboxRunner } from './sandbox-runs.ts'
 import { servePackages } from './packed-packages.ts'
 import { median } from '../process-figures.ts'
@@ -131,7 +131,7 @@ async function runBare(engine: string, ground: Ground): Promise<Timed> {
   for (const name of ['test-results', 'playwright-report']) {
     await rm(join(project, name), { recursive: true, force: true })
   }
-  const found = await openToolbox(tools).find('engine', engine)
+  const found = await openToolchains(tools).find('engine', engine)
   if (found === undefined) throw new Error(`the bench needs: vedette engine install ${engine}`)
   const isBun = engine.startsWith('bun')
   const command = isBun ? found.program : 'npx'

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { RUNTIMES } from '../../../src/contract/runtimes.ts'
-import { openToolbox } from '../../../src/scripts/toolchains.ts'
+import { openToolchains } from '../../../src/scripts/toolchains.ts'
 import { eventually } from '../../support/eventually.ts'
 import { namedRuntimes } from '../../support/platform/named-runtimes.ts'
 import { type RegistryPackage, startNpmRegistry } from '../../support/suites/npm-registry.ts'
@@ -124,7 +124,7 @@ test('with --install what is missing is installed, and standard output stays the
   expect(stderr).toContain(`2026.04 is installed in ${TOOLS_DIR}`)
   // That Node.js is none, which says nothing of the script.
   expect(JSON.parse(stdout)).toMatchObject({ monitors: [{ name: 'Own', state: 'not-run' }] })
-  expect(await openToolbox(TOOLS_DIR).installed('runtime')).toEqual(['2024.09', '2026.04'])
+  expect(await openToolchains(TOOLS_DIR).installed('runtime')).toEqual(['2024.09', '2026.04'])
 })
 
 function pinned(spec: string, files: Record<string, string> = {}): RegistryPackage {

@@ -320,7 +320,7 @@ test('500 traces, many at a time, leave no descriptor and wait for nothing', asy
   await using server = await startRawServer(silent)
   const one = (index: number) =>
     index % 2 === 0 ? run({ protocol: 'TCP', port: server.port }) : run({ url: '127.0.0.2' })
-  // The descriptors that stay: the bell of the poll, and what the first load opens.
+  // The descriptors that stay: the condition of the poll, and what the first load opens.
   await one(0)
   const before = descriptors()
   for (let round = 0; round < 5; round++) {

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { PROTOCOL_BOUNDS } from '../../../src/contract/protocol/agent-protocol.ts'
 import { beatPulse } from '../../../src/database/platform-pulse.ts'
-import { startAgentsApi, TEST_SEALER, type AgentsApi } from '../../support/platform/agents-api.ts'
+import { startAgentsApi, TEST_CIPHER, type AgentsApi } from '../../support/platform/agents-api.ts'
 import { useDatabase } from '../../support/database/database.ts'
 import { FakeAgent } from '../../support/platform/fake-agent.ts'
 import { addLocation, placeMonitors, type TestLocation } from '../../support/platform/locations.ts'
@@ -111,7 +111,7 @@ function ownersAt(agents: readonly FakeAgent[], id: string, instant: number): Fa
 test.each([1, 2, 3, 4])('history %i', async (seed) => {
   const location = await addLocation(use().database)
   const ids = await placeMonitors(
-    { database: use().database, sealer: TEST_SEALER },
+    { database: use().database, cipher: TEST_CIPHER },
     location,
     Array.from({ length: 25 }, () => ({})),
   )

@@ -3,9 +3,9 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { createLog } from '../../../src/process/log.ts'
 import { doOnce } from '../../../src/platform/jobs/background-jobs.ts'
-import { presenceChores } from '../../../src/platform/agents/presence.ts'
+import { presenceJobs } from '../../../src/platform/agents/presence.ts'
 import { handBackLostRuns } from '../../../src/platform/runs/queries/stale-runs.ts'
-import { startAgentsApi, TEST_SEALER, type AgentsApi } from '../../support/platform/agents-api.ts'
+import { startAgentsApi, TEST_CIPHER, type AgentsApi } from '../../support/platform/agents-api.ts'
 import { useDatabase } from '../../support/database/database.ts'
 import { FakeAgent } from '../../support/platform/fake-agent.ts'
 import { addLocation, placeMonitors, type TestLocation } from '../../support/platform/locations.ts'
@@ -33,12 +33,12 @@ async function silent(seconds: number, { facts }: FakeAgent): Promise<void> {
   )
 }
 
-/** Does what the chores of presence do in their turns. */
+/** Does what the background jobs of presence do in their turns. */
 async function presence(): Promise<void> {
   await db().query(`update chores set ran_at = '-infinity'`)
   const { signal } = new AbortController()
-  for (const chore of presenceChores(db(), api.membership)) {
-    await doOnce(chore, { database: db(), log, signal })
+  for (const backgroundJob of presenceJobs(db(), api.membership)) {
+    await doOnce(backgroundJob, { database: db(), log, signal })
   }
 }
 
@@ -51,7 +51,7 @@ async function goneAgent(): Promise<FakeAgent> {
 }
 
 test('one that leaves keeps its runs on demand for as long as it says that it has them', async () => {
-  const [monitorId] = await placeMonitors({ database: db(), sealer: TEST_SEALER }, location, [{}])
+  const [monitorId] = await placeMonitors({ database: db(), cipher: TEST_CIPHER }, location, [{}])
   const agent = await goneAgent()
   const [run] = await db().query<{ id: string }>(
     `insert into runs (id, account_id, monitor_id, location_id, state, asked_by, agent_id, taken_at)

@@ -4,9 +4,9 @@ import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { PROTOCOL_BOUNDS } from '../../../src/contract/protocol/agent-protocol.ts'
 import { doOnce } from '../../../src/platform/jobs/background-jobs.ts'
-import { presenceChores } from '../../../src/platform/agents/presence.ts'
+import { presenceJobs } from '../../../src/platform/agents/presence.ts'
 import { createLog } from '../../../src/process/log.ts'
-import { startAgentsApi, TEST_SEALER, type AgentsApi } from '../../support/platform/agents-api.ts'
+import { startAgentsApi, TEST_CIPHER, type AgentsApi } from '../../support/platform/agents-api.ts'
 import { useDatabase } from '../../support/database/database.ts'
 import { FakeAgent } from '../../support/platform/fake-agent.ts'
 import {
@@ -32,7 +32,7 @@ afterAll(() => Promise.all([api.close(), other.close()]))
 beforeEach(async () => {
   location = await addLocation(use().database)
   ids = await placeMonitors(
-    { database: use().database, sealer: TEST_SEALER },
+    { database: use().database, cipher: TEST_CIPHER },
     location,
     Array.from({ length: 60 }, () => ({})),
   )
@@ -74,12 +74,16 @@ async function silent(seconds: number, ...agents: FakeAgent[]): Promise<void> {
   )
 }
 
-/** Does what the chore of presence does in its turn. */
+/** Does what the background job of presence does in its turn. */
 async function presence(): Promise<void> {
-  const chores = presenceChores(use().database, api.membership)
+  const backgroundJobs = presenceJobs(use().database, api.membership)
   await use().database.query(`update chores set ran_at = '-infinity'`)
-  for (const chore of chores) {
-    await doOnce(chore, { database: use().database, log, signal: new AbortController().signal })
+  for (const backgroundJob of backgroundJobs) {
+    await doOnce(backgroundJob, {
+      database: use().database,
+      log,
+      signal: new AbortController().signal,
+    })
   }
 }
 
@@ -140,7 +144,7 @@ describe('join', () => {
     await first.sync(api)
     await second.sync(api)
     const added = await placeMonitors(
-      { database: use().database, sealer: TEST_SEALER },
+      { database: use().database, cipher: TEST_CIPHER },
       location,
       Array.from({ length: 20 }, () => ({})),
     )
@@ -273,7 +277,7 @@ describe('lost', () => {
     await silent(31, first, second)
     const empty = await addLocation(use().database)
     const lonely = await addLocation(use().database)
-    await placeMonitors({ database: use().database, sealer: TEST_SEALER }, lonely, [{}])
+    await placeMonitors({ database: use().database, cipher: TEST_CIPHER }, lonely, [{}])
     await presence()
     const rows = await use().database.query<{ id: string; absent: boolean }>(
       `select id, absent_since is not null as absent from private_locations
@@ -339,7 +343,7 @@ describe('restart', () => {
 
   test('with another version: what it can run changes hands', async () => {
     await placeMonitors(
-      { database: use().database, sealer: TEST_SEALER },
+      { database: use().database, cipher: TEST_CIPHER },
       location,
       Array.from({ length: 20 }, () => ({ checkType: 'DNS' })),
     )

@@ -6,7 +6,7 @@ import { createPlatformLink } from '../../../src/agent/platform/link.ts'
 import { sync } from '../../../src/agent/platform/sync/call.ts'
 import { MANIFESTS } from '../../../src/contract/versions.ts'
 import { sampleLocations } from '../../../src/database/location-samples.ts'
-import { startAgentsApi, TEST_SEALER, type AgentsApi } from '../../support/platform/agents-api.ts'
+import { startAgentsApi, TEST_CIPHER, type AgentsApi } from '../../support/platform/agents-api.ts'
 import { useDatabase } from '../../support/database/database.ts'
 import { FakeAgent } from '../../support/platform/fake-agent.ts'
 import {
@@ -29,7 +29,7 @@ beforeEach(async () => {
 })
 
 const place = (monitors: Parameters<typeof placeMonitors>[2], at = location) =>
-  placeMonitors({ database: use().database, sealer: TEST_SEALER }, at, monitors)
+  placeMonitors({ database: use().database, cipher: TEST_CIPHER }, at, monitors)
 const some = (count: number) => Array.from({ length: count }, () => ({}))
 
 describe('what a sync answers', () => {

@@ -195,7 +195,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const id = await account.addMonitor([location], own)
     const everybody = async (minute: number) => {
       account.clock.nowMs = START + minute * MINUTE
-      await Promise.all(Array.from({ length: 4 }, () => account.doChores()))
+      await Promise.all(Array.from({ length: 4 }, () => account.runBackgroundJobs()))
     }
     await account.record(run(id, 0, 'failed'))
     await everybody(4)
@@ -238,7 +238,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       [location, id, new Date(START + 2 * MINUTE), account.accountId],
     )
     account.clock.nowMs = START + 11_000
-    await account.doChores()
+    await account.runBackgroundJobs()
     expect(await kinds()).toEqual(['alert.failure', 'alert.recovery'])
   })
 
@@ -305,7 +305,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       const id = await account.addMonitor([location], trigger())
       await account.record(run(id, 1, 'failed'))
       await database().database.query(`update monitors set ${change} where id = $1`, [id])
-      await account.doChores()
+      await account.runBackgroundJobs()
       expect(await kinds()).toEqual(['alert.failure'])
       const [incident] = await incidents()
       expect(incident.lastUpdateStatus).toBe('RESOLVED')

@@ -137,8 +137,8 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       (await client.call('GET', `/v1/check-statuses/${id}`)).body
     /** As time passes: what is reported, and then what follows from it. */
     const pass = async () => {
-      await account.doChores()
-      await account.doChores()
+      await account.runBackgroundJobs()
+      await account.runBackgroundJobs()
     }
 
     test('no longer keeps an alert open once that is reported', async () => {

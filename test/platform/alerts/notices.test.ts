@@ -138,11 +138,15 @@ const absent = (location: string, minutes: number | null) =>
 test('a location from which no agent ever reported is told after ten minutes, once', async () => {
   const location = await account.addLocation('Berlin')
   await absent(location, 9)
-  await account.doChores()
+  await account.runBackgroundJobs()
   expect(await told()).toEqual([])
   await absent(location, 10)
-  await Promise.all([account.doChores(), account.doChores(), account.doChores()])
-  await account.doChores()
+  await Promise.all([
+    account.runBackgroundJobs(),
+    account.runBackgroundJobs(),
+    account.runBackgroundJobs(),
+  ])
+  await account.runBackgroundJobs()
   expect(await told()).toMatchObject([
     {
       type: 'location.unattended',
@@ -161,12 +165,12 @@ test('a location whose agent fell silent is told apart, and told again when one 
     [randomUUID(), location],
   )
   await absent(location, 11)
-  await account.doChores()
+  await account.runBackgroundJobs()
   await absent(location, null)
-  await account.doChores()
-  await account.doChores()
+  await account.runBackgroundJobs()
+  await account.runBackgroundJobs()
   await absent(location, 5)
-  await account.doChores()
+  await account.runBackgroundJobs()
   const [gone, back, ...more] = await told()
   expect(gone).toMatchObject({
     type: 'location.unattended',
@@ -199,11 +203,15 @@ describe('an agent that reports that its own network does not work', () => {
     const location = await account.addLocation('Berlin')
     const agent = await addAgent(location)
     await report(agent, 'RESOLVER_UNREACHABLE', 20)
-    await account.doChores()
+    await account.runBackgroundJobs()
     expect(await told()).toEqual([])
     await report(agent, 'RESOLVER_UNREACHABLE', 31)
-    await Promise.all([account.doChores(), account.doChores(), account.doChores()])
-    await account.doChores()
+    await Promise.all([
+      account.runBackgroundJobs(),
+      account.runBackgroundJobs(),
+      account.runBackgroundJobs(),
+    ])
+    await account.runBackgroundJobs()
     expect(await told()).toMatchObject([
       {
         type: 'location.network-unreachable',
@@ -212,8 +220,8 @@ describe('an agent that reports that its own network does not work', () => {
       },
     ])
     await report(agent, null)
-    await account.doChores()
-    await account.doChores()
+    await account.runBackgroundJobs()
+    await account.runBackgroundJobs()
     const [, back, ...more] = await told()
     expect(back).toMatchObject({ type: 'location.network-reachable', location: { id: location } })
     expect(back).not.toHaveProperty('agents')
@@ -225,17 +233,17 @@ describe('an agent that reports that its own network does not work', () => {
     const [one, two] = [await addAgent(location), await addAgent(location)]
     await report(one, 'NETWORK_UNREACHABLE')
     await report(two, 'RESOLVER_UNREACHABLE')
-    await account.doChores()
+    await account.runBackgroundJobs()
     await report(one, null)
-    await account.doChores()
+    await account.runBackgroundJobs()
     await database().database.query(`update agents set state = 'lost' where location_id = $1`, [
       location,
     ])
-    await account.doChores()
+    await account.runBackgroundJobs()
     expect(await told()).toHaveLength(1)
     // The other agent is there again, and has a network.
     await database().database.query(`update agents set state = 'live' where id = $1`, [one])
-    await account.doChores()
+    await account.runBackgroundJobs()
     expect((await told()).map(({ type }) => type)).toEqual([
       'location.network-unreachable',
       'location.network-reachable',
@@ -246,7 +254,7 @@ describe('an agent that reports that its own network does not work', () => {
     const agent = await addAgent(await account.addLocation('Berlin'))
     await report(agent, 'NETWORK_UNREACHABLE')
     await database().database.query(`update agents set state = 'lost' where id = $1`, [agent])
-    await account.doChores()
+    await account.runBackgroundJobs()
     expect(await told()).toEqual([])
   })
 })

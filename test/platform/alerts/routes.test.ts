@@ -1,11 +1,11 @@
-// Aim: alert channels are written and read as the public API spells them, secrets are sealed in the
+// Aim: alert channels are written and read as the public API spells them, secrets are encrypted in the
 // database and never read back, and what cannot work is refused with a sentence that says why.
 import { randomUUID } from 'node:crypto'
 import PQueue from 'p-queue'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ALERT_BOUNDS, MASK } from '../../../src/platform/alerts/channel-schema.ts'
 import { CONNECTIONS_MAX } from '../../../src/database/database.ts'
-import { SEALER } from '../../support/platform/alerts/alerted-account.ts'
+import { CIPHER } from '../../support/platform/alerts/alerted-account.ts'
 import { useDatabase } from '../../support/database/database.ts'
 import {
   addClient,
@@ -87,7 +87,7 @@ test('one subscription is set at a time, as clients of the public API do, also a
   expect((await set({ groupId: many.length })).status).toBe(409)
 })
 
-test('secrets are masked, sealed, and kept where the mask is sent back', async () => {
+test('secrets are masked, encrypted, and kept where the mask is sent back', async () => {
   const secrets = {
     webhookSecret: 'a secret of ours',
     headers: [
@@ -117,7 +117,7 @@ test('secrets are masked, sealed, and kept where the mask is sent back', async (
     [made.body.id],
   )
   expect(row?.config).not.toContain('ours')
-  const kept = JSON.parse(SEALER.open(row?.config ?? '')) as typeof secrets
+  const kept = JSON.parse(CIPHER.decrypt(row?.config ?? '')) as typeof secrets
   expect(kept).toMatchObject({ ...secrets, queryParameters: [{ locked: true }] })
   expect(kept.queryParameters[0]?.value).toBe('routing-of-ours')
   const lost = { headers: [{ key: 'X-New', value: MASK }] }

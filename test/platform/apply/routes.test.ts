@@ -4,7 +4,7 @@ import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { HEARTBEAT_UNWATCHED } from '../../../src/contract/unwatched.ts'
 import { openDefinition } from '../../../src/platform/checks/encrypted-monitor.ts'
-import { createSealer } from '../../../src/platform/secrets/cipher.ts'
+import { createCipher } from '../../../src/platform/secrets/cipher.ts'
 import type { Database, Queryable } from '../../../src/database/database.ts'
 import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
 import { HEARTBEAT_BODY, keepHeartbeat } from '../../support/platform/kept-heartbeat.ts'
@@ -17,7 +17,7 @@ import {
   type PublicApi,
 } from '../../support/platform/public-api.ts'
 
-const sealer = createSealer('a secret of these tests')
+const cipher = createCipher('a secret of these tests')
 const FILE_OF_10_000 = { seconds: 30 }
 
 describe.each(DATABASE_SERVERS)('on $name', (server) => {
@@ -26,7 +26,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   let client: ApiClient
 
   beforeAll(async () => {
-    api = await startPublicApi(database().database, { sealer })
+    api = await startPublicApi(database().database, { cipher })
   })
   afterAll(() => api.close())
   beforeEach(async () => {
@@ -105,7 +105,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     ])
     expect(await names()).toEqual([])
     const file = { name: 'shop.yaml', key: 'beat' }
-    await keepHeartbeat({ database: database().database, sealer }, client.accountId, file)
+    await keepHeartbeat({ database: database().database, cipher }, client.accountId, file)
     const { applied, plan } = await apply([beat, monitor('a')])
     expect([applied, ...short(plan)]).toEqual([true, 'unchanged monitor beat', 'create monitor a'])
     expect(plan[0].warning).toBe(HEARTBEAT_UNWATCHED)
@@ -170,7 +170,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       'select effective from monitors where id = $1',
       [guest.id],
     )
-    expect(openDefinition(sealer, rows[0]?.effective ?? '').privateLocations).toEqual(['south'])
+    expect(openDefinition(cipher, rows[0]?.effective ?? '').privateLocations).toEqual(['south'])
   })
 
   test('one problem anywhere and nothing is done; all are told', async () => {
@@ -228,7 +228,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const counting = await startPublicApi(
       counted(database().database, () => statements++),
       {
-        sealer,
+        cipher,
       },
     )
     const { accountId } = client

@@ -87,8 +87,8 @@ test('what was arriving when the platform was killed is not there, and comes aga
     `update artifacts set created_at = created_at - interval '3 hours' where state = 'arriving'`,
   )
   const store = createArtifactFolder(folder)
-  const chore = artifactRetention({ database: db(), store, keptMs: 86_400_000 })
-  await chore.run(new AbortController().signal)
+  const backgroundJob = artifactRetention({ database: db(), store, keptMs: 86_400_000 })
+  await backgroundJob.run(new AbortController().signal)
   expect(files()).toEqual([expect.not.stringMatching(/\.part$/)])
   expect(await artifactsOf(db(), one.location.id, one.owner)).toHaveLength(1)
 })

@@ -14,9 +14,9 @@ import {
   type PublicApi,
 } from '../../support/platform/public-api.ts'
 import { SDK_CHECKS, SDK_GROUPS } from '../../support/platform/sdk-bodies.ts'
-import { createSealer } from '../../../src/platform/secrets/cipher.ts'
+import { createCipher } from '../../../src/platform/secrets/cipher.ts'
 
-const sealer = createSealer('a secret of these tests')
+const cipher = createCipher('a secret of these tests')
 /** What no definition keeps in these tests, wherever it stands. */
 const FOREIGN =
   /"(createdAt|updatedAt|sslCheck|heartbeat|sslCertificates|edit|order|arrayIndex|arraySelector)":/
@@ -27,7 +27,7 @@ let client: ApiClient
 
 beforeAll(async () => {
   api = await startPublicApi(database().database, {
-    sealer,
+    cipher,
     defaultLimit: { limit: 1e8, windowS: 60 },
   })
   client = await addClient(api, database().database)
@@ -187,7 +187,7 @@ test('a group has defaults of API checks, whether it sets any or not', async () 
 })
 
 test('an empty ping token keeps the one that there is', async () => {
-  const parts = { database: database().database, sealer }
+  const parts = { database: database().database, cipher }
   const path = `/v1/checks/${await keepHeartbeat(parts, client.accountId)}`
   const before = await answered(200, 'GET', path)
   const body = { ...before, heartbeat: { ...before.heartbeat, pingToken: '' } }

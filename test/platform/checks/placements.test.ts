@@ -39,7 +39,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   const addMonitor = async (): Promise<string> => {
     const id = randomUUID()
     const rest = { groupId: null, bundle: null, locationIds: [], fileName: null, fileKey: null }
-    const definition = { definition: 'sealed', effective: 'sealed', tags: [] }
+    const definition = { definition: 'encrypted', effective: 'encrypted', tags: [] }
     await writeMonitors(database().database, accountId, [
       { id, checkType: 'URL', name: 'm', activated: true, muted: false, ...definition, ...rest },
     ])

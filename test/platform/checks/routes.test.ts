@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { slotsOf, turnsOf } from '../../../src/contract/timetable.ts'
 import { LIMITS } from '../../../src/contract/versions.ts'
 import { openDefinition } from '../../../src/platform/checks/encrypted-monitor.ts'
-import { createSealer } from '../../../src/platform/secrets/cipher.ts'
+import { createCipher } from '../../../src/platform/secrets/cipher.ts'
 import { CHECK_BODIES } from '../../support/platform/check-bodies.ts'
 import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
 import { makeLocation } from '../../support/platform/named-locations.ts'
@@ -16,7 +16,7 @@ import {
   type PublicApi,
 } from '../../support/platform/public-api.ts'
 
-const sealer = createSealer('a secret of these tests')
+const cipher = createCipher('a secret of these tests')
 const NOBODY = '00000000-0000-4000-8000-000000000000'
 
 describe.each(DATABASE_SERVERS)('on $name', (server) => {
@@ -26,7 +26,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
 
   beforeAll(async () => {
     api = await startPublicApi(database().database, {
-      sealer,
+      cipher,
       defaultLimit: { limit: 1e8, windowS: 60 },
     })
     client = await addClient(api, database().database)
@@ -59,7 +59,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       'select effective from monitors where id = $1',
       [id],
     )
-    return openDefinition(sealer, rows[0]?.effective ?? '')
+    return openDefinition(cipher, rows[0]?.effective ?? '')
   }
 
   test.each(CHECK_BODIES)(

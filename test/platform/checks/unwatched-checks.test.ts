@@ -1,7 +1,7 @@
 // Aim: a check that nobody runs never looks as if it passed, and none is created that nobody would ever watch.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { CHECK_UNPLACED, HEARTBEAT_UNWATCHED } from '../../../src/contract/unwatched.ts'
-import { createSealer } from '../../../src/platform/secrets/cipher.ts'
+import { createCipher } from '../../../src/platform/secrets/cipher.ts'
 import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
 import { HEARTBEAT_BODY, keepHeartbeat } from '../../support/platform/kept-heartbeat.ts'
 import { makeLocation } from '../../support/platform/named-locations.ts'
@@ -12,7 +12,7 @@ import {
   type PublicApi,
 } from '../../support/platform/public-api.ts'
 
-const sealer = createSealer('a secret of these tests')
+const cipher = createCipher('a secret of these tests')
 
 describe.each(DATABASE_SERVERS)('on $name', (server) => {
   const database = useDatabase(server)
@@ -20,7 +20,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   let client: ApiClient
 
   beforeAll(async () => {
-    api = await startPublicApi(database().database, { sealer })
+    api = await startPublicApi(database().database, { cipher })
     client = await addClient(api, database().database)
     await makeLocation(client, 'north')
   })
@@ -38,7 +38,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   })
 
   test('a heartbeat check of an earlier version says that nobody watches it', async () => {
-    const parts = { database: database().database, sealer }
+    const parts = { database: database().database, cipher }
     const other = await addClient(api, parts.database)
     const id = await keepHeartbeat(parts, other.accountId)
     const { body: made } = await other.call('GET', `/v1/checks/${id}`)

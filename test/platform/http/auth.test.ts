@@ -1,5 +1,5 @@
 // Aim: who may do what. 401 for a key or account header that is missing, malformed or unknown, 403 for
-// another's account and for a role that does not allow the deed, and revocation within moments.
+// another's account and for a role that does not allow the action, and revocation within moments.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ROLES, type Role } from '../../../src/contract/api/account.ts'
 import { revokeApiKey } from '../../../src/platform/accounts/queries/api-keys.ts'

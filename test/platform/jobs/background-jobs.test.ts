@@ -2,8 +2,12 @@
 // another when whoever began it died.
 import { describe, expect, test } from 'vitest'
 import { createLog } from '../../../src/process/log.ts'
-import { type Chore, doChores, doOnce } from '../../../src/platform/jobs/background-jobs.ts'
-import { releaseChore, renewChore, takeChore } from '../../../src/platform/jobs/queries.ts'
+import {
+  type BackgroundJob,
+  runBackgroundJobs,
+  doOnce,
+} from '../../../src/platform/jobs/background-jobs.ts'
+import { releaseLease, renewLease, takeLease } from '../../../src/platform/jobs/queries.ts'
 import { useDatabase } from '../../support/database/database.ts'
 
 const use = useDatabase()
@@ -11,18 +15,21 @@ const log = createLog({ level: 'error', pretty: false, destination: { write: () 
 const never = new AbortController().signal
 const options = (signal = never) => ({ database: use().database, log, signal })
 let made = 0
-const chore = (run: Chore['run'], more: Partial<Chore> = {}): Chore => ({
-  name: `chore ${made++}`,
+const backgroundJob = (
+  run: BackgroundJob['run'],
+  more: Partial<BackgroundJob> = {},
+): BackgroundJob => ({
+  name: `background job ${made++}`,
   everyMs: 60_000,
   timeoutMs: 10_000,
   run,
   ...more,
 })
 
-describe('a chore', () => {
+describe('a background job', () => {
   test('is done by one of several processes, once in its time', async () => {
     let done = 0
-    const one = chore(async () => void done++)
+    const one = backgroundJob(async () => void done++)
     await Promise.all(Array.from({ length: 8 }, () => doOnce(one, options())))
     await doOnce(one, options())
     expect(done).toBe(1)
@@ -30,7 +37,7 @@ describe('a chore', () => {
 
   test('is done again when its time has come', async () => {
     let done = 0
-    const one = chore(async () => void done++, { everyMs: 0 })
+    const one = backgroundJob(async () => void done++, { everyMs: 0 })
     await doOnce(one, options())
     await doOnce(one, options())
     expect(done).toBe(2)
@@ -39,7 +46,7 @@ describe('a chore', () => {
   test('that failed is due again at once, and its failure is logged', async () => {
     let tries = 0
     const lines: string[] = []
-    const one = chore(async () => {
+    const one = backgroundJob(async () => {
       if (tries++ === 0) throw new Error('not this time')
     })
     const heard = createLog({
@@ -57,7 +64,7 @@ describe('a chore', () => {
   test('is not begun by another while its lease lasts, and is when it is over', async () => {
     const begun = Promise.withResolvers<void>()
     const finish = Promise.withResolvers<void>()
-    const one = chore(() => {
+    const one = backgroundJob(() => {
       begun.resolve()
       return finish.promise
     })
@@ -81,7 +88,7 @@ describe('a chore', () => {
   test('goes on soon where its process died, however long it may take', async () => {
     const begun = Promise.withResolvers<void>()
     const finish = Promise.withResolvers<void>()
-    const one = chore(
+    const one = backgroundJob(
       () => {
         begun.resolve()
         return finish.promise
@@ -92,7 +99,7 @@ describe('a chore', () => {
     await begun.promise
     const [row] = await use().database.query<{ seconds: number }>(
       `select extract(epoch from leased_until - clock_timestamp())::double precision as seconds
-       from chores where name = $1`,
+       from backgroundJobs where name = $1`,
       [one.name],
     )
     expect(row?.seconds).toBeLessThan(16)
@@ -103,7 +110,7 @@ describe('a chore', () => {
   test('gets a signal when another process took its lease, and does not end that one', async () => {
     const reasons: unknown[] = []
     const begun = Promise.withResolvers<void>()
-    const one = chore(
+    const one = backgroundJob(
       (signal) =>
         new Promise((resolve) => {
           begun.resolve()
@@ -119,28 +126,28 @@ describe('a chore', () => {
     ])
     await working
     expect(reasons).toHaveLength(1)
-    const held = `select 1 from chores where name = $1 and leased_until > now() + '1 min'`
+    const held = `select 1 from background jobs where name = $1 and leased_until > now() + '1 min'`
     expect(await database.query(held, [one.name])).toHaveLength(1)
   })
 
   test('is renewed by its holder alone', async () => {
     const { database } = use()
     const ask = { name: 'renewed', everyMs: 0, leaseMs: 60_000 }
-    const lease = await takeChore(database, ask)
-    expect(await takeChore(database, ask)).toBeUndefined()
+    const lease = await takeLease(database, ask)
+    expect(await takeLease(database, ask)).toBeUndefined()
     // Later by more than the milliseconds that the table keeps.
-    const renewed = lease && (await renewChore(database, lease, 90_000))
+    const renewed = lease && (await renewLease(database, lease, 90_000))
     expect(renewed?.name).toBe('renewed')
-    expect(lease && (await renewChore(database, lease, 60_000))).toBeUndefined()
-    if (lease !== undefined) await releaseChore(database, lease, true)
-    expect(await takeChore(database, ask)).toBeUndefined()
-    if (renewed !== undefined) await releaseChore(database, renewed, true)
-    expect(await takeChore(database, ask)).toMatchObject({ name: 'renewed' })
+    expect(lease && (await renewLease(database, lease, 60_000))).toBeUndefined()
+    if (lease !== undefined) await releaseLease(database, lease, true)
+    expect(await takeLease(database, ask)).toBeUndefined()
+    if (renewed !== undefined) await releaseLease(database, renewed, true)
+    expect(await takeLease(database, ask)).toMatchObject({ name: 'renewed' })
   })
 
   test('gets a signal when its time is up', async () => {
     const reasons: unknown[] = []
-    const one = chore(
+    const one = backgroundJob(
       (signal) =>
         new Promise((resolve) => {
           signal.addEventListener('abort', () => resolve(void reasons.push(signal.reason)))
@@ -152,17 +159,17 @@ describe('a chore', () => {
   })
 })
 
-test('chores go on until the signal fires, and end with it', async () => {
+test('background jobs go on until the signal fires, and end with it', async () => {
   const stop = new AbortController()
   const twice = Promise.withResolvers<void>()
   let done = 0
-  const one = chore(
+  const one = backgroundJob(
     async () => {
       if (++done === 2) twice.resolve()
     },
     { everyMs: 0 },
   )
-  const working = doChores([one], options(stop.signal))
+  const working = runBackgroundJobs([one], options(stop.signal))
   await twice.promise
   stop.abort()
   await working

@@ -5,7 +5,7 @@ import { capable, neededWords } from '../../../src/platform/agents/assignment.ts
 import { createRuns, type Runs } from '../../../src/platform/runs/routes.ts'
 import { sweep, SWEEP_GRACE_MS } from '../../../src/platform/results/sweep.ts'
 import { ensurePartitions } from '../../../src/platform/results/queries/result-partitions.ts'
-import { startAgentsApi, TEST_SEALER, type AgentsApi } from '../../support/platform/agents-api.ts'
+import { startAgentsApi, TEST_CIPHER, type AgentsApi } from '../../support/platform/agents-api.ts'
 import { useDatabase } from '../../support/database/database.ts'
 import { FakeAgent } from '../../support/platform/fake-agent.ts'
 import { addLocation, type TestLocation } from '../../support/platform/locations.ts'
@@ -26,7 +26,7 @@ beforeAll(async () => {
   const { database } = use()
   runs = createRuns({ database, keptMs: DAY_MS, capable, neededWords })
   api = await startPublicApi(database, {
-    sealer: TEST_SEALER,
+    cipher: TEST_CIPHER,
     operations: runs.operations,
     defaultLimit: { limit: 1e6, windowS: 60 },
   })
@@ -84,7 +84,7 @@ test('where nobody has it, a run is missed and says what is needed', async () =>
     `update runs set queued_at = now() - interval '1 hour' where id = $1`,
     [run],
   )
-  await runs.chores[0]?.run(new AbortController().signal)
+  await runs.backgroundJobs[0]?.run(new AbortController().signal)
   expect((await client.call('GET', `/v1/checks/${id}/runs/${run}`)).body).toMatchObject({
     verdict: 'missed',
     missedReason: 'no-capable-agent',

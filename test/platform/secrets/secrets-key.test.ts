@@ -1,45 +1,45 @@
-// Aim: secrets are sealed so that nothing but their key opens them, and a platform never starts with
+// Aim: secrets are encrypted so that nothing but their key opens them, and a platform never starts with
 // another key than the one that its database was begun with.
 import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { createSealer, SealError } from '../../../src/platform/secrets/cipher.ts'
-import { ensureSealer, SecretsKeyError } from '../../../src/platform/secrets/secrets-key.ts'
+import { createCipher, DecryptionError } from '../../../src/platform/secrets/cipher.ts'
+import { ensureCipher, SecretsKeyError } from '../../../src/platform/secrets/secrets-key.ts'
 import { knownFault } from '../../../src/platform/run-platform.ts'
 import { createTestDatabase } from '../../support/database/database.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
 const KEY = 'k'.repeat(32)
 
-describe('a sealer', () => {
-  const sealer = createSealer(KEY)
+describe('a cipher', () => {
+  const cipher = createCipher(KEY)
 
-  test.each(['', 'x', '\u{1F6A8}', 'long '.repeat(100_000)])('opens what it sealed', (text) => {
-    const sealed = sealer.seal(text)
-    expect(sealed).toMatch(/^s1\.[\w-]+$/)
-    expect(sealer.open(sealed)).toBe(text)
-    expect(sealer.seal(text)).not.toBe(sealed)
-    expect(createSealer(KEY).open(sealed)).toBe(text)
+  test.each(['', 'x', '\u{1F6A8}', 'long '.repeat(100_000)])('opens what it encrypted', (text) => {
+    const encrypted = cipher.encrypt(text)
+    expect(encrypted).toMatch(/^s1\.[\w-]+$/)
+    expect(cipher.decrypt(encrypted)).toBe(text)
+    expect(cipher.encrypt(text)).not.toBe(encrypted)
+    expect(createCipher(KEY).decrypt(encrypted)).toBe(text)
   })
 
-  test('opens nothing that was sealed under another key, changed, or never sealed', () => {
-    const sealed = sealer.seal('text')
-    expect(() => createSealer(`${KEY}x`).open(sealed)).toThrow(SealError)
-    const bytes = Buffer.from(sealed.slice(3), 'base64url')
+  test('opens nothing that was encrypted under another key, changed, or never encrypted', () => {
+    const encrypted = cipher.encrypt('text')
+    expect(() => createCipher(`${KEY}x`).decrypt(encrypted)).toThrow(DecryptionError)
+    const bytes = Buffer.from(encrypted.slice(3), 'base64url')
     for (const at of bytes.keys()) {
       const changed = Buffer.from(bytes)
       changed[at] = (changed[at] ?? 0) ^ 1
-      expect(() => sealer.open(`s1.${changed.toString('base64url')}`)).toThrow(SealError)
+      expect(() => cipher.decrypt(`s1.${changed.toString('base64url')}`)).toThrow(DecryptionError)
     }
-    for (const bad of ['', 's1.', 'text', sealed.slice(3), sealed.slice(0, -8)]) {
-      expect(() => sealer.open(bad)).toThrow(SealError)
+    for (const bad of ['', 's1.', 'text', encrypted.slice(3), encrypted.slice(0, -8)]) {
+      expect(() => cipher.decrypt(bad)).toThrow(DecryptionError)
     }
   })
 
   test('has a fingerprint that tells keys apart', () => {
-    expect(createSealer(KEY).fingerprint.equals(sealer.fingerprint)).toBe(true)
-    expect(createSealer(`${KEY}x`).fingerprint.equals(sealer.fingerprint)).toBe(false)
-    expect(sealer.fingerprint.toString()).not.toContain(KEY)
+    expect(createCipher(KEY).fingerprint.equals(cipher.fingerprint)).toBe(true)
+    expect(createCipher(`${KEY}x`).fingerprint.equals(cipher.fingerprint)).toBe(false)
+    expect(cipher.fingerprint.toString()).not.toContain(KEY)
   })
 })
 
@@ -47,21 +47,21 @@ describe('the key of a database', () => {
   const start = async (work: (ensure: typeof attempt) => Promise<void>) => {
     const { database, drop } = await createTestDatabase()
     try {
-      await work((dataDir, secretsKey) => ensureSealer(database, { dataDir, secretsKey }))
+      await work((dataDir, secretsKey) => ensureCipher(database, { dataDir, secretsKey }))
     } finally {
       await drop()
     }
   }
-  const attempt = (_dataDir: string, _secretsKey?: string) => Promise.resolve(createSealer(KEY))
+  const attempt = (_dataDir: string, _secretsKey?: string) => Promise.resolve(createCipher(KEY))
 
   test('is made once, kept for its owner alone, and found again', () =>
     start(async (ensure) => {
       const folder = temporaryFolder()
-      const sealers = await Promise.all([ensure(folder), ensure(folder), ensure(folder)])
+      const ciphers = await Promise.all([ensure(folder), ensure(folder), ensure(folder)])
       const path = join(folder, 'secrets.key')
       expect(statSync(path).mode & 0o777).toBe(0o600)
       const given = await ensure(temporaryFolder(), readFileSync(path, 'utf8').trim())
-      for (const one of sealers) expect(one.open(given.seal('text'))).toBe('text')
+      for (const one of ciphers) expect(one.decrypt(given.encrypt('text'))).toBe('text')
     }))
 
   test('is asked for where it is missing', () =>

@@ -2,7 +2,7 @@
 // hold the run to going straight.
 import { expect, test } from 'vitest'
 import { createSandbox } from '../../../src/sandbox/sandbox.ts'
-import { openWayOut } from '../../../src/sandbox/egress/egress.ts'
+import { openEgress } from '../../../src/sandbox/egress/egress.ts'
 import { testContext } from '../../support/monitors/monitor-context.ts'
 
 const proxyUrl = 'http://127.0.0.1:3128'
@@ -16,11 +16,11 @@ test.each([
   const network = { blocked: [], allowed: [] }
   const sandbox = createSandbox({ network, isolation, firstUserId: 64_500 })
   const { dial } = testContext(given === undefined ? {} : { proxyUrl: given })
-  const wayOut = await openWayOut(sandbox, dial, ({ server }) => ({ WAY: server }))
-  const { proxy } = wayOut.order
+  const egress = await openEgress(sandbox, dial, ({ server }) => ({ WAY: server }))
+  const { proxy } = egress.order
   expect(proxy?.when).toBe(when)
   const at = proxy && `http://127.0.0.1:${proxy.port}`
   expect(proxy?.environment['WAY']).toBe(at)
-  await wayOut.close()
+  await egress.close()
   sandbox.close()
 })

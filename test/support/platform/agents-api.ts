@@ -14,15 +14,15 @@ import { createHttpServer } from '../../../src/platform/http/http-server.ts'
 import { createKnownLocationKeys } from '../../../src/platform/accounts/known-keys.ts'
 import { Membership } from '../../../src/platform/agents/membership.ts'
 import { createPlatformClock } from '../../../src/database/platform-clock.ts'
-import { createSealer, type Sealer } from '../../../src/platform/secrets/cipher.ts'
+import { createCipher, type Cipher } from '../../../src/platform/secrets/cipher.ts'
 import { AGENTS_CHANNEL, countAgents } from '../../../src/platform/agents/queries/agents.ts'
 import { KEYS_CHANNEL } from '../../../src/platform/accounts/queries/api-keys.ts'
 import { listen } from '../../../src/database/listen.ts'
 import { type ApiDocument, checkAgainst, type CheckAnswer } from './api-document.ts'
 import type { TestDatabase } from '../database/database.ts'
 
-/** Opens what tests seal. */
-export const TEST_SEALER: Sealer = createSealer('a secret of tests')
+/** Decrypts what tests encrypt. */
+export const TEST_CIPHER: Cipher = createCipher('a secret of tests')
 
 /** A running API. */
 export interface AgentsApi {
@@ -60,7 +60,7 @@ export async function startAgentsApi(
   const membership = new Membership(database, news)
   const agents = createAgentsApp({
     database,
-    sealer: TEST_SEALER,
+    cipher: TEST_CIPHER,
     clock,
     log,
     locationKeys,

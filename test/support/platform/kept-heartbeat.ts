@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { changing, readSurroundings, saveChecks } from '../../../src/platform/checks/writing.ts'
 import { draftCheck } from '../../../src/platform/checks/draft.ts'
 import { effectiveCheck } from '../../../src/platform/checks/effective.ts'
-import type { Sealer } from '../../../src/platform/secrets/cipher.ts'
+import type { Cipher } from '../../../src/platform/secrets/cipher.ts'
 import type { Database } from '../../../src/database/database.ts'
 
 /** What a heartbeat check is made of. */
@@ -15,7 +15,7 @@ export const HEARTBEAT_BODY = {
 
 /** Keeps a heartbeat check in the account and answers with its id. */
 export async function keepHeartbeat(
-  parts: { database: Database; sealer: Sealer },
+  parts: { database: Database; cipher: Cipher },
   accountId: string,
   file: { name: string; key: string } | null = null,
 ): Promise<string> {

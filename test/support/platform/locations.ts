@@ -2,7 +2,7 @@
 // public API in between.
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { slotsOf } from '../../../src/contract/timetable.ts'
-import type { Sealer } from '../../../src/platform/secrets/cipher.ts'
+import type { Cipher } from '../../../src/platform/secrets/cipher.ts'
 import type { Database, Queryable } from '../../../src/database/database.ts'
 import { announceNews, lockLocation } from '../../../src/platform/agents/queries/location-epochs.ts'
 import { addAccount } from './public-api.ts'
@@ -56,7 +56,7 @@ export interface PlacedMonitor {
 
 /** Places monitors in a location, all with one revision; their ids. */
 export async function placeMonitors(
-  { database, sealer }: { database: Database; sealer: Sealer },
+  { database, cipher }: { database: Database; cipher: Cipher },
   location: Pick<TestLocation, 'id' | 'accountId'>,
   monitors: readonly PlacedMonitor[],
 ): Promise<string[]> {
@@ -70,13 +70,19 @@ export async function placeMonitors(
       request: { hostname: '127.0.0.1', port: 9 },
     })
     const slots = slotsOf({ id, frequency: 0, frequencyOffset: everyMs / 1000 })
-    return { id, checkType, needs: needs ?? [checkType], sealed: sealer.seal(definition), ...slots }
+    return {
+      id,
+      checkType,
+      needs: needs ?? [checkType],
+      encrypted: cipher.encrypt(definition),
+      ...slots,
+    }
   })
   await database.transaction(async (inside) => {
     await inside.query(
       `insert into monitors (id, account_id, check_type, name, activated, muted, definition, effective)
-       select x.id, $1, x."checkType", 'a monitor', true, false, x.sealed, x.sealed
-       from jsonb_to_recordset($2::jsonb) as x (id uuid, "checkType" text, sealed text)`,
+       select x.id, $1, x."checkType", 'a monitor', true, false, x.encrypted, x.encrypted
+       from jsonb_to_recordset($2::jsonb) as x (id uuid, "checkType" text, encrypted text)`,
       [location.accountId, JSON.stringify(rows)],
     )
     const revision = await raiseRevision(inside, location.id)

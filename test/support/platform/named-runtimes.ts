@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { INSTALLED_FILE, toolFolder } from '../../../src/scripts/toolchains.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 
-/** A toolbox in which `require('runtime-name')` of each runtime is its id. */
+/** A toolchains in which `require('runtime-name')` of each runtime is its id. */
 export function namedRuntimes(...ids: string[]): string {
   const tools = join(temporaryFolder(), 'tools')
   for (const id of ids) {

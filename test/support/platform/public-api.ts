@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net'
 import type { Role } from '../../../src/contract/api/account.ts'
 import { createApp, type App, type AppOptions } from '../../../src/platform/app.ts'
 import { createHttpServer } from '../../../src/platform/http/http-server.ts'
-import { createSealer } from '../../../src/platform/secrets/cipher.ts'
+import { createCipher } from '../../../src/platform/secrets/cipher.ts'
 import { createAccount, readAccount } from '../../../src/platform/accounts/queries/accounts.ts'
 import { createApiKey, findActiveKey } from '../../../src/platform/accounts/queries/api-keys.ts'
 import type { Database } from '../../../src/database/database.ts'
@@ -67,7 +67,7 @@ export async function startPublicApi(
       },
     },
     accounts: { find: (id) => readAccount(database, id) },
-    sealer: createSealer('a secret that only tests know'),
+    cipher: createCipher('a secret that only tests know'),
     clock: { now: () => Date.now() },
     log: { error: (fault: unknown) => void faults.push(fault), warn: () => {} },
     ...options,

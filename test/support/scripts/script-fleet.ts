@@ -27,7 +27,7 @@ import { temporaryFolder } from '../temporary-folder.ts'
 const MODULES = fileURLToPath(new URL('../../../node_modules', import.meta.url))
 const PLAYWRIGHT = ['@playwright/test', 'playwright', 'playwright-core']
 
-/** A toolbox with runtime 2026.04 and engine node@24, both of this project's own parts. */
+/** A toolchains with runtime 2026.04 and engine node@24, both of this project's own parts. */
 export function scriptTools(): string {
   const tools = runtimeFolder()
   const own = toolFolder(tools, 'engine', 'node@24')
@@ -43,7 +43,7 @@ export function scriptTools(): string {
   return tools
 }
 
-/** An `installCommand` that puts Playwright into a project, from that toolbox. */
+/** An `installCommand` that puts Playwright into a project, from that toolchains. */
 export function installPlaywright(tools: string): string {
   const modules = join(toolFolder(tools, 'engine', 'node@24'), 'modules')
   return `mkdir -p node_modules && cp -r ${modules}/. node_modules/`

@@ -7,12 +7,12 @@ import { fileURLToPath } from 'node:url'
 import { createSandbox } from '../../../src/sandbox/sandbox.ts'
 import type { ScriptIsolation } from '../../../src/sandbox/request.ts'
 import type { ScriptGround } from '../../../src/scripts/host.ts'
-import { INSTALLED_FILE, openToolbox, toolFolder } from '../../../src/scripts/toolchains.ts'
+import { INSTALLED_FILE, openToolchains, toolFolder } from '../../../src/scripts/toolchains.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 
 const MODULES = fileURLToPath(new URL('../../../node_modules', import.meta.url))
 
-/** A toolbox with a runtime of that name in it. */
+/** A toolchains with a runtime of that name in it. */
 export function runtimeFolder(name = '2026.04'): string {
   const tools = join(temporaryFolder(), 'tools')
   const own = toolFolder(tools, 'runtime', name)
@@ -45,7 +45,7 @@ export function testGround(
   if (wishes.compilesAnew !== true) shareCompiledCode(cacheFolder)
   return {
     sandbox: () => Promise.resolve(sandbox),
-    tools: openToolbox(tools),
+    tools: openToolchains(tools),
     chromiumPath: wishes.chromiumPath,
     cacheFolder,
     close: () => sandbox.close(),

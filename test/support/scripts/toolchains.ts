@@ -2,7 +2,7 @@
 // they are installed at first use and stay.
 import { readToolsFolder } from '../../../src/agent/tools-config.ts'
 import { installTool } from '../../../src/scripts/tool-install.ts'
-import { openToolbox } from '../../../src/scripts/toolchains.ts'
+import { openToolchains } from '../../../src/scripts/toolchains.ts'
 
 /** How long their installation may take; half a minute each on an idle machine. */
 export const INSTALL_MS_MAX = 900_000
@@ -13,7 +13,7 @@ export async function realRuntimes(...ids: string[]): Promise<string> {
   const { folder } = readToolsFolder(env)
   const signal = AbortSignal.timeout(INSTALL_MS_MAX)
   for (const name of ids) {
-    if ((await openToolbox(folder).find('runtime', name)) !== undefined) continue
+    if ((await openToolchains(folder).find('runtime', name)) !== undefined) continue
     const outcome = await installTool({ kind: 'runtime', name, folder, env, signal })
     if ('problem' in outcome) throw new Error(`${name}: ${outcome.problem}`)
   }

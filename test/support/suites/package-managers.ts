@@ -5,17 +5,21 @@ import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { readToolsFolder } from '../../../src/agent/tools-config.ts'
 import { installTool } from '../../../src/scripts/tool-install.ts'
-import { openToolbox, type InstalledTool, type ToolKind } from '../../../src/scripts/toolchains.ts'
+import {
+  openToolchains,
+  type InstalledTool,
+  type ToolKind,
+} from '../../../src/scripts/toolchains.ts'
 import { INSTALL_MS_MAX } from '../scripts/toolchains.ts'
 
 const { folder } = readToolsFolder(process.env)
-const toolbox = openToolbox(folder)
+const toolchains = openToolchains(folder)
 const run = promisify(execFile)
 
 /** A manager such as `pnpm@10`, or Bun. May take INSTALL_MS_MAX at its first use. */
 export async function packageManager(name: string): Promise<InstalledTool> {
   const kind: ToolKind = name.startsWith('bun@') ? 'engine' : 'package-manager'
-  const found = await toolbox.find(kind, name)
+  const found = await toolchains.find(kind, name)
   if (found !== undefined) return found
   const signal = AbortSignal.timeout(INSTALL_MS_MAX)
   const outcome = await installTool({ kind, name, folder, env: process.env, signal })

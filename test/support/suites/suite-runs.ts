@@ -7,7 +7,7 @@ import type { ScriptContext } from '../../../src/scripts/context.ts'
 import type { Observation } from '../../../src/contract/observation.ts'
 import type { RunProgress, ScriptGround } from '../../../src/scripts/host.ts'
 import { runSuite, type SuiteWatcher } from '../../../src/suites/run.ts'
-import { INSTALLED_FILE, openToolbox, toolFolder } from '../../../src/scripts/toolchains.ts'
+import { INSTALLED_FILE, openToolchains, toolFolder } from '../../../src/scripts/toolchains.ts'
 import { testContext } from '../monitors/monitor-context.ts'
 import { testGround } from '../scripts/script-ground.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
@@ -49,7 +49,7 @@ export function suiteGround(
   cpSync(process.execPath, join(own, 'node'))
   writeFileSync(join(own, INSTALLED_FILE), JSON.stringify({ program: 'node', missing: [] }))
   const ground = testGround({ tools, ...wishes })
-  return { ...ground, tools: openToolbox(tools), ownProjects: true }
+  return { ...ground, tools: openToolchains(tools), ownProjects: true }
 }
 
 /** A run that has ended. */

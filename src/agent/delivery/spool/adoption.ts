@@ -1,12 +1,12 @@
 // Delivers what agents left behind that are gone: their spools lie in the folders beside this agent's, and
-// whoever has a folder's lock may deliver them. So it is with what a key sealed that was API_KEY before. Spools
+// whoever has a folder's lock may deliver them. So it is with what a key encrypted that was API_KEY before. Spools
 // that no known key opens are put up with for a week.
 import { readdir, rm, rmdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { FolderLock } from '../../../process/folder-lock.ts'
 import type { Log } from '../../../process/log.ts'
 import { lockAgentFolder, type AgentFolder } from './agent-folder.ts'
-import type { AgentSeal } from './agent-cipher.ts'
+import type { AgentCipher } from './agent-cipher.ts'
 import { openSpool, type Spool } from './spool.ts'
 
 /** A spool of an agent that is gone. */
@@ -20,9 +20,9 @@ export interface AdoptedSpool {
 export interface SpoolAdoption {
   /** The next one with something in it; undefined when there is none now. Never rejects. */
   next(): Promise<AdoptedSpool | undefined>
-  /** Those in this agent's own folder that a former key sealed. Never rejects. */
+  /** Those in this agent's own folder that a former key encrypted. Never rejects. */
   own(): Promise<AdoptedSpool[]>
-  /** Bytes that another key sealed, as found by the last look. */
+  /** Bytes that another key encrypted, as found by the last look. */
   foreignBytes(): number
 }
 
@@ -30,7 +30,7 @@ export interface SpoolAdoption {
 const FOREIGN_MS_MAX = 7 * 24 * 3600 * 1000
 const SPOOL = /^spool\.([0-9a-f]{12})$/
 
-/** The name of the folder in which results lie that were sealed under this key. */
+/** The name of the folder in which results lie that were encrypted under this key. */
 export function spoolName(fingerprint: string): string {
   return `spool.${fingerprint}`
 }
@@ -43,16 +43,16 @@ export function createSpoolAdoption(folder: AgentFolder, log: Log): SpoolAdoptio
 class Search implements SpoolAdoption {
   readonly #folder: AgentFolder
   readonly #log: Log
-  /** By the names of what they sealed: this agent's key first. */
-  readonly #seals: ReadonlyMap<string, AgentSeal>
+  /** By the names of what they encrypted: this agent's key first. */
+  readonly #ciphers: ReadonlyMap<string, AgentCipher>
   readonly #told = new Set<string>()
   #foreignBytes = 0
 
   constructor(folder: AgentFolder, log: Log) {
     this.#folder = folder
     this.#log = log
-    const seals = [folder.seal, ...folder.formerSeals]
-    this.#seals = new Map(seals.map((seal) => [spoolName(seal.fingerprint), seal]))
+    const ciphers = [folder.cipher, ...folder.formerCiphers]
+    this.#ciphers = new Map(ciphers.map((cipher) => [spoolName(cipher.fingerprint), cipher]))
   }
 
   foreignBytes(): number {
@@ -77,9 +77,9 @@ class Search implements SpoolAdoption {
     const { path } = this.#folder
     const found: AdoptedSpool[] = []
     if (path === undefined) return found
-    const present = spoolName(this.#folder.seal.fingerprint)
+    const present = spoolName(this.#folder.cipher.fingerprint)
     for (const name of (await spoolsIn(path).catch(() => new Map<string, Contents>())).keys()) {
-      if (name === present || !this.#seals.has(name)) continue
+      if (name === present || !this.#ciphers.has(name)) continue
       const held = { release: () => undefined, isHeld: () => this.#folder.isHeld() }
       const spool = await this.#open(path, name, held).catch(() => undefined)
       if (spool !== undefined) found.push(spool)
@@ -98,7 +98,7 @@ class Search implements SpoolAdoption {
     try {
       const spools = await spoolsIn(path)
       await this.#lookAtForeign(path, spools)
-      for (const name of this.#seals.keys()) {
+      for (const name of this.#ciphers.keys()) {
         if (spools.has(name)) adopted ??= await this.#open(path, name, held)
       }
     } finally {
@@ -112,12 +112,12 @@ class Search implements SpoolAdoption {
     name: string,
     held: { release: () => void; isHeld: () => boolean },
   ): Promise<AdoptedSpool | undefined> {
-    const seal = this.#seals.get(name)
-    if (seal === undefined) return undefined
+    const cipher = this.#ciphers.get(name)
+    if (cipher === undefined) return undefined
     const folder = join(path, name)
     const spool = await openSpool({
       folder,
-      seal,
+      cipher,
       bytesMax: Infinity,
       log: this.#log,
       onKept: () => undefined,
@@ -126,7 +126,7 @@ class Search implements SpoolAdoption {
     const close = async () => {
       await spool.close()
       // Only where nothing is left in it.
-      if (seal !== this.#folder.seal) await rmdir(folder).catch(() => undefined)
+      if (cipher !== this.#folder.cipher) await rmdir(folder).catch(() => undefined)
       held.release()
     }
     // Even of what is damaged altogether is said how much it was.
@@ -141,11 +141,14 @@ class Search implements SpoolAdoption {
 
   async #lookAtForeign(path: string, spools: Map<string, Contents>): Promise<void> {
     for (const [name, found] of spools) {
-      if (this.#seals.has(name)) continue
+      if (this.#ciphers.has(name)) continue
       const spool = join(path, name)
       const facts = { spool, bytes: found.bytes }
       if (Date.now() - found.newestMs > FOREIGN_MS_MAX) {
-        this.#log.warn(facts, 'results that another API_KEY sealed are a week old and are removed')
+        this.#log.warn(
+          facts,
+          'results that another API_KEY encrypted are a week old and are removed',
+        )
         await rm(spool, { recursive: true, force: true })
         continue
       }
@@ -153,7 +156,7 @@ class Search implements SpoolAdoption {
       if (this.#told.has(spool)) continue
       this.#told.add(spool)
       const words = 'an agent with it, or with it in API_KEY_PREVIOUS, delivers them'
-      this.#log.warn(facts, `another API_KEY sealed these results; ${words}`)
+      this.#log.warn(facts, `another API_KEY encrypted these results; ${words}`)
     }
   }
 }

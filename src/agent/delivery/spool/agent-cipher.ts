@@ -1,49 +1,49 @@
-// Seals what an agent keeps on disk under its API key, so that a copy of the disk alone gives nothing away.
-// Opening never throws: what is damaged or was sealed under another key is simply not there.
+// Ciphers what an agent keeps on disk under its API key, so that a copy of the disk alone gives nothing away.
+// Opening never throws: what is damaged or was encrypted under another key is simply not there.
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 
-/** Seals under one location's key. */
-export interface AgentSeal {
+/** Ciphers under one location's key. */
+export interface AgentCipher {
   /** Tells keys apart without giving them away; fit for a name of a file. */
   readonly fingerprint: string
   /** AES-256-GCM under a fresh nonce. `about` has to be the same when it is opened. */
-  seal(bytes: Buffer, about: string): Buffer
+  encrypt(bytes: Buffer, about: string): Buffer
   /** The same, of what is long, piece by piece. */
-  sealPieces(pieces: AsyncIterable<Buffer>, about: string): AsyncIterable<Buffer>
-  /** Undefined for what was sealed under another key or about something else, or was changed since. */
-  open(sealed: Buffer, about: string): Buffer | undefined
+  encryptPieces(pieces: AsyncIterable<Buffer>, about: string): AsyncIterable<Buffer>
+  /** Undefined for what was encrypted under another key or about something else, or was changed since. */
+  decrypt(encrypted: Buffer, about: string): Buffer | undefined
   /** A key of its own for one file that holds many pieces. `salt`: SALT_BYTES random bytes kept with it. */
-  ofFile(salt: Buffer): FileSeal
+  ofFile(salt: Buffer): FileCipher
 }
 
-/** Seals the numbered pieces of one file. No number may be used twice. */
-export interface FileSeal {
-  seal(bytes: Buffer, number: number, about: Buffer): Buffer
-  open(sealed: Buffer, number: number, about: Buffer): Buffer | undefined
+/** Ciphers the numbered pieces of one file. No number may be used twice. */
+export interface FileCipher {
+  encrypt(bytes: Buffer, number: number, about: Buffer): Buffer
+  decrypt(encrypted: Buffer, number: number, about: Buffer): Buffer | undefined
 }
 
 export const SALT_BYTES = 16
-/** What a piece of a file grows by when it is sealed. */
+/** What a piece of a file grows by when it is encrypted. */
 export const TAG_BYTES = 16
 
 const ALGORITHM = 'aes-256-gcm'
 const NONCE_BYTES = 12
-/** First byte of everything sealed by itself, for a later version to tell its own ways from this one. */
+/** First byte of everything encrypted by itself, for a later version to tell its own ways from this one. */
 const FORMAT = Buffer.from([1])
 
-/** Makes the seal of a key. HKDF (RFC 5869) gives each purpose a key of its own. */
-export function createAgentSeal(apiKey: string): AgentSeal {
+/** Makes the cipher of a key. HKDF (RFC 5869) gives each purpose a key of its own. */
+export function createAgentCipher(apiKey: string): AgentCipher {
   const derive = (salt: Buffer, purpose: string, bytes: number) =>
     Buffer.from(hkdfSync('sha256', apiKey, salt, `vedette agent ${purpose}`, bytes))
   const none = Buffer.alloc(0)
   const key = derive(none, 'seal', 32)
   return {
     fingerprint: derive(none, 'fingerprint', 6).toString('hex'),
-    seal(bytes, about) {
+    encrypt(bytes, about) {
       const nonce = randomBytes(NONCE_BYTES)
       return Buffer.concat([FORMAT, nonce, encrypt(key, nonce, bytes, Buffer.from(about))])
     },
-    async *sealPieces(pieces, about) {
+    async *encryptPieces(pieces, about) {
       const nonce = randomBytes(NONCE_BYTES)
       yield Buffer.concat([FORMAT, nonce])
       const cipher = createCipheriv(ALGORITHM, key, nonce)
@@ -51,19 +51,19 @@ export function createAgentSeal(apiKey: string): AgentSeal {
       for await (const piece of pieces) yield cipher.update(piece)
       yield Buffer.concat([cipher.final(), cipher.getAuthTag()])
     },
-    open(sealed, about) {
-      if (sealed[0] !== FORMAT[0]) return undefined
-      const nonce = sealed.subarray(1, 1 + NONCE_BYTES)
-      return decrypt(key, nonce, sealed.subarray(1 + NONCE_BYTES), Buffer.from(about))
+    decrypt(encrypted, about) {
+      if (encrypted[0] !== FORMAT[0]) return undefined
+      const nonce = encrypted.subarray(1, 1 + NONCE_BYTES)
+      return decrypt(key, nonce, encrypted.subarray(1 + NONCE_BYTES), Buffer.from(about))
     },
-    ofFile: (salt) => fileSeal(derive(salt, 'file', 32)),
+    ofFile: (salt) => fileCipher(derive(salt, 'file', 32)),
   }
 }
 
-function fileSeal(key: Buffer): FileSeal {
+function fileCipher(key: Buffer): FileCipher {
   return {
-    seal: (bytes, number, about) => encrypt(key, nonceOf(number), bytes, about),
-    open: (sealed, number, about) => decrypt(key, nonceOf(number), sealed, about),
+    encrypt: (bytes, number, about) => encrypt(key, nonceOf(number), bytes, about),
+    decrypt: (encrypted, number, about) => decrypt(key, nonceOf(number), encrypted, about),
   }
 }
 
@@ -79,14 +79,14 @@ function encrypt(key: Buffer, nonce: Buffer, bytes: Buffer, about: Buffer): Buff
   return Buffer.concat([cipher.update(bytes), cipher.final(), cipher.getAuthTag()])
 }
 
-function decrypt(key: Buffer, nonce: Buffer, sealed: Buffer, about: Buffer): Buffer | undefined {
-  const end = sealed.length - TAG_BYTES
+function decrypt(key: Buffer, nonce: Buffer, encrypted: Buffer, about: Buffer): Buffer | undefined {
+  const end = encrypted.length - TAG_BYTES
   if (end < 0 || nonce.length !== NONCE_BYTES) return undefined
   try {
     const decipher = createDecipheriv(ALGORITHM, key, nonce)
     decipher.setAAD(about)
-    decipher.setAuthTag(sealed.subarray(end))
-    return Buffer.concat([decipher.update(sealed.subarray(0, end)), decipher.final()])
+    decipher.setAuthTag(encrypted.subarray(end))
+    return Buffer.concat([decipher.update(encrypted.subarray(0, end)), decipher.final()])
   } catch {
     return undefined
   }

@@ -1,7 +1,7 @@
 // The folder in which an agent keeps its name, its last monitors and results that are not delivered yet:
 //   DATA_DIR/agents/<n>                 of one agent at a time; the first whose lock is free
 //   DATA_DIR/agents/<n>/id              the agent's id, the same after a restart
-//   DATA_DIR/agents/<n>/spool.<key>     results, sealed; <key> is the fingerprint of the API key
+//   DATA_DIR/agents/<n>/spool.<key>     results, encrypted; <key> is the fingerprint of the API key
 // An agent that can keep nothing runs all the same, says so, and goes on trying.
 import { randomUUID } from 'node:crypto'
 import { chmod, lstat, readFile, rename, rm, writeFile } from 'node:fs/promises'
@@ -9,15 +9,15 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { FolderLockedError, lockFolder, type FolderLock } from '../../../process/folder-lock.ts'
 import { makeFolder } from '../../../process/make-folder.ts'
-import { createAgentSeal, type AgentSeal } from './agent-cipher.ts'
+import { createAgentCipher, type AgentCipher } from './agent-cipher.ts'
 
 /** What an agent keeps, and where. */
 export interface AgentFolder {
   /** A GUID: the same after a restart, another one where nothing can be kept. */
   readonly id: string
-  readonly seal: AgentSeal
-  /** Of keys that were API_KEY before: they open what they sealed, and seal nothing. */
-  readonly formerSeals: readonly AgentSeal[]
+  readonly cipher: AgentCipher
+  /** Of keys that were API_KEY before: they open what they encrypted, and cipher nothing. */
+  readonly formerCiphers: readonly AgentCipher[]
   /** Undefined: nothing can be kept on disk for now, and `problem` says why. */
   readonly path: string | undefined
   readonly problem: string | undefined
@@ -27,7 +27,7 @@ export interface AgentFolder {
   isHeld(): boolean
   /** Calls back once when there is a folder after all, should there be none yet. */
   onTaken(taken: () => void): void
-  /** Keeps a small file, sealed; the whole of it or what was there before. Rejects when it cannot. */
+  /** Keeps a small file, encrypted; the whole of it or what was there before. Rejects when it cannot. */
   keep(name: string, bytes: Buffer | AsyncIterable<Buffer>): Promise<void>
   /** What was kept under the name; undefined when there is none, or none that this key opens. */
   kept(name: string): Promise<Buffer | undefined>
@@ -40,7 +40,7 @@ export interface AgentFolderOptions {
   /** DATA_DIR; undefined: a folder for this key among the system's temporary files. */
   dataDir: string | undefined
   apiKey: string
-  /** Keys that were API_KEY before, for what they sealed. */
+  /** Keys that were API_KEY before, for what they encrypted. */
   formerKeys?: readonly string[]
   /** Before it is tried again to have a folder; 15 s unless told otherwise. */
   retryMs?: number
@@ -190,8 +190,8 @@ async function replace(file: string, bytes: Buffer | AsyncIterable<Buffer>): Pro
 
 class OwnFolder implements AgentFolder {
   id: string = randomUUID()
-  readonly seal: AgentSeal
-  readonly formerSeals: readonly AgentSeal[]
+  readonly cipher: AgentCipher
+  readonly formerCiphers: readonly AgentCipher[]
   problem: string | undefined
   readonly #options: AgentFolderOptions
   #held: { path: string; neighbours: string; hold: Hold } | undefined
@@ -201,9 +201,9 @@ class OwnFolder implements AgentFolder {
 
   constructor(options: AgentFolderOptions) {
     this.#options = options
-    this.seal = createAgentSeal(options.apiKey)
+    this.cipher = createAgentCipher(options.apiKey)
     const formerKeys = (options.formerKeys ?? []).filter((one) => one !== options.apiKey)
-    this.formerSeals = formerKeys.map((one) => createAgentSeal(one))
+    this.formerCiphers = formerKeys.map((one) => createAgentCipher(one))
   }
 
   get path(): string | undefined {
@@ -229,20 +229,22 @@ class OwnFolder implements AgentFolder {
   }
 
   async keep(name: string, bytes: Buffer | AsyncIterable<Buffer>): Promise<void> {
-    const { seal } = this
+    const { cipher } = this
     const path = this.path
     if (path === undefined) throw new Error(this.problem)
     if (!this.isHeld()) throw new Error(`the folder ${path} is gone`)
-    const sealed = Buffer.isBuffer(bytes) ? seal.seal(bytes, name) : seal.sealPieces(bytes, name)
-    await replace(join(path, name), sealed)
+    const encrypted = Buffer.isBuffer(bytes)
+      ? cipher.encrypt(bytes, name)
+      : cipher.encryptPieces(bytes, name)
+    await replace(join(path, name), encrypted)
   }
 
   async kept(name: string): Promise<Buffer | undefined> {
     if (this.path === undefined) return undefined
-    const sealed = await readFile(join(this.path, name)).catch(() => undefined)
-    if (sealed === undefined) return undefined
-    for (const seal of [this.seal, ...this.formerSeals]) {
-      const opened = seal.open(sealed, name)
+    const encrypted = await readFile(join(this.path, name)).catch(() => undefined)
+    if (encrypted === undefined) return undefined
+    for (const cipher of [this.cipher, ...this.formerCiphers]) {
+      const opened = cipher.decrypt(encrypted, name)
       if (opened !== undefined) return opened
     }
     return undefined
@@ -258,7 +260,7 @@ class OwnFolder implements AgentFolder {
   async #take(): Promise<string | undefined> {
     try {
       const { dataDir, onLost } = this.#options
-      const temporary = join(tmpdir(), `vedette-${this.seal.fingerprint}`)
+      const temporary = join(tmpdir(), `vedette-${this.cipher.fingerprint}`)
       const root = dataDir ?? (await temporaryRoot(temporary))
       const neighbours = join(root, 'agents')
       await makeFolder(root, OPEN_TO_PASS)

@@ -1,12 +1,12 @@
-// How results lie on disk: frames one after another, each sealed, each with its length and checksum, so that
+// How results lie on disk: frames one after another, each encrypted, each with its length and checksum, so that
 // whatever happens to a file costs no more than the frames that it hits.
 //   file    'VDSP', version u16, its complement u16; then frames
 //   frame   'VDF1', bytes of the payload u32, number u32, results u32, time f64, CRC-32 of the head u24,
-//           flags u8, salt 16 bytes, CRC-32 of all of it u32; then the payload: sealed lines of JSON,
+//           flags u8, salt 16 bytes, CRC-32 of all of it u32; then the payload: encrypted lines of JSON,
 //           deflated where flag 1 says so
 //   record  first frame u32, last frame u32, CRC-32 of salt, first and last u32: these are delivered
 import { crc32, deflateRawSync, inflateRawSync } from 'node:zlib'
-import { SALT_BYTES, TAG_BYTES, type FileSeal } from './agent-cipher.ts'
+import { SALT_BYTES, TAG_BYTES, type FileCipher } from './agent-cipher.ts'
 
 /** A frame as it was found. */
 export interface Frame {
@@ -18,7 +18,7 @@ export interface Frame {
   salt: Buffer
   flags: number
   head: Buffer
-  sealed: Buffer
+  encrypted: Buffer
 }
 
 /** What goes into a frame. */
@@ -64,8 +64,8 @@ export function fileVersion(bytes: Buffer): number {
   return bytes.readUInt16BE(6) === 0xffff - version ? version : SPOOL_VERSION
 }
 
-/** A frame, ready to be written. `seal` is that of the file with this salt. */
-export function encodeFrame(draft: FrameDraft, salt: Buffer, seal: FileSeal): Buffer {
+/** A frame, ready to be written. `cipher` is that of the file with this salt. */
+export function encodeFrame(draft: FrameDraft, salt: Buffer, cipher: FileCipher): Buffer {
   const text = Buffer.from(draft.entries.join('\n'))
   const isDeflated = text.length >= DEFLATE_BYTES_MIN
   const plain = isDeflated ? deflateRawSync(text, { level: 1 }) : text
@@ -77,9 +77,9 @@ export function encodeFrame(draft: FrameDraft, salt: Buffer, seal: FileSeal): Bu
   head.writeDoubleBE(draft.at, 16)
   salt.copy(head, SALT_AT)
   head.writeUInt32BE(headSum(head) * 256 + (isDeflated ? DEFLATED : 0), FLAGS_AT)
-  const sealed = seal.seal(plain, draft.number, head.subarray(0, CRC_AT))
-  head.writeUInt32BE(checksum(head, sealed), CRC_AT)
-  return Buffer.concat([head, sealed])
+  const encrypted = cipher.encrypt(plain, draft.number, head.subarray(0, CRC_AT))
+  head.writeUInt32BE(checksum(head, encrypted), CRC_AT)
+  return Buffer.concat([head, encrypted])
 }
 
 /**
@@ -96,7 +96,7 @@ export function* readFrames(
   while (at < bytes.length) {
     const frame = frameAt(bytes, at)
     if (frame !== undefined) {
-      at += FRAME_HEAD_BYTES + frame.sealed.length
+      at += FRAME_HEAD_BYTES + frame.encrypted.length
       yield frame
       continue
     }
@@ -133,8 +133,8 @@ function frameAt(bytes: Buffer, at: number): Frame | undefined {
   const length = head.readUInt32BE(4)
   const end = at + FRAME_HEAD_BYTES + length
   if (length > PAYLOAD_BYTES_MAX || end > bytes.length) return undefined
-  const sealed = bytes.subarray(at + FRAME_HEAD_BYTES, end)
-  if (head.readUInt32BE(CRC_AT) !== checksum(head, sealed)) return undefined
+  const encrypted = bytes.subarray(at + FRAME_HEAD_BYTES, end)
+  if (head.readUInt32BE(CRC_AT) !== checksum(head, encrypted)) return undefined
   return {
     number: head.readUInt32BE(8),
     results: head.readUInt32BE(12),
@@ -142,7 +142,7 @@ function frameAt(bytes: Buffer, at: number): Frame | undefined {
     flags: head.readUInt8(FLAGS_AT + 3),
     salt: head.subarray(SALT_AT, SALT_AT + SALT_BYTES),
     head,
-    sealed,
+    encrypted,
   }
 }
 
@@ -163,13 +163,13 @@ function headSum(head: Buffer): number {
   return crc32(head.subarray(SALT_AT, CRC_AT), crc32(head.subarray(0, FLAGS_AT))) % 0x1000000
 }
 
-function checksum(head: Buffer, sealed: Buffer): number {
-  return crc32(sealed, crc32(head.subarray(0, CRC_AT)))
+function checksum(head: Buffer, encrypted: Buffer): number {
+  return crc32(encrypted, crc32(head.subarray(0, CRC_AT)))
 }
 
-/** The lines of a frame; undefined when this seal does not open it. */
-export function openFrame(frame: Frame, seal: FileSeal): string[] | undefined {
-  const plain = seal.open(frame.sealed, frame.number, frame.head.subarray(0, CRC_AT))
+/** The lines of a frame; undefined when this cipher does not open it. */
+export function openFrame(frame: Frame, cipher: FileCipher): string[] | undefined {
+  const plain = cipher.decrypt(frame.encrypted, frame.number, frame.head.subarray(0, CRC_AT))
   if (plain === undefined) return undefined
   try {
     const isDeflated = (frame.flags & DEFLATED) !== 0

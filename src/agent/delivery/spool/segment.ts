@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { fstatSync } from 'node:fs'
 import { readFile, rm, type FileHandle, type open } from 'node:fs/promises'
 import { join } from 'node:path'
-import { SALT_BYTES, type AgentSeal, type FileSeal } from './agent-cipher.ts'
+import { SALT_BYTES, type AgentCipher, type FileCipher } from './agent-cipher.ts'
 import {
   encodeFrame,
   encodeRecord,
@@ -28,7 +28,7 @@ const DONE = 2
 /** Where segments lie. */
 export interface SegmentPlace {
   folder: string
-  seal: AgentSeal
+  cipher: AgentCipher
   openFile: OpenFile
 }
 
@@ -59,7 +59,7 @@ export class SpoolSegment {
   gone: 'dropped' | 'vanished' | undefined
   readonly #place: SegmentPlace
   #salt: Buffer
-  #seal: FileSeal | undefined
+  #cipher: FileCipher | undefined
   #file: FileHandle | undefined
   #notes: FileHandle | undefined
   #end = FILE_HEAD_BYTES
@@ -78,7 +78,7 @@ export class SpoolSegment {
   /** Makes the file. Rejects when the disk does not take it. */
   static async create(place: SegmentPlace, name: string): Promise<SpoolSegment> {
     const segment = new SpoolSegment(place, name)
-    segment.#seal = place.seal.ofFile(segment.#salt)
+    segment.#cipher = place.cipher.ofFile(segment.#salt)
     segment.#file = await place.openFile(segment.path(), 'wx', 0o600)
     await writeAll(segment.#file, fileHead(), 0)
     return segment
@@ -103,9 +103,9 @@ export class SpoolSegment {
 
   /** Appends a frame, which is held by the caller; resolves with its number. */
   async append(entries: readonly string[], at: number): Promise<number> {
-    if (this.#file === undefined || this.#seal === undefined) throw new Error('closed')
+    if (this.#file === undefined || this.#cipher === undefined) throw new Error('closed')
     const number = this.frames
-    const bytes = encodeFrame({ number, at, entries }, this.#salt, this.#seal)
+    const bytes = encodeFrame({ number, at, entries }, this.#salt, this.#cipher)
     const file = this.#file
     await writeAll(file, bytes, this.#end).catch(async (error: unknown) => {
       // What is torn off would be counted as lost at the next start, and is not.
@@ -202,10 +202,10 @@ export class SpoolSegment {
     return readFile(this.path())
   }
 
-  sealOf(salt: Buffer): FileSeal {
-    if (!salt.equals(this.#salt)) return this.#place.seal.ofFile(salt)
-    this.#seal ??= this.#place.seal.ofFile(this.#salt)
-    return this.#seal
+  cipherOf(salt: Buffer): FileCipher {
+    if (!salt.equals(this.#salt)) return this.#place.cipher.ofFile(salt)
+    this.#cipher ??= this.#place.cipher.ofFile(this.#salt)
+    return this.#cipher
   }
 
   /** Has everything on the disk itself, not only in the system's memory. */

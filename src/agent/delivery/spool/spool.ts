@@ -3,7 +3,7 @@
 // they stay in memory, within a bound, until it works again.
 import { mkdir, open } from 'node:fs/promises'
 import type { Log } from '../../../process/log.ts'
-import type { AgentSeal } from './agent-cipher.ts'
+import type { AgentCipher } from './agent-cipher.ts'
 import type { DroppedSpans } from '../dropped-spans.ts'
 import type { Kept, Loss } from '../kept-results.ts'
 import { findSegments, segmentName } from './folder.ts'
@@ -17,7 +17,7 @@ import { within } from '../../platform/within.ts'
 export interface SpoolOptions {
   /** Undefined: everything is kept in memory. It is made when it is missing. */
   folder: string | undefined
-  seal: AgentSeal
+  cipher: AgentCipher
   bytesMax: number
   log: Log
   /** Whether the folder may be written to now. */
@@ -81,8 +81,8 @@ export class Spool {
 
   constructor(options: SpoolOptions) {
     this.#options = options
-    const { folder, seal, openFile = open } = options
-    this.#place = folder === undefined ? undefined : { folder, seal, openFile }
+    const { folder, cipher, openFile = open } = options
+    this.#place = folder === undefined ? undefined : { folder, cipher, openFile }
     this.#disk = new SpoolDisk(options.log, () => options.onRecovered?.())
     this.#segmentBytesMax = Math.min(SEGMENT_BYTES_MAX, options.bytesMax / 8)
   }
@@ -114,9 +114,9 @@ export class Spool {
    * Never rejects.
    */
   async moveTo(folder: string): Promise<void> {
-    const { seal, openFile = open, log } = this.#options
+    const { cipher, openFile = open, log } = this.#options
     await this.#inTurn(async () => {
-      this.#place = { folder, seal, openFile }
+      this.#place = { folder, cipher, openFile }
       await this.load()
     })
     if (this.problem !== undefined) return
@@ -298,7 +298,7 @@ export class Spool {
   #open(segment: SpoolSegment, frame: Frame): Kept | undefined {
     const { number, results, at } = frame
     if (!segment.isWaiting(number)) return undefined
-    const entries = openFrame(frame, segment.sealOf(frame.salt))
+    const entries = openFrame(frame, segment.cipherOf(frame.salt))
     if (entries === undefined || entries.length !== results) {
       segment.lose(number, results)
       this.#lose('damaged', results)

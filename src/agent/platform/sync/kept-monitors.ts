@@ -1,5 +1,5 @@
 // The last monitors on disk, for a restart while the platform is away. Written as a whole some time after a
-// change, sealed; what is damaged or was kept under another key is as good as not there.
+// change, encrypted; what is damaged or was kept under another key is as good as not there.
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Log } from '../../../process/log.ts'
@@ -45,7 +45,7 @@ export interface KeptMonitors {
 }
 
 const NAME = 'monitors'
-/** Made, sealed and written at a time. */
+/** Made, encrypted and written at a time. */
 const PIECE_CHARACTERS = 256 * 1024
 /** Changes come in bursts, and each writes all of it. */
 const SOON_MS = 2000

@@ -12,7 +12,7 @@ export interface AgentStanding {
   revision: number
   epoch: number
   slug_name: string
-  /** Sealed. */
+  /** Encrypted. */
   proxy_url: string | null
   /** Members of the newest epoch, this agent not counted. */
   peers: number

@@ -66,7 +66,7 @@ export interface DueNotification {
   attempts: number
   /** Refusals before this attempt. */
   refusals: number
-  /** Sealed. */
+  /** Encrypted. */
   config: string
 }
 

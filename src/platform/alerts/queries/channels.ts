@@ -7,7 +7,7 @@ import { statement, type Connection } from '../../../database/statement.ts'
 /** What is written of a channel. */
 export interface ChannelFields {
   name: string
-  /** Sealed. */
+  /** Encrypted. */
   config: string
   sendRecovery: boolean
   sendFailure: boolean

@@ -188,7 +188,7 @@ export interface AlertedMonitor {
   tags: string[]
   groupId: number | null
   groupName: string | null
-  /** Sealed; see platform/sealed-monitor.ts. */
+  /** Encrypted; see platform/encrypted-monitor.ts. */
   effective: string
   /** Where it stands now and is watched. */
   locations: string[]

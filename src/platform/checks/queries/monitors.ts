@@ -1,4 +1,4 @@
-// Statements on monitors. Definitions are sealed before they come here.
+// Statements on monitors. Definitions are encrypted before they come here.
 import type { CheckType } from '../../../contract/monitor.ts'
 import { statement, type Connection } from '../../../database/statement.ts'
 
@@ -7,7 +7,7 @@ export interface MonitorRow {
   id: string
   check_type: CheckType
   group_id: number | null
-  /** Sealed: the wire form as it was given, and as it holds with its group's settings. */
+  /** Encrypted: the wire form as it was given, and as it holds with its group's settings. */
   definition: string
   effective: string
   location_ids: string[]

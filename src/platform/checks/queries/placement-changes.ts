@@ -37,7 +37,7 @@ const definitions = statement<[readonly string[]], { id: string; effective: stri
   `select id, effective from monitors where id = any ($1::uuid[]) and deleted_at is null`,
 )
 
-/** Monitor → its definition as it holds, sealed; deleted ones are left out. */
+/** Monitor → its definition as it holds, encrypted; deleted ones are left out. */
 export async function readDefinitions(
   connection: Connection,
   monitorIds: readonly string[],

@@ -1,4 +1,4 @@
-// Statements on private locations. The proxy's URL is sealed before it comes here.
+// Statements on private locations. The proxy's URL is encrypted before it comes here.
 import { statement, type Connection } from '../../../database/statement.ts'
 
 /** SQL: whether the location `l` was reported to have no agent, and still has none. */

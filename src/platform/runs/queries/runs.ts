@@ -17,7 +17,7 @@ export const RUNS_CHANNEL = 'vedette_runs'
 export interface OpenRun {
   id: string
   monitorId: string
-  /** The monitor's definition as it holds, sealed. */
+  /** The monitor's definition as it holds, encrypted. */
   effective: string
   /** What it takes to run it, in the words of placements.needs. */
   needs: string[]

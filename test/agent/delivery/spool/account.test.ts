@@ -3,7 +3,7 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
-import { createAgentSeal } from '../../../../src/agent/delivery/spool/agent-cipher.ts'
+import { createAgentCipher } from '../../../../src/agent/delivery/spool/agent-cipher.ts'
 import { FILE_HEAD_BYTES, FRAME_HEAD_BYTES } from '../../../../src/agent/delivery/spool/frame.ts'
 import type { Kept } from '../../../../src/agent/delivery/kept-results.ts'
 import { openSpool, type Spool } from '../../../../src/agent/delivery/spool/spool.ts'
@@ -18,7 +18,7 @@ afterEach(async () => {
 async function opened(folder: string, kept: Kept[] = []): Promise<Spool> {
   const spool = await openSpool({
     folder,
-    seal: createAgentSeal('pl_0123456789abcdef'),
+    cipher: createAgentCipher('pl_0123456789abcdef'),
     bytesMax: 1e9,
     log: collectingLog().log,
     isHeld: () => true,

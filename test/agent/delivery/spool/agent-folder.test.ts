@@ -17,7 +17,7 @@ import {
   openAgentFolder,
   type AgentFolder,
 } from '../../../../src/agent/delivery/spool/agent-folder.ts'
-import { createAgentSeal } from '../../../../src/agent/delivery/spool/agent-cipher.ts'
+import { createAgentCipher } from '../../../../src/agent/delivery/spool/agent-cipher.ts'
 import { temporaryFolder } from '../../../support/temporary-folder.ts'
 import { untilHolds } from '../../../support/eventually.ts'
 
@@ -108,10 +108,10 @@ describe('folders', () => {
 
 describe('without DATA_DIR', () => {
   test('the folder is named by the key, which cannot be read from it', async () => {
-    const { path = '', seal } = await opened(undefined)
-    expect(path).toBe(join(tmpdir(), `vedette-${seal.fingerprint}`, 'agents/1'))
-    expect(seal.fingerprint).toMatch(/^[0-9a-f]{12}$/)
-    expect(createAgentSeal(`${API_KEY}x`).fingerprint).not.toBe(seal.fingerprint)
+    const { path = '', cipher } = await opened(undefined)
+    expect(path).toBe(join(tmpdir(), `vedette-${cipher.fingerprint}`, 'agents/1'))
+    expect(cipher.fingerprint).toMatch(/^[0-9a-f]{12}$/)
+    expect(createAgentCipher(`${API_KEY}x`).fingerprint).not.toBe(cipher.fingerprint)
     rmSync(join(path, '../..'), { recursive: true })
   })
 
@@ -121,7 +121,7 @@ describe('without DATA_DIR', () => {
     ['is a file', (path: string) => writeFileSync(path, '')],
   ])('one that %s is not used', async (_, make) => {
     vi.stubEnv('TMPDIR', temporaryFolder())
-    make(join(tmpdir(), `vedette-${createAgentSeal(API_KEY).fingerprint}`))
+    make(join(tmpdir(), `vedette-${createAgentCipher(API_KEY).fingerprint}`))
     const folder = await opened(undefined)
     expect(folder.path).toBeUndefined()
     expect(folder.problem).toBeDefined()
@@ -153,7 +153,7 @@ describe('a kept file', () => {
     expect(statSync(join(second.path ?? '', 'monitors')).mode & 0o777).toBe(0o600)
   })
 
-  test('is there as a whole, sealed, where it came in pieces', async () => {
+  test('is there as a whole, encrypted, where it came in pieces', async () => {
     const folder = await opened(temporaryFolder())
     async function* pieces() {
       for (const piece of ['the password ', 'is ', 'tulip']) yield Buffer.from(piece)
@@ -172,12 +172,12 @@ describe('a kept file', () => {
     const bytes = readFileSync(file)
     writeFileSync(join(first.path ?? '', 'other'), bytes)
     expect(await first.kept('other')).toBeUndefined()
-    expect(createAgentSeal('pl_another_key').open(bytes, 'monitors')).toBeUndefined()
+    expect(createAgentCipher('pl_another_key').decrypt(bytes, 'monitors')).toBeUndefined()
     for (let at = 0; at < bytes.length; at++) {
       const changed = Buffer.from(bytes)
       changed[at] = (changed[at] ?? 0) ^ 1
-      expect(first.seal.open(changed, 'monitors')).toBeUndefined()
-      expect(first.seal.open(bytes.subarray(0, at), 'monitors')).toBeUndefined()
+      expect(first.cipher.decrypt(changed, 'monitors')).toBeUndefined()
+      expect(first.cipher.decrypt(bytes.subarray(0, at), 'monitors')).toBeUndefined()
     }
   })
 })
@@ -187,13 +187,13 @@ describe('the pieces of a file', () => {
   const about = Buffer.from('head')
 
   test('open under the same number, salt and key alone', () => {
-    const seal = createAgentSeal(API_KEY).ofFile(salt)
-    const piece = seal.seal(Buffer.from('one'), 5, about)
-    expect(createAgentSeal(API_KEY).ofFile(salt).open(piece, 5, about)?.toString()).toBe('one')
-    expect(seal.open(piece, 6, about)).toBeUndefined()
-    expect(seal.open(piece, 5, Buffer.from('tail'))).toBeUndefined()
-    const other = createAgentSeal(API_KEY).ofFile(Buffer.alloc(16, 8))
-    expect(other.open(piece, 5, about)).toBeUndefined()
-    expect(createAgentSeal('pl_other').ofFile(salt).open(piece, 5, about)).toBeUndefined()
+    const cipher = createAgentCipher(API_KEY).ofFile(salt)
+    const piece = cipher.encrypt(Buffer.from('one'), 5, about)
+    expect(createAgentCipher(API_KEY).ofFile(salt).decrypt(piece, 5, about)?.toString()).toBe('one')
+    expect(cipher.decrypt(piece, 6, about)).toBeUndefined()
+    expect(cipher.decrypt(piece, 5, Buffer.from('tail'))).toBeUndefined()
+    const other = createAgentCipher(API_KEY).ofFile(Buffer.alloc(16, 8))
+    expect(other.decrypt(piece, 5, about)).toBeUndefined()
+    expect(createAgentCipher('pl_other').ofFile(salt).decrypt(piece, 5, about)).toBeUndefined()
   })
 })

@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { createAgentSeal } from '../../../../src/agent/delivery/spool/agent-cipher.ts'
+import { createAgentCipher } from '../../../../src/agent/delivery/spool/agent-cipher.ts'
 import { openSpool } from '../../../../src/agent/delivery/spool/spool.ts'
 import { collectingLog } from '../../../support/collecting-log.ts'
 import { temporaryFolder } from '../../../support/temporary-folder.ts'
@@ -40,7 +40,7 @@ async function killAfter(lines: number, folder: string, first: number, told: Tol
 async function numbersOn(folder: string): Promise<{ numbers: number[]; lost: number }> {
   const spool = await openSpool({
     folder,
-    seal: createAgentSeal('pl_killed_again'),
+    cipher: createAgentCipher('pl_killed_again'),
     bytesMax: 64 * 1024 * 1024,
     log: collectingLog().log,
     isHeld: () => true,

@@ -5,7 +5,7 @@ import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { array, assert, asyncProperty, nat, record, uint8Array } from 'fast-check'
 import { afterEach, describe, expect, test, vi } from 'vitest'
-import { createAgentSeal } from '../../../../src/agent/delivery/spool/agent-cipher.ts'
+import { createAgentCipher } from '../../../../src/agent/delivery/spool/agent-cipher.ts'
 import type { Kept } from '../../../../src/agent/delivery/kept-results.ts'
 import {
   openSpool,
@@ -15,7 +15,7 @@ import {
 import { collectingLog } from '../../../support/collecting-log.ts'
 import { temporaryFolder } from '../../../support/temporary-folder.ts'
 
-const seal = createAgentSeal('pl_0123456789abcdef')
+const cipher = createAgentCipher('pl_0123456789abcdef')
 const MIB = 1024 * 1024
 const spools: Spool[] = []
 afterEach(async () => {
@@ -28,7 +28,7 @@ async function opened(folder: string, changes: Partial<SpoolOptions> = {}) {
   const { log, lines } = collectingLog()
   const spool = await openSpool({
     folder,
-    seal,
+    cipher,
     bytesMax: 64 * MIB,
     log,
     isHeld: () => true,
@@ -273,9 +273,9 @@ describe('damage', () => {
     expect(lines.join()).toContain('left alone')
   })
 
-  test('what another key sealed is not read, and is counted', async () => {
+  test('what another key encrypted is not read, and is counted', async () => {
     const { folder } = await aSpool()
-    const other = await opened(folder, { seal: createAgentSeal('pl_another_key') })
+    const other = await opened(folder, { cipher: createAgentCipher('pl_another_key') })
     expect(await readAll(other.spool)).toEqual([])
     expect(other.spool.lost.damaged).toBe(4)
   })

@@ -1,7 +1,7 @@
 // A process that appends to a spool and forgets some of it until somebody kills it. It tells what it does on
 // standard output: `safe <n>` when a result is safe, `done <n>` before it is forgotten.
 import { writeSync } from 'node:fs'
-import { createAgentSeal } from '../../../../src/agent/delivery/spool/agent-cipher.ts'
+import { createAgentCipher } from '../../../../src/agent/delivery/spool/agent-cipher.ts'
 import type { Kept } from '../../../../src/agent/delivery/kept-results.ts'
 import { openSpool } from '../../../../src/agent/delivery/spool/spool.ts'
 import { createLog } from '../../../../src/process/log.ts'
@@ -12,7 +12,7 @@ const log = createLog({ level: 'error', pretty: false, destination: { write: say
 const kept: Kept[] = []
 const spool = await openSpool({
   folder,
-  seal: createAgentSeal('pl_killed_again'),
+  cipher: createAgentCipher('pl_killed_again'),
   bytesMax: 64 * 1024 * 1024,
   log,
   isHeld: () => true,

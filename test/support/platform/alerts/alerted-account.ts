@@ -5,12 +5,12 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { WireResult } from '../../../../src/contract/protocol/agent-protocol.ts'
 import type { Payload } from '../../../../src/contract/api/alert-payload.ts'
 import { createAlerting, type Alerting } from '../../../../src/platform/alerts/alerting.ts'
-import { createSealer } from '../../../../src/platform/secrets/cipher.ts'
+import { createCipher } from '../../../../src/platform/secrets/cipher.ts'
 import type { Database } from '../../../../src/database/database.ts'
 import { startHttpServer, type TestServer } from '../../test-server.ts'
 
-/** Under it the public API of tests seals as well. */
-export const SEALER = createSealer('a secret that only tests know')
+/** Under it the public API of tests encrypts as well. */
+export const CIPHER = createCipher('a secret that only tests know')
 
 /** A time that tests move. */
 export interface SetClock {
@@ -60,8 +60,8 @@ export interface AlertedAccount {
   addMonitor(locationIds: string[], fields?: object): Promise<string>
   setMonitor(id: string, fields: { muted?: boolean; activated?: boolean }): Promise<void>
   record(...runs: GivenRun[]): Promise<void>
-  /** Does the chores that alerting has, once. */
-  doChores(): Promise<void>
+  /** Does the background jobs that alerting has, once. */
+  runBackgroundJobs(): Promise<void>
   /** Kinds of notifications in their order, with their payload. */
   notifications(): Promise<{ kind: string; state: string; payload: Payload; channel: number }[]>
 }
@@ -82,7 +82,7 @@ export async function createAlertedAccount(
   const logged = rememberedLog()
   const { log } = logged
   const outbox = { againMs: () => 20, restMs: 20 }
-  const alerting = createAlerting({ database, sealer: SEALER, clock, log, publicUrl, outbox })
+  const alerting = createAlerting({ database, cipher: CIPHER, clock, log, publicUrl, outbox })
   return {
     accountId,
     clock,
@@ -98,9 +98,9 @@ export async function createAlertedAccount(
       )
     },
     record: (...runs) => record(database, accountId, alerting, runs),
-    async doChores() {
+    async runBackgroundJobs() {
       const signal = AbortSignal.timeout(20_000)
-      for (const chore of alerting.chores) await chore.run(signal)
+      for (const backgroundJob of alerting.backgroundJobs) await backgroundJob.run(signal)
     },
     notifications: () =>
       database.query(
@@ -139,12 +139,12 @@ async function addMonitor(
     triggerIncident: null,
     ...fields,
   }
-  const sealed = SEALER.seal(JSON.stringify(definition))
+  const encrypted = CIPHER.encrypt(JSON.stringify(definition))
   await database.query(
     `insert into monitors (id, account_id, check_type, name, activated, muted, tags, definition,
        effective)
      values ($1, $2, 'URL', $3, true, $4, '{shop,web}', $5, $5)`,
-    [id, accountId, definition.name, definition.muted, sealed],
+    [id, accountId, definition.name, definition.muted, encrypted],
   )
   await database.query(
     `insert into placements (location_id, monitor_id, revision, needs, every_ms, offset_ms, from_ms)

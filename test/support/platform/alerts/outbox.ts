@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest'
 import type { AlertPayload } from '../../../../src/contract/api/alert-payload.ts'
 import { sendWebhooks, type OutboxOptions } from '../../../../src/platform/alerts/webhook-outbox.ts'
 import { insertNotifications } from '../../../../src/platform/alerts/queries/alert-notifications.ts'
-import { rememberedLog, SEALER, startReceiver, type Receiver } from './alerted-account.ts'
+import { rememberedLog, CIPHER, startReceiver, type Receiver } from './alerted-account.ts'
 import { useDatabase, type TestDatabase } from '../../database/database.ts'
 import { addClient, startPublicApi, type ApiClient, type PublicApi } from '../public-api.ts'
 
@@ -87,7 +87,7 @@ export function useOutbox(): TestOutbox {
     start(more = {}) {
       const { log } = rememberedLog()
       const againMs = (attempt: number) => (attempt < 3 ? 10 : undefined)
-      const options = { database: database().database, sealer: SEALER, log, now: Date.now }
+      const options = { database: database().database, cipher: CIPHER, log, now: Date.now }
       sending.push(sendWebhooks({ ...options, againMs, restMs: 10, ...more }, stopping.signal))
     },
     async receiver(...answer) {

@@ -116,8 +116,8 @@ export function useRuns(database: ReturnType<typeof useDatabase>) {
   })
   const finish = ({ location, agentId }: RunScene, result: ReturnType<typeof resultOf>) =>
     finishRuns(db(), { locationId: location.id, agentId }, [result])
-  const stale = () => runs.chores[0]?.run(stop.signal)
-  const dropOld = () => runs.chores[1]?.run(stop.signal)
+  const stale = () => runs.backgroundJobs[0]?.run(stop.signal)
+  const dropOld = () => runs.backgroundJobs[1]?.run(stop.signal)
   return {
     api: () => api,
     db,
