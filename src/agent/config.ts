@@ -43,7 +43,7 @@ export const VARIABLE_TABLE = {
     problem: (name) =>
       isLocationName(name)
         ? undefined
-        : { allowed: LOCATION_NAME_RULE, mend: 'write it like berlin-office' },
+        : { allowed: LOCATION_NAME_RULE, fix: 'write it like berlin-office' },
   }),
   API_KEY: anyText({
     meaning: 'Key of the private location, from the platform',
@@ -51,7 +51,7 @@ export const VARIABLE_TABLE = {
     problem: (key) =>
       isLocationKey(key)
         ? undefined
-        : { allowed: 'a private location key, pl_…', mend: 'copy it whole, without quotes' },
+        : { allowed: 'a private location key, pl_…', fix: 'copy it whole, without quotes' },
   }),
   API_KEY_PREVIOUS: wordList({
     meaning: 'Keys that were API_KEY before, to open what they encrypted in DATA_DIR',
@@ -59,7 +59,7 @@ export const VARIABLE_TABLE = {
     problem: (key) =>
       isLocationKey(key)
         ? undefined
-        : { allowed: 'keys of private locations, pl_…', mend: 'copy them whole, without quotes' },
+        : { allowed: 'keys of private locations, pl_…', fix: 'copy them whole, without quotes' },
   }),
   PLATFORM_URL: urlSetting({
     meaning: 'Address of the platform',
@@ -138,18 +138,18 @@ export const VARIABLE_TABLE = {
   }),
   BLOCKED_NETWORKS: wordList({
     meaning: 'Networks that no check may reach, besides metadata and link-local addresses',
-    problem: networkMend,
+    problem: networkFix,
   }),
   ALLOWED_NETWORKS: wordList({
     meaning: 'Networks that checks may reach although they are blocked',
-    problem: networkMend,
+    problem: networkFix,
   }),
   SCRUB_HEADERS: wordList({
     meaning: 'Headers whose values are scrubbed from results and logs, besides the usual ones',
     problem: (name) =>
       /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)
         ? undefined
-        : { allowed: 'names of headers', mend: 'write them like x-internal-id, x-session' },
+        : { allowed: 'names of headers', fix: 'write them like x-internal-id, x-session' },
   }),
   VEDETTE_IMAGE: anyText({
     meaning: 'Build of the agent, told to the platform; images set it themselves',
@@ -157,7 +157,7 @@ export const VARIABLE_TABLE = {
     problem: (name) =>
       /^[a-z0-9-]{1,64}$/.test(name)
         ? undefined
-        : { allowed: 'the name of an image', mend: 'leave it to the image' },
+        : { allowed: 'the name of an image', fix: 'leave it to the image' },
   }),
   NODE_EXTRA_CA_CERTS: readableFile({
     meaning:
@@ -170,10 +170,10 @@ function isLocationKey(key: string): boolean {
   return /^pl_[A-Za-z0-9_-]{8,}$/.test(key)
 }
 
-function networkMend(text: string): { allowed: string; mend: string } | undefined {
+function networkFix(text: string): { allowed: string; fix: string } | undefined {
   const problem = networkProblem(text)
   if (problem === undefined) return undefined
-  return { allowed: 'networks, like 10.0.0.0/8 or fd00::/8', mend: problem }
+  return { allowed: 'networks, like 10.0.0.0/8 or fd00::/8', fix: problem }
 }
 
 /** The table for help and documentation, in its order. */

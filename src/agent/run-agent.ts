@@ -5,7 +5,7 @@ import { ListenError } from '../process/serve.ts'
 import { collectStartGarbage } from '../process/start-garbage.ts'
 import { onSignals } from '../process/signals.ts'
 import { VERSION } from '../contract/versions.ts'
-import { areEchoesForbidden, echoMend, echoRights } from '../network/native/echo-permission.ts'
+import { areEchoesForbidden, echoFix, echoRights } from '../network/native/echo-permission.ts'
 import { createAgent, type AgentOptions } from './agent.ts'
 import type { AgentConfig, ConfigReading } from './config.ts'
 import { createDataFolder, type DataFolder } from './data-folder.ts'
@@ -55,7 +55,7 @@ export async function runAgent(options: RunAgentOptions): Promise<number> {
   for (const { message } of reading.warnings) log.warn(message)
   const rights = echoRights()
   if (areEchoesForbidden(rights)) {
-    log.warn(`ICMP monitors cannot run here, nor traceroutes by ICMP. ${echoMend(rights)}`)
+    log.warn(`ICMP monitors cannot run here, nor traceroutes by ICMP. ${echoFix(rights)}`)
   }
   try {
     const refused = await options.prepare?.()

@@ -165,7 +165,7 @@ export const VALIDATE_COMMAND: Command = {
   name: 'validate',
   summary: 'Read a monitors file and name every problem in it',
   positionals: ['[file]'],
-  description: `Reads the file as the agent would and runs nothing. Every problem is named with its line, the\nvalue and the mend. ${FILE_HELP}\nExit code 0: the file is good; 2: it is not.`,
+  description: `Reads the file as the agent would and runs nothing. Every problem is named with its line, the\nvalue and the fix. ${FILE_HELP}\nExit code 0: the file is good; 2: it is not.`,
   examples: [['vedette validate monitors.yaml', 'checks a file before it is used']],
   run: validateCommand,
 }

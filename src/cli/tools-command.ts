@@ -39,11 +39,11 @@ async function toolsCommand(command: ToolsCommand, args: Arguments): Promise<num
     return installHere(kind, name, toolchains, { again: args.on('again') })
   }
   const known = namesOf(command).join(', ')
-  const mend =
+  const fix =
     action === 'install'
       ? `name the ${command} to install: ${known}`
       : 'say `install <name>`, or `list`'
-  stderr.write(`vedette ${command}: ${mend}\n`)
+  stderr.write(`vedette ${command}: ${fix}\n`)
   return EXIT_CONFIGURATION
 }
 
@@ -92,7 +92,7 @@ export async function installHere(
     progress.end()
     if ('problem' in outcome) {
       const isFixed = env['VEDETTE_IMAGE'] !== undefined && NO_WRITING.test(outcome.problem)
-      const also = isFixed ? mendInImages(kind, name) : ''
+      const also = isFixed ? fixInImages(kind, name) : ''
       stderr.write(`${name} was not installed: ${outcome.problem}${also}\n`)
       return 1
     }
@@ -114,7 +114,7 @@ export async function installHere(
 const NO_WRITING = /\b(?:EROFS|EACCES)\b/
 
 /** What an image has stays as it is. */
-function mendInImages(kind: ToolKind, name: string): string {
+function fixInImages(kind: ToolKind, name: string): string {
   const image = imageWith(kind, name)
   const take = image === undefined ? '' : `take the image ${image}, which has it, or `
   return `\nWhat an image has stays as it is: ${take}set TOOLS_DIR to another folder, for all engines and runtimes`

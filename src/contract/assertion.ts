@@ -113,13 +113,13 @@ function* problemsOf(
   rule: SourceRule | PropertiesRule | undefined,
 ): Generator<Problem> {
   const { property, regex } = assertion
-  const regexMend = regex === null || regex === '' ? undefined : regexProblem(regex)
-  if (regexMend !== undefined) yield { path: ['regex'], message: regexMend }
+  const regexFix = regex === null || regex === '' ? undefined : regexProblem(regex)
+  if (regexFix !== undefined) yield { path: ['regex'], message: regexFix }
   // Another objection says that there is no such source.
   if (rule === undefined) return
   if (!('properties' in rule)) {
-    const mend = propertyProblem(rule, property)
-    if (mend !== undefined) yield { path: ['property'], message: mend }
+    const fix = propertyProblem(rule, property)
+    if (fix !== undefined) yield { path: ['property'], message: fix }
     yield* valueProblems(assertion, assertion.source, rule)
     return
   }
@@ -147,8 +147,8 @@ function* valueProblems(
       message: `${what} cannot be compared by ${comparison}; use one of ${offered}`,
     }
   }
-  const mend = targetProblem(comparison, target, rule)
-  if (mend !== undefined) yield { path: ['target'], message: `${what} ${comparison} ${mend}` }
+  const fix = targetProblem(comparison, target, rule)
+  if (fix !== undefined) yield { path: ['target'], message: `${what} ${comparison} ${fix}` }
 }
 
 function targetProblem(

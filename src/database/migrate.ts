@@ -14,7 +14,7 @@ export interface Migration {
   checksum: string
 }
 
-/** The database cannot be used by this code; the message names the reason and the mend. */
+/** The database cannot be used by this code; the message names the reason and the fix. */
 export class MigrationError extends Error {
   readonly code:
     'CHANGED' | 'NEWER' | 'SERVER_VERSION' | 'ENCODING' | 'PRIVILEGE' | 'POOLING' | 'FAILED'
@@ -75,15 +75,12 @@ async function checkServer(inside: Queryable): Promise<void> {
             current_setting('server_encoding') as encoding`,
   )
   if (server === undefined || server.version < SERVER_VERSION_MIN) {
-    const mend = 'PostgreSQL 15 or newer is needed'
-    throw new MigrationError('SERVER_VERSION', `the server is PostgreSQL ${server?.name}; ${mend}`)
+    const fix = 'PostgreSQL 15 or newer is needed'
+    throw new MigrationError('SERVER_VERSION', `the server is PostgreSQL ${server?.name}; ${fix}`)
   }
   if (server.encoding !== 'UTF8') {
-    const mend = `create it anew: create database … template template0 encoding 'UTF8'`
-    throw new MigrationError(
-      'ENCODING',
-      `the database stores ${server.encoding}, not UTF8; ${mend}`,
-    )
+    const fix = `create it anew: create database … template template0 encoding 'UTF8'`
+    throw new MigrationError('ENCODING', `the database stores ${server.encoding}, not UTF8; ${fix}`)
   }
 }
 
@@ -122,8 +119,8 @@ async function createTable(inside: Queryable): Promise<void> {
 function refused(error: unknown): MigrationError | undefined {
   const code = error instanceof DatabaseError ? error.code : undefined
   if (code === '42501' || code === '3F000') {
-    const mend = 'make the user of DATABASE_URL the owner of its database'
-    const message = `no right to create tables; ${mend}`
+    const fix = 'make the user of DATABASE_URL the owner of its database'
+    const message = `no right to create tables; ${fix}`
     return new MigrationError('PRIVILEGE', message, { cause: error })
   }
   return undefined

@@ -47,7 +47,7 @@ export interface AppOptions {
   database: Database
   keys: KeySource<KnownKey>
   accounts: AccountSource
-  /** Ciphers secrets that the database keeps. */
+  /** Encrypts secrets that the database keeps. */
   cipher: Cipher
   clock: Pick<PlatformClock, 'now'>
   log: Pick<Logger, 'error' | 'warn'>

@@ -61,7 +61,7 @@ export const VARIABLE_TABLE = {
         ? undefined
         : {
             allowed: `at least ${SECRETS_KEY_CHARACTERS_MIN} characters`,
-            mend: 'make one with `openssl rand -hex 32`',
+            fix: 'make one with `openssl rand -hex 32`',
           },
   }),
   PORT: wholeNumber({
@@ -96,7 +96,7 @@ export const VARIABLE_TABLE = {
     meaning: 'Id of the account that is created at the first start',
     shownDefault: 'a new one',
     problem: (id) =>
-      GUID.test(id) ? undefined : { allowed: 'a UUID', mend: 'make one with `uuidgen`' },
+      GUID.test(id) ? undefined : { allowed: 'a UUID', fix: 'make one with `uuidgen`' },
   }),
   ADMIN_API_KEY: anyText({
     meaning: 'Admin key of that account',
@@ -163,18 +163,18 @@ export const VARIABLE_TABLE = {
   ...proxyVariables('Proxy to SENTRY_DSN'),
 } as const
 
-function proxyProblem(text: string): { allowed: string; mend: string } | undefined {
+function proxyProblem(text: string): { allowed: string; fix: string } | undefined {
   try {
     createClientAddress([text])
     return undefined
   } catch {
-    return { allowed: 'addresses or networks', mend: 'write them like 10.0.0.0/8, 192.0.2.7' }
+    return { allowed: 'addresses or networks', fix: 'write them like 10.0.0.0/8, 192.0.2.7' }
   }
 }
 
-function bucketProblem(text: string): { allowed: string; mend: string } | undefined {
+function bucketProblem(text: string): { allowed: string; fix: string } | undefined {
   if (/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/.test(text)) return undefined
-  return { allowed: 'the name of a bucket', mend: '3 to 63 of a-z, 0-9, dots and hyphens' }
+  return { allowed: 'the name of a bucket', fix: '3 to 63 of a-z, 0-9, dots and hyphens' }
 }
 
 /** The table for help and documentation, in its order. */

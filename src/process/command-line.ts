@@ -77,8 +77,8 @@ export async function runCommandLine(program: Program, argv: readonly string[]):
 function unknownCommand(program: Program, name: string): number {
   const names = program.commands.map((one) => one.name)
   const near = nearest(name, names)
-  const mend = near === undefined ? `Commands: ${names.join(', ')}` : `Did you mean: ${near}?`
-  program.complain(`${program.name}: there is no command ${JSON.stringify(name)}. ${mend}\n`)
+  const fix = near === undefined ? `Commands: ${names.join(', ')}` : `Did you mean: ${near}?`
+  program.complain(`${program.name}: there is no command ${JSON.stringify(name)}. ${fix}\n`)
   return EXIT_CONFIGURATION
 }
 

@@ -1,4 +1,4 @@
-// What is wrong with the folder that an agent keeps things in, from the system's error, with what mends it.
+// What is wrong with the folder that an agent keeps things in, from the system's error, with what fixes it.
 
 /** Of the table of failure codes: nothing can be written below DATA_DIR. */
 export const DATA_DIR_CODE = 'DATA_DIR_UNWRITABLE'

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import { nearVariables } from './near-variables.ts'
 
 /** What became of a text: a value, or what is wrong with it. */
-export type Parsed<T> = { value: T } | { allowed: string; mend: string }
+export type Parsed<T> = { value: T } | { allowed: string; fix: string }
 
 /** One environment variable. */
 export interface Variable<T> {
@@ -36,7 +36,7 @@ export type Values<T extends VariableTable> = {
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** Something wrong with one variable, with the mend. */
+/** Something wrong with one variable, with the fix. */
 export interface EnvironmentProblem {
   variable: string
   message: string
@@ -141,7 +141,7 @@ function parsed(
   const result = variable.parse(text.trim())
   if ('value' in result) return { value: result.value, given: true }
   const value = variable.secret === true ? '"***"' : shown(text)
-  return { problem: `${lead} ${value}: must be ${result.allowed}; ${result.mend}` }
+  return { problem: `${lead} ${value}: must be ${result.allowed}; ${result.fix}` }
 }
 
 /** A value as a message shows it: quoted, on one line, cut when long. */

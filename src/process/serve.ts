@@ -31,7 +31,7 @@ export interface Served {
   close(deadlineMs: number): Promise<void>
 }
 
-/** The port cannot be listened on; the message names the variable and the mend. */
+/** The port cannot be listened on; the message names the variable and the fix. */
 export class ListenError extends Error {
   readonly code: string
 

@@ -28,7 +28,7 @@ export function wholeNumber(
   const made = variable(rest, otherwise, (text) => {
     const value = /^[+-]?\d+$/.test(text) ? Number(text) : Number.NaN
     if (value >= min && value <= max) return { value }
-    return { allowed, mend: `without it ${otherwise} holds` }
+    return { allowed, fix: `without it ${otherwise} holds` }
   })
   return unit === undefined ? made : { ...made, unit }
 }
@@ -42,7 +42,7 @@ export function oneOf<T>(
   return variable(rest, otherwise, (text) => {
     const key = text.toLowerCase()
     if (table.has(key)) return { value: table.get(key) as T }
-    return { allowed: `one of ${Object.keys(words).join(', ')}`, mend: 'upper or lower case' }
+    return { allowed: `one of ${Object.keys(words).join(', ')}`, fix: 'upper or lower case' }
   })
 }
 
@@ -141,7 +141,7 @@ export function byteCount(
     if (Number.isInteger(value) && value >= min && value <= max) return { value }
     return {
       allowed: `a number of bytes from ${min} to ${max}`,
-      mend: 'write it plainly or with a unit, like 256MiB (kB MB GB TB, KiB MiB GiB TiB)',
+      fix: 'write it plainly or with a unit, like 256MiB (kB MB GB TB, KiB MiB GiB TiB)',
     }
   })
   return { ...made, unit: 'bytes' }
@@ -149,7 +149,7 @@ export function byteCount(
 
 /** Any text that `problem` finds nothing wrong with. */
 export function anyText(
-  about: About & { problem?: (text: string) => { allowed: string; mend: string } | undefined },
+  about: About & { problem?: (text: string) => { allowed: string; fix: string } | undefined },
 ): Variable<string | undefined> {
   const { problem, ...rest } = about
   return variable<string | undefined>(rest, undefined, (value) => problem?.(value) ?? { value })
@@ -160,15 +160,15 @@ export function readableFile(about: About): Variable<string | undefined> {
   return anyText({ ...about, problem: fileProblem })
 }
 
-function fileProblem(path: string): { allowed: string; mend: string } | undefined {
-  const mend = 'check the path, what is mounted, and who may read it'
+function fileProblem(path: string): { allowed: string; fix: string } | undefined {
+  const fix = 'check the path, what is mounted, and who may read it'
   try {
-    if (!statSync(path).isFile()) return { allowed: 'a file', mend: 'this is something else' }
+    if (!statSync(path).isFile()) return { allowed: 'a file', fix: 'this is something else' }
     accessSync(path, constants.R_OK)
     return undefined
   } catch (error) {
     const missing = (error as NodeJS.ErrnoException).code === 'ENOENT'
-    return { allowed: missing ? 'a file that exists' : 'a file that can be read', mend }
+    return { allowed: missing ? 'a file that exists' : 'a file that can be read', fix }
   }
 }
 
@@ -183,14 +183,14 @@ export function urlSetting(
       const fits = URL.canParse(value) && protocols.includes(new URL(value).protocol)
       if (fits) return undefined
       const starts = protocols.map((one) => `${one}//`).join(' or ')
-      return { allowed: `a URL that starts with ${starts}`, mend: `write it like ${example}` }
+      return { allowed: `a URL that starts with ${starts}`, fix: `write it like ${example}` }
     },
   })
 }
 
 /** A list of words between commas or spaces; `problem` says what is wrong with one of them. */
 export function wordList(
-  about: About & { problem?: (word: string) => { allowed: string; mend: string } | undefined },
+  about: About & { problem?: (word: string) => { allowed: string; fix: string } | undefined },
 ): Variable<string[]> {
   const { problem, ...rest } = about
   return variable<string[]>({ shownDefault: '–', ...rest }, [], (value) => {
@@ -198,9 +198,9 @@ export function wordList(
     for (const word of words) {
       const wrong = problem?.(word)
       if (wrong === undefined) continue
-      const isNamed = rest.secret === true || wrong.mend.includes(word)
-      const named = isNamed ? wrong.mend : `${word} is not; ${wrong.mend}`
-      return { allowed: wrong.allowed, mend: named }
+      const isNamed = rest.secret === true || wrong.fix.includes(word)
+      const named = isNamed ? wrong.fix : `${word} is not; ${wrong.fix}`
+      return { allowed: wrong.allowed, fix: named }
     }
     return { value: words }
   })

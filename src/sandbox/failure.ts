@@ -91,14 +91,14 @@ function memoryWords(end: SandboxEnd, what: string, { heap }: FailureSettings): 
   const used = bytesText(usage.peakMemoryBytes, 'up')
   const limit = bytesText(limits.memoryBytes)
   if (scarce === 'heap') {
-    const mend = heap === undefined ? '' : `; ${heap} gives it more heap`
+    const fix = heap === undefined ? '' : `; ${heap} gives it more heap`
     // It may have ended before anybody had looked at what it used.
     const known = usage.peakMemoryBytes === 0 ? '' : `, and used ${used} of memory`
-    return `${what} filled the heap of its engine${known}: the limit of all is ${limit}${mend}`
+    return `${what} filled the heap of its engine${known}: the limit of all is ${limit}${fix}`
   }
   if (scarce === 'container') {
-    const mend = 'give it more, or run fewer at a time (JOB_CONCURRENCY)'
-    return `${what} used ${used} of memory when the agent’s container had none left: the limit is ${limit}; ${mend}`
+    const fix = 'give it more, or run fewer at a time (JOB_CONCURRENCY)'
+    return `${what} used ${used} of memory when the agent’s container had none left: the limit is ${limit}; ${fix}`
   }
   const wanted = end.memoryBytesWanted
   const ofContainer =

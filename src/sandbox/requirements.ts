@@ -1,4 +1,4 @@
-// What a sandbox lacks on this system, in words that name the mend: the same for the run that is refused, for the
+// What a sandbox lacks on this system, in words that name the fix: the same for the run that is refused, for the
 // log and for readiness.
 import type { SandboxLayers } from './request.ts'
 
@@ -8,12 +8,12 @@ const PROFILE = '--security-opt seccomp=docker/seccomp.json'
 /** Something that is missing. */
 export interface Lack {
   what: string
-  mend?: string
+  fix?: string
 }
 
 /** In one sentence. */
-export function lackText({ what, mend }: Lack): string {
-  return mend === undefined ? what : `${what}: ${mend}`
+export function lackText({ what, fix }: Lack): string {
+  return fix === undefined ? what : `${what}: ${fix}`
 }
 
 /** What must not be lacking where SCRIPT_ISOLATION is `require`; undefined when it all holds. */
@@ -21,13 +21,13 @@ export function lackOf({ ownUser, landlock, network }: SandboxLayers): Lack | un
   if (!ownUser && landlock === 0) {
     return {
       what: 'this system has no Landlock or refuses it, and the agent may not change to another user',
-      mend: `start the container with ${PROFILE}, or as root, or take a Linux from 5.13 on`,
+      fix: `start the container with ${PROFILE}, or as root, or take a Linux from 5.13 on`,
     }
   }
   if (network) return undefined
   return {
     what: 'this system refuses to ask about system calls (seccomp)',
-    mend: `start the container with ${PROFILE}, or take a Linux from 5.9 on`,
+    fix: `start the container with ${PROFILE}, or take a Linux from 5.9 on`,
   }
 }
 
@@ -46,7 +46,7 @@ export function wishesOf(facts: {
   if (!canExecute) {
     all.push({
       what: `programs below ${root} cannot be started, so browsers and most suites cannot run`,
-      mend: 'mount it with exec, as in --tmpfs /tmp:exec, or set DATA_DIR to a folder on a volume',
+      fix: 'mount it with exec, as in --tmpfs /tmp:exec, or set DATA_DIR to a folder on a volume',
     })
   }
   if (layers.ownUser && layers.landlock === 0) {
@@ -55,7 +55,7 @@ export function wishesOf(facts: {
   if (hasChromium && !namespaces) {
     all.push({
       what: 'Chromium runs without its own sandbox, held by the sandbox alone: this system gives no user namespaces',
-      mend: `in a container ${PROFILE} does`,
+      fix: `in a container ${PROFILE} does`,
     })
   }
   return all
@@ -66,6 +66,6 @@ export function tracingLack(scope: string): Lack | undefined {
   if (!/^[23]$/.test(scope.trim())) return undefined
   return {
     what: 'connections of people’s code are all refused',
-    mend: 'kernel.yama.ptrace_scope must be 0 or 1',
+    fix: 'kernel.yama.ptrace_scope must be 0 or 1',
   }
 }

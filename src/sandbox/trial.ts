@@ -38,7 +38,7 @@ export interface SandboxTrial {
   layers?: SandboxLayers
   /** People's code gets user namespaces, which Chromium's own sandbox is made of. */
   namespaces: boolean
-  /** What is missing, a sentence each with its mend. */
+  /** What is missing, a sentence each with its fix. */
   lacks: string[]
   /** The same in parts: what people’s code cannot be run without, and what it can. */
   needs: Lack[]

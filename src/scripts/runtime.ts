@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { DEFAULT_RUNTIME } from '../contract/versions.ts'
 import { targetFailure } from '../network/target-failure.ts'
 import type { ScriptGround } from './host.ts'
-import { toolMend } from './toolchains.ts'
+import { toolFix } from './toolchains.ts'
 
 /** An installed runtime. */
 export interface ScriptRuntime {
@@ -23,7 +23,7 @@ export async function scriptRuntime(
   const id = named ?? DEFAULT_RUNTIME
   const found = await ground.tools.find('runtime', id)
   if (found === undefined) {
-    const message = `the runtime ${id} is not installed in ${ground.tools.folder}; ${toolMend('runtime', id)}`
+    const message = `the runtime ${id} is not installed in ${ground.tools.folder}; ${toolFix('runtime', id)}`
     throw targetFailure('RUNTIME_MISSING', message, { runtime: id })
   }
   const { program, folder } = found

@@ -24,7 +24,7 @@ export interface ToolOrder {
   onDraft?: (folder: string) => void
 }
 
-/** It is installed, or a sentence says why not and what mends it. */
+/** It is installed, or a sentence says why not and what fixes it. */
 export type ToolOutcome = { tool: InstalledTool } | { problem: string }
 
 /** One slow registry, and close to a gigabyte of a runtime. */

@@ -29,7 +29,7 @@ import { observedTests } from './observed.ts'
 import { foldersUpward } from './packages/packages.ts'
 import { type PlacedProject, placeProject } from './source.ts'
 import { suiteVerdict } from './verdict.ts'
-import { type InstalledTool, toolMend } from '../scripts/toolchains.ts'
+import { type InstalledTool, toolFix } from '../scripts/toolchains.ts'
 import { leadsInside } from '../sandbox/untrusted-files.ts'
 
 /** What a run needs of a suite's definition. */
@@ -176,7 +176,7 @@ async function engineFor(
   if (notice !== undefined) notes.push(`${from}: ${notice}`)
   const found = await tools.find('engine', engine)
   if (found !== undefined) return found
-  const message = `${engine} is not installed in ${tools.folder}; ${toolMend('engine', engine)}`
+  const message = `${engine} is not installed in ${tools.folder}; ${toolFix('engine', engine)}`
   return failure('ENGINE_MISSING', message, { engine, from })
 }
 
@@ -275,8 +275,8 @@ async function compiledFor(
 }
 
 function notBrought({ testCommand }: Suite, lacking: string): Failure {
-  const mend = `add the package that brings it to the devDependencies of the project`
-  const message = `the test command ${testCommand} runs ${lacking}, which the project does not have; ${mend}`
+  const fix = `add the package that brings it to the devDependencies of the project`
+  const message = `the test command ${testCommand} runs ${lacking}, which the project does not have; ${fix}`
   return failure('SUITE_INVALID', message, { command: testCommand, lacking })
 }
 

@@ -66,7 +66,7 @@ describe('ICMP and traceroute', () => {
 describe('vedette doctor beside a running agent', () => {
   test.each<[string, Partial<ContainerWishes>, string]>([
     ['finds that what needs no privilege works', {}, 'works'],
-    ['finds what forbids echoes, and the line that mends it', { sysctls: FORBIDDEN }, 'broken'],
+    ['finds what forbids echoes, and the line that fixes it', { sysctls: FORBIDDEN }, 'broken'],
   ])('%s', async (_, wishes, echoes) => {
     const { network, platform } = await platformFor()
     const agent = await agentIn(network, platform, wishes)
@@ -74,14 +74,14 @@ describe('vedette doctor beside a running agent', () => {
     const { text } = await agent.exec('vedette', 'doctor', '--json')
     const { place, findings } = JSON.parse(text) as {
       place: string
-      findings: { id: string; standing: string; mend?: string }[]
+      findings: { id: string; standing: string; fix?: string }[]
     }
     const of = (id: string) => findings.find((one) => one.id === id)
     expect(place).toBe('container')
     const standings = ['disk', 'icmp', 'traceroute'].map((id) => of(id)?.standing)
     expect(standings).toEqual(['works', echoes, echoes])
-    const mends = of('icmp')?.mend?.includes('docker run --sysctl') === true
-    expect(mends).toBe(echoes === 'broken')
+    const fixes = of('icmp')?.fix?.includes('docker run --sysctl') === true
+    expect(fixes).toBe(echoes === 'broken')
     expect(text).not.toContain('pl_0123456789abcdef')
   })
 })

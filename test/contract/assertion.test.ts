@@ -1,5 +1,5 @@
 // Aim: the schema of assertions takes what the wire and people write, and refuses, with the field and a
-// mend, what could never be evaluated.
+// fix, what could never be evaluated.
 import { describe, expect, test } from 'vitest'
 import { assertionsSchema } from '../../src/contract/assertion.ts'
 import { API_SOURCES } from '../../src/contract/http-monitor.ts'

@@ -66,11 +66,11 @@ describe('an address with a password in it', () => {
     ['--image-registry', `robot:${secret}@registry.example.com`, 'docker login'],
     ['--debian-image', `robot:${secret}@registry.example.com/debian:bookworm-slim`, 'docker login'],
     ['--node-image', `robot:${secret}@registry.example.com/node@sha256:0`, 'docker login'],
-  ])('of %s is refused before anything is made', async (option, value, mend) => {
+  ])('of %s is refused before anything is made', async (option, value, fix) => {
     const { code, said, asked } = await build([option, value, 'agent-uptime'], temporaryFolder())
     expect([code, asked]).toEqual([2, ''])
     expect(said).toContain(option)
-    expect(said).toContain(mend)
+    expect(said).toContain(fix)
     expect(said).not.toContain(secret)
   })
 

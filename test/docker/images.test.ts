@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { loadPart } from '../../src/process/load-part.ts'
-import { imageWith, toolMend } from '../../src/scripts/toolchains.ts'
+import { imageWith, toolFix } from '../../src/scripts/toolchains.ts'
 import { tagOf } from '../support/container/images.ts'
 
 const root = join(import.meta.dirname, '../..')
@@ -82,12 +82,12 @@ test.each([
   expect(dockerfile.slice(from, to)).toContain(`install-tools.ts runtime ${runtime}\n`)
   const named = imageWith('runtime', runtime) ?? ''
   expect(tagOf(image).split(':')).toEqual(expect.arrayContaining(named.split(':')))
-  expect(toolMend('runtime', runtime)).toContain(named)
+  expect(toolFix('runtime', runtime)).toContain(named)
 })
 
 test('no image is named for a runtime that none has', () => {
   expect(dockerfile).not.toContain('runtime 2025.04')
-  expect(toolMend('runtime', '2025.04')).toMatch(/vedette runtime install 2025\.04$/)
+  expect(toolFix('runtime', '2025.04')).toMatch(/vedette runtime install 2025\.04$/)
 })
 
 describe('a part that is not installed', () => {

@@ -34,7 +34,7 @@ const TABLE = {
   APP_TOKEN: anyText({
     meaning: 'token',
     secret: true,
-    problem: (text) => (text.startsWith('t_') ? undefined : { allowed: 't_…', mend: 'copy it' }),
+    problem: (text) => (text.startsWith('t_') ? undefined : { allowed: 't_…', fix: 'copy it' }),
   }),
   APP_LEVEL: oneOf({ meaning: 'level', otherwise: 1, words: { LOW: 1, HIGH: 2 } }),
   APP_REPORT: onOff({ meaning: 'report', otherwise: true }),
@@ -114,7 +114,7 @@ describe('files', () => {
 })
 
 describe('problems', () => {
-  test('are told all at once, each with name, value, what is allowed and the mend', () => {
+  test('are told all at once, each with name, value, what is allowed and the fix', () => {
     const { problems } = read({
       APP_PORT: '99999',
       APP_LEVEL: 'middle',

@@ -1,5 +1,5 @@
 // Engines and runtimes are installed whole or not at all, from any registry; what goes wrong is told with its
-// mend, and nothing unfinished is ever taken for an engine.
+// fix, and nothing unfinished is ever taken for an engine.
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'

@@ -124,13 +124,13 @@ function takeGroup(
   }
   const meant = typeof key === 'string' ? nearest(key, groups.keys()) : undefined
   const known = [...groups.keys()].slice(0, 20).join(', ')
-  const mend =
+  const fix =
     meant !== undefined
       ? `did you mean ${meant}?`
       : known === ''
         ? 'the file has none; write them under groups'
         : `known here: ${known}`
-  findings.push({ path: place, message: `there is no such group; ${mend}${got(place, key)}` })
+  findings.push({ path: place, message: `there is no such group; ${fix}${got(place, key)}` })
   return undefined
 }
 
@@ -201,8 +201,8 @@ function typeOf(
     findings.push({ path: place, message })
   } else {
     const meant = typeof checkType === 'string' ? nearest(checkType, types.keys()) : undefined
-    const mend = meant === undefined ? '' : `; did you mean ${meant}?`
-    const message = `must be one of ${runnable}${mend}${got(place, checkType)}`
+    const fix = meant === undefined ? '' : `; did you mean ${meant}?`
+    const message = `must be one of ${runnable}${fix}${got(place, checkType)}`
     findings.push({ path: place, message })
   }
   return undefined
@@ -275,7 +275,7 @@ function isSound(draft: Draft, around: FileContext): boolean {
   return unknownAt.length === 0 || around.purpose === 'apply' || draft.setUp !== undefined
 }
 
-const UNKNOWN_MEND: Readonly<Record<Purpose, string>> = {
+const UNKNOWN_FIX: Readonly<Record<Purpose, string>> = {
   run: 'define it under variables or secrets',
   apply: 'the platform has to know it, or define it under variables or secrets',
 }
@@ -290,8 +290,8 @@ function reportUnknown(draft: Draft, around: FileContext): string[] {
       for (const name of substitute(value, lookup).unknown) {
         const meant = nearest(name, known)
         const place = [...path, ...at]
-        const mend = meant === undefined ? UNKNOWN_MEND[around.purpose] : `did you mean ${meant}?`
-        const message = `the variable ${name} is not defined; ${mend}${got(place, value)}`
+        const fix = meant === undefined ? UNKNOWN_FIX[around.purpose] : `did you mean ${meant}?`
+        const message = `the variable ${name} is not defined; ${fix}${got(place, value)}`
         // A platform may know it already.
         const isSure = around.purpose === 'run' && setUp === undefined
         const where = isSure ? around.findings : around.warnings
@@ -342,7 +342,7 @@ function report(objection: Objection, draft: Draft, around: FileContext): void {
   // Of a line that was cut into fields, the field that is meant.
   const field = place.length < objection.path.length && objection.message.startsWith('must ')
   const subject = field ? `its ${String(objection.path.at(-1))} ` : ''
-  const message = withoutSecrets(`${subject}${mendOf(objection, fields)}${value}`, secrets)
+  const message = withoutSecrets(`${subject}${fixOf(objection, fields)}${value}`, secrets)
   around.findings.push({ path: full, message, atKey: objection.kind === 'unknown-key' })
 }
 
@@ -373,7 +373,7 @@ function reaches(fields: Fields, place: readonly (string | number)[]): boolean {
   return valueAt(fields, place.slice(0, place[0] === 'request' ? 2 : 1)) !== undefined
 }
 
-function mendOf(objection: Objection, fields: Fields): string {
+function fixOf(objection: Objection, fields: Fields): string {
   const { kind, path, message, candidates = [] } = objection
   if (kind !== 'unknown-key') {
     const given = valueAt(fields, path)

@@ -1,5 +1,5 @@
 // The monitors file: the public API's monitor objects in YAML, with a few shorthands. Everything that
-// is wrong with a file is found at once, each problem with its line, the value and the mend.
+// is wrong with a file is found at once, each problem with its line, the value and the fix.
 import { resolve } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { DEFINITION_SCHEMAS } from '../../monitors/definitions.ts'
@@ -187,8 +187,8 @@ async function readFields(top: Fields, reading: Reading) {
   for (const key of Object.keys(top)) {
     if (KEYS.includes(key)) continue
     const meant = nearest(key, KEYS)
-    const mend = meant === undefined ? `known here: ${KEYS.join(', ')}` : `did you mean ${meant}?`
-    findings.push({ path: [key], message: `unknown key; ${mend}`, atKey: true })
+    const fix = meant === undefined ? `known here: ${KEYS.join(', ')}` : `did you mean ${meant}?`
+    findings.push({ path: [key], message: `unknown key; ${fix}`, atKey: true })
   }
   const given = await readVariables(top, reading.env, reading.variables, findings)
   const location = locationOf(top, findings)

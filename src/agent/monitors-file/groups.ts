@@ -70,8 +70,8 @@ function report(objection: Objection, written: Fields, path: Path, findings: Fin
   const atKey = kind === 'unknown-key'
   const word = atKey ? String(objection.path.at(-1)) : given
   const meant = typeof word === 'string' ? nearest(word, candidates) : undefined
-  const mend = meant === undefined ? '' : `; did you mean ${meant}?`
+  const fix = meant === undefined ? '' : `; did you mean ${meant}?`
   const message = atKey && meant !== undefined ? 'unknown key' : objection.message
   const value = kind === 'value' ? got(place, given) : ''
-  findings.push({ path: place, message: `${message}${mend}${value}`, atKey })
+  findings.push({ path: place, message: `${message}${fix}${value}`, atKey })
 }

@@ -1,4 +1,4 @@
-// Problems of a monitors file: collected all at once, each with its place, the value and the mend.
+// Problems of a monitors file: collected all at once, each with its place, the value and the fix.
 // Values that may be secret never get into one.
 
 import { counted } from '../../contract/schema/amounts.ts'

@@ -65,8 +65,8 @@ export class PlatformRuns {
     if (one === undefined) {
       const near = await this.#list({ search: named, limit: String(NEAR_MAX) })
       const names = near.map(({ name }) => `“${name}”`).join(', ')
-      const mend = names === '' ? '' : `; there are ${names}`
-      throw new PlatformRunError('refused', `no monitor is called “${named}”${mend}`)
+      const fix = names === '' ? '' : `; there are ${names}`
+      throw new PlatformRunError('refused', `no monitor is called “${named}”${fix}`)
     }
     if (other === undefined) return one.id
     const ids = alike.map(({ id }) => id).join(', ')
@@ -159,7 +159,7 @@ export class PlatformRuns {
   }
 }
 
-const MENDS: Record<number, string> = {
+const FIXES: Record<number, string> = {
   401: 'check VEDETTE_API_KEY and ACCOUNT_ID',
   403: 'use a key that may run monitors',
 }
@@ -167,6 +167,6 @@ const MENDS: Record<number, string> = {
 function refusal(status: number, said: string): PlatformRunError {
   const refused = status >= 400 && status < 500 && status !== 408 && status !== 429
   const sentence = said === '' ? `the platform answered ${status}` : `${said} (${status})`
-  const mend = MENDS[status] === undefined ? '' : `; ${MENDS[status]}`
-  return new PlatformRunError(refused ? 'refused' : 'unreachable', `${sentence}${mend}`)
+  const fix = FIXES[status] === undefined ? '' : `; ${FIXES[status]}`
+  return new PlatformRunError(refused ? 'refused' : 'unreachable', `${sentence}${fix}`)
 }

@@ -27,6 +27,6 @@ export function clockFinding({
   }
   const side = offMs > 0 ? 'behind' : 'ahead of'
   const says = `${Math.round(Math.abs(offMs) / 1000)} s ${side} the platform’s`
-  const mend = 'timedatectl set-ntp true  (on the host: containers have its clock)'
-  return { id: 'clock', standing: 'warning', says, mend, facts }
+  const fix = 'timedatectl set-ntp true  (on the host: containers have its clock)'
+  return { id: 'clock', standing: 'warning', says, fix, facts }
 }

@@ -1,4 +1,4 @@
-// `vedette doctor`: what works where the agent is to run, and the line that mends what does not.
+// `vedette doctor`: what works where the agent is to run, and the line that fixes what does not.
 import { VARIABLES } from '../../agent/config.ts'
 import type { Command } from '../../process/command-line.ts'
 import { environmentHelp } from '../../process/environment-help.ts'
@@ -6,7 +6,7 @@ import { environmentHelp } from '../../process/environment-help.ts'
 /** `vedette doctor`. */
 export const DOCTOR_COMMAND: Command = {
   name: 'doctor',
-  summary: 'Tell what works here, and the line that mends what does not',
+  summary: 'Tell what works here, and the line that fixes what does not',
   description:
     'Tries what the agent stands on, with the settings of `vedette agent`: the platform, name servers, disk, ICMP,\n' +
     'traceroute, browser, engines, and what holds people’s code. Needed is what the settings name and what is\n' +

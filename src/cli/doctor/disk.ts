@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { AgentConfig } from '../../agent/config.ts'
 import type { Finding } from './finding.ts'
-import type { Mends } from './fixes.ts'
+import type { Fixes } from './fixes.ts'
 
 /** Below this the agent has hardly any room for folders of runs and its own files. */
 const INODES_MIN = 1000
@@ -20,7 +20,7 @@ type DiskConfig = Pick<
 >
 
 /** Looks at DATA_DIR, or where things are kept without it. */
-export async function probeDisk(config: DiskConfig, mends: Mends): Promise<Finding[]> {
+export async function probeDisk(config: DiskConfig, fixes: Fixes): Promise<Finding[]> {
   const folder = config.dataDir ?? tmpdir()
   const there = await nearest(folder)
   const problem = await writeProblem(there, folder)
@@ -29,15 +29,15 @@ export async function probeDisk(config: DiskConfig, mends: Mends): Promise<Findi
   if (problem !== undefined) {
     const { code, path } = problem
     const says = `${path} cannot be written to: ${WRITE_PROBLEMS[code] ?? code} (${code})`
-    const mend = await mendOf(code, path, config, mends)
-    return [{ id: 'disk', standing: 'broken', says, mend, facts: { ...facts, problem: code } }]
+    const fix = await fixOf(code, path, config, fixes)
+    return [{ id: 'disk', standing: 'broken', says, fix, facts: { ...facts, problem: code } }]
   }
   const isMade = there !== folder
   const says = `${folder} ${isMade ? 'can be made' : 'can be written to'}, ${roomWords(room)}`
-  const wish = wishOf(config, room, mends)
+  const wish = wishOf(config, room, fixes)
   if (wish === undefined) return [{ id: 'disk', standing: 'works', says, facts }]
-  const [why, mend] = wish
-  return [{ id: 'disk', standing: 'warning', says: `${says}: ${why}`, mend, facts }]
+  const [why, fix] = wish
+  return [{ id: 'disk', standing: 'warning', says: `${says}: ${why}`, fix, facts }]
 }
 
 interface Room {
@@ -56,24 +56,24 @@ function roomWords({ freeBytes, freeInodes }: Room): string {
   return `${Math.floor(freeBytes / MIB)} MiB${files} free`
 }
 
-/** What had better be otherwise, with its mend. */
+/** What had better be otherwise, with its fix. */
 function wishOf(
   { dataDir, spoolBytesMax, monitorsFile, platformUrl }: DiskConfig,
   { freeBytes, freeInodes = Infinity }: Room,
-  mends: Mends,
-): [why: string, mend: string] | undefined {
+  fixes: Fixes,
+): [why: string, fix: string] | undefined {
   if (freeInodes < INODES_MIN)
     return ['hardly any file can be made', 'remove files, or take a larger volume']
   if (monitorsFile !== undefined || platformUrl === undefined) return undefined
   if (freeBytes < spoolBytesMax) {
     const why = `results wait here while the platform is away, up to ${Math.ceil(spoolBytesMax / MIB)} MiB (SPOOL_BYTES_MAX)`
     const fits = Math.max(1, Math.floor(freeBytes / 2 / MIB))
-    return [why, mends.variable('SPOOL_BYTES_MAX', `${fits}MiB`)]
+    return [why, fixes.variable('SPOOL_BYTES_MAX', `${fits}MiB`)]
   }
   if (dataDir !== undefined) return undefined
   return [
     'results that wait for the platform are kept among temporary files',
-    mends.variable('DATA_DIR', '/var/lib/vedette'),
+    fixes.variable('DATA_DIR', '/var/lib/vedette'),
   ]
 }
 
@@ -133,19 +133,19 @@ async function writeIn(folder: string): Promise<string | undefined> {
   }
 }
 
-async function mendOf(
+async function fixOf(
   code: string,
   path: string,
   { dataDir }: DiskConfig,
-  mends: Mends,
+  fixes: Fixes,
 ): Promise<string> {
   if (code === 'ENOSPC' || code === 'EDQUOT')
     return `free some room in ${path}, or take a larger volume`
   if (code === 'EACCES' || code === 'EPERM') {
     // Root whom the system takes such rights from is the wrong user.
-    return process.getuid?.() === 0 ? mends.user() : mends.owner(path, await isInMemory(path))
+    return process.getuid?.() === 0 ? fixes.user() : fixes.owner(path, await isInMemory(path))
   }
-  return mends.volume(dataDir ?? path)
+  return fixes.volume(dataDir ?? path)
 }
 
 /** Of statfs(2). */

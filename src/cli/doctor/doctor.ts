@@ -14,7 +14,7 @@ import { probeBrowser, probeSandbox } from './sandbox.ts'
 import { probeDisk } from './disk.ts'
 import { type Finding, type Probe, runProbes } from './finding.ts'
 import { probeHealthPort } from './health-port.ts'
-import { type Mends, mendsFor, placeOf } from './fixes.ts'
+import { type Fixes, fixesFor, placeOf } from './fixes.ts'
 import { probeIcmp, probeTraceroute } from './packets.ts'
 import { probePlatform } from './platform.ts'
 import { probeNameServers } from './name-servers.ts'
@@ -58,7 +58,7 @@ function waitShortlyForNames(): void {
 
 async function probesOf(reading: ConfigReading): Promise<Probe[]> {
   const { config } = reading
-  const mends = mendsFor(placeOf(env))
+  const fixes = fixesFor(placeOf(env))
   const tools = openToolchains(config.toolsDir)
   const [engines, runtimes] = await Promise.all([
     tools.installed('engine'),
@@ -66,15 +66,15 @@ async function probesOf(reading: ConfigReading): Promise<Probe[]> {
   ])
   const runsCode = engines.length + runtimes.length > 0
   return [
-    { id: 'settings', run: () => probeSettings(reading, mends) },
-    { id: 'platform', run: (signal) => probePlatform(config, mends, signal) },
-    { id: 'dns', run: (signal) => probeNameServers({ config, mends, signal }) },
-    { id: 'disk', run: () => probeDisk(config, mends) },
-    { id: 'health-port', run: (signal) => probeHealthPort(config.healthPort, mends, signal) },
-    { id: 'icmp', run: (signal) => probeIcmp(mends, signal) },
-    { id: 'traceroute', run: (signal) => probeTraceroute(mends, signal) },
-    { id: 'sandbox', run: (signal) => probeSandbox({ config, runsCode, mends, signal }) },
-    { id: 'browser', run: (signal) => probeBrowser({ config, runsCode, mends, signal }) },
+    { id: 'settings', run: () => probeSettings(reading, fixes) },
+    { id: 'platform', run: (signal) => probePlatform(config, fixes, signal) },
+    { id: 'dns', run: (signal) => probeNameServers({ config, fixes, signal }) },
+    { id: 'disk', run: () => probeDisk(config, fixes) },
+    { id: 'health-port', run: (signal) => probeHealthPort(config.healthPort, fixes, signal) },
+    { id: 'icmp', run: (signal) => probeIcmp(fixes, signal) },
+    { id: 'traceroute', run: (signal) => probeTraceroute(fixes, signal) },
+    { id: 'sandbox', run: (signal) => probeSandbox({ config, runsCode, fixes, signal }) },
+    { id: 'browser', run: (signal) => probeBrowser({ config, runsCode, fixes, signal }) },
     { id: 'engines', run: (signal) => probeTools('engine', tools, config, signal) },
     { id: 'runtimes', run: (signal) => probeTools('runtime', tools, config, signal) },
   ]
@@ -82,14 +82,14 @@ async function probesOf(reading: ConfigReading): Promise<Probe[]> {
 
 async function probeSettings(
   { config, problems, warnings }: ConfigReading,
-  mends: Mends,
+  fixes: Fixes,
 ): Promise<Finding[]> {
   const { monitorsFile, platformUrl } = config
   const [first] = problems
   if (first !== undefined) {
     const says = problems.map(({ message }) => message).join('; ')
-    const mend = mends.variable(first.variable, '…')
-    return [{ id: 'settings', standing: 'broken', says, mend }]
+    const fix = fixes.variable(first.variable, '…')
+    return [{ id: 'settings', standing: 'broken', says, fix }]
   }
   const messages = warnings.map(({ message }) => `; ${message}`).join('')
   const standing = warnings.length === 0 ? 'works' : 'warning'
@@ -100,8 +100,8 @@ async function probeSettings(
   const read = await readMonitorsFile(monitorsFile, env, MONITOR_TYPES)
   if (!read.ok) {
     const says = `${countedProblems(read.problems)} in the monitors file ${monitorsFile}`
-    const mend = `vedette validate ${monitorsFile}  (names each)`
-    return [{ id: 'settings', standing: 'broken', says, mend }]
+    const fix = `vedette validate ${monitorsFile}  (names each)`
+    return [{ id: 'settings', standing: 'broken', says, fix }]
   }
   const monitors = counted(read.file.monitors.length, 'monitor')
   return [{ id: 'settings', standing, says: `${monitors} of the file ${monitorsFile}${messages}` }]

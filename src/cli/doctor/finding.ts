@@ -20,7 +20,7 @@ export const PROBED = {
 export type Probed = keyof typeof PROBED
 
 /**
- * `works`; `warning`: it works, and yet something had better be mended; `broken`: it is needed and does not
+ * `works`; `warning`: it works, and yet something had better be fixed; `broken`: it is needed and does not
  * work; `absent`: it is neither installed nor asked for by the settings.
  */
 export type Standing = 'works' | 'warning' | 'broken' | 'absent'
@@ -31,8 +31,8 @@ export interface Finding {
   standing: Standing
   /** In a few words. */
   says: string
-  /** The line that mends it. */
-  mend?: string
+  /** The line that fixes it. */
+  fix?: string
   /** For machines. */
   facts?: Record<string, unknown>
 }

@@ -1,4 +1,4 @@
-// The lines that mend something, as they are written where this process runs: for `docker run`, in a pod of
+// The lines that fix something, as they are written where this process runs: for `docker run`, in a pod of
 // Kubernetes, or on a machine.
 import { existsSync } from 'node:fs'
 import type { Environment } from '../../process/env.ts'
@@ -17,8 +17,8 @@ export function placeOf(env: Environment): Place {
   return isContainer ? 'container' : 'machine'
 }
 
-/** Lines that mend. */
-export interface Mends {
+/** Lines that fix. */
+export interface Fixes {
   /** Sets an environment variable. */
   variable(name: string, value: string): string
   /** Sets a kernel parameter of the network namespace. */
@@ -45,7 +45,7 @@ const USER_ID = 10_001
 const NAME_SERVER = '<name server>'
 
 /** The lines for a place. */
-export function mendsFor(place: Place): Mends {
+export function fixesFor(place: Place): Fixes {
   const [uid, gid] = [process.getuid?.() ?? 0, process.getgid?.() ?? 0]
   const user = `${uid}:${gid}`
   const quoted = (value: string) => (/^[\w./:@-]+$/.test(value) ? value : `"${value}"`)

@@ -2,7 +2,7 @@
 import { get } from 'node:http'
 import { createServer } from 'node:net'
 import type { Finding } from './finding.ts'
-import type { Mends } from './fixes.ts'
+import type { Fixes } from './fixes.ts'
 
 const ANSWER_MS = 3000
 const ANSWER_CHARS_MAX = 65_536
@@ -10,7 +10,7 @@ const ANSWER_CHARS_MAX = 65_536
 /** Looks at the port: free, an agent's, or somebody else's. */
 export async function probeHealthPort(
   port: number,
-  mends: Mends,
+  fixes: Fixes,
   signal: AbortSignal,
 ): Promise<Finding[]> {
   if (port === 0) return [{ id: 'health-port', standing: 'works', says: 'any free one' }]
@@ -23,8 +23,8 @@ export async function probeHealthPort(
   const free = port < 1024 ? 8081 : port + 1
   const says =
     problem === 'EADDRINUSE' ? `another program has port ${port}` : `port ${port}: ${problem}`
-  const mend = mends.variable('AGENT_HEALTH_PORT', String(free))
-  return [{ id: 'health-port', standing: 'broken', says, mend, facts: { port, problem } }]
+  const fix = fixes.variable('AGENT_HEALTH_PORT', String(free))
+  return [{ id: 'health-port', standing: 'broken', says, fix, facts: { port, problem } }]
 }
 
 function agentThere(port: number, { status, reasons }: Readiness): Finding {

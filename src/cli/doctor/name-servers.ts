@@ -8,12 +8,12 @@ import type { AgentConfig } from '../../agent/config.ts'
 import { DNS_PORTS } from '../../contract/dns/ports.ts'
 import { parseResolvConf, RESOLV_CONF, type ResolvConf } from '../../network/dns/resolv-conf.ts'
 import type { Finding } from './finding.ts'
-import type { Mends } from './fixes.ts'
+import type { Fixes } from './fixes.ts'
 
 /** What to ask whom. */
 export interface NameServersOrder {
   config: Pick<AgentConfig, 'platformUrl'>
-  mends: Mends
+  fixes: Fixes
   signal: AbortSignal
   /** In place of those of resolv.conf; a server is `address` or `address:port`. */
   resolv?: Pick<ResolvConf, 'servers' | 'search' | 'ndots'>
@@ -48,10 +48,10 @@ export async function probeNameServers(order: NameServersOrder): Promise<Finding
     return [{ id: 'dns', standing: 'works', says, facts }]
   }
   const isOff = mute.every(({ problem }) => problem === NO_WAY)
-  const mend = isOff ? order.mends.network() : order.mends.nameServers()
+  const fix = isOff ? order.fixes.network() : order.fixes.nameServers()
   if (mute.length === asked.length)
-    return [{ id: 'dns', standing: 'broken', says: words, mend, facts }]
-  return [{ id: 'dns', standing: 'warning', says: `${words}; the others answer`, mend, facts }]
+    return [{ id: 'dns', standing: 'broken', says: words, fix, facts }]
+  return [{ id: 'dns', standing: 'warning', says: `${words}; the others answer`, fix, facts }]
 }
 
 function resolvConf(): Promise<string> {

@@ -13,7 +13,7 @@ import { createNetworkPolicy } from '../../network/network-policy.ts'
 import { createResolver } from '../../network/dns/resolver.ts'
 import { traceroute } from '../../monitors/traceroute/index.ts'
 import type { Finding } from './finding.ts'
-import type { Mends } from './fixes.ts'
+import type { Fixes } from './fixes.ts'
 
 const LOOPBACK = { IPv4: '127.0.0.1', IPv6: '::1' } as const
 const NAMED = { id: 'doctor', name: 'doctor' }
@@ -21,7 +21,7 @@ const FAMILIES = ['IPv4', 'IPv6'] as const
 const TRACED = ['TCP', 'UDP', 'ICMP'] as const
 
 /** Looks at ICMP echoes over IPv4 and IPv6, and at raw sockets. */
-export async function probeIcmp(mends: Mends, signal: AbortSignal): Promise<Finding[]> {
+export async function probeIcmp(fixes: Fixes, signal: AbortSignal): Promise<Finding[]> {
   const [raw, ...seen] = await Promise.all([
     rawSockets(),
     ...FAMILIES.map(async (ipFamily) => {
@@ -31,14 +31,14 @@ export async function probeIcmp(mends: Mends, signal: AbortSignal): Promise<Find
   ])
   const [over4, over6] = seen.map(({ failures }) => failures[0])
   const facts = { socket: seen[0]?.observed['socket'], raw, IPv6: over6 === undefined }
-  if (over4 !== undefined) return [refused('icmp', over4.code, [over4], mends, facts)]
+  if (over4 !== undefined) return [refused('icmp', over4.code, [over4], fixes, facts)]
   const sockets = facts.socket === 'raw' ? 'raw sockets' : 'datagram sockets'
   const also = over6 === undefined ? '; IPv6, too' : `; not over IPv6 (${over6.code})`
   return [{ id: 'icmp', standing: 'works', says: `IPv4 by ${sockets}${also}`, facts }]
 }
 
 /** Looks at traces with TCP, UDP and ICMP. */
-export async function probeTraceroute(mends: Mends, signal: AbortSignal): Promise<Finding[]> {
+export async function probeTraceroute(fixes: Fixes, signal: AbortSignal): Promise<Finding[]> {
   const traced = await Promise.all(
     TRACED.map(async (protocol) => {
       const request = {
@@ -62,7 +62,7 @@ export async function probeTraceroute(mends: Mends, signal: AbortSignal): Promis
   }
   if (bad.length > 0) {
     const words = bad.map(({ protocol, failure }) => `${protocol}: ${failure?.code}`).join(', ')
-    return [refused('traceroute', words, failures, mends, facts)]
+    return [refused('traceroute', words, failures, fixes, facts)]
   }
   const sctp =
     raw === true ? 'TCP, UDP, ICMP and SCTP' : 'TCP, UDP and ICMP; SCTP needs raw sockets'
@@ -73,21 +73,21 @@ function refused(
   id: 'icmp' | 'traceroute',
   words: string,
   failures: readonly Failure[],
-  mends: Mends,
+  fixes: Fixes,
   facts: Record<string, unknown>,
 ): Finding {
   const isForbidden = failures.some(({ code }) => code === 'ICMP_NOT_PERMITTED')
   const range = failures.find(({ details }) => details?.['pingGroupRange'] !== undefined)?.details
   const now =
     range === undefined ? '' : `, ping_group_range is "${String(range['pingGroupRange'])}"`
-  const mend = mends.sysctl('net.ipv4.ping_group_range', '0 2147483647')
+  const fix = fixes.sysctl('net.ipv4.ping_group_range', '0 2147483647')
   return {
     id,
     standing: 'broken',
     says: isForbidden
       ? `this system lets this user send no echoes (${words}${now})`
       : (failures[0]?.message ?? words),
-    ...(isForbidden && { mend }),
+    ...(isForbidden && { fix }),
     facts,
   }
 }

@@ -10,7 +10,7 @@ import { refusalOf } from '../../agent/platform/sync/call.ts'
 import { PresenceAnswer } from '../../contract/protocol/agent-protocol.ts'
 import type { Finding } from './finding.ts'
 import { clockFinding } from './clock.ts'
-import type { Mends } from './fixes.ts'
+import type { Fixes } from './fixes.ts'
 
 const DEADLINE_MS = 8000
 const CONNECT_MS = 6000
@@ -23,14 +23,14 @@ type PlatformConfig = Pick<
 /** Looks at platform, proxy, TLS and clock. `env`: where NODE_EXTRA_CA_CERTS stands. */
 export async function probePlatform(
   config: PlatformConfig,
-  mends: Mends,
+  fixes: Fixes,
   signal: AbortSignal,
   authorityFile = process.env['NODE_EXTRA_CA_CERTS'],
 ): Promise<Finding[]> {
   const authority = await aboutAuthorities(authorityFile)
   const { monitorsFile, apiKey, platformUrl } = config
   if (monitorsFile !== undefined || apiKey === undefined || platformUrl === undefined) {
-    const tls = authority.problem === undefined ? [] : [badAuthorities(authority.problem, mends)]
+    const tls = authority.problem === undefined ? [] : [badAuthorities(authority.problem, fixes)]
     const isFile = monitorsFile !== undefined
     const why = isFile ? 'not used: MONITORS_FILE names the monitors' : 'not asked: see settings'
     return [unused('platform', why), ...tls]
@@ -46,14 +46,14 @@ export async function probePlatform(
   try {
     const answer = await ask({ ...config, apiKey, platformUrl }, signal)
     return [
-      aboutAnswer(answer, url, mends),
+      aboutAnswer(answer, url, fixes),
       proxyWorks(facts),
-      tlsWorks(facts, mends),
+      tlsWorks(facts, fixes),
       clockFinding(answer),
     ]
   } catch (error) {
     if (!(error instanceof LinkError)) throw error
-    return aboutError(error, facts, mends)
+    return aboutError(error, facts, fixes)
   }
 }
 
@@ -79,7 +79,7 @@ async function ask(
   }
 }
 
-function aboutAnswer(answer: LinkAnswer, { origin }: URL, mends: Mends): Finding {
+function aboutAnswer(answer: LinkAnswer, { origin }: URL, fixes: Fixes): Finding {
   const { status } = answer
   const ms = Math.round(answer.answeredAtMs - answer.sentAtMs)
   const facts = { url: origin, status, ms }
@@ -89,21 +89,21 @@ function aboutAnswer(answer: LinkAnswer, { origin }: URL, mends: Mends): Finding
   }
   if (status === 429) {
     const says = `${origin} is there, and asked for too often just now (429)`
-    return { id: 'platform', standing: 'warning', says, mend: 'try again in a minute', facts }
+    return { id: 'platform', standing: 'warning', says, fix: 'try again in a minute', facts }
   }
   if (status === 200) {
     const says = `what answers at ${origin} is no platform`
-    return { id: 'platform', standing: 'broken', says, mend: platformMend(mends), facts }
+    return { id: 'platform', standing: 'broken', says, fix: platformFix(fixes), facts }
   }
   const refusal = refusalOf(answer)
   const says =
     refusal.kind === 'failed'
       ? withoutAdvice(refusal.problem.message)
       : 'API_KEY was revoked on the platform'
-  return { id: 'platform', standing: 'broken', says, mend: statusMend(status, mends), facts }
+  return { id: 'platform', standing: 'broken', says, fix: statusFix(status, fixes), facts }
 }
 
-/** Sentences go on with advice, which stands in the mend here. */
+/** Sentences go on with advice, which stands in the fix here. */
 function withoutAdvice(message: string): string {
   return message.split('; ')[0] as string
 }
@@ -116,16 +116,16 @@ function isPresence(body: Buffer): boolean {
   }
 }
 
-const platformMend = (mends: Mends) => mends.variable('PLATFORM_URL', 'https://<the platform>')
+const platformFix = (fixes: Fixes) => fixes.variable('PLATFORM_URL', 'https://<the platform>')
 
-function statusMend(status: number, mends: Mends): string {
+function statusFix(status: number, fixes: Fixes): string {
   if (status === 401) {
     const where = 'POST /v1/private-locations/<id>/keys on the platform makes one'
-    return `${mends.variable('API_KEY', 'pl_…')}  (${where})`
+    return `${fixes.variable('API_KEY', 'pl_…')}  (${where})`
   }
   if (status === 426) return `take the image of the platform’s version`
   if (status >= 500) return 'look into the log of the platform, and of what stands before it'
-  return platformMend(mends)
+  return platformFix(fixes)
 }
 
 interface WayFacts {
@@ -137,7 +137,7 @@ interface WayFacts {
   authority: Authorities
 }
 
-function aboutError(error: LinkError, facts: WayFacts, mends: Mends): Finding[] {
+function aboutError(error: LinkError, facts: WayFacts, fixes: Fixes): Finding[] {
   const { proxy, url } = facts
   const says = withoutAdvice(error.message)
   const code = (error.cause as NodeJS.ErrnoException | undefined)?.code
@@ -145,10 +145,10 @@ function aboutError(error: LinkError, facts: WayFacts, mends: Mends): Finding[] 
   const clock = unused('clock', 'not compared: the platform did not answer')
   const isProxys = error.message.startsWith('the proxy ')
   if (error.code === 'PROXY' || isProxys) {
-    const mend = error.code === 'TLS' ? mends.authority() : proxyMend(error, mends)
+    const fix = error.code === 'TLS' ? fixes.authority() : proxyFix(error, fixes)
     return [
       { id: 'platform', standing: 'broken', says: 'not reached: see proxy' },
-      { id: 'proxy', standing: 'broken', says, mend, facts: { proxy, ...told } },
+      { id: 'proxy', standing: 'broken', says, fix, facts: { proxy, ...told } },
       clock,
     ]
   }
@@ -159,37 +159,37 @@ function aboutError(error: LinkError, facts: WayFacts, mends: Mends): Finding[] 
     facts: { url: url.origin, ...told },
   }
   if (error.code === 'TLS') {
-    const tls = { id: 'tls', standing: 'broken', says, mend: tlsMend(error, url, mends) } as const
+    const tls = { id: 'tls', standing: 'broken', says, fix: tlsFix(error, url, fixes) } as const
     return [{ ...platform, says: 'not reached: see TLS' }, proxyWorks(facts), tls, clock]
   }
-  platform.mend = error.code === 'REDIRECTED' ? platformMend(mends) : wayMend(url, says, mends)
+  platform.fix = error.code === 'REDIRECTED' ? platformFix(fixes) : wayFix(url, says, fixes)
   return [platform, ...(proxy === undefined ? [proxyWorks(facts)] : []), clock]
 }
 
-function proxyMend(error: LinkError, mends: Mends): string {
+function proxyFix(error: LinkError, fixes: Fixes): string {
   const address = error.message.includes('(407)')
     ? 'http://<user>:<password>@<host>:<port>'
     : 'http://<host>:<port>'
-  return mends.variable('HTTPS_PROXY', address)
+  return fixes.variable('HTTPS_PROXY', address)
 }
 
-function tlsMend(error: LinkError, url: URL, mends: Mends): string {
+function tlsFix(error: LinkError, url: URL, fixes: Fixes): string {
   const { message } = error
-  if (message.includes('NODE_EXTRA_CA_CERTS')) return mends.authority()
+  if (message.includes('NODE_EXTRA_CA_CERTS')) return fixes.authority()
   if (message.includes('does not speak TLS')) {
-    return mends.variable('PLATFORM_URL', `http://${url.host}`)
+    return fixes.variable('PLATFORM_URL', `http://${url.host}`)
   }
-  if (message.includes('other names')) return platformMend(mends)
+  if (message.includes('other names')) return platformFix(fixes)
   return 'renew the platform’s certificate, or set this machine’s clock'
 }
 
-function wayMend({ hostname, port, protocol }: URL, says: string, mends: Mends): string {
+function wayFix({ hostname, port, protocol }: URL, says: string, fixes: Fixes): string {
   if (says.includes('cannot be resolved')) {
-    return `${mends.nameServers()}  (or a PLATFORM_URL that they know)`
+    return `${fixes.nameServers()}  (or a PLATFORM_URL that they know)`
   }
   const portWords = port === '' ? (protocol === 'https:' ? '443' : '80') : port
   const way = `let this machine reach ${hostname} port ${portWords}, by HTTPS_PROXY where there is a proxy`
-  return `${platformMend(mends)}  (or ${way})`
+  return `${platformFix(fixes)}  (or ${way})`
 }
 
 function proxyWorks({ proxy, hasProxy }: WayFacts): Finding {
@@ -198,8 +198,8 @@ function proxyWorks({ proxy, hasProxy }: WayFacts): Finding {
   return unused('proxy', hasProxy ? 'not used: NO_PROXY names the platform’s host' : 'none is set')
 }
 
-function tlsWorks({ url, authority }: WayFacts, mends: Mends): Finding {
-  if (authority.problem !== undefined) return badAuthorities(authority.problem, mends)
+function tlsWorks({ url, authority }: WayFacts, fixes: Fixes): Finding {
+  if (authority.problem !== undefined) return badAuthorities(authority.problem, fixes)
   if (url.protocol !== 'https:') return unused('tls', 'not used: PLATFORM_URL begins with http://')
   const also =
     authority.count === undefined ? '' : `; ${authority.count} more by NODE_EXTRA_CA_CERTS`
@@ -207,9 +207,9 @@ function tlsWorks({ url, authority }: WayFacts, mends: Mends): Finding {
   return { id: 'tls', standing: 'works', says }
 }
 
-function badAuthorities(problem: string, mends: Mends): Finding {
+function badAuthorities(problem: string, fixes: Fixes): Finding {
   const says = `NODE_EXTRA_CA_CERTS ${problem}`
-  return { id: 'tls', standing: 'broken', says, mend: mends.authority() }
+  return { id: 'tls', standing: 'broken', says, fix: fixes.authority() }
 }
 
 function unused(id: Finding['id'], says: string): Finding {

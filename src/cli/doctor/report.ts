@@ -20,7 +20,7 @@ const MARKS: Readonly<Record<Standing, string>> = {
 }
 const STYLES = { works: 'green', warning: 'yellow', broken: 'red', absent: 'gray' } as const
 
-/** A line for each finding, another one for its mend, and the sum of it all. */
+/** A line for each finding, another one for its fix, and the sum of it all. */
 export function doctorTable(
   head: ReportHead,
   findings: readonly Finding[],
@@ -28,10 +28,10 @@ export function doctorTable(
 ): string {
   const width = Math.max(...Object.values(PROBED).map((name) => name.length))
   const user = head.userId === undefined ? '' : `, user ${head.userId}`
-  const lines = findings.flatMap(({ id, standing, says, mend }) => {
+  const lines = findings.flatMap(({ id, standing, says, fix }) => {
     const mark = paint(colour, STYLES[standing], MARKS[standing])
     const line = `${mark} ${PROBED[id].padEnd(width)}  ${says}`
-    return mend === undefined ? [line] : [line, `  ${' '.repeat(width)}  mend: ${mend}`]
+    return fix === undefined ? [line] : [line, `  ${' '.repeat(width)}  fix: ${fix}`]
   })
   const title = `Vedette ${head.version}, image ${head.image}, ${PLACES[head.place]}${user}`
   return [title, '', ...lines, '', sumOf(findings), ''].join('\n')
@@ -46,9 +46,9 @@ const PLACES: Readonly<Record<Place, string>> = {
 /** Ids that the version before called otherwise. */
 const FORMER_IDS: Partial<Record<Finding['id'], string>> = { sandbox: 'cage' }
 
-/** One object on one line. */
+/** One object on one line. `formerId` and `mend` are the earlier names, for one version. */
 export function doctorJson(head: ReportHead, findings: readonly Finding[]): string {
-  const all = findings.map((one) => ({ ...one, formerId: FORMER_IDS[one.id] }))
+  const all = findings.map((one) => ({ ...one, formerId: FORMER_IDS[one.id], mend: one.fix }))
   return `${JSON.stringify({ ...head, works: isSound(findings), findings: all })}\n`
 }
 

@@ -10,7 +10,7 @@ import { CHROMIUM_ADVICE, findChromium, readableFor } from '../../scripts/chromi
 import { makeHeldFolder } from '../../sandbox/held-folder.ts'
 import { removeTree } from '../../sandbox/remove-tree.ts'
 import type { Finding } from './finding.ts'
-import type { Mends } from './fixes.ts'
+import type { Fixes } from './fixes.ts'
 
 type SandboxConfig = Pick<
   AgentConfig,
@@ -20,7 +20,7 @@ type SandboxConfig = Pick<
 /** What both looks are at. */
 export interface SandboxLook {
   config: SandboxConfig
-  mends: Mends
+  fixes: Fixes
   /** An engine or a runtime is installed. */
   runsCode: boolean
   signal: AbortSignal
@@ -53,7 +53,7 @@ async function rootOf({ workRoot, dataDir }: SandboxConfig): Promise<string> {
 export async function probeSandbox({
   config,
   runsCode,
-  mends,
+  fixes,
   signal,
 }: SandboxLook): Promise<Finding[]> {
   if (!runsCode)
@@ -69,8 +69,8 @@ export async function probeSandbox({
       const isRefused = config.scriptIsolation === 'require' || layers === undefined
       const standing = needs.length > 0 && isRefused ? 'broken' : 'warning'
       const says = layers === undefined ? `could not be tried: ${lack.what}` : lack.what
-      const mend = mendOf(lack, mends)
-      return [{ id: 'sandbox', standing, says, ...(mend !== undefined && { mend }), facts }]
+      const fix = fixOf(lack, fixes)
+      return [{ id: 'sandbox', standing, says, ...(fix !== undefined && { fix }), facts }]
     }
     return [{ id: 'sandbox', standing: 'works', says: layerWords(facts), facts }]
   } finally {
@@ -79,15 +79,15 @@ export async function probeSandbox({
 }
 
 /** The line for the place that it is to be written in, where there is one. */
-function mendOf({ what, mend }: Lack, mends: Mends): string | undefined {
-  if (mend === undefined) return rootMend(what, mends)
-  if (mend.includes('ptrace_scope')) return 'sysctl -w kernel.yama.ptrace_scope=1  (on the host)'
-  return mend.includes('seccomp=') ? (mends.seccomp() ?? mend) : mend
+function fixOf({ what, fix }: Lack, fixes: Fixes): string | undefined {
+  if (fix === undefined) return rootFix(what, fixes)
+  if (fix.includes('ptrace_scope')) return 'sysctl -w kernel.yama.ptrace_scope=1  (on the host)'
+  return fix.includes('seccomp=') ? (fixes.seccomp() ?? fix) : fix
 }
 
 /** Root without its rights may not become the users that code runs as. */
-function rootMend(problem: string, mends: Mends): string | undefined {
-  return problem.includes('as root without') ? mends.user() : undefined
+function rootFix(problem: string, fixes: Fixes): string | undefined {
+  return problem.includes('as root without') ? fixes.user() : undefined
 }
 
 function layerWords(facts: { ownUser?: boolean; landlock?: number; network?: boolean }): string {
@@ -130,7 +130,7 @@ const BROWSER_ARGS = [
 
 /** Looks at the browser: found, starts, shows a page. */
 export async function probeBrowser(look: SandboxLook): Promise<Finding[]> {
-  const { config, runsCode, mends } = look
+  const { config, runsCode, fixes } = look
   const { chromiumPath, image } = config
   const found = await findChromium(chromiumPath)
   if (found !== undefined && (runsCode || chromiumPath !== undefined))
@@ -142,7 +142,7 @@ export async function probeBrowser(look: SandboxLook): Promise<Finding[]> {
         id: 'browser',
         standing: 'broken',
         says,
-        mend: mends.variable('CHROMIUM_PATH', '/usr/bin/chromium'),
+        fix: fixes.variable('CHROMIUM_PATH', '/usr/bin/chromium'),
       },
     ]
   }
@@ -154,10 +154,10 @@ export async function probeBrowser(look: SandboxLook): Promise<Finding[]> {
     return [{ id: 'browser', standing: 'absent', says }]
   }
   const says = 'none is found: browser checks and most suites cannot run'
-  return [{ id: 'browser', standing: 'warning', says, mend: CHROMIUM_ADVICE }]
+  return [{ id: 'browser', standing: 'warning', says, fix: CHROMIUM_ADVICE }]
 }
 
-async function started(chromium: string, { config, mends, signal }: SandboxLook): Promise<Finding> {
+async function started(chromium: string, { config, fixes, signal }: SandboxLook): Promise<Finding> {
   const sandbox = ownSandbox(config)
   const { path: folder, release } = await makeHeldFolder(await rootOf(config), 'doctor-')
   try {
@@ -185,15 +185,15 @@ async function started(chromium: string, { config, mends, signal }: SandboxLook)
     }
     if (outcome === 'sandbox-failed') {
       const why = problem ?? 'it could not be started'
-      const mend = rootMend(why, mends)
+      const fix = rootFix(why, fixes)
       const says = `${chromium} could not be tried: ${why}`
-      return { id: 'browser', standing: 'broken', says, ...(mend !== undefined && { mend }), facts }
+      return { id: 'browser', standing: 'broken', says, ...(fix !== undefined && { fix }), facts }
     }
     const last = tail.stderr.trim().split('\n').at(-1)?.slice(0, 200)
     const why = outcome === 'exited' ? `exit code ${exitCode}` : outcome
     const said = last === undefined || last === '' ? '' : `: ${last}`
     const says = `${chromium} does not start (${why})${said}`
-    return { id: 'browser', standing: 'broken', says, mend: CHROMIUM_ADVICE, facts }
+    return { id: 'browser', standing: 'broken', says, fix: CHROMIUM_ADVICE, facts }
   } finally {
     sandbox.close()
     await removeTree(folder).finally(release)

@@ -32,8 +32,8 @@ export async function probeTools(
   const bad = started.filter(({ problem }) => problem !== undefined)
   if (bad.length > 0) {
     const says = bad.map(({ name, problem }) => `${name} does not start: ${problem}`).join('; ')
-    const mend = `vedette ${kind} install ${bad[0]?.name} --again`
-    return [{ id, standing: 'broken', says, mend, facts }]
+    const fix = `vedette ${kind} install ${bad[0]?.name} --again`
+    return [{ id, standing: 'broken', says, fix, facts }]
   }
   const names = started.map(({ name, version }) => `${name} (${version})`).join(', ')
   const also = managers.length === 0 ? '' : `; ${managers.join(', ')}`

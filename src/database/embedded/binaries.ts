@@ -23,8 +23,8 @@ export function findPostgresBinaries(): PostgresBinaries {
   if (asked.status !== 0 || Number.isNaN(major)) {
     const why = asked.error?.message ?? asked.stderr.trim()
     // Without its install script the package lacks links to its libraries.
-    const mend = `run \`npm rebuild ${name}\`, or set DATABASE_URL`
-    throw new EmbeddedPostgresError('BINARIES', `PostgreSQL does not run: ${why}; ${mend}`)
+    const fix = `run \`npm rebuild ${name}\`, or set DATABASE_URL`
+    throw new EmbeddedPostgresError('BINARIES', `PostgreSQL does not run: ${why}; ${fix}`)
   }
   return { postgres, initdb: join(folder, 'initdb'), major }
 }

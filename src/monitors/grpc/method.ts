@@ -25,11 +25,11 @@ function missing(schema: Schema, { service, method }: MethodName, from: Definiti
     methods === undefined ? service : method,
     (methods ?? schema.services).keys(),
   ).join(', ')
-  const mend = near === '' ? 'there are none' : `did you mean ${near}?`
+  const fix = near === '' ? 'there are none' : `did you mean ${near}?`
   // What is missing in a text is missing in the settings; what a server lacks, in the target.
   return from === 'PROTO_FILE'
-    ? targetFailure('GRPC_METHOD_UNDEFINED', `the proto text has no ${what}; ${mend}`, { near })
-    : targetFailure('GRPC_METHOD_NOT_FOUND', `the server has no ${what}; ${mend}`, { near })
+    ? targetFailure('GRPC_METHOD_UNDEFINED', `the proto text has no ${what}; ${fix}`, { near })
+    : targetFailure('GRPC_METHOD_NOT_FOUND', `the server has no ${what}; ${fix}`, { near })
 }
 
 /** The request's bytes. Throws TargetFailure GRPC_MESSAGE_INVALID with the path to what does not fit. */

@@ -153,8 +153,8 @@ async function refuse(dialogue: Dialogue, service: string, error: ReflectionErro
   }
   const { services } = await ask(dialogue, ASK.services, '')
   const near = nearNames(service, services).join(', ')
-  const mend = near === '' ? 'it lists no services' : `did you mean ${near}?`
-  throw targetFailure('GRPC_METHOD_NOT_FOUND', `the server knows no service ${service}; ${mend}`, {
+  const fix = near === '' ? 'it lists no services' : `did you mean ${near}?`
+  throw targetFailure('GRPC_METHOD_NOT_FOUND', `the server knows no service ${service}; ${fix}`, {
     service,
     near,
   })

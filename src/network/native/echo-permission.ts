@@ -35,7 +35,7 @@ export function areEchoesForbidden({ range, groups, capabilities }: EchoRights):
 }
 
 /** What lets an agent send them. */
-export function echoMend({ range, groups }: EchoRights): string {
+export function echoFix({ range, groups }: EchoRights): string {
   const now =
     range === undefined
       ? ''

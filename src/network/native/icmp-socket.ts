@@ -2,7 +2,7 @@
 // allows it, else a raw one, which needs CAP_NET_RAW.
 import { randomInt } from 'node:crypto'
 import type { Family } from '../dial.ts'
-import { echoMend, echoRights } from './echo-permission.ts'
+import { echoFix, echoRights } from './echo-permission.ts'
 import { SystemCallError } from './libc.ts'
 import type { Native, NativeSocket } from './native-socket.ts'
 import { OPTION } from './socket-options.ts'
@@ -138,7 +138,7 @@ function openFailure({ code, message }: SystemCallError, family: Family): Target
 
 function notPermitted(family: Family, refusals: Refusals): TargetFailure {
   const rights = echoRights()
-  const message = `this agent’s system lets it send no ${family} echoes. ${echoMend(rights)}`
+  const message = `this agent’s system lets it send no ${family} echoes. ${echoFix(rights)}`
   return targetFailure('ICMP_NOT_PERMITTED', message, {
     family,
     ...refusals,

@@ -6,7 +6,7 @@ import type { Cipher } from '../secrets/cipher.ts'
 /** A definition in the wire form. */
 export type Definition = Record<string, unknown>
 
-/** Ciphers a definition. */
+/** Encrypts a definition. */
 export function encryptDefinition(cipher: Cipher, definition: Readonly<Definition>): string {
   return cipher.encrypt(JSON.stringify(definition))
 }

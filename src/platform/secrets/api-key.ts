@@ -17,7 +17,7 @@ export function tracesOf(key: string): { hash: Buffer; suffix: string } {
 }
 
 /** What is wrong with a key that somebody gives us, or undefined. */
-export function keyProblem(key: string): { allowed: string; mend: string } | undefined {
+export function keyProblem(key: string): { allowed: string; fix: string } | undefined {
   const fits =
     key.length >= KEY_CHARACTERS_MIN &&
     key.length <= API_BOUNDS.keyCharactersMax &&
@@ -25,6 +25,6 @@ export function keyProblem(key: string): { allowed: string; mend: string } | und
   if (fits) return undefined
   return {
     allowed: `${KEY_CHARACTERS_MIN} to ${API_BOUNDS.keyCharactersMax} visible ASCII characters without spaces`,
-    mend: 'make one with `openssl rand -hex 32`',
+    fix: 'make one with `openssl rand -hex 32`',
   }
 }

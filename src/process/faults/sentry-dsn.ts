@@ -11,7 +11,7 @@ export interface SentryDsn {
 }
 
 const FORM = 'a DSN of Sentry: https://key@host/project'
-const MEND = 'copy it whole from the settings of the project, Client Keys'
+const FIX = 'copy it whole from the settings of the project, Client Keys'
 
 /**
  * Takes a DSN apart: `{protocol}://{key}@{host}{path}/{project}`, as Sentry's SDKs read it; a second,
@@ -29,6 +29,6 @@ export function parseDsn(text: string): SentryDsn | undefined {
 }
 
 /** What is wrong with a DSN, without a word of it; undefined when nothing is. */
-export function dsnProblem(text: string): { allowed: string; mend: string } | undefined {
-  return parseDsn(text) === undefined ? { allowed: FORM, mend: MEND } : undefined
+export function dsnProblem(text: string): { allowed: string; fix: string } | undefined {
+  return parseDsn(text) === undefined ? { allowed: FORM, fix: FIX } : undefined
 }

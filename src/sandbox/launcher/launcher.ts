@@ -72,8 +72,8 @@ function main(): void {
 const EACCES = 13
 
 function startFault(command: string, code: number): string {
-  const mend = 'every user has to be able to run it, and to pass through the folders above it'
-  return `${command} cannot be started: errno ${code}${code === EACCES ? ` (EACCES): ${mend}` : ''}`
+  const fix = 'every user has to be able to run it, and to pass through the folders above it'
+  return `${command} cannot be started: errno ${code}${code === EACCES ? ` (EACCES): ${fix}` : ''}`
 }
 
 /** Whatever else is open, even what the agent was started with, is none of the command's. */
@@ -114,9 +114,9 @@ function enter({ cwd, userId }: LaunchOrder): void {
     process.chdir(cwd)
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
-    const mend =
+    const fix =
       code === 'EACCES' ? ': all folders above it must let everybody pass (chmod o+x)' : ''
-    throw new Error(`user ${userId ?? process.getuid?.()} cannot enter ${cwd} (${code})${mend}`, {
+    throw new Error(`user ${userId ?? process.getuid?.()} cannot enter ${cwd} (${code})${fix}`, {
       cause: error,
     })
   }

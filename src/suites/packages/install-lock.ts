@@ -1,4 +1,4 @@
-// Knows the words with which package managers refuse a lock file that does not fit package.json, and what mends it.
+// Knows the words with which package managers refuse a lock file that does not fit package.json, and what fixes it.
 import { join, relative } from 'node:path'
 import { LOCK_FILES, type PackageTool, type ProjectPackages } from './packages.ts'
 
@@ -7,11 +7,11 @@ export interface StaleLock {
   /** From the project's folder. */
   lockFile: string
   /** The command that writes it anew. */
-  mend: string
+  fix: string
 }
 
 /** What each writes; Yarn has two such sentences, of version 1 and of newer ones. */
-const REFUSALS: readonly [tool: PackageTool, words: RegExp, mend: string][] = [
+const REFUSALS: readonly [tool: PackageTool, words: RegExp, fix: string][] = [
   ['npm', /can only install packages when your package\.json and .*in sync/, 'npm install'],
   [
     'pnpm',
@@ -31,8 +31,8 @@ export function staleLock(
 ): StaleLock | undefined {
   const found = REFUSALS.find(([, words]) => words.test(written))
   if (found === undefined || packages === undefined) return undefined
-  const [tool, , mend] = found
+  const [tool, , fix] = found
   const name = packages.lockFiles.find((one) => LOCK_FILES.get(one) === tool)
   if (name === undefined) return undefined
-  return { lockFile: join(relative(project, packages.folder), name), mend }
+  return { lockFile: join(relative(project, packages.folder), name), fix }
 }

@@ -298,9 +298,9 @@ function failedWith(
   const ended = `${command} ended with exit code ${exitCode}: ${cause}`
   const stale = staleLock(written, project.folder, packages)
   if (stale === undefined) return failure('INSTALL_FAILED', ended, { output, refused })
-  const { lockFile, mend } = stale
-  const message = `${lockFile} does not fit package.json; run ${mend} in the project, and take the new ${lockFile} along: ${ended}`
-  return failure('INSTALL_FAILED', message, { output, refused, lockFile, mend })
+  const { lockFile, fix } = stale
+  const message = `${lockFile} does not fit package.json; run ${fix} in the project, and take the new ${lockFile} along: ${ended}`
+  return failure('INSTALL_FAILED', message, { output, refused, lockFile, fix })
 }
 
 /** What package managers are told: no questions, no other version of themselves. */

@@ -1,4 +1,4 @@
-// Aim: whatever is wrong with a monitors file is told at once, with its line, the value and the mend,
+// Aim: whatever is wrong with a monitors file is told at once, with its line, the value and the fix,
 // word for word as people see it.
 import { afterAll, describe, expect, test } from 'vitest'
 import {

@@ -85,7 +85,7 @@ test.each([
   ['no text', "script: ''", '5', '""'],
   ['nothing but blanks', 'script: "  "', '13', '"  "'],
   ['nothing but comments', 'script: // one // two', '13', '"// one // two"'],
-])('a script of %s is told with its line and the mend', async (_, line, column, value) => {
+])('a script of %s is told with its line and the fix', async (_, line, column, value) => {
   const wanted =
     'there is no code in it; write what the monitor is to do, or take the monitor out of the file'
   const text = `monitors:\n  - name: A\n    type: BROWSER\n    ${line}\n`

@@ -81,7 +81,7 @@ describe('the wait for the next try', () => {
     expect(createSyncWait(() => 0.99).next(asked)).toBeLessThan(least + 8000)
   })
 
-  test('is long for what only people can mend', () => {
+  test('is long for what only people can fix', () => {
     expect(createSyncWait(() => 0).slow(undefined)).toBe(30_000)
     expect(createSyncWait(() => 1).slow(undefined)).toBe(60_000)
   })

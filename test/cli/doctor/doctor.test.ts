@@ -1,5 +1,5 @@
 // Aim: `vedette doctor` tells the truth about the way to the platform, the settings and the health port, with the
-// mend; it ends in time whatever is silent, shows no secret, and leaves a running agent alone.
+// fix; it ends in time whatever is silent, shows no secret, and leaves a running agent alone.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -81,7 +81,7 @@ describe('the platform', () => {
     expect(said.found('platform')).toMatchObject({
       standing: 'broken',
       facts: { code: 'TIMEOUT' },
-      mend: expect.stringContaining('PLATFORM_URL') as string,
+      fix: expect.stringContaining('PLATFORM_URL') as string,
     })
   })
 
@@ -99,7 +99,7 @@ describe('the platform', () => {
     expect(said.found('platform')).toMatchObject({
       standing: 'broken',
       says: expect.stringMatching(says) as string,
-      mend: expect.stringContaining('API_KEY') as string,
+      fix: expect.stringContaining('API_KEY') as string,
     })
     expect(said.stdout + said.stderr).not.toContain(FAKE_KEY)
   })
@@ -137,24 +137,24 @@ describe('the platform', () => {
     expect(said.found('clock')).toMatchObject({
       standing: 'warning',
       says: expect.stringMatching(says) as string,
-      mend: expect.stringContaining('set-ntp') as string,
+      fix: expect.stringContaining('set-ntp') as string,
     })
   })
 })
 
 describe('TLS', () => {
-  test('with a certificate of nobody known: the mend names the authority', async () => {
+  test('with a certificate of nobody known: the fix names the authority', async () => {
     await using platform = await startFakePlatform(authority.selfSigned())
     const said = await examine({ env: agentOf(platform.url) })
     expect(said.code).toBe(1)
     expect(said.found('tls')).toMatchObject({
       standing: 'broken',
-      mend: expect.stringContaining('NODE_EXTRA_CA_CERTS') as string,
+      fix: expect.stringContaining('NODE_EXTRA_CA_CERTS') as string,
     })
     expect(said.found('platform')?.standing).toBe('broken')
   })
 
-  test('with that mend it works', async () => {
+  test('with that fix it works', async () => {
     await using platform = await startFakePlatform(authority.issue())
     const NODE_EXTRA_CA_CERTS = fileIn(temporaryFolder(), 'ca.pem', authority.ca)
     const said = await examine({ env: { ...agentOf(platform.url), NODE_EXTRA_CA_CERTS } })
@@ -168,10 +168,10 @@ describe('TLS', () => {
     expect([said.code, said.found('tls')?.standing]).toEqual([1, 'broken'])
   })
 
-  test('spoken to a port without it: the mend is http://', async () => {
+  test('spoken to a port without it: the fix is http://', async () => {
     await using platform = await startFakePlatform()
     const said = await examine({ env: agentOf(platform.url.replace('http:', 'https:')) })
-    expect(said.found('tls')?.mend).toContain(`PLATFORM_URL=${platform.url}`)
+    expect(said.found('tls')?.fix).toContain(`PLATFORM_URL=${platform.url}`)
   })
 })
 
@@ -235,22 +235,22 @@ describe('settings', () => {
     ])
     expect([doctor.code, doctor.works]).toEqual([2, false])
     expect(doctor.stderr).toBe(agent.stderr)
-    const { says = '', mend = '' } = doctor.found('settings') ?? {}
+    const { says = '', fix = '' } = doctor.found('settings') ?? {}
     expect(agent.stderr).toContain(says)
-    expect(mend).toContain(says.split(' ')[0])
+    expect(fix).toContain(says.split(' ')[0])
     const standings = (['settings', 'platform', 'disk'] as const).map(
       (id) => doctor.found(id)?.standing,
     )
     expect(standings).toEqual(['broken', 'absent', 'works'])
   })
 
-  test('that name a bad monitors file: the mend is the command that names each problem', async () => {
+  test('that name a bad monitors file: the fix is the command that names each problem', async () => {
     const path = fileIn(temporaryFolder(), 'monitors.yaml', 'monitors: [{ name: a }]\n')
     const said = await examine({ env: { MONITORS_FILE: path } })
     expect(said.code).toBe(1)
     expect(said.found('settings')).toMatchObject({
       standing: 'broken',
-      mend: expect.stringContaining(`vedette validate ${path}`) as string,
+      fix: expect.stringContaining(`vedette validate ${path}`) as string,
     })
   })
 })
@@ -290,7 +290,7 @@ describe('the health port', () => {
     expect(said.code).toBe(1)
     expect(said.found('health-port')).toMatchObject({
       standing: 'broken',
-      mend: expect.stringContaining(`AGENT_HEALTH_PORT=${other.port + 1}`) as string,
+      fix: expect.stringContaining(`AGENT_HEALTH_PORT=${other.port + 1}`) as string,
     })
   })
 

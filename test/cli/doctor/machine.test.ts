@@ -1,5 +1,5 @@
 // Aim: `vedette doctor` tells the truth about the machine: disk, ICMP, browser, engines and what
-// holds people's code, with the mend, as root and as a user without any right; and no probe holds up the others.
+// holds people's code, with the fix, as root and as a user without any right; and no probe holds up the others.
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
 import { probeDisk } from '../../../src/cli/doctor/disk.ts'
 import { runProbes } from '../../../src/cli/doctor/finding.ts'
-import { mendsFor, type Place } from '../../../src/cli/doctor/fixes.ts'
+import { fixesFor, type Place } from '../../../src/cli/doctor/fixes.ts'
 import { AS_NOBODY } from '../../support/as-nobody.ts'
 import { examine, type Examined } from '../../support/agent/doctor-process.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -41,7 +41,7 @@ function program(text: string, mode = 0o755): string {
 }
 
 describe('the disk', () => {
-  const lines = mendsFor('container')
+  const lines = fixesFor('container')
   const config = {
     spoolBytesMax: 256 * 1024 * 1024,
     monitorsFile: undefined,
@@ -55,24 +55,24 @@ describe('the disk', () => {
     return disk
   }
 
-  test('another user’s: the mend gives it away', async () => {
+  test('another user’s: the fix gives it away', async () => {
     const folder = temporaryFolder()
     chmodSync(folder, 0o555)
     const said = await examine({ env: { ...onFile, DATA_DIR: folder }, prefix: asNobody })
     expect(said.code).toBe(1)
     expect(said.found('disk')).toMatchObject({
       standing: 'broken',
-      mend: expect.stringContaining('chown') as string,
+      fix: expect.stringContaining('chown') as string,
       facts: { problem: 'EACCES' },
     })
   })
 
-  test('in memory and another user’s: the mend is its option', async ({ skip }) => {
+  test('in memory and another user’s: the fix is its option', async ({ skip }) => {
     skip(!isRoot, 'needs root, to mount it')
     const env = { ...onFile, DATA_DIR: smallDisk('mode=755,size=16m'), VEDETTE_IMAGE: 'agent' }
     const said = await examine({ env, prefix: asNobody })
     expect(said.found('disk')).toMatchObject({ standing: 'broken', facts: { problem: 'EACCES' } })
-    expect(said.found('disk')?.mend).toContain(
+    expect(said.found('disk')?.fix).toContain(
       `docker run --tmpfs ${env.DATA_DIR}:uid=65534,gid=65534,`,
     )
   })
@@ -88,13 +88,7 @@ describe('the disk', () => {
 
   test.for([
     ['full: nothing can be kept', 'size=64k', 'broken', 'ENOSPC', /larger volume/],
-    [
-      'read-only: the mend is a volume',
-      'ro,size=16m',
-      'broken',
-      'EROFS',
-      /^docker run -v vedette:/,
-    ],
+    ['read-only: the fix is a volume', 'ro,size=16m', 'broken', 'EROFS', /^docker run -v vedette:/],
     ['without a file left', 'size=16m,nr_inodes=1', 'broken', 'ENOSPC', /larger volume/],
     ['with few files left', 'size=512m,nr_inodes=100', 'warning', undefined, /larger volume/],
     [
@@ -105,14 +99,14 @@ describe('the disk', () => {
       /SPOOL_BYTES_MAX=\d+MiB/,
     ],
     ['large enough', 'size=512m', 'works', undefined, /^$/],
-  ] as const)('%s', async ([, options, standing, problem, mend], { skip }) => {
+  ] as const)('%s', async ([, options, standing, problem, fix], { skip }) => {
     skip(!isRoot, 'needs root, to mount a small disk')
     const disk = smallDisk(options)
     if (options === 'size=64k') writeFileSync(join(disk, 'filler'), Buffer.alloc(60 * 1024))
     const before = readdirSync(disk)
     const [found] = await probeDisk(at(disk), lines)
     expect([found?.standing, found?.facts?.['problem']]).toEqual([standing, problem])
-    expect(found?.mend ?? '').toMatch(mend)
+    expect(found?.fix ?? '').toMatch(fix)
     expect(readdirSync(disk)).toEqual(before)
   })
 
@@ -126,18 +120,18 @@ describe('the disk', () => {
 })
 
 describe('ICMP', () => {
-  test('forbidden to a user without rights: the mend is the parameter', async ({ skip }) => {
+  test('forbidden to a user without rights: the fix is the parameter', async ({ skip }) => {
     skip(!isRoot, 'needs root, to make a network in which it is forbidden')
     const network = createNetworkNamespace()
     cleanUps.push(() => network.remove())
     const prefix = [...network.prefix, ...AS_NOBODY]
     const said = await examine({ env: onFile, prefix })
-    const mend = expect.stringContaining('net.ipv4.ping_group_range="0 2147483647"') as string
+    const fix = expect.stringContaining('net.ipv4.ping_group_range="0 2147483647"') as string
     expect(said.code).toBe(1)
-    expect(said.found('icmp')).toMatchObject({ standing: 'broken', mend })
+    expect(said.found('icmp')).toMatchObject({ standing: 'broken', fix })
     expect(said.found('traceroute')).toMatchObject({
       standing: 'broken',
-      mend,
+      fix,
       facts: { TCP: true, UDP: true, ICMP: false, SCTP: false },
     })
   })
@@ -171,7 +165,7 @@ describe('the browser', () => {
     expect(browser(said)).toMatchObject({
       standing: 'broken',
       says: expect.stringMatching(says) as string,
-      mend: expect.any(String) as string,
+      fix: expect.any(String) as string,
     })
   })
 
@@ -228,27 +222,27 @@ describe('engines and what holds code', () => {
     expect(said.found('sandbox')?.facts).toMatchObject({ ownUser: isRoot })
   })
 
-  test('one that does not: the mend installs it anew', async () => {
+  test('one that does not: the fix installs it anew', async () => {
     const said = await examine({ env: { ...onFile, TOOLS_DIR: tools('exit 9') } })
     expect(said.code).toBe(1)
     expect(said.found('engines')).toMatchObject({
       standing: 'broken',
-      mend: 'vedette engine install node@24 --again',
+      fix: 'vedette engine install node@24 --again',
     })
   })
 
-  test('root without its rights: the mend is another user', async ({ skip }) => {
+  test('root without its rights: the fix is another user', async ({ skip }) => {
     skip(!isRoot, 'needs root')
     const prefix = ['setpriv', '--inh-caps=-all', '--bounding-set=-all']
     const said = await examine({ env: { ...onFile, TOOLS_DIR: tools('echo v24.9.9') }, prefix })
     expect(said.code).toBe(1)
     expect(said.found('sandbox')).toMatchObject({
       standing: 'broken',
-      mend: expect.stringMatching(/--user|runAsUser|sudo -u/) as string,
+      fix: expect.stringMatching(/--user|runAsUser|sudo -u/) as string,
     })
   })
 
-  test('folders of runs in which no program starts: the mend is exec', async ({ skip }) => {
+  test('folders of runs in which no program starts: the fix is exec', async ({ skip }) => {
     skip(!isRoot, 'needs root, to mount a disk')
     const { folder: disk, remove } = mountSmallDisk('noexec,size=16m,mode=755')
     cleanUps.push(remove)
@@ -256,7 +250,7 @@ describe('engines and what holds code', () => {
     const said = await examine({ env })
     expect(said.found('sandbox')).toMatchObject({
       standing: 'warning',
-      mend: expect.stringContaining('exec') as string,
+      fix: expect.stringContaining('exec') as string,
     })
     expect(readdirSync(disk)).toEqual([])
   })
@@ -266,8 +260,8 @@ test.each<[Place, string]>([
   ['container', 'docker run --sysctl a.b="0 1" …  (with --network host: sysctl -w on the host)'],
   ['kubernetes', 'securityContext: { sysctls: [{ name: a.b, value: "0 1" }] }  (of the pod)'],
   ['machine', 'sysctl -w a.b="0 1"'],
-])('in a %s the mend is written as it is there', (place, line) => {
-  expect(mendsFor(place).sysctl('a.b', '0 1')).toBe(line)
+])('in a %s the fix is written as it is there', (place, line) => {
+  expect(fixesFor(place).sysctl('a.b', '0 1')).toBe(line)
 })
 
 describe('probes', () => {

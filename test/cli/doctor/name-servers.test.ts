@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
-import { mendsFor } from '../../../src/cli/doctor/fixes.ts'
+import { fixesFor } from '../../../src/cli/doctor/fixes.ts'
 import { probeNameServers } from '../../../src/cli/doctor/name-servers.ts'
 import { startDnsServer, type Zone } from '../../support/monitors/dns/dns-server.ts'
 import { examine } from '../../support/agent/doctor-process.ts'
@@ -30,7 +30,7 @@ describe('name servers', () => {
   ) =>
     probeNameServers({
       config: { platformUrl },
-      mends: mendsFor('container'),
+      fixes: fixesFor('container'),
       signal,
       resolv: { servers, search, ndots: 1 },
     })
@@ -44,7 +44,7 @@ describe('name servers', () => {
     await using server = await startDnsServer({ 'platform.test': entry })
     const [found] = await ask([server.authority])
     expect(found?.standing).toBe(standing)
-    expect(found?.mend === undefined).toBe(standing === 'works')
+    expect(found?.fix === undefined).toBe(standing === 'works')
     expect(new Set(server.asked)).toEqual(new Set(['platform.test']))
   })
 
@@ -101,7 +101,7 @@ describe('name servers', () => {
     expect(said.found('dns')).toMatchObject({
       standing: 'broken',
       says: '192.0.2.53 is on no network of ours, 2001:db8::53 is on no network of ours',
-      mend: expect.stringContaining('--network') as string,
+      fix: expect.stringContaining('--network') as string,
     })
   })
 

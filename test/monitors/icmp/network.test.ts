@@ -49,7 +49,7 @@ function prefixFor(kind: Kind): string[] {
 describe.skipIf(why !== undefined)(`in a network ${why ?? ''}`, () => {
   describe.each(['datagram', 'raw'] as const)('through a %s socket', (kind) => {
     test.each(NETWORK_CASES)('$family: $what', async (one) => {
-      const { breaks, mends, codes, error, loss } = one
+      const { breaks, fixes, codes, error, loss } = one
       const prefix = prefixFor(kind)
       if (breaks !== undefined) network.run(...breaks)
       try {
@@ -66,7 +66,7 @@ describe.skipIf(why !== undefined)(`in a network ${why ?? ''}`, () => {
         const ttls = pingResults.flatMap(({ success, ttl }) => (success ? [ttl] : []))
         expect(ttls).toEqual(Array(packetsReceived).fill(63))
       } finally {
-        if (breaks !== undefined && mends !== undefined) network.run(breaks[0], mends)
+        if (breaks !== undefined && fixes !== undefined) network.run(breaks[0], fixes)
       }
     })
 
@@ -128,17 +128,17 @@ describe.skipIf(why !== undefined)(`in a network ${why ?? ''}`, () => {
     {
       what: 'our own firewall',
       breaks: `nft 'table inet t { chain c { type filter hook output priority 0; icmp type echo-request drop; }; }'`,
-      mends: NO_FIREWALL,
+      fixes: NO_FIREWALL,
     },
     {
       what: 'a prohibiting route of our own',
       breaks: 'ip route add prohibit 10.2.0.2/32',
-      mends: 'ip route delete prohibit 10.2.0.2/32',
+      fixes: 'ip route delete prohibit 10.2.0.2/32',
     },
   ]
   test.each(OURS)(
     '$what is no fault of the target, and ends the run',
-    async ({ breaks, mends }) => {
+    async ({ breaks, fixes }) => {
       const prefix = prefixFor('datagram')
       network.run('client', breaks)
       try {
@@ -148,7 +148,7 @@ describe.skipIf(why !== undefined)(`in a network ${why ?? ''}`, () => {
         expect(seen(observation)).toMatchObject({ packetsSent: 0, packetsReceived: 0 })
         expect(seen(observation).packetLoss).toBeUndefined()
       } finally {
-        network.run('client', mends)
+        network.run('client', fixes)
       }
     },
   )

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import {
   areEchoesForbidden,
-  echoMend,
+  echoFix,
   echoRights,
 } from '../../../src/network/native/echo-permission.ts'
 
@@ -26,12 +26,12 @@ test.each([
   expect(areEchoesForbidden({ range, groups, capabilities })).toBe(is)
 })
 
-test('the rights of this process can be read, and the mend names the range', () => {
+test('the rights of this process can be read, and the fix names the range', () => {
   const rights = echoRights()
   expect(rights).toMatchObject({
     range: expect.stringMatching(/^\d+ \d+$/) as string,
     capabilities: expect.stringMatching(/^[0-9a-f]{16}$/) as string,
   })
   expect(rights.groups).toContain(process.getegid?.())
-  expect(echoMend(rights)).toContain(`it is "${rights.range}"`)
+  expect(echoFix(rights)).toContain(`it is "${rights.range}"`)
 })

@@ -135,10 +135,10 @@ describe.each(Object.keys(MANAGERS))('%s', (name) => {
     const run = await runFolder(ground, folder, { testCommand })
     expect(run.codes).toEqual(['INSTALL_FAILED'])
     const { message = '', details } = run.failures[0] ?? {}
-    const { lockFile, mend } = details as { lockFile: string; mend: string }
-    expect(message).toContain(`${lockFile} does not fit package.json; run ${mend} in the project`)
+    const { lockFile, fix } = details as { lockFile: string; fix: string }
+    expect(message).toContain(`${lockFile} does not fit package.json; run ${fix} in the project`)
     expect(existsSync(join(folder, lockFile))).toBe(true)
-    const [program, ...args] = mend.split(' ')
+    const [program, ...args] = fix.split(' ')
     expect(name.startsWith(`${program}@`)).toBe(true)
     await runManager(await packageManager(name), args, folder)
     const again = await runFolder(ground, folder, { testCommand })
@@ -190,7 +190,7 @@ test.each([
   ['pnpm-lock.yaml', `lockfileVersion: '9.0'\n`, 'pnpm@10'],
   ['yarn.lock', '# yarn lockfile v1\n', 'yarn@1'],
   ['yarn.lock', '__metadata:\n  version: 8\n', 'yarn@4'],
-])('%s of %j without %s is told with its mend', async (file, text, manager) => {
+])('%s of %j without %s is told with its fix', async (file, text, manager) => {
   const folder = suiteProject({ 'package.json': manifest(), [file]: text }, false)
   const run = await runFolder(suiteGround(), folder)
   expect(run.codes).toEqual(['PACKAGE_TOOL_MISSING'])

@@ -1,8 +1,8 @@
-// Ciphers what an agent keeps on disk under its API key, so that a copy of the disk alone gives nothing away.
+// Encrypts what an agent keeps on disk under its API key, so that a copy of the disk alone gives nothing away.
 // Opening never throws: what is damaged or was encrypted under another key is simply not there.
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 
-/** Ciphers under one location's key. */
+/** Encrypts under one location's key. */
 export interface AgentCipher {
   /** Tells keys apart without giving them away; fit for a name of a file. */
   readonly fingerprint: string
@@ -16,7 +16,7 @@ export interface AgentCipher {
   ofFile(salt: Buffer): FileCipher
 }
 
-/** Ciphers the numbered pieces of one file. No number may be used twice. */
+/** Encrypts the numbered pieces of one file. No number may be used twice. */
 export interface FileCipher {
   encrypt(bytes: Buffer, number: number, about: Buffer): Buffer
   decrypt(encrypted: Buffer, number: number, about: Buffer): Buffer | undefined

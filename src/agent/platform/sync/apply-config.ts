@@ -23,7 +23,7 @@ const APPLY_VARIABLE_TABLE = {
   ACCOUNT_ID: anyText({
     meaning: 'Id of the account that the monitors belong to',
     problem: (id) =>
-      GUID.test(id) ? undefined : { allowed: 'a UUID', mend: 'the platform shows it at its start' },
+      GUID.test(id) ? undefined : { allowed: 'a UUID', fix: 'the platform shows it at its start' },
   }),
   VEDETTE_API_KEY: anyText({
     meaning:
@@ -33,7 +33,7 @@ const APPLY_VARIABLE_TABLE = {
     problem: (key) =>
       /^[\x21-\x7e]{1,256}$/.test(key)
         ? undefined
-        : { allowed: 'a key of the public API', mend: 'copy it whole, without quotes' },
+        : { allowed: 'a key of the public API', fix: 'copy it whole, without quotes' },
   }),
   HTTPS_PROXY: VARIABLE_TABLE.HTTPS_PROXY,
   HTTP_PROXY: VARIABLE_TABLE.HTTP_PROXY,

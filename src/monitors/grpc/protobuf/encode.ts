@@ -100,8 +100,8 @@ function fieldOf(message: MessageSchema, name: string, path: string): FieldSchem
     name,
     message.fields.map((one) => one.jsonName),
   ).join(', ')
-  const mend = near === '' ? 'it has no fields' : `did you mean ${near}?`
-  throw new MessageProblem(joined(path, name), `is no field of ${message.fullName}; ${mend}`)
+  const fix = near === '' ? 'it has no fields' : `did you mean ${near}?`
+  throw new MessageProblem(joined(path, name), `is no field of ${message.fullName}; ${fix}`)
 }
 
 /** Null means that the field is not given, except where null is a value of its own. */
