@@ -10,11 +10,12 @@ import { serve, type Served } from '../process/serve.ts'
 import type { Dialler } from '../network/dial.ts'
 import type { AnyMonitorType } from '../monitors/monitor.ts'
 import { SAMPLES } from '../monitors/metrics/samples.ts'
-import type { ScriptGround } from '../scripts/host.ts'
+import type { ScriptHost } from '../scripts/host.ts'
 import { createClock, jumpWords, type Clock, type ClockJump } from './schedule/clock.ts'
 import type { AgentConfig } from './config.ts'
 import { createHealth, type HealthSources, type Phase, sandboxFacts } from './health.ts'
-import { createJobQueues, type Heirs, type JobQueues, type Watch } from './schedule/job-queues.ts'
+import { createJobQueues, type JobQueues } from './schedule/job-queues.ts'
+import type { Successors, Watch } from './schedule/job-queues.ts'
 import { createAgentMetrics, type AgentMetrics } from './metrics.ts'
 import { createMonitorMetrics, type MonitorMetrics } from './monitor-metrics.ts'
 import { createNetworkState, type NetworkState } from './network-state.ts'
@@ -44,8 +45,8 @@ export interface AgentOptions {
   dial: (proxyUrl: string | undefined) => Dialler
   log: Log
   clock?: Clock
-  /** Where people's own code runs; without it, it does not. */
-  scripts?: ScriptGround | undefined
+  /** Where user code runs; without it, it does not. */
+  scripts?: ScriptHost | undefined
   /** What is known of slots across restarts; without it nothing is. */
   ledger?: SlotLedger | undefined
   /** Hears of faults of the program; without it nobody does. */
@@ -292,9 +293,9 @@ class RunningAgent implements Agent {
     // Up to the first await everything happens in the tick of the signal.
     this.#phase = 'draining'
     const { log, config } = this.#options
-    const heirs = this.#heirs()
-    if (heirs === undefined) this.#stopping.abort()
-    const idle = this.#queues.drain(config.drainMs, heirs)
+    const successors = this.#successors()
+    if (successors === undefined) this.#stopping.abort()
+    const idle = this.#queues.drain(config.drainMs, successors)
     const { uptime, scripted } = this.#queues.state()
     const running = uptime.running + scripted.running
     log.info({ running }, 'stopping: nothing new starts, what runs is finished and delivered')
@@ -311,7 +312,7 @@ class RunningAgent implements Agent {
   }
 
   /** Asks whether others take over; undefined where there can be none. */
-  #heirs(): Heirs | undefined {
+  #successors(): Successors | undefined {
     const { source, log } = this.#options
     if (source.leave === undefined || this.#exitCode !== 0) return undefined
     const leftAt = this.#clock.now()

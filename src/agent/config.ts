@@ -105,12 +105,12 @@ export const VARIABLE_TABLE = {
   }),
   SCRIPT_ISOLATION: oneOf<'require' | 'best'>({
     meaning:
-      'Whether people’s own code runs where the system cannot hold it as it should: require, or best',
+      'Whether user code runs where the system cannot hold it as it should: require, or best',
     otherwise: 'require',
     words: { require: 'require', best: 'best' },
   }),
   SCRIPT_USER_ID: wholeNumber({
-    meaning: 'First of 256 user ids for people’s own code, where the agent runs as root',
+    meaning: 'First of 256 user ids for user code, where the agent runs as root',
     otherwise: 64_200,
     min: 1000,
     max: 2_000_000_000,

@@ -17,7 +17,7 @@ import { endOnUncaught } from '../process/faults/uncaught.ts'
 import { MONITOR_TYPES } from '../monitors/registry.ts'
 import { agentFaults } from './fault-reports.ts'
 import { complain, type FileToRun } from './monitors-to-run.ts'
-import { scriptGround } from './script-ground.ts'
+import { scriptHost } from './script-ground.ts'
 import { dialFrom, logOf, settings } from './settings.ts'
 
 const { env, stdout, stderr } = process
@@ -31,7 +31,7 @@ function run(
 ): Promise<number> {
   const dial = dialFrom(reading.config)
   const complainOf = (text: string) => stderr.write(text)
-  const scripts = scriptGround(reading.config, { log, ...(link !== undefined && { link }) })
+  const scripts = scriptHost(reading.config, { log, ...(link !== undefined && { link }) })
   const common = { reading, log, types: MONITOR_TYPES, dial, scripts, complain: complainOf }
   return runAgent({ ...ends, ...common }).finally(() => scripts.close())
 }

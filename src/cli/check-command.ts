@@ -18,7 +18,7 @@ import { MONITOR_TYPES } from '../monitors/registry.ts'
 import { hearInterruption } from './interruption.ts'
 import { folderOf, type KeptFiles, keepIn } from './kept-files.ts'
 import { complain, FILE_HELP, onlyFile, warn, withFile } from './monitors-to-run.ts'
-import { scriptGround } from './script-ground.ts'
+import { scriptHost } from './script-ground.ts'
 import { dialFrom, settings } from './settings.ts'
 
 const { env, stdout, stderr } = process
@@ -90,7 +90,7 @@ async function runRound(
   { monitors, json, output }: RoundWishes,
 ): Promise<{ results: Result[]; code: number }> {
   const snapshot = snapshotOf(file, file.location ?? config.location)
-  const scripts = scriptGround(config)
+  const scripts = scriptHost(config)
   const workFolders = new Set<string>()
   const clock = createClock()
   const runnerWith = (files: KeptFiles | undefined): Runner =>

@@ -1,4 +1,4 @@
-// Makes the ground that people's own code stands on, as the settings say. What it needs is loaded at its first
+// Makes the ground that user code stands on, as the settings say. What it needs is loaded at its first
 // run: an agent for uptime checks alone must not carry it in its memory.
 import { join } from 'node:path'
 import type { BundleFetcher } from '../agent/platform/bundle-fetcher.ts'
@@ -9,22 +9,22 @@ import type { Log } from '../process/log.ts'
 import { makeFolder } from '../process/make-folder.ts'
 import type { Sandbox } from '../sandbox/sandbox.ts'
 import type { SandboxTrial } from '../sandbox/trial.ts'
-import type { ScriptGround } from '../scripts/host.ts'
+import type { ScriptHost } from '../scripts/host.ts'
 import { openToolchains } from '../scripts/toolchains.ts'
 
 /** What an agent adds to it. */
 export interface GroundSurroundings {
   /** Leads to its platform, where it has one. */
   link?: PlatformLink
-  /** Is told what holds people's code; without one nothing is tried. */
+  /** Is told what holds user code; without one nothing is tried. */
   log?: Log
 }
 
 /** The ground for runs of this agent. */
-export function scriptGround(
+export function scriptHost(
   config: AgentConfig,
   { link, log }: GroundSurroundings = {},
-): ScriptGround {
+): ScriptHost {
   let sandbox: Promise<Sandbox> | undefined
   let fetcher: Promise<BundleFetcher> | undefined
   let trial: SandboxTrial | undefined
@@ -86,8 +86,7 @@ async function sayTrial(sandbox: Sandbox, config: AgentConfig, log: Log): Promis
   // What is wrong with the folder is said where it is watched, and no longer than it lasts.
   if (trial.isDiskAtFault === true) return { ...trial, lacks: [] }
   const { layers, namespaces } = trial
-  if (layers !== undefined)
-    log.info({ ...layers, userNamespaces: namespaces }, 'people’s code is held')
+  if (layers !== undefined) log.info({ ...layers, userNamespaces: namespaces }, 'user code is held')
   for (const lack of trial.lacks) log.warn(lack)
   return trial
 }

@@ -25,7 +25,7 @@ import { runSuite } from '../suites/run.ts'
 import { readEnvFile } from './env-file.ts'
 import { hearInterruption } from './interruption.ts'
 import { keepIn } from './kept-files.ts'
-import { scriptGround } from './script-ground.ts'
+import { scriptHost } from './script-ground.ts'
 import { dialFrom, settings } from './settings.ts'
 
 const { env, stdout, stderr } = process
@@ -114,7 +114,7 @@ async function runHere(
   quiet: boolean,
   output: string,
 ): Promise<{ result: Result; code: number }> {
-  const ground = scriptGround(config)
+  const ground = scriptHost(config)
   const secrets = variableSecrets(monitor.environmentVariables)
   const scrub = createScrubber({ secrets, headers: config.scrubHeaders })
   const named = new NamedTexts(scrub)

@@ -1,4 +1,4 @@
-// `vedette engine` and `vedette runtime`: what people's own code runs on, installed with npm.
+// `vedette engine` and `vedette runtime`: what user code runs on, installed with npm.
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { installTool } from '../scripts/tool-install.ts'

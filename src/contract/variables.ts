@@ -24,7 +24,7 @@ export function substitute(value: unknown, lookup: Lookup): Substituted {
   return { value: walk(value, lookup, unknown), unknown: [...unknown] }
 }
 
-/** People's own code: there, braces have other meanings, and variables are in the environment. */
+/** User code: there, braces have other meanings, and variables are in the environment. */
 const CODE: ReadonlySet<string> = new Set([
   'script',
   'dependencies',

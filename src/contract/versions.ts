@@ -91,7 +91,7 @@ const currentLimits = z.strictObject({
   codeBundleFilesMax: z.int().positive(),
   /** Bytes of code bundles that an agent keeps for their next run. */
   codeBundlesCacheBytesMax: z.int().positive(),
-  /** From starting a run of people's code until its command begins. */
+  /** From starting a run of user code until its command begins. */
   sandboxStartMsMax: z.int().positive(),
   supervisorLateMsMax: z.int().positive(),
   /** Browser and multistep monitors, from start to end. */

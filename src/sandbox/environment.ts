@@ -1,4 +1,4 @@
-// The environment of people's code: what it is meant to have, and nothing of the agent's.
+// The environment of user code: what it is meant to have, and nothing of the agent's.
 import { join } from 'node:path'
 
 /** Where programs of the system stand; the agent's own PATH says nothing to the code. */

@@ -1,4 +1,4 @@
-// Takes a folder that people's code has filled into the agent's own keeping: its files are the agent's, nobody
+// Takes a folder that user code has filled into the agent's own keeping: its files are the agent's, nobody
 // else may write to them, and what is no file, folder or link is gone.
 import { chmod, lchown, lstat, opendir, readlink, rm } from 'node:fs/promises'
 import { dirname, isAbsolute, join, normalize } from 'node:path'

@@ -1,4 +1,4 @@
-// What runs of people's code can do to what the agent has put outside of their folders.
+// What runs of user code can do to what the agent has put outside of their folders.
 import { stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 

@@ -1,4 +1,4 @@
-// Removes a folder that people's code has filled: however deep, however full, whatever it has forbidden,
+// Removes a folder that user code has filled: however deep, however full, whatever it has forbidden,
 // and never following a link out of it.
 import { randomBytes } from 'node:crypto'
 import { chmod, opendir, rename, rm, rmdir, unlink } from 'node:fs/promises'

@@ -111,7 +111,7 @@ export interface SupervisorEnd {
   problem?: string
   usage: SandboxUsage
   /** Processes that still ran when the command had ended, and were killed. */
-  strays: number
+  leftovers: number
   /** Processes that could not be ended. */
   leftBehind: number
 }

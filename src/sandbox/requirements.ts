@@ -34,7 +34,7 @@ export function lackOf({ ownUser, landlock, network }: SandboxLayers): Lack | un
 /** What is not needed and yet better had. */
 export function wishesOf(facts: {
   layers: SandboxLayers
-  /** People's code gets user namespaces. */
+  /** User code gets user namespaces. */
   namespaces: boolean
   hasChromium: boolean
   /** Where runs have their folders, and whether programs in there can be started. */
@@ -50,7 +50,7 @@ export function wishesOf(facts: {
     })
   }
   if (layers.ownUser && layers.landlock === 0) {
-    all.push({ what: 'this system has no Landlock: people’s code may read what every user may' })
+    all.push({ what: 'this system has no Landlock: user code may read what every user may' })
   }
   if (hasChromium && !namespaces) {
     all.push({
@@ -65,7 +65,7 @@ export function wishesOf(facts: {
 export function tracingLack(scope: string): Lack | undefined {
   if (!/^[23]$/.test(scope.trim())) return undefined
   return {
-    what: 'connections of people’s code are all refused',
+    what: 'connections of user code are all refused',
     fix: 'kernel.yama.ptrace_scope must be 0 or 1',
   }
 }

@@ -1,4 +1,4 @@
-// The words of running people's code, for the monitors that do: what is to run, and how it ended.
+// The words of running user code, for the monitors that do: what is to run, and how it ended.
 import type { Readable } from 'node:stream'
 import type {
   BlockedConnection,
@@ -76,7 +76,7 @@ export interface SandboxRun {
   ended: Promise<SandboxEnd>
 }
 
-/** Runs people's code. */
+/** Runs user code. */
 export interface Sandbox {
   /** No run goes ahead whose connections are not all judged by the supervisor. */
   readonly alwaysHoldsNetwork: boolean

@@ -1,4 +1,4 @@
-// The one way to run people's code: in a process group, as a user, with an environment and a folder of its
+// The one way to run user code: in a process group, as a user, with an environment and a folder of its
 // own, held to limits and to the network policy, asked and then killed, and nothing of it left behind.
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -131,7 +131,7 @@ function neverBegan({ limits }: SandboxRequest, problem: string): SandboxEnd {
     signal: null,
     problem,
     usage: { wallMs: 0, cpuMs: 0, peakMemoryBytes: 0, processesMax: 0, diskBytes: 0 },
-    strays: 0,
+    leftovers: 0,
     leftBehind: 0,
     tail: { stdout: '', stderr: '' },
     outputBytes: 0,

@@ -1,4 +1,4 @@
-// Tries the sandbox once, with a shell that does next to nothing: so an operator learns what holds people's code
+// Tries the sandbox once, with a shell that does next to nothing: so an operator learns what holds user code
 // before the first of it runs.
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -34,13 +34,13 @@ export interface TrialSettings {
 
 /** What the trial showed. */
 export interface SandboxTrial {
-  /** What holds people's code; absent where none runs. */
+  /** What holds user code; absent where none runs. */
   layers?: SandboxLayers
-  /** People's code gets user namespaces, which Chromium's own sandbox is made of. */
+  /** User code gets user namespaces, which Chromium's own sandbox is made of. */
   namespaces: boolean
   /** What is missing, a sentence each with its fix. */
   lacks: string[]
-  /** The same in parts: what people’s code cannot be run without, and what it can. */
+  /** The same in parts: what user code cannot be run without, and what it can. */
   needs: Lack[]
   wishes: Lack[]
   /** It could not be tried, since its folder cannot be written. */
@@ -79,7 +79,7 @@ async function trialIn(
   const { layers, tail, problem } = await sandbox.run(order, signal).ended
   const namespaces = tail.stdout.includes('namespaces')
   if (layers === undefined) {
-    const what = `people’s code cannot be run: ${problem ?? 'it did not start'}`
+    const what = `user code cannot be run: ${problem ?? 'it did not start'}`
     return trialOf({ namespaces }, [{ what }], [])
   }
   const canExecute = tail.stdout.includes('executes')

@@ -1,4 +1,4 @@
-// Looks at what people's code has left before the agent touches it: a link may lead anywhere, and a pipe or a
+// Looks at what user code has left before the agent touches it: a link may lead anywhere, and a pipe or a
 // device may keep who reads it for ever.
 import { constants } from 'node:fs'
 import { open, realpath } from 'node:fs/promises'

@@ -172,7 +172,7 @@ export class SandboxWatch {
       signal: null,
       problem: `the supervisor died with ${code ?? this.#supervisor.signalCode}${why === '' ? '' : `: ${why}`}`,
       usage: { wallMs: 0, cpuMs: 0, peakMemoryBytes: 0, processesMax: 0, diskBytes: 0 },
-      strays: 0,
+      leftovers: 0,
       leftBehind,
     }
   }

@@ -1,6 +1,6 @@
 // What is lent to one run of user code: scripts, and whole suites.
 import type { Dialler } from '../network/dial.ts'
-import type { RunProgress, ScriptGround } from './host.ts'
+import type { RunProgress, ScriptHost } from './host.ts'
 import type { HeaderHearing } from './playwright/seen-headers.ts'
 
 /** What the runner lends to a run of user code. */
@@ -13,9 +13,9 @@ export interface ScriptContext {
   workFolder(): Promise<string>
   /** Hands over a file of the work folder as an artifact of the result; it must be whole when the run ends. */
   attach(path: string): void
-  /** What people's own code stands on; absent where this agent runs none. */
-  scripts?: ScriptGround | undefined
-  /** Variables of account, group and monitor, for the environment of people's own code. */
+  /** What user code stands on; absent where this agent runs none. */
+  scripts?: ScriptHost | undefined
+  /** Variables of account, group and monitor, for the environment of user code. */
   variables?: Readonly<Record<string, string>>
   /** The definition before variables were put in, for who puts them in later. */
   written?: Readonly<Record<string, unknown>>
@@ -23,7 +23,7 @@ export interface ScriptContext {
   location?: string
   /** Takes the run's secrets out of a text that is to become part of a name. */
   withoutSecrets?: (text: string) => string
-  /** Hears what sensitive headers held that people's own code sent or got; absent where nobody asks. */
+  /** Hears what sensitive headers held that user code sent or got; absent where nobody asks. */
   headers?: HeaderHearing
   /** Whose monitor it is, where a platform says so. */
   accountId?: string

@@ -1,10 +1,10 @@
-// What people's own code stands on: where it is held, and what it runs on. Lent by the agent to the monitors
+// What user code stands on: where it is held, and what it runs on. Lent by the agent to the monitors
 // that run code; an agent without it reports such monitors as errored.
 import type { Sandbox } from '../sandbox/sandbox.ts'
 import type { Toolchains } from './toolchains.ts'
 
 /** The same for all runs of an agent. */
-export interface ScriptGround {
+export interface ScriptHost {
   /** The sandbox, made at first use: most agents never need it. */
   sandbox(): Promise<Sandbox>
   /** Engines and runtimes that are installed. */
@@ -21,11 +21,11 @@ export interface ScriptGround {
   bundle?(sha256: string, signal: AbortSignal): Promise<string>
   /** Lets go of what is kept ready for the next run; runs go on. */
   close(): void
-  /** Tries the sandbox where people's code may come to run, and tells what is missing. Never rejects. */
+  /** Tries the sandbox where user code may come to run, and tells what is missing. Never rejects. */
   prepare?(): Promise<void>
   /** What the sandbox lacks, a sentence each; none before it was tried. */
   warnings?(): string[]
-  /** What holds people's code, for `/health`; undefined before the sandbox was tried. */
+  /** What holds user code, for `/health`; undefined before the sandbox was tried. */
   layers?(): object | undefined
   /** Suites may name folders and files of this machine: they come from a file of monitors. */
   ownProjects?: boolean

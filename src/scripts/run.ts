@@ -19,7 +19,7 @@ import { tellProgress } from './playwright/progress.ts'
 import { runPlaywright, type PlaywrightRun } from './playwright/run.ts'
 import { blockedNotes } from '../sandbox/egress/refused-connections.ts'
 import { type NamedMonitor, scriptEnvironment } from './environment.ts'
-import type { ScriptGround } from './host.ts'
+import type { ScriptHost } from './host.ts'
 import { fitObserved, type ScriptObserved, ScriptWatch } from './observed.ts'
 import { layOutScript, type Script, type ScriptProject } from './project.ts'
 import { headerEnvironment, hearHeader } from './playwright/seen-headers.ts'
@@ -69,7 +69,7 @@ export async function runScript(
 }
 
 async function runOn(
-  ground: ScriptGround,
+  ground: ScriptHost,
   monitor: ScriptMonitor,
   context: ScriptContext,
   options: ScriptOptions,
@@ -126,7 +126,7 @@ async function runOn(
   return observationOf({ options, context, runtime, project, watch, run, browser, hasVideo })
 }
 
-async function browserFor(ground: ScriptGround, runtime: ScriptRuntime) {
+async function browserFor(ground: ScriptHost, runtime: ScriptRuntime) {
   const chromium = await findChromium(ground.chromiumPath)
   const named = ground.chromiumPath
   if (chromium === undefined) {

@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { DEFAULT_RUNTIME } from '../contract/versions.ts'
 import { targetFailure } from '../network/target-failure.ts'
-import type { ScriptGround } from './host.ts'
+import type { ScriptHost } from './host.ts'
 import { toolFix } from './toolchains.ts'
 
 /** An installed runtime. */
@@ -17,7 +17,7 @@ export interface ScriptRuntime {
 
 /** The runtime of a monitor that names one, or none. Throws a TargetFailure where it is not installed. */
 export async function scriptRuntime(
-  ground: ScriptGround,
+  ground: ScriptHost,
   named: string | null,
 ): Promise<ScriptRuntime> {
   const id = named ?? DEFAULT_RUNTIME

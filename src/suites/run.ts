@@ -18,7 +18,7 @@ import { type PlaywrightRun, runPlaywright } from '../scripts/playwright/run.ts'
 import { blockedNotes } from '../sandbox/egress/refused-connections.ts'
 import { type NamedMonitor, scriptEnvironment } from '../scripts/environment.ts'
 import { removeTree } from '../sandbox/remove-tree.ts'
-import type { ScriptGround } from '../scripts/host.ts'
+import type { ScriptHost } from '../scripts/host.ts'
 import { headerEnvironment, hearHeader } from '../scripts/playwright/seen-headers.ts'
 import { enginePrograms, missingPackage, suiteCommand } from './command.ts'
 import { wrapConfigs } from './config.ts'
@@ -60,7 +60,7 @@ interface Course {
 export async function runSuite(
   monitor: Suite,
   context: ScriptContext,
-  ground: ScriptGround,
+  ground: ScriptHost,
   watcher: SuiteWatcher = {},
 ): Promise<Observation> {
   const course: Course = { facts: {}, notes: [], failures: [], degraded: false }
@@ -91,7 +91,7 @@ interface Stage {
 async function goThrough(
   monitor: Suite,
   context: ScriptContext,
-  ground: ScriptGround,
+  ground: ScriptHost,
   watcher: SuiteWatcher,
   course: Course,
 ): Promise<void> {
@@ -165,7 +165,7 @@ const no = () => false
 async function engineFor(
   monitor: Suite,
   folders: readonly string[],
-  { tools }: ScriptGround,
+  { tools }: ScriptHost,
   { facts, notes }: Course,
 ): Promise<InstalledTool | Failure> {
   const chosen = await suiteEngine(monitor, folders)
@@ -195,7 +195,7 @@ async function runTests(
   monitor: Suite,
   stage: Stage,
   context: ScriptContext,
-  ground: ScriptGround,
+  ground: ScriptHost,
   watcher: SuiteWatcher,
   course: Course,
 ): Promise<void> {
@@ -256,7 +256,7 @@ async function runTests(
 async function compiledFor(
   { folder, engine, packages }: Stage,
   cli: string | undefined,
-  ground: ScriptGround,
+  ground: ScriptHost,
   signal: AbortSignal,
 ): Promise<CompiledCode> {
   if (cli === undefined) return { environment: {}, readable: [] }

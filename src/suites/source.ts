@@ -7,7 +7,7 @@ import { failure, type Failure } from '../contract/failure.ts'
 import { BundleUnavailableError } from './bundle-unavailable.ts'
 import { BundleError, unpackBundle } from './bundle-unpack.ts'
 import { copyTree, CopyTooLargeError, leadsOut } from './packages/copy-tree.ts'
-import type { ScriptGround } from '../scripts/host.ts'
+import type { ScriptHost } from '../scripts/host.ts'
 
 /** A project that is in place. */
 export interface PlacedProject {
@@ -36,7 +36,7 @@ const LEFT_OUT: ReadonlySet<string> = new Set([
 export async function placeProject(
   codeBundlePath: string,
   runFolder: string,
-  ground: ScriptGround,
+  ground: ScriptHost,
   signal: AbortSignal,
 ): Promise<PlacedProject | Failure> {
   const folder = join(runFolder, 'project')
@@ -70,7 +70,7 @@ const UNPACKED = {
 
 async function placeOwn(
   { path, folder, apart }: { path: string; folder: string; apart: readonly string[] },
-  { ownProjects }: ScriptGround,
+  { ownProjects }: ScriptHost,
   signal: AbortSignal,
 ): Promise<PlacedProject | Failure> {
   // What a platform says must not make an agent hand out files of its machine.

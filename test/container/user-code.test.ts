@@ -1,4 +1,4 @@
-// Aim: people's own code runs in the whole image as it is meant to be held: without any capability, on a read-only root,
+// Aim: user code runs in the whole image as it is meant to be held: without any capability, on a read-only root,
 // under Docker's own profile. A browser, a script, a suite on each engine; and what a run that takes more memory than
 // the container has costs.
 import { cpSync, mkdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs'

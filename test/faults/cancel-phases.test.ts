@@ -1,4 +1,4 @@
-// Runs of people's code that are cancelled at every phase, by everybody who can: the code is asked within a second,
+// Runs of user code that are cancelled at every phase, by everybody who can: the code is asked within a second,
 // within five nothing of it runs, and what was recorded until then comes as `cancelled`.
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import type { RunDetail } from '../../src/contract/api/run.ts'

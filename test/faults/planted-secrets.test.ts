@@ -1,4 +1,4 @@
-// Secrets of monitor, group and account are planted in everything that people's code can write, in every spelling,
+// Secrets of monitor, group and account are planted in everything that user code can write, in every spelling,
 // and in headers on the wire: no byte that leaves the agent or a command holds one.
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'

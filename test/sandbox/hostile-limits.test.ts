@@ -180,7 +180,7 @@ setTimeout(() => call(process.arch === 'x64' ? 60 : 93, 0), 300) // exit, of thi
       limits: { cpuMs: 2000 },
     }),
     outcome: 'out-of-cpu',
-    also: ({ end }) => expect(end.strays).toBe(1),
+    also: ({ end }) => expect(end.leftovers).toBe(1),
   },
 ]
 

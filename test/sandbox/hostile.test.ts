@@ -128,7 +128,7 @@ for (const path of [process.argv[1], process.cwd() + '/link.sock', '\\0abstract'
     }),
     outcome: 'cancelled',
     also: ({ end, tookMs }) => {
-      expect(end.strays).toBeGreaterThan(0)
+      expect(end.leftovers).toBeGreaterThan(0)
       expect(tookMs).toBeLessThan(3000)
     },
   },
@@ -137,7 +137,7 @@ for (const path of [process.argv[1], process.cwd() + '/link.sock', '\\0abstract'
     request: () =>
       shell('(setsid sh -c "setsid sleep 1000 & setsid sleep 1000" >/dev/null 2>&1 &) ; sleep 0.2'),
     outcome: 'exited',
-    also: ({ end }) => expect(end.strays).toBeGreaterThan(1),
+    also: ({ end }) => expect(end.leftovers).toBeGreaterThan(1),
   },
   {
     does: 'leaves a process that holds its output open',

@@ -1,13 +1,13 @@
-// Runs of people's code, one after the other and two at a time, leave nothing: no process, descriptor or folder.
+// Runs of user code, one after the other and two at a time, leave nothing: no process, descriptor or folder.
 // The long form is `npm run bench code-soak`.
 import { existsSync, readdirSync } from 'node:fs'
 import { afterAll, expect, test } from 'vitest'
 import { multistep } from '../../src/monitors/multistep/index.ts'
 import { Descendants } from '../../src/sandbox/supervisor/processes.ts'
-import { testGround } from '../support/scripts/script-ground.ts'
+import { testScriptHost } from '../support/scripts/script-ground.ts'
 import { runScriptMonitor } from '../support/scripts/script-runs.ts'
 
-const ground = testGround()
+const ground = testScriptHost()
 afterAll(() => ground.close())
 
 const script = `const { spawn } = require('node:child_process')

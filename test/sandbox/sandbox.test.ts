@@ -32,7 +32,7 @@ fs.writeSync(3, '{"step":1}\\nno json\\n{"step":2}\\n')`,
     expect(end).toMatchObject({
       outcome: 'exited',
       exitCode: 0,
-      strays: 0,
+      leftovers: 0,
       leftBehind: 0,
       blocked: [],
     })

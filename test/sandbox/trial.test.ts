@@ -1,4 +1,4 @@
-// Aim: what holds people's code, and what is missing with its fix, is known before the first run.
+// Aim: what holds user code, and what is missing with its fix, is known before the first run.
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'

@@ -1,4 +1,4 @@
-// Aim: of what people's code has left, only plain files are read, and no more of them than was said.
+// Aim: of what user code has left, only plain files are read, and no more of them than was said.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'

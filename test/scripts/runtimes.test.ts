@@ -4,9 +4,9 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { browser } from '../../src/monitors/browser/index.ts'
 import { multistep } from '../../src/monitors/multistep/index.ts'
 import type { AnyMonitorType } from '../../src/monitors/monitor.ts'
-import type { ScriptGround } from '../../src/scripts/host.ts'
+import type { ScriptHost } from '../../src/scripts/host.ts'
 import { missing } from '../support/needs.ts'
-import { testGround } from '../support/scripts/script-ground.ts'
+import { testScriptHost } from '../support/scripts/script-ground.ts'
 import { runScriptMonitor } from '../support/scripts/script-runs.ts'
 import { startSmallSite } from '../support/monitors/small-site.ts'
 import { INSTALL_MS_MAX, realRuntimes } from '../support/scripts/toolchains.ts'
@@ -19,10 +19,10 @@ const playwrightConfig = { timeout: 180_000 }
 
 const site = await startSmallSite()
 const why = missing('chromium')
-let ground: ScriptGround
+let ground: ScriptHost
 
 beforeAll(async () => {
-  ground = testGround({ tools: await realRuntimes(...IDS) })
+  ground = testScriptHost({ tools: await realRuntimes(...IDS) })
 }, INSTALL_MS_MAX)
 
 function run(type: AnyMonitorType, runtimeId: string, script: string) {

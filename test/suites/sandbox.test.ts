@@ -5,15 +5,15 @@ import { afterAll, describe, expect, test } from 'vitest'
 import { browser } from '../../src/monitors/browser/index.ts'
 import { findChromium } from '../../src/scripts/chromium.ts'
 import { missing } from '../support/needs.ts'
-import { testGround } from '../support/scripts/script-ground.ts'
+import { testScriptHost } from '../support/scripts/script-ground.ts'
 import { runScriptMonitor } from '../support/scripts/script-runs.ts'
 import { runFolder, suiteGround, suiteProject } from '../support/suites/suite-runs.ts'
 
 const ground = suiteGround()
-const scriptGround = testGround()
+const scriptHost = testScriptHost()
 afterAll(() => {
   ground.close()
-  scriptGround.close()
+  scriptHost.close()
 })
 
 const why = missing('chromium')
@@ -102,7 +102,7 @@ describe.skipIf(why !== undefined || !allowed())(`with Chromium ${why ?? ''}`, (
     const { failures, observed } = await runScriptMonitor(
       browser,
       { script },
-      { ground: scriptGround },
+      { ground: scriptHost },
     )
     expect(failures).toEqual([])
     const said = observed.console.map(({ text }) => text).join('\n')

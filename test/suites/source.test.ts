@@ -2,7 +2,7 @@
 import { mkdirSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
-import type { ScriptGround } from '../../src/scripts/host.ts'
+import type { ScriptHost } from '../../src/scripts/host.ts'
 import { placeProject } from '../../src/suites/source.ts'
 import type { Toolchains } from '../../src/scripts/toolchains.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -24,7 +24,7 @@ async function copied(project: string, dataDir: string): Promise<string[]> {
   mkdirSync(runFolder)
   const tools = { folder: join(project, '.tools') } as Toolchains
   write(tools.folder, ['engines/node'])
-  const ground = { cacheFolder: join(dataDir, 'cache'), ownProjects: true, tools } as ScriptGround
+  const ground = { cacheFolder: join(dataDir, 'cache'), ownProjects: true, tools } as ScriptHost
   const placed = await placeProject(project, runFolder, ground, AbortSignal.timeout(5000))
   expect(placed).toMatchObject({ folder: join(runFolder, 'project') })
   const { folder } = placed as { folder: string }

@@ -28,7 +28,7 @@ export interface BundleFetcherOptions {
 
 /** Fetches bundles. */
 export interface BundleFetcher {
-  /** As ScriptGround.bundle. */
+  /** As ScriptHost.bundle. */
   fetch(sha256: string, signal: AbortSignal): Promise<string>
 }
 
@@ -163,7 +163,7 @@ class Fetcher implements BundleFetcher {
   async #write(part: string, pieces: AsyncIterable<Buffer>): Promise<string> {
     const hash = createHash('sha256')
     const { folder } = this.#options
-    // Packages are kept beside it, which the users of people's own code must come through to.
+    // Packages are kept beside it, which the users of user code must come through to.
     await mkdir(dirname(folder), { recursive: true })
     await mkdir(folder, { recursive: true, mode: 0o700 })
     const file = await open(part, 'wx', 0o600)

@@ -293,7 +293,7 @@ class PlatformSource implements PlatformMonitorSource {
       this.#options.onSettings?.(answer.settings)
       if (isBack) this.#options.onBack?.()
       const leaving = this.#leaving
-      // An answer to what was asked before the agent left says nothing about its heirs.
+      // An answer to what was asked before the agent left says nothing about its successors.
       if (leaving !== undefined && this.#cut?.signal.aborted === false && !leaving.isTold) {
         leaving.isTold = true
         leaving.told(answer.peers > 0)

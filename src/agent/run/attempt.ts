@@ -8,7 +8,7 @@ import { DATA_DIR_CODE, diskProblem } from '../../process/disk-problem.ts'
 import type { AnyMonitorType } from '../../monitors/monitor.ts'
 import type { Observation } from '../../contract/observation.ts'
 import type { RunSource, ScriptContext } from '../../scripts/context.ts'
-import type { RunProgress, ScriptGround } from '../../scripts/host.ts'
+import type { RunProgress, ScriptHost } from '../../scripts/host.ts'
 import type { HeaderHearing } from '../../scripts/playwright/seen-headers.ts'
 import { createWorkFolder, type FileCare, type WorkFolder } from './work-folder.ts'
 
@@ -23,7 +23,7 @@ export interface AttemptOrder {
   workFolders?: Set<string> | undefined
   /** What becomes of the files of the run. */
   care: FileCare
-  scripts?: ScriptGround | undefined
+  scripts?: ScriptHost | undefined
   variables?: Readonly<Record<string, string>>
   /** The definition before variables were put in. */
   written?: Readonly<Record<string, unknown>>

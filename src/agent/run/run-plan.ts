@@ -31,7 +31,7 @@ export type RunPlan = { scrub: Scrubber } & (
       type: AnyMonitorType
       monitor: unknown
       deadlineMs: number
-      /** For the environment of people's own code. */
+      /** For the environment of user code. */
       variables: Readonly<Record<string, string>>
       /** As it was before variables were put in, where its own script may set some. */
       written?: Readonly<Record<string, unknown>>

@@ -9,7 +9,7 @@ import { retryWaitMs } from '../../contract/retry.ts'
 import type { Fault } from '../../process/faults/fault.ts'
 import type { AnyMonitorType } from '../../monitors/monitor.ts'
 import type { RunSource } from '../../scripts/context.ts'
-import type { RunProgress, ScriptGround } from '../../scripts/host.ts'
+import type { RunProgress, ScriptHost } from '../../scripts/host.ts'
 import type { HeaderHearing } from '../../scripts/playwright/seen-headers.ts'
 import { startAttempt, type AttemptOutcome, type RunningAttempt } from './attempt.ts'
 import type { Clock } from '../schedule/clock.ts'
@@ -70,8 +70,8 @@ export interface RunnerSettings {
   scrubHeaders: readonly string[]
   /** Takes the files of runs. */
   files?: FileKeep | undefined
-  /** Where people's own code runs; without it, it does not. */
-  scripts?: ScriptGround | undefined
+  /** Where user code runs; without it, it does not. */
+  scripts?: ScriptHost | undefined
   /** Hears how far runs are; without it nobody does. */
   progress?: ProgressBoard | undefined
   /** Why runs run, where it is neither the timetable nor somebody's asking; as `RunSource`. */
@@ -215,7 +215,7 @@ interface RunRecord {
   attempts: Attempt[]
   /** What attempts used beyond the definition. */
   undisclosed?: Record<string, unknown>[]
-  /** Of people's own code, whose texts may hold anything. */
+  /** Of user code, whose texts may hold anything. */
   named?: NamedTexts
   onSeen: RunnerSettings['onSeen']
   last: AttemptOutcome

@@ -49,7 +49,7 @@ export interface JobQueueSettings {
 }
 
 /** Who takes over what an agent that leaves has not started. */
-export interface Heirs {
+export interface Successors {
   /** Slots from then on are theirs, if they take over. */
   leftAt: Instant
   /** Never rejects. */
@@ -67,9 +67,9 @@ export interface JobQueues {
   dropped(watch: Watch): void
   /**
    * Starts no slot any more. Resolves when nothing runs; what still runs at the deadline is cancelled. What
-   * waits or comes due is `missed: draining`, unless there are heirs who take it over.
+   * waits or comes due is `missed: draining`, unless there are successors who take it over.
    */
-  drain(deadlineMs: number, heirs?: Heirs): Promise<void>
+  drain(deadlineMs: number, successors?: Successors): Promise<void>
   /** Slots that are due and have not started. */
   notStarted(): { monitorId: string; slot: Instant }[]
   /** Runs on demand that are not over. */
@@ -93,7 +93,7 @@ interface Held {
 interface Draining {
   until: number
   idle: () => void
-  /** Until it is clear whether there are heirs. */
+  /** Until it is clear whether there are successors. */
   held: Held[] | undefined
   isHandedOver: boolean
 }
@@ -192,10 +192,10 @@ class Queues implements JobQueues {
     if (watch.waiting !== undefined) this.#overtaken(watch.waiting, 'removed')
   }
 
-  drain(deadlineMs: number, heirs?: Heirs): Promise<void> {
+  drain(deadlineMs: number, successors?: Successors): Promise<void> {
     const { clock } = this.#settings
     const until = clock.monotonicMs() + deadlineMs
-    const held: Held[] | undefined = heirs === undefined ? undefined : []
+    const held: Held[] | undefined = successors === undefined ? undefined : []
     const idle = new Promise<void>((resolve) => {
       this.#draining = { until, idle: resolve, held, isHandedOver: false }
     })
@@ -215,7 +215,7 @@ class Queues implements JobQueues {
     const timer = setTimeout(() => {
       for (const ticket of this.#running) this.#cancelRunning(ticket, STOPPED)
     }, deadlineMs)
-    void heirs?.takeOver.then((isTaken) => this.#settle(isTaken, heirs.leftAt))
+    void successors?.takeOver.then((isTaken) => this.#settle(isTaken, successors.leftAt))
     this.#whenIdle()
     return idle.finally(() => clearTimeout(timer))
   }

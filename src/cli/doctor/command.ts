@@ -9,7 +9,7 @@ export const DOCTOR_COMMAND: Command = {
   summary: 'Tell what works here, and the line that fixes what does not',
   description:
     'Tries what the agent stands on, with the settings of `vedette agent`: the platform, name servers, disk, ICMP,\n' +
-    'traceroute, browser, engines, and what holds people’s code. Needed is what the settings name and what is\n' +
+    'traceroute, browser, engines, and what holds user code. Needed is what the settings name and what is\n' +
     'installed. It talks to this machine, the name servers, the proxy and the platform alone, takes no lock, and\n' +
     'may be called beside a running agent. It ends within 15 s.\n' +
     'Exit code 0: all that is needed works; 1: something does not; 2: the settings are bad (what does not hang on\n' +

@@ -12,7 +12,7 @@ export const PROBED = {
   'health-port': 'health port',
   icmp: 'ICMP',
   traceroute: 'traceroute',
-  sandbox: 'people’s code',
+  sandbox: 'user code',
   browser: 'browser',
   engines: 'engines',
   runtimes: 'runtimes',

@@ -1,4 +1,4 @@
-// What holds people's code here, and whether the browser starts in there as it does for a run.
+// What holds user code here, and whether the browser starts in there as it does for a run.
 import { stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import type { AgentConfig } from '../../agent/config.ts'
@@ -49,7 +49,7 @@ async function rootOf({ workRoot, dataDir }: SandboxConfig): Promise<string> {
   return tmpdir()
 }
 
-/** Looks at what would hold people's code. */
+/** Looks at what would hold user code. */
 export async function probeSandbox({
   config,
   runsCode,

@@ -21,11 +21,11 @@ import { environmentHelp } from '../../process/environment-help.ts'
 import { isForPeople, mayColour } from '../../process/log.ts'
 import { onSignals } from '../../process/signals.ts'
 import { MONITOR_TYPES } from '../../monitors/registry.ts'
-import type { ScriptGround } from '../../scripts/host.ts'
+import type { ScriptHost } from '../../scripts/host.ts'
 import type { Toolchains } from '../../scripts/toolchains.ts'
 import { readEnvFile } from '../env-file.ts'
 import { complain, warn } from '../monitors-to-run.ts'
-import { scriptGround } from '../script-ground.ts'
+import { scriptHost } from '../script-ground.ts'
 import { dialFrom, refuse, settings } from '../settings.ts'
 import { installHere } from '../tools-command.ts'
 
@@ -98,7 +98,7 @@ async function migrate(order: Order, signal: AbortSignal): Promise<number> {
   const { move, args, config } = order
   const source = await sourceOf(order, signal)
   if (typeof source === 'number') return source
-  const ground = scriptGround(config)
+  const ground = scriptHost(config)
   try {
     if (source.candidates.length > 0) {
       const code = await haveRuntimes(move, ground.tools, args.on('install'))
@@ -170,7 +170,7 @@ async function haveRuntimes(
 async function compareAll(
   { move, config }: Order,
   { snapshot, candidates }: MigrationSource,
-  scripts: ScriptGround,
+  scripts: ScriptHost,
   signal: AbortSignal,
 ): Promise<Comparison[] | undefined> {
   const { workRoot, scrubHeaders } = config

@@ -1,4 +1,4 @@
-// The few calls of Linux that hold people's code, which Node does not offer: numbers and structures are
+// The few calls of Linux that hold user code, which Node does not offer: numbers and structures are
 // those of the kernel's uapi headers, for x86-64 and arm64.
 import koffi from 'koffi'
 

@@ -27,9 +27,9 @@ export async function handOutRuns(
   connection: Connection,
   { locationId, agentId, said, leaving, ownerOf, open }: RunHandOut,
 ): Promise<Pick<SyncAnswer, 'runs' | 'cancel'>> {
-  const strays = await noteRunStates(connection, { locationId, agentId }, said)
+  const leftovers = await noteRunStates(connection, { locationId, agentId }, said)
   const all = await openRunsFor(connection, locationId)
-  if (all.length === 0) return { runs: [], cancel: strays }
+  if (all.length === 0) return { runs: [], cancel: leftovers }
   const free = all.filter(
     (one) => one.agentId === null && !leaving && ownerOf(one.monitorId, one.needs) === agentId,
   )
@@ -42,6 +42,6 @@ export async function handOutRuns(
   ]
   return {
     runs: told.map(({ id, effective }) => ({ run: id, monitor: open(effective) })),
-    cancel: [...strays, ...mine.filter((one) => one.cancelAsked).map(({ id }) => id)],
+    cancel: [...leftovers, ...mine.filter((one) => one.cancelAsked).map(({ id }) => id)],
   }
 }

@@ -1,4 +1,4 @@
-// How a run of people's code reaches the network: straight, judged by the sandbox, or through a proxy of its own,
+// How a run of user code reaches the network: straight, judged by the sandbox, or through a proxy of its own,
 // where the location has one that all must go through, or where the system may not let the sandbox judge.
 import type { Sandbox, SandboxProxy } from '../run.ts'
 import type { Dialler } from '../../network/dial.ts'

@@ -1,4 +1,4 @@
-// What a result tells of connections that people's code could not make: those that the sandbox refused by the
+// What a result tells of connections that user code could not make: those that the sandbox refused by the
 // network policy, and those that failed in the run's proxy where it has one.
 import type { BlockedConnection } from '../request.ts'
 import type { ProxyRefusal } from './run-proxy.ts'

@@ -1,4 +1,4 @@
-// The proxy of one run of people's code, inside the agent: whatever comes through it is resolved, checked
+// The proxy of one run of user code, inside the agent: whatever comes through it is resolved, checked
 // against the network policy and dialled as the agent's own monitors do it, the location's proxy included.
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import { createServer, request as httpRequest } from 'node:http'

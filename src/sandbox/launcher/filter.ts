@@ -1,4 +1,4 @@
-// The filter in front of every system call of people's code: classic BPF as seccomp takes it. What would
+// The filter in front of every system call of user code: classic BPF as seccomp takes it. What would
 // lead around the sandbox is refused by the kernel; connecting, forking and signalling are asked of the supervisor.
 import {
   EACCES,

@@ -1,4 +1,4 @@
-// Becomes people's code: a process of its own that takes all privileges from itself, one after the other,
+// Becomes user code: a process of its own that takes all privileges from itself, one after the other,
 // and then turns into the command. Started by the supervisor for one run; its order comes on a descriptor.
 import { readdirSync, readSync, writeSync } from 'node:fs'
 import { lackOf, lackText } from '../requirements.ts'

@@ -1,4 +1,4 @@
-// What people's code may read of the system, and the few devices that it may write to. Everything else, such
+// What user code may read of the system, and the few devices that it may write to. Everything else, such
 // as the agent's data folder, homes, temporary folders and other runs, does not exist for it.
 import type { LandlockPlan } from '../request.ts'
 

@@ -1,4 +1,4 @@
-// The supervisor of one run of people's code: a process between the agent and the code. It starts the launcher,
+// The supervisor of one run of user code: a process between the agent and the code. It starts the launcher,
 // meters what runs, answers for the network, asks it to end when the agent says so, and leaves only when
 // nothing of it is left, also when the agent has died.
 import { closeSync, writeSync } from 'node:fs'
@@ -156,7 +156,7 @@ class Supervisor {
       signal: exit.signal,
       ...(how.problem === undefined ? {} : { problem: how.problem }),
       usage: this.#meter.usage(),
-      strays: found,
+      leftovers: found,
       leftBehind: left,
     }
   }

@@ -1,5 +1,5 @@
 // The words between the agent and the process in which the scripts of an API monitor run. What comes from
-// there is read with suspicion: people's code stands behind it.
+// there is read with suspicion: user code stands behind it.
 import * as z from 'zod'
 import { SeenHeader } from '../playwright/seen-headers.ts'
 

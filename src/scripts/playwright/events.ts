@@ -1,5 +1,5 @@
 // The events that reporter.cjs writes, read with suspicion: they come from a process that runs
-// people's code, so a line may be anything.
+// user code, so a line may be anything.
 import * as z from 'zod'
 
 const ms = z.number().min(0).max(1e12)

@@ -28,7 +28,7 @@ export function headerEnvironment(hearing: HeaderHearing | undefined): Record<st
   return hearing === undefined ? {} : { VEDETTE_HEADERS: hearing.sensitive }
 }
 
-/** A header as the watch tells it; people's code stands behind it as well. */
+/** A header as the watch tells it; user code stands behind it as well. */
 export const SeenHeader = z.object({
   name: z.string().max(1024),
   value: z.string().max(NAMED_VALUE_CHARS_MAX),

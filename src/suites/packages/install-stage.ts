@@ -31,7 +31,7 @@ export async function installWasAt(home: string, lastLine: string): Promise<stri
 
 async function notedByNpm(home: string): Promise<string | undefined> {
   const folder = join(home, '.npm/_logs')
-  // People's code has been there.
+  // User code has been there.
   if (!(await leadsInside(folder, home))) return undefined
   const logs: { path: string; atMs: number }[] = []
   for await (const { name } of await opendir(folder)) {

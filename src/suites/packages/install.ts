@@ -14,7 +14,7 @@ import { staleLock } from './install-lock.ts'
 import { installWasAt, LastLine } from './install-stage.ts'
 import { isOutOfReach, isReachable } from '../../sandbox/reachable.ts'
 import { blockedNotes } from '../../sandbox/egress/refused-connections.ts'
-import type { ScriptGround } from '../../scripts/host.ts'
+import type { ScriptHost } from '../../scripts/host.ts'
 import * as dependencies from './dependencies.ts'
 import type { KeptPackages } from './dependencies.ts'
 import { packagesPlan } from './packages-plan.ts'
@@ -34,7 +34,7 @@ import { openEgress } from '../../sandbox/egress/egress.ts'
 
 /** What is to be installed, and with what. */
 export interface InstallOrder {
-  ground: ScriptGround
+  ground: ScriptHost
   sandbox: Sandbox
   dial: Dialler
   /** The run's folder. */

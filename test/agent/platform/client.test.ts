@@ -317,7 +317,7 @@ describe('monitors on disk while the platform is away', () => {
 })
 
 describe('leaving', () => {
-  test('is told at once, with what was not started, and hears of heirs', async () => {
+  test('is told at once, with what was not started, and hears of successors', async () => {
     const { at, source, monitors, next } = await followPlatform({
       prepare: (one) => one.say({ peers: 1 }),
     })

@@ -1,4 +1,4 @@
-// Aim: what sensitive headers held that people's own code sent or got stands in nothing that its run says, not in
+// Aim: what sensitive headers held that user code sent or got stands in nothing that its run says, not in
 // a sentence without its name, whichever client was used and though no trace was recorded; ordinary words stay.
 import { once } from 'node:events'
 import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -15,7 +15,7 @@ import { INSTALLED_FILE, toolFolder } from '../../../src/scripts/toolchains.ts'
 import { testContext } from '../../support/monitors/monitor-context.ts'
 import { missing } from '../../support/needs.ts'
 import { packageManager } from '../../support/suites/package-managers.ts'
-import { runtimeFolder, testGround } from '../../support/scripts/script-ground.ts'
+import { runtimeFolder, testScriptHost } from '../../support/scripts/script-ground.ts'
 import { suiteProject } from '../../support/suites/suite-runs.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 import { startHttpServer } from '../../support/test-server.ts'
@@ -47,7 +47,7 @@ cpSync(process.execPath, join(engine, 'node'))
 writeFileSync(join(engine, INSTALLED_FILE), JSON.stringify({ program: 'node', missing: [] }))
 const bun = await packageManager('bun@1.3')
 symlinkSync(bun.folder, toolFolder(tools, 'engine', 'bun@1.3'))
-const ground = { ...testGround({ tools }), ownProjects: true }
+const ground = { ...testScriptHost({ tools }), ownProjects: true }
 afterAll(async () => {
   ground.close()
   await site.close()

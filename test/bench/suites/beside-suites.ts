@@ -1,4 +1,4 @@
-// Whether people's code starves uptime monitors: one agent with several hundred URL monitors every 10 s, while two
+// Whether user code starves uptime monitors: one agent with several hundred URL monitors every 10 s, while two
 // suites run all the time. Lateness is from a slot's instant to the start of its first attempt, suites included.
 import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

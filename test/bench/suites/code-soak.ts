@@ -1,4 +1,4 @@
-// What many runs of people's code leave behind: suites, browser and multistep monitors, two at a time, in one
+// What many runs of user code leave behind: suites, browser and multistep monitors, two at a time, in one
 // agent; then its processes, descriptors, memory, folders and those of the runs' users.
 import { chmod, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { readdirSync, readFileSync, statSync } from 'node:fs'

@@ -1,4 +1,4 @@
-// Runs of people's code by an agent's runner, for benches: see suites-child.ts.
+// Runs of user code by an agent's runner, for benches: see suites-child.ts.
 import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import type { Result } from '../../../src/contract/result.ts'

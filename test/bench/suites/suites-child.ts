@@ -1,4 +1,4 @@
-// Vedette's side of the benches of people's code, in a process of its own: an agent's runner with its sandbox, which
+// Vedette's side of the benches of user code, in a process of its own: an agent's runner with its sandbox, which
 // runs the monitors that lines of JSON on standard input describe, and answers with a line of what came of each.
 import { rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import { Monitor } from '../../../src/contract/monitor.ts'
 import { createSandbox } from '../../../src/sandbox/sandbox.ts'
 import type { SuiteMonitor } from '../../../src/monitors/suite/definition.ts'
 import { MONITOR_TYPES } from '../../../src/monitors/registry.ts'
-import type { ScriptGround } from '../../../src/scripts/host.ts'
+import type { ScriptHost } from '../../../src/scripts/host.ts'
 import { suite } from '../../../src/monitors/suite/index.ts'
 import { runSuite } from '../../../src/suites/run.ts'
 import { openToolchains } from '../../../src/scripts/toolchains.ts'
@@ -23,7 +23,7 @@ const sandbox = createSandbox({
   isolation: 'best',
   firstUserId: 64_300,
 })
-const ground: ScriptGround = {
+const ground: ScriptHost = {
   sandbox: () => Promise.resolve(sandbox),
   tools: openToolchains(tools),
   chromiumPath: undefined,

@@ -1,5 +1,5 @@
 // Aim: `vedette doctor` tells the truth about the machine: disk, ICMP, browser, engines and what
-// holds people's code, with the fix, as root and as a user without any right; and no probe holds up the others.
+// holds user code, with the fix, as root and as a user without any right; and no probe holds up the others.
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'

@@ -3,7 +3,7 @@
 import { afterAll, describe, expect, test } from 'vitest'
 import { startScriptedChecks } from '../../support/scripts/api-script-runs.ts'
 import { processesWith } from '../../support/sandbox/stand-in.ts'
-import { testGround } from '../../support/scripts/script-ground.ts'
+import { testScriptHost } from '../../support/scripts/script-ground.ts'
 
 const { run, server, close } = await startScriptedChecks()
 afterAll(close)
@@ -149,7 +149,7 @@ describe('a set-up script that', () => {
 
   test('reaches for blocked networks itself is refused, and the result names the address', async () => {
     const blocked = ['127.0.0.3/32']
-    const ground = testGround({ blocked })
+    const ground = testScriptHost({ blocked })
     const { seen, codes } = await run(
       `const tries = [fetch('http://127.0.0.3:${server.port}/'), new Promise((_, no) =>
           require('net').connect(${server.port}, '127.0.0.3').on('error', no))]

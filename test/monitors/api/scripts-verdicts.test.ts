@@ -6,7 +6,7 @@ import {
   startScriptedChecks,
   variable,
 } from '../../support/scripts/api-script-runs.ts'
-import { runtimeFolder, testGround } from '../../support/scripts/script-ground.ts'
+import { runtimeFolder, testScriptHost } from '../../support/scripts/script-ground.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
 const { run, close } = await startScriptedChecks()
@@ -62,7 +62,7 @@ describe('verdicts', () => {
     ['a runtime that is not installed', { more: { runtimeId: '2025.04' } }, 'RUNTIME_MISSING'],
     [
       'no runtime at all, and only a tear-down script',
-      { ground: testGround({ tools: temporaryFolder() }) },
+      { ground: testScriptHost({ tools: temporaryFolder() }) },
       'RUNTIME_MISSING',
     ],
   ])('nothing is sent by %s', async (_, wishes, code) => {
@@ -71,7 +71,7 @@ describe('verdicts', () => {
   })
 
   test('the runtime that a monitor names is the one that runs', async () => {
-    const other = testGround({ tools: runtimeFolder('2025.04') })
+    const other = testScriptHost({ tools: runtimeFolder('2025.04') })
     const { seen } = await run('1', '', { ground: other, more: { runtimeId: '2025.04' } })
     expect(seen.scripts?.runtime).toBe('2025.04')
     other.close()

@@ -8,7 +8,7 @@ import { PLAYWRIGHT_ASK } from '../../../src/scripts/playwright/run.ts'
 import { scriptSamples } from '../../../src/scripts/samples.ts'
 import { eventually } from '../../support/eventually.ts'
 import { missing } from '../../support/needs.ts'
-import { testGround } from '../../support/scripts/script-ground.ts'
+import { testScriptHost } from '../../support/scripts/script-ground.ts'
 import {
   runScriptMonitor,
   startScript,
@@ -17,7 +17,7 @@ import {
 import { processesIn } from '../../support/processes-in.ts'
 import { startSmallSite } from '../../support/monitors/small-site.ts'
 
-const ground = testGround()
+const ground = testScriptHost()
 const site = await startSmallSite()
 const why = missing('chromium')
 const HEAD = `import { test, expect } from '@playwright/test'\n`
@@ -37,7 +37,7 @@ function run(
 }
 
 test('a browser that is not there is told, with the way out', async () => {
-  const lent = testGround({ chromiumPath: '/nowhere/chromium' })
+  const lent = testScriptHost({ chromiumPath: '/nowhere/chromium' })
   const { codes, failures } = await run(HEAD, {}, { ground: lent })
   expect(codes).toEqual(['BROWSER_MISSING'])
   expect(failures[0]?.message).toContain('apt-get install chromium')
@@ -132,7 +132,7 @@ describe.skipIf(why !== undefined)(`with Chromium ${why ?? ''}`, () => {
         console.log(ends.join(' '))
       })`,
       {},
-      { ground: testGround({ blocked }), blocked },
+      { ground: testScriptHost({ blocked }), blocked },
     )
     expect(failures).toEqual([])
     expect(observed.console.at(-1)?.text).toBe('refused refused refused refused refused')

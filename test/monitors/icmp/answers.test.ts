@@ -1,4 +1,4 @@
-// Aim: only what really answers an echo counts as its answer. Duplicates, strays, forgeries, damage and
+// Aim: only what really answers an echo counts as its answer. Duplicates, leftovers, forgeries, damage and
 // latecomers are told apart, whatever else comes over the wire, and through both kinds of sockets.
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'

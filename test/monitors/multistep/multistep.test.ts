@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { multistep } from '../../../src/monitors/multistep/index.ts'
 import type { RunProgress } from '../../../src/scripts/host.ts'
 import { eventually } from '../../support/eventually.ts'
-import { testGround } from '../../support/scripts/script-ground.ts'
+import { testScriptHost } from '../../support/scripts/script-ground.ts'
 import {
   runScriptMonitor,
   startScript,
@@ -14,7 +14,7 @@ import {
 import { startSmallSite } from '../../support/monitors/small-site.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
-const ground = testGround()
+const ground = testScriptHost()
 const site = await startSmallSite()
 const HEAD = `import { test, expect } from '@playwright/test'\n`
 
@@ -264,7 +264,7 @@ describe('plain scripts', () => {
 test.each([
   [
     'a runtime that is not installed',
-    testGround({ tools: temporaryFolder() }),
+    testScriptHost({ tools: temporaryFolder() }),
     'RUNTIME_MISSING',
     'vedette runtime install 2026.04',
   ],

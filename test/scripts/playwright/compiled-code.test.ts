@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { type CompileOrder, compiledCode } from '../../../src/scripts/playwright/compiled-code.ts'
-import { testGround } from '../../support/scripts/script-ground.ts'
+import { testScriptHost } from '../../support/scripts/script-ground.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
 const MODULES = fileURLToPath(new URL('../../../node_modules', import.meta.url))
@@ -21,7 +21,7 @@ const LIMITS = {
 }
 
 async function orderOf(wishes: Partial<CompileOrder> = {}): Promise<CompileOrder> {
-  const ground = testGround({ compilesAnew: true })
+  const ground = testScriptHost({ compilesAnew: true })
   const folder = join(temporaryFolder(), 'run')
   mkdirSync(folder)
   return {

@@ -1,5 +1,5 @@
 // A report of a run of Playwright says what happened to every test, at any moment and however the run ended;
-// and nothing that people's code writes into its events makes it fail, or grow without end.
+// and nothing that user code writes into its events makes it fail, or grow without end.
 import { assert, json, property, string } from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { parsePlaywrightEvent } from '../../../src/scripts/playwright/events.ts'
@@ -95,7 +95,7 @@ test('steps, output and errors stand with their attempt', () => {
   })
 })
 
-describe('what people’s code may write', () => {
+describe('what user code may write', () => {
   test.each([
     ['no JSON', '{'],
     ['another thing', '[1]'],

@@ -14,11 +14,11 @@ import {
 import { startConnectProxy } from '../../support/network/connect-proxy.ts'
 import { fixedResolver, testContext } from '../../support/monitors/monitor-context.ts'
 import { missing } from '../../support/needs.ts'
-import { testGround } from '../../support/scripts/script-ground.ts'
+import { testScriptHost } from '../../support/scripts/script-ground.ts'
 import { startSmallSite } from '../../support/monitors/small-site.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
-const ground = testGround()
+const ground = testScriptHost()
 const why = missing('chromium')
 const site = await startSmallSite()
 const MEBIBYTE = 1_048_576
@@ -103,7 +103,7 @@ describe.skipIf(why !== undefined)(`with a browser ${why ?? ''}`, () => {
         await of(() => page.goto('http://169.254.169.254/'))
         await of(() => request.get('{site}/'))
       })`,
-      { sandbox: await testGround({ blocked }).sandbox() },
+      { sandbox: await testScriptHost({ blocked }).sandbox() },
       testContext({ blocked }),
     )
     expect(report.stats.expected).toBe(1)
@@ -126,7 +126,9 @@ describe.skipIf(why !== undefined)(`with a browser ${why ?? ''}`, () => {
         expect((await request.get(shop)).status()).toBe(200)
         expect((await page.goto('http://169.254.169.254/')).status()).toBe(403)
       })`,
-      { sandbox: await testGround({ blocked: ['127.0.0.0/8'], isolation: 'require' }).sandbox() },
+      {
+        sandbox: await testScriptHost({ blocked: ['127.0.0.0/8'], isolation: 'require' }).sandbox(),
+      },
       context,
     )
     expect(report.tests[0]?.attempts[0]?.errors).toEqual([])

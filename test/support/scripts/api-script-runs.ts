@@ -9,9 +9,9 @@ import type { Result } from '../../../src/contract/result.ts'
 import { api } from '../../../src/monitors/api/index.ts'
 import type { HttpObserved } from '../../../src/monitors/http/observed.ts'
 import type { ApiScriptsObserved } from '../../../src/scripts/api/observed.ts'
-import type { ScriptGround } from '../../../src/scripts/host.ts'
+import type { ScriptHost } from '../../../src/scripts/host.ts'
 import { type ContextWishes, testContext } from '../monitors/monitor-context.ts'
-import { testGround } from './script-ground.ts'
+import { testScriptHost } from './script-ground.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 import { startHttpServer, type TestServer } from '../test-server.ts'
 
@@ -47,7 +47,7 @@ async function startTeller(): Promise<TestServer & { received: Received[]; url: 
 }
 
 interface ApiScriptWishes extends ContextWishes {
-  ground: ScriptGround | undefined
+  ground: ScriptHost | undefined
   variables?: Variable[]
   signal?: AbortSignal
 }
@@ -97,7 +97,7 @@ export interface CheckWishes extends Partial<ApiScriptWishes> {
 
 /** Starts what scripted checks need. `{server}` in a script stands for the server's address. */
 export async function startScriptedChecks() {
-  const ground = testGround()
+  const ground = testScriptHost()
   const server = await startTeller()
   return {
     server,

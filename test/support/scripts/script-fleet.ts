@@ -1,4 +1,4 @@
-// A whole installation for people's own code: a platform, an agent with a runtime and an engine, a recording
+// A whole installation for user code: a platform, an agent with a runtime and an engine, a recording
 // proxy between them, and a way to see what of a run is alive.
 import { createHash } from 'node:crypto'
 import {

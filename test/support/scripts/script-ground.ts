@@ -1,4 +1,4 @@
-// The ground that people's code stands on in tests: the sandbox, the system's Chromium, and a runtime that is made
+// The ground that user code stands on in tests: the sandbox, the system's Chromium, and a runtime that is made
 // of this project's own Node.js and development packages, so that nobody has to install a whole one.
 import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { createSandbox } from '../../../src/sandbox/sandbox.ts'
 import type { ScriptIsolation } from '../../../src/sandbox/request.ts'
-import type { ScriptGround } from '../../../src/scripts/host.ts'
+import type { ScriptHost } from '../../../src/scripts/host.ts'
 import { INSTALLED_FILE, openToolchains, toolFolder } from '../../../src/scripts/toolchains.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 
@@ -24,7 +24,7 @@ export function runtimeFolder(name = '2026.04'): string {
 }
 
 /** A ground; `blocked` networks hold in the sandbox, too. */
-export function testGround(
+export function testScriptHost(
   wishes: {
     tools?: string
     blocked?: string[]
@@ -33,7 +33,7 @@ export function testGround(
     /** What engines make of code is not taken from other tests, who need not wait for it. */
     compilesAnew?: boolean
   } = {},
-): ScriptGround {
+): ScriptHost {
   const tools = wishes.tools ?? runtimeFolder()
   const sandbox = createSandbox({
     network: { blocked: wishes.blocked ?? [], allowed: [] },

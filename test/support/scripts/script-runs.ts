@@ -5,7 +5,7 @@ import { vi } from 'vitest'
 import { startAttempt, type RunningAttempt } from '../../../src/agent/run/attempt.ts'
 import type { Artifact } from '../../../src/contract/result.ts'
 import type { AnyMonitorType } from '../../../src/monitors/monitor.ts'
-import type { RunProgress, ScriptGround } from '../../../src/scripts/host.ts'
+import type { RunProgress, ScriptHost } from '../../../src/scripts/host.ts'
 import type { ScriptObserved } from '../../../src/scripts/observed.ts'
 import { testContext, type ContextWishes } from '../monitors/monitor-context.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
@@ -19,7 +19,7 @@ export interface ScriptAttempt extends RunningAttempt {
 }
 
 export interface ScriptWishes extends ContextWishes {
-  ground: ScriptGround | undefined
+  ground: ScriptHost | undefined
   /** Its deadline comes when this resolves, however long the machine takes to get there. */
   deadline?: Promise<unknown>
   variables?: Record<string, string>

@@ -5,11 +5,11 @@ import { fileURLToPath } from 'node:url'
 import { SuiteMonitor } from '../../../src/monitors/suite/definition.ts'
 import type { ScriptContext } from '../../../src/scripts/context.ts'
 import type { Observation } from '../../../src/contract/observation.ts'
-import type { RunProgress, ScriptGround } from '../../../src/scripts/host.ts'
+import type { RunProgress, ScriptHost } from '../../../src/scripts/host.ts'
 import { runSuite, type SuiteWatcher } from '../../../src/suites/run.ts'
 import { INSTALLED_FILE, openToolchains, toolFolder } from '../../../src/scripts/toolchains.ts'
 import { testContext } from '../monitors/monitor-context.ts'
-import { testGround } from '../scripts/script-ground.ts'
+import { testScriptHost } from '../scripts/script-ground.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 
 const MODULES = fileURLToPath(new URL('../../../node_modules', import.meta.url))
@@ -42,13 +42,13 @@ function playwrightModules(): string {
 /** A ground with Node 24, this project's own, as an engine. */
 export function suiteGround(
   wishes: { blocked?: string[]; compilesAnew?: boolean } = {},
-): ScriptGround {
+): ScriptHost {
   const tools = join(temporaryFolder(), 'tools')
   const own = toolFolder(tools, 'engine', 'node@24')
   mkdirSync(own, { recursive: true })
   cpSync(process.execPath, join(own, 'node'))
   writeFileSync(join(own, INSTALLED_FILE), JSON.stringify({ program: 'node', missing: [] }))
-  const ground = testGround({ tools, ...wishes })
+  const ground = testScriptHost({ tools, ...wishes })
   return { ...ground, tools: openToolchains(tools), ownProjects: true }
 }
 
@@ -63,7 +63,7 @@ export interface EndedSuite extends Observation {
 
 /** Runs the suite in a folder; `wishes` are fields of the monitor. */
 export async function runFolder(
-  ground: ScriptGround,
+  ground: ScriptHost,
   codeBundlePath: string,
   wishes: Record<string, unknown> = {},
   around: Partial<ScriptContext> & { watcher?: SuiteWatcher } = {},

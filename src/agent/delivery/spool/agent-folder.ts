@@ -60,7 +60,7 @@ const RETAKE_MS = 5000
 const RETRY_MS = 15_000
 const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
-/** Work folders are in there as well, which the users of people's own code must come through to. */
+/** Work folders are in there as well, which the users of user code must come through to. */
 const OPEN_TO_PASS = 0o711
 
 /** Takes the first folder that is free, or goes on trying where that cannot be. Never rejects. */

@@ -92,8 +92,8 @@ export async function noteRunStates(
   if (said.length === 0) return []
   const states = said.map(({ state }) => (state === 'running' ? 'running' : 'sent'))
   const ids = said.map(({ run }) => run)
-  const strays = await note(connection, from.locationId, from.agentId, ids, states)
-  return strays.map(({ id }) => id)
+  const leftovers = await note(connection, from.locationId, from.agentId, ids, states)
+  return leftovers.map(({ id }) => id)
 }
 
 const noteHow = statement<[string, string, string, string[], string[]], never>(
