@@ -73,7 +73,7 @@ export interface Database extends Queryable {
    * connection is lost during the commit itself, nobody knows whether it happened: the error is of kind
    * `unavailable`, and the transaction is not tried again.
    */
-  transaction<T>(work: (inside: Queryable) => Promise<T>, options?: TransactionOptions): Promise<T>
+  transaction<T>(work: (tx: Queryable) => Promise<T>, options?: TransactionOptions): Promise<T>
   /** Why the last statements failed for want of disk space; undefined where none did in the last 30 s. */
   fullDiskReason(): string | undefined
   /** Connections: open, idle, and callers that wait for one. */
@@ -223,7 +223,7 @@ class PooledDatabase implements Database {
   }
 
   async transaction<T>(
-    work: (inside: Queryable) => Promise<T>,
+    work: (tx: Queryable) => Promise<T>,
     options: TransactionOptions = {},
   ): Promise<T> {
     const attempts = options.attempts ?? 5
@@ -239,18 +239,15 @@ class PooledDatabase implements Database {
     }
   }
 
-  async #attempt<T>(
-    work: (inside: Queryable) => Promise<T>,
-    options: TransactionOptions,
-  ): Promise<T> {
+  async #attempt<T>(work: (tx: Queryable) => Promise<T>, options: TransactionOptions): Promise<T> {
     const client = await this.#connect()
     const limitMs = options.statementTimeoutMs ?? this.#statementTimeoutMs
-    const inside: Queryable = {
+    const tx: Queryable = {
       query: (statement, values = []) => run(client, statement, values, limitMs),
     }
     try {
       await client.query(begin(options))
-      const value = await work(inside)
+      const value = await work(tx)
       await client.query('commit')
       client.release()
       return value

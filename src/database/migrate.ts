@@ -59,17 +59,17 @@ export function migrate(
   migrations: readonly Migration[] = readMigrations(),
 ): Promise<number[]> {
   return database.transaction(
-    async (inside) => {
-      await checkServer(inside)
-      await inside.query(`select pg_advisory_xact_lock(${LOCK})`)
-      return runPending(inside, migrations)
+    async (tx) => {
+      await checkServer(tx)
+      await tx.query(`select pg_advisory_xact_lock(${LOCK})`)
+      return runPending(tx, migrations)
     },
     { statementTimeoutMs: MIGRATION_MS },
   )
 }
 
-async function checkServer(inside: Queryable): Promise<void> {
-  const [server] = await inside.query<{ version: number; name: string; encoding: string }>(
+async function checkServer(tx: Queryable): Promise<void> {
+  const [server] = await tx.query<{ version: number; name: string; encoding: string }>(
     `select current_setting('server_version_num')::int as version,
             current_setting('server_version') as name,
             current_setting('server_encoding') as encoding`,
@@ -84,26 +84,26 @@ async function checkServer(inside: Queryable): Promise<void> {
   }
 }
 
-async function runPending(inside: Queryable, migrations: readonly Migration[]): Promise<number[]> {
-  await createTable(inside)
-  const done = await inside.query<{ number: number; checksum: string }>(
+async function runPending(tx: Queryable, migrations: readonly Migration[]): Promise<number[]> {
+  await createTable(tx)
+  const done = await tx.query<{ number: number; checksum: string }>(
     'select number, checksum from migrations order by number',
   )
   compare(done, migrations)
   const pending = migrations.slice(done.length)
   for (const migration of pending) {
-    await runOne(inside, migration)
+    await runOne(tx, migration)
   }
   return pending.map(({ number }) => number)
 }
 
-async function createTable(inside: Queryable): Promise<void> {
-  const [found] = await inside.query<{ found: boolean }>(
+async function createTable(tx: Queryable): Promise<void> {
+  const [found] = await tx.query<{ found: boolean }>(
     `select to_regclass('migrations') is not null as found`,
   )
   if (found?.found === true) return
   try {
-    await inside.query(
+    await tx.query(
       `create table migrations (
          number int primary key,
          checksum text not null,
@@ -148,13 +148,10 @@ function compare(
   }
 }
 
-async function runOne(inside: Queryable, { number, sql, checksum }: Migration): Promise<void> {
+async function runOne(tx: Queryable, { number, sql, checksum }: Migration): Promise<void> {
   try {
-    await inside.query(sql)
-    await inside.query('insert into migrations (number, checksum) values ($1, $2)', [
-      number,
-      checksum,
-    ])
+    await tx.query(sql)
+    await tx.query('insert into migrations (number, checksum) values ($1, $2)', [number, checksum])
   } catch (error) {
     if (!(error instanceof DatabaseError) || isUnavailable(error)) throw error
     if (error.code === '40P01' || error.code === '40001') throw error

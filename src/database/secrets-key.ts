@@ -5,17 +5,17 @@ import type { Queryable } from './database.ts'
 const LOCK = 0x76_65_64_73
 
 /** Waits until nobody else is looking at the mark, for the rest of the transaction. */
-export async function lockSecretsKey(inside: Queryable): Promise<void> {
-  await inside.query(`select pg_advisory_xact_lock(${LOCK})`)
+export async function lockSecretsKey(tx: Queryable): Promise<void> {
+  await tx.query(`select pg_advisory_xact_lock(${LOCK})`)
 }
 
 /** The fingerprint of the key; undefined while there is none. */
-export async function readFingerprint(inside: Queryable): Promise<Buffer | undefined> {
-  const [row] = await inside.query<{ fingerprint: Buffer }>('select fingerprint from secrets_key')
+export async function readFingerprint(tx: Queryable): Promise<Buffer | undefined> {
+  const [row] = await tx.query<{ fingerprint: Buffer }>('select fingerprint from secrets_key')
   return row?.fingerprint
 }
 
 /** Remembers the fingerprint of the key. */
-export async function writeFingerprint(inside: Queryable, fingerprint: Buffer): Promise<void> {
-  await inside.query('insert into secrets_key (fingerprint) values ($1)', [fingerprint])
+export async function writeFingerprint(tx: Queryable, fingerprint: Buffer): Promise<void> {
+  await tx.query('insert into secrets_key (fingerprint) values ($1)', [fingerprint])
 }

@@ -101,7 +101,7 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
     resultsMs: config.resultsMs,
     artifacts: artifacts.store,
     handOutRuns,
-    readVariables: (inside, accountId) => openAccountVariables(inside, cipher, accountId),
+    readVariables: (tx, accountId) => openAccountVariables(tx, cipher, accountId),
     ...surroundings,
   })
   const backgroundJobs = [...presenceJobs(database, membership), ...more.backgroundJobs]

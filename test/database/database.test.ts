@@ -108,10 +108,10 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
 
   test('a connection that is cut within a transaction ends neither the process nor the pool', async () => {
     const database = open(use().url, { connectionsMax: 1 })
-    const cut = database.transaction(async (inside) => {
-      const [own] = await inside.query<{ pid: number }>('select pg_backend_pid() as pid')
+    const cut = database.transaction(async (tx) => {
+      const [own] = await tx.query<{ pid: number }>('select pg_backend_pid() as pid')
       await use().database.query('select pg_terminate_backend($1)', [own?.pid])
-      await inside.query('select 1')
+      await tx.query('select 1')
     })
     expect(await failureOf(cut)).toMatchObject({ kind: 'unavailable' })
     expect(await database.query('select 1 as one')).toEqual([{ one: 1 }])
@@ -120,13 +120,13 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   test('a transaction is whole or nothing', async () => {
     const { database } = use()
     await database.query('drop table if exists whole; create table whole (id int primary key)')
-    const failing = database.transaction(async (inside) => {
-      await inside.query('insert into whole values (1)')
+    const failing = database.transaction(async (tx) => {
+      await tx.query('insert into whole values (1)')
       throw new Error('no')
     })
     await expect(failing).rejects.toThrow('no')
     expect(await database.query('select * from whole')).toEqual([])
-    await database.transaction((inside) => inside.query('insert into whole values (1)'))
+    await database.transaction((tx) => tx.query('insert into whole values (1)'))
     const again = await database
       .query('insert into whole values (1)')
       .catch((error: unknown) => error)
@@ -141,10 +141,10 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     let tries = 0
     const add = () =>
       database.transaction(
-        async (inside) => {
+        async (tx) => {
           tries++
-          const [row] = await inside.query<{ n: number }>('select n from tally')
-          await inside.query('update tally set n = $1', [(row?.n ?? 0) + 1])
+          const [row] = await tx.query<{ n: number }>('select n from tally')
+          await tx.query('update tally set n = $1', [(row?.n ?? 0) + 1])
         },
         { isolation: 'serializable', attempts: 50 },
       )
@@ -282,7 +282,7 @@ test('a full disk is remembered for a while', async () => {
   expect(await failureOf(database.query(full))).toMatchObject({ kind: 'unavailable' })
   expect(database.fullDiskReason()).toContain('full')
   const other = open(made.url)
-  const writing = other.transaction((inside) => inside.query(full), { attempts: 1 })
+  const writing = other.transaction((tx) => tx.query(full), { attempts: 1 })
   expect(await failureOf(writing)).toMatchObject({ code: '53100' })
   expect(other.fullDiskReason()).toContain('full')
   await Promise.all([database.close(), other.close()])
@@ -336,10 +336,7 @@ test('closing cuts what a silent server holds open', async () => {
 
 test.each([
   ['query', (database: Database) => database.query('select 1')],
-  [
-    'transaction',
-    (database: Database) => database.transaction((inside) => inside.query('select 1')),
-  ],
+  ['transaction', (database: Database) => database.transaction((tx) => tx.query('select 1'))],
 ])('a server that refuses TLS cannot be reached: %s', async (_sentence, ask) => {
   await using server = await startRawServer((socket) =>
     socket.once('data', () => socket.write('N')),

@@ -61,16 +61,16 @@ export function ensureFirstAccount(
   database: Database,
   options: FirstAccountOptions,
 ): Promise<FirstAccount> {
-  return database.transaction(async (inside) => {
-    await inside.query(`select pg_advisory_xact_lock(${LOCK})`)
-    const [oldest] = await listAccounts(inside, 1)
+  return database.transaction(async (tx) => {
+    await tx.query(`select pg_advisory_xact_lock(${LOCK})`)
+    const [oldest] = await listAccounts(tx, 1)
     const accountId = options.accountId ?? oldest?.id ?? randomUUID()
-    const isNew = await createAccount(inside, { id: accountId, name: NAME })
+    const isNew = await createAccount(tx, { id: accountId, name: NAME })
     const { adminApiKey } = options
-    if (adminApiKey !== undefined) return withGivenKey(inside, accountId, adminApiKey)
+    if (adminApiKey !== undefined) return withGivenKey(tx, accountId, adminApiKey)
     if (!isNew) return { accountId }
     const made = { accountId, adminApiKey: makeKey() }
-    await addAdminKey(inside, made, 'First key')
+    await addAdminKey(tx, made, 'First key')
     // Before the commit: an account whose key nobody knows would be worse than a file without account.
     options.keep(made)
     return { accountId, made }
@@ -78,11 +78,11 @@ export function ensureFirstAccount(
 }
 
 async function withGivenKey(
-  inside: Queryable,
+  tx: Queryable,
   accountId: string,
   adminApiKey: string,
 ): Promise<FirstAccount> {
-  const row = await addAdminKey(inside, { accountId, adminApiKey }, 'ADMIN_API_KEY')
+  const row = await addAdminKey(tx, { accountId, adminApiKey }, 'ADMIN_API_KEY')
   if (row.account_id !== accountId) {
     throw new CredentialsError(
       `ADMIN_API_KEY opens account ${row.account_id}, not ${accountId} (ACCOUNT_ID); ` +
@@ -98,8 +98,8 @@ async function withGivenKey(
   return { accountId }
 }
 
-function addAdminKey(inside: Queryable, { accountId, adminApiKey }: Credentials, name: string) {
-  return ensureApiKey(inside, { accountId, name, role: 'Admin', ...tracesOf(adminApiKey) })
+function addAdminKey(tx: Queryable, { accountId, adminApiKey }: Credentials, name: string) {
+  return ensureApiKey(tx, { accountId, name, role: 'Admin', ...tracesOf(adminApiKey) })
 }
 
 /**

@@ -1,6 +1,6 @@
 // The account that a key belongs to, and the key itself as a user: what clients ask for first.
 import { Account, User } from '../../contract/api/account.ts'
-import { absent } from '../http/errors.ts'
+import { notFound } from '../http/errors.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
 import { CURRENT_RUNTIME } from './runtimes.ts'
@@ -16,7 +16,7 @@ export function accountOperations(accounts: AccountSource): DefinedOperation[] {
   const answers = { status: 200 as const, schema: Account, description: 'The account' }
   const read = async (id: string): Promise<{ status: 200; json: string }> => {
     const account = await accounts.find(id)
-    if (account === undefined) throw absent('account')
+    if (account === undefined) throw notFound('account')
     const { name } = account
     const whole: Account = {
       id,
@@ -48,7 +48,7 @@ export function accountOperations(accounts: AccountSource): DefinedOperation[] {
       params: { id: idParameter('account') },
       answers,
       async answer({ key, params }) {
-        if (params.id !== key.accountId) throw absent('account')
+        if (params.id !== key.accountId) throw notFound('account')
         return read(params.id)
       },
     }),

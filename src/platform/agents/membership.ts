@@ -19,7 +19,7 @@ import {
 } from './queries/location-epochs.ts'
 import { handBackRuns } from '../runs/queries/runs.ts'
 import type { Connection } from '../../database/statement.ts'
-import { absent, ApiError } from '../http/errors.ts'
+import { notFound, ApiError } from '../http/errors.ts'
 
 /** After how much silence of its own the platform begins to count that of agents anew, and theirs. */
 export const SILENCE: SilenceBounds = {
@@ -55,30 +55,30 @@ export class Membership {
    * Throws 409 when another process has taken over its id, 403 when the location is full.
    */
   async admit(said: AgentSaying): Promise<void> {
-    await this.#change(said.locationId, async (inside, location) => {
-      const known = await findAgent(inside, said.locationId, said.id)
+    await this.#change(said.locationId, async (tx, location) => {
+      const known = await findAgent(tx, said.locationId, said.id)
       refuseFormer(known, said)
       const cause = causeOf(known, said, location)
       if (cause?.kind === 'join' && location.members.length >= PROTOCOL_BOUNDS.membersMax) {
         throw new ApiError(403, `This location has ${PROTOCOL_BOUNDS.membersMax} agents already`)
       }
-      await writeAgent(inside, said, 'live')
+      await writeAgent(tx, said, 'live')
       if (known !== undefined && known.instance !== said.instance) {
         // Another process of it knows nothing of the runs on demand that the former one had.
-        await handBackRuns(inside, { locationId: said.locationId, agentId: said.id })
+        await handBackRuns(tx, { locationId: said.locationId, agentId: said.id })
       }
       // Another process of the same agent may be waiting: it has to hear that it is not the one any more.
-      if (cause === undefined) await announceNews(inside, said.locationId)
-      else return this.#begin(inside, location, { ...cause, fromMs: beginning(cause, location) })
+      if (cause === undefined) await announceNews(tx, said.locationId)
+      else return this.#begin(tx, location, { ...cause, fromMs: beginning(cause, location) })
     })
   }
 
   /** Lets an agent go; a second time nothing changes. Throws 409 as `admit` does. */
   async leave(said: AgentSaying, { atMs, notStarted }: Leaving): Promise<void> {
-    await this.#change(said.locationId, async (inside, location) => {
-      const known = await findAgent(inside, said.locationId, said.id)
+    await this.#change(said.locationId, async (tx, location) => {
+      const known = await findAgent(tx, said.locationId, said.id)
       refuseFormer(known, said)
-      await writeAgent(inside, said, 'left')
+      await writeAgent(tx, said, 'left')
       if (!location.members.some(({ id }) => id === said.id)) return
       const { nowMs } = location
       const goneAtMs = Math.ceil(
@@ -86,19 +86,19 @@ export class Membership {
       )
       const cause: EpochCause = { kind: 'leave', agents: [said.id], atMs: nowMs, goneAtMs }
       if (notStarted.length > 0) cause.notStarted = firstSlots(notStarted)
-      return this.#begin(inside, location, { ...cause, fromMs: goneAtMs })
+      return this.#begin(tx, location, { ...cause, fromMs: goneAtMs })
     })
   }
 
   /** Gives up the agents of a location that have been silent for too long. */
   async loseSilent(locationId: string): Promise<void> {
-    const ids = await this.#change(locationId, async (inside, location) => {
-      const gone = await loseAgents(inside, locationId, SILENCE)
+    const ids = await this.#change(locationId, async (tx, location) => {
+      const gone = await loseAgents(tx, locationId, SILENCE)
       if (gone.length === 0) return gone
-      for (const agentId of gone) await handBackRuns(inside, { locationId, agentId })
+      for (const agentId of gone) await handBackRuns(tx, { locationId, agentId })
       const { nowMs } = location
       const cause: EpochCause = { kind: 'lost', agents: gone, atMs: nowMs, goneAtMs: null }
-      await this.#begin(inside, location, { ...cause, fromMs: nowMs })
+      await this.#begin(tx, location, { ...cause, fromMs: nowMs })
       return gone
     })
     if (ids.length > 0) this.#news.lost(ids.length)
@@ -106,21 +106,21 @@ export class Membership {
 
   #change<T>(
     locationId: string,
-    work: (inside: Connection, location: LockedLocation & { id: string }) => Promise<T>,
+    work: (tx: Connection, location: LockedLocation & { id: string }) => Promise<T>,
   ): Promise<T> {
-    return this.#database.transaction(async (inside) => {
-      const location = await lockLocation(inside, locationId)
-      if (location === undefined) throw absent('location')
-      return work(inside, { ...location, id: locationId })
+    return this.#database.transaction(async (tx) => {
+      const location = await lockLocation(tx, locationId)
+      if (location === undefined) throw notFound('location')
+      return work(tx, { ...location, id: locationId })
     })
   }
 
   async #begin(
-    inside: Connection,
+    tx: Connection,
     location: LockedLocation & { id: string },
     { fromMs, ...cause }: EpochCause & { fromMs: number },
   ): Promise<void> {
-    await beginEpoch(inside, location.id, {
+    await beginEpoch(tx, location.id, {
       epoch: location.epoch + 1,
       fromMs: Math.max(fromMs, location.fromMs),
       cause,

@@ -5,7 +5,7 @@ import type { Database } from '../../database/database.ts'
 import { readEpochs } from './queries/location-epochs.ts'
 import { placementsSince } from '../checks/queries/placement-changes.ts'
 import type { Connection } from '../../database/statement.ts'
-import { absent } from '../http/errors.ts'
+import { notFound } from '../http/errors.ts'
 import { handOver, type Held, wasGone } from './handover.ts'
 import type { AnswerChanges } from './sync-answer.ts'
 
@@ -57,18 +57,18 @@ function heldBy({ have, instance }: ChangesAsk, now: AgentStanding): Held | unde
 
 /** Reads what an agent has to be told. Throws 404 when it is gone. */
 export function readChanges(database: Database, ask: ChangesAsk): Promise<ReadChanges> {
-  return database.transaction((inside) => read(inside, ask), {
+  return database.transaction((tx) => read(tx, ask), {
     isolation: 'repeatable read',
     readOnly: true,
   })
 }
 
-async function read(inside: Connection, ask: ChangesAsk): Promise<ReadChanges> {
+async function read(tx: Connection, ask: ChangesAsk): Promise<ReadChanges> {
   const { locationId, agentId, nowMs } = ask
-  const standing = await agentStanding(inside, locationId, agentId)
-  if (standing === undefined) throw absent('agent')
+  const standing = await agentStanding(tx, locationId, agentId)
+  if (standing === undefined) throw notFound('agent')
   const claimed = heldBy(ask, standing)
-  const epochs = await readEpochs(inside, locationId, {
+  const epochs = await readEpochs(tx, locationId, {
     epoch: claimed?.epoch ?? standing.epoch,
     sinceMs: nowMs - HISTORY_MS,
   })
@@ -77,11 +77,11 @@ async function read(inside: Connection, ask: ChangesAsk): Promise<ReadChanges> {
     epochs.some(({ epoch }) => epoch === claimed.epoch) &&
     !wasGone(epochs, claimed.epoch, agentId)
   const held = holds ? claimed : undefined
-  const placements = await placementsSince(inside, locationId, {
+  const placements = await placementsSince(tx, locationId, {
     revision: held?.revision ?? -1,
     all: held?.epoch !== standing.epoch,
   })
-  const variables = await ask.readVariables(inside, ask.accountId)
+  const variables = await ask.readVariables(tx, ask.accountId)
   const told = handOver({ agentId, held, epochs, placements, nowMs })
   return {
     changes: { whole: held === undefined, variables, ...told },

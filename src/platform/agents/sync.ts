@@ -17,7 +17,7 @@ import {
   type DefinedAgentOperation,
 } from '../http/agent-operation.ts'
 import { readJson } from '../http/body.ts'
-import { absent } from '../http/errors.ts'
+import { notFound } from '../http/errors.ts'
 import type { HeldCalls } from './held-calls.ts'
 import type { LocationNews, NewsWatch } from '../private-locations/news.ts'
 import { type Membership, superseded } from './membership.ts'
@@ -167,7 +167,7 @@ class Sync {
       const isOver = leftMs <= 0 || signal.aborted || !(await watch.wait(leftMs, signal))
       if (isOver) return this.#respond(call, standing, { runs, hasChanges })
       const now = await agentStanding(this.#options.database, said.locationId, said.id)
-      if (now === undefined) throw absent('location')
+      if (now === undefined) throw notFound('location')
       standing = now
     }
   }
@@ -188,7 +188,7 @@ class Sync {
       await membership.admit(said)
     }
     const standing = await read()
-    if (standing === undefined) throw absent('location')
+    if (standing === undefined) throw notFound('location')
     return { standing, isNews: request.state === 'leaving' }
   }
 

@@ -60,7 +60,7 @@ export function createAlerting(options: AlertingOptions): Alerting {
   const told: MoveOptions = { cipher, log, now, publicUrl }
   const outbox = { database, cipher, log, now, ...options.outbox }
   return {
-    onRecorded: (inside, recorded) => onRecorded(inside, recorded, told),
+    onRecorded: (tx, recorded) => onRecorded(tx, recorded, told),
     backgroundJobs: [
       alertsJob(database, told),
       locationNoticesJob(database, told),
@@ -70,23 +70,19 @@ export function createAlerting(options: AlertingOptions): Alerting {
   }
 }
 
-async function onRecorded(
-  inside: Connection,
-  recorded: Recorded,
-  options: MoveOptions,
-): Promise<void> {
+async function onRecorded(tx: Connection, recorded: Recorded, options: MoveOptions): Promise<void> {
   const { accountId, locationId } = recorded
   const { all, bad } = aboutTargets(recorded)
   if (all.size === 0) return
   // Of monitors that are well this is all: most batches end here.
-  const rows = await lockAlertStates(inside, [...all].toSorted())
+  const rows = await lockAlertStates(tx, [...all].toSorted())
   for (const { monitorId } of rows) bad.delete(monitorId)
   if (rows.length === 0 && bad.size === 0) return
   const runs = runsByMonitor(recorded, new Set([...bad, ...rows.map((row) => row.monitorId)]))
   const moves: Move[] = rows.map((row) => ({ row, runs: runs.get(row.monitorId) ?? [] }))
   if (bad.size > 0) {
     const monitorIds = [...bad].toSorted()
-    const begun = await beginAlertStates(inside, {
+    const begun = await beginAlertStates(tx, {
       accountId,
       monitorIds,
       fresh: freshAlertState(),
@@ -94,8 +90,8 @@ async function onRecorded(
     const given = monitorIds.flatMap((monitorId) =>
       (runs.get(monitorId) ?? []).map(({ run }) => ({ monitorId, slot: run.slot })),
     )
-    const newest = await newestOtherSlots(inside, locationId, given)
-    const ends = await readAlertEnds(inside, [...begun.begun])
+    const newest = await newestOtherSlots(tx, locationId, given)
+    const ends = await readAlertEnds(tx, [...begun.begun])
     for (const row of begun.rows) {
       const own = { row, runs: runs.get(row.monitorId) ?? [] }
       if (!begun.begun.has(row.monitorId)) moves.push(own)
@@ -108,7 +104,7 @@ async function onRecorded(
       }
     }
   }
-  await moveAlerts(inside, moves, options)
+  await moveAlerts(tx, moves, options)
 }
 
 /** Whether a result may move an alert. */
@@ -172,23 +168,23 @@ function alertsJob(database: Database, options: MoveOptions): BackgroundJob {
     everyMs: 3_000,
     timeoutMs: 60_000,
     async run(signal) {
-      const again = async (lock: (inside: Connection) => Promise<AlertStateRow[]>) => {
+      const again = async (lock: (tx: Connection) => Promise<AlertStateRow[]>) => {
         let moved = AT_ONCE_MAX
         while (moved === AT_ONCE_MAX && !signal.aborted) {
-          moved = await database.transaction(async (inside) => {
-            const rows = await lock(inside)
-            await moveAlerts(inside, await withNewerRuns(inside, rows), options)
+          moved = await database.transaction(async (tx) => {
+            const rows = await lock(tx)
+            await moveAlerts(tx, await withNewerRuns(tx, rows), options)
             return rows.length
           })
         }
       }
-      await again((inside) => lockDueAlertStates(inside, options.now(), AT_ONCE_MAX))
-      await again((inside) => lockEndedAlertStates(inside, AT_ONCE_MAX))
+      await again((tx) => lockDueAlertStates(tx, options.now(), AT_ONCE_MAX))
+      await again((tx) => lockEndedAlertStates(tx, AT_ONCE_MAX))
     },
   }
 }
 
-async function withNewerRuns(inside: Connection, rows: readonly AlertStateRow[]): Promise<Move[]> {
+async function withNewerRuns(tx: Connection, rows: readonly AlertStateRow[]): Promise<Move[]> {
   const last = rows.flatMap(({ monitorId, state }) =>
     Object.entries(state.locations).map(([locationId, { slot }]) => ({
       monitorId,
@@ -196,7 +192,7 @@ async function withNewerRuns(inside: Connection, rows: readonly AlertStateRow[])
       slot,
     })),
   )
-  const newer = await newerRuns(inside, last, PROTOCOL_BOUNDS.lateAfterMs)
+  const newer = await newerRuns(tx, last, PROTOCOL_BOUNDS.lateAfterMs)
   const byMonitor = Map.groupBy(newer, ({ monitorId }) => monitorId)
   return rows.map((row) => ({ row, runs: (byMonitor.get(row.monitorId) ?? []).map(recordedRun) }))
 }

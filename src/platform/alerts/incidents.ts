@@ -20,7 +20,7 @@ import { tellOfUpdate, type Told } from '../incidents/notices.ts'
 
 /** What both steps need. */
 export interface IncidentContext extends Told {
-  inside: Connection
+  tx: Connection
   accountId: string
   log: Log
 }
@@ -38,13 +38,13 @@ export async function openAlertIncident(
   monitor: { id: string; name: string },
   trigger: TriggerIncident,
 ): Promise<string | null> {
-  const { inside, accountId, log } = context
+  const { tx, accountId, log } = context
   const { serviceId, severity, notifySubscribers } = trigger
   const id = randomUUID()
   if (typeof serviceId === 'string') {
     const name = cut(trigger.name, API_BOUNDS.nameCharactersMax)
-    await insertIncident(inside, { id, accountId, name, severity })
-    const missing = await setIncidentServices(inside, { id, accountId }, [serviceId.toLowerCase()])
+    await insertIncident(tx, { id, accountId, name, severity })
+    const missing = await setIncidentServices(tx, { id, accountId }, [serviceId.toLowerCase()])
     if (missing.length === 0) {
       const description = /\S/.test(trigger.description)
         ? cut(trigger.description, API_BOUNDS.descriptionCharactersMax)
@@ -52,7 +52,7 @@ export async function openAlertIncident(
       await post(context, id, { description, status: 'INVESTIGATING', notifySubscribers })
       return id
     }
-    await deleteIncident(inside, accountId, id)
+    await deleteIncident(tx, accountId, id)
   }
   log.warn({ monitor: monitor.id }, 'an alert opens no incident: its service is not there')
   return null
@@ -67,9 +67,9 @@ export async function resolveAlertIncident(
   incidentId: string,
   words: { description: string; notifySubscribers: boolean },
 ): Promise<void> {
-  const { inside, accountId, log } = context
-  if (!(await lockIncident(inside, accountId, incidentId))) return
-  const turns = await readTurns(inside, incidentId)
+  const { tx, accountId, log } = context
+  if (!(await lockIncident(tx, accountId, incidentId))) return
+  const turns = await readTurns(tx, incidentId)
   if (courseOf(turns).lastUpdateStatus === 'RESOLVED') return
   if (turns.length >= API_BOUNDS.updatesPerIncidentMax) {
     log.warn({ incident: incidentId }, 'an incident is full of updates and cannot be resolved')
@@ -83,12 +83,12 @@ async function post(
   incidentId: string,
   update: IncidentUpdateInput,
 ): Promise<void> {
-  const { inside, accountId } = context
+  const { tx, accountId } = context
   const of = { id: randomUUID(), incidentId }
-  const json = await insertIncidentUpdate(inside, of, updateFieldsOf(update))
-  await writeCourse(inside, incidentId)
+  const json = await insertIncidentUpdate(tx, of, updateFieldsOf(update))
+  await writeCourse(tx, incidentId)
   if (update.notifySubscribers) {
-    await tellOfUpdate(inside, { accountId, incidentId, updateJson: json }, context)
+    await tellOfUpdate(tx, { accountId, incidentId, updateJson: json }, context)
   }
 }
 

@@ -33,22 +33,22 @@ export function locationNoticesJob(database: Database, told: Told): BackgroundJo
     everyMs: 15_000,
     timeoutMs: 30_000,
     run: () =>
-      database.transaction(async (inside) => {
-        const unattended = await takeUnattended(inside, ABSENT_MS)
+      database.transaction(async (tx) => {
+        const unattended = await takeUnattended(tx, ABSENT_MS)
         // What was last said from there counts no more: alerts may end by it.
         const ids = unattended.map(({ id }) => id)
-        await hurryAlertStates(inside, ids, told.now())
+        await hurryAlertStates(tx, ids, told.now())
         for (const location of unattended) {
-          await tell(inside, payloadOf('location.unattended', location, told))
+          await tell(tx, payloadOf('location.unattended', location, told))
         }
-        for (const location of await takeAttended(inside)) {
-          await tell(inside, payloadOf('location.attended', location, told))
+        for (const location of await takeAttended(tx)) {
+          await tell(tx, payloadOf('location.attended', location, told))
         }
-        for (const location of await takeNetworkLost(inside, NETWORK_LOST_MS)) {
-          await tell(inside, networkPayload('location.network-unreachable', location, told))
+        for (const location of await takeNetworkLost(tx, NETWORK_LOST_MS)) {
+          await tell(tx, networkPayload('location.network-unreachable', location, told))
         }
-        for (const location of await takeNetworkBack(inside)) {
-          await tell(inside, networkPayload('location.network-reachable', location, told))
+        for (const location of await takeNetworkBack(tx)) {
+          await tell(tx, networkPayload('location.network-reachable', location, told))
         }
       }),
   }
@@ -102,11 +102,11 @@ const TITLES = {
     `Location ${name} has no agent: the last one stopped reporting`,
 }
 
-async function tell(inside: Connection, payload: LocationPayload): Promise<void> {
+async function tell(tx: Connection, payload: LocationPayload): Promise<void> {
   const { accountId, location } = payload
-  const channels = await readChannelChoices(inside, accountId)
+  const channels = await readChannelChoices(tx, accountId)
   const all: NewNotification[] = channels
     .filter(({ sendNotices, isPaused }) => sendNotices && !isPaused)
     .map(({ id }) => ({ accountId, channelId: id, monitorId: null, topic: location.id, payload }))
-  await insertNotifications(inside, all)
+  await insertNotifications(tx, all)
 }

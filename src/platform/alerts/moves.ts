@@ -52,17 +52,17 @@ const RECOVERED_DESCRIPTION = 'The monitor that opened this incident has recover
 
 /** Moves states. The moves name different monitors. */
 export async function moveAlerts(
-  inside: Connection,
+  tx: Connection,
   moves: readonly Move[],
   options: MoveOptions,
 ): Promise<void> {
   if (moves.length === 0) return
   const monitors = await readAlertedMonitors(
-    inside,
+    tx,
     moves.map(({ row }) => row.monitorId),
   )
   const byId = new Map(monitors.map((one) => [one.id, one]))
-  const settingsOf = accountSettings(inside)
+  const settingsOf = accountSettings(tx)
   const kept: AlertStateChange[] = []
   const gone: { monitorId: string; endedSlot: number | null }[] = []
   const toTell: AlertToTell[] = []
@@ -71,32 +71,32 @@ export async function moveAlerts(
     const monitor = byId.get(row.monitorId)
     const definition = monitor && opened(monitor, options)
     if (monitor === undefined) {
-      await endUnwatched(inside, row, options)
+      await endUnwatched(tx, row, options)
       gone.push({ monitorId: row.monitorId, endedSlot: null })
     } else if (definition === undefined || !isWatched(monitor, move)) {
       kept.push({ ...row, dueAt: null })
     } else {
       const rules = rulesOf(monitor, definition, await settingsOf(row.accountId, definition))
-      const moved = await moveOne(inside, { move, monitor, definition, rules }, options)
+      const moved = await moveOne(tx, { move, monitor, definition, rules }, options)
       toTell.push(...moved.toTell)
       if (moved.isWell) gone.push({ ...row, endedSlot: moved.change.state.endedSlot })
       else kept.push(moved.change)
     }
   }
-  await saveAlertStates(inside, kept)
-  await deleteAlertStates(inside, gone)
-  await tellAlerts(inside, toTell, options)
+  await saveAlertStates(tx, kept)
+  await deleteAlertStates(tx, gone)
+  await tellAlerts(tx, toTell, options)
 }
 
 /** Ends the state of a monitor that nobody watches any more: nothing is told, its incident is closed. */
 async function endUnwatched(
-  inside: Connection,
+  tx: Connection,
   row: AlertStateRow,
   options: MoveOptions,
 ): Promise<void> {
   if (row.incidentId === null) return
   const words = { description: UNWATCHED_DESCRIPTION, notifySubscribers: false }
-  const context = { ...options, inside, accountId: row.accountId }
+  const context = { ...options, tx, accountId: row.accountId }
   await resolveAlertIncident(context, row.incidentId, words)
 }
 
@@ -124,7 +124,7 @@ interface Moved {
   toTell: AlertToTell[]
 }
 
-async function moveOne(inside: Connection, one: OneMove, options: MoveOptions): Promise<Moved> {
+async function moveOne(tx: Connection, one: OneMove, options: MoveOptions): Promise<Moved> {
   const { move, rules } = one
   const now = options.now()
   const toTell: AlertToTell[] = []
@@ -135,7 +135,7 @@ async function moveOne(inside: Connection, one: OneMove, options: MoveOptions): 
     if (came !== undefined && came.run.verdict !== 'passed') lastBad = came.facts
     for (const event of step.events) {
       const before = incidentId
-      incidentId = await followIncident(inside, { ...one, event, incidentId }, options)
+      incidentId = await followIncident(tx, { ...one, event, incidentId }, options)
       const run = event.kind.endsWith('recovery') ? came?.facts : lastBad
       const happenedAt = came === undefined ? now : Math.min(now, endOf(came.facts))
       const told = { event, run: run ?? null, incidentId: incidentId ?? before, happenedAt }
@@ -158,13 +158,13 @@ function endOf({ startedAt, durationMs }: BadRun): number {
 
 /** Opens or resolves the incident of an alert; answers with the one that belongs to it then. */
 async function followIncident(
-  inside: Connection,
+  tx: Connection,
   one: OneMove & { event: AlertEvent; incidentId: string | null },
   options: MoveOptions,
 ): Promise<string | null> {
   const { event, incidentId, monitor, definition } = one
   const trigger = definition.triggerIncident
-  const context = { ...options, inside, accountId: monitor.accountId }
+  const context = { ...options, tx, accountId: monitor.accountId }
   if (event.kind === 'failure' && incidentId === null && trigger !== null) {
     return openAlertIncident(context, monitor, trigger)
   }
@@ -195,14 +195,14 @@ function rulesOf(
 }
 
 /** The settings of a monitor: its own, or those of its account, which are read once. */
-function accountSettings(inside: Connection) {
+function accountSettings(tx: Connection) {
   const known = new Map<string, AlertSettings | undefined>()
   return async (
     accountId: string,
     definition: Monitor,
   ): Promise<AlertSettings | null | undefined> => {
     if (!definition.useGlobalAlertSettings) return definition.alertSettings
-    if (!known.has(accountId)) known.set(accountId, await readAlertSettings(inside, accountId))
+    if (!known.has(accountId)) known.set(accountId, await readAlertSettings(tx, accountId))
     return known.get(accountId)
   }
 }

@@ -24,7 +24,7 @@ import {
   type ChannelRow,
 } from './queries/channels.ts'
 import type { Database, Queryable } from '../../database/database.ts'
-import { absent, ApiError } from '../http/errors.ts'
+import { notFound, ApiError } from '../http/errors.ts'
 import { offsetOf, pagedAnswer, pagedParameters } from '../http/listing.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { NUMBER_LIKE, numberParameter } from '../http/parameters.ts'
@@ -107,9 +107,9 @@ function writes(database: Database, cipher: Cipher): DefinedOperation[] {
       conflict: `The account has ${ALERT_BOUNDS.channelsPerAccountMax} channels already`,
       async answer({ key: { accountId }, body }) {
         const { config, made } = completed(body.config, undefined)
-        const row = await database.transaction((inside) =>
+        const row = await database.transaction((tx) =>
           insertChannel(
-            inside,
+            tx,
             accountId,
             fieldsOf(body, config, cipher),
             ALERT_BOUNDS.channelsPerAccountMax,
@@ -135,11 +135,11 @@ function writes(database: Database, cipher: Cipher): DefinedOperation[] {
       body: AlertChannelInput,
       answers,
       async answer({ key: { accountId }, params: { id }, body }) {
-        const row = await database.transaction(async (inside) => {
-          const before = await readChannel(inside, accountId, id)
-          if (before === undefined) throw absent('alert channel')
+        const row = await database.transaction(async (tx) => {
+          const before = await readChannel(tx, accountId, id)
+          if (before === undefined) throw notFound('alert channel')
           const { config } = completed(body.config, opened(before, cipher))
-          return changeChannel(inside, { accountId, id }, fieldsOf(body, config, cipher))
+          return changeChannel(tx, { accountId, id }, fieldsOf(body, config, cipher))
         })
         return found(row, cipher)
       },
@@ -170,7 +170,7 @@ function subscribing(database: Database, cipher: Cipher): DefinedOperation {
         return found(await setSubscriptions(database, { accountId, id }, body), cipher)
       }
       const one = { checkId: null, groupId: null, ...body, id: undefined }
-      await database.transaction((inside) => subscribe(inside, { accountId, id }, one))
+      await database.transaction((tx) => subscribe(tx, { accountId, id }, one))
       return { status: 200, json: JSON.stringify(one) }
     },
   })
@@ -178,19 +178,19 @@ function subscribing(database: Database, cipher: Cipher): DefinedOperation {
 
 /** Sets one subscription of a channel and leaves the others. */
 async function subscribe(
-  inside: Queryable,
+  tx: Queryable,
   of: { accountId: string; id: number },
   one: ChannelSubscription,
 ): Promise<void> {
-  await lockAccount(inside, of.accountId)
-  const row = await readChannel(inside, of.accountId, of.id)
-  if (row === undefined) throw absent('alert channel')
+  await lockAccount(tx, of.accountId)
+  const row = await readChannel(tx, of.accountId, of.id)
+  if (row === undefined) throw notFound('alert channel')
   const subject = ({ checkId, groupId }: ChannelSubscription) => checkId ?? groupId
   const others = row.subscriptions.filter((other) => subject(other) !== subject(one))
   if (others.length >= ALERT_BOUNDS.subscriptionsMax) {
     throw new ApiError(409, `A channel has at most ${ALERT_BOUNDS.subscriptionsMax} subscriptions`)
   }
-  await setSubscriptions(inside, of, [...others, one])
+  await setSubscriptions(tx, of, [...others, one])
 }
 
 function remove(database: Database): DefinedOperation {
@@ -206,7 +206,7 @@ function remove(database: Database): DefinedOperation {
     looks,
     answers: { status: 204, description: 'The channel is deleted' },
     async answer({ key, params: { id } }) {
-      if (!(await deleteChannel(database, key.accountId, id))) throw absent('alert channel')
+      if (!(await deleteChannel(database, key.accountId, id))) throw notFound('alert channel')
       return { status: 204 }
     },
   })
@@ -278,7 +278,7 @@ function masked(pairs: WebhookConfig['headers']): Pairs {
 }
 
 function found(row: ChannelRow | undefined, cipher: Cipher): { status: 200; json: string } {
-  if (row === undefined) throw absent('alert channel')
+  if (row === undefined) throw notFound('alert channel')
   return { status: 200, json: JSON.stringify(shown(row, cipher)) }
 }
 

@@ -70,7 +70,7 @@ export function channelsOf(
 
 /** Puts what is to be told into the outbox. */
 export async function tellAlerts(
-  inside: Connection,
+  tx: Connection,
   all: readonly AlertToTell[],
   told: Told,
 ): Promise<void> {
@@ -80,12 +80,12 @@ export async function tellAlerts(
     ...monitor.unattended,
     ...(run ? [run.location] : []),
   ])
-  const names = await readLocationNames(inside, [...new Set(ids)])
+  const names = await readLocationNames(tx, [...new Set(ids)])
   const byAccount = new Map<string, ChannelChoice[]>()
   const notifications: NewNotification[] = []
   for (const one of all) {
     const { accountId, id: monitorId } = one.monitor
-    const channels = byAccount.get(accountId) ?? (await readChannelChoices(inside, accountId))
+    const channels = byAccount.get(accountId) ?? (await readChannelChoices(tx, accountId))
     byAccount.set(accountId, channels)
     const subscriptions = one.definition.alertChannelSubscriptions
     const wanted = channelsOf(channels, one.monitor, subscriptions).filter(WANTS[one.event.kind])
@@ -96,7 +96,7 @@ export async function tellAlerts(
       notifications.push({ accountId, channelId, monitorId, topic: monitorId, payload, happenedAt })
     }
   }
-  await insertNotifications(inside, notifications)
+  await insertNotifications(tx, notifications)
 }
 
 function withoutAgents(locations: readonly LocationName[]): string {

@@ -167,10 +167,10 @@ class Outbox {
     const message = 'problem' in answer ? answer.problem : `the receiver answered ${status}`
     const isLastRefusal = isRefusal && refusals >= ALERT_BOUNDS.refusalsMax
     if (isLastRefusal && status === 410) {
-      await database.transaction(async (inside) => {
-        await noteOutcome(inside, { ...outcome, state: 'failed', message })
-        await pauseChannel(inside, due.channelId)
-        await giveUpWaiting(inside, due.channelId, 'the channel is paused')
+      await database.transaction(async (tx) => {
+        await noteOutcome(tx, { ...outcome, state: 'failed', message })
+        await pauseChannel(tx, due.channelId)
+        await giveUpWaiting(tx, due.channelId, 'the channel is paused')
       })
       return
     }

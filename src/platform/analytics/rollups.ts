@@ -28,17 +28,17 @@ export async function rollUp(database: Database, signal: AbortSignal): Promise<v
     isMore = await database.transaction(endOneHour, long)
     let done = AT_ONCE
     while (done === AT_ONCE && !signal.aborted) {
-      done = await database.transaction((inside) => rollUpDue(inside, AT_ONCE), long)
+      done = await database.transaction((tx) => rollUpDue(tx, AT_ONCE), long)
     }
   }
 }
 
 /** Makes the next hour due when it is over and swept; whether it was. */
-async function endOneHour(inside: Connection): Promise<boolean> {
-  const hourMs = await lockRollupsDone(inside)
+async function endOneHour(tx: Connection): Promise<boolean> {
+  const hourMs = await lockRollupsDone(tx)
   if (hourMs === undefined) return false
-  const swept = await readSweptSpan(inside)
+  const swept = await readSweptSpan(tx)
   if (swept === undefined || swept.sweptUntilMs < hourMs + HOUR_MS) return false
-  await makeHourDue(inside, hourMs)
+  await makeHourDue(tx, hourMs)
   return true
 }

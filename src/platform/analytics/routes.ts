@@ -31,7 +31,7 @@ import {
   type Span,
 } from './queries/analytics.ts'
 import type { Database } from '../../database/database.ts'
-import { absent, ApiError } from '../http/errors.ts'
+import { notFound, ApiError } from '../http/errors.ts'
 import { unixSeconds, wordsOf } from '../http/instants.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
@@ -127,12 +127,12 @@ function ofSeveral({ database, now, resultsMs }: AnalyticsParts): DefinedOperati
     async answer({ key: { accountId }, query: asked, body }) {
       const span = spanOf(asked, now(), resultsMs)
       const all = await database.transaction(
-        async (inside) => {
+        async (tx) => {
           const found: AnalyticsSummary[] = []
           for (const id of new Set(body.checkIds.map((one) => one.toLowerCase()))) {
-            const facts = await readMonitorFacts(inside, accountId, id)
+            const facts = await readMonitorFacts(tx, accountId, id)
             if (facts === undefined) continue
-            found.push(summaryOf(facts, await readHours(inside, id, span)))
+            found.push(summaryOf(facts, await readHours(tx, id, span)))
           }
           return found
         },
@@ -189,11 +189,11 @@ async function analyse(
 ): Promise<Analytics> {
   const span = spanOf(asked, now(), resultsMs)
   return database.transaction(
-    async (inside) => {
-      const facts = await readMonitorFacts(inside, accountId, id)
-      if (facts?.checkType !== checkType) throw absent('monitor')
-      const hours = await readHours(inside, id, span)
-      const slugs = await readSlugs(inside, accountId)
+    async (tx) => {
+      const facts = await readMonitorFacts(tx, accountId, id)
+      if (facts?.checkType !== checkType) throw notFound('monitor')
+      const hours = await readHours(tx, id, span)
+      const slugs = await readSlugs(tx, accountId)
       const groups =
         asked.groupBy === undefined
           ? new Map([[null, hours]])

@@ -42,7 +42,7 @@ export interface VariableBefore {
 
 /** All that a plan is made from. */
 export interface ApplyContext {
-  inside: Queryable
+  tx: Queryable
   parts: MonitorParts
   accountId: string
   request: ApplyRequest
@@ -62,7 +62,7 @@ export interface ApplyContext {
 
 /** Reads what a call is compared with. To be called inside `changing`. */
 export async function readApplyContext(
-  inside: Queryable,
+  tx: Queryable,
   parts: MonitorParts,
   accountId: string,
   request: ApplyRequest,
@@ -71,21 +71,21 @@ export async function readApplyContext(
   const groupIds = request.monitors
     .map(({ definition }) => definition['groupId'])
     .filter((id): id is number => Number.isSafeInteger(id))
-  const around = await readSurroundings(inside, parts, { accountId, groupIds })
-  const variables = await listAccountVariables(inside, accountId, API_BOUNDS.variablesMax)
+  const around = await readSurroundings(tx, parts, { accountId, groupIds })
+  const variables = await listAccountVariables(tx, accountId, API_BOUNDS.variablesMax)
   const given = [...request.groups, ...request.monitors].map(({ definition }) => definition)
-  const there = await readNamedThings(inside, accountId, given)
+  const there = await readNamedThings(tx, accountId, given)
   const announced = request.dryRun ? (request.bundles ?? []) : []
   const things = { ...there, bundles: new Set([...there.bundles, ...announced]) }
-  const groups = await checkGroupsOfFile(inside, accountId, request.name)
+  const groups = await checkGroupsOfFile(tx, accountId, request.name)
   const monitors = new Map<string, AppliedBefore>()
-  for (const [index, row] of (await monitorsOfFile(inside, accountId, request.name)).entries()) {
+  for (const [index, row] of (await monitorsOfFile(tx, accountId, request.name)).entries()) {
     const definition = decrypt(cipher, row.definition)
     monitors.set(row.file_key ?? '', { row, checkType: row.check_type as DefinedType, definition })
-    await breathe(inside, index)
+    await breathe(tx, index)
   }
   return {
-    inside,
+    tx,
     parts,
     accountId,
     request,
@@ -116,9 +116,9 @@ const SIGN_EVERY = 5_000
  * Lets other requests have their turn during long work, and shows the database that the transaction is
  * not forgotten: it ends those that say nothing for long.
  */
-export async function breathe(inside: Queryable, index: number): Promise<void> {
+export async function breathe(tx: Queryable, index: number): Promise<void> {
   if (index % TURN_EVERY === TURN_EVERY - 1) await nextTurn()
-  if (index % SIGN_EVERY === SIGN_EVERY - 1) await inside.query('select 1')
+  if (index % SIGN_EVERY === SIGN_EVERY - 1) await tx.query('select 1')
 }
 
 /** Notes what is wrong with a part of the file. */

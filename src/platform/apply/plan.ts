@@ -67,7 +67,7 @@ export async function planApply(context: ApplyContext): Promise<ApplyPlan> {
   const variables = planVariables(context, plan)
   for (const [index, one] of request.monitors.entries()) {
     planMonitor(context, plan, one, groupIds)
-    await breathe(context.inside, index)
+    await breathe(context.tx, index)
   }
   plan.lines.push(...variables, ...removed)
   await planOtherMembers(context, plan)
@@ -217,12 +217,12 @@ function names(locations: unknown): boolean {
 /** Members of changed groups that are not in the file come out otherwise, too. */
 async function planOtherMembers(context: ApplyContext, plan: ApplyPlan): Promise<void> {
   if (context.problems.length > 0) return
-  const { parts, surroundings, inside } = context
+  const { parts, surroundings, tx } = context
   const own = new Set(context.request.monitors.map((one) => context.monitors.get(one.key)?.row.id))
   const gone = new Set(plan.gone.monitors)
   const updated = plan.groups.filter(({ line }) => line.action === 'update')
   const members = await membersOf(
-    inside,
+    tx,
     updated.map(({ id }) => id),
   )
   for (const { id, key } of updated) {
@@ -238,17 +238,17 @@ async function planOtherMembers(context: ApplyContext, plan: ApplyPlan): Promise
 }
 
 async function membersOf(
-  inside: Queryable,
+  tx: Queryable,
   groupIds: number[],
 ): Promise<Map<number | null, MonitorRow[]>> {
-  const rows = groupIds.length === 0 ? [] : await monitorsOfGroups(inside, groupIds)
+  const rows = groupIds.length === 0 ? [] : await monitorsOfGroups(tx, groupIds)
   return Map.groupBy(rows, (row) => row.group_id)
 }
 
 /** Groups are deleted without members only. */
 async function objectToMembers(context: ApplyContext, plan: ApplyPlan): Promise<void> {
   const { groupOf, gone, lines } = plan
-  const members = await membersOf(context.inside, gone.groups)
+  const members = await membersOf(context.tx, gone.groups)
   const goneMonitors = new Set(gone.monitors)
   for (const { kind, id, key } of lines) {
     const all = kind === 'group' && typeof id === 'number' ? (members.get(id) ?? []) : []

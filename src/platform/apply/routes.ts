@@ -43,8 +43,8 @@ function apply(
   accountId: string,
   request: ApplyRequest,
 ): Promise<ApplyAnswer> {
-  return changing(parts, accountId, async (inside) => {
-    const context = await readApplyContext(inside, parts, accountId, request)
+  return changing(parts, accountId, async (tx) => {
+    const context = await readApplyContext(tx, parts, accountId, request)
     const plan = await planApply(context)
     const { problems } = context
     if (problems.length > 0) return { plan: [], applied: false, problems }
@@ -55,23 +55,23 @@ function apply(
 }
 
 async function carryOut(context: ApplyContext, plan: ApplyPlan): Promise<void> {
-  const { inside, parts, accountId, request } = context
-  await removeChecks(inside, parts, accountId, plan.gone.monitors)
+  const { tx, parts, accountId, request } = context
+  await removeChecks(tx, parts, accountId, plan.gone.monitors)
   await writeGroups(context, plan)
   await saveChecks(
-    inside,
+    tx,
     parts,
     accountId,
     plan.monitors.map((one) => one.check),
   )
   for (const { check, line } of plan.monitors) if (line !== undefined) line.id = check.id
-  if ((await countMonitors(inside, accountId)) > LIMITS.monitorsMax) {
+  if ((await countMonitors(tx, accountId)) > LIMITS.monitorsMax) {
     throw new ApiError(409, `An account has at most ${LIMITS.monitorsMax} checks`)
   }
-  await deleteCheckGroups(inside, accountId, plan.gone.groups)
+  await deleteCheckGroups(tx, accountId, plan.gone.groups)
   const { cipher } = parts
   await saveVariables(
-    inside,
+    tx,
     accountId,
     plan.variables.map((one) => ({
       ...one,
@@ -79,24 +79,24 @@ async function carryOut(context: ApplyContext, plan: ApplyPlan): Promise<void> {
       fileName: request.name,
     })),
   )
-  const dropped = await deleteAccountVariables(inside, accountId, plan.gone.variables)
-  if (dropped.length > 0) await tellAllLocations(inside, accountId)
+  const dropped = await deleteAccountVariables(tx, accountId, plan.gone.variables)
+  if (dropped.length > 0) await tellAllLocations(tx, accountId)
 }
 
 /** Writes groups; monitors that were planned with a group that had no id yet get its id. */
 async function writeGroups(context: ApplyContext, plan: ApplyPlan): Promise<void> {
-  const { inside, parts, accountId, request } = context
+  const { tx, parts, accountId, request } = context
   const { locations } = context.surroundings
   const [old, added] = [
     plan.groups.filter(({ line }) => line.action === 'update'),
     plan.groups.filter(({ line }) => line.action !== 'update'),
   ]
-  await changeGroups(inside, parts, accountId, { groups: old, locations })
+  await changeGroups(tx, parts, accountId, { groups: old, locations })
   const groups = added.map(({ key, definition }) => ({
     definition,
     file: { name: request.name, key },
   }))
-  const rows = await addGroups(inside, parts, accountId, { groups, locations })
+  const rows = await addGroups(tx, parts, accountId, { groups, locations })
   const idOf = new Map(rows.map((row) => [row.file_key, row.id]))
   const ids = new Map<number, number>()
   for (const { id, key, line } of added) {

@@ -23,7 +23,7 @@ import {
 } from '../http/agent-operation.ts'
 import { arrivingBytes, type Expected, tooLarge, UNREAD } from '../http/arriving-bytes.ts'
 import { type ArtifactFacts, type ArtifactStore, ArtifactStoreError } from './store.ts'
-import { ApiError, absent } from '../http/errors.ts'
+import { ApiError, notFound } from '../http/errors.ts'
 import type { KnownLocationKey } from '../http/location-gate.ts'
 
 /** What taking files needs. */
@@ -148,7 +148,7 @@ async function receive(intake: ArtifactIntake, upload: Upload): Promise<Artifact
   const { locationId } = key
   const owner = ownerOf(ownerKey)
   const isAhead = 'slotMs' in owner && owner.slotMs > receivedAt + PROTOCOL_BOUNDS.aheadMsMax
-  if (isAhead || !(await hasOwner(database, locationId, owner))) throw unread(absent('result'))
+  if (isAhead || !(await hasOwner(database, locationId, owner))) throw unread(notFound('result'))
   const known = await knownArtifact(database, { locationId, ownerKey, name })
   if (known?.state === 'stored') return again(upload, known.sha256)
   if (facts.bytes !== undefined && facts.bytes > expected.bytesMax) {
@@ -199,7 +199,7 @@ async function keep(intake: ArtifactIntake, upload: Upload): Promise<ArtifactAns
     })
     await store.put(one.storedAs, checked, facts)
     const what = { bytes, sha256: facts.sha256 }
-    const settled = await database.transaction((inside) => settleArtifact(inside, one.id, what))
+    const settled = await database.transaction((tx) => settleArtifact(tx, one.id, what))
     if (!settled) throw new ApiError(408, 'The upload took too long')
   } catch (error) {
     // When the database was lost nobody knows whether the file is visible by now: it stays, and where

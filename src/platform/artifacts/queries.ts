@@ -84,12 +84,12 @@ const settle = statement<[string, number, Buffer], { id: string }>(
  * when another one of that name was faster. To be called in a transaction.
  */
 export async function settleArtifact(
-  inside: Connection,
+  tx: Connection,
   id: string,
   what: { bytes: number; sha256: Buffer },
 ): Promise<boolean> {
-  await dropRefusal(inside, id)
-  return (await settle(inside, id, what.bytes, what.sha256)).length > 0
+  await dropRefusal(tx, id)
+  return (await settle(tx, id, what.bytes, what.sha256)).length > 0
 }
 
 const refuse = statement<

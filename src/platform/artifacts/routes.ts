@@ -9,7 +9,7 @@ import { createArtifactBucket, type BucketOptions } from './bucket.ts'
 import { createArtifactFolder } from './folder.ts'
 import { type ArtifactStore, ArtifactStoreError, type ByteRange } from './store.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
-import { absent, ApiError } from '../http/errors.ts'
+import { notFound, ApiError } from '../http/errors.ts'
 import { type Answer, defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
 
@@ -54,7 +54,7 @@ export function artifactOperations({ database, store }: ArtifactsOptions): Defin
       },
       async answer({ key, params: { artifactId }, header }) {
         const one = await findArtifact(database, key.accountId, artifactId)
-        if (one === undefined) throw absent('artifact')
+        if (one === undefined) throw notFound('artifact')
         if (isKnown(header('if-none-match'), one)) {
           return whole(new Response(null, { status: 304, headers: { ETag: tagOf(one) } }))
         }
@@ -79,7 +79,7 @@ async function download(
       headers: { 'Retry-After': '10' },
     })
   })
-  if (stream === undefined) throw absent('artifact')
+  if (stream === undefined) throw notFound('artifact')
   const length = range === undefined ? one.bytes : range.last - range.first + 1
   const headers = new Headers({
     'Content-Type': one.contentType,

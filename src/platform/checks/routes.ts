@@ -27,7 +27,7 @@ import {
 } from './writing.ts'
 import { effectiveCheck } from './effective.ts'
 import { CHECK_STATES, idsInState } from '../results/statuses.ts'
-import { absent, ApiError } from '../http/errors.ts'
+import { notFound, ApiError } from '../http/errors.ts'
 import { offsetOf, pagedAnswer, pagedParameters } from '../http/listing.ts'
 import { maskSecrets } from './masked-secrets.ts'
 import { missingThings, readNamedThings } from './named-things.ts'
@@ -166,7 +166,7 @@ function read({ database, cipher }: MonitorParts): DefinedOperation {
     answers,
     async answer({ key, params: { id }, query }) {
       const row = await readMonitor(database, key.accountId, id)
-      if (row === undefined) throw absent('check')
+      if (row === undefined) throw notFound('check')
       const shown = wireForm(cipher, row, query.applyGroupSettings)
       return { status: 200, json: JSON.stringify(shown) }
     },
@@ -216,10 +216,10 @@ function remove(parts: MonitorParts): DefinedOperation {
     params,
     answers: { status: 204, description: 'The check is deleted' },
     async answer({ key: { accountId }, params: { id } }) {
-      const gone = await changing(parts, accountId, (inside) =>
-        removeChecks(inside, parts, accountId, [id]),
+      const gone = await changing(parts, accountId, (tx) =>
+        removeChecks(tx, parts, accountId, [id]),
       )
-      if (gone.length === 0) throw absent('check')
+      if (gone.length === 0) throw notFound('check')
       return { status: 204 }
     },
   })
@@ -233,13 +233,13 @@ async function create(
 ): Promise<string> {
   if (checkType === 'HEARTBEAT') throw new ApiError(501, HEARTBEAT_UNWATCHED)
   const id = randomUUID()
-  const row = await changing(parts, accountId, async (inside) => {
-    if ((await countMonitors(inside, accountId)) >= LIMITS.monitorsMax) {
+  const row = await changing(parts, accountId, async (tx) => {
+    if ((await countMonitors(tx, accountId)) >= LIMITS.monitorsMax) {
       throw new ApiError(409, `An account has at most ${LIMITS.monitorsMax} checks; delete some`)
     }
     const check = { id, checkType, definition: {}, file: null }
-    await draftAndSave(inside, parts, { accountId, check, body })
-    return readMonitor(inside, accountId, id)
+    await draftAndSave(tx, parts, { accountId, check, body })
+    return readMonitor(tx, accountId, id)
   })
   return row === undefined ? '' : JSON.stringify(wireForm(parts.cipher, row))
 }
@@ -250,21 +250,21 @@ async function replace(
   bodyOf: (kept: Definition) => Definition,
 ): Promise<{ status: 200; json: string }> {
   const { accountId, id } = of
-  const row = await changing(parts, accountId, async (inside) => {
-    const before = await readMonitor(inside, accountId, id)
+  const row = await changing(parts, accountId, async (tx) => {
+    const before = await readMonitor(tx, accountId, id)
     const isOther = of.checkType !== undefined && before?.check_type !== of.checkType
-    if (before === undefined || isOther) throw absent('check')
+    if (before === undefined || isOther) throw notFound('check')
     const check = keptCheck(parts.cipher, before)
     const body = bodyOf(check.definition)
-    await draftAndSave(inside, parts, { accountId, check, body })
-    return readMonitor(inside, accountId, id)
+    await draftAndSave(tx, parts, { accountId, check, body })
+    return readMonitor(tx, accountId, id)
   })
   return { status: 200, json: row === undefined ? '' : JSON.stringify(wireForm(parts.cipher, row)) }
 }
 
 /** Makes `body` the definition of a check that is kept under its id, or is to be. */
 async function draftAndSave(
-  inside: Queryable,
+  tx: Queryable,
   parts: MonitorParts,
   { accountId, check, body: sent }: { accountId: string; check: KeptCheck; body: Definition },
 ): Promise<void> {
@@ -272,16 +272,16 @@ async function draftAndSave(
   const body = schema === undefined ? sent : clientCheck(sent, schema)
   const { groupId } = body
   const groupIds = typeof groupId === 'number' && Number.isSafeInteger(groupId) ? [groupId] : []
-  const surroundings = await readSurroundings(inside, parts, { accountId, groupIds })
+  const surroundings = await readSurroundings(tx, parts, { accountId, groupIds })
   const draft = draftCheck(check.checkType, body, { kept: check.definition, surroundings })
   if (!draft.ok) throw new ApiError(400, problemWords(draft.problems))
   const drafted = { ...check, definition: draft.definition }
   const settled = effectiveCheck(drafted, surroundings)
-  const things = await readNamedThings(inside, accountId, [draft.definition])
+  const things = await readNamedThings(tx, accountId, [draft.definition])
   const missing = missingThings(draft.definition, check.definition, things)
   const problems = 'problems' in settled ? [...settled.problems, ...missing] : missing
   if ('problems' in settled || problems.length > 0) throw new ApiError(400, problemWords(problems))
-  await saveChecks(inside, parts, accountId, [{ ...drafted, settled }])
+  await saveChecks(tx, parts, accountId, [{ ...drafted, settled }])
 }
 
 /** A monitor as it is read: what was written, or what holds with its group; secret values masked. */

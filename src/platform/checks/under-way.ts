@@ -4,7 +4,7 @@ import { ShownUnderWay } from '../../contract/protocol/run-progress.ts'
 import type { Database } from '../../database/database.ts'
 import { knowsMonitor } from '../runs/queries/run-requests.ts'
 import { slotsUnderWay, type UnderWayRow } from '../results/queries/slots-under-way.ts'
-import { absent } from '../http/errors.ts'
+import { notFound } from '../http/errors.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
 
@@ -26,7 +26,7 @@ export function underWayOperation(database: Database): DefinedOperation {
       description: 'What runs, by location; up to 100',
     },
     async answer({ key: { accountId }, params: { checkId } }) {
-      if (!(await knowsMonitor(database, accountId, checkId))) throw absent('check')
+      if (!(await knowsMonitor(database, accountId, checkId))) throw notFound('check')
       const rows = await slotsUnderWay(database, accountId, checkId)
       return { status: 200, json: JSON.stringify({ underWay: rows.map(shown) }) }
     },

@@ -45,12 +45,12 @@ export const CHANGE_STATEMENT_MS = 60_000
 export function changing<T>(
   { database }: MonitorParts,
   accountId: string,
-  work: (inside: Queryable) => Promise<T>,
+  work: (tx: Queryable) => Promise<T>,
 ): Promise<T> {
   return database.transaction(
-    async (inside) => {
-      await lockAccount(inside, accountId)
-      return work(inside)
+    async (tx) => {
+      await lockAccount(tx, accountId)
+      return work(tx)
     },
     { statementTimeoutMs: CHANGE_STATEMENT_MS },
   )
@@ -58,15 +58,15 @@ export function changing<T>(
 
 /** What definitions of the account may name: its locations and variables, the groups of `groupIds`. */
 export async function readSurroundings(
-  inside: Queryable,
+  tx: Queryable,
   { cipher }: Pick<MonitorParts, 'cipher'>,
   ask: { accountId: string; groupIds: readonly number[] },
 ): Promise<Surroundings> {
-  const locations = await locationIdsBySlug(inside, ask.accountId)
+  const locations = await locationIdsBySlug(tx, ask.accountId)
   const ids = [...new Set(ask.groupIds)]
-  const rows = ids.length === 0 ? [] : await readCheckGroups(inside, ask.accountId, ids)
+  const rows = ids.length === 0 ? [] : await readCheckGroups(tx, ask.accountId, ids)
   const groups = new Map(rows.map((row) => [row.id, decrypt(cipher, row.definition) as CheckGroup]))
-  const variables = await listAccountVariables(inside, ask.accountId, API_BOUNDS.variablesMax)
+  const variables = await listAccountVariables(tx, ask.accountId, API_BOUNDS.variablesMax)
   return {
     locations,
     groups,
@@ -76,13 +76,13 @@ export async function readSurroundings(
 
 /** Writes monitors and places them. To be called inside `changing`. */
 export async function saveChecks(
-  inside: Queryable,
+  tx: Queryable,
   { cipher, clock }: MonitorParts,
   accountId: string,
   checks: readonly SettledCheck[],
 ): Promise<void> {
   await writeMonitors(
-    inside,
+    tx,
     accountId,
     checks.map(({ id, checkType, definition, file, settled }) => ({
       ...shown(settled.effective),
@@ -101,7 +101,7 @@ export async function saveChecks(
     monitorId: id,
     wanted: settled.wanted,
   }))
-  await place(inside, { accountId, nowMs: clock.now(), monitors })
+  await place(tx, { accountId, nowMs: clock.now(), monitors })
 }
 
 /** What the database knows of a monitor without decrypting it. */
@@ -118,14 +118,14 @@ function bundleOf(definition: Readonly<Definition>): string | undefined {
 
 /** Deletes monitors and takes them from their locations; the ids of those that were there. */
 export async function removeChecks(
-  inside: Queryable,
+  tx: Queryable,
   { clock }: MonitorParts,
   accountId: string,
   ids: readonly string[],
 ): Promise<string[]> {
-  const gone = await deleteMonitors(inside, accountId, ids)
+  const gone = await deleteMonitors(tx, accountId, ids)
   const monitors = gone.map((monitorId) => ({ monitorId, wanted: [] }))
-  await place(inside, { accountId, nowMs: clock.now(), monitors })
+  await place(tx, { accountId, nowMs: clock.now(), monitors })
   return gone
 }
 

@@ -149,10 +149,10 @@ const leaveUnnamed = statement<[string, string], { id: string; storedAs: string;
  * in a transaction that holds the account.
  */
 export async function leaveUnnamedBundle(
-  inside: Connection,
+  tx: Connection,
   { accountId, sha256 }: BundleAddress,
 ): Promise<{ id: string; storedAs: string; named: boolean } | undefined> {
-  return (await leaveUnnamed(inside, accountId, sha256))[0]
+  return (await leaveUnnamed(tx, accountId, sha256))[0]
 }
 
 const touch = statement<[], never>(

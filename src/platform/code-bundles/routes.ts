@@ -19,7 +19,7 @@ import { UNREAD } from '../http/arriving-bytes.ts'
 import { ArtifactStoreError } from '../artifacts/store.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
 import { type BundleParts, receiveBundle, removeBundle, storeAway } from './intake.ts'
-import { absent, ApiError } from '../http/errors.ts'
+import { notFound, ApiError } from '../http/errors.ts'
 import { pageJson, pageOf, pageParameters } from '../http/listing.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 
@@ -121,7 +121,7 @@ function get(parts: BundleParts): DefinedOperation {
     },
     async answer({ key: { accountId }, params: { sha256 }, isHead }) {
       const one = await findBundle(parts.database, { accountId, sha256 })
-      if (one === undefined) throw absent('code bundle')
+      if (one === undefined) throw notFound('code bundle')
       const response = isHead
         ? new Response(null, { headers: headersOf(one, sha256) })
         : await download(parts, one, { sha256, end: turns() })
@@ -143,12 +143,12 @@ function remove(parts: BundleParts): DefinedOperation {
     answers: { status: 204, description: 'The bundle is deleted' },
     conflict: 'A check names it',
     async answer({ key: { accountId }, params: { sha256 } }) {
-      const one = await parts.database.transaction(async (inside) => {
+      const one = await parts.database.transaction(async (tx) => {
         // Nobody gives a check its name meanwhile.
-        await lockAccount(inside, accountId)
-        return leaveUnnamedBundle(inside, { accountId, sha256 })
+        await lockAccount(tx, accountId)
+        return leaveUnnamedBundle(tx, { accountId, sha256 })
       })
-      if (one === undefined) throw absent('code bundle')
+      if (one === undefined) throw notFound('code bundle')
       if (one.named) throw new ApiError(409, 'Checks name this code bundle; change them first')
       await removeBundle(parts, one)
       return { status: 204 }
@@ -176,7 +176,7 @@ export function agentBundleOperation(parts: BundleParts): DefinedAgentOperation 
     errors: { 404: 'No check of the location names such a bundle, or it is not here' },
     async answer({ key: { accountId, locationId }, params: { sha256 } }) {
       const one = await findBundleFor(parts.database, { accountId, locationId, sha256 })
-      if (one === undefined) throw absent('code bundle')
+      if (one === undefined) throw notFound('code bundle')
       return download(parts, one, { sha256, end: turns() })
     },
   })
@@ -208,7 +208,7 @@ async function download(
     // Somebody emptied the store: then it has to be brought again, and is not taken for known.
     parts.log.warn({ sha256 }, 'a code bundle is gone from the store')
     await removeBundle(parts, one)
-    throw absent('code bundle')
+    throw notFound('code bundle')
   }
   stream.once('close', end)
   const body = Readable.toWeb(stream) as ReadableStream<Uint8Array>

@@ -20,7 +20,7 @@ import {
 } from '../http/agent-operation.ts'
 import { readBytes } from '../http/body.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
-import { absent, ApiError } from '../http/errors.ts'
+import { notFound, ApiError } from '../http/errors.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
 
@@ -106,7 +106,7 @@ function ofLocation(database: Database): DefinedOperation {
     answers: { status: 200, schema: z.array(AgentError), description: 'The faults' },
     async answer({ key: { accountId }, params: { id: locationId }, query }) {
       const location = await readPrivateLocation(database, accountId, locationId)
-      if (location === undefined) throw absent('private location')
+      if (location === undefined) throw notFound('private location')
       const agentId = query.agentId ?? null
       const faults = await faultsOfLocation(database, { accountId, locationId, agentId })
       return { status: 200, json: `[${faults.join(',')}]` }

@@ -100,13 +100,13 @@ const insert = statement<[string, string], CheckGroupRow>(
 
 /** Adds groups. */
 export async function insertCheckGroups(
-  inside: Connection,
+  tx: Connection,
   accountId: string,
   groups: readonly CheckGroupFields[],
 ): Promise<CheckGroupRow[]> {
   if (groups.length === 0) return []
   const rows = groups.map((group, place) => ({ ...group, place }))
-  return insert(inside, accountId, JSON.stringify(rows))
+  return insert(tx, accountId, JSON.stringify(rows))
 }
 
 const change = statement<[string, string], CheckGroupRow>(
@@ -121,14 +121,14 @@ const change = statement<[string, string], CheckGroupRow>(
 
 /** Replaces those groups that the account has; which file they came from stays. */
 export async function changeCheckGroups(
-  inside: Connection,
+  tx: Connection,
   accountId: string,
   groups: readonly (Pick<CheckGroupFields, 'name' | 'definition' | 'locationIds'> & {
     id: number
   })[],
 ): Promise<CheckGroupRow[]> {
   if (groups.length === 0) return []
-  return change(inside, accountId, JSON.stringify(groups))
+  return change(tx, accountId, JSON.stringify(groups))
 }
 
 const remove = statement<[string, number[]], { id: number }>(
@@ -140,9 +140,9 @@ const remove = statement<[string, number[]], { id: number }>(
 
 /** Deletes groups that have no members and answers with their ids. */
 export async function deleteCheckGroups(
-  inside: Connection,
+  tx: Connection,
   accountId: string,
   ids: readonly number[],
 ): Promise<number[]> {
-  return (await remove(inside, accountId, [...ids])).map((row) => row.id)
+  return (await remove(tx, accountId, [...ids])).map((row) => row.id)
 }

@@ -16,7 +16,7 @@ import { draftGroup } from '../checks/draft.ts'
 import { clientGroup } from '../checks/client-definition.ts'
 import { problemWords } from '../http/draft-problem.ts'
 import { changing, type MonitorParts, readSurroundings } from '../checks/writing.ts'
-import { absent, ApiError } from '../http/errors.ts'
+import { notFound, ApiError } from '../http/errors.ts'
 import { addGroups, groupDefinition, replaceGroup } from './writing.ts'
 import { offsetOf, pagedAnswer, pagedParameters } from '../http/listing.ts'
 import { maskSecrets } from '../checks/masked-secrets.ts'
@@ -120,15 +120,15 @@ function writes(parts: MonitorParts, version: Version): DefinedOperation[] {
       conflict: 'The account has as many groups as it may have',
       answers: { ...answers, status: 201 },
       async answer({ key: { accountId }, body }) {
-        const row = await changing(parts, accountId, async (inside) => {
-          const definition = await draft(inside, { accountId, body })
-          if ((await countCheckGroups(inside, accountId)) >= API_BOUNDS.checkGroupsMax) {
+        const row = await changing(parts, accountId, async (tx) => {
+          const definition = await draft(tx, { accountId, body })
+          if ((await countCheckGroups(tx, accountId)) >= API_BOUNDS.checkGroupsMax) {
             throw new ApiError(409, `An account has at most ${API_BOUNDS.checkGroupsMax} groups`)
           }
           const ask = { accountId, groupIds: [] }
-          const { locations } = await readSurroundings(inside, parts, ask)
+          const { locations } = await readSurroundings(tx, parts, ask)
           const groups = [{ definition, file: null }]
-          return (await addGroups(inside, parts, accountId, { groups, locations }))[0]
+          return (await addGroups(tx, parts, accountId, { groups, locations }))[0]
         })
         return { status: 201, json: row === undefined ? '' : JSON.stringify(wireForm(cipher, row)) }
       },
@@ -164,12 +164,12 @@ async function replace(
   { accountId, id }: { accountId: string; id: number },
   bodyOf: (kept: Definition) => Definition,
 ): Promise<{ status: 200; json: string }> {
-  const row = await changing(parts, accountId, async (inside) => {
-    const [before] = await readCheckGroups(inside, accountId, [id])
-    if (before === undefined) throw absent('group')
+  const row = await changing(parts, accountId, async (tx) => {
+    const [before] = await readCheckGroups(tx, accountId, [id])
+    if (before === undefined) throw notFound('group')
     const kept = groupDefinition(parts.cipher, before)
-    const definition = await draft(inside, { accountId, body: bodyOf(kept), kept })
-    return replaceGroup(inside, parts, accountId, { id, definition })
+    const definition = await draft(tx, { accountId, body: bodyOf(kept), kept })
+    return replaceGroup(tx, parts, accountId, { id, definition })
   })
   return found(parts.cipher, row)
 }
@@ -187,10 +187,10 @@ function remove(parts: MonitorParts, version: Version): DefinedOperation {
     answers: { status: 204, description: 'The group is deleted' },
     conflict: 'The group has checks',
     async answer({ key: { accountId }, params: { id } }) {
-      await changing(parts, accountId, async (inside) => {
-        const there = await readCheckGroups(inside, accountId, [id])
-        if (there.length === 0) throw absent('group')
-        const gone = await deleteCheckGroups(inside, accountId, [id])
+      await changing(parts, accountId, async (tx) => {
+        const there = await readCheckGroups(tx, accountId, [id])
+        if (there.length === 0) throw notFound('group')
+        const gone = await deleteCheckGroups(tx, accountId, [id])
         if (gone.length === 0) {
           throw new ApiError(409, 'The group has checks; move or delete them first')
         }
@@ -201,19 +201,19 @@ function remove(parts: MonitorParts, version: Version): DefinedOperation {
 }
 
 async function draft(
-  inside: Queryable,
+  tx: Queryable,
   { accountId, body, kept }: { accountId: string; body: Definition; kept?: Definition },
 ): Promise<Definition> {
   const made = draftGroup(clientGroup(body, CheckGroup), kept)
   if (!made.ok) throw new ApiError(400, problemWords(made.problems))
-  const things = await readNamedThings(inside, accountId, [made.definition])
+  const things = await readNamedThings(tx, accountId, [made.definition])
   const problems = missingThings(made.definition, kept, things)
   if (problems.length > 0) throw new ApiError(400, problemWords(problems))
   return made.definition
 }
 
 function found(cipher: Cipher, row: CheckGroupRow | undefined): { status: 200; json: string } {
-  if (row === undefined) throw absent('group')
+  if (row === undefined) throw notFound('group')
   return { status: 200, json: JSON.stringify(wireForm(cipher, row)) }
 }
 

@@ -19,7 +19,7 @@ export interface KeptGroup {
 
 /** Adds groups, which have no members yet. Throws ApiError 400 for locations that are not there. */
 export function addGroups(
-  inside: Queryable,
+  tx: Queryable,
   { cipher }: MonitorParts,
   accountId: string,
   { groups, locations }: { groups: readonly KeptGroup[] } & Pick<Surroundings, 'locations'>,
@@ -29,7 +29,7 @@ export function addGroups(
     fileName: file?.name ?? null,
     fileKey: file?.key ?? null,
   }))
-  return insertCheckGroups(inside, accountId, rows)
+  return insertCheckGroups(tx, accountId, rows)
 }
 
 /**
@@ -37,7 +37,7 @@ export function addGroups(
  * ApiError 400 for locations that are not there.
  */
 export function changeGroups(
-  inside: Queryable,
+  tx: Queryable,
   { cipher }: MonitorParts,
   accountId: string,
   {
@@ -52,7 +52,7 @@ export function changeGroups(
     id,
     ...groupFields(cipher, definition, locations),
   }))
-  return changeCheckGroups(inside, accountId, rows)
+  return changeCheckGroups(tx, accountId, rows)
 }
 
 /**
@@ -60,25 +60,25 @@ export function changeGroups(
  * id. Throws ApiError 400 where a member could not be so. To be called inside `changing`.
  */
 export async function replaceGroup(
-  inside: Queryable,
+  tx: Queryable,
   parts: MonitorParts,
   accountId: string,
   { id, definition }: { id: number; definition: Definition },
 ): Promise<CheckGroupRow | undefined> {
-  const before = await readSurroundings(inside, parts, { accountId, groupIds: [] })
+  const before = await readSurroundings(tx, parts, { accountId, groupIds: [] })
   const { locations } = before
   const changed = { groups: [{ id, definition }], locations }
-  const [row] = await changeGroups(inside, parts, accountId, changed)
+  const [row] = await changeGroups(tx, parts, accountId, changed)
   if (row === undefined) return undefined
   const groups = new Map([[id, definition as CheckGroup]])
-  const result = resettled(parts.cipher, await monitorsOfGroups(inside, [id]), {
+  const result = resettled(parts.cipher, await monitorsOfGroups(tx, [id]), {
     ...before,
     groups,
   })
   if ('message' in result) {
     throw new ApiError(400, `The check "${result.name}" cannot be in this group: ${result.message}`)
   }
-  await saveChecks(inside, parts, accountId, result.changed)
+  await saveChecks(tx, parts, accountId, result.changed)
   return row
 }
 

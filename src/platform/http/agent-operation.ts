@@ -6,7 +6,7 @@ import * as z from 'zod'
 import { PROBLEM_SCHEMAS, type ErrorStatus } from '../../contract/schema/problem.ts'
 import type { AgentCallKind } from '../../contract/api/rate-policy.ts'
 import type { AgentRates } from './rate-limit/agent-rates.ts'
-import { absent } from './errors.ts'
+import { notFound } from './errors.ts'
 import type { KnownLocationKey, LocationGate } from './location-gate.ts'
 import { checkTarget } from './operation.ts'
 
@@ -66,7 +66,7 @@ export function defineAgentOperation<P extends Fields = NoFields>(
     isSlashed: operation.isSlashed === true,
     async run(c, key, receivedAt) {
       const given = params?.safeParse(c.req.param())
-      if (given?.success === false) throw absent('resource')
+      if (given?.success === false) throw notFound('resource')
       return operation.answer({ c, key, params: (given?.data ?? {}) as Values<P>, receivedAt })
     },
   }

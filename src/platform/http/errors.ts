@@ -29,7 +29,7 @@ export function unauthorized(message: string): ApiError {
 }
 
 /** 404 for a thing that is not there or belongs to somebody else. */
-export function absent(what: string): ApiError {
+export function notFound(what: string): ApiError {
   return new ApiError(404, `No such ${what}`)
 }
 

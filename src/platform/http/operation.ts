@@ -11,7 +11,7 @@ import { nearest } from '../../process/nearest.ts'
 import type { KnownKey } from './auth.ts'
 import { type BodyBounds, readJson } from './body.ts'
 import { problemsOf, problemWords } from './draft-problem.ts'
-import { absent, ApiError } from './errors.ts'
+import { notFound, ApiError } from './errors.ts'
 
 type Fields = Record<string, z.ZodType>
 type NoFields = Record<string, never>
@@ -121,7 +121,7 @@ export function defineOperation<
 function readParams(c: Context, schema: z.ZodType | undefined): unknown {
   if (schema === undefined) return {}
   const result = schema.safeParse(c.req.param())
-  if (!result.success) throw absent('resource')
+  if (!result.success) throw notFound('resource')
   return result.data
 }
 

@@ -19,19 +19,19 @@ export interface Told extends LinkOptions {
  * incident's course was written.
  */
 export async function tellOfUpdate(
-  inside: Connection,
+  tx: Connection,
   of: { accountId: string; incidentId: string; updateJson: string },
   told: Told,
 ): Promise<void> {
   const { accountId, incidentId } = of
-  const channels = await readChannelChoices(inside, accountId)
+  const channels = await readChannelChoices(tx, accountId)
   const wanted = channels.filter(({ sendNotices, isPaused }) => sendNotices && !isPaused)
   if (wanted.length === 0) return
-  const json = await readIncident(inside, accountId, incidentId)
+  const json = await readIncident(tx, accountId, incidentId)
   if (json === undefined) return
   const payload = payloadOf(of, JSON.parse(json) as Incident, told)
   await insertNotifications(
-    inside,
+    tx,
     wanted.map(({ id }) => ({
       accountId,
       channelId: id,

@@ -19,7 +19,7 @@ import {
   setIncidentServices,
 } from './queries/incidents.ts'
 import { insertIncidentUpdate } from './queries/updates.ts'
-import { absent } from '../http/errors.ts'
+import { notFound } from '../http/errors.ts'
 import { tellOfUpdate, type Told } from './notices.ts'
 import { updateFieldsOf, writeCourse } from './updates.ts'
 import { pageJson, pageOf, pageParameters } from '../http/listing.ts'
@@ -79,20 +79,20 @@ function create(database: Database, told: Told): DefinedOperation {
     async answer({ key: { accountId }, body }) {
       const { name, severity, services, incidentUpdates } = body
       const id = randomUUID()
-      const json = await database.transaction(async (inside) => {
-        await insertIncident(inside, { id, accountId, name, severity })
-        await setServices(inside, { id, accountId }, services)
+      const json = await database.transaction(async (tx) => {
+        await insertIncident(tx, { id, accountId, name, severity })
+        await setServices(tx, { id, accountId }, services)
         const toTell: string[] = []
         for (const update of incidentUpdates) {
           const of = { id: randomUUID(), incidentId: id }
-          const updateJson = await insertIncidentUpdate(inside, of, updateFieldsOf(update))
+          const updateJson = await insertIncidentUpdate(tx, of, updateFieldsOf(update))
           if (update.notifySubscribers) toTell.push(updateJson)
         }
-        await writeCourse(inside, id)
+        await writeCourse(tx, id)
         for (const updateJson of toTell) {
-          await tellOfUpdate(inside, { accountId, incidentId: id, updateJson }, told)
+          await tellOfUpdate(tx, { accountId, incidentId: id, updateJson }, told)
         }
-        return (await readIncident(inside, accountId, id)) ?? ''
+        return (await readIncident(tx, accountId, id)) ?? ''
       })
       return { status: 201, json }
     },
@@ -111,7 +111,7 @@ function read(database: Database): DefinedOperation {
     answers: { status: 200, schema: Incident, description: 'The incident' },
     async answer({ key, params: { incidentId } }) {
       const json = await readIncident(database, key.accountId, incidentId)
-      if (json === undefined) throw absent('incident')
+      if (json === undefined) throw notFound('incident')
       return { status: 200, json }
     },
   })
@@ -127,7 +127,7 @@ function writes(database: Database): DefinedOperation[] {
   }
   const write = async (accountId: string, id: string, fields: IncidentPatch) => ({
     status: 200 as const,
-    json: await database.transaction((inside) => change(inside, { id, accountId }, fields)),
+    json: await database.transaction((tx) => change(tx, { id, accountId }, fields)),
   })
   return [
     defineOperation({
@@ -161,7 +161,7 @@ function remove(database: Database): DefinedOperation {
     answers: { status: 204, description: 'The incident is deleted' },
     async answer({ key, params: { incidentId } }) {
       const deleted = await deleteIncident(database, key.accountId, incidentId)
-      if (!deleted) throw absent('incident')
+      if (!deleted) throw notFound('incident')
       return { status: 204 }
     },
   })
@@ -173,23 +173,23 @@ interface OwnIncident {
 }
 
 async function change(
-  inside: Queryable,
+  tx: Queryable,
   incident: OwnIncident,
   fields: z.output<typeof IncidentPatch>,
 ): Promise<string> {
   const { id, accountId } = incident
-  if (!(await lockIncident(inside, accountId, id))) throw absent('incident')
-  if (fields.services !== undefined) await setServices(inside, incident, fields.services)
-  await changeIncident(inside, id, fields)
-  return (await readIncident(inside, accountId, id)) ?? ''
+  if (!(await lockIncident(tx, accountId, id))) throw notFound('incident')
+  if (fields.services !== undefined) await setServices(tx, incident, fields.services)
+  await changeIncident(tx, id, fields)
+  return (await readIncident(tx, accountId, id)) ?? ''
 }
 
 async function setServices(
-  inside: Queryable,
+  tx: Queryable,
   incident: OwnIncident,
   services: readonly ServiceReference[],
 ): Promise<void> {
   const ids = [...new Set(services.map((service) => service.id.toLowerCase()))]
-  const missing = await setIncidentServices(inside, incident, ids)
-  if (missing[0] !== undefined) throw absent(`service: ${missing[0]}`)
+  const missing = await setIncidentServices(tx, incident, ids)
+  if (missing[0] !== undefined) throw notFound(`service: ${missing[0]}`)
 }

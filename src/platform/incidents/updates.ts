@@ -16,7 +16,7 @@ import {
   type UpdateFields,
 } from './queries/updates.ts'
 import { lockIncident, setIncidentCourse } from './queries/incidents.ts'
-import { absent, ApiError } from '../http/errors.ts'
+import { notFound, ApiError } from '../http/errors.ts'
 import { tellOfUpdate, type Told } from './notices.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
@@ -48,7 +48,7 @@ function list(database: Database): DefinedOperation {
     },
     async answer({ key, params }) {
       const json = await listIncidentUpdates(database, key.accountId, params.incidentId)
-      if (json === undefined) throw absent('incident')
+      if (json === undefined) throw notFound('incident')
       return { status: 200, json }
     },
   })
@@ -67,17 +67,17 @@ function post(database: Database, told: Told): DefinedOperation {
     answers: { status: 200, schema: IncidentUpdate, description: 'The update' },
     conflict: `The incident has ${API_BOUNDS.updatesPerIncidentMax} updates already`,
     async answer({ key: { accountId }, params: { incidentId }, body }) {
-      const work = async (inside: Queryable) => {
-        const turns = await readTurns(inside, incidentId)
+      const work = async (tx: Queryable) => {
+        const turns = await readTurns(tx, incidentId)
         if (turns.length >= API_BOUNDS.updatesPerIncidentMax) {
           throw new ApiError(409, `An incident has at most ${turns.length} updates`)
         }
         const of = { id: randomUUID(), incidentId }
-        return insertIncidentUpdate(inside, of, updateFieldsOf(body))
+        return insertIncidentUpdate(tx, of, updateFieldsOf(body))
       }
-      const tell = async (inside: Queryable, updateJson: string) => {
+      const tell = async (tx: Queryable, updateJson: string) => {
         if (!body.notifySubscribers) return
-        await tellOfUpdate(inside, { accountId, incidentId, updateJson }, told)
+        await tellOfUpdate(tx, { accountId, incidentId, updateJson }, told)
       }
       const json = await onIncident(database, accountId, incidentId, work, tell)
       return { status: 200, json }
@@ -97,7 +97,7 @@ function read(database: Database): DefinedOperation {
     answers: { status: 200, schema: IncidentUpdate, description: 'The update' },
     async answer({ key: { accountId }, params: { incidentId, incidentUpdateId: id } }) {
       const json = await readIncidentUpdate(database, { accountId, incidentId, id })
-      if (json === undefined) throw absent('incident update')
+      if (json === undefined) throw notFound('incident update')
       return { status: 200, json }
     },
   })
@@ -116,9 +116,9 @@ function replace(database: Database): DefinedOperation {
     body: IncidentUpdateInput,
     answers: { status: 200, schema: IncidentUpdate, description: 'The update' },
     async answer({ key, params: { incidentId, incidentUpdateId: id }, body }) {
-      const json = await onIncident(database, key.accountId, incidentId, async (inside) => {
-        const changed = await changeIncidentUpdate(inside, { id, incidentId }, updateFieldsOf(body))
-        if (changed === undefined) throw absent('incident update')
+      const json = await onIncident(database, key.accountId, incidentId, async (tx) => {
+        const changed = await changeIncidentUpdate(tx, { id, incidentId }, updateFieldsOf(body))
+        if (changed === undefined) throw notFound('incident update')
         return changed
       })
       return { status: 200, json }
@@ -138,11 +138,11 @@ function remove(database: Database): DefinedOperation {
     answers: { status: 204, description: 'The update is deleted' },
     conflict: 'It is the only update of its incident',
     async answer({ key, params: { incidentId, incidentUpdateId: id } }) {
-      await onIncident(database, key.accountId, incidentId, async (inside) => {
-        if (!(await deleteIncidentUpdate(inside, { id, incidentId }))) {
-          throw absent('incident update')
+      await onIncident(database, key.accountId, incidentId, async (tx) => {
+        if (!(await deleteIncidentUpdate(tx, { id, incidentId }))) {
+          throw notFound('incident update')
         }
-        const left = await readTurns(inside, incidentId)
+        const left = await readTurns(tx, incidentId)
         if (left.length === 0) throw new ApiError(409, 'An incident keeps at least one update')
       })
       return { status: 204 }
@@ -158,21 +158,21 @@ async function onIncident<T>(
   database: Database,
   accountId: string,
   incidentId: string,
-  work: (inside: Queryable) => Promise<T>,
-  after?: (inside: Queryable, value: T) => Promise<void>,
+  work: (tx: Queryable) => Promise<T>,
+  after?: (tx: Queryable, value: T) => Promise<void>,
 ): Promise<T> {
-  return database.transaction(async (inside) => {
-    if (!(await lockIncident(inside, accountId, incidentId))) throw absent('incident')
-    const value = await work(inside)
-    await writeCourse(inside, incidentId)
-    await after?.(inside, value)
+  return database.transaction(async (tx) => {
+    if (!(await lockIncident(tx, accountId, incidentId))) throw notFound('incident')
+    const value = await work(tx)
+    await writeCourse(tx, incidentId)
+    await after?.(tx, value)
     return value
   })
 }
 
 /** Computes the course of an incident from its updates and writes it down. */
-export async function writeCourse(inside: Queryable, incidentId: string): Promise<void> {
-  await setIncidentCourse(inside, incidentId, courseOf(await readTurns(inside, incidentId)))
+export async function writeCourse(tx: Queryable, incidentId: string): Promise<void> {
+  await setIncidentCourse(tx, incidentId, courseOf(await readTurns(tx, incidentId)))
 }
 
 /** The columns of an update from its wire form. */

@@ -5,7 +5,7 @@ import { NewLocationKey } from './schema.ts'
 import { insertLocationKey, revokeLocationKey } from './queries/keys.ts'
 import type { Database } from '../../database/database.ts'
 import { tracesOf } from '../secrets/api-key.ts'
-import { absent, ApiError } from '../http/errors.ts'
+import { notFound, ApiError } from '../http/errors.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
 
@@ -40,10 +40,10 @@ function create(database: Database): DefinedOperation {
       const rawKey = makeLocationKey()
       const id = randomUUID()
       const { hash, suffix } = tracesOf(rawKey)
-      const made = await database.transaction((inside) =>
-        insertLocationKey(inside, { id, accountId, locationId, hash, suffix }, ACTIVE_MAX),
+      const made = await database.transaction((tx) =>
+        insertLocationKey(tx, { id, accountId, locationId, hash, suffix }, ACTIVE_MAX),
       )
-      if (made === 'absent') throw absent('private location')
+      if (made === 'absent') throw notFound('private location')
       if (made === 'full') {
         const message = `The location has ${ACTIVE_MAX} active keys; delete the one that no agent uses`
         throw new ApiError(409, message)
@@ -67,7 +67,7 @@ function revoke(database: Database): DefinedOperation {
     answers: { status: 204, description: 'The key is revoked' },
     async answer({ key: { accountId }, params: { id: locationId, keyId: id } }) {
       const revoked = await revokeLocationKey(database, { accountId, locationId, id })
-      if (!revoked) throw absent('key')
+      if (!revoked) throw notFound('key')
       return { status: 204 }
     },
   })

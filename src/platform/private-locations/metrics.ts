@@ -7,7 +7,7 @@ import { listLocationSamples, sampleLocations } from '../../database/location-sa
 import { readPrivateLocation } from './queries/locations.ts'
 import type { MonitorParts } from '../checks/writing.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
-import { absent, ApiError } from '../http/errors.ts'
+import { notFound, ApiError } from '../http/errors.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
 
@@ -58,7 +58,7 @@ export function locationMetricsOperations({ database, clock }: MonitorParts): De
         }
         if (to < from) throw new ApiError(400, 'to: must not be before `from`')
         const location = await readPrivateLocation(database, key.accountId, id)
-        if (location === undefined) throw absent('private location')
+        if (location === undefined) throw notFound('private location')
         const span = [new Date(from * 1000), new Date(to * 1000)] as const
         const rows = await listLocationSamples(database, id, ...span, SAMPLES_MAX)
         const json = JSON.stringify({

@@ -21,7 +21,7 @@ import {
   usersOfLocation,
 } from './queries/locations.ts'
 import { changing, type MonitorParts } from '../checks/writing.ts'
-import { absent, ApiError } from '../http/errors.ts'
+import { notFound, ApiError } from '../http/errors.ts'
 import { locationForm } from './form.ts'
 import { unmaskedProxy } from './proxy.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
@@ -88,11 +88,11 @@ function create(parts: MonitorParts): DefinedOperation {
       const { slugName } = body
       const proxyUrl = encryptedProxy(parts, body.proxyUrl, undefined)
       try {
-        const json = await changing(parts, accountId, async (inside) => {
-          const there = await locationIdsBySlug(inside, accountId)
+        const json = await changing(parts, accountId, async (tx) => {
+          const there = await locationIdsBySlug(tx, accountId)
           if (there.size >= API_BOUNDS.privateLocationsMax) throw tooMany()
-          await insertPrivateLocation(inside, { ...body, id, accountId, proxyUrl }, slugName)
-          return formOf(inside, parts, accountId, id)
+          await insertPrivateLocation(tx, { ...body, id, accountId, proxyUrl }, slugName)
+          return formOf(tx, parts, accountId, id)
         })
         return { status: 201, json }
       } catch (error) {
@@ -137,17 +137,17 @@ function replace(parts: MonitorParts): DefinedOperation {
     body: PrivateLocationChange,
     answers,
     async answer({ key: { accountId }, params: { id }, body }) {
-      const json = await changing(parts, accountId, async (inside) => {
-        const before = await readPrivateLocation(inside, accountId, id)
-        if (before === undefined) throw absent('private location')
+      const json = await changing(parts, accountId, async (tx) => {
+        const before = await readPrivateLocation(tx, accountId, id)
+        if (before === undefined) throw notFound('private location')
         const { slug_name: slugName, proxy_url: kept } = before
         if (body.slugName !== undefined && body.slugName !== slugName) {
           throw new ApiError(400, `slugName: must stay "${slugName}"; make another location`)
         }
         const proxyUrl = encryptedProxy(parts, body.proxyUrl, kept ?? undefined)
-        await changePrivateLocation(inside, { ...body, id, accountId, proxyUrl })
-        await raiseRevisions(inside, accountId, [id])
-        return formOf(inside, parts, accountId, id)
+        await changePrivateLocation(tx, { ...body, id, accountId, proxyUrl })
+        await raiseRevisions(tx, accountId, [id])
+        return formOf(tx, parts, accountId, id)
       })
       return { status: 200, json }
     },
@@ -167,14 +167,14 @@ function remove(parts: MonitorParts): DefinedOperation {
     answers: { status: 204, description: 'The location is deleted' },
     conflict: 'Checks or groups name the location',
     async answer({ key: { accountId }, params: { id } }) {
-      await changing(parts, accountId, async (inside) => {
-        const { monitors, groups } = await usersOfLocation(inside, accountId, id)
+      await changing(parts, accountId, async (tx) => {
+        const { monitors, groups } = await usersOfLocation(tx, accountId, id)
         if (monitors + groups > 0) {
           const who = `${monitors} checks and ${groups} groups`
           throw new ApiError(409, `${who} name this location; take it off them first`)
         }
-        const deleted = await deletePrivateLocation(inside, accountId, id)
-        if (!deleted) throw absent('private location')
+        const deleted = await deletePrivateLocation(tx, accountId, id)
+        if (!deleted) throw notFound('private location')
       })
       return { status: 204 }
     },
@@ -213,6 +213,6 @@ async function formOf(
   id: string,
 ): Promise<string> {
   const row = await readPrivateLocation(connection, accountId, id)
-  if (row === undefined) throw absent('private location')
+  if (row === undefined) throw notFound('private location')
   return JSON.stringify(locationForm(cipher, row, { versions: true }))
 }

@@ -35,15 +35,15 @@ export function accountingOperations(database: Database): DefinedOperation[] {
       answers: { status: 200, schema: SlotAccount, description: 'The account' },
       async answer({ key: { accountId }, query }) {
         const account = await database.transaction(
-          async (inside) => {
-            const swept = (await readSweptSpan(inside))?.sweptUntilMs ?? 0
+          async (tx) => {
+            const swept = (await readSweptSpan(tx))?.sweptUntilMs ?? 0
             const toMs = query.to ?? swept
             const fromMs = query.from ?? Math.max(0, toMs - HOUR_MS)
             if (fromMs > toMs) throw new ApiError(400, 'from: must lie before to')
             if (Math.min(toMs, swept) - fromMs > SPAN_MS_MAX) {
               throw new ApiError(400, 'from: must lie at most 7 days before to')
             }
-            return accountOf(inside, { fromMs, toMs, accountId })
+            return accountOf(tx, { fromMs, toMs, accountId })
           },
           { isolation: 'repeatable read', readOnly: true, statementTimeoutMs: STATEMENT_MS },
         )

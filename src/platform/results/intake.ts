@@ -62,11 +62,11 @@ export async function recordResults(
   const sorted = sortBatch(batch)
   const { scheduled, onDemand, refused, doubles } = sorted
   if (scheduled.length + onDemand.length === 0) return { recorded: 0, known: doubles, refused }
-  return database.transaction(async (inside) => {
-    const rows = await recordScheduled(inside, batch, scheduled)
-    const runs = await recordOnDemand(inside, batch, onDemand)
+  return database.transaction(async (tx) => {
+    const rows = await recordScheduled(tx, batch, scheduled)
+    const runs = await recordOnDemand(tx, batch, onDemand)
     const recorded = [...rows.recorded, ...runs.recorded]
-    if (recorded.length > 0) await tell(inside, batch, recorded)
+    if (recorded.length > 0) await tell(tx, batch, recorded)
     return {
       recorded: recorded.length,
       known: doubles + rows.known + runs.known,
@@ -131,20 +131,20 @@ interface Outcome {
 }
 
 async function recordScheduled(
-  inside: Connection,
+  tx: Connection,
   { key, agentId, nowMs }: ResultsBatch,
   candidates: Candidate[],
 ): Promise<Outcome> {
   if (candidates.length === 0) return { recorded: [], known: 0, refused: [] }
-  const others = await insertResults(inside, { ...key, agentId }, columnsOf(candidates))
+  const others = await insertResults(tx, { ...key, agentId }, columnsOf(candidates))
   const unrecorded = new Set(others)
   const recorded =
     others.length === 0 ? candidates : candidates.filter((_, at) => !unrecorded.has(at))
   const ofPastHours = recorded.filter(({ result }) => result.slot < startOfHour(nowMs))
-  if (ofPastHours.length > 0) await markRollupsDue(inside, key.locationId, slotsOf(ofPastHours))
+  if (ofPastHours.length > 0) await markRollupsDue(tx, key.locationId, slotsOf(ofPastHours))
   if (others.length === 0) return { recorded, known: 0, refused: [] }
   const left = candidates.filter((_, at) => unrecorded.has(at))
-  return { recorded, ...(await explain(inside, key.locationId, left)) }
+  return { recorded, ...(await explain(tx, key.locationId, left)) }
 }
 
 /** What an agent lost for want of room. */
@@ -158,20 +158,20 @@ export interface DroppedBatch extends Omit<ResultsBatch, 'results' | 'onRecorded
  */
 export async function recordDropped(database: Database, batch: DroppedBatch): Promise<void> {
   if (batch.dropped.length === 0) return
-  await database.transaction((inside) => fillSpans(inside, batch))
+  await database.transaction((tx) => fillSpans(tx, batch))
 }
 
 async function fillSpans(
-  inside: Connection,
+  tx: Connection,
   { key, agentId, dropped, nowMs, retentionMs }: DroppedBatch,
 ): Promise<void> {
-  const slots = await fillDropped(inside, { ...key, agentId }, dropped, {
+  const slots = await fillDropped(tx, { ...key, agentId }, dropped, {
     fromMs: Math.ceil(nowMs - retentionMs),
     toMs: Math.floor(nowMs),
   })
   const ofPastHours = slots.filter(({ slotMs }) => slotMs < startOfHour(nowMs))
   if (ofPastHours.length === 0) return
-  await markRollupsDue(inside, key.locationId, {
+  await markRollupsDue(tx, key.locationId, {
     monitorIds: ofPastHours.map(({ monitorId }) => monitorId),
     slotsMs: ofPastHours.map(({ slotMs }) => slotMs),
   })
@@ -187,13 +187,13 @@ const UNRECORDED = {
 } as const
 
 async function explain(
-  inside: Connection,
+  tx: Connection,
   locationId: string,
   left: Candidate[],
 ): Promise<Omit<Outcome, 'recorded'>> {
   const refused: Refused[] = []
   let known = 0
-  for (const { at, reason } of await whyUnrecorded(inside, locationId, slotsOf(left))) {
+  for (const { at, reason } of await whyUnrecorded(tx, locationId, slotsOf(left))) {
     if (reason === 'known') {
       known++
       continue
@@ -235,14 +235,14 @@ function toMicroseconds(ms: number): number {
 
 /** Results of runs that somebody asked for stand with these runs, not among the slots. */
 async function recordOnDemand(
-  inside: Connection,
+  tx: Connection,
   { key, agentId }: ResultsBatch,
   candidates: Candidate[],
 ): Promise<Outcome> {
   const outcome: Outcome = { recorded: [], known: 0, refused: [] }
   if (candidates.length === 0) return outcome
   const ids = candidates.map(({ result }) => result.onDemand ?? '')
-  const runs = await lockRunsOf(inside, key.locationId, ids)
+  const runs = await lockRunsOf(tx, key.locationId, ids)
   for (const candidate of candidates) {
     const run = runs.get(candidate.result.onDemand ?? '')
     if (run?.monitorId !== candidate.result.monitorId) {
@@ -260,7 +260,7 @@ function isGivenUp(run: AwaitedRun, agentId: string, { result }: Candidate): boo
 }
 
 async function tell(
-  inside: Connection,
+  tx: Connection,
   { key, agentId, nowMs, onRecorded }: ResultsBatch,
   recorded: Candidate[],
 ): Promise<void> {
@@ -269,5 +269,5 @@ async function tell(
     late: nowMs - (result.startedAt + result.durationMs) > PROTOCOL_BOUNDS.lateAfterMs,
   }))
   const { accountId, locationId } = key
-  for (const each of onRecorded) await each(inside, { accountId, locationId, agentId, results })
+  for (const each of onRecorded) await each(tx, { accountId, locationId, agentId, results })
 }

@@ -19,4 +19,4 @@ export interface Recorded {
 }
 
 /** Called inside the transaction that records; what it throws undoes the recording. */
-export type OnRecorded = (inside: Connection, recorded: Recorded) => Promise<void>
+export type OnRecorded = (tx: Connection, recorded: Recorded) => Promise<void>

@@ -24,7 +24,7 @@ import {
 } from './queries/check-results.ts'
 import type { Database } from '../../database/database.ts'
 import { withArtifacts } from '../artifacts/views.ts'
-import { absent } from '../http/errors.ts'
+import { notFound } from '../http/errors.ts'
 import { unixSeconds, wordsOf } from '../http/instants.ts'
 import { offsetOf, pagedParameters, pageJson, pageOf, pageParameters } from '../http/listing.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
@@ -131,7 +131,7 @@ const FIELD_NAMES = CheckResult.keyof().options
 
 async function factsOf(database: Database, accountId: string, id: string): Promise<MonitorFacts> {
   const facts = await readMonitorFacts(database, accountId, id)
-  if (facts === undefined) throw absent('monitor')
+  if (facts === undefined) throw notFound('monitor')
   return facts
 }
 
@@ -179,7 +179,7 @@ function oneResult(database: Database): DefinedOperation {
         const kept = await artifactsOf(database, row.locationId, owner)
         return { status: 200, json: JSON.stringify({ ...shown, ...shownDetail(row, kept) }) }
       }
-      throw absent('result')
+      throw notFound('result')
     },
   })
 }

@@ -5,7 +5,7 @@ import type { CheckStatus as Status } from './schema.ts'
 import { CHECK_UNPLACED, HEARTBEAT_UNWATCHED } from '../../contract/unwatched.ts'
 import { listStatuses, readStatus, type StatusRow } from './queries/check-results.ts'
 import type { Database } from '../../database/database.ts'
-import { absent } from '../http/errors.ts'
+import { notFound } from '../http/errors.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
 
@@ -43,7 +43,7 @@ export function checkStatusOperations(database: Database): DefinedOperation[] {
       answers: { status: 200, schema: CheckStatus, description: 'Its state' },
       async answer({ key, params: { checkId } }) {
         const row = await readStatus(database, key.accountId, checkId)
-        if (row === undefined) throw absent('monitor')
+        if (row === undefined) throw notFound('monitor')
         return { status: 200, json: JSON.stringify(statusOf(row)) }
       },
     }),

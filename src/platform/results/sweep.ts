@@ -68,7 +68,7 @@ export async function sweep(parts: SweepParts, signal: AbortSignal): Promise<Swe
   const done: Swept = { sweptUntilMs: 0, expected: 0, filled: 0 }
   let windowMs = WINDOW_MS
   for (;;) {
-    const one = await parts.database.transaction((inside) => sweepOnce(inside, parts, windowMs), {
+    const one = await parts.database.transaction((tx) => sweepOnce(tx, parts, windowMs), {
       statementTimeoutMs: SWEEP_STATEMENT_MS,
     })
     const fitting = windowMs * (WINDOW_SLOTS / Math.max(1, one.expected))
@@ -81,45 +81,45 @@ export async function sweep(parts: SweepParts, signal: AbortSignal): Promise<Swe
 }
 
 async function sweepOnce(
-  inside: Connection,
+  tx: Connection,
   { now, retentionMs, graceMs = SWEEP_GRACE_MS }: SweepParts,
   windowMs: number,
 ): Promise<Swept & { isLast: boolean }> {
   const nowMs = Math.floor(now())
   const target = nowMs - graceMs
   const floorMs = startOfDay(nowMs - retentionMs)
-  const before = await beginSweep(inside, target)
-  const since = await readPulseSince(inside)
+  const before = await beginSweep(tx, target)
+  const since = await readPulseSince(tx)
   const returnMs = Math.min(graceMs, SWEEP_RETURN_MS)
   const isBack = since === undefined || nowMs >= since + returnMs
   // Nothing was ever swept while nobody stood anywhere, and what is not kept needs no row.
   const fromMs = Math.max(before, floorMs)
   const untilMs = Math.min(fromMs + windowMs, target)
   if (!isBack || untilMs <= fromMs) {
-    if (isBack) await sortUnderWay(inside, { nowMs, graceMs })
+    if (isBack) await sortUnderWay(tx, { nowMs, graceMs })
     return { sweptUntilMs: before, expected: 0, filled: 0, isLast: true }
   }
   const window: SweepWindow = { fromMs, untilMs, floorMs }
-  const expected = await countDueSlots(inside, window)
-  const { missing, filled } = await fillWindow(inside, window)
-  await sortUnderWay(inside, { nowMs, graceMs })
+  const expected = await countDueSlots(tx, window)
+  const { missing, filled } = await fillWindow(tx, window)
+  await sortUnderWay(tx, { nowMs, graceMs })
   // Some were reported between the look and the filling; look again instead of believing it.
-  const left = filled === missing ? 0 : countOf(await findMissingSlots(inside, window))
-  await advanceSweep(inside, { untilMs, expected, recorded: expected - left })
+  const left = filled === missing ? 0 : countOf(await findMissingSlots(tx, window))
+  await advanceSweep(tx, { untilMs, expected, recorded: expected - left })
   return { sweptUntilMs: untilMs, expected, filled, isLast: untilMs === target }
 }
 
 async function fillWindow(
-  inside: Connection,
+  tx: Connection,
   window: SweepWindow,
 ): Promise<{ missing: number; filled: number }> {
-  const groups = await findMissingSlots(inside, window)
+  const groups = await findMissingSlots(tx, window)
   let filled = 0
   for (const group of groups) {
-    for (const { slots, ...why } of await sortByReason(inside, group)) {
-      filled += await fillMissed(inside, slots, why)
+    for (const { slots, ...why } of await sortByReason(tx, group)) {
+      filled += await fillMissed(tx, slots, why)
     }
-    await markPastHours(inside, window, group)
+    await markPastHours(tx, window, group)
   }
   return { missing: countOf(groups), filled }
 }
@@ -136,10 +136,10 @@ interface Reasoned {
 }
 
 /** Whose slots they were, and whether that agent has been there since, decides. */
-async function sortByReason(inside: Connection, slots: MissingSlots): Promise<Reasoned[]> {
+async function sortByReason(tx: Connection, slots: MissingSlots): Promise<Reasoned[]> {
   const { locationId, epoch, needs, monitorIds, slotsMs } = slots
   if (epoch === null) return [{ reason: 'no-agent', slots }]
-  const members = await readMembers(inside, locationId, epoch)
+  const members = await readMembers(tx, locationId, epoch)
   const assignment = createAssignment(members)
   const owners = new Map<string, SweptMember | undefined>()
   for (const monitorId of new Set(monitorIds)) {
@@ -173,14 +173,14 @@ function pick(slots: MissingSlots, places: readonly number[]): MissingSlots {
 
 /** The first slot of a monitor may lie hours back, in an hour that was rolled up. */
 async function markPastHours(
-  inside: Connection,
+  tx: Connection,
   { fromMs }: SweepWindow,
   { locationId, monitorIds, slotsMs }: MissingSlots,
 ): Promise<void> {
   const hourMs = fromMs - (fromMs % 3_600_000)
   const past = slotsMs.flatMap((slot, at) => (slot < hourMs ? [at] : []))
   if (past.length === 0) return
-  await markRollupsDue(inside, locationId, {
+  await markRollupsDue(tx, locationId, {
     monitorIds: past.map((at) => monitorIds[at] ?? ''),
     slotsMs: past.map((at) => slotsMs[at] ?? 0),
   })

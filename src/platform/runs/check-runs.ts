@@ -27,7 +27,7 @@ import {
   type RunRow,
 } from './queries/run-requests.ts'
 import { withArtifacts } from '../artifacts/views.ts'
-import { absent, ApiError } from '../http/errors.ts'
+import { notFound, ApiError } from '../http/errors.ts'
 import { pageJson, pageOf, pageParameters } from '../http/listing.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
@@ -62,13 +62,13 @@ function ask(database: Database): DefinedOperation {
     conflict: `A location has ${PROTOCOL_BOUNDS.onDemandRunsMax} open runs already`,
     async answer({ key: { accountId, name: askedBy }, params: { checkId: monitorId }, body }) {
       const known = await locationsOf(database, accountId, monitorId)
-      if (known === undefined) throw absent('check')
+      if (known === undefined) throw notFound('check')
       const chosen = choose(known, body.locations)
-      const runs = await database.transaction(async (inside) => {
+      const runs = await database.transaction(async (tx) => {
         const asked: string[] = []
         for (const { id: locationId, slug } of chosen) {
           const run = { id: randomUUID(), accountId, monitorId, locationId, askedBy }
-          const json = await insertRun(inside, run)
+          const json = await insertRun(tx, run)
           if (json === undefined) throw full(slug)
           asked.push(json)
         }
@@ -116,7 +116,7 @@ function list(database: Database): DefinedOperation {
       description: 'A page of runs, newest first',
     },
     async answer({ key, params: { checkId: owner }, query: { limit, nextId: after } }) {
-      if (!(await knowsMonitor(database, key.accountId, owner))) throw absent('check')
+      if (!(await knowsMonitor(database, key.accountId, owner))) throw notFound('check')
       const page = await listRuns(database, { owner, limit, after })
       return { status: 200, json: pageJson('runs', page) }
     },
@@ -168,7 +168,7 @@ function read(database: Database, watch: RunWatch): DefinedOperation {
     answers,
     async answer({ key: { accountId }, params: { checkId: monitorId, runId: id }, query }) {
       const row = await follow(database, watch, { id, monitorId, accountId }, query)
-      if (row === undefined) throw absent('run')
+      if (row === undefined) throw notFound('run')
       return { status: 200, json: await detailJson(database, id, row) }
     },
   })
@@ -223,7 +223,7 @@ function cancels(database: Database): DefinedOperation[] {
   const cancel = async (run: RunAddress) => {
     await cancelRun(database, run)
     const row = await readRun(database, run)
-    if (row === undefined) throw absent('run')
+    if (row === undefined) throw notFound('run')
     return { status: 200 as const, json: await detailJson(database, run.id, row) }
   }
   return [

@@ -50,9 +50,9 @@ export function createRuns(options: RunsOptions): Runs {
   const watch = createRunWatch()
   return {
     operations: [...runOperations(database, watch), underWayOperation(database)],
-    async onRecorded(inside, { locationId, agentId, results }) {
+    async onRecorded(tx, { locationId, agentId, results }) {
       const asked = results.map(({ result }) => result).filter(isOnDemand)
-      await finishRuns(inside, { locationId, agentId }, asked)
+      await finishRuns(tx, { locationId, agentId }, asked)
     },
     backgroundJobs: [
       {

@@ -33,11 +33,11 @@ export interface SecretsKeyOptions {
  * Throws SecretsKeyError, or what the database does.
  */
 export function ensureCipher(database: Database, options: SecretsKeyOptions): Promise<Cipher> {
-  return database.transaction(async (inside) => {
-    await lockSecretsKey(inside)
-    const known = await readFingerprint(inside)
+  return database.transaction(async (tx) => {
+    await lockSecretsKey(tx)
+    const known = await readFingerprint(tx)
     const cipher = createCipher(keyOf(options, known !== undefined))
-    if (known === undefined) await writeFingerprint(inside, cipher.fingerprint)
+    if (known === undefined) await writeFingerprint(tx, cipher.fingerprint)
     else if (!known.equals(cipher.fingerprint)) throw otherKey(options)
     return cipher
   })

@@ -87,10 +87,10 @@ const remove = statement<[string], { id: string }>(
  * called in a transaction: the lock has to come before the look at who shows it.
  */
 export async function deleteService(
-  inside: Connection,
+  tx: Connection,
   accountId: string,
   id: string,
 ): Promise<'deleted' | 'shown' | 'absent'> {
-  if ((await lock(inside, id, accountId)).length === 0) return 'absent'
-  return (await remove(inside, id)).length === 1 ? 'deleted' : 'shown'
+  if ((await lock(tx, id, accountId)).length === 0) return 'absent'
+  return (await remove(tx, id)).length === 1 ? 'deleted' : 'shown'
 }

@@ -9,7 +9,7 @@ import {
   readService,
   renameService,
 } from './queries.ts'
-import { absent, ApiError } from '../http/errors.ts'
+import { notFound, ApiError } from '../http/errors.ts'
 import { pageJson, pageOf, pageParameters } from '../http/listing.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
@@ -98,10 +98,10 @@ function oneService(database: Database): DefinedOperation[] {
       answers: { status: 204, description: 'The service is deleted' },
       conflict: 'A status page shows the service',
       async answer({ key, params: { serviceId } }) {
-        const outcome = await database.transaction((inside) =>
-          deleteService(inside, key.accountId, serviceId),
+        const outcome = await database.transaction((tx) =>
+          deleteService(tx, key.accountId, serviceId),
         )
-        if (outcome === 'absent') throw absent('service')
+        if (outcome === 'absent') throw notFound('service')
         if (outcome === 'shown') throw new ApiError(409, 'A status page shows this service')
         return { status: 204 }
       },
@@ -110,6 +110,6 @@ function oneService(database: Database): DefinedOperation[] {
 }
 
 function found(json: string | undefined): { status: 200; json: string } {
-  if (json === undefined) throw absent('service')
+  if (json === undefined) throw notFound('service')
   return { status: 200, json }
 }

@@ -22,7 +22,7 @@ import {
   setCards,
   type PageFields,
 } from './queries.ts'
-import { absent, ApiError } from '../http/errors.ts'
+import { notFound, ApiError } from '../http/errors.ts'
 import { pageJson, pageOf, pageParameters } from '../http/listing.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
@@ -75,7 +75,7 @@ function reads(database: Database): DefinedOperation[] {
       answers: { status: 200, schema: StatusPage, description: 'The status page' },
       async answer({ key, params: { statusPageId } }) {
         const json = await readStatusPage(database, key.accountId, statusPageId)
-        if (json === undefined) throw absent('status page')
+        if (json === undefined) throw notFound('status page')
         return { status: 200, json }
       },
     }),
@@ -94,8 +94,8 @@ function writes(database: Database): DefinedOperation[] {
       answers: { status: 201, schema: StatusPage, description: 'The status page' },
       async answer({ key, body }) {
         const page = pageFields(randomUUID(), key.accountId, body)
-        const json = await written(database, page, body, async (inside) => {
-          await insertStatusPage(inside, page)
+        const json = await written(database, page, body, async (tx) => {
+          await insertStatusPage(tx, page)
         })
         return { status: 201, json }
       },
@@ -110,8 +110,8 @@ function writes(database: Database): DefinedOperation[] {
       answers: { status: 200, schema: StatusPage, description: 'The status page' },
       async answer({ key, params: { statusPageId }, body }) {
         const page = pageFields(statusPageId, key.accountId, body)
-        const json = await written(database, page, body, async (inside) => {
-          if (!(await changeStatusPage(inside, page))) throw absent('status page')
+        const json = await written(database, page, body, async (tx) => {
+          if (!(await changeStatusPage(tx, page))) throw notFound('status page')
         })
         return { status: 200, json }
       },
@@ -131,7 +131,7 @@ function remove(database: Database): DefinedOperation {
     answers: { status: 204, description: 'The status page is deleted' },
     async answer({ key, params: { statusPageId } }) {
       const deleted = await deleteStatusPage(database, key.accountId, statusPageId)
-      if (!deleted) throw absent('status page')
+      if (!deleted) throw notFound('status page')
       return { status: 204 }
     },
   })
@@ -188,7 +188,7 @@ function subscriptionWrites(database: Database): DefinedOperation[] {
       answers: { status: 204, description: 'The subscription is ended' },
       async answer({ key: { accountId }, params: { statusPageId: pageId, subscriptionId: id } }) {
         const deleted = await deleteSubscription(database, { accountId, pageId, id })
-        if (!deleted) throw absent('subscription')
+        if (!deleted) throw notFound('subscription')
         return { status: 204 }
       },
     }),
@@ -197,7 +197,7 @@ function subscriptionWrites(database: Database): DefinedOperation[] {
 
 async function checkPage(database: Database, accountId: string, id: string): Promise<void> {
   const json = await readStatusPage(database, accountId, id)
-  if (json === undefined) throw absent('status page')
+  if (json === undefined) throw notFound('status page')
 }
 
 function pageFields(id: string, accountId: string, body: StatusPageInput): PageFields {
@@ -213,7 +213,7 @@ async function written(
   database: Database,
   page: PageFields,
   body: StatusPageInput,
-  write: (inside: Queryable) => Promise<void>,
+  write: (tx: Queryable) => Promise<void>,
 ): Promise<string> {
   const cards = body.cards.map((card) => ({
     id: randomUUID(),
@@ -221,11 +221,11 @@ async function written(
     serviceIds: [...new Set(card.services.map((service) => service.id.toLowerCase()))],
   }))
   try {
-    return await database.transaction(async (inside) => {
-      await write(inside)
-      const missing = await setCards(inside, page, cards)
-      if (missing[0] !== undefined) throw absent(`service: ${missing[0]}`)
-      return (await readStatusPage(inside, page.accountId, page.id)) ?? ''
+    return await database.transaction(async (tx) => {
+      await write(tx)
+      const missing = await setCards(tx, page, cards)
+      if (missing[0] !== undefined) throw notFound(`service: ${missing[0]}`)
+      return (await readStatusPage(tx, page.accountId, page.id)) ?? ''
     })
   } catch (error) {
     if (isDuplicate(error, 'status_pages_url_taken')) {

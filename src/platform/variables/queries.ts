@@ -81,11 +81,11 @@ const write = statement<[string, string], { key: string }>(
 
 /** Adds variables, or replaces those that are there. */
 export async function writeAccountVariables(
-  inside: Connection,
+  tx: Connection,
   accountId: string,
   variables: readonly AccountVariableFields[],
 ): Promise<void> {
-  if (variables.length > 0) await write(inside, accountId, JSON.stringify(variables))
+  if (variables.length > 0) await write(tx, accountId, JSON.stringify(variables))
 }
 
 const remove = statement<[string, string[]], { key: string }>(
@@ -95,9 +95,9 @@ const remove = statement<[string, string[]], { key: string }>(
 
 /** Deletes variables and answers with the keys of those that were there. */
 export async function deleteAccountVariables(
-  inside: Connection,
+  tx: Connection,
   accountId: string,
   keys: readonly string[],
 ): Promise<string[]> {
-  return (await remove(inside, accountId, [...keys])).map((row) => row.key)
+  return (await remove(tx, accountId, [...keys])).map((row) => row.key)
 }

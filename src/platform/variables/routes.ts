@@ -22,7 +22,7 @@ import type { Queryable } from '../../database/database.ts'
 import { raiseRevisions } from '../checks/queries/placements.ts'
 import { locationIdsBySlug } from '../private-locations/queries/locations.ts'
 import { changing, type MonitorParts } from '../checks/writing.ts'
-import { absent, ApiError } from '../http/errors.ts'
+import { notFound, ApiError } from '../http/errors.ts'
 import { offsetOf, pagedAnswer, pagedParameters } from '../http/listing.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import type { Cipher } from '../secrets/cipher.ts'
@@ -120,15 +120,15 @@ function create(parts: MonitorParts): DefinedOperation {
     conflict: 'There is a variable of this key, or as many as there may be',
     async answer({ key: { accountId }, body }) {
       const { key, locked, secret } = body
-      const row = await changing(parts, accountId, async (inside) => {
-        const there = await readAccountVariable(inside, accountId, key)
+      const row = await changing(parts, accountId, async (tx) => {
+        const there = await readAccountVariable(tx, accountId, key)
         if (there !== undefined) throw new ApiError(409, `There is a variable ${key} already`)
-        if ((await countAccountVariables(inside, accountId)) >= API_BOUNDS.variablesMax) {
+        if ((await countAccountVariables(tx, accountId)) >= API_BOUNDS.variablesMax) {
           throw new ApiError(409, `An account has at most ${API_BOUNDS.variablesMax} variables`)
         }
         const value = cipher.encrypt(body.value)
-        await saveVariables(inside, accountId, [{ key, value, locked, secret, fileName: null }])
-        return readAccountVariable(inside, accountId, key)
+        await saveVariables(tx, accountId, [{ key, value, locked, secret, fileName: null }])
+        return readAccountVariable(tx, accountId, key)
       })
       return { status: 201, json: textOf(cipher, row) }
     },
@@ -153,9 +153,9 @@ function replace(parts: MonitorParts): DefinedOperation {
       if (body.key !== undefined && body.key !== key) {
         throw new ApiError(400, `key: must stay "${key}"; make another variable`)
       }
-      const row = await changing(parts, accountId, async (inside) => {
-        const before = await readAccountVariable(inside, accountId, key)
-        if (before === undefined) throw absent('variable')
+      const row = await changing(parts, accountId, async (tx) => {
+        const before = await readAccountVariable(tx, accountId, key)
+        if (before === undefined) throw notFound('variable')
         const secret = body.secret ?? before.secret
         const isMasked = before.secret && body.value === SECRET_MASK
         if (isMasked && !secret) {
@@ -166,8 +166,8 @@ function replace(parts: MonitorParts): DefinedOperation {
         }
         const value = isMasked ? before.value : cipher.encrypt(body.value)
         const fields = { key, value, locked: body.locked, secret, fileName: before.file_name }
-        await saveVariables(inside, accountId, [fields])
-        return readAccountVariable(inside, accountId, key)
+        await saveVariables(tx, accountId, [fields])
+        return readAccountVariable(tx, accountId, key)
       })
       return { status: 200, json: textOf(cipher, row) }
     },
@@ -186,10 +186,10 @@ function remove(parts: MonitorParts): DefinedOperation {
     looks,
     answers: { status: 204, description: 'The variable is deleted' },
     async answer({ key: { accountId }, params: { key } }) {
-      await changing(parts, accountId, async (inside) => {
-        const gone = await deleteAccountVariables(inside, accountId, [key])
-        if (gone.length === 0) throw absent('variable')
-        await tellAllLocations(inside, accountId)
+      await changing(parts, accountId, async (tx) => {
+        const gone = await deleteAccountVariables(tx, accountId, [key])
+        if (gone.length === 0) throw notFound('variable')
+        await tellAllLocations(tx, accountId)
       })
       return { status: 204 }
     },
@@ -198,23 +198,23 @@ function remove(parts: MonitorParts): DefinedOperation {
 
 /** Writes variables and tells the agents of all locations. To be called inside `changing`. */
 export async function saveVariables(
-  inside: Queryable,
+  tx: Queryable,
   accountId: string,
   variables: readonly AccountVariableFields[],
 ): Promise<void> {
   if (variables.length === 0) return
-  await writeAccountVariables(inside, accountId, variables)
-  await tellAllLocations(inside, accountId)
+  await writeAccountVariables(tx, accountId, variables)
+  await tellAllLocations(tx, accountId)
 }
 
 /** Makes the agents of all locations ask what changed. To be called inside `changing`. */
-export async function tellAllLocations(inside: Queryable, accountId: string): Promise<void> {
-  const locations = await locationIdsBySlug(inside, accountId)
-  await raiseRevisions(inside, accountId, [...locations.values()])
+export async function tellAllLocations(tx: Queryable, accountId: string): Promise<void> {
+  const locations = await locationIdsBySlug(tx, accountId)
+  await raiseRevisions(tx, accountId, [...locations.values()])
 }
 
 function textOf(cipher: Cipher, row: AccountVariableRow | undefined): string {
-  if (row === undefined) throw absent('variable')
+  if (row === undefined) throw notFound('variable')
   return JSON.stringify(wireForm(cipher, row))
 }
 

@@ -39,8 +39,8 @@ async function fill(database: Database, incidents: number): Promise<Account> {
     suffix: secret.slice(-4),
   })
   await database.transaction(
-    async (inside) => {
-      await inside.query(
+    async (tx) => {
+      await tx.query(
         `with service as (
            insert into services (id, account_id, name) values (gen_random_uuid(), $1, 'Web')
            returning id

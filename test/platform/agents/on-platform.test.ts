@@ -45,7 +45,7 @@ test('a change wakes the agent whose call is held', async () => {
   await agent.sync(end)
   const held = agent.sync(end, { waitMs: 20_000 })
   const before = agent.have
-  await made.database.transaction((inside) => raiseRevision(inside, location.id))
+  await made.database.transaction((tx) => raiseRevision(tx, location.id))
   await held
   expect(agent.have).not.toBe(before)
   await agent.leave(end)

@@ -355,11 +355,11 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
 
   test('what fails while it is recorded undoes what was told', async () => {
     const id = await account.addMonitor([location], trigger())
-    const recording = database().database.transaction(async (inside) => {
+    const recording = database().database.transaction(async (tx) => {
       const result = { ...run(id, 1, 'failed'), startedAt: START, durationMs: 1, attempts: 1 }
       const { accountId } = account
       const recorded = { accountId, locationId: location, agentId: randomUUID() }
-      await account.alerting.onRecorded(inside, { ...recorded, results: [{ late: false, result }] })
+      await account.alerting.onRecorded(tx, { ...recorded, results: [{ late: false, result }] })
       throw new Error('the disk is full')
     })
     await expect(recording).rejects.toThrow('the disk is full')

@@ -241,8 +241,8 @@ describe('a failure and its recovery', () => {
         `select from pg_stat_activity
          where datname = current_database() and wait_event_type = 'Lock'`,
       )
-    await database().database.transaction(async (inside) => {
-      await lease(inside, 60)
+    await database().database.transaction(async (tx) => {
+      await lease(tx, 60)
       start()
       await expect.poll(async () => (await waiting()).length).toBe(1)
     })

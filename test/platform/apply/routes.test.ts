@@ -308,10 +308,10 @@ function counted(database: Database, count: () => void): Database {
     ...database,
     query,
     transaction: (work, options) =>
-      database.transaction((inside) => {
+      database.transaction((tx) => {
         const run: Queryable['query'] = (statement, values) => {
           count()
-          return inside.query(statement, values)
+          return tx.query(statement, values)
         }
         return work({ query: run })
       }, options),

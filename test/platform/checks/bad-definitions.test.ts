@@ -73,9 +73,9 @@ const BODIES: [string, string, () => string, () => Record<string, unknown>][] = 
 test.each(BODIES)('%s by %s is answered as documented', async (what, method, path, good) => {
   const whole = await client.call(method, path(), { body: good() })
   expect([whole.status, whole.text]).toEqual([whole.status < 300 ? whole.status : 0, whole.text])
-  const inside = what === 'a monitor of a file'
+  const tx = what === 'a monitor of a file'
   const bodies = fc.constant(0).chain(() =>
-    inside
+    tx
       ? bent({ ...url(), checkType: 'URL' }).map((definition) => ({
           ...file(),
           monitors: [{ key: 'm', group: 'g', definition }],

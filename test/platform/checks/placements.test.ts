@@ -46,9 +46,9 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     return id
   }
   const put = (monitorId: string, nowMs: number, wanted: WantedPlacement[]) =>
-    database().database.transaction(async (inside) => {
-      await lockAccount(inside, accountId)
-      await place(inside, { accountId, nowMs, monitors: [{ monitorId, wanted }] })
+    database().database.transaction(async (tx) => {
+      await lockAccount(tx, accountId)
+      await place(tx, { accountId, nowMs, monitors: [{ monitorId, wanted }] })
     })
   const eras = (monitorId: string, locationId: string) =>
     database().database.query<Era>(

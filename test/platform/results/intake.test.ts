@@ -314,9 +314,9 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     )
     const onDemand = run?.id ?? ''
     const result = wireResult({ monitorId: one.monitorId, slot: NOW - 7, onDemand })
-    const finish: OnRecorded = async (inside, { results }) => {
+    const finish: OnRecorded = async (tx, { results }) => {
       expect(results.map(({ result: each }) => each.onDemand)).toEqual([onDemand])
-      await inside.query(
+      await tx.query(
         `update runs set state = 'finished', finished_at = now(), verdict = 'passed', result = '{}'
          where id = $1`,
         [onDemand],

@@ -47,7 +47,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
 
   const account = (fromMs: number, toMs: number, accountId?: string) =>
     use().database.transaction(
-      (inside) => accountOf(inside, { fromMs, toMs, ...(accountId && { accountId }) }),
+      (tx) => accountOf(tx, { fromMs, toMs, ...(accountId && { accountId }) }),
       { isolation: 'repeatable read', readOnly: true },
     )
 

@@ -39,9 +39,9 @@ test('a service that a page has just taken up is not deleted', async () => {
   const service = await makeService()
   const { accountId } = client
   const page = { id: randomUUID(), accountId, name: 'x', url: randomUUID(), customDomain: null }
-  const deleting = await database.transaction(async (inside) => {
-    await insertStatusPage(inside, { ...page, looks: {} })
-    await setCards(inside, page, [{ id: randomUUID(), name: 'x', serviceIds: [service] }])
+  const deleting = await database.transaction(async (tx) => {
+    await insertStatusPage(tx, { ...page, looks: {} })
+    await setCards(tx, page, [{ id: randomUUID(), name: 'x', serviceIds: [service] }])
     const answer = client.call('DELETE', `${SERVICES}/${service}`)
     await somebodyWaits(database)
     return { answer }
@@ -53,8 +53,8 @@ test('a service that has just been deleted is not taken up', async () => {
   const { database } = use()
   const service = await makeService()
   const body = { name: 'x', url: randomUUID(), cards: [{ name: 'x', services: [{ id: service }] }] }
-  const writing = await database.transaction(async (inside) => {
-    await deleteService(inside, client.accountId, service)
+  const writing = await database.transaction(async (tx) => {
+    await deleteService(tx, client.accountId, service)
     const answer = client.call('POST', '/v1/status-pages', { body })
     await somebodyWaits(database)
     return { answer }

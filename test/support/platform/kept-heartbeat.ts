@@ -21,14 +21,14 @@ export async function keepHeartbeat(
 ): Promise<string> {
   const id = randomUUID()
   const all = { ...parts, clock: Date }
-  await changing(all, accountId, async (inside) => {
-    const surroundings = await readSurroundings(inside, all, { accountId, groupIds: [] })
+  await changing(all, accountId, async (tx) => {
+    const surroundings = await readSurroundings(tx, all, { accountId, groupIds: [] })
     const draft = draftCheck('HEARTBEAT', HEARTBEAT_BODY, { kept: undefined, surroundings })
     if (!draft.ok) throw new Error('the heartbeat check is not as declared')
     const check = { id, checkType: 'HEARTBEAT' as const, definition: draft.definition, file }
     const settled = effectiveCheck(check, surroundings)
     if ('problems' in settled) throw new Error('the heartbeat check has no place')
-    await saveChecks(inside, all, accountId, [{ ...check, settled }])
+    await saveChecks(tx, all, accountId, [{ ...check, settled }])
   })
   return id
 }

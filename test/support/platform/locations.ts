@@ -78,15 +78,15 @@ export async function placeMonitors(
       ...slots,
     }
   })
-  await database.transaction(async (inside) => {
-    await inside.query(
+  await database.transaction(async (tx) => {
+    await tx.query(
       `insert into monitors (id, account_id, check_type, name, activated, muted, definition, effective)
        select x.id, $1, x."checkType", 'a monitor', true, false, x.encrypted, x.encrypted
        from jsonb_to_recordset($2::jsonb) as x (id uuid, "checkType" text, encrypted text)`,
       [location.accountId, JSON.stringify(rows)],
     )
-    const revision = await raiseRevision(inside, location.id)
-    await inside.query(
+    const revision = await raiseRevision(tx, location.id)
+    await tx.query(
       `insert into placements
          (location_id, monitor_id, revision, needs, every_ms, offset_ms, from_ms)
        select $1, x.id, $2, x.needs, x."everyMs", x."offsetMs", $4::bigint
@@ -99,13 +99,13 @@ export async function placeMonitors(
 }
 
 /** Raises the revision of a location, as every change of a placement does. */
-export async function raiseRevision(inside: Queryable, locationId: string): Promise<number> {
-  await lockLocation(inside, locationId)
-  const [row] = await inside.query<{ revision: number }>(
+export async function raiseRevision(tx: Queryable, locationId: string): Promise<number> {
+  await lockLocation(tx, locationId)
+  const [row] = await tx.query<{ revision: number }>(
     `update private_locations set revision = revision + 1 where id = $1 returning revision`,
     [locationId],
   )
-  await announceNews(inside, locationId)
+  await announceNews(tx, locationId)
   return row?.revision ?? 0
 }
 
@@ -114,9 +114,9 @@ export function changePlacement(
   database: Database,
   { locationId, monitorId, untilMs }: { locationId: string; monitorId: string; untilMs?: number },
 ): Promise<void> {
-  return database.transaction(async (inside) => {
-    const revision = await raiseRevision(inside, locationId)
-    await inside.query(
+  return database.transaction(async (tx) => {
+    const revision = await raiseRevision(tx, locationId)
+    await tx.query(
       `update placements set revision = $3, until_ms = $4
        where location_id = $1 and monitor_id = $2`,
       [locationId, monitorId, revision, untilMs ?? null],

@@ -47,8 +47,8 @@ export function listAccounts(database: Queryable, limit: number): Promise<Accoun
  * comes one after the other, so that what one has read stays true until it has written. Rows that only
  * refer to the account wait for nobody.
  */
-export async function lockAccount(inside: Queryable, id: string): Promise<void> {
-  await inside.query(
+export async function lockAccount(tx: Queryable, id: string): Promise<void> {
+  await tx.query(
     { name: 'account-lock', text: 'select id from accounts where id = $1 for no key update' },
     [id],
   )

@@ -114,11 +114,11 @@ const find = statement<[string, string], AgentRow>(
 
 /** What is known of an agent. */
 export async function findAgent(
-  inside: Connection,
+  tx: Connection,
   locationId: string,
   id: string,
 ): Promise<AgentRow | undefined> {
-  return (await find(inside, locationId, id))[0]
+  return (await find(tx, locationId, id))[0]
 }
 
 const FORMER_MAX = 16
@@ -147,13 +147,13 @@ const write = statement<
 
 /** Writes down what an agent says and that it is there, or left just now. */
 export async function writeAgent(
-  inside: Connection,
+  tx: Connection,
   said: AgentSaying,
   state: 'live' | 'left',
 ): Promise<void> {
   const { locationId, id, instance, version, image, abilities, networkProblem = null } = said
   const facts = [locationId, id, instance, version, image, abilities] as const
-  await write(inside, ...facts, JSON.stringify(said.queues), state, networkProblem)
+  await write(tx, ...facts, JSON.stringify(said.queues), state, networkProblem)
 }
 
 /** Sound since when: nobody could report to a platform that was not there. */
@@ -187,11 +187,11 @@ const lose = statement<[number, number, string], { id: string }>(
 
 /** Gives the silent agents of a location up; their ids. */
 export async function loseAgents(
-  inside: Connection,
+  tx: Connection,
   locationId: string,
   { pauseS, silenceS }: SilenceBounds,
 ): Promise<string[]> {
-  return (await lose(inside, pauseS, silenceS, locationId)).map((row) => row.id)
+  return (await lose(tx, pauseS, silenceS, locationId)).map((row) => row.id)
 }
 
 const count = statement<[], { state: AgentStanding['state']; agents: number }>(

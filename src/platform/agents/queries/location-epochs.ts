@@ -59,11 +59,11 @@ export interface LockedLocation {
 
 /** Locks a location until the transaction ends; undefined when it is gone. */
 export async function lockLocation(
-  inside: Connection,
+  tx: Connection,
   locationId: string,
 ): Promise<LockedLocation | undefined> {
-  if ((await lock(inside, locationId)).length === 0) return undefined
-  const [row] = await readPresent(inside, locationId)
+  if ((await lock(tx, locationId)).length === 0) return undefined
+  const [row] = await readPresent(tx, locationId)
   if (row === undefined) return undefined
   const fromMs = row.from_ms ?? -Infinity
   return { nowMs: row.now, epoch: row.epoch, fromMs, members: row.members ?? [] }
@@ -94,21 +94,21 @@ const announce = statement<[string], never>(
 
 /** Begins an epoch with the agents that are live, and tells them all at the commit. */
 export async function beginEpoch(
-  inside: Connection,
+  tx: Connection,
   locationId: string,
   next: Omit<Epoch, 'members'>,
 ): Promise<EpochMember[]> {
   const { epoch, fromMs, cause } = next
-  const [row] = await begin(inside, locationId, epoch, fromMs, JSON.stringify(cause))
+  const [row] = await begin(tx, locationId, epoch, fromMs, JSON.stringify(cause))
   const members = row?.members ?? []
-  await point(inside, locationId, epoch, members.length > 0)
-  await announceNews(inside, locationId)
+  await point(tx, locationId, epoch, members.length > 0)
+  await announceNews(tx, locationId)
   return members
 }
 
 /** Has the agents of a location look for news when the transaction commits. */
-export async function announceNews(inside: Connection, locationId: string): Promise<void> {
-  await announce(inside, locationId)
+export async function announceNews(tx: Connection, locationId: string): Promise<void> {
+  await announce(tx, locationId)
 }
 
 const read = statement<

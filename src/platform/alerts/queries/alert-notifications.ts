@@ -40,12 +40,12 @@ const insert = statement<
 
 /** Puts notifications into the outbox; they are sent once the transaction is committed. */
 export async function insertNotifications(
-  inside: Connection,
+  tx: Connection,
   all: readonly NewNotification[],
 ): Promise<void> {
   if (all.length === 0) return
   await insert(
-    inside,
+    tx,
     all.map(() => randomUUID()),
     all.map((one) => one.accountId),
     all.map((one) => one.channelId),
@@ -253,8 +253,8 @@ const unattended = statement<[number], LocationRow>(
 )
 
 /** Locations without an agent for `absentMs` of which nobody was told yet; they count as told now. */
-export async function takeUnattended(inside: Connection, absentMs: number): Promise<LocationRow[]> {
-  return unattended(inside, absentMs)
+export async function takeUnattended(tx: Connection, absentMs: number): Promise<LocationRow[]> {
+  return unattended(tx, absentMs)
 }
 
 const attended = statement<[], LocationRow>(
@@ -265,8 +265,8 @@ const attended = statement<[], LocationRow>(
 )
 
 /** Locations whose absence was told and that have an agent again. */
-export async function takeAttended(inside: Connection): Promise<LocationRow[]> {
-  return attended(inside)
+export async function takeAttended(tx: Connection): Promise<LocationRow[]> {
+  return attended(tx)
 }
 
 /** A location whose agents report that their own network does not work. */
@@ -299,10 +299,10 @@ const networkLost = statement<[number], NetworkLossRow>(
  * count as told now.
  */
 export async function takeNetworkLost(
-  inside: Connection,
+  tx: Connection,
   standingMs: number,
 ): Promise<NetworkLossRow[]> {
-  return networkLost(inside, standingMs)
+  return networkLost(tx, standingMs)
 }
 
 const networkBack = statement<[], NetworkLossRow>(
@@ -316,8 +316,8 @@ const networkBack = statement<[], NetworkLossRow>(
 )
 
 /** Locations whose loss was told, and that have live agents, whose networks all work. */
-export async function takeNetworkBack(inside: Connection): Promise<NetworkLossRow[]> {
-  return networkBack(inside)
+export async function takeNetworkBack(tx: Connection): Promise<NetworkLossRow[]> {
+  return networkBack(tx)
 }
 
 const named = statement<[string[]], { id: string; name: string; slugName: string }>(

@@ -113,15 +113,15 @@ const insert = statement<[string, ...Written], ChannelRow>(
 
 /** Adds a channel unless the account has `channelsMax` of them. To be called in a transaction. */
 export async function insertChannel(
-  inside: Connection,
+  tx: Connection,
   accountId: string,
   fields: ChannelFields,
   channelsMax: number,
 ): Promise<ChannelRow | undefined> {
-  await lockAccount(inside, accountId)
-  const [there] = await count(inside, accountId)
+  await lockAccount(tx, accountId)
+  const [there] = await count(tx, accountId)
   if ((there?.count ?? 0) >= channelsMax) return undefined
-  return (await insert(inside, accountId, ...valuesOf(fields)))[0]
+  return (await insert(tx, accountId, ...valuesOf(fields)))[0]
 }
 
 const change = statement<[string, ...Written, number], ChannelRow>(

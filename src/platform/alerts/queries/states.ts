@@ -25,10 +25,10 @@ const lock = statement<[string[]], AlertStateRow>(
 
 /** The states that there are of these monitors, locked for the rest of the transaction. */
 export async function lockAlertStates(
-  inside: Connection,
+  tx: Connection,
   monitorIds: string[],
 ): Promise<AlertStateRow[]> {
-  return lock(inside, monitorIds)
+  return lock(tx, monitorIds)
 }
 
 const begin = statement<[string, string[], string], { id: string }>(
@@ -44,11 +44,11 @@ const begin = statement<[string, string[], string], { id: string }>(
  * `begun` are those that were made here.
  */
 export async function beginAlertStates(
-  inside: Connection,
+  tx: Connection,
   { accountId, monitorIds, fresh }: { accountId: string; monitorIds: string[]; fresh: AlertState },
 ): Promise<{ rows: AlertStateRow[]; begun: Set<string> }> {
-  const made = await begin(inside, accountId, monitorIds, JSON.stringify(fresh))
-  return { rows: await lock(inside, monitorIds), begun: new Set(made.map(({ id }) => id)) }
+  const made = await begin(tx, accountId, monitorIds, JSON.stringify(fresh))
+  return { rows: await lock(tx, monitorIds), begun: new Set(made.map(({ id }) => id)) }
 }
 
 const lockDue = statement<[string, number], AlertStateRow>(
@@ -59,11 +59,11 @@ const lockDue = statement<[string, number], AlertStateRow>(
 
 /** States that time alone may move now, locked; those that somebody else moves are left out. */
 export async function lockDueAlertStates(
-  inside: Connection,
+  tx: Connection,
   now: number,
   rowsMax: number,
 ): Promise<AlertStateRow[]> {
-  return lockDue(inside, new Date(now).toISOString(), rowsMax)
+  return lockDue(tx, new Date(now).toISOString(), rowsMax)
 }
 
 const lockEnded = statement<[number], AlertStateRow>(
@@ -75,10 +75,10 @@ const lockEnded = statement<[number], AlertStateRow>(
 
 /** States of monitors that are deleted or switched off, locked. */
 export async function lockEndedAlertStates(
-  inside: Connection,
+  tx: Connection,
   rowsMax: number,
 ): Promise<AlertStateRow[]> {
-  return lockEnded(inside, rowsMax)
+  return lockEnded(tx, rowsMax)
 }
 
 /** What is written of a state. */
@@ -101,12 +101,12 @@ const save = statement<
 
 /** Writes states down that are locked. */
 export async function saveAlertStates(
-  inside: Connection,
+  tx: Connection,
   changes: readonly AlertStateChange[],
 ): Promise<void> {
   if (changes.length === 0) return
   await save(
-    inside,
+    tx,
     changes.map((one) => one.monitorId),
     changes.map((one) => JSON.stringify(one.state)),
     changes.map((one) => (one.lastBad === null ? null : JSON.stringify(one.lastBad))),
@@ -129,12 +129,12 @@ const remove = statement<[string[], (number | null)[]], never>(
  * nobody watches them any more.
  */
 export async function deleteAlertStates(
-  inside: Connection,
+  tx: Connection,
   states: readonly { monitorId: string; endedSlot: number | null }[],
 ): Promise<void> {
   if (states.length === 0) return
   await remove(
-    inside,
+    tx,
     states.map(({ monitorId }) => monitorId),
     states.map(({ endedSlot }) => endedSlot),
   )
@@ -151,10 +151,10 @@ const ends = statement<[string[]], { monitorId: string; slot: number }>(
  * another process may have ended one while this one waited for the lock.
  */
 export async function readAlertEnds(
-  inside: Connection,
+  tx: Connection,
   monitorIds: string[],
 ): Promise<Map<string, number>> {
-  const rows = await ends(inside, monitorIds)
+  const rows = await ends(tx, monitorIds)
   return new Map(rows.map(({ monitorId, slot }) => [monitorId, slot]))
 }
 
@@ -171,11 +171,11 @@ const hurry = statement<[string[], string], never>(
 
 /** Has the states of the monitors in these locations looked at next. */
 export async function hurryAlertStates(
-  inside: Connection,
+  tx: Connection,
   locationIds: string[],
   now: number,
 ): Promise<void> {
-  if (locationIds.length > 0) await hurry(inside, locationIds, new Date(now).toISOString())
+  if (locationIds.length > 0) await hurry(tx, locationIds, new Date(now).toISOString())
 }
 
 /** A monitor as alerts need it. */
@@ -236,12 +236,12 @@ const newest = statement<[string, string[], string[]], { monitorId: string; slot
  * about the target before: runs that come after it are news, those before it are not.
  */
 export async function newestOtherSlots(
-  inside: Connection,
+  tx: Connection,
   locationId: string,
   given: readonly { monitorId: string; slot: number }[],
 ): Promise<Map<string, number>> {
   const rows = await newest(
-    inside,
+    tx,
     locationId,
     given.map((one) => one.monitorId),
     given.map((one) => new Date(one.slot).toISOString()),
@@ -284,13 +284,13 @@ const newer = statement<[string[], string[], string[], number], RecordedRun>(
  * moment in which a state began. In the order of slots.
  */
 export async function newerRuns(
-  inside: Connection,
+  tx: Connection,
   last: readonly { monitorId: string; locationId: string; slot: number }[],
   lateAfterMs: number,
 ): Promise<RecordedRun[]> {
   if (last.length === 0) return []
   return newer(
-    inside,
+    tx,
     last.map((one) => one.monitorId),
     last.map((one) => one.locationId),
     last.map((one) => new Date(one.slot).toISOString()),

@@ -84,13 +84,13 @@ export interface Span {
  * in a transaction of isolation `repeatable read`, so that nothing is counted twice or not at all.
  */
 export async function readHours(
-  inside: Connection,
+  tx: Connection,
   monitorId: string,
   { fromMs, toMs }: Span,
 ): Promise<HourCounts[]> {
   const wholeFrom = Math.ceil(fromMs / HOUR_MS) * HOUR_MS
   const wholeTo = Math.floor(toMs / HOUR_MS) * HOUR_MS
-  const [state] = await open(inside, monitorId, wholeFrom, wholeTo)
+  const [state] = await open(tx, monitorId, wholeFrom, wholeTo)
   const rolledTo = Math.max(wholeFrom, Math.min(wholeTo, state?.untilHour?.getTime() ?? 0))
   const due = state?.due ?? []
   const spans = spansBeside({ fromMs, toMs }, { fromMs: wholeFrom, toMs: rolledTo })
@@ -98,10 +98,10 @@ export async function readHours(
     const at = hour.getTime()
     if (at < rolledTo) spans.push({ fromMs: at, toMs: at + HOUR_MS })
   }
-  const hours = await rolledUp(inside, monitorId, wholeFrom, rolledTo, due)
+  const hours = await rolledUp(tx, monitorId, wholeFrom, rolledTo, due)
   if (spans.length === 0) return hours
   const rest = await fromRows(
-    inside,
+    tx,
     monitorId,
     spans.map((one) => one.fromMs),
     spans.map((one) => one.toMs),

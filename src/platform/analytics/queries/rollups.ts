@@ -21,11 +21,11 @@ const begin = statement<[], never>(
  * transaction ends; whoever records late results waits for it or is waited for. Undefined before the
  * first slot was expected.
  */
-export async function lockRollupsDone(inside: Connection): Promise<number | undefined> {
-  const [found] = await lockDone(inside)
+export async function lockRollupsDone(tx: Connection): Promise<number | undefined> {
+  const [found] = await lockDone(tx)
   if (found !== undefined) return found.untilHour.getTime()
-  await begin(inside)
-  return (await lockDone(inside))[0]?.untilHour.getTime()
+  await begin(tx)
+  return (await lockDone(tx))[0]?.untilHour.getTime()
 }
 
 const makeDue = statement<[number, number], never>(
@@ -43,9 +43,9 @@ const moveDone = statement<[number], never>(
 )
 
 /** Makes the hour that starts at `hourMs` due for everything that was expected in it. */
-export async function makeHourDue(inside: Connection, hourMs: number): Promise<void> {
-  await makeDue(inside, hourMs, hourMs + 3_600_000)
-  await moveDone(inside, hourMs + 3_600_000)
+export async function makeHourDue(tx: Connection, hourMs: number): Promise<void> {
+  await makeDue(tx, hourMs, hourMs + 3_600_000)
+  await moveDone(tx, hourMs + 3_600_000)
 }
 
 const takeDue = statement<[number], { location_id: string; monitor_id: string; hour: Date }>(
@@ -109,11 +109,11 @@ const compute = statement<[string[], string[], Date[]], never>(
 )
 
 /** Rolls up some of the hours that are due, at most `limit`, and answers with how many. */
-export async function rollUpDue(inside: Connection, limit: number): Promise<number> {
-  const due = await takeDue(inside, limit)
+export async function rollUpDue(tx: Connection, limit: number): Promise<number> {
+  const due = await takeDue(tx, limit)
   if (due.length === 0) return 0
   await compute(
-    inside,
+    tx,
     due.map((one) => one.location_id),
     due.map((one) => one.monitor_id),
     due.map((one) => one.hour),

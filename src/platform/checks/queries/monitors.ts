@@ -169,13 +169,13 @@ const MONITORS_AT_ONCE = 1_000
 
 /** Adds monitors, or replaces those that are there; all of them belong to the account, or are new. */
 export async function writeMonitors(
-  inside: Connection,
+  tx: Connection,
   accountId: string,
   monitors: readonly MonitorFields[],
 ): Promise<void> {
   for (let start = 0; start < monitors.length; start += MONITORS_AT_ONCE) {
     const some = monitors.slice(start, start + MONITORS_AT_ONCE)
-    await write(inside, accountId, JSON.stringify(some))
+    await write(tx, accountId, JSON.stringify(some))
   }
 }
 
@@ -191,9 +191,9 @@ const remove = statement<[string, string[]], { id: string }>(
  * those that were there. Their results stay until retention drops them.
  */
 export async function deleteMonitors(
-  inside: Connection,
+  tx: Connection,
   accountId: string,
   ids: readonly string[],
 ): Promise<string[]> {
-  return (await remove(inside, accountId, [...ids])).map((row) => row.id)
+  return (await remove(tx, accountId, [...ids])).map((row) => row.id)
 }

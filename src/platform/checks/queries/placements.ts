@@ -63,20 +63,20 @@ const readCurrent = statement<[string[]], PlacementRow>(
  * (`lockAccount`).
  */
 export async function place(
-  inside: Connection,
+  tx: Connection,
   ask: { accountId: string; nowMs: number; monitors: readonly Placing[] },
 ): Promise<void> {
   const { accountId, monitors } = ask
   if (monitors.length === 0) return
   const ids = monitors.map((one) => one.monitorId)
-  const current = Map.groupBy(await readCurrent(inside, ids), (row) => row.monitor_id)
+  const current = Map.groupBy(await readCurrent(tx, ids), (row) => row.monitor_id)
   const changes: Changes = { placements: [], closed: [], opened: [] }
   // Slots are whole milliseconds: one that lies before now has passed.
   const nowMs = Math.ceil(ask.nowMs)
   for (const one of monitors) compare(one, current.get(one.monitorId) ?? [], nowMs, changes)
   const locationIds = [...new Set(changes.placements.map((one) => one.locationId))]
-  const revisions = await raiseRevisions(inside, accountId, locationIds)
-  await write(inside, changes, revisions)
+  const revisions = await raiseRevisions(tx, accountId, locationIds)
+  await write(tx, changes, revisions)
 }
 
 /** Agents hear of a change well within this. */
@@ -160,14 +160,14 @@ const raise = statement<[string[]], { id: string; revision: number }>(
  * has their agents told at the commit. Answers with the new revisions of those that the account has.
  */
 export async function raiseRevisions(
-  inside: Connection,
+  tx: Connection,
   accountId: string,
   locationIds: readonly string[],
 ): Promise<Map<string, number>> {
   if (locationIds.length === 0) return new Map()
-  const locked = await lockLocations(inside, accountId, [...locationIds])
+  const locked = await lockLocations(tx, accountId, [...locationIds])
   const raised = await raise(
-    inside,
+    tx,
     locked.map((row) => row.id),
   )
   return new Map(raised.map((row) => [row.id, row.revision]))
@@ -212,14 +212,14 @@ const openEras = statement<[string], never>(
 )
 
 async function write(
-  inside: Connection,
+  tx: Connection,
   { placements, closed, opened }: Changes,
   revisions: ReadonlyMap<string, number>,
 ): Promise<void> {
   const stamped = placements.map((one) => ({ ...one, revision: revisions.get(one.locationId) }))
-  for (const some of parts(stamped)) await writePlacements(inside, JSON.stringify(some))
-  for (const some of parts(closed)) await closeEras(inside, JSON.stringify(some))
-  for (const some of parts(opened)) await openEras(inside, JSON.stringify(some))
+  for (const some of parts(stamped)) await writePlacements(tx, JSON.stringify(some))
+  for (const some of parts(closed)) await closeEras(tx, JSON.stringify(some))
+  for (const some of parts(opened)) await openEras(tx, JSON.stringify(some))
 }
 
 function* parts<T>(all: readonly T[]): Generator<T[]> {

@@ -30,13 +30,13 @@ export interface NewLocationKeyFields {
  * come before the count. Answers with when it was made.
  */
 export async function insertLocationKey(
-  inside: Connection,
+  tx: Connection,
   key: NewLocationKeyFields,
   activeMax: number,
 ): Promise<Date | 'full' | 'absent'> {
   const { id, accountId, locationId, hash, suffix } = key
-  if ((await lock(inside, locationId, accountId)).length === 0) return 'absent'
-  const [row] = await insert(inside, id, locationId, hash, suffix, activeMax)
+  if ((await lock(tx, locationId, accountId)).length === 0) return 'absent'
+  const [row] = await insert(tx, id, locationId, hash, suffix, activeMax)
   return row?.created_at ?? 'full'
 }
 

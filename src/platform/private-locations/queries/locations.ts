@@ -98,11 +98,11 @@ const insert = statement<[string, string, string, string, string, string | null]
 
 /** Adds a location. Its slug may be taken: a duplicate of `private_locations_slug_taken`. */
 export async function insertPrivateLocation(
-  inside: Connection,
+  tx: Connection,
   { id, accountId, name, icon, proxyUrl }: PrivateLocationFields,
   slugName: string,
 ): Promise<void> {
-  await insert(inside, id, accountId, name, slugName, icon, proxyUrl)
+  await insert(tx, id, accountId, name, slugName, icon, proxyUrl)
 }
 
 const change = statement<[string, string, string, string, string | null], { id: string }>(
@@ -114,10 +114,10 @@ const change = statement<[string, string, string, string, string | null], { id: 
 
 /** Replaces a location's fields; false when the account has none of that id. */
 export async function changePrivateLocation(
-  inside: Connection,
+  tx: Connection,
   { id, accountId, name, icon, proxyUrl }: PrivateLocationFields,
 ): Promise<boolean> {
-  return (await change(inside, id, accountId, name, icon, proxyUrl)).length === 1
+  return (await change(tx, id, accountId, name, icon, proxyUrl)).length === 1
 }
 
 const users = statement<[string, string], { monitors: number; groups: number }>(
@@ -131,11 +131,11 @@ const users = statement<[string, string], { monitors: number; groups: number }>(
 
 /** How many monitors and groups name a location. */
 export async function usersOfLocation(
-  inside: Connection,
+  tx: Connection,
   accountId: string,
   id: string,
 ): Promise<{ monitors: number; groups: number }> {
-  return (await users(inside, accountId, id))[0] ?? { monitors: 0, groups: 0 }
+  return (await users(tx, accountId, id))[0] ?? { monitors: 0, groups: 0 }
 }
 
 const remove = statement<[string, string], { id: string }>(
@@ -145,9 +145,9 @@ const remove = statement<[string, string], { id: string }>(
 
 /** Deletes a location with its keys and agents; false when the account has none of that id. */
 export async function deletePrivateLocation(
-  inside: Connection,
+  tx: Connection,
   accountId: string,
   id: string,
 ): Promise<boolean> {
-  return (await remove(inside, id, accountId)).length === 1
+  return (await remove(tx, id, accountId)).length === 1
 }

@@ -105,17 +105,17 @@ const countRows = statement<
  * counts see the same rows.
  */
 export async function accountOf(
-  inside: Connection,
+  tx: Connection,
   ask: { fromMs: number; toMs: number; accountId?: string },
 ): Promise<Account> {
-  const span = await readSweptSpan(inside)
+  const span = await readSweptSpan(tx)
   const fromMs = Math.max(ask.fromMs, span?.keptFromMs ?? 0)
   const toMs = Math.max(fromMs, Math.min(ask.toMs, span?.sweptUntilMs ?? 0))
   const accountId = ask.accountId ?? null
   const values = [fromMs, toMs, span?.sweptUntilMs ?? 0, accountId] as const
-  const locations = (await countExpected(inside, ...values)).map((row) => emptyAccount(row))
+  const locations = (await countExpected(tx, ...values)).map((row) => emptyAccount(row))
   const byId = new Map(locations.map((one) => [one.locationId, one]))
-  for (const row of await countRows(inside, ...values)) {
+  for (const row of await countRows(tx, ...values)) {
     const location = byId.get(row.locationId)
     // Of a location that was deleted nothing is expected any more.
     if (location === undefined) continue

@@ -43,13 +43,13 @@ const fill = statement<Values, { monitorId: string; slotMs: number }>(
  * `droppedSlotsPerBatchMax` of them; the slots that changed.
  */
 export async function fillDropped(
-  inside: Connection,
+  tx: Connection,
   whose: { locationId: string; accountId: string; agentId: string },
   spans: readonly { monitorId: string; from: number; to: number }[],
   { fromMs, toMs }: { fromMs: number; toMs: number },
 ): Promise<{ monitorId: string; slotMs: number }[]> {
   return fill(
-    inside,
+    tx,
     whose.locationId,
     whose.accountId,
     whose.agentId,

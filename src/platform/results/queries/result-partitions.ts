@@ -52,10 +52,10 @@ export async function ensurePartitions(
     return wanted.filter((day) => !there.has(day))
   }
   if ((await missing(database)).length === 0) return []
-  return database.transaction(async (inside) => {
-    await inside.query(`select pg_advisory_xact_lock(${LOCK})`)
-    const days = await missing(inside)
-    if (days.length > 0) await inside.query(days.map(partitionSql).join(';\n'))
+  return database.transaction(async (tx) => {
+    await tx.query(`select pg_advisory_xact_lock(${LOCK})`)
+    const days = await missing(tx)
+    if (days.length > 0) await tx.query(days.map(partitionSql).join(';\n'))
     return days
   })
 }
@@ -97,8 +97,8 @@ async function detached(database: Database, beforeMs: number): Promise<string[]>
 }
 
 async function dropTable(database: Database, name: string): Promise<void> {
-  await database.transaction(async (inside) => {
-    await inside.query(`set local lock_timeout = ${LOCK_WAIT_MS}`)
-    await inside.query(`drop table if exists ${name}`)
+  await database.transaction(async (tx) => {
+    await tx.query(`set local lock_timeout = ${LOCK_WAIT_MS}`)
+    await tx.query(`drop table if exists ${name}`)
   })
 }

@@ -75,12 +75,12 @@ const insert = statement<Insert, { recorded: number; others: number[] | null }>(
  * nothing. No slot may occur twice.
  */
 export async function insertResults(
-  inside: Connection,
+  tx: Connection,
   whose: { locationId: string; accountId: string; agentId: string },
   columns: ResultColumns,
 ): Promise<number[]> {
   const [row] = await insert(
-    inside,
+    tx,
     whose.locationId,
     whose.accountId,
     whose.agentId,
@@ -142,11 +142,11 @@ const classify = statement<[string, string, string], Unrecorded>(
 
 /** Says of slots that insertResults left alone why it did. */
 export async function whyUnrecorded(
-  inside: Connection,
+  tx: Connection,
   locationId: string,
   slots: { monitorIds: string[]; slotsMs: number[] },
 ): Promise<Unrecorded[]> {
-  return classify(inside, locationId, plainArray(slots.monitorIds), plainArray(slots.slotsMs))
+  return classify(tx, locationId, plainArray(slots.monitorIds), plainArray(slots.slotsMs))
 }
 
 /** A run on demand as results of it find it. */
@@ -168,11 +168,11 @@ const lockRuns = statement<[string, string], AwaitedRun & { id: string }>(
 
 /** The runs on demand of a location among `ids`, locked, so that two results of one come in turn. */
 export async function lockRunsOf(
-  inside: Connection,
+  tx: Connection,
   locationId: string,
   ids: readonly string[],
 ): Promise<Map<string, AwaitedRun>> {
-  const rows = await lockRuns(inside, locationId, plainArray(ids))
+  const rows = await lockRuns(tx, locationId, plainArray(ids))
   return new Map(rows.map(({ id, ...run }) => [id, run]))
 }
 
@@ -193,9 +193,9 @@ const markDue = statement<[string, string, string], never>(
 
 /** Asks for new rollups of the hours of slots, as far as these hours have been rolled up. */
 export async function markRollupsDue(
-  inside: Connection,
+  tx: Connection,
   locationId: string,
   slots: { monitorIds: string[]; slotsMs: number[] },
 ): Promise<void> {
-  await markDue(inside, locationId, plainArray(slots.monitorIds), plainArray(slots.slotsMs))
+  await markDue(tx, locationId, plainArray(slots.monitorIds), plainArray(slots.slotsMs))
 }

@@ -37,11 +37,11 @@ const lose = statement<[number, number], never>(
  * `graceMs`, nor reported, are lost with their agents, or not delivered by those that are still there.
  */
 export async function sortUnderWay(
-  inside: Connection,
+  tx: Connection,
   { nowMs, graceMs }: { nowMs: number; graceMs: number },
 ): Promise<void> {
-  await keep(inside, nowMs)
-  await lose(inside, nowMs, graceMs)
+  await keep(tx, nowMs)
+  await lose(tx, nowMs, graceMs)
 }
 
 /** A slot of a monitor that runs. */

@@ -17,11 +17,11 @@ const begin = statement<[number], never>(
  * How far slots were swept. The row stays locked until the transaction ends, so that only one sweeps.
  * The first sweep begins where the first slot was expected, or at `startMs` when none is.
  */
-export async function beginSweep(inside: Connection, startMs: number): Promise<number> {
-  const [found] = await lock(inside)
+export async function beginSweep(tx: Connection, startMs: number): Promise<number> {
+  const [found] = await lock(tx)
   if (found !== undefined) return found.sweptUntilMs
-  await begin(inside, startMs)
-  return (await lock(inside))[0]?.sweptUntilMs ?? startMs
+  await begin(tx, startMs)
+  return (await lock(tx))[0]?.sweptUntilMs ?? startMs
 }
 
 /** A stretch of time to be swept, [fromMs, untilMs); nothing before `floorMs` is kept. */
@@ -52,8 +52,8 @@ const count = statement<[number, number, number], { slots: number }>(
 )
 
 /** How many slots are due in the window. */
-export async function countDueSlots(inside: Connection, window: SweepWindow): Promise<number> {
-  return (await count(inside, window.fromMs, window.untilMs, window.floorMs))[0]?.slots ?? 0
+export async function countDueSlots(tx: Connection, window: SweepWindow): Promise<number> {
+  return (await count(tx, window.fromMs, window.untilMs, window.floorMs))[0]?.slots ?? 0
 }
 
 /** Slots without a row that are missed for the same reason. */
@@ -94,10 +94,10 @@ const find = statement<[number, number, number], MissingSlots>(
 
 /** Slots due in the window that have no row. */
 export async function findMissingSlots(
-  inside: Connection,
+  tx: Connection,
   window: SweepWindow,
 ): Promise<MissingSlots[]> {
-  return find(inside, window.fromMs, window.untilMs, window.floorMs)
+  return find(tx, window.fromMs, window.untilMs, window.floorMs)
 }
 
 /** An agent that was in a location in an epoch. */
@@ -122,11 +122,11 @@ const members = statement<[string, number], SweptMember>(
 
 /** Who was in a location in an epoch. */
 export async function readMembers(
-  inside: Connection,
+  tx: Connection,
   locationId: string,
   epoch: number,
 ): Promise<SweptMember[]> {
-  return members(inside, locationId, epoch)
+  return members(tx, locationId, epoch)
 }
 
 type Fill = [string, string, string, string | null, string[], number[]]
@@ -147,19 +147,11 @@ const fill = statement<Fill, { filled: number }>(
 
 /** Fills slots in; those that were reported in the meantime are left as they are. How many were filled. */
 export async function fillMissed(
-  inside: Connection,
+  tx: Connection,
   { locationId, accountId, monitorIds, slotsMs }: MissingSlots,
   { reason, needed }: { reason: string; needed?: string },
 ): Promise<number> {
-  const rows = await fill(
-    inside,
-    locationId,
-    accountId,
-    reason,
-    needed ?? null,
-    monitorIds,
-    slotsMs,
-  )
+  const rows = await fill(tx, locationId, accountId, reason, needed ?? null, monitorIds, slotsMs)
   return rows[0]?.filled ?? 0
 }
 
@@ -171,10 +163,10 @@ const advance = statement<[number, number, number], never>(
 
 /** The window is swept. */
 export async function advanceSweep(
-  inside: Connection,
+  tx: Connection,
   { untilMs, expected, recorded }: { untilMs: number; expected: number; recorded: number },
 ): Promise<void> {
-  await advance(inside, untilMs, expected, recorded)
+  await advance(tx, untilMs, expected, recorded)
 }
 
 const pulse = statement<[], { sinceMs: number }>(

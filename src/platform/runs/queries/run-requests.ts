@@ -104,11 +104,11 @@ export interface NewRun {
  * Asks for a run and tells the location's agents; undefined when too many are open there. To be called
  * in a transaction, for several locations in the order of their ids.
  */
-export async function insertRun(inside: Connection, run: NewRun): Promise<string | undefined> {
+export async function insertRun(tx: Connection, run: NewRun): Promise<string | undefined> {
   const { id, accountId, monitorId, locationId, askedBy } = run
-  await lock(inside, locationId)
+  await lock(tx, locationId)
   const openMax = PROTOCOL_BOUNDS.onDemandRunsMax
-  return (await insert(inside, id, accountId, monitorId, locationId, askedBy, openMax))[0]?.json
+  return (await insert(tx, id, accountId, monitorId, locationId, askedBy, openMax))[0]?.json
 }
 
 /** Which run, of whom; where its monitor is named it has to be that one's. */

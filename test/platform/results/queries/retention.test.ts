@@ -93,8 +93,8 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const here = await addLocation(database)
     const { promise: hold, resolve: letGo } = Promise.withResolvers<void>()
     const { promise: reading, resolve: isReading } = Promise.withResolvers<void>()
-    const reader = database.transaction(async (inside) => {
-      await inside.query('select count(*) from results')
+    const reader = database.transaction(async (tx) => {
+      await tx.query('select count(*) from results')
       isReading()
       await hold
     })

@@ -166,16 +166,16 @@ async function record(
     const more = { startedAt: run.slot, durationMs: 12, responseTimeMs: 10, attempts: 1 }
     return { late, result: { ...run, ...more } }
   })
-  await database.transaction(async (inside) => {
+  await database.transaction(async (tx) => {
     for (const { result } of results) {
-      await inside.query(
+      await tx.query(
         `insert into results (location_id, monitor_id, slot, account_id, verdict, started_at,
            duration_ms, attempts)
          values ($1, $2, $3, $4, $5, $3, 12, 1)`,
         [locationId, result.monitorId, new Date(result.slot), accountId, result.verdict],
       )
     }
-    await onRecorded(inside, { accountId, locationId, agentId: randomUUID(), results })
+    await onRecorded(tx, { accountId, locationId, agentId: randomUUID(), results })
   })
 }
 
