@@ -1,5 +1,5 @@
 // Reading addresses and hosts: every spelling of an address that some resolver or kernel would accept ends
-// in one literal, so that the network policy judges what is really dialled.
+// in one literal, so that the network policy evaluates what is really dialled.
 import { isIP, isIPv6 } from 'node:net'
 import type { Family } from './dial.ts'
 

@@ -41,7 +41,7 @@ interface Table {
 
 /**
  * Compiles the policy. An address in `allowed` may be dialled whatever denies it. Addresses that carry an
- * IPv4 address (mapped, compatible, translated, 6to4, NAT64, Teredo) are judged by that one too.
+ * IPv4 address (mapped, compatible, translated, 6to4, NAT64, Teredo) are evaluated by that one too.
  * Throws when an entry is not a network; `networkProblem` tells beforehand.
  */
 export function createNetworkPolicy(settings: {
@@ -54,26 +54,26 @@ export function createNetworkPolicy(settings: {
   for (const text of settings.blocked) add(denied, text, 'BLOCKED_NETWORKS')
   for (const text of settings.allowed) add(allowed, text, 'default')
 
-  const judge4 = (word: number): Denial | undefined => {
+  const check4 = (word: number): Denial | undefined => {
     if (find4(allowed.v4, word) !== undefined) return undefined
     const found = find4(denied.v4, word)?.denial
     // To connect to 0.0.0.0 is to connect to this host.
-    return found === undefined && word === 0 ? judge4(0x7f000001) : found
+    return found === undefined && word === 0 ? check4(0x7f000001) : found
   }
-  const judge6 = (words: Words): Denial | undefined => {
+  const check6 = (words: Words): Denial | undefined => {
     if (find6(allowed.v6, words) !== undefined) return undefined
     const found = find6(denied.v6, words)?.denial
     const unspecified = words.every((word) => word === 0)
-    return found === undefined && unspecified ? judge6([0, 0, 0, 1]) : found
+    return found === undefined && unspecified ? check6([0, 0, 0, 1]) : found
   }
   return {
     denial(address) {
       const word = ipv4Word(address)
-      if (word >= 0) return judge4(word)
+      if (word >= 0) return check4(word)
       const words = ipv6Words(address)
       if (words === undefined) return { network: address, origin: 'not an address' }
-      if (isMapped(words)) return judge4(words[3])
-      return judge6(words) ?? first(embedded(words), judge4)
+      if (isMapped(words)) return check4(words[3])
+      return check6(words) ?? first(embedded(words), check4)
     },
   }
 }
@@ -154,9 +154,9 @@ function find6(networks: readonly Network[], words: Words): Network | undefined 
   )
 }
 
-function first<T, R>(items: readonly T[], judge: (item: T) => R | undefined): R | undefined {
+function first<T, R>(items: readonly T[], check: (item: T) => R | undefined): R | undefined {
   for (const item of items) {
-    const found = judge(item)
+    const found = check(item)
     if (found !== undefined) return found
   }
   return undefined

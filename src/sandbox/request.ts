@@ -36,7 +36,7 @@ export interface StopRequest {
 export interface SandboxNetwork {
   blocked: readonly string[]
   allowed: readonly string[]
-  /** The run's own proxy on 127.0.0.1, which judges by itself. */
+  /** The run's own proxy on 127.0.0.1, which evaluates by itself. */
   proxyPort?: number
 }
 

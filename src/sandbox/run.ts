@@ -78,7 +78,7 @@ export interface SandboxRun {
 
 /** Runs user code. */
 export interface Sandbox {
-  /** No run goes ahead whose connections are not all judged by the supervisor. */
+  /** No run goes ahead whose connections are not all evaluated by the supervisor. */
   readonly alwaysHoldsNetwork: boolean
   /** The users that runs may have. */
   readonly userIds: readonly number[]

@@ -20,7 +20,7 @@ export const SUITE_SETTINGS: FailureSettings = {
 const NAMED_TESTS_MAX = 20
 const MESSAGE_CHARS_MAX = 2000
 
-/** Judges a run that nobody cancelled. */
+/** Evaluators a run that nobody cancelled. */
 export function suiteVerdict(end: SandboxEnd, report: PlaywrightReport): SuiteVerdict {
   const { stats } = report
   const failures: Failure[] = []

@@ -268,7 +268,7 @@ process.exit()`,
 test.each([
   ['none where it goes straight', 'unheld', 'way:\n'],
   ['named where all must go through it', 'always', 'way: by proxy\n'],
-] as const)('where connections are judged, a proxy is %s', async (_, when, said) => {
+] as const)('where connections are evaluated, a proxy is %s', async (_, when, said) => {
   const end = await sandboxed({
     command: '/bin/sh',
     args: () => ['-c', 'echo way: $WAY'],

@@ -114,7 +114,7 @@ class Link implements PlatformLink {
       const answer =
         (await this.#send(ask, endsAtMs, isOnce)) ?? (await this.#send(ask, endsAtMs, true))
       if (answer === undefined) throw new Error('the last try answers or rejects')
-      return this.#judged(answer)
+      return this.#evaluated(answer)
     } finally {
       stream?.destroy()
     }
@@ -278,7 +278,7 @@ class Link implements PlatformLink {
   }
 
   /** The answer, unless it is no answer of the platform. */
-  #judged(answer: LinkAnswer): LinkAnswer {
+  #evaluated(answer: LinkAnswer): LinkAnswer {
     const { status, headers } = answer
     if (status === 407 && this.#proxy !== undefined) {
       const words = 'wants other credentials (407); check user and password in HTTP_PROXY'

@@ -2,7 +2,7 @@
 import type { LinkAnswer } from '../../agent/platform/link.ts'
 import type { Finding } from './finding.ts'
 
-/** Beyond it, certificates and logs are misjudged sooner or later; slots follow the platform's clock anyway. */
+/** Beyond it, certificates and logs are mistaken sooner or later; slots follow the platform's clock anyway. */
 const OFF_MS_MAX = 5000
 
 /** Compares the clocks; the truth lies between two bounds, the nearer one of which counts. */

@@ -1,4 +1,4 @@
-// What an API monitor's definition comes to: the request as it is sent, and how its answer is judged.
+// What an API monitor's definition comes to: the request as it is sent, and how its answer is evaluated.
 import { validateHeaderName, validateHeaderValue } from 'node:http'
 import type { ApiMonitor, ApiRequest } from '../../contract/http-monitor.ts'
 import { failure, type Failure } from '../../contract/failure.ts'

@@ -1,4 +1,4 @@
-// One run of an API monitor with scripts: set up, ask, tear down, judge. Loaded at the first such run: an agent
+// One run of an API monitor with scripts: set up, ask, tear down, evaluate. Loaded at the first such run: an agent
 // without scripts must not carry it in its memory.
 import type { ApiMonitor, ApiRequest } from '../../contract/http-monitor.ts'
 import { failure, type Failure } from '../../contract/failure.ts'
@@ -128,7 +128,7 @@ class ScriptedRun {
     return changedRequest({ monitor, written: written?.['request'] }, lookup, done)
   }
 
-  /** A failure of the script is one of the check, beside which assertions are judged all the same. */
+  /** A failure of the script is one of the check, beside which assertions are evaluated all the same. */
   async #tearDown(request: ApiRequest, trip: Trip): Promise<Failure[]> {
     const response = shownResponse(trip, BYTES_MAX / 2)
     const { shown } = this

@@ -4,8 +4,8 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { TARGETLESS, type Assertion } from '../../contract/assertion.ts'
 import { failure, type Failure } from '../../contract/failure.ts'
 import { compileJsonPath, StepsExceeded } from '../../contract/json-path/json-path.ts'
-import { judgeInThread, type ThreadOutcome } from './judge-thread.ts'
-import { judge, type Material } from './judge.ts'
+import { evaluateInThread, type ThreadOutcome } from './evaluation-thread.ts'
+import { evaluate, type Material } from './evaluate.ts'
 import { regexStepsMax } from './regex-cost.ts'
 import type { Actual } from './comparison.ts'
 
@@ -59,9 +59,9 @@ export async function evaluateAssertions(
   let isTimeUp = false
   for (const [index, assertion] of assertions.entries()) {
     const material = materialOf(assertion, sources[assertion.source], materials)
-    // Most are judged in place: no promise for those, this is the hot path.
-    const inline = isTimeUp ? undefined : judgeInline(assertion, material)
-    const outcome = inline ?? (await judgeInThread(assertion, material as Material, signal))
+    // Most are evaluated in place: no promise for those, this is the hot path.
+    const inline = isTimeUp ? undefined : evaluateInline(assertion, material)
+    const outcome = inline ?? (await evaluateInThread(assertion, material as Material, signal))
     const failed = failureOf(index, assertion, outcome)
     if (failed !== undefined) failures.push(failed)
     if (inline === undefined && signal.aborted) break
@@ -93,10 +93,10 @@ export async function endOfMatch(
   }
   const material: Material = { kind: 'text', text }
   const outcome =
-    judgeInline(assertion, material) ?? (await judgeInThread(assertion, material, signal))
+    evaluateInline(assertion, material) ?? (await evaluateInThread(assertion, material, signal))
   if ('failure' in outcome) return outcome.failure
-  const { judgement } = outcome
-  return judgement.holds ? (judgement.end ?? -1) : -1
+  const { evaluation } = outcome
+  return evaluation.holds ? (evaluation.end ?? -1) : -1
 }
 
 function materialOf(
@@ -123,7 +123,7 @@ function materialOf(
 }
 
 /** The outcome of an assertion that is cheap; undefined for one that belongs into the thread. */
-function judgeInline(
+function evaluateInline(
   assertion: Assertion,
   material: Material | undefined,
 ): ThreadOutcome | undefined {
@@ -133,7 +133,7 @@ function judgeInline(
   }
   if (!isCheap(assertion, material)) return undefined
   try {
-    return { judgement: judge(assertion, material, PATH_STEPS_INLINE_MAX) }
+    return { evaluation: evaluate(assertion, material, PATH_STEPS_INLINE_MAX) }
   } catch (error) {
     if (error instanceof StepsExceeded) return undefined
     const message = `cannot be evaluated: ${(error as Error).message}`
@@ -166,7 +166,7 @@ function isCheapPath(path: string): boolean {
   try {
     return compileJsonPath(path).cost !== 'regex'
   } catch {
-    // Judging it says what is wrong with it.
+    // Evaluating it says what is wrong with it.
     return true
   }
 }
@@ -183,14 +183,14 @@ function failureOf(
     const { code, message } = outcome.failure
     return failure(code, `${what}: ${message}`, details)
   }
-  const { judgement } = outcome
-  if (judgement.holds) return undefined
-  if (judgement.problem !== undefined) {
+  const { evaluation } = outcome
+  if (evaluation.holds) return undefined
+  if (evaluation.problem !== undefined) {
     // What we cannot look into says nothing about the target.
-    const code = judgement.ours === true ? 'ASSERTION_INVALID' : 'ASSERTION_FAILED'
-    return failure(code, `${what}: ${judgement.problem}`, details)
+    const code = evaluation.ours === true ? 'ASSERTION_INVALID' : 'ASSERTION_FAILED'
+    return failure(code, `${what}: ${evaluation.problem}`, details)
   }
-  const { actual } = judgement
+  const { actual } = evaluation
   return failure('ASSERTION_FAILED', `${what}: got ${actual}`, { ...details, actual })
 }
 

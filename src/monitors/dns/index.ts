@@ -64,11 +64,11 @@ async function runDns(
   const { observed, message } = probe
   let failures = probe.failure === undefined ? [] : [probe.failure]
   const responseTimeMs = observed.phases.totalMs
-  if (message !== undefined) failures = await judge(plan, message, responseTimeMs, context)
+  if (message !== undefined) failures = await evaluate(plan, message, responseTimeMs, context)
   if (shouldFail) failures = failures.filter(({ code }) => !EXPECTED_BY_SHOULD_FAIL.has(code))
   round(observed)
   const seen = { observed: { ...observed }, failures }
-  // Without an answer there was none whose time could be judged.
+  // Without an answer there was none whose time could be evaluated.
   if (message === undefined) return seen
   if (failures.length === 0) {
     const slow = tooSlow(responseTimeMs, monitor)
@@ -77,7 +77,7 @@ async function runDns(
   return { ...seen, responseTimeMs, degraded: isDegraded(responseTimeMs, monitor) }
 }
 
-async function judge(
+async function evaluate(
   { assertions, assertsCode }: DnsPlan,
   message: DnsMessage,
   responseTimeMs: number,

@@ -30,7 +30,7 @@ async function runGrpc(monitor: GrpcMonitor, context: Context): Promise<Observat
   const { observed, failures, answer } = probe
   roundPhases(observed.phases)
   const shown = observed as unknown as Record<string, unknown>
-  // Without an answer there is no time that could be judged.
+  // Without an answer there is no time that could be evaluated.
   if (answer === undefined || failures.length > 0) return { observed: shown, failures }
   const responseTimeMs = responseTime(observed)
   failures.push(...statusFailures(monitor, plan, observed))

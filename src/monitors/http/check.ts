@@ -1,4 +1,4 @@
-// What URL and API monitors have in common: go the way, judge the answer, and say what was seen.
+// What URL and API monitors have in common: go the way, evaluate the answer, and say what was seen.
 import { failure, type Failure } from '../../contract/failure.ts'
 import type { Assertion } from '../../contract/assertion.ts'
 import { LIMITS } from '../../contract/versions.ts'
@@ -21,7 +21,7 @@ export interface HttpPlan extends Route {
   thresholds: Thresholds
   /** Whether the beginning of the body is shown of a check that passed, too. */
   showBody: boolean
-  /** Looks at the answer, or at what came instead, before it is judged, and may change it. Never rejects. */
+  /** Looks at the answer, or at what came instead, before it is evaluated, and may change it. Never rejects. */
   afterwards?(trip: Trip): Promise<Failure[]>
 }
 
@@ -29,11 +29,11 @@ export interface HttpPlan extends Route {
 export async function checkHttp(plan: HttpPlan, context: Context): Promise<Observation> {
   if (plan.allAddresses) return checkAllAddresses(plan, context)
   const trip = await travel(plan, context)
-  return judgeTrip(plan, trip, context.signal)
+  return evaluateTrip(plan, trip, context.signal)
 }
 
 /** What follows from the way that was gone: failures, degradation, the facts for people. Ends its body. */
-async function judgeTrip(plan: HttpPlan, trip: Trip, signal: AbortSignal): Promise<Observation> {
+async function evaluateTrip(plan: HttpPlan, trip: Trip, signal: AbortSignal): Promise<Observation> {
   try {
     return await observationOf(plan, trip, signal)
   } finally {
@@ -48,7 +48,7 @@ async function observationOf(
 ): Promise<Observation> {
   const whole = trip.failed === undefined
   const after = plan.afterwards === undefined ? [] : await plan.afterwards(trip)
-  const failures = whole ? await judgeAnswer(plan, trip, signal) : [trip.failed as Failure]
+  const failures = whole ? await evaluateAnswer(plan, trip, signal) : [trip.failed as Failure]
   // A request that failed says more than what comes of that.
   if (whole) failures.push(...after)
   const showBody = plan.showBody || failures.length > 0
@@ -63,7 +63,7 @@ async function observationOf(
   return observation
 }
 
-async function judgeAnswer(plan: HttpPlan, trip: Trip, signal: AbortSignal): Promise<Failure[]> {
+async function evaluateAnswer(plan: HttpPlan, trip: Trip, signal: AbortSignal): Promise<Failure[]> {
   const failures: Failure[] = []
   const statusCode = trip.answer.response?.statusCode as number
   if (statusCode >= 400 && !plan.shouldFail) {
@@ -113,7 +113,7 @@ async function checkAllAddresses(plan: HttpPlan, context: Context): Promise<Obse
     addresses = await context.dial.resolve(host, plan.family, context.signal)
   } catch (error) {
     const failed = failureOf(error, { phase: 'dns' })
-    return judgeTrip(plan, notBegun(plan, failed, performance.now() - startedAt), context.signal)
+    return evaluateTrip(plan, notBegun(plan, failed, performance.now() - startedAt), context.signal)
   }
   const dnsMs = performance.now() - startedAt
   const probed = addresses.slice(0, LIMITS.addressesMax)
@@ -155,7 +155,7 @@ async function probeAddress(
   if (first?.phases.dnsMs !== undefined) first.phases.dnsMs = dnsMs
   if (first !== undefined) first.phases.totalMs += dnsMs
   trip.totalMs += dnsMs
-  const observation = await judgeTrip(plan, trip, context.signal)
+  const observation = await evaluateTrip(plan, trip, context.signal)
   const { statusCode, phases } = observation.observed as unknown as HttpObserved
   const outcome: AddressOutcome = {
     address,

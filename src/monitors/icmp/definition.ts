@@ -1,4 +1,4 @@
-// ICMP monitors in the public wire form: echoes, judged by how many of them are lost.
+// ICMP monitors in the public wire form: echoes, evaluated by how many of them are lost.
 import * as z from 'zod'
 import {
   assertionsSchema,

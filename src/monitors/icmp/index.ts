@@ -55,13 +55,13 @@ async function runIcmp(monitor: IcmpMonitor, context: Context): Promise<Observat
     ? addresses.slice(0, LIMITS.addressesMax)
     : addresses.slice(0, 1)
   const lookedUp = { resolvedAt, dnsMs: resolvedAt - startedAt }
-  const judged = await Promise.all(
+  const evaluated = await Promise.all(
     // A socket of IPv6 sends no echo of IPv4.
     asked.map((address) => probe(monitor, unmapped(address), context, lookedUp)),
   )
   return request.allAddresses
-    ? summaryOf(monitor, judged, addresses.length)
-    : observationOf(monitor, judged[0] as Judged)
+    ? summaryOf(monitor, evaluated, addresses.length)
+    : observationOf(monitor, evaluated[0] as Evaluated)
 }
 
 /** Resolves the name within its own time, so that a slow name server does not cost echoes. */
@@ -86,7 +86,7 @@ async function lookUp({ request }: IcmpMonitor, context: Context): Promise<strin
 }
 
 /** What came of the echoes to one address. */
-interface Judged {
+interface Evaluated {
   seen: Seen
   failures: Failure[]
   degraded: boolean
@@ -97,7 +97,7 @@ async function probe(
   address: string,
   context: Context,
   { resolvedAt, dnsMs }: { resolvedAt: number; dnsMs: number },
-): Promise<Judged> {
+): Promise<Evaluated> {
   const { request } = monitor
   const cut: Failure[] = []
   let seen: Seen = nothingSeen(request)
@@ -125,7 +125,7 @@ async function probe(
   seen.observed.resolvedIp = address
   seen.observed.dnsResolutionTime = toMicroseconds(dnsMs)
   if (cut.length > 0) return { seen, failures: cut, degraded: false }
-  return judge(monitor, seen, context.signal)
+  return evaluate(monitor, seen, context.signal)
 }
 
 const PROGRESS: Progress = { phase: 'firstByte' }
@@ -172,7 +172,7 @@ function agentFailures(echoes: readonly { error?: { own?: Failure } }[]): Failur
   return own === undefined ? [] : [own]
 }
 
-async function judge(monitor: IcmpMonitor, seen: Seen, signal: AbortSignal): Promise<Judged> {
+async function evaluate(monitor: IcmpMonitor, seen: Seen, signal: AbortSignal): Promise<Evaluated> {
   const { request, maxPacketLossThreshold, degradedPacketLossThreshold } = monitor
   const { observed, dropped } = seen
   const loss = observed.packetLoss ?? 0
@@ -219,7 +219,7 @@ function sourcesOf(observed: IcmpObserved): AssertionSources {
   }
 }
 
-function observationOf(monitor: IcmpMonitor, { seen, failures, degraded }: Judged): Observation {
+function observationOf(monitor: IcmpMonitor, { seen, failures, degraded }: Evaluated): Observation {
   const { observed } = seen
   const kept = monitor.shouldFail
     ? failures.filter(({ code }) => !EXPECTED_BY_SHOULD_FAIL.has(code))
@@ -231,26 +231,30 @@ function observationOf(monitor: IcmpMonitor, { seen, failures, degraded }: Judge
 }
 
 /** All addresses in one: the one that looks worst, and a list. */
-function summaryOf(monitor: IcmpMonitor, judged: readonly Judged[], found: number): Observation {
-  const worst = judged.reduce((one, other) => (badness(other) > badness(one) ? other : one))
+function summaryOf(
+  monitor: IcmpMonitor,
+  evaluated: readonly Evaluated[],
+  found: number,
+): Observation {
+  const worst = evaluated.reduce((one, other) => (badness(other) > badness(one) ? other : one))
   const observation = observationOf(monitor, worst)
-  const failures = judged.flatMap(({ seen, failures: own }) =>
+  const failures = evaluated.flatMap(({ seen, failures: own }) =>
     own.map((one) => ({ ...one, details: { ...one.details, address: seen.observed.resolvedIp } })),
   )
   const all = observationOf(monitor, { ...worst, failures })
   observation.failures = all.failures
-  observation.degraded = !monitor.shouldFail && judged.some(({ degraded }) => degraded)
-  observation.observed['addresses'] = judged.map(({ seen, failures: own }) => ({
+  observation.degraded = !monitor.shouldFail && evaluated.some(({ degraded }) => degraded)
+  observation.observed['addresses'] = evaluated.map(({ seen, failures: own }) => ({
     address: seen.observed.resolvedIp,
     packetLoss: seen.observed.packetLoss,
     latency: seen.observed.latency,
     failures: own,
   }))
-  if (found > judged.length) observation.observed['addressesLeftOut'] = found - judged.length
+  if (found > evaluated.length) observation.observed['addressesLeftOut'] = found - evaluated.length
   return observation
 }
 
-function badness({ seen, failures }: Judged): number {
+function badness({ seen, failures }: Evaluated): number {
   const { packetLoss = 100, latency } = seen.observed
   return failures.length * 1e9 + packetLoss * 1e6 + (latency?.avg ?? 0)
 }

@@ -72,7 +72,7 @@ export interface ErrorCount {
   count: number
 }
 
-/** What came of the echoes to one address, with what judging it takes. */
+/** What came of the echoes to one address, with what evaluating it takes. */
 export interface Seen {
   observed: IcmpObserved
   errors: ErrorCount[]

@@ -10,7 +10,7 @@ export interface Measured {
   /** All versions that the server accepts, where that was found out. */
   versions?: readonly string[] | undefined
   cipherSuite: string
-  /** The chain as built; an authority of ours at its end is not judged. */
+  /** The chain as built; an authority of ours at its end is not evaluated. */
   built: readonly ChainCertificate[]
   anchored: boolean
   mustStaple: boolean
@@ -42,7 +42,7 @@ export interface BaselineOutcome {
 const SEVERITY_ORDER: readonly BaselineSeverity[] = ['fail', 'degrade', 'ignore']
 
 /** Holds what was measured against the baseline. Pure. */
-export function judgeBaseline(baseline: SecurityBaseline, measured: Measured): BaselineOutcome {
+export function evaluateBaseline(baseline: SecurityBaseline, measured: Measured): BaselineOutcome {
   const findings: Finding[] = []
   for (const [rule, broken] of Object.entries(RULES) as [BaselineRule, Rule][]) {
     const message = broken(baseline, measured)
@@ -64,7 +64,7 @@ const RULES: Record<BaselineRule, Rule> = {
   minTLSVersion: ({ minTLSVersion }, measured) => tooOld(measured, minTLSVersion.value),
   minKeySizeBits: ({ minKeySizeBits }, measured) => tooSmall(measured, minKeySizeBits.value),
   weakSignatureAlgorithm: (_, measured) => {
-    const weak = judged(measured).find(({ signatureAlgorithm }) =>
+    const weak = evaluated(measured).find(({ signatureAlgorithm }) =>
       WEAK_HASH.test(signatureAlgorithm),
     )
     return weak && `${weak.subject || 'the certificate'} is signed with ${weak.signatureAlgorithm}`
@@ -88,7 +88,7 @@ const RULES: Record<BaselineRule, Rule> = {
 }
 
 /** The server's certificate and those between it and the authority, whose own is trusted by itself. */
-function judged({ built, anchored }: Measured): readonly ChainCertificate[] {
+function evaluated({ built, anchored }: Measured): readonly ChainCertificate[] {
   return anchored && built.length > 1 ? built.slice(0, -1) : built
 }
 
@@ -106,7 +106,7 @@ function tooOld(
 }
 
 function tooSmall(measured: Measured, bits: number): string | undefined {
-  for (const one of judged(measured)) {
+  for (const one of evaluated(measured)) {
     const { keySizeBits, keyAlgorithm, subject } = one
     if (keySizeBits === undefined || strengthOf(one) >= bits) continue
     const key = `${keyAlgorithm} key of ${subject || 'the certificate'}`

@@ -93,7 +93,7 @@ function observationOf(monitor: SslMonitor, plan: SslPlan, probe: SslProbe): Obs
     ...(startTls === undefined ? {} : { startTls }),
     ...facts,
   }
-  // Without a handshake there was no answer whose time could be judged.
+  // Without a handshake there was no answer whose time could be evaluated.
   if (probe.connection === undefined) return { observed, failures }
   const responseTimeMs = probe.phases.totalMs
   const degraded = probe.degradedBy !== undefined || isDegraded(responseTimeMs, monitor)

@@ -12,7 +12,7 @@ import {
   revocationOf,
   type Word,
 } from './revocation/revocation.ts'
-import { type BaselineOutcome, judgeBaseline, type Measured } from './baseline.ts'
+import { type BaselineOutcome, evaluateBaseline, type Measured } from './baseline.ts'
 import { type Chain, chainOf } from './chain.ts'
 import { PhaseClock, type Reached, serversVerdict, shakeAnyHands } from './connection.ts'
 import type { SslPlan } from './plan.ts'
@@ -53,7 +53,7 @@ export async function probeSsl(
     const now = Date.now()
     probe.failures.push(...certificateFailures(probe, plan, now))
     await lookFurther(plan, endpoint, context, probe, shown)
-    judge(plan, probe, shown, now)
+    evaluate(plan, probe, shown, now)
   }
   if (plan.assertions.length > 0 && probe.connection !== undefined) {
     const names = () => altNames(shown?.leaf?.subjectAltName)
@@ -165,7 +165,7 @@ async function inTime(asked: Promise<Revocation>, { signal }: Context): Promise<
   }
 }
 
-function judge(plan: SslPlan, probe: SslProbe, { chain }: Shown, now: number): void {
+function evaluate(plan: SslPlan, probe: SslProbe, { chain }: Shown, now: number): void {
   const { config } = plan
   probe.failures.push(...revocationFailures(plan, probe.revocation))
   if (chain === undefined) return
@@ -179,22 +179,22 @@ function judge(plan: SslPlan, probe: SslProbe, { chain }: Shown, now: number): v
   if (degradedBy.length > 0) probe.degradedBy = degradedBy
 }
 
-interface Judged {
+interface Evaluated {
   baseline: SecurityBaseline
   inputs: string
   outcome: BaselineOutcome
 }
 
-const judged = new WeakMap<Chain, Judged>()
+const evaluated = new WeakMap<Chain, Evaluated>()
 
 /** The outcome; that of the last run where nothing has changed since. */
 function outcomeOf(baseline: SecurityBaseline, chain: Chain, measured: Measured): BaselineOutcome {
   const { tlsVersion, versions = [], cipherSuite, stapledGood, timestamps } = measured
   const inputs = `${tlsVersion} ${versions.join()} ${cipherSuite} ${stapledGood} ${timestamps}`
-  const known = judged.get(chain)
+  const known = evaluated.get(chain)
   if (known?.baseline === baseline && known.inputs === inputs) return known.outcome
-  const outcome = judgeBaseline(baseline, measured)
-  judged.set(chain, { baseline, inputs, outcome })
+  const outcome = evaluateBaseline(baseline, measured)
+  evaluated.set(chain, { baseline, inputs, outcome })
   return outcome
 }
 

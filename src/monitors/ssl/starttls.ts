@@ -8,12 +8,12 @@ import { type TargetFailure, targetFailure } from '../../network/target-failure.
 import { readableBytes, Received } from '../../network/tcp-received.ts'
 
 /** What an answer so far means: read on, the bytes of it when it is what was wanted, or a refusal. */
-type Judged = 'more' | { bytes: number } | 'refused'
+type Evaluated = 'more' | { bytes: number } | 'refused'
 
 /** Waits for an answer, then says something; nothing after the last answer. */
 interface Step {
   say?: (socket: Socket) => string | Buffer
-  judge: (answer: Buffer) => Judged
+  evaluate: (answer: Buffer) => Evaluated
 }
 
 /** SSLRequest (PostgreSQL, 54.2): its length and the code 80877103. */
@@ -28,27 +28,27 @@ const LDAP_REQUEST = Buffer.concat([
 const STEPS: Record<StartTlsProtocol, readonly Step[]> = {
   // RFC 3207
   SMTP: [
-    { judge: replies('220') },
+    { evaluate: replies('220') },
     {
       say: (socket) => `EHLO ${ownName(socket)}\r\n`,
-      judge: replies('250', /^250[- ]STARTTLS\b/im),
+      evaluate: replies('250', /^250[- ]STARTTLS\b/im),
     },
-    { say: () => 'STARTTLS\r\n', judge: replies('220') },
+    { say: () => 'STARTTLS\r\n', evaluate: replies('220') },
   ],
   // RFC 4217
-  FTP: [{ judge: replies('220') }, { say: () => 'AUTH TLS\r\n', judge: replies('234') }],
+  FTP: [{ evaluate: replies('220') }, { say: () => 'AUTH TLS\r\n', evaluate: replies('234') }],
   // RFC 3501, 6.2.1
   IMAP: [
-    { judge: lines(/^\* OK/i, /^\* (?:BYE|PREAUTH)/i) },
-    { say: () => 'a1 STARTTLS\r\n', judge: lines(/^a1 OK/i, /^(?:a1 (?!OK)|\* BYE)/i) },
+    { evaluate: lines(/^\* OK/i, /^\* (?:BYE|PREAUTH)/i) },
+    { say: () => 'a1 STARTTLS\r\n', evaluate: lines(/^a1 OK/i, /^(?:a1 (?!OK)|\* BYE)/i) },
   ],
   // RFC 2595
   POP3: [
-    { judge: lines(/^\+OK/i, /^-ERR/i) },
-    { say: () => 'STLS\r\n', judge: lines(/^\+OK/i, /^-ERR/i) },
+    { evaluate: lines(/^\+OK/i, /^-ERR/i) },
+    { say: () => 'STLS\r\n', evaluate: lines(/^\+OK/i, /^-ERR/i) },
   ],
-  POSTGRESQL: [{ say: () => POSTGRESQL_REQUEST, judge: postgresql }],
-  LDAP: [{ say: () => LDAP_REQUEST, judge: ldap }],
+  POSTGRESQL: [{ say: () => POSTGRESQL_REQUEST, evaluate: postgresql }],
+  LDAP: [{ say: () => LDAP_REQUEST, evaluate: ldap }],
 }
 
 /**
@@ -67,9 +67,9 @@ export async function startTls(
   received.attach(socket)
   let used = 0
   try {
-    for (const { say, judge } of STEPS[protocol]) {
+    for (const { say, evaluate } of STEPS[protocol]) {
       if (say !== undefined) socket.write(say(socket))
-      used += await answerTo(judge, received, used, where, protocol)
+      used += await answerTo(evaluate, received, used, where, protocol)
       // What was sent ahead in the clear must not be taken for what comes under TLS.
       if (received.bytes > used) {
         throw refused(
@@ -87,7 +87,7 @@ export async function startTls(
 
 /** Reads until the answer is whole; its length. */
 async function answerTo(
-  judge: Step['judge'],
+  evaluate: Step['evaluate'],
   received: Received,
   from: number,
   where: string,
@@ -95,9 +95,9 @@ async function answerTo(
 ): Promise<number> {
   for (;;) {
     const answer = received.bytes === from ? Buffer.alloc(0) : received.content().subarray(from)
-    const judged = answer.length === 0 ? 'more' : judge(answer)
-    if (judged === 'refused') throw refused(where, protocol, 'refuses it', answer)
-    if (judged !== 'more') return judged.bytes
+    const evaluated = answer.length === 0 ? 'more' : evaluate(answer)
+    if (evaluated === 'refused') throw refused(where, protocol, 'refuses it', answer)
+    if (evaluated !== 'more') return evaluated.bytes
     if (answer.length > LIMITS.startTlsBytesMax) {
       throw refused(where, protocol, 'says more than anybody would read', answer)
     }
@@ -123,7 +123,7 @@ function refused(
 }
 
 /** A reply of SMTP or FTP: lines with a code, a blank after it in the last one (RFC 5321, 4.2.1). */
-function replies(code: string, needed?: RegExp): Step['judge'] {
+function replies(code: string, needed?: RegExp): Step['evaluate'] {
   return (answer) => {
     const text = answer.toString('latin1')
     const last = /^\d{3}(?: .*)?\r?\n/m.exec(text)
@@ -138,7 +138,7 @@ function replies(code: string, needed?: RegExp): Step['judge'] {
 }
 
 /** The first line that says yes or no; other lines before it are news that nobody asked for. */
-function lines(yes: RegExp, no: RegExp): Step['judge'] {
+function lines(yes: RegExp, no: RegExp): Step['evaluate'] {
   return (answer) => {
     const text = answer.toString('latin1')
     let from = 0
@@ -153,12 +153,12 @@ function lines(yes: RegExp, no: RegExp): Step['judge'] {
   }
 }
 
-function postgresql(answer: Buffer): Judged {
+function postgresql(answer: Buffer): Evaluated {
   return answer[0] === 0x53 ? { bytes: 1 } : 'refused'
 }
 
 /** An ExtendedResponse with resultCode 0 (RFC 4511, 4.12). */
-function ldap(answer: Buffer): Judged {
+function ldap(answer: Buffer): Evaluated {
   const [tag = 0, first = 0] = answer
   if (tag !== 0x30) return 'refused'
   if (answer.length < 2) return 'more'

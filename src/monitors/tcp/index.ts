@@ -33,12 +33,12 @@ async function runTcp(monitor: TcpMonitor, context: Context): Promise<Observatio
   const { host, port, family } = plan
   if (monitor.request.allAddresses) return probeAll(monitor, plan, context)
   const probe = await probeTcp(plan, { host, port, family }, context)
-  judge(monitor, probe)
+  evaluate(monitor, probe)
   return observationOf(monitor, probe, port)
 }
 
 /** Adds what the probe's time means, and takes off what `shouldFail` expects. */
-function judge(monitor: TcpMonitor, probe: Probe): void {
+function evaluate(monitor: TcpMonitor, probe: Probe): void {
   if (monitor.shouldFail) {
     probe.failures = probe.failures.filter(({ code }) => !EXPECTED_BY_SHOULD_FAIL.has(code))
   }
@@ -51,7 +51,7 @@ function observationOf(monitor: TcpMonitor, probe: Probe, port: number): Observa
   const { failures, failedDueToRegex, ...facts } = probe
   const observed: Record<string, unknown> = { port, ...facts }
   if (failedDueToRegex) observed['failedDueToRegex'] = true
-  // Without a connection there was no answer whose time could be judged.
+  // Without a connection there was no answer whose time could be evaluated.
   if (probe.phases.connectMs === undefined) return { observed, failures }
   const responseTimeMs = probe.phases.totalMs
   return { observed, failures, responseTimeMs, degraded: isDegraded(responseTimeMs, monitor) }
@@ -75,7 +75,7 @@ async function probeAll(monitor: TcpMonitor, plan: Plan, context: Context): Prom
       const probe = await probeTcp(plan, { host, port, family, address }, context, startedAt)
       probe.address ??= address
       probe.phases.dnsMs = dnsMs
-      judge(monitor, probe)
+      evaluate(monitor, probe)
       return probe
     }),
   )

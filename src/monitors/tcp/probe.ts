@@ -81,7 +81,7 @@ async function converse(running: Running): Promise<void> {
     probe.phases.totalMs = (received.lastAt ?? answeredAt) - running.startedAt
   }
   progress.phase = 'download'
-  await judgeAnswer(running)
+  await evaluateAnswer(running)
 }
 
 /** Reads until the assertions are settled, the peer closes, or it has been silent for long enough. */
@@ -134,7 +134,7 @@ function sourcesOf({ received, probe }: Running): AssertionSources {
   }
 }
 
-async function judgeAnswer(running: Running): Promise<void> {
+async function evaluateAnswer(running: Running): Promise<void> {
   const { plan, context, probe, received } = running
   if (plan.assertions.length === 0) return
   const failures = await evaluateAssertions(plan.assertions, sourcesOf(running), context.signal)

@@ -19,7 +19,7 @@ import { createPathMemory, type PathChange } from './path.ts'
 import { tracePlanOf, type TracePlan } from './plan.ts'
 import { tracerouteSamples } from './samples.ts'
 import { runTrace, type Traced, type TraceSettings } from './trace.ts'
-import { judgeTrace } from './verdict.ts'
+import { evaluateTrace } from './verdict.ts'
 
 /** How long names may be waited for when all else is known. */
 const NAMES_WAIT_MS = 200
@@ -75,7 +75,7 @@ async function runTraceroute(monitor: TracerouteMonitor, context: Context): Prom
       totalMs: toMicroseconds(dnsMs + traceMs),
     },
   }
-  return judgeTrace(monitor, observed, { report, failure: traced.failure }, signal)
+  return evaluateTrace(monitor, observed, { report, failure: traced.failure }, signal)
 }
 
 async function trace(

@@ -24,7 +24,7 @@ const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<FailureCode> = new Set([
 ])
 
 /** Adds up what the trace means to the monitor. Never rejects. */
-export async function judgeTrace(
+export async function evaluateTrace(
   monitor: TracerouteMonitor,
   observed: TraceObserved,
   findings: TraceFindings,

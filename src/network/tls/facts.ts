@@ -98,7 +98,7 @@ export function peerFacts(
     facts.earliestExpiry = earliestExpiry
     facts.hostnameVerified = isFor(certificates.leaf, name)
   }
-  judge(facts, reason, name)
+  evaluate(facts, reason, name)
   return facts
 }
 
@@ -113,7 +113,7 @@ function isFor(leaf: X509Certificate, name: string): boolean {
   return leaf.checkHost(bare) !== undefined
 }
 
-function judge(facts: PeerFacts, reason: string | undefined, name: string): void {
+function evaluate(facts: PeerFacts, reason: string | undefined, name: string): void {
   facts.verified = facts.chainTrusted && facts.hostnameVerified
   if (facts.verified) return
   facts.error = reason ?? 'HOSTNAME_MISMATCH'

@@ -1,4 +1,4 @@
-// TLS on a connection that stands. Certificates are judged by us, so that their facts are known whatever is
+// TLS on a connection that stands. Certificates are evaluated by us, so that their facts are known whatever is
 // wrong with them; sessions are never resumed, so that every handshake is a whole one.
 import { constants } from 'node:crypto'
 import { isIP, type Socket } from 'node:net'

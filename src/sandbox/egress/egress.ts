@@ -1,5 +1,5 @@
-// How a run of user code reaches the network: straight, judged by the sandbox, or through a proxy of its own,
-// where the location has one that all must go through, or where the system may not let the sandbox judge.
+// How a run of user code reaches the network: straight, evaluated by the sandbox, or through a proxy of its own,
+// where the location has one that all must go through, or where the system may not let the sandbox evaluate.
 import type { Sandbox, SandboxProxy } from '../run.ts'
 import type { Dialler } from '../../network/dial.ts'
 import { openRunProxy, type ProxyRefusal, type RunProxy } from './run-proxy.ts'

@@ -55,7 +55,7 @@ function afterName(answer: Buffer, start: number): number {
   }
 }
 
-/** The sixteen bytes as the supervisor writes the addresses that it judges: eight groups, none left out. */
+/** The sixteen bytes as the supervisor writes the addresses that it evaluates: eight groups, none left out. */
 export function groupsOf(bytes: Buffer, start: number): string {
   const group = (_: unknown, at: number) => bytes.readUInt16BE(start + 2 * at).toString(16)
   return Array.from({ length: 8 }, group).join(':')

@@ -1,5 +1,5 @@
-// Connects for the run. The supervisor takes the address out of the caller's memory once, judges that copy, and
-// connects the caller's own socket to it: what was judged is what is dialled, whatever the caller writes
+// Connects for the run. The supervisor takes the address out of the caller's memory once, evaluates that copy, and
+// connects the caller's own socket to it: what was evaluated is what is dialled, whatever the caller writes
 // into its memory meanwhile.
 import { closeSync, openSync, readFileSync, readlinkSync, readSync } from 'node:fs'
 import { sep } from 'node:path'
@@ -63,7 +63,7 @@ export function answerConnect(question: Question, around: Surroundings): Answer 
   const address = asUser(around.userId, () => memoryOf(question, length))
   if (address === undefined) return { error: EPERM }
   const forNames = isForNames(address, around)
-  const refused = forNames ? undefined : judge(address, around)
+  const refused = forNames ? undefined : evaluate(address, around)
   if (refused !== undefined) return refused
   const found = around.sockets.find(question)
   if ('error' in found) return found
@@ -81,7 +81,7 @@ export function answerConnect(question: Question, around: Surroundings): Answer 
 }
 
 /** Why the address is refused, or undefined. */
-function judge(address: Buffer, around: Surroundings): Answer | undefined {
+function evaluate(address: Buffer, around: Surroundings): Answer | undefined {
   const family = address.readUInt16LE(0)
   if (family === AF_UNSPEC || family === AF_UNIX || family === AF_NETLINK) return undefined
   const text = literal(family, address)

@@ -38,7 +38,7 @@ describe('verdicts', () => {
     expect(typed.failures[0]?.message).toContain('here')
   })
 
-  test('assertions are judged beside a tear-down script that fails', async () => {
+  test('assertions are evaluated beside a tear-down script that fails', async () => {
     const assertions = [{ source: 'STATUS_CODE', comparison: 'EQUALS', target: '201' }]
     const { codes } = await run('', `throw new Error('x')`, { request: { assertions } })
     expect(codes.toSorted((a, b) => (a < b ? -1 : 1))).toEqual([

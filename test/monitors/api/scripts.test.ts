@@ -1,5 +1,5 @@
 // Aim: set-up and tear-down scripts of API monitors do what their public contract says: they change the
-// request before it is sent and the answer before it is judged, in any dialect, and secrets stay in.
+// request before it is sent and the answer before it is evaluated, in any dialect, and secrets stay in.
 import { afterAll, describe, expect, test } from 'vitest'
 import { startScriptedChecks, variable } from '../../support/scripts/api-script-runs.ts'
 
@@ -196,7 +196,7 @@ test('scripts know their check, keep state, write to a console, and their time i
   expect(result.left).toEqual([])
 })
 
-describe('a tear-down script changes the answer before it is judged', () => {
+describe('a tear-down script changes the answer before it is evaluated', () => {
   const assertion = (source: string, property: string, target: string) => ({
     source,
     property,

@@ -92,7 +92,7 @@ describe('assertions on a body', () => {
     expect(await evaluate(body, one)).toEqual([])
   })
 
-  test('the same in the thread that judges expensive ones', async () => {
+  test('the same in the thread that evaluates expensive ones', async () => {
     const property = `$.users[?search(@.name, 'b') && @.id > ${EVEN}].id`
     expect(await evaluate(body, { property, target: ODD })).toEqual([])
     expect(await evaluate(body, { property, target: EVEN })).toMatchObject([

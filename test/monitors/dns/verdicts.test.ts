@@ -1,4 +1,4 @@
-// Aim: a DNS check judges an answer by its code and by assertions, gives it as metrics, and asks the system's
+// Aim: a DNS check evaluates an answer by its code and by assertions, gives it as metrics, and asks the system's
 // servers as the system would.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { dns } from '../../../src/monitors/dns/index.ts'

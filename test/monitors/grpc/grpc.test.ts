@@ -187,7 +187,7 @@ describe('calls by a proto text', () => {
     expect(ownMs()).toBeLessThan(2000)
   })
 
-  test('is judged before the target is asked', async () => {
+  test('is evaluated before the target is asked', async () => {
     const observation = await run(byText({ ...greet({ a: 1 }) }), { port: 1 })
     expect(codes(observation)).toEqual(['GRPC_MESSAGE_INVALID'])
   })

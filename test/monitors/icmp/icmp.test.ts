@@ -1,4 +1,4 @@
-// Aim: the ICMP monitor on loopback: what it shows, how it judges, and that it lets go at every stage.
+// Aim: the ICMP monitor on loopback: what it shows, how it evaluates, and that it lets go at every stage.
 import { readdirSync, readlinkSync } from 'node:fs'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { Failure } from '../../../src/contract/failure.ts'

@@ -250,7 +250,7 @@ describe('assertions', () => {
     expect(observation.failures[0]?.details).toMatchObject({ property: assertion.property })
   })
 
-  test('are judged where the chain fails, too', async () => {
+  test('are evaluated where the chain fails, too', async () => {
     await using server = await startTlsServer(pki.stranger().issue())
     const assertions = [connection('chainTrusted', 'EQUALS', false)]
     const observation = await runSsl(server.port, { ca, request: { assertions } })

@@ -12,7 +12,7 @@ import { watchedNow } from '../../../src/network/native/readiness.ts'
 import { SAMPLES } from '../../../src/monitors/metrics/samples.ts'
 import type { TracerouteMonitor } from '../../../src/monitors/traceroute/definition.ts'
 import type { TraceObserved } from '../../../src/monitors/traceroute/observed.ts'
-import { judgeTrace } from '../../../src/monitors/traceroute/verdict.ts'
+import { evaluateTrace } from '../../../src/monitors/traceroute/verdict.ts'
 import { traceroute } from '../../../src/monitors/traceroute/index.ts'
 import {
   deadlineAfter,
@@ -176,9 +176,9 @@ describe('what comes out', () => {
     const slow = { ...seen, responseTime: { min: 1, avg, max: 1000, stdDev: 1 } }
     const report = { hops: [], path: [], targetLossPercent: 0, lossPercent: 0 }
     const findings = { report, failure: undefined }
-    const judged = await judgeTrace(monitor, slow, findings, new AbortController().signal)
-    expect(judged.failures.map(({ code }) => code)).toEqual(codes)
-    expect(judged).toMatchObject({ degraded, responseTimeMs: avg })
+    const evaluated = await evaluateTrace(monitor, slow, findings, new AbortController().signal)
+    expect(evaluated.failures.map(({ code }) => code)).toEqual(codes)
+    expect(evaluated).toMatchObject({ degraded, responseTimeMs: avg })
   })
 
   const assertion = (source: string, comparison: string, target: string, property = '') => ({

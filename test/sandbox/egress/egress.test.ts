@@ -8,8 +8,8 @@ import { testContext } from '../../support/monitors/monitor-context.ts'
 const proxyUrl = 'http://127.0.0.1:3128'
 
 test.each([
-  ['no proxy where its connections are always judged', 'require', undefined, undefined],
-  ['one for systems that let nobody judge, where that may be', 'best', undefined, 'unheld'],
+  ['no proxy where its connections are always evaluated', 'require', undefined, undefined],
+  ['one for systems that let nobody evaluate, where that may be', 'best', undefined, 'unheld'],
   ['one in any case where the location has one', 'require', proxyUrl, 'always'],
   ['one in any case where the location has one, held or not', 'best', proxyUrl, 'always'],
 ] as const)('a run has %s', async (_, isolation, given, when) => {

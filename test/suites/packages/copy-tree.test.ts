@@ -1,4 +1,4 @@
-// Aim: links of a folder are judged by where they really lead in the copy, however they read.
+// Aim: links of a folder are evaluated by where they really lead in the copy, however they read.
 import { mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'

@@ -114,7 +114,7 @@ export async function readOcspResponse(
   nonce?: Buffer,
 ): Promise<OcspAnswer | Problem> {
   try {
-    return await judged(response, subject, now, nonce)
+    return await evaluated(response, subject, now, nonce)
   } catch (error) {
     if (error instanceof DerFault) return { problem: `not an OCSP response: ${error.message}` }
     throw error
@@ -140,7 +140,7 @@ interface Basic {
   certificates: Element[]
 }
 
-async function judged(
+async function evaluated(
   response: Buffer,
   subject: Subject,
   now: number,

@@ -1,15 +1,15 @@
-// The line in front of the worker thread that judges expensive assertions: one at a time, in order,
+// The line in front of the worker thread that evaluates expensive assertions: one at a time, in order,
 // each with its own time; a thread that overstays is ended and a new one is started when needed.
 import { Worker } from 'node:worker_threads'
 import type { Assertion } from '../../contract/assertion.ts'
 import { failure, type Failure } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
-import type { JudgeReply, JudgeRequest } from './judge-worker.ts'
-import type { Judgement, Material } from './judge.ts'
+import type { EvaluationReply, EvaluationRequest } from './evaluation-worker.ts'
+import type { Evaluation, Material } from './evaluate.ts'
 import { isDeadline } from '../../network/deadline.ts'
 
-/** How the thread's work ended: with a judgement, or with the reason why there is none. */
-export type ThreadOutcome = { judgement: Judgement } | { failure: Failure }
+/** How the thread's work ended: with a evaluation, or with the reason why there is none. */
+export type ThreadOutcome = { evaluation: Evaluation } | { failure: Failure }
 
 interface Waiting {
   assertion: Assertion
@@ -23,8 +23,8 @@ const REST_MS_MAX = 30_000
 /** For the thread to start and to receive the text; only a machine in great distress needs as long. */
 const AWAKE_MS_MAX = 10_000
 
-/** The line and its thread; exported for tests, everybody else calls `judgeInThread`. */
-export class JudgeThread {
+/** The line and its thread; exported for tests, everybody else calls `evaluateInThread`. */
+export class EvaluationThread {
   readonly #awakeMsMax: number
   readonly #line: Waiting[] = []
   #current: Waiting | undefined
@@ -37,8 +37,8 @@ export class JudgeThread {
     this.#awakeMsMax = awakeMsMax
   }
 
-  /** Judges in the thread; never rejects, and ends at once when the signal is aborted. */
-  judge(assertion: Assertion, material: Material, signal: AbortSignal): Promise<ThreadOutcome> {
+  /** Evaluators in the thread; never rejects, and ends at once when the signal is aborted. */
+  evaluate(assertion: Assertion, material: Material, signal: AbortSignal): Promise<ThreadOutcome> {
     if (signal.aborted) return Promise.resolve({ failure: abortedFailure(signal) })
     if (this.#line.length >= LIMITS.assertionsWaitingMax) {
       const message = `${this.#line.length} expensive assertions are waiting already`
@@ -76,7 +76,7 @@ export class JudgeThread {
     this.#current = one
     const worker = (this.#worker ??= this.#start())
     worker.ref()
-    const request: JudgeRequest = {
+    const request: EvaluationRequest = {
       id: ++this.#id,
       assertion: one.assertion,
       material: one.material === this.#sent ? undefined : one.material,
@@ -99,24 +99,24 @@ export class JudgeThread {
 
   #start(): Worker {
     this.#sent = undefined
-    const worker = new Worker(new URL('./judge-worker.ts', import.meta.url), {
+    const worker = new Worker(new URL('./evaluation-worker.ts', import.meta.url), {
       env: {},
-      name: 'judge',
+      name: 'evaluate',
       resourceLimits: {
         maxOldGenerationSizeMb: LIMITS.assertionHeapMiBMax,
         maxYoungGenerationSizeMb: 32,
       },
     })
-    worker.on('message', (reply: JudgeReply) => this.#hear(worker, reply))
+    worker.on('message', (reply: EvaluationReply) => this.#hear(worker, reply))
     worker.on('error', (error) => this.#lose(worker, reasonOf(error)))
     worker.on('exit', () => this.#lose(worker, 'its thread ended'))
     return worker
   }
 
-  #hear(worker: Worker, reply: JudgeReply): void {
+  #hear(worker: Worker, reply: EvaluationReply): void {
     if (worker !== this.#worker || reply.id !== this.#id) return
     if ('started' in reply) this.#expireIn(LIMITS.regexMs, tooSlow())
-    else if ('judgement' in reply) this.#finish({ judgement: reply.judgement })
+    else if ('evaluation' in reply) this.#finish({ evaluation: reply.evaluation })
     else if (reply.tooExpensive) this.#finish({ failure: tooExpensive(reply.fault) })
     else this.#finish({ failure: invalid(reply.fault) })
   }
@@ -159,7 +159,7 @@ function tooSlow(): Failure {
 
 /** The thread has not even begun, so that no assertion is to blame. */
 function notAwake(awakeMsMax: number): Failure {
-  const message = `the thread that judges was not ready within ${awakeMsMax} ms`
+  const message = `the thread that evaluates was not ready within ${awakeMsMax} ms`
   return failure('RESOURCES_EXHAUSTED', message, { awakeMsMax })
 }
 
@@ -183,17 +183,17 @@ function abortedFailure(signal: AbortSignal): Failure {
     : failure('CANCELLED', 'was cancelled')
 }
 
-const thread = new JudgeThread()
+const thread = new EvaluationThread()
 
 /**
- * Judges an assertion in the worker thread, where it may take LIMITS.regexMs and
+ * Evaluators an assertion in the worker thread, where it may take LIMITS.regexMs and
  * LIMITS.assertionHeapMiBMax. Never rejects: the failure is ASSERTION_REGEX_TIMEOUT,
  * RESOURCES_EXHAUSTED (the thread was not ready in time), ASSERTION_QUEUE_FULL, ASSERTION_INVALID (memory), or CANCELLED.
  */
-export function judgeInThread(
+export function evaluateInThread(
   assertion: Assertion,
   material: Material,
   signal: AbortSignal,
 ): Promise<ThreadOutcome> {
-  return thread.judge(assertion, material, signal)
+  return thread.evaluate(assertion, material, signal)
 }

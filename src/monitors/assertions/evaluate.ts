@@ -1,4 +1,4 @@
-// Judges one assertion on the raw material of its source: extract, apply the regex, compare. Pure, so
+// Evaluators one assertion on the raw material of its source: extract, apply the regex, compare. Pure, so
 // that it runs the same in the event loop and in the worker thread.
 import type { Assertion } from '../../contract/assertion.ts'
 import { endOfString, parseExactJson } from '../../contract/exact-json.ts'
@@ -22,7 +22,7 @@ export type Material =
  * Whether the assertion holds; `end` is where the match of a regex on a text ends, `actual` what it saw,
  * `problem` why it could not be compared at all, and `ours` that a limit of ours is why.
  */
-export type Judgement =
+export type Evaluation =
   | { holds: true; end?: number }
   | { holds: false; actual?: string; problem?: string; ours?: boolean }
 
@@ -37,10 +37,10 @@ let lastText: string | undefined
 let lastParsed: Parsed | undefined
 
 /**
- * Judges an assertion. Throws StepsExceeded when its JSONPath needs more than `stepsMax` steps;
+ * Evaluators an assertion. Throws StepsExceeded when its JSONPath needs more than `stepsMax` steps;
  * a regex in it runs for as long as it likes.
  */
-export function judge(assertion: Assertion, material: Material, stepsMax: number): Judgement {
+export function evaluate(assertion: Assertion, material: Material, stepsMax: number): Evaluation {
   const extracted = extract(assertion, material, stepsMax)
   if ('problem' in extracted) return { holds: false, ...extracted }
   const actual = applyRegex(assertion.regex, extracted.actual)
@@ -83,7 +83,7 @@ function extractJson(property: string, text: string, stepsMax: number): Extracte
   return { actual: found.length > 1 ? found : found[0] }
 }
 
-/** Does beforehand what all judgements on the material share, so that none of them is charged for it. */
+/** Does beforehand what all evaluations on the material share, so that none of them is charged for it. */
 export function prepare(material: Material): void {
   if (material.kind === 'json') parseJson(material.text)
 }
