@@ -52,8 +52,8 @@ async function checkCommand(args: Arguments): Promise<number> {
     }
     const given = args.value('output')
     const output = given === undefined ? undefined : resolve(given)
-    const wishes = { monitors, json: args.on('json'), output }
-    const { results, code } = await runRound(reading.config, read.file, wishes)
+    const options = { monitors, json: args.on('json'), output }
+    const { results, code } = await runRound(reading.config, read.file, options)
     if (args.on('junit')) stdout.write(junitOf(results))
     else if (!args.on('json')) stdout.write(tableOf(results, { colour: mayColour(stdout, env) }))
     const isKept = output !== undefined && results.some(({ artifacts }) => artifacts.length > 0)
@@ -76,7 +76,7 @@ function chosen(all: readonly Monitor[], args: Arguments): Monitor[] | string {
   return `no monitor matches; ids in the file: ${known.join(', ')}${all.length > 20 ? ', …' : ''}`
 }
 
-interface RoundWishes {
+interface RoundOptions {
   monitors: readonly Monitor[]
   json: boolean
   /** Where files of runs are kept, in a folder for each monitor. */
@@ -87,7 +87,7 @@ interface RoundWishes {
 async function runRound(
   config: AgentConfig,
   file: LoadedFile,
-  { monitors, json, output }: RoundWishes,
+  { monitors, json, output }: RoundOptions,
 ): Promise<{ results: Result[]; code: number }> {
   const snapshot = snapshotOf(file, file.location ?? config.location)
   const scripts = scriptHost(config)

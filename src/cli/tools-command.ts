@@ -55,7 +55,7 @@ async function list(kind: ToolKind, toolchains: Toolchains): Promise<void> {
 }
 
 /** How to install something. */
-export interface InstallWishes {
+export interface InstallOptions {
   /** Also where it is there already. */
   again?: boolean
   /** Where it says what there is now; standard output where absent. */
@@ -67,7 +67,7 @@ export async function installHere(
   kind: ToolKind,
   name: string,
   toolchains: Toolchains,
-  { again = false, tell = (text) => stdout.write(text) }: InstallWishes = {},
+  { again = false, tell = (text) => stdout.write(text) }: InstallOptions = {},
 ): Promise<number> {
   const present = again ? undefined : await toolchains.find(kind, name)
   if (present !== undefined) {

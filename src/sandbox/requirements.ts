@@ -32,7 +32,7 @@ export function lackOf({ ownUser, landlock, network }: SandboxLayers): Lack | un
 }
 
 /** What is not needed and yet better had. */
-export function wishesOf(facts: {
+export function recommendationsOf(facts: {
   layers: SandboxLayers
   /** User code gets user namespaces. */
   namespaces: boolean

@@ -3,7 +3,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Sandbox } from './sandbox.ts'
-import { type Lack, lackOf, lackText, tracingLack, wishesOf } from './requirements.ts'
+import { type Lack, lackOf, lackText, tracingLack, recommendationsOf } from './requirements.ts'
 import type { SandboxLayers } from './request.ts'
 import { diskProblem } from '../process/disk-problem.ts'
 import { makeHeldFolder } from './held-folder.ts'
@@ -42,7 +42,7 @@ export interface SandboxTrial {
   lacks: string[]
   /** The same in parts: what user code cannot be run without, and what it can. */
   needs: Lack[]
-  wishes: Lack[]
+  recommendations: Lack[]
   /** It could not be tried, since its folder cannot be written. */
   isDiskAtFault?: boolean
 }
@@ -85,15 +85,15 @@ async function trialIn(
   const canExecute = tail.stdout.includes('executes')
   const scope = await readFile('/proc/sys/kernel/yama/ptrace_scope', 'latin1').catch(() => '')
   const lacks = [lackOf(layers), layers.network ? tracingLack(scope) : undefined]
-  const wishes = wishesOf({ layers, namespaces, hasChromium, root, canExecute })
+  const recommendations = recommendationsOf({ layers, namespaces, hasChromium, root, canExecute })
   const needs = lacks.filter((one) => one !== undefined)
-  return trialOf({ layers, namespaces }, needs, wishes)
+  return trialOf({ layers, namespaces }, needs, recommendations)
 }
 
 function trialOf(
   found: Pick<SandboxTrial, 'layers' | 'namespaces'>,
   needs: Lack[],
-  wishes: Lack[],
+  recommendations: Lack[],
 ): SandboxTrial {
-  return { ...found, needs, wishes, lacks: [...needs, ...wishes].map(lackText) }
+  return { ...found, needs, recommendations, lacks: [...needs, ...recommendations].map(lackText) }
 }

@@ -53,7 +53,7 @@ beforeEach(async () => {
 })
 afterEach(() => server.close())
 
-interface Wishes {
+interface Options {
   prune?: boolean
   planOnly?: boolean
   name?: string
@@ -62,7 +62,7 @@ interface Wishes {
 }
 
 /** Applies the file in this process. */
-async function apply({ prune = false, planOnly = false, name, env, signal }: Wishes = {}) {
+async function apply({ prune = false, planOnly = false, name, env, signal }: Options = {}) {
   let [out, err] = ['', '']
   const code = await runApply(
     { path: file, name, prune, planOnly },

@@ -34,13 +34,13 @@ describe('a user that the cluster chose', () => {
     const { network, platform } = await platformFor()
     platform.give(watching('http://127.0.0.1:8081/health'))
     const volume = await createVolume()
-    const wishes = { user: CHOSEN, volume }
-    const first = await agentIn(network, platform, wishes)
+    const options = { user: CHOSEN, volume }
+    const first = await agentIn(network, platform, options)
     await platform.result(() => true)
     expect(await disk(first)).toBe('works')
     expect(await first.stop()).toMatchObject({ code: 0 })
     const [before] = platform.syncs
-    await agentIn(network, platform, wishes)
+    await agentIn(network, platform, options)
     await platform.sync(({ agent }) => agent.instance !== before?.agent.instance)
     expect(new Set(platform.syncs.map(({ agent }) => agent.id)).size).toBe(1)
   })

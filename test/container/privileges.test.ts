@@ -2,7 +2,7 @@
 // the README names they do what is left, and where the system allows nothing they say what to allow.
 import { describe, expect, test } from 'vitest'
 import type { WireResult } from '../../src/contract/protocol/agent-protocol.ts'
-import type { ContainerWishes } from '../support/container/contained.ts'
+import type { ContainerOptions } from '../support/container/contained.ts'
 import { agentIn, platformFor } from '../support/container/contained-agent.ts'
 import { needImages } from '../support/container/images.ts'
 
@@ -20,7 +20,7 @@ function told({ verdict, failures = [] }: WireResult) {
 }
 
 describe('ICMP and traceroute', () => {
-  test.each<[string, Partial<ContainerWishes>, { echo: object; traces: object[] }]>([
+  test.each<[string, Partial<ContainerOptions>, { echo: object; traces: object[] }]>([
     ['without any capability', {}, { echo: passed, traces: [passed, passed, passed, unsupported] }],
     [
       'with NET_RAW for a user who cannot use it',
@@ -38,7 +38,7 @@ describe('ICMP and traceroute', () => {
       { sysctls: FORBIDDEN },
       { echo: notPermitted, traces: [notPermitted, passed, passed, unsupported] },
     ],
-  ])('%s', async (_, wishes, expected) => {
+  ])('%s', async (_, options, expected) => {
     const { network, platform } = await platformFor()
     const hostname = network.gateway
     const traces = PROTOCOLS.map((protocol) => ({
@@ -47,7 +47,7 @@ describe('ICMP and traceroute', () => {
       request: { url: hostname, protocol, ...(protocol === 'TCP' && { port: platform.port }) },
     }))
     platform.give([{ checkType: 'ICMP', request: { hostname, pingCount: 3 } }, ...traces])
-    const agent = await agentIn(network, platform, wishes)
+    const agent = await agentIn(network, platform, options)
     const [echo, ...paths] = await Promise.all(
       [0, 1, 2, 3, 4].map((at) =>
         platform.result(({ monitorId }) => monitorId.endsWith(String(at).padStart(12, '0'))),
@@ -64,12 +64,12 @@ describe('ICMP and traceroute', () => {
 })
 
 describe('vedette doctor beside a running agent', () => {
-  test.each<[string, Partial<ContainerWishes>, string]>([
+  test.each<[string, Partial<ContainerOptions>, string]>([
     ['finds that what needs no privilege works', {}, 'works'],
     ['finds what forbids echoes, and the line that fixes it', { sysctls: FORBIDDEN }, 'broken'],
-  ])('%s', async (_, wishes, echoes) => {
+  ])('%s', async (_, options, echoes) => {
     const { network, platform } = await platformFor()
-    const agent = await agentIn(network, platform, wishes)
+    const agent = await agentIn(network, platform, options)
     await agent.line(({ msg }) => msg === 'agent started')
     const { text } = await agent.exec('vedette', 'doctor', '--json')
     const { place, findings } = JSON.parse(text) as {

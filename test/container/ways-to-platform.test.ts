@@ -58,14 +58,14 @@ describe('a network with a proxy as its only way out', () => {
       PLATFORM_URL: `https://platform.test:${platform.port}`,
       NODE_EXTRA_CA_CERTS: path,
     }
-    return { network, platform, proxy, wishes: { files, env } }
+    return { network, platform, proxy, options: { files, env } }
   }
 
   test('an agent syncs and delivers through it', async () => {
-    const { network, platform, proxy, wishes } = await behindProxy('user:p@ss')
+    const { network, platform, proxy, options } = await behindProxy('user:p@ss')
     const HTTPS_PROXY = `http://user:p%40ss@${proxy.authority}`
-    const env = { ...wishes.env, HTTPS_PROXY }
-    const agent = await agentIn(network, platform, { ...wishes, env })
+    const env = { ...options.env, HTTPS_PROXY }
+    const agent = await agentIn(network, platform, { ...options, env })
     expect(await platform.result(() => true)).toMatchObject({ verdict: 'passed' })
     expect(new Set(proxy.seen)).toEqual(new Set([`CONNECT platform.test:${platform.port}`]))
     expect(await agent.stop()).toMatchObject({ code: 0 })
@@ -73,17 +73,17 @@ describe('a network with a proxy as its only way out', () => {
   })
 
   test('an agent without it is not ready and says that the name is unknown', async () => {
-    const { network, platform, wishes } = await behindProxy()
-    const agent = await agentIn(network, platform, wishes)
+    const { network, platform, options } = await behindProxy()
+    const agent = await agentIn(network, platform, options)
     await eventually(() => isNotReady(agent, /platform\.test/))
     expect(platform.syncs).toEqual([])
     expect(await agent.stop()).toMatchObject({ code: 0 })
   })
 
   test('an agent whose password is wrong says that the proxy refuses it', async () => {
-    const { network, platform, proxy, wishes } = await behindProxy('user:p@ss')
-    const env = { ...wishes.env, HTTPS_PROXY: `http://user:wrong@${proxy.authority}` }
-    const agent = await agentIn(network, platform, { ...wishes, env })
+    const { network, platform, proxy, options } = await behindProxy('user:p@ss')
+    const env = { ...options.env, HTTPS_PROXY: `http://user:wrong@${proxy.authority}` }
+    const agent = await agentIn(network, platform, { ...options, env })
     await eventually(() => isNotReady(agent, /proxy.*407|407.*proxy/i))
     expect(platform.syncs).toEqual([])
   })

@@ -15,7 +15,7 @@ const script = (text: string) => ({ args: () => ['-e', text] })
 /** A run that is ended, what it is held to, its code, and its words. */
 type Row = [
   what: string,
-  wishes: Parameters<typeof sandboxed>[0],
+  options: Parameters<typeof sandboxed>[0],
   code: string,
   limit: Partial<SandboxLimits>,
   words: RegExp,
@@ -74,8 +74,8 @@ setInterval(() => spawn('sleep', ['20']).on('error', () => {}), 1)`),
   ],
 ]
 
-test.for(ROWS)('the limit of %s', async ([, wishes, code, limits, words]) => {
-  const end = await sandboxed({ ...wishes, limits })
+test.for(ROWS)('the limit of %s', async ([, options, code, limits, words]) => {
+  const end = await sandboxed({ ...options, limits })
   const failed = sandboxFailure(end, 'the script')
   expect(failed).toMatchObject({ code, message: expect.stringMatching(words) })
   // A file that is too large counts to the disk.

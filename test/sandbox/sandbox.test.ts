@@ -105,8 +105,8 @@ setInterval(() => {}, 1000)`),
   test.for([
     ['a command that is not there', { command: '/nowhere/at/all', args: () => [] }],
     ['a folder to start in that is not there', { ...script('0'), cwd: '/nowhere' }],
-  ] as const)('with %s never begins', async ([, wishes]) => {
-    const end = await sandboxed(wishes)
+  ] as const)('with %s never begins', async ([, options]) => {
+    const end = await sandboxed(options)
     expect(end).toMatchObject({ outcome: 'sandbox-failed', leftBehind: 0 })
     expect(end.problem).toMatch(/nowhere/)
   })
@@ -121,8 +121,8 @@ describe('an end', () => {
       { outcome: 'signalled', exitCode: null, signal: 'SIGSEGV' },
     ],
     ['a crash that says nothing of memory', script('process.abort()'), { outcome: 'signalled' }],
-  ] as const)('is %s', async ([, wishes, end]) => {
-    expect(await sandboxed(wishes)).toMatchObject(end)
+  ] as const)('is %s', async ([, options, end]) => {
+    expect(await sandboxed(options)).toMatchObject(end)
   })
 
   test.for([

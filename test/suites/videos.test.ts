@@ -71,8 +71,8 @@ test.each<[string, { spec: string; config?: string; command?: string; isSaid: bo
     'playwright.config.js': `module.exports = { workers: 1, retries: 1, ${config} }`,
     'a.spec.js': `const { test, expect } = require('@playwright/test');${spec}`,
   })
-  const wishes = command === undefined ? {} : { testCommand: command }
-  const { observed, codes } = await runFolder(ground, folder, wishes)
+  const options = command === undefined ? {} : { testCommand: command }
+  const { observed, codes } = await runFolder(ground, folder, options)
   expect(codes).toEqual(spec === FAILS ? ['TESTS_FAILED'] : [])
   const notes = (observed['notes'] ?? []) as string[]
   expect(notes.some((note) => note.startsWith('videos are left out'))).toBe(isSaid)

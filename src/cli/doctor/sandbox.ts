@@ -62,9 +62,9 @@ export async function probeSandbox({
   try {
     const hasChromium = (await findChromium(config.chromiumPath)) !== undefined
     const trial = await trySandbox(sandbox, { root: await rootOf(config), hasChromium }, signal)
-    const { layers, namespaces, needs, wishes } = trial
+    const { layers, namespaces, needs, recommendations } = trial
     const facts = { ...layers, userNamespaces: namespaces }
-    const [lack] = [...needs, ...wishes]
+    const [lack] = [...needs, ...recommendations]
     if (lack !== undefined) {
       const isRefused = config.scriptIsolation === 'require' || layers === undefined
       const standing = needs.length > 0 && isRefused ? 'broken' : 'warning'

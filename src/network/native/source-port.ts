@@ -14,8 +14,8 @@ const STEP = 11
  */
 export function bindSourcePort(native: Native, socket: NativeSocket, wanted?: number): number {
   const anywhere = socket.family === 'IPv6' ? '::' : '0.0.0.0'
-  const wishes = wanted === undefined ? 0 : TRIES_MAX
-  for (let tries = 0; tries < wishes; tries++) {
+  const options = wanted === undefined ? 0 : TRIES_MAX
+  for (let tries = 0; tries < options; tries++) {
     const port = (wanted ?? 0) + tries * STEP
     try {
       socket.bind(native.address(anywhere, port))

@@ -81,7 +81,7 @@ const STEERING_KINDS: readonly (readonly [call: SystemCall, ofProcess: number])[
 ]
 
 /** What the filter is to hold. */
-export interface FilterWishes {
+export interface FilterOptions {
   /** Ask the supervisor about signals; not needed where Landlock keeps them within the run. */
   signals: boolean
   /** A supervisor can be asked; else what would be asked is allowed. */
@@ -91,9 +91,9 @@ export interface FilterWishes {
 }
 
 /** The filter for an architecture, as an array of `struct sock_filter`. */
-export function sandboxFilter(architecture: Architecture, wishes: FilterWishes): Buffer {
+export function sandboxFilter(architecture: Architecture, options: FilterOptions): Buffer {
   const { numbers, audit, otherFrom } = architecture
-  const ask = wishes.supervisor ? ASK_SUPERVISOR : ALLOW
+  const ask = options.supervisor ? ASK_SUPERVISOR : ALLOW
   const program: Instruction[] = [
     [LOAD, 0, 0, ARCHITECTURE_AT],
     [IF_EQUAL, 1, 0, audit],
@@ -110,7 +110,7 @@ export function sandboxFilter(architecture: Architecture, wishes: FilterWishes):
   for (const [errno, calls] of REFUSED) {
     for (const name of calls) on(name, [[RETURN, 0, 0, refuse(errno)]])
   }
-  const made = wishes.sockets === true ? ask : ALLOW
+  const made = options.sockets === true ? ask : ALLOW
   on('socket', socketBlock(made))
   on('socketpair', SOCKET_PAIR)
   on('connect', [[RETURN, 0, 0, ask]])
@@ -134,7 +134,7 @@ export function sandboxFilter(architecture: Architecture, wishes: FilterWishes):
     [RETURN, 0, 0, ALLOW],
   ])
   // Where nobody can be asked, others are out of reach.
-  const askOrRefuse = wishes.supervisor ? ASK_SUPERVISOR : refuse(EPERM)
+  const askOrRefuse = options.supervisor ? ASK_SUPERVISOR : refuse(EPERM)
   for (const name of STEERING) on(name, ownOr(0, askOrRefuse))
   for (const [name, ofProcess] of STEERING_KINDS) {
     on(name, [
@@ -144,7 +144,7 @@ export function sandboxFilter(architecture: Architecture, wishes: FilterWishes):
       ...ownOr(1, askOrRefuse),
     ])
   }
-  if (wishes.signals) for (const name of SIGNALLING) on(name, [[RETURN, 0, 0, ask]])
+  if (options.signals) for (const name of SIGNALLING) on(name, [[RETURN, 0, 0, ask]])
   program.push([RETURN, 0, 0, ALLOW])
   return assembled(program)
 }

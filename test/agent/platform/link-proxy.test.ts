@@ -79,8 +79,8 @@ describe('a proxy', () => {
     ['cannot reach the platform', 'PROXY', { answer: 'HTTP/1.1 502 Bad Gateway\r\n\r\n' }],
     ['answers in another language', 'PROXY', { answer: 'SSH-2.0-OpenSSH_9.6\r\n\r\n' }],
     ['never answers', 'TIMEOUT', { silent: true }],
-  ])('that %s is %s', async (_, code, wishes) => {
-    const proxy = await opened(startConnectProxy(wishes))
+  ])('that %s is %s', async (_, code, options) => {
+    const proxy = await opened(startConnectProxy(options))
     const proxyUrl = `http://${proxy.authority}`
     const link = linkTo('https://platform.test', { proxyUrl, connectMs: 200 })
     expect((await failureOf(link)).code).toBe(code)

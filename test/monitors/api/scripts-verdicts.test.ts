@@ -2,7 +2,7 @@
 // they know, fetch or make stay in.
 import { afterAll, describe, expect, test } from 'vitest'
 import {
-  type CheckWishes,
+  type CheckOptions,
   startScriptedChecks,
   variable,
 } from '../../support/scripts/api-script-runs.ts'
@@ -57,7 +57,7 @@ describe('verdicts', () => {
     expect(received.every(({ headers }) => headers['x-try'] === 'set up')).toBe(true)
   })
 
-  test.each<[string, CheckWishes, string]>([
+  test.each<[string, CheckOptions, string]>([
     ['an agent that runs no code', { ground: undefined }, 'SCRIPT_UNSUPPORTED'],
     ['a runtime that is not installed', { more: { runtimeId: '2025.04' } }, 'RUNTIME_MISSING'],
     [
@@ -65,8 +65,8 @@ describe('verdicts', () => {
       { ground: testScriptHost({ tools: temporaryFolder() }) },
       'RUNTIME_MISSING',
     ],
-  ])('nothing is sent by %s', async (_, wishes, code) => {
-    const { verdict, codes, received } = await run('', '1', wishes)
+  ])('nothing is sent by %s', async (_, options, code) => {
+    const { verdict, codes, received } = await run('', '1', options)
     expect([verdict, codes, received]).toEqual(['errored', [code], []])
   })
 

@@ -12,7 +12,7 @@ import { testScriptHost } from '../../support/scripts/script-ground.ts'
 import {
   runScriptMonitor,
   startScript,
-  type ScriptWishes,
+  type ScriptOptions,
 } from '../../support/scripts/script-runs.ts'
 import { processesIn } from '../../support/processes-in.ts'
 import { startSmallSite } from '../../support/monitors/small-site.ts'
@@ -27,12 +27,12 @@ const written = (script: string) => script.replaceAll('{site}', site.url)
 function run(
   script: string,
   definition: Record<string, unknown> = {},
-  wishes: Partial<ScriptWishes> = {},
+  options: Partial<ScriptOptions> = {},
 ) {
   return runScriptMonitor(
     browser,
     { script: written(script), ...definition },
-    { ground, ...wishes },
+    { ground, ...options },
   )
 }
 
@@ -169,8 +169,8 @@ describe.skipIf(why !== undefined)(`with Chromium ${why ?? ''}`, () => {
     })`)
     const before = site.requests.length
     const deadline = eventually(() => site.requests.slice(before).includes('GET /api/items'))
-    const wishes = { ground, deadline }
-    const { codes, artifacts, abandoned } = await runScriptMonitor(patient, { script }, wishes)
+    const options = { ground, deadline }
+    const { codes, artifacts, abandoned } = await runScriptMonitor(patient, { script }, options)
     expect(codes).toEqual(['TIMEOUT_RUN'])
     expect(artifacts).toContain('trace.zip')
     expect(abandoned).toBe(false)

@@ -177,9 +177,9 @@ describe('the location’s proxy', () => {
   test('knows a name server that this agent does not', async () => {
     await using server = await startHostileNameServer(overTcp((query) => rightAnswer(query)))
     await using proxy = await startConnectProxy({ names: { 'ns.inside': '127.0.0.1' } })
-    const wishes = { proxyUrl: `http://${proxy.authority}` }
+    const options = { proxyUrl: `http://${proxy.authority}` }
     const request = { protocol: 'TCP', nameServer: 'ns.inside', port: server.port }
-    const { codes, observed } = await checkDns(request, {}, wishes)
+    const { codes, observed } = await checkDns(request, {}, options)
     expect(codes).toEqual([])
     expect(proxy.seen).toEqual([`CONNECT ns.inside:${server.port}`])
     expect(observed.phases.proxyMs).toBeGreaterThan(0)
@@ -188,8 +188,8 @@ describe('the location’s proxy', () => {
   test('takes no datagrams: those go directly', async () => {
     await using server = await startHostileNameServer(overUdp((query) => rightAnswer(query)))
     await using proxy = await startConnectProxy()
-    const wishes = { proxyUrl: `http://${proxy.authority}` }
-    expect((await checkDns(at(server.port), {}, wishes)).codes).toEqual([])
+    const options = { proxyUrl: `http://${proxy.authority}` }
+    expect((await checkDns(at(server.port), {}, options)).codes).toEqual([])
     expect(proxy.seen).toEqual([])
   })
 })
@@ -198,18 +198,18 @@ describe('the network policy', () => {
   test.each(['UDP', 'TCP', 'DOT', 'DOH'])('forbids a name server over %s', async (protocol) => {
     await using server = await startHostileNameServer({})
     const resolver = fixedResolver({ 'ns.test': ['127.0.0.1'], '127.0.0.1': ['127.0.0.1'] })
-    const wishes = { resolver, blocked: ['127.0.0.0/8'] }
+    const options = { resolver, blocked: ['127.0.0.0/8'] }
     for (const nameServer of ['127.0.0.1', 'ns.test']) {
-      const { codes } = await checkDns({ protocol, nameServer, port: server.port }, {}, wishes)
+      const { codes } = await checkDns({ protocol, nameServer, port: server.port }, {}, options)
       expect(codes).toEqual(['ADDRESS_BLOCKED'])
     }
     expect(server.queries).toEqual([])
   })
 
   test('a name of a server that is never found', async () => {
-    const wishes = { resolver: fixedResolver({}) }
+    const options = { resolver: fixedResolver({}) }
     const request = { nameServer: 'nowhere.test' }
-    const { codes } = await checkDns(request, { maxResponseTime: 50 }, wishes)
+    const { codes } = await checkDns(request, { maxResponseTime: 50 }, options)
     expect(codes).toEqual(['TIMEOUT_DNS'])
   })
 })

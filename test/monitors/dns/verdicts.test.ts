@@ -86,8 +86,8 @@ describe.skipIf(why !== undefined)(`verdicts ${why ?? ''}`, () => {
     ],
     ['a fast answer', {}, [['RESPONSE_TIME', 'LESS_THAN', '900']], []],
     ['a slow answer', {}, [['RESPONSE_TIME', 'GREATER_THAN', '5000']], ['ASSERTION_FAILED']],
-  ])('%s', async (_, request, wishes, expected) => {
-    const assertions = wishes.map(assertion)
+  ])('%s', async (_, request, options, expected) => {
+    const assertions = options.map(assertion)
     const { codes } = await checkDns({ ...request, assertions, ...at(unbound.port) })
     expect(codes).toEqual(expected)
   })
@@ -148,8 +148,8 @@ describe.skipIf(why !== undefined)(`the system’s servers ${why ?? ''}`, () => 
     const [first, second] = two.servers
     const asked = [{ ...first, address: '127.0.0.2', port: dnsmasq.port }, second]
     const system = { ...two, servers: asked } as typeof two
-    const wishes = { system, blocked: ['127.0.0.2'] }
-    const { codes, observed } = await checkDns({}, {}, wishes)
+    const options = { system, blocked: ['127.0.0.2'] }
+    const { codes, observed } = await checkDns({}, {}, options)
     expect(codes).toEqual([])
     expect(observed).toMatchObject({ address: '127.0.0.1', udp: { passedOver: [] } })
     expect((await checkDns({}, {}, { system, blocked: ['127.0.0.0/8'] })).codes).toEqual([

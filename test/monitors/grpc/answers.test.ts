@@ -5,7 +5,7 @@ import { createServer as createHttp2Server } from 'node:http2'
 import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
 import { against, DEADLINE_MS, HEALTH } from '../../support/monitors/grpc/grpc-against.ts'
-import { codes, runGrpc, type Wishes } from '../../support/monitors/grpc/grpc-run.ts'
+import { codes, runGrpc, type Options } from '../../support/monitors/grpc/grpc-run.ts'
 import {
   answerHeaders,
   answering,
@@ -28,7 +28,7 @@ const empty = message(Buffer.alloc(0))
 
 describe('answers that are not what they should be', () => {
   const gzipped = [['grpc-encoding', 'gzip']] as const
-  test.each<[string, Buffer[], string, Wishes?]>([
+  test.each<[string, Buffer[], string, Options?]>([
     ['no message', [answerHeaders(), trailers()], 'GRPC_MALFORMED'],
     [
       'two messages',

@@ -7,7 +7,7 @@ import { grpc } from '../../../src/monitors/grpc/index.ts'
 import { startExporter, type Exporter } from '../../support/monitors/blackbox-exporter.ts'
 import { createAuthority } from '../../support/network/certificates.ts'
 import { startGrpcServer, type GrpcServer } from '../../support/monitors/grpc/grpc-server.ts'
-import { codes, runGrpc, type Wishes } from '../../support/monitors/grpc/grpc-run.ts'
+import { codes, runGrpc, type Options } from '../../support/monitors/grpc/grpc-run.ts'
 import { missing } from '../../support/needs.ts'
 import { saying } from '../../support/monitors/tcp-servers.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
@@ -75,7 +75,7 @@ describe.skipIf(why !== undefined)(`beside blackbox_exporter${why ? `: ${why}` :
     await Promise.all([plain, secure, short, webServer, exporter].map((one) => one.close()))
   })
 
-  async function ours(server: string, config: Wishes, ca: boolean): Promise<Outcome> {
+  async function ours(server: string, config: Options, ca: boolean): Promise<Outcome> {
     const port = servers[server]?.port ?? 0
     const request = ca ? { tls: { ca: authority.ca } } : {}
     const observation = await runGrpc({ port, config: { mode: 'HEALTH', ...config }, request })
@@ -93,7 +93,7 @@ describe.skipIf(why !== undefined)(`beside blackbox_exporter${why ? `: ${why}` :
     return outcomeOf(samples.get('probe_success') === 1, (name) => samples.get(name))
   }
 
-  test.each<[string, string, string, Wishes, Partial<Outcome>]>([
+  test.each<[string, string, string, Options, Partial<Outcome>]>([
     ['the whole server', 'plain', 'whole', {}, { success: true, states: ['SERVING'] }],
     ['NOT_SERVING', 'plain', 'down', { service: 'down' }, { states: ['NOT_SERVING'] }],
     ['UNKNOWN', 'plain', 'unknown', { service: 'unknown' }, { states: ['UNKNOWN'] }],

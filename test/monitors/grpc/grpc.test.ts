@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import { grpc } from '../../../src/monitors/grpc/index.ts'
 import type { GrpcObserved } from '../../../src/monitors/grpc/observed.ts'
 import { startGrpcServer, type GrpcServer } from '../../support/monitors/grpc/grpc-server.ts'
-import { codes, runGrpc, type Wishes } from '../../support/monitors/grpc/grpc-run.ts'
+import { codes, runGrpc, type Options } from '../../support/monitors/grpc/grpc-run.ts'
 import { startStopwatch } from '../../support/stopwatch.ts'
 
 let server: GrpcServer
@@ -14,7 +14,7 @@ beforeAll(async () => {
 })
 afterAll(() => server.close())
 
-const run = (config: Wishes, request: Wishes = {}, settings: Wishes = {}) =>
+const run = (config: Options, request: Options = {}, settings: Options = {}) =>
   runGrpc({ port: server.port, config, request, settings })
 const greet = (message: unknown) => ({
   method: 'shop.v1.Shop/Greet',
@@ -147,7 +147,7 @@ describe('calls by a proto text', () => {
   const protoContent = text
     .replace('import "parts.proto";', '')
     .replaceAll(/^.*shop\.parts\..*$/gm, '')
-  const byText = (config: Wishes) => ({
+  const byText = (config: Options) => ({
     serviceDefinition: 'PROTO_FILE',
     protoContent,
     ...config,

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { createAuthority } from '../../support/network/certificates.ts'
 import { eventually } from '../../support/eventually.ts'
 import { against, closed, DEADLINE_MS, HEALTH } from '../../support/monitors/grpc/grpc-against.ts'
-import { codes, runGrpc, type Wishes } from '../../support/monitors/grpc/grpc-run.ts'
+import { codes, runGrpc, type Options } from '../../support/monitors/grpc/grpc-run.ts'
 import {
   answerHeaders,
   answering,
@@ -44,7 +44,7 @@ const reset = (code: number) => frame(FRAME.reset, 0, 1, uint32(code))
 const long = (bytes: number) => [['x-long', 'x'.repeat(bytes)]] as const
 
 describe('stalls', () => {
-  test.each<[string, Behaviour, string, Wishes?]>([
+  test.each<[string, Behaviour, string, Options?]>([
     ['after the connection', silent, 'TIMEOUT_FIRST_BYTE'],
     ['after the settings', answering(), 'TIMEOUT_FIRST_BYTE'],
     ['after the headers', answering(answerHeaders()), 'TIMEOUT_DOWNLOAD'],
@@ -220,7 +220,7 @@ describe('HTTP/2 with broken rules', () => {
 })
 
 describe('cancelled', () => {
-  const stages: [string, Behaviour, Wishes?][] = [
+  const stages: [string, Behaviour, Options?][] = [
     ['while connecting', silent],
     ['before the settings', silent],
     ['before the headers', answering()],
@@ -237,7 +237,7 @@ describe('cancelled', () => {
   ]
 
   /** Milliseconds from the cancellation to the end, and what the run rejected with. */
-  async function cancel(server: TestServer, config: Wishes, request: Wishes = {}) {
+  async function cancel(server: TestServer, config: Options, request: Options = {}) {
     const controller = new AbortController()
     const context = testContext({ signal: controller.signal })
     const connected = server.connection()

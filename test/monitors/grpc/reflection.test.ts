@@ -13,14 +13,14 @@ import {
   startGrpcStub,
   type StubAnswer,
 } from '../../support/monitors/grpc/grpc-stub.ts'
-import { codes, runGrpc, type Wishes } from '../../support/monitors/grpc/grpc-run.ts'
+import { codes, runGrpc, type Options } from '../../support/monitors/grpc/grpc-run.ts'
 import { message } from '../../support/monitors/grpc/http2-frames.ts'
 
 const OPTIONAL = 1
 const REPEATED = 3
 const [INT32, BOOL, STRING, MESSAGE] = [5, 8, 9, 11]
 
-const fieldOf = (name: string, number: number, type: number | undefined, more: Wishes = {}) => ({
+const fieldOf = (name: string, number: number, type: number | undefined, more: Options = {}) => ({
   name,
   number,
   type,
@@ -84,7 +84,7 @@ const piecemeal = (request: Buffer): StubAnswer => {
 /** {n: {o: {x: 7, list: [1, 2]}}} */
 const answered = { messages: [message(field(1, field(1, Buffer.from([8, 7, 16, 1, 16, 2]))))] }
 
-const ask = (port: number, config: Wishes = {}, settings: Wishes = {}) =>
+const ask = (port: number, config: Options = {}, settings: Options = {}) =>
   runGrpc({ port, config: { method: 'a.S/Ask', ...config }, settings })
 
 describe('types', () => {
@@ -180,7 +180,7 @@ describe('types', () => {
 
   test('of proto2, proto3 and editions differ in what is shown when it is not set', async () => {
     const implicit = { fieldPresence: 2 }
-    const file = (name: string, syntax: string, more: Wishes = {}) =>
+    const file = (name: string, syntax: string, more: Options = {}) =>
       fileOf({
         name: `${name}.proto`,
         package: 'a',

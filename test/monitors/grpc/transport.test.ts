@@ -5,7 +5,7 @@ import type { Context } from '../../../src/monitors/monitor.ts'
 import { createAuthority } from '../../support/network/certificates.ts'
 import { startConnectProxy } from '../../support/network/connect-proxy.ts'
 import { startGrpcServer, type GrpcServer } from '../../support/monitors/grpc/grpc-server.ts'
-import { codes, runGrpc, type Wishes } from '../../support/monitors/grpc/grpc-run.ts'
+import { codes, runGrpc, type Options } from '../../support/monitors/grpc/grpc-run.ts'
 import { fixedResolver, testContext } from '../../support/monitors/monitor-context.ts'
 
 let server: GrpcServer
@@ -14,7 +14,7 @@ beforeAll(async () => {
 })
 afterAll(() => server.close())
 
-const run = (config: Wishes, request: Wishes = {}, context?: Context) =>
+const run = (config: Options, request: Options = {}, context?: Context) =>
   runGrpc({ port: server.port, config, request, context })
 const greet = (message: unknown) => ({
   method: 'shop.v1.Shop/Greet',

@@ -73,13 +73,13 @@ describe.skipIf(why !== undefined)(`in a network ${why ?? ''}`, () => {
     test('errors are told apart when many targets fail at once', async () => {
       const { target, nobody, router } = network.v4
       const hosts = [target, '10.2.0.98', nobody, router]
-      const wishes = hosts.flatMap((hostname) =>
+      const options = hosts.flatMap((hostname) =>
         [1, 64].map((ttl) => ({
           request: { hostname, ttl, pingCount: 2, intervalMs: 30, timeoutMs: 500 },
         })),
       )
       const noWay = { request: { hostname: '10.9.0.1', pingCount: 1, timeoutMs: 500 } }
-      const observations = await observeElsewhere(prefixFor(kind), [...wishes, noWay])
+      const observations = await observeElsewhere(prefixFor(kind), [...options, noWay])
       const first = observations.map((one) => codesOf(one)[0] ?? 'passed')
       // Of a way that is missing the router speaks, however much else it has just objected to.
       expect(first.pop()).toBe('ICMP_UNREACHABLE')

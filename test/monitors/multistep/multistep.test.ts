@@ -9,7 +9,7 @@ import { testScriptHost } from '../../support/scripts/script-ground.ts'
 import {
   runScriptMonitor,
   startScript,
-  type ScriptWishes,
+  type ScriptOptions,
 } from '../../support/scripts/script-runs.ts'
 import { startSmallSite } from '../../support/monitors/small-site.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
@@ -21,10 +21,10 @@ const HEAD = `import { test, expect } from '@playwright/test'\n`
 function run(
   script: string,
   definition: Record<string, unknown> = {},
-  wishes: Partial<ScriptWishes> = {},
+  options: Partial<ScriptOptions> = {},
 ) {
   const written = script.replaceAll('{site}', site.url)
-  return runScriptMonitor(multistep, { script: written, ...definition }, { ground, ...wishes })
+  return runScriptMonitor(multistep, { script: written, ...definition }, { ground, ...options })
 }
 
 test('steps, requests, console and the environment of a script are told', async () => {

@@ -10,7 +10,7 @@ import { createPki, type Wish } from '../../support/network/pki.ts'
 import {
   codesOf,
   runSsl,
-  type SslWishes,
+  type SslOptions,
   startTlsServer,
 } from '../../support/monitors/ssl/ssl-runs.ts'
 
@@ -40,7 +40,7 @@ function underNew(middle: KeyPair, wish: Wish = {}): KeyPair {
 interface Case {
   pair: () => KeyPair
   server?: TlsOptions
-  wishes?: SslWishes
+  options?: SslOptions
   codes: string[]
   category?: string
   degraded?: boolean
@@ -102,28 +102,28 @@ const CASES: Record<string, Case> = {
   },
   'for two levels by one wildcard': {
     pair: own({ names: 'DNS:*.b.test' }),
-    wishes: { sslConfig: { serverName: 'x.a.b.test' } },
+    options: { sslConfig: { serverName: 'x.a.b.test' } },
     codes: ['TLS_HOSTNAME_MISMATCH'],
   },
   'for one level by a wildcard': {
     pair: own({ names: 'DNS:*.b.test' }),
-    wishes: { sslConfig: { serverName: 'a.b.test' } },
+    options: { sslConfig: { serverName: 'a.b.test' } },
     codes: [],
   },
   'for a part of a label by a wildcard': {
     pair: own({ names: 'DNS:a*.b.test' }),
-    wishes: { sslConfig: { serverName: 'ab.b.test' } },
+    options: { sslConfig: { serverName: 'ab.b.test' } },
     codes: ['TLS_HOSTNAME_MISMATCH'],
   },
-  'for an address': { pair: own(), wishes: { sslConfig: { hostname: '127.0.0.1' } }, codes: [] },
+  'for an address': { pair: own(), options: { sslConfig: { hostname: '127.0.0.1' } }, codes: [] },
   'for another address': {
     pair: own({ names: 'IP:127.0.0.9' }),
-    wishes: { sslConfig: { hostname: '127.0.0.1' } },
+    options: { sslConfig: { hostname: '127.0.0.1' } },
     codes: ['TLS_HOSTNAME_MISMATCH'],
   },
   'for a name of another script': {
     pair: own({ names: 'DNS:xn--bcher-kva.test' }),
-    wishes: { sslConfig: { serverName: 'bücher.test' } },
+    options: { sslConfig: { serverName: 'bücher.test' } },
     codes: [],
   },
   'self-signed': {
@@ -142,14 +142,14 @@ const CASES: Record<string, Case> = {
   },
   'of an untrusted root, with the chain skipped': {
     pair: () => pki.stranger().issue(),
-    wishes: { sslConfig: { skipChainValidation: true } },
+    options: { sslConfig: { skipChainValidation: true } },
     codes: [],
     grade: 'A-',
     seen: ({ connection }) => expect(connection?.chainTrusted).toBe(false),
   },
   'expired, with the chain skipped': {
     pair: own({ fromDays: -20, toDays: -10 }),
-    wishes: { sslConfig: { skipChainValidation: true } },
+    options: { sslConfig: { skipChainValidation: true } },
     codes: ['TLS_EXPIRED'],
   },
   'with an incomplete chain': {
@@ -178,7 +178,7 @@ const CASES: Record<string, Case> = {
   'with RSA 1024': { pair: own({ key: 'rsa:1024' }), codes: ['TLS_BASELINE'], grade: 'F' },
   'with RSA 1024, which is asked for to be ignored': {
     pair: own({ key: 'rsa:1024' }),
-    wishes: { sslConfig: { securityBaseline: { minKeySizeBits: { severity: 'degrade' } } } },
+    options: { sslConfig: { securityBaseline: { minKeySizeBits: { severity: 'degrade' } } } },
     codes: [],
     grade: 'B',
     degraded: true,
@@ -207,7 +207,7 @@ const CASES: Record<string, Case> = {
   },
   'that must staple and does not': {
     pair: own({ extensions: ['tlsfeature=status_request'] }),
-    wishes: { sslConfig: { securityBaseline: { ocspMustStapleRespected: { severity: 'fail' } } } },
+    options: { sslConfig: { securityBaseline: { ocspMustStapleRespected: { severity: 'fail' } } } },
     codes: ['TLS_BASELINE'],
     seen: ({ certificate }) => expect(certificate?.mustStaple).toBe(true),
   },
@@ -223,7 +223,7 @@ const CASES: Record<string, Case> = {
   },
   'with 1,000 names': {
     pair: own({ names: many(1000) }),
-    wishes: {
+    options: {
       request: {
         assertions: [
           { source: 'CERTIFICATE', property: 'sans', comparison: 'CONTAINS', target: 'n998.test' },
@@ -276,9 +276,9 @@ const CASES: Record<string, Case> = {
 describe.skipIf(missing('openssl') !== undefined)('a certificate', () => {
   test.each(Object.entries(CASES))(
     '%s',
-    async (_, { pair, server = {}, wishes = {}, ...expected }) => {
+    async (_, { pair, server = {}, options = {}, ...expected }) => {
       await using running = await startTlsServer(pair(), server)
-      const observation = await runSsl(running.port, { ca: pki.ca, ...wishes })
+      const observation = await runSsl(running.port, { ca: pki.ca, ...options })
       const probe = observation.observed as unknown as SslProbe
       const { seen, ...wanted } = expected
       expect({

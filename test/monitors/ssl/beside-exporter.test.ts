@@ -11,7 +11,7 @@ import { type Exporter, startExporter } from '../../support/monitors/blackbox-ex
 import type { KeyPair } from '../../support/network/certificates.ts'
 import { missing } from '../../support/needs.ts'
 import { createPki } from '../../support/network/pki.ts'
-import { runSsl, type SslWishes, startTlsServer } from '../../support/monitors/ssl/ssl-runs.ts'
+import { runSsl, type SslOptions, startTlsServer } from '../../support/monitors/ssl/ssl-runs.ts'
 import { SCRIPTS, startScripted } from '../../support/monitors/ssl/starttls-servers.ts'
 
 const lacking = missing('prometheus-blackbox-exporter', 'openssl')
@@ -50,7 +50,7 @@ interface Case {
   pair: () => KeyPair
   server?: TlsOptions
   module?: string
-  wishes?: SslWishes
+  options?: SslOptions
   passes: boolean
   shakesHands?: boolean
   /** What the exporter says instead, and why. */
@@ -87,7 +87,7 @@ const CASES: Record<string, Case> = {
   'another name asked for': {
     pair: () => pki.issue({ names: 'DNS:other.test' }),
     module: 'named',
-    wishes: { sslConfig: { serverName: 'other.test' } },
+    options: { sslConfig: { serverName: 'other.test' } },
     passes: true,
   },
   'a certificate signed by itself': { pair: () => pki.stranger().pair, passes: false },
@@ -100,14 +100,14 @@ const CASES: Record<string, Case> = {
   'a root that is not trusted, with the chain skipped': {
     pair: () => pki.stranger().issue(),
     module: 'lax',
-    wishes: { sslConfig: { skipChainValidation: true } },
+    options: { sslConfig: { skipChainValidation: true } },
     passes: true,
   },
   'a client certificate that is asked for': {
     pair: () => pki.issue(),
     server: { requestCert: true, ca: pki.ca },
     module: 'client',
-    wishes: { request: { tls: { ca: pki.ca, certificate: client.cert, privateKey: client.key } } },
+    options: { request: { tls: { ca: pki.ca, certificate: client.cert, privateKey: client.key } } },
     passes: true,
   },
   'a client certificate that is asked for and not there': {
@@ -129,7 +129,7 @@ const CASES: Record<string, Case> = {
   },
   'a certificate whose revocation nobody can tell': {
     pair: () => pki.issue({ extensions: [crlUrl] }),
-    wishes: { sslConfig: { revocation: { hardFail: true } } },
+    options: { sslConfig: { revocation: { hardFail: true } } },
     passes: false,
     otherwise: { passes: true, why: 'it never asks about revocation (blackbox_exporter#6)' },
   },
@@ -139,7 +139,7 @@ describe.skipIf(lacking !== undefined)(`beside blackbox_exporter ${lacking ?? ''
   test.each(Object.entries(CASES))('%s', async (_, one) => {
     await using server = await startTlsServer(one.pair(), one.server)
     const theirs = await measure(one.module ?? 'plain', server.port)
-    const observation = await runSsl(server.port, { ca: pki.ca, ...one.wishes })
+    const observation = await runSsl(server.port, { ca: pki.ca, ...one.options })
     const passes = observation.failures.length === 0
     expect(passes).toBe(one.passes)
     expect(theirs.get('probe_success')).toBe((one.otherwise?.passes ?? passes) ? 1 : 0)

@@ -55,8 +55,8 @@ describe('what goes wrong before a handshake is done', () => {
 
   test('a name that is never found', async () => {
     const context = testContext({ resolver: fixedResolver({}) })
-    const wishes = { sslConfig: { hostname: 'nowhere.test' }, settings: { maxResponseTime: 50 } }
-    const observation = await runSsl(1, { ...wishes, context: { dial: context.dial } })
+    const options = { sslConfig: { hostname: 'nowhere.test' }, settings: { maxResponseTime: 50 } }
+    const observation = await runSsl(1, { ...options, context: { dial: context.dial } })
     expect(codesOf(observation)).toEqual(['TIMEOUT_DNS'])
     expect(observation.observed['errorCategory']).toBe('timeout')
   })

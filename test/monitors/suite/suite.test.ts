@@ -300,8 +300,8 @@ describe('what goes wrong is told apart', () => {
       'TESTS_FAILED',
       'target',
     ],
-  ])('%s', async (_, folder, wishes, code, about) => {
-    const run = await runFolder(ground, folder(), wishes)
+  ])('%s', async (_, folder, options, code, about) => {
+    const run = await runFolder(ground, folder(), options)
     expect(run.codes).toContain(code)
     const whom = new Set(run.failures.map(aboutWhom))
     expect([...whom]).toEqual([about])

@@ -27,12 +27,12 @@ import {
 } from '../../support/monitors/tcp-servers.ts'
 import { startRawServer } from '../../support/test-server.ts'
 
-type Wishes = Record<string, unknown>
+type Options = Record<string, unknown>
 
 /** Runs a TCP monitor with its deadline. */
 async function run(
-  request: Wishes,
-  settings: Wishes = {},
+  request: Options,
+  settings: Options = {},
   context: Partial<Context> = {},
 ): Promise<Observation> {
   const monitor = tcp.schema.parse({
@@ -148,7 +148,7 @@ describe('response time', () => {
 })
 
 describe('what the target sends', () => {
-  test.each<[string, Behaviour, Wishes, string[]]>([
+  test.each<[string, Behaviour, Options, string[]]>([
     ['a banner', saying('SSH-2.0-x\r\n'), { assertions: [assert('CONTAINS', 'SSH')] }, []],
     ['an echo', echoing, { data: 'ping', assertions: [assert('EQUALS', 'ping')] }, []],
     [
@@ -339,7 +339,7 @@ describe('every address', () => {
 })
 
 describe('a cancelled run', () => {
-  test.each<[string, Wishes]>([
+  test.each<[string, Options]>([
     ['in the handshake', { tls: true }],
     [
       'while sending',

@@ -141,13 +141,13 @@ describe.each(BOTH)('with %s lane', (lanes) => {
         }) as fc.Arbitrary<Answer>,
       },
     )
-    const wishes = fc.record({
+    const options = fc.record({
       maxHops: fc.integer({ min: 1, max: 64 }),
       unknownHopsMax: fc.integer({ min: 1, max: 30 }),
       probesPerHop: fc.integer({ min: 1, max: 10 }),
     })
     fc.assert(
-      fc.property(wishes, fc.infiniteStream(fate), (changes, fates) => {
+      fc.property(options, fc.infiniteStream(fate), (changes, fates) => {
         const settings = settingsOf({ ...changes, lanes })
         const course = new TraceCourse(settings)
         let asked = 0

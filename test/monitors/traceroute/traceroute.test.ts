@@ -24,14 +24,14 @@ import { startMonitorProcess } from '../../support/monitors/monitor-process.ts'
 import { startStopwatch } from '../../support/stopwatch.ts'
 import { startRawServer } from '../../support/test-server.ts'
 
-type Wishes = Record<string, unknown>
+type Options = Record<string, unknown>
 
 const LOOPBACK = { IPv4: '127.0.0.1', IPv6: '::1' } as const
 const FAMILIES = ['IPv4', 'IPv6'] as const
 
 let monitors = 0
 
-function definition(request: Wishes, settings: Wishes = {}): Wishes {
+function definition(request: Options, settings: Options = {}): Options {
   return {
     id: `m${monitors++}`,
     name: 'm',
@@ -41,13 +41,13 @@ function definition(request: Wishes, settings: Wishes = {}): Wishes {
   }
 }
 
-const parse = (request: Wishes, settings: Wishes = {}) =>
+const parse = (request: Options, settings: Options = {}) =>
   traceroute.schema.parse(definition(request, settings))
 
 /** Runs a traceroute monitor with its deadline. */
 async function run(
-  request: Wishes,
-  settings: Wishes = {},
+  request: Options,
+  settings: Options = {},
   context: Partial<Context> = {},
 ): Promise<Observation & { seen: TraceObserved; codes: string[] }> {
   const monitor = parse(request, settings)
@@ -296,9 +296,9 @@ describe('time', () => {
     const before = descriptors()
     const controller = new AbortController()
     const { dial } = testContext({ resolver: fixedResolver({}) })
-    const wishes = 'port' in request ? { port } : request
+    const options = 'port' in request ? { port } : request
     if (cancelMs === 0) controller.abort(new Error('cancelled'))
-    const running = run(wishes, {}, { signal: controller.signal, dial })
+    const running = run(options, {}, { signal: controller.signal, dial })
     const outcome = running.then(
       () => 'resolved',
       (error: Error) => error.message,

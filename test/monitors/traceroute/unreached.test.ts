@@ -99,8 +99,8 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
 
     test('time runs out while a target that had to answer too many is let rest', async () => {
       on.route('r3', 'IPv4', `add blackhole ${SERVER.IPv4}`, `delete blackhole ${SERVER.IPv4}`)
-      const wishes = { maxUnknownHops: 2, probesPerHop: 10, timeout: 5 }
-      const traces = Array.from({ length: 9 }, () => on.trace('IPv4', 'UDP', wishes))
+      const options = { maxUnknownHops: 2, probesPerHop: 10, timeout: 5 }
+      const traces = Array.from({ length: 9 }, () => on.trace('IPv4', 'UDP', options))
       const ended = await Promise.all(traces)
       // Some had their answers; of the others’ silence nothing can be said.
       expect(new Set(ended.flatMap(({ codes }) => codes))).toContain('TIMEOUT_TRACE')
@@ -116,8 +116,8 @@ describe.skipIf(chainNeeds !== undefined)(`a chain of networks ${chainNeeds ?? '
         `add blackhole ${SERVER[family]}`,
         `delete blackhole ${SERVER[family]}`,
       )
-      const wishes = { maxUnknownHops: 5 }
-      const { seen, codes, message } = await on.trace(family, protocol, wishes)
+      const options = { maxUnknownHops: 5 }
+      const { seen, codes, message } = await on.trace(family, protocol, options)
       expect(codes).toEqual(['DESTINATION_UNREACHED'])
       expect(seen).toMatchObject({ reached: false, end: 'unknown-hops', hopCount: 2 })
       expect(addressesOf(seen)).toEqual([...WAY[family].slice(0, 2), ...Array<null>(5).fill(null)])

@@ -218,12 +218,12 @@ describe('all addresses', () => {
       'both.test': ['127.0.0.1', '127.0.0.2'],
       'one.test': ['127.0.0.1'],
     })
-    const wishes = { resolver }
+    const options = { resolver }
     const request = { allAddresses: true }
-    const one = await checkUrl(`http://one.test:${server.port}/`, request, {}, wishes)
+    const one = await checkUrl(`http://one.test:${server.port}/`, request, {}, options)
     expect(one.codes).toEqual([])
     expect(one.observed).toMatchObject({ addresses: [{ address: '127.0.0.1', failures: [] }] })
-    const both = await checkUrl(`http://both.test:${server.port}/`, request, {}, wishes)
+    const both = await checkUrl(`http://both.test:${server.port}/`, request, {}, options)
     expect(both.codes).toEqual(['CONNECT_REFUSED'])
     expect(both.failures[0]?.details).toMatchObject({ address: '127.0.0.2' })
     expect(both.observed).toMatchObject({
@@ -236,8 +236,8 @@ describe('all addresses', () => {
 
   test('of a name that does not resolve fail like one', async () => {
     const request = { allAddresses: true }
-    const wishes = { resolver: fixedResolver({}), signal: deadlineAfter(40) }
-    const seen = await checkUrl('http://nowhere.test/', request, {}, wishes)
+    const options = { resolver: fixedResolver({}), signal: deadlineAfter(40) }
+    const seen = await checkUrl('http://nowhere.test/', request, {}, options)
     expect(seen.codes).toEqual(['TIMEOUT_DNS'])
     expect(seen.observed.hops).toMatchObject([{ url: 'http://nowhere.test/' }])
   })

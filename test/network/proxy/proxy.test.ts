@@ -13,21 +13,21 @@ import {
   deadlineAfter,
   fixedResolver,
   testContext,
-  type ContextWishes,
+  type ContextOptions,
 } from '../../support/monitors/monitor-context.ts'
 import { startHttpServer, startHttpsServer, startRawServer } from '../../support/test-server.ts'
 
 const authority = createAuthority()
 const pair = authority.issue()
 
-async function check(address: string, wishes: ContextWishes, request: object = {}) {
+async function check(address: string, options: ContextOptions, request: object = {}) {
   const monitor = url.schema.parse({
     id: 'm',
     name: 'm',
     checkType: 'URL',
     request: { url: address, tls: { ca: authority.ca }, ...request },
   })
-  const seen = await url.run(monitor, testContext(wishes))
+  const seen = await url.run(monitor, testContext(options))
   const observed = seen.observed as unknown as HttpObserved
   return { ...seen, observed, codes: seen.failures.map((one) => one.code) }
 }
@@ -94,21 +94,21 @@ describe('tunnels', () => {
 
   test('a proxy that never answers', async () => {
     await using proxy = await startConnectProxy({ silent: true })
-    const wishes = { proxyUrl: `http://${proxy.authority}`, signal: deadlineAfter(60) }
-    expect((await check('https://127.0.0.1:9/', wishes)).codes).toEqual(['TIMEOUT_PROXY'])
+    const options = { proxyUrl: `http://${proxy.authority}`, signal: deadlineAfter(60) }
+    expect((await check('https://127.0.0.1:9/', options)).codes).toEqual(['TIMEOUT_PROXY'])
   })
 
   test.each(['http', 'https'])('a proxy whose name nobody answers for, for %s', async (scheme) => {
     const proxyUrl = 'http://proxy.test:3128'
-    const wishes = { proxyUrl, resolver: fixedResolver({}), signal: deadlineAfter(60) }
-    const seen = await check(`${scheme}://127.0.0.1:9/`, wishes)
+    const options = { proxyUrl, resolver: fixedResolver({}), signal: deadlineAfter(60) }
+    const seen = await check(`${scheme}://127.0.0.1:9/`, options)
     expect(seen.codes).toEqual(['PROXY_UNREACHABLE'])
   })
 
   test('a proxy that is to speak TLS and says nothing', async () => {
     await using proxy = await startRawServer(() => {})
-    const wishes = { proxyUrl: `https://${proxy.authority}`, signal: deadlineAfter(60) }
-    expect((await check('https://127.0.0.1:9/', wishes)).codes).toEqual(['PROXY_UNREACHABLE'])
+    const options = { proxyUrl: `https://${proxy.authority}`, signal: deadlineAfter(60) }
+    expect((await check('https://127.0.0.1:9/', options)).codes).toEqual(['PROXY_UNREACHABLE'])
   })
 })
 
@@ -185,9 +185,9 @@ describe('the network policy', () => {
   ])('keeps %s from the proxy', async (host) => {
     await using proxy = await startConnectProxy()
     const resolver = fixedResolver({ 'rebound.test': ['10.0.0.1', '169.254.169.254'] })
-    const wishes = { proxyUrl: `http://${proxy.authority}`, resolver: { ...resolver } }
+    const options = { proxyUrl: `http://${proxy.authority}`, resolver: { ...resolver } }
     for (const scheme of ['http', 'https']) {
-      const seen = await check(`${scheme}://${host}/`, wishes)
+      const seen = await check(`${scheme}://${host}/`, options)
       expect(seen.codes).toEqual(['ADDRESS_BLOCKED'])
     }
     expect(proxy.seen).toEqual([])
@@ -195,12 +195,12 @@ describe('the network policy', () => {
 
   test('is no fault of the target where our own name servers are silent', async () => {
     await using proxy = await startConnectProxy()
-    const wishes = {
+    const options = {
       proxyUrl: `http://${proxy.authority}`,
       resolver: fixedResolver({}),
       signal: deadlineAfter(30),
     }
-    const seen = await check('https://inside.test/', wishes)
+    const seen = await check('https://inside.test/', options)
     expect(seen.codes).toEqual(['POLICY_UNDECIDED'])
     expect(proxy.seen).toEqual([])
   })
@@ -209,8 +209,8 @@ describe('the network policy', () => {
     await using target = await startTarget()
     await using proxy = await startConnectProxy({ names: { 'inside.test': '127.0.0.1' } })
     const resolver = { resolve: () => Promise.reject(new Error('no such name')) }
-    const wishes = { proxyUrl: `http://${proxy.authority}`, resolver }
-    const seen = await check(`https://inside.test:${target.port}/`, wishes, { skipSSL: true })
+    const options = { proxyUrl: `http://${proxy.authority}`, resolver }
+    const seen = await check(`https://inside.test:${target.port}/`, options, { skipSSL: true })
     expect(seen.codes).toEqual([])
     expect(seen.observed.tls?.error).toBe('HOSTNAME_MISMATCH')
   })

@@ -20,7 +20,7 @@ const LIMITS = {
   openFiles: 1024,
 }
 
-async function orderOf(wishes: Partial<CompileOrder> = {}): Promise<CompileOrder> {
+async function orderOf(options: Partial<CompileOrder> = {}): Promise<CompileOrder> {
   const ground = testScriptHost({ compilesAnew: true })
   const folder = join(temporaryFolder(), 'run')
   mkdirSync(folder)
@@ -34,7 +34,7 @@ async function orderOf(wishes: Partial<CompileOrder> = {}): Promise<CompileOrder
     readable: [MODULES, dirname(process.execPath)],
     limits: LIMITS,
     signal: new AbortController().signal,
-    ...wishes,
+    ...options,
   }
 }
 

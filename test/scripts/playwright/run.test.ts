@@ -30,7 +30,7 @@ const CONFIGURATION = `module.exports = {
 
 async function run(
   spec: string,
-  wishes: Partial<PlaywrightOrder> = {},
+  options: Partial<PlaywrightOrder> = {},
   context: Context = testContext(),
 ) {
   const runtime = await ground.tools.find('runtime', '2026.04')
@@ -62,7 +62,7 @@ async function run(
         fileBytes: 64 * MEBIBYTE,
         openFiles: 4096,
       },
-      ...wishes,
+      ...options,
     },
     context.signal,
   )

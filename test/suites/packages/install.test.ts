@@ -87,13 +87,13 @@ describe('packages', () => {
     const own = `registry=http://${registry.server.authority}/\n; $STEERS\n`
     const files = { 'package.json': text, '.npmrc': own, 'a.spec.ts': '', 'shop/.npmrc': 'cache=.' }
     const variables = { SHOP: 'a', STEERS: 'b', PUPPETEER_SKIP_DOWNLOAD: '1' }
-    const wishes = { testCommand: `node -p "require('nosy')" >&2; exit 1` }
-    const first = await runFolder(ground, project(files), wishes, { variables })
+    const options = { testCommand: `node -p "require('nosy')" >&2; exit 1` }
+    const first = await runFolder(ground, project(files), options, { variables })
     const seen = { files: [['.npmrc', 'node_modules', 'package.json'], 'ENOENT', 'EACCES'] }
     const known = { ...seen, variables: [null, 'b', '1'] }
     expect(first.failures[0]?.details?.['output']).toContain(JSON.stringify(known))
     const other = project({ ...files, 'a.spec.ts': 'other' })
-    const second = await runFolder(ground, other, wishes, {
+    const second = await runFolder(ground, other, options, {
       variables: { ...variables, SHOP: 'c' },
     })
     expect(second.observed).toMatchObject({ packages: 'kept' })
@@ -203,11 +203,11 @@ describe('what an installation leaves in the run’s folder leads the agent nowh
       }),
       'NO_TESTS',
     ],
-  ])('%s', async (_, wishesFor, code) => {
+  ])('%s', async (_, optionsFor, code) => {
     const outside = precious()
     const before = contents(outside)
     const folder = project({ 'shop/a.spec.ts': '', 'a.spec.ts': '' })
-    const run = await runFolder(ground, folder, { testCommand: 'true', ...wishesFor(outside) })
+    const run = await runFolder(ground, folder, { testCommand: 'true', ...optionsFor(outside) })
     expect(contents(outside)).toEqual(before)
     expect(run.codes).toEqual([code])
     expect(Object.keys(run.files)).not.toContain('playwright-report.zip')

@@ -100,10 +100,10 @@ const folderManifest = (folder: string) =>
     dependencies: Record<string, string>
   }
 
-async function lockedProject(name: string, wishes = {}): Promise<string> {
+async function lockedProject(name: string, options = {}): Promise<string> {
   const [tool, major] = name.split('@')
   const more = tool === 'pnpm' ? { packageManager: `pnpm@${major}.0.0` } : {}
-  const folder = project(manifest({ ...more, ...wishes }))
+  const folder = project(manifest({ ...more, ...options }))
   await runManager(await packageManager(name), MANAGERS[name] ?? [], folder)
   for (const made of ['node_modules', '.yarn', '.pnp.cjs']) {
     rmSync(join(folder, made), { recursive: true, force: true })
@@ -127,10 +127,10 @@ describe.each(Object.keys(MANAGERS))('%s', (name) => {
 
   test('refuses a project that has left its lock file behind', async () => {
     const folder = await lockedProject(name)
-    const wishes = folderManifest(folder)
+    const options = folderManifest(folder)
     writeFileSync(
       join(folder, 'package.json'),
-      JSON.stringify({ ...wishes, dependencies: { ...wishes.dependencies, paper: '1.0.0' } }),
+      JSON.stringify({ ...options, dependencies: { ...options.dependencies, paper: '1.0.0' } }),
     )
     const run = await runFolder(ground, folder, { testCommand })
     expect(run.codes).toEqual(['INSTALL_FAILED'])
@@ -151,9 +151,9 @@ test.each(['npm@11', 'pnpm@10', 'bun@1.3'])(
   async (name) => {
     const folder = await lockedProject(name, { dependencies: { '@playwright/test': '1.58.0' } })
     const command = 'cd "$BUN_RUNTIME_TRANSPILER_CACHE_PATH" && echo has *.pile && exit 1'
-    const wishes = { testCommand: command, engine: 'bun', engineVersion: '1.3' }
-    await runFolder(ground, folder, wishes)
-    const { failures, observed } = await runFolder(ground, folder, wishes)
+    const options = { testCommand: command, engine: 'bun', engineVersion: '1.3' }
+    await runFolder(ground, folder, options)
+    const { failures, observed } = await runFolder(ground, folder, options)
     expect(observed).toMatchObject({ packages: 'kept' })
     expect(failures[0]?.details?.['output']).toMatch(/has \w+\.pile$/)
   },

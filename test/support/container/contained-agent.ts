@@ -3,7 +3,7 @@
 import type { ServerResponse } from 'node:http'
 import { afterEach } from 'vitest'
 import type { KeyPair } from '../network/certificates.ts'
-import { type Contained, type ContainerWishes, startContainer } from './contained.ts'
+import { type Contained, type ContainerOptions, startContainer } from './contained.ts'
 import { createNetwork, type ContainerNetwork } from './container-engine.ts'
 import { aMonitor } from '../agent/fake-monitors.ts'
 import { FAKE_KEY, type FakePlatform, startFakePlatform } from '../agent/fake-platform.ts'
@@ -62,17 +62,17 @@ export async function platformFor(): Promise<{
   return { network, platform: await platformAt(network.gateway) }
 }
 
-/** Starts an agent for a platform; `wishes` go over what that takes. */
+/** Starts an agent for a platform; `options` go over what that takes. */
 export function agentIn(
   network: ContainerNetwork,
   platform: FakePlatform,
-  wishes: Partial<ContainerWishes> = {},
+  options: Partial<ContainerOptions> = {},
 ): Promise<Contained> {
   return startContainer({
     image: 'agent-uptime',
     network: network.name,
-    ...wishes,
-    env: { API_KEY: FAKE_KEY, PLATFORM_URL: platform.url, LOG_RESULTS: 'all', ...wishes.env },
+    ...options,
+    env: { API_KEY: FAKE_KEY, PLATFORM_URL: platform.url, LOG_RESULTS: 'all', ...options.env },
   })
 }
 

@@ -1,7 +1,7 @@
 // The platform's image in a container, with a PostgreSQL of its own unless another one is named, and what tests ask
 // of its public API.
 import { randomBytes, randomUUID } from 'node:crypto'
-import { type Contained, type ContainerWishes, startContainer } from './contained.ts'
+import { type Contained, type ContainerOptions, startContainer } from './contained.ts'
 import { eventually } from '../eventually.ts'
 
 /** A private location with the key of its agents. */
@@ -20,11 +20,11 @@ export interface ContainedPlatform extends Contained {
   createLocation(slugName: string): Promise<ContainedLocation>
 }
 
-/** Starts it as `platform` in a network, and waits until it is ready; `wishes` go over what that takes. */
+/** Starts it as `platform` in a network, and waits until it is ready; `options` go over what that takes. */
 export async function startPlatformContainer(
   network: string,
   env: Record<string, string> = {},
-  wishes: Partial<ContainerWishes> = {},
+  options: Partial<ContainerOptions> = {},
 ): Promise<ContainedPlatform> {
   const accountId = randomUUID()
   const apiKey = `vd_${randomBytes(24).toString('base64url')}`
@@ -32,7 +32,7 @@ export async function startPlatformContainer(
     image: 'platform',
     network,
     alias: 'platform',
-    ...wishes,
+    ...options,
     env: { ACCOUNT_ID: accountId, ADMIN_API_KEY: apiKey, RATE_LIMIT: '1000000', ...env },
   })
   await contained.line(({ msg }) => msg === 'platform started')

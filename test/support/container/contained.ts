@@ -11,7 +11,7 @@ import { type Image, tagOf } from './images.ts'
 export type ContainerLine = Record<string, unknown> & { msg?: string; text?: string }
 
 /** How to run it. */
-export interface ContainerWishes {
+export interface ContainerOptions {
   image: Image
   /** A network's name, `none`, or `container:<id>`. */
   network: string
@@ -68,25 +68,25 @@ const isShared = (network: string) => network === 'none' || network.startsWith('
 
 /** What people are told to run, with what the library has no words for. */
 class HeldContainer extends GenericContainer {
-  constructor(wishes: ContainerWishes) {
-    super(tagOf(wishes.image))
+  constructor(options: ContainerOptions) {
+    super(tagOf(options.image))
     this.hostConfig.ReadonlyRootfs = true
     // No question for a name leaves: only names of the container's own network are known.
-    if (!isShared(wishes.network)) this.hostConfig.Dns = ['127.0.0.1']
-    if (wishes.sysctls !== undefined) this.hostConfig.Sysctls = wishes.sysctls
-    if (wishes.restarts === true) this.hostConfig.RestartPolicy = { Name: 'unless-stopped' }
-    if (wishes.memoryBytes !== undefined) {
-      this.hostConfig.Memory = wishes.memoryBytes
-      this.hostConfig.MemorySwap = wishes.memoryBytes
+    if (!isShared(options.network)) this.hostConfig.Dns = ['127.0.0.1']
+    if (options.sysctls !== undefined) this.hostConfig.Sysctls = options.sysctls
+    if (options.restarts === true) this.hostConfig.RestartPolicy = { Name: 'unless-stopped' }
+    if (options.memoryBytes !== undefined) {
+      this.hostConfig.Memory = options.memoryBytes
+      this.hostConfig.MemorySwap = options.memoryBytes
     }
   }
 }
 
-function prepared(wishes: ContainerWishes): GenericContainer {
-  const { env = {}, files = {}, volume } = wishes
-  const container = new HeldContainer(wishes)
+function prepared(options: ContainerOptions): GenericContainer {
+  const { env = {}, files = {}, volume } = options
+  const container = new HeldContainer(options)
     .withLabels({ ...OWN_LABEL })
-    .withNetworkMode(wishes.network)
+    .withNetworkMode(options.network)
     .withDroppedCapabilities('ALL')
     .withSecurityOpt('no-new-privileges')
     .withEnvironment(env)
@@ -95,22 +95,22 @@ function prepared(wishes: ContainerWishes): GenericContainer {
       ...(volume === undefined ? [] : [{ source: volume, target: '/var/lib/vedette' }]),
     ])
     .withWaitStrategy(AT_ONCE)
-  if (wishes.alias !== undefined) container.withNetworkAliases(wishes.alias)
-  if (wishes.capabilities !== undefined) container.withAddedCapabilities(...wishes.capabilities)
-  if (wishes.entrypoint !== undefined) container.withEntrypoint(wishes.entrypoint)
-  if (wishes.command !== undefined) container.withCommand(wishes.command)
-  if (wishes.user !== undefined) container.withUser(wishes.user)
-  if (wishes.tmpfs !== undefined) container.withTmpFs(wishes.tmpfs)
-  if (wishes.sharedMemoryBytes !== undefined) {
-    container.withSharedMemorySize(wishes.sharedMemoryBytes)
+  if (options.alias !== undefined) container.withNetworkAliases(options.alias)
+  if (options.capabilities !== undefined) container.withAddedCapabilities(...options.capabilities)
+  if (options.entrypoint !== undefined) container.withEntrypoint(options.entrypoint)
+  if (options.command !== undefined) container.withCommand(options.command)
+  if (options.user !== undefined) container.withUser(options.user)
+  if (options.tmpfs !== undefined) container.withTmpFs(options.tmpfs)
+  if (options.sharedMemoryBytes !== undefined) {
+    container.withSharedMemorySize(options.sharedMemoryBytes)
   }
   return container
 }
 
 /** Starts a container; it and what else was made goes after the test. */
-export async function startContainer(wishes: ContainerWishes): Promise<Contained> {
+export async function startContainer(options: ContainerOptions): Promise<Contained> {
   const log = new ContainerLog()
-  const container = prepared(wishes).withLogConsumer((stream) => log.read(stream))
+  const container = prepared(options).withLogConsumer((stream) => log.read(stream))
   const docker = await engine()
   const started = await container.start()
   const handle = docker.getContainer(started.getId())
@@ -120,7 +120,7 @@ export async function startContainer(wishes: ContainerWishes): Promise<Contained
   })
   // Most tests never ask, and removing a container ends the call.
   ended.catch(() => undefined)
-  const address = isShared(wishes.network) ? '' : started.getIpAddress(wishes.network)
+  const address = isShared(options.network) ? '' : started.getIpAddress(options.network)
   return {
     id: started.getId(),
     address,

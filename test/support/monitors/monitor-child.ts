@@ -12,14 +12,14 @@ import { MONITOR_TYPES } from '../../../src/monitors/registry.ts'
 import { crc32c } from '../../../src/monitors/traceroute/sctp-packets.ts'
 import { POLL } from '../../../src/network/native/socket-options.ts'
 import { testContext } from './monitor-context.ts'
-import type { Ran, RunWishes } from './monitor-process.ts'
+import type { Ran, RunOptions } from './monitor-process.ts'
 
 type Question =
-  | { what: 'run'; definition: Record<string, unknown>; wishes: RunWishes }
+  | { what: 'run'; definition: Record<string, unknown>; options: RunOptions }
   | { what: 'listen'; protocol: 'tcp' | 'udp' | 'sctp'; host: string; port: number }
   | { what: 'descriptors' }
 
-async function run(definition: Record<string, unknown>, wishes: RunWishes): Promise<Ran> {
+async function run(definition: Record<string, unknown>, options: RunOptions): Promise<Ran> {
   const type = MONITOR_TYPES.get(String(definition['checkType'])) as AnyMonitorType
   const monitor = type.schema.parse({ id: 'm', name: 'm', ...definition })
   const controller = new AbortController()
@@ -28,12 +28,12 @@ async function run(definition: Record<string, unknown>, wishes: RunWishes): Prom
     abortedAt = performance.now()
     controller.abort(reason)
   }
-  const deadlineMs = wishes.deadlineMs ?? type.deadlineMs(monitor)
+  const deadlineMs = options.deadlineMs ?? type.deadlineMs(monitor)
   const timers = [setTimeout(() => abort(new DeadlineReached(deadlineMs)), deadlineMs)]
-  if (wishes.cancelMs !== undefined) {
-    timers.push(setTimeout(() => abort(new Error('cancelled')), wishes.cancelMs))
+  if (options.cancelMs !== undefined) {
+    timers.push(setTimeout(() => abort(new Error('cancelled')), options.cancelMs))
   }
-  const context = testContext({ signal: controller.signal, blocked: wishes.blocked ?? [] })
+  const context = testContext({ signal: controller.signal, blocked: options.blocked ?? [] })
   const startedAt = performance.now()
   const outcome = await type.run(monitor, context).then(
     (observation) => ({ observation }),
@@ -91,7 +91,7 @@ async function listenSctp(family: 'IPv4' | 'IPv6', port: number): Promise<number
 function answer(question: Question): Promise<unknown> {
   switch (question.what) {
     case 'run':
-      return run(question.definition, question.wishes)
+      return run(question.definition, question.options)
     case 'listen':
       return listen(question.protocol, question.host, question.port)
     case 'descriptors':

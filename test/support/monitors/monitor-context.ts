@@ -5,7 +5,7 @@ import type { ScriptContext } from '../../../src/scripts/context.ts'
 import { createNetworkPolicy } from '../../../src/network/network-policy.ts'
 import { createResolver, type Resolver } from '../../../src/network/dns/resolver.ts'
 
-export interface ContextWishes {
+export interface ContextOptions {
   blocked?: string[]
   allowed?: string[]
   resolver?: Resolver
@@ -14,13 +14,16 @@ export interface ContextWishes {
 }
 
 /** Makes a context; without a signal it is never aborted. */
-export function testContext(wishes: ContextWishes = {}): ScriptContext {
+export function testContext(options: ContextOptions = {}): ScriptContext {
   return {
-    signal: wishes.signal ?? new AbortController().signal,
+    signal: options.signal ?? new AbortController().signal,
     dial: createDialler({
-      policy: createNetworkPolicy({ blocked: wishes.blocked ?? [], allowed: wishes.allowed ?? [] }),
-      resolver: wishes.resolver ?? createResolver({ useOsResolver: false }),
-      proxyUrl: wishes.proxyUrl,
+      policy: createNetworkPolicy({
+        blocked: options.blocked ?? [],
+        allowed: options.allowed ?? [],
+      }),
+      resolver: options.resolver ?? createResolver({ useOsResolver: false }),
+      proxyUrl: options.proxyUrl,
     }),
     workFolder: () => Promise.reject(new Error('no work folder in this test')),
     attach: () => {},

@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline'
 import type { Observation } from '../../../src/contract/observation.ts'
 
 /** What a run is to be cut short by. */
-export interface RunWishes {
+export interface RunOptions {
   /** The deadline that the runner would set; the monitor's own without it. */
   deadlineMs?: number
   /** Cancels the run after so long. */
@@ -27,7 +27,7 @@ export interface Ran {
 export interface MonitorProcess extends AsyncDisposable {
   readonly pid: number
   /** Runs the definition; the process may have many runs under way. */
-  run(definition: Record<string, unknown>, wishes?: RunWishes): Promise<Ran>
+  run(definition: Record<string, unknown>, options?: RunOptions): Promise<Ran>
   /**
    * Listens in the process' network; tells the port. A UDP port answers with what it gets; of SCTP there is
    * no more than the first answer.
@@ -61,7 +61,7 @@ export async function startMonitorProcess(prefix: readonly string[] = []): Promi
   }
   return {
     pid: started.pid as number,
-    run: (definition, wishes = {}) => ask({ what: 'run', definition, wishes }),
+    run: (definition, options = {}) => ask({ what: 'run', definition, options }),
     listen: (protocol, host, port = 0) => ask({ what: 'listen', protocol, host, port }),
     descriptors: () => ask({ what: 'descriptors' }),
     async [Symbol.asyncDispose]() {

@@ -5,7 +5,7 @@ import {
   startMonitorProcess,
   type MonitorProcess,
   type Ran,
-  type RunWishes,
+  type RunOptions,
 } from './monitor-process.ts'
 import { missing } from '../needs.ts'
 
@@ -40,7 +40,7 @@ export interface TracedChain extends AsyncDisposable {
     protocol: Protocol | 'SCTP',
     request?: Record<string, unknown>,
     settings?: Record<string, unknown>,
-    wishes?: RunWishes,
+    options?: RunOptions,
   ): Promise<TraceRan>
   /** Like `HopChain.firewall`, until `restore`. */
   firewall(host: Host, hook: 'input' | 'output' | 'forward', ...rules: string[]): void
@@ -62,14 +62,14 @@ export async function createTracedChain(): Promise<TracedChain> {
   const traced: TracedChain = {
     chain,
     client,
-    async trace(family, protocol, request = {}, settings = {}, wishes = {}) {
+    async trace(family, protocol, request = {}, settings = {}, options = {}) {
       const definition = {
         id: `trace-${traces++}`,
         checkType: 'TRACEROUTE',
         ...settings,
         request: { url: SERVER[family], protocol, ipFamily: family, ptrLookup: false, ...request },
       }
-      const ran = await client.run(definition, wishes)
+      const ran = await client.run(definition, options)
       const failures = ran.observation?.failures ?? []
       return {
         ...ran,

@@ -5,7 +5,7 @@ import { connect, type Socket } from 'node:net'
 import type { KeyPair } from './certificates.ts'
 import { listening, type TestServer } from '../test-server.ts'
 
-export interface ProxyWishes {
+export interface ProxyOptions {
   /** `user:password`. */
   credentials?: string
   /** Speak TLS to clients. */
@@ -24,20 +24,20 @@ export interface ProxyWishes {
 export type ConnectProxy = TestServer & { seen: string[] }
 
 /** Starts the proxy. */
-export async function startConnectProxy(wishes: ProxyWishes = {}): Promise<ConnectProxy> {
+export async function startConnectProxy(options: ProxyOptions = {}): Promise<ConnectProxy> {
   const seen: string[] = []
-  const server = wishes.tls === undefined ? createServer() : createHttpsServer(wishes.tls)
+  const server = options.tls === undefined ? createServer() : createHttpsServer(options.tls)
   const denied = (request: IncomingMessage) =>
-    wishes.credentials !== undefined &&
+    options.credentials !== undefined &&
     request.headers['proxy-authorization'] !==
-      `Basic ${Buffer.from(wishes.credentials).toString('base64')}`
+      `Basic ${Buffer.from(options.credentials).toString('base64')}`
   server.on('connect', (request: IncomingMessage, client: Socket) => {
     seen.push(`CONNECT ${request.url}`)
     client.on('error', () => {})
-    if (wishes.silent === true) return
-    if (wishes.answer !== undefined) client.end(wishes.answer)
+    if (options.silent === true) return
+    if (options.answer !== undefined) client.end(options.answer)
     else if (denied(request)) client.end('HTTP/1.1 407 Proxy Authentication Required\r\n\r\n')
-    else tunnel(request.url as string, client, wishes.names ?? {})
+    else tunnel(request.url as string, client, options.names ?? {})
   })
   server.on('request', (request, response) => {
     seen.push(`${request.method} ${request.url}`)
@@ -54,7 +54,7 @@ export async function startConnectProxy(wishes: ProxyWishes = {}): Promise<Conne
     onward.on('error', () => response.writeHead(502).end())
     request.pipe(onward)
   })
-  return Object.assign(await listening(server, wishes.host), { seen })
+  return Object.assign(await listening(server, options.host), { seen })
 }
 
 function tunnel(target: string, client: Socket, names: Record<string, string>): void {

@@ -39,7 +39,7 @@ export type SandboxTestOptions = Omit<Partial<SandboxRequest>, 'limits' | 'args'
 
 /** Runs it to its end and removes its folder. */
 export async function sandboxed(
-  wishes: SandboxTestOptions,
+  options: SandboxTestOptions,
 ): Promise<SandboxEnd & { folder: string }> {
   const {
     args,
@@ -50,7 +50,7 @@ export async function sandboxed(
     prepare,
     inspect,
     ...rest
-  } = wishes
+  } = options
   const folder = mkdtempSync(join(tmpdir(), 'vedette-sandboxed-'))
   prepare?.(folder)
   const network = { blocked, allowed: [] }

@@ -10,7 +10,7 @@ import { api } from '../../../src/monitors/api/index.ts'
 import type { HttpObserved } from '../../../src/monitors/http/observed.ts'
 import type { ApiScriptsObserved } from '../../../src/scripts/api/observed.ts'
 import type { ScriptHost } from '../../../src/scripts/host.ts'
-import { type ContextWishes, testContext } from '../monitors/monitor-context.ts'
+import { type ContextOptions, testContext } from '../monitors/monitor-context.ts'
 import { testScriptHost } from './script-ground.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 import { startHttpServer, type TestServer } from '../test-server.ts'
@@ -46,7 +46,7 @@ async function startTeller(): Promise<TestServer & { received: Received[]; url: 
   return Object.assign(server, { received, url: `http://${server.authority}` })
 }
 
-interface ApiScriptWishes extends ContextWishes {
+interface ApiScriptOptions extends ContextOptions {
   ground: ScriptHost | undefined
   variables?: Variable[]
   signal?: AbortSignal
@@ -55,7 +55,7 @@ interface ApiScriptWishes extends ContextWishes {
 /** Runs a definition with its retries; `left` is what is left of its work folders. */
 async function runScriptedApi(
   definition: Record<string, unknown>,
-  wishes: ApiScriptWishes,
+  options: ApiScriptOptions,
 ): Promise<Result & { seen: ScriptedObserved; codes: string[]; left: string[] }> {
   const workRoot = join(temporaryFolder(), 'work')
   mkdirSync(workRoot)
@@ -64,7 +64,7 @@ async function runScriptedApi(
     clock: createClock(),
     workRoot,
     scrubHeaders: [],
-    scripts: wishes.ground,
+    scripts: options.ground,
   })
   const monitor = api.schema.parse({
     id: 'scripted-1',
@@ -74,12 +74,12 @@ async function runScriptedApi(
   }) as Monitor
   const around = {
     location: 'home',
-    variables: wishes.variables ?? [],
-    dial: testContext(wishes).dial,
+    variables: options.variables ?? [],
+    dial: testContext(options).dial,
     secrets: [],
   }
   const never = new AbortController().signal
-  const result = await runner.run({ monitor, slot: 1 }, around, wishes.signal ?? never)
+  const result = await runner.run({ monitor, slot: 1 }, around, options.signal ?? never)
   return {
     ...result,
     seen: result.observed as unknown as ScriptedObserved,
@@ -89,7 +89,7 @@ async function runScriptedApi(
 }
 
 /** What one check may want otherwise. */
-export interface CheckWishes extends Partial<ApiScriptWishes> {
+export interface CheckOptions extends Partial<ApiScriptOptions> {
   request?: Record<string, unknown>
   /** Further fields of the definition. */
   more?: Record<string, unknown>
@@ -105,8 +105,8 @@ export async function startScriptedChecks() {
       ground.close()
       await server.close()
     },
-    run: async (setUp: string, tearDown = '', wishes: CheckWishes = {}) => {
-      const { request, more, ...rest } = wishes
+    run: async (setUp: string, tearDown = '', options: CheckOptions = {}) => {
+      const { request, more, ...rest } = options
       const before = server.received.length
       const result = await runScriptedApi(
         {

@@ -60,7 +60,7 @@ export function projectFolder(files: Record<string, string | Buffer>): string {
 }
 
 /** How the installation is made. */
-export interface ScriptFleetWishes {
+export interface ScriptFleetOptions {
   env?: Record<string, string>
   /** The proxy keeps the bytes that pass. */
   keepsBodies?: boolean
@@ -92,7 +92,7 @@ export class ScriptFleet {
   /** Starts all of it; resolves when the agent is live. */
   static async start(
     server: DatabaseServer,
-    { env = {}, keepsBodies = false }: ScriptFleetWishes = {},
+    { env = {}, keepsBodies = false }: ScriptFleetOptions = {},
   ): Promise<ScriptFleet> {
     const fleet = await Fleet.create(server)
     await fleet.startPlatform()

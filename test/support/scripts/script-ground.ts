@@ -25,7 +25,7 @@ export function runtimeFolder(name = '2026.04'): string {
 
 /** A ground; `blocked` networks hold in the sandbox, too. */
 export function testScriptHost(
-  wishes: {
+  recommendations: {
     tools?: string
     blocked?: string[]
     chromiumPath?: string
@@ -34,19 +34,19 @@ export function testScriptHost(
     compilesAnew?: boolean
   } = {},
 ): ScriptHost {
-  const tools = wishes.tools ?? runtimeFolder()
+  const tools = recommendations.tools ?? runtimeFolder()
   const sandbox = createSandbox({
-    network: { blocked: wishes.blocked ?? [], allowed: [] },
-    isolation: wishes.isolation ?? 'best',
+    network: { blocked: recommendations.blocked ?? [], allowed: [] },
+    isolation: recommendations.isolation ?? 'best',
     // Tests of several processes run at the same time, and whoever ends a run ends all of its user's processes.
     firstUserId: 40_000 + (process.pid % 80) * 256,
   })
   const cacheFolder = join(temporaryFolder(), 'cache')
-  if (wishes.compilesAnew !== true) shareCompiledCode(cacheFolder)
+  if (recommendations.compilesAnew !== true) shareCompiledCode(cacheFolder)
   return {
     sandbox: () => Promise.resolve(sandbox),
     tools: openToolchains(tools),
-    chromiumPath: wishes.chromiumPath,
+    chromiumPath: recommendations.chromiumPath,
     cacheFolder,
     close: () => sandbox.close(),
   }

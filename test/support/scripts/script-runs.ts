@@ -7,7 +7,7 @@ import type { Artifact } from '../../../src/contract/result.ts'
 import type { AnyMonitorType } from '../../../src/monitors/monitor.ts'
 import type { RunProgress, ScriptHost } from '../../../src/scripts/host.ts'
 import type { ScriptObserved } from '../../../src/scripts/observed.ts'
-import { testContext, type ContextWishes } from '../monitors/monitor-context.ts'
+import { testContext, type ContextOptions } from '../monitors/monitor-context.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 
 /** A run that has begun. */
@@ -18,7 +18,7 @@ export interface ScriptAttempt extends RunningAttempt {
   kept: string
 }
 
-export interface ScriptWishes extends ContextWishes {
+export interface ScriptOptions extends ContextOptions {
   ground: ScriptHost | undefined
   /** Its deadline comes when this resolves, however long the machine takes to get there. */
   deadline?: Promise<unknown>
@@ -31,7 +31,7 @@ export interface ScriptWishes extends ContextWishes {
 export function startScript(
   type: AnyMonitorType,
   definition: Record<string, unknown>,
-  wishes: ScriptWishes,
+  options: ScriptOptions,
 ): ScriptAttempt {
   const monitor = type.schema.parse({
     id: 'script-1',
@@ -52,20 +52,20 @@ export function startScript(
     type,
     monitor,
     deadlineMs,
-    dial: testContext(wishes).dial,
+    dial: testContext(options).dial,
     workRoot,
     care: {
       files: { stage, bytesMax: () => 1e9 },
       scrub: () => Promise.resolve(new Map()),
     },
-    scripts: wishes.ground,
-    variables: wishes.variables ?? {},
+    scripts: options.ground,
+    variables: options.variables ?? {},
     location: 'home',
-    progress: wishes.progress,
+    progress: options.progress,
   })
   const [reachDeadline] = timers.mock.calls.find(([, ms]) => ms === deadlineMs) ?? []
   timers.mockRestore()
-  void wishes.deadline?.then(() => reachDeadline?.())
+  void options.deadline?.then(() => reachDeadline?.())
   return { ...running, workRoot, kept }
 }
 
@@ -73,9 +73,9 @@ export function startScript(
 export async function runScriptMonitor(
   type: AnyMonitorType,
   definition: Record<string, unknown>,
-  wishes: ScriptWishes,
+  options: ScriptOptions,
 ) {
-  const started = startScript(type, definition, wishes)
+  const started = startScript(type, definition, options)
   const { observation, artifacts, abandoned } = await started.outcome
   return {
     ...observation,

@@ -41,14 +41,14 @@ function playwrightModules(): string {
 
 /** A ground with Node 24, this project's own, as an engine. */
 export function suiteGround(
-  wishes: { blocked?: string[]; compilesAnew?: boolean } = {},
+  options: { blocked?: string[]; compilesAnew?: boolean } = {},
 ): ScriptHost {
   const tools = join(temporaryFolder(), 'tools')
   const own = toolFolder(tools, 'engine', 'node@24')
   mkdirSync(own, { recursive: true })
   cpSync(process.execPath, join(own, 'node'))
   writeFileSync(join(own, INSTALLED_FILE), JSON.stringify({ program: 'node', missing: [] }))
-  const ground = testScriptHost({ tools, ...wishes })
+  const ground = testScriptHost({ tools, ...options })
   return { ...ground, tools: openToolchains(tools), ownProjects: true }
 }
 
@@ -61,11 +61,11 @@ export interface EndedSuite extends Observation {
   folder: string
 }
 
-/** Runs the suite in a folder; `wishes` are fields of the monitor. */
+/** Runs the suite in a folder; `options` are fields of the monitor. */
 export async function runFolder(
   ground: ScriptHost,
   codeBundlePath: string,
-  wishes: Record<string, unknown> = {},
+  options: Record<string, unknown> = {},
   around: Partial<ScriptContext> & { watcher?: SuiteWatcher } = {},
 ): Promise<EndedSuite> {
   const monitor = SuiteMonitor.parse({
@@ -75,7 +75,7 @@ export async function runFolder(
     engine: 'node',
     engineVersion: '24',
     codeBundlePath,
-    ...wishes,
+    ...options,
   })
   const folder = join(temporaryFolder(), 'run')
   mkdirSync(folder)

@@ -9,7 +9,7 @@ import type { KeyPair } from '../../../support/network/certificates.ts'
 import { testContext } from '../../../support/monitors/monitor-context.ts'
 import { missing } from '../../../support/needs.ts'
 import { createPki, type LocalAuthority, type OcspWish } from '../../../support/network/pki.ts'
-import { codesOf, runSsl, type SslWishes } from '../../../support/monitors/ssl/ssl-runs.ts'
+import { codesOf, runSsl, type SslOptions } from '../../../support/monitors/ssl/ssl-runs.ts'
 import { startStopwatch } from '../../../support/stopwatch.ts'
 import { listening, type TestServer } from '../../../support/test-server.ts'
 
@@ -58,9 +58,9 @@ function serve(path: string, make: () => Buffer | string, status = 200): void {
 }
 
 /** Serves the certificate and runs a monitor of it. */
-async function look(pair: KeyPair, wishes: SslWishes = {}, staple?: Buffer) {
+async function look(pair: KeyPair, options: SslOptions = {}, staple?: Buffer) {
   await using server = await stapling(pair, staple)
-  const observation = await runSsl(server.port, { ca: pki.ca, ...wishes })
+  const observation = await runSsl(server.port, { ca: pki.ca, ...options })
   const revocation = observation.observed['revocation'] as Revocation
   const connection = observation.observed['connection'] as Record<string, unknown>
   return { observation, revocation, connection, codes: codesOf(observation) }

@@ -2,7 +2,7 @@
 import type { DnsObserved } from '../../../../src/monitors/dns/run.ts'
 import { createDns, dns } from '../../../../src/monitors/dns/index.ts'
 import type { SystemServers } from '../../../../src/network/dns/name-servers.ts'
-import { deadlineAfter, testContext, type ContextWishes } from '../monitor-context.ts'
+import { deadlineAfter, testContext, type ContextOptions } from '../monitor-context.ts'
 
 /** Where a query goes when it names no server. */
 export function systemServers(ports: readonly number[], attempts = 2): SystemServers {
@@ -14,9 +14,9 @@ export function systemServers(ports: readonly number[], attempts = 2): SystemSer
 export async function checkDns(
   request: object,
   more: object = {},
-  wishes: ContextWishes & { system?: SystemServers } = {},
+  options: ContextOptions & { system?: SystemServers } = {},
 ) {
-  const { system, ...contextWishes } = wishes
+  const { system, ...contextOptions } = options
   const type = system === undefined ? dns : createDns(() => system)
   const monitor = type.schema.parse({
     id: 'm',
@@ -25,8 +25,8 @@ export async function checkDns(
     request: { query: 'www.zone.example', recordType: 'A', ...request },
     ...more,
   })
-  const signal = wishes.signal ?? deadlineAfter(type.deadlineMs(monitor))
-  const seen = await type.run(monitor, testContext({ ...contextWishes, signal }))
+  const signal = options.signal ?? deadlineAfter(type.deadlineMs(monitor))
+  const seen = await type.run(monitor, testContext({ ...contextOptions, signal }))
   const observed = seen.observed as unknown as DnsObserved
   return { ...seen, observed, codes: seen.failures.map(({ code }) => code) }
 }

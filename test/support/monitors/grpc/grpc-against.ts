@@ -1,6 +1,6 @@
 // Runs gRPC monitors against raw servers in tests, and sees to it that no connection is left behind.
 import type { Socket } from 'node:net'
-import { codes, runGrpc, type Wishes } from './grpc-run.ts'
+import { codes, runGrpc, type Options } from './grpc-run.ts'
 import { eventually } from '../../eventually.ts'
 import { startStopwatch } from '../../stopwatch.ts'
 import type { Behaviour } from '../tcp-servers.ts'
@@ -12,7 +12,7 @@ export const HEALTH = { mode: 'HEALTH' }
 export const DEADLINE_MS = 400
 
 /** Runs against a raw server; sees to it that nothing is left. */
-export async function against(behave: Behaviour, config: Wishes = HEALTH) {
+export async function against(behave: Behaviour, config: Options = HEALTH) {
   const sockets: Socket[] = []
   await using server = await startRawServer((socket) => {
     sockets.push(socket)

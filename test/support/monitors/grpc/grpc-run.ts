@@ -6,20 +6,20 @@ import { grpc } from '../../../../src/monitors/grpc/index.ts'
 import type { GrpcObserved } from '../../../../src/monitors/grpc/observed.ts'
 import { deadlineAfter, testContext } from '../monitor-context.ts'
 
-export type Wishes = Record<string, unknown>
+export type Options = Record<string, unknown>
 export type GrpcObservation = Observation & { observed: GrpcObserved }
 
 /** What a test says about a run. */
 export interface GrpcOrder {
   port: number
   /** Fields of `grpcConfig`; TLS is off. */
-  config: Wishes
+  config: Options
   /** Fields of `grpcConfig` as variables bring them, which the schema has not seen. */
-  brought?: Wishes
+  brought?: Options
   /** Other fields of the request. */
-  request?: Wishes | undefined
+  request?: Options | undefined
   /** Other fields of the monitor. */
-  settings?: Wishes | undefined
+  settings?: Options | undefined
   context?: Partial<Context> | undefined
 }
 

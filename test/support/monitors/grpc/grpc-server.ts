@@ -24,7 +24,7 @@ export interface GrpcServer extends AsyncDisposable {
 }
 
 /** What a server offers. */
-export interface GrpcWishes {
+export interface GrpcOptions {
   tls?: { cert: string; key: string; clientCa?: string }
   /** Versions of server reflection; both of them without a wish. */
   reflection?: readonly ('v1' | 'v1alpha')[]
@@ -60,7 +60,7 @@ interface Question {
 type Unary<I> = (call: ServerUnaryCall<I, unknown>, done: sendUnaryData<unknown>) => void
 
 /** Starts a server on a free port of loopback. */
-export async function startGrpcServer(wishes: GrpcWishes = {}): Promise<GrpcServer> {
+export async function startGrpcServer(options: GrpcOptions = {}): Promise<GrpcServer> {
   const server = new Server()
   let seen = { metadata: {}, authority: '', deadlineMs: 0 }
   const note = (
@@ -72,16 +72,16 @@ export async function startGrpcServer(wishes: GrpcWishes = {}): Promise<GrpcServ
   const shop = shopThat(note)
   server.addService(serviceOf(definition, 'shop.v1.Shop'), shop)
   server.addService(serviceOf(healthDefinition, 'grpc.health.v1.Health'), {
-    Check: healthThat(wishes.health ?? { '': 1 }),
+    Check: healthThat(options.health ?? { '': 1 }),
   })
-  const { reflection = ['v1', 'v1alpha'] } = wishes
+  const { reflection = ['v1', 'v1alpha'] } = options
   const reflects = new ReflectionService(definition) as unknown as Record<
     'v1' | 'v1Alpha',
     { addToServer(server: Server): void }
   >
   if (reflection.includes('v1')) reflects.v1.addToServer(server)
   if (reflection.includes('v1alpha')) reflects.v1Alpha.addToServer(server)
-  const port = await bind(server, wishes.tls)
+  const port = await bind(server, options.tls)
   const close = () => {
     server.forceShutdown()
     return Promise.resolve()
@@ -93,7 +93,7 @@ function serviceOf(from: typeof definition, name: string) {
   return from[name] as Parameters<Server['addService']>[0]
 }
 
-function bind(server: Server, tls: GrpcWishes['tls']): Promise<number> {
+function bind(server: Server, tls: GrpcOptions['tls']): Promise<number> {
   const credentials =
     tls === undefined
       ? ServerCredentials.createInsecure()

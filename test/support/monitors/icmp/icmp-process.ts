@@ -25,10 +25,10 @@ const run = promisify(execFile)
 /** Runs the monitors in a process behind the prefix (a namespace, another user). */
 export async function observeElsewhere(
   prefix: readonly string[],
-  wishes: readonly IcmpWish[],
+  options: readonly IcmpWish[],
 ): Promise<Observation[]> {
   const file = new URL(import.meta.url).pathname
-  const [program, ...args] = [...prefix, process.execPath, file, JSON.stringify(wishes)]
+  const [program, ...args] = [...prefix, process.execPath, file, JSON.stringify(options)]
   const { stdout } = await run(program, args, { maxBuffer: 64 * 1024 * 1024 })
   return JSON.parse(stdout) as Observation[]
 }
@@ -39,9 +39,9 @@ export function openSockets(): number {
 }
 
 if (process.argv[1] === new URL(import.meta.url).pathname) {
-  const wishes = JSON.parse(process.argv[2] ?? '[]') as IcmpWish[]
+  const options = JSON.parse(process.argv[2] ?? '[]') as IcmpWish[]
   const observations = await Promise.all(
-    wishes.map((wish) => icmp.run(icmpMonitor(wish), testContext())),
+    options.map((wish) => icmp.run(icmpMonitor(wish), testContext())),
   )
   process.stdout.write(JSON.stringify(observations))
 }

@@ -9,7 +9,7 @@ import { ssl } from '../../../../src/monitors/ssl/index.ts'
 import type { TlsOptions } from 'node:tls'
 
 /** What a run is made of, beyond the defaults. */
-export interface SslWishes {
+export interface SslOptions {
   sslConfig?: Record<string, unknown>
   /** Fields of the request beside it. */
   request?: Record<string, unknown>
@@ -20,8 +20,8 @@ export interface SslWishes {
 }
 
 /** Runs a monitor of the port of 127.0.0.1, by the name localhost. */
-export async function runSsl(port: number, wishes: SslWishes = {}): Promise<Observation> {
-  const { sslConfig, request, settings, context, ca } = wishes
+export async function runSsl(port: number, options: SslOptions = {}): Promise<Observation> {
+  const { sslConfig, request, settings, context, ca } = options
   const monitor = ssl.schema.parse({
     id: 'm',
     name: 'm',
