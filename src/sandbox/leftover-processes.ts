@@ -18,7 +18,7 @@ export interface RunMarks {
 }
 
 /** Kills until none is found any more; resolves with how many could not be ended. */
-export async function endSurvivors(marks: RunMarks): Promise<number> {
+export async function endLeftovers(marks: RunMarks): Promise<number> {
   let quietRounds = 0
   for (let round = 0; ; round++) {
     const found = processes().filter((pid) => isOfRun(pid, marks))
@@ -47,7 +47,7 @@ export async function endRunsOf(folder: string, firstUserId: number): Promise<nu
   const locks = process.getuid?.() === 0 && isRunUser ? userLocksFolder() : undefined
   const release = locks === undefined ? undefined : holdUser(locks, owner)
   try {
-    return await endSurvivors({ ...marks, userId: release === undefined ? undefined : owner })
+    return await endLeftovers({ ...marks, userId: release === undefined ? undefined : owner })
   } finally {
     release?.()
   }

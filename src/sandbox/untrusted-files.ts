@@ -11,7 +11,7 @@ export async function leadsInside(path: string, folder: string): Promise<boolean
 }
 
 /** The text of a plain file of at most so many bytes; undefined where it is anything else, or not there. */
-export async function readWarily(path: string, bytesMax: number): Promise<string | undefined> {
+export async function readUntrusted(path: string, bytesMax: number): Promise<string | undefined> {
   // Without waiting for a writer, should it be a pipe.
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch(() => undefined)
   if (file === undefined) return undefined

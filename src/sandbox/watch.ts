@@ -15,7 +15,7 @@ import type {
   SupervisorRequest,
   SupervisorReport,
 } from './request.ts'
-import { endSurvivors } from './leftover-processes.ts'
+import { endLeftovers } from './leftover-processes.ts'
 import { memoryKills } from './container-memory.ts'
 
 const TAIL_BYTES_MAX = 65_536
@@ -159,7 +159,7 @@ export class SandboxWatch {
   }
 
   async #supervisorDied(code: number | null): Promise<SupervisorEnd> {
-    const leftBehind = await endSurvivors({
+    const leftBehind = await endLeftovers({
       userId: this.#userId,
       leader: this.#leader,
       folder: this.#order.folder,

@@ -4,7 +4,7 @@ import { copyFile, lstat, mkdir, rename, writeFile } from 'node:fs/promises'
 import { basename, dirname, extname, join, normalize } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { copyHeaderWatch } from '../scripts/playwright/seen-headers.ts'
-import { leadsInside, readWarily } from '../sandbox/untrusted-files.ts'
+import { leadsInside, readUntrusted } from '../sandbox/untrusted-files.ts'
 
 /** Names under which Playwright looks for a configuration, in its order. */
 const NAMES = ['ts', 'js', 'mts', 'mjs', 'cts', 'cjs'].map((end) => `playwright.config.${end}`)
@@ -86,7 +86,7 @@ async function isModuleFile(path: string, folder: string): Promise<boolean> {
   if (end === '.js' && (await hasModuleSyntax(path))) return true
   for (let at = dirname(path); at.startsWith(folder); at = dirname(at)) {
     try {
-      const text = await readWarily(join(at, 'package.json'), CONFIG_BYTES_MAX)
+      const text = await readUntrusted(join(at, 'package.json'), CONFIG_BYTES_MAX)
       const manifest: unknown = JSON.parse(text ?? '')
       return (manifest as { type?: unknown } | null)?.type === 'module'
     } catch {
@@ -98,7 +98,7 @@ async function isModuleFile(path: string, folder: string): Promise<boolean> {
 
 /** Playwright takes imports in plain `.js` as well. */
 async function hasModuleSyntax(path: string): Promise<boolean> {
-  const text = await readWarily(path, CONFIG_BYTES_MAX)
+  const text = await readUntrusted(path, CONFIG_BYTES_MAX)
   return text !== undefined && /^\s*(?:import\s[^(]|import\{|export\s)/m.test(text)
 }
 

@@ -2,7 +2,7 @@
 // for, else the default. Node wins over Bun, as a project may name both.
 import { join } from 'node:path'
 import { chooseEngine, type ChosenEngine, type EngineName } from '../contract/engine.ts'
-import { readWarily } from '../sandbox/untrusted-files.ts'
+import { readUntrusted } from '../sandbox/untrusted-files.ts'
 
 /** The engine, and what asked for it. */
 export interface SuiteEngine extends ChosenEngine {
@@ -78,7 +78,7 @@ const READERS: Readonly<Record<EngineName, readonly (readonly [string, Reader])[
 
 /** Where there is none, or it is no plain file, it says nothing. */
 async function textOf(path: string): Promise<string> {
-  return (await readWarily(path, FILE_BYTES_MAX)) ?? ''
+  return (await readUntrusted(path, FILE_BYTES_MAX)) ?? ''
 }
 
 const VERSION = /^v?\d{1,5}(?:\.(?:\d{1,5}|x)){0,2}$/

@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { readWarily } from '../../src/sandbox/untrusted-files.ts'
+import { readUntrusted } from '../../src/sandbox/untrusted-files.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 test.each([
@@ -12,10 +12,10 @@ test.each([
 ])('a file %s', async (_, content, wanted) => {
   const path = join(temporaryFolder(), 'file')
   writeFileSync(path, content)
-  expect(await readWarily(path, 100)).toBe(wanted)
+  expect(await readUntrusted(path, 100)).toBe(wanted)
 })
 
 test.each(['/proc/self/environ', '/proc/self/pagemap', '/dev/zero', '/proc/self', '/nowhere'])(
   '%s is none of them',
-  async (path) => expect(await readWarily(path, 1e9)).toBeUndefined(),
+  async (path) => expect(await readUntrusted(path, 1e9)).toBeUndefined(),
 )

@@ -229,7 +229,7 @@ function recordOf(job: Job, { scrub }: RunPlan, { clock, onSeen }: RunnerSetting
     // Rounding is part of it.
     clockUncertaintyMs: uncertaintyMs && Math.ceil(uncertaintyMs + 0.5),
     attempts: [],
-    last: NOTHING_SEEN,
+    last: EMPTY_OBSERVATION,
     onSeen,
   }
   if (laneOf(job.monitor) === 'scripted') record.named = new NamedTexts(scrub)
@@ -296,7 +296,7 @@ function withoutSeen<T>(value: T, { named, onSeen }: RunRecord): T {
   return seen.value(clean)
 }
 
-const NOTHING_SEEN: AttemptOutcome = {
+const EMPTY_OBSERVATION: AttemptOutcome = {
   observation: { observed: {}, failures: [] },
   artifacts: [],
   abandoned: false,

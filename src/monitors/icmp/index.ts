@@ -7,7 +7,7 @@ import { evaluateAssertions, type AssertionSources } from '../assertions/asserti
 import type { Progress } from '../../network/dial.ts'
 import { errorFailure } from './errors.ts'
 import { echoExchange, type EchoExchange } from './exchange.ts'
-import { nothingSeen, seenOf, type IcmpObserved, type Seen } from './observed.ts'
+import { emptyObservation, seenOf, type IcmpObserved, type Seen } from './observed.ts'
 import { EchoRun } from './run.ts'
 import { icmpSamples } from './samples.ts'
 import { familyOf, literalOf } from '../../network/ip-address.ts'
@@ -46,7 +46,7 @@ async function runIcmp(monitor: IcmpMonitor, context: Context): Promise<Observat
     addresses = await lookUp(monitor, context)
   } catch (error) {
     const failed = failureOf(error, { phase: 'dns' })
-    const { observed } = nothingSeen(request)
+    const { observed } = emptyObservation(request)
     observed.dnsResolutionTime = toMicroseconds(performance.now() - startedAt)
     return { observed: { ...observed }, failures: [failed] }
   }
@@ -100,7 +100,7 @@ async function probe(
 ): Promise<Evaluated> {
   const { request } = monitor
   const cut: Failure[] = []
-  let seen: Seen = nothingSeen(request)
+  let seen: Seen = emptyObservation(request)
   try {
     const exchange = await exchangeFor(address)
     const run = startRun(monitor, address, exchange, context)

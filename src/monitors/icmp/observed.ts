@@ -81,7 +81,7 @@ export interface Seen {
 }
 
 /** The result before anything has been sent. */
-export function nothingSeen({ hostname, ipFamily, pingCount, payloadBytes }: IcmpRequest): Seen {
+export function emptyObservation({ hostname, ipFamily, pingCount, payloadBytes }: IcmpRequest): Seen {
   const observed: IcmpObserved = {
     hostname,
     ipFamily,
@@ -101,7 +101,7 @@ export function nothingSeen({ hostname, ipFamily, pingCount, payloadBytes }: Icm
 
 /** The result of the echoes to `address`. */
 export function seenOf(request: IcmpRequest, address: string, tally: EchoTally): Seen {
-  const seen = nothingSeen(request)
+  const seen = emptyObservation(request)
   const { observed } = seen
   observed.resolvedIp = address
   observed.ipFamily = familyOf(address)

@@ -3,7 +3,7 @@
 import { chmod, lstat, mkdir, realpath, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import * as z from 'zod'
-import { readWarily } from '../../sandbox/untrusted-files.ts'
+import { readUntrusted } from '../../sandbox/untrusted-files.ts'
 
 const listedBrowser = z.object({ name: z.string(), revision: z.string().regex(/^\d{1,9}$/) })
 const browsersFile = z.object({ browsers: z.array(listedBrowser).max(100) })
@@ -152,7 +152,7 @@ async function findPackage(from: string, name: string): Promise<string | undefin
 /** The file may be people's own, so it is read with suspicion. */
 async function readJson(path: string): Promise<unknown> {
   try {
-    return JSON.parse((await readWarily(path, FILE_BYTES_MAX)) ?? '') as unknown
+    return JSON.parse((await readUntrusted(path, FILE_BYTES_MAX)) ?? '') as unknown
   } catch {
     return undefined
   }

@@ -3,7 +3,7 @@
 import { lstat, opendir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { stripVTControlCharacters } from 'node:util'
-import { leadsInside, readWarily } from '../../sandbox/untrusted-files.ts'
+import { leadsInside, readUntrusted } from '../../sandbox/untrusted-files.ts'
 
 const LOG_BYTES_MAX = 4_194_304
 const WORDS_CHARS_MAX = 300
@@ -41,7 +41,7 @@ async function notedByNpm(home: string): Promise<string | undefined> {
     if (found.isFile()) logs.push({ path, atMs: found.mtimeMs })
   }
   const newest = logs.sort((one, other) => other.atMs - one.atMs)[0]
-  const text = newest && (await readWarily(newest.path, LOG_BYTES_MAX))
+  const text = newest && (await readUntrusted(newest.path, LOG_BYTES_MAX))
   return text === undefined ? undefined : stageOfNpm(text)
 }
 
