@@ -11,23 +11,23 @@ import type { Dialler } from '../network/dial.ts'
 import type { AnyMonitorType } from '../monitors/monitor.ts'
 import { SAMPLES } from '../monitors/metrics/samples.ts'
 import type { ScriptHost } from '../scripts/host.ts'
-import { createClock, jumpWords, type Clock, type ClockJump } from './schedule/clock.ts'
+import { createClock, jumpText, type Clock, type ClockJump } from './schedule/clock.ts'
 import type { AgentConfig } from './config.ts'
 import { createHealth, type HealthSources, type Phase, sandboxFacts } from './health.ts'
-import { createJobQueues, type JobQueues } from './schedule/job-queues.ts'
-import type { Successors, Watch } from './schedule/job-queues.ts'
+import { createJobQueues, type JobQueues, type Successors } from './schedule/job-queues.ts'
+import type { Watch } from './schedule/job-queues.ts'
 import { createAgentMetrics, type AgentMetrics } from './metrics.ts'
 import { createMonitorMetrics, type MonitorMetrics } from './monitor-metrics.ts'
 import { createNetworkState, type NetworkState } from './network-state.ts'
 import { createProgressBoard } from './run/progress-board.ts'
-import type { Surroundings } from './run/run-plan.ts'
+import type { LocationContext } from './run/run-plan.ts'
 import { createRunner } from './run/runner.ts'
 import { createRunningTimetable, timingOf } from './schedule/running-timetable.ts'
 import type { RunningTimetable } from './schedule/running-timetable.ts'
 import type { ResultSink } from './sink.ts'
 import type { SlotLedger } from './schedule/slot-ledger.ts'
 import type { AgentReport, Change, MonitorSource, Snapshot } from './source.ts'
-import { nextSurroundings } from './run/surroundings.ts'
+import { nextLocationContext } from './run/surroundings.ts'
 
 /** The settings that the agent itself needs. */
 export type AgentSettings = Pick<
@@ -49,7 +49,7 @@ export interface AgentOptions {
   scripts?: ScriptHost | undefined
   /** What is known of slots across restarts; without it nothing is. */
   ledger?: SlotLedger | undefined
-  /** Hears of faults of the program; without it nobody does. */
+  /** Receives faults of the program. */
   faults?: FaultReports | undefined
 }
 
@@ -67,7 +67,7 @@ export interface Agent {
   url(): string
 }
 
-/** Time for the sink to take what is left after the last run. */
+/** For the sink, after the last run. */
 const DELIVERY_MS_MAX = 10_000
 const HEALTH_CLOSE_MS = 1000
 
@@ -90,9 +90,9 @@ class RunningAgent implements Agent {
   readonly #network: NetworkState
   #phase: Phase = 'starting'
   #watches = new Map<string, Watch>()
-  /** Of monitors that are gone while their run is not over: back again, they must not run beside it. */
+  /** Of removed monitors whose run is not over: one that returns must not run twice at a time. */
   readonly #leaving = new Map<string, Watch>()
-  #surroundings: Surroundings | undefined
+  #locationContext: LocationContext | undefined
   #proxyUrl: string | undefined
   #refused: string | undefined
   #health: Served | undefined
@@ -177,8 +177,7 @@ class RunningAgent implements Agent {
       runner,
       clock: this.#clock,
       metrics: this.#metrics,
-      // A job comes from a monitor, and monitors come with their surroundings.
-      surroundings: () => this.#surroundings as Surroundings,
+      locationContext: () => this.#locationContext as LocationContext,
       onResult: (result) => this.#onResult(result),
       onRunsChanged: () => this.#onRunsChanged?.(),
     })
@@ -200,7 +199,7 @@ class RunningAgent implements Agent {
   #apply(change: Change): void {
     switch (change.kind) {
       case 'monitors':
-        return this.#take(change.snapshot)
+        return this.#applySnapshot(change.snapshot)
       case 'refused':
         this.#refused = change.reason
         this.#metrics.reloaded(false)
@@ -223,9 +222,10 @@ class RunningAgent implements Agent {
     }
   }
 
-  #take(snapshot: Snapshot): void {
+  #applySnapshot(snapshot: Snapshot): void {
     const { dial } = this.#options
-    this.#surroundings = nextSurroundings(this.#surroundings, this.#proxyUrl, snapshot, dial)
+    const current = this.#locationContext
+    this.#locationContext = nextLocationContext(current, this.#proxyUrl, snapshot, dial)
     this.#proxyUrl = snapshot.proxyUrl
     const watches = new Map<string, Watch>()
     for (const monitor of snapshot.monitors) {
@@ -241,7 +241,7 @@ class RunningAgent implements Agent {
     this.#watches = watches
     const active = [...watches.values()].filter(({ monitor }) => monitor.activated)
     const { assignments } = snapshot
-    const earlier = this.#options.ledger?.goOn(active, (watch, slot) =>
+    const earlier = this.#options.ledger?.resume(active, (watch, slot) =>
       this.#queues.restarted(watch, slot),
     )
     this.#timetable.set(
@@ -316,14 +316,14 @@ class RunningAgent implements Agent {
     const { source, log } = this.#options
     if (source.leave === undefined || this.#exitCode !== 0) return undefined
     const leftAt = this.#clock.now()
-    const untold = this.#timetable
-      .untold(leftAt)
+    const unreported = this.#timetable
+      .unreported(leftAt)
       .map(({ subject, slot }) => ({ monitorId: subject.monitor.id, slot }))
-    const notStarted = [...this.#queues.notStarted(), ...untold]
+    const notStarted = [...this.#queues.notStarted(), ...unreported]
     const takeOver = source.leave({ leftAt, notStarted }).then((isTaken) => {
       if (isTaken) this.#timetable.set([])
-      const words = isTaken ? 'others take over what has not started' : 'nobody takes over'
-      log.info({ notStarted: notStarted.length }, words)
+      const text = isTaken ? 'others take over what has not started' : 'nobody takes over'
+      log.info({ notStarted: notStarted.length }, text)
       return isTaken
     })
     return { leftAt, takeOver }
@@ -359,7 +359,7 @@ class RunningAgent implements Agent {
 
   #onClockJump(jump: ClockJump): void {
     this.#metrics.clockJumped()
-    this.#options.log.warn({ byMs: jump.byMs }, jumpWords(jump))
+    this.#options.log.warn({ byMs: jump.byMs }, jumpText(jump))
   }
 
   #healthSources(): HealthSources {
@@ -367,7 +367,7 @@ class RunningAgent implements Agent {
     const others = () => [source.state?.().warnings, sink.warnings?.(), scripts?.warnings?.()]
     return {
       phase: () => this.#phase,
-      hasMonitors: () => this.#surroundings !== undefined,
+      hasMonitors: () => this.#locationContext !== undefined,
       refused: () => this.#refused,
       unready: () => source.state?.().unready,
       warnings: () => [this.#network.warnings(), ...others()].flatMap((some) => some ?? []),
@@ -375,7 +375,7 @@ class RunningAgent implements Agent {
       metrics: () => this.#metricsText(),
       facts: () => ({
         version: VERSION,
-        location: this.#surroundings?.location,
+        location: this.#locationContext?.location,
         uptimeSeconds: Math.round((performance.now() - this.#startedMs) / 1000),
         monitors: this.#timetable.size(),
         queues: this.#queues.state(),

@@ -24,7 +24,7 @@ import {
   readableFile,
   urlSetting,
   wholeNumber,
-  wordList,
+  nameList,
 } from '../process/settings.ts'
 import { networkProblem } from '../network/network-policy.ts'
 import { toolsFolder } from '../scripts/tools-folder.ts'
@@ -53,7 +53,7 @@ export const VARIABLE_TABLE = {
         ? undefined
         : { allowed: 'a private location key, pl_…', fix: 'copy it whole, without quotes' },
   }),
-  API_KEY_PREVIOUS: wordList({
+  API_KEY_PREVIOUS: nameList({
     meaning: 'Keys that were API_KEY before, to open what they encrypted in DATA_DIR',
     secret: true,
     problem: (key) =>
@@ -107,7 +107,7 @@ export const VARIABLE_TABLE = {
     meaning:
       'Whether user code runs where the system cannot hold it as it should: require, or best',
     otherwise: 'require',
-    words: { require: 'require', best: 'best' },
+    names: { require: 'require', best: 'best' },
   }),
   SCRIPT_USER_ID: wholeNumber({
     meaning: 'First of 256 user ids for user code, where the agent runs as root',
@@ -127,7 +127,7 @@ export const VARIABLE_TABLE = {
     meaning: 'Results that are logged: all, or changes of verdict',
     shownDefault: 'all on a terminal, else changes',
     otherwise: undefined,
-    words: { changes: 'changes', all: 'all' },
+    names: { changes: 'changes', all: 'all' },
   }),
   ...FAULT_REPORT_VARIABLES,
   ...proxyVariables('Proxy to the platform and to SENTRY_DSN'),
@@ -136,15 +136,15 @@ export const VARIABLE_TABLE = {
       'Resolve names through the operating system, which knows /etc/hosts and search domains',
     otherwise: false,
   }),
-  BLOCKED_NETWORKS: wordList({
+  BLOCKED_NETWORKS: nameList({
     meaning: 'Networks that no check may reach, besides metadata and link-local addresses',
     problem: networkFix,
   }),
-  ALLOWED_NETWORKS: wordList({
+  ALLOWED_NETWORKS: nameList({
     meaning: 'Networks that checks may reach although they are blocked',
     problem: networkFix,
   }),
-  SCRUB_HEADERS: wordList({
+  SCRUB_HEADERS: nameList({
     meaning: 'Headers whose values are scrubbed from results and logs, besides the usual ones',
     problem: (name) =>
       /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)

@@ -30,11 +30,11 @@ export async function removeLeftovers(places: LeftoverPlaces, log: Log): Promise
   // The binding to the C library costs memory, which most agents never need.
   if (found.length === 0) return
   try {
-    const { removeUnheld } = await import('../sandbox/held-folder.ts')
+    const { removeUnlocked } = await import('../sandbox/held-folder.ts')
     const { endRunsOf } = await import('../sandbox/leftover-processes.ts')
     let removed = 0
     for (const [root, prefix] of found) {
-      const count = await removeUnheld(root, prefix, (path) => endRunsOf(path, firstUserId))
+      const count = await removeUnlocked(root, prefix, (path) => endRunsOf(path, firstUserId))
       removed += count.removed
       for (const { path, error } of count.failed)
         log.warn({ path, err: error }, 'what a killed agent left cannot be removed')

@@ -4,7 +4,7 @@ import type { Result, Verdict } from '../contract/result.ts'
 import { LIMITS } from '../contract/versions.ts'
 import type { Log, LogLevel } from '../process/log.ts'
 import { paint } from '../process/pretty-line.ts'
-import { printable, seenWords, timeWord, verdictWord } from './run/result-words.ts'
+import { printable, observationLabels, timeText, verdictLabel } from './run/result-words.ts'
 import type { ResultSink } from './sink.ts'
 
 /** How results are logged. */
@@ -73,10 +73,10 @@ function remember(verdicts: Map<string, Verdict>, { monitorId, verdict }: Result
 export function resultLine(result: Result, colour: boolean): string {
   const { verdict, monitorName, checkType, missedReason, failures, attempts } = result
   const words = [
-    verdictWord(verdict, colour),
+    verdictLabel(verdict, colour),
     printable(monitorName),
     paint(colour, 'gray', checkType),
-    ...(attempts.length === 0 ? [] : [timeWord(result), ...seenWords(result)]),
+    ...(attempts.length === 0 ? [] : [timeText(result), ...observationLabels(result)]),
     ...(missedReason === undefined ? [] : [missedReason]),
     ...failureWords(failures),
   ]

@@ -56,7 +56,7 @@ export interface AgentReport {
   /** Calls back whenever `runs` or `network` has changed. */
   onRunsChanged(changed: () => void): void
   /** How far runs of code are. */
-  progress?: Pick<ProgressBoard, 'newest' | 'onTold' | 'slots'>
+  progress?: Pick<ProgressBoard, 'newest' | 'onReported' | 'slots'>
 }
 
 /** An agent's last words. */

@@ -8,7 +8,7 @@ import { type LoadedFile, readMonitorsFile } from '../agent/monitors-file/file.t
 import { junitOf } from '../client/report-junit.ts'
 import { tableOf } from '../client/report-table.ts'
 import { createRunner, type Runner } from '../agent/run/runner.ts'
-import { surroundingsOf } from '../agent/run/surroundings.ts'
+import { locationContextOf } from '../agent/run/surroundings.ts'
 import type { Monitor } from '../contract/monitor.ts'
 import type { Result } from '../contract/result.ts'
 import { counted } from '../contract/schema/amounts.ts'
@@ -105,7 +105,7 @@ async function runRound(
       files,
     })
   const keepless = runnerWith(undefined)
-  const surroundings = surroundingsOf(snapshot, dialFrom(config))
+  const locationContext = locationContextOf(snapshot, dialFrom(config))
   const progress = isForPeople(stderr)
   const interruption = hearInterruption({
     say: () => stderr.write(`${progress ? '\r\u001B[K' : ''}${ENDING}`),
@@ -114,9 +114,9 @@ async function runRound(
   const results = await runOnce({
     monitors,
     async run(job, signal, turn) {
-      if (output === undefined) return keepless.run(job, surroundings, signal, turn)
+      if (output === undefined) return keepless.run(job, locationContext, signal, turn)
       const kept = keepIn(folderOf(output, job.monitor.id))
-      const result = await runnerWith(kept).run(job, surroundings, signal, turn)
+      const result = await runnerWith(kept).run(job, locationContext, signal, turn)
       await kept.settle(result)
       return result
     },

@@ -1,7 +1,7 @@
 // Files of runs that a command keeps for whoever called it, in a folder.
 import { chown, copyFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { diskWords } from '../agent/delivery/spool/disk-words.ts'
+import { diskMessage } from '../agent/delivery/spool/disk-words.ts'
 import type { FileKeep } from '../agent/sink.ts'
 import type { Result } from '../contract/result.ts'
 import { LIMITS } from '../contract/versions.ts'
@@ -30,7 +30,7 @@ export function keepIn(folder: string): KeptFiles {
       } catch (error) {
         // Half a file would pass for it.
         await rm(kept, { force: true }).catch(() => {})
-        return `it has ${bytes} bytes, and ${diskWords(error)}`
+        return `it has ${bytes} bytes, and ${diskMessage(error)}`
       }
     },
     async settle({ artifacts }) {

@@ -48,7 +48,7 @@ export function scriptHost(
       const installed = await Promise.all([tools.installed('engine'), tools.installed('runtime')])
       if (installed.flat().length > 0) await made().catch(() => {})
     },
-    warnings: () => trial?.lacks ?? [],
+    warnings: () => trial?.missing ?? [],
     layers: () => trial?.layers && { ...trial.layers, userNamespaces: trial.namespaces },
     ownProjects: config.monitorsFile !== undefined,
   }
@@ -84,9 +84,9 @@ async function sayTrial(sandbox: Sandbox, config: AgentConfig, log: Log): Promis
   const hasChromium = (await findChromium(chromiumPath)) !== undefined
   const trial = await trySandbox(sandbox, { root: workRoot, hasChromium })
   // What is wrong with the folder is said where it is watched, and no longer than it lasts.
-  if (trial.isDiskAtFault === true) return { ...trial, lacks: [] }
+  if (trial.isDiskAtFault === true) return { ...trial, missing: [] }
   const { layers, namespaces } = trial
   if (layers !== undefined) log.info({ ...layers, userNamespaces: namespaces }, 'user code is held')
-  for (const lack of trial.lacks) log.warn(lack)
+  for (const lack of trial.missing) log.warn(lack)
   return trial
 }

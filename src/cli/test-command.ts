@@ -9,7 +9,7 @@ import { variableSecrets } from '../contract/definition-secrets.ts'
 import { NamedTexts } from '../agent/run/named-texts.ts'
 import { createScrubber, type Scrubber } from '../agent/redaction/scrub.ts'
 import { SuiteLive } from '../agent/run/suite-live.ts'
-import { surroundingsOf } from '../agent/run/surroundings.ts'
+import { locationContextOf } from '../agent/run/surroundings.ts'
 import { chooseEngine, ENGINE_NAMES } from '../contract/engine.ts'
 import { Monitor, type Variable } from '../contract/monitor.ts'
 import type { Result } from '../contract/result.ts'
@@ -114,7 +114,7 @@ async function runHere(
   quiet: boolean,
   output: string,
 ): Promise<{ result: Result; code: number }> {
-  const ground = scriptHost(config)
+  const host = scriptHost(config)
   const secrets = variableSecrets(monitor.environmentVariables)
   const scrub = createScrubber({ secrets, headers: config.scrubHeaders })
   const named = new NamedTexts(scrub)
@@ -128,7 +128,7 @@ async function runHere(
   const watched: AnyMonitorType = {
     ...suite,
     run: (settled, context) =>
-      runSuite(settled as SuiteMonitor, context as ScriptContext, ground, {
+      runSuite(settled as SuiteMonitor, context as ScriptContext, host, {
         onEvent: (event) => {
           if (!quiet) live.event(event)
         },
@@ -142,16 +142,20 @@ async function runHere(
     workRoot: config.workRoot,
     workFolders,
     scrubHeaders: config.scrubHeaders,
-    scripts: ground,
+    scripts: host,
     files: keepIn(output),
-    onSeen: (all) => (seen = all),
+    onRunScrubber: (all) => (seen = all),
   })
   const snapshot = { location: config.location, variables: [], monitors: [monitor] }
   const interruption = hearInterruption({ say: sayEnding, folders: workFolders })
-  const surroundings = surroundingsOf(snapshot, dialFrom(config))
-  const result = await runner.run({ monitor, slot: Date.now() }, surroundings, interruption.signal)
+  const locationContext = locationContextOf(snapshot, dialFrom(config))
+  const result = await runner.run(
+    { monitor, slot: Date.now() },
+    locationContext,
+    interruption.signal,
+  )
   interruption.over()
-  ground.close()
+  host.close()
   if (!quiet) {
     say(live.closing(result))
     if (result.artifacts.length > 0) stderr.write(`files: ${output}\n`)

@@ -12,7 +12,7 @@ import type { Monitor } from '../contract/monitor.ts'
 import type { SuiteMonitor } from '../monitors/definitions.ts'
 import { LIMITS } from '../contract/versions.ts'
 import { unpackBundle } from '../suites/bundle-unpack.ts'
-import { type EngineWish, suiteEngine } from '../suites/engine.ts'
+import { type EngineOptions, suiteEngine } from '../suites/engine.ts'
 import { foldersUpward } from '../suites/packages/packages.ts'
 import { BundlePackError, packBundle } from './bundle-pack.ts'
 import { createFindings, type Findings } from '../agent/monitors-file/problems.ts'
@@ -66,7 +66,7 @@ async function bundledFile(
 ): Promise<BundledFile> {
   const findings = createFindings()
   const bundles = new Map<string, FileBundle | undefined>()
-  const engines = new Map<number, EngineWish>()
+  const engines = new Map<number, EngineOptions>()
   for (const [index, from] of named.entries()) {
     if (from === undefined) continue
     const source = resolve(dirname(monitorsFile), from)
@@ -102,7 +102,7 @@ async function engineOf(
   monitor: Monitor,
   source: string,
   folder: string,
-): Promise<EngineWish | string | undefined> {
+): Promise<EngineOptions | string | undefined> {
   const { engine, engineVersion, workingDir } = monitor as Partial<SuiteMonitor>
   const inside = workingDir ?? '.'
   const isOpen = [engine, engineVersion, inside].some((one) => one?.includes('{{'))

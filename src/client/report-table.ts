@@ -1,7 +1,7 @@
 // The outcome of `vedette check` for people: one line a result, failures beneath it, a closing count.
 import { type Result, VERDICTS } from '../contract/result.ts'
 import { counted } from '../contract/schema/amounts.ts'
-import { printable, seenWords, timeWord, verdictWord } from '../agent/run/result-words.ts'
+import { printable, observationLabels, timeText, verdictLabel } from '../agent/run/result-words.ts'
 
 /** The whole report: a table in the order of `results`, then the counts by verdict. */
 export function tableOf(results: readonly Result[], options: { colour: boolean }): string {
@@ -12,7 +12,7 @@ export function tableOf(results: readonly Result[], options: { colour: boolean }
   const [verdictWidth = 0, nameWidth = 0, typeWidth = 0, timeWidth = 0] = widths
   const lines = rows.flatMap(({ result, cells }) => {
     const [, name = '', type = '', time = '', seen = ''] = cells
-    const verdict = verdictWord(result.verdict, options.colour, verdictWidth)
+    const verdict = verdictLabel(result.verdict, options.colour, verdictWidth)
     const rest = [name.padEnd(nameWidth), type.padEnd(typeWidth), time.padStart(timeWidth), seen]
     const indent = ' '.repeat(verdictWidth + 2)
     return [
@@ -40,7 +40,7 @@ function cellsOf(result: Result): string[] {
     verdict,
     printable(monitorName),
     checkType,
-    timeWord(result),
-    seenWords(result).join(', '),
+    timeText(result),
+    observationLabels(result).join(', '),
   ]
 }

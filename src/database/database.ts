@@ -19,7 +19,7 @@ import {
   DISK_FULL,
   isUnavailable,
 } from './database-failure.ts'
-import { SilenceWatch } from './silence-watch.ts'
+import { IdleWatch } from './silence-watch.ts'
 
 /** Where the database is: an URL, or the folder of a unix socket. */
 export type DatabaseAddress =
@@ -35,9 +35,9 @@ export interface DatabaseOptions {
   connectTimeoutMs?: number
   /** The server ends a statement after this. */
   statementTimeoutMs?: number
-  /** The client gives up this much after the server should have: only a silent network gets here. */
-  silenceMs?: number
-  /** Told when a connection that nobody was using is lost. */
+  /** The client gives up this much after the server should have: only an unresponsive network gets here. */
+  idleMs?: number
+  /** Called when an idle connection is lost. */
   onLost?: (error: Error) => void
 }
 
@@ -88,7 +88,7 @@ export interface Database extends Queryable {
 export const CONNECTIONS_MAX = 16
 const CONNECT_TIMEOUT_MS = 5000
 const STATEMENT_TIMEOUT_MS = 10_000
-const SILENCE_MS = 5000
+const IDLE_TIMEOUT_MS = 5000
 /** A process that stands still gives its locks back by then, so that others can go on with its jobs. */
 const IDLE_TRANSACTION_MS = 15_000
 const IDLE_CONNECTION_MS = 60_000
@@ -138,7 +138,7 @@ export function openDatabase(options: DatabaseOptions): Database {
   // while one is in use its statement fails as well.
   pool.on('error', (error) => options.onLost?.(error))
   pool.on('connect', (client) => client.on('error', () => undefined))
-  return new PooledDatabase(pool, sockets, statementTimeoutMs, options.silenceMs ?? SILENCE_MS)
+  return new PooledDatabase(pool, sockets, statementTimeoutMs, options.idleMs ?? IDLE_TIMEOUT_MS)
 }
 
 /** Settings of a new session. */
@@ -173,7 +173,7 @@ class PooledDatabase implements Database {
   readonly #pool: Pool
   readonly #sockets: ReadonlySet<Socket>
   readonly #statementTimeoutMs: number
-  readonly #watch: SilenceWatch
+  readonly #watch: IdleWatch
   #closed: Promise<void> | undefined
   #diskFullAt = Number.NEGATIVE_INFINITY
 
@@ -181,12 +181,12 @@ class PooledDatabase implements Database {
     pool: Pool,
     sockets: ReadonlySet<Socket>,
     statementTimeoutMs: number,
-    silenceMs: number,
+    idleMs: number,
   ) {
     this.#pool = pool
     this.#sockets = sockets
     this.#statementTimeoutMs = statementTimeoutMs
-    this.#watch = new SilenceWatch(statementTimeoutMs + silenceMs)
+    this.#watch = new IdleWatch(statementTimeoutMs + idleMs)
   }
 
   query<Row extends object>(
@@ -346,7 +346,7 @@ async function run<Row extends object>(
   values: readonly unknown[],
   limitMs: number,
 ): Promise<Row[]> {
-  const config = { ...configOf(statement, values), query_timeout: limitMs + SILENCE_MS }
+  const config = { ...configOf(statement, values), query_timeout: limitMs + IDLE_TIMEOUT_MS }
   const result = await client.query<Row>(config)
   return result.rows
 }

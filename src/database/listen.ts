@@ -1,5 +1,5 @@
 // Subscribes to what other processes announce on the database, on a connection of its own that is made anew
-// whenever it is lost. A heartbeat finds connections that are lost without a word, as in a fail-over.
+// whenever it is lost. A heartbeat finds connections that are lost without a close, as in a fail-over.
 import { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'pg'
@@ -14,9 +14,9 @@ export interface ListenOptions {
   onNews: (payload?: string) => void
   /** Ends it. */
   signal: AbortSignal
-  /** Between questions to a server that may be gone without a word. */
+  /** Interval of heartbeats to the server. */
   heartbeatMs?: number
-  /** A pool on the same server: its silent connections are closed when this one falls silent. */
+  /** A pool on the same server: its idle connections are closed when this one stops answering. */
   database?: Pick<Database, 'markReceived'>
 }
 
@@ -79,9 +79,9 @@ async function heartbeat(
   const beat = { text: 'select 1', query_timeout: ANSWER_MS_MAX }
   for (;;) {
     await sleep(heartbeatMs, undefined, { signal })
-    const cutSilent = database?.markReceived()
+    const cutIdle = database?.markReceived()
     await client.query(beat).catch((error: unknown) => {
-      cutSilent?.()
+      cutIdle?.()
       throw error
     })
   }

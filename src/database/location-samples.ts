@@ -1,7 +1,7 @@
 // Statements on how much waits in a location, sampled minute by minute.
 import { statement, type Connection } from './statement.ts'
 
-// What agents said of their queues last; one that has fallen silent says nothing of now.
+// What agents said of their queues last; samples of an unresponsive agent are outdated.
 const take = statement<[], never>(
   'location-samples-take',
   `insert into location_samples (location_id, at, queue_size, oldest_scheduled_ms)

@@ -16,7 +16,7 @@ interface Row extends Record<string, unknown> {
   last: string | null
 }
 
-interface PageWords {
+interface PageParts {
   /** Name of the prepared statement. */
   name: string
   /** Table and condition; `$1` is whose listing it is. */
@@ -38,25 +38,25 @@ export type PageStatement = (
  * A statement that reads pages. Rows that come or go while somebody walks through the pages never make
  * a row come twice or be left out, because a place is a key of the order and no count.
  */
-export function pageStatement(words: PageWords): PageStatement {
-  const { bytes } = words
+export function pageStatement(parts: PageParts): PageStatement {
+  const { bytes } = parts
   const before =
     bytes === undefined
       ? '0'
       : `coalesce(sum(${bytes.of}) over (order by i.created_at desc, i.id desc
           rows between unbounded preceding and 1 preceding), 0)`
   const run = statement<[string, string, string, number], Row>(
-    words.name,
+    parts.name,
     `with found as (
        select i.*, row_number() over (order by i.created_at desc, i.id desc) as n,
          ${before} as bytes_before
-       from (select * from ${words.from}
-         where ${words.where} and (created_at, id) < ($2::timestamptz, $3::uuid)
+       from (select * from ${parts.from}
+         where ${parts.where} and (created_at, id) < ($2::timestamptz, $3::uuid)
          order by created_at desc, id desc limit $4::int + 1) i
      ), shown as (
        select * from found where n <= $4::int and bytes_before < ${bytes?.max ?? 1}
      )
-     select coalesce(string_agg(${words.json}, ',' order by i.n), '') as entries,
+     select coalesce(string_agg(${parts.json}, ',' order by i.n), '') as entries,
        count(*)::int as length,
        (select count(*) from found) > count(*) as more,
        (select (extract(epoch from z.created_at) * 1000000)::bigint || '/' || z.id

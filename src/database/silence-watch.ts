@@ -1,11 +1,11 @@
-// Cuts connections on which an answer is overdue by so much that only a silent network explains it. One
+// Cuts connections on which an answer is overdue by so much that only an unresponsive network explains it. One
 // timer looks after all of them: one timer a statement would cost more than everything else about it.
 import type { PoolClient } from 'pg'
 
 const LOOK_MS = 1000
 
 /** Watches connections that wait for an answer. */
-export class SilenceWatch {
+export class IdleWatch {
   readonly #limitMs: number
   readonly #waiting = new Map<PoolClient, number>()
   readonly #timer: NodeJS.Timeout

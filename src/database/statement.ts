@@ -15,6 +15,6 @@ export function statement<Values extends readonly unknown[], Row extends object>
   name: string,
   text: string,
 ): Run<Values, Row> {
-  const words = { name, text }
-  return (connection, ...values) => connection.query<Row>(words, values)
+  const config = { name, text }
+  return (connection, ...values) => connection.query<Row>(config, values)
 }

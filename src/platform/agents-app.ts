@@ -13,11 +13,11 @@ import { createClientAddress } from './http/client-address.ts'
 import { windowsOf } from './http/rate-limit/database-windows.ts'
 import { faultIntakeOperation } from './faults/routes.ts'
 import { FixedPathRouter } from './http/fixed-path-router.ts'
-import { HeldCalls } from './agents/held-calls.ts'
+import { PendingCalls } from './agents/held-calls.ts'
 import { KeyRing, type KeySource } from './http/key-ring.ts'
-import { createLocationGate, type KnownLocationKey } from './http/location-gate.ts'
+import { createLocationAuth, type KnownLocationKey } from './http/location-gate.ts'
 import { LocationNews } from './private-locations/news.ts'
-import type { Membership } from './agents/membership.ts'
+import type { AgentRegistry } from './agents/membership.ts'
 import { serveAgentDocument } from './http/docs/openapi.ts'
 import { createOutageLog, type LogOutage } from './http/outage-log.ts'
 import type { PlatformClock } from '../database/platform-clock.ts'
@@ -41,7 +41,7 @@ export interface AgentsAppOptions {
   /** Told when the database does not answer; by default it goes to the log. */
   logOutage?: LogOutage
   locationKeys: KeySource<KnownLocationKey>
-  membership: Membership
+  agentRegistry: AgentRegistry
   /** Told of results in the transaction that records them, in this order. */
   onRecorded: readonly OnRecorded[]
   /** Counts what becomes of results; without it nobody does. */
@@ -68,10 +68,10 @@ export interface AgentsApp {
   /** Keys changed, or a change may have been missed: look each up again. */
   forgetKeys(): void
   /** Agents of a location may have news to fetch; without its id, those of any. */
-  tell(locationId?: string): void
+  notify(locationId?: string): void
   /** Answers the calls that are held; from now on none is held for long. */
   drain(): void
-  syncsHeld(): number
+  syncsWaiting(): number
 }
 
 /** Whether a request's URL is one of this app's. */
@@ -86,34 +86,34 @@ export function createAgentsApp(options: AgentsAppOptions): AgentsApp {
   const { database, clock, log } = options
   const app = new OpenAPIHono({ router: new FixedPathRouter() })
   const keys = new KeyRing(options.locationKeys)
-  const gate = createLocationGate({
+  const auth = createLocationAuth({
     database,
     keys,
     limiter: new RateLimiter(windowsOf(database)),
     clientAddress: createClientAddress(options.trustedProxies ?? []),
   })
   const news = new LocationNews()
-  const held = new HeldCalls()
-  const operations = callsOf(options, { news, held })
+  const pendingCalls = new PendingCalls()
+  const operations = callsOf(options, { news, pendingCalls })
   const rates = options.rates ?? new AgentRates()
-  mountAgentOperations(app, { gate, operations, rates, now: () => clock.now() })
+  mountAgentOperations(app, { auth, operations, rates, now: () => clock.now() })
   serveAgentDocument(app, options.publicUrl)
   answerFaults(app, { log, logOutage: options.logOutage ?? createOutageLog(log) })
   return {
     app,
     forgetKeys: () => keys.forget(),
-    tell: (locationId) => news.tell(locationId),
-    drain: () => held.drain(),
-    syncsHeld: () => held.count,
+    notify: (locationId) => news.notify(locationId),
+    drain: () => pendingCalls.drain(),
+    syncsWaiting: () => pendingCalls.count,
   }
 }
 
 /** Every call of agents. */
 function callsOf(
   options: AgentsAppOptions,
-  waiting: { news: LocationNews; held: HeldCalls },
+  waiting: { news: LocationNews; pendingCalls: PendingCalls },
 ): DefinedAgentOperation[] {
-  const { database, cipher, clock, log, membership, artifacts: store } = options
+  const { database, cipher, clock, log, agentRegistry, artifacts: store } = options
   const handOutRuns = options.handOutRuns ?? (async () => ({ runs: [], cancel: [] }))
   const readVariables = options.readVariables ?? (async () => [])
   return [
@@ -121,7 +121,7 @@ function callsOf(
       database,
       cipher,
       clock,
-      membership,
+      agentRegistry,
       handOutRuns,
       readVariables,
       ...waiting,

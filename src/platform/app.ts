@@ -21,8 +21,8 @@ import { createClientAddress } from './http/client-address.ts'
 import { windowsOf } from './http/rate-limit/database-windows.ts'
 import { faultOperations } from './faults/routes.ts'
 import { FixedPathRouter } from './http/fixed-path-router.ts'
-import { createGate } from './http/gate.ts'
-import type { Told } from './incidents/notices.ts'
+import { createAuth } from './http/gate.ts'
+import type { NoticeOptions } from './incidents/notices.ts'
 import { incidentUpdateOperations } from './incidents/updates.ts'
 import { incidentOperations } from './incidents/routes.ts'
 import { KeyRing, type KeySource } from './http/key-ring.ts'
@@ -51,7 +51,7 @@ export interface AppOptions {
   cipher: Cipher
   clock: Pick<PlatformClock, 'now'>
   log: Pick<Logger, 'error' | 'warn'>
-  /** Told when the database does not answer; by default it goes to the log. */
+  /** NoticeOptions when the database does not answer; by default it goes to the log. */
   logOutage?: LogOutage
   /** Requests a key may make by default. */
   defaultLimit?: Pick<RatePolicy, 'limit' | 'windowS'>
@@ -79,13 +79,13 @@ export function createApp(options: AppOptions): App {
   const keys = new KeyRing(options.keys)
   const limiter = new RateLimiter(windowsOf(database))
   const defaultPolicy: RatePolicy = { ...DEFAULT_POLICY, ...options.defaultLimit }
-  const gate = createGate({
+  const auth = createAuth({
     keys,
     limiter,
     clientAddress: createClientAddress(options.trustedProxies ?? []),
     policyOf: ({ policy }) => (policy === DEFAULT_POLICY ? defaultPolicy : policy),
   })
-  const told: Told = { now: () => options.clock.now(), publicUrl: options.publicUrl }
+  const told: NoticeOptions = { now: () => options.clock.now(), publicUrl: options.publicUrl }
   const operations = [
     ...applyOperations(options),
     ...checkOperations(options),
@@ -113,7 +113,7 @@ export function createApp(options: AppOptions): App {
     ...faultOperations(database),
     ...(options.operations ?? []),
   ]
-  mount(app, gate, operations, rateHeadersOf)
+  mount(app, auth, operations, rateHeadersOf)
   serveDocuments(app, options.publicUrl)
   const logOutage = options.logOutage ?? createOutageLog(log)
   answerFaults(app, { log, logOutage, insteadOf })

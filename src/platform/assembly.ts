@@ -16,11 +16,11 @@ import { artifactOperations, artifactRetention, createArtifactStore } from './ar
 import { type BackgroundJob, runBackgroundJobs } from './jobs/background-jobs.ts'
 import { bundleOperations, bundleRetention } from './code-bundles/routes.ts'
 import type { PlatformConfig } from './config.ts'
-import { capable, neededWords } from './agents/assignment.ts'
+import { capable, neededText } from './agents/assignment.ts'
 import { createKnownKeys, createKnownLocationKeys } from './accounts/known-keys.ts'
 import { faultRetention } from './faults/routes.ts'
 import { locationSampling } from './private-locations/metrics.ts'
-import { Membership } from './agents/membership.ts'
+import { AgentRegistry } from './agents/membership.ts'
 import type { PlatformDatabase } from './open-database.ts'
 import { createOutageLog } from './http/outage-log.ts'
 import { createPlatformClock, type PlatformClock } from '../database/platform-clock.ts'
@@ -65,7 +65,7 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
   await clock.follow()
   const keys = createKnownKeys(database, log)
   const locationKeys = createKnownLocationKeys(database, log)
-  const surroundings = surroundingsOf(config, log)
+  const httpOptions = httpOptionsOf(config, log)
   const { runs, alerting, recording, artifacts, ...more } = await createWorkingParts(parts, clock)
   const people = createApp({
     database,
@@ -81,30 +81,30 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
       ...artifactOperations(artifacts),
       ...bundleOperations({ database, log, store: artifacts.store }),
     ],
-    ...surroundings,
+    ...httpOptions,
   })
   const agentMetrics = createAgentMetrics(registry, {
-    syncsHeld: () => agents.syncsHeld(),
+    syncsWaiting: () => agents.syncsWaiting(),
     agents: () => countAgents(database),
   })
-  const membership = new Membership(database, agentMetrics)
+  const agentRegistry = new AgentRegistry(database, agentMetrics)
   const agents = createAgentsApp({
     database,
     cipher,
     clock,
     log,
     locationKeys,
-    membership,
-    // Told in this order, inside the transaction that records results.
+    agentRegistry,
+    // Called in this order, inside the transaction that records results.
     onRecorded: [alerting.onRecorded, runs.onRecorded],
     resultsMetrics: recording.metrics,
     resultsMs: config.resultsMs,
     artifacts: artifacts.store,
     handOutRuns,
     readVariables: (tx, accountId) => openAccountVariables(tx, cipher, accountId),
-    ...surroundings,
+    ...httpOptions,
   })
-  const backgroundJobs = [...presenceJobs(database, membership), ...more.backgroundJobs]
+  const backgroundJobs = [...presenceJobs(database, agentRegistry), ...more.backgroundJobs]
   return {
     answer: (request, env) =>
       (isAgentCall(request.url) ? agents.app : people.app).fetch(request, env as never),
@@ -128,13 +128,13 @@ export async function assemble(parts: AssemblyParts): Promise<Assembly> {
   }
 }
 
-/** What both apps are told of the place where they run. */
-function surroundingsOf({ trustedProxies, publicUrl }: PlatformConfig, log: Log) {
+/** HTTP options that both apps share. */
+function httpOptionsOf({ trustedProxies, publicUrl }: PlatformConfig, log: Log) {
   const logOutage = createOutageLog(log)
   return { trustedProxies, logOutage, ...(publicUrl === undefined ? {} : { publicUrl }) }
 }
 
-/** Lets both apps hear what other processes have changed. */
+/** Subscribes both apps to changes by other processes. */
 async function listenToNews(
   { address, database }: PlatformDatabase,
   {
@@ -150,7 +150,7 @@ async function listenToNews(
   const common = { address, database, signal }
   await Promise.all([
     listen({ ...common, channel: KEYS_CHANNEL, onNews: forgetKeys }),
-    listen({ ...common, channel: AGENTS_CHANNEL, onNews: (id) => agents.tell(id) }),
+    listen({ ...common, channel: AGENTS_CHANNEL, onNews: (id) => agents.notify(id) }),
   ])
 }
 
@@ -162,7 +162,7 @@ async function createWorkingParts(parts: AssemblyParts, clock: PlatformClock) {
   const { publicUrl } = config
   // Whole milliseconds, as instants are in the database.
   const now = () => Math.floor(clock.now())
-  const runs = createRuns({ database, keptMs: RUNS_KEPT_MS, capable, neededWords })
+  const runs = createRuns({ database, keptMs: RUNS_KEPT_MS, capable, neededText })
   const artifacts = { database, store: createArtifactStore(config), keptMs }
   const alerting = createAlerting({ database, cipher, clock, log, publicUrl })
   const kept = { resultsMs, rollupsMs, graceMs }

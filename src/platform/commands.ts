@@ -5,14 +5,14 @@ import { environmentHelp } from '../process/environment-help.ts'
 import { loadPart } from '../process/load-part.ts'
 import { VARIABLES } from './config.ts'
 import type { KeysRequest } from './keys-command.ts'
-import type { CommandSurroundings } from './run-platform.ts'
+import type { CommandContext } from './run-platform.ts'
 
 /** `vedette platform` and `vedette keys`. */
-export function platformCommands(surroundings: CommandSurroundings): Command[] {
-  return [platformCommand(surroundings), keysCommand(surroundings)]
+export function platformCommands(context: CommandContext): Command[] {
+  return [platformCommand(context), keysCommand(context)]
 }
 
-function platformCommand(surroundings: CommandSurroundings): Command {
+function platformCommand(context: CommandContext): Command {
   return {
     name: 'platform',
     summary: 'Run the platform and its public API; settings come from the environment',
@@ -30,12 +30,12 @@ function platformCommand(surroundings: CommandSurroundings): Command {
     async run() {
       // Loaded only here: an agent must not carry the platform in its memory.
       const part = await loadPart('the platform', () => import('./run-platform.ts'))
-      return part === undefined ? EXIT_CONFIGURATION : part.runPlatform(surroundings)
+      return part === undefined ? EXIT_CONFIGURATION : part.runPlatform(context)
     },
   }
 }
 
-function keysCommand(surroundings: CommandSurroundings): Command {
+function keysCommand(context: CommandContext): Command {
   return {
     name: 'keys',
     summary: 'Create, list and revoke keys of the public API',
@@ -58,9 +58,9 @@ function keysCommand(surroundings: CommandSurroundings): Command {
       const request = requestOf(args)
       if (typeof request !== 'string') {
         const part = await loadPart('the platform', () => import('./keys-command.ts'))
-        return part === undefined ? EXIT_CONFIGURATION : part.runKeys(request, surroundings)
+        return part === undefined ? EXIT_CONFIGURATION : part.runKeys(request, context)
       }
-      surroundings.stderr.write(`vedette keys: ${request}\nTry: vedette keys --help\n`)
+      context.stderr.write(`vedette keys: ${request}\nTry: vedette keys --help\n`)
       return EXIT_CONFIGURATION
     },
   }

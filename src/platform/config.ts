@@ -16,7 +16,7 @@ import {
   leastLevel,
   urlSetting,
   wholeNumber,
-  wordList,
+  nameList,
 } from '../process/settings.ts'
 import { keyProblem } from './secrets/api-key.ts'
 import type { BucketOptions } from './artifacts/bucket.ts'
@@ -82,7 +82,7 @@ export const VARIABLE_TABLE = {
     protocols: ['https:', 'http:'],
     example: 'https://monitoring.example.com',
   }),
-  TRUSTED_PROXIES: wordList({
+  TRUSTED_PROXIES: nameList({
     meaning: 'Addresses or networks whose X-Forwarded-For is believed',
     problem: proxyProblem,
   }),

@@ -16,7 +16,7 @@ import { type PlatformConfig, readPlatformConfig } from './config.ts'
 import { embeddedAddress } from '../database/embedded/embedded-postgres.ts'
 import { EmbeddedPostgresError } from '../database/embedded/embedded-postgres-error.ts'
 import { openPlatformDatabase } from './open-database.ts'
-import { type CommandSurroundings, knownFault, platformLog } from './run-platform.ts'
+import { type CommandContext, knownFault, platformLog } from './run-platform.ts'
 
 /** What is asked for. */
 export type KeysRequest =
@@ -36,9 +36,9 @@ class RequestError extends Error {}
 /** Does what is asked; resolves with the exit code. */
 export async function runKeys(
   request: KeysRequest,
-  surroundings: Omit<CommandSurroundings, 'posterTo'>,
+  context: Omit<CommandContext, 'posterTo'>,
 ): Promise<number> {
-  const { env, stdout, stderr } = surroundings
+  const { env, stdout, stderr } = context
   const reading = readPlatformConfig(env)
   if (reading.problems.length > 0) {
     stderr.write(`vedette: ${problemText(reading.problems)}`)
@@ -48,7 +48,7 @@ export async function runKeys(
   reading.config.logLevel = 'error'
   try {
     checkRequest(request)
-    const opened = await reach(reading.config, platformLog(reading, surroundings))
+    const opened = await reach(reading.config, platformLog(reading, context))
     try {
       stdout.write(await answer(opened.database, request, reading.config.accountId))
       return 0

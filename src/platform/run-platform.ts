@@ -24,7 +24,7 @@ export interface Output {
 }
 
 /** What a command of the platform is run with. */
-export interface CommandSurroundings {
+export interface CommandContext {
   env: Environment
   stdout: Output
   stderr: Output
@@ -35,7 +35,7 @@ export interface CommandSurroundings {
 /** Makes the platform's log, without its secrets; `faults` hears of the errors in it. */
 export function platformLog(
   reading: PlatformConfigReading,
-  { env, stdout }: Pick<CommandSurroundings, 'env' | 'stdout'>,
+  { env, stdout }: Pick<CommandContext, 'env' | 'stdout'>,
   faults?: FaultReports,
 ): Log {
   const { secrets } = reading
@@ -49,16 +49,16 @@ export function platformLog(
 }
 
 /** Runs the platform until it is told to stop; resolves with the exit code. */
-export async function runPlatform(surroundings: CommandSurroundings): Promise<number> {
-  const { env, stdout, stderr } = surroundings
+export async function runPlatform(context: CommandContext): Promise<number> {
+  const { env, stdout, stderr } = context
   const reading = readPlatformConfig(env)
   if (reading.problems.length > 0) {
     stderr.write(`vedette: ${problemText(reading.problems)}`)
     return EXIT_CONFIGURATION
   }
   let platform: Platform | undefined
-  const faults = platformFaults(reading, surroundings.posterTo, () => platform?.database())
-  const log = platformLog(reading, surroundings, faults)
+  const faults = platformFaults(reading, context.posterTo, () => platform?.database())
+  const log = platformLog(reading, context, faults)
   // The watcher of the embedded PostgreSQL ends it when this process is gone.
   endOnUncaught(log, faults)
   for (const { message } of reading.warnings) log.warn(message)

@@ -19,7 +19,7 @@ import { isAlive, ownIdentity, type ProcessIdentity } from './process-identity.t
 export interface LockHolder extends ProcessIdentity {
   host: string
   since: string
-  /** Tells two locks of one process apart. */
+  /** Distinguishes two locks of one process. */
   token: string
 }
 
@@ -44,7 +44,7 @@ export class FolderLockedError extends Error {
 /** How often a holder renews its file. */
 const RENEW_MS = 1000
 /** A holder that cannot be seen and renews nothing for this long is gone. */
-const SILENCE_MS = 5000
+const RESPONSE_TIMEOUT_MS = 5000
 const WATCH_MS = 250
 const ATTEMPTS_MAX = 5
 
@@ -111,7 +111,7 @@ async function isHeld(file: string, holder: LockHolder): Promise<boolean> {
   const alive = isAlive(holder)
   if (alive !== undefined) return alive
   const before = renewedAt(file)
-  for (let waited = 0; waited < SILENCE_MS; waited += WATCH_MS) {
+  for (let waited = 0; waited < RESPONSE_TIMEOUT_MS; waited += WATCH_MS) {
     await sleep(WATCH_MS)
     if (renewedAt(file) !== before) return true
   }

@@ -41,7 +41,7 @@ export function createLineWriter(options: LineWriterOptions): LineWriter {
   let waiting: string[] = []
   let waitingBytes = 0
   let dropped = 0
-  let untold = 0
+  let unreported = 0
   let busy = false
   let gone = false
   /** For the lines that are being written, and for those that wait. */
@@ -57,9 +57,9 @@ export function createLineWriter(options: LineWriterOptions): LineWriter {
     waiting = []
     waitingBytes = 0
     put(bytes)
-    if (untold === 0) return
-    const lines = untold
-    untold = 0
+    if (unreported === 0) return
+    const lines = unreported
+    unreported = 0
     onDropped?.(lines)
   }
 
@@ -86,7 +86,7 @@ export function createLineWriter(options: LineWriterOptions): LineWriter {
       const bytes = Buffer.byteLength(line)
       if (waitingBytes + bytes > waitingBytesMax) {
         dropped++
-        untold++
+        unreported++
         return
       }
       if (!busy && mayWriteNow) {

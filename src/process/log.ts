@@ -34,7 +34,7 @@ export interface LogOptions {
   scrubFields?: (fields: Record<string, unknown>) => Record<string, unknown>
   /** Takes secrets out of each text of a line; its structure stays, whatever a secret looks like. */
   scrubText?: (text: string) => string
-  /** Hears of each error that is logged as an error, as it is. */
+  /** Receives each error object that is logged at level error. */
   onError?: ((error: unknown) => void) | undefined
 }
 
@@ -67,7 +67,7 @@ export function createLog(options: LogOptions): Log {
         ...(scrubText !== undefined && {
           streamWrite: (line: string) => scrubbedLine(line, scrubText),
         }),
-        ...(onError !== undefined && { logMethod: tellingOf(onError) }),
+        ...(onError !== undefined && { logMethod: errorHookOf(onError) }),
       },
     },
     destination,
@@ -93,13 +93,13 @@ function scrubbedLine(line: string, scrubText: (text: string) => string): string
 }
 
 /** Sees calls of the log on their way. */
-function tellingOf(onError: (error: unknown) => void): LogFnHook {
-  return function logMethod(words, method, level) {
-    const [fields] = words as unknown[]
+function errorHookOf(onError: (error: unknown) => void): LogFnHook {
+  return function logMethod(args, method, level) {
+    const [fields] = args as unknown[]
     if (level >= ERROR_LEVEL && typeof fields === 'object' && fields !== null && 'err' in fields) {
       onError(fields.err)
     }
-    method.apply(this, words)
+    method.apply(this, args)
   }
 }
 

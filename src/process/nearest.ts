@@ -1,19 +1,19 @@
-// Finds the word that somebody probably meant, for "did you mean …?" in error messages.
+// Nearest match of a mistyped name, for "did you mean …?" in error messages.
 
-/** Longest word that is compared; anything longer is no typing mistake. */
-const WORD_CHARS_MAX = 64
+/** Longest text that is compared; anything longer is no typing mistake. */
+const TEXT_CHARS_MAX = 64
 
 /**
- * The candidate nearest to `word`, ignoring case, or undefined when none is near enough (more than a
+ * The candidate nearest to `text`, ignoring case, or undefined when none is near enough (more than a
  * third of the letters differ). Distance by Damerau–Levenshtein (optimal string alignment).
  */
-export function nearest(word: string, candidates: Iterable<string>): string | undefined {
-  if (word.length > WORD_CHARS_MAX) return undefined
-  const wanted = word.toLowerCase()
+export function nearest(text: string, candidates: Iterable<string>): string | undefined {
+  if (text.length > TEXT_CHARS_MAX) return undefined
+  const wanted = text.toLowerCase()
   let best: string | undefined
   let bestDistance = Math.max(1, Math.floor(wanted.length / 3)) + 1
   for (const candidate of candidates) {
-    const distance = distanceBetween(wanted, candidate.toLowerCase().slice(0, WORD_CHARS_MAX))
+    const distance = distanceBetween(wanted, candidate.toLowerCase().slice(0, TEXT_CHARS_MAX))
     if (distance < bestDistance) {
       best = candidate
       bestDistance = distance

@@ -1,4 +1,4 @@
-// Tells whether a process that is remembered from earlier is still the one with its number: numbers are
+// Checks whether a process that is remembered from earlier is still the one with its number: numbers are
 // given again, starting times are not.
 import { readFileSync, readlinkSync } from 'node:fs'
 

@@ -8,7 +8,7 @@ const PERMISSIONS = 0o7777
 /**
  * Replaces the file that the path leads to; a symbolic link stays one. Rejects where the folder cannot be
  * written, or where this user could not give the new file to the owner of the old one; the file is then
- * untouched, and nothing is left beside it.
+ * untouched, and no temporary file is left next to it.
  */
 export async function replaceFile(path: string, text: string): Promise<void> {
   const real = await realpath(path)

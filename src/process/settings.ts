@@ -4,7 +4,7 @@ import type { Parsed, Variable } from './env.ts'
 import type { LogLevel } from './log.ts'
 import { dsnProblem } from './faults/sentry-dsn.ts'
 
-/** What every kind takes besides its own bounds. */
+/** Options of every kind in addition to its own bounds. */
 interface About {
   meaning: string
   /** The default in documentation; taken from `otherwise` where it says enough. */
@@ -33,26 +33,26 @@ export function wholeNumber(
   return unit === undefined ? made : { ...made, unit }
 }
 
-/** One of several words, in any case. The table gives the value of each word. */
+/** One of several names, in any case. The table gives the value of each name. */
 export function oneOf<T>(
-  about: About & { otherwise: T; words: Readonly<Record<string, T>> },
+  about: About & { otherwise: T; names: Readonly<Record<string, T>> },
 ): Variable<T> {
-  const { words, otherwise, ...rest } = about
-  const table = new Map(Object.entries(words).map(([word, value]) => [word.toLowerCase(), value]))
+  const { names, otherwise, ...rest } = about
+  const table = new Map(Object.entries(names).map(([name, value]) => [name.toLowerCase(), value]))
   return variable(rest, otherwise, (text) => {
     const key = text.toLowerCase()
     if (table.has(key)) return { value: table.get(key) as T }
-    return { allowed: `one of ${Object.keys(words).join(', ')}`, fix: 'upper or lower case' }
+    return { allowed: `one of ${Object.keys(names).join(', ')}`, fix: 'upper or lower case' }
   })
 }
 
-/** How much is logged; `LOG` is another word for info. */
+/** How much is logged; `LOG` is an alias of info. */
 export function leastLevel(): Variable<LogLevel> {
   const level = (value: LogLevel) => value
   return oneOf({
     meaning: 'Least important lines that are logged: DEBUG, INFO (or LOG), WARN, ERROR',
     otherwise: level('info'),
-    words: {
+    names: {
       DEBUG: level('debug'),
       LOG: level('info'),
       INFO: level('info'),
@@ -69,7 +69,7 @@ export function onOff(about: About & { otherwise: boolean }): Variable<boolean> 
     shownDefault: otherwise ? 'on' : 'off',
     ...rest,
     otherwise,
-    words: {
+    names: {
       on: true,
       off: false,
       true: true,
@@ -109,7 +109,7 @@ export function proxyVariables(meaning: string) {
       meaning: 'The same where HTTPS_PROXY is not set',
       alsoAs: ['http_proxy'],
     }),
-    NO_PROXY: wordList({
+    NO_PROXY: nameList({
       meaning: 'Hosts that are reached without that proxy',
       alsoAs: ['no_proxy'],
     }),
@@ -188,20 +188,20 @@ export function urlSetting(
   })
 }
 
-/** A list of words between commas or spaces; `problem` says what is wrong with one of them. */
-export function wordList(
-  about: About & { problem?: (word: string) => { allowed: string; fix: string } | undefined },
+/** A list of names between commas or spaces; `problem` returns the problem of one name. */
+export function nameList(
+  about: About & { problem?: (name: string) => { allowed: string; fix: string } | undefined },
 ): Variable<string[]> {
   const { problem, ...rest } = about
   return variable<string[]>({ shownDefault: '–', ...rest }, [], (value) => {
-    const words = value.split(/[\s,]+/).filter((word) => word !== '')
-    for (const word of words) {
-      const wrong = problem?.(word)
+    const names = value.split(/[\s,]+/).filter((name) => name !== '')
+    for (const name of names) {
+      const wrong = problem?.(name)
       if (wrong === undefined) continue
-      const isNamed = rest.secret === true || wrong.fix.includes(word)
-      const named = isNamed ? wrong.fix : `${word} is not; ${wrong.fix}`
+      const isNamed = rest.secret === true || wrong.fix.includes(name)
+      const named = isNamed ? wrong.fix : `${name} is not; ${wrong.fix}`
       return { allowed: wrong.allowed, fix: named }
     }
-    return { value: words }
+    return { value: names }
   })
 }

@@ -20,11 +20,11 @@ export interface SignalSource {
   off(signal: NodeJS.Signals, listener: () => void): unknown
 }
 
-/** A terminal tells all of a command line of Ctrl-C, and npm hands it on to what it runs: that is one signal. */
+/** A terminal sends SIGINT for Ctrl-C to every process of a command line, and npm hands it on to what it runs: that is one signal. */
 const ECHO_MS = 300
 
 /**
- * Listens until the returned function is called, or to the end of the process once it was told to stop. SIGINT
+ * Listens until the returned function is called, or to the end of the process once it received a signal. SIGINT
  * again within 300 ms is the same one. SIGPIPE is left alone: Node reports it as EPIPE.
  */
 export function onSignals(
@@ -51,7 +51,7 @@ export function onSignals(
   if (reload !== undefined) listeners.push(['SIGHUP', reload])
   for (const [signal, listener] of listeners) source.on(signal, listener)
   return () => {
-    // A process that was told to stop is about to end: a second signal still ends it with our exit code.
+    // A process that received a stop signal is about to end: a second signal still ends it with our exit code.
     if (first !== undefined) return
     for (const [signal, listener] of listeners) source.off(signal, listener)
   }

@@ -1,6 +1,6 @@
-// The memory of the agent's container, or of whatever control group it is in. A run may have no more of it than leaves
-// the agent its own: at the very bound the kernel reads programs from the disk over and over, and nothing moves on. And
-// where the kernel ended a process for want of memory, neither a crash nor a failing test says anything of the target.
+// Memory of the agent's container or control group. A run gets no more of it than leaves the agent its share: at the
+// limit the kernel thrashes on program pages. Where the kernel killed a process for shortage of memory, a crash or a
+// failing test says nothing about the target.
 import { readFileSync } from 'node:fs'
 
 /** Within a container; outside of one there are none, or they are those of the whole machine. */
@@ -9,15 +9,15 @@ const GROUP = '/sys/fs/cgroup'
 const KILLS = ['memory.events.local', 'memory.events', 'memory/memory.oom_control']
 const BOUNDS = ['memory.max', 'memory/memory.limit_in_bytes']
 /** For the agent, the supervisor, and the pages of the programs that run. */
-const KEPT_BYTES = 320 * 1024 * 1024
+const AGENT_SHARE_BYTES = 320 * 1024 * 1024
 
 /** The most that one run may have; infinite where nothing bounds it. `group`: where the groups are mounted. */
 export function memoryOfRuns(group = GROUP): number {
   const bound = Number(first(group, BOUNDS, /^(\d+)$/m) ?? Infinity)
-  return Math.max(bound / 2, bound - KEPT_BYTES)
+  return Math.max(bound / 2, bound - AGENT_SHARE_BYTES)
 }
 
-/** How often the kernel has ended a process for want of memory until now; 0 where nobody counts. */
+/** Number of processes that the kernel has killed for shortage of memory; 0 where it does not count them. */
 export function memoryKills(group = GROUP): number {
   return Number(first(group, KILLS, /^oom_kill (\d+)$/m) ?? 0)
 }

@@ -1,7 +1,7 @@
-// The environment of user code: what it is meant to have, and nothing of the agent's.
+// Environment of user code: what it needs, and nothing of the agent's.
 import { join } from 'node:path'
 
-/** Where programs of the system stand; the agent's own PATH says nothing to the code. */
+/** Folders with programs of the system; the agent's own PATH is not passed on. */
 const SYSTEM_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
 /** Folders that every run has below its own; they are made before it starts. */

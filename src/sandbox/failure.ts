@@ -1,6 +1,5 @@
-// What the end of a run in the sandbox means for the monitor, when the code itself did not get to its end: the limit
-// with its unit, what was used, and what raises it. No limit has a variable of its own; those that yield to a
-// setting are the memory, where it is the container's or the heap of an engine.
+// Failures for runs that the sandbox ended: the limit with its unit, the usage, and what raises the limit. No limit has
+// its own variable; only memory yields to a setting, where it is the container's or the heap of an engine.
 import { failure, type Failure, type FailureCode } from '../contract/failure.ts'
 import { bytesText, durationText } from '../contract/schema/amounts.ts'
 import type { SandboxEnd } from './sandbox.ts'
@@ -16,43 +15,43 @@ interface Meaning {
   code: FailureCode
   /** The limit that was passed. */
   limit?: keyof SandboxLimits
-  /** The message; `what` begins it, or stands in it. */
-  words: (end: SandboxEnd, what: string, settings: FailureSettings) => string
+  /** The message, which contains `what`. */
+  messageFor: (end: SandboxEnd, what: string, settings: FailureSettings) => string
 }
 
 const MEANINGS: Partial<Record<SandboxOutcome, Meaning>> = {
   'out-of-time': {
     code: 'TIMEOUT_RUN',
     limit: 'wallMs',
-    words: ({ limits }, what) => lateWords(what, limits.wallMs),
+    messageFor: ({ limits }, what) => lateMessage(what, limits.wallMs),
   },
   'out-of-cpu': {
     code: 'RUN_OUT_OF_CPU',
     limit: 'cpuMs',
-    words: ({ usage, limits }, what) =>
+    messageFor: ({ usage, limits }, what) =>
       `${what} used ${durationText(usage.cpuMs)} of processor time: the limit is ${durationText(limits.cpuMs)}`,
   },
-  'out-of-memory': { code: 'RUN_OUT_OF_MEMORY', limit: 'memoryBytes', words: memoryWords },
-  'out-of-disk': { code: 'RUN_OUT_OF_DISK', limit: 'diskBytes', words: diskWords },
+  'out-of-memory': { code: 'RUN_OUT_OF_MEMORY', limit: 'memoryBytes', messageFor: memoryMessage },
+  'out-of-disk': { code: 'RUN_OUT_OF_DISK', limit: 'diskBytes', messageFor: diskMessage },
   'out-of-output': {
     code: 'RUN_OUT_OF_OUTPUT',
     limit: 'outputBytes',
-    words: ({ outputBytes, limits }, what) =>
+    messageFor: ({ outputBytes, limits }, what) =>
       `${what} wrote ${bytesText(outputBytes, 'up')} of output: the limit is ${bytesText(limits.outputBytes)}`,
   },
   'too-many-processes': {
     code: 'RUN_OUT_OF_PROCESSES',
     limit: 'processes',
-    words: ({ usage, limits }, what) =>
+    messageFor: ({ usage, limits }, what) =>
       `${what} went on starting processes with ${usage.processesMax} at a time: the limit is ${limits.processes}`,
   },
   signalled: {
     code: 'RUN_CRASHED',
-    words: ({ signal }, what) => `a signal ended ${what} (${signal})`,
+    messageFor: ({ signal }, what) => `a signal ended ${what} (${signal})`,
   },
   'sandbox-failed': {
     code: 'SANDBOX_FAILED',
-    words: ({ problem }, what) => `${what} could not be run as it must be: ${problem}`,
+    messageFor: ({ problem }, what) => `${what} could not be run as it must be: ${problem}`,
   },
 }
 
@@ -68,10 +67,10 @@ export function sandboxFailure(
   if (end.fault !== undefined) return ownFailure(end.fault)
   const meaning = MEANINGS[end.outcome]
   if (meaning === undefined) return undefined
-  const { code, limit, words } = meaning
+  const { code, limit, messageFor } = meaning
   const { usage, limits } = end
   const passed = limit === undefined ? {} : { limit: { [limit]: limits[limit] } }
-  return failure(code, words(end, what, settings), { usage, ...passed })
+  return failure(code, messageFor(end, what, settings), { usage, ...passed })
 }
 
 /** Enough to find the place, without filling results. */
@@ -81,12 +80,12 @@ function ownFailure({ name, message, stack = '' }: Error): Failure {
   return failure('INTERNAL', `${name}: ${message}`, { stack: stack.slice(0, STACK_CHARS_MAX) })
 }
 
-/** The message of what was not done in its time. */
-export function lateWords(what: string, limitMs: number): string {
+/** The message for an exceeded time limit. */
+export function lateMessage(what: string, limitMs: number): string {
   return `${what} took longer than the limit of ${durationText(limitMs)}`
 }
 
-function memoryWords(end: SandboxEnd, what: string, { heap }: FailureSettings): string {
+function memoryMessage(end: SandboxEnd, what: string, { heap }: FailureSettings): string {
   const { usage, limits, scarce } = end
   const used = bytesText(usage.peakMemoryBytes, 'up')
   const limit = bytesText(limits.memoryBytes)
@@ -108,7 +107,7 @@ function memoryWords(end: SandboxEnd, what: string, { heap }: FailureSettings): 
   return `${what} used ${used} of memory: the limit is ${limit}${ofContainer}`
 }
 
-function diskWords({ usage, limits, signal }: SandboxEnd, what: string): string {
+function diskMessage({ usage, limits, signal }: SandboxEnd, what: string): string {
   if (signal === 'SIGXFSZ' && usage.diskBytes <= limits.diskBytes) {
     return `${what} wrote a file beyond the limit for one, ${bytesText(limits.fileBytes)}`
   }

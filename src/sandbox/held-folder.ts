@@ -1,5 +1,5 @@
 // Folders that belong to one process for as long as it lives: each has a lock on itself (flock(2)), which the
-// kernel releases when the process dies, whatever it dies of. A folder that nobody holds is left over.
+// kernel releases when the process dies, whatever the cause. A folder without a lock is a leftover.
 import { closeSync, constants, fstatSync, openSync, chmodSync, statSync } from 'node:fs'
 import { mkdtemp, readdir, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -7,8 +7,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { errno, libcFunction } from '../network/native/syscalls.ts'
 import { removeTree } from './remove-tree.ts'
 
-/** Follows the prefix in the name of a folder that can be held. Folders without it are never removed. */
-export const HELD = '+'
+/** Follows the prefix in the name of a folder that can be locked. Folders without it are never removed. */
+export const LOCKABLE_MARK = '+'
 const ATTEMPTS_MAX = 5
 /** A supervisor that outlived its agent removes the folder at the same time. */
 const REMOVE_MS_MAX = 10_000
@@ -21,33 +21,33 @@ const EWOULDBLOCK = 11
 const flock = libcFunction('int flock(int, int)')
 
 /** A folder of this process. */
-export interface HeldFolder {
+export interface LockedFolder {
   path: string
   /** Gives up the lock; to be called when the folder is gone or has another name. */
   readonly release: () => void
 }
 
 /**
- * Makes a folder below `root` whose name begins with `prefix`, for this user alone, and holds it. Where the
- * file system has no locks for folders (NFS) it is not held, and bears a name that is never removed.
+ * Makes a folder below `root` whose name begins with `prefix`, for this user alone, and locks it. Where the
+ * file system has no locks for folders (NFS) it is not locked, and has a name that is never removed.
  */
-export async function makeHeldFolder(root: string, prefix: string): Promise<HeldFolder> {
+export async function makeLockedFolder(root: string, prefix: string): Promise<LockedFolder> {
   for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
-    const path = await mkdtemp(join(root, prefix + HELD))
+    const path = await mkdtemp(join(root, prefix + LOCKABLE_MARK))
     const lock = lockOf(path)
     if (typeof lock === 'function') return { path, release: lock }
     if (lock === 'taken') continue
     await rmdir(path)
     return { path: await mkdtemp(join(root, prefix)), release: () => undefined }
   }
-  throw new Error(`no folder can be held in ${root}: others remove it at once`)
+  throw new Error(`no folder can be locked in ${root}: another process removes it at once`)
 }
 
 /**
- * Holds a folder that is there; gives what releases it, or undefined where another process has it. Throws where the
+ * Locks an existing folder; returns its release, or undefined where another process has the lock. Throws where the
  * file system has no such locks.
  */
-export function holdFolder(path: string): (() => void) | undefined {
+export function lockFolder(path: string): (() => void) | undefined {
   const lock = lockOf(path)
   if (lock === 'impossible') throw new Error(`${path} cannot be locked`)
   return lock === 'taken' ? undefined : lock
@@ -61,16 +61,16 @@ export interface LeftoverCount {
 
 /**
  * Removes the folders below `root` that begin with `prefix` and whose process is gone; `beforehand` is called
- * with each, while it is held. Never rejects.
+ * with each, while it is locked. Never rejects.
  */
-export async function removeUnheld(
+export async function removeUnlocked(
   root: string,
   prefix: string,
   beforehand: (path: string) => Promise<unknown>,
 ): Promise<LeftoverCount> {
   const count: LeftoverCount = { removed: 0, failed: [] }
   const names = await readdir(root).catch(() => [] as string[])
-  for (const name of names.filter((one) => one.startsWith(prefix + HELD))) {
+  for (const name of names.filter((one) => one.startsWith(prefix + LOCKABLE_MARK))) {
     const path = join(root, name)
     const lock = lockOf(path)
     if (typeof lock !== 'function') continue
@@ -100,12 +100,12 @@ async function removeSurely(path: string): Promise<void> {
   }
 }
 
-/** Locks it, and gives what unlocks it; or whether another process has it, or had it and removed it. */
+/** Locks it and returns the release; `taken`: another process has the lock, or had it and removed the folder. */
 function lockOf(path: string): (() => void) | 'taken' | 'impossible' {
   const fd = opened(path)
   if (fd === undefined) return 'taken'
   if (flock(fd, LOCK_EX | LOCK_NB) === 0) {
-    // Between its making and its locking somebody may have found it without a holder.
+    // Between its making and its locking another process may have found it unlocked.
     if (statSync(path, { throwIfNoEntry: false })?.ino === fstatSync(fd).ino)
       return () => closeSync(fd)
     closeSync(fd)

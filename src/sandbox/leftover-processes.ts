@@ -1,5 +1,5 @@
-// Ends what a supervisor has left when it died itself, killed by the system or by a fault: looked for by the
-// run's user, or by the marks that its processes bear.
+// Kills leftover processes of a supervisor that died itself: found by the run's user, or by the marks of its
+// processes.
 import { lstatSync, readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { USERS_MAX } from './users.ts'
@@ -23,7 +23,7 @@ export async function endLeftovers(marks: RunMarks): Promise<number> {
   for (let round = 0; ; round++) {
     const found = processes().filter((pid) => isOfRun(pid, marks))
     quietRounds = found.length === 0 ? quietRounds + 1 : 0
-    // One look may miss who is forked while it goes on.
+    // One look may miss a process that is forked meanwhile.
     if (quietRounds === 2 || round === ROUNDS_MAX) return found.length
     for (const pid of found) {
       try {

@@ -1,5 +1,5 @@
-// Takes a folder that user code has filled into the agent's own keeping: its files are the agent's, nobody
-// else may write to them, and what is no file, folder or link is gone.
+// Changes the owner of a folder that user code has filled to the agent: its files are the agent's, no other user may
+// write to them, and all but files, folders and links is removed.
 import { chmod, lchown, lstat, opendir, readlink, rm } from 'node:fs/promises'
 import { dirname, isAbsolute, join, normalize } from 'node:path'
 
@@ -14,11 +14,11 @@ export interface OwnedTree {
 /** Takes it over. Rejects with what the file system throws. */
 export async function ownTree(folder: string): Promise<OwnedTree> {
   const owned: OwnedTree = { bytes: 0, files: 0, leadsOut: false }
-  const taken = new Set<number>()
+  const counted = new Set<number>()
   const waiting = ['']
   for (let inside = waiting.pop(); inside !== undefined; inside = waiting.pop()) {
     const own = join(folder, inside)
-    await takeFolder(own)
+    await ownFolder(own)
     const entries = []
     for await (const entry of await opendir(own)) entries.push(entry)
     for (let at = 0; at < entries.length; at += AT_ONCE) {
@@ -28,7 +28,7 @@ export async function ownTree(folder: string): Promise<OwnedTree> {
         slice.map(async (entry) => {
           const path = join(inside, entry.name)
           if (entry.isDirectory()) waiting.push(path)
-          else if (entry.isFile()) owned.bytes += await takeFile(join(folder, path), taken)
+          else if (entry.isFile()) owned.bytes += await ownFile(join(folder, path), counted)
           else if (entry.isSymbolicLink()) owned.leadsOut ||= await leadsOut(folder, path)
           else await rm(join(folder, path))
         }),
@@ -40,21 +40,21 @@ export async function ownTree(folder: string): Promise<OwnedTree> {
 
 const AT_ONCE = 16
 
-async function takeFolder(path: string): Promise<void> {
+async function ownFolder(path: string): Promise<void> {
   if (isRoot()) await lchown(path, 0, 0)
   await chmod(path, 0o755)
 }
 
-async function takeFile(path: string, taken: Set<number>): Promise<number> {
+async function ownFile(path: string, counted: Set<number>): Promise<number> {
   const { size, mode, uid, ino, nlink } = await lstat(path)
   // One file under several names, as package managers make them of what is the same in several packages.
-  if (nlink > 1 && taken.has(ino)) return 0
+  if (nlink > 1 && counted.has(ino)) return 0
   // A file of the agent's own cannot come from the code: it is a second name of something outside.
   if (isRoot() && uid === 0) {
     await rm(path)
     return 0
   }
-  if (nlink > 1) taken.add(ino)
+  if (nlink > 1) counted.add(ino)
   if (isRoot()) await lchown(path, 0, 0)
   await chmod(path, (mode & 0o100) === 0 ? 0o644 : 0o755)
   return size

@@ -1,4 +1,4 @@
-// What runs of user code can do to what the agent has put outside of their folders.
+// Access of runs of user code to files of the agent outside of their folders.
 import { stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 

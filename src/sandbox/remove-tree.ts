@@ -1,5 +1,5 @@
-// Removes a folder that user code has filled: however deep, however full, whatever it has forbidden,
-// and never following a link out of it.
+// Removes a folder that user code has filled: of any depth, size and permissions, and never following a link out
+// of it.
 import { randomBytes } from 'node:crypto'
 import { chmod, opendir, rename, rm, rmdir, unlink } from 'node:fs/promises'
 import { join } from 'node:path'

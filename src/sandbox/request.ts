@@ -1,5 +1,5 @@
-// The words between the agent, the supervisor of a run and the launcher: what is to run and within which
-// bounds, and what is told of it. Plain JSON, one object a line.
+// Messages between the agent, the supervisor of a run and the launcher: the command, its limits, and reports about
+// it. Plain JSON, one object a line.
 
 /** Bounds of one run, over all of its processes together. */
 export interface SandboxLimits {
@@ -28,7 +28,7 @@ export interface StopRequest {
   to: 'leader' | 'group'
   /** From asking to killing. */
   graceMs: number
-  /** The same of a run whose time ran out, for which nobody waits as for one that was cancelled. */
+  /** The same for a run whose time ran out, for which no user waits as for a cancelled one. */
   lateGraceMs?: number
 }
 
@@ -36,14 +36,14 @@ export interface StopRequest {
 export interface SandboxNetwork {
   blocked: readonly string[]
   allowed: readonly string[]
-  /** The run's own proxy on 127.0.0.1, which evaluates by itself. */
+  /** The run's own proxy on 127.0.0.1, which checks connections by itself. */
   proxyPort?: number
 }
 
-/** Whether a run goes ahead where the system cannot hold it as it should. */
+/** Whether a run starts where the system cannot enforce all of the sandbox. */
 export type ScriptIsolation = 'require' | 'best'
 
-/** What the agent hands to the supervisor. */
+/** The agent's request to the supervisor. */
 export interface SupervisorRequest {
   command: string
   args: readonly string[]
@@ -51,8 +51,8 @@ export interface SupervisorRequest {
   folder: string
   cwd: string
   environment: Record<string, string>
-  /** Added, below the others, where nobody can answer for the run's connections. */
-  environmentUnheld?: Readonly<Record<string, string>>
+  /** Added, with lower precedence, where the supervisor cannot enforce the network policy. */
+  environmentUnenforced?: Readonly<Record<string, string>>
   /** Users of this range run the code, each one run at a time; absent: the agent's own user. */
   userId?: number
   readable: readonly string[]
@@ -64,11 +64,11 @@ export interface SupervisorRequest {
   isolation: ScriptIsolation
 }
 
-/** What the agent may say to the supervisor after the order. */
+/** Commands of the agent to the supervisor after the request. */
 export type SupervisorCommand =
   { do: 'ask'; outcome: SandboxOutcome } | { do: 'kill'; outcome: SandboxOutcome }
 
-/** What holds the run. */
+/** The layers of isolation that are enforced. */
 export interface SandboxLayers {
   /** Runs as a user of its own. */
   ownUser: boolean
@@ -95,13 +95,13 @@ export type SandboxOutcome =
 export interface SandboxUsage {
   wallMs: number
   cpuMs: number
-  /** The largest sum that was seen; short peaks between two looks are missed. */
+  /** The largest sum that was observed; short peaks between two looks are missed. */
   peakMemoryBytes: number
   processesMax: number
   diskBytes: number
 }
 
-/** The end of a run, as the supervisor tells it. */
+/** The end of a run, as the supervisor reports it. */
 export interface SupervisorEnd {
   outcome: SandboxOutcome
   /** Of the command; null where a signal ended it, or it never began. */
@@ -126,19 +126,19 @@ export interface BlockedConnection {
   name?: string
 }
 
-/** What the supervisor says. */
+/** Reports of the supervisor. */
 export type SupervisorReport =
   | { event: 'started'; pid: number; layers: SandboxLayers }
   | { event: 'blocked'; blocked: BlockedConnection }
   | { event: 'ended'; end: SupervisorEnd }
 
-/** What the supervisor hands to the launcher. */
-export interface LaunchOrder {
+/** The supervisor's request to the launcher. */
+export interface LaunchRequest {
   command: string
   args: readonly string[]
   cwd: string
   environment: Record<string, string>
-  environmentUnheld?: Readonly<Record<string, string>>
+  environmentUnenforced?: Readonly<Record<string, string>>
   userId?: number
   /** Resource (setrlimit) → soft and hard bound. */
   resources: readonly (readonly [number, number])[]
@@ -153,7 +153,7 @@ export interface LaunchFilters {
   /** Where Landlock keeps signals within the run. */
   scoped: string
   unscoped: string
-  /** Where nobody can be asked. */
+  /** Without a supervisor to ask. */
   alone: string
 }
 
@@ -161,9 +161,9 @@ export interface LaunchFilters {
 export interface LandlockPlan {
   read: readonly string[]
   write: readonly string[]
-  /** Files that exist and may be written to, and nothing be made beside them. */
+  /** Existing files that may be written to; nothing may be created next to them. */
   writeInto: readonly string[]
 }
 
-/** What the launcher says before it becomes the command; the descriptor of the filter comes along. */
+/** The launcher's report before it becomes the command; the descriptor of the filter comes with it. */
 export type LaunchReport = { ready: SandboxLayers } | { problem: string }

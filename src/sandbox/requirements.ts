@@ -1,37 +1,41 @@
-// What a sandbox lacks on this system, in words that name the fix: the same for the run that is refused, for the
-// log and for readiness.
+// Requirements of the sandbox that this system does not meet, each with its fix: the same texts for refused runs,
+// the log and readiness.
 import type { SandboxLayers } from './request.ts'
 
 /** The profile that this project brings, where a container's own refuses too much. */
 const PROFILE = '--security-opt seccomp=docker/seccomp.json'
 
-/** Something that is missing. */
-export interface Lack {
+/** A requirement that this system does not meet. */
+export interface MissingRequirement {
   what: string
   fix?: string
 }
 
 /** In one sentence. */
-export function lackText({ what, fix }: Lack): string {
+export function requirementText({ what, fix }: MissingRequirement): string {
   return fix === undefined ? what : `${what}: ${fix}`
 }
 
-/** What must not be lacking where SCRIPT_ISOLATION is `require`; undefined when it all holds. */
-export function lackOf({ ownUser, landlock, network }: SandboxLayers): Lack | undefined {
+/** The first missing requirement where SCRIPT_ISOLATION is `require`; undefined when all are met. */
+export function missingRequirementOf({
+  ownUser,
+  landlock,
+  network,
+}: SandboxLayers): MissingRequirement | undefined {
   if (!ownUser && landlock === 0) {
     return {
       what: 'this system has no Landlock or refuses it, and the agent may not change to another user',
-      fix: `start the container with ${PROFILE}, or as root, or take a Linux from 5.13 on`,
+      fix: `start the container with ${PROFILE}, or as root, or use Linux 5.13 or later`,
     }
   }
   if (network) return undefined
   return {
     what: 'this system refuses to ask about system calls (seccomp)',
-    fix: `start the container with ${PROFILE}, or take a Linux from 5.9 on`,
+    fix: `start the container with ${PROFILE}, or use Linux 5.9 or later`,
   }
 }
 
-/** What is not needed and yet better had. */
+/** Recommendations: not needed, but better to have. */
 export function recommendationsOf(facts: {
   layers: SandboxLayers
   /** User code gets user namespaces. */
@@ -40,9 +44,9 @@ export function recommendationsOf(facts: {
   /** Where runs have their folders, and whether programs in there can be started. */
   root: string
   canExecute: boolean
-}): Lack[] {
+}): MissingRequirement[] {
   const { layers, namespaces, hasChromium, root, canExecute } = facts
-  const all: Lack[] = []
+  const all: MissingRequirement[] = []
   if (!canExecute) {
     all.push({
       what: `programs below ${root} cannot be started, so browsers and most suites cannot run`,
@@ -54,7 +58,7 @@ export function recommendationsOf(facts: {
   }
   if (hasChromium && !namespaces) {
     all.push({
-      what: 'Chromium runs without its own sandbox, held by the sandbox alone: this system gives no user namespaces',
+      what: 'Chromium runs without its own sandbox, in the sandbox alone: this system gives no user namespaces',
       fix: `in a container ${PROFILE} does`,
     })
   }
@@ -62,7 +66,7 @@ export function recommendationsOf(facts: {
 }
 
 /** Whether only an administrator may look into processes, even into those that one has started. */
-export function tracingLack(scope: string): Lack | undefined {
+export function missingTracing(scope: string): MissingRequirement | undefined {
   if (!/^[23]$/.test(scope.trim())) return undefined
   return {
     what: 'connections of user code are all refused',

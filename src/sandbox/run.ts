@@ -1,4 +1,4 @@
-// The words of running user code, for the monitors that do: what is to run, and how it ended.
+// Interface for running user code, for the monitors that do: the command, and how it ended.
 import type { Readable } from 'node:stream'
 import type {
   BlockedConnection,
@@ -17,7 +17,7 @@ export interface SandboxRequest {
   folder: string
   /** Where it starts; the folder itself where absent. */
   cwd?: string
-  /** Beside what `sandboxEnvironment` gives; wins over it. */
+  /** In addition to `sandboxEnvironment`; wins over it. */
   environment?: Readonly<Record<string, string>>
   /** Folders with programs, before those of the system. */
   programs?: readonly string[]
@@ -29,33 +29,33 @@ export interface SandboxRequest {
   ask?: StopRequest
   /** For its standard input, which is then closed; a stream goes on until it ends. */
   input?: string | Readable
-  /** Takes output as it comes, all of it before the end is told. Should it throw, the run ends. */
+  /** Receives output as it comes, all of it before the end is reported. If it throws, the run ends. */
   onOutput?(chunk: Buffer, stream: OutputStream): void
-  /** Takes what it writes to descriptor 3, a line of JSON each; what is no JSON is dropped. */
+  /** Receives lines of JSON that the run writes to descriptor 3; other lines are dropped. */
   onMessage?(message: unknown): void
 }
 
-/** A way to the network for what cannot, or must not, go straight. */
+/** A proxy for connections that cannot, or must not, be direct. */
 export interface SandboxProxy {
   /** Where it listens on 127.0.0.1: reached even where that is in a blocked network. */
   port: number
   /** The variables that lead to it; those of the order win. */
   environment: Readonly<Record<string, string>>
-  /** It is named `unheld` only where the system lets nobody answer for the run's connections. */
-  when: 'always' | 'unheld'
+  /** `unenforced`: only where the system lets no supervisor enforce the network policy. */
+  when: 'always' | 'unenforced'
 }
 
 export type OutputStream = 'stdout' | 'stderr'
 
 /** How a run ended. */
 export interface SandboxEnd extends WatchedEnd {
-  /** What it was held to; the time is that of the deadline that ended it, where one did. */
+  /** The limits that applied; the time is that of the deadline that ended it, where one did. */
   limits: SandboxLimits
   /** The memory of the order, where the agent’s container leaves less to runs. */
   memoryBytesWanted?: number
 }
 
-/** What is seen of the end of a run. */
+/** Observations about the end of a run. */
 export interface WatchedEnd extends SupervisorEnd {
   /** What a callback of the order threw: a mistake of ours, for which the run was ended. */
   fault?: Error
@@ -66,7 +66,7 @@ export interface WatchedEnd extends SupervisorEnd {
   outputBytes: number
   /** Connections that the network policy refused; the first ones. */
   blocked: BlockedConnection[]
-  /** What held it; absent when it never began. */
+  /** The layers that were enforced; absent when it never began. */
   layers?: SandboxLayers
 }
 
@@ -87,6 +87,6 @@ export interface Sandbox {
    * the outcome is `out-of-time` where the signal's reason is a deadline, else `cancelled`.
    */
   run(order: SandboxRequest, signal: AbortSignal): SandboxRun
-  /** Lets go of what is kept ready for the next run; runs go on. */
+  /** Ends the spare supervisor for the next run; runs go on. */
   close(): void
 }

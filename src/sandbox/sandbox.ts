@@ -1,5 +1,5 @@
-// The one way to run user code: in a process group, as a user, with an environment and a folder of its
-// own, held to limits and to the network policy, asked and then killed, and nothing of it left behind.
+// Sandbox: the only way to run user code. Each run has its own process group, user, environment and folder, with
+// limits and the network policy enforced. It is asked to end, then killed, and leaves nothing behind.
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { LIMITS } from '../contract/versions.ts'
@@ -38,7 +38,7 @@ export function createSandbox(settings: SandboxSettings): Sandbox {
   const users = new SandboxUsers(settings.firstUserId)
   const supervisors = new SpareSupervisor()
   const begin = async (order: SandboxRequest, signal: AbortSignal): Promise<SandboxEnd> => {
-    const userId = users.take()
+    const userId = users.acquire()
     try {
       return await runOne({ ...settings, supervisors }, order, userId, signal)
     } finally {
@@ -67,14 +67,14 @@ async function runOne(
   for (const name of RUN_FOLDERS) await mkdir(join(order.folder, name), { recursive: true })
   if (userId !== undefined) await giveTree(order.folder, userId)
   const limits = { ...order.limits, memoryBytes: memoryFor(order) }
-  const watch = new SandboxWatch(order, userId, settings.supervisors.take())
+  const watch = new SandboxWatch(order, userId, settings.supervisors.acquire())
   const stop = () =>
-    watch.tell({ do: 'ask', outcome: isDeadline(signal) ? 'out-of-time' : 'cancelled' })
+    watch.send({ do: 'ask', outcome: isDeadline(signal) ? 'out-of-time' : 'cancelled' })
   watch.begin(supervisorRequest(settings, { ...order, limits }, userId))
   signal.addEventListener('abort', stop, { once: true })
   if (signal.aborted) stop()
   try {
-    return { ...(await watch.ended()), ...heldTo(order, limits, signal) }
+    return { ...(await watch.ended()), ...appliedLimits(order, limits, signal) }
   } finally {
     signal.removeEventListener('abort', stop)
   }
@@ -94,7 +94,7 @@ function supervisorRequest(
     folder,
     cwd: order.cwd ?? folder,
     environment: sandboxEnvironment(folder, environment, order.programs),
-    ...(proxy?.when === 'unheld' && { environmentUnheld: proxy.environment }),
+    ...(proxy?.when === 'unenforced' && { environmentUnenforced: proxy.environment }),
     ...(userId === undefined ? {} : { userId }),
     readable: [command, ...(order.programs ?? []), ...(order.readable ?? [])],
     limits,
@@ -109,8 +109,8 @@ function memoryFor({ limits }: SandboxRequest): number {
   return Math.min(limits.memoryBytes, memoryOfRuns())
 }
 
-/** What the run was held to, in the end. */
-function heldTo(
+/** The limits that applied in the end. */
+function appliedLimits(
   { limits: wanted }: SandboxRequest,
   limits: SandboxLimits,
   { reason }: AbortSignal,

@@ -1,12 +1,18 @@
-// Tries the sandbox once, with a shell that does next to nothing: so an operator learns what holds user code
-// before the first of it runs.
+// Tries the sandbox once, with a minimal shell script, so that an operator learns which layers are enforced before
+// user code runs.
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Sandbox } from './sandbox.ts'
-import { type Lack, lackOf, lackText, tracingLack, recommendationsOf } from './requirements.ts'
+import {
+  type MissingRequirement,
+  missingRequirementOf,
+  requirementText,
+  missingTracing,
+  recommendationsOf,
+} from './requirements.ts'
 import type { SandboxLayers } from './request.ts'
 import { diskProblem } from '../process/disk-problem.ts'
-import { makeHeldFolder } from './held-folder.ts'
+import { makeLockedFolder } from './held-folder.ts'
 import { removeTree } from './remove-tree.ts'
 
 const MEBIBYTE = 1_048_576
@@ -34,15 +40,15 @@ export interface TrialSettings {
 
 /** What the trial showed. */
 export interface SandboxTrial {
-  /** What holds user code; absent where none runs. */
+  /** The layers that are enforced; absent where no user code runs. */
   layers?: SandboxLayers
   /** User code gets user namespaces, which Chromium's own sandbox is made of. */
   namespaces: boolean
-  /** What is missing, a sentence each with its fix. */
-  lacks: string[]
-  /** The same in parts: what user code cannot be run without, and what it can. */
-  needs: Lack[]
-  recommendations: Lack[]
+  /** Missing requirements and recommendations, a sentence each with its fix. */
+  missing: string[]
+  /** The same in parts: what user code cannot run without, and what is recommended. */
+  needs: MissingRequirement[]
+  recommendations: MissingRequirement[]
   /** It could not be tried, since its folder cannot be written. */
   isDiskAtFault?: boolean
 }
@@ -54,7 +60,7 @@ export async function trySandbox(
   signal = new AbortController().signal,
 ): Promise<SandboxTrial> {
   try {
-    const folder = await makeHeldFolder(settings.root, 'sandbox-')
+    const folder = await makeLockedFolder(settings.root, 'sandbox-')
     try {
       return await trialIn(folder.path, sandbox, settings, signal)
     } finally {
@@ -84,16 +90,21 @@ async function trialIn(
   }
   const canExecute = tail.stdout.includes('executes')
   const scope = await readFile('/proc/sys/kernel/yama/ptrace_scope', 'latin1').catch(() => '')
-  const lacks = [lackOf(layers), layers.network ? tracingLack(scope) : undefined]
+  const missing = [missingRequirementOf(layers), layers.network ? missingTracing(scope) : undefined]
   const recommendations = recommendationsOf({ layers, namespaces, hasChromium, root, canExecute })
-  const needs = lacks.filter((one) => one !== undefined)
+  const needs = missing.filter((one) => one !== undefined)
   return trialOf({ layers, namespaces }, needs, recommendations)
 }
 
 function trialOf(
   found: Pick<SandboxTrial, 'layers' | 'namespaces'>,
-  needs: Lack[],
-  recommendations: Lack[],
+  needs: MissingRequirement[],
+  recommendations: MissingRequirement[],
 ): SandboxTrial {
-  return { ...found, needs, recommendations, lacks: [...needs, ...recommendations].map(lackText) }
+  return {
+    ...found,
+    needs,
+    recommendations,
+    missing: [...needs, ...recommendations].map(requirementText),
+  }
 }

@@ -1,5 +1,5 @@
-// Looks at what user code has left before the agent touches it: a link may lead anywhere, and a pipe or a
-// device may keep who reads it for ever.
+// Checks files of user code before the agent reads them: a link may lead anywhere, and a pipe or a
+// device may block its reader for ever.
 import { constants } from 'node:fs'
 import { open, realpath } from 'node:fs/promises'
 import { sep } from 'node:path'

@@ -1,5 +1,5 @@
-// Keeps the users of runs apart between agents of one machine: a user's id is held by a lock on a file of its
-// own, which the kernel gives back when its holder dies, whatever it dies of.
+// Keeps the users of runs apart between agents of one machine: each user id has a lock on its own file, which the
+// kernel releases when the process dies, whatever the cause.
 import { closeSync, constants, lstatSync, mkdirSync, openSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,8 +17,8 @@ const flock = libcFunction('int flock(int, int)')
 export const LOCK_ROOTS: readonly string[] = ['/run', '/dev/shm', tmpdir()]
 
 /**
- * A folder for locks that root alone may enter, since whoever can open a lock can take it; made where there is
- * none. Undefined where no place takes one: then there is nothing that agents have in common either.
+ * A folder for locks that root alone may enter, since any process that can open a lock can hold it; made where there is
+ * none. Undefined where no place allows one: then agents share nothing either.
  */
 export function userLocksFolder(roots: readonly string[] = LOCK_ROOTS): string | undefined {
   for (const root of roots) {
@@ -35,7 +35,7 @@ export function userLocksFolder(roots: readonly string[] = LOCK_ROOTS): string |
   return undefined
 }
 
-/** Holds a user; returns what gives it back, or undefined where another process holds it. Throws when the disk does. */
+/** Locks a user; returns its release, or undefined where another process has the lock. Throws when the disk does. */
 export function holdUser(folder: string, userId: number): (() => void) | undefined {
   const flags = constants.O_RDONLY | constants.O_CREAT | constants.O_NOFOLLOW
   const file = openSync(join(folder, String(userId)), flags, 0o600)
@@ -43,5 +43,5 @@ export function holdUser(folder: string, userId: number): (() => void) | undefin
   const problem = errno()
   closeSync(file)
   if (problem === EWOULDBLOCK) return undefined
-  throw new Error(`the user ${userId} cannot be held in ${folder}: error ${problem}`)
+  throw new Error(`the user ${userId} cannot be locked in ${folder}: error ${problem}`)
 }

@@ -1,5 +1,5 @@
-// The users that runs of code get, each run one of its own for as long as it runs: the kernel then keeps
-// runs, the agent and each other's files apart.
+// Users for runs: each run has a user of its own for as long as it runs, so that the kernel keeps the processes and
+// files of runs and of the agent apart.
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { holdUser, userLocksFolder } from './user-locks.ts'
 
@@ -13,7 +13,7 @@ export class SandboxUsers {
   readonly #first: number
   readonly #roots: readonly string[] | undefined
   /** By user, what lets other agents have it again. */
-  readonly #taken = new Map<number, () => void>()
+  readonly #acquired = new Map<number, () => void>()
 
   /** `roots` are where agents of this machine meet, if not at the usual places. */
   constructor(first: number, roots?: readonly string[]) {
@@ -29,43 +29,43 @@ export class SandboxUsers {
 
   /**
    * A user that nobody else has; undefined where the agent may not change users. Throws when the agent is
-   * root without the rights of root, since code must never run as root, or all users are taken.
+   * root without the rights of root, since code must never run as root, or all users are in use.
    */
-  take(): number | undefined {
+  acquire(): number | undefined {
     if (process.getuid?.() !== 0) return undefined
-    const lacking = lackingCapabilities()
-    if (lacking.length > 0) {
+    const missing = missingCapabilities()
+    if (missing.length > 0) {
       throw new Error(
-        `the agent runs as root without ${lacking.join(', ')}: give it those, or run it as another user`,
+        `the agent runs as root without ${missing.join(', ')}: give it those, or run it as another user`,
       )
     }
     const folder = userLocksFolder(this.#roots)
     let running: Set<number> | undefined
     for (let userId = this.#first; userId < this.#first + USERS_MAX; userId++) {
-      if (this.#taken.has(userId)) continue
+      if (this.#acquired.has(userId)) continue
       // A second agent's on this machine.
       const release = folder === undefined ? () => {} : holdUser(folder, userId)
       if (release === undefined) continue
-      // Looked at when it is held: of an agent that died a moment ago, processes may still be ending.
+      // Looked at when it is locked: processes of an agent that died a moment ago may still be ending.
       running ??= usersOfProcesses()
       if (running.has(userId)) {
         release()
         continue
       }
-      this.#taken.set(userId, release)
+      this.#acquired.set(userId, release)
       return userId
     }
-    throw new Error(`all ${USERS_MAX} users for runs of code, from ${this.#first} on, are taken`)
+    throw new Error(`all ${USERS_MAX} users for runs of code, from ${this.#first} on, are in use`)
   }
 
   giveBack(userId: number | undefined): void {
     if (userId === undefined) return
-    this.#taken.get(userId)?.()
-    this.#taken.delete(userId)
+    this.#acquired.get(userId)?.()
+    this.#acquired.delete(userId)
   }
 }
 
-function lackingCapabilities(): string[] {
+function missingCapabilities(): string[] {
   const status = readFileSync('/proc/self/status', 'latin1')
   const effective = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)/m.exec(status)?.[1] ?? '0'}`)
   return Object.entries(NEEDED)

@@ -1,5 +1,5 @@
-// The agent's side of one run: tells the supervisor what the agent wants, takes the output of the
-// run, bounded, and hears how it ended. Where the supervisor itself dies, what it watched is ended from here.
+// The agent's side of one run: sends commands to the supervisor, reads the run's output within its limit, and
+// receives the report of its end. If the supervisor itself dies, the processes of the run are killed from here.
 import type { ChildProcess } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
 import { StringDecoder } from 'node:string_decoder'
@@ -21,7 +21,7 @@ import { memoryKills } from './container-memory.ts'
 const TAIL_BYTES_MAX = 65_536
 const REPORT_BYTES_MAX = 1_048_576
 const MESSAGE_BYTES_MAX = 1_048_576
-/** Pipes of a run of which nothing is left close by themselves; this long they get. */
+/** How long the pipes of an ended run have to close by themselves. */
 const CLOSE_MS_MAX = 1_000
 
 /** One run, from the order to its end. */
@@ -34,7 +34,7 @@ export class SandboxWatch {
   readonly #complaints = new Tail()
   #outputBytes = 0
   /** Streams of a run that wrote too much. */
-  readonly #held = new Set<Readable>()
+  readonly #paused = new Set<Readable>()
   #layers: SandboxLayers | undefined
   #leader: number | undefined
   #end: SupervisorEnd | undefined
@@ -61,8 +61,8 @@ export class SandboxWatch {
     else input.pipe(stdin)
   }
 
-  /** Tells the supervisor what to do. */
-  tell(call: SupervisorCommand): void {
+  /** Sends a command to the supervisor. */
+  send(call: SupervisorCommand): void {
     this.#expiry.within(call.do === 'ask' ? this.#patienceMs(call.outcome) : 0)
     this.#write(call)
   }
@@ -71,7 +71,7 @@ export class SandboxWatch {
   async ended(): Promise<WatchedEnd> {
     const code = await exitOf(this.#supervisor)
     this.#expiry.close()
-    // That of another child may tell of this one as well, before its last words were read.
+    // The exit of another child may report this one as well, before its final messages were read.
     await closed([this.#stream(1)])
     const end = this.#end ?? (await this.#supervisorDied(code))
     await this.#outputsClosed()
@@ -105,11 +105,11 @@ export class SandboxWatch {
     for (const fd of [0, 1, 2, 3, 4, 5, 6]) this.#stream(fd).on('error', ignore)
     this.#supervisor.on('error', (error) => this.#complaints.add(Buffer.from(error.message)))
     lines(this.#stream(1) as Readable, REPORT_BYTES_MAX, (said) =>
-      this.#hear(said as SupervisorReport),
+      this.#receive(said as SupervisorReport),
     )
     ;(this.#stream(2) as Readable).on('data', (chunk: Buffer) => this.#complaints.add(chunk))
-    this.#take(this.#stream(4) as Readable, 'stdout')
-    this.#take(this.#stream(5) as Readable, 'stderr')
+    this.#readOutput(this.#stream(4) as Readable, 'stdout')
+    this.#readOutput(this.#stream(5) as Readable, 'stderr')
     const messages = this.#stream(6) as Readable
     lines(messages, MESSAGE_BYTES_MAX, (said) => {
       this.#guarded(() => this.#order.onMessage?.(said))
@@ -118,7 +118,7 @@ export class SandboxWatch {
     messages.on('data', (chunk: Buffer) => this.#count(chunk.length, messages))
   }
 
-  #hear(said: SupervisorReport): void {
+  #receive(said: SupervisorReport): void {
     if (said.event === 'started') {
       this.#layers = said.layers
       this.#leader = said.pid
@@ -129,7 +129,7 @@ export class SandboxWatch {
     }
   }
 
-  #take(stream: Readable, name: OutputStream): void {
+  #readOutput(stream: Readable, name: OutputStream): void {
     stream.on('data', (chunk: Buffer) => {
       if (!this.#count(chunk.length, stream)) return
       this.#tails[name].add(chunk)
@@ -137,23 +137,23 @@ export class SandboxWatch {
     })
   }
 
-  /** A mistake in who listens must not end the agent, nor go unnoticed. */
+  /** A fault of a listener must not end the agent, nor go unnoticed. */
   #guarded(act: () => void): void {
     if (this.#fault !== undefined) return
     try {
       act()
     } catch (error) {
       this.#fault = error instanceof Error ? error : new Error(String(error))
-      this.tell({ do: 'kill', outcome: 'sandbox-failed' })
+      this.send({ do: 'kill', outcome: 'sandbox-failed' })
     }
   }
 
-  /** Whether the run may write that much more. Where not, it is held at its next words until it is killed. */
+  /** Whether the run may write that much more. Where not, its output is paused until it is killed. */
   #count(bytes: number, stream: Readable): boolean {
     this.#outputBytes += bytes
     if (this.#outputBytes <= this.#order.limits.outputBytes) return true
-    if (this.#held.size === 0) this.tell({ do: 'kill', outcome: 'out-of-output' })
-    this.#held.add(stream)
+    if (this.#paused.size === 0) this.send({ do: 'kill', outcome: 'out-of-output' })
+    this.#paused.add(stream)
     stream.pause()
     return false
   }
@@ -177,21 +177,21 @@ export class SandboxWatch {
     }
   }
 
-  /** What looks like a crash or a failure of its own, and was want of memory. */
+  /** Refines what looks like a crash or a failure of the code, and was a shortage of memory. */
   #refined(end: SupervisorEnd): Partial<WatchedEnd> {
     if (end.outcome !== 'signalled' && (end.outcome !== 'exited' || end.exitCode === 0)) return {}
     // Of a run with many processes the kernel ends the largest: a browser's page, and the test fails.
     if (memoryKills() > this.#killsBefore) {
       return { outcome: 'out-of-memory', scarce: 'container' }
     }
-    // An engine that is out of its heap aborts; only its last words tell that from a crash.
+    // An engine that is out of its heap aborts; only its final message distinguishes that from a crash.
     const aborted = end.signal === 'SIGABRT' || end.signal === 'SIGTRAP' || end.exitCode === 134
     const isHeap = aborted && HEAP_EXHAUSTED.test(this.#tails.stderr.text())
     return isHeap ? { outcome: 'out-of-memory', scarce: 'heap' } : {}
   }
 
   async #outputsClosed(): Promise<void> {
-    for (const one of this.#held) one.destroy()
+    for (const one of this.#paused) one.destroy()
     await closed([4, 5, 6].map((fd) => this.#stream(fd)))
     for (const one of this.#supervisor.stdio) one?.destroy()
   }
@@ -203,7 +203,7 @@ async function closed(streams: readonly (Readable | Writable)[]): Promise<void> 
     .filter((one) => !one.closed)
     .map((one) => new Promise((resolve) => one.once('close', resolve)))
   const late = Promise.withResolvers<void>()
-  // Where this process was held up itself, what has come meanwhile is read first.
+  // If this process itself was delayed, what has come meanwhile is read first.
   const timer = setTimeout(() => setImmediate(late.resolve), CLOSE_MS_MAX)
   await Promise.race([Promise.all(closing), late.promise])
   clearTimeout(timer)

@@ -1,4 +1,4 @@
-// Which browser user code gets: the system's Chromium, found by itself. Nothing is downloaded at run time.
+// Browser of user code: the system's Chromium, searched for in its usual places. Nothing is downloaded at run time.
 import { constants } from 'node:fs'
 import { access, realpath, stat } from 'node:fs/promises'
 import { createRequire } from 'node:module'

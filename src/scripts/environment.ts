@@ -1,5 +1,5 @@
-// The environment of scripts in the public contract: the variables of account, group and monitor, and what
-// scripts are told of the check that they are.
+// The environment of scripts in the public contract: the variables of account, group and monitor, and facts
+// about their own check.
 import type { ScriptContext } from './context.ts'
 
 /** What of a monitor the environment names. */
@@ -11,7 +11,7 @@ export interface NamedMonitor {
 
 type EnvironmentContext = Pick<ScriptContext, 'variables' | 'location' | 'accountId' | 'source'>
 
-/** Names that decide on how the script is held; they are ours. */
+/** Names that decide on how the script is sandboxed; they are reserved. */
 const OURS = /^(?:VEDETTE_|PLAYWRIGHT_BROWSERS_PATH$|PW_TEST_REPORTER$|NODE_OPTIONS$|LD_PRELOAD$)/
 
 /** The variables of a script or a suite. Those of the monitor win over those of the contract. */
@@ -24,7 +24,7 @@ export function scriptEnvironment(
     CHECKLY: '1',
     CHECKLY_RUN_SOURCE: source,
     ...(accountId === undefined ? {} : { ACCOUNT_ID: accountId }),
-    // Where nobody waits for results, a suite must not take itself to be in somebody's pipeline.
+    // Outside of a pipeline, a suite must not assume that it runs in CI.
     ...(source === 'TEST_NO_RECORD' ? { CI: '1' } : {}),
     CHECKLY_CHECK_ID: id,
     CHECKLY_REGION: location,

@@ -1,5 +1,5 @@
-// What user code stands on: where it is held, and what it runs on. Lent by the agent to the monitors
-// that run code; an agent without it reports such monitors as errored.
+// Host of user code: the sandbox, the toolchains, the browser and the cache. The agent gives it to monitors that run
+// code; an agent without it reports such monitors as errored.
 import type { Sandbox } from '../sandbox/sandbox.ts'
 import type { Toolchains } from './toolchains.ts'
 
@@ -11,7 +11,7 @@ export interface ScriptHost {
   tools: Toolchains
   /** The browser that the settings name; undefined: it is looked for where systems have it. */
   chromiumPath: string | undefined
-  /** What is kept between runs: bundles, dependencies, prepared browsers. */
+  /** Cache that lasts between runs: bundles, dependencies, prepared browsers. */
   cacheFolder: string
   /**
    * The file of a code bundle of the platform, a tar.gz, by its SHA-256; whole and checked. It stays for some
@@ -19,21 +19,21 @@ export interface ScriptHost {
    * platform is.
    */
   bundle?(sha256: string, signal: AbortSignal): Promise<string>
-  /** Lets go of what is kept ready for the next run; runs go on. */
+  /** Ends the spare supervisor for the next run; runs go on. */
   close(): void
-  /** Tries the sandbox where user code may come to run, and tells what is missing. Never rejects. */
+  /** Tries the sandbox where user code may run, and logs what is missing. Never rejects. */
   prepare?(): Promise<void>
-  /** What the sandbox lacks, a sentence each; none before it was tried. */
+  /** Missing requirements of the sandbox, a sentence each; none before it was tried. */
   warnings?(): string[]
-  /** What holds user code, for `/health`; undefined before the sandbox was tried. */
+  /** Layers of isolation that are enforced, for `/health`; undefined before the sandbox was tried. */
   layers?(): object | undefined
   /** Suites may name folders and files of this machine: they come from a file of monitors. */
   ownProjects?: boolean
 }
 
-/** How far a run is, for whoever follows it. */
+/** Progress of a run. */
 export interface RunProgress {
-  /** What it is at: `install`, `test`, `upload`. */
+  /** Current phase: `install`, `test`, `upload`. */
   phase: string
   done?: number
   total?: number

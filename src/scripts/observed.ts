@@ -1,4 +1,4 @@
-// What a browser or multistep monitor shows of its run: steps, console, pages with their errors and vitals,
+// Observation of a browser or multistep monitor: steps, console, pages with their errors and vitals,
 // network entries; bounded, so that a script of any kind makes a result that can be sent.
 import { toMicroseconds } from '../contract/schema/duration.ts'
 import type { PageEvent } from './playwright/page-events.ts'
@@ -29,7 +29,7 @@ export interface ConsoleLine {
 
 /** A page that the script opened. */
 export interface ScriptPage {
-  /** In the order in which they were seen. */
+  /** In the order in which they were observed. */
   page: number
   console: (ConsoleLine & { url?: string; line?: number })[]
   errors: { message: string; stack?: string }[]
@@ -80,20 +80,20 @@ export class ScriptWatch {
     switch (event.event) {
       case 'network': {
         const { event: _, more: __, ...entry } = event
-        this.#keep(this.#network, { ...entry, ms: toMicroseconds(entry.ms) }, NETWORK_MAX)
+        this.#addBounded(this.#network, { ...entry, ms: toMicroseconds(entry.ms) }, NETWORK_MAX)
         break
       }
       case 'console': {
         const { event: _, more: __, page, text, type, url, line } = event
         const said = { type, text: text.slice(0, TEXT_CHARS_MAX) }
         const where = url === undefined || line === undefined ? {} : { url, line }
-        this.#keep(this.#page(page)?.console, { ...said, ...where }, PER_PAGE_MAX)
+        this.#addBounded(this.#page(page)?.console, { ...said, ...where }, PER_PAGE_MAX)
         break
       }
       case 'page-error': {
         const { message, stack } = event
         const error = stack === undefined ? { message } : { message, stack }
-        this.#keep(this.#page(event.page)?.errors, error, PER_PAGE_MAX)
+        this.#addBounded(this.#page(event.page)?.errors, error, PER_PAGE_MAX)
         break
       }
       case 'vitals':
@@ -105,12 +105,12 @@ export class ScriptWatch {
     }
   }
 
-  /** Keeps what the script writes to its console. */
+  /** Records what the script writes to its console. */
   addRun(event: PlaywrightEvent): void {
     if (event.event === 'output') this.addOutput(event.text, event.stream)
   }
 
-  /** Pieces may begin and end anywhere: a line is kept when it is whole. */
+  /** Pieces may begin and end anywhere: a line is recorded when it is complete. */
   addOutput(text: string, type: 'stdout' | 'stderr'): void {
     const lines = (this.#begun[type] + text).split('\n')
     this.#begun[type] = lines.pop() ?? ''
@@ -125,7 +125,7 @@ export class ScriptWatch {
 
   #line(line: string, type: 'stdout' | 'stderr'): void {
     if (line === '') return
-    this.#keep(this.#console, { type, text: line.slice(0, TEXT_CHARS_MAX) }, CONSOLE_MAX)
+    this.#addBounded(this.#console, { type, text: line.slice(0, TEXT_CHARS_MAX) }, CONSOLE_MAX)
   }
 
   observed(
@@ -151,9 +151,9 @@ export class ScriptWatch {
     }
   }
 
-  /** The newest word about a document holds. */
-  #vitals(told: PageEvent & { event: 'vitals' }): void {
-    const { event: _, more: __, page, ...vitals } = told
+  /** The newest event about a document counts. */
+  #vitals(vitalsEvent: PageEvent & { event: 'vitals' }): void {
+    const { event: _, more: __, page, ...vitals } = vitalsEvent
     const documents = this.#page(page)?.vitals
     const rounded = Object.fromEntries(
       Object.entries(vitals).map(([name, value]) => [
@@ -162,7 +162,7 @@ export class ScriptWatch {
       ]),
     ) as typeof vitals
     if (documents?.at(-1)?.url === vitals.url) documents.splice(-1, 1, rounded)
-    else this.#keep(documents, rounded, PER_PAGE_MAX)
+    else this.#addBounded(documents, rounded, PER_PAGE_MAX)
   }
 
   #page(page: number): ScriptPage | undefined {
@@ -173,7 +173,7 @@ export class ScriptWatch {
     return made
   }
 
-  #keep<T>(list: T[] | undefined, one: T, most: number): void {
+  #addBounded<T>(list: T[] | undefined, one: T, most: number): void {
     if (list !== undefined && list.length < most) list.push(one)
     else this.#leftOut++
   }

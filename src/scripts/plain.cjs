@@ -1,5 +1,5 @@
-// Runs a script that is no test: its own code from top to bottom, as `node script.js` would, and tells the
-// agent of the error that ended it. Plain CommonJS, for every Node.js since 18.
+// Runs a script that is no test: its own code from top to bottom, as `node script.js` would, and reports
+// the error that ended it to the agent. Plain CommonJS, for every Node.js since 18.
 'use strict'
 const { spawnSync } = require('node:child_process')
 const { appendFileSync, readFileSync } = require('node:fs')

@@ -75,7 +75,7 @@ export function pathInside(path: string): string {
   throw targetFailure('SETTINGS_INVALID', message, { path })
 }
 
-/** A statement, and not the word in a comment, in a text, or as a call. */
+/** An import or export statement, not the keyword in a comment, in a text, or as a call. */
 const IMPORT = /(?:^|;)[ \t]*import\s*(?:["']|[\w$*{][^;'"`()]*?\bfrom\s*["'])/m
 
 /** With a name of TypeScript's, so that a script may be either; ES modules by name for old Node.js. */
@@ -84,7 +84,7 @@ function defaultName(script: string, isTest: boolean): string {
   return IMPORT.test(script) ? 'script.mjs' : 'script.js'
 }
 
-const TAKEN = new RegExp(
+const IMPORTED = new RegExp(
   String.raw`(?:import\s*\{([^}]*)\}\s*from\s*|\{([^}]*)\}\s*=\s*require\(\s*)['"]${TEST_PACKAGE}['"]`,
 )
 
@@ -95,8 +95,8 @@ const TAKEN = new RegExp(
 export function definesTests({ script, dependencies }: Script): boolean {
   if ((dependencies ?? []).some(({ content }) => content.includes(TEST_PACKAGE))) return true
   if (!script.includes(TEST_PACKAGE)) return false
-  const taken = TAKEN.exec(script)
-  const names = taken?.[1] ?? taken?.[2]
+  const imported = IMPORTED.exec(script)
+  const names = imported?.[1] ?? imported?.[2]
   return names === undefined || /\btest\b/.test(names)
 }
 

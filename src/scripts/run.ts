@@ -1,5 +1,5 @@
-// One run of a browser or multistep monitor: its script on its runtime, in the sandbox, and what is to be told of
-// it. Loaded at the first such run: an agent for uptime checks alone must not carry it in its memory.
+// One run of a browser or multistep monitor: its script on its runtime, in the sandbox, and its
+// observation. Loaded at the first such run: an agent for uptime checks alone must not have it in memory.
 import { constants } from 'node:fs'
 import { open, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -15,28 +15,28 @@ import type { Observation } from '../contract/observation.ts'
 import type { ScriptContext } from './context.ts'
 import { parsePageEvent } from './playwright/page-events.ts'
 import { findPlaywrightCore } from './playwright/browsers.ts'
-import { tellProgress } from './playwright/progress.ts'
+import { reportProgress } from './playwright/progress.ts'
 import { runPlaywright, type PlaywrightRun } from './playwright/run.ts'
 import { blockedNotes } from '../sandbox/egress/refused-connections.ts'
 import { type NamedMonitor, scriptEnvironment } from './environment.ts'
 import type { ScriptHost } from './host.ts'
 import { fitObserved, type ScriptObserved, ScriptWatch } from './observed.ts'
 import { layOutScript, type Script, type ScriptProject } from './project.ts'
-import { headerEnvironment, hearHeader } from './playwright/seen-headers.ts'
+import { headerEnvironment, receiveHeader } from './playwright/seen-headers.ts'
 import { scriptRuntime, type ScriptRuntime } from './runtime.ts'
 import { failsSoftly, scriptFailure, testFailures, unreadScript } from './verdict.ts'
 import { failureOf, targetFailure } from '../network/target-failure.ts'
 
-/** What a run needs of a definition whose script is a monitor in itself. */
+/** Fields of a definition whose script is a monitor in itself. */
 export interface ScriptMonitor extends NamedMonitor, Script {
   runtimeId: string | null
 }
 
-/** What else decides on a run. */
+/** Further options of a run. */
 export interface ScriptOptions {
   /** Chromium is there for the script. */
   withBrowser: boolean
-  /** Told with the result. */
+  /** Reported with the result. */
   notes?: readonly string[]
 }
 
@@ -52,7 +52,7 @@ const BOUNDS: SandboxLimits = {
   openFiles: 8192,
 }
 
-/** Runs the script of a monitor. Rejects only for a fault of ours. */
+/** Runs the script of a monitor. Rejects only for a fault of the agent. */
 export async function runScript(
   monitor: ScriptMonitor,
   context: ScriptContext,
@@ -69,23 +69,23 @@ export async function runScript(
 }
 
 async function runOn(
-  ground: ScriptHost,
+  host: ScriptHost,
   monitor: ScriptMonitor,
   context: ScriptContext,
   options: ScriptOptions,
 ): Promise<Observation> {
-  const runtime = await scriptRuntime(ground, monitor.runtimeId)
-  const browser = options.withBrowser ? await browserFor(ground, runtime) : undefined
+  const runtime = await scriptRuntime(host, monitor.runtimeId)
+  const browser = options.withBrowser ? await browserFor(host, runtime) : undefined
   const hasVideo = browser !== undefined && (await findProgram('ffmpeg')) !== undefined
   const folder = await context.workFolder()
   const { modules } = runtime
   const project = await layOutScript(monitor, { folder, modules, hasVideo })
   const watch = new ScriptWatch()
   const decoders = { stdout: new StringDecoder(), stderr: new StringDecoder() }
-  const sandbox = await ground.sandbox()
+  const sandbox = await host.sandbox()
   const readable = [runtime.folder, await realpath(modules), await realpath(runtime.node)]
   const engine = { program: runtime.node, isBun: false, modules }
-  const { cacheFolder } = ground
+  const { cacheFolder } = host
   const { signal } = context
   const order = { sandbox, cacheFolder, folder, readable, limits: BOUNDS, signal }
   const compiled = await compiledCode({ ...engine, ...order })
@@ -109,11 +109,11 @@ async function runOn(
       browser,
       onEvent(event, report) {
         watch.addRun(event)
-        tellProgress(event, report, context)
+        reportProgress(event, report, context)
       },
       onOther(line) {
         const event = parsePageEvent(line)
-        if (event === undefined) hearHeader(line, context.headers)
+        if (event === undefined) receiveHeader(line, context.headers)
         else watch.addPage(event)
       },
       onOutput(chunk, stream) {
@@ -126,9 +126,9 @@ async function runOn(
   return observationOf({ options, context, runtime, project, watch, run, browser, hasVideo })
 }
 
-async function browserFor(ground: ScriptHost, runtime: ScriptRuntime) {
-  const chromium = await findChromium(ground.chromiumPath)
-  const named = ground.chromiumPath
+async function browserFor(host: ScriptHost, runtime: ScriptRuntime) {
+  const chromium = await findChromium(host.chromiumPath)
+  const named = host.chromiumPath
   if (chromium === undefined) {
     const what =
       named === undefined ? 'no Chromium is installed' : `there is no browser at ${named}`

@@ -17,13 +17,13 @@ export interface ScriptRuntime {
 
 /** The runtime of a monitor that names one, or none. Throws a TargetFailure where it is not installed. */
 export async function scriptRuntime(
-  ground: ScriptHost,
+  host: ScriptHost,
   named: string | null,
 ): Promise<ScriptRuntime> {
   const id = named ?? DEFAULT_RUNTIME
-  const found = await ground.tools.find('runtime', id)
+  const found = await host.tools.find('runtime', id)
   if (found === undefined) {
-    const message = `the runtime ${id} is not installed in ${ground.tools.folder}; ${toolFix('runtime', id)}`
+    const message = `the runtime ${id} is not installed in ${host.tools.folder}; ${toolFix('runtime', id)}`
     throw targetFailure('RUNTIME_MISSING', message, { runtime: id })
   }
   const { program, folder } = found

@@ -1,4 +1,4 @@
-// What an observation of a browser or multistep monitor gives Prometheus.
+// Prometheus samples of a browser or multistep monitor's observation.
 import type { Sample } from '../contract/observation.ts'
 import type { ScriptObserved } from './observed.ts'
 

@@ -1,5 +1,5 @@
-// Installs an engine, a package manager or a runtime with npm: into a folder beside its place, which is moved
-// there when it is whole, so that a killed installation leaves nothing that looks finished.
+// Installs an engine, a package manager or a runtime with npm: into a folder next to its place, which is moved
+// there when it is complete, so that a killed installation leaves nothing that looks finished.
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { access, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
@@ -20,7 +20,7 @@ export interface ToolOrder {
   signal: AbortSignal
   /** How long npm may take. */
   timeoutMs?: number
-  /** Told the folder that grows while npm is at work. */
+  /** Called with the folder that grows while npm is at work. */
   onDraft?: (folder: string) => void
 }
 
@@ -66,7 +66,7 @@ export async function installTool(order: ToolOrder): Promise<ToolOutcome> {
 
 const DRAFT = '.draft-'
 
-/** What was begun and not finished; only whoever holds the lock may call it. */
+/** Removes unfinished installations; only the holder of the lock may call it. */
 async function removeDrafts(place: string): Promise<void> {
   const prefix = basename(place) + DRAFT
   const found = await readdir(dirname(place))
@@ -104,12 +104,12 @@ async function finish(
   for (const one of recipe.optional) if (!(await has(`node_modules/${one}`))) missing.push(one)
   const facts = { program: recipe.program, missing }
   await writeFile(join(draft, INSTALLED_FILE), JSON.stringify(facts))
-  await takePlace(draft, place)
+  await moveIntoPlace(draft, place)
   return { tool: { name, program: join(place, recipe.program), folder: place, missing } }
 }
 
 /** What was there goes aside first: taking it away file by file would leave runs without it for seconds. */
-async function takePlace(draft: string, place: string): Promise<void> {
+async function moveIntoPlace(draft: string, place: string): Promise<void> {
   const old = `${place}${DRAFT}${randomUUID()}`
   await rename(place, old).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'ENOENT') throw error
@@ -174,11 +174,11 @@ async function hasAvx2(): Promise<boolean> {
   return /\bavx2\b/.test(facts)
 }
 
-/** What npm needs of our environment: its own settings, the way out, nothing of the agent's. */
+/** Environment for npm: its own settings and the proxies, nothing of the agent's. */
 const NPM_VARIABLES =
   /^(?:PATH|HOME|LANG|LC_\w+|TMPDIR|npm_config_\w+|NPM_CONFIG_\w+|https?_proxy|HTTPS?_PROXY|no_proxy|NO_PROXY|NODE_EXTRA_CA_CERTS|SSL_CERT_\w+)$/
 
-/** Undefined when npm has done it, else what to tell the user. */
+/** Undefined when npm has done it, else the message for the user. */
 function runNpm(order: ToolOrder, folder: string): Promise<string | undefined> {
   const { env, signal, timeoutMs = INSTALL_MS_MAX } = order
   const deadline = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])

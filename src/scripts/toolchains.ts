@@ -1,10 +1,10 @@
-// The engines and runtimes that are installed beside the agent, and where each has its program. Images have
+// Engines and runtimes that are installed with the agent, and where each has its program. Images have
 // them baked in; elsewhere `vedette engine install` and `vedette runtime install` put them there.
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ENGINES, PACKAGE_MANAGERS, RUNTIMES } from '../contract/runtimes.ts'
 
-/** What is written beside an engine or a runtime when it is whole. */
+/** Facts that are written next to an engine or a runtime when it is complete. */
 export interface InstalledTool {
   /** Like `node@24`, `pnpm@10` or `2026.04`. */
   name: string

@@ -1,4 +1,4 @@
-// Where engines, runtimes and what is kept between runs of user code stand on this machine.
+// Folders of engines, runtimes and the cache of user code on this machine.
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import type { Environment } from '../process/env.ts'
@@ -20,7 +20,7 @@ export function toolsFolder(
 }
 
 /**
- * Where things are kept between runs of user code. Beside the agent's other data, as engines and runtimes may
+ * Folder of the cache between runs of user code. Next to the agent's other data, as engines and runtimes may
  * be part of an image that nobody can write to; without DATA_DIR among the tools.
  */
 export function runsCacheFolder(dataDir: string | undefined, toolsDir: string): string {

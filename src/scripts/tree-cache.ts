@@ -3,10 +3,10 @@
 import { randomUUID } from 'node:crypto'
 import { chmod, mkdir, opendir, readFile, rename, stat, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { HELD, makeHeldFolder } from '../sandbox/held-folder.ts'
+import { LOCKABLE_MARK, makeLockedFolder } from '../sandbox/held-folder.ts'
 import { removeTree } from '../sandbox/remove-tree.ts'
 
-/** How much is kept, and for how long. */
+/** Size and age limits. */
 export interface TreeCacheBounds {
   bytesMax: number
   /** Since the last use. */
@@ -20,11 +20,11 @@ export interface CachedTree<T> {
   /** Of its content; nobody may write to it. */
   folder: string
   bytes: number
-  /** What was kept beside it. */
+  /** Facts that were stored next to it. */
   about: T
 }
 
-/** What is written beside a folder when it is whole. */
+/** Facts that are written next to a folder when it is complete. */
 interface Entry<T> {
   bytes: number
   about: T
@@ -49,7 +49,7 @@ export class TreeCache<T> {
   async find(key: string): Promise<CachedTree<T> | undefined> {
     const own = join(this.#root, key)
     try {
-      // Used first and read then: whoever makes room sees it in time.
+      // Marked as used first and read then: an agent that makes room sees it in time.
       await utimes(join(own, ENTRY), new Date(), new Date())
       const { bytes, about } = JSON.parse(await readFile(join(own, ENTRY), 'utf8')) as Entry<T>
       return { folder: join(own, CONTENT), bytes, about }
@@ -59,17 +59,17 @@ export class TreeCache<T> {
   }
 
   /**
-   * Keeps what `fill` puts into the empty folder that it is given, and tells how many bytes that is.
-   * When another run has kept the same meanwhile, that one stays. Undefined when it is larger than the
+   * Stores what `fill` puts into the empty folder that it is given, and returns its size in bytes.
+   * When another run has stored the same meanwhile, that one stays. Undefined when it is larger than the
    * whole cache may be. Rejects as `fill` does, or when the disk does not take it.
    */
-  async keep(
+  async store(
     key: string,
     fill: (folder: string) => Promise<{ bytes: number; about: T }>,
   ): Promise<CachedTree<T> | undefined> {
     if (!KEY.test(key)) throw new Error(`${key} is no SHA-256`)
     await mkdir(this.#root, { recursive: true })
-    const { path: draft, release } = await makeHeldFolder(this.#root, UNFINISHED)
+    const { path: draft, release } = await makeLockedFolder(this.#root, UNFINISHED)
     try {
       // Runs of other users read in it.
       await chmod(draft, 0o755)
@@ -77,7 +77,7 @@ export class TreeCache<T> {
       const entry: Entry<T> = await fill(join(draft, CONTENT))
       if (entry.bytes > this.#bounds.bytesMax) return undefined
       await writeFile(join(draft, ENTRY), JSON.stringify(entry))
-      await rename(draft, join(this.#root, key)).catch(ignoreTaken)
+      await rename(draft, join(this.#root, key)).catch(ignoreExisting)
     } finally {
       await removeTree(draft).finally(release)
     }
@@ -100,9 +100,9 @@ export class TreeCache<T> {
   }
 
   async #remove(name: string): Promise<void> {
-    const away = join(this.#root, `${UNFINISHED}${HELD}${randomUUID()}`)
+    const away = join(this.#root, `${UNFINISHED}${LOCKABLE_MARK}${randomUUID()}`)
     try {
-      // In one step, so that nobody finds half of it.
+      // In one step, so that no reader finds half of it.
       await rename(join(this.#root, name), away)
     } catch {
       // Another agent was faster.
@@ -133,10 +133,10 @@ export class TreeCache<T> {
   }
 }
 
-/** After this long without a change nobody fills a folder any more. */
+/** After this long without a change a folder is not being filled any more. */
 const DRAFT_MS_MAX = 7_200_000
 
-/** A folder of that name is there and not empty: the same was kept by another run. */
-function ignoreTaken(error: NodeJS.ErrnoException): void {
+/** A folder of that name is there and not empty: the same was stored by another run. */
+function ignoreExisting(error: NodeJS.ErrnoException): void {
   if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error
 }

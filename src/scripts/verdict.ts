@@ -1,10 +1,10 @@
-// What the tests of a script that came to its own end say of its target.
+// Verdict about the target from the tests of a script that was not cut short.
 import { failure, type Failure } from '../contract/failure.ts'
 import type { SandboxEnd } from '../sandbox/sandbox.ts'
 import type { RunError } from './playwright/events.ts'
 import type { PlaywrightReport, TestAttempt } from './playwright/report.ts'
 
-/** What the tests of a run say, when it came to its own end. */
+/** The verdict of a run's tests, when it was not cut short. */
 export function testFailures(report: PlaywrightReport, end: SandboxEnd): Failure[] {
   const failed = report.tests.flatMap(({ title, outcome, attempts }) => {
     if (outcome !== 'unexpected' && outcome !== undefined) return []
@@ -26,7 +26,7 @@ export function testFailures(report: PlaywrightReport, end: SandboxEnd): Failure
   return [failure('SCRIPT_FAILED', `the script ended with exit code ${end.exitCode}`)]
 }
 
-/** How Playwright tells of a worker that a signal ended. */
+/** How Playwright reports a worker that a signal ended. */
 const ENDED_WORKER = /^Error: worker process exited unexpectedly \(code=\w+, signal=(SIG\w+)\)/
 
 /** A failure of the code itself, with its place. What a signal ended says nothing of the target. */
@@ -67,7 +67,7 @@ export function failsSoftly({ tests, errors }: PlaywrightReport): boolean {
   })
 }
 
-/** An error carries no word of it, but the step that it came from does: each step stands for one error. */
+/** An error does not say that it is soft, but its step does: each step stands for one error. */
 function areSoft({ steps, errors }: TestAttempt): boolean {
   const soft = steps.flatMap(({ category, title, error }) =>
     category === 'expect' && /\bsoft\b/i.test(title) && error !== undefined ? [error] : [],

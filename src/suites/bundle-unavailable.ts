@@ -1,6 +1,6 @@
-// Why a code bundle of the platform cannot be had; told apart from bundles that are no good.
+// Error for a code bundle of the platform that cannot be had; distinct from bundles that are invalid.
 
-/** The bundle cannot be had; the message says why, and what to do where that is known. */
+/** The bundle is unavailable; the message says why, and what to do where that is known. */
 export class BundleUnavailableError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options)

@@ -1,5 +1,5 @@
 // Unpacks the bundle of a check suite: a tar.gz that came from outside, so nothing in it may lead out of the
-// folder, take more room than it may, or become anything but files, folders and links among them.
+// folder, exceed its size limit, or become anything but files, folders and links among them.
 import { createReadStream } from 'node:fs'
 import { chmod, mkdir, open, realpath, symlink } from 'node:fs/promises'
 import { dirname, isAbsolute, join, normalize, sep } from 'node:path'
@@ -77,10 +77,10 @@ interface Link {
 }
 
 async function makeLinks(links: readonly Link[], folder: string): Promise<void> {
-  const taken = new Set(links.map(({ path }) => path))
+  const linkPaths = new Set(links.map(({ path }) => path))
   for (const { path, target } of links) {
     for (let at = dirname(path); at !== '.'; at = dirname(at)) {
-      if (taken.has(at)) throw new BundleError(`${shown(path)} is inside of a link`)
+      if (linkPaths.has(at)) throw new BundleError(`${shown(path)} is inside of a link`)
     }
     await mkdir(dirname(join(folder, path)), { recursive: true })
     await symlink(target, join(folder, path))

@@ -1,5 +1,5 @@
-// How the tests of a suite are started: Playwright's own program on the engine where the command is no more
-// than that, which saves the start of npx, else a shell.
+// Command that starts the tests of a suite: Playwright's own program on the engine where the test command is only
+// that, which saves the start of npx; else a shell.
 import { lstat, mkdir, symlink, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import type { StopRequest } from '../sandbox/request.ts'
@@ -28,42 +28,44 @@ export function suiteCommand(
   cli: string | undefined,
 ): SuiteCommand {
   const rest = PLAYWRIGHT.exec(testCommand)?.[1]
-  const words = rest === undefined ? undefined : wordsOf(rest)
-  if (words === undefined || cli === undefined) {
+  const parts = rest === undefined ? undefined : argumentsOf(rest)
+  if (parts === undefined || cli === undefined) {
     // A shell waits for what it has started, and does not hand a signal on.
     const ask: StopRequest = { signal: 'SIGINT', to: 'group', graceMs: GRACE_MS }
     return { command: '/bin/sh', args: ['-c', testCommand], ask }
   }
   const ask: StopRequest = { signal: 'SIGINT', to: 'leader', graceMs: GRACE_MS }
-  return { command: engine.program, args: [cli, 'test', ...words], ask }
+  return { command: engine.program, args: [cli, 'test', ...parts], ask }
 }
 
-/** The words of a command line in which a shell would find nothing but words; else undefined. */
-export function wordsOf(text: string): string[] | undefined {
-  const words: string[] = []
+/** The arguments of a command line in which a shell would find nothing but arguments; else undefined. */
+export function argumentsOf(text: string): string[] | undefined {
+  const parts: string[] = []
   let rest = text.trim()
   while (rest !== '') {
-    let word = ''
-    let found = WORD_PART.exec(rest)
+    let argument = ''
+    let found = ARGUMENT_PART.exec(rest)
     if (found === null) return undefined
     while (found !== null) {
       const [whole, single, double, plain] = found
-      word += single ?? double ?? plain ?? ''
+      argument += single ?? double ?? plain ?? ''
       rest = rest.slice(whole.length)
-      found = WORD_PART.exec(rest)
+      found = ARGUMENT_PART.exec(rest)
     }
-    words.push(word)
+    parts.push(argument)
     if (rest !== '' && !/^[ \t]/.test(rest)) return undefined
     rest = rest.trimStart()
   }
-  return words
+  return parts
 }
 
-const WORD_PART = /^(?:'([^']*)'|"([^"$`\\!]*)"|([\w@%+=:,./-]+))/
+const ARGUMENT_PART = /^(?:'([^']*)'|"([^"$`\\!]*)"|([\w@%+=:,./-]+))/
 
-/** A word as a shell takes it, whatever it holds. */
-export function quoted(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`
+/** An argument, quoted for a shell where it must be. */
+export function quoted(argument: string): string {
+  return /^[\w@%+=:,./-]+$/.test(argument)
+    ? argument
+    : `'${argument.replaceAll("'", String.raw`'\''`)}'`
 }
 
 /**
@@ -98,7 +100,7 @@ const BROUGHT = new Set(['node', 'npm', 'npx', 'corepack', 'pnpm', 'yarn', 'bun'
 
 /**
  * The package that a command names for a program such as npx, and that the project in `folders` does not have:
- * it would be downloaded, whoever wrote it. What asks for that by a word such as `--yes` is left alone.
+ * it would be downloaded from anybody. Commands that ask for that, such as by `--yes`, are left alone.
  */
 export async function missingPackage(
   command: string,

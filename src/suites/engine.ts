@@ -6,17 +6,17 @@ import { readUntrusted } from '../sandbox/untrusted-files.ts'
 
 /** The engine, and what asked for it. */
 export interface SuiteEngine extends ChosenEngine {
-  /** Where the wish comes from: `engineVersion`, a file's name, or `default`. */
+  /** Where the request comes from: `engineVersion`, a file's name, or `default`. */
   from: string
 }
 
-/** What the monitor says about its engine. */
-export interface EngineWish {
+/** The monitor's options for its engine. */
+export interface EngineOptions {
   engine?: EngineName | null | undefined
   engineVersion?: string | null | undefined
 }
 
-/** A wish of the project. */
+/** An engine that the project requests. */
 interface Found {
   name: EngineName
   version: string
@@ -31,18 +31,19 @@ const FILE_BYTES_MAX = 1_048_576
  * is none. An engine that is named without a version takes the version from the project's files.
  */
 export async function suiteEngine(
-  wish: EngineWish,
+  options: EngineOptions,
   folders: readonly string[],
 ): Promise<SuiteEngine | string> {
-  const version = wish.engineVersion ?? ''
-  if (version !== '') return chosen({ name: wish.engine ?? 'node', version, from: 'engineVersion' })
-  for (const name of wish.engine == null ? (['node', 'bun'] as const) : [wish.engine]) {
+  const version = options.engineVersion ?? ''
+  if (version !== '')
+    return chosen({ name: options.engine ?? 'node', version, from: 'engineVersion' })
+  for (const name of options.engine == null ? (['node', 'bun'] as const) : [options.engine]) {
     for (const folder of folders) {
-      const found = await wishOf(name, folder)
+      const found = await requestedBy(name, folder)
       if (found !== undefined) return chosen(found)
     }
   }
-  const byDefault = chooseEngine(wish.engine ?? 'node')
+  const byDefault = chooseEngine(options.engine ?? 'node')
   return typeof byDefault === 'string' ? byDefault : { ...byDefault, from: 'default' }
 }
 
@@ -52,7 +53,7 @@ function chosen({ name, version, from }: Found): SuiteEngine | string {
 }
 
 /** What the files of one folder say about one engine; the first that says anything. */
-async function wishOf(name: EngineName, folder: string): Promise<Found | undefined> {
+async function requestedBy(name: EngineName, folder: string): Promise<Found | undefined> {
   for (const [file, read] of READERS[name]) {
     const version = read(await textOf(join(folder, file)))
     if (version !== undefined) return { name, version, from: file }

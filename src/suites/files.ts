@@ -21,7 +21,7 @@ export interface SuiteFiles {
   withoutSecrets: (text: string) => string
   /** Bytes that the HTML report may have, to be packed. */
   reportBytesMax: number
-  /** Little time is left: what takes long is left out. */
+  /** Little time is left: slow parts are left out. */
   isHurried: boolean
 }
 
@@ -38,7 +38,7 @@ export async function attachSuiteFiles(files: SuiteFiles): Promise<string[]> {
   const notes: string[] = []
   const json = join(target, 'results.json')
   const junit = join(target, 'junit.xml')
-  // At once, since whoever takes them gets ready for it.
+  // At once, so that the receiver gets ready for them.
   files.attach(json)
   files.attach(junit)
   const named = await moveAttachments(files, target, notes)
@@ -200,7 +200,7 @@ async function packInto(path: string, folder: string, names: readonly string[]):
   const { pipeline } = await import('node:stream/promises')
   const zip = new ZipFile()
   const output = zip.outputStream as Readable
-  // What it cannot read it tells by itself, and its stream would never end.
+  // The archiver reports files that it cannot read by itself, and its stream would never end.
   zip.on('error', (error: Error) => output.destroy(error))
   const written = pipeline(output, createWriteStream(path, { flags: 'wx' }))
   try {

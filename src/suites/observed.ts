@@ -1,5 +1,5 @@
-// A run of a suite as a result carries it: every test, with as much detail as fits; the whole is in the
-// artifact `results.json`.
+// Observation of a suite's run for its result: every test, with as much detail as fits; the artifact `results.json`
+// has all of it.
 import type { PlaywrightReport, TestAttempt, TestReport } from '../scripts/playwright/report.ts'
 
 /** Bytes of JSON; what is sent with a result has its bound. */
@@ -47,7 +47,7 @@ export function observedTests(report: PlaywrightReport): Record<string, unknown>
 
 const ORDER = ['unexpected', undefined, 'flaky', 'expected', 'skipped']
 
-/** Where not all fit, what went wrong is kept. */
+/** Where not all fit, failed tests are kept. */
 function inOrder(tests: readonly TestReport[]): TestReport[] {
   if (tests.length <= 50) return [...tests]
   return tests.toSorted((a, b) => ORDER.indexOf(a.outcome) - ORDER.indexOf(b.outcome))

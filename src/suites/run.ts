@@ -1,28 +1,28 @@
 // One run of a check suite: project, engine, packages, tests, results. Whatever happens, what was recorded
-// until then is told.
+// until then is reported.
 import { dirname, join, normalize } from 'node:path'
 import { access } from 'node:fs/promises'
 import { failure, type Failure } from '../contract/failure.ts'
 import { LIMITS } from '../contract/versions.ts'
 import type { SandboxLimits } from '../sandbox/request.ts'
-import { lateWords } from '../sandbox/failure.ts'
+import { lateMessage } from '../sandbox/failure.ts'
 import { findChromium, findProgram } from '../scripts/chromium.ts'
 import { type CompiledCode, compiledCode } from '../scripts/playwright/compiled-code.ts'
 import type { Observation } from '../contract/observation.ts'
 import type { ScriptContext } from '../scripts/context.ts'
 import { findPlaywrightCore } from '../scripts/playwright/browsers.ts'
 import type { PlaywrightEvent } from '../scripts/playwright/events.ts'
-import { tellProgress } from '../scripts/playwright/progress.ts'
+import { reportProgress } from '../scripts/playwright/progress.ts'
 import type { PlaywrightReport, PlaywrightReportBuilder } from '../scripts/playwright/report.ts'
 import { type PlaywrightRun, runPlaywright } from '../scripts/playwright/run.ts'
 import { blockedNotes } from '../sandbox/egress/refused-connections.ts'
 import { type NamedMonitor, scriptEnvironment } from '../scripts/environment.ts'
 import { removeTree } from '../sandbox/remove-tree.ts'
 import type { ScriptHost } from '../scripts/host.ts'
-import { headerEnvironment, hearHeader } from '../scripts/playwright/seen-headers.ts'
+import { headerEnvironment, receiveHeader } from '../scripts/playwright/seen-headers.ts'
 import { enginePrograms, missingPackage, suiteCommand } from './command.ts'
 import { wrapConfigs } from './config.ts'
-import { type EngineWish, suiteEngine } from './engine.ts'
+import { type EngineOptions, suiteEngine } from './engine.ts'
 import { attachSuiteFiles } from './files.ts'
 import { type InstalledPackages, installPackages } from './packages/install.ts'
 import { observedTests } from './observed.ts'
@@ -32,8 +32,8 @@ import { suiteVerdict } from './verdict.ts'
 import { type InstalledTool, toolFix } from '../scripts/toolchains.ts'
 import { leadsInside } from '../sandbox/untrusted-files.ts'
 
-/** What a run needs of a suite's definition. */
-export interface Suite extends NamedMonitor, EngineWish {
+/** Fields of a suite's definition that a run needs. */
+export interface Suite extends NamedMonitor, EngineOptions {
   codeBundlePath: string
   testCommand: string
   installCommand?: string | null | undefined
@@ -41,14 +41,14 @@ export interface Suite extends NamedMonitor, EngineWish {
   workingDir?: string | null | undefined
 }
 
-/** Whoever watches a run as it happens, beside `ScriptContext.progress`. */
+/** Callbacks that follow a run, in addition to `ScriptContext.progress`. */
 export interface SuiteWatcher {
   onEvent?(event: PlaywrightEvent, report: PlaywrightReportBuilder): void
   onOutput?(chunk: Buffer): void
   onNote?(note: string): void
 }
 
-/** What is known of a run so far; all of it is observed, however the run ends. */
+/** Facts about a run so far; all of them are reported, however the run ends. */
 interface Course {
   facts: Record<string, unknown>
   notes: string[]
@@ -60,15 +60,15 @@ interface Course {
 export async function runSuite(
   monitor: Suite,
   context: ScriptContext,
-  ground: ScriptHost,
+  host: ScriptHost,
   watcher: SuiteWatcher = {},
 ): Promise<Observation> {
   const course: Course = { facts: {}, notes: [], failures: [], degraded: false }
   try {
-    await goThrough(monitor, context, ground, watcher, course)
+    await goThrough(monitor, context, host, watcher, course)
   } catch (error) {
     if (error !== context.signal.reason) throw error
-    const late = lateWords('what comes before the tests', LIMITS.suiteMsMax)
+    const late = lateMessage('what comes before the tests', LIMITS.suiteMsMax)
     course.failures.push(failure('TIMEOUT_RUN', late))
   }
   const { facts, notes, failures, degraded } = course
@@ -77,7 +77,7 @@ export async function runSuite(
   return { observed, failures, ...(degraded ? { degraded } : {}) }
 }
 
-/** What a run has beside its context when it comes to its tests. */
+/** What a run has in addition to its context before its tests start. */
 interface Stage {
   folder: string
   project: PlacedProject
@@ -91,7 +91,7 @@ interface Stage {
 async function goThrough(
   monitor: Suite,
   context: ScriptContext,
-  ground: ScriptHost,
+  host: ScriptHost,
   watcher: SuiteWatcher,
   course: Course,
 ): Promise<void> {
@@ -99,11 +99,11 @@ async function goThrough(
   const began = performance.now()
   context.progress?.({ phase: 'prepare' })
   const folder = await context.workFolder()
-  const project = await placeProject(monitor.codeBundlePath, folder, ground, signal)
+  const project = await placeProject(monitor.codeBundlePath, folder, host, signal)
   if ('code' in project) return void course.failures.push(project)
   const workingDir = await workingDirOf(monitor, project)
   if (typeof workingDir !== 'string') return void course.failures.push(workingDir)
-  const engine = await engineFor(monitor, foldersUpward(project.folder, workingDir), ground, course)
+  const engine = await engineFor(monitor, foldersUpward(project.folder, workingDir), host, course)
   if ('code' in engine) return void course.failures.push(engine)
   const { NODE_OPTIONS } = context.variables ?? {}
   const environment = {
@@ -114,8 +114,8 @@ async function goThrough(
   const programs = await enginePrograms(engine, folder)
   context.progress?.({ phase: 'install' })
   const packages = await installPackages({
-    ground,
-    sandbox: await ground.sandbox(),
+    host,
+    sandbox: await host.sandbox(),
     dial: context.dial,
     folder,
     project,
@@ -145,7 +145,7 @@ async function goThrough(
   course.facts['packages'] = packages.how
   course.facts['preparedMs'] = Math.round(performance.now() - began)
   const stage = { folder, project, workingDir, engine, programs, packages, environment }
-  await runTests(monitor, stage, context, ground, watcher, course)
+  await runTests(monitor, stage, context, host, watcher, course)
 }
 
 async function workingDirOf(
@@ -195,28 +195,28 @@ async function runTests(
   monitor: Suite,
   stage: Stage,
   context: ScriptContext,
-  ground: ScriptHost,
+  host: ScriptHost,
   watcher: SuiteWatcher,
   course: Course,
 ): Promise<void> {
   const { folder, project, workingDir, engine, programs, packages } = stage
   const { signal } = context
   const cwd = join(project.folder, workingDir)
-  const lacking = await missingPackage(monitor.testCommand, foldersUpward('/', cwd))
-  if (lacking !== undefined) return void course.failures.push(notBrought(monitor, lacking))
+  const missing = await missingPackage(monitor.testCommand, foldersUpward('/', cwd))
+  if (missing !== undefined) return void course.failures.push(notBrought(monitor, missing))
   const core = await findPlaywrightCore(cwd)
-  const chromium = await findChromium(ground.chromiumPath)
+  const chromium = await findChromium(host.chromiumPath)
   const hasVideo = (await findProgram('ffmpeg')) !== undefined
-  let lacksVideo = false
+  let isVideoMissing = false
   let asksWithoutSandbox = false
   await wrapConfigs(project.folder, cwd, join(folder, '.vedette'), monitor.testCommand)
   const htmlFolder = join(folder, '.vedette', 'html')
   const cli = await cliOf(cwd)
-  const compiled = await compiledFor(stage, cli, ground, signal)
+  const compiled = await compiledFor(stage, cli, host, signal)
   context.progress?.({ phase: 'test' })
   const run = await runPlaywright(
     {
-      sandbox: await ground.sandbox(),
+      sandbox: await host.sandbox(),
       dial: context.dial,
       folder,
       cwd,
@@ -229,7 +229,7 @@ async function runTests(
         PLAYWRIGHT_HTML_OPEN: 'never',
         PW_TEST_HTML_REPORT_OPEN: 'never',
         ...(hasVideo ? {} : { VEDETTE_VIDEO: '0' }),
-        // Tests run what the project brings; npx asks no registry's stranger in.
+        // Tests run what the project brings; npx downloads no other package.
         npm_config_yes: 'false',
         ...compiled.environment,
         ...stage.environment,
@@ -239,30 +239,30 @@ async function runTests(
       browser: core === undefined || chromium === undefined ? undefined : { chromium, core },
       onEvent(event, report) {
         watcher.onEvent?.(event, report)
-        lacksVideo ||= event.event === 'end' && event.lacksVideo === true
+        isVideoMissing ||= event.event === 'end' && event.isVideoMissing === true
         asksWithoutSandbox ||= event.event === 'begin' && event.asksWithoutSandbox === true
-        tellProgress(event, report, context)
+        reportProgress(event, report, context)
       },
-      onOther: (line) => hearHeader(line, context.headers),
+      onOther: (line) => receiveHeader(line, context.headers),
       onOutput: (chunk) => watcher.onOutput?.(chunk),
     },
     signal,
   )
-  if (lacksVideo) course.notes.push(NO_VIDEO)
-  if (asksWithoutSandbox) course.notes.push(KEPT_SANDBOX)
+  if (isVideoMissing) course.notes.push(NO_VIDEO)
+  if (asksWithoutSandbox) course.notes.push(NOTE_SANDBOX_ON)
   await conclude(run, { folder, htmlFolder }, context, course)
 }
 
 async function compiledFor(
   { folder, engine, packages }: Stage,
   cli: string | undefined,
-  ground: ScriptHost,
+  host: ScriptHost,
   signal: AbortSignal,
 ): Promise<CompiledCode> {
   if (cli === undefined) return { environment: {}, readable: [] }
   return compiledCode({
-    sandbox: await ground.sandbox(),
-    cacheFolder: ground.cacheFolder,
+    sandbox: await host.sandbox(),
+    cacheFolder: host.cacheFolder,
     folder,
     modules: dirname(dirname(dirname(cli))),
     program: engine.program,
@@ -274,13 +274,13 @@ async function compiledFor(
   })
 }
 
-function notBrought({ testCommand }: Suite, lacking: string): Failure {
+function notBrought({ testCommand }: Suite, missing: string): Failure {
   const fix = `add the package that brings it to the devDependencies of the project`
-  const message = `the test command ${testCommand} runs ${lacking}, which the project does not have; ${fix}`
-  return failure('SUITE_INVALID', message, { command: testCommand, lacking })
+  const message = `the test command ${testCommand} runs ${missing}, which the project does not have; ${fix}`
+  return failure('SUITE_INVALID', message, { command: testCommand, lacking: missing })
 }
 
-const KEPT_SANDBOX =
+const NOTE_SANDBOX_ON =
   'launchOptions turn Chromium’s own sandbox off (chromiumSandbox: false or --no-sandbox): it stays on wherever the system allows it'
 const NO_VIDEO = 'videos are left out: the machine of the agent has no ffmpeg'
 
@@ -305,7 +305,7 @@ async function conclude(
   const verdict = suiteVerdict(end, report)
   course.failures.push(...verdict.failures)
   course.degraded = verdict.degraded
-  course.notes.push(...lackingBrowsers(report))
+  course.notes.push(...missingBrowsers(report))
   const { blocked, usage, layers, exitCode } = end
   Object.assign(course.facts, observedTests(report), {
     exitCode,
@@ -332,15 +332,15 @@ async function conclude(
 }
 
 /** A new project of Playwright has projects for all three browsers. */
-function lackingBrowsers({ tests }: PlaywrightReport): string[] {
-  const lacking = tests.some(({ attempts }) =>
+function missingBrowsers({ tests }: PlaywrightReport): string[] {
+  const missing = tests.some(({ attempts }) =>
     attempts.some(({ errors }) =>
       errors.some(({ message }) =>
         /Executable doesn't exist at .*\/(?:firefox|webkit)-/.test(message),
       ),
     ),
   )
-  if (!lacking) return []
+  if (!missing) return []
   return [
     'tests run in Chromium alone: an agent has no Firefox and no WebKit; name the projects that it is to run, as by --project chromium',
   ]

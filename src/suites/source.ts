@@ -1,5 +1,5 @@
-// Where the project of a suite comes from: a folder or a .tar.gz that a monitors file names, or a bundle of the
-// platform; each run gets files of its own.
+// Source of a suite's project: a folder or a .tar.gz that a monitors file names, or a bundle of the platform. Each run
+// gets its own files.
 import { mkdir, stat } from 'node:fs/promises'
 import { dirname, isAbsolute, join } from 'node:path'
 import { LIMITS } from '../contract/versions.ts'
@@ -32,11 +32,11 @@ const LEFT_OUT: ReadonlySet<string> = new Set([
   '.env',
 ])
 
-/** Puts the project into the run's folder; the failure says why it cannot be had. */
+/** Puts the project into the run's folder; the failure says why it is unavailable. */
 export async function placeProject(
   codeBundlePath: string,
   runFolder: string,
-  ground: ScriptHost,
+  host: ScriptHost,
   signal: AbortSignal,
 ): Promise<PlacedProject | Failure> {
   const folder = join(runFolder, 'project')
@@ -44,14 +44,14 @@ export async function placeProject(
   try {
     if (codeBundlePath.startsWith(BUNDLE)) {
       const sha256 = codeBundlePath.slice(BUNDLE.length)
-      if (ground.bundle === undefined) return invalid('bundles come from a platform; there is none')
-      await unpackBundle(await ground.bundle(sha256, signal), folder, UNPACKED, signal)
+      if (host.bundle === undefined) return invalid('bundles come from a platform; there is none')
+      await unpackBundle(await host.bundle(sha256, signal), folder, UNPACKED, signal)
       return { folder }
     }
-    // What the agent keeps, and the folders of other runs, are no part of a project that they are in.
-    const { cacheFolder, tools } = ground
+    // The agent's data and the folders of other runs are no part of a project that they are in.
+    const { cacheFolder, tools } = host
     const apart = [dirname(runFolder), cacheFolder, dirname(cacheFolder), tools.folder]
-    return await placeOwn({ path: codeBundlePath, folder, apart }, ground, signal)
+    return await placeOwn({ path: codeBundlePath, folder, apart }, host, signal)
   } catch (error) {
     signal.throwIfAborted()
     if (error instanceof BundleUnavailableError) return invalid(error.message)

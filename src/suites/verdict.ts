@@ -1,4 +1,4 @@
-// What a run of a suite says: about the target where tests ran, about the project or the agent where none could.
+// Verdict of a run of a suite: about the target where tests ran, about the project or the agent where none could.
 import { failure, type Failure } from '../contract/failure.ts'
 import type { SandboxEnd } from '../sandbox/sandbox.ts'
 import { sandboxFailure, type FailureSettings } from '../sandbox/failure.ts'
@@ -52,7 +52,7 @@ function nameOf({ title, project }: TestReport): string {
 /** What Playwright says as well when the files of tests are broken. */
 const NOTHING_FOUND = /\bNo tests found\b/
 
-/** Of a command that ended by itself: what went wrong beside the tests. */
+/** Of a command that ended by itself: what went wrong outside of the tests. */
 function outsideOfTests(end: SandboxEnd, report: PlaywrightReport): Failure[] {
   const { stats, status, errors } = report
   if (status === undefined) return [neverRan(end)]
@@ -97,7 +97,7 @@ function brokenBy(error: RunError, { stats, tests }: PlaywrightReport): Failure 
   if (!began && MISTAKE.test(error.message)) {
     return failure('SUITE_INVALID', `the suite cannot be loaded: ${text}${where}`)
   }
-  const when = stats.total === 0 || !began ? 'before its tests' : 'beside its tests'
+  const when = stats.total === 0 || !began ? 'before its tests' : 'outside of its tests'
   return failure('SUITE_FAILED', `the suite failed ${when}: ${text}${where}`)
 }
 

@@ -94,7 +94,14 @@ function killAll(pid: number): void {
     ...[...parents].filter(([, parent]) => parent === one).flatMap(([child]) => below(child)),
   ]
   // Who is not killed yet must not clear up meanwhile.
-  for (const one of below(pid)) process.kill(one, 'SIGKILL')
+  for (const one of below(pid)) {
+    try {
+      process.kill(one, 'SIGKILL')
+    } catch (error) {
+      // It has ended by itself since.
+      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+    }
+  }
 }
 
 const workOf = (dataDir: string) =>

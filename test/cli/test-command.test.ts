@@ -8,7 +8,7 @@ import { expect, test } from 'vitest'
 import { eventually } from '../support/eventually.ts'
 import { startVedette } from '../support/platform/platform-process.ts'
 import { processesIn } from '../support/processes-in.ts'
-import { suiteGround, suiteProject } from '../support/suites/suite-runs.ts'
+import { suiteHost, suiteProject } from '../support/suites/suite-runs.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const SPEC = `import { test, expect } from '@playwright/test'
@@ -22,7 +22,7 @@ test('an interrupted run leaves the results, the report’s files and what is mi
     'a.spec.js': SPEC,
   })
   const output = join(temporaryFolder(), 'output')
-  const env = { TOOLS_DIR: suiteGround().tools.folder, TMPDIR: temporaryFolder() }
+  const env = { TOOLS_DIR: suiteHost().tools.folder, TMPDIR: temporaryFolder() }
   const args = ['test', folder, '--no-install', '--engine', 'node@24', '--output', output]
   const started = startVedette(args, env)
   await eventually(() => /✓ .*first/.test(started.stderr), { what: 'the first test' })
@@ -54,7 +54,7 @@ test('fails', () => {
   throw new Error('with ' + headers.authorization + ' in ' + JSON.stringify(headers))
 })`,
   })
-  const env = { TOOLS_DIR: suiteGround().tools.folder, TMPDIR: temporaryFolder() }
+  const env = { TOOLS_DIR: suiteHost().tools.folder, TMPDIR: temporaryFolder() }
   const args = ['test', folder, '--no-install', '--engine', 'node@24']
   for (const further of [[], ['--json']]) {
     const { code, stdout, stderr } = await startVedette([...args, ...further], env).ended

@@ -38,7 +38,7 @@ beforeAll(async () => {
     database: db(),
     keptMs: 86_400_000,
     capable: () => true,
-    neededWords: () => '',
+    neededText: () => '',
   })
   listening = runs.listen({ url: database().url }, stop.signal)
   api = await startPublicApi(db(), {

@@ -53,7 +53,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     ['a row against a check', `insert into t values (-1, 1)`, 'constraint', '23514', 't_id_check'],
     ['a value of no type', `select 'x'::int`, 'value', '22P02', undefined],
     ['a statement that is wrong', `select from nowhere`, 'other', '42P01', undefined],
-  ])('%s is told apart', async (_, sql, kind, code, constraint) => {
+  ])('%s has its own error', async (_, sql, kind, code, constraint) => {
     const { database } = use()
     await database.query(`drop table if exists t, p; create table p (id int primary key);
       insert into p values (1);
@@ -153,12 +153,12 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(tries).toBeGreaterThan(8)
   })
 
-  test('announcements are heard, also after the connection was cut', async () => {
+  test('notifications are received, also after the connection was cut', async () => {
     const { database, url } = use()
     const end = new AbortController()
     let count = 0
     let news = Promise.withResolvers<void>()
-    const heard = listen({
+    const listening = listen({
       address: { url },
       channel: 'town_square',
       onNews: () => {
@@ -178,25 +178,25 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     )
     await news.promise
     end.abort()
-    await heard
+    await listening
     // Once for each connection, once for the announcement.
     expect(count).toBe(3)
   })
 })
 
-/** A passage to the database at `url` whose connections fall silent when told, as in a fail-over: none is closed. */
+/** A passage to the database at `url` whose connections can stop answering, as in a fail-over: none is closed. */
 async function startPassage(url: string) {
   const target = new URL(url)
   const passages: [Socket, Socket][] = []
-  const gate = await startRawServer((socket) => {
+  const proxy = await startRawServer((socket) => {
     const onward = connect(Number(target.port), target.hostname)
     passages.push([socket, onward])
     pipeline(socket, onward, socket, () => undefined)
   })
   return {
-    url: `postgresql://vedette@${gate.authority}${target.pathname}`,
+    url: `postgresql://vedette@${proxy.authority}${target.pathname}`,
     passages,
-    silence() {
+    stopAnswering() {
       for (const [socket, onward] of passages) {
         socket.unpipe(onward).pause()
         onward.unpipe(socket).pause()
@@ -204,19 +204,19 @@ async function startPassage(url: string) {
     },
     async [Symbol.asyncDispose]() {
       for (const one of passages.flat()) one.destroy()
-      await gate[Symbol.asyncDispose]()
+      await proxy[Symbol.asyncDispose]()
     },
   }
 }
 
-test('connections that are lost without a word are made anew, with the one that listens all others', async () => {
+test('connections that are lost without a close are made anew, with the one that listens all others', async () => {
   const made = await createTestDatabase(undefined, { migrated: false })
   {
     await using passage = await startPassage(made.url)
     const database = open(passage.url)
     const end = new AbortController()
     let news = Promise.withResolvers<void>()
-    const heard = listen({
+    const listening = listen({
       address: { url: passage.url },
       channel: 'town_square',
       onNews: () => news.resolve(),
@@ -228,7 +228,7 @@ test('connections that are lost without a word are made anew, with the one that 
     await Promise.all([database.query('select 1'), database.query('select 2')])
     expect(passage.passages).toHaveLength(3)
     news = Promise.withResolvers<void>()
-    passage.silence()
+    passage.stopAnswering()
     const lost = failureOf(database.query('select 3'))
     await news.promise
     // Long before its own limit.
@@ -238,18 +238,18 @@ test('connections that are lost without a word are made anew, with the one that 
     await database.query('select 4')
     expect(passage.passages).toHaveLength(5)
     end.abort()
-    await heard
+    await listening
     await database.close()
   }
   await made.drop()
 })
 
-test('a connection that falls silent before it listens is made anew', async () => {
+test('a connection that stops answering before it listens is made anew', async () => {
   const made = await createTestDatabase(undefined, { migrated: false })
   const target = new URL(made.url)
   let lost = 0
   {
-    await using gate = await startRawServer((socket) => {
+    await using proxy = await startRawServer((socket) => {
       const onward = connect(Number(target.port), target.hostname)
       onward.pipe(socket).on('close', () => onward.destroy())
       socket.on('data', (chunk) => {
@@ -260,8 +260,8 @@ test('a connection that falls silent before it listens is made anew', async () =
     })
     const end = new AbortController()
     const news = Promise.withResolvers<void>()
-    const heard = listen({
-      address: { url: `postgresql://vedette@${gate.authority}${target.pathname}` },
+    const listening = listen({
+      address: { url: `postgresql://vedette@${proxy.authority}${target.pathname}` },
       channel: 'town_square',
       onNews: () => news.resolve(),
       signal: end.signal,
@@ -269,7 +269,7 @@ test('a connection that falls silent before it listens is made anew', async () =
     await news.promise
     expect(lost).toBe(1)
     end.abort()
-    await heard
+    await listening
   }
   await made.drop()
 })
@@ -316,14 +316,14 @@ test('listening ends at once although the server has not answered yet', async ()
   const connected = server.connection()
   const end = new AbortController()
   const address = { url: `postgresql://a@${server.authority}/a` }
-  const heard = listen({ address, channel: 'a', onNews: () => undefined, signal: end.signal })
+  const listening = listen({ address, channel: 'a', onNews: () => undefined, signal: end.signal })
   await connected
   end.abort()
-  await heard
+  await listening
   await untilHolds(() => expect(server.open()).toBe(0))
 })
 
-test('closing cuts what a silent server holds open', async () => {
+test('closing cuts the connections of an unresponsive server', async () => {
   await using server = await startRawServer((socket) => socket.resume())
   const connected = server.connection()
   const database = open(`postgresql://a@${server.authority}/a`, { connectTimeoutMs: 60_000 })

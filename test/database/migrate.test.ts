@@ -95,7 +95,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(await migrate(database, [first, migration(2, 'create table b (id int)')])).toEqual([2])
   })
 
-  test('a user without the right to create tables is told so', async () => {
+  test('a user without the right to create tables gets that error', async () => {
     const { database, url } = await empty()
     await database.query(`create role reader_${process.pid}_${server.key} login`)
     const reader = new URL(url)

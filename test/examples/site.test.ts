@@ -44,7 +44,7 @@ test('every monitor passes, but for the slow page, which is degraded', async () 
     workRoot: tmpdir(),
     scrubHeaders: [],
   })
-  const surroundings = {
+  const locationContext = {
     location: 'local',
     variables: file.variables,
     secrets: [],
@@ -55,7 +55,9 @@ test('every monitor passes, but for the slow page, which is degraded', async () 
   }
   const signal = new AbortController().signal
   const results = await Promise.all(
-    file.monitors.map((monitor) => runner.run({ monitor, slot: Date.now() }, surroundings, signal)),
+    file.monitors.map((monitor) =>
+      runner.run({ monitor, slot: Date.now() }, locationContext, signal),
+    ),
   )
   const seen = results.map(({ monitorName, verdict, failures }) => ({
     monitorName,

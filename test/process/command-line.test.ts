@@ -1,4 +1,4 @@
-// The command line answers every wrong word with what would be right, teaches in its help, and hands
+// The command line answers every wrong argument with the right one, teaches in its help, and hands
 // the right arguments to the right command.
 import { describe, expect, test } from 'vitest'
 import { type Arguments, type Program, runCommandLine } from '../../src/process/command-line.ts'
@@ -40,7 +40,7 @@ function program(): { program: Program; out: string[]; err: string[]; calls: Arg
   }
 }
 
-describe('wrong words', () => {
+describe('wrong arguments', () => {
   test.each([
     ['nothing at all shows the overview', [], 'Usage: sentry <command>'],
     ['a mistyped command', ['wach'], 'Did you mean: watch?'],

@@ -1,4 +1,4 @@
-// Settings come from variables or files; everything that is wrong is told at once, and no secret with it.
+// Settings come from variables or files; all problems are reported at once, and no secret with it.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,7 +17,7 @@ import {
   readableFile,
   urlSetting,
   wholeNumber,
-  wordList,
+  nameList,
 } from '../../src/process/settings.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'vedette-env-'))
@@ -36,7 +36,7 @@ const TABLE = {
     secret: true,
     problem: (text) => (text.startsWith('t_') ? undefined : { allowed: 't_…', fix: 'copy it' }),
   }),
-  APP_LEVEL: oneOf({ meaning: 'level', otherwise: 1, words: { LOW: 1, HIGH: 2 } }),
+  APP_LEVEL: oneOf({ meaning: 'level', otherwise: 1, names: { LOW: 1, HIGH: 2 } }),
   APP_REPORT: onOff({ meaning: 'report', otherwise: true }),
   APP_BYTES: byteCount({ meaning: 'room', otherwise: 1024, min: 1, max: 2 ** 40 }),
   APP_CA: readableFile({ meaning: 'certificates', fromFile: false }),
@@ -46,7 +46,7 @@ const TABLE = {
     example: 'https://x',
     alsoAs: ['app_url'],
   }),
-  APP_NAMES: wordList({ meaning: 'names' }),
+  APP_NAMES: nameList({ meaning: 'names' }),
 } as const
 
 const read = (env: Environment) => readEnvironment(TABLE, env)
@@ -70,7 +70,7 @@ describe('values', () => {
   test.each<[string, Environment, Record<string, unknown>]>([
     ['a number', { APP_PORT: ' 8081 ' }, { APP_PORT: 8081 }],
     ['an empty variable is not set', { APP_PORT: '' }, { APP_PORT: 80 }],
-    ['words in any case', { APP_LEVEL: 'high' }, { APP_LEVEL: 2 }],
+    ['names in any case', { APP_LEVEL: 'high' }, { APP_LEVEL: 2 }],
     ['off', { APP_REPORT: 'OFF' }, { APP_REPORT: false }],
     ['bytes with a binary unit', { APP_BYTES: '256MiB' }, { APP_BYTES: 268_435_456 }],
     ['bytes with a decimal unit', { APP_BYTES: '1.5 GB' }, { APP_BYTES: 1_500_000_000 }],
@@ -114,7 +114,7 @@ describe('files', () => {
 })
 
 describe('problems', () => {
-  test('are told all at once, each with name, value, what is allowed and the fix', () => {
+  test('are reported all at once, each with name, value, what is allowed and the fix', () => {
     const { problems } = read({
       APP_PORT: '99999',
       APP_LEVEL: 'middle',
@@ -162,7 +162,7 @@ describe('names that are nearly ours', () => {
     expect(warnings[0]?.message).toContain(`did you mean ${meant}?`)
   })
 
-  test('strangers are not', () => {
+  test('unrelated names are not', () => {
     const env = { PATH: '/bin', HOME: '/', APP_OTHER_THING: 'x', app_url: 'https://x' }
     expect(read(env).warnings).toEqual([])
   })

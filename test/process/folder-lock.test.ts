@@ -1,4 +1,4 @@
-// A folder's lock: one holder at a time, whoever comes at once; the dead are recognised, and the living
+// A folder's lock: one holder at a time, also of several that start at once; the dead are recognised, and the living
 // whom we cannot see as well.
 import { readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -7,17 +7,17 @@ import { type FolderLock, lockFolder } from '../../src/process/folder-lock.ts'
 import { isAlive, ownIdentity } from '../../src/process/process-identity.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
-const held: FolderLock[] = []
+const locks: FolderLock[] = []
 
 async function lock(folder: string, onLost: () => void = () => undefined): Promise<FolderLock> {
   const one = await lockFolder(folder, 'test.lock', onLost)
-  held.push(one)
+  locks.push(one)
   return one
 }
 
 afterEach(() => {
   vi.useRealTimers()
-  for (const one of held.splice(0)) one.release()
+  for (const one of locks.splice(0)) one.release()
 })
 
 function leave(folder: string, changes: object): string {

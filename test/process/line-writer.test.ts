@@ -29,7 +29,7 @@ test('all lines come out in order, also those on their way at the end', async ()
   expect(lines).toEqual(Array.from({ length: 5000 }, (_, n) => String(n)))
 })
 
-test('a reader that stalls holds nothing up; lost lines are counted and told when it reads again', async () => {
+test('a reader that stalls holds nothing up; lost lines are counted and reported when it reads again', async () => {
   const child = startWriter(`
     const writer = createLineWriter({
       fd: 1,
@@ -40,8 +40,8 @@ test('a reader that stalls holds nothing up; lost lines are counted and told whe
     setImmediate(() => process.stderr.write('free ' + writer.dropped() + '\\n'))
   `)
   // Nobody reads standard output yet, and still the event loop of the process turns.
-  const [told] = (await once(child.stderr, 'data')) as [Buffer]
-  const dropped = Number(/^free (\d+)$/m.exec(told.toString())?.[1])
+  const [output] = (await once(child.stderr, 'data')) as [Buffer]
+  const dropped = Number(/^free (\d+)$/m.exec(output.toString())?.[1])
   expect(dropped).toBeGreaterThan(0)
   const text = await textOf(child.stdout)
   expect(text).toContain(`dropped ${dropped}\n`)

@@ -27,7 +27,7 @@ describe('JSON', () => {
     expect(linesOf({ level: 'warn' }, (log) => log.info('quiet'))).toEqual([])
   })
 
-  test('tells errors with type, message and stack', () => {
+  test('logs errors with type, message and stack', () => {
     const [line = ''] = linesOf({}, (log) => log.error({ err: new TypeError('odd') }, 'failed'))
     expect(JSON.parse(line)).toMatchObject({ err: { type: 'TypeError', message: 'odd' } })
   })

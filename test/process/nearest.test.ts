@@ -1,8 +1,8 @@
-// "Did you mean …?" must find the usual slips of the finger and stay silent about strangers.
+// "Did you mean …?" must find usual typing mistakes and suggest nothing for unrelated names.
 import { expect, test } from 'vitest'
 import { nearest } from '../../src/process/nearest.ts'
 
-const words = ['maxResponseTime', 'degradedResponseTime', 'frequency', 'request', 'tags']
+const names = ['maxResponseTime', 'degradedResponseTime', 'frequency', 'request', 'tags']
 
 test.each([
   ['maxResponsTime', 'maxResponseTime'],
@@ -13,6 +13,6 @@ test.each([
   ['zebra', undefined],
   ['', undefined],
   ['x'.repeat(1000), undefined],
-])('%s → %s', (word, expected) => {
-  expect(nearest(word, words)).toBe(expected)
+])('%s → %s', (input, expected) => {
+  expect(nearest(input, names)).toBe(expected)
 })

@@ -1,5 +1,5 @@
 // Aim: a file that is replaced keeps its owner, its mode and the links to it, and where it cannot be replaced it
-// is as it was, with nothing beside it.
+// is as it was, with nothing next to it.
 import {
   chmodSync,
   chownSync,

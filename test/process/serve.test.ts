@@ -17,7 +17,7 @@ async function connected(port: number): Promise<Socket> {
   return socket
 }
 
-test('any free port is told', async () => {
+test('any free port is reported', async () => {
   const served = await open()
   expect(await (await fetch(served.url)).text()).toBe('hello')
   expect(served.url).toBe(`http://127.0.0.1:${served.port}`)

@@ -35,7 +35,7 @@ test.each([
   expect(exit.mock.calls).toEqual([[code]])
 })
 
-test('one Ctrl-C that the terminal tells and npm hands on is one', () => {
+test('one Ctrl-C from the terminal that npm forwards counts once', () => {
   const { source, stop, exit, clock } = setUp()
   source.emit('SIGINT')
   clock.now += 100

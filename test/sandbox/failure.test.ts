@@ -1,5 +1,5 @@
-// Aim: whoever reads why a run was ended learns which limit it was, with its unit, how much was used, and what
-// raises it where anything does; whatever kind of code it was, the words are the same.
+// Aim: the failure of a run that was ended names the limit with its unit, the usage, and what raises the limit where
+// anything does; the message is the same for every kind of code.
 import { describe, expect, test } from 'vitest'
 import { bytesText, durationText } from '../../src/contract/schema/amounts.ts'
 import type { SandboxEnd } from '../../src/sandbox/sandbox.ts'
@@ -12,13 +12,13 @@ const MIB = 1_048_576
 const shell = (text: string) => ({ command: '/bin/sh', args: () => ['-c', text] })
 const script = (text: string) => ({ args: () => ['-e', text] })
 
-/** A run that is ended, what it is held to, its code, and its words. */
+/** A run that is ended, its limit, its code, and its message. */
 type Row = [
   what: string,
   options: Parameters<typeof sandboxed>[0],
   code: string,
   limit: Partial<SandboxLimits>,
-  words: RegExp,
+  expected: RegExp,
 ]
 
 const ROWS: Row[] = [
@@ -74,10 +74,10 @@ setInterval(() => spawn('sleep', ['20']).on('error', () => {}), 1)`),
   ],
 ]
 
-test.for(ROWS)('the limit of %s', async ([, options, code, limits, words]) => {
+test.for(ROWS)('the limit of %s', async ([, options, code, limits, expected]) => {
   const end = await sandboxed({ ...options, limits })
   const failed = sandboxFailure(end, 'the script')
-  expect(failed).toMatchObject({ code, message: expect.stringMatching(words) })
+  expect(failed).toMatchObject({ code, message: expect.stringMatching(expected) })
   // A file that is too large counts to the disk.
   const limit = limits.fileBytes === undefined ? limits : { diskBytes: ROOMY.diskBytes }
   expect(failed?.details).toEqual({ usage: end.usage, limit })
@@ -123,8 +123,8 @@ describe('what raises it', () => {
       { scarce: 'container' },
       'the tests used 700.5 MiB of memory when the agent’s container had none left: the limit is 1 GiB; give it more, or run fewer at a time (JOB_CONCURRENCY)',
     ],
-  ])('is said of a container %s', ([, more, words]) => {
-    expect(sandboxFailure(ended('out-of-memory', more), 'the tests')?.message).toBe(words)
+  ])('is said of a container %s', ([, more, expected]) => {
+    expect(sandboxFailure(ended('out-of-memory', more), 'the tests')?.message).toBe(expected)
   })
 })
 

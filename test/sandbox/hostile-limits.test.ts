@@ -1,5 +1,5 @@
 // Aim: whatever a script uses without end, and however it hides that, it ends at its limit, and neither the agent
-// nor the runs beside it are harmed. Every script runs under an agent that is root, and in a container.
+// nor other runs are harmed. Every script runs under an agent that is root, and in a container.
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'vitest'

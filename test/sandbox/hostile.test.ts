@@ -1,4 +1,4 @@
-// Aim: whatever a script does, the agent, its secrets and the runs beside it stay unharmed, and nothing of
+// Aim: whatever a script does, the agent, its secrets and other runs stay unharmed, and nothing of
 // the script is left. Every script runs under an agent that is root, and in a container as root and as nobody.
 import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
@@ -87,7 +87,7 @@ attempt('unlink', () => fs.unlinkSync(process.argv[1]))`,
         join(facts.root, 'spool'),
         join(facts.root, 'new'),
         ...OUTSIDE,
-        '../beside',
+        '../outside',
       ),
     outcome: 'exited',
     also: (answer) => {

@@ -1,4 +1,4 @@
-// Aim: what a supervisor said last is heard, also where the system tells of its end before its words were read.
+// Aim: the last report of a supervisor is received, also where the system reports its exit before that was read.
 import { spawn } from 'node:child_process'
 import { chmodSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -19,7 +19,7 @@ test('the end of another child does not come between a run and its end', async (
     onOutput: () => begun.resolve(),
   })
   await begun.promise
-  const other = spawn('echo', ['heard in one turn with its own end, which is looked at last'])
+  const other = spawn('echo', ['received in one turn with its own end, which is looked at last'])
   other.stdout.on('data', () => {
     writeFileSync(join(folder, 'go'), '')
     block(() => endedChildren().some((pid) => pid !== other.pid))
@@ -30,13 +30,13 @@ test('the end of another child does not come between a run and its end', async (
   expect(await running).toMatchObject({ outcome: 'exited', exitCode: 7 })
 })
 
-/** Children of this process that have ended, and of whose end nobody has heard. */
+/** Zombies: children of this process that have ended and that nobody has waited for. */
 function endedChildren(): number[] {
   const processes = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
   return processes.map(Number).filter((pid) => {
     try {
-      const words = readFileSync(`/proc/${pid}/stat`, 'utf8')
-      const [state, parent] = words.slice(words.lastIndexOf(')') + 2).split(' ')
+      const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+      const [state, parent] = fields.slice(fields.lastIndexOf(')') + 2).split(' ')
       return state === 'Z' && Number(parent) === process.pid
     } catch {
       return false
@@ -44,7 +44,7 @@ function endedChildren(): number[] {
   })
 }
 
-/** Keeps this process from hearing of anything until it is so. */
+/** Blocks the event loop of this process until it is so. */
 function block(until: () => boolean): void {
   const cell = new Int32Array(new SharedArrayBuffer(4))
   const deadline = performance.now() + WAIT_MS_MAX

@@ -7,8 +7,8 @@ import { Descendants } from '../../src/sandbox/supervisor/processes.ts'
 import { testScriptHost } from '../support/scripts/script-ground.ts'
 import { runScriptMonitor } from '../support/scripts/script-runs.ts'
 
-const ground = testScriptHost()
-afterAll(() => ground.close())
+const host = testScriptHost()
+afterAll(() => host.close())
 
 const script = `const { spawn } = require('node:child_process')
 spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' }).unref()
@@ -16,7 +16,7 @@ console.log('hello')
 `
 
 async function run(): Promise<void> {
-  const { codes, workRoot } = await runScriptMonitor(multistep, { script }, { ground })
+  const { codes, workRoot } = await runScriptMonitor(multistep, { script }, { host })
   expect(codes).toEqual([])
   expect(existsSync(workRoot) ? readdirSync(workRoot) : []).toEqual([])
 }

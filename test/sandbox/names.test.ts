@@ -68,7 +68,7 @@ function core(folder: string): string {
 
 describe.skipIf(why !== undefined)(`names in the sandbox ${why ?? ''}`, () => {
   test.each(RIGHTS)(
-    'as %s: Node.js and curl reach them, and what is forbidden is told',
+    'as %s: Node.js and curl reach them, and refused connections are reported',
     async (_, rights) => {
       const said = await programs(rights, 'node', 'resolver', 'curl')
       const node = said.get('node')

@@ -113,7 +113,7 @@ udp.on('error', (e) => console.log(e.code)); udp.send('x', 53, '127.0.0.1', (e) 
     expect(end.tail.stdout).toBe('EACCES\n')
   })
 
-  test('fetches through the proxy: names are the agent’s, redirects are held', async () => {
+  test('fetches through the proxy: the agent resolves names, the policy applies to redirects', async () => {
     const end = await sandboxed({
       args: () => [
         '-e',
@@ -140,7 +140,7 @@ describe.skipIf(needsBrowser !== undefined)(`Chromium ${needsBrowser ?? ''}`, ()
     ...(needsNamespaces === undefined ? [] : ['--no-sandbox']),
   ]
 
-  test('loads a page by itself, what it links to is held, and nothing of it is left', async () => {
+  test('loads a page by itself, the policy applies to its links, and nothing of it is left', async () => {
     const end = await sandboxed({
       command: chromium,
       args: () => [...flags, '--dump-dom', `http://localhost:${port}/`],
@@ -151,7 +151,7 @@ describe.skipIf(needsBrowser !== undefined)(`Chromium ${needsBrowser ?? ''}`, ()
     expect(processesWith(end.folder)).toEqual([])
   })
 
-  test('loads a page through the proxy, and what it links to is held there', async () => {
+  test('loads a page through the proxy, and the policy applies to its links there', async () => {
     const front = await startAuthorizingProxy(proxy)
     const end = await sandboxed({
       command: chromium,

@@ -1,4 +1,4 @@
-// Aim: whatever lies in a folder is removed, nothing beside it is, and handing it over changes only it.
+// Aim: all that is in a folder is removed, nothing outside of it is, and handing it over changes only it.
 import {
   chmodSync,
   existsSync,
@@ -44,12 +44,12 @@ test('what is forbidden is removed', async () => {
 })
 
 test('a link is removed, what it leads to is not', async () => {
-  const [folder, beside] = [temporaryFolder(), temporaryFolder()]
-  writeFileSync(join(beside, 'file'), 'kept')
-  symlinkSync(beside, join(folder, 'link'))
-  linkSync(join(beside, 'file'), join(folder, 'hard'))
+  const [folder, outside] = [temporaryFolder(), temporaryFolder()]
+  writeFileSync(join(outside, 'file'), 'kept')
+  symlinkSync(outside, join(folder, 'link'))
+  linkSync(join(outside, 'file'), join(folder, 'hard'))
   await removeTree(folder)
-  expect(readFileSync(join(beside, 'file'), 'utf8')).toBe('kept')
+  expect(readFileSync(join(outside, 'file'), 'utf8')).toBe('kept')
 })
 
 test('a folder that is gone is no error', async () => {
@@ -59,15 +59,15 @@ test('a folder that is gone is no error', async () => {
 test.skipIf(notRoot !== undefined)(
   `what is handed over is the folder and its own files ${notRoot ?? ''}`,
   async () => {
-    const [folder, beside] = [temporaryFolder(), temporaryFolder()]
-    writeFileSync(join(beside, 'file'), '')
+    const [folder, outside] = [temporaryFolder(), temporaryFolder()]
+    writeFileSync(join(outside, 'file'), '')
     mkdirSync(join(folder, 'inside'))
     writeFileSync(join(folder, 'inside/own'), '')
-    symlinkSync(join(beside, 'file'), join(folder, 'link'))
-    linkSync(join(beside, 'file'), join(folder, 'shared'))
+    symlinkSync(join(outside, 'file'), join(folder, 'link'))
+    linkSync(join(outside, 'file'), join(folder, 'shared'))
     await giveTree(folder, 64_999)
     expect(statSync(folder).uid).toBe(64_999)
     expect(statSync(join(folder, 'inside/own')).uid).toBe(64_999)
-    expect(statSync(join(beside, 'file')).uid).toBe(0)
+    expect(statSync(join(outside, 'file')).uid).toBe(0)
   },
 )

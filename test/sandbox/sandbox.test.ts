@@ -1,4 +1,4 @@
-// Aim: a run gets what its order says and tells what became of it; what it ended by is told apart; and where
+// Aim: a run gets what its order says and reports how it ended; ways to end are distinct; and where
 // the sandbox cannot be had, nothing runs unless the operator wants it to.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -40,25 +40,25 @@ fs.writeSync(3, '{"step":1}\\nno json\\n{"step":2}\\n')`,
     expect(messages).toEqual([{ step: 1 }, { step: 2 }])
   })
 
-  test('opens what else may be read and written, and nothing beside it', async () => {
-    const beside = await mkdtemp(join(tmpdir(), 'vedette-beside-'))
+  test('opens what else may be read and written, and nothing else', async () => {
+    const outside = await mkdtemp(join(tmpdir(), 'vedette-outside-'))
     const shared = await mkdtemp(join(tmpdir(), 'vedette-shared-'))
-    writeFileSync(join(beside, 'given'), 'text')
-    writeFileSync(join(beside, 'withheld'), 'text')
+    writeFileSync(join(outside, 'given'), 'text')
+    writeFileSync(join(outside, 'withheld'), 'text')
     const end = await sandboxed({
       ...script(
         `const fs = require('node:fs')
-const [beside, shared] = process.argv.slice(1)
-for (const act of [() => fs.readFileSync(beside + '/given'), () => fs.readFileSync(beside + '/withheld'),
-  () => fs.writeFileSync(beside + '/given', '')])
+const [outside, shared] = process.argv.slice(1)
+for (const act of [() => fs.readFileSync(outside + '/given'), () => fs.readFileSync(outside + '/withheld'),
+  () => fs.writeFileSync(outside + '/given', '')])
   try { act(); console.log('done') } catch (e) { console.log(e.code) }`,
-        beside,
+        outside,
         shared,
       ),
-      readable: [join(beside, 'given')],
+      readable: [join(outside, 'given')],
     })
     expect(end.tail.stdout).toMatch(/^(done\n(ENOENT|EACCES)\nEACCES|EACCES\nEACCES\nEACCES)\n$/)
-    await Promise.all([beside, shared].map((folder) => rm(folder, { recursive: true })))
+    await Promise.all([outside, shared].map((folder) => rm(folder, { recursive: true })))
   })
 
   test('hands out all output before its end, and keeps the last of it', async () => {
@@ -74,7 +74,7 @@ for (const act of [() => fs.readFileSync(beside + '/given'), () => fs.readFileSy
     expect(end.tail.stdout).toHaveLength(65_536)
   })
 
-  test('hears of messages and output by their bytes', async () => {
+  test('receives messages and output by their bytes', async () => {
     // Two bytes a letter, one unit of a JavaScript text.
     const write = `require('node:fs').writeSync(3, JSON.stringify('é'.repeat(1e4)) + '\\n')`
     const over = await sandboxed({ ...script(`for (;;) ${write}`), limits: { outputBytes: 1e6 } })
@@ -127,7 +127,7 @@ describe('an end', () => {
 
   test.for([
     ['a deadline', new DeadlineReached(100), 'out-of-time'],
-    ['somebody’s wish', new Error('cancelled'), 'cancelled'],
+    ['a cancellation', new Error('cancelled'), 'cancelled'],
   ] as const)('is %s, and the command was asked first', async ([, reason, outcome]) => {
     const stop = new AbortController()
     const end = await sandboxed({
@@ -149,7 +149,7 @@ setInterval(() => {}, 1000); console.log('ready')`),
     expect(end).toMatchObject({ outcome: 'cancelled', leftBehind: 0 })
   })
 
-  test('tells what was used', async () => {
+  test('reports the usage', async () => {
     const text = `const b = Buffer.alloc(5e7, 1); while (process.cpuUsage().user < 3e5); require('node:fs').writeFileSync('f', b)`
     const { usage } = await sandboxed(script(text))
     expect(usage.cpuMs).toBeGreaterThan(200)
@@ -160,7 +160,7 @@ setInterval(() => {}, 1000); console.log('ready')`),
 })
 
 describe('when one who watches dies', () => {
-  // All of them bear the folder in their words: not everybody may read their environment.
+  // All of them have the folder in their arguments: not everybody may read their environment.
   const busy = {
     command: '/bin/sh',
     args: ['-c', 'setsid sh -c "sleep 1000; :" $1 & echo on; sleep 1000; :', 'sh', '{folder}'],
@@ -239,7 +239,7 @@ mkdirSync('inner')
 const limits = ${JSON.stringify({ wallMs: 9e3, cpuMs: 9e3, memoryBytes: 5e8, processes: 50, outputBytes: 1e6, diskBytes: 1e8, fileBytes: 1e8, openFiles: 999 })}
 const sandbox = createSandbox({ network: { blocked: [], allowed: [] }, isolation: '${isolation}', firstUserId: 1 })
 const run = sandbox.run({ command: '/bin/sh', args: ['-c', 'echo ran \\$WAY'], folder: '${folder}/inner', limits,
-  proxy: { port: 1, environment: { WAY: 'by proxy' }, when: 'unheld' } }, new AbortController().signal)
+  proxy: { port: 1, environment: { WAY: 'by proxy' }, when: 'unenforced' } }, new AbortController().signal)
 const end = await run.ended
 sandbox.close()
 console.log(JSON.stringify(end))
@@ -266,7 +266,7 @@ process.exit()`,
 })
 
 test.each([
-  ['none where it goes straight', 'unheld', 'way:\n'],
+  ['none where it goes straight', 'unenforced', 'way:\n'],
   ['named where all must go through it', 'always', 'way: by proxy\n'],
 ] as const)('where connections are evaluated, a proxy is %s', async (_, when, said) => {
   const end = await sandboxed({

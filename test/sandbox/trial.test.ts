@@ -30,7 +30,7 @@ test.each<[string, Sandbox, boolean, RegExp[]]>([
     [],
   ],
   [
-    'that connections are not held',
+    'that connections are not enforced',
     sandboxWith({ layers: { ...ALL, network: false } }, 'namespaces\nexecutes\n'),
     true,
     [/seccomp.*docker\/seccomp\.json/],
@@ -62,11 +62,11 @@ test.each<[string, Sandbox, boolean, RegExp[]]>([
     true,
     [/cannot be run.*CAP_SETUID/],
   ],
-])('says %s', async (_, sandbox, hasChromium, lacks) => {
+])('says %s', async (_, sandbox, hasChromium, missing) => {
   const root = temporaryFolder()
   const trial = await trySandbox(sandbox, { root, hasChromium })
-  expect(trial.lacks).toHaveLength(lacks.length)
-  lacks.forEach((lack, index) => expect(trial.lacks[index]).toMatch(lack))
+  expect(trial.missing).toHaveLength(missing.length)
+  missing.forEach((requirement, index) => expect(trial.missing[index]).toMatch(requirement))
   expect(readdirSync(root)).toEqual([])
 })
 
@@ -76,7 +76,7 @@ test('says why where there is no room for a trial', async () => {
     root,
     hasChromium: false,
   })
-  expect(trial.lacks[0]).toMatch(/ENOENT/)
+  expect(trial.missing[0]).toMatch(/ENOENT/)
   expect(existsSync(root)).toBe(false)
 })
 
@@ -85,7 +85,7 @@ test('sees what this system has', async () => {
   const sandbox = createSandbox({ network, isolation: 'best', firstUserId: 64_700 })
   const trial = await trySandbox(sandbox, { root: temporaryFolder(), hasChromium: false })
   sandbox.close()
-  expect(trial.lacks.filter((lack) => /exec/.test(lack))).toEqual([])
+  expect(trial.missing.filter((requirement) => /exec/.test(requirement))).toEqual([])
   expect(trial).toMatchObject({
     layers: { ownUser: process.getuid?.() === 0 },
     namespaces: withoutNamespaces() === undefined,

@@ -1,4 +1,4 @@
-// Aim: two agents on one machine never give the same user to two runs, and what a dead one held is free again.
+// Aim: two agents on one machine never give the same user to two runs, and the users of a dead one are free again.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs'
@@ -28,7 +28,7 @@ async function startTaker(root: string) {
   const answer = async () => (await lines.next()).value as string
   await answer()
   return {
-    async take(count: number): Promise<number[]> {
+    async acquire(count: number): Promise<number[]> {
       child.stdin.write(`take ${count}\n`)
       return JSON.parse(await answer()) as number[]
     },
@@ -48,9 +48,9 @@ describe.skipIf(!isRoot)(`users of runs${isRoot ? '' : ': needs root'}`, () => {
     const root = temporaryFolder()
     const agents = await Promise.all([startTaker(root), startTaker(root)])
     for (let round = 1; round <= 5; round++) {
-      const taken = await Promise.all(agents.map((one) => one.take(20)))
-      expect(new Set(taken.flat()).size).toBe(40)
-      for (const [at, users] of taken.entries()) {
+      const acquired = await Promise.all(agents.map((one) => one.acquire(20)))
+      expect(new Set(acquired.flat()).size).toBe(40)
+      for (const [at, users] of acquired.entries()) {
         for (const userId of users) await agents[at]?.giveBack(userId)
       }
     }
@@ -59,12 +59,12 @@ describe.skipIf(!isRoot)(`users of runs${isRoot ? '' : ': needs root'}`, () => {
   test('are free again when they are given back, and when their agent dies', async () => {
     const root = temporaryFolder()
     const [one, other] = await Promise.all([startTaker(root), startTaker(root)])
-    expect(await one.take(2)).toEqual([FIRST, FIRST + 1])
-    expect(await other.take(1)).toEqual([FIRST + 2])
+    expect(await one.acquire(2)).toEqual([FIRST, FIRST + 1])
+    expect(await other.acquire(1)).toEqual([FIRST + 2])
     await one.giveBack(FIRST)
-    expect(await other.take(1)).toEqual([FIRST])
+    expect(await other.acquire(1)).toEqual([FIRST])
     await one.die()
-    expect(await other.take(1)).toEqual([FIRST + 1])
+    expect(await other.acquire(1)).toEqual([FIRST + 1])
   })
 })
 

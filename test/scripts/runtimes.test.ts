@@ -19,15 +19,15 @@ const playwrightConfig = { timeout: 180_000 }
 
 const site = await startSmallSite()
 const why = missing('chromium')
-let ground: ScriptHost
+let host: ScriptHost
 
 beforeAll(async () => {
-  ground = testScriptHost({ tools: await realRuntimes(...IDS) })
+  host = testScriptHost({ tools: await realRuntimes(...IDS) })
 }, INSTALL_MS_MAX)
 
 function run(type: AnyMonitorType, runtimeId: string, script: string) {
   const written = script.replaceAll('{site}', site.url)
-  return runScriptMonitor(type, { script: written, runtimeId, playwrightConfig }, { ground })
+  return runScriptMonitor(type, { script: written, runtimeId, playwrightConfig }, { host })
 }
 
 const PAGE = `const page = await browser.newPage()
@@ -84,7 +84,7 @@ describe.each(IDS)('runtime %s', (id) => {
       expect(observed.pages[0]?.vitals[0]?.url).toBe(`${site.url}/`)
     })
 
-    test('a test that fails tells its line and leaves a trace', async () => {
+    test('a test that fails reports its line and leaves a trace', async () => {
       const { failures, artifacts, observed } = await run(
         browser,
         id,

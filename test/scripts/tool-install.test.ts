@@ -1,4 +1,4 @@
-// Engines and runtimes are installed whole or not at all, from any registry; what goes wrong is told with its
+// Engines and runtimes are installed whole or not at all, from any registry; failures are reported with their
 // fix, and nothing unfinished is ever taken for an engine.
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -25,7 +25,7 @@ const runtime = RUNTIMES.get('2024.09')
 const LEFT_OUT = Object.keys(runtime?.optionalPackages ?? {})[0] ?? ''
 
 let registry: NpmRegistry
-let silent: NpmRegistry
+let stalled: NpmRegistry
 
 beforeAll(async () => {
   const program = { 'bin/node': '#!/bin/sh\necho here\n', 'include/node.h': 'long' }
@@ -37,12 +37,12 @@ beforeAll(async () => {
       .filter(([name]) => name !== LEFT_OUT)
       .map(([name, version]) => pinned(`${name}@${version}`)),
   ])
-  silent = await startNpmRegistry([], { stall: true })
+  stalled = await startNpmRegistry([], { stall: true })
 })
 
 afterAll(async () => {
   await registry.server.close()
-  await silent.server.close()
+  await stalled.server.close()
 })
 
 function order(changes: Partial<ToolOrder>): ToolOrder {
@@ -80,7 +80,7 @@ describe('an engine', () => {
   })
 })
 
-test('a runtime is installed with what the registry has, and tells what it lacks', async () => {
+test('a runtime is installed with what the registry has, and reports what is missing', async () => {
   const one = order({ kind: 'runtime', name: '2024.09' })
   expect(await installTool(one)).toMatchObject({ tool: { missing: [LEFT_OUT] } })
   const tool = await openToolchains(one.folder).find('runtime', '2024.09')
@@ -91,17 +91,21 @@ test('a runtime is installed with what the registry has, and tells what it lacks
 const REFUSALS: [sentence: string, () => Partial<ToolOrder>, says: RegExp][] = [
   ['a name that is none', () => ({ name: 'node@23' }), /no "node@23"; there are node@22/],
   [
-    'a package that the registry lacks',
+    'a package that the registry does not have',
     () => ({ name: 'node@26' }),
     /npm failed [\s\S]*No matching version/,
   ],
   ['a package without its program', () => ({ name: 'node@22' }), /no node_modules\/engine\/bin/],
   ['no npm', () => ({ env: { PATH: '/nowhere' } }), /npm was not found in PATH/],
-  ['a registry that is silent', () => ({ env: silent.env, timeoutMs: 1500 }), /did not end within/],
+  [
+    'a registry that is silent',
+    () => ({ env: stalled.env, timeoutMs: 1500 }),
+    /did not end within/,
+  ],
   ['a folder that cannot be', () => ({ folder: '/dev/null/tools' }), /cannot be written/],
 ]
 
-test.each(REFUSALS)('%s is told, and leaves nothing', async (_, changes, says) => {
+test.each(REFUSALS)('%s is reported, and leaves nothing', async (_, changes, says) => {
   const one = order(changes())
   const outcome = await installTool(one)
   expect('problem' in outcome ? outcome.problem : 'installed').toMatch(says)
@@ -112,8 +116,8 @@ test.each(REFUSALS)('%s is told, and leaves nothing', async (_, changes, says) =
 
 test('an interrupted installation ends at once and leaves nothing', async () => {
   const stop = new AbortController()
-  const one = order({ env: silent.env, signal: stop.signal })
-  const asked = silent.server.connection()
+  const one = order({ env: stalled.env, signal: stop.signal })
+  const asked = stalled.server.connection()
   const outcome = installTool(one)
   await asked
   stop.abort(new Error('enough'))

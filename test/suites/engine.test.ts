@@ -62,8 +62,8 @@ describe('an engine that the project asks for', () => {
 describe('an engine that the monitor asks for', () => {
   test('wins over the project', async () => {
     const folder = project({ '.nvmrc': '22' })
-    const wish = { engine: 'node', engineVersion: '26' } as const
-    expect(await suiteEngine(wish, [folder])).toMatchObject({ engine: 'node@26' })
+    const options = { engine: 'node', engineVersion: '26' } as const
+    expect(await suiteEngine(options, [folder])).toMatchObject({ engine: 'node@26' })
   })
 
   test('takes its version from the project when it has none', async () => {

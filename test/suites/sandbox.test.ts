@@ -1,5 +1,5 @@
 // Aim: whatever a suite or a script says about the browser that it launches, Chromium keeps its own sandbox where
-// the system allows it, and a configuration that asks for less is told so.
+// the system allows it, and a configuration that asks for less gets a note.
 import { execFileSync } from 'node:child_process'
 import { afterAll, describe, expect, test } from 'vitest'
 import { browser } from '../../src/monitors/browser/index.ts'
@@ -7,28 +7,28 @@ import { findChromium } from '../../src/scripts/chromium.ts'
 import { missing } from '../support/needs.ts'
 import { testScriptHost } from '../support/scripts/script-ground.ts'
 import { runScriptMonitor } from '../support/scripts/script-runs.ts'
-import { runFolder, suiteGround, suiteProject } from '../support/suites/suite-runs.ts'
+import { runFolder, suiteHost, suiteProject } from '../support/suites/suite-runs.ts'
 
-const ground = suiteGround()
+const host = suiteHost()
 const scriptHost = testScriptHost()
 afterAll(() => {
-  ground.close()
+  host.close()
   scriptHost.close()
 })
 
 const why = missing('chromium')
 const program = JSON.stringify(await findChromium(undefined))
 
-/** Browsers that this process has started: how many there are, and how many of them were told to go without their sandbox. */
+/** Browsers that this process has started: how many there are, and how many of them were started without their sandbox. */
 const LOOK = `const { readdirSync, readFileSync } = require('node:fs')
-const words = readdirSync('/proc').filter((one) => /^\\d+$/.test(one)).map((one) => {
+const browsers = readdirSync('/proc').filter((one) => /^\\d+$/.test(one)).map((one) => {
   try {
     const [, parent] = readFileSync('/proc/' + one + '/stat', 'utf8').split(') ')[1].split(' ')
     if (Number(parent) !== process.pid) return []
     return readFileSync('/proc/' + one + '/cmdline', 'utf8').split('\\0')
   } catch { return [] }
 }).filter((all) => all.some((one) => one.startsWith('--remote-debugging-')))
-console.log('SAW' + words.length + ' ' + words.filter((all) => all.includes('--no-sandbox')).length)\n`
+console.log('SAW' + browsers.length + ' ' + browsers.filter((all) => all.includes('--no-sandbox')).length)\n`
 const PAGE = `test('looks', async ({ page }) => { await page.goto('about:blank'); look() })`
 
 function allowed(): boolean {
@@ -63,7 +63,7 @@ describe.skipIf(why !== undefined || !allowed())(`with Chromium ${why ?? ''}`, (
       },
     ],
     [
-      'a wish for none of it',
+      'a request for none of it',
       {
         config: `use: { launchOptions: { executablePath: ${program}, chromiumSandbox: false } }`,
         isSaid: true,
@@ -81,7 +81,7 @@ describe.skipIf(why !== undefined || !allowed())(`with Chromium ${why ?? ''}`, (
         'playwright.config.js': `module.exports = { workers: 1, retries: 0, ${config} }`,
         'a.spec.js': `const { test } = require('@playwright/test')\nconst look = () => {\n${LOOK}}\n${spec}`,
       })
-      const run = await runFolder(ground, folder)
+      const run = await runFolder(host, folder)
       expect(run.failures).toEqual([])
       const { tests, notes = [] } = run.observed as unknown as {
         tests: { attempts: { output: string }[] }[]
@@ -99,11 +99,7 @@ describe.skipIf(why !== undefined || !allowed())(`with Chromium ${why ?? ''}`, (
         ${LOOK}
         await one.close()
       })()`
-    const { failures, observed } = await runScriptMonitor(
-      browser,
-      { script },
-      { ground: scriptHost },
-    )
+    const { failures, observed } = await runScriptMonitor(browser, { script }, { host: scriptHost })
     expect(failures).toEqual([])
     const said = observed.console.map(({ text }) => text).join('\n')
     expect(said).toMatch(/SAW[1-9]\d* 0(?:\n|$)/)

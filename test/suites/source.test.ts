@@ -8,7 +8,7 @@ import type { Toolchains } from '../../src/scripts/toolchains.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const PROJECT = ['package.json', 'tests/a.spec.ts', 'tests/work/b.spec.ts']
-const KEPT = ['agents/1/id', 'cache/packages/c', 'work/vedette-run-other/project/d']
+const DATA_FILES = ['agents/1/id', 'cache/packages/c', 'work/vedette-run-other/project/d']
 
 function write(folder: string, paths: readonly string[]): void {
   for (const path of paths) {
@@ -19,13 +19,13 @@ function write(folder: string, paths: readonly string[]): void {
 
 /** Files of the copy of a project, where DATA_DIR is. */
 async function copied(project: string, dataDir: string): Promise<string[]> {
-  write(dataDir, KEPT)
+  write(dataDir, DATA_FILES)
   const runFolder = join(dataDir, 'work', 'vedette-run-mine')
   mkdirSync(runFolder)
   const tools = { folder: join(project, '.tools') } as Toolchains
   write(tools.folder, ['engines/node'])
-  const ground = { cacheFolder: join(dataDir, 'cache'), ownProjects: true, tools } as ScriptHost
-  const placed = await placeProject(project, runFolder, ground, AbortSignal.timeout(5000))
+  const host = { cacheFolder: join(dataDir, 'cache'), ownProjects: true, tools } as ScriptHost
+  const placed = await placeProject(project, runFolder, host, AbortSignal.timeout(5000))
   expect(placed).toMatchObject({ folder: join(runFolder, 'project') })
   const { folder } = placed as { folder: string }
   return readdirSync(folder, { recursive: true, encoding: 'utf8' })

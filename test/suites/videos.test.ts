@@ -1,6 +1,6 @@
 // Aim: where no video can be made, a suite says so when a video would have been kept, and only then.
 import { afterAll, expect, test, vi } from 'vitest'
-import { runFolder, suiteGround, suiteProject } from '../support/suites/suite-runs.ts'
+import { runFolder, suiteHost, suiteProject } from '../support/suites/suite-runs.ts'
 
 // Whatever this machine has.
 vi.mock(import('../../src/scripts/chromium.ts'), async (original) => {
@@ -10,8 +10,8 @@ vi.mock(import('../../src/scripts/chromium.ts'), async (original) => {
   return { ...chromium, findProgram }
 })
 
-const ground = suiteGround()
-afterAll(() => ground.close())
+const host = suiteHost()
+afterAll(() => host.close())
 
 const SHOWS = `test('shows', async ({ page }) => { await page.goto('about:blank') })`
 const FLAKY = `test('flaky', async ({ page }, info) => {
@@ -72,7 +72,7 @@ test.each<[string, { spec: string; config?: string; command?: string; isSaid: bo
     'a.spec.js': `const { test, expect } = require('@playwright/test');${spec}`,
   })
   const options = command === undefined ? {} : { testCommand: command }
-  const { observed, codes } = await runFolder(ground, folder, options)
+  const { observed, codes } = await runFolder(host, folder, options)
   expect(codes).toEqual(spec === FAILS ? ['TESTS_FAILED'] : [])
   const notes = (observed['notes'] ?? []) as string[]
   expect(notes.some((note) => note.startsWith('videos are left out'))).toBe(isSaid)

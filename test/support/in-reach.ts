@@ -3,7 +3,7 @@
 import { statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { keepOnExec, libcFunction } from '../../src/network/native/syscalls.ts'
+import { inheritOnExec, libcFunction } from '../../src/network/native/syscalls.ts'
 import { openWay } from '../../src/sandbox/supervisor/mounts.ts'
 
 const CHECKOUT = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '')
@@ -24,7 +24,7 @@ function everybodyPassesTo(path: string): boolean {
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   openWay(NEEDED, NOBODY)
   // Node closes what it starts with on exec.
-  for (const fd of [0, 1, 2]) keepOnExec(fd)
+  for (const fd of [0, 1, 2]) inheritOnExec(fd)
   const environment = Object.entries(process.env).map(([name, value]) => `${name}=${value}`)
   const execute = libcFunction('int execve(const char *, const char **, const char **)')
   execute('/usr/bin/env', ['env', ...process.argv.slice(2), null], [...environment, null])

@@ -4,7 +4,7 @@
 /** How slowly an answer may come, from its first byte on. */
 export interface AnswerPaceBounds {
   /** Without a byte for so long it does not come any more. */
-  silenceMs: number
+  idleMs: number
   /** Until its last byte, however steadily it comes. */
   wholeMs: number
 }
@@ -19,8 +19,8 @@ export interface AnswerPace {
 
 /** Begins to watch; calls back, with the bound that was passed, when the answer is too slow. */
 export function watchPace(bounds: AnswerPaceBounds, onLate: (ms: number) => void): AnswerPace {
-  const { silenceMs, wholeMs } = bounds
-  const silence = setTimeout(() => onLate(silenceMs), silenceMs)
+  const { idleMs, wholeMs } = bounds
+  const silence = setTimeout(() => onLate(idleMs), idleMs)
   const whole = setTimeout(() => onLate(wholeMs), wholeMs)
   return {
     came: () => void silence.refresh(),

@@ -10,7 +10,7 @@ import { artifactOwner } from '../../contract/protocol/agent-protocol.ts'
 import type { Artifact, Result } from '../../contract/result.ts'
 import type { Log } from '../../process/log.ts'
 import { SALT_BYTES, TAG_BYTES, type AgentCipher } from './spool/agent-cipher.ts'
-import { diskWords } from './spool/disk-words.ts'
+import { diskMessage } from './spool/disk-words.ts'
 
 /** A file that waits to be sent. */
 export interface WaitingArtifact extends Artifact {
@@ -112,7 +112,7 @@ export class ArtifactSpool {
       this.#stagedBytes.delete(id)
       await this.#remove(id)
       log.warn({ err: error }, 'a file of a result cannot be kept')
-      return `it has ${artifact.bytes} bytes, and ${diskWords(error)}`
+      return `it has ${artifact.bytes} bytes, and ${diskMessage(error)}`
     }
   }
 

@@ -27,7 +27,7 @@ export interface KnownType {
 
 /**
  * `run`: by this agent, so that all variables must be known and groups are counted in. `apply`: on a
- * platform, which may know more variables and keeps the groups.
+ * platform, which may know more variables and stores the groups.
  */
 export type Purpose = 'run' | 'apply'
 
@@ -44,7 +44,7 @@ export interface FileContext {
   defaults: Fields
   defaultsAsWritten: Fields
   variables: readonly Variable[]
-  /** Names of variables that are no good, of which a finding tells already. */
+  /** Names of invalid variables, which a finding already reports. */
   unusable: ReadonlySet<string>
   types: ReadonlyMap<string, KnownType>
   groups: FileGroups
@@ -91,7 +91,7 @@ export async function readDefinition(
     await readScripts(fields, path, around.tlsFiles, around.findings)
   }
   if (around.purpose === 'run') resolveProject(fields, around)
-  const group = takeGroup(fields, path, around)
+  const group = extractGroup(fields, path, around)
   const inherited = group === undefined ? [] : groupVariables(group.definition)
   const variables = [...inherited, ...around.variables]
   const setUp = setUpScript(fields, group)
@@ -106,8 +106,8 @@ interface KnownGroup {
   definition: CheckGroup
 }
 
-/** Takes the name of a group out of the fields, which then are in the wire form. */
-function takeGroup(
+/** Removes the name of a group from the fields, which then are in the wire form. */
+function extractGroup(
   fields: Fields,
   path: Path,
   { groups, findings }: FileContext,
@@ -119,7 +119,10 @@ function takeGroup(
   if (typeof key === 'string' && groups.has(key)) {
     const definition = groups.get(key)
     if ((fields['groupId'] ?? null) === null) return definition && { key, definition }
-    findings.push({ path: place, message: 'means the same as groupId beside it; keep one of them' })
+    findings.push({
+      path: place,
+      message: 'means the same as groupId next to it; keep one of them',
+    })
     return undefined
   }
   const meant = typeof key === 'string' ? nearest(key, groups.keys()) : undefined
@@ -134,7 +137,7 @@ function takeGroup(
   return undefined
 }
 
-/** Run here, a monitor holds as its group makes it; a platform is told both, and does that itself. */
+/** Run here, a monitor gets the settings of its group; a platform receives both and merges them itself. */
 function inGroup(
   monitor: Monitor,
   group: KnownGroup | undefined,
@@ -214,7 +217,7 @@ function namesTlsFiles(fields: Fields): boolean {
   return Object.keys(TLS_FILES).some((key) => Object.hasOwn(request['tls'] as Fields, key))
 }
 
-/** The project of a suite stands beside the file that names it. */
+/** The project of a suite stands next to the file that names it. */
 function resolveProject(fields: Fields, { tlsFiles }: FileContext): void {
   const path = fields['codeBundlePath']
   if (typeof path !== 'string' || path === '' || path.startsWith('bundle:')) return

@@ -75,8 +75,8 @@ const LOOKS_LIKE =
 
 /**
  * Reads and checks a monitors file against the types of monitor that can be run. `variables` are known
- * to it besides its own. Gives way to other work while it reads a large file. Never rejects for
- * anything that a file, or the lack of one, may hold.
+ * to it in addition to its own. Yields to other work while it reads a large file. Never rejects for the content
+ * of a file, or for a missing one.
  */
 export async function readMonitorsFile(
   path: string,
@@ -86,11 +86,11 @@ export async function readMonitorsFile(
 ): Promise<ReadFile> {
   const read = await readFor({ purpose: 'run', path, env, types, variables })
   if (!read.ok) return read
-  const { location, proxyUrl, monitors } = read.held
+  const { location, proxyUrl, monitors } = read.content
   const file: LoadedFile = {
     ...(location === undefined ? {} : { location }),
     ...(proxyUrl === undefined ? {} : { proxyUrl }),
-    variables: read.held.variables,
+    variables: read.content.variables,
     monitors: monitors.map(({ monitor }) => monitor),
     warnings: read.warnings,
   }
@@ -122,7 +122,7 @@ export type ReadFileToApply =
 
 /**
  * Reads and checks a monitors file to be applied on a platform: every type that can be defined is good,
- * whether this agent runs it or not. `variables` are known besides the file's own. Never rejects for anything that a file may hold.
+ * whether this agent runs it or not. `variables` are known in addition to the file's own. Never rejects for the content of a file.
  */
 export async function readFileToApply(
   path: string,
@@ -132,7 +132,7 @@ export async function readFileToApply(
   const types = DEFINITION_SCHEMAS
   const read = await readFor({ purpose: 'apply', path, env, types, variables })
   if (!read.ok) return read
-  return { ok: true, file: read.held, warnings: read.warnings, locate: read.locate }
+  return { ok: true, file: read.content, warnings: read.warnings, locate: read.locate }
 }
 
 /** What is to be read, and what for. */
@@ -145,7 +145,12 @@ interface Order {
 }
 
 type ReadHeld = { files: string[] } & (
-  | { ok: true; held: FileToApply; warnings: Problem[]; locate: (findings: Findings) => Problem[] }
+  | {
+      ok: true
+      content: FileToApply
+      warnings: Problem[]
+      locate: (findings: Findings) => Problem[]
+    }
   | { ok: false; problems: Problem[] }
 )
 
@@ -174,7 +179,13 @@ async function readFor(order: Order): Promise<ReadHeld> {
   const locate = (found: Findings) => located(found, { name: path, yaml, secrets })
   if (findings.count() > 0) return { ok: false, problems: locate(findings), files }
   const written = yaml.warnings.map((one) => ({ file: path, path: '', ...one }))
-  return { ok: true, held: loaded.held, warnings: [...written, ...locate(warnings)], locate, files }
+  return {
+    ok: true,
+    content: loaded.content,
+    warnings: [...written, ...locate(warnings)],
+    locate,
+    files,
+  }
 }
 
 interface Reading extends Order {
@@ -206,7 +217,7 @@ async function readFields(top: Fields, reading: Reading) {
     const message = 'stays here: on a platform it is a setting of the private location'
     warnings.push({ path: ['proxyUrl'], message })
   }
-  const held: FileToApply = {
+  const content: FileToApply = {
     ...(location === undefined ? {} : { location }),
     ...(proxyUrl === undefined ? {} : { proxyUrl }),
     privateLocations,
@@ -215,10 +226,10 @@ async function readFields(top: Fields, reading: Reading) {
     monitors,
   }
   const secrets = variables.filter((one) => one.secret).map((one) => one.value)
-  return { held, secrets, files: [...given.files, ...tlsFiles.files()] }
+  return { content, secrets, files: [...given.files, ...tlsFiles.files()] }
 }
 
-/** Short secrets stay visible in results; whoever wrote them should know. */
+/** Short secrets stay visible in results, which their author should know. */
 function warnOfShortSecrets(
   variables: readonly Variable[],
   monitors: readonly FileMonitor[],
@@ -351,7 +362,7 @@ interface Places {
 function located(findings: Findings, { name, yaml, secrets }: Places): Problem[] {
   const lineOf = (path: Path) => yaml.locate(path, false).line
   const problems = findings
-    .kept()
+    .reported()
     .slice(0, PROBLEMS_MAX)
     .map(({ path, message, atKey = false, other }) => {
       const also = other === undefined ? '' : ` (the other is on line ${lineOf(other)})`

@@ -8,10 +8,10 @@ import { expandAssertions, isFields, type Fields } from './shorthands.ts'
 
 const KEY = /^[^\s/]{1,255}$/
 
-/** Key → group; undefined for one that is no good, which has been told. */
+/** Key → group; undefined for an invalid one, which has been reported. */
 export type FileGroups = ReadonlyMap<string, CheckGroup | undefined>
 
-/** Reads the groups; findings tell what is wrong with them. */
+/** Reads the groups; findings report their problems. */
 export function readGroups(given: unknown, findings: Findings): FileGroups {
   const groups = new Map<string, CheckGroup | undefined>()
   if (given === undefined || given === null) return groups
@@ -68,8 +68,8 @@ function report(objection: Objection, written: Fields, path: Path, findings: Fin
   const place = [...path, ...objection.path]
   const given = valueAt(written, objection.path)
   const atKey = kind === 'unknown-key'
-  const word = atKey ? String(objection.path.at(-1)) : given
-  const meant = typeof word === 'string' ? nearest(word, candidates) : undefined
+  const text = atKey ? String(objection.path.at(-1)) : given
+  const meant = typeof text === 'string' ? nearest(text, candidates) : undefined
   const fix = meant === undefined ? '' : `; did you mean ${meant}?`
   const message = atKey && meant !== undefined ? 'unknown key' : objection.message
   const value = kind === 'value' ? got(place, given) : ''

@@ -3,14 +3,14 @@
 
 import { counted } from '../../contract/schema/amounts.ts'
 
-/** A place inside the file's value: keys and indexes from its root. */
+/** Path within the file's value: keys and indexes from its root. */
 export type Path = readonly (string | number)[]
 
 /** One thing that is wrong with a monitors file. */
 export interface Problem {
   /** As the user named it. */
   file: string
-  /** From 1; absent when the problem is about the file as a whole. */
+  /** From 1; missing when the problem is about the file as a whole. */
   line?: number
   /** From 1, in UTF-16 units. */
   column?: number
@@ -28,15 +28,15 @@ export interface Finding {
   message: string
   /** Whether the key itself is meant, not its value. */
   atKey?: boolean
-  /** Another place that belongs to the problem; its line is told at the end of the message. */
+  /** Another place of the problem; the message ends with its line. */
   other?: Path
 }
 
-/** Takes findings in, each once, and keeps a bounded number of them. */
+/** Collects findings, each once, and stores a bounded number of them. */
 export interface Findings {
   push(finding: Finding): void
-  kept(): readonly Finding[]
-  /** All that were pushed, those not kept included. */
+  reported(): readonly Finding[]
+  /** All that were pushed, including those not stored. */
   count(): number
 }
 
@@ -44,16 +44,16 @@ const FINDINGS_MAX = 10_000
 
 /** An empty collection. */
 export function createFindings(): Findings {
-  const kept = new Map<string, Finding>()
+  const reported = new Map<string, Finding>()
   let beyond = 0
   return {
     push(finding) {
       const key = `${formatPath(finding.path)}: ${finding.message}`
-      if (kept.size < FINDINGS_MAX) kept.set(key, finding)
-      else if (!kept.has(key)) beyond++
+      if (reported.size < FINDINGS_MAX) reported.set(key, finding)
+      else if (!reported.has(key)) beyond++
     },
-    kept: () => [...kept.values()],
-    count: () => kept.size + beyond,
+    reported: () => [...reported.values()],
+    count: () => reported.size + beyond,
   }
 }
 
@@ -114,8 +114,8 @@ export function got(path: Path, value: unknown): string {
 }
 
 /**
- * Takes secret values out of a message, longest first. One- and two-letter values stay: they would
- * tear the words apart, and hide nothing.
+ * Scrubs secret values out of a message, longest first. Values of one or two letters stay: scrubbing them would
+ * make the text unreadable and hide nothing.
  */
 export function withoutSecrets(message: string, secrets: Iterable<string>): string {
   const present = [...secrets].filter((one) => one.length > 2 && message.includes(one))

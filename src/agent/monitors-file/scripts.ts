@@ -22,7 +22,7 @@ interface Script {
   problem?: string
 }
 
-/** Replaces paths without a text beside them by the texts of their files. */
+/** Replaces paths that have no text next to them by the texts of their files. */
 export async function readScripts(
   fields: Fields,
   path: Path,
@@ -76,7 +76,7 @@ async function readScript(first: string, name: string, reader: FileReader): Prom
 
 const IMPORT = /(?:\bfrom|\bimport|\brequire)\s*\(?\s*(['"])(\.{1,2}\/[^'"\n]+)\1/g
 
-/** What the text imports by relative paths, as far as it can be seen without running it. */
+/** Relative imports of the text, as far as static analysis finds them. */
 function relativeImports(text: string): string[] {
   return Array.from(text.matchAll(IMPORT), ([, , path]) => path as string)
 }

@@ -1,5 +1,5 @@
-// The short spellings that a monitors file has beside the public wire form: `type`, `every` and
-// assertions on one line. Each is put back into the wire form before anything is checked.
+// Short spellings of a monitors file in addition to the public wire form: `type`, `every` and assertions on one
+// line. Each is converted to the wire form before anything is checked.
 import { COMPARISONS, TARGETLESS, type Comparison } from '../../contract/assertion.ts'
 import { FREQUENCIES } from '../../contract/monitor.ts'
 import { nearest } from '../../process/nearest.ts'
@@ -12,7 +12,7 @@ export function isFields(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** The fields in the wire form; what cannot be put so is left out and found fault with. */
+/** The fields in the wire form; invalid ones are left out and reported as findings. */
 export function expandShorthands(fields: Fields, path: Path, findings: Findings): Fields {
   const { type, every, ...wire } = fields
   if (Object.hasOwn(fields, 'type')) {
@@ -38,7 +38,7 @@ export function expandShorthands(fields: Fields, path: Path, findings: Findings)
   return wire
 }
 
-/** Assertions in the wire form; in the place of a line that cannot be read stands undefined. */
+/** Assertions in the wire form; undefined in place of an invalid line. */
 export function expandAssertions(list: unknown[], path: Path, findings: Findings): unknown[] {
   return list.map((one, index) => {
     const place = [...path, index]
@@ -63,7 +63,7 @@ function isLineWithColon(value: unknown): boolean {
 }
 
 function twice(path: Path, short: string, long: string): Finding {
-  const message = `means the same as ${long} beside it; keep one of them`
+  const message = `means the same as ${long} next to it; keep one of them`
   return { path: [...path, short], message, atKey: true }
 }
 
@@ -92,19 +92,19 @@ const comparisons: ReadonlySet<string> = new Set(COMPARISONS)
 
 /**
  * The assertion that a line like `JSON_BODY $.status EQUALS ok` stands for, or what is wrong with it.
- * The first comparison that stands by itself and not in quotes divides the line, so that property and
- * target need quotes only where they hold such a word or blanks at their ends.
+ * The first comparison that stands alone and unquoted divides the line. Property and target need quotes only where
+ * they contain a comparison or begin or end with blanks.
  */
 export function assertionOf(line: string): Fields | string {
-  const words = wordsOf(line.trim())
-  const source = words[0]?.text ?? ''
-  const at = words.findIndex(({ text }, index) => index > 0 && comparisons.has(text))
-  const word = words[at]
-  if (word === undefined) return noComparison(words.map(({ text }) => text))
+  const tokens = tokensOf(line.trim())
+  const source = tokens[0]?.text ?? ''
+  const at = tokens.findIndex(({ text }, index) => index > 0 && comparisons.has(text))
+  const token = tokens[at]
+  if (token === undefined) return noComparison(tokens.map(({ text }) => text))
   const text = line.trim()
-  const property = unquoted(text.slice(source.length, word.start))
-  const rest = text.slice(word.start + word.text.length).trim()
-  const comparison = word.text as Comparison
+  const property = unquoted(text.slice(source.length, token.start))
+  const rest = text.slice(token.start + token.text.length).trim()
+  const comparison = token.text as Comparison
   if (TARGETLESS.includes(comparison)) {
     return rest === '' ? { source, property, comparison } : `nothing may follow ${comparison}`
   }
@@ -112,27 +112,27 @@ export function assertionOf(line: string): Fields | string {
   return { source, property, comparison, target: unquoted(rest) }
 }
 
-function noComparison(words: string[]): string {
+function noComparison(tokens: string[]): string {
   const form = 'write SOURCE [PROPERTY] COMPARISON [TARGET], like STATUS_CODE EQUALS 200'
-  for (const word of words.slice(1)) {
-    const meant = nearest(word, COMPARISONS)
-    if (meant !== undefined) return `unknown comparison ${word}; did you mean ${meant}?`
+  for (const token of tokens.slice(1)) {
+    const meant = nearest(token, COMPARISONS)
+    if (meant !== undefined) return `unknown comparison ${token}; did you mean ${meant}?`
   }
   return `no comparison in it; ${form}; comparisons are ${COMPARISONS.join(', ')}`
 }
 
-interface Word {
+interface Token {
   text: string
   start: number
 }
 
-/** Words by blanks; one that begins with a quote ends with the same quote. */
-function wordsOf(line: string): Word[] {
+/** Tokens separated by blanks; one that begins with a quote ends with the same quote. */
+function tokensOf(line: string): Token[] {
   const found = line.matchAll(/"(?:\\"|[^"])*"(?=\s|$)|'[^']*'(?=\s|$)|\S+/g)
   return [...found].map((match) => ({ text: match[0], start: match.index }))
 }
 
-/** Without the quotes around it; inside of double ones `\"` is a quote, else a backslash is itself. */
+/** Without the quotes around it; within double quotes `\"` is a quote, otherwise a backslash is literal. */
 function unquoted(text: string): string {
   const trimmed = text.trim()
   const double = /^"((?:\\"|[^"])*)"$/.exec(trimmed)?.[1]

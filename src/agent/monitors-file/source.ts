@@ -1,5 +1,5 @@
-// The monitors file as a source: follows it on disk and brings each new set of monitors. A bad new file
-// is refused, and what was there before goes on.
+// Monitors file as a source: follows the file on disk and yields each new set of monitors. An invalid new file is
+// refused, and the monitors before it stay in force.
 import { watch, type FSWatcher } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
@@ -16,33 +16,33 @@ export interface FileSourceOptions {
   path: string
   env: Readonly<Record<string, string | undefined>>
   types: ReadonlyMap<string, AnyMonitorType>
-  /** Known to the file besides its own. */
+  /** Known to the file in addition to its own. */
   variables?: readonly Variable[]
-  /** The location's name, from the one that the file gives, if any. */
+  /** The location's name, from the one in the file, if any. */
   location(named: string | undefined): string
-  /** Told of what is odd about a file that is taken all the same. */
+  /** Receives the warnings about an accepted file. */
   onWarnings?(warnings: readonly Problem[]): void
-  /** How often the file is looked at where the system tells nothing, as on network file systems. */
+  /** How often the file is checked where the system reports no changes, as on network file systems. */
   pollMs?: number
 }
 
-/** A source that can be told to read its file again, as on SIGHUP. */
+/** A source that can reload its file, as on SIGHUP. */
 export interface FileSource extends MonitorSource {
   follow(stop: AbortSignal): AsyncIterable<Change>
-  /** Reads the file for the first time; `follow` then begins with what came of it. */
+  /** Reads the file for the first time; `follow` then begins with the outcome. */
   read(): Promise<ReadFile>
-  /** Reads the file again now, changed or not, and yields what came of it. */
+  /** Reads the file again now, changed or not, and yields the outcome. */
   reload(): void
 }
 
-/** Silence after the last sign of change before the file is read: writers write in steps. */
+/** Delay after the last change event before the file is read: writers write in steps. */
 const SETTLE_MS = 100
 const POLL_MS = 10_000
 
 /** A source over one monitors file. It is followed once at a time. */
 export function createFileSource(options: FileSourceOptions): FileSource {
   const wake = createWake()
-  let first: SeenFile | undefined
+  let first: FileVersion | undefined
   return {
     async read() {
       first = await readWhole(options)
@@ -50,20 +50,20 @@ export function createFileSource(options: FileSourceOptions): FileSource {
     },
     reload: () => wake.now('reload'),
     async *follow(stop) {
-      let seen = first ?? (await readWhole(options))
-      // What is not needed again must not stay in memory beside what replaces it.
+      let version = first ?? (await readWhole(options))
+      // The first version must not stay in memory next to its replacement.
       first = undefined
       let last: Snapshot | undefined
       const unwatch = watchFolder(options, wake)
       try {
         for (;;) {
           if (stop.aborted) return
-          const change = await changeFrom(seen.read, last, options)
+          const change = await changeFrom(version.read, last, options)
           if (change.kind === 'monitors') last = change.snapshot
           yield change
-          await nextVersion(wake, seen, stop)
+          await nextVersion(wake, version, stop)
           if (stop.aborted) return
-          seen = await readWhole(options)
+          version = await readWhole(options)
         }
       } finally {
         unwatch()
@@ -72,16 +72,16 @@ export function createFileSource(options: FileSourceOptions): FileSource {
   }
 }
 
-/** A file that was read, and which version of it that was. */
-interface SeenFile {
+/** A file that was read, with the signature of its version. */
+interface FileVersion {
   read: ReadFile
   signature: string
 }
 
-/** Resolves once the files are no longer those that were seen, or a reload is asked for. */
-async function nextVersion(wake: Wake, seen: SeenFile, stop: AbortSignal): Promise<void> {
-  const differs = async () => (await signatureOf(seen.read.files)) !== seen.signature
-  // What changed while the file was read, or before anybody watched, is a change too.
+/** Resolves once the files differ from `version`, or a reload is requested. */
+async function nextVersion(wake: Wake, version: FileVersion, stop: AbortSignal): Promise<void> {
+  const differs = async () => (await signatureOf(version.read.files)) !== version.signature
+  // A change while the file was read, or before the watch began, counts too.
   if (await differs()) wake.soon()
   for (;;) {
     const why = await wake.next(stop)
@@ -89,7 +89,7 @@ async function nextVersion(wake: Wake, seen: SeenFile, stop: AbortSignal): Promi
   }
 }
 
-async function readWhole({ path, env, types, variables }: FileSourceOptions): Promise<SeenFile> {
+async function readWhole({ path, env, types, variables }: FileSourceOptions): Promise<FileVersion> {
   const before = await signatureOf([path])
   const read = await readMonitorsFile(path, env, types, variables)
   // The file itself stands first; those that it names are known only now.
@@ -107,11 +107,11 @@ async function changeFrom(
   const { file } = read
   if (file.warnings.length > 0) options.onWarnings?.(file.warnings)
   const snapshot = snapshotOf(file, options.location(file.location))
-  if (last !== undefined) await keepUnchanged(snapshot.monitors as Monitor[], last.monitors)
+  if (last !== undefined) await reuseUnchanged(snapshot.monitors as Monitor[], last.monitors)
   return { kind: 'monitors', snapshot }
 }
 
-/** What a file says, for a location. */
+/** Snapshot of a file for a location. */
 export function snapshotOf(file: LoadedFile, location: string): Snapshot {
   const { variables, monitors, proxyUrl } = file
   return { location, variables, monitors, ...(proxyUrl === undefined ? {} : { proxyUrl }) }
@@ -119,8 +119,8 @@ export function snapshotOf(file: LoadedFile, location: string): Snapshot {
 
 const COMPARED_AT_ONCE = 200
 
-/** Puts the object from before in place of each definition that has not changed. */
-async function keepUnchanged(monitors: Monitor[], before: readonly Monitor[]): Promise<void> {
+/** Reuses the earlier object of each unchanged definition. */
+async function reuseUnchanged(monitors: Monitor[], before: readonly Monitor[]): Promise<void> {
   const byId = new Map(before.map((one) => [one.id, one]))
   for (const [index, monitor] of monitors.entries()) {
     const known = byId.get(monitor.id)
@@ -129,7 +129,7 @@ async function keepUnchanged(monitors: Monitor[], before: readonly Monitor[]): P
   }
 }
 
-/** Which version of the files is there: changes with content, rename, and a symbolic link's target. */
+/** Signature of the files' version: changes with content, rename, and a symbolic link's target. */
 async function signatureOf(files: readonly string[]): Promise<string> {
   const facts = await Promise.all(
     files.map(async (file) => {
@@ -146,7 +146,7 @@ async function signatureOf(files: readonly string[]): Promise<string> {
 
 /**
  * Watches the folder and not the file: editors and ConfigMaps put a new file, or a new link, in its
- * place. Where watching is impossible the slow look is all.
+ * place. Where watching is impossible only polling remains.
  */
 function watchFolder({ path, pollMs = POLL_MS }: FileSourceOptions, wake: Wake): () => void {
   const poll = setInterval(() => wake.now('look'), pollMs)
@@ -170,11 +170,11 @@ function watcherOf(folder: string, wake: Wake): FSWatcher | undefined {
 type Why = 'look' | 'reload' | 'stop'
 
 interface Wake {
-  /** Wakes whoever waits, or the next who does. */
+  /** Wakes the waiting call, or the next one. */
   now(why: Why): void
-  /** Wakes after a silence. */
+  /** Wakes once no further change comes for a while. */
   soon(): void
-  /** Takes back `soon`. */
+  /** Cancels `soon`. */
   calm(): void
   next(stop: AbortSignal): Promise<Why>
 }

@@ -1,4 +1,4 @@
-// Gets the text of a file that a user named, or says in plain words why it cannot be had.
+// Reads the text of a file that a user named, or explains why it cannot be read.
 import { readFile, stat } from 'node:fs/promises'
 
 /** The text, or what is wrong. */
@@ -21,7 +21,7 @@ export async function readText(path: string, bytesMax: number): Promise<FileText
   try {
     const facts = await stat(path)
     if (facts.isDirectory()) return { problem: REASONS['EISDIR'] as string }
-    // A pipe could keep us waiting for ever.
+    // A pipe could block forever.
     if (!facts.isFile()) return { problem: 'is not a regular file' }
     if (facts.size > bytesMax) {
       return { problem: `is larger than ${bytesMax} bytes (it has ${facts.size})` }

@@ -24,7 +24,7 @@ export interface FileVariables {
 }
 
 /**
- * Reads both; findings tell of names and values that are no good. The variables that the program gives
+ * Reads both; findings report invalid names and values. The variables that the program gives
  * come first, so that the file's own of the same name replace them.
  */
 export async function readVariables(

@@ -25,7 +25,7 @@ const WHOLE_CHARS_MAX = 16_384
 const NODES_MAX = 5_000_000
 /** Errors looked at in one section; all after the first few follow from them. */
 const ERRORS_MAX = 100
-/** Lists and mappings inside each other. */
+/** Nesting of lists and mappings. */
 const DEPTH_MAX = 64
 
 /** A position in the text, from 1. */
@@ -123,14 +123,14 @@ function readSection(section: Section): Read {
     problems.push({ ...positionAt(section, offset), message })
   try {
     const document = documentOf(section.text)
-    for (const error of tellingErrors(section, document)) add(error.pos[0], sentenceOf(error))
+    for (const error of mainErrors(section, document)) add(error.pos[0], sentenceOf(error))
     if (problems.length > 0) return nothing
     const lost = section.text.includes('*') ? unresolvedAlias(document) : undefined
     if (lost !== undefined) {
       add(lost, 'an alias (*name) without its anchor (&name) before it; put a text in quotes')
       return { ...nothing, unresolved: true }
     }
-    keepDigits(section, document, warnings)
+    preserveDigits(section, document, warnings)
     const value: unknown = document.toJS({ maxAliasCount: -1 })
     const trouble = excess(value)
     if (trouble === undefined) return { ...nothing, value }
@@ -147,7 +147,7 @@ function readSection(section: Section): Read {
  * Targets of assertions and values of `variables` become texts: numbers there keep their spelling where reading would
  * change it, like `1.10`, `0o17` or 20 digits. A target that is a number for YAML alone, like `.5`, gets a warning.
  */
-function keepDigits(section: Section, document: Document, warnings: SyntaxProblem[]): void {
+function preserveDigits(section: Section, document: Document, warnings: SyntaxProblem[]): void {
   if (!section.text.includes('target') && !section.text.includes('variables')) return
   visit(document, {
     Pair(_, { key, value }, path) {
@@ -165,14 +165,15 @@ function keepDigits(section: Section, document: Document, warnings: SyntaxProble
   })
 }
 
-/** One error for each line: the others on it mostly follow from the one that tells most. */
-function tellingErrors(section: Section, document: Document.Parsed): YAMLError[] {
+/** One error for each line, the most specific one: the others mostly follow from it. */
+function mainErrors(section: Section, document: Document.Parsed): YAMLError[] {
   const byLine = new Map<number, YAMLError>()
   for (const error of [...document.errors, ...document.warnings].slice(0, ERRORS_MAX)) {
     const { line } = positionAt(section, error.pos[0])
     const known = byLine.get(line)
-    const tells = error.code === 'MISSING_CHAR' && known?.code !== 'RESOURCE_EXHAUSTION'
-    if (known === undefined || (tells && known.code !== 'MISSING_CHAR')) byLine.set(line, error)
+    const isSpecific = error.code === 'MISSING_CHAR' && known?.code !== 'RESOURCE_EXHAUSTION'
+    if (known === undefined || (isSpecific && known.code !== 'MISSING_CHAR'))
+      byLine.set(line, error)
   }
   return [...byLine.values()]
 }
@@ -203,7 +204,7 @@ function unresolvedAlias(document: Document): number | undefined {
   return lost
 }
 
-const CYCLE = 'an alias stands inside of what it stands for'
+const CYCLE = 'an alias refers to a value that contains it'
 const TOO_DEEP = `lists and mappings are nested more than ${DEPTH_MAX} deep`
 
 /**
@@ -248,16 +249,16 @@ interface Extent {
 class Excess extends Error {}
 
 function sentenceOf({ code, message }: YAMLError): string {
-  // The reader knows these two apart by its words alone.
+  // The parser distinguishes these two by message alone.
   if (code === 'BAD_INDENT' && message.includes('end with a')) {
     return 'a bracket is not closed, or what is in it is not indented'
   }
   return SYNTAX[code]
 }
 
-// In our own words, because the reader's quote the text, which may be secret.
+// Own messages, because those of the parser quote the text, which may be secret.
 const SYNTAX: Record<ErrorCode, string> = {
-  ALIAS_PROPS: 'an alias (*name) takes no anchor and no tag',
+  ALIAS_PROPS: 'an alias (*name) can have no anchor and no tag',
   BAD_ALIAS: 'a bad alias or anchor name; put a text that begins with * or & in quotes',
   BAD_COLLECTION_TYPE: 'a tag (!…) does not fit what follows; leave it out',
   BAD_DIRECTIVE: 'a line that begins with % is a directive; put the text in quotes',
@@ -266,7 +267,7 @@ const SYNTAX: Record<ErrorCode, string> = {
   BAD_PROP_ORDER: 'an anchor or tag in a wrong place',
   BAD_SCALAR_START: 'a text cannot begin with this character; put it in quotes',
   BLOCK_AS_IMPLICIT_KEY: 'two keys on one line; put a text that holds ": " in quotes',
-  BLOCK_IN_FLOW: 'no indented lists or mappings inside of [ ] and { }',
+  BLOCK_IN_FLOW: 'no indented lists or mappings within [ ] and { }',
   DUPLICATE_KEY: 'the same key twice in one mapping; remove one',
   IMPOSSIBLE: 'is not YAML that can be read',
   KEY_OVER_1024_CHARS: 'a key longer than 1024 characters; is a quote or a line break missing?',
@@ -277,7 +278,7 @@ const SYNTAX: Record<ErrorCode, string> = {
   MULTIPLE_TAGS: 'two tags (!name) for one value',
   NON_STRING_KEY: 'a key must be a text',
   RESOURCE_EXHAUSTION: TOO_DEEP,
-  TAB_AS_INDENT: 'a tab in the indentation; YAML takes spaces only',
+  TAB_AS_INDENT: 'a tab in the indentation; YAML allows spaces only',
   TAG_RESOLVE_FAILED: 'an unknown tag (!name); leave it out, or put the text in quotes',
   UNEXPECTED_TOKEN: 'not expected here; put the text in quotes, or look for what is missing above',
 }
@@ -317,7 +318,7 @@ function offsetOf(document: Document, path: Path, atKey: boolean): number {
       if (last && atKey) return offset
       node = pair.value
     } else return offset
-    // An absent value stands nowhere; its key does.
+    // A missing value has no place; its key has one.
     if (!isScalar(node) || node.source !== '') offset = startOf(node) ?? offset
   }
   return offset

@@ -37,7 +37,7 @@ const AT_ONCE = 2
 const TRIES_MAX = 6
 /** Until the answer begins. */
 const ANSWER_MS = 30_000
-const PACE = { silenceMs: 20_000, wholeMs: 1_800_000 }
+const PACE = { idleMs: 20_000, wholeMs: 1_800_000 }
 const SAID_CHARS_MAX = 200
 
 /** A bundle on its way, for all who wait for it. */

@@ -5,10 +5,10 @@ import type { AgentFacts, SyncRequest } from '../../contract/protocol/agent-prot
 import type { Log } from '../../process/log.ts'
 import { createAssignedMonitors, type AssignedMonitors } from './sync/assigned-monitors.ts'
 import type { Clock } from '../schedule/clock.ts'
-import { clockProblem, keptTime } from '../schedule/kept-clock.ts'
+import { clockProblem, storedTime } from '../schedule/kept-clock.ts'
 import { createKeptMonitors, type KeptMonitors, type Keeping } from './sync/kept-monitors.ts'
 import type { PlatformLink } from './link.ts'
-import { startProgressTelling } from '../run/progress-telling.ts'
+import { startProgressReporting } from '../run/progress-telling.ts'
 import { createPlatformTimeFollower, type PlatformTimeFollower } from './time-follower.ts'
 import type { AgentReport, Change, Leaving, MonitorSource, SourceState } from '../source.ts'
 import { MalformedAnswerError, monitorOf, readDefinition, type ReadAnswer } from './sync/answer.ts'
@@ -92,7 +92,7 @@ class PlatformSource implements PlatformMonitorSource {
     stop.addEventListener('abort', onStop)
     report.onRunsChanged(() => this.#runsChanged())
     const { progress: board } = report
-    const endTelling = board && startProgressTelling({ ...this.#options, board })
+    const endTelling = board && startProgressReporting({ ...this.#options, board })
     try {
       while (!stop.aborted) {
         if (this.#over !== undefined) {
@@ -340,7 +340,7 @@ class PlatformSource implements PlatformMonitorSource {
       return {
         answer: { location, revision, settings, variables: changes?.variables ?? [] },
         monitors: this.#held.assignments().values(),
-        time: keptTime(this.#options.clock.now()),
+        time: storedTime(this.#options.clock.now()),
       }
     })
   }

@@ -1,22 +1,22 @@
-// Takes secrets out of a stream of bytes, whatever is in it, in memory that does not grow with it: secret
-// values in every spelling, and the values of sensitive names in JSON, in lists of headers and in lines like
-// `authorization: …`. What is cut by the end of a piece is found all the same.
+// Byte scrubber: removes secrets from a stream of bytes in constant memory: secret values in every encoding, and the
+// values of sensitive names in JSON, in lists of headers and in lines like `authorization: …`. Secrets that span
+// two chunks are found too.
 import { NAMED_VALUE_CHARS_MAX } from '../../contract/definition-secrets.ts'
 import { echoedSecrets, type Finder, SCRUBBED } from './scrub.ts'
 import { joined, SecretFinder, type Span } from './secret-finder.ts'
 
-/** What is looked for. */
+/** Rules of the search. */
 export interface ByteRules {
   isSensitive(name: string): boolean
   finder: Finder
-  /** Longer than the longest thing that is looked for. */
+  /** Longer than the longest match. */
   overlapBytes: number
 }
 
 const OVERLAP_BYTES_MIN = 4 * NAMED_VALUE_CHARS_MAX
 /** Bytes share digits with those before them, in each encoding around another. */
 const CONTEXT_BYTES = 256
-/** The longest spelling of one byte: percent-encoded twice inside of escaped JSON. */
+/** The longest encoding of one byte: percent-encoded twice in escaped JSON. */
 const SPELLING_BYTES_MAX = 16
 
 /** Makes the rules for some secrets. Throws TooManySecrets. */
@@ -29,15 +29,15 @@ export function byteRules(
   return { isSensitive, finder, overlapBytes }
 }
 
-/** A character in a text of JSON, in one of JSON inside of JSON, and in a line. */
+/** A character in a JSON string, in a JSON string within JSON, and in a line. */
 const CHARACTER = '(?:[^"\\\\]|\\\\.)'
 const QUOTED_CHARACTER = '(?:[^"\\\\]|\\\\[^"\\\\]|\\\\\\\\(?:\\\\["\\\\]|[^"\\\\]))'
 const LINE_CHARACTER = '[^\\r\\n\\\\"<]'
 const NAMED = '(?:name|key|header)'
 
 /**
- * The name is the first group, the value the second, and the third is not empty where the value goes on. Such a value
- * takes the rest of the text along.
+ * The name is the first group, the value the second; the third is not empty where the value continues. Such a value
+ * extends to the end of the text.
  */
 const shape = (before: string, character: string) =>
   new RegExp(`${before}(${character}{1,${NAMED_VALUE_CHARS_MAX}})(${character}?)`, 'g')
@@ -54,7 +54,7 @@ const SHAPES: readonly { pattern: RegExp; mayBeSource?: true }[] = [
       QUOTED_CHARACTER,
     ),
   },
-  // A line of a call log, of raw HTTP, or of a text inside of JSON.
+  // A line of a call log, of raw HTTP, or of a text in JSON.
   {
     pattern: shape(
       '(?:[\\r\\n]|\\\\n)[^A-Za-z0-9\\r\\n"]{0,40}([A-Za-z][\\w-]{1,99}):[ \\t]*',
@@ -76,7 +76,7 @@ const VALUE_FIRST = new RegExp(
  */
 const SOURCE = /^process\.env\b[\w.[\]'"]*[,;]?$|^[[({]+$|\) => [[({]?$/
 
-/** A value beside its name. */
+/** A value with its name. */
 export interface NamedValue extends Span {
   name: string
   value: string
@@ -85,7 +85,7 @@ export interface NamedValue extends Span {
 /** Texts in UTF-16 of either order of bytes, as far as there are headers in them: every second byte is 0. */
 const UTF16 = /(?:[^\0]\0){8,}[^\0]?/g
 
-/** What has a name in the text and begins before `until`, whatever the name is; bytes may be of UTF-16. */
+/** Named values in the text that begin before `until`, whatever the name is; bytes may be UTF-16. */
 export function* namedValues(text: string, until: number): Generator<NamedValue> {
   yield* namedInBytes(text, until)
   if (!text.includes('\0')) return
@@ -118,42 +118,42 @@ function* namedInBytes(text: string, until: number): Generator<NamedValue> {
   }
 }
 
-/** Who hears of what is found. */
-export interface ScrubberHears {
-  /** Told what else must not be seen: the secrets in values of sensitive names. */
+/** Listener for what is found. */
+export interface ScrubberListener {
+  /** Receives further secrets: those in values of sensitive names. */
   onSecret?: ((value: string) => void) | undefined
-  /** Called when something had to go. */
+  /** Called when something was removed. */
   onTouch?: (() => void) | undefined
 }
 
-/** Scrubs one stream of bytes, piece by piece. */
+/** Scrubs one stream of bytes, chunk by chunk. */
 export class ByteScrubber {
   readonly #rules: ByteRules
-  readonly #hears: ScrubberHears
+  readonly #listener: ScrubberListener
   // Begins with the end of a line, so that the first one is found like the others.
-  #held = '\n'
-  /** So much of what is held was given already: without it, what is encoded could not be decoded. */
-  #given = 1
+  #pending = '\n'
+  /** Length of the pending text that was emitted already; it is context for decoding. */
+  #emitted = 1
   #isClosed = false
 
-  constructor(rules: ByteRules, hears: ScrubberHears = {}) {
+  constructor(rules: ByteRules, listener: ScrubberListener = {}) {
     this.#rules = rules
-    this.#hears = hears
+    this.#listener = listener
   }
 
-  /** Takes the next piece; gives what is certain by now. */
+  /** Accepts the next chunk; returns the bytes that are final. */
   write(piece: Buffer): Buffer {
     if (this.#isClosed) return Buffer.alloc(0)
-    this.#held += piece.toString('latin1')
+    this.#pending += piece.toString('latin1')
     const { overlapBytes } = this.#rules
-    return this.#held.length <= 2 * overlapBytes
+    return this.#pending.length <= 2 * overlapBytes
       ? Buffer.alloc(0)
-      : this.#give(this.#held.length - overlapBytes)
+      : this.#give(this.#pending.length - overlapBytes)
   }
 
-  /** Gives the rest. */
+  /** Returns the rest. */
   end(): Buffer {
-    return this.#give(this.#held.length)
+    return this.#give(this.#pending.length)
   }
 
   #give(until: number): Buffer {
@@ -165,35 +165,35 @@ export class ByteScrubber {
     }
   }
 
-  /** Nothing more is given of a stream in which secrets cannot be found. */
+  /** Emits nothing more of a stream in which secrets cannot be found. */
   #close(): Buffer {
     this.#isClosed = true
-    this.#held = ''
-    this.#hears.onTouch?.()
+    this.#pending = ''
+    this.#listener.onTouch?.()
     return Buffer.from(SCRUBBED)
   }
 
   #scrubbed(until: number): Buffer {
-    const text = this.#held
+    const text = this.#pending
     let clean = ''
-    let at = this.#given
+    let at = this.#emitted
     for (const { from, to } of joined(this.#spans(text, until))) {
       if (to <= at) continue
       clean += text.slice(at, Math.max(at, from)) + SCRUBBED
       at = to
-      this.#hears.onTouch?.()
+      this.#listener.onTouch?.()
     }
-    // What is too long to be known to its end takes the rest of the stream along.
+    // A value of unknown end extends to the end of the stream.
     if (at === Infinity) this.#isClosed = true
     const end = Math.max(at, until)
     clean += text.slice(at, end)
-    const kept = Math.max(0, end - CONTEXT_BYTES)
-    this.#held = text.slice(kept)
-    this.#given = end - kept
+    const contextFrom = Math.max(0, end - CONTEXT_BYTES)
+    this.#pending = text.slice(contextFrom)
+    this.#emitted = end - contextFrom
     return Buffer.from(clean, 'latin1')
   }
 
-  /** What must go and begins before `until`. */
+  /** Spans to remove that begin before `until`. */
   *#spans(text: string, until: number): Generator<Span> {
     for (const span of this.#rules.finder.spans(Buffer.from(text, 'latin1'))) {
       if (span.from < until) yield span
@@ -203,7 +203,7 @@ export class ByteScrubber {
 
   *#span({ name, value, from, to }: NamedValue): Generator<Span> {
     if (value === SCRUBBED || !this.#rules.isSensitive(name)) return
-    const { onSecret } = this.#hears
+    const { onSecret } = this.#listener
     if (onSecret !== undefined) for (const one of echoedSecrets(readable(value))) onSecret(one)
     yield { from, to }
   }

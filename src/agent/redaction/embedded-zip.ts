@@ -18,24 +18,24 @@ export interface EmbeddedZip {
 
 /** Finds the first zip that a file carries. Rejects with what the file system throws. */
 export async function findEmbeddedZip(path: string): Promise<EmbeddedZip | undefined> {
-  let held = ''
+  let buffered = ''
   let before = 0
   let from: number | undefined
   for await (const piece of createReadStream(path, 'latin1') as AsyncIterable<string>) {
-    held += piece
+    buffered += piece
     if (from === undefined) {
-      const at = held.indexOf(EMBEDDED_ZIP)
-      const keep = at < 0 ? Math.min(held.length, EMBEDDED_ZIP.length) : 0
-      const gone = at < 0 ? held.length - keep : at + EMBEDDED_ZIP.length
+      const at = buffered.indexOf(EMBEDDED_ZIP)
+      const overlap = at < 0 ? Math.min(buffered.length, EMBEDDED_ZIP.length) : 0
+      const gone = at < 0 ? buffered.length - overlap : at + EMBEDDED_ZIP.length
       if (at >= 0) from = before + gone
       before += gone
-      held = held.slice(gone)
+      buffered = buffered.slice(gone)
     }
     if (from === undefined) continue
-    const end = held.search(/[^A-Za-z0-9+/=]/)
+    const end = buffered.search(/[^A-Za-z0-9+/=]/)
     if (end >= 0) return { from, to: before + end }
-    before += held.length
-    held = ''
+    before += buffered.length
+    buffered = ''
   }
   return from === undefined ? undefined : { from, to: before }
 }
@@ -73,16 +73,16 @@ const encode = (piece: Buffer) => Buffer.from(piece.toString('base64'))
 
 /** Recodes pieces whose lengths are multiples of `unit`, which is what base64 can be cut at. */
 function recoded(unit: number, recode: (piece: Buffer) => Buffer): Transform {
-  let held: Buffer = Buffer.alloc(0)
+  let buffered: Buffer = Buffer.alloc(0)
   return new Transform({
     transform(piece: Buffer, _, done) {
-      const all = Buffer.concat([held, piece])
+      const all = Buffer.concat([buffered, piece])
       const whole = all.length - (all.length % unit)
-      held = all.subarray(whole)
+      buffered = all.subarray(whole)
       done(null, recode(all.subarray(0, whole)))
     },
     flush(done) {
-      done(null, recode(held))
+      done(null, recode(buffered))
     },
   })
 }

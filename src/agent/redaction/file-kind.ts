@@ -7,7 +7,7 @@ import { open } from 'node:fs/promises'
  */
 export type FileKind = 'media' | 'zip' | 'gzip' | 'closed' | 'bytes'
 
-/** First bytes that tell a kind; as many as are looked at. */
+/** First bytes that identify a kind; as many as are read. */
 const KIND_BYTES = 262
 
 const MAGIC: readonly { kind: FileKind; at: number; bytes: string }[] = [

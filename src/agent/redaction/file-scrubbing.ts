@@ -19,7 +19,7 @@ import {
 } from './scrub-pass.ts'
 import { scrubZip } from './zip-scrubbing.ts'
 
-/** What is packed inside of what is packed; Playwright's reports have two. */
+/** Levels of nested archives; Playwright's reports have two. */
 export const DEPTH_MAX = 3
 
 /**
@@ -53,7 +53,7 @@ async function scrubZipOnce(path: string, pass: ScrubPass, depth: number): Promi
     return
   }
   pass.zips.set(sha256, scrubbed)
-  // Those inside of others are gone when these are done.
+  // Inner files are removed when the outer ones are done.
   pass.done.set(sha256, await scrubbed)
 }
 
@@ -95,9 +95,9 @@ async function scrubInto(
 ): Promise<void> {
   if (kind === 'closed') throw new UnreadableFile('it is packed in a way that is not looked into')
   if (kind !== 'bytes' && standing.depth >= DEPTH_MAX) {
-    throw new UnreadableFile('it is packed too deep inside of others')
+    throw new UnreadableFile('its archives are nested too deeply')
   }
-  // Also between the files of a zip, and in the head of a gzip, there may be words.
+  // There may be text between the files of a zip and in the header of a gzip too.
   if (kind !== 'bytes' && !pass.writes)
     await pipeline(createReadStream(path), scrubbing(pass), nowhere())
   if (kind === 'zip') return scrubZip(path, draft, pass, standing)

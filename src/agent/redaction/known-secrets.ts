@@ -8,7 +8,7 @@ import { mayBeEscaped, plainView, withoutEscapes } from './text-views.ts'
 /** Rounds of escaping that are decoded: JSON in JSON in a URL, and what the secret itself looks like. */
 export const ESCAPE_ROUNDS_MAX = 6
 
-/** Shorter names of files are words of others. */
+/** Shorter file names are parts of ordinary text. */
 const NAME_CHARS_MIN = 8
 
 /** There are more values than a run may know. The message says nothing about them. */
@@ -37,7 +37,7 @@ export function needlesOf(secrets: Iterable<string>): Needle[] {
 /** Shorter lines of a secret, such as the last one of a key, stand in other texts as well. */
 const SECRET_LINE_CHARS_MIN = 8
 
-/** A secret of several lines and its lines, which a console tells apart; not the header and footer of PEM. */
+/** A secret of several lines and its lines, which a console prints separately; not the header and footer of PEM. */
 function withLines(secret: string): string[] {
   if (!secret.includes('\n')) return [secret]
   const lines = secret.split('\n').map((line) => line.trim())
@@ -108,6 +108,6 @@ function utf16Of(secret: string): string[] {
 function namesOf(secret: string): string[] {
   const name = secret.replaceAll(/[^A-Za-z0-9]+/g, '-').replaceAll(/^-|-$/g, '')
   if (name.length < NAME_CHARS_MIN) return []
-  const word = secret.replaceAll(/\W+/g, '-').replaceAll(/^-|-$/g, '')
-  return [name, name.replaceAll('-', '_'), word]
+  const joinedText = secret.replaceAll(/\W+/g, '-').replaceAll(/^-|-$/g, '')
+  return [name, name.replaceAll('-', '_'), joinedText]
 }

@@ -1,15 +1,15 @@
-// The thread that scrubs the files of one attempt: a look through all of them for what sensitive headers hold,
-// then each written anew without that and without the known secrets.
+// Thread that scrubs the files of one attempt: first it searches all of them for the values of sensitive headers,
+// then it rewrites each without these and without the known secrets.
 import { statSync } from 'node:fs'
 import { parentPort } from 'node:worker_threads'
 import { SecretSet } from '../../contract/secret-set.ts'
 import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
 import { byteRules } from './byte-scrubber.ts'
-import { diskWords, isDiskFull } from '../delivery/spool/disk-words.ts'
+import { diskMessage, isDiskFull } from '../delivery/spool/disk-words.ts'
 import { scrubFile } from './file-scrubbing.ts'
 import { type ScrubPass, UnreadableFile } from './scrub-pass.ts'
 
-/** What the thread is to do. */
+/** Request to the thread. */
 export interface ScrubFilesOrder {
   paths: readonly string[]
   secrets: readonly string[]
@@ -20,14 +20,14 @@ export interface ScrubFilesOrder {
 /** Path → why the file must be left out. */
 type Problems = Record<string, string>
 
-/** What came of it. */
+/** The outcome. */
 export interface ScrubFilesReply {
   problems: Problems
-  /** What sensitive headers held. */
+  /** Values of sensitive headers. */
   found: string[]
 }
 
-/** Files that are read, unpacked and written at the same time; what they hold passes through in pieces. */
+/** Files that are read, unpacked and written at the same time, as streams. */
 const AT_ONCE = 4
 
 async function scrubAll(order: ScrubFilesOrder): Promise<ScrubFilesReply> {
@@ -50,10 +50,10 @@ async function scrubAll(order: ScrubFilesOrder): Promise<ScrubFilesReply> {
   )
   const write = passOf([...order.secrets, ...found], true)
   let dirty = paths
-  // What a header held may stand anywhere; where none held anything, most files are as they should be.
+  // The value of a header may stand anywhere; where there is none, most files are clean already.
   if (found.size === 0) {
     dirty = paths.filter((path) => touched.has(path))
-    keepClean(look, write)
+    reuseClean(look, write)
   }
   await goThrough(dirty, problems, (path) => scrubFile(path, write))
   return { problems, found: [...found] }
@@ -73,7 +73,7 @@ async function goThrough(
   scrub: (path: string) => Promise<void>,
 ): Promise<void> {
   const waiting = paths.filter((path) => problems[path] === undefined).values()
-  const lane = async () => {
+  const drainQueue = async () => {
     for (const path of waiting) {
       const problem = await scrub(path).then(
         () => undefined,
@@ -82,11 +82,11 @@ async function goThrough(
       if (problem !== undefined) problems[path] = problem
     }
   }
-  await Promise.all(Array.from({ length: AT_ONCE }, lane))
+  await Promise.all(Array.from({ length: AT_ONCE }, drainQueue))
 }
 
-/** Zips in which nothing was found need not be looked at again where they are inside of others. */
-function keepClean(look: ScrubPass, write: ScrubPass): void {
+/** Zips without secrets need not be searched again where they are nested in others. */
+function reuseClean(look: ScrubPass, write: ScrubPass): void {
   for (const [sha256, one] of look.done) {
     if (one.isTouched) continue
     write.done.set(sha256, one)
@@ -98,7 +98,7 @@ function reasonOf(error: unknown, path: string): string {
   if (error instanceof UnreadableFile) return `it could not be scrubbed: ${error.message}`
   if (isDiskFull(error)) {
     const bytes = statSync(path, { throwIfNoEntry: false })?.size ?? 0
-    return `it has ${bytes} bytes, and ${diskWords(error)}`
+    return `it has ${bytes} bytes, and ${diskMessage(error)}`
   }
   return `it could not be scrubbed (${(error as NodeJS.ErrnoException).code ?? 'INTERNAL'})`
 }

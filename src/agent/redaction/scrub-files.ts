@@ -4,7 +4,7 @@ import { stat } from 'node:fs/promises'
 import { LIMITS } from '../../contract/versions.ts'
 import type { Scrubber } from './scrub.ts'
 import type { ScrubFilesOrder, ScrubFilesReply } from './scrub-files-worker.ts'
-import { takeScrubThread } from './scrub-thread.ts'
+import { acquireScrubThread } from './scrub-thread.ts'
 import { CUT_FILES_BYTES_MAX, CUT_REASON } from '../run/work-folder.ts'
 
 /** How far scrubbing the files of one attempt may go. */
@@ -14,7 +14,7 @@ export interface ScrubBounds {
 }
 
 /**
- * How far scrubbing goes of what is still taken along of a run that was cancelled: it is little, but the machine
+ * Limit of scrubbing for the files of a cancelled run: it is little, but the machine
  * may be busy.
  */
 const CUT_BOUNDS: ScrubBounds = { timeoutMs: 5_000, unpackedBytesMax: 2 * CUT_FILES_BYTES_MAX }
@@ -27,7 +27,7 @@ const DEFAULT_BOUNDS: ScrubBounds = {
 /**
  * Scrubs files in place; their folder must be the run's, and nothing of the run alive. Gives the files that
  * must be left out, with the reason: those that cannot be scrubbed, and those that take long when `cut` is
- * aborted. `onFound` hears what sensitive headers held in them. Never rejects.
+ * aborted. `onFound` receives the values of sensitive headers in them. Never rejects.
  */
 export async function scrubFiles(
   paths: readonly string[],
@@ -94,7 +94,7 @@ function inThread(
   cut: AbortSignal | undefined,
 ): Promise<ScrubFilesReply | string> {
   return new Promise((resolve) => {
-    const worker = takeScrubThread()
+    const worker = acquireScrubThread()
     let isOver = false
     const end = (outcome: ScrubFilesReply | string) => {
       if (isOver) return

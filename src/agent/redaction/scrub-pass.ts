@@ -1,21 +1,21 @@
-// What scrubbing of files works with: the rules of a pass, the place that a file stands in, and the streams.
+// Parts of file scrubbing: the rules of a pass, the context of a file, and the streams.
 import { Transform } from 'node:stream'
-import { type ByteRules, ByteScrubber, type ScrubberHears } from './byte-scrubber.ts'
+import { type ByteRules, ByteScrubber, type ScrubberListener } from './byte-scrubber.ts'
 
 /** How one pass over files goes. */
-export interface ScrubPass extends ScrubberHears {
+export interface ScrubPass extends ScrubberListener {
   rules: ByteRules
-  /** SHA-256 of zips as they were → what comes of each: reports hold copies of traces. */
+  /** SHA-256 of the original zips → their outcome: reports contain copies of traces. */
   zips: Map<string, Promise<ScrubbedZip>>
-  /** Those that are done. A zip may hold itself, so what is inside of one waits for nothing. */
+  /** Finished zips. A zip may contain itself, so nested ones must not wait. */
   done: Map<string, ScrubbedZip>
-  /** A pass that only looks writes nothing. */
+  /** False for a pass that only searches. */
   writes: boolean
   /** Bytes that may still be unpacked, of all files together. */
   budget: { unpackedBytes: number }
 }
 
-/** A zip that was gone through. */
+/** A processed zip. */
 export interface ScrubbedZip {
   path: string
   isTouched: boolean
@@ -33,7 +33,7 @@ export class UnreadableFile extends Error {
 export interface Standing {
   /** Makes it at the first call. */
   readonly folder: () => Promise<string>
-  /** Scrubs a file that was inside of this one, in place. */
+  /** Scrubs a file that was unpacked from this one, in place. */
   readonly scrubInner: (path: string) => Promise<void>
 }
 

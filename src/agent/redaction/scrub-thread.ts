@@ -1,16 +1,16 @@
-// The threads that scrub files. One takes longer to wake up than many a run has to be scrubbed for, so it is
-// woken when a run is known to have files, while those are still being put together.
+// Scrub threads. Starting one takes longer than many a scrub, so it is started as soon as a run is known to have
+// files, while these are still being written.
 import { Worker } from 'node:worker_threads'
 import { COMPILE_CACHE } from '../../process/compile-cache.ts'
 
-/** Heap of the thread, which holds pieces and no large files. */
+/** Heap of the thread, which buffers chunks and no large files. */
 const HEAP_MIB_MAX = 256
-/** A thread that nobody has come for ends. */
+/** Lifetime of an unused thread. */
 const SPARE_MS_MAX = 30_000
 
 let spare: { worker: Worker; timer: NodeJS.Timeout } | undefined
 
-/** Wakes a thread for whoever takes the next one. Never throws. */
+/** Starts a spare thread for the next caller of `acquireScrubThread`. Never throws. */
 export function wakeScrubThread(): void {
   if (spare !== undefined) return
   try {
@@ -20,7 +20,7 @@ export function wakeScrubThread(): void {
       clearTimeout(spare.timer)
       spare = undefined
     }
-    // Whoever needs one finds out what is wrong.
+    // `acquireScrubThread` reports the error.
     worker.once('error', gone)
     worker.once('exit', gone)
     worker.unref()
@@ -34,8 +34,8 @@ export function wakeScrubThread(): void {
   }
 }
 
-/** Gives a thread that waits for its order (`ScrubFilesOrder`), and whose end is the taker's. Throws where none can begin. */
-export function takeScrubThread(): Worker {
+/** Returns a thread that waits for a `ScrubFilesOrder`; the caller ends it. Throws where none can start. */
+export function acquireScrubThread(): Worker {
   if (spare === undefined) return startThread()
   const { worker, timer } = spare
   spare = undefined

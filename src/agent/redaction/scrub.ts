@@ -8,14 +8,14 @@ import { joined, SecretFinder, type Span } from './secret-finder.ts'
 /** What stands where a secret stood. */
 export const SCRUBBED = '[scrubbed]'
 
-/** Takes secrets out. What holds none is given back as it is, not copied. */
+/** Removes secrets. A value without any is returned as it is, not copied. */
 export interface Scrubber {
   text(text: string): string
   /** Texts in lists and objects too, and the values of sensitive names. */
   value<T>(value: T): T
   /** Whether a header or field of this name is sensitive. */
   isSensitive(name: string): boolean
-  /** What it was made from, for whoever scrubs in another thread. */
+  /** The settings it was made from, for scrubbing in another thread. */
   readonly settings: { readonly secrets: readonly string[]; readonly headers: readonly string[] }
 }
 
@@ -31,7 +31,7 @@ export interface ScrubSettings {
 export type Finder = Pick<SecretFinder, 'spans'>
 
 /**
- * Makes a scrubber. It fails closed: when something goes wrong inside, all of the text is replaced, and no error
+ * Makes a scrubber. It fails closed: on an internal error all of the text is replaced, and no error
  * leaves, since its message could hold a secret.
  */
 export function createScrubber(
@@ -50,7 +50,7 @@ export function createScrubber(
       const walk: Walk = { isSensitive, text, found: new Set() }
       const clean = cleaned(value, walk)
       if (walk.found.size === 0) return clean as typeof value
-      // What a sensitive header held may stand elsewhere too: in a message, in an echoed body.
+      // The value of a sensitive header may also stand elsewhere: in a message, in an echoed body.
       return withTexts(
         clean,
         closedTexts(() => finderOf([...walk.found])),
@@ -103,7 +103,7 @@ function withoutSecrets(text: string, finder: Finder): string {
   return clean.includes('\0') && bytes.length !== text.length ? withoutWide(clean, finder) : clean
 }
 
-/** Without secrets in bytes of UTF-16 that were taken for a text of Latin-1. */
+/** Without secrets in UTF-16 bytes that were decoded as Latin-1. */
 function withoutWide(text: string, finder: Finder): string {
   if (!LATIN1.test(text)) return text
   let clean = ''
@@ -171,9 +171,9 @@ function isPlain(value: object): boolean {
 
 function cleanedItems(items: readonly unknown[], walk: Walk): readonly unknown[] {
   // A header as a pair: ['Authorization', 'Basic …'].
-  const [name, held] = items
-  if (items.length === 2 && typeof name === 'string' && typeof held === 'string') {
-    if (walk.isSensitive(name)) return [name, hidden(held, walk)]
+  const [name, second] = items
+  if (items.length === 2 && typeof name === 'string' && typeof second === 'string') {
+    if (walk.isSensitive(name)) return [name, hidden(second, walk)]
   }
   let copy: unknown[] | undefined
   for (let at = 0; at < items.length; at++) {
@@ -233,15 +233,15 @@ function hidden(value: unknown, walk: Walk): unknown {
   return SCRUBBED
 }
 
-/** The longest word that is taken for none. */
-const WORD_CHARS_MAX = 9
+/** Length up to which a plain word is not searched for. */
+const PLAIN_WORD_CHARS_MAX = 9
 /** `deleted`, `undefined`, `no-check`: settings, and what a program without its secret says. */
-const WORD = /^(?:[A-Z]?[a-z]+(?:[-_][a-z]+)*|[A-Z]+)$/
+const PLAIN_WORD = /^(?:[A-Z]?[a-z]+(?:[-_][a-z]+)*|[A-Z]+)$/
 
-/** Those of them that may be looked for in what a program says: not a short word, which would stand there by itself. */
+/** Secrets to search for in the output of a program: no short plain words, which occur there anyway. */
 export function echoedSecrets(value: string): string[] {
   const isBasic = /^basic\s/i.test(value)
   return headerSecrets(value).filter(
-    (one) => isBasic || one.length > WORD_CHARS_MAX || !WORD.test(one),
+    (one) => isBasic || one.length > PLAIN_WORD_CHARS_MAX || !PLAIN_WORD.test(one),
   )
 }

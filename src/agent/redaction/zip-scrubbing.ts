@@ -20,7 +20,7 @@ const ENTRIES_MAX = 50_000
 const READ_WHOLE_BYTES_MAX = 8 * 1024 * 1024
 /** Files of a zip up to this size are scrubbed in memory. */
 const SMALL_BYTES_MAX = 1024 * 1024
-/** The writer keeps what it was handed until its end: further ones wait on disk. */
+/** The writer buffers its input until its end: further entries wait on disk. */
 const HELD_BYTES_MAX = 16 * 1024 * 1024
 /** Of zlib: more takes twice the time for a tenth of the bytes. */
 const LEVEL = 3
@@ -119,7 +119,7 @@ async function cleanContent(
   const path = await file()
   if (small === undefined) {
     const packed = await reader.openReadStreamPromise(entry)
-    // Who reads it hears of what goes wrong on either end.
+    // The reader receives the errors of either end.
     const content = connected(packed, bounded(pass), () => undefined)
     await pipeline(content, createWriteStream(path))
   } else await writeFile(path, small)

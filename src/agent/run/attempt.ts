@@ -1,5 +1,5 @@
-// One attempt of a job: lends the monitor what it needs, ends it when time is up or somebody cancels,
-// and lets go of it when it does not end by itself.
+// One attempt of a job: runs the monitor, aborts it at its deadline or when cancelled, and abandons it when it does
+// not end.
 import { failure } from '../../contract/failure.ts'
 import type { Artifact } from '../../contract/result.ts'
 import type { Dialler } from '../../network/dial.ts'
@@ -9,7 +9,7 @@ import type { AnyMonitorType } from '../../monitors/monitor.ts'
 import type { Observation } from '../../contract/observation.ts'
 import type { RunSource, ScriptContext } from '../../scripts/context.ts'
 import type { RunProgress, ScriptHost } from '../../scripts/host.ts'
-import type { HeaderHearing } from '../../scripts/playwright/seen-headers.ts'
+import type { HeaderListener } from '../../scripts/playwright/seen-headers.ts'
 import { createWorkFolder, type FileCare, type WorkFolder } from './work-folder.ts'
 
 /** What to run. */
@@ -19,21 +19,21 @@ export interface AttemptOrder {
   deadlineMs: number
   dial: Dialler
   workRoot: string
-  /** Has the run's folder in it for as long as there is one. */
+  /** Contains the run's folder while it exists. */
   workFolders?: Set<string> | undefined
-  /** What becomes of the files of the run. */
+  /** Handling of the run's files. */
   care: FileCare
   scripts?: ScriptHost | undefined
   variables?: Readonly<Record<string, string>>
-  /** The definition before variables were put in. */
+  /** The definition before variables were substituted. */
   written?: Readonly<Record<string, unknown>>
   location?: string
   accountId?: string | undefined
   source?: RunSource
-  headers?: HeaderHearing | undefined
+  headers?: HeaderListener | undefined
   /** How late our event loop has been since the attempt began. Milliseconds. */
   delayMs?: (() => number) | undefined
-  /** Hears how far it is. */
+  /** Receives progress. */
   progress?: ((at: RunProgress) => void) | undefined
 }
 
@@ -41,9 +41,9 @@ export interface AttemptOrder {
 export interface AttemptOutcome {
   observation: Observation
   artifacts: Artifact[]
-  /** Files that the monitor attached and that are left out: a sentence each. */
+  /** Attached files that are left out: a sentence each. */
   leftOut?: readonly string[]
-  /** The monitor was still running when we let go of it. */
+  /** The monitor was still running when it was abandoned. */
   abandoned: boolean
 }
 
@@ -55,7 +55,7 @@ export interface RunningAttempt {
   cancel(reason: string): void
 }
 
-/** Why a run is ended by somebody. */
+/** Reason of a cancelled run. */
 export class RunCancelled extends Error {
   constructor(reason: string) {
     super(reason)
@@ -63,7 +63,7 @@ export class RunCancelled extends Error {
   }
 }
 
-/** How long a monitor may go on after its deadline, or after it was cancelled, before we let go. */
+/** Time that a monitor may run after its deadline or cancellation before it is abandoned. */
 export const OVERRUN_MS_MAX = 2000
 
 /** Starts an attempt. */
@@ -85,7 +85,7 @@ export function startAttempt(order: AttemptOrder): RunningAttempt {
     timer = setTimeout(() => giveUp(stillRunning(reason, overrunMs)), overrunMs)
     controller.abort(reason)
   }
-  // Time that we were late is not the target's: it is added, up to as much again.
+  // Our own delay is not the target's: it is added to the deadline, which at most doubles.
   let addedMs = 0
   const onTime = () => {
     const moreMs = Math.min(order.delayMs?.() ?? 0, deadlineMs) - addedMs
@@ -143,16 +143,16 @@ async function observe(
   }
   const { reason } = signal as { reason: unknown }
   if (!(reason instanceof RunCancelled)) return observation
-  // Cut short, it says nothing about the target any more.
+  // A cancelled run says nothing about the target.
   return { ...observation, failures: [failure('CANCELLED', reason.message)] }
 }
 
 // A monitor reports its own timeouts; one that only throws what it was aborted with has a fault.
 function failureOfThrown(error: unknown, signal: AbortSignal, workRoot: string) {
   if (error instanceof RunCancelled) return failure('CANCELLED', error.message)
-  // Below there only the run's own folder is written to.
+  // Below the work root only the run's folder is written.
   const { path, dest = '', code } = (error ?? {}) as { path?: string; dest?: string; code?: string }
-  // A write tells no path.
+  // Errors of writes carry no path.
   const isFull = path === undefined && (code === 'ENOSPC' || code === 'EDQUOT')
   // A folder above it could not be made.
   const isAbove = path !== undefined && workRoot.startsWith(`${path}/`)
@@ -200,7 +200,7 @@ async function withArtifacts(
   cut: AbortSignal,
 ) {
   const { artifacts, leftOut } = await folder.artifacts(cut)
-  // What cannot be removed costs disk, not the result.
+  // A folder that cannot be removed costs disk space, not the result.
   await folder.remove().catch(() => undefined)
   return { observation, artifacts, leftOut, abandoned }
 }

@@ -1,11 +1,11 @@
-// Runs every monitor once, now, and gives the results in the order of the file: what `vedette check`
-// does, with the same runner as the agent.
+// One round for `vedette check`: runs every monitor once with the agent's runner, and returns the results in the
+// order of the file.
 import { setTimeout as sleep } from 'node:timers/promises'
 import PQueue from 'p-queue'
 import type { Job } from '../../contract/job.ts'
 import type { Monitor } from '../../contract/monitor.ts'
 import type { Result } from '../../contract/result.ts'
-import { laneOf, type Lane } from '../schedule/lane.ts'
+import { queueClassOf, type QueueClass } from '../schedule/lane.ts'
 import type { AttemptTurn } from './runner.ts'
 
 /** What a single round needs. */
@@ -13,11 +13,11 @@ export interface Round {
   monitors: readonly Monitor[]
   /** Runs one job to its result, each attempt in its turn; never rejects. */
   run(job: Job, signal: AbortSignal, turn: AttemptTurn): Promise<Result>
-  /** Attempts of each lane at the same time. */
-  concurrency: Readonly<Record<Lane, number>>
+  /** Concurrent attempts of each queue class. */
+  concurrency: Readonly<Record<QueueClass, number>>
   /** Cancels what runs and what waits. */
   signal: AbortSignal
-  /** Told of every result as it comes. */
+  /** Receives every result as it arrives. */
   onResult?(result: Result, done: number): void
 }
 
@@ -26,21 +26,21 @@ export async function runOnce(round: Round): Promise<Result[]> {
   const uptime = new PQueue({ concurrency: round.concurrency.uptime })
   const scripted = new PQueue({ concurrency: round.concurrency.scripted })
   const start = createStartTurn()
-  const turns: Record<Lane, AttemptTurn> = {
+  const turns: Record<QueueClass, AttemptTurn> = {
     uptime: (attempt) => uptime.add(() => start(attempt)),
     scripted: (attempt) => scripted.add(attempt),
   }
   const slot = Date.now()
   let done = 0
   const runs = round.monitors.map(async (monitor) => {
-    const result = await round.run({ monitor, slot }, round.signal, turns[laneOf(monitor)])
+    const result = await round.run({ monitor, slot }, round.signal, turns[queueClassOf(monitor)])
     round.onResult?.(result, ++done)
     return result
   })
   return Promise.all(runs)
 }
 
-/** Attempts that begin at a time. They share one thread, and would measure each other's work. */
+/** Attempts that begin at a time: they share one thread and would measure each other's work. */
 const BEGINNING_MAX = 2
 /** An attempt that takes longer waits for its target, and another one may begin. */
 const BEGINNING_MS_MAX = 15

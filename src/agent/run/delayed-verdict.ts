@@ -1,4 +1,4 @@
-// Whether a verdict rests on a time that our own delay has stretched. Such a verdict is none about the target.
+// Whether a verdict depends on a time that our own delay has stretched. Such a verdict says nothing about the target.
 import { aboutWhom, failure, type Failure, type FailureCode } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import type { Observation } from '../../contract/observation.ts'
@@ -11,11 +11,11 @@ export interface AttemptTimes {
   delayMs: number
 }
 
-/** What came too late for a time-out is ours only if the delay took so much of the attempt. */
+/** A timeout is attributed to us only from this share of delay in the attempt. */
 const DELAY_SHARE_MIN = 0.1
 
-/** Something did not come in time. Time-outs of user code are left out: they are measured elsewhere. */
-const SILENCE: ReadonlySet<FailureCode> = new Set<FailureCode>([
+/** Timeout codes. Those of user code are left out, since they are measured elsewhere. */
+const TIMEOUT_CODES: ReadonlySet<FailureCode> = new Set<FailureCode>([
   'TIMEOUT_DNS',
   'TIMEOUT_CONNECT',
   'TIMEOUT_PROXY',
@@ -32,7 +32,7 @@ const SILENCE: ReadonlySet<FailureCode> = new Set<FailureCode>([
 /** Sources of assertions whose value is a time. */
 const TIME_SOURCES: ReadonlySet<unknown> = new Set(['RESPONSE_TIME', 'LATENCY'])
 
-/** Whether the attempt would have ended better without our delay, as far as anybody can know. */
+/** Whether the attempt would probably have ended better without our delay. */
 export function isMadeByDelay(
   { observed, failures, responseTimeMs, degraded = false }: Observation,
   monitor: unknown,
@@ -41,7 +41,7 @@ export function isMadeByDelay(
   const { delayMs } = times
   if (delayMs < LIMITS.agentDelayMsMax) return false
   if (failures.length > 0) return failures.every((one) => isByDelay(one, times))
-  // SSL monitors name what else has degraded them.
+  // SSL monitors name other reasons for degraded.
   if (!degraded || observed['degradedBy'] !== undefined) return false
   const { degradedResponseTime: limitMs } = monitor as { degradedResponseTime?: number }
   if (responseTimeMs === undefined || limitMs === undefined) return false
@@ -66,7 +66,7 @@ function isByDelay(failed: Failure, times: AttemptTimes): boolean {
     return Number(details['responseTimeMs']) - times.delayMs <= Number(details['maxMs'])
   if (code === 'ASSERTION_FAILED' && TIME_SOURCES.has(details['source']))
     return isAssertedTimeByDelay(details, times.delayMs)
-  return isSilence(failed) && isCutShort(times)
+  return isTimeout(failed) && isCutShort(times)
 }
 
 function isAssertedTimeByDelay(details: Record<string, unknown>, delayMs: number): boolean {
@@ -76,15 +76,15 @@ function isAssertedTimeByDelay(details: Record<string, unknown>, delayMs: number
   return comparison !== 'LESS_THAN' || Number(actual) - delayMs < Number(target)
 }
 
-function isSilence({ code, details = {} }: Failure): boolean {
-  if (SILENCE.has(code)) return true
+function isTimeout({ code, details = {} }: Failure): boolean {
+  if (TIMEOUT_CODES.has(code)) return true
   if (code === 'DNS_SERVER_FAILED') return details['reason'] === 'ETIMEOUT'
   if (code === 'DESTINATION_UNREACHED') return details['refusal'] === undefined
   // A TCP answer counts as whole after a while without more.
   return code === 'ASSERTION_FAILED' && details['source'] === 'RESPONSE_DATA'
 }
 
-/** Whether the target was given less time than it may take, and noticeably so. */
+/** Whether the target had noticeably less time than its deadline allows. */
 function isCutShort({ elapsedMs, deadlineMs, delayMs }: AttemptTimes): boolean {
   const hadMs = elapsedMs - delayMs
   // A deadline of 60 ms has no 50 ms to spare.

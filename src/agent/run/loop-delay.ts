@@ -1,5 +1,5 @@
-// How long this thread was kept from its events, by its own work or by the machine. All attempts share one
-// timer, which runs only while there are attempts: an attempt costs two looks at the clock.
+// Delay of this thread's event loop, by its own work or by the machine. All attempts share one timer, which runs
+// only while there are attempts: an attempt costs two readings of the clock.
 import { setTimeout } from 'node:timers'
 
 /** The delay of the event loop from one moment on. */
@@ -29,15 +29,15 @@ export class LoopDelay {
   /** Watches from now on. */
   watch(): LoopWatch {
     if (this.#timer === undefined) this.#lookLater()
-    const seen = { beganMs: performance.now(), totalMs: 0, longestMs: 0 }
-    this.#watches.add(seen)
+    const watched = { beganMs: performance.now(), totalMs: 0, longestMs: 0 }
+    this.#watches.add(watched)
     return {
       delayMs: () => {
-        // Counts what is under way: in a long turn of the loop nobody looks.
-        const nowMs = Math.min(this.#lateMs(), performance.now() - seen.beganMs)
-        return Math.min(seen.totalMs + nowMs, WAITS * Math.max(seen.longestMs, nowMs))
+        // Includes the delay that is still in progress.
+        const nowMs = Math.min(this.#lateMs(), performance.now() - watched.beganMs)
+        return Math.min(watched.totalMs + nowMs, WAITS * Math.max(watched.longestMs, nowMs))
       },
-      end: () => void this.#watches.delete(seen),
+      end: () => void this.#watches.delete(watched),
     }
   }
 
@@ -55,10 +55,10 @@ export class LoopDelay {
     const lateMs = this.#lateMs()
     if (lateMs > 0) {
       const nowMs = performance.now()
-      for (const seen of this.#watches) {
-        const ownMs = Math.min(lateMs, nowMs - seen.beganMs)
-        seen.totalMs += ownMs
-        seen.longestMs = Math.max(seen.longestMs, ownMs)
+      for (const watched of this.#watches) {
+        const ownMs = Math.min(lateMs, nowMs - watched.beganMs)
+        watched.totalMs += ownMs
+        watched.longestMs = Math.max(watched.longestMs, ownMs)
       }
     }
     this.#timer = undefined

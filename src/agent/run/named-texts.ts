@@ -1,5 +1,5 @@
-// Takes the values of sensitive names out of what people's programs write: a console, an error, the piece of
-// source beside it. What is a header is known there by its name alone.
+// Scrubs the values of sensitive names out of the output of user code: console, errors, quoted source. A header is
+// recognized there by its name alone.
 import { NAMED_VALUE_CHARS_MAX } from '../../contract/definition-secrets.ts'
 import { SecretSet } from '../../contract/secret-set.ts'
 import { namedValues } from '../redaction/byte-scrubber.ts'
@@ -17,7 +17,7 @@ const GAP = String.raw`(?:[ \t\r\n]|${COLOUR}){0,40}`
 const NAME = String.raw`(?:(["'\`])([\w.-]{2,100})\1|(?<![\w.$\\"'\`-])([A-Za-z_][\w-]{1,99}))`
 const VALUE = String.raw`(["'\`])((?:(?!\4)[^\\\r\n]|\\.){1,${NAMED_VALUE_CHARS_MAX}})`
 
-/** As programs and their consoles write it; what was cut has no end: `'x-api-key': 'abc'`, `cookie => "a…`. */
+/** As programs and consoles print it; truncated values have no end: `'x-api-key': 'abc'`, `cookie => "a…`. */
 const QUOTED = new RegExp(`${NAME}${GAP}(?::|=>)${GAP}${VALUE}`, 'g')
 
 /** `[ 'authorization', 'Bearer …' ]`. */
@@ -32,12 +32,12 @@ const LISTED = new RegExp(
   'g',
 )
 
-/** Looks for sensitive names in texts of one run, and remembers what they held. */
+/** Finds sensitive names in the texts of one run, and remembers their values. */
 export class NamedTexts {
   readonly #names: Pick<Scrubber, 'isSensitive'>
-  /** What was seen, and may stand anywhere else without its name. */
-  readonly #seen = new SecretSet()
-  /** For the values up to a number of them, and for those after it: few are made anew when one is added. */
+  /** Observed values, which may stand elsewhere without their names. */
+  readonly #observed = new SecretSet()
+  /** Scrubbers for the first `of` values and for the later ones, so that adding one rebuilds only the smaller part. */
   #older: { of: number; scrubber: Scrubber } | undefined
   #newer: { of: number; scrubber: Scrubber } | undefined
 
@@ -45,7 +45,7 @@ export class NamedTexts {
     this.#names = names
   }
 
-  /** The text without what is named in it. */
+  /** The text without the values of sensitive names. */
   text(given: string): string {
     // Begins with the end of a line, so that the first one is found like the others.
     const text = `\n${given}`
@@ -58,31 +58,31 @@ export class NamedTexts {
     return at === 1 ? given : clean + text.slice(at)
   }
 
-  /** The value without what is named in its texts. */
+  /** The same for all texts in a value. */
   value<T>(value: T): T {
     return withTexts(value, (text) => this.text(text))
   }
 
-  /** Adds what others have seen. */
-  saw(values: readonly string[]): void {
-    for (const one of values) this.#seen.add(one)
+  /** Adds values that were observed elsewhere. */
+  addValues(values: readonly string[]): void {
+    for (const one of values) this.#observed.add(one)
   }
 
-  /** Adds what a header held that the program sent or got, if it is a sensitive one. */
-  sawHeader(name: string, value: string): void {
-    if (value !== SCRUBBED && this.#names.isSensitive(name)) this.saw(echoedSecrets(value))
+  /** Adds the value of a header that the program sent or received, if it is sensitive. */
+  addHeader(name: string, value: string): void {
+    if (value !== SCRUBBED && this.#names.isSensitive(name)) this.addValues(echoedSecrets(value))
   }
 
-  /** What was seen. */
+  /** The observed values. */
   secrets(): string[] {
-    return [...this.#seen]
+    return [...this.#observed]
   }
 
-  /** Takes out what was seen, wherever it stands; undefined where nothing was. */
-  seen(): Scrubber | undefined {
-    const of = this.#seen.size
+  /** Scrubber of the observed values; undefined where there are none. */
+  observedScrubber(): Scrubber | undefined {
+    const of = this.#observed.size
     if (of === 0) return undefined
-    if (this.#older === undefined || of > 2 * this.#older.of || this.#seen.isOver) {
+    if (this.#older === undefined || of > 2 * this.#older.of || this.#observed.isOver) {
       if (this.#older?.of !== of) this.#older = { of, scrubber: this.#scrubberFrom(0) }
     }
     const { of: first, scrubber: older } = this.#older
@@ -101,18 +101,18 @@ export class NamedTexts {
     return createScrubber({ secrets: this.secrets().slice(first) }, isSensitive)
   }
 
-  /** The text without what was seen until now. */
-  withoutSeen(text: string): string {
-    return this.seen()?.text(text) ?? text
+  /** The text without the values observed until now. */
+  withoutObserved(text: string): string {
+    return this.observedScrubber()?.text(text) ?? text
   }
 
   *#spans(text: string): Generator<Span> {
     for (const { name, value, from, to } of namedValues(text, text.length)) {
       if (value === SCRUBBED || !this.#names.isSensitive(name)) continue
-      this.saw(echoedSecrets(unescaped(value)))
+      this.addValues(echoedSecrets(unescaped(value)))
       yield { from, to }
     }
-    // A literal of a program may be any word: it goes where it stands, and nowhere else.
+    // A literal may be any text, so it is scrubbed only where it stands.
     for (const one of text.matchAll(QUOTED)) {
       yield* this.#literal(one, one[2] ?? one[3], one[5], one[4] === '`')
     }
@@ -130,7 +130,7 @@ export class NamedTexts {
     if (value === SCRUBBED || !this.#names.isSensitive(name)) return
     if (isTemplate && value.includes('${')) return
     const from = index + whole.lastIndexOf(value)
-    // One that was not read to its end takes all that follows along.
+    // A truncated value extends to the end of the text.
     yield { from, to: value.length < NAMED_VALUE_CHARS_MAX ? from + value.length : Infinity }
   }
 }

@@ -1,5 +1,5 @@
-// How far runs of code are, for whoever follows them: the newest word of each, without secrets, bounded. Those
-// on demand are told at once, those of the timetable with each sync.
+// Progress board: the newest report of each run of user code, scrubbed and bounded. Runs on demand are reported
+// at once, those of the timetable with each sync.
 import type { RunId } from '../../contract/job.ts'
 import {
   PROGRESS_BOUNDS,
@@ -10,44 +10,44 @@ import type { RunProgress } from '../../scripts/host.ts'
 import { printable } from './result-words.ts'
 import type { Scrubber } from '../redaction/scrub.ts'
 
-/** Where a run says how far it is. */
-export interface ProgressPlace {
-  tell(at: RunProgress): void
-  /** There is nothing more to say; what comes all the same is left alone. */
+/** Receives the progress of one run. */
+export interface ProgressReporter {
+  report(at: RunProgress): void
+  /** Ends the reporting; later reports are ignored. */
   over(): void
 }
 
-/** Where all runs of an agent do. */
+/** Progress of all runs of an agent. */
 export interface ProgressBoard {
-  begin(run: RunId, scrub: Pick<Scrubber, 'text'>): ProgressPlace
-  /** The same of a slot that began to run. */
+  begin(run: RunId, scrub: Pick<Scrubber, 'text'>): ProgressReporter
+  /** The same for a slot that began to run. */
   beginSlot(
     slot: Pick<SlotUnderWay, 'monitorId' | 'slot' | 'startedAt'>,
     scrub: Pick<Scrubber, 'text'>,
-  ): ProgressPlace
-  /** Slots that run, so many as one sync takes. */
+  ): ProgressReporter
+  /** Slots that run, at most as many as one sync accepts. */
   slots(): SlotUnderWay[]
-  /** The newest word of each run, those that spoke last in front; so many as one call takes. */
+  /** The newest report of each run, latest first; at most as many as one call accepts. */
   newest(): ProgressWire[]
-  /** Calls back whenever a run has said something; must not throw. */
-  onTold(told: () => void): void
+  /** Sets the listener for new reports; it must not throw. */
+  onReported(listener: () => void): void
 }
 
-/** More of a line is not looked at, so that a run that writes without end costs little. */
+/** Characters of a line that are read, so that endless output costs little. */
 const LINE_CHARS_READ_MAX = 10_000
-/** Runs that are remembered; there are as many as run at a time. */
+/** Runs that are remembered; as many as can run at a time. */
 const RUNS_MAX = 1_000
 
 /** Makes an empty board. */
 export function createProgressBoard(): ProgressBoard {
-  const words = new Map<RunId, { at: RunProgress; scrub: Pick<Scrubber, 'text'> }>()
+  const reports = new Map<RunId, { at: RunProgress; scrub: Pick<Scrubber, 'text'> }>()
   const slots = new Set<{ about: SlotUnderWay; scrub: Pick<Scrubber, 'text'>; at?: RunProgress }>()
-  let onTold: () => void = () => undefined
+  let onReported: () => void = () => undefined
   return {
     beginSlot(about, scrub) {
       const one: { about: SlotUnderWay; scrub: typeof scrub; at?: RunProgress } = { about, scrub }
       slots.add(one)
-      return { tell: (at) => void (one.at = at), over: () => void slots.delete(one) }
+      return { report: (at) => void (one.at = at), over: () => void slots.delete(one) }
     },
     slots: () =>
       [...slots]
@@ -56,25 +56,25 @@ export function createProgressBoard(): ProgressBoard {
     begin(run, scrub) {
       let isOver = false
       return {
-        tell(at) {
-          if (isOver || (!words.has(run) && words.size >= RUNS_MAX)) return
-          words.delete(run)
-          words.set(run, { at, scrub })
-          onTold()
+        report(at) {
+          if (isOver || (!reports.has(run) && reports.size >= RUNS_MAX)) return
+          reports.delete(run)
+          reports.set(run, { at, scrub })
+          onReported()
         },
         over() {
           isOver = true
-          words.delete(run)
+          reports.delete(run)
         },
       }
     },
-    // Scrubbed only here: most words are never read.
+    // Scrubbed only here: most reports are never read.
     newest: () =>
-      [...words]
+      [...reports]
         .slice(-PROGRESS_BOUNDS.runsMax)
         .toReversed()
         .map(([run, { at, scrub }]) => ({ run, ...clean(at, scrub) })),
-    onTold: (told) => (onTold = told),
+    onReported: (listener) => (onReported = listener),
   }
 }
 

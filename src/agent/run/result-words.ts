@@ -1,4 +1,4 @@
-// A result in words for people: the same in the log of an agent and in the table of `vedette check`.
+// Labels of a result for people: the same in the log of an agent and in the table of `vedette check`.
 import { counted } from '../../contract/schema/amounts.ts'
 import type { Result, Verdict } from '../../contract/result.ts'
 import { paint } from '../../process/pretty-line.ts'
@@ -13,12 +13,12 @@ const COLOURS = {
 } as const
 
 /** A verdict, padded to a column and coloured where asked. */
-export function verdictWord(verdict: Verdict, colour: boolean, width = 9): string {
+export function verdictLabel(verdict: Verdict, colour: boolean, width = 9): string {
   return paint(colour, COLOURS[verdict], verdict.padEnd(width))
 }
 
 /** How long it took, like `7.3 ms` or `0.019 ms`: the response time where there was one. */
-export function timeWord({ responseTimeMs, durationMs }: Result): string {
+export function timeText({ responseTimeMs, durationMs }: Result): string {
   const timeMs = responseTimeMs ?? durationMs
   const decimals = timeMs < 0.1 ? 3 : timeMs < 1 ? 2 : timeMs < 10 ? 1 : 0
   return `${timeMs.toFixed(decimals)} ms`
@@ -26,43 +26,43 @@ export function timeWord({ responseTimeMs, durationMs }: Result): string {
 
 type Observed = Result['observed']
 
-/** The most telling things that were seen, by type of monitor, and how many attempts there were. */
-export function seenWords({ checkType, observed, attempts }: Result): string[] {
-  const words = WORDS_OF[checkType]?.(observed) ?? []
-  if (attempts.length > 1) words.push(`${attempts.length} attempts`)
-  return words
+/** The main facts of the observation, by type of monitor, and the number of attempts. */
+export function observationLabels({ checkType, observed, attempts }: Result): string[] {
+  const labels = LABELS_OF[checkType]?.(observed) ?? []
+  if (attempts.length > 1) labels.push(`${attempts.length} attempts`)
+  return labels
 }
 
-const WORDS_OF: Partial<Record<Result['checkType'], (observed: Observed) => string[]>> = {
-  URL: httpWords,
-  API: httpWords,
-  DNS: dnsWords,
+const LABELS_OF: Partial<Record<Result['checkType'], (observed: Observed) => string[]>> = {
+  URL: httpLabels,
+  API: httpLabels,
+  DNS: dnsLabels,
   ICMP: ({ packetLoss }) => (typeof packetLoss === 'number' ? [`${packetLoss} % lost`] : []),
-  GRPC: grpcWords,
+  GRPC: grpcLabels,
   TRACEROUTE: ({ hopCount }) => (typeof hopCount === 'number' ? [counted(hopCount, 'hop')] : []),
-  SSL: sslWords,
+  SSL: sslLabels,
 }
 
-function httpWords({ statusCode, hops }: Observed): string[] {
-  const words = typeof statusCode === 'number' ? [`HTTP ${statusCode}`] : []
+function httpLabels({ statusCode, hops }: Observed): string[] {
+  const labels = typeof statusCode === 'number' ? [`HTTP ${statusCode}`] : []
   const redirects = Array.isArray(hops) ? hops.length - 1 : 0
-  return redirects > 0 ? [...words, counted(redirects, 'redirect')] : words
+  return redirects > 0 ? [...labels, counted(redirects, 'redirect')] : labels
 }
 
-function dnsWords({ responseCode, counts }: Observed): string[] {
+function dnsLabels({ responseCode, counts }: Observed): string[] {
   if (typeof responseCode !== 'string') return []
   const answers = partOf(counts, 'answers')
   return typeof answers === 'number' ? [responseCode, counted(answers, 'answer')] : [responseCode]
 }
 
-/** A status that the server did not send is our own word for what the failure tells better. */
-function grpcWords({ status, statusOrigin, healthStatus }: Observed): string[] {
+/** A status that the server did not send is ours, and the failure says more. */
+function grpcLabels({ status, statusOrigin, healthStatus }: Observed): string[] {
   if (typeof healthStatus === 'string') return [healthStatus]
   return typeof status === 'string' && statusOrigin === 'server' ? [status] : []
 }
 
-/** Why a run is degraded stands nowhere else: its failures are none. */
-function sslWords({ connection, certificate, securityBaseline, degradedBy }: Observed): string[] {
+/** The reason for degraded stands nowhere else, as there are no failures. */
+function sslLabels({ connection, certificate, securityBaseline, degradedBy }: Observed): string[] {
   const version = partOf(connection, 'tlsVersion')
   const days = partOf(certificate, 'daysUntilExpiry')
   const grade = partOf(securityBaseline, 'grade')

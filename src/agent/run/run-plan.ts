@@ -1,5 +1,4 @@
-// Prepares a definition for its runs: variables put in, settings parsed, secrets collected. Done once
-// for each definition, so that a run costs nothing but the run.
+// Planner: substitutes variables, parses settings and collects secrets, once for each definition.
 import type * as z from 'zod'
 import { definitionSecrets, variableSecrets } from '../../contract/definition-secrets.ts'
 import { objections } from '../../contract/schema/explain.ts'
@@ -14,10 +13,10 @@ import type { Dialler } from '../../network/dial.ts'
 import type { AnyMonitorType } from '../../monitors/monitor.ts'
 import { createScrubber, type Scrubber } from '../redaction/scrub.ts'
 
-/** What is the same for all monitors of a location. A new object whenever any of it changes. */
-export interface Surroundings {
+/** Settings shared by all monitors of a location. A new object whenever any of them changes. */
+export interface LocationContext {
   location: string
-  /** Whose monitors they are, where a platform says so. */
+  /** Owner of the monitors, on a platform. */
   accountId?: string
   variables: readonly Variable[]
   dial: Dialler
@@ -25,7 +24,7 @@ export interface Surroundings {
   secrets: readonly string[]
 }
 
-/** A definition, ready to run; or what keeps it from running. */
+/** A definition that is ready to run, or its problems. */
 export type RunPlan = { scrub: Scrubber } & (
   | {
       type: AnyMonitorType
@@ -33,22 +32,22 @@ export type RunPlan = { scrub: Scrubber } & (
       deadlineMs: number
       /** For the environment of user code. */
       variables: Readonly<Record<string, string>>
-      /** As it was before variables were put in, where its own script may set some. */
+      /** Definition before substitution, where its own script may set variables. */
       written?: Readonly<Record<string, unknown>>
     }
   | { problems: Failure[] }
 )
 
-/** Makes plans, each once. */
-export type Planner = (monitor: Monitor, surroundings: Surroundings) => RunPlan
+/** Returns the plan of a monitor; each is made once. */
+export type Planner = (monitor: Monitor, locationContext: LocationContext) => RunPlan
 
-/** Makes a planner for the given types; `scrubHeaders` are scrubbed besides the usual headers. */
+/** Makes a planner for the given types; `scrubHeaders` are scrubbed in addition to the usual headers. */
 export function createPlanner(
   types: ReadonlyMap<string, AnyMonitorType>,
   scrubHeaders: readonly string[],
 ): Planner {
   const isSensitive = createNameTest(scrubHeaders)
-  let holder: Surroundings | undefined
+  let holder: LocationContext | undefined
   let plans = new WeakMap<Monitor, RunPlan>()
   // Thousands of monitors share a few sets of secrets, most of them the location's alone.
   let scrubbers = new Map<string, Scrubber>()
@@ -64,12 +63,12 @@ export function createPlanner(
     return scrubber
   }
 
-  const make = (monitor: Monitor, surroundings: Surroundings): RunPlan => {
-    const variables = [...surroundings.variables, ...monitor.environmentVariables]
+  const make = (monitor: Monitor, locationContext: LocationContext): RunPlan => {
+    const variables = [...locationContext.variables, ...monitor.environmentVariables]
     const values = new Map(variables.map(({ key, value }) => [key, value]))
     const put = substituteOwn(monitor, (name) => values.get(name))
     const scrub = scrubberFor([
-      ...surroundings.secrets,
+      ...locationContext.secrets,
       ...variableSecrets(variables),
       ...definitionSecrets(put.value, isSensitive),
     ])
@@ -91,15 +90,15 @@ export function createPlanner(
     }
   }
 
-  return (monitor, surroundings) => {
-    if (holder !== surroundings) {
-      holder = surroundings
+  return (monitor, locationContext) => {
+    if (holder !== locationContext) {
+      holder = locationContext
       plans = new WeakMap()
       scrubbers = new Map()
     }
     let plan = plans.get(monitor)
     if (plan === undefined) {
-      plan = madeOrBroken(() => make(monitor, surroundings))
+      plan = madeOrBroken(() => make(monitor, locationContext))
       plans.set(monitor, plan)
     }
     return plan
@@ -111,7 +110,7 @@ function madeOrBroken(make: () => RunPlan): RunPlan {
   try {
     return make()
   } catch (error) {
-    // Its message may quote a secret, and nobody knows them yet.
+    // The message may quote a secret, and secrets are not known yet.
     const { class: name, at } = shownFault(error)
     const stack = at.map((one) => `    at ${one}`).join('\n')
     const problem = failure('INTERNAL', `${name}: the settings could not be read`, { stack })
@@ -126,7 +125,7 @@ function unsupported(checkType: string, types: ReadonlyMap<string, AnyMonitorTyp
 }
 
 function unknownVariable(name: string): Failure {
-  const message = `the variable ${name} is not defined; define it or take {{${name}}} out`
+  const message = `the variable ${name} is not defined; define it or remove {{${name}}}`
   return failure('VARIABLE_UNKNOWN', message, { variable: name })
 }
 

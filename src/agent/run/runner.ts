@@ -1,4 +1,4 @@
-// From a job to its result, the only place that knows how: deadline, retries, verdict, scrubbing.
+// Runner: turns a job into its result, with deadline, retries, verdict and scrubbing.
 import { toMicroseconds } from '../../contract/schema/duration.ts'
 import type { Failure } from '../../contract/failure.ts'
 import { failure } from '../../contract/failure.ts'
@@ -10,14 +10,14 @@ import type { Fault } from '../../process/faults/fault.ts'
 import type { AnyMonitorType } from '../../monitors/monitor.ts'
 import type { RunSource } from '../../scripts/context.ts'
 import type { RunProgress, ScriptHost } from '../../scripts/host.ts'
-import type { HeaderHearing } from '../../scripts/playwright/seen-headers.ts'
+import type { HeaderListener } from '../../scripts/playwright/seen-headers.ts'
 import { startAttempt, type AttemptOutcome, type RunningAttempt } from './attempt.ts'
 import type { Clock } from '../schedule/clock.ts'
 import { ownFault } from './own-fault.ts'
-import { isProgram, laneOf } from '../schedule/lane.ts'
+import { isProgram, queueClassOf } from '../schedule/lane.ts'
 import { NamedTexts } from './named-texts.ts'
-import type { ProgressBoard, ProgressPlace } from './progress-board.ts'
-import { createPlanner, type RunPlan, type Surroundings } from './run-plan.ts'
+import type { ProgressBoard, ProgressReporter } from './progress-board.ts'
+import { createPlanner, type RunPlan, type LocationContext } from './run-plan.ts'
 import type { Scrubber } from '../redaction/scrub.ts'
 import { scrubFiles } from '../redaction/scrub-files.ts'
 import { wakeScrubThread } from '../redaction/scrub-thread.ts'
@@ -30,8 +30,7 @@ import type { FileCare } from './work-folder.ts'
 export interface Run {
   /**
    * Makes the next attempt. Resolves with the milliseconds to wait before the one after it, or with
-   * undefined when `result()` is ready. Never rejects. The wait is the caller's, who need not keep a
-   * place in a queue for it.
+   * undefined when `result()` is ready. Never rejects. The caller waits, and need not occupy a queue meanwhile.
    */
   attempt(): Promise<number | undefined>
   /** Ends the attempt under way, and lets no other begin. */
@@ -41,14 +40,14 @@ export interface Run {
 }
 
 export interface Runner {
-  begin(job: Job, surroundings: Surroundings): Run
+  begin(job: Job, locationContext: LocationContext): Run
   /**
-   * The whole job with its retries. Each attempt, but no wait between two, takes place in a turn of its
-   * own; without `turn` at once. Never rejects.
+   * Runs the job with its retries. Each attempt runs in its own turn, or at once without `turn`; waits between
+   * attempts need no turn. Never rejects.
    */
   run(
     job: Job,
-    surroundings: Surroundings,
+    locationContext: LocationContext,
     signal: AbortSignal,
     turn?: AttemptTurn,
   ): Promise<Result>
@@ -65,54 +64,54 @@ export interface RunnerSettings {
   clock: Clock
   /** Where work folders are made. */
   workRoot: string
-  /** Has the folders in it that there are right now. */
+  /** The work folders that exist now. */
   workFolders?: Set<string>
   scrubHeaders: readonly string[]
-  /** Takes the files of runs. */
+  /** Stores the files of runs. */
   files?: FileKeep | undefined
-  /** Where user code runs; without it, it does not. */
+  /** Runs user code; without it user code is refused. */
   scripts?: ScriptHost | undefined
-  /** Hears how far runs are; without it nobody does. */
+  /** Receives the progress of runs. */
   progress?: ProgressBoard | undefined
-  /** Why runs run, where it is neither the timetable nor somebody's asking; as `RunSource`. */
+  /** Source of the runs where it is neither the timetable nor a request. */
   source?: RunSource
   onRetry?: (checkType: string) => void
-  /** Hears what takes out of texts what the run of a program has seen. */
-  onSeen?: ((seen: Scrubber) => void) | undefined
-  /** A monitor did not end when told; a fault in it. */
+  /** Receives the scrubber of the secrets that a program's run observed. */
+  onRunScrubber?: ((scrubber: Scrubber) => void) | undefined
+  /** A monitor did not end after its abort, which is a fault in it. */
   onAbandoned?: (checkType: string) => void
-  /** Hears of faults of the program itself, unscrubbed. */
+  /** Receives faults of the agent itself, unscrubbed. */
   onFault?: ((fault: Fault) => void) | undefined
 }
 
 /** Makes a runner. */
 export function createRunner(settings: RunnerSettings): Runner {
   const planFor = createPlanner(settings.types, settings.scrubHeaders)
-  const begin = (job: Job, surroundings: Surroundings) =>
-    createRun(job, surroundings, planFor(job.monitor, surroundings), settings)
+  const begin = (job: Job, locationContext: LocationContext) =>
+    createRun(job, locationContext, planFor(job.monitor, locationContext), settings)
   return {
     begin,
-    run: (job, surroundings, signal, turn = (attempt) => attempt()) =>
-      runToEnd(() => begin(job, surroundings), signal, turn),
+    run: (job, locationContext, signal, turn = (attempt) => attempt()) =>
+      runToEnd(() => begin(job, locationContext), signal, turn),
   }
 }
 
 function createRun(
   job: Job,
-  surroundings: Surroundings,
+  locationContext: LocationContext,
   plan: RunPlan,
   settings: RunnerSettings,
 ): Run {
   const { clock } = settings
   const { checkType, retryStrategy } = job.monitor
-  // Programs measure their times in processes of their own, and are too long to repeat.
+  // Programs measure time in their own processes, and are too long to repeat.
   const start = isProgram(job.monitor) ? startAttempt : startUndelayed
   const startedMs = clock.monotonicMs()
   const record = recordOf(job, plan, settings)
   const { named } = record
   let running: RunningAttempt | undefined
-  const place = settings.progress && placeFor(job, record, plan.scrub, settings.progress)
-  const progress = place && ((at: RunProgress) => place.tell(at))
+  const reporter = settings.progress && reporterFor(job, record, plan.scrub, settings.progress)
+  const progress = reporter && ((at: RunProgress) => reporter.report(at))
 
   const add = (startedAt: number, beganMs: number, outcome: AttemptOutcome): Verdict => {
     record.last = outcome
@@ -139,12 +138,12 @@ function createRun(
       }
       const { workRoot, workFolders, files } = settings
       const care = careOf(plan.scrub, named, files)
-      const { dial, location, accountId } = surroundings
+      const { dial, location, accountId } = locationContext
       const { scripts } = settings
       const source = settings.source ?? (job.onDemand === undefined ? 'SCHEDULER' : 'TRIGGER_API')
-      const around = { dial, location, accountId, source, workRoot, workFolders, care, scripts }
-      const headers = named && hearingOf(named, settings.scrubHeaders)
-      running = start({ ...plan, ...around, headers, progress })
+      const place = { dial, location, accountId, source, workRoot, workFolders, care, scripts }
+      const headers = named && headerListenerOf(named, settings.scrubHeaders)
+      running = start({ ...plan, ...place, headers, progress })
       const outcome = await running.outcome
       running = undefined
       if (outcome.abandoned) settings.onAbandoned?.(checkType)
@@ -162,36 +161,36 @@ function createRun(
       running?.cancel(reason)
     },
     result() {
-      place?.over()
-      return resultOf(job, surroundings, plan, record, clock.monotonicMs() - startedMs)
+      reporter?.over()
+      return resultOf(job, locationContext, plan, record, clock.monotonicMs() - startedMs)
     },
   }
 }
 
-/** Where the run says how far it is; checks of uptime are over before anybody could ask. */
-function placeFor(
+/** Reports the progress of the run; uptime checks are too short to need it. */
+function reporterFor(
   { monitor, slot, onDemand }: Job,
   { startedAt, named }: RunRecord,
   known: Scrubber,
   board: ProgressBoard,
-): ProgressPlace | undefined {
+): ProgressReporter | undefined {
   const scrub = {
-    text: (text: string) => known.text(named?.withoutSeen(named.text(text)) ?? text),
+    text: (text: string) => known.text(named?.withoutObserved(named.text(text)) ?? text),
   }
   if (onDemand !== undefined) return board.begin(onDemand, scrub)
-  if (laneOf(monitor) === 'uptime') return undefined
+  if (queueClassOf(monitor) === 'uptime') return undefined
   return board.beginSlot({ monitorId: monitor.id, slot, startedAt }, scrub)
 }
 
-/** The program's own requests are watched for what else of them must not be told. */
-function hearingOf(named: NamedTexts, scrubHeaders: readonly string[]): HeaderHearing {
+/** Collects the values of sensitive headers in the program's own requests. */
+function headerListenerOf(named: NamedTexts, scrubHeaders: readonly string[]): HeaderListener {
   return {
     sensitive: sensitiveNames(scrubHeaders),
-    saw: (name, value) => named.sawHeader(name, value),
+    saw: (name, value) => named.addHeader(name, value),
   }
 }
 
-/** Files lose the known secrets, and what was seen while they came to be. */
+/** Scrubs the known secrets and those that the run observed out of its files. */
 function careOf(
   known: Scrubber,
   named: NamedTexts | undefined,
@@ -203,9 +202,9 @@ function careOf(
     scrub(paths, cut) {
       const { secrets, headers } = known.settings
       const settings = { headers, secrets: [...secrets, ...(named?.secrets() ?? [])] }
-      return scrubFiles(paths, { settings }, cut, undefined, (found) => named?.saw(found))
+      return scrubFiles(paths, { settings }, cut, undefined, (found) => named?.addValues(found))
     },
-    clean: (text) => known.text(named?.withoutSeen(text) ?? text),
+    clean: (text) => known.text(named?.withoutObserved(text) ?? text),
   }
 }
 
@@ -213,16 +212,20 @@ interface RunRecord {
   startedAt: number
   clockUncertaintyMs: number | undefined
   attempts: Attempt[]
-  /** What attempts used beyond the definition. */
+  /** Values that attempts used beyond the definition. */
   undisclosed?: Record<string, unknown>[]
-  /** Of user code, whose texts may hold anything. */
+  /** For user code, whose output may contain any secret. */
   named?: NamedTexts
-  onSeen: RunnerSettings['onSeen']
+  onRunScrubber: RunnerSettings['onRunScrubber']
   last: AttemptOutcome
   cancelled?: Failure
 }
 
-function recordOf(job: Job, { scrub }: RunPlan, { clock, onSeen }: RunnerSettings): RunRecord {
+function recordOf(
+  job: Job,
+  { scrub }: RunPlan,
+  { clock, onRunScrubber }: RunnerSettings,
+): RunRecord {
   const uncertaintyMs = clock.uncertaintyMs()
   const record: RunRecord = {
     startedAt: Math.round(clock.now()),
@@ -230,15 +233,15 @@ function recordOf(job: Job, { scrub }: RunPlan, { clock, onSeen }: RunnerSetting
     clockUncertaintyMs: uncertaintyMs && Math.ceil(uncertaintyMs + 0.5),
     attempts: [],
     last: EMPTY_OBSERVATION,
-    onSeen,
+    onRunScrubber,
   }
-  if (laneOf(job.monitor) === 'scripted') record.named = new NamedTexts(scrub)
+  if (queueClassOf(job.monitor) === 'scripted') record.named = new NamedTexts(scrub)
   return record
 }
 
 function resultOf(
   job: Job,
-  { location, variables }: Surroundings,
+  { location, variables }: LocationContext,
   plan: RunPlan,
   record: RunRecord,
   ranMs: number,
@@ -249,7 +252,7 @@ function resultOf(
   const { undisclosed, clockUncertaintyMs } = record
   const known = undisclosed && [...variables, ...monitor.environmentVariables]
   const further = known && undisclosedScrubber(undisclosed, plan.scrub, known)
-  const seen = scrubbed(plan, record, further)
+  const clean = scrubbed(plan, record, further)
   return {
     monitorId: monitor.id,
     monitorName: monitor.name,
@@ -257,29 +260,29 @@ function resultOf(
     location,
     slot,
     ...(onDemand === undefined ? {} : { onDemand }),
-    verdict: verdictOf(seen.failures, degraded),
+    verdict: verdictOf(clean.failures, degraded),
     startedAt: record.startedAt,
     ...(clockUncertaintyMs === undefined ? {} : { clockUncertaintyMs }),
     durationMs: toMicroseconds(ranMs),
     ...(responseTimeMs === undefined ? {} : { responseTimeMs: toMicroseconds(responseTimeMs) }),
-    ...seen,
+    ...clean,
     artifacts,
   }
 }
 
-// Names, ids and verdicts stay out of it: a secret that happens to be one of these words must not
-// make a result that nobody can attribute.
+// Names, ids and verdicts are not scrubbed: a secret equal to one of them must not make the result
+// unattributable.
 function scrubbed(plan: RunPlan, record: RunRecord, further: Scrubber | undefined) {
   const { attempts, last, cancelled } = record
   const { failures } = last.observation
   const { leftOut = [] } = last
-  const seen = last.observation.observed
-  const observed = leftOut.length === 0 ? seen : { ...seen, artifactsLeftOut: leftOut }
+  const { observed: raw } = last.observation
+  const observed = leftOut.length === 0 ? raw : { ...raw, artifactsLeftOut: leftOut }
   const perAttempt = attempts.map((one) => one.failures)
   const known = plan.scrub.value({ observed, failures, perAttempt })
   const disclosed = further === undefined ? known : further.value(known)
-  const clean = record.named === undefined ? disclosed : withoutSeen(disclosed, record)
-  // Cancelled between two attempts: what was seen stays visible, but is no verdict.
+  const clean = record.named === undefined ? disclosed : withoutObserved(disclosed, record)
+  // Cancelled between two attempts: the observation stays visible, but is no verdict.
   const between = cancelled !== undefined && attempts.at(-1)?.verdict !== 'cancelled'
   return {
     observed: clean.observed,
@@ -288,12 +291,12 @@ function scrubbed(plan: RunPlan, record: RunRecord, further: Scrubber | undefine
   }
 }
 
-function withoutSeen<T>(value: T, { named, onSeen }: RunRecord): T {
+function withoutObserved<T>(value: T, { named, onRunScrubber }: RunRecord): T {
   const clean = named?.value(value) ?? value
-  const seen = named?.seen()
-  if (seen === undefined) return clean
-  onSeen?.(seen)
-  return seen.value(clean)
+  const scrubber = named?.observedScrubber()
+  if (scrubber === undefined) return clean
+  onRunScrubber?.(scrubber)
+  return scrubber.value(clean)
 }
 
 const EMPTY_OBSERVATION: AttemptOutcome = {
@@ -306,7 +309,7 @@ function withFailures(failures: Failure[]): AttemptOutcome {
   return { observation: { observed: {}, failures }, artifacts: [], abandoned: false }
 }
 
-/** Faults of ours that may be gone a moment later. */
+/** Transient faults of the agent or its host. */
 const PASSING = new Set([
   'AGENT_OVERLOADED',
   'RESOLVER_UNREACHABLE',
@@ -319,8 +322,8 @@ const PASSING = new Set([
 ])
 
 /**
- * A failed attempt is tried again, and one that failed by a passing fault of ours. A degraded one is
- * not: the target answered; nor are bad settings, which stay bad.
+ * Failed attempts and transient faults are retried. Degraded ones are not, since the target answered; neither are
+ * invalid settings.
  */
 function isWorthRetrying(verdict: Verdict, failures: readonly Failure[]): boolean {
   if (verdict === 'failed') return true
@@ -330,7 +333,7 @@ function isWorthRetrying(verdict: Verdict, failures: readonly Failure[]): boolea
 async function runToEnd(begin: () => Run, signal: AbortSignal, turn: AttemptTurn): Promise<Result> {
   let begun: Run | undefined
   const onAbort = () => begun?.cancel('the run was interrupted')
-  // Begins with its first turn: the wait for that is no part of its duration.
+  // Begins with its first turn, whose wait does not count as duration.
   const beginNow = () => {
     begun = begin()
     if (signal.aborted) onAbort()

@@ -2,11 +2,11 @@
 import { counted } from '../../contract/schema/amounts.ts'
 import type { Result } from '../../contract/result.ts'
 import type { PlaywrightEvent } from '../../scripts/playwright/events.ts'
-import { printable, verdictWord } from './result-words.ts'
+import { printable, verdictLabel } from './result-words.ts'
 
 type Event<E extends PlaywrightEvent['event']> = PlaywrightEvent & { event: E }
 
-/** Tells a run as it happens. */
+/** Prints a run as it happens. */
 export class SuiteLive {
   readonly #write: (text: string) => void
   readonly #colour: boolean
@@ -33,7 +33,7 @@ export class SuiteLive {
     const stats = (observed['stats'] ?? {}) as Record<string, number>
     const counts = Object.entries(COUNTED)
       .filter(([key]) => (stats[key] ?? 0) > 0)
-      .map(([key, word]) => `${stats[key]} ${word}`)
+      .map(([key, label]) => `${stats[key]} ${label}`)
     const seconds = `${(durationMs / 1000).toFixed(1)} s`
     const { notes = [], artifactsLeftOut = [] } = observed as Record<string, string[]>
     return [
@@ -42,7 +42,7 @@ export class SuiteLive {
       ...notes.map((note) => `note: ${printable(note)}\n`),
       ...artifactsLeftOut.map((file) => `left out: ${printable(file)}\n`),
       ...failures.map(({ code, message }) => `${code}: ${indented(message).trimStart()}\n`),
-      `${verdictWord(verdict, this.#colour, 0)}: ${[...counts, seconds].join(', ')}\n`,
+      `${verdictLabel(verdict, this.#colour, 0)}: ${[...counts, seconds].join(', ')}\n`,
     ].join('')
   }
 
@@ -74,7 +74,7 @@ export class SuiteLive {
   }
 }
 
-/** What Playwright says in a frame is how browsers are downloaded, which a run cannot do. */
+/** Playwright's boxed text explains how to download browsers, which a run cannot do. */
 function withoutBox(message: string): string {
   return message.replaceAll(/\n[╔║╚].*/g, '')
 }

@@ -1,39 +1,39 @@
-// What is the same for all monitors of a location, made from what a source says of it.
+// Location context: settings shared by all monitors of a location, made from a snapshot of the source.
 import type { Variable } from '../../contract/monitor.ts'
 import type { Dialler } from '../../network/dial.ts'
 import { decoded } from '../../contract/definition-secrets.ts'
-import type { Surroundings } from './run-plan.ts'
+import type { LocationContext } from './run-plan.ts'
 import type { Snapshot } from '../source.ts'
 
-/** Puts the surroundings together; `dial` makes the way out, through the location's proxy if it has one. */
-export function surroundingsOf(
+/** Makes the context; `dial` makes the dialler, through the location's proxy if it has one. */
+export function locationContextOf(
   { location, variables, proxyUrl, accountId }: Snapshot,
   dial: (proxyUrl: string | undefined) => Dialler,
-): Surroundings {
+): LocationContext {
   const account = accountId === undefined ? {} : { accountId }
   return { location, ...account, variables, dial: dial(proxyUrl), secrets: proxySecrets(proxyUrl) }
 }
 
 /**
- * As `surroundingsOf`, or the same object as before when nothing of it changed, so that what was prepared stays
- * valid; `proxyBefore` is the proxy of what was before.
+ * As `locationContextOf`, or the previous object when nothing changed, so that prepared plans stay valid.
+ * `proxyBefore` is the previous proxy.
  */
-export function nextSurroundings(
-  before: Surroundings | undefined,
+export function nextLocationContext(
+  before: LocationContext | undefined,
   proxyBefore: string | undefined,
   snapshot: Snapshot,
   dial: (proxyUrl: string | undefined) => Dialler,
-): Surroundings {
+): LocationContext {
   const { location, variables, proxyUrl, accountId } = snapshot
-  if (before === undefined || proxyBefore !== proxyUrl) return surroundingsOf(snapshot, dial)
+  if (before === undefined || proxyBefore !== proxyUrl) return locationContextOf(snapshot, dial)
   const same =
     before.location === location &&
     before.accountId === accountId &&
     sameVariables(before.variables, variables)
-  return same ? before : surroundingsOf(snapshot, () => before.dial)
+  return same ? before : locationContextOf(snapshot, () => before.dial)
 }
 
-/** Whether two lists of variables hold the same. */
+/** Whether two lists of variables are equal. */
 export function sameVariables(a: readonly Variable[], b: readonly Variable[]): boolean {
   return a === b || JSON.stringify(a) === JSON.stringify(b)
 }

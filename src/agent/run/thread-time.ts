@@ -1,4 +1,4 @@
-// How long this thread ran or waited for a processor: tells a busy thread from a stopped one.
+// Thread meter: how long this thread ran or waited for a processor, which distinguishes busy from stopped.
 import { openSync, readSync } from 'node:fs'
 
 /** The numbers of the file are below 2^64. */

@@ -1,5 +1,5 @@
-// Scrubs what a run came to know besides its definition: the token that a set-up script fetched is as secret as
-// one that stands in the settings.
+// Scrubs secrets that a run learned in addition to its definition: a token that a set-up script fetched is as
+// secret as one in the settings.
 import type { Variable } from '../../contract/monitor.ts'
 import { definitionSecrets } from '../../contract/definition-secrets.ts'
 import { createScrubber, type Scrubber } from '../redaction/scrub.ts'

@@ -1,4 +1,4 @@
-// The folder of one attempt: made when a monitor first asks for it, gone when the attempt is over.
+// Work folder of one attempt: made when a monitor first asks for it, removed when the attempt is over.
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { realpath, stat } from 'node:fs/promises'
@@ -7,7 +7,7 @@ import { pipeline } from 'node:stream/promises'
 import type { Artifact } from '../../contract/result.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { makeFolder } from '../../process/make-folder.ts'
-import type { HeldFolder } from '../../sandbox/held-folder.ts'
+import type { LockedFolder } from '../../sandbox/held-folder.ts'
 import { removeTree } from '../../sandbox/remove-tree.ts'
 import type { FileKeep } from '../sink.ts'
 
@@ -18,16 +18,16 @@ export interface WorkFolder {
   isMade(): boolean
   /** Remembers a file of the folder as an artifact. */
   attach(path: string): void
-  /** The attached files that exist and are inside the folder; when `cut` is aborted, those that are quickly had. */
+  /** The attached files that exist in the folder; when `cut` is aborted, only those that are quick to process. */
   artifacts(cut?: AbortSignal): Promise<AttachedFiles>
-  /** Removes the folder with all that is in it. */
+  /** Removes the folder and its content. */
   remove(): Promise<void>
 }
 
 /** What a run attached. */
 export interface AttachedFiles {
   artifacts: Artifact[]
-  /** What is left out, with the reason: a sentence each. */
+  /** Files that are left out, with the reason: a sentence each. */
   leftOut: string[]
 }
 
@@ -37,7 +37,7 @@ export const RUN_PREFIX = 'vedette-run-'
 const ARTIFACTS_MAX = 100
 
 /**
- * Takes secrets out of files in place; gives those that must be left out, with the reason. Soon ends when `cut`
+ * Scrubs secrets out of files in place; returns those that must be left out, with the reason. Ends soon when `cut`
  * is aborted. Never rejects.
  */
 export type ScrubFiles = (
@@ -45,25 +45,25 @@ export type ScrubFiles = (
   cut?: AbortSignal,
 ) => Promise<ReadonlyMap<string, string>>
 
-/** Bytes of files that are still taken along when somebody has cancelled their run; small ones come first. */
+/** Size up to which files of a cancelled run are still stored; small ones come first. */
 export const CUT_FILES_BYTES_MAX = 8 * 1024 * 1024
-/** Why others are not. */
+/** Reason for leaving out larger ones. */
 export const CUT_REASON = 'the run was cancelled before it was ready'
 
-/** What becomes of the attached files. */
+/** Handling of attached files. */
 export interface FileCare {
-  /** Takes them; without it they are only named. */
+  /** Stores them; without it only their names are recorded. */
   files?: FileKeep | undefined
   scrub: ScrubFiles
   /** Called when there will be something to scrub. */
   onFiles?: () => void
-  /** Takes secrets out of names. */
+  /** Scrubs secrets out of names. */
   clean?: (text: string) => string
 }
 
-/** A work folder below `root`; `all` has its path for as long as it is there. */
+/** A work folder below `root`; `all` contains its path while it exists. */
 export function createWorkFolder(root: string, care: FileCare, all?: Set<string>): WorkFolder {
-  let made: Promise<HeldFolder> | undefined
+  let made: Promise<LockedFolder> | undefined
   const attached: string[] = []
   return {
     path() {
@@ -78,17 +78,17 @@ export function createWorkFolder(root: string, care: FileCare, all?: Set<string>
     async artifacts(cut) {
       const found: AttachedFiles = { artifacts: [], leftOut: [] }
       if (made === undefined || attached.length === 0) return found
-      // A folder that could not be made, or is gone already, holds no artifact.
+      // A folder that could not be made, or is already gone, has no artifacts.
       const folder = await made.then(({ path }) => realpath(path)).catch(() => undefined)
       if (folder === undefined) return found
-      const inside = await filesInside(attached, folder)
+      const candidates = await filesIn(attached, folder)
       const bytesMax = Math.min(LIMITS.artifactBytesMax, care.files?.bytesMax() ?? Infinity)
-      const fitting = inside.filter(({ bytes }) => bytes <= bytesMax)
+      const fitting = candidates.filter(({ bytes }) => bytes <= bytesMax)
       const unclean = await care.scrub(
         fitting.map(({ real }) => real),
         cut,
       )
-      for (const { path, real, bytes } of inside) {
+      for (const { path, real, bytes } of candidates) {
         const name = nameFor(care.clean?.(basename(path)) ?? basename(path), found.artifacts)
         const isLate = cut?.aborted === true && bytes > CUT_FILES_BYTES_MAX
         const problem =
@@ -101,25 +101,24 @@ export function createWorkFolder(root: string, care: FileCare, all?: Set<string>
     async remove() {
       if (made === undefined) return
       const folder = await made.catch(() => undefined)
-      // Code of people may have made folders in it that nobody may enter.
       if (folder === undefined) return
-      // Held no more: what cannot be removed now is left over, and the next start tries again.
+      // User code may have left unreadable folders; the lock is released so that the next start tries again.
       await removeTree(folder.path).finally(() => folder.release())
       all?.delete(folder.path)
     },
   }
 }
 
-async function makeIn(root: string, all: Set<string> | undefined): Promise<HeldFolder> {
+async function makeIn(root: string, all: Set<string> | undefined): Promise<LockedFolder> {
   await makeFolder(root, 0o777)
   // An agent for uptime checks alone must not carry it in its memory.
-  const { makeHeldFolder } = await import('../../sandbox/held-folder.ts')
-  const folder = await makeHeldFolder(root, RUN_PREFIX)
+  const { makeLockedFolder } = await import('../../sandbox/held-folder.ts')
+  const folder = await makeLockedFolder(root, RUN_PREFIX)
   all?.add(folder.path)
   return folder
 }
 
-interface InsideFile {
+interface FolderFile {
   /** As it was attached. */
   path: string
   real: string
@@ -127,16 +126,16 @@ interface InsideFile {
 }
 
 /** The attached paths that are files of the folder, each once. */
-async function filesInside(attached: readonly string[], folder: string): Promise<InsideFile[]> {
-  const inside = new Map<string, InsideFile>()
+async function filesIn(attached: readonly string[], folder: string): Promise<FolderFile[]> {
+  const candidates = new Map<string, FolderFile>()
   for (const path of attached) {
     const real = await realpath(path).catch(() => '')
-    if (!real.startsWith(folder + sep) || inside.has(real)) continue
-    // A file that has gone is no artifact, and a pipe or a folder is none.
+    if (!real.startsWith(folder + sep) || candidates.has(real)) continue
+    // A missing file, a pipe or a folder is no artifact.
     const found = await stat(real).catch(() => undefined)
-    if (found?.isFile() === true) inside.set(real, { path, real, bytes: found.size })
+    if (found?.isFile() === true) candidates.set(real, { path, real, bytes: found.size })
   }
-  return [...inside.values()]
+  return [...candidates.values()]
 }
 
 /** Adds the file, or says why it is left out. */
@@ -148,7 +147,7 @@ async function addFile(
 ): Promise<string | undefined> {
   try {
     const { size } = await stat(real)
-    if (size > bytesMax) return `it has ${size} bytes, more than the ${bytesMax} that are taken`
+    if (size > bytesMax) return `it has ${size} bytes, more than the limit of ${bytesMax}`
     const hash = createHash('sha256')
     await pipeline(createReadStream(real), hash)
     const sha256 = hash.digest('hex')
@@ -161,7 +160,7 @@ async function addFile(
   }
 }
 
-/** A name that is a name everywhere, and no other file's of this attempt. */
+/** A file name that is valid everywhere and unique in this attempt. */
 function nameFor(given: string, others: readonly Artifact[]): string {
   const plain = given.toWellFormed().replaceAll(/[\\\p{Cc}\u2028\u2029]/gu, '_')
   for (let number = 1; ; number++) {

@@ -4,11 +4,11 @@ import { uptime } from 'node:os'
 import type { Instant } from '../../contract/job.ts'
 import { createThreadMeter } from '../run/thread-time.ts'
 
-/** The clock that is followed became known to differ from ours by more than drift and measuring explain. */
+/** The followed clock differs from ours by more than drift and measuring explain. */
 export interface ClockJump {
   /** Milliseconds; positive: it went forward (set, or the machine slept). */
   byMs: number
-  /** Whether we went with it at once; otherwise we run slower until it fits. */
+  /** Whether our clock followed at once; otherwise it runs slower until both agree. */
   isStep: boolean
 }
 
@@ -154,8 +154,8 @@ function remoteClock(instant: Instant, uncertaintyMs: number, clocks: MachineClo
   }
 }
 
-/** What has happened to the clock, for the log. */
-export function jumpWords({ byMs, isStep }: ClockJump): string {
+/** Text of a clock jump, for the log. */
+export function jumpText({ byMs, isStep }: ClockJump): string {
   if (byMs > 0) return 'the clock went forward, or the machine slept'
   if (isStep) return 'the platform’s clock was set back, and so is ours'
   return 'the clock was set back; the timetable slows down until it fits'

@@ -1,10 +1,10 @@
-// A binary heap of things that are due at an instant, the earliest on top. Each knows its place, so
-// that one out of ten thousand can be moved or taken out in a few steps.
+// Binary heap of items that are due at an instant, the earliest on top. Each item knows its index, so that one out
+// of ten thousand can be moved or removed in a few steps.
 
-/** Something that is due at an instant. */
+/** Item that is due at an instant. */
 export interface Due {
   dueAt: number
-  /** Place in the heap, kept by the heap; -1 when it is in none. */
+  /** Index in the heap, maintained by the heap; -1 outside of any heap. */
   place: number
 }
 
@@ -26,13 +26,13 @@ export class DueHeap<T extends Due> {
     this.#rise(item)
   }
 
-  /** Puts an item right whose `dueAt` was changed. */
+  /** Reorders an item whose `dueAt` was changed. */
   moved(item: T): void {
     this.#rise(item)
     this.#sink(item)
   }
 
-  /** Takes an item out; nothing happens when it is in no heap. */
+  /** Removes an item; does nothing when it is in no heap. */
   remove(item: T): void {
     const { place } = item
     if (place < 0) return

@@ -1,56 +1,56 @@
-// Takes due slots to their results: two queues, and the account of every slot. A slot ends in exactly
-// one way, as a run's result or as `missed` with its reason.
+// Job queues: run due slots in two queues and account for every slot. A slot ends in exactly one way, as the
+// result of a run or as `missed` with its reason.
 import PQueue from 'p-queue'
 import { failure } from '../../contract/failure.ts'
 import type { Instant, RunId } from '../../contract/job.ts'
 import type { Monitor } from '../../contract/monitor.ts'
 import type { MissedReason, Result } from '../../contract/result.ts'
 import type { Clock } from './clock.ts'
-import { laneOf, type Lane } from './lane.ts'
+import { queueClassOf, type QueueClass } from './lane.ts'
 import type { AgentMetrics, SlotCounts } from '../metrics.ts'
 import { type PassedSlots, rowsOf } from './passed-slots.ts'
-import type { Surroundings } from '../run/run-plan.ts'
+import type { LocationContext } from '../run/run-plan.ts'
 import type { Run, Runner } from '../run/runner.ts'
 import { createStartPace } from './start-pace.ts'
 
-/** A monitor under watch, with its job that waits and its job that runs. */
+/** A watched monitor with its waiting job and its running job. */
 export interface Watch {
   /** The newest definition; replaced in place. */
   monitor: Monitor
-  waiting: Ticket | undefined
-  running: Ticket | undefined
+  waiting: QueuedJob | undefined
+  running: QueuedJob | undefined
 }
 
-/** A job on its way through a queue. */
-interface Ticket {
+/** A job in a queue. */
+interface QueuedJob {
   watch: Watch
-  lane: Lane
+  queueClass: QueueClass
   slot: Instant
   plannedAt: Instant
   onDemand?: RunId
   run?: Run
   /** Waiting for its next attempt, outside the queue. */
   retry?: { timer: NodeJS.Timeout; at: number }
-  /** Has its result, or needs none; whatever still points to it does nothing. */
+  /** Has its result, or needs none; remaining references to it do nothing. */
   over: boolean
 }
 
 /** What the queues need. */
 export interface JobQueueSettings {
-  concurrency: Record<Lane, number>
+  concurrency: Record<QueueClass, number>
   runner: Runner
   clock: Clock
   metrics: AgentMetrics
-  surroundings: () => Surroundings
-  /** Takes every result; must not throw. */
+  locationContext: () => LocationContext
+  /** Receives every result; must not throw. */
   onResult: (result: Result) => void
-  /** Told when runs on demand begin, start and end; must not throw. */
+  /** Called when runs on demand are queued, start and end; must not throw. */
   onRunsChanged?: () => void
 }
 
-/** Who takes over what an agent that leaves has not started. */
+/** Agents that take over the slots that a departing agent has not started. */
 export interface Successors {
-  /** Slots from then on are theirs, if they take over. */
+  /** Slots from then on belong to them, if they take over. */
   leftAt: Instant
   /** Never rejects. */
   takeOver: Promise<boolean>
@@ -63,11 +63,11 @@ export interface JobQueues {
   restarted(watch: Watch, slot: Instant): void
   runNow(watch: Watch, run: RunId): void
   cancelRun(run: RunId, reason: string): void
-  /** The monitor is gone: what waits is missed, what runs goes on. */
+  /** The monitor is removed: a waiting job is missed, a running one continues. */
   dropped(watch: Watch): void
   /**
-   * Starts no slot any more. Resolves when nothing runs; what still runs at the deadline is cancelled. What
-   * waits or comes due is `missed: draining`, unless there are successors who take it over.
+   * Stops starting slots. Resolves when nothing runs; runs are cancelled at the deadline. Slots that wait or come
+   * due are `missed: draining`, unless successors take them over.
    */
   drain(deadlineMs: number, successors?: Successors): Promise<void>
   /** Slots that are due and have not started. */
@@ -75,7 +75,7 @@ export interface JobQueues {
   /** Runs on demand that are not over. */
   runs(): { run: RunId; state: 'waiting' | 'running' }[]
   counts(): Readonly<SlotCounts>
-  state(): Record<Lane, { waiting: number; running: number }>
+  state(): Record<QueueClass, { waiting: number; running: number }>
 }
 
 /** Runs on demand that wait or run at a time. */
@@ -83,8 +83,8 @@ const ON_DEMAND_MAX = 1000
 
 const PRIORITY = { slot: 0, retry: 1, onDemand: 2 } as const
 
-/** A slot that an agent which leaves does not start, until it is clear who does. */
-interface Held {
+/** A slot that a departing agent does not start, until the successors are known. */
+interface PendingSlot {
   watch: Watch
   slot: Instant
   isCounted: boolean
@@ -93,8 +93,8 @@ interface Held {
 interface Draining {
   until: number
   idle: () => void
-  /** Until it is clear whether there are successors. */
-  held: Held[] | undefined
+  /** Defined until it is known whether there are successors. */
+  pending: PendingSlot[] | undefined
   isHandedOver: boolean
 }
 
@@ -105,12 +105,12 @@ export function createJobQueues(settings: JobQueueSettings): JobQueues {
 
 class Queues implements JobQueues {
   readonly #settings: JobQueueSettings
-  readonly #queues: Record<Lane, PQueue>
+  readonly #queues: Record<QueueClass, PQueue>
   /** Jobs with a run: in an attempt, or waiting for the next one. */
-  readonly #running = new Set<Ticket>()
-  readonly #waiting = new Set<Ticket>()
-  readonly #onDemand = new Map<RunId, Ticket>()
-  /** The last ones that are over, so that none runs again when it is asked for again. */
+  readonly #running = new Set<QueuedJob>()
+  readonly #waiting = new Set<QueuedJob>()
+  readonly #onDemand = new Map<RunId, QueuedJob>()
+  /** The latest finished runs, so that a repeated request does not run them again. */
   readonly #pastRuns = new Set<RunId>()
   readonly #counts: SlotCounts = { expected: 0, recorded: 0, handedOver: 0 }
   readonly #pace = createStartPace()
@@ -126,8 +126,8 @@ class Queues implements JobQueues {
 
   due(watch: Watch, slot: Instant, plannedAt: Instant): void {
     if (this.#draining?.isHandedOver === true) return
-    if (this.#draining?.held !== undefined) {
-      this.#draining.held.push({ watch, slot, isCounted: false })
+    if (this.#draining?.pending !== undefined) {
+      this.#draining.pending.push({ watch, slot, isCounted: false })
       return
     }
     this.#counts.expected++
@@ -135,13 +135,13 @@ class Queues implements JobQueues {
     if (watch.running !== undefined) return this.#missed(watch, slot, 'still-running')
     const { waiting } = watch
     if (waiting !== undefined) {
-      // The newer slot takes the place in line, so that a full queue shows the present.
+      // The newer slot takes over the queue position, so that a full queue reflects the present.
       const older = waiting.slot
       waiting.slot = slot
       waiting.plannedAt = plannedAt
       return this.#missed(watch, older, 'overloaded')
     }
-    watch.waiting = { watch, lane: laneOf(watch.monitor), slot, plannedAt, over: false }
+    watch.waiting = { watch, queueClass: queueClassOf(watch.monitor), slot, plannedAt, over: false }
     this.#enqueue(watch.waiting, PRIORITY.slot)
   }
 
@@ -163,59 +163,62 @@ class Queues implements JobQueues {
   runNow(watch: Watch, run: RunId): void {
     if (this.#onDemand.has(run) || this.#pastRuns.has(run)) return
     const now = Math.round(this.#settings.clock.now())
-    const ticket: Ticket = {
+    const queued: QueuedJob = {
       watch,
-      lane: laneOf(watch.monitor),
+      queueClass: queueClassOf(watch.monitor),
       slot: now,
       plannedAt: now,
       onDemand: run,
       over: false,
     }
-    if (this.#draining !== undefined) return this.#cancelWaiting(ticket, STOPPED)
+    if (this.#draining !== undefined) return this.#cancelWaiting(queued, STOPPED)
     if (this.#onDemand.size >= ON_DEMAND_MAX) {
-      return this.#cancelWaiting(ticket, `more than ${ON_DEMAND_MAX} runs are asked for already`)
+      return this.#cancelWaiting(
+        queued,
+        `too many runs on demand: more than ${ON_DEMAND_MAX} wait or run`,
+      )
     }
-    this.#onDemand.set(run, ticket)
-    this.#enqueue(ticket, PRIORITY.onDemand)
+    this.#onDemand.set(run, queued)
+    this.#enqueue(queued, PRIORITY.onDemand)
     this.#settings.onRunsChanged?.()
   }
 
   cancelRun(run: RunId, reason: string): void {
-    const ticket = this.#onDemand.get(run)
-    if (ticket === undefined) return
-    if (ticket.run === undefined) this.#cancelWaiting(ticket, reason)
-    else this.#cancelRunning(ticket, reason)
+    const queued = this.#onDemand.get(run)
+    if (queued === undefined) return
+    if (queued.run === undefined) this.#cancelWaiting(queued, reason)
+    else this.#cancelRunning(queued, reason)
   }
 
   dropped(watch: Watch): void {
-    // Not cancelled, which would be a result: another agent may be about to run this slot.
-    if (watch.waiting !== undefined) this.#overtaken(watch.waiting, 'removed')
+    // Not cancelled, which would be a result: another agent may run this slot.
+    if (watch.waiting !== undefined) this.#endMissed(watch.waiting, 'removed')
   }
 
   drain(deadlineMs: number, successors?: Successors): Promise<void> {
     const { clock } = this.#settings
     const until = clock.monotonicMs() + deadlineMs
-    const held: Held[] | undefined = successors === undefined ? undefined : []
+    const pending: PendingSlot[] | undefined = successors === undefined ? undefined : []
     const idle = new Promise<void>((resolve) => {
-      this.#draining = { until, idle: resolve, held, isHandedOver: false }
+      this.#draining = { until, idle: resolve, pending, isHandedOver: false }
     })
-    for (const ticket of this.#waiting) {
-      const { watch, slot } = ticket
-      if (ticket.onDemand !== undefined) this.#cancelWaiting(ticket, STOPPED)
-      else if (held === undefined) this.#overtaken(ticket, 'draining')
+    for (const queued of this.#waiting) {
+      const { watch, slot } = queued
+      if (queued.onDemand !== undefined) this.#cancelWaiting(queued, STOPPED)
+      else if (pending === undefined) this.#endMissed(queued, 'draining')
       else {
-        this.#leaveLine(ticket)
-        held.push({ watch, slot, isCounted: true })
+        this.#dequeue(queued)
+        pending.push({ watch, slot, isCounted: true })
       }
     }
-    // An attempt that could only begin after the deadline is not worth waiting for.
-    for (const ticket of this.#running) {
-      if ((ticket.retry?.at ?? 0) > until) this.#cancelRunning(ticket, STOPPED)
+    // An attempt that could only begin after the deadline is cancelled now.
+    for (const queued of this.#running) {
+      if ((queued.retry?.at ?? 0) > until) this.#cancelRunning(queued, STOPPED)
     }
     const timer = setTimeout(() => {
-      for (const ticket of this.#running) this.#cancelRunning(ticket, STOPPED)
+      for (const queued of this.#running) this.#cancelRunning(queued, STOPPED)
     }, deadlineMs)
-    void successors?.takeOver.then((isTaken) => this.#settle(isTaken, successors.leftAt))
+    void successors?.takeOver.then((isAccepted) => this.#settle(isAccepted, successors.leftAt))
     this.#whenIdle()
     return idle.finally(() => clearTimeout(timer))
   }
@@ -226,9 +229,9 @@ class Queues implements JobQueues {
   }
 
   runs(): { run: RunId; state: 'waiting' | 'running' }[] {
-    return [...this.#onDemand].map(([run, ticket]) => ({
+    return [...this.#onDemand].map(([run, queued]) => ({
       run,
-      state: ticket.run === undefined ? 'waiting' : 'running',
+      state: queued.run === undefined ? 'waiting' : 'running',
     }))
   }
 
@@ -236,92 +239,92 @@ class Queues implements JobQueues {
     return this.#counts
   }
 
-  state(): Record<Lane, { waiting: number; running: number }> {
+  state(): Record<QueueClass, { waiting: number; running: number }> {
     const state = { uptime: { waiting: 0, running: 0 }, scripted: { waiting: 0, running: 0 } }
-    for (const ticket of this.#waiting) state[ticket.lane].waiting++
-    for (const ticket of this.#running) state[ticket.lane].running++
+    for (const queued of this.#waiting) state[queued.queueClass].waiting++
+    for (const queued of this.#running) state[queued.queueClass].running++
     return state
   }
 
-  /** Now it is clear who runs what has been held. */
-  #settle(isTaken: boolean, leftAt: Instant): void {
+  /** Settles the pending slots once it is known who runs them. */
+  #settle(isAccepted: boolean, leftAt: Instant): void {
     const draining = this.#draining
-    const held = draining?.held ?? []
+    const pending = draining?.pending ?? []
     if (draining === undefined) return
-    draining.held = undefined
-    draining.isHandedOver = isTaken
-    for (const { watch, slot, isCounted } of held) {
-      if (!isCounted && !(isTaken && slot >= leftAt)) this.#counts.expected++
-      if (!isTaken) this.#missed(watch, slot, 'draining')
+    draining.pending = undefined
+    draining.isHandedOver = isAccepted
+    for (const { watch, slot, isCounted } of pending) {
+      if (!isCounted && !(isAccepted && slot >= leftAt)) this.#counts.expected++
+      if (!isAccepted) this.#missed(watch, slot, 'draining')
       else if (isCounted || slot < leftAt) this.#counts.handedOver++
     }
     this.#whenIdle()
   }
 
-  #enqueue(ticket: Ticket, priority: number): void {
-    if (ticket.run === undefined) this.#waiting.add(ticket)
+  #enqueue(queued: QueuedJob, priority: number): void {
+    if (queued.run === undefined) this.#waiting.add(queued)
     // `#step` never rejects; a fault in it is a fault in the agent, which ends the process.
-    void this.#queues[ticket.lane].add(() => this.#step(ticket), { priority })
+    void this.#queues[queued.queueClass].add(() => this.#step(queued), { priority })
   }
 
-  async #step(ticket: Ticket): Promise<void> {
-    if (ticket.over) return
+  async #step(queued: QueuedJob): Promise<void> {
+    if (queued.over) return
     const turn = this.#pace.turn()
     if (turn !== undefined) await turn
-    // It may have been overtaken or cancelled meanwhile.
-    if (ticket.over) return
-    const run = ticket.run ?? this.#begin(ticket)
+    // The job may have ended meanwhile.
+    if (queued.over) return
+    const run = queued.run ?? this.#begin(queued)
     const waitMs = await run.attempt()
-    if (waitMs === undefined) return this.#finish(ticket, run.result())
-    this.#pause(ticket, run, waitMs)
+    if (waitMs === undefined) return this.#finish(queued, run.result())
+    this.#pause(queued, run, waitMs)
   }
 
-  #begin(ticket: Ticket): Run {
-    const { runner, clock, metrics, surroundings } = this.#settings
-    const { watch, slot, onDemand } = ticket
-    this.#waiting.delete(ticket)
-    this.#running.add(ticket)
+  #begin(queued: QueuedJob): Run {
+    const { runner, clock, metrics, locationContext } = this.#settings
+    const { watch, slot, onDemand } = queued
+    this.#waiting.delete(queued)
+    this.#running.add(queued)
     if (onDemand === undefined) {
       watch.waiting = undefined
-      watch.running = ticket
-      metrics.started(Math.max(0, clock.now() - ticket.plannedAt))
+      watch.running = queued
+      metrics.started(Math.max(0, clock.now() - queued.plannedAt))
     }
     const job = { monitor: watch.monitor, slot, ...(onDemand === undefined ? {} : { onDemand }) }
-    ticket.run = runner.begin(job, surroundings())
+    queued.run = runner.begin(job, locationContext())
     if (onDemand !== undefined) this.#settings.onRunsChanged?.()
-    return ticket.run
+    return queued.run
   }
 
-  /** The place in the queue is free for others until the next attempt. */
-  #pause(ticket: Ticket, run: Run, waitMs: number): void {
+  /** Frees the queue for other jobs until the next attempt. */
+  #pause(queued: QueuedJob, run: Run, waitMs: number): void {
     const at = this.#settings.clock.monotonicMs() + waitMs
     if (this.#draining !== undefined && at > this.#draining.until) {
       run.cancel(STOPPED)
-      return this.#finish(ticket, run.result())
+      return this.#finish(queued, run.result())
     }
     const timer = setTimeout(() => {
-      delete ticket.retry
-      this.#enqueue(ticket, PRIORITY.retry)
+      delete queued.retry
+      this.#enqueue(queued, PRIORITY.retry)
     }, waitMs)
-    ticket.retry = { timer, at }
+    queued.retry = { timer, at }
   }
 
-  #cancelRunning(ticket: Ticket, reason: string): void {
-    const { run, retry } = ticket
-    if (run === undefined || ticket.over) return
+  #cancelRunning(queued: QueuedJob, reason: string): void {
+    const { run, retry } = queued
+    if (run === undefined || queued.over) return
     run.cancel(reason)
     if (retry === undefined) return
     clearTimeout(retry.timer)
-    this.#finish(ticket, run.result())
+    this.#finish(queued, run.result())
   }
 
-  #finish(ticket: Ticket, result: Result): void {
-    if (ticket.over) return
-    ticket.over = true
-    this.#running.delete(ticket)
-    if (ticket.onDemand !== undefined) this.#runIsOver(ticket.onDemand)
+  #finish(queued: QueuedJob, result: Result): void {
+    if (queued.over) return
+    queued.over = true
+    this.#running.delete(queued)
+    if (queued.onDemand !== undefined) this.#runIsOver(queued.onDemand)
     else {
-      ticket.watch.running = undefined
+      queued.watch.running = undefined
       this.#counts.recorded++
     }
     this.#settings.metrics.recorded(result)
@@ -330,14 +333,14 @@ class Queues implements JobQueues {
   }
 
   /** A slot ends without having run. */
-  #overtaken(ticket: Ticket, reason: MissedReason): void {
-    this.#leaveLine(ticket)
-    this.#missed(ticket.watch, ticket.slot, reason)
+  #endMissed(queued: QueuedJob, reason: MissedReason): void {
+    this.#dequeue(queued)
+    this.#missed(queued.watch, queued.slot, reason)
   }
 
-  #cancelWaiting(ticket: Ticket, reason: string): void {
-    this.#leaveLine(ticket)
-    const { watch, slot, onDemand } = ticket
+  #cancelWaiting(queued: QueuedJob, reason: string): void {
+    this.#dequeue(queued)
+    const { watch, slot, onDemand } = queued
     if (onDemand === undefined) this.#counts.recorded++
     const result: Result = {
       ...this.#emptyResult(watch, slot),
@@ -349,11 +352,11 @@ class Queues implements JobQueues {
     this.#settings.onResult(result)
   }
 
-  #leaveLine(ticket: Ticket): void {
-    ticket.over = true
-    this.#waiting.delete(ticket)
-    if (ticket.watch.waiting === ticket) ticket.watch.waiting = undefined
-    if (ticket.onDemand !== undefined) this.#runIsOver(ticket.onDemand)
+  #dequeue(queued: QueuedJob): void {
+    queued.over = true
+    this.#waiting.delete(queued)
+    if (queued.watch.waiting === queued) queued.watch.waiting = undefined
+    if (queued.onDemand !== undefined) this.#runIsOver(queued.onDemand)
   }
 
   #runIsOver(run: RunId): void {
@@ -377,7 +380,7 @@ class Queues implements JobQueues {
       monitorId: monitor.id,
       monitorName: monitor.name,
       checkType: monitor.checkType,
-      location: this.#settings.surroundings().location,
+      location: this.#settings.locationContext().location,
       slot,
       startedAt: Math.round(this.#settings.clock.now()),
       durationMs: 0,
@@ -389,12 +392,9 @@ class Queues implements JobQueues {
   }
 
   #whenIdle(): void {
-    if (this.#running.size === 0 && this.#draining?.held === undefined) this.#draining?.idle()
+    if (this.#running.size === 0 && this.#draining?.pending === undefined) this.#draining?.idle()
   }
 }
 
 const STOPPED = 'the agent is stopping'
-
-function first<T>(values: Set<T>): T {
-  return values.values().next().value as T
-}
+const first = <T>(values: Set<T>) => values.values().next().value as T

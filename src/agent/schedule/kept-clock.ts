@@ -1,15 +1,15 @@
-// Whether the machine's clock is good enough for monitors that were kept on disk, while no platform says the time.
+// Whether the machine's clock is plausible enough to run monitors stored on disk while no platform gives the time.
 import { readFileSync } from 'node:fs'
 import { uptime } from 'node:os'
 import type { Instant } from '../../contract/job.ts'
 
-/** When something was kept. */
-export interface KeptTime {
-  /** On the agent's clock; 0 where that is not known. */
+/** When something was stored. */
+export interface StoredTime {
+  /** On the agent's clock; 0 where unknown. */
   keptAt: Instant
   /** The agent's clock minus this machine's. Milliseconds. */
   aheadMs: number
-  /** The boot of the machine in which it was kept; undefined where that is not known. */
+  /** Boot of the machine in which it was stored; undefined where unknown. */
   bootId?: string | undefined
   /** How long that boot had lasted. Milliseconds. */
   sinceBootMs?: number | undefined
@@ -17,31 +17,31 @@ export interface KeptTime {
 
 /** How far behind the last change of the monitors the clock may be when they are read from disk. */
 const BEHIND_MS_MAX = 60_000
-/** How far the clock may be from what the same boot's uptime says; above that somebody has set it. */
+/** Largest difference between clock and uptime of the same boot; above that the clock was set. */
 const SET_MS_MAX = 3_600_000
 
 const WAIT = 'they wait for the platform or the right time'
 const BEHIND = `this machine’s clock is behind the last change of the monitors; ${WAIT}`
-const SET = `this machine’s clock was set by more than an hour since the monitors were kept; ${WAIT}`
+const SET = `this machine’s clock was set by more than an hour since the monitors were stored; ${WAIT}`
 
-/** What is kept, of this moment. */
-export function keptTime(now: Instant): KeptTime {
+/** The time to store, of this moment. */
+export function storedTime(now: Instant): StoredTime {
   return { keptAt: now, aheadMs: now - Date.now(), ...sinceBoot() }
 }
 
-/** Why monitors that were kept then have to wait; undefined where nothing speaks against the clock. */
-export function clockProblem(kept: KeptTime): { offMs: number; message: string } | undefined {
-  const elapsedMs = Date.now() + kept.aheadMs - kept.keptAt
+/** Why monitors stored then have to wait; undefined where the clock is plausible. */
+export function clockProblem(stored: StoredTime): { offMs: number; message: string } | undefined {
+  const elapsedMs = Date.now() + stored.aheadMs - stored.keptAt
   if (elapsedMs < -BEHIND_MS_MAX) return { offMs: Math.round(elapsedMs), message: BEHIND }
   const { bootId, sinceBootMs = 0 } = sinceBoot()
-  // In another boot nobody knows how long the machine was off.
-  if (bootId === undefined || bootId !== kept.bootId) return undefined
-  const offMs = Math.round(elapsedMs - (sinceBootMs - (kept.sinceBootMs ?? 0)))
+  // After another boot it is unknown how long the machine was off.
+  if (bootId === undefined || bootId !== stored.bootId) return undefined
+  const offMs = Math.round(elapsedMs - (sinceBootMs - (stored.sinceBootMs ?? 0)))
   return Math.abs(offMs) > SET_MS_MAX ? { offMs, message: SET } : undefined
 }
 
 /** The monotonic clock leaves out sleep, and an LXC container shows an uptime of its own: the longer one is right. */
-function sinceBoot(): Pick<KeptTime, 'bootId' | 'sinceBootMs'> {
+function sinceBoot(): Pick<StoredTime, 'bootId' | 'sinceBootMs'> {
   try {
     const bootId = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
     const monotonicMs = Number(process.hrtime.bigint() / 1_000_000n)

@@ -1,19 +1,19 @@
-// The two ways through an agent, so that uptime work never waits behind browsers and scripts.
+// Queue classes of an agent, so that uptime checks never wait behind browsers and scripts.
 import { scriptFields } from '../../contract/http-monitor.ts'
 import type { Monitor } from '../../contract/monitor.ts'
 
-/** A queue of the agent. */
-export type Lane = 'uptime' | 'scripted'
+/** Class of a job queue. */
+export type QueueClass = 'uptime' | 'scripted'
 
 const SCRIPTED: ReadonlySet<string> = new Set(['BROWSER', 'MULTI_STEP', 'PLAYWRIGHT'])
 
-/** Whether a monitor is a program in itself, which may write anything anywhere. */
+/** Whether a monitor is a program, which may write anything anywhere. */
 export function isProgram(monitor: Monitor): boolean {
   return SCRIPTED.has(monitor.checkType)
 }
 
-/** The queue that a monitor's jobs go through. */
-export function laneOf(monitor: Monitor): Lane {
+/** Queue class of a monitor's jobs. */
+export function queueClassOf(monitor: Monitor): QueueClass {
   if (isProgram(monitor)) return 'scripted'
   return monitor.checkType === 'API' && scriptFields(monitor).length > 0 ? 'scripted' : 'uptime'
 }

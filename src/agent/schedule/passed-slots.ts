@@ -1,4 +1,4 @@
-// Slots that passed while nobody could start them: which of them get a row, the rest being only counted.
+// Slots that passed without being started: the newest ones get a row, the others are only counted.
 import type { Instant } from '../../contract/job.ts'
 import { slotAtOrAfter, slotsBetween, type Slots } from '../../contract/timetable.ts'
 import type { SkipReason } from './skip-reason.ts'
@@ -11,12 +11,12 @@ export interface PassedSlots {
   reason: SkipReason | 'restarted'
 }
 
-/** Rows for slots of one monitor that were skipped at a time; all are counted. */
+/** Rows for slots of one monitor that were skipped together; all are counted. */
 export const SKIPPED_ROWS_MAX = 10
-/** Rows for slots that passed while an agent on a monitors file was not there; all are counted. */
+/** Rows for slots that passed while an agent on a monitors file was not running; all are counted. */
 export const RESTARTED_ROWS_MAX = 100
 
-/** How many there are, and the newest of them, which get rows. */
+/** Number of slots, and the newest of them, which get rows. */
 export function rowsOf({ slots, from, to, reason }: PassedSlots): {
   count: number
   rows: Instant[]

@@ -1,5 +1,5 @@
-// The running timetable: tells when a slot of a monitor is due. All monitors share one heap and one
-// timer, so that ten thousand of them cost no more than their slots.
+// Running timetable: reports the slots of monitors as they come due. All monitors share one heap and one timer,
+// so that ten thousand of them cost no more than their slots.
 import { PROTOCOL_BOUNDS } from '../../contract/protocol/agent-protocol.ts'
 import type { Instant } from '../../contract/job.ts'
 import {
@@ -14,27 +14,27 @@ import type { Clock, ClockJump } from './clock.ts'
 import { DueHeap, type Due } from './due-heap.ts'
 import { SkipReasons, type SkipReason } from './skip-reason.ts'
 
-/** What the timetable tells. */
+/** Events of the timetable. */
 export interface TimetableEvents<T> {
-  /** A slot is due. `plannedAt` is when it was to start: the slot itself, but for first runs. */
+  /** A slot is due. `plannedAt` is its planned start: the slot itself, except for first runs. */
   onDue(subject: T, slot: Instant, plannedAt: Instant): void
-  /** Slots [from, to) passed by unnoticed: the machine slept, its clock was set, or we hung. */
+  /** Slots [from, to) passed unnoticed: the machine slept, its clock was set, or the agent hung. */
   onSkipped(subject: T, slots: Slots, from: Instant, to: Instant, reason: SkipReason): void
   onClockJump(jump: ClockJump): void
   /** Slots [from, to) passed before this process watched them. */
   onPassed?(subject: T, slots: Slots, from: Instant, to: Instant): void
 }
 
-/** Slots that somebody else gave out: those within [from, until) are ours. */
+/** Slots assigned by the platform: those within [from, until) are ours. */
 export interface AssignedTiming {
   id: string
   slots: Slots
-  /** The newest slot that has passed since then is told at once, those before it are not. */
+  /** The newest slot that has passed since then is reported at once, earlier ones are not. */
   from: Instant
   until?: Instant | undefined
 }
 
-/** When the monitor is due: in its assigned slots, where somebody gives them out. */
+/** Timing of the monitor: its assigned slots, where a platform assigns them. */
 export function timingOf(
   timing: Timing,
   assignments: ReadonlyMap<string, Omit<AssignedTiming, 'id'>> | undefined,
@@ -45,18 +45,18 @@ export function timingOf(
 
 export interface RunningTimetable<T> {
   /**
-   * The subjects from now on, by id. Whoever keeps its timing keeps its place; a new one, unless its
-   * first slot comes soon anyway, is due for the newest slot that has passed, so that the first
-   * result does not take a whole interval. Whoever comes back is given no slot a second time.
-   * Restarting an agent within a slot runs that slot again, under the same identity, unless `earlier` has, by
-   * id, the newest slot that an earlier process was told: then only later ones are due, or have passed.
+   * Sets the subjects, by id. A subject with unchanged timing keeps its plan. A new one, unless its first slot
+   * comes soon, is due for the newest slot that has passed, so that the first result does not take a whole
+   * interval. A subject that returns gets no slot twice.
+   * An agent that restarts within a slot runs it again, under the same identity, unless `earlier` names the
+   * newest slot that an earlier process reported, by id: then only later ones are due, or have passed.
    */
   set(
     subjects: Iterable<[timing: Timing | AssignedTiming, subject: T]>,
     earlier?: ReadonlyMap<string, Instant>,
   ): void
-  /** What has passed at `instant` and was not told: of each subject the newest slot. */
-  untold(instant: Instant): { subject: T; slot: Instant }[]
+  /** The newest slot of each subject that has passed at `instant` and was not reported. */
+  unreported(instant: Instant): { subject: T; slot: Instant }[]
   start(): void
   stop(): void
   /** Milliseconds of the monotonic clock at which the timetable last looked. */
@@ -64,7 +64,7 @@ export interface RunningTimetable<T> {
   size(): number
 }
 
-/** Slots and which of them are meant. */
+/** Slots of a range. */
 interface Span {
   slots: Slots
   from: Instant
@@ -75,21 +75,21 @@ interface Entry<T> extends Due, Span {
   subject: T
   /** The slot that is due at `dueAt`. */
   slot: Instant
-  /** The newest slot that was told; none of the id's slots up to here is told again. */
-  toldUntil: Instant
+  /** The newest slot that was reported; no slot of the id up to here is reported again. */
+  reportedUntil: Instant
 }
 
-/** What was told of those that are gone, by id, for as long as it could be told again. */
-type Told = Map<string, { until: Instant; forgetAt: Instant }>
+/** Reported slots of removed subjects, by id, for as long as they could be reported again. */
+type ReportedSlots = Map<string, { until: Instant; forgetAt: Instant }>
 
-/** Longest sleep: clocks are observed and a sign of life is given at least this often. */
+/** Longest sleep: clocks are observed, and the timetable proves alive, at least this often. */
 const TICK_MS_MAX = 1000
 /** Within this time after the start every monitor has had its first run, if there are not too many. */
 const FIRST_RUNS_MS = 3000
-/** First runs are at least so far apart on average, so that thousands do not come at once. */
+/** Least average distance of first runs, so that thousands do not come at once. */
 const FIRST_RUN_APART_MS = 2
-/** Those that are gone and still known. Files that bring ever new monitors must not fill the memory. */
-const TOLD_MAX = LIMITS.monitorsMax
+/** Removed subjects that are remembered. Files with ever new monitors must not fill the memory. */
+const REMEMBERED_MAX = LIMITS.monitorsMax
 
 /** Makes a timetable on the agent's clock. */
 export function createRunningTimetable<T>(
@@ -97,7 +97,7 @@ export function createRunningTimetable<T>(
   events: TimetableEvents<T>,
 ): RunningTimetable<T> {
   const heap = new DueHeap<Entry<T>>()
-  const told: Told = new Map()
+  const reported: ReportedSlots = new Map()
   let entries = new Map<string, Entry<T>>()
   let timer: NodeJS.Timeout | undefined
   let running = false
@@ -110,7 +110,7 @@ export function createRunningTimetable<T>(
     const newest = Math.max(slot, newestOf(entry, now))
     entry.slot = newest + slots.everyMs
     entry.dueAt = entry.slot
-    entry.toldUntil = newest
+    entry.reportedUntil = newest
     if (entry.slot < entry.until) heap.moved(entry)
     else heap.remove(entry)
     if (newest > slot) events.onSkipped(subject, slots, slot, newest, whySkipped(dueAt))
@@ -120,7 +120,7 @@ export function createRunningTimetable<T>(
   const tick = () => {
     const jump = clock.observe()
     const now = clock.now()
-    if (now < tickedAt) stepBack(heap, entries.values(), told, now)
+    if (now < tickedAt) stepBack(heap, entries.values(), reported, now)
     tickedAt = now
     if (jump !== undefined) events.onClockJump(jump)
     const whySkipped = skipReasons.look(now)
@@ -143,12 +143,12 @@ export function createRunningTimetable<T>(
   return {
     set(subjects, earlier = new Map()) {
       const now = clock.now()
-      rememberEarlier(told, earlier, now)
-      entries = exchange(heap, entries, told, [...subjects], now)
-      for (const id of earlier.keys()) tellPassed(entries.get(id), events)
+      rememberEarlier(reported, earlier, now)
+      entries = exchange(heap, entries, reported, [...subjects], now)
+      for (const id of earlier.keys()) reportPassed(entries.get(id), events)
       arm()
     },
-    untold: (instant) => untoldAt(entries.values(), instant),
+    unreported: (instant) => unreportedAt(entries.values(), instant),
     start() {
       running = true
       tickedAtMs = clock.monotonicMs()
@@ -163,22 +163,26 @@ export function createRunningTimetable<T>(
   }
 }
 
-function rememberEarlier(told: Told, earlier: ReadonlyMap<string, Instant>, now: Instant): void {
+function rememberEarlier(
+  reported: ReportedSlots,
+  earlier: ReadonlyMap<string, Instant>,
+  now: Instant,
+): void {
   for (const [id, until] of earlier) {
     // As in a step back of the clock: nothing is due for too long otherwise.
-    if (until <= now + PROTOCOL_BOUNDS.aheadMsMax) told.set(id, { until, forgetAt: Infinity })
+    if (until <= now + PROTOCOL_BOUNDS.aheadMsMax) reported.set(id, { until, forgetAt: Infinity })
   }
 }
 
-/** Tells of the slots between the newest one of an earlier process and the first one of this. */
-function tellPassed<T>(entry: Entry<T> | undefined, events: TimetableEvents<T>): void {
-  if (entry === undefined || entry.toldUntil === Number.NEGATIVE_INFINITY) return
-  const { subject, slots, slot, toldUntil } = entry
-  if (slotAtOrAfter(slots, toldUntil + 1) < slot)
-    events.onPassed?.(subject, slots, toldUntil + 1, slot)
+/** Reports the slots between the newest one of an earlier process and the first one of this. */
+function reportPassed<T>(entry: Entry<T> | undefined, events: TimetableEvents<T>): void {
+  if (entry === undefined || entry.reportedUntil === Number.NEGATIVE_INFINITY) return
+  const { subject, slots, slot, reportedUntil } = entry
+  if (slotAtOrAfter(slots, reportedUntil + 1) < slot)
+    events.onPassed?.(subject, slots, reportedUntil + 1, slot)
 }
 
-function untoldAt<T>(
+function unreportedAt<T>(
   entries: Iterable<Entry<T>>,
   instant: Instant,
 ): { subject: T; slot: Instant }[] {
@@ -195,11 +199,11 @@ function newestOf({ slots, until }: Span, now: Instant): Instant {
   return passed < until ? passed : slotAtOrAfter(slots, until) - slots.everyMs
 }
 
-/** Puts the new subjects in the place of the old ones; returns the new entries. */
+/** Replaces the subjects; returns the new entries. */
 function exchange<T>(
   heap: DueHeap<Entry<T>>,
   old: Map<string, Entry<T>>,
-  told: Told,
+  reported: ReportedSlots,
   subjects: readonly [Timing | AssignedTiming, T][],
   now: Instant,
 ): Map<string, Entry<T>> {
@@ -219,16 +223,16 @@ function exchange<T>(
   }
   for (const [id, gone] of old) {
     heap.remove(gone)
-    remember(told, id, gone)
+    remember(reported, id, gone)
   }
   for (const [id, span, subject] of added) {
-    const toldUntil = told.get(id)?.until ?? Number.NEGATIVE_INFINITY
-    told.delete(id)
-    const entry = { ...span, subject, toldUntil, slot: 0, dueAt: 0, place: -1 }
+    const reportedUntil = reported.get(id)?.until ?? Number.NEGATIVE_INFINITY
+    reported.delete(id)
+    const entry = { ...span, subject, reportedUntil, slot: 0, dueAt: 0, place: -1 }
     entries.set(id, entry)
-    putIn(heap, entry, now, added.length)
+    plan(heap, entry, now, added.length)
   }
-  forget(told, now)
+  forget(reported, now)
   return entries
 }
 
@@ -250,10 +254,10 @@ function retime<T>(heap: DueHeap<Entry<T>>, entry: Entry<T>, span: Span, now: In
   if (isSame && from === span.from && entry.place >= 0 && entry.slot < span.until) return
   heap.remove(entry)
   if (span.from === Number.NEGATIVE_INFINITY) startOver(heap, entry, now)
-  else putIn(heap, entry, now, 1)
+  else plan(heap, entry, now, 1)
 }
 
-/** Goes on with the next slot. */
+/** Continues with the next slot. */
 function startOver<T>(heap: DueHeap<Entry<T>>, entry: Entry<T>, now: Instant): void {
   heap.remove(entry)
   entry.slot = nextSlot(entry, now)
@@ -262,38 +266,42 @@ function startOver<T>(heap: DueHeap<Entry<T>>, entry: Entry<T>, now: Instant): v
 }
 
 /**
- * The clock was stepped back. A slot that was told too early keeps its result, unless it lies so far ahead
- * that a platform refuses that: then it is told again, instead of nothing until it comes up.
+ * Handles a clock that was stepped back. A slot that was reported too early keeps its result, unless it lies so far
+ * ahead that a platform refuses it: then it is reported again.
  */
 function stepBack<T>(
   heap: DueHeap<Entry<T>>,
   entries: Iterable<Entry<T>>,
-  told: Told,
+  reported: ReportedSlots,
   now: Instant,
 ): void {
   const untilMax = now + PROTOCOL_BOUNDS.aheadMsMax
   for (const entry of entries) {
-    if (entry.toldUntil > untilMax) entry.toldUntil = now
-    // What has passed and was not told stays due.
+    if (entry.reportedUntil > untilMax) entry.reportedUntil = now
+    // A passed slot that was not reported stays due.
     if (entry.slot > nextSlot(entry, now)) startOver(heap, entry, now)
   }
-  for (const [id, { until }] of told) if (until > untilMax) told.delete(id)
+  for (const [id, { until }] of reported) if (until > untilMax) reported.delete(id)
 }
 
-function remember<T>(told: Told, id: string, { toldUntil, slots }: Entry<T>): void {
-  if (toldUntil === Number.NEGATIVE_INFINITY) return
-  told.set(id, { until: toldUntil, forgetAt: toldUntil + slots.everyMs })
+function remember<T>(
+  reported: ReportedSlots,
+  id: string,
+  { reportedUntil, slots }: Entry<T>,
+): void {
+  if (reportedUntil === Number.NEGATIVE_INFINITY) return
+  reported.set(id, { until: reportedUntil, forgetAt: reportedUntil + slots.everyMs })
 }
 
-/** Once the next slot has passed, the one that was told is not the newest any more. */
-function forget(told: Told, now: Instant): void {
-  for (const [id, { forgetAt }] of told) {
-    if (forgetAt <= now || told.size > TOLD_MAX) told.delete(id)
+/** Once the next slot has passed, the reported one is no longer the newest. */
+function forget(reported: ReportedSlots, now: Instant): void {
+  for (const [id, { forgetAt }] of reported) {
+    if (forgetAt <= now || reported.size > REMEMBERED_MAX) reported.delete(id)
   }
 }
 
-/** Plans the first run; nothing is planned where every slot lies behind or is told already. */
-function putIn<T>(heap: DueHeap<Entry<T>>, entry: Entry<T>, now: Instant, count: number): void {
+/** Plans the first run; nothing is planned where all slots have passed or were reported. */
+function plan<T>(heap: DueHeap<Entry<T>>, entry: Entry<T>, now: Instant, count: number): void {
   const first = firstOf(entry, now, count)
   entry.slot = first.slot
   entry.dueAt = first.dueAt
@@ -302,17 +310,17 @@ function putIn<T>(heap: DueHeap<Entry<T>>, entry: Entry<T>, now: Instant, count:
 
 /** The first run lies where the monitor's offset lies in its interval, in a shorter interval. */
 function firstOf(
-  entry: Span & { toldUntil: Instant },
+  entry: Span & { reportedUntil: Instant },
   now: Instant,
   count: number,
 ): { slot: Instant; dueAt: Instant } {
-  const { slots, from, until, toldUntil } = entry
+  const { slots, from, until, reportedUntil } = entry
   const next = nextSlot(entry, now)
   const passed = slotAtOrBefore(slots, now)
-  const isOurs = passed > toldUntil && passed >= from && passed < until
+  const isOurs = passed > reportedUntil && passed >= from && passed < until
   const spreadMs = Math.min(slots.everyMs, Math.max(FIRST_RUNS_MS, count * FIRST_RUN_APART_MS))
   const isSoon = next - now <= spreadMs
-  // What was assigned has to be run, soon or not; and in time for the next one to start.
+  // An assigned slot has to run, soon or not, and in time for the next one to start.
   const isAssigned = from !== Number.NEGATIVE_INFINITY
   if (!isOurs || (isSoon && !isAssigned)) return { slot: next, dueAt: next }
   const withinMs = isAssigned ? Math.min(spreadMs, (next - now) / 2) : spreadMs
@@ -322,10 +330,10 @@ function firstOf(
   }
 }
 
-/** The first slot from now on that is ours and was not told yet. */
+/** The first slot from now on that is ours and was not reported yet. */
 function nextSlot(
-  { slots, from, toldUntil }: Span & { toldUntil: Instant },
+  { slots, from, reportedUntil }: Span & { reportedUntil: Instant },
   now: Instant,
 ): Instant {
-  return slotAtOrAfter(slots, Math.max(now, from, toldUntil + 1))
+  return slotAtOrAfter(slots, Math.max(now, from, reportedUntil + 1))
 }

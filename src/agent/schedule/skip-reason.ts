@@ -1,5 +1,4 @@
-// Why slots have passed that nobody looked at: the machine or the process stood still, the thread was busy, or
-// only the clock was set. The reason of `missed` must be true.
+// Reason of skipped slots: the machine or the process was suspended, the thread was busy, or only the clock was set.
 import type { Instant } from '../../contract/job.ts'
 import type { Clock } from './clock.ts'
 
@@ -50,7 +49,7 @@ export class SkipReasons {
     const clock = this.#clock
     const last = this.#last
     const monotonicMs = clock.monotonicMs()
-    // How far the clock went ahead of the time that the thread has seen.
+    // How far the clock went ahead of the monotonic time of the thread.
     const leapMs = now - last.now - (monotonicMs - last.monotonicMs)
     const isRead = monotonicMs - last.busyReadMs >= BUSY_APART_MS
     this.#last = {

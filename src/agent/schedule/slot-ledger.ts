@@ -1,7 +1,7 @@
-// The account of slots of an agent on a monitors file, on disk, for its next start: which slots came due and have
-// no line yet, and the newest one that came due. A record is appended before the first line about its slot, and
-// another one right after the line; so a process that is killed loses none, and between these two writes one
-// slot at most may be told again. It is not synced to disk: a power failure may lose the last records.
+// Slot ledger of an agent on a monitors file, on disk, for its next start: slots that came due and have no line
+// yet, and the newest one that came due. One record is appended before the first line about a slot, another one
+// right after it. A killed process loses none; at most one slot, between the two writes, is reported again. The
+// file is not synced: a power failure may lose the last records.
 import { createHash } from 'node:crypto'
 import { closeSync, mkdirSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -12,31 +12,31 @@ import type { LineWriter } from '../../process/line-writer.ts'
 import { makeFolder } from '../../process/make-folder.ts'
 import type { ResultSink } from '../sink.ts'
 
-/** What an earlier process left of a monitor. */
+/** Slots of a monitor that an earlier process left. */
 interface LeftSlots {
-  /** Its slots were so far apart. Milliseconds. */
+  /** Interval of its slots. Milliseconds. */
   everyMs: number
-  /** The newest slot that came due; undefined when it was watched no more. */
+  /** The newest slot that came due; undefined when the monitor was no longer watched. */
   until?: Instant | undefined
   /** Slots that came due and have no line, the oldest first. */
   open: Instant[]
 }
 
-/** The account. Nothing of it throws; when the disk fails, `onProblem` is called, and it is tried again later. */
+/** The ledger. Its methods never throw; when the disk fails, `onProblem` is called, and writing is retried later. */
 export interface SlotLedger {
   /** A slot came due. */
   due(id: string, everyMs: number, slot: Instant): void
-  /** All slots up to this one are accounted for, but those that came due before. */
+  /** All slots up to this one are accounted for, except open ones. */
   passed(id: string, everyMs: number, slot: Instant): void
   /** To be called before a line is written. */
   flush(): void
   /** The line of a slot has been written. */
-  told(id: string, slot: Instant): void
+  reported(id: string, slot: Instant): void
   /**
    * These monitors are watched from now on, all others are forgotten. Gives, by id, the newest slot that came due
    * in an earlier process; `onOpen` is called with those that it left without a line.
    */
-  goOn<T extends { monitor: Timing }>(
+  resume<T extends { monitor: Timing }>(
     watches: readonly T[],
     onOpen: (watch: T, slot: Instant) => void,
   ): Map<string, Instant>
@@ -45,22 +45,22 @@ export interface SlotLedger {
 
 /** Agents that run the same file below one DATA_DIR. */
 export const LEDGERS_MAX = 256
-/** Written anew when it has grown by this much, and to four times what it was. */
+/** Growth after which the file is compacted, once it has also reached four times its compacted size. */
 const COMPACT_BYTES_MIN = 1024 * 1024
 const FILE = 'slots'
-/** Between tries to write an account that could not be written. */
+/** Time between attempts to write a ledger that could not be written. */
 const RETRY_MS = 15_000
 
 type Entry = { everyMs: number; until: Instant | undefined; open: Set<Instant> }
 type Line = ['d' | 'p', string, number, Instant] | ['t', string, Instant] | ['g', string]
 
-/** Takes the first free ledger of this monitors file. Rejects with the system's error when there can be none. */
+/** Opens the first free ledger of this monitors file. Rejects with the system's error when there is none. */
 export async function openSlotLedger(
   dataDir: string,
   monitorsFile: string,
   onProblem: (error: unknown) => void,
 ): Promise<SlotLedger> {
-  const { holdFolder } = await import('../../sandbox/held-folder.ts')
+  const { lockFolder } = await import('../../sandbox/held-folder.ts')
   const root = join(dataDir, 'slots')
   // As the agents' folders: runs of other users pass through DATA_DIR.
   await makeFolder(dataDir, 0o711)
@@ -69,7 +69,7 @@ export async function openSlotLedger(
   for (let n = 1; n <= LEDGERS_MAX; n++) {
     const folder = join(root, `${key}.${n}`)
     mkdirSync(folder, { recursive: true, mode: 0o700 })
-    const release = holdFolder(folder)
+    const release = lockFolder(folder)
     if (release !== undefined) return new FileLedger(join(folder, FILE), release, onProblem)
   }
   throw new Error(`${LEDGERS_MAX} agents run ${monitorsFile} in ${root}`)
@@ -87,7 +87,7 @@ export function withLedger(
       ledger.flush()
       const delivered = sink.deliver(result)
       const { monitorId, slot, onDemand } = result
-      if (onDemand === undefined) writer.onWritten(() => ledger.told(monitorId, slot))
+      if (onDemand === undefined) writer.onWritten(() => ledger.reported(monitorId, slot))
       return delivered
     },
   }
@@ -128,19 +128,19 @@ class FileLedger implements SlotLedger {
     this.#add(['p', id, everyMs, slot])
   }
 
-  told(id: string, slot: Instant): void {
+  reported(id: string, slot: Instant): void {
     if (this.#entries.get(id)?.open.has(slot) !== true) return
     this.#add(['t', id, slot])
     this.flush()
   }
 
-  goOn<T extends { monitor: Timing }>(
+  resume<T extends { monitor: Timing }>(
     watches: readonly T[],
     onOpen: (watch: T, slot: Instant) => void,
   ): Map<string, Instant> {
     const earlier = new Map<string, Instant>()
     const ids = new Set(watches.map(({ monitor }) => monitor.id))
-    // What passes until they are back is not theirs.
+    // Slots that pass until they return are not theirs.
     for (const [id, { until }] of this.#entries) {
       if (until !== undefined && !ids.has(id)) this.#add(['g', id])
     }
@@ -149,7 +149,7 @@ class FileLedger implements SlotLedger {
       const left = this.#left.get(monitor.id)
       if (left === undefined) continue
       for (const slot of left.open) onOpen(watch, slot)
-      // With another interval its slots are others.
+      // Another interval has other slots.
       if (left.until !== undefined && left.everyMs === everyMsOf(monitor))
         earlier.set(monitor.id, left.until)
     }
@@ -185,7 +185,7 @@ class FileLedger implements SlotLedger {
     this.#flushSoon ??= setImmediate(() => this.flush())
   }
 
-  /** Writes what counts of it, in the place of what was there. */
+  /** Rewrites the file with the current entries alone. */
   #compact(): void {
     const draft = `${this.#path}.new`
     try {
@@ -199,7 +199,7 @@ class FileLedger implements SlotLedger {
     }
   }
 
-  /** An account with a gap would tell slots again: the next try writes all of it. */
+  /** A ledger with a gap would report slots again: the next attempt writes all of it. */
   #fail(error: unknown): void {
     this.#closeFile()
     this.#waiting = ''
@@ -244,7 +244,7 @@ function textOf(entries: ReadonlyMap<string, Entry>): string {
   return lines.map((line) => `${JSON.stringify(line)}\n`).join('')
 }
 
-/** What cannot be read is a line that was cut off by the end of a process, or of a disk. */
+/** Reads the ledger; an unreadable line was truncated by a killed process or a full disk. */
 function read(path: string): Map<string, Entry> {
   const entries = new Map<string, Entry>()
   let text = ''

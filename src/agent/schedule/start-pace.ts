@@ -1,12 +1,12 @@
-// Lets only so many jobs begin in one turn of the event loop: where hundreds become due at once, as after the
-// first sync, each turn would otherwise begin and end all of them and hold everything else up.
+// Start pace: limits the jobs that begin in one turn of the event loop. Where hundreds become due at once, as after
+// the first sync, they would otherwise block everything else.
 
-/** Begun one after the other they take some milliseconds. */
+/** Starting these takes some milliseconds. */
 const STARTS_PER_TURN = 24
 
-/** Counts what begins. */
+/** Limits starts. */
 export interface StartPace {
-  /** Undefined: it may begin now; else when its turn has come. First come, first served. */
+  /** Undefined: begin now; else resolves when the turn has come. First come, first served. */
   turn(): Promise<void> | undefined
 }
 

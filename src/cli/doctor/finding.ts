@@ -60,7 +60,7 @@ export async function runProbes(
     limit.abort(signal.reason)
     late.resolve()
   }
-  const timer = setTimeout(() => limit.abort(new Error(lateWords(deadlineMs))), deadlineMs)
+  const timer = setTimeout(() => limit.abort(new Error(lateMessage(deadlineMs))), deadlineMs)
   // Who does not heed the signal is not waited for.
   const lastTimer = setTimeout(() => late.resolve(), deadlineMs + LET_GO_MS)
   signal.addEventListener('abort', onAbort, { once: true })
@@ -69,7 +69,7 @@ export async function runProbes(
     const found = probes.map((probe) =>
       Promise.race([
         looked(probe, limit.signal),
-        late.promise.then(() => [failed(probe.id, lateWords(deadlineMs))]),
+        late.promise.then(() => [failed(probe.id, lateMessage(deadlineMs))]),
       ]),
     )
     const order = Object.keys(PROBED)
@@ -86,7 +86,7 @@ export async function runProbes(
 /** Time to let go of everything, when time is up. */
 const LET_GO_MS = 1500
 
-const lateWords = (deadlineMs: number) => `not done within ${deadlineMs / 1000} s`
+const lateMessage = (deadlineMs: number) => `not done within ${deadlineMs / 1000} s`
 
 function failed(id: Probed, says: string): Finding {
   return { id, standing: 'broken', says }

@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os'
 import type { AgentConfig } from '../../agent/config.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { type Sandbox, createSandbox } from '../../sandbox/sandbox.ts'
-import type { Lack } from '../../sandbox/requirements.ts'
+import type { MissingRequirement } from '../../sandbox/requirements.ts'
 import { trySandbox } from '../../sandbox/trial.ts'
 import { CHROMIUM_ADVICE, findChromium, readableFor } from '../../scripts/chromium.ts'
-import { makeHeldFolder } from '../../sandbox/held-folder.ts'
+import { makeLockedFolder } from '../../sandbox/held-folder.ts'
 import { removeTree } from '../../sandbox/remove-tree.ts'
 import type { Finding } from './finding.ts'
 import type { Fixes } from './fixes.ts'
@@ -79,7 +79,7 @@ export async function probeSandbox({
 }
 
 /** The line for the place that it is to be written in, where there is one. */
-function fixOf({ what, fix }: Lack, fixes: Fixes): string | undefined {
+function fixOf({ what, fix }: MissingRequirement, fixes: Fixes): string | undefined {
   if (fix === undefined) return rootFix(what, fixes)
   if (fix.includes('ptrace_scope')) return 'sysctl -w kernel.yama.ptrace_scope=1  (on the host)'
   return fix.includes('seccomp=') ? (fixes.seccomp() ?? fix) : fix
@@ -159,7 +159,7 @@ export async function probeBrowser(look: SandboxLook): Promise<Finding[]> {
 
 async function started(chromium: string, { config, fixes, signal }: SandboxLook): Promise<Finding> {
   const sandbox = ownSandbox(config)
-  const { path: folder, release } = await makeHeldFolder(await rootOf(config), 'doctor-')
+  const { path: folder, release } = await makeLockedFolder(await rootOf(config), 'doctor-')
   try {
     const run = sandbox.run(
       {

@@ -13,7 +13,7 @@ import {
   planOf,
 } from './migration.ts'
 import { createRunner } from '../../agent/run/runner.ts'
-import { surroundingsOf } from '../../agent/run/surroundings.ts'
+import { locationContextOf } from '../../agent/run/surroundings.ts'
 import { RUNTIMES } from '../../contract/runtimes.ts'
 import { type Arguments, type Command, EXIT_CONFIGURATION } from '../../process/command-line.ts'
 import type { Environment } from '../../process/env.ts'
@@ -98,13 +98,13 @@ async function migrate(order: Order, signal: AbortSignal): Promise<number> {
   const { move, args, config } = order
   const source = await sourceOf(order, signal)
   if (typeof source === 'number') return source
-  const ground = scriptHost(config)
+  const host = scriptHost(config)
   try {
     if (source.candidates.length > 0) {
-      const code = await haveRuntimes(move, ground.tools, args.on('install'))
+      const code = await haveRuntimes(move, host.tools, args.on('install'))
       if (code !== 0) return code
     }
-    const comparisons = await compareAll(order, source, ground, signal)
+    const comparisons = await compareAll(order, source, host, signal)
     if (comparisons === undefined) return interrupted()
     const plan = planOf(comparisons)
     const failed = args.on('apply') ? (await source.write(plan.write, move)).failed : undefined
@@ -116,7 +116,7 @@ async function migrate(order: Order, signal: AbortSignal): Promise<number> {
     if (failed !== undefined && failed.size > 0) return EXIT_CONFIGURATION
     return comparisons.every(({ state }) => state === 'agrees') ? 0 : 1
   } finally {
-    ground.close()
+    host.close()
   }
 }
 
@@ -176,13 +176,13 @@ async function compareAll(
   const { workRoot, scrubHeaders } = config
   const types = MONITOR_TYPES
   const runner = createRunner({ types, clock: createClock(), workRoot, scrubHeaders, scripts })
-  const surroundings = surroundingsOf(snapshot, dialFrom(config))
+  const locationContext = locationContextOf(snapshot, dialFrom(config))
   const comparisons: Comparison[] = []
   for (const candidate of candidates) {
     const { name } = candidate.monitor
     const run: RunTrial = (monitor) => {
       progress(`${comparisons.length + 1}/${candidates.length} ${name} on ${monitor.runtimeId}`)
-      return runner.run({ monitor, slot: Date.now() }, surroundings, signal)
+      return runner.run({ monitor, slot: Date.now() }, locationContext, signal)
     }
     const comparison = await compare(candidate, move, run, signal)
     progress('')

@@ -22,7 +22,7 @@ export function findPostgresBinaries(): PostgresBinaries {
   const major = Number(/\(PostgreSQL\) (\d+)/.exec(asked.stdout ?? '')?.[1])
   if (asked.status !== 0 || Number.isNaN(major)) {
     const why = asked.error?.message ?? asked.stderr.trim()
-    // Without its install script the package lacks links to its libraries.
+    // Without its install script the links to its libraries are missing in the package.
     const fix = `run \`npm rebuild ${name}\`, or set DATABASE_URL`
     throw new EmbeddedPostgresError('BINARIES', `PostgreSQL does not run: ${why}; ${fix}`)
   }

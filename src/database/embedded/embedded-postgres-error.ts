@@ -1,4 +1,4 @@
-// Why the embedded PostgreSQL cannot be used, in words that name the fix.
+// Why the embedded PostgreSQL cannot be used, with a message that names the fix.
 
 /**
  * - `LOCKED`: another process uses the folder

@@ -151,7 +151,10 @@ class SupervisedPostgres implements EmbeddedPostgres {
       const end = await run.ended
       if (signal.aborted) return
       if (performance.now() - since > STEADY_MS) waitMs = RESTART_MS_MIN
-      log.error({ ...end, lastWords: run.lastWords, waitMs }, 'PostgreSQL ended; starting it again')
+      log.error(
+        { ...end, finalMessage: run.finalMessage, waitMs },
+        'PostgreSQL ended; starting it again',
+      )
       const isStopped = await sleep(waitMs, false, { signal }).catch(() => true)
       if (isStopped) return
       waitMs = Math.min(waitMs * 2, RESTART_MS_MAX)
@@ -169,7 +172,7 @@ class SupervisedPostgres implements EmbeddedPostgres {
       run = new PostgresProcess(this.#run)
       this.#process = run
       await run.ready(DATABASE, this.#stopping.signal)
-      // As loud as its end, for whoever reads of that alone.
+      // As loud as its end, for readers of that line alone.
       log.warn({ pid: run.pid }, 'PostgreSQL is running again')
     } catch (error) {
       if (this.#stopping.signal.aborted) return

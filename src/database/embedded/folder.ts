@@ -29,7 +29,7 @@ export interface PostgresFolder {
   run: string
 }
 
-/** The user of the database, in the database's own words. */
+/** The database's own name of its user. */
 export const POSTGRES_ROLE = 'vedette'
 
 /** sun_path of unix(7) holds 108 bytes, the last one zero; the socket's name takes its share. */
@@ -124,8 +124,17 @@ function initialise(
 ): Promise<void> {
   const locale = ['--encoding=UTF8', '--locale=C']
   if (major >= 17) locale.push('--locale-provider=builtin', '--builtin-locale=C.UTF-8')
-  const words = [...prefix, initdb, '-D', data, '-U', POSTGRES_ROLE, '--auth=trust', ...locale]
-  const [command = '', ...args] = words
+  const commandLine = [
+    ...prefix,
+    initdb,
+    '-D',
+    data,
+    '-U',
+    POSTGRES_ROLE,
+    '--auth=trust',
+    ...locale,
+  ]
+  const [command = '', ...args] = commandLine
   const child = spawn(command, args, {
     ...ids,
     cwd: root,

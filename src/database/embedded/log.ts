@@ -1,4 +1,4 @@
-// PostgreSQL's own log lines in ours, at the level that they deserve for whoever runs the platform.
+// PostgreSQL's own log lines in ours, at the level that matters to the platform's operator.
 import type { Log, LogLevel } from '../../process/log.ts'
 
 /** A statement that fails is the concern of the code that sent it, so ERROR is no error here. */
@@ -24,8 +24,8 @@ export class PostgresLog {
     this.#log = log
   }
 
-  /** The last thing that it said before it gave up. */
-  get lastWords(): string {
+  /** The last fatal message. */
+  get finalMessage(): string {
     return this.#grave
   }
 
@@ -36,11 +36,11 @@ export class PostgresLog {
   }
 
   #line(line: string): void {
-    const [, word = '', message = line] = LINE.exec(line) ?? []
+    const [, severity = '', message = line] = LINE.exec(line) ?? []
     if (message.trim() === '') return
-    if (word === 'FATAL' || word === 'PANIC') this.#grave = message
-    // What the loader complains about comes without a word in front.
-    else if (word === '') this.#grave = message
-    this.#log[LEVELS[word] ?? 'debug']({ postgres: word }, message)
+    if (severity === 'FATAL' || severity === 'PANIC') this.#grave = message
+    // What the loader complains about comes without a severity.
+    else if (severity === '') this.#grave = message
+    this.#log[LEVELS[severity] ?? 'debug']({ postgres: severity }, message)
   }
 }

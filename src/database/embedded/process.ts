@@ -84,10 +84,10 @@ export class PostgresProcess {
     const named = port === undefined ? {} : { port: String(port) }
     const settings = { ...SETTINGS, unix_socket_directories: folder.run, ...named, ...others }
     const options = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
-    const words = [...user.prefix, binaries.postgres, '-D', folder.data, ...options]
+    const args = [...user.prefix, binaries.postgres, '-D', folder.data, ...options]
     this.#socket = { socketFolder: folder.run, ...(port === undefined ? {} : { port }) }
     this.#log = new PostgresLog(log)
-    this.#child = spawn('/bin/sh', ['-c', WATCHED, 'vedette', ...words], {
+    this.#child = spawn('/bin/sh', ['-c', WATCHED, 'vedette', ...args], {
       ...user.ids,
       cwd: folder.root,
       env: { PATH: process.env['PATH'], LC_ALL: 'C' },
@@ -121,9 +121,9 @@ export class PostgresProcess {
     return this.#end
   }
 
-  /** The last complaint before it ended. */
-  get lastWords(): string {
-    return this.#log.lastWords
+  /** The last error message before it ended. */
+  get finalMessage(): string {
+    return this.#log.finalMessage
   }
 
   /**
@@ -148,7 +148,7 @@ export class PostgresProcess {
   }
 
   #notStarted(): EmbeddedPostgresError {
-    const why = this.lastWords === '' ? 'it said nothing' : this.lastWords
+    const why = this.finalMessage === '' ? 'it said nothing' : this.finalMessage
     return new EmbeddedPostgresError('START', `PostgreSQL does not start: ${why}`)
   }
 
@@ -188,8 +188,7 @@ async function createDatabase(probe: Database, name: string): Promise<void> {
 const LEFTOVER_MS = 30_000
 const LEFTOVER_POLL_MS = 10
 /**
- * What it is told, and after how long: to stop fast, to stop at once, and in the end nothing that it could
- * refuse. Each loses nothing that was acknowledged; after the last two the log of changes is played again.
+ * Signals and their delays: a fast shutdown, an immediate shutdown, and at last SIGKILL. Each loses nothing that was acknowledged; after the last two the log of changes is played again.
  */
 const LEFTOVER_SIGNALS = [
   { afterMs: 1000, signal: 'SIGINT' },
@@ -205,8 +204,8 @@ export async function endLeftover(folder: PostgresFolder, log: Log): Promise<voi
   const file = join(folder.data, 'postmaster.pid')
   const pid = firstNumber(file)
   if (pid !== undefined) await ended(pid, folder, log)
-  // These name a process too, and PostgreSQL would take whoever has that number now for itself; so it
-  // would a dead one whom nobody has buried, as in a container without init.
+  // These name a process too, and PostgreSQL would mistake another process of that number for itself, or a
+  // zombie, as in a container without init.
   rmSync(file, { force: true })
   for (const name of readdirSync(folder.run)) {
     if (name.startsWith('.s.PGSQL.')) rmSync(join(folder.run, name), { force: true })
@@ -224,7 +223,7 @@ async function ended(pid: number, folder: PostgresFolder, log: Log): Promise<voi
       signals.shift()
       const { signal } = next
       log.warn({ pid, signal }, 'a PostgreSQL from an earlier run is still there; ending it')
-      tell(pid, signal)
+      sendSignal(pid, signal)
     }
     if (waitedMs > LEFTOVER_MS) {
       const message = `a PostgreSQL from an earlier run (process ${pid}) does not end; end it by hand`
@@ -234,7 +233,7 @@ async function ended(pid: number, folder: PostgresFolder, log: Log): Promise<voi
   }
 }
 
-function tell(pid: number, signal: NodeJS.Signals): void {
+function sendSignal(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal)
   } catch {
@@ -253,8 +252,8 @@ function firstNumber(file: string): number | undefined {
 
 function isPostgresOn(pid: number, data: string): boolean {
   try {
-    const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')
-    return words.includes('-D') && words.includes(data)
+    const args = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')
+    return args.includes('-D') && args.includes(data)
   } catch {
     return false
   }

@@ -17,7 +17,7 @@ import type { ApiScriptsObserved } from '../../scripts/api/observed.ts'
 import { changedRequest, shownRequest } from '../../scripts/api/request.ts'
 import type {
   ScriptOrder,
-  ScriptWord,
+  ScriptMessage,
   SetUpDone,
   TearDownDone,
 } from '../../scripts/api/messages.ts'
@@ -152,7 +152,7 @@ class ScriptedRun {
     }
   }
 
-  async #script(order: ScriptOrder): Promise<ScriptWord> {
+  async #script(order: ScriptOrder): Promise<ScriptMessage> {
     const { step } = order
     if (Buffer.byteLength(JSON.stringify(order.request)) > BYTES_MAX / 2) {
       const message = `the request is larger than the ${BYTES_MAX / 2} bytes that scripts take`

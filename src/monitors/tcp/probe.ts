@@ -99,14 +99,14 @@ async function readAnswer(running: Running, received: Received): Promise<void> {
       if (await isSettled(running)) return
     }
     const wantedMs = bytes === 0 ? 2 * LIMITS.tcpQuietMs : LIMITS.tcpQuietMs
-    const silenceMs = patient ? undefined : silenceBefore(running, wantedMs)
-    if (await received.more(silenceMs)) {
+    const idleMs = patient ? undefined : silenceBefore(running, wantedMs)
+    if (await received.more(idleMs)) {
       patient = false
       continue
     }
     // Whole silence after an answer ends it. No answer, or silence cut short by the deadline, is fine
     // when the assertions are; else go on to the deadline.
-    if ((bytes > 0 && silenceMs === wantedMs) || (await isSettled(running))) return
+    if ((bytes > 0 && idleMs === wantedMs) || (await isSettled(running))) return
     patient = true
   }
 }

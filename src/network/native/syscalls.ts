@@ -219,7 +219,7 @@ export function closeOnExec(fd: number): void {
 }
 
 /** Leaves the descriptor to the program that the process becomes. */
-export function keepOnExec(fd: number): void {
+export function inheritOnExec(fd: number): void {
   fcntl3(fd, F_SETFD, 0)
 }
 

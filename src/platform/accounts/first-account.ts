@@ -30,7 +30,7 @@ export interface FirstAccountOptions {
   keep: (credentials: Credentials) => void
 }
 
-/** The account, and what the operator has to be told. */
+/** The account, and the message for the operator. */
 export interface FirstAccount {
   accountId: string
   /** Credentials that were made here and are known to nobody yet. */

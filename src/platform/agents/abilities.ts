@@ -2,7 +2,7 @@
 import type { AgentFacts } from '../../contract/protocol/agent-protocol.ts'
 import { RUNTIMES } from '../../contract/runtimes.ts'
 import { type Manifest, manifestFor, MANIFESTS } from '../../contract/versions.ts'
-import { abilityWords } from './assignment.ts'
+import { abilityNames } from './assignment.ts'
 import { ApiError } from '../http/errors.ts'
 
 /** The manifest of an agent's version. Throws 403 for one before the first milestone. */
@@ -14,17 +14,17 @@ export function manifestOf({ version }: AgentFacts): Manifest {
 }
 
 /**
- * The abilities of an agent, in the words of needs and in a fixed order, so that equal ones are equal. An
+ * The abilities of an agent, in the format of needs and in a fixed order, so that equal ones are equal. An
  * image that the manifest does not name may have everything that its version has. A manifest says which
- * runtimes an image brings along; older ones can be installed beside them, and what is installed counts.
+ * runtimes an image brings along; older ones can be installed next to them, and what is installed counts.
  */
 export function abilitiesOf(agent: AgentFacts, manifest: Manifest): string[] {
   const types = new Set(manifest.images[agent.image] ?? manifest.checkTypes)
   const engines = new Set(manifest.engines)
-  const words = abilityWords({
+  const names = abilityNames({
     checkTypes: agent.checkTypes.filter((type) => types.has(type)),
     engines: agent.engines.filter((engine) => engines.has(engine)),
     runtimes: agent.runtimes.filter((runtime) => RUNTIMES.has(runtime)),
   })
-  return [...new Set(words)].toSorted()
+  return [...new Set(names)].toSorted()
 }

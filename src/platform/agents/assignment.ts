@@ -7,7 +7,7 @@ const RUNTIME_PREFIX = 'runtime:'
 /** An agent as assignment sees it. */
 export interface Member {
   id: string
-  /** What it can run, in the words of needs. */
+  /** Abilities, in the format of needs. */
   abilities: readonly string[]
 }
 
@@ -94,11 +94,11 @@ export function createAssignment<M extends Member>(members: readonly M[]): Assig
   const capableByNeeds = new Map<string, SeededMember<M>[]>()
   return {
     owner(monitorId, needs) {
-      const words = needs.join('\n')
-      let able = capableByNeeds.get(words)
+      const needsKey = needs.join('\n')
+      let able = capableByNeeds.get(needsKey)
       if (able === undefined) {
         able = all.filter(({ member }) => capable(needs, member.abilities))
-        capableByNeeds.set(words, able)
+        capableByNeeds.set(needsKey, able)
       }
       return highest(monitorId, able)
     },
@@ -111,13 +111,13 @@ export function createAssignment<M extends Member>(members: readonly M[]): Assig
  * and runtimes have to be there when an agent starts; of a runtime that images bring no more it is said how
  * to leave it.
  */
-export function neededWords(needs: readonly string[]): string {
+export function neededText(needs: readonly string[]): string {
   const [type = 'this monitor', ...more] = needs
   const extras = more.map((need) => need.replace(/^(?:engine|runtime):/, '')).join(', ')
   const what = extras === '' ? type : `${type} with ${extras}`
   const first = MANIFESTS.find(({ checkTypes, engines }, at) => {
     const runtimes = MANIFESTS.slice(0, at + 1).flatMap((one) => one.runtimes)
-    return capable(needs, abilityWords({ checkTypes, engines, runtimes }))
+    return capable(needs, abilityNames({ checkTypes, engines, runtimes }))
   })
   if (first === undefined) return `${what}: no agent version can run it`
   // Those of the newest version: an image that came later may have less than its version.
@@ -129,11 +129,11 @@ export function neededWords(needs: readonly string[]): string {
     commands.length === 0
       ? ''
       : `, on a machine where ${commands.join(' and ')} was run before it started`
-  return `${what}: agent ${first.version} or newer${some}${where}${wayOnWords(needs)}`
+  return `${what}: agent ${first.version} or newer${some}${where}${upgradeHint(needs)}`
 }
 
 /** How to leave a runtime that the newest images do not bring; empty where there is none. */
-function wayOnWords(needs: readonly string[]): string {
+function upgradeHint(needs: readonly string[]): string {
   const current = MANIFESTS.at(-1)?.runtimes ?? []
   const former = needs
     .filter((need) => need.startsWith(RUNTIME_PREFIX))
@@ -144,8 +144,8 @@ function wayOnWords(needs: readonly string[]): string {
   return `; or move to ${next} with \`vedette migrate --from ${former} --to ${next}\``
 }
 
-/** The words of needs for what can be run. */
-export function abilityWords(can: {
+/** Abilities in the format of needs. */
+export function abilityNames(can: {
   checkTypes: readonly string[]
   engines: readonly string[]
   runtimes: readonly string[]

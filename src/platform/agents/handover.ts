@@ -5,68 +5,68 @@ import type { Epoch, EpochCause, EpochMember } from './queries/location-epochs.t
 import type { ChangedPlacement } from '../checks/queries/placement-changes.ts'
 import { type Assignment, createAssignment } from './assignment.ts'
 
-/** What an agent has, as its token says. */
-export interface Held {
+/** The state that an agent has, by its token. */
+export interface SyncedState {
   epoch: number
   revision: number
 }
 
 /** A monitor that an agent is to run. */
-export interface Taken {
+export interface AssignedMonitor {
   placement: ChangedPlacement
   /**
-   * No slot before it is this agent's, for whoever had the monitor runs those; -Infinity: nobody does,
-   * and what is recorded already says where to go on.
+   * Slots before this instant belong to the previous owner. -Infinity: there is no previous owner; the agent
+   * continues after the last recorded slot.
    */
   fromMs: number
   /** It is to be another's from here on. */
   untilMs?: number
 }
 
-/** What an agent has to be told. */
+/** Changes to report to an agent. */
 export interface HandOver {
-  set: Taken[]
+  set: AssignedMonitor[]
   drop: { monitorId: string; until: number }[]
 }
 
-/** What a hand-over is worked out from. */
+/** Input of a hand-over. */
 export interface HandOverFacts {
   agentId: string
-  /** Undefined: it has nothing, or nobody knows what. */
-  held: Held | undefined
-  /** Oldest first, the newest one last; where something is held, its epoch is among them. */
+  /** Undefined: it has nothing, or its state is unknown. */
+  synced: SyncedState | undefined
+  /** Oldest first, the newest one last; the epoch of `synced` is among them. */
   epochs: readonly Epoch[]
-  /** All that hold where epochs changed or nothing is held; else those that changed. */
+  /** All current ones when epochs changed or `synced` is undefined; else the changed ones. */
   placements: readonly ChangedPlacement[]
   nowMs: number
 }
 
-/** Works out what an agent has to be told. */
-export function handOver({ agentId, held, epochs, placements, nowMs }: HandOverFacts): HandOver {
+/** Computes the changes to report to an agent. */
+export function handOver({ agentId, synced, epochs, placements, nowMs }: HandOverFacts): HandOver {
   const history = new OwnerHistory(epochs, agentId)
   const newest = epochs.length - 1
   const present = epochs.findLastIndex(({ fromMs }) => fromMs <= nowMs)
-  const heldAt = epochs.findIndex(({ epoch }) => epoch === held?.epoch)
+  const syncedIndex = epochs.findIndex(({ epoch }) => epoch === synced?.epoch)
   const answer: HandOver = { set: [], drop: [] }
   for (const placement of placements) {
     const { monitorId, untilMs } = placement
-    const isNews = held === undefined || placement.revision > held.revision
-    const had = held && history.stretch(placement, heldAt)
+    const isNews = synced === undefined || placement.revision > synced.revision
+    const had = synced && history.stretch(placement, syncedIndex)
     const due = untilMs === null ? history.dueStretch(placement, { newest, present }) : undefined
     if (due !== undefined) {
-      const fromMs = history.takenAt(placement, due.first, newest)
+      const fromMs = history.ownedFromMs(placement, due.first, newest)
       const goesOn =
         !isNews &&
         had?.first === due.first &&
         due.isUnbroken &&
-        fromMs === history.takenAt(placement, due.first, heldAt)
+        fromMs === history.ownedFromMs(placement, due.first, syncedIndex)
       const until = due.untilMs === undefined ? {} : { untilMs: due.untilMs }
       if (!goesOn) answer.set.push({ placement, fromMs, ...until })
-      // That it will end was not yet known when the agent heard of it.
-      else if (due.untilMs !== undefined && due.last >= heldAt) {
+      // The end was not yet known when the agent received the monitor.
+      else if (due.untilMs !== undefined && due.last >= syncedIndex) {
         answer.drop.push({ monitorId, until: due.untilMs })
       }
-    } else if (held !== undefined && (isNews || had !== undefined)) {
+    } else if (synced !== undefined && (isNews || had !== undefined)) {
       answer.drop.push({ monitorId, until: untilMs ?? had?.untilMs ?? nowMs })
     }
   }
@@ -151,14 +151,14 @@ class OwnerHistory {
    * known in the epoch `upTo`: the beginning of that epoch, or when the owner before was gone, should
    * that be earlier. -Infinity: nobody had it, or nobody knows when its owner went.
    */
-  takenAt(placement: ChangedPlacement, first: number, upTo: number): number {
+  ownedFromMs(placement: ChangedPlacement, first: number, upTo: number): number {
     const before = this.#owner(placement, first - 1)
     if (before === undefined) return -Infinity
     const beginsMs = this.#epochs[first]?.fromMs ?? -Infinity
     const cause = this.#departure(before, first, upTo)
     if (cause === undefined) return beginsMs
     const { goneAtMs, atMs, notStarted } = cause
-    const theirsMs = this.takenAt(placement, this.#firstOf(placement, first - 1), upTo)
+    const theirsMs = this.ownedFromMs(placement, this.#firstOf(placement, first - 1), upTo)
     // It went before its own turn came: until then the monitor is whose it was before.
     if (theirsMs > (goneAtMs ?? atMs)) return Math.min(beginsMs, theirsMs)
     if (goneAtMs === null) return beginsMs > atMs - LOST_AGO_MS ? -Infinity : beginsMs
@@ -181,7 +181,7 @@ function isDeparture(cause: EpochCause): cause is Departure {
   return cause.goneAtMs !== undefined
 }
 
-/** Whether an agent was gone in some epoch after `epoch`: what it held then says nothing any more. */
+/** Whether an agent was gone in some epoch after `epoch`: its state of then is no longer valid. */
 export function wasGone(epochs: readonly Epoch[], epoch: number, agentId: string): boolean {
   return epochs.some(
     (one) => one.epoch > epoch && isDeparture(one.cause) && one.cause.agents.includes(agentId),

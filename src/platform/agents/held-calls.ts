@@ -1,8 +1,8 @@
 // Calls that wait for news: one for each agent, each ended by its time, a newer call, the caller's
 // going away, or the end of the platform.
 
-/** A call that may be held. */
-export interface HeldCall {
+/** A call that may wait. */
+export interface PendingCall {
   /** Fires when it is to be answered at once. */
   readonly signal: AbortSignal
   /** To be called in any case. */
@@ -10,7 +10,7 @@ export interface HeldCall {
 }
 
 /** The calls of one process. */
-export class HeldCalls {
+export class PendingCalls {
   readonly #byAgent = new Map<string, AbortController>()
   #isDraining = false
 
@@ -19,23 +19,23 @@ export class HeldCalls {
     return this.#byAgent.size
   }
 
-  /** Whether the process is about to end: no call is to be held for long. */
+  /** Whether the process is about to end: no call may wait for long. */
   get isDraining(): boolean {
     return this.#isDraining
   }
 
   /** Begins a call of the agent `key` and ends the one before. `caller` fires when it goes away. */
-  begin(key: string, caller: AbortSignal): HeldCall {
+  begin(key: string, caller: AbortSignal): PendingCall {
     this.#byAgent.get(key)?.abort()
-    const held = new AbortController()
-    const leave = () => held.abort()
-    this.#byAgent.set(key, held)
-    caller.addEventListener('abort', leave, { once: true })
+    const controller = new AbortController()
+    const onCallerGone = () => controller.abort()
+    this.#byAgent.set(key, controller)
+    caller.addEventListener('abort', onCallerGone, { once: true })
     return {
-      signal: held.signal,
+      signal: controller.signal,
       end: () => {
-        caller.removeEventListener('abort', leave)
-        if (this.#byAgent.get(key) === held) this.#byAgent.delete(key)
+        caller.removeEventListener('abort', onCallerGone)
+        if (this.#byAgent.get(key) === controller) this.#byAgent.delete(key)
       },
     }
   }
@@ -43,6 +43,6 @@ export class HeldCalls {
   /** Has all answered at once. */
   drain(): void {
     this.#isDraining = true
-    for (const held of this.#byAgent.values()) held.abort()
+    for (const controller of this.#byAgent.values()) controller.abort()
   }
 }

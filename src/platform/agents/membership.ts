@@ -1,4 +1,4 @@
-// Who is in a location: agents that come, go, fall silent and come back. Each change begins an epoch
+// Agent registry of a location: agents join, leave, time out and return. Each change begins an epoch
 // under the location's lock, so that at every slot exactly one list of members holds.
 import { PROTOCOL_BOUNDS } from '../../contract/protocol/agent-protocol.ts'
 import {
@@ -6,7 +6,7 @@ import {
   type AgentSaying,
   findAgent,
   loseAgents,
-  type SilenceBounds,
+  type HeartbeatBounds,
   writeAgent,
 } from './queries/agents.ts'
 import type { Database } from '../../database/database.ts'
@@ -21,14 +21,14 @@ import { handBackRuns } from '../runs/queries/runs.ts'
 import type { Connection } from '../../database/statement.ts'
 import { notFound, ApiError } from '../http/errors.ts'
 
-/** After how much silence of its own the platform begins to count that of agents anew, and theirs. */
-export const SILENCE: SilenceBounds = {
+/** The platform's own pause after which heartbeat timeouts restart, and the heartbeat timeout of agents. */
+export const HEARTBEAT_BOUNDS: HeartbeatBounds = {
   pauseS: 5,
-  silenceS: PROTOCOL_BOUNDS.agentSilenceMsMax / 1000,
+  timeoutS: PROTOCOL_BOUNDS.agentSilenceMsMax / 1000,
 }
 
-/** Told of each epoch that this process began, and of how many agents it gave up. */
-export interface MembershipNews {
+/** Receives each epoch that this process began, and the number of agents it gave up. */
+export interface AgentRegistryListener {
   began(kind: EpochCause['kind']): void
   lost(agents: number): void
 }
@@ -41,11 +41,11 @@ export interface Leaving {
 }
 
 /** The members of locations, as one process changes them. */
-export class Membership {
+export class AgentRegistry {
   readonly #database: Database
-  readonly #news: MembershipNews
+  readonly #news: AgentRegistryListener
 
-  constructor(database: Database, news: MembershipNews) {
+  constructor(database: Database, news: AgentRegistryListener) {
     this.#database = database
     this.#news = news
   }
@@ -67,7 +67,7 @@ export class Membership {
         // Another process of it knows nothing of the runs on demand that the former one had.
         await handBackRuns(tx, { locationId: said.locationId, agentId: said.id })
       }
-      // Another process of the same agent may be waiting: it has to hear that it is not the one any more.
+      // Another process of the same agent may be waiting: it must learn that it was superseded.
       if (cause === undefined) await announceNews(tx, said.locationId)
       else return this.#begin(tx, location, { ...cause, fromMs: beginning(cause, location) })
     })
@@ -90,10 +90,10 @@ export class Membership {
     })
   }
 
-  /** Gives up the agents of a location that have been silent for too long. */
-  async loseSilent(locationId: string): Promise<void> {
+  /** Gives up the agents of a location whose heartbeat timed out. */
+  async loseUnresponsive(locationId: string): Promise<void> {
     const ids = await this.#change(locationId, async (tx, location) => {
-      const gone = await loseAgents(tx, locationId, SILENCE)
+      const gone = await loseAgents(tx, locationId, HEARTBEAT_BOUNDS)
       if (gone.length === 0) return gone
       for (const agentId of gone) await handBackRuns(tx, { locationId, agentId })
       const { nowMs } = location
@@ -129,7 +129,7 @@ export class Membership {
   }
 }
 
-/** An agent's word on when it left counts within this. */
+/** An agent's own time of leaving is accepted within this. */
 const LEFT_AGO_MS_MAX = 30_000
 
 function refuseFormer(known: AgentRow | undefined, said: AgentSaying): void {
@@ -162,7 +162,7 @@ function causeOf(
   return isSame ? undefined : { kind: 'change', agents: [id], atMs }
 }
 
-/** Others are told a moment ahead that they give something up. */
+/** Other agents are notified a moment before they give up a monitor. */
 function beginning(cause: EpochCause, { nowMs, members }: LockedLocation): number {
   const [id] = cause.agents
   const hasOthers = members.some((one) => one.id !== id)

@@ -1,10 +1,10 @@
 // The platform's metrics about agents, for Prometheus.
 import { Counter, Gauge, type Registry } from 'prom-client'
-import type { MembershipNews } from './membership.ts'
+import type { AgentRegistryListener } from './membership.ts'
 
 /** What is asked for at each scrape. */
 export interface AgentMetricSources {
-  syncsHeld(): number
+  syncsWaiting(): number
   /** Agents by state; rejects when the database is away. */
   agents(): Promise<Record<string, number>>
 }
@@ -13,7 +13,7 @@ export interface AgentMetricSources {
 export function createAgentMetrics(
   registry: Registry,
   sources: AgentMetricSources,
-): MembershipNews {
+): AgentRegistryListener {
   const registers = [registry]
   const epochs = new Counter({
     name: 'vedette_location_epochs_total',
@@ -26,11 +26,11 @@ export function createAgentMetrics(
     help: 'Agents that this process gave up because they were silent.',
     registers,
   })
-  const held: Gauge = new Gauge({
+  const waitingSyncs: Gauge = new Gauge({
     name: 'vedette_syncs_held',
     help: 'Calls of agents that wait for news.',
     registers: [],
-    collect: () => held.set(sources.syncsHeld()),
+    collect: () => waitingSyncs.set(sources.syncsWaiting()),
   })
   const agents: Gauge<'state'> = new Gauge({
     name: 'vedette_agents',
@@ -45,7 +45,7 @@ export function createAgentMetrics(
     },
   })
   for (const cause of ['join', 'leave', 'lost', 'change']) epochs.inc({ cause }, 0)
-  registry.registerMetric(held)
+  registry.registerMetric(waitingSyncs)
   registry.registerMetric(agents)
   return {
     began: (cause) => epochs.inc({ cause }),

@@ -1,6 +1,6 @@
-// POST /agent/v1/presence: an agent says beside a sync that takes long that it is there. The answer to that
+// POST /agent/v1/presence: an agent reports its presence during a long sync. The answer to that
 // sync may be on its way for minutes, and what stands between may take it in the agent's place: only the
-// agent's own word counts. It also says here how far its runs are.
+// agent's own report counts. It also says here how far its runs are.
 import { PresenceAnswer, PresenceRequest } from '../../contract/protocol/agent-protocol.ts'
 import { PROGRESS_BOUNDS } from '../../contract/protocol/run-progress.ts'
 import { noteAgent } from './queries/agents.ts'
@@ -20,9 +20,9 @@ const BODY_BOUNDS = { bodyBytesMax: PROGRESS_BOUNDS.callBytesMax, bodyMs: 15_000
 export function presenceOperation(database: Database): DefinedAgentOperation {
   return defineAgentOperation({
     operationId: 'postAgentV1Presence',
-    summary: 'Say that an agent is there, and how far its runs are, beside its sync',
+    summary: 'Report that an agent is there, and the progress of its runs, during its sync',
     description:
-      'Counts as having been heard of, as a sync does, for the process that the last sync took in; it takes nobody in, and brings nobody back who was given up. `progress` is the newest word of each run on demand that the agent has; of other runs it is ignored.',
+      'Counts as a sign of life, as a sync does, for the process that the last sync registered. It registers no agent and restores none that was lost. `progress` is the newest report of each run on demand that the agent has; of other runs it is ignored.',
     method: 'post',
     path: '/agent/v1/presence',
     kind: 'presence',

@@ -1,11 +1,11 @@
-// The background jobs that keep track of who is there: the platform's own pulse, agents that fell silent, locations
+// The background jobs that track presence: the platform's own pulse, unresponsive agents, locations
 // without agents, and what is known of agents and epochs of long ago.
-import { silentLocations, forgetAgents } from './queries/agents.ts'
+import { unresponsiveLocations, forgetAgents } from './queries/agents.ts'
 import type { Database } from '../../database/database.ts'
 import { forgetEpochs, markAbsences } from './queries/location-epochs.ts'
 import { beatPulse } from '../../database/platform-pulse.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
-import { type Membership, SILENCE } from './membership.ts'
+import { type AgentRegistry, HEARTBEAT_BOUNDS } from './membership.ts'
 
 const PRESENCE_MS = 1_000
 const ABSENCE_MS = 10_000
@@ -14,7 +14,7 @@ const AGENTS_KEPT_DAYS = 30
 const EPOCHS_KEPT_MS = 86_400_000
 
 /** The background jobs of presence. */
-export function presenceJobs(database: Database, membership: Membership): BackgroundJob[] {
+export function presenceJobs(database: Database, agents: AgentRegistry): BackgroundJob[] {
   return [
     {
       name: 'presence',
@@ -22,10 +22,10 @@ export function presenceJobs(database: Database, membership: Membership): Backgr
       timeoutMs: 10_000,
       async run(signal) {
         // The pulse comes first: after a pause agents get their time before any is given up.
-        await beatPulse(database, SILENCE.pauseS)
-        for (const locationId of await silentLocations(database, SILENCE)) {
+        await beatPulse(database, HEARTBEAT_BOUNDS.pauseS)
+        for (const locationId of await unresponsiveLocations(database, HEARTBEAT_BOUNDS)) {
           if (signal.aborted) return
-          await membership.loseSilent(locationId)
+          await agents.loseUnresponsive(locationId)
         }
       },
     },

@@ -5,7 +5,7 @@ import { createGzip } from 'node:zlib'
 import type { SyncAnswer } from '../../contract/protocol/agent-protocol.ts'
 import type { Database } from '../../database/database.ts'
 import { lastRecordedSlots, readDefinitions } from '../checks/queries/placement-changes.ts'
-import type { HandOver, Taken } from './handover.ts'
+import type { HandOver, AssignedMonitor } from './handover.ts'
 import type { Cipher } from '../secrets/cipher.ts'
 
 /** All of an answer but its `changes` and the instant when it is sent. */
@@ -17,7 +17,7 @@ export interface AnswerChanges extends HandOver {
   variables: NonNullable<SyncAnswer['changes']>['variables']
 }
 
-/** What it takes to write an answer. */
+/** Dependencies of writing an answer. */
 export interface AnswerParts {
   database: Database
   cipher: Cipher
@@ -47,14 +47,14 @@ export async function* writeAnswer(
     const definitions = await readDefinitions(database, ids)
     const recorded = await lastRecordedSlots(database, locationId, ids)
     const texts: string[] = []
-    for (const taken of some) {
-      const { monitorId } = taken.placement
+    for (const assigned of some) {
+      const { monitorId } = assigned.placement
       const encrypted = definitions.get(monitorId)
       // It was deleted a moment ago: the next answer drops it.
       if (encrypted === undefined) continue
-      const fromMs = firstSlotFrom(taken, recorded.get(monitorId))
+      const fromMs = firstSlotFrom(assigned, recorded.get(monitorId))
       // The definition goes out as it was written: nobody needs its parts here.
-      texts.push(assignedText(cipher.decrypt(encrypted), taken, fromMs))
+      texts.push(assignedText(cipher.decrypt(encrypted), assigned, fromMs))
     }
     if (texts.length > 0) {
       yield separator + texts.join(',')
@@ -64,13 +64,20 @@ export async function* writeAnswer(
   yield `]},"sentAt":${now()}}`
 }
 
-/** What is recorded is done, whoever did it; nothing is asked for from before the placement. */
-function firstSlotFrom({ placement, fromMs }: Taken, recorded: number | undefined): number {
+/** Recorded slots are done, by any agent; slots before the placement are not assigned. */
+function firstSlotFrom(
+  { placement, fromMs }: AssignedMonitor,
+  recorded: number | undefined,
+): number {
   const unrecorded = recorded === undefined ? -Infinity : recorded + 1
   return Math.max(placement.fromMs, fromMs, unrecorded, 0)
 }
 
-function assignedText(monitor: string, { placement, untilMs }: Taken, fromMs: number): string {
+function assignedText(
+  monitor: string,
+  { placement, untilMs }: AssignedMonitor,
+  fromMs: number,
+): string {
   const { everyMs, offsetMs } = placement
   const slots = `{"everyMs":${everyMs},"offsetMs":${offsetMs}}`
   const until = untilMs === undefined ? '' : `,"until":${untilMs}`

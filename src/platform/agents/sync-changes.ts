@@ -6,7 +6,7 @@ import { readEpochs } from './queries/location-epochs.ts'
 import { placementsSince } from '../checks/queries/placement-changes.ts'
 import type { Connection } from '../../database/statement.ts'
 import { notFound } from '../http/errors.ts'
-import { handOver, type Held, wasGone } from './handover.ts'
+import { handOver, type SyncedState, wasGone } from './handover.ts'
 import type { AnswerChanges } from './sync-answer.ts'
 
 /** Variables of an account, known to all its monitors. */
@@ -47,15 +47,18 @@ export function tokenOf(
   return `${epoch}.${revision}.${instance.slice(0, 8)}`
 }
 
-function heldBy({ have, instance }: ChangesAsk, now: AgentStanding): Held | undefined {
+function syncedStateOf(
+  { have, instance }: ChangesAsk,
+  now: AgentStanding,
+): SyncedState | undefined {
   const [, epoch, revision, start] =
     /^(\d{1,15})\.(\d{1,15})\.([0-9a-f]{8})$/.exec(have ?? '') ?? []
-  const held = { epoch: Number(epoch), revision: Number(revision) }
+  const synced = { epoch: Number(epoch), revision: Number(revision) }
   const isOurs = start === instance.slice(0, 8)
-  return isOurs && held.epoch <= now.epoch && held.revision <= now.revision ? held : undefined
+  return isOurs && synced.epoch <= now.epoch && synced.revision <= now.revision ? synced : undefined
 }
 
-/** Reads what an agent has to be told. Throws 404 when it is gone. */
+/** Reads the changes to report to an agent. Throws 404 when it is gone. */
 export function readChanges(database: Database, ask: ChangesAsk): Promise<ReadChanges> {
   return database.transaction((tx) => read(tx, ask), {
     isolation: 'repeatable read',
@@ -67,24 +70,24 @@ async function read(tx: Connection, ask: ChangesAsk): Promise<ReadChanges> {
   const { locationId, agentId, nowMs } = ask
   const standing = await agentStanding(tx, locationId, agentId)
   if (standing === undefined) throw notFound('agent')
-  const claimed = heldBy(ask, standing)
+  const claimedState = syncedStateOf(ask, standing)
   const epochs = await readEpochs(tx, locationId, {
-    epoch: claimed?.epoch ?? standing.epoch,
+    epoch: claimedState?.epoch ?? standing.epoch,
     sinceMs: nowMs - HISTORY_MS,
   })
   const holds =
-    claimed !== undefined &&
-    epochs.some(({ epoch }) => epoch === claimed.epoch) &&
-    !wasGone(epochs, claimed.epoch, agentId)
-  const held = holds ? claimed : undefined
+    claimedState !== undefined &&
+    epochs.some(({ epoch }) => epoch === claimedState.epoch) &&
+    !wasGone(epochs, claimedState.epoch, agentId)
+  const synced = holds ? claimedState : undefined
   const placements = await placementsSince(tx, locationId, {
-    revision: held?.revision ?? -1,
-    all: held?.epoch !== standing.epoch,
+    revision: synced?.revision ?? -1,
+    all: synced?.epoch !== standing.epoch,
   })
   const variables = await ask.readVariables(tx, ask.accountId)
-  const told = handOver({ agentId, held, epochs, placements, nowMs })
+  const handOverAnswer = handOver({ agentId, synced, epochs, placements, nowMs })
   return {
-    changes: { whole: held === undefined, variables, ...told },
+    changes: { whole: synced === undefined, variables, ...handOverAnswer },
     token: tokenOf(standing, ask.instance),
   }
 }

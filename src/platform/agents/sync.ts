@@ -1,5 +1,5 @@
-// POST /agent/v1/sync: an agent says that it is there and what it has, and hears what it is to run.
-// Without news the call is held until there is some.
+// POST /agent/v1/sync: an agent reports its presence and state, and receives its changes.
+// Without changes the call waits for some.
 import PQueue from 'p-queue'
 import { PROTOCOL_BOUNDS, SyncAnswer, SyncRequest } from '../../contract/protocol/agent-protocol.ts'
 import {
@@ -18,12 +18,12 @@ import {
 } from '../http/agent-operation.ts'
 import { readJson } from '../http/body.ts'
 import { notFound } from '../http/errors.ts'
-import type { HeldCalls } from './held-calls.ts'
+import type { PendingCalls } from './held-calls.ts'
 import type { LocationNews, NewsWatch } from '../private-locations/news.ts'
-import { type Membership, superseded } from './membership.ts'
+import { type AgentRegistry, superseded } from './membership.ts'
 import { checked } from '../http/operation.ts'
 import type { PlatformClock } from '../../database/platform-clock.ts'
-import { type HandOutRuns, RunNews, type RunsToTell, TELL_AGAIN_MS } from '../runs/news.ts'
+import { type HandOutRuns, RunNews, type RunsReport, REPORT_AGAIN_MS } from '../runs/news.ts'
 import type { Cipher } from '../secrets/cipher.ts'
 import { type AnswerHead, bodyOf, shortAnswer, writeAnswer } from './sync-answer.ts'
 import { readChanges, type ReadVariables, tokenOf } from './sync-changes.ts'
@@ -33,9 +33,9 @@ export interface SyncOptions {
   database: Database
   cipher: Cipher
   clock: PlatformClock
-  membership: Membership
+  agentRegistry: AgentRegistry
   news: LocationNews
-  held: HeldCalls
+  pendingCalls: PendingCalls
   handOutRuns: HandOutRuns
   readVariables: ReadVariables
 }
@@ -51,7 +51,7 @@ const BODY_BOUNDS = {
 const LARGE_AT_ONCE = 2
 /** From this many monitors on an answer counts as large. */
 const LARGE_MONITORS = 5
-/** How long a call is held while the platform is about to end. */
+/** How long a call waits while the platform drains. */
 const DRAINING_HOLD_MS = 1_000
 const FULL_PASSED_EVERY_MS = 3_600_000
 
@@ -70,9 +70,9 @@ export function syncOperation(options: SyncOptions): DefinedAgentOperation {
   const sync = new Sync(options)
   return defineAgentOperation({
     operationId: 'postAgentV1Sync',
-    summary: 'Say what an agent is and has, and hear what it is to run',
+    summary: 'Report the state of an agent, and receive its changes',
     description:
-      'Held for up to waitMs while there is no news. An agent that does not call for 30 seconds counts as lost. A second call of an agent ends its first.',
+      'Waits for up to waitMs while there are no changes. An agent that does not call for 30 seconds counts as lost. A second call of an agent ends its first.',
     method: 'post',
     path: '/agent/v1/sync',
     kind: 'sync',
@@ -128,9 +128,9 @@ class Sync {
       artifactBytesMax: manifest.limits.artifactBytesMax,
       packed: /\bgzip\b/i.test(c.req.header('accept-encoding') ?? ''),
     }
-    const { news, held } = this.#options
+    const { news, pendingCalls } = this.#options
     const watch = news.watch(key.locationId)
-    const hold = held.begin(`${key.locationId}.${call.said.id}`, c.req.raw.signal)
+    const hold = pendingCalls.begin(`${key.locationId}.${call.said.id}`, c.req.raw.signal)
     try {
       return await this.#hold(call, watch, hold.signal)
     } finally {
@@ -151,7 +151,8 @@ class Sync {
     }
     let { standing } = entered
     let until = performance.now() + (entered.isNews ? 0 : request.waitMs)
-    if (this.#options.held.isDraining) until = Math.min(until, performance.now() + DRAINING_HOLD_MS)
+    if (this.#options.pendingCalls.isDraining)
+      until = Math.min(until, performance.now() + DRAINING_HOLD_MS)
     for (;;) {
       if (standing.instance !== said.instance) throw superseded(said.id)
       const runs = await this.#runs.read(runsAsk, standing)
@@ -160,8 +161,8 @@ class Sync {
       // One that was given up calls again at once, and is taken in anew.
       const isNews = hasChanges || runs.isNews || standing.state === 'lost'
       if (isNews) return this.#respond(call, standing, { runs, hasChanges })
-      if (runs.told.runs.length + runs.told.cancel.length > 0) {
-        until = Math.min(until, performance.now() + TELL_AGAIN_MS)
+      if (runs.reported.runs.length + runs.reported.cancel.length > 0) {
+        until = Math.min(until, performance.now() + REPORT_AGAIN_MS)
       }
       const leftMs = until - performance.now()
       const isOver = leftMs <= 0 || signal.aborted || !(await watch.wait(leftMs, signal))
@@ -172,20 +173,20 @@ class Sync {
     }
   }
 
-  /** Notes that the agent is there, or goes. `isNews`: it has to hear what became of it at once. */
+  /** Notes that the agent is there, or goes. `isNews`: the agent must be answered at once. */
   async #enter({ said, request }: Call): Promise<{ standing: AgentStanding; isNews: boolean }> {
-    const { database, membership, clock } = this.#options
+    const { database, agentRegistry, clock } = this.#options
     const read = () => agentStanding(database, said.locationId, said.id)
     if (request.state === 'leaving') {
       // Its runs on demand stay with it for as long as it says that it finishes them.
       const known = await touchAgent(database, said, 'left')
       if (known !== undefined) return { standing: known, isNews: false }
       const { leftAt = clock.now(), notStarted = [] } = request
-      await membership.leave(said, { atMs: leftAt, notStarted })
+      await agentRegistry.leave(said, { atMs: leftAt, notStarted })
     } else {
       const known = await touchAgent(database, said, 'live')
       if (known !== undefined) return { standing: known, isNews: false }
-      await membership.admit(said)
+      await agentRegistry.admit(said)
     }
     const standing = await read()
     if (standing === undefined) throw notFound('location')
@@ -195,9 +196,9 @@ class Sync {
   async #respond(
     call: Call,
     standing: AgentStanding,
-    { runs, hasChanges }: { runs: RunsToTell; hasChanges: boolean },
+    { runs, hasChanges }: { runs: RunsReport; hasChanges: boolean },
   ): Promise<Response> {
-    const { cipher, clock, held } = this.#options
+    const { cipher, clock, pendingCalls } = this.#options
     const head: AnswerHead = {
       receivedAt: call.receivedAt,
       location: {
@@ -207,8 +208,8 @@ class Sync {
         proxyUrl: standing.proxy_url === null ? null : cipher.decrypt(standing.proxy_url),
       },
       revision: tokenOf(standing, call.said.instance),
-      runs: runs.told.runs,
-      cancel: runs.told.cancel,
+      runs: runs.reported.runs,
+      cancel: runs.reported.cancel,
       settings: {
         fullPassedEveryMs: FULL_PASSED_EVERY_MS,
         artifactBytesMax: call.artifactBytesMax,
@@ -217,7 +218,7 @@ class Sync {
     }
     runs.note()
     // So that agents turn to another process.
-    const headers: Record<string, string> = held.isDraining ? { Connection: 'close' } : {}
+    const headers: Record<string, string> = pendingCalls.isDraining ? { Connection: 'close' } : {}
     if (!hasChanges) {
       const revision = call.request.have ?? ''
       return agentJson(shortAnswer({ ...head, revision }, clock.now()), headers)

@@ -1,5 +1,5 @@
 // Results become alerts, and alerts become incidents and webhooks. What is decided is decided in the
-// transaction that records the results, so that nothing is told twice and nothing is forgotten.
+// transaction that records the results, so that each alert is reported exactly once.
 import type { WireResult } from '../../contract/protocol/agent-protocol.ts'
 import { PROTOCOL_BOUNDS } from '../../contract/protocol/agent-protocol.ts'
 import { freshAlertState, isAboutTarget } from '../../contract/api/alert.ts'
@@ -19,7 +19,13 @@ import {
 } from './queries/states.ts'
 import type { Database } from '../../database/database.ts'
 import type { Connection } from '../../database/statement.ts'
-import { beginningState, moveAlerts, type Move, type MoveOptions, type ToldRun } from './moves.ts'
+import {
+  beginningState,
+  moveAlerts,
+  type Move,
+  type MoveOptions,
+  type ReportedRun,
+} from './moves.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
 import { locationNoticesJob } from './location-notices.ts'
 import type { PlatformClock } from '../../database/platform-clock.ts'
@@ -57,13 +63,13 @@ const DROPPED_AT_ONCE_MAX = 5_000
 export function createAlerting(options: AlertingOptions): Alerting {
   const { database, cipher, log, clock, publicUrl } = options
   const now = () => clock.now()
-  const told: MoveOptions = { cipher, log, now, publicUrl }
+  const moveOptions: MoveOptions = { cipher, log, now, publicUrl }
   const outbox = { database, cipher, log, now, ...options.outbox }
   return {
-    onRecorded: (tx, recorded) => onRecorded(tx, recorded, told),
+    onRecorded: (tx, recorded) => onRecorded(tx, recorded, moveOptions),
     backgroundJobs: [
-      alertsJob(database, told),
-      locationNoticesJob(database, told),
+      alertsJob(database, moveOptions),
+      locationNoticesJob(database, moveOptions),
       notificationsJob(database),
     ],
     send: (signal) => sendWebhooks(outbox, signal),
@@ -128,23 +134,23 @@ function aboutTargets({ results }: Recorded): { all: Set<string>; bad: Set<strin
 function runsByMonitor(
   { locationId, results }: Recorded,
   wanted: ReadonlySet<string>,
-): Map<string, ToldRun[]> {
-  const runs = new Map<string, ToldRun[]>()
+): Map<string, ReportedRun[]> {
+  const runs = new Map<string, ReportedRun[]>()
   for (const one of results) {
     const { result } = one
     if (!wanted.has(result.monitorId) || !counts(one)) continue
-    const told = toldRun(locationId, result)
+    const run = reportedRun(locationId, result)
     const all = runs.get(result.monitorId)
-    if (all === undefined) runs.set(result.monitorId, [told])
-    else all.push(told)
+    if (all === undefined) runs.set(result.monitorId, [run])
+    else all.push(run)
   }
   for (const all of runs.values()) all.sort((a, b) => a.run.slot - b.run.slot)
   return runs
 }
 
-function toldRun(location: string, result: WireResult): ToldRun {
+function reportedRun(location: string, result: WireResult): ReportedRun {
   const { slot, startedAt, durationMs, responseTimeMs, failures } = result
-  const verdict = result.verdict as ToldRun['run']['verdict']
+  const verdict = result.verdict as ReportedRun['run']['verdict']
   return {
     run: { location, slot, verdict },
     facts: {
@@ -197,7 +203,7 @@ async function withNewerRuns(tx: Connection, rows: readonly AlertStateRow[]): Pr
   return rows.map((row) => ({ row, runs: (byMonitor.get(row.monitorId) ?? []).map(recordedRun) }))
 }
 
-function recordedRun(row: RecordedRun): ToldRun {
+function recordedRun(row: RecordedRun): ReportedRun {
   const { locationId, slot, verdict, startedAt, durationMs, responseTimeMs, failureCode } = row
   const failures = failureCode === null ? [] : [{ code: failureCode, message: '' }]
   return {

@@ -91,7 +91,7 @@ export const WebhookConfig = z
   .meta({ id: 'AlertChannelWebhook' })
 export type WebhookConfig = z.infer<typeof WebhookConfig>
 
-/** A monitor or group that is told of in a channel. */
+/** A monitor or group that is reported in a channel. */
 export const ChannelSubscription = z
   .strictObject({
     checkId: z.guid().nullable().optional(),
@@ -104,7 +104,7 @@ export const ChannelSubscription = z
   })
 export type ChannelSubscription = z.infer<typeof ChannelSubscription>
 
-/** The monitors and groups that are told of in a channel. */
+/** The monitors and groups that are reported in a channel. */
 export const Subscriptions = z.array(ChannelSubscription).max(ALERT_BOUNDS.subscriptionsMax)
 export type Subscriptions = z.infer<typeof Subscriptions>
 
@@ -200,7 +200,7 @@ export type AlertChannel = z.infer<typeof AlertChannel>
 /** How an account is alerted where neither a monitor nor its group says otherwise. */
 export const AccountAlertSettings = AlertSettings.meta({ id: 'AccountAlertSettings' })
 
-/** What was told through a channel. */
+/** A notification sent through a channel. */
 export const AlertNotification = z
   .object({
     id: z.guid().meta({ format: 'uuid' }),

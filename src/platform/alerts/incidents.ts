@@ -16,10 +16,10 @@ import { insertIncidentUpdate, readTurns } from '../incidents/queries/updates.ts
 import type { Connection } from '../../database/statement.ts'
 import { courseOf } from '../incidents/course.ts'
 import { updateFieldsOf, writeCourse } from '../incidents/updates.ts'
-import { tellOfUpdate, type Told } from '../incidents/notices.ts'
+import { notifyOfUpdate, type NoticeOptions } from '../incidents/notices.ts'
 
 /** What both steps need. */
-export interface IncidentContext extends Told {
+export interface IncidentContext extends NoticeOptions {
   tx: Connection
   accountId: string
   log: Log
@@ -88,7 +88,7 @@ async function post(
   const json = await insertIncidentUpdate(tx, of, updateFieldsOf(update))
   await writeCourse(tx, incidentId)
   if (update.notifySubscribers) {
-    await tellOfUpdate(tx, { accountId, incidentId, updateJson: json }, context)
+    await notifyOfUpdate(tx, { accountId, incidentId, updateJson: json }, context)
   }
 }
 

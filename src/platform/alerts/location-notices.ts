@@ -17,17 +17,17 @@ import { hurryAlertStates } from './queries/states.ts'
 import type { Database } from '../../database/database.ts'
 import type { Connection } from '../../database/statement.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
-import type { Told } from '../incidents/notices.ts'
+import type { NoticeOptions } from '../incidents/notices.ts'
 import { linkTo } from '../incidents/payload-links.ts'
 
-/** How long a location is without agents before that is told. */
+/** How long a location is without agents before that is reported. */
 export const ABSENT_MS = 600_000
 
-/** How long the network of an agent does not work before that is told. */
+/** How long the network of an agent does not work before that is reported. */
 export const NETWORK_LOST_MS = 30_000
 
-/** The background job that tells. */
-export function locationNoticesJob(database: Database, told: Told): BackgroundJob {
+/** Makes the background job that sends the notices. */
+export function locationNoticesJob(database: Database, options: NoticeOptions): BackgroundJob {
   return {
     name: 'location-notices',
     everyMs: 15_000,
@@ -37,18 +37,18 @@ export function locationNoticesJob(database: Database, told: Told): BackgroundJo
         const unattended = await takeUnattended(tx, ABSENT_MS)
         // What was last said from there counts no more: alerts may end by it.
         const ids = unattended.map(({ id }) => id)
-        await hurryAlertStates(tx, ids, told.now())
+        await hurryAlertStates(tx, ids, options.now())
         for (const location of unattended) {
-          await tell(tx, payloadOf('location.unattended', location, told))
+          await notify(tx, payloadOf('location.unattended', location, options))
         }
         for (const location of await takeAttended(tx)) {
-          await tell(tx, payloadOf('location.attended', location, told))
+          await notify(tx, payloadOf('location.attended', location, options))
         }
         for (const location of await takeNetworkLost(tx, NETWORK_LOST_MS)) {
-          await tell(tx, networkPayload('location.network-unreachable', location, told))
+          await notify(tx, networkPayload('location.network-unreachable', location, options))
         }
         for (const location of await takeNetworkBack(tx)) {
-          await tell(tx, networkPayload('location.network-reachable', location, told))
+          await notify(tx, networkPayload('location.network-reachable', location, options))
         }
       }),
   }
@@ -57,23 +57,23 @@ export function locationNoticesJob(database: Database, told: Told): BackgroundJo
 function payloadOf(
   type: 'location.unattended' | 'location.attended',
   location: LocationRow,
-  told: Told,
+  options: NoticeOptions,
 ): LocationPayload {
   const { name } = location
   if (type === 'location.attended') {
-    return { ...factsOf(location, told), type, title: `Location ${name} has an agent again` }
+    return { ...factsOf(location, options), type, title: `Location ${name} has an agent again` }
   }
   const absence = location.lastSeenAt === null ? 'never-reported' : 'stopped-reporting'
-  return { ...factsOf(location, told), type, title: TITLES[absence](name), absence }
+  return { ...factsOf(location, options), type, title: TITLES[absence](name), absence }
 }
 
 function networkPayload(
   type: 'location.network-unreachable' | 'location.network-reachable',
   location: NetworkLossRow,
-  told: Told,
+  options: NoticeOptions,
 ): LocationPayload {
   const { name, agents } = location
-  const facts = factsOf(location, told)
+  const facts = factsOf(location, options)
   if (type === 'location.network-reachable') {
     return { ...facts, type, title: `Location ${name} reaches its network again` }
   }
@@ -84,14 +84,17 @@ function networkPayload(
 }
 
 /** What every notice about a location says. */
-function factsOf({ id, accountId, name, slugName, since, lastSeenAt }: LocationRow, told: Told) {
+function factsOf(
+  { id, accountId, name, slugName, since, lastSeenAt }: LocationRow,
+  options: NoticeOptions,
+) {
   return {
-    at: new Date(told.now()).toISOString(),
+    at: new Date(options.now()).toISOString(),
     accountId,
     location: { id, name, slugName },
     since: since?.toISOString() ?? null,
     lastSeenAt: lastSeenAt?.toISOString() ?? null,
-    links: { location: linkTo(told, `/v1/private-locations/${id}`) },
+    links: { location: linkTo(options, `/v1/private-locations/${id}`) },
   }
 }
 
@@ -102,7 +105,7 @@ const TITLES = {
     `Location ${name} has no agent: the last one stopped reporting`,
 }
 
-async function tell(tx: Connection, payload: LocationPayload): Promise<void> {
+async function notify(tx: Connection, payload: LocationPayload): Promise<void> {
   const { accountId, location } = payload
   const channels = await readChannelChoices(tx, accountId)
   const all: NewNotification[] = channels

@@ -23,19 +23,19 @@ import {
 } from './queries/states.ts'
 import type { Connection } from '../../database/statement.ts'
 import { openAlertIncident, resolveAlertIncident, UNWATCHED_DESCRIPTION } from './incidents.ts'
-import { tellAlerts, type AlertToTell } from './telling.ts'
-import type { Told } from '../incidents/notices.ts'
+import { queueAlerts, type AlertToSend } from './telling.ts'
+import type { NoticeOptions } from '../incidents/notices.ts'
 import { openDefinition } from '../checks/encrypted-monitor.ts'
 import type { Cipher } from '../secrets/cipher.ts'
 
 /** What moving alerts needs beside the transaction. */
-export interface MoveOptions extends Told {
+export interface MoveOptions extends NoticeOptions {
   cipher: Cipher
   log: Log
 }
 
-/** A run about the target, and how it is told of. */
-export interface ToldRun {
+/** A run about the target, and how it is reported. */
+export interface ReportedRun {
   run: TargetRun
   facts: BadRun
 }
@@ -43,7 +43,7 @@ export interface ToldRun {
 /** A state that is locked, and the runs that came; none: only time has passed. */
 export interface Move {
   row: AlertStateRow
-  runs: readonly ToldRun[]
+  runs: readonly ReportedRun[]
   /** It is to be looked at again by then at the latest. */
   againAt?: number
 }
@@ -65,7 +65,7 @@ export async function moveAlerts(
   const settingsOf = accountSettings(tx)
   const kept: AlertStateChange[] = []
   const gone: { monitorId: string; endedSlot: number | null }[] = []
-  const toTell: AlertToTell[] = []
+  const toSend: AlertToSend[] = []
   for (const move of moves) {
     const { row } = move
     const monitor = byId.get(row.monitorId)
@@ -78,17 +78,17 @@ export async function moveAlerts(
     } else {
       const rules = rulesOf(monitor, definition, await settingsOf(row.accountId, definition))
       const moved = await moveOne(tx, { move, monitor, definition, rules }, options)
-      toTell.push(...moved.toTell)
+      toSend.push(...moved.toSend)
       if (moved.isWell) gone.push({ ...row, endedSlot: moved.change.state.endedSlot })
       else kept.push(moved.change)
     }
   }
   await saveAlertStates(tx, kept)
   await deleteAlertStates(tx, gone)
-  await tellAlerts(tx, toTell, options)
+  await queueAlerts(tx, toSend, options)
 }
 
-/** Ends the state of a monitor that nobody watches any more: nothing is told, its incident is closed. */
+/** Ends the state of a monitor that nobody watches any more: nothing is reported, its incident is closed. */
 async function endUnwatched(
   tx: Connection,
   row: AlertStateRow,
@@ -121,13 +121,13 @@ interface Moved {
   change: AlertStateChange
   /** The state need not be kept. */
   isWell: boolean
-  toTell: AlertToTell[]
+  toSend: AlertToSend[]
 }
 
 async function moveOne(tx: Connection, one: OneMove, options: MoveOptions): Promise<Moved> {
   const { move, rules } = one
   const now = options.now()
-  const toTell: AlertToTell[] = []
+  const toSend: AlertToSend[] = []
   let { state, lastBad, incidentId } = move.row
   let step = stepAlert(state, now, rules, move.runs[0]?.run)
   for (let index = 0; ;) {
@@ -138,8 +138,8 @@ async function moveOne(tx: Connection, one: OneMove, options: MoveOptions): Prom
       incidentId = await followIncident(tx, { ...one, event, incidentId }, options)
       const run = event.kind.endsWith('recovery') ? came?.facts : lastBad
       const happenedAt = came === undefined ? now : Math.min(now, endOf(came.facts))
-      const told = { event, run: run ?? null, incidentId: incidentId ?? before, happenedAt }
-      if (!event.quiet) toTell.push({ ...told, monitor: one.monitor, definition: one.definition })
+      const notice = { event, run: run ?? null, incidentId: incidentId ?? before, happenedAt }
+      if (!event.quiet) toSend.push({ ...notice, monitor: one.monitor, definition: one.definition })
     }
     ;({ state } = step)
     index++
@@ -149,7 +149,7 @@ async function moveOne(tx: Connection, one: OneMove, options: MoveOptions): Prom
   const due = Math.min(step.dueAt ?? Infinity, move.againAt ?? Infinity)
   const dueAt = due === Infinity ? null : due
   const change = { ...move.row, state, lastBad, incidentId, dueAt }
-  return { change, isWell: step.well, toTell }
+  return { change, isWell: step.well, toSend }
 }
 
 function endOf({ startedAt, durationMs }: BadRun): number {

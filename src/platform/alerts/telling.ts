@@ -1,4 +1,4 @@
-// Who is told of an alert, and in which words: notifications for the channels of a monitor.
+// Recipients and text of an alert: notifications for the channels of a monitor.
 import type { AlertEvent, AlertKind } from '../../contract/api/alert.ts'
 import type { AlertPayload, BadRun, LocationName } from '../../contract/api/alert-payload.ts'
 import type { Monitor } from '../../contract/monitor.ts'
@@ -10,17 +10,17 @@ import {
 } from './queries/alert-notifications.ts'
 import type { AlertedMonitor } from './queries/states.ts'
 import type { Connection } from '../../database/statement.ts'
-import type { Told } from '../incidents/notices.ts'
+import type { NoticeOptions } from '../incidents/notices.ts'
 import { linkTo } from '../incidents/payload-links.ts'
 
-/** An event with what is told of it. */
-export interface AlertToTell {
+/** An event with the facts for its notification. */
+export interface AlertToSend {
   monitor: AlertedMonitor
   definition: Monitor
   event: AlertEvent
   run: BadRun | null
   incidentId: string | null
-  /** When what it tells of happened: the end of the run that decided, or now. */
+  /** Time of the reported event: the end of the run that decided, or now. */
   happenedAt: number
 }
 
@@ -41,8 +41,8 @@ const TITLES: Record<AlertKind, (name: string) => string> = {
 }
 
 /**
- * The channels that a monitor is told through: those that it, its group or the channel itself names. Where
- * nobody names any that is there it is the account's default ones. Paused ones are told nothing.
+ * The channels that a monitor is reported through: those that it, its group or the channel itself names.
+ * Where no existing channel is named, the account's default ones. Paused channels receive nothing.
  */
 export function channelsOf(
   channels: readonly ChannelChoice[],
@@ -68,11 +68,11 @@ export function channelsOf(
   return open.filter(({ id }) => named.get(id) === true)
 }
 
-/** Puts what is to be told into the outbox. */
-export async function tellAlerts(
+/** Puts the notifications into the outbox. */
+export async function queueAlerts(
   tx: Connection,
-  all: readonly AlertToTell[],
-  told: Told,
+  all: readonly AlertToSend[],
+  options: NoticeOptions,
 ): Promise<void> {
   if (all.length === 0) return
   const ids = all.flatMap(({ event, run, monitor }) => [
@@ -90,7 +90,7 @@ export async function tellAlerts(
     const subscriptions = one.definition.alertChannelSubscriptions
     const wanted = channelsOf(channels, one.monitor, subscriptions).filter(WANTS[one.event.kind])
     if (wanted.length === 0) continue
-    const payload = payloadOf(one, names, told)
+    const payload = payloadOf(one, names, options)
     const { happenedAt } = one
     for (const { id: channelId } of wanted) {
       notifications.push({ accountId, channelId, monitorId, topic: monitorId, payload, happenedAt })
@@ -107,9 +107,9 @@ function withoutAgents(locations: readonly LocationName[]): string {
 type Names = Awaited<ReturnType<typeof readLocationNames>>
 
 function payloadOf(
-  { monitor, event, run, incidentId }: AlertToTell,
+  { monitor, event, run, incidentId }: AlertToSend,
   names: Names,
-  told: Told,
+  options: NoticeOptions,
 ): AlertPayload {
   const { id, name, checkType, tags, groupId, groupName, accountId } = monitor
   const places = event.locations.length === 0 && run !== null ? [run.location] : event.locations
@@ -117,10 +117,10 @@ function payloadOf(
   const named = (place: string) => names.get(place) ?? { id: place, name: place, slugName: '' }
   const unattended = monitor.unattended.map(named)
   const incident =
-    incidentId === null ? null : linkTo(told, `/v1/status-pages/incidents/${incidentId}`)
+    incidentId === null ? null : linkTo(options, `/v1/status-pages/incidents/${incidentId}`)
   return {
     type: `alert.${kind}`,
-    at: new Date(told.now()).toISOString(),
+    at: new Date(options.now()).toISOString(),
     accountId,
     title: TITLES[kind](name) + withoutAgents(unattended),
     monitor: {
@@ -136,8 +136,8 @@ function payloadOf(
     run,
     incidentId,
     links: {
-      monitor: linkTo(told, `/v1/checks/${id}`),
-      results: linkTo(told, `/v1/check-results/${id}`),
+      monitor: linkTo(options, `/v1/checks/${id}`),
+      results: linkTo(options, `/v1/check-results/${id}`),
       incident,
     },
   }

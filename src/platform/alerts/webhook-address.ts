@@ -30,18 +30,18 @@ export function isBlockedAddress(address: string): boolean {
 
 /** IPv4 addresses within an IPv6 one: mapped, compatible, translated, NAT64 (RFC 6052) and 6to4 (RFC 3056). */
 function embeddedIPv4(address: string): string[] {
-  const words = wordsOf(address)
+  const groups = groupsOf(address)
   const dotted = (high = 0, low = 0) => `${high >> 8}.${high & 255}.${low >> 8}.${low & 255}`
-  const tail = dotted(words[6], words[7])
-  const head = words.slice(0, 6).map((word) => word.toString(16))
+  const tail = dotted(groups[6], groups[7])
+  const head = groups.slice(0, 6).map((group) => group.toString(16))
   const prefix = head.join(':')
   const carries = ['0:0:0:0:0:0', '0:0:0:0:0:ffff', '0:0:0:0:ffff:0', '64:ff9b:0:0:0:0']
   if (carries.includes(prefix) || prefix.startsWith('64:ff9b:1:')) return [tail]
-  return words[0] === 0x2002 ? [dotted(words[1], words[2])] : []
+  return groups[0] === 0x2002 ? [dotted(groups[1], groups[2])] : []
 }
 
-/** The eight words of an IPv6 address; URL writes every spelling in one form. */
-function wordsOf(address: string): number[] {
+/** The eight 16-bit groups of an IPv6 address; URL writes every spelling in one form. */
+function groupsOf(address: string): number[] {
   const plain = address.replace(/%.*$/, '')
   const spelled = URL.parse(`http://[${plain}]`)?.hostname.slice(1, -1) ?? '::'
   const [left = '', right] = spelled.split('::')

@@ -71,7 +71,7 @@ function exchange(
       response.on('error', () => undefined)
       request.destroy()
     })
-    // Errors that come after the answer, such as that of destroy(), have nobody to tell.
+    // Errors that come after the answer, such as that of destroy(), have no receiver.
     request.on('error', reject)
     request.end(hasBody ? body : undefined)
   })

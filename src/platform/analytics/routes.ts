@@ -32,7 +32,7 @@ import {
 } from './queries/analytics.ts'
 import type { Database } from '../../database/database.ts'
 import { notFound, ApiError } from '../http/errors.ts'
-import { unixSeconds, wordsOf } from '../http/instants.ts'
+import { unixSeconds, namesParameter } from '../http/instants.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
 
@@ -76,7 +76,7 @@ function queryOf(checkType: CheckType) {
   const names = [...metricsOf(checkType).keys(), ...unmeasuredOf(checkType)]
   const description =
     'Which figures, with commas between them; default all. Those that are not measured are left out'
-  return { ...query, metrics: wordsOf(names, description) }
+  return { ...query, metrics: namesParameter(names, description) }
 }
 
 type Query = z.output<z.ZodObject<ReturnType<typeof queryOf>>>

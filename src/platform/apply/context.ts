@@ -15,7 +15,7 @@ import { checkGroupsOfFile } from '../groups/queries.ts'
 import type { Queryable } from '../../database/database.ts'
 import { monitorsOfFile, type MonitorRow } from '../checks/queries/monitors.ts'
 import type { DraftProblem } from '../http/draft-problem.ts'
-import { type MonitorParts, readSurroundings } from '../checks/writing.ts'
+import { type MonitorParts, readCheckContext } from '../checks/writing.ts'
 import { groupDefinition } from '../groups/writing.ts'
 import { type NamedThings, readNamedThings } from '../checks/named-things.ts'
 import { type Definition, decrypt } from '../checks/encrypted-monitor.ts'
@@ -50,7 +50,7 @@ export interface ApplyContext {
   groups: ReadonlyMap<string, GroupBefore>
   variables: ReadonlyMap<string, VariableBefore>
   /** Groups of the call join it under the ids that they have, or a negative one until they have one. */
-  surroundings: {
+  checkContext: {
     locations: ReadonlyMap<string, string>
     groups: Map<number, CheckGroup>
     variables: Map<string, string>
@@ -71,7 +71,7 @@ export async function readApplyContext(
   const groupIds = request.monitors
     .map(({ definition }) => definition['groupId'])
     .filter((id): id is number => Number.isSafeInteger(id))
-  const around = await readSurroundings(tx, parts, { accountId, groupIds })
+  const around = await readCheckContext(tx, parts, { accountId, groupIds })
   const variables = await listAccountVariables(tx, accountId, API_BOUNDS.variablesMax)
   const given = [...request.groups, ...request.monitors].map(({ definition }) => definition)
   const there = await readNamedThings(tx, accountId, given)
@@ -101,7 +101,7 @@ export async function readApplyContext(
     variables: new Map(
       variables.map((row) => [row.key, { row, value: around.variables.get(row.key) ?? '' }]),
     ),
-    surroundings: {
+    checkContext: {
       locations: around.locations,
       groups: new Map(around.groups),
       variables: new Map(around.variables),

@@ -82,7 +82,7 @@ function keysOf(all: readonly { key: string }[]): string[] {
 /** Plans the groups; answers with the id of each by its key. */
 function planGroups(context: ApplyContext, plan: ApplyPlan): Map<string, number> {
   const ids = new Map<string, number>()
-  const { locations, groups } = context.surroundings
+  const { locations, groups } = context.checkContext
   for (const [index, { key, definition: given }] of context.request.groups.entries()) {
     const before = context.groups.get(key)
     const id = before?.id ?? -1 - index
@@ -117,7 +117,7 @@ function planVariables(context: ApplyContext, plan: ApplyPlan): PlannedChange[] 
       object(context, { kind: 'variable', key }, [{ path: ['value'], message }])
     }
     const value = isMasked ? (before?.value ?? '') : given
-    context.surroundings.variables.set(key, value)
+    context.checkContext.variables.set(key, value)
     const was = before && {
       value: before.value,
       locked: before.row.locked,
@@ -128,7 +128,7 @@ function planVariables(context: ApplyContext, plan: ApplyPlan): PlannedChange[] 
     if (line.action !== 'unchanged') plan.variables.push({ key, value, locked, secret })
     return line
   })
-  if (context.surroundings.variables.size > API_BOUNDS.variablesMax) {
+  if (context.checkContext.variables.size > API_BOUNDS.variablesMax) {
     const message = `the account would have more than ${API_BOUNDS.variablesMax} variables`
     object(context, { kind: 'variable', key: lines[0]?.key ?? '' }, [{ path: [], message }])
   }
@@ -145,7 +145,7 @@ function planMonitor(
   const of = { kind: 'monitor' as const, key }
   const groupId = monitor.group === undefined ? undefined : groupIds.get(monitor.group)
   // What is wrong with its group is said of the group.
-  if (groupId !== undefined && !context.surroundings.groups.has(groupId)) return
+  if (groupId !== undefined && !context.checkContext.groups.has(groupId)) return
   const given = whole(context, monitor, groupId)
   if (typeof given === 'string') return object(context, of, [{ path: ['groupId'], message: given }])
   const applied = context.monitors.get(key)
@@ -155,7 +155,7 @@ function planMonitor(
   if (isUnwatched && before === undefined) {
     return object(context, of, [{ path: [], message: HEARTBEAT_UNWATCHED }])
   }
-  const beside = { kept: before?.definition, surroundings: context.surroundings }
+  const beside = { kept: before?.definition, checkContext: context.checkContext }
   const draft = draftAnyCheck(given, beside)
   if (!draft.ok) return object(context, of, draft.problems)
   const definition = asKept(draft.definition)
@@ -165,7 +165,7 @@ function planMonitor(
     definition,
     file: { name: context.request.name, key },
   }
-  const settled = effectiveCheck(check, context.surroundings)
+  const settled = effectiveCheck(check, context.checkContext)
   object(context, of, missingThings(definition, before?.definition, context.things))
   if ('problems' in settled) return object(context, of, settled.problems)
   const changes = before === undefined ? [] : differences(before.definition, definition)
@@ -190,7 +190,7 @@ function replaceType(plan: ApplyPlan, row: MonitorRow, line: PlannedChange): voi
 
 /** The definition with what the call says about its group and its locations; a text is a problem. */
 function whole(
-  { request, surroundings }: ApplyContext,
+  { request, checkContext }: ApplyContext,
   { group: groupKey, definition }: AppliedMonitor,
   groupId: number | undefined,
 ): Definition | string {
@@ -199,7 +199,7 @@ function whole(
     if (groupId === undefined) return `there is no group "${groupKey}" in the file`
     given['groupId'] = groupId
   }
-  const group = surroundings.groups.get(Number(given['groupId'] ?? 0))
+  const group = checkContext.groups.get(Number(given['groupId'] ?? 0))
   const isPlaced = [given, group].some(
     (one) => names(one?.privateLocations) || names(one?.locations),
   )
@@ -217,7 +217,7 @@ function names(locations: unknown): boolean {
 /** Members of changed groups that are not in the file come out otherwise, too. */
 async function planOtherMembers(context: ApplyContext, plan: ApplyPlan): Promise<void> {
   if (context.problems.length > 0) return
-  const { parts, surroundings, tx } = context
+  const { parts, checkContext, tx } = context
   const own = new Set(context.request.monitors.map((one) => context.monitors.get(one.key)?.row.id))
   const gone = new Set(plan.gone.monitors)
   const updated = plan.groups.filter(({ line }) => line.action === 'update')
@@ -227,7 +227,7 @@ async function planOtherMembers(context: ApplyContext, plan: ApplyPlan): Promise
   )
   for (const { id, key } of updated) {
     const others = (members.get(id) ?? []).filter((row) => !own.has(row.id) && !gone.has(row.id))
-    const result = resettled(parts.cipher, others, surroundings)
+    const result = resettled(parts.cipher, others, checkContext)
     if ('message' in result) {
       const message = `the check "${result.name}" cannot be in it so: ${result.message}`
       object(context, { kind: 'group', key }, [{ path: [], message }])
@@ -284,7 +284,7 @@ function removals(context: ApplyContext, plan: ApplyPlan): PlannedChange[] {
   for (const [key, { row }] of [...context.variables].filter(isLeft(request.variables))) {
     if (row.file_name !== request.name) continue
     plan.gone.variables.push(key)
-    context.surroundings.variables.delete(key)
+    context.checkContext.variables.delete(key)
     add('variable', key, key)
   }
   return lines

@@ -4,7 +4,7 @@ import { LIMITS } from '../../contract/versions.ts'
 import { deleteAccountVariables } from '../variables/queries.ts'
 import { deleteCheckGroups } from '../groups/queries.ts'
 import { countMonitors } from '../checks/queries/monitors.ts'
-import { saveVariables, tellAllLocations } from '../variables/routes.ts'
+import { saveVariables, notifyAllLocations } from '../variables/routes.ts'
 import { type ApplyContext, readApplyContext } from './context.ts'
 import { type ApplyPlan, planApply } from './plan.ts'
 import { changing, type MonitorParts, removeChecks, saveChecks } from '../checks/writing.ts'
@@ -80,13 +80,13 @@ async function carryOut(context: ApplyContext, plan: ApplyPlan): Promise<void> {
     })),
   )
   const dropped = await deleteAccountVariables(tx, accountId, plan.gone.variables)
-  if (dropped.length > 0) await tellAllLocations(tx, accountId)
+  if (dropped.length > 0) await notifyAllLocations(tx, accountId)
 }
 
 /** Writes groups; monitors that were planned with a group that had no id yet get its id. */
 async function writeGroups(context: ApplyContext, plan: ApplyPlan): Promise<void> {
   const { tx, parts, accountId, request } = context
-  const { locations } = context.surroundings
+  const { locations } = context.checkContext
   const [old, added] = [
     plan.groups.filter(({ line }) => line.action === 'update'),
     plan.groups.filter(({ line }) => line.action !== 'update'),

@@ -21,8 +21,8 @@ export interface BucketOptions {
   secretAccessKey: string
 }
 
-/** Silence of the service after which a request is given up. */
-const SILENCE_MS = 30_000
+/** A request fails after this time without data from the service. */
+const IDLE_TIMEOUT_MS = 30_000
 const SOCKETS_MAX = 64
 /** Of an answer that says what went wrong. */
 const COMPLAINT_BYTES_MAX = 4096
@@ -99,7 +99,7 @@ class ArtifactBucket implements ArtifactStore {
       headers: Object.fromEntries(signed.headers),
       agent: this.#agent,
     })
-    request.setTimeout(SILENCE_MS, () => request.destroy(new Error('it does not answer')))
+    request.setTimeout(IDLE_TIMEOUT_MS, () => request.destroy(new Error('it does not answer')))
     const answered = new Promise<IncomingMessage>((resolve, reject) => {
       request.once('response', resolve)
       request.once('error', reject)
@@ -128,7 +128,7 @@ async function upload(
   request: ReturnType<typeof requestHttp>,
   answered: Promise<IncomingMessage>,
 ): Promise<void> {
-  // What ends the sending is told by the answer, or by the lack of one.
+  // The answer, or a missing one, reports why sending ended.
   let isOver = false
   let goOn = () => {}
   const end = () => {

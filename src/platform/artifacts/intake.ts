@@ -175,7 +175,7 @@ function ownerOf(ownerKey: string) {
   return { monitorId, slotMs: Number(slot) }
 }
 
-/** A file that is here already: read to its end, so that the sender hears the answer. */
+/** A file that is here already: read to its end, so that the sender receives the answer. */
 async function again({ body, expected }: Upload, sha256: Buffer | null): Promise<ArtifactAnswer> {
   if (sha256?.equals(expected.sha256) !== true) throw unread(otherFile())
   let bytes = 0

@@ -103,7 +103,7 @@ const refuse = statement<
    on conflict (location_id, owner_key, name) where state <> 'arriving' do nothing`,
 )
 
-/** Notes that a file was refused, for whoever reads its result; a file that is here stays. */
+/** Notes that a file was refused, for readers of its result; a file that is here stays. */
 export async function noteRefused(
   connection: Connection,
   one: Omit<ArrivingArtifact, 'storedAs'>,

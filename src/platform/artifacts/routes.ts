@@ -1,4 +1,4 @@
-// Files of results beside their arrival: downloaded, and removed when their time is over.
+// Files of results after their arrival: download, and removal after retention.
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import type { ReadableStream } from 'node:stream/web'

@@ -1,7 +1,7 @@
 // Where the bytes of artifacts are kept: a folder, or a bucket of an S3-compatible service.
 import type { Readable } from 'node:stream'
 
-/** What a store is told of a file before its bytes come. */
+/** Facts of a file that a store receives before its bytes. */
 export interface ArtifactFacts {
   /** Undefined where the sender did not say. */
   bytes: number | undefined

@@ -11,7 +11,7 @@ import {
 import { CheckGroup } from '../../contract/api/check-group.ts'
 import { type Lookup, substituteOwn } from '../../contract/variables.ts'
 import { type DraftProblem, problemsOf } from '../http/draft-problem.ts'
-import type { Surroundings } from './effective.ts'
+import type { CheckContext } from './effective.ts'
 import { unmaskSecrets } from './masked-secrets.ts'
 import type { Definition } from './encrypted-monitor.ts'
 
@@ -23,17 +23,17 @@ export type Draft<T = object> =
 const ANY_ID = '00000000-0000-4000-8000-000000000000'
 
 /** What a definition is checked beside. */
-export interface DraftBeside {
+export interface DraftContext {
   /** What is there already; masks stand for its secrets. */
   kept: Readonly<Definition> | undefined
-  surroundings: Pick<Surroundings, 'groups' | 'variables'>
+  checkContext: Pick<CheckContext, 'groups' | 'variables'>
 }
 
 /** Checks the definition of a monitor of `checkType`, without its id. */
 export function draftCheck(
   checkType: DefinedType,
   body: Readonly<Definition>,
-  { kept, surroundings }: DraftBeside,
+  { kept, checkContext }: DraftContext,
 ): Draft {
   const { id: _, created_at: _created, updated_at: _updated, warning: _warning, ...given } = body
   const named = given['checkType']
@@ -48,7 +48,7 @@ export function draftCheck(
   if (problems.length > 0) return { ok: false, problems }
   const written = { ...definition, id: ANY_ID }
   // What a text has to look like is true of its variables' values, and what is kept is the text.
-  const { value } = substituteOwn(written, lookupFor(definition, surroundings))
+  const { value } = substituteOwn(written, lookupFor(definition, checkContext))
   const draft = parsed(definitionSchema(checkType), value)
   if (!draft.ok) return draft
   const { id: _any, ...whole } = restored(draft.definition, value, written) as Definition
@@ -67,7 +67,7 @@ function pinged(given: Definition, kept: Readonly<Definition> | undefined): Defi
 /** Checks a definition that names its own type. */
 export function draftAnyCheck(
   body: Readonly<Definition>,
-  beside: DraftBeside,
+  beside: DraftContext,
 ): Draft<{ checkType: DefinedType }> {
   const checkType = DEFINED_TYPES.find((one) => one === body['checkType'])
   if (checkType === undefined) {
@@ -91,7 +91,7 @@ export function draftGroup(body: Readonly<Definition>, kept?: Readonly<Definitio
 /** Variables as an agent finds them: the monitor's own, those of its group, those of the account. */
 function lookupFor(
   definition: Definition,
-  { groups, variables }: DraftBeside['surroundings'],
+  { groups, variables }: DraftContext['checkContext'],
 ): Lookup {
   const { groupId } = definition
   const group = typeof groupId === 'number' ? groups.get(groupId) : undefined

@@ -13,7 +13,7 @@ import type { DraftProblem } from '../http/draft-problem.ts'
 import type { Definition } from './encrypted-monitor.ts'
 
 /** What definitions of an account may name. */
-export interface Surroundings {
+export interface CheckContext {
   /** Slug name → id of every private location. */
   locations: ReadonlyMap<string, string>
   groups: ReadonlyMap<number, CheckGroup>
@@ -36,7 +36,7 @@ const WITHOUT_LOCATION: ReadonlySet<string> = new Set<DefinedType>(['HEARTBEAT']
 /** Works out what `definition` comes to under `id`, or what it names that is not there. */
 export function effectiveCheck(
   check: { id: string; definition: Readonly<Definition> },
-  { locations, groups }: Surroundings,
+  { locations, groups }: CheckContext,
 ): EffectiveCheck | { problems: DraftProblem[] } {
   const own = { ...check.definition, id: check.id } as Monitor
   const groupId = typeof own.groupId === 'number' ? own.groupId : null

@@ -15,13 +15,13 @@ import {
 } from './queries/monitors.ts'
 import { draftCheck } from './draft.ts'
 import { clientCheck } from './client-definition.ts'
-import { problemWords } from '../http/draft-problem.ts'
+import { problemText } from '../http/draft-problem.ts'
 import {
   changing,
   keptCheck,
   type KeptCheck,
   type MonitorParts,
-  readSurroundings,
+  readCheckContext,
   removeChecks,
   saveChecks,
 } from './writing.ts'
@@ -272,15 +272,15 @@ async function draftAndSave(
   const body = schema === undefined ? sent : clientCheck(sent, schema)
   const { groupId } = body
   const groupIds = typeof groupId === 'number' && Number.isSafeInteger(groupId) ? [groupId] : []
-  const surroundings = await readSurroundings(tx, parts, { accountId, groupIds })
-  const draft = draftCheck(check.checkType, body, { kept: check.definition, surroundings })
-  if (!draft.ok) throw new ApiError(400, problemWords(draft.problems))
+  const checkContext = await readCheckContext(tx, parts, { accountId, groupIds })
+  const draft = draftCheck(check.checkType, body, { kept: check.definition, checkContext })
+  if (!draft.ok) throw new ApiError(400, problemText(draft.problems))
   const drafted = { ...check, definition: draft.definition }
-  const settled = effectiveCheck(drafted, surroundings)
+  const settled = effectiveCheck(drafted, checkContext)
   const things = await readNamedThings(tx, accountId, [draft.definition])
   const missing = missingThings(draft.definition, check.definition, things)
   const problems = 'problems' in settled ? [...settled.problems, ...missing] : missing
-  if ('problems' in settled || problems.length > 0) throw new ApiError(400, problemWords(problems))
+  if ('problems' in settled || problems.length > 0) throw new ApiError(400, problemText(problems))
   await saveChecks(tx, parts, accountId, [{ ...drafted, settled }])
 }
 

@@ -12,7 +12,7 @@ import { place, type Placing } from './queries/placements.ts'
 import { listAccountVariables } from '../variables/queries.ts'
 import { locationIdsBySlug } from '../private-locations/queries/locations.ts'
 import { differences } from './differences.ts'
-import { type EffectiveCheck, effectiveCheck, type Surroundings } from './effective.ts'
+import { type EffectiveCheck, effectiveCheck, type CheckContext } from './effective.ts'
 import type { PlatformClock } from '../../database/platform-clock.ts'
 import { asKept, type Definition, decrypt, encryptDefinition } from './encrypted-monitor.ts'
 import type { Cipher } from '../secrets/cipher.ts'
@@ -57,11 +57,11 @@ export function changing<T>(
 }
 
 /** What definitions of the account may name: its locations and variables, the groups of `groupIds`. */
-export async function readSurroundings(
+export async function readCheckContext(
   tx: Queryable,
   { cipher }: Pick<MonitorParts, 'cipher'>,
   ask: { accountId: string; groupIds: readonly number[] },
-): Promise<Surroundings> {
+): Promise<CheckContext> {
   const locations = await locationIdsBySlug(tx, ask.accountId)
   const ids = [...new Set(ask.groupIds)]
   const rows = ids.length === 0 ? [] : await readCheckGroups(tx, ask.accountId, ids)
@@ -154,12 +154,12 @@ export function comesOutElse(cipher: Cipher, row: MonitorRow, settled: Effective
 export function resettled(
   cipher: Cipher,
   members: readonly MonitorRow[],
-  surroundings: Surroundings,
+  checkContext: CheckContext,
 ): { changed: SettledCheck[] } | { name: string; message: string } {
   const changed: SettledCheck[] = []
   for (const row of members) {
     const check = keptCheck(cipher, row)
-    const settled = effectiveCheck(check, surroundings)
+    const settled = effectiveCheck(check, checkContext)
     if ('problems' in settled) {
       const name = String(check.definition['name'])
       return { name, message: settled.problems[0]?.message ?? '' }

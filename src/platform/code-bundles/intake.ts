@@ -34,7 +34,7 @@ export interface BundleUpload extends BundleAddress {
 }
 
 const CONTENT_TYPE = 'application/gzip'
-const WORDS = { thing: 'A code bundle', announcedBy: 'the address names' }
+const BUNDLE_LABELS = { thing: 'A code bundle', announcedBy: 'the address names' }
 
 /** Answers 503 with a wait: the store of files does not work at the moment. */
 export function storeAway(): ApiError {
@@ -52,8 +52,9 @@ export async function receiveBundle(parts: BundleParts, upload: BundleUpload): P
   const { accountId, sha256, body, length } = upload
   const { bytesMax } = BUNDLE_BOUNDS
   const hash = Buffer.from(sha256, 'hex')
-  const expected = { bytesMax, sha256: hash, words: WORDS, head: BUNDLE_HEAD }
-  if (length !== undefined && Number(length) > bytesMax) throw tooLarge(bytesMax, WORDS.thing)
+  const expected = { bytesMax, sha256: hash, labels: BUNDLE_LABELS, head: BUNDLE_HEAD }
+  if (length !== undefined && Number(length) > bytesMax)
+    throw tooLarge(bytesMax, BUNDLE_LABELS.thing)
   if ((await bundlesAmong(database, accountId, [sha256])).length > 0) return again(body, expected)
   if (store.needsLength && length === undefined) {
     throw new ApiError(400, 'This platform needs a Content-Length', UNREAD)

@@ -30,7 +30,7 @@ const CONTENT_TYPE = 'application/gzip'
 /** Bundles that one process takes, and hands to people and to agents each, at the same time. */
 const UPLOADS_MAX = 16
 const DOWNLOADS_MAX = 64
-const AWAY_WORDS = 'Too many code bundles are on their way at the moment'
+const BUSY_MESSAGE = 'Too many code bundles are on their way at the moment'
 
 const params = {
   sha256: BundleHash.meta({ description: 'SHA-256 of the bundle, hex in lower case' }),
@@ -102,12 +102,12 @@ function list({ database }: BundleParts): DefinedOperation {
 }
 
 function get(parts: BundleParts): DefinedOperation {
-  const turns = createTurns(DOWNLOADS_MAX, AWAY_WORDS)
+  const turns = createTurns(DOWNLOADS_MAX, BUSY_MESSAGE)
   return defineOperation({
     operationId: 'getV1CodebundlesSha256',
     tag: TAG,
     summary: 'Download a code bundle',
-    description: 'HEAD tells whether it is there.',
+    description: 'HEAD shows whether it exists.',
     method: 'get',
     path: ONE,
     action: 'read',
@@ -158,7 +158,7 @@ function remove(parts: BundleParts): DefinedOperation {
 
 /** The call by which agents fetch bundles. */
 export function agentBundleOperation(parts: BundleParts): DefinedAgentOperation {
-  const turns = createTurns(DOWNLOADS_MAX, AWAY_WORDS)
+  const turns = createTurns(DOWNLOADS_MAX, BUSY_MESSAGE)
   return defineAgentOperation({
     operationId: 'getAgentV1BundlesSha256',
     summary: 'Fetch the code bundle of a check suite',
@@ -216,11 +216,11 @@ async function download(
 }
 
 /** Bounds how much is done at the same time; what a turn gives is called once, when it is over. */
-function createTurns(max: number, words: string): () => () => void {
+function createTurns(max: number, message: string): () => () => void {
   let taken = 0
   return () => {
     if (taken >= max) {
-      throw new ApiError(503, words, { headers: { ...UNREAD.headers, 'Retry-After': '5' } })
+      throw new ApiError(503, message, { headers: { ...UNREAD.headers, 'Retry-After': '5' } })
     }
     taken++
     return () => void taken--

@@ -55,7 +55,7 @@ function instantText(column: string): string {
   return `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
 }
 
-/** Its kind, its words, and the places nearest to it. */
+/** Its kind, its message and the nearest stack frames. */
 function markOf({ release, type, message, stack }: FaultReport): string {
   return JSON.stringify([release, type, message, stack.slice(0, 3)])
 }

@@ -26,7 +26,7 @@ import { idParameter } from '../http/parameters.ts'
 
 const BODY_BOUNDS = { bodyBytesMax: FAULT_BOUNDS.envelopeBytesMax, bodyMs: 15_000 }
 
-/** The call by which an agent tells of its faults. */
+/** The call by which an agent reports its faults. */
 export function faultIntakeOperation({
   database,
   log,
@@ -36,7 +36,7 @@ export function faultIntakeOperation({
 }): DefinedAgentOperation {
   return defineAgentOperation({
     operationId: 'postAgentV1ApiAgentEnvelope',
-    summary: 'Tell of faults of an agent itself',
+    summary: 'Report faults of an agent itself',
     description:
       'An envelope of Sentry’s protocol: what its DSN `https://<key of the location>@<platform>/agent/v1/<id of the agent>` stands for, so the key may come in `X-Sentry-Auth`, too. Of its events the error, its stack, release, operating system and engine are kept, the same fault once; other items are passed over.',
     method: 'post',

@@ -14,8 +14,8 @@ import {
 import type { Queryable } from '../../database/database.ts'
 import { draftGroup } from '../checks/draft.ts'
 import { clientGroup } from '../checks/client-definition.ts'
-import { problemWords } from '../http/draft-problem.ts'
-import { changing, type MonitorParts, readSurroundings } from '../checks/writing.ts'
+import { problemText } from '../http/draft-problem.ts'
+import { changing, type MonitorParts, readCheckContext } from '../checks/writing.ts'
 import { notFound, ApiError } from '../http/errors.ts'
 import { addGroups, groupDefinition, replaceGroup } from './writing.ts'
 import { offsetOf, pagedAnswer, pagedParameters } from '../http/listing.ts'
@@ -126,7 +126,7 @@ function writes(parts: MonitorParts, version: Version): DefinedOperation[] {
             throw new ApiError(409, `An account has at most ${API_BOUNDS.checkGroupsMax} groups`)
           }
           const ask = { accountId, groupIds: [] }
-          const { locations } = await readSurroundings(tx, parts, ask)
+          const { locations } = await readCheckContext(tx, parts, ask)
           const groups = [{ definition, file: null }]
           return (await addGroups(tx, parts, accountId, { groups, locations }))[0]
         })
@@ -205,10 +205,10 @@ async function draft(
   { accountId, body, kept }: { accountId: string; body: Definition; kept?: Definition },
 ): Promise<Definition> {
   const made = draftGroup(clientGroup(body, CheckGroup), kept)
-  if (!made.ok) throw new ApiError(400, problemWords(made.problems))
+  if (!made.ok) throw new ApiError(400, problemText(made.problems))
   const things = await readNamedThings(tx, accountId, [made.definition])
   const problems = missingThings(made.definition, kept, things)
-  if (problems.length > 0) throw new ApiError(400, problemWords(problems))
+  if (problems.length > 0) throw new ApiError(400, problemText(problems))
   return made.definition
 }
 

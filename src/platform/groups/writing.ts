@@ -3,10 +3,10 @@ import type { CheckGroup } from '../../contract/api/check-group.ts'
 import { changeCheckGroups, type CheckGroupRow, insertCheckGroups } from './queries.ts'
 import type { Queryable } from '../../database/database.ts'
 import { monitorsOfGroups } from '../checks/queries/monitors.ts'
-import { readSurroundings, resettled, saveChecks, type MonitorParts } from '../checks/writing.ts'
-import { locationProblems, type Surroundings } from '../checks/effective.ts'
+import { readCheckContext, resettled, saveChecks, type MonitorParts } from '../checks/writing.ts'
+import { locationProblems, type CheckContext } from '../checks/effective.ts'
 import { ApiError } from '../http/errors.ts'
-import { problemWords } from '../http/draft-problem.ts'
+import { problemText } from '../http/draft-problem.ts'
 import { type Definition, decrypt, encryptDefinition } from '../checks/encrypted-monitor.ts'
 import type { Cipher } from '../secrets/cipher.ts'
 
@@ -22,7 +22,7 @@ export function addGroups(
   tx: Queryable,
   { cipher }: MonitorParts,
   accountId: string,
-  { groups, locations }: { groups: readonly KeptGroup[] } & Pick<Surroundings, 'locations'>,
+  { groups, locations }: { groups: readonly KeptGroup[] } & Pick<CheckContext, 'locations'>,
 ): Promise<CheckGroupRow[]> {
   const rows = groups.map(({ definition, file }) => ({
     ...groupFields(cipher, definition, locations),
@@ -44,7 +44,7 @@ export function changeGroups(
     groups,
     locations,
   }: { groups: readonly { id: number; definition: Definition }[] } & Pick<
-    Surroundings,
+    CheckContext,
     'locations'
   >,
 ): Promise<CheckGroupRow[]> {
@@ -65,7 +65,7 @@ export async function replaceGroup(
   accountId: string,
   { id, definition }: { id: number; definition: Definition },
 ): Promise<CheckGroupRow | undefined> {
-  const before = await readSurroundings(tx, parts, { accountId, groupIds: [] })
+  const before = await readCheckContext(tx, parts, { accountId, groupIds: [] })
   const { locations } = before
   const changed = { groups: [{ id, definition }], locations }
   const [row] = await changeGroups(tx, parts, accountId, changed)
@@ -91,7 +91,7 @@ function groupFields(
   const { name, privateLocations } = definition as CheckGroup
   const slugs = [...new Set(privateLocations ?? [])]
   const problems = locationProblems(slugs, locations)
-  if (problems.length > 0) throw new ApiError(400, problemWords(problems))
+  if (problems.length > 0) throw new ApiError(400, problemText(problems))
   return {
     name,
     definition: encryptDefinition(cipher, definition),

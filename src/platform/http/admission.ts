@@ -1,33 +1,33 @@
-// How a key is let in, whatever kind it is: remembered keys at once, others by a look-up, and an address
-// with too many failures not at all.
+// Authenticator for all kinds of keys: remembered keys pass at once, others are looked up. An address with too
+// many failures is refused.
 import type { Context } from 'hono'
 import { FAILED_AUTHENTICATION } from '../../contract/api/rate-policy.ts'
 import type { ClientAddress } from './client-address.ts'
 import { ApiError, unauthorized } from './errors.ts'
-import type { HashedKey, KeyClaim, KeyRing } from './key-ring.ts'
+import type { HashedKey, KeyCredentials, KeyRing } from './key-ring.ts'
 import { rateHeaders, type RateLimiter, type RateVerdict } from './rate-limit/rate-limit.ts'
 
-/** What admission needs. */
-export interface AdmissionParts<Key extends HashedKey, Claim extends KeyClaim> {
+/** Dependencies of an authenticator. */
+export interface AuthenticatorParts<Key extends HashedKey, Credentials extends KeyCredentials> {
   keys: KeyRing<Key>
   limiter: RateLimiter
   clientAddress: ClientAddress
-  /** Reads what a request says about itself; throws the 401 that a client is to see. */
-  readClaim(c: Context): Claim
+  /** Reads the credentials of a request; throws the 401 that a client is to see. */
+  readCredentials(c: Context): Credentials
   /** The 401 for a key that is not accepted; by default one that says no more. */
-  refusal?(claim: Claim): Promise<ApiError>
+  refusal?(credentials: Credentials): Promise<ApiError>
 }
 
-/** A key that was let in, and what its request said. */
-export interface Admitted<Key, Claim> {
+/** An accepted key and the credentials of its request. */
+export interface Admitted<Key, Credentials> {
   key: Key
-  claim: Claim
+  credentials: Credentials
 }
 
-/** Lets a request's key in, at once where it is remembered. Throws or rejects with 401 and 429. */
-export type Admission<Key, Claim> = (
+/** Authenticates a request, synchronously for a remembered key. Throws or rejects with 401 and 429. */
+export type Authenticator<Key, Credentials> = (
   c: Context,
-) => Admitted<Key, Claim> | Promise<Admitted<Key, Claim>>
+) => Admitted<Key, Credentials> | Promise<Admitted<Key, Credentials>>
 
 const RATE = 'rate'
 
@@ -43,12 +43,12 @@ export function rateHeadersOf(c: Context): Record<string, string> {
 }
 
 /**
- * Makes the admission. It throws 401 for a key that is not accepted, and 429 for an address with too many
+ * Creates an authenticator. It throws 401 for a key that is not accepted, and 429 for an address with too many
  * failures unless its key was good before.
  */
-export function createAdmission<Key extends HashedKey, Claim extends KeyClaim>(
-  parts: AdmissionParts<Key, Claim>,
-): Admission<Key, Claim> {
+export function createAuthenticator<Key extends HashedKey, Credentials extends KeyCredentials>(
+  parts: AuthenticatorParts<Key, Credentials>,
+): Authenticator<Key, Credentials> {
   const { keys, limiter, clientAddress } = parts
   const refuse = async (c: Context, error: unknown): Promise<never> => {
     const scope = `address:${clientAddress(c)}`
@@ -56,27 +56,30 @@ export function createAdmission<Key extends HashedKey, Claim extends KeyClaim>(
     noteRate(c, verdict)
     throw verdict.allowed ? error : tooMany(verdict)
   }
-  const lookUp = async (c: Context, claim: Claim): Promise<Admitted<Key, Claim>> => {
-    if (!keys.isKnown(claim)) {
+  const lookUp = async (
+    c: Context,
+    credentials: Credentials,
+  ): Promise<Admitted<Key, Credentials>> => {
+    if (!keys.isKnown(credentials)) {
       const spent = limiter.exhausted(`address:${clientAddress(c)}`)
       if (spent !== undefined) {
         noteRate(c, spent)
         throw tooMany(spent)
       }
     }
-    const key = await keys.find(claim)
-    if (key !== undefined) return { key, claim }
-    return refuse(c, (await parts.refusal?.(claim)) ?? unauthorized('Bad Token'))
+    const key = await keys.find(credentials)
+    if (key !== undefined) return { key, credentials }
+    return refuse(c, (await parts.refusal?.(credentials)) ?? unauthorized('Bad Token'))
   }
   return (c) => {
-    let claim: Claim
+    let credentials: Credentials
     try {
-      claim = parts.readClaim(c)
+      credentials = parts.readCredentials(c)
     } catch (error) {
       return refuse(c, error)
     }
-    const key = keys.recall(claim)
-    return key === undefined ? lookUp(c, claim) : { key, claim }
+    const key = keys.recall(credentials)
+    return key === undefined ? lookUp(c, credentials) : { key, credentials }
   }
 }
 

@@ -1,5 +1,5 @@
 // One call of the agents' API: what it is called, takes and answers, and what it does. From the same
-// words come the route and its part of the document.
+// description come the route and its part of the document.
 import type { OpenAPIHono, RouteConfig } from '@hono/zod-openapi'
 import type { Context } from 'hono'
 import * as z from 'zod'
@@ -7,14 +7,14 @@ import { PROBLEM_SCHEMAS, type ErrorStatus } from '../../contract/schema/problem
 import type { AgentCallKind } from '../../contract/api/rate-policy.ts'
 import type { AgentRates } from './rate-limit/agent-rates.ts'
 import { notFound } from './errors.ts'
-import type { KnownLocationKey, LocationGate } from './location-gate.ts'
+import type { KnownLocationKey, LocationAuth } from './location-gate.ts'
 import { checkTarget } from './operation.ts'
 
 type Fields = Record<string, z.ZodType>
 type NoFields = Record<string, never>
 type Values<F extends Fields> = z.output<z.ZodObject<F>>
 
-/** What a call asks; its body is read by whoever answers. */
+/** What a call asks; the handler reads its body. */
 export interface AgentCall<P extends Fields> {
   c: Context
   key: KnownLocationKey
@@ -39,9 +39,9 @@ export interface AgentOperation<P extends Fields> {
   /** Headers that are read, for the document. */
   headers?: Fields
   body?: { contentType: string; schema: z.ZodType; description?: string }
-  /** `contentType`: application/json, unless told otherwise. */
+  /** `contentType`: application/json, by default. */
   answers: { schema: z.ZodType; description: string; contentType?: string }
-  /** Errors beside those that every call has, and what each means. */
+  /** Errors in addition to those that every call has, and what each means. */
   errors?: Partial<Record<ErrorStatus, string>>
   /** Answers; throws ApiError. */
   answer(asked: AgentCall<P>): Promise<Response>
@@ -55,7 +55,7 @@ export interface DefinedAgentOperation {
   run(c: Context, key: KnownLocationKey, receivedAt: number): Promise<Response>
 }
 
-/** Defines a call from its words. */
+/** Defines a call from its description. */
 export function defineAgentOperation<P extends Fields = NoFields>(
   operation: AgentOperation<P>,
 ): DefinedAgentOperation {
@@ -140,13 +140,13 @@ function routeOf(
 export function mountAgentOperations(
   app: OpenAPIHono,
   parts: {
-    gate: LocationGate
+    auth: LocationAuth
     operations: readonly DefinedAgentOperation[]
     now: () => number
     rates: AgentRates
   },
 ): void {
-  const { gate, operations, now, rates } = parts
+  const { auth, operations, now, rates } = parts
   for (const operation of operations) {
     const { route } = operation
     app.openAPIRegistry.registerPath(route)
@@ -155,7 +155,7 @@ export function mountAgentOperations(
     app.on(route.method, paths, async (c) => {
       const receivedAt = now()
       checkTarget(c)
-      const admitted = gate(c)
+      const admitted = auth(c)
       const key = admitted instanceof Promise ? await admitted : admitted
       rates.take(key, operation.kind)
       return operation.run(c, key, receivedAt)

@@ -8,13 +8,13 @@ import { ApiError } from './errors.ts'
 export interface Expected {
   bytesMax: number
   sha256: Buffer
-  /** What it is, for who brings too much, and what announces its hash. */
-  words?: { thing: string; announcedBy: string }
+  /** Labels for error messages: the file, and the source of its hash. */
+  labels?: { thing: string; announcedBy: string }
   /** Looks at up to so many bytes of its beginning, all there are where it is shorter, and may throw. */
   head?: { bytes: number; check: (head: Uint8Array) => Promise<void> }
 }
 
-const ARTIFACT_WORDS = { thing: 'An artifact', announcedBy: 'Content-Digest announces' }
+const ARTIFACT_LABELS = { thing: 'An artifact', announcedBy: 'Content-Digest announces' }
 
 /** A sender has to bring this much… */
 const PACE_BYTES = 64 * 1024
@@ -25,7 +25,7 @@ export const PACE_MS = 10_000
 export const UNREAD = { headers: { Connection: 'close' } }
 
 /** 413 for a file that is too large. */
-export function tooLarge(bytesMax: number, thing = ARTIFACT_WORDS.thing): ApiError {
+export function tooLarge(bytesMax: number, thing = ARTIFACT_LABELS.thing): ApiError {
   return new ApiError(413, `${thing} must have at most ${bytesMax} bytes`, UNREAD)
 }
 
@@ -37,37 +37,37 @@ function tooSlow(must: string): ApiError {
  * The bytes as they arrive. The last of them are given on only when the whole is as announced. Throws
  * ApiError: 413 past `bytesMax`, 408 for a sender that is too slow, 400 when the body ends early or is
  * another one than was announced, and what looking at
- * its beginning throws. `tell` hears of the count.
+ * its beginning throws. `onCount` receives the count.
  */
 export async function* arrivingBytes(
   body: ReadableStream<Uint8Array> | null,
-  { bytesMax, sha256, words = ARTIFACT_WORDS, head }: Expected,
-  tell: (bytes: number) => void = () => {},
+  { bytesMax, sha256, labels = ARTIFACT_LABELS, head }: Expected,
+  onCount: (bytes: number) => void = () => {},
 ): AsyncGenerator<Uint8Array> {
   const hash = createHash('sha256')
   let bytes = 0
-  let held: Uint8Array | undefined
+  let pending: Uint8Array | undefined
   const looker = head && lookAtHead(head)
   const until = performance.now() + PROTOCOL_BOUNDS.artifactMsMax
   for await (const chunk of paced(body)) {
     if (performance.now() > until)
       throw tooSlow(`arrive within ${PROTOCOL_BOUNDS.artifactMsMax} ms`)
     bytes += chunk.byteLength
-    if (bytes > bytesMax) throw tooLarge(bytesMax, words.thing)
+    if (bytes > bytesMax) throw tooLarge(bytesMax, labels.thing)
     hash.update(chunk)
     await looker?.take(chunk)
-    if (held !== undefined) {
-      yield held
-      giveBack(held)
+    if (pending !== undefined) {
+      yield pending
+      giveBack(pending)
     }
-    held = chunk
+    pending = chunk
   }
   if (!hash.digest().equals(sha256)) {
-    throw new ApiError(400, `The body is not the one that ${words.announcedBy}`)
+    throw new ApiError(400, `The body is not the one that ${labels.announcedBy}`)
   }
   await looker?.end()
-  tell(bytes)
-  if (held !== undefined) yield held
+  onCount(bytes)
+  if (pending !== undefined) yield pending
 }
 
 /** Keeps a copy of the beginning until there is enough of it, looks at it once, and lets it go. */

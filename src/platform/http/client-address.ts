@@ -2,7 +2,7 @@
 import type { Context } from 'hono'
 import { BlockList, isIP, isIPv6 } from 'node:net'
 
-/** Tells the address of a request's client; IPv6 addresses count by their /64 network. */
+/** The address of a request's client; IPv6 addresses count by their /64 network. */
 export type ClientAddress = (c: Context) => string
 
 /**

@@ -14,7 +14,7 @@ const PROBLEMS_SHOWN = 5
 const MESSAGE_CHARACTERS_MAX = 1_000
 
 /** Problems as one message. */
-export function problemWords(problems: readonly DraftProblem[]): string {
+export function problemText(problems: readonly DraftProblem[]): string {
   const lines = problems
     .slice(0, PROBLEMS_SHOWN)
     .map(({ path, message }) => (path.length === 0 ? message : `${path.join('.')}: ${message}`))

@@ -1,7 +1,7 @@
 // Turns whatever went wrong into the one error body of the public API, and nothing else of it.
 import { problem, type ErrorStatus } from '../../contract/schema/problem.ts'
 
-/** An error that a request is answered with, as the public contract words it. */
+/** An error that a request is answered with, in the format of the public contract. */
 export class ApiError extends Error {
   readonly status: ErrorStatus
   readonly attributes: Record<string, unknown> | undefined

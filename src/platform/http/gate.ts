@@ -1,17 +1,17 @@
-// The gate that every operation stands behind: who asks, how often, and whether they may.
+// Auth middleware of the public API: authentication, rate limit, authorization.
 import type { Context } from 'hono'
 import { allows } from '../../contract/api/account.ts'
 import type { RatePolicy } from '../../contract/api/rate-policy.ts'
-import { createAdmission, noteRate, tooMany, type Admitted } from './admission.ts'
-import { checkAccount, readClaim, type Claim, type KnownKey } from './auth.ts'
+import { createAuthenticator, noteRate, tooMany, type Admitted } from './admission.ts'
+import { checkAccount, readCredentials, type Credentials, type KnownKey } from './auth.ts'
 import type { ClientAddress } from './client-address.ts'
 import { ApiError } from './errors.ts'
 import type { KeyRing } from './key-ring.ts'
-import type { DefinedOperation, Gate } from './operation.ts'
+import type { DefinedOperation, AuthMiddleware } from './operation.ts'
 import type { RateLimiter, RateVerdict } from './rate-limit/rate-limit.ts'
 
-/** What a gate needs. */
-export interface GateParts {
+/** Dependencies of the middleware. */
+export interface AuthParts {
   keys: KeyRing<KnownKey>
   limiter: RateLimiter
   clientAddress: ClientAddress
@@ -20,14 +20,14 @@ export interface GateParts {
 }
 
 /**
- * Makes the gate. It throws 401 for a key that is not accepted, 429 past a limit (also for an address
+ * Creates the middleware. It throws 401 for a key that is not accepted, 429 past a limit (also for an address
  * with too many failures, unless its key was good before), 403 by account and by role.
  */
-export function createGate({ keys, limiter, clientAddress, policyOf }: GateParts): Gate {
-  const admit = createAdmission({ keys, limiter, clientAddress, readClaim })
+export function createAuth({ keys, limiter, clientAddress, policyOf }: AuthParts): AuthMiddleware {
+  const admit = createAuthenticator({ keys, limiter, clientAddress, readCredentials })
   const count = (
     c: Context,
-    { key, claim }: Admitted<KnownKey, Claim>,
+    { key, credentials }: Admitted<KnownKey, Credentials>,
     operation: DefinedOperation,
   ) => {
     const policy = policyOf(operation)
@@ -35,7 +35,7 @@ export function createGate({ keys, limiter, clientAddress, policyOf }: GateParts
     const decide = (one: RateVerdict): KnownKey => {
       noteRate(c, one)
       if (!one.allowed) throw tooMany(one)
-      checkAccount(key, claim)
+      checkAccount(key, credentials)
       if (allows(key.role, operation.action)) return key
       throw new ApiError(403, `The role of this key, ${key.role}, does not allow this`)
     }

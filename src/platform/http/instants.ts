@@ -1,4 +1,4 @@
-// Instants and other words in queries of the public API, as the contract spells them.
+// Instants and lists of names in queries of the public API, as the contract spells them.
 import { z } from '@hono/zod-openapi'
 
 /** Seconds since the Unix epoch in a query; becomes milliseconds. */
@@ -11,8 +11,8 @@ export function unixSeconds(description: string) {
     .openapi({ type: 'integer', minimum: 0, description })
 }
 
-/** Words of `names` with commas between them, once or several times; becomes the list of those given. */
-export function wordsOf<Name extends string>(names: readonly Name[], description: string) {
+/** Items of `names` with commas between them, once or several times; becomes the list of those given. */
+export function namesParameter<Name extends string>(names: readonly Name[], description: string) {
   const known: ReadonlySet<string> = new Set(names)
   return z
     .union([z.string(), z.array(z.string())])

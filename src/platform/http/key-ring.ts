@@ -8,8 +8,8 @@ export interface HashedKey {
   hash: Buffer
 }
 
-/** The key that a request says it has, not yet believed. */
-export interface KeyClaim {
+/** The key of a request, not verified. */
+export interface KeyCredentials {
   /** SHA-256 of the key, base64. */
   hash: string
 }
@@ -39,21 +39,21 @@ export class KeyRing<Key extends HashedKey> {
     this.#source = source
   }
 
-  /** The key of a claim when it is fresh in memory. */
-  recall(claim: KeyClaim): Key | undefined {
+  /** The key of these credentials when it is fresh in memory. */
+  recall(credentials: KeyCredentials): Key | undefined {
     // Only hashes are compared here: how long that takes says nothing about a key.
-    const found = this.#remembered.get(claim.hash)
+    const found = this.#remembered.get(credentials.hash)
     return found !== undefined && performance.now() < found.freshUntil ? found.key : undefined
   }
 
   /** Whether the key was good before, though it has to be looked up again. */
-  isKnown(claim: KeyClaim): boolean {
-    return this.#remembered.has(claim.hash)
+  isKnown(credentials: KeyCredentials): boolean {
+    return this.#remembered.has(credentials.hash)
   }
 
-  /** Looks the key of a claim up; undefined when it is not accepted. Rejects when the source does. */
-  async find(claim: KeyClaim): Promise<Key | undefined> {
-    const { hash } = claim
+  /** Looks up the key of these credentials; undefined when it is not accepted. Rejects when the source does. */
+  async find(credentials: KeyCredentials): Promise<Key | undefined> {
+    const { hash } = credentials
     const asked = this.#asking.get(hash)
     if (asked !== undefined) return asked
     const asking: Promise<Key | undefined> = this.#ask(hash).finally(() => {

@@ -1,9 +1,9 @@
-// The gate of the agents' API: whose agent calls, by the key of its location.
+// Auth middleware of the agents' API: authenticates an agent by the key of its location.
 import type { Context } from 'hono'
 import type { KeyRefusal } from '../../contract/protocol/agent-protocol.ts'
 import type { Database } from '../../database/database.ts'
 import { findLocationKey } from '../../database/known-location-keys.ts'
-import { createAdmission } from './admission.ts'
+import { createAuthenticator } from './admission.ts'
 import { readAgentKey } from './auth.ts'
 import type { ClientAddress } from './client-address.ts'
 import { ApiError } from './errors.ts'
@@ -20,10 +20,10 @@ export interface KnownLocationKey extends HashedKey {
 }
 
 /** Asks for the key of a call's location. */
-export type LocationGate = (c: Context) => KnownLocationKey | Promise<KnownLocationKey>
+export type LocationAuth = (c: Context) => KnownLocationKey | Promise<KnownLocationKey>
 
-/** What the gate needs. */
-export interface LocationGateParts {
+/** Dependencies of the middleware. */
+export interface LocationAuthParts {
   database: Database
   keys: KeyRing<KnownLocationKey>
   limiter: RateLimiter
@@ -36,16 +36,16 @@ const MESSAGES: Record<KeyRefusal, string> = {
 }
 
 /**
- * Makes the gate. It throws 401 with `attributes.reason`, one of KEY_REFUSALS, for a key that is not
+ * Creates the middleware. It throws 401 with `attributes.reason`, one of KEY_REFUSALS, for a key that is not
  * accepted, and 429 for an address with too many failures unless its key was good before.
  */
-export function createLocationGate(parts: LocationGateParts): LocationGate {
+export function createLocationAuth(parts: LocationAuthParts): LocationAuth {
   const { database, keys, limiter, clientAddress } = parts
-  const admit = createAdmission({
+  const admit = createAuthenticator({
     keys,
     limiter,
     clientAddress,
-    readClaim: readAgentKey,
+    readCredentials: readAgentKey,
     async refusal({ hash }) {
       const row = await findLocationKey(database, Buffer.from(hash, 'base64'))
       return refusalOf(row?.revoked === true ? 'revoked' : 'unknown')

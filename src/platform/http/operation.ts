@@ -1,5 +1,5 @@
 // One operation of the public API: what it is called, takes and answers, and what it does. From the same
-// words come the route, the checks of the request and the operation's part of the document.
+// description come the route, the checks of the request and the operation's part of the document.
 import type { OpenAPIHono, RouteConfig } from '@hono/zod-openapi'
 import type { Context } from 'hono'
 import * as z from 'zod'
@@ -10,7 +10,7 @@ import { DEFAULT_POLICY, type RatePolicy } from '../../contract/api/rate-policy.
 import { nearest } from '../../process/nearest.ts'
 import type { KnownKey } from './auth.ts'
 import { type BodyBounds, readJson } from './body.ts'
-import { problemsOf, problemWords } from './draft-problem.ts'
+import { problemsOf, problemText } from './draft-problem.ts'
 import { notFound, ApiError } from './errors.ts'
 
 type Fields = Record<string, z.ZodType>
@@ -73,7 +73,7 @@ export interface Operation<P extends Fields, Q extends Fields, B extends z.ZodTy
     /** Further answers without a schema, and what they mean. */
     also?: Record<number, string>
   }
-  /** Further errors beside those that every operation has. */
+  /** Errors in addition to those that every operation has. */
   conflict?: string
   /** Why this version refuses the operation with 501. */
   notImplemented?: string
@@ -90,7 +90,7 @@ export interface DefinedOperation {
   run(c: Context, key: KnownKey): Promise<Answer>
 }
 
-/** Defines an operation from its words. */
+/** Defines an operation from its description. */
 export function defineOperation<
   P extends Fields = NoFields,
   Q extends Fields = NoFields,
@@ -186,7 +186,7 @@ function unknownParameter(name: string, names: ReadonlySet<string>): ApiError {
 export function checked<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
   const result = schema.safeParse(value)
   if (result.success) return result.data
-  throw new ApiError(400, problemWords(problemsOf(result.error, schema, value)))
+  throw new ApiError(400, problemText(problemsOf(result.error, schema, value)))
 }
 
 const ALWAYS: readonly ErrorStatus[] = [400, 401, 403, 404, 429, 431, 500, 503]
@@ -272,8 +272,8 @@ function routeOf(operation: Omit<Operation<Fields, Fields, z.ZodType>, 'answer'>
       ...(schema && { content: { [contentType ?? 'application/json']: { schema } } }),
     },
   }
-  for (const [other, words] of Object.entries(also ?? {})) {
-    responses[other] = { description: words, headers: headersOf(Number(other)) as never }
+  for (const [other, errorText] of Object.entries(also ?? {})) {
+    responses[other] = { description: errorText, headers: headersOf(Number(other)) as never }
   }
   for (const one of errors.sort((a, b) => a - b)) {
     responses[one] = {
@@ -325,13 +325,16 @@ export function checkTarget(c: Context): void {
   }
 }
 
-/** Asks for the caller's key before an operation runs; the gate of the app. */
-export type Gate = (c: Context, operation: DefinedOperation) => KnownKey | Promise<KnownKey>
+/** Asks for the caller's key before an operation runs; the auth middleware of the app. */
+export type AuthMiddleware = (
+  c: Context,
+  operation: DefinedOperation,
+) => KnownKey | Promise<KnownKey>
 
 /** Puts operations into the app: into its router and into its document. */
 export function mount(
   app: OpenAPIHono,
-  gate: Gate,
+  auth: AuthMiddleware,
   operations: readonly DefinedOperation[],
   headersFor: (c: Context) => Record<string, string>,
 ): void {
@@ -339,7 +342,7 @@ export function mount(
     const { route } = operation
     app.openAPIRegistry.registerPath(route)
     app.on(route.method, operation.routed, async (c) => {
-      const admitted = gate(c, operation)
+      const admitted = auth(c, operation)
       const key = admitted instanceof Promise ? await admitted : admitted
       checkTarget(c)
       const answer = await operation.run(c, key)

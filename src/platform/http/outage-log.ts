@@ -1,4 +1,4 @@
-// Tells the log that the database is away: one line, however many requests find that out.
+// Log of database outages: one line per period, regardless of the number of failed requests.
 import type { Log } from '../../process/log.ts'
 
 /** At most one line in this time. */
@@ -9,15 +9,15 @@ export type LogOutage = (error: unknown) => void
 
 /** Makes the log of outages; `now` in milliseconds. */
 export function createOutageLog(log: Pick<Log, 'warn'>, now = () => performance.now()): LogOutage {
-  let toldAt = -Infinity
+  let loggedAtMs = -Infinity
   let failures = 0
   return (error) => {
     failures++
-    if (now() - toldAt < QUIET_MS) return
+    if (now() - loggedAtMs < QUIET_MS) return
     // Where in the code it was noticed says nothing about the database.
     const reason = error instanceof Error ? error.message : String(error)
     log.warn({ reason, failures }, 'the database did not answer; requests are told to come again')
-    toldAt = now()
+    loggedAtMs = now()
     failures = 0
   }
 }

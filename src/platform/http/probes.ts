@@ -4,7 +4,7 @@ import { Hono } from 'hono'
 /** Where a platform stands in its life. */
 export type Phase = 'starting' | 'running' | 'draining'
 
-/** What the endpoints tell; asked anew for every request. */
+/** Data of the endpoints; read again for every request. */
 export interface ProbeSources {
   phase(): Phase
   /** What a start waits for. */

@@ -1,4 +1,4 @@
-// Updates of incidents that are posted with notifySubscribers are told to the account's channels, once:
+// Updates of incidents that are posted with notifySubscribers are sent to the account's channels, once:
 // when they are first posted, never when they are edited.
 import type { Incident, IncidentUpdate } from '../../contract/api/incident.ts'
 import type { IncidentPayload } from '../../contract/api/alert-payload.ts'
@@ -8,8 +8,8 @@ import { readIncident } from './queries/incidents.ts'
 import type { Connection } from '../../database/statement.ts'
 import { linkTo, type LinkOptions } from './payload-links.ts'
 
-/** What telling needs beside the transaction. */
-export interface Told extends LinkOptions {
+/** Options of notices, in addition to the transaction. */
+export interface NoticeOptions extends LinkOptions {
   /** The platform's time. */
   now: () => number
 }
@@ -18,10 +18,10 @@ export interface Told extends LinkOptions {
  * Tells of an update that was posted just now. To be called in the transaction that posts it, after the
  * incident's course was written.
  */
-export async function tellOfUpdate(
+export async function notifyOfUpdate(
   tx: Connection,
   of: { accountId: string; incidentId: string; updateJson: string },
-  told: Told,
+  options: NoticeOptions,
 ): Promise<void> {
   const { accountId, incidentId } = of
   const channels = await readChannelChoices(tx, accountId)
@@ -29,7 +29,7 @@ export async function tellOfUpdate(
   if (wanted.length === 0) return
   const json = await readIncident(tx, accountId, incidentId)
   if (json === undefined) return
-  const payload = payloadOf(of, JSON.parse(json) as Incident, told)
+  const payload = payloadOf(of, JSON.parse(json) as Incident, options)
   await insertNotifications(
     tx,
     wanted.map(({ id }) => ({
@@ -49,10 +49,10 @@ function payloadOf(
     updateJson,
   }: { accountId: string; incidentId: string; updateJson: string },
   incident: Incident,
-  told: Told,
+  options: NoticeOptions,
 ): IncidentPayload {
   const update = JSON.parse(updateJson) as IncidentUpdate
-  const at = new Date(told.now()).toISOString()
+  const at = new Date(options.now()).toISOString()
   return {
     type: 'incident.update',
     at,
@@ -71,6 +71,6 @@ function payloadOf(
       description: update.description,
       publicIncidentUpdateDate: update.publicIncidentUpdateDate ?? at,
     },
-    links: { incident: linkTo(told, `/v1/status-pages/incidents/${incidentId}`) },
+    links: { incident: linkTo(options, `/v1/status-pages/incidents/${incidentId}`) },
   }
 }

@@ -1,4 +1,4 @@
-// Addresses of things under PUBLIC_URL, for whoever is told of them.
+// Addresses under PUBLIC_URL for the payloads of notifications.
 
 /** What links are made from. */
 export interface LinkOptions {

@@ -20,7 +20,7 @@ import {
 } from './queries/incidents.ts'
 import { insertIncidentUpdate } from './queries/updates.ts'
 import { notFound } from '../http/errors.ts'
-import { tellOfUpdate, type Told } from './notices.ts'
+import { notifyOfUpdate, type NoticeOptions } from './notices.ts'
 import { updateFieldsOf, writeCourse } from './updates.ts'
 import { pageJson, pageOf, pageParameters } from '../http/listing.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
@@ -32,10 +32,10 @@ const ONE = `${PATH}/{incidentId}`
 const params = { incidentId: idParameter('incident') }
 
 /** The operations on incidents. */
-export function incidentOperations(database: Database, told: Told): DefinedOperation[] {
+export function incidentOperations(database: Database, options: NoticeOptions): DefinedOperation[] {
   return [
     list(database),
-    create(database, told),
+    create(database, options),
     read(database),
     ...writes(database),
     remove(database),
@@ -66,7 +66,7 @@ function list(database: Database): DefinedOperation {
   })
 }
 
-function create(database: Database, told: Told): DefinedOperation {
+function create(database: Database, options: NoticeOptions): DefinedOperation {
   return defineOperation({
     operationId: 'postV1StatuspagesIncidents',
     tag: TAG,
@@ -82,15 +82,15 @@ function create(database: Database, told: Told): DefinedOperation {
       const json = await database.transaction(async (tx) => {
         await insertIncident(tx, { id, accountId, name, severity })
         await setServices(tx, { id, accountId }, services)
-        const toTell: string[] = []
+        const toSend: string[] = []
         for (const update of incidentUpdates) {
           const of = { id: randomUUID(), incidentId: id }
           const updateJson = await insertIncidentUpdate(tx, of, updateFieldsOf(update))
-          if (update.notifySubscribers) toTell.push(updateJson)
+          if (update.notifySubscribers) toSend.push(updateJson)
         }
         await writeCourse(tx, id)
-        for (const updateJson of toTell) {
-          await tellOfUpdate(tx, { accountId, incidentId: id, updateJson }, told)
+        for (const updateJson of toSend) {
+          await notifyOfUpdate(tx, { accountId, incidentId: id, updateJson }, options)
         }
         return (await readIncident(tx, accountId, id)) ?? ''
       })

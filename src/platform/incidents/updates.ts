@@ -17,7 +17,7 @@ import {
 } from './queries/updates.ts'
 import { lockIncident, setIncidentCourse } from './queries/incidents.ts'
 import { notFound, ApiError } from '../http/errors.ts'
-import { tellOfUpdate, type Told } from './notices.ts'
+import { notifyOfUpdate, type NoticeOptions } from './notices.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { idParameter } from '../http/parameters.ts'
 
@@ -28,8 +28,17 @@ const ofIncident = { incidentId: idParameter('incident') }
 const ofUpdate = { ...ofIncident, incidentUpdateId: idParameter('incident update') }
 
 /** The operations on incident updates. */
-export function incidentUpdateOperations(database: Database, told: Told): DefinedOperation[] {
-  return [list(database), post(database, told), read(database), replace(database), remove(database)]
+export function incidentUpdateOperations(
+  database: Database,
+  options: NoticeOptions,
+): DefinedOperation[] {
+  return [
+    list(database),
+    post(database, options),
+    read(database),
+    replace(database),
+    remove(database),
+  ]
 }
 
 function list(database: Database): DefinedOperation {
@@ -54,7 +63,7 @@ function list(database: Database): DefinedOperation {
   })
 }
 
-function post(database: Database, told: Told): DefinedOperation {
+function post(database: Database, options: NoticeOptions): DefinedOperation {
   return defineOperation({
     operationId: 'postV1StatuspagesIncidentsIncidentidIncidentupdates',
     tag: TAG,
@@ -75,11 +84,11 @@ function post(database: Database, told: Told): DefinedOperation {
         const of = { id: randomUUID(), incidentId }
         return insertIncidentUpdate(tx, of, updateFieldsOf(body))
       }
-      const tell = async (tx: Queryable, updateJson: string) => {
+      const notify = async (tx: Queryable, updateJson: string) => {
         if (!body.notifySubscribers) return
-        await tellOfUpdate(tx, { accountId, incidentId, updateJson }, told)
+        await notifyOfUpdate(tx, { accountId, incidentId, updateJson }, options)
       }
-      const json = await onIncident(database, accountId, incidentId, work, tell)
+      const json = await onIncident(database, accountId, incidentId, work, notify)
       return { status: 200, json }
     },
   })

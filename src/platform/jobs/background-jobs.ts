@@ -1,4 +1,4 @@
-// What has to be done now and then, by one of all platform processes: agents that fell silent, slots
+// What has to be done now and then, by one of all platform processes: unresponsive agents, slots
 // that nobody reported, alerts that time alone moves, retention.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Log } from '../../process/log.ts'

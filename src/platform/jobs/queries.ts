@@ -1,5 +1,5 @@
 // Which of several processes runs a background job that is due. A lease that its holder renews, not a lock: no
-// connection is held meanwhile, and where the holder dies, another process goes on soon.
+// connection is occupied meanwhile, and where the holder dies, another process goes on soon.
 import { statement, type Connection } from '../../database/statement.ts'
 
 /** A job that is leased to this process. */

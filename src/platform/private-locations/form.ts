@@ -1,4 +1,4 @@
-// A private location as it is read, with what its agents tell of themselves.
+// A private location as it is read, with the reports of its agents.
 import type { AgentStatus, PrivateLocation, RunningAgents } from './schema.ts'
 import { compareVersions, VERSION } from '../../contract/versions.ts'
 import type { PrivateLocationRow, RunningAgentText } from './queries/locations.ts'

@@ -1,4 +1,4 @@
-// Wakes calls that are held for a location when something there may have changed.
+// Wakes calls that wait for a location when something there may have changed.
 
 /** One who waits for news of a location. */
 export interface NewsWatch {
@@ -15,16 +15,16 @@ export interface NewsWatch {
 export class LocationNews {
   readonly #watches = new Map<string, Set<() => void>>()
 
-  /** Begins to watch: nothing that is told from now on is missed. */
+  /** Begins to watch: no notification from now on is missed. */
   watch(locationId: string): NewsWatch {
     let hasNews = false
     let wake: (() => void) | undefined
-    const tell = () => {
+    const notify = () => {
       hasNews = true
       wake?.()
     }
     const watches = this.#watches.get(locationId) ?? new Set()
-    this.#watches.set(locationId, watches.add(tell))
+    this.#watches.set(locationId, watches.add(notify))
     return {
       async wait(ms, signal) {
         if (!hasNews && !signal.aborted) {
@@ -45,7 +45,7 @@ export class LocationNews {
         return had
       },
       end: () => {
-        watches.delete(tell)
+        watches.delete(notify)
         if (watches.size === 0 && this.#watches.get(locationId) === watches) {
           this.#watches.delete(locationId)
         }
@@ -54,11 +54,11 @@ export class LocationNews {
   }
 
   /** There may be news in a location; without its id, in any. */
-  tell(locationId?: string): void {
+  notify(locationId?: string): void {
     if (locationId !== undefined) {
-      for (const tell of this.#watches.get(locationId) ?? []) tell()
+      for (const notify of this.#watches.get(locationId) ?? []) notify()
       return
     }
-    for (const watches of this.#watches.values()) for (const tell of watches) tell()
+    for (const watches of this.#watches.values()) for (const notify of watches) notify()
   }
 }

@@ -81,7 +81,7 @@ export const NewLocationKey = z
 export const AGENT_STATUSES = ['never-reported', 'reporting', 'stopped-reporting'] as const
 export type AgentStatus = (typeof AGENT_STATUSES)[number]
 
-const seen = timestamps.created_at.meta({ description: 'When it was heard of last' })
+const seen = timestamps.created_at.meta({ description: 'When it called last' })
 
 /** Agents of one version that report from a location. */
 export const RunningAgents = z

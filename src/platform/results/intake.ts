@@ -66,7 +66,7 @@ export async function recordResults(
     const rows = await recordScheduled(tx, batch, scheduled)
     const runs = await recordOnDemand(tx, batch, onDemand)
     const recorded = [...rows.recorded, ...runs.recorded]
-    if (recorded.length > 0) await tell(tx, batch, recorded)
+    if (recorded.length > 0) await notify(tx, batch, recorded)
     return {
       recorded: recorded.length,
       known: doubles + rows.known + runs.known,
@@ -259,7 +259,7 @@ function isGivenUp(run: AwaitedRun, agentId: string, { result }: Candidate): boo
   return result.verdict === 'cancelled' && !run.cancelAsked && run.agentId !== agentId
 }
 
-async function tell(
+async function notify(
   tx: Connection,
   { key, agentId, nowMs, onRecorded }: ResultsBatch,
   recorded: Candidate[],

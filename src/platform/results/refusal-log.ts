@@ -1,4 +1,4 @@
-// Tells the log of results that were refused, without letting an agent that lies fill it.
+// Logs refused results, rate-limited so that a misbehaving agent cannot fill the log.
 import type { ResultsAnswer } from '../../contract/protocol/agent-protocol.ts'
 import type { Log } from '../../process/log.ts'
 
@@ -21,15 +21,15 @@ export function createRefusalLog(
   log: Pick<Log, 'warn'>,
   now = () => performance.now(),
 ): LogRefusals {
-  const told = new Map<string, { at: number; since: number }>()
+  const logged = new Map<string, { at: number; since: number }>()
   return ({ locationId, agentId }, refused) => {
     for (const [code, some] of Map.groupBy(refused, (one) => one.code)) {
       const key = `${locationId} ${agentId} ${code}`
-      const before = told.get(key)
+      const before = logged.get(key)
       const isQuiet = before !== undefined && now() - before.at < QUIET_MS
       const since = (before?.since ?? 0) + some.length
-      if (!isQuiet && told.size >= REMEMBERED_MAX) told.clear()
-      told.set(key, isQuiet ? { at: before.at, since } : { at: now(), since: 0 })
+      if (!isQuiet && logged.size >= REMEMBERED_MAX) logged.clear()
+      logged.set(key, isQuiet ? { at: before.at, since } : { at: now(), since: 0 })
       if (isQuiet) continue
       const message = some[0]?.message ?? ''
       log.warn({ locationId, agentId, code, count: since, message }, 'results were refused')

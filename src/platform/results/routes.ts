@@ -25,7 +25,7 @@ import {
 import type { Database } from '../../database/database.ts'
 import { withArtifacts } from '../artifacts/views.ts'
 import { notFound } from '../http/errors.ts'
-import { unixSeconds, wordsOf } from '../http/instants.ts'
+import { unixSeconds, namesParameter } from '../http/instants.ts'
 import { offsetOf, pagedParameters, pageJson, pageOf, pageParameters } from '../http/listing.ts'
 import { defineOperation, type DefinedOperation } from '../http/operation.ts'
 import { booleanParameter, idParameter } from '../http/parameters.ts'
@@ -41,7 +41,7 @@ const filters = {
   from: unixSeconds('The first instant of slots, seconds since the Unix epoch'),
   to: unixSeconds('The end of slots, not included'),
   location: z.string().max(255).optional().openapi({ description: 'Slug of a private location' }),
-  verdict: wordsOf(VERDICTS, 'Which verdicts, with commas between them'),
+  verdict: namesParameter(VERDICTS, 'Which verdicts, with commas between them'),
   hasFailures: booleanParameter('Only results whose verdict is `failed`, or is not'),
   checkType: z
     .enum(CHECK_TYPES)
@@ -101,7 +101,7 @@ function secondVersion(database: Database): DefinedOperation {
     query: {
       ...pageParameters(LISTING),
       ...filters,
-      fields: wordsOf(FIELD_NAMES, 'Which fields, with commas between them; default all'),
+      fields: namesParameter(FIELD_NAMES, 'Which fields, with commas between them; default all'),
     },
     lists: ['verdict', 'fields'],
     answers: {

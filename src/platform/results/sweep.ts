@@ -18,7 +18,7 @@ import {
   type SweepWindow,
   type SweptMember,
 } from './queries/sweep.ts'
-import { createAssignment, neededWords } from '../agents/assignment.ts'
+import { createAssignment, neededText } from '../agents/assignment.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
 
 /** What a sweep needs. */
@@ -145,7 +145,7 @@ async function sortByReason(tx: Connection, slots: MissingSlots): Promise<Reason
   for (const monitorId of new Set(monitorIds)) {
     const owner = assignment.owner(monitorId, needs)
     if (owner === undefined && members.length > 0) {
-      return [{ reason: 'no-capable-agent', needed: neededWords(needs), slots }]
+      return [{ reason: 'no-capable-agent', needed: neededText(needs), slots }]
     }
     owners.set(monitorId, owner)
   }

@@ -21,7 +21,7 @@ export interface RunHandOut {
 
 /**
  * `runs` and `cancel` of a sync's answer. Rejects when the database is away; what was given to the agent
- * is told again until it names it.
+ * is reported again until it names it.
  */
 export async function handOutRuns(
   connection: Connection,
@@ -36,12 +36,12 @@ export async function handOutRuns(
   const ids = free.map(({ id }) => id)
   const given = new Set(await takeRuns(connection, { locationId, agentId }, ids))
   const mine = all.filter((one) => one.agentId === agentId)
-  const told = [
+  const handedOut = [
     ...mine.filter((one) => !one.taken && !one.cancelAsked),
     ...free.filter(({ id }) => given.has(id)),
   ]
   return {
-    runs: told.map(({ id, effective }) => ({ run: id, monitor: open(effective) })),
+    runs: handedOut.map(({ id, effective }) => ({ run: id, monitor: open(effective) })),
     cancel: [...leftovers, ...mine.filter((one) => one.cancelAsked).map(({ id }) => id)],
   }
 }

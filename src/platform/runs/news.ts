@@ -1,5 +1,5 @@
-// Which runs on demand a sync has to tell of, and whether that is worth an answer at once: what an agent
-// was told a moment ago it is told again only with an answer that is due anyway.
+// Runs on demand that a sync has to report, and whether they justify an answer at once. A run reported
+// a moment ago is reported again only with an answer that is due anyway.
 import type { SyncAnswer } from '../../contract/protocol/agent-protocol.ts'
 import type { AgentStanding } from '../agents/queries/agents.ts'
 import type { Database } from '../../database/database.ts'
@@ -11,62 +11,62 @@ import { openDefinition } from '../checks/encrypted-monitor.ts'
 import type { Cipher } from '../secrets/cipher.ts'
 
 /** `runs` and `cancel` of an answer. */
-export type ToldRuns = Pick<SyncAnswer, 'runs' | 'cancel'>
+export type RunsToReport = Pick<SyncAnswer, 'runs' | 'cancel'>
 
 /** Hands out the runs on demand of a location. */
-export type HandOutRuns = (connection: Connection, ask: RunHandOut) => Promise<ToldRuns>
+export type HandOutRuns = (connection: Connection, ask: RunHandOut) => Promise<RunsToReport>
 
-/** What there is to tell. */
-export interface RunsToTell {
-  told: ToldRuns
-  /** Something of it was not told lately. */
+/** Runs on demand to report to one agent. */
+export interface RunsReport {
+  reported: RunsToReport
+  /** At least one of them was not reported lately. */
   isNews: boolean
-  /** It is being told. */
+  /** Records that they are being reported. */
   note(): void
 }
 
-/** Who asks. */
+/** The agent that asks. */
 export type RunsAsk = Pick<RunHandOut, 'locationId' | 'agentId' | 'said' | 'leaving'>
 
-/** What was told is not told again before this. */
-export const TELL_AGAIN_MS = 1_000
+/** A reported run is not reported again before this. */
+export const REPORT_AGAIN_MS = 1_000
 const REMEMBERED_MAX = 10_000
 
-/** Runs on demand, as syncs of this process tell of them. */
+/** Runs on demand, as reported by the syncs of this process. */
 export class RunNews {
   readonly #parts: { database: Database; cipher: Cipher; handOutRuns: HandOutRuns }
-  /** `<agent> <run>` → until when it counts as told. */
-  readonly #told = new Map<string, number>()
+  /** `<agent> <run>` → until when it counts as reported. */
+  readonly #reported = new Map<string, number>()
   readonly #members = new Map<string, { epoch: number; members: EpochMember[] }>()
 
   constructor(parts: { database: Database; cipher: Cipher; handOutRuns: HandOutRuns }) {
     this.#parts = parts
   }
 
-  /** What there is to tell the agent. */
-  async read(ask: RunsAsk, { epoch }: Pick<AgentStanding, 'epoch'>): Promise<RunsToTell> {
+  /** Reads the runs to report to the agent. */
+  async read(ask: RunsAsk, { epoch }: Pick<AgentStanding, 'epoch'>): Promise<RunsReport> {
     const { database, cipher, handOutRuns } = this.#parts
     const assignment = createAssignment(await this.#membersOf(ask.locationId, epoch))
-    const told = await handOutRuns(database, {
+    const reported = await handOutRuns(database, {
       ...ask,
       ownerOf: (monitorId, needs) => assignment.owner(monitorId, needs)?.id,
       open: (effective) => openDefinition(cipher, effective),
     })
     const keys = [
-      ...told.runs.map(({ run }) => `${ask.agentId} ${run}`),
-      ...told.cancel.map((run) => `${ask.agentId} cancel ${run}`),
+      ...reported.runs.map(({ run }) => `${ask.agentId} ${run}`),
+      ...reported.cancel.map((run) => `${ask.agentId} cancel ${run}`),
     ]
     const now = performance.now()
     return {
-      told,
-      isNews: keys.some((key) => (this.#told.get(key) ?? 0) < now),
+      reported,
+      isNews: keys.some((key) => (this.#reported.get(key) ?? 0) < now),
       note: () => this.#note(keys),
     }
   }
 
   #note(keys: readonly string[]): void {
-    if (this.#told.size + keys.length > REMEMBERED_MAX) this.#told.clear()
-    for (const key of keys) this.#told.set(key, performance.now() + TELL_AGAIN_MS)
+    if (this.#reported.size + keys.length > REMEMBERED_MAX) this.#reported.clear()
+    for (const key of keys) this.#reported.set(key, performance.now() + REPORT_AGAIN_MS)
   }
 
   /** An epoch never changes: its members are asked for once. */

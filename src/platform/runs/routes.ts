@@ -25,7 +25,7 @@ export interface RunsOptions {
   /** Whether an agent with these abilities can run what has these needs. */
   capable: (needs: readonly string[], abilities: readonly string[]) => boolean
   /** Needs in words, for people. */
-  neededWords: (needs: readonly string[]) => string
+  neededText: (needs: readonly string[]) => string
 }
 
 /** Runs on demand of one platform process. */
@@ -70,7 +70,7 @@ export function createRuns(options: RunsOptions): Runs {
     ],
     drain: () => watch.close(),
     listen: (address, signal) =>
-      listen({ address, channel: RUNS_CHANNEL, onNews: (runId) => watch.tell(runId), signal }),
+      listen({ address, channel: RUNS_CHANNEL, onNews: (runId) => watch.notify(runId), signal }),
   }
 }
 
@@ -80,14 +80,14 @@ function isOnDemand(result: { onDemand?: string | undefined }): result is RunRes
 
 /** Cancelled ones first: what is to be cancelled is not given to another agent. */
 async function endStale(options: RunsOptions, signal: AbortSignal): Promise<void> {
-  const { database, capable, neededWords } = options
+  const { database, capable, neededText } = options
   await endCancelledRuns(database)
   await handBackLostRuns(database)
   for (const { id, needs, abilities, attended } of await overdueRuns(database)) {
     if (signal.aborted) return
     const lacking = abilities.length > 0 && !abilities.some((one) => capable(needs, one))
     const why = lacking
-      ? { reason: 'no-capable-agent' as const, needed: neededWords(needs) }
+      ? { reason: 'no-capable-agent' as const, needed: neededText(needs) }
       : { reason: attended ? ('agent-lost' as const) : ('no-agent' as const), needed: null }
     await missRun(database, id, why)
   }

@@ -1,17 +1,17 @@
-// Wakes those who wait for a run to change: one listener a process hears of every change, whichever
-// process made it.
+// Wakes callers that wait for a run to change: one listener per process receives every change, from any
+// process.
 
 /** Waits for runs. */
 export interface RunWatch {
   /** Something happened to a run; without an id, anything may have. */
-  tell(runId?: string): void
-  /** Hears of changes from now on. */
+  notify(runId?: string): void
+  /** Subscribes to changes from now on. */
   follow(runId: string): RunNews
-  /** Lets everybody go who waits, and nobody wait any more. */
+  /** Ends all waiting calls; later ones return at once. */
   close(): void
 }
 
-/** What somebody hears of one run. */
+/** Subscription to the changes of one run. */
 export interface RunNews {
   /** Resolves with true when something happened since it was asked last, with false in time. */
   changed(withinMs: number): Promise<boolean>
@@ -30,32 +30,32 @@ export function createRunWatch(): RunWatch {
     for (const waiting of followers.values()) wake(waiting)
   }
   return {
-    tell(runId) {
+    notify(runId) {
       if (runId === undefined) wakeAll()
       else wake(followers.get(runId) ?? [])
     },
     follow(runId) {
       let news = false
       let go: (() => void) | undefined
-      const hear = () => {
+      const onChange = () => {
         news = true
         go?.()
       }
       const waiting = followers.get(runId) ?? new Set()
-      followers.set(runId, waiting.add(hear))
+      followers.set(runId, waiting.add(onChange))
       return {
         async changed(withinMs) {
           if (!news && !closed)
             await waitFor(withinMs, (resume) => {
               go = resume
             })
-          const heard = news && !closed
+          const hasChanged = news && !closed
           news = false
           go = undefined
-          return heard
+          return hasChanged
         },
         over() {
-          waiting.delete(hear)
+          waiting.delete(onChange)
           if (waiting.size === 0 && followers.get(runId) === waiting) followers.delete(runId)
         },
       }

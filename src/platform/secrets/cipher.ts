@@ -7,7 +7,7 @@ export interface Cipher {
   encrypt(text: string): string
   /** Throws DecryptionError for what was not encrypted under this key, or was changed since. */
   decrypt(encrypted: string): string
-  /** Tells keys apart without giving them away. */
+  /** Distinguishes keys without revealing them. */
   readonly fingerprint: Buffer
 }
 

@@ -71,7 +71,7 @@ function readKey(path: string): string | undefined {
     key = readFileSync(path, 'utf8').trim()
   } catch (error) {
     if ((error as { code?: unknown }).code === 'ENOENT') return undefined
-    throw new SecretsKeyError(`${path} cannot be read: ${wordsOf(error)}`, { cause: error })
+    throw new SecretsKeyError(`${path} cannot be read: ${messageOf(error)}`, { cause: error })
   }
   if (key.length >= SECRETS_KEY_CHARACTERS_MIN) return key
   throw new SecretsKeyError(`${path} holds no key; bring it back from a copy, or set SECRETS_KEY`)
@@ -94,12 +94,12 @@ function makeKey(dataDir: string, path: string): string {
   } catch (error) {
     if ((error as { code?: unknown }).code === 'EEXIST') return readKey(path) ?? key
     throw new SecretsKeyError(
-      `a key for secrets cannot be kept in ${path}: ${wordsOf(error)}; set SECRETS_KEY`,
+      `a key for secrets cannot be kept in ${path}: ${messageOf(error)}; set SECRETS_KEY`,
       { cause: error },
     )
   }
 }
 
-function wordsOf(error: unknown): string {
+function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }

@@ -189,7 +189,7 @@ function remove(parts: MonitorParts): DefinedOperation {
       await changing(parts, accountId, async (tx) => {
         const gone = await deleteAccountVariables(tx, accountId, [key])
         if (gone.length === 0) throw notFound('variable')
-        await tellAllLocations(tx, accountId)
+        await notifyAllLocations(tx, accountId)
       })
       return { status: 204 }
     },
@@ -204,11 +204,11 @@ export async function saveVariables(
 ): Promise<void> {
   if (variables.length === 0) return
   await writeAccountVariables(tx, accountId, variables)
-  await tellAllLocations(tx, accountId)
+  await notifyAllLocations(tx, accountId)
 }
 
 /** Makes the agents of all locations ask what changed. To be called inside `changing`. */
-export async function tellAllLocations(tx: Queryable, accountId: string): Promise<void> {
+export async function notifyAllLocations(tx: Queryable, accountId: string): Promise<void> {
   const locations = await locationIdsBySlug(tx, accountId)
   await raiseRevisions(tx, accountId, [...locations.values()])
 }

@@ -6,18 +6,24 @@ import { arch, release as kernelRelease, type as systemName } from 'node:os'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { EventException, EventFrame, Fault, FaultEvent } from './fault.ts'
-import { LEFT_OUT, onlyWords, programFolder, wordsIn, wordsOfProgram } from './program-words.ts'
+import {
+  LEFT_OUT,
+  onlyKnownTokens,
+  programFolder,
+  tokensIn,
+  tokensOfProgram,
+} from './program-words.ts'
 
 const MESSAGE_CHARACTERS_MAX = 1000
 const STACK_CHARACTERS_MAX = 20_000
 const FRAMES_MAX = 30
 const CAUSES_MAX = 3
-/** Time to look the words of a message up; in a crash the most of it is for sending. */
-const WORDS_MS = 10_000
-const FATAL_WORDS_MS = 800
+/** Time to look up the tokens of a message; in a crash most of the time is for sending. */
+const TOKENS_MS = 10_000
+const FATAL_TOKENS_MS = 800
 
 /** What all events of a process share. */
-export interface EventGround {
+export interface EventContext {
   release: string
   secrets: readonly string[]
   /** Folder of the program; for tests. */
@@ -27,17 +33,17 @@ export interface EventGround {
 /** Makes the event of what was thrown or of a fault. */
 export async function eventOf(
   thrown: unknown,
-  { release, secrets, folder = programFolder() }: EventGround,
+  { release, secrets, folder = programFolder() }: EventContext,
   isFatal = false,
 ): Promise<FaultEvent> {
   const faults = causesOf(thrown).map((one) => withoutSecrets(one, secrets))
   const stacks = faults.map((one) => placesIn(one, folder))
-  const words = faults.flatMap((one, at) => [
-    ...wordsIn(one.type),
-    ...wordsIn(one.message),
+  const tokens = faults.flatMap((one, at) => [
+    ...tokensIn(one.type),
+    ...tokensIn(one.message),
     ...(stacks[at] ?? []).flatMap(({ caller }) => partsOf(caller)),
   ])
-  const known = await wordsOfProgram(folder, words, isFatal ? FATAL_WORDS_MS : WORDS_MS)
+  const known = await tokensOfProgram(folder, tokens, isFatal ? FATAL_TOKENS_MS : TOKENS_MS)
   const values = faults.map((one, at) => exceptionOf(one, stacks[at] ?? [], known, isFatal))
   return {
     event_id: crypto.randomUUID().replaceAll('-', ''),
@@ -123,14 +129,14 @@ function exceptionOf(
   const mechanism = { type: isFatal ? 'onuncaughtexception' : 'generic', handled: !isFatal }
   return {
     type: known.has(type) ? type : 'Error',
-    value: onlyWords(message, known),
+    value: onlyKnownTokens(message, known),
     ...(frames.length > 0 && { stacktrace: { frames } }),
     mechanism,
   }
 }
 
 interface Place {
-  /** As the engine words it: `async RunningAgent.#drain`. */
+  /** In the engine's format: `async RunningAgent.#drain`. */
   caller: string
   filename: string
   lineno: number
@@ -177,7 +183,7 @@ function pathOf(url: string): string | undefined {
   }
 }
 
-/** The words that the name of a function is made of. */
+/** The identifiers in the name of a function. */
 function partsOf(caller: string): string[] {
   return caller.match(/[^\s.[\]<>]+/g) ?? []
 }

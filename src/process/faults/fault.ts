@@ -1,16 +1,15 @@
-// The words for faults of the program itself: how they are seen, how they are told in Sentry's protocol, and
-// what becomes of them.
+// Types for faults of the program itself: the fault, its event in Sentry's protocol, and the outcome of its report.
 
-/** Something that went wrong in the program itself, as it was seen. */
+/** An error of the program itself. */
 export interface Fault {
   /** Name of the error's class, or a code. */
   type: string
   message: string
-  /** As the engine words it. */
+  /** In the engine's format. */
   stack?: string | undefined
 }
 
-/** What becomes of a fault. */
+/** Outcomes of a fault's report. */
 export const FAULT_OUTCOMES = ['sent', 'failed', 'repeated', 'limited', 'overflow'] as const
 export type FaultOutcome = (typeof FAULT_OUTCOMES)[number]
 
@@ -31,7 +30,7 @@ export interface EventException {
   mechanism: { type: string; handled: boolean }
 }
 
-/** All that is told of a fault. */
+/** The report of a fault. */
 export interface FaultEvent {
   /** 32 hexadecimal digits. */
   event_id: string

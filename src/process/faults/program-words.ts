@@ -1,20 +1,20 @@
-// Which words of a message are the program's own. A message is made of fixed text, which everybody can read
-// in the program, and of values, which nobody else is to see; only what stands in the program is let out.
+// Redaction of fault messages. The fixed text of a message stands in the program's source and is public; values
+// are private. Only tokens found in the source are reported.
 import { readdir, readFile } from 'node:fs/promises'
 import { dirname, extname, join } from 'node:path'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { getSystemErrorMap } from 'node:util'
 
-/** Stands for what is left out. */
+/** Placeholder for redacted text. */
 export const LEFT_OUT = '…'
 
 const SOURCES = new Set(['.ts', '.js', '.cjs', '.mjs'])
 const TOKENS_MAX = 80
 const FILES_AT_ONCE = 8
 
-// Fixed words of the engine's own messages that this program may not hold itself.
-const ENGINE_WORDS = new Set(
+// Tokens of the engine's own messages, which the program's source may not contain.
+const ENGINE_TOKENS = new Set(
   `Cannot read set property properties of undefined null reading setting is not a an the function
   constructor iterable defined object instance Maximum call stack size exceeded Invalid invalid array length
   Class extends value Assignment to constant variable before initialization access out memory heap limit
@@ -38,21 +38,20 @@ export function programFolder(): string {
 }
 
 /**
- * Those of `words` that stand as words in the text of the program in `folder`, or that the engine uses. The
- * text is read anew, in pieces, so that nothing of it stays in memory; what is not found within `wordsMs`
- * counts as not there.
+ * Filters `tokens`: returns those in the source of the program in `folder`, or used by the engine. The source
+ * is read again for each call, so it does not stay in memory. Tokens not found within `tokensMs` count as unknown.
  */
-export async function wordsOfProgram(
+export async function tokensOfProgram(
   folder: string,
-  words: Iterable<string>,
-  wordsMs: number,
+  tokens: Iterable<string>,
+  tokensMs: number,
 ): Promise<Set<string>> {
   const system = new Set([...getSystemErrorMap().values()].map(([name]) => name))
   const known = new Set<string>()
   const open = new Set<string>()
-  for (const word of words) {
-    if (ENGINE_WORDS.has(word) || system.has(word)) known.add(word)
-    else if (/^[A-Za-z_$#]/.test(word) && open.size < TOKENS_MAX) open.add(word)
+  for (const piece of tokens) {
+    if (ENGINE_TOKENS.has(piece) || system.has(piece)) known.add(piece)
+    else if (/^[A-Za-z_$#]/.test(piece) && open.size < TOKENS_MAX) open.add(piece)
   }
   const source = existsSync(join(folder, 'src'))
     ? join(folder, 'src')
@@ -60,52 +59,52 @@ export async function wordsOfProgram(
   const files = (await readdir(source, { recursive: true })).filter(
     (name) => SOURCES.has(extname(name)) && !name.includes('node_modules'),
   )
-  const endsAtMs = performance.now() + wordsMs
+  const endsAtMs = performance.now() + tokensMs
   for (let at = 0; at < files.length && open.size > 0; at += FILES_AT_ONCE) {
     if (performance.now() > endsAtMs) break
     const reading = files
       .slice(at, at + FILES_AT_ONCE)
       .map((name) => readFile(join(source, name), 'utf8').catch(() => ''))
     for (const text of await Promise.all(reading)) {
-      for (const word of open) {
-        if (!hasWord(text, word)) continue
-        known.add(word)
-        open.delete(word)
+      for (const piece of open) {
+        if (!hasToken(text, piece)) continue
+        known.add(piece)
+        open.delete(piece)
       }
     }
   }
   return known
 }
 
-function hasWord(text: string, word: string): boolean {
-  for (let at = text.indexOf(word); at !== -1; at = text.indexOf(word, at + 1)) {
-    if (!isOfWord(text[at - 1]) && !isOfWord(text[at + word.length])) return true
+function hasToken(text: string, piece: string): boolean {
+  for (let at = text.indexOf(piece); at !== -1; at = text.indexOf(piece, at + 1)) {
+    if (!isTokenCharacter(text[at - 1]) && !isTokenCharacter(text[at + piece.length])) return true
   }
   return false
 }
 
-function isOfWord(character: string | undefined): boolean {
+function isTokenCharacter(character: string | undefined): boolean {
   return character !== undefined && /[\p{L}\p{N}_$]/u.test(character)
 }
 
 const ADDRESSES = /[A-Za-z][A-Za-z0-9+.-]*:\/\/\S*/g
 const QUOTED = /(["'`])(?:(?!\1)[^\\]|\\.)*\1/g
-// The name of a property stands in the program, or is left out like any other word.
+// The name of a property stands in the program, or is left out like any other token.
 const NAMED_PROPERTY = /\b(reading|setting) '([A-Za-z_$][\w$]*)'/g
 const TOKEN = /[^\s()[\]{}<>,;!?"'`|]+/g
 const EDGES = /^[.:=-]+|[.:=-]+$/g
 
-/** The words of a text that `onlyWords` looks at. */
-export function wordsIn(text: string): string[] {
+/** The tokens of a text that `onlyKnownTokens` checks. */
+export function tokensIn(text: string): string[] {
   return (bare(text).match(TOKEN) ?? []).map((token) => token.replaceAll(EDGES, ''))
 }
 
-/** The text without any word but these: addresses, what is quoted, numbers and all the rest left out. */
-export function onlyWords(text: string, known: ReadonlySet<string>): string {
+/** The text with only known tokens; addresses, quoted text, numbers and all other tokens are redacted. */
+export function onlyKnownTokens(text: string, known: ReadonlySet<string>): string {
   return bare(text)
     .replaceAll(TOKEN, (token) => {
-      const word = token.replaceAll(EDGES, '')
-      return word === '' || known.has(word) ? token : LEFT_OUT
+      const piece = token.replaceAll(EDGES, '')
+      return piece === '' || known.has(piece) ? token : LEFT_OUT
     })
     .replaceAll(/…(?:[\s…]*…)+/g, LEFT_OUT)
     .trim()

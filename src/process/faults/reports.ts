@@ -1,26 +1,26 @@
-// Faults of the program itself, told to whoever keeps it going. All of it but this door is loaded when the
-// first fault is to be told; where nobody is to be told, it is not even made.
+// Reports of faults of the program itself, for its operator. The rest of the implementation is loaded with
+// the first fault; without a receiver, no reporter is created.
 import { Counter, type Registry } from 'prom-client'
 import { FAULT_OUTCOMES, type FaultOutcome, type FaultReceiver } from './fault.ts'
 import type { FaultSending } from './sending.ts'
 
-/** Tells of faults. Nothing of it throws, rejects, or holds anything up. */
+/** Reports faults. No method throws, rejects or blocks. */
 export interface FaultReports {
-  /** Tells of what went wrong, once for each error. */
+  /** Reports a fault, once for each error. */
   report(fault: unknown): void
-  /** Tells of an error that was logged, unless it is one of operation: they carry a code, and are no fault. */
+  /** Reports a logged error, unless it is an operational error, which has a code. */
   logged(error: unknown): void
-  /** Tells of what ends the process; resolves within FATAL_MS. */
+  /** Reports the fault that ends the process; resolves within FATAL_MS. */
   last(fault: unknown): Promise<void>
-  /** Adds the count of what became of faults. */
+  /** Registers the count of outcomes. */
   registerMetrics(registry: Registry): void
 }
 
-/** Where to tell of faults, and in which words. */
+/** Receiver and release of fault reports. */
 export interface FaultReportsOptions {
   /** The part of the program, and its version: `vedette-agent@8.4.0`. */
   release: string
-  /** Texts that leave in no message, whatever else it holds. */
+  /** Texts that are removed from every message. */
   secrets: readonly string[]
   /** Opens the way to the receiver; called with the first fault. */
   open(): Promise<FaultReceiver>
@@ -31,14 +31,14 @@ export const FATAL_MS = 2000
 /** Faults that wait for what is loaded with the first one. */
 const WAITING_MAX = 30
 
-/** Makes the door. It loads, opens and sends nothing. */
+/** Creates the reporter. It loads, opens and sends nothing yet. */
 export function createFaultReports(options: FaultReportsOptions): FaultReports {
   return new Reports(options)
 }
 
 class Reports implements FaultReports {
   readonly #options: FaultReportsOptions
-  readonly #seen = new WeakSet<object>()
+  readonly #reported = new WeakSet<object>()
   readonly #counts = new Map<FaultOutcome, number>(FAULT_OUTCOMES.map((one) => [one, 0]))
   #sending: Promise<FaultSending | undefined> | undefined
   #waiting = 0
@@ -89,11 +89,11 @@ class Reports implements FaultReports {
     sending?.send(fault)
   }
 
-  /** The same error comes by several ways: thrown, logged, nowhere caught. */
+  /** The same error can arrive several times: thrown, logged, uncaught. */
   #isNew(fault: unknown): boolean {
     if (typeof fault !== 'object' || fault === null) return true
-    if (this.#seen.has(fault)) return false
-    this.#seen.add(fault)
+    if (this.#reported.has(fault)) return false
+    this.#reported.add(fault)
     return true
   }
 

@@ -1,10 +1,10 @@
 // Sends faults, once each and not too many, one after the other. What cannot be sent is counted and
 // forgotten: nothing waits for it, and nothing fails by it.
 import type { FaultOutcome, FaultReceiver } from './fault.ts'
-import { eventOf, type EventGround } from './event.ts'
+import { eventOf, type EventContext } from './event.ts'
 import { pauseMsOf } from './sentry-envelope.ts'
 
-/** Sends what it is told, or drops it. */
+/** Sends reported faults, or drops them. */
 export interface FaultSending {
   send(fault: unknown): void
   /** Past all that waits. Never rejects. */
@@ -12,7 +12,7 @@ export interface FaultSending {
 }
 
 /** What sending needs; times are for tests. */
-export interface FaultSendingOptions extends EventGround {
+export interface FaultSendingOptions extends EventContext {
   /** Opens the way to the receiver. */
   open(): Promise<FaultReceiver>
   now?: () => number
@@ -27,7 +27,7 @@ const KNOWN_MAX = 200
 const BURST = 10
 const TURN_MS = 6000
 
-/** Makes the sender; `count` is told what becomes of each fault. */
+/** Makes the sender; `count` receives the outcome of each fault. */
 export function createFaultSending(
   options: FaultSendingOptions,
   count: (outcome: FaultOutcome) => void,
@@ -40,7 +40,7 @@ class Sending implements FaultSending {
   readonly #count: (outcome: FaultOutcome) => void
   readonly #now: () => number
   readonly #waiting: { fault: unknown; mark: string }[] = []
-  /** What makes a fault the same as another → when it was told. */
+  /** Fingerprint of a fault → when it was last accepted for sending. */
   readonly #known = new Map<string, number>()
   #receiver: FaultReceiver | undefined
   #isSending = false
@@ -76,7 +76,7 @@ class Sending implements FaultSending {
       if (next === undefined) break
       const endsAtMs = performance.now() + DEADLINE_MS
       const outcome = await this.#sendOne(next.fault, { isFatal: false, endsAtMs })
-      // What did not arrive may be told when it happens again.
+      // A fault that did not arrive may be sent when it happens again.
       if (outcome !== 'sent') this.#known.delete(next.mark)
       this.#count(outcome)
     }
@@ -102,8 +102,8 @@ class Sending implements FaultSending {
 
   #reasonToDrop(mark: string): FaultOutcome | undefined {
     const now = this.#now()
-    const toldAtMs = this.#known.get(mark)
-    if (toldAtMs !== undefined && now - toldAtMs < REPEATED_MS) return 'repeated'
+    const sentAtMs = this.#known.get(mark)
+    if (sentAtMs !== undefined && now - sentAtMs < REPEATED_MS) return 'repeated'
     if (now < this.#pausedUntilMs) return 'limited'
     if (this.#waiting.length >= WAITING_MAX) return 'overflow'
     return this.#takeTurn(now) ? undefined : 'limited'
@@ -129,15 +129,14 @@ class Sending implements FaultSending {
 const MARK_CHARACTERS_MAX = 1000
 
 /**
- * What makes a fault the same as another: its kind and the places nearest to it; without these, its words
- * but for numbers. Cheap, since a fault may happen a thousand times a second.
+ * Fingerprint of a fault: its kind and the nearest stack frames; without frames, its message without numbers. Cheap, since a fault may happen a thousand times a second.
  */
 function markOf(fault: unknown): string {
   try {
     const { type, name, message, stack } = fault as Record<string, unknown>
     const places = typeof stack === 'string' ? (stack.match(/^\s+at .*$/gm) ?? []).slice(0, 3) : []
-    const words = places.length > 0 ? places : [String(message).replaceAll(/\d+/g, '')]
-    return [String(name ?? type), ...words].join('\n').slice(0, MARK_CHARACTERS_MAX)
+    const parts = places.length > 0 ? places : [String(message).replaceAll(/\d+/g, '')]
+    return [String(name ?? type), ...parts].join('\n').slice(0, MARK_CHARACTERS_MAX)
   } catch {
     return typeof fault
   }

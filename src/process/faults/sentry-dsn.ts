@@ -28,7 +28,7 @@ export function parseDsn(text: string): SentryDsn | undefined {
   return { baseUrl, path: `/api/${project}/envelope/`, key: url.username }
 }
 
-/** What is wrong with a DSN, without a word of it; undefined when nothing is. */
+/** The problem of a DSN, without quoting it; undefined when it is valid. */
 export function dsnProblem(text: string): { allowed: string; fix: string } | undefined {
   return parseDsn(text) === undefined ? { allowed: FORM, fix: FIX } : undefined
 }

@@ -1,5 +1,5 @@
 // An event in the envelope of Sentry's protocol, and what a receiver says about when it wants the next one.
-// After https://develop.sentry.dev/sdk/envelopes and /sdk/rate-limiting, by their words alone.
+// After https://develop.sentry.dev/sdk/envelopes and /sdk/rate-limiting; written from these pages alone.
 import type { FaultEvent, ReceiverAnswer } from './fault.ts'
 
 export const ENVELOPE_TYPE = 'application/x-sentry-envelope'

@@ -53,13 +53,13 @@ function onFirstUncaught(end: (fault: unknown) => void): void {
 }
 
 /**
- * Logs the first uncaught fault or unhandled rejection, tells `reports` of it, which may take 2 s, and ends
+ * Logs the first uncaught fault or unhandled rejection, reports it to `reports`, which may take 2 s, and ends
  * the process with exit code 1.
  */
 export function endOnUncaught(log: Log, reports?: Pick<FaultReports, 'last'>): void {
   onFirstUncaught((fault) => {
-    const told = reports?.last(fault) ?? Promise.resolve()
-    setTimeout(() => void told.finally(() => process.exit(1)), LAST_LINE_MS)
+    const reported = reports?.last(fault) ?? Promise.resolve()
+    setTimeout(() => void reported.finally(() => process.exit(1)), LAST_LINE_MS)
     log.error({ fault: shownFault(fault) }, SAID)
   })
 }

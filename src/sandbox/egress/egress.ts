@@ -1,12 +1,12 @@
-// How a run of user code reaches the network: straight, evaluated by the sandbox, or through a proxy of its own,
-// where the location has one that all must go through, or where the system may not let the sandbox evaluate.
+// Network egress of one run of user code: direct, checked by the sandbox; or through its own proxy, where the location
+// has a proxy that everything must use, or where the system may not let the sandbox check connections.
 import type { Sandbox, SandboxProxy } from '../run.ts'
 import type { Dialler } from '../../network/dial.ts'
 import { openRunProxy, type ProxyRefusal, type RunProxy } from './run-proxy.ts'
 
-/** The way out of one run. */
+/** Egress of one run. */
 export interface Egress {
-  /** For the order of the run; empty where it goes straight. */
+  /** For the order of the run; empty for a direct connection. */
   order: { proxy?: SandboxProxy }
   /** Connections through the proxy that could not be made; the first ones. */
   refusals: readonly ProxyRefusal[]
@@ -26,7 +26,7 @@ export async function openEgress(
 ): Promise<Egress> {
   if (sandbox.alwaysHoldsNetwork && !dial.isProxied) return STRAIGHT
   const proxy = await openRunProxy(dial)
-  const when = dial.isProxied ? 'always' : 'unheld'
+  const when = dial.isProxied ? 'always' : 'unenforced'
   return {
     order: {
       proxy: { port: Number(new URL(proxy.server).port), environment: variablesOf(proxy), when },

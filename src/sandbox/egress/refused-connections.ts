@@ -1,5 +1,5 @@
-// What a result tells of connections that user code could not make: those that the sandbox refused by the
-// network policy, and those that failed in the run's proxy where it has one.
+// Connections of user code that failed, as results report them: refused by the sandbox under the network policy,
+// or failed in the run's proxy.
 import type { BlockedConnection } from '../request.ts'
 import type { ProxyRefusal } from './run-proxy.ts'
 

@@ -1,5 +1,5 @@
-// The proxy of one run of user code, inside the agent: whatever comes through it is resolved, checked
-// against the network policy and dialled as the agent's own monitors do it, the location's proxy included.
+// Proxy of one run of user code, in the agent: resolves, checks the network policy and dials as the agent's own
+// monitors do, the location's proxy included.
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import { createServer, request as httpRequest } from 'node:http'
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
@@ -25,7 +25,7 @@ export interface RunProxy {
   password: string
   /** What makes Node's fetch, npm, Bun and curl use it. Holds the credentials. */
   environment: Record<string, string>
-  /** The first connections that could not be made, with the agent's own words for it. */
+  /** The first connections that could not be made, with the agent's failure for each. */
   refusals: readonly ProxyRefusal[]
   /** Ends it with all its connections. */
   close(): Promise<void>
@@ -92,7 +92,7 @@ class Tunnels {
 
   /** A tunnel to anywhere that the policy allows (RFC 9110, 9.3.6). */
   connect(request: IncomingMessage, client: Duplex, head: Buffer): void {
-    this.#keep(client)
+    this.#track(client)
     if (!this.#knows(request)) {
       client.end(
         `HTTP/1.1 407 Proxy Authentication Required\r\n${CHALLENGE}content-length: 0\r\n\r\n`,
@@ -144,13 +144,13 @@ class Tunnels {
       response.end(`${reached.failure.message}\n`)
       return
     }
-    this.#keep(reached.socket)
+    this.#track(reached.socket)
     pass(request, response, target, reached)
   }
 
   /** A plain request that becomes something else, such as a WebSocket. */
   upgrade(request: IncomingMessage, client: Duplex, head: Buffer): void {
-    this.#keep(client)
+    this.#track(client)
     const target = this.#knows(request) ? targetOf(request, ['http:']) : undefined
     if (target === undefined) {
       client.destroy()
@@ -209,7 +209,7 @@ class Tunnels {
       CONNECT_MS_MAX,
     )
     this.#closing.signal.addEventListener('abort', stop)
-    const forget = onLeaving(client, () => bounded.abort(new Error('the client has gone')))
+    const forget = onLeaving(client, () => bounded.abort(new Error('the client disconnected')))
     try {
       for (const family of ['IPv4', 'IPv6'] as const) {
         try {
@@ -222,7 +222,7 @@ class Tunnels {
       }
       throw new Error('unreachable')
     } catch (error) {
-      // The run has ended, or a fault of ours: in both cases nobody is to be told more.
+      // The run has ended, or a fault of the agent: in both cases nothing more is reported.
       return { failure: { code: 'INTERNAL', message: (error as Error).message } }
     } finally {
       clearTimeout(timer)
@@ -255,7 +255,7 @@ class Tunnels {
     return { failure }
   }
 
-  #keep(socket: Duplex): void {
+  #track(socket: Duplex): void {
     this.#sockets.add(socket)
     socket.on('error', () => socket.destroy())
     socket.on('close', () => this.#sockets.delete(socket))
@@ -263,7 +263,7 @@ class Tunnels {
   }
 
   #join(client: Duplex, target: Socket): void {
-    this.#keep(target)
+    this.#track(target)
     client.on('close', () => target.destroy())
     if (client.destroyed) target.destroy()
     target.on('close', () => client.destroy())
@@ -271,19 +271,19 @@ class Tunnels {
   }
 }
 
-/** Calls back when the client goes away. Until what it returns is called, nothing of what the client says is taken. */
-function onLeaving(client: Duplex, leave: () => void): () => void {
-  // Nobody else reads from a tunnel yet, and without reading its end is not seen.
+/** Calls back when the client disconnects. Reads nothing of the client's data until the returned function is called. */
+function onLeaving(client: Duplex, onGone: () => void): () => void {
+  // A tunnel has no other reader yet, and without reading its end is not noticed.
   const look = () => {
     if (client.readableLength === 0) client.read()
   }
   const isTunnel = client.listenerCount('data') === 0
-  if (isTunnel) client.on('readable', look).once('end', leave)
-  client.once('close', leave)
-  if (client.destroyed) leave()
+  if (isTunnel) client.on('readable', look).once('end', onGone)
+  client.once('close', onGone)
+  if (client.destroyed) onGone()
   return () => {
-    client.removeListener('close', leave)
-    if (isTunnel) client.removeListener('readable', look).removeListener('end', leave)
+    client.removeListener('close', onGone)
+    if (isTunnel) client.removeListener('readable', look).removeListener('end', onGone)
   }
 }
 
@@ -325,7 +325,7 @@ function pass(
   request.pipe(onward)
 }
 
-/** Whether the answer can be passed on: targets say what Node.js hears and does not say itself. */
+/** Whether the answer can be passed on: Node.js accepts some headers that it refuses to send. */
 function begin(response: ServerResponse, answer: IncomingMessage): boolean {
   const headers = { ...answer.headers }
   delete headers.connection

@@ -43,7 +43,7 @@ const EOPNOTSUPP = 95
 
 type Instruction = readonly [code: number, jumpTrue: number, jumpFalse: number, value: number]
 
-/** Calls that nobody's script needs, and that reach other processes, the kernel, or outlive the run. */
+/** Calls that no script needs, and that reach other processes, the kernel, or outlive the run. */
 const REFUSED: readonly (readonly [errno: number, calls: readonly SystemCall[]])[] = [
   [EPERM, ['ptrace', 'process_vm_readv', 'process_vm_writev', 'process_madvise', 'kcmp']],
   [EPERM, ['pidfd_getfd', 'bpf', 'perf_event_open', 'userfaultfd', 'setns', 'open_by_handle_at']],
@@ -86,7 +86,7 @@ export interface FilterOptions {
   signals: boolean
   /** A supervisor can be asked; else what would be asked is allowed. */
   supervisor: boolean
-  /** The supervisor makes the sockets, since it may not take them from the run. */
+  /** The supervisor makes the sockets, since it may not duplicate those of the run. */
   sockets?: boolean
 }
 
@@ -126,14 +126,14 @@ export function sandboxFilter(architecture: Architecture, options: FilterOptions
   ])
   on('fork', [[RETURN, 0, 0, ask]])
   on('vfork', [[RETURN, 0, 0, ask]])
-  // Whoever waits for the supervisor is interrupted by signals, and who forks gets this one: see `restartable`.
+  // Signals interrupt a thread that waits for the supervisor, and SIGCHLD comes with forking: see `makeRestartable`.
   on('rt_sigaction', [
     [LOAD, 0, 0, argumentAt(0)],
     [IF_EQUAL, 0, 1, SIGCHLD],
     [RETURN, 0, 0, ask],
     [RETURN, 0, 0, ALLOW],
   ])
-  // Where nobody can be asked, others are out of reach.
+  // Without a supervisor to ask, other processes are out of reach.
   const askOrRefuse = options.supervisor ? ASK_SUPERVISOR : refuse(EPERM)
   for (const name of STEERING) on(name, ownOr(0, askOrRefuse))
   for (const [name, ofProcess] of STEERING_KINDS) {

@@ -1,5 +1,5 @@
-// From the order of a run to what its launcher does: bounds in the kernel's numbers, paths and filters.
-import type { LaunchOrder, SupervisorRequest } from '../request.ts'
+// Launch request of a run: bounds in the kernel's numbers, paths and filters.
+import type { LaunchRequest, SupervisorRequest } from '../request.ts'
 import { sandboxFilter } from './filter.ts'
 import { pathsOf } from './paths.ts'
 import { architectureOf } from '../../network/native/syscalls.ts'
@@ -14,7 +14,7 @@ const RLIMIT_NOFILE = 7
 const THREADS_PER_PROCESS = 64
 
 /** The launcher's part of an order; `makesSockets`: the supervisor makes the sockets of the run. */
-export function launchOrder(order: SupervisorRequest, makesSockets: boolean): LaunchOrder {
+export function launchRequest(order: SupervisorRequest, makesSockets: boolean): LaunchRequest {
   const { limits, userId } = order
   const architecture = architectureOf(process.arch)
   const filter = (signals: boolean, supervisor: boolean) =>
@@ -28,7 +28,9 @@ export function launchOrder(order: SupervisorRequest, makesSockets: boolean): La
     args: order.args,
     cwd: order.cwd,
     environment: order.environment,
-    ...(order.environmentUnheld !== undefined && { environmentUnheld: order.environmentUnheld }),
+    ...(order.environmentUnenforced !== undefined && {
+      environmentUnenforced: order.environmentUnenforced,
+    }),
     ...(userId === undefined ? {} : { userId }),
     resources: [
       [RLIMIT_CPU, Math.ceil(limits.cpuMs / 1000) + 1],

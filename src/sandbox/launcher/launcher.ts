@@ -1,15 +1,15 @@
-// Becomes user code: a process of its own that takes all privileges from itself, one after the other,
-// and then turns into the command. Started by the supervisor for one run; its order comes on a descriptor.
+// Launcher: a process that drops all of its privileges, one after the other, and then executes the command.
+// The supervisor starts it for one run; its request comes on a descriptor.
 import { readdirSync, readSync, writeSync } from 'node:fs'
-import { lackOf, lackText } from '../requirements.ts'
+import { missingRequirementOf, requirementText } from '../requirements.ts'
 import { confine, LANDLOCK_SCOPES_FROM } from './landlock.ts'
-import type { SandboxLayers, LaunchOrder } from '../request.ts'
+import type { SandboxLayers, LaunchRequest } from '../request.ts'
 import { rankBehindAgent } from '../supervisor/priority.ts'
 import {
   addressOf,
   closeOnExec,
   errno,
-  keepOnExec,
+  inheritOnExec,
   libcFunction,
   prctl,
   PR_SET_NO_NEW_PRIVS,
@@ -37,7 +37,7 @@ const execute = libcFunction('int execve(const char *, const char **, const char
 
 function main(): void {
   closeOnExec(SUPERVISOR_FD)
-  const order = JSON.parse(readOrder()) as LaunchOrder
+  const order = JSON.parse(readOrder()) as LaunchRequest
   for (const [resource, bound] of order.resources) limit(resource, bound)
   rankBehindAgent()
   if (order.userId !== undefined) {
@@ -45,7 +45,7 @@ function main(): void {
     becomeUser(order.userId)
   }
   enter(order)
-  // After the change of user, which would take it back.
+  // After the change of user, which would reset it.
   prctl(PR_SET_PDEATHSIG, SIGKILL)
   prctl(PR_SET_NO_NEW_PRIVS, 1)
   const landlock = confine(order.landlock)
@@ -57,12 +57,12 @@ function main(): void {
     landlock,
     network: listener !== undefined,
   }
-  const lacking = order.isolation === 'require' ? lackOf(layers) : undefined
-  if (lacking !== undefined) throw new Error(lackText(lacking))
-  tell({ ready: layers }, listener)
-  keepOnlyRunDescriptors()
-  const unheld = layers.network ? {} : order.environmentUnheld
-  const environment = Object.entries({ ...unheld, ...order.environment }).map(
+  const missing = order.isolation === 'require' ? missingRequirementOf(layers) : undefined
+  if (missing !== undefined) throw new Error(requirementText(missing))
+  sendReport({ ready: layers }, listener)
+  inheritOnlyRunDescriptors()
+  const ifUnenforced = layers.network ? {} : order.environmentUnenforced
+  const environment = Object.entries({ ...ifUnenforced, ...order.environment }).map(
     ([name, value]) => `${name}=${value}`,
   )
   execute(order.command, [order.command, ...order.args, null], [...environment, null])
@@ -76,10 +76,10 @@ function startFault(command: string, code: number): string {
   return `${command} cannot be started: errno ${code}${code === EACCES ? ` (EACCES): ${fix}` : ''}`
 }
 
-/** Whatever else is open, even what the agent was started with, is none of the command's. */
-function keepOnlyRunDescriptors(): void {
+/** Closes all other descriptors on exec, even those that the agent was started with. */
+function inheritOnlyRunDescriptors(): void {
   for (const name of readdirSync('/proc/self/fd')) closeOnExec(Number(name))
-  for (const fd of RUN_FDS) keepOnExec(fd)
+  for (const fd of RUN_FDS) inheritOnExec(fd)
 }
 
 /** Reads until the line's end; the supervisor writes one line and keeps the descriptor open. */
@@ -88,7 +88,7 @@ function readOrder(): string {
   for (;;) {
     const part = Buffer.alloc(65_536)
     const length = readSync(SUPERVISOR_FD, part)
-    if (length === 0) throw new Error('the supervisor has gone')
+    if (length === 0) throw new Error('supervisor exited')
     parts.push(part.subarray(0, length))
     if (part[length - 1] === 10) return Buffer.concat(parts).toString()
   }
@@ -109,7 +109,7 @@ function becomeUser(userId: number): void {
 }
 
 /** As the user of the run, which may be kept out by a folder far above. */
-function enter({ cwd, userId }: LaunchOrder): void {
+function enter({ cwd, userId }: LaunchRequest): void {
   try {
     process.chdir(cwd)
   } catch (error) {
@@ -123,7 +123,7 @@ function enter({ cwd, userId }: LaunchOrder): void {
 }
 
 /** Installs the filter; the descriptor on which the supervisor is asked, or undefined where that is refused. */
-function filter(order: LaunchOrder, landlock: number): number | undefined {
+function filter(order: LaunchRequest, landlock: number): number | undefined {
   const filters = order.filters
   if (filters === undefined) return undefined
   const asking = programOf(landlock >= LANDLOCK_SCOPES_FROM ? filters.scoped : filters.unscoped)
@@ -137,7 +137,7 @@ function filter(order: LaunchOrder, landlock: number): number | undefined {
   return undefined
 }
 
-const kept: Buffer[] = []
+const pinned: Buffer[] = []
 
 /** A `struct sock_fprog` for the instructions. */
 function programOf(base64: string): Buffer {
@@ -145,11 +145,11 @@ function programOf(base64: string): Buffer {
   const program = Buffer.alloc(16)
   program.writeUInt16LE(instructions.length / 8, 0)
   program.writeBigUInt64LE(addressOf(instructions), 8)
-  kept.push(instructions)
+  pinned.push(instructions)
   return program
 }
 
-function tell(report: object, descriptor: number | undefined): void {
+function sendReport(report: object, descriptor: number | undefined): void {
   const line = Buffer.from(`${JSON.stringify(report)}\n`)
   if (descriptor === undefined) writeSync(SUPERVISOR_FD, line)
   else sendDescriptor(SUPERVISOR_FD, line, descriptor)
@@ -158,6 +158,6 @@ function tell(report: object, descriptor: number | undefined): void {
 try {
   main()
 } catch (error) {
-  tell({ problem: (error as Error).message }, undefined)
+  sendReport({ problem: (error as Error).message }, undefined)
   process.exit(NOT_STARTED)
 }

@@ -55,7 +55,10 @@ const SYSTEM: readonly string[] = [
   ].map((name) => `/etc/${name}`),
 ]
 
-/** Devices without content of their own; no terminals, which may be somebody's. `/proc` because a sandbox in the sandbox writes its user map. */
+/**
+ * Devices without content of their own; no terminals, which may be in use. `/proc` because a sandbox in the sandbox
+ * writes its user map.
+ */
 const DEVICES: readonly string[] = [
   '/dev/null',
   '/dev/zero',

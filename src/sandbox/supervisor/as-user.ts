@@ -2,7 +2,7 @@
 // container may not look into the processes of other users.
 import { call } from '../../network/native/syscalls.ts'
 
-const KEEP = -1
+const UNCHANGED = -1
 
 /**
  * Does it with the agent's own rights, and where those do not reach (a container's root may not look into
@@ -18,12 +18,12 @@ export function onlyAsUser<T>(userId: number | undefined, act: () => T): T {
   if (userId === undefined) return act()
   // Of this thread alone. The effective user is left as it is for the real one, and the other way round.
   const own = process.getuid?.() ?? 0
-  call('setresgid', userId, userId, KEEP)
-  call('setresuid', userId, userId, KEEP)
+  call('setresgid', userId, userId, UNCHANGED)
+  call('setresuid', userId, userId, UNCHANGED)
   try {
     return act()
   } finally {
-    call('setresuid', own, own, KEEP)
-    call('setresgid', own, own, KEEP)
+    call('setresuid', own, own, UNCHANGED)
+    call('setresgid', own, own, UNCHANGED)
   }
 }

@@ -1,25 +1,24 @@
-// The processor time of a run: of its processes, of those that somebody has waited for, which the kernel adds up
-// itself, and, estimated, of those that vanish without a trace: who ignores SIGCHLD has its children forgotten
-// (wait(2), notes), and what they used with them. The estimate holds the run to its limit and is told nowhere else:
-// where more wants to run than there are processors, it is too high.
+// Processor time of a run: of its processes, of children that were waited for, which the kernel adds up, and an
+// estimate for children that were not. A process that ignores SIGCHLD has its children forgotten, with their use
+// (wait(2), notes). The estimate is used for the limit alone and reported nowhere: it is too high under load.
 //
-// What a process used is added, when it is waited for, to the sum of who waited. So what all those used that vanish
-// between two looks must turn up as growth of such sums; what does not is lost. What a process used after
-// it was last seen nobody knows, nor what those used that nobody saw. But a look finds a short-lived process with
-// the chance that its life has of the time between two looks; so each that is found stands for that time, and
-// with honest parents both sides come to the same in the long run. Looks come at irregular times: nobody can hide.
+// When a process is waited for, its use is added to the sum of its parent. So the use of processes that vanish between
+// two looks must show as growth of such sums; the rest is lost. Use after the last look, and of processes that no look
+// found, is unknown. But a look finds a short-lived process with a chance that is the share of its life in the time
+// between two looks. So each process that is found stands for that time; with honest parents both sides are equal in
+// the long run. Looks come at irregular times, so that no process can avoid them.
 import { readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { factsOf, TICK_MS, type ProcessFacts } from './processes.ts'
 
-/** Of a shorter life the system's hundredths of a second say nothing. */
+/** A shorter life is too short for the system's resolution of 10 ms. */
 const AGE_TICKS_MIN = 5
 
-interface Seen {
+interface Observation {
   facts: ProcessFacts
-  /** What it had used when it was first seen. */
+  /** Its use when it was first observed. */
   headMs: number
-  /** What it is expected to have used beside what was seen, should it be gone at the next look. */
+  /** Expected use in addition to what was observed, should it be gone at the next look. */
   unseenMs: number
 }
 
@@ -27,13 +26,13 @@ interface Seen {
 export interface UsedTime {
   /** Of all that the kernel has not forgotten. */
   knownMs: number
-  /** Together with what it has, as far as that can be told. */
+  /** Together with an estimate of what it has forgotten. */
   estimatedMs: number
 }
 
 /** Adds up the processor time of a run, look by look. */
 export class SpentTime {
-  #seen = new Map<string, Seen>()
+  #observed = new Map<string, Observation>()
   #waitedForHereMs = 0
   #lookedAt = performance.now()
   #lostMs = 0
@@ -41,23 +40,23 @@ export class SpentTime {
 
   /** What `all` have used until now is the sandbox's own. */
   constructor(all: readonly ProcessFacts[]) {
-    this.#beforeMs = this.#take(all)
+    this.#beforeMs = this.#record(all)
     this.#lostMs = 0
   }
 
   /** Until now, by all that there are, zombies included. */
   look(all: readonly ProcessFacts[]): UsedTime {
-    const knownMs = this.#take(all) - this.#beforeMs
+    const knownMs = this.#record(all) - this.#beforeMs
     return { knownMs, estimatedMs: knownMs + Math.max(0, Math.round(this.#lostMs)) }
   }
 
   /** What the system knows of, after having looked for what it has forgotten. */
-  #take(all: readonly ProcessFacts[]): number {
+  #record(all: readonly ProcessFacts[]): number {
     const now = performance.now()
     const sinceMs = now - this.#lookedAt
     this.#lookedAt = now
-    const gone = this.#seen
-    this.#seen = new Map()
+    const gone = this.#observed
+    this.#observed = new Map()
     const hereMs = (factsOf(process.pid)?.childTicks ?? 0) * TICK_MS
     let knownMs = hereMs
     let grownMs = hereMs - this.#waitedForHereMs
@@ -68,9 +67,9 @@ export class SpentTime {
       gone.delete(key)
       knownMs += usedMs(facts)
       grownMs += (facts.childTicks - (before?.facts.childTicks ?? 0)) * TICK_MS
-      this.#seen.set(key, seenNow(facts, before, sinceMs))
+      this.#observed.set(key, observationNow(facts, before, sinceMs))
     }
-    boundUnseen([...this.#seen.values()], sinceMs)
+    boundUnseen([...this.#observed.values()], sinceMs)
     let goneMs = 0
     for (const { facts, unseenMs } of gone.values()) goneMs += usedMs(facts) + unseenMs
     this.#lostMs += goneMs - grownMs
@@ -82,7 +81,11 @@ function usedMs({ ownTicks, childTicks }: ProcessFacts): number {
   return (ownTicks + childTicks) * TICK_MS
 }
 
-function seenNow(facts: ProcessFacts, before: Seen | undefined, sinceMs: number): Seen {
+function observationNow(
+  facts: ProcessFacts,
+  before: Observation | undefined,
+  sinceMs: number,
+): Observation {
   const ownMs = facts.ownTicks * TICK_MS
   const headMs = before?.headMs ?? ownMs
   if (facts.isZombie) return { facts, headMs, unseenMs: 0 }
@@ -92,10 +95,10 @@ function seenNow(facts: ProcessFacts, before: Seen | undefined, sinceMs: number)
 }
 
 /** All of them together have not used more than there is. */
-function boundUnseen(seen: readonly Seen[], sinceMs: number): void {
+function boundUnseen(observed: readonly Observation[], sinceMs: number): void {
   const mostMs = availableParallelism() * sinceMs
-  const sumMs = seen.reduce((sum, { unseenMs }) => sum + unseenMs, 0)
-  if (sumMs > mostMs) for (const one of seen) one.unseenMs *= mostMs / sumMs
+  const sumMs = observed.reduce((sum, { unseenMs }) => sum + unseenMs, 0)
+  if (sumMs > mostMs) for (const one of observed) one.unseenMs *= mostMs / sumMs
 }
 
 /** How many processors a process has used in its short life. */
@@ -110,7 +113,7 @@ function ticksSinceBoot(): number {
 }
 
 /**
- * Of the time in which it wanted a processor, the share in which it had one. All where the kernel does not tell
+ * Of the time in which it wanted a processor, the share in which it had one. All where the kernel does not report it
  * (CONFIG_SCHED_INFO); its times (Documentation/scheduler/sched-stats) are of before its present turn.
  */
 function shareOfTurns(pid: number): number {

@@ -1,5 +1,5 @@
-// What a run keeps on disk: the files below its folder, those that are open and have no name any more, and hidden ones.
-// To count them is dear, so it is done when as much may have come since last time, and now and then.
+// Disk usage of a run: the files below its folder, open files without a name, and hidden ones. Counting is expensive,
+// so it is done when the limit may have been reached since last time, and now and then.
 import {
   type Dirent,
   lstatSync,
@@ -21,7 +21,7 @@ const ENTRY_BYTES = 1024
 const COUNT_EVERY_MS = 5_000
 /** Counted anew when so much of what was left may be gone. */
 const SHARE_OF_REST = 0.1
-/** How long counting keeps the loop, which answers the run's questions, at a stretch. */
+/** How long counting may block the event loop, which answers the run's questions, at a stretch. */
 const SLICE_MS = 2
 
 /** Counts the bytes of one run, again and again. */
@@ -30,23 +30,23 @@ export class SupervisorDisk {
   readonly #limitBytes: number
   readonly #userId: number | undefined
   readonly #hidden: HiddenFiles
-  readonly #takenBefore: number
+  readonly #usedBefore: number
   #countedAt = -Infinity
   #bytes = 0
-  #taken = 0
+  #used = 0
 
   constructor(folder: string, limitBytes: number, userId: number | undefined) {
     this.#folder = folder
     this.#limitBytes = limitBytes
     this.#userId = userId
     this.#hidden = new HiddenFiles(userId)
-    this.#takenBefore = takenOfMachine(folder)
+    this.#usedBefore = usedOfMachine(folder)
   }
 
-  /** Whether the run may keep much more than at the last count. */
+  /** Whether the run may use much more than at the last count. */
   mayHaveGrown(): boolean {
     if (performance.now() - this.#countedAt > COUNT_EVERY_MS) return true
-    const grown = takenOfMachine(this.#folder) - this.#taken
+    const grown = usedOfMachine(this.#folder) - this.#used
     return grown > (this.#limitBytes - this.#bytes) * SHARE_OF_REST
   }
 
@@ -54,18 +54,19 @@ export class SupervisorDisk {
   async count(all: readonly ProcessFacts[]): Promise<number> {
     this.#countedAt = performance.now()
     // Before counting: what comes meanwhile counts for the next time.
-    this.#taken = takenOfMachine(this.#folder)
+    this.#used = usedOfMachine(this.#folder)
     const unlinked = unlinkedBytes(all, this.#userId)
-    const seen = await countBelow(this.#folder, unlinked, this.#limitBytes)
-    const missed = this.#taken - this.#takenBefore - seen
-    const mayBeTooMuch = Number.isFinite(missed) && missed > 0 && seen + missed > this.#limitBytes
-    this.#bytes = seen + (mayBeTooMuch ? this.#hidden.count(all, missed) : 0)
+    const counted = await countBelow(this.#folder, unlinked, this.#limitBytes)
+    const missed = this.#used - this.#usedBefore - counted
+    const mayBeTooMuch =
+      Number.isFinite(missed) && missed > 0 && counted + missed > this.#limitBytes
+    this.#bytes = counted + (mayBeTooMuch ? this.#hidden.count(all, missed) : 0)
     return this.#bytes
   }
 }
 
-/** Bytes in use on the file system of the folder, and in files that live in memory, whoever they are of. */
-function takenOfMachine(folder: string): number {
+/** Bytes in use on the file system of the folder, and in files that live in memory, of any owner. */
+function usedOfMachine(folder: string): number {
   try {
     const { blocks, bfree, bsize } = statfsSync(folder)
     const shared = /^Shmem:\s+(\d+) kB$/m.exec(readFileSync('/proc/meminfo', 'latin1'))
@@ -123,7 +124,7 @@ function* entriesOf(folder: string): Generator<Dirent> {
     using entries = opendirSync(folder, { bufferSize: 256 })
     for (let one = entries.readSync(); one !== null; one = entries.readSync()) yield one
   } catch {
-    // It is gone, or nobody may look into it.
+    // It is gone, or may not be read.
   }
 }
 

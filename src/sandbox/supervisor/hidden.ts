@@ -1,6 +1,6 @@
 // Files of a run that have neither a name nor a descriptor: mapped into memory, or on their way in a local socket.
-// To find them is dear and of the latter no size can be had, so it is done only when the machine keeps more than
-// can be seen, and never counts more than that.
+// Finding them is expensive, and sockets do not show sizes, so it is done only when the machine uses more than is
+// visible, and never counts more than that.
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { asUser } from './as-user.ts'
 import type { ProcessFacts } from './processes.ts'
@@ -24,7 +24,7 @@ export class HiddenFiles {
       asUser(this.#userId, () => addWaiting(pid, waiting))
     }
     this.#waiting = waiting
-    // Who talks takes them out at once; what waits on is kept there.
+    // A reader removes them at once; those that stay are stored there.
     if ([...waiting].some((socket) => before.has(socket))) return missedBytes
     let bytes = 0
     for (const size of mapped.values()) bytes += size
@@ -61,7 +61,7 @@ function bytesOf(mapping: string): number | undefined {
   }
 }
 
-/** Adds local sockets with descriptors in them that nobody has taken; true when the process could be looked into. */
+/** Adds local sockets with unreceived descriptors in them; true when the process could be looked into. */
 function addWaiting(pid: number, sockets: Set<string>): true | undefined {
   try {
     for (const fd of readdirSync(`/proc/${pid}/fdinfo`)) {

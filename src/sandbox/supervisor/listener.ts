@@ -36,16 +36,16 @@ export interface Question {
 /** What the call shall return: a value, an error, or what the kernel itself would say. */
 export type Answer = { value: number } | { error: number } | 'continue'
 
-/** A descriptor to watch beside the listener. */
+/** A descriptor to watch in addition to the listener. */
 export interface Watched {
   fd: number
   /** Called once, when it can be written to or has failed. */
   ready(): void
 }
 
-/** How long the loop sleeps at most, to notice what ended without a word. */
+/** How long the loop sleeps at most, to notice ends that nothing reports. */
 const PAUSE_MS_MAX = 1_000
-/** Questions that are taken in a row before those that wait are looked at again. */
+/** Questions that are received in a row before pending ones are looked at again. */
 const ROW_MAX = 64
 
 /** Receives questions and sends answers until no process of the run is left. */
@@ -83,17 +83,17 @@ export class Listener {
   /** Ends the loop; questions are answered no more, and those who asked wait until they are killed. */
   close(): void {
     this.#isClosed = true
-    this.#ring()
+    this.#notify()
   }
 
   watch(one: Watched): void {
     this.#watched.add(one)
-    this.#ring()
+    this.#notify()
   }
 
   /** Watches it no more: it is about to be closed, and what is polled stays open. */
   forget(one: Watched): void {
-    if (this.#watched.delete(one)) this.#ring()
+    if (this.#watched.delete(one)) this.#notify()
   }
 
   /**
@@ -120,7 +120,7 @@ export class Listener {
     return Number(ioctl(this.#fd, IS_VALID, bytes)) === 0
   }
 
-  /** Sends the answer; when who asked has gone meanwhile, nobody cares. */
+  /** Sends the answer; no error when the caller has ended meanwhile. */
   answer(id: bigint, answer: Answer): void {
     const bytes = Buffer.alloc(RESPONSE_BYTES)
     bytes.writeBigUInt64LE(id, 0)
@@ -130,7 +130,7 @@ export class Listener {
     ioctl(this.#fd, SEND, bytes)
   }
 
-  #ring(): void {
+  #notify(): void {
     const one = Buffer.alloc(8)
     one.writeBigUInt64LE(1n)
     writeSync(this.#condition, one)

@@ -8,15 +8,15 @@ import { SupervisorDisk } from './disk.ts'
 import type { Descendants, ProcessFacts } from './processes.ts'
 
 const LOOK_EVERY_MS = 100
-/** The same while less than half of the memory is in use: the rest takes a program its time to fill. */
+/** The same while less than half of the memory is in use: a program needs time to fill the rest. */
 const CALM_LOOK_EVERY_MS = 250
 const CALM_SHARE = 0.5
 /** Looks come that much earlier or later: who knew of them could hide what it uses. */
 const IRREGULAR_SHARE = 0.25
 const DISK_EVERY_MS = 500
-/** Refused births after which the code is taken for one that never stops. */
+/** Refused forks after which the code counts as one that never stops. */
 const REFUSED_MAX = 100
-/** Every process that was seen may have one more on the way, which is seen only later. */
+/** Every observed process may have forked one more, which is observed only later. */
 const OVERSHOOT = 2
 
 /** Meters a run; `exceeded` is called once, with the first bound that is passed. */
@@ -153,7 +153,7 @@ const ESTIMATED_UP_TO = 0.9
 
 /**
  * Memory of the processes together, without the pages of files. What is shared counts again for each who
- * shares it, and to look closely is dear: it is done only when too much may have come since last time.
+ * shares it, and an exact look is expensive: it is done only when too much may have come since last time.
  */
 class Memory {
   readonly #limitBytes: number

@@ -102,13 +102,13 @@ export class NameRelay {
 }
 
 /** Calls back with each message of the stream: two bytes of length, then the message (RFC 1035, 4.2.2). */
-function eachMessage(socket: Socket, take: (message: Buffer) => void): void {
+function eachMessage(socket: Socket, onMessage: (message: Buffer) => void): void {
   let rest: Buffer = Buffer.alloc(0)
   socket.on('data', (chunk: Buffer) => {
     rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
     while (rest.length >= 2 && rest.length >= 2 + rest.readUInt16BE(0)) {
       const end = 2 + rest.readUInt16BE(0)
-      take(rest.subarray(2, end))
+      onMessage(rest.subarray(2, end))
       rest = rest.subarray(end)
     }
   })

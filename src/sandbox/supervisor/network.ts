@@ -1,6 +1,5 @@
-// Connects for the run. The supervisor takes the address out of the caller's memory once, evaluates that copy, and
-// connects the caller's own socket to it: what was evaluated is what is dialled, whatever the caller writes
-// into its memory meanwhile.
+// Connects for the run. The supervisor copies the address from the caller's memory once, checks that copy, and connects
+// the caller's own socket to it: later changes of the caller's memory have no effect.
 import { closeSync, openSync, readFileSync, readlinkSync, readSync } from 'node:fs'
 import { sep } from 'node:path'
 import type { BlockedConnection } from '../request.ts'
@@ -42,7 +41,7 @@ const O_PATH = 0o10000000
 const DNS_PORT = 53
 
 /** Who connects, and what it may reach. */
-export interface Surroundings {
+export interface AnswerContext {
   listener: Listener
   sockets: RunSockets
   policy: NetworkPolicy
@@ -57,31 +56,31 @@ export interface Surroundings {
 }
 
 /** Answers the call connect(socket, address, length). */
-export function answerConnect(question: Question, around: Surroundings): Answer | undefined {
+export function answerConnect(question: Question, context: AnswerContext): Answer | undefined {
   const length = Number(question.arguments[2]! & 0xffffffffn)
   if (length < 2 || length > ADDRESS_BYTES_MAX) return { error: EINVAL }
-  const address = asUser(around.userId, () => memoryOf(question, length))
+  const address = asUser(context.userId, () => memoryOf(question, length))
   if (address === undefined) return { error: EPERM }
-  const forNames = isForNames(address, around)
-  const refused = forNames ? undefined : evaluate(address, around)
+  const forNames = isForNames(address, context)
+  const refused = forNames ? undefined : evaluate(address, context)
   if (refused !== undefined) return refused
-  const found = around.sockets.find(question)
+  const found = context.sockets.find(question)
   if ('error' in found) return found
   const { socket } = found
-  if (!around.listener.isValid(question.id)) {
-    around.sockets.release(socket, 'failed')
+  if (!context.listener.isValid(question.id)) {
+    context.sockets.release(socket, 'failed')
     return { error: ESRCH }
   }
-  if (address.readUInt16LE(0) === AF_UNIX) return connectLocal(socket, address, around)
+  if (address.readUInt16LE(0) === AF_UNIX) return connectLocal(socket, address, context)
   if (forNames) {
-    void connectRelay(socket, address.readUInt16LE(0), question, around)
+    void connectRelay(socket, address.readUInt16LE(0), question, context)
     return undefined
   }
-  return connectSocket(socket, address, question, around)
+  return connectSocket(socket, address, question, context)
 }
 
 /** Why the address is refused, or undefined. */
-function evaluate(address: Buffer, around: Surroundings): Answer | undefined {
+function evaluate(address: Buffer, context: AnswerContext): Answer | undefined {
   const family = address.readUInt16LE(0)
   if (family === AF_UNSPEC || family === AF_UNIX || family === AF_NETLINK) return undefined
   const text = literal(family, address)
@@ -89,12 +88,12 @@ function evaluate(address: Buffer, around: Surroundings): Answer | undefined {
     return { error: family === AF_INET || family === AF_INET6 ? EINVAL : EAFNOSUPPORT }
   }
   const port = address.readUInt16BE(2)
-  if (text === '127.0.0.1' && port === around.proxyPort) return undefined
-  const denial = around.policy.denial(text)
+  if (text === '127.0.0.1' && port === context.proxyPort) return undefined
+  const denial = context.policy.denial(text)
   if (denial === undefined) return undefined
-  const name = around.names.relay.nameOf(text)
+  const name = context.names.relay.nameOf(text)
   const named = name === undefined ? {} : { name }
-  around.blocked({ address: canonical(text, address), port, network: denial.network, ...named })
+  context.blocked({ address: canonical(text, address), port, network: denial.network, ...named })
   return { error: EACCES }
 }
 
@@ -104,7 +103,7 @@ function literal(family: number, address: Buffer): string | undefined {
   return groupsOf(address, 8)
 }
 
-/** As people write it: RFC 5952, with an IPv4 address that is written as one of IPv6 in its own way. */
+/** The usual text form: RFC 5952, with an IPv4 address that is written as one of IPv6 in its own way. */
 function canonical(text: string, address: Buffer): string {
   if (!text.includes(':')) return text
   const mapped = unmapped(text)
@@ -123,7 +122,7 @@ export function nameServers(): string[] {
 }
 
 /** Whether it is a question for a name, which goes to the relay wherever the name server stands. */
-function isForNames(address: Buffer, { names }: Surroundings): boolean {
+function isForNames(address: Buffer, { names }: AnswerContext): boolean {
   const family = address.readUInt16LE(0)
   const text = literal(family, address)
   if (text === undefined || address.readUInt16BE(2) !== DNS_PORT) return false
@@ -133,7 +132,7 @@ function isForNames(address: Buffer, { names }: Surroundings): boolean {
 function sameAddress(a: string, b: string): boolean {
   if (a === b) return true
   const [left, right] = [ipv6Words(a), ipv6Words(b)]
-  return left !== undefined && right !== undefined && left.every((word, at) => word === right[at])
+  return left !== undefined && right !== undefined && left.every((part, at) => part === right[at])
 }
 
 /** Connects to the relay on the loopback address of the same family. */
@@ -141,9 +140,9 @@ async function connectRelay(
   socket: number,
   family: number,
   question: Question,
-  around: Surroundings,
+  context: AnswerContext,
 ): Promise<void> {
-  const { names, listener, sockets } = around
+  const { names, listener, sockets } = context
   const isV6 = family === AF_INET6
   const target = Buffer.alloc(isV6 ? 28 : 16)
   target.writeUInt16LE(family, 0)
@@ -156,7 +155,7 @@ async function connectRelay(
     listener.answer(question.id, { error: ECONNREFUSED })
     return
   }
-  const answer = connectSocket(socket, target, question, around)
+  const answer = connectSocket(socket, target, question, context)
   if (answer !== undefined) listener.answer(question.id, answer)
 }
 
@@ -164,7 +163,7 @@ function connectSocket(
   socket: number,
   address: Buffer,
   { id }: Question,
-  { listener, sockets }: Surroundings,
+  { listener, sockets }: AnswerContext,
 ): Answer | undefined {
   const flags = statusFlags(socket)
   const waits = (flags & O_NONBLOCK) === 0
@@ -192,7 +191,7 @@ function connectSocket(
 }
 
 /** Connects to a local socket by its path, when it lies in the run's folder after all links. */
-function connectLocal(socket: number, address: Buffer, { folder, sockets }: Surroundings): Answer {
+function connectLocal(socket: number, address: Buffer, { folder, sockets }: AnswerContext): Answer {
   let how: Connecting = 'failed'
   try {
     const end = address.indexOf(0, 2)
@@ -201,10 +200,10 @@ function connectLocal(socket: number, address: Buffer, { folder, sockets }: Surr
     if (!path.startsWith(sep)) return { error: EACCES }
     const file = openSync(path, O_PATH)
     try {
-      // From here on the file is held, whatever its name leads to.
-      const held = `/proc/self/fd/${file}`
-      if (!readlinkSync(held).startsWith(folder + sep)) return { error: EACCES }
-      const target = Buffer.concat([address.subarray(0, 2), Buffer.from(`${held}\0`)])
+      // From here on the opened file counts, whatever its name leads to.
+      const opened = `/proc/self/fd/${file}`
+      if (!readlinkSync(opened).startsWith(folder + sep)) return { error: EACCES }
+      const target = Buffer.concat([address.subarray(0, 2), Buffer.from(`${opened}\0`)])
       const flags = statusFlags(socket)
       setStatusFlags(socket, flags | O_NONBLOCK)
       const failed = Number(connect(socket, target, target.length)) === 0 ? 0 : errno()

@@ -21,7 +21,7 @@ export interface ProcessFacts {
   ownTicks: number
   /** That of its children which have ended and were waited for. */
   childTicks: number
-  /** When it began, in ticks since the system did; tells it from another with its number. */
+  /** When it began, in ticks since the system did; distinguishes it from another process with its number. */
   startTick: number
 }
 
@@ -61,8 +61,8 @@ export function factsOf(pid: number): ProcessFacts | undefined {
   }
 }
 
-/** How many looks until those that were no descendants are looked at again. */
-const STRANGERS_KEPT = 10
+/** Looks until unrelated processes are looked at again. */
+const UNRELATED_LOOKS = 10
 
 /** How often to look upwards again where somebody on the way ended, and how far. */
 const CLIMBS_MAX = 10
@@ -73,7 +73,7 @@ export class Descendants {
   readonly #own: number
   /** The child that Node waits for itself. */
   readonly #known: () => number | undefined
-  readonly #strangers = new Set<number>()
+  readonly #unrelated = new Set<number>()
   #looks = 0
 
   constructor(known: () => number | undefined, own = process.pid) {
@@ -82,22 +82,22 @@ export class Descendants {
   }
 
   /**
-   * All that there are now, those included that have ended and that their own parents do not wait for. A number
-   * that was a stranger's may have become a descendant's since; a look that must be certain says so.
+   * All descendants now, including zombies that their own parents do not wait for. The number of an unrelated
+   * process may have become a descendant's since; `certain` looks at those again, too.
    */
   look(certain = false): ProcessFacts[] {
-    if (certain || this.#looks++ % STRANGERS_KEPT === 0) this.#strangers.clear()
+    if (certain || this.#looks++ % UNRELATED_LOOKS === 0) this.#unrelated.clear()
     const all = new Map<number, ProcessFacts>()
     for (const name of readdirSync('/proc')) {
       const pid = Number(name)
-      if (!(pid > 0) || this.#strangers.has(pid)) continue
+      if (!(pid > 0) || this.#unrelated.has(pid)) continue
       const facts = factsOf(pid)
       if (facts !== undefined) all.set(pid, facts)
     }
     const found: ProcessFacts[] = []
     for (const facts of all.values()) {
       if (!this.#descends(facts, all)) {
-        this.#strangers.add(facts.pid)
+        this.#unrelated.add(facts.pid)
       } else if (facts.isZombie && facts.parent === this.#own && facts.pid !== this.#known()) {
         wait4(facts.pid, null, WNOHANG, null)
       } else {
@@ -144,8 +144,8 @@ export class Descendants {
 }
 
 /**
- * Whether this process has any child, dead or alive. The kernel's word: a look at /proc may miss who was forked while
- * it went on, by a process that has ended meanwhile. Waits for none of them.
+ * Whether this process has any child, dead or alive. The kernel's own answer: a look at /proc may miss a process that
+ * was forked meanwhile, by one that has ended since. Waits for none of them.
  */
 function hasChildren(): boolean {
   const found = Number(waitid(P_ALL, 0, null, WEXITED | WNOHANG | WNOWAIT | __WALL))
@@ -154,14 +154,14 @@ function hasChildren(): boolean {
 
 /** How long processes that have been killed may take to vanish. */
 const VANISH_MS_MAX = 4_000
-/** What goes on for so long is forked faster than it is killed one by one. */
+/** After this long, processes are forked faster than they are killed one by one. */
 const OUTRUN_MS = 500
 const ROUNDS_MAX = 50
 
 /**
- * Ends all descendants of this process for certain: first all are stopped, until no new one appears, then all are
- * killed, until it has no child any more, as orphans become its children; where that does not end, a user of the run's own is emptied in one step. Returns how many were found at first, and how many
- * could not be ended.
+ * Ends all descendants of this process for certain: stops all until no new one appears, then kills all until no child
+ * is left, as orphans become children of this process. Where that does not end, kills all processes of the run's own
+ * user in one step. Returns how many were found at first, and how many could not be ended.
  */
 export async function endAll(
   descendants: Descendants,
@@ -174,27 +174,27 @@ export async function endAll(
     if (left === 0 && !hasChildren()) return { found, left }
     const goesOnMs = performance.now() - began
     if (goesOnMs > VANISH_MS_MAX) return { found, left: Math.max(1, left) }
-    // Not at first: another agent of this machine may have taken the same user in the same moment.
+    // Not at first: another agent of this machine may have claimed the same user in the same moment.
     if (userId !== undefined && goesOnMs > OUTRUN_MS) killUser(userId)
     await delay(pauseMs)
   }
 }
 
 function killFrozen(descendants: Descendants): number {
-  const seen = new Set<number>()
+  const stopped = new Set<number>()
   for (let round = 0; round < ROUNDS_MAX; round++) {
-    const fresh = descendants.lookForLiving().filter(({ pid }) => !seen.has(pid))
+    const fresh = descendants.lookForLiving().filter(({ pid }) => !stopped.has(pid))
     if (fresh.length === 0) break
     for (const { pid } of fresh) {
       kill(pid, SIGSTOP)
-      seen.add(pid)
+      stopped.add(pid)
     }
   }
-  for (const pid of seen) kill(pid, SIGKILL)
-  return seen.size
+  for (const pid of stopped) kill(pid, SIGKILL)
+  return stopped.size
 }
 
-const KEEP = -1
+const UNCHANGED = -1
 
 /**
  * Kills every process of the user in one step that no fork can outrun: kill(2) for all that may be
@@ -203,12 +203,12 @@ const KEEP = -1
 export function killUser(userId: number): void {
   const own = process.getuid?.() ?? 0
   // Of this thread alone; the saved user is the way back. The real one would open the agent's own processes.
-  if (call('setresuid', userId, userId, KEEP) !== 0) return
+  if (call('setresuid', userId, userId, UNCHANGED) !== 0) return
   try {
     // With any privilege left it would kill the whole machine: the first process must be out of reach.
     const isHarmless = Number(kill(1, 0)) !== 0 && errno() === EPERM
     if (isHarmless) kill(-1, SIGKILL)
   } finally {
-    call('setresuid', own, own, KEEP)
+    call('setresuid', own, own, UNCHANGED)
   }
 }

@@ -1,4 +1,4 @@
-// What the supervisor says to the system calls that the kernel asks it about: connecting, forking, signalling.
+// Answers of the supervisor to system calls that the kernel asks it about: connecting, forking, signalling.
 import { readFileSync } from 'node:fs'
 import { faultText } from '../../process/faults/fault-text.ts'
 import type { SupervisorRequest, SupervisorReport } from '../request.ts'
@@ -9,12 +9,12 @@ import type { Meter } from './meter.ts'
 import { NameRelay } from './names.ts'
 import { asUser } from './as-user.ts'
 import { makeRestartable } from './restarts.ts'
-import { answerConnect, nameServers, type Surroundings } from './network.ts'
+import { answerConnect, nameServers, type AnswerContext } from './network.ts'
 import type { Descendants } from './processes.ts'
-import { MadeSockets, processOf, TakenSockets } from './sockets.ts'
+import { MadeSockets, processOf, DuplicatedSockets } from './sockets.ts'
 
-/** Refusals that are told; a script that tries ten thousand times is told once in a while. */
-const BLOCKED_TOLD_MAX = 50
+/** Refusals that are reported, at most: a script may try ten thousand times. */
+const BLOCKED_REPORTED_MAX = 50
 
 /** What the answers depend on. */
 interface Run {
@@ -30,21 +30,21 @@ interface Run {
 export function answerQuestions(fd: number, run: Run): Listener {
   const listener = new Listener(fd)
   const { network, folder, userId } = run.order
-  let told = 0
+  let reported = 0
   const servers = nameServers()
   const made = run.makesSockets
     ? new MadeSockets({ listener, descendants: run.descendants, userId })
     : undefined
-  const around: Surroundings = {
+  const context: AnswerContext = {
     listener,
-    sockets: made ?? new TakenSockets(userId),
+    sockets: made ?? new DuplicatedSockets(userId),
     names: { servers, relay: new NameRelay(servers) },
     policy: createNetworkPolicy(network),
     proxyPort: network.proxyPort,
     folder,
     userId,
     blocked(blocked) {
-      if (++told <= BLOCKED_TOLD_MAX) run.report({ event: 'blocked', blocked })
+      if (++reported <= BLOCKED_REPORTED_MAX) run.report({ event: 'blocked', blocked })
     },
   }
   const numbers = architectureOf(process.arch)?.numbers
@@ -59,7 +59,7 @@ export function answerQuestions(fd: number, run: Run): Listener {
         if (name === 'bind') return made.bound()
         if (name === 'listen') return made.listens(question)
       }
-      return answer(name, question, run, around)
+      return answer(name, question, run, context)
     })
     .catch((error: unknown) => {
       process.stderr.write(faultText(error))
@@ -72,15 +72,15 @@ function answer(
   name: SystemCall | undefined,
   question: Question,
   run: Run,
-  around: Surroundings,
+  context: AnswerContext,
 ): Answer | undefined {
-  if (name === 'connect') return answerConnect(question, around)
+  if (name === 'connect') return answerConnect(question, context)
   if (name === 'clone' || name === 'fork' || name === 'vfork') {
     // What is looked at lies in registers, which cannot change while the caller waits.
     return run.meter.mayFork() ? 'continue' : { error: EAGAIN }
   }
   if (name === 'rt_sigaction') {
-    asUser(around.userId, () => makeRestartable(question))
+    asUser(context.userId, () => makeRestartable(question))
     return 'continue'
   }
   return mayReach(name, question, run) ? 'continue' : { error: EPERM }

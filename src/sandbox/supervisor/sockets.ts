@@ -1,6 +1,6 @@
-// The sockets of a run, as the supervisor gets hold of them in order to connect them. Where it may, it takes
-// them from the run when they are to be connected; where the system forbids that, as Docker's default
-// seccomp profile does, it has made every one of them itself, and kept a descriptor of its own.
+// Sockets of a run, which the supervisor connects. Where it may, it duplicates them from the run when they are to be
+// connected. Where the system forbids that, as Docker's default seccomp profile does, it has made each of them itself,
+// and has its own descriptor.
 import { closeSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { asUser, onlyAsUser } from './as-user.ts'
 import {
@@ -29,22 +29,22 @@ export interface RunSockets {
   release(socket: number, how: Connecting): void
 }
 
-/** Whether this process may take descriptors from others that it may look into. */
-export function mayTakeSockets(): boolean {
+/** Whether this process may duplicate descriptors of others that it may look into. */
+export function mayDuplicateSockets(): boolean {
   const self = call('pidfd_open', process.pid)
   if (self < 0) return false
-  const taken = call('pidfd_getfd', self, self)
+  const duplicate = call('pidfd_getfd', self, self)
   closeSync(self)
-  if (taken < 0) return false
-  closeSync(taken)
+  if (duplicate < 0) return false
+  closeSync(duplicate)
   return true
 }
 
 /** From Linux 6.9 on a thread can be opened by its own number; before, only its process. */
 const PIDFD_THREAD = 0o200
 
-/** Sockets that the run makes, taken from it. */
-export class TakenSockets implements RunSockets {
+/** Sockets that the run makes, duplicated from it. */
+export class DuplicatedSockets implements RunSockets {
   readonly #userId: number | undefined
 
   constructor(userId: number | undefined) {
@@ -52,7 +52,7 @@ export class TakenSockets implements RunSockets {
   }
 
   find(question: Question): { socket: number } | { error: number } {
-    const socket = asUser(this.#userId, () => takenFrom(question))
+    const socket = asUser(this.#userId, () => duplicateOf(question))
     return socket === undefined ? { error: EPERM } : { socket }
   }
 
@@ -61,7 +61,7 @@ export class TakenSockets implements RunSockets {
   }
 }
 
-function takenFrom({ thread, arguments: given }: Question): number | undefined {
+function duplicateOf({ thread, arguments: given }: Question): number | undefined {
   let process = call('pidfd_open', thread, PIDFD_THREAD)
   if (process < 0) process = call('pidfd_open', processOf(thread))
   if (process < 0) return undefined
@@ -82,13 +82,13 @@ export function processOf(thread: number): number {
 
 const SOCK_CLOEXEC = 0o2000000
 /** Sockets of a run that are not connected yet. */
-const HELD_MAX = 1024
-/** How often is looked for those that the run has closed. */
+const SOCKETS_MAX = 1024
+/** Interval of the look for sockets that the run has closed. */
 const LOOK_MS = 500
 /** A socket on its way from process to process is in none for a moment. */
 const MISSED_MAX = 2
 
-interface Held {
+interface ConnectingSocket {
   socket: number
   /** Looks in a row that did not find it in any process. */
   missed: number
@@ -105,7 +105,7 @@ export class MadeSockets implements RunSockets {
   readonly #listener: Listener
   readonly #descendants: Descendants
   readonly #userId: number | undefined
-  readonly #held = new Map<string, Held>()
+  readonly #sockets = new Map<string, ConnectingSocket>()
   #timer: NodeJS.Timeout | undefined
 
   constructor(run: { listener: Listener; descendants: Descendants; userId: number | undefined }) {
@@ -118,8 +118,8 @@ export class MadeSockets implements RunSockets {
   make(question: Question): Answer | undefined {
     // In a network of its own it reaches nobody, and what it makes itself is never connected.
     if (!this.#isInOurNetwork(question.thread)) return 'continue'
-    if (this.#held.size >= HELD_MAX) this.#look(1)
-    if (this.#held.size >= HELD_MAX) return { error: EMFILE }
+    if (this.#sockets.size >= SOCKETS_MAX) this.#look(1)
+    if (this.#sockets.size >= SOCKETS_MAX) return { error: EMFILE }
     const [domain, type, protocol] = question.arguments.map((one) => Number(BigInt.asIntN(32, one)))
     const socket = onlyAsUser(this.#userId, () => {
       const made = call('socket', domain!, type! | SOCK_CLOEXEC, protocol)
@@ -150,55 +150,55 @@ export class MadeSockets implements RunSockets {
     if (name === undefined) return { error: EPERM }
     if (name === '') return { error: EBADF }
     if (!name.startsWith('socket:')) return { error: ENOTSOCK }
-    const held = this.#held.get(name)
-    return held === undefined ? { error: EISCONN } : { socket: held.socket }
+    const entry = this.#sockets.get(name)
+    return entry === undefined ? { error: EISCONN } : { socket: entry.socket }
   }
 
   release(socket: number, how: Connecting): void {
     const name = nameOfOwn(socket)
-    const held = this.#held.get(name)
-    if (held === undefined) return
+    const entry = this.#sockets.get(name)
+    if (entry === undefined) return
     if (how === 'connected') this.#drop(name)
-    else if (how === 'under way') this.#await(name, held)
+    else if (how === 'under way') this.#await(name, entry)
   }
 
   close(): void {
     clearInterval(this.#timer)
-    for (const name of this.#held.keys()) this.#drop(name)
+    for (const name of this.#sockets.keys()) this.#drop(name)
   }
 
   #hold(socket: number): void {
-    this.#held.set(nameOfOwn(socket), { socket, missed: 0 })
+    this.#sockets.set(nameOfOwn(socket), { socket, missed: 0 })
     this.#timer ??= setInterval(() => this.#look(MISSED_MAX), LOOK_MS)
   }
 
   /** Lets go when it has connected; its error, if any, is left for the run to read. */
-  #await(name: string, held: Held): void {
-    if (held.watched !== undefined) return
-    held.watched = {
-      fd: held.socket,
+  #await(name: string, entry: ConnectingSocket): void {
+    if (entry.watched !== undefined) return
+    entry.watched = {
+      fd: entry.socket,
       ready: () => {
-        delete held.watched
-        if (this.#held.get(name) === held && isConnected(held.socket)) this.#drop(name)
+        delete entry.watched
+        if (this.#sockets.get(name) === entry && isConnected(entry.socket)) this.#drop(name)
       },
     }
-    this.#listener.watch(held.watched)
+    this.#listener.watch(entry.watched)
   }
 
   #drop(name: string): void {
-    const held = this.#held.get(name)
-    if (held === undefined) return
-    this.#held.delete(name)
-    if (held.watched !== undefined) this.#listener.forget(held.watched)
-    closeSync(held.socket)
-    if (this.#held.size > 0) return
+    const entry = this.#sockets.get(name)
+    if (entry === undefined) return
+    this.#sockets.delete(name)
+    if (entry.watched !== undefined) this.#listener.forget(entry.watched)
+    closeSync(entry.socket)
+    if (this.#sockets.size > 0) return
     clearInterval(this.#timer)
     this.#timer = undefined
   }
 
   /** Drops what so many looks in a row did not find in the run. */
   #look(missedMax: number): void {
-    if (this.#held.size === 0) return
+    if (this.#sockets.size === 0) return
     const found = new Set<string>()
     for (const { pid } of this.#descendants.look()) {
       const names = asUser(this.#userId, () => socketsOf(pid))
@@ -206,9 +206,9 @@ export class MadeSockets implements RunSockets {
       if (names === undefined) return
       for (const name of names) found.add(name)
     }
-    for (const [name, held] of this.#held) {
-      held.missed = found.has(name) ? 0 : held.missed + 1
-      if (held.missed >= missedMax) this.#drop(name)
+    for (const [name, entry] of this.#sockets) {
+      entry.missed = found.has(name) ? 0 : entry.missed + 1
+      if (entry.missed >= missedMax) this.#drop(name)
     }
   }
 

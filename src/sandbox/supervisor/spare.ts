@@ -1,4 +1,4 @@
-// Keeps one supervisor waiting, with its launcher, so that a run need not wait for either to wake up.
+// Spare supervisor: one waits with its launcher, so that a run need not wait for either to start.
 import { spawn, type ChildProcess } from 'node:child_process'
 import type { Socket } from 'node:net'
 import { fileURLToPath } from 'node:url'
@@ -9,7 +9,7 @@ const SUPERVISOR = fileURLToPath(new URL('./supervisor.ts', import.meta.url))
 const FLAGS = ['--max-semi-space-size=1', '--disable-warning=ExperimentalWarning']
 /** The files of the run that is over come first: waking up takes a processor, too. */
 const SPARE_AFTER_MS = 1_000
-/** For so long after the last run one is kept waiting. */
+/** How long a spare waits after the last run. */
 const SPARE_MS_MAX = 600_000
 
 /** Starts a supervisor that waits for its order. Throws where the agent can open nothing any more. */
@@ -20,21 +20,21 @@ function spawnSupervisor(): ChildProcess {
     // What a terminal sends to the agent is the agent's to pass on.
     detached: true,
   })
-  // Why one cannot be started is told later, and nobody may listen yet.
+  // Why one cannot be started is reported later; there may be no listener yet.
   supervisor.on('error', ignore)
   // Node.js makes no streams where there are no descriptors for them.
   if ((supervisor.stdio as unknown) !== undefined) return supervisor
   throw new Error('a supervisor cannot be started: the agent has no file descriptors left')
 }
 
-/** Gives out supervisors, and keeps one ready. It keeps no process alive. */
+/** Pool of supervisors with one spare. It does not keep the agent's process alive. */
 export class SpareSupervisor {
   #spare: ChildProcess | undefined
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
 
   /** One that waits already where there is one, else a new one. Throws where it cannot be started. */
-  take(): ChildProcess {
+  acquire(): ChildProcess {
     const spare = this.#spare
     this.#spare = undefined
     if (spare === undefined || spare.exitCode !== null || spare.signalCode !== null) {
@@ -72,14 +72,14 @@ export class SpareSupervisor {
     }
   }
 
-  /** Lets the one that waits go; none is kept any more. */
+  /** Ends the spare; no other one is started. */
   close(): void {
     this.#isClosed = true
     clearTimeout(this.#timer)
     this.#dismiss()
   }
 
-  /** Without its calls' other end it leaves by itself. */
+  /** Closes the control pipe, on which it exits by itself. */
   #dismiss(): void {
     const spare = this.#spare
     this.#spare = undefined

@@ -12,7 +12,7 @@ import { durationText } from '../../contract/schema/amounts.ts'
 import type {
   SandboxOutcome,
   SandboxLayers,
-  LaunchOrder,
+  LaunchRequest,
   LaunchReport,
   SupervisorCommand,
   SupervisorEnd,
@@ -30,18 +30,18 @@ import {
   hangUp,
   receiveDescriptor,
 } from '../../network/native/descriptor-passing.ts'
-import { launchOrder } from '../launcher/launch-order.ts'
+import { launchRequest } from '../launcher/launch-order.ts'
 import { removeTree } from '../remove-tree.ts'
 import { Meter } from './meter.ts'
 import { endAll, Descendants } from './processes.ts'
 import { answerQuestions } from './requests.ts'
-import { mayTakeSockets } from './sockets.ts'
+import { mayDuplicateSockets } from './sockets.ts'
 
 /** Descriptors that the agent opened for the run: standard input, output, error, and messages. */
 const RUN_FDS = [3, 4, 5, 6]
 const REPORT_BYTES_MAX = 16_384
 
-/** What the launcher's conversation came to. */
+/** Result of the exchange with the launcher. */
 interface Launched {
   child: ChildProcess
   layers: SandboxLayers
@@ -78,8 +78,8 @@ class Supervisor {
     const killed = new Promise<void>((resolve) => {
       this.#kill = resolve
     })
-    const makesSockets = !mayTakeSockets()
-    const line = launchOrder(this.#order, makesSockets)
+    const makesSockets = !mayDuplicateSockets()
+    const line = launchRequest(this.#order, makesSockets)
     const launched = await this.#launched(launch(child, socket, line), killed)
     if ('problem' in launched) {
       hangUp(socket)
@@ -98,7 +98,7 @@ class Supervisor {
     return this.#end({ exited })
   }
 
-  /** What the launcher comes to, in its time and as long as nobody calls the run off. */
+  /** The launcher's result, within its time and unless the run is cancelled. */
   async #launched(
     launching: Promise<Launched | Unlaunched>,
     killed: Promise<void>,
@@ -109,7 +109,7 @@ class Supervisor {
     try {
       return await Promise.race([
         launching.catch((error: Error) => ({ problem: error.message })),
-        killed.then(() => ({ problem: 'it was called off before it began' })),
+        killed.then(() => ({ problem: 'it was cancelled before it began' })),
         delay(startMs, { problem: late }, { signal: stop.signal }),
       ])
     } finally {
@@ -183,7 +183,7 @@ function outcomeOf({ signal }: Exit): SandboxOutcome {
   return signal === null ? 'exited' : 'signalled'
 }
 
-/** Starts the launcher before anything is known of the run: both take their time to wake up. */
+/** Starts the launcher before anything is known of the run: both need time to start. */
 function spawnLauncher(): { child: ChildProcess; socket: number } {
   const [ours, theirs] = descriptorPair()
   const launcher = fileURLToPath(new URL('../launcher/launcher.ts', import.meta.url))
@@ -197,15 +197,15 @@ function spawnLauncher(): { child: ChildProcess; socket: number } {
   return { child, socket: ours }
 }
 
-/** Hands the order to the launcher and hears what became of it. */
+/** Sends the order to the launcher and receives its report. */
 async function launch(
   child: ChildProcess,
   socket: number,
-  order: LaunchOrder,
+  order: LaunchRequest,
 ): Promise<Launched | Unlaunched> {
   writeAll(socket, Buffer.from(`${JSON.stringify(order)}\n`))
   const { bytes, descriptor } = await receiveDescriptor(socket, REPORT_BYTES_MAX)
-  if (bytes.length === 0) return { problem: 'the launcher ended without a word' }
+  if (bytes.length === 0) return { problem: 'the launcher exited without a report' }
   const said = JSON.parse(bytes.toString()) as LaunchReport
   if ('problem' in said) return said
   // It becomes the command now, or says why not; the end of the conversation means that it has.
@@ -248,9 +248,9 @@ async function main(): Promise<void> {
         .then(() => ended.resolve(), ended.reject)
       return
     }
-    const told = JSON.parse(line) as SupervisorCommand
-    if (told.do === 'ask') supervisor.ask(told.outcome)
-    else supervisor.kill(told.outcome)
+    const command = JSON.parse(line) as SupervisorCommand
+    if (command.do === 'ask') supervisor.ask(command.outcome)
+    else supervisor.kill(command.outcome)
   })
   lines.on('close', () => {
     agentDied = true

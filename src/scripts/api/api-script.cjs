@@ -1,5 +1,5 @@
-// Runs the set-up and the tear-down script of an API monitor, one after the other in one process: hands them
-// `request` and `response`, and tells the agent what they made of them. Plain CommonJS, no dependency, for every
+// Runs the set-up and the tear-down script of an API monitor, one after the other in one process: gives them
+// `request` and `response`, and reports to the agent what they made of them. Plain CommonJS, no dependency, for every
 // Node.js since 18.
 'use strict'
 const fs = require('node:fs')
@@ -34,20 +34,20 @@ for (const [name, value] of Object.entries(proxies)) {
   if (process.env[name] === value) delete process.env[name]
 }
 delete process.env.VEDETTE_PROXIES
-watchHeaders(process.env.VEDETTE_HEADERS, (name, value) => tell({ step: 'header', name, value }))
+watchHeaders(process.env.VEDETTE_HEADERS, (name, value) => report({ step: 'header', name, value }))
 delete process.env.VEDETTE_HEADERS
 const begunWith = { ...process.env }
-const held = { request: undefined, response: undefined }
+const values = { request: undefined, response: undefined }
 /** Scripts that run as they are written. */
 const plain = new Set()
 
-for (const name of Object.keys(held)) {
-  const set = (value) => (held[name] = value)
-  Object.defineProperty(globalThis, name, { get: () => held[name], set, enumerable: true })
+for (const name of Object.keys(values)) {
+  const set = (value) => (values[name] = value)
+  Object.defineProperty(globalThis, name, { get: () => values[name], set, enumerable: true })
 }
 
 process.argv.splice(1, 1, project)
-process.on('uncaughtExceptionMonitor', (error) => tell({ step: 'crash', error: errorOf(error) }))
+process.on('uncaughtExceptionMonitor', (error) => report({ step: 'crash', error: errorOf(error) }))
 for (const kind of ['.js', '.mjs', '.ts', '.mts', '.cts', '.tsx']) loadWith(kind)
 
 let rest = ''
@@ -55,27 +55,27 @@ process.stdin.setEncoding('utf8')
 process.stdin.on('data', (chunk) => {
   const lines = (rest + chunk).split('\n')
   rest = lines.pop()
-  for (const line of lines) void take(parse(line))
+  for (const line of lines) void runStep(parse(line))
 })
 // Whatever a script has left running.
 process.stdin.on('end', () => exit(0))
-tell({ step: 'ready' })
+report({ step: 'ready' })
 
-async function take({ step, file, bytesMax, request, response }) {
-  Object.assign(held, { request, response })
+async function runStep({ step, file, bytesMax, request, response }) {
+  Object.assign(values, { request, response })
   try {
     await run(path.join(project, file))
     await written()
     const made =
-      step === 'set-up' ? { request: requestOf(held.request), ...variables() } : answerOf()
-    tell({ step, ...made }, bytesMax)
+      step === 'set-up' ? { request: requestOf(values.request), ...variables() } : answerOf()
+    report({ step, ...made }, bytesMax)
   } catch (error) {
     await written()
-    tell({ step, error: errorOf(error) })
+    report({ step, error: errorOf(error) })
   }
 }
 
-/** What scripts wrote is with the agent before it hears that they are done. */
+/** Flushes what scripts wrote, so that the agent has it before it receives the report of their end. */
 function written() {
   return Promise.all(outputs.map((write) => new Promise((resolve) => write('', resolve))))
 }
@@ -112,7 +112,7 @@ function transpiled(text, file) {
   process.env.BROWSERSLIST_IGNORE_OLD_DATA = 'true'
   const babel = require(path.join(modules, 'playwright/lib/transform/babelBundle.js'))
   delete process.env.BROWSERSLIST_IGNORE_OLD_DATA
-  // Until 1.48 it was told whether a file is TypeScript; since then it looks at the name.
+  // Until 1.48 it got a flag for TypeScript; since then it looks at the file's name.
   const kind = babel.babelParse === undefined ? [/\.[cm]?tsx?$/.test(file)] : []
   return babel.babelTransform(text, file, ...kind, false, [], []).code
 }
@@ -142,7 +142,7 @@ function requestOf(given) {
 }
 
 function answerOf() {
-  const { response } = held
+  const { response } = values
   if (typeof response !== 'object' || response === null) {
     throw new TypeError('response is no object')
   }
@@ -212,7 +212,7 @@ function placeIn(stack) {
   return { file, line, column: Math.max(1, column - shift) }
 }
 
-function tell(message, bytesMax = Infinity) {
+function report(message, bytesMax = Infinity) {
   const line = Buffer.from(`${stringify(message)}\n`)
   if (line.length > bytesMax) {
     throw new RangeError(`what the script hands back is larger than ${bytesMax} bytes as JSON`)

@@ -1,5 +1,5 @@
-// The process in which the scripts of one run of an API monitor stand: started when the first of them is to
-// run, kept until the last is done, so that the second finds what the first left.
+// Process for the scripts of one run of an API monitor: started for the first script and ended after the last, so
+// that the second finds what the first left.
 import { copyFile, mkdir, realpath, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { PassThrough } from 'node:stream'
@@ -8,7 +8,12 @@ import type { ApiMonitor } from '../../contract/http-monitor.ts'
 import { failure, type Failure } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { ScriptConsole } from './observed.ts'
-import { parseScriptWord, type ScriptError, type ScriptOrder, type ScriptWord } from './messages.ts'
+import {
+  parseScriptMessage,
+  type ScriptError,
+  type ScriptOrder,
+  type ScriptMessage,
+} from './messages.ts'
 import type { SandboxLimits } from '../../sandbox/request.ts'
 import type { Sandbox, SandboxEnd } from '../../sandbox/sandbox.ts'
 import { sandboxFailure } from '../../sandbox/failure.ts'
@@ -101,8 +106,8 @@ async function layOut(folder: string, monitor: ApiMonitor, step: ScriptStep): Pr
 }
 
 interface Waiting {
-  step: ScriptWord['step']
-  resolve: (word: ScriptWord) => void
+  step: ScriptMessage['step']
+  resolve: (report: ScriptMessage) => void
 }
 
 /** A process that runs scripts. */
@@ -152,20 +157,20 @@ export class ApiScriptHost {
         },
         ask: ASK,
         onOutput: (chunk, stream) => this.console.add(chunk, stream),
-        onMessage: (message) => this.#hear(message),
+        onMessage: (message) => this.#receive(message),
       },
       this.#stop.signal,
     )
     this.#ended = run.ended.then((end) => (this.end = end))
     const startMs = LIMITS.apiScriptStartMsMax
-    await this.#word('ready', startMs, 'the process of the scripts')
+    await this.#report('ready', startMs, 'the process of the scripts')
   }
 
-  /** Runs a script and resolves with what it says. Rejects with a TargetFailure where it says nothing. */
-  async run(order: ScriptOrder): Promise<ScriptWord> {
+  /** Runs a script and resolves with its report. Rejects with a TargetFailure where none comes. */
+  async run(order: ScriptOrder): Promise<ScriptMessage> {
     const ms = LIMITS.apiScriptMsMax
     this.#input.write(`${JSON.stringify(order)}\n`)
-    return this.#word(order.step, ms, `the ${order.step} script`)
+    return this.#report(order.step, ms, `the ${order.step} script`)
   }
 
   /** Ends it; resolves when nothing of it is left. */
@@ -184,26 +189,26 @@ export class ApiScriptHost {
     return refusedConnections(this.#egress.refusals, this.end?.blocked ?? [])
   }
 
-  async #word(step: Waiting['step'], ms: number, what: string): Promise<ScriptWord> {
-    const said = new Promise<ScriptWord>((resolve) => (this.#waiting = { step, resolve }))
+  async #report(step: Waiting['step'], ms: number, what: string): Promise<ScriptMessage> {
+    const said = new Promise<ScriptMessage>((resolve) => (this.#waiting = { step, resolve }))
     const timer = setTimeout(() => this.#stop.abort(new DeadlineReached(ms)), ms)
     try {
       const first = await Promise.race([said, this.#ended as Promise<SandboxEnd>])
       if ('step' in first) return first
-      throw this.#silence(first, step, what)
+      throw this.#endReason(first, step, what)
     } finally {
       clearTimeout(timer)
       this.#waiting = undefined
     }
   }
 
-  /** Why nothing was said. */
-  #silence(end: SandboxEnd, step: Waiting['step'], what: string): unknown {
+  /** Why the process ended without a report. */
+  #endReason(end: SandboxEnd, step: Waiting['step'], what: string): unknown {
     const { signal } = this.#settings.context
     if (signal.aborted && !isDeadline(signal)) return signal.reason
     const cut = sandboxFailure(end, what)
     if (cut !== undefined) {
-      // That it does not start is nobody's fault but this machine's.
+      // A failed start is a fault of this machine.
       const isLate = step === 'ready' && cut.code === 'TIMEOUT_RUN'
       return new TargetFailure(isLate ? { ...cut, code: 'RESOURCES_EXHAUSTED' } : cut)
     }
@@ -212,12 +217,12 @@ export class ApiScriptHost {
     return new TargetFailure(failure('SCRIPT_FAILED', message))
   }
 
-  #hear(message: unknown): void {
-    const word = parseScriptWord(message)
-    if (word === undefined) return
-    if (word.step === 'header') this.#settings.context.headers?.saw(word.name, word.value)
-    else if (word.step === 'crash') this.#crash = 'error' in word ? word.error : undefined
-    else if (word.step === this.#waiting?.step) this.#waiting.resolve(word)
+  #receive(message: unknown): void {
+    const report = parseScriptMessage(message)
+    if (report === undefined) return
+    if (report.step === 'header') this.#settings.context.headers?.saw(report.name, report.value)
+    else if (report.step === 'crash') this.#crash = 'error' in report ? report.error : undefined
+    else if (report.step === this.#waiting?.step) this.#waiting.resolve(report)
   }
 }
 

@@ -1,7 +1,7 @@
-// The words between the agent and the process in which the scripts of an API monitor run. What comes from
-// there is read with suspicion: user code stands behind it.
+// Messages between the agent and the process in which the scripts of an API monitor run. Messages of that process
+// are untrusted: user code runs in it.
 import * as z from 'zod'
-import { SeenHeader } from '../playwright/seen-headers.ts'
+import { ObservedHeader } from '../playwright/seen-headers.ts'
 
 /** Names with a value each, as often as there are values. */
 export type Pairs = [name: string, value: string][]
@@ -29,7 +29,7 @@ export interface ScriptResponse {
   timingPhases: Record<string, number>
 }
 
-/** What the process is told to do. */
+/** A request to the process. */
 export type ScriptOrder = {
   /** The script, in the folder of scripts. */
   file: string
@@ -81,22 +81,22 @@ const TearDownDone = z.object({
 /** What a tear-down script made of the answer. */
 export type TearDownDone = z.infer<typeof TearDownDone>
 
-const Word = z.union([
+const Message = z.union([
   z.object({ step: z.literal('ready') }),
-  SeenHeader.extend({ step: z.literal('header') }),
+  ObservedHeader.extend({ step: z.literal('header') }),
   Failed,
   SetUpDone,
   TearDownDone,
 ])
-/** What the process says. */
-export type ScriptWord = z.infer<typeof Word>
+/** A report of the process. */
+export type ScriptMessage = z.infer<typeof Message>
 
 const Named = z.object({ step: z.enum(['set-up', 'tear-down']) })
 
-/** The word that a message is; that of a failure where it is no good, and undefined where it is none. */
-export function parseScriptWord(message: unknown): ScriptWord | undefined {
-  const word = Word.safeParse(message).data
-  if (word !== undefined) return word
+/** Parses a message; a failed step where its content is invalid, undefined where it is no message. */
+export function parseScriptMessage(message: unknown): ScriptMessage | undefined {
+  const parsed = Message.safeParse(message).data
+  if (parsed !== undefined) return parsed
   const step = Named.safeParse(message).data?.step
   const what = step === 'set-up' ? 'request' : 'response'
   return step && { step, error: { message: `what it makes of ${what} is none`, loaded: true } }

@@ -1,4 +1,4 @@
-// What a result tells of the scripts of an API monitor.
+// Observation of the scripts of an API monitor, as results report it.
 import type { SandboxUsage } from '../../sandbox/request.ts'
 import type { OutputStream } from '../../sandbox/run.ts'
 import type { RefusedConnection } from '../../sandbox/egress/refused-connections.ts'
@@ -42,18 +42,18 @@ export class ScriptConsole {
     const text = this.#begun[type] + this.#decoders[type].decode(chunk, { stream: true })
     const lines = text.split('\n')
     this.#begun[type] = (lines.pop() ?? '').slice(0, LINE_CHARS_MAX)
-    for (const line of lines) this.#keep(type, line)
+    for (const line of lines) this.#addBounded(type, line)
   }
 
   /** Takes what no line end has come for. */
   end(): void {
     for (const type of ['stdout', 'stderr'] as const) {
-      if (this.#begun[type] !== '') this.#keep(type, this.#begun[type])
+      if (this.#begun[type] !== '') this.#addBounded(type, this.#begun[type])
       this.#begun[type] = ''
     }
   }
 
-  #keep(type: OutputStream, line: string): void {
+  #addBounded(type: OutputStream, line: string): void {
     const text = line.slice(0, Math.min(LINE_CHARS_MAX, this.#room))
     if (this.lines.length >= LINES_MAX || (text === '' && line !== '')) {
       this.leftOut++

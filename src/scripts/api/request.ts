@@ -1,5 +1,5 @@
-// The request of an API monitor on its way through a set-up script: what the script is shown, and the request
-// that comes of what it hands back. Fields that it left alone take their variables as the script left those.
+// Request of an API monitor on its way through a set-up script: the script's view of it, and the request made from the
+// script's result. Unchanged fields get the values that variables have after the script.
 import { ApiRequest, type ApiMonitor } from '../../contract/http-monitor.ts'
 import { objections } from '../../contract/schema/explain.ts'
 import { failure } from '../../contract/failure.ts'

@@ -1,5 +1,5 @@
 // Starts every browser of user code by the launcher of the agent, whichever program they name and however
-// they come to launch it, as Chromium's own sandbox is the launcher's to turn off. Runs inside of people's
+// they come to launch it, as Chromium's own sandbox is the launcher's to turn off. Runs inside of user
 // projects: plain CommonJS, no dependency, for every Node.js since 18 and for Bun.
 'use strict'
 const { ChildProcess } = require('node:child_process')

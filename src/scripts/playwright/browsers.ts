@@ -78,12 +78,12 @@ async function noVideos(folder: string): Promise<string> {
 
 /**
  * Starts Chromium with its own sandbox wherever the kernel gives a user namespaces of its own, whatever
- * Playwright was told: it turns it off by default, and where there are none, as in containers, Chromium
- * would not start with it, nor does it in one process or without a zygote. The sandbox holds it either way.
+ * Playwright was configured to do: it turns it off by default, and where there are none, as in containers, Chromium
+ * would not start with it, nor does it in one process or without a zygote. Our sandbox encloses it either way.
  * Where a script names a program of its own, browser-launches.cjs hands it over. Datagrams there are none: WebRTC and QUIC go without,
  * names are asked of the system's resolver (whose setting stays where a script gives its browser an environment of its
- * own), and that IPv6 is there is not found out by trying a datagram. It calls nobody of its own accord: not for the
- * time, not for components, and nobody is asked what a form may be filled in with.
+ * own), and that IPv6 is there is not found out by trying a datagram. It makes no background
+ * requests: not for the time, for components or for form suggestions.
  */
 function launcherFor(chromium: string): string {
   return `#!/bin/sh
@@ -149,7 +149,7 @@ async function findPackage(from: string, name: string): Promise<string | undefin
   }
 }
 
-/** The file may be people's own, so it is read with suspicion. */
+/** The file may be user code, so it is untrusted. */
 async function readJson(path: string): Promise<unknown> {
   try {
     return JSON.parse((await readUntrusted(path, FILE_BYTES_MAX)) ?? '') as unknown

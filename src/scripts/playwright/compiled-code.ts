@@ -1,5 +1,5 @@
-// What engines make of Playwright's code before they can run it, which takes longer than all else of a start. It is
-// made once, by a run of its own in which none of the project's own code takes part, and lent to later runs, which
+// Compiled code of Playwright: compiling takes longer than the rest of a start. It is
+// made once, by a run of its own in which none of the project's own code takes part, and shared with later runs, which
 // may read it and cannot write to it.
 import { createHash } from 'node:crypto'
 import { mkdir, opendir, realpath, rename, stat, symlink, writeFile } from 'node:fs/promises'
@@ -15,7 +15,7 @@ import { TreeCache } from '../tree-cache.ts'
 /** Of which packages, and for whom. */
 export interface CompileOrder {
   sandbox: Sandbox
-  /** Where it is kept: the folder for caches. */
+  /** The folder for caches. */
   cacheFolder: string
   /** The run's folder. */
   folder: string
@@ -61,7 +61,7 @@ export async function compiledCode(order: CompileOrder): Promise<CompiledCode> {
     const make = (content: string) =>
       compileInto(content, order, () => cutShort.set(key, Date.now()))
     const mayTry = Date.now() - (cutShort.get(key) ?? 0) >= AGAIN_MS
-    const tree = (await cache.find(key)) ?? (mayTry ? await cache.keep(key, make) : undefined)
+    const tree = (await cache.find(key)) ?? (mayTry ? await cache.store(key, make) : undefined)
     if (tree === undefined || tree.bytes === 0 || !(await isReachable(tree.folder))) return NONE
     return { environment: { [variableOf(order)]: tree.folder }, readable: [tree.folder] }
   } catch {

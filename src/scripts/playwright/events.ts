@@ -1,5 +1,5 @@
-// The events that reporter.cjs writes, read with suspicion: they come from a process that runs
-// user code, so a line may be anything.
+// Events that reporter.cjs writes. They are untrusted: they come from a process that runs user code, so a line may
+// be anything.
 import * as z from 'zod'
 
 const ms = z.number().min(0).max(1e12)
@@ -17,7 +17,7 @@ const RunError = z.object({
   line: number.optional(),
   column: number.optional(),
 })
-/** What went wrong, as Playwright tells it. */
+/** An error, as Playwright reports it. */
 export type RunError = z.infer<typeof RunError>
 
 const Attachment = z.object({
@@ -90,7 +90,7 @@ const Event = z.discriminatedUnion('event', [
     annotations: z.array(z.object({ type: text, description: text.optional() })).max(1000),
     attachments: z.array(Attachment).max(10_000),
     /** There would be a video of it, were there a program that makes them. */
-    lacksVideo: z.boolean().optional(),
+    isVideoMissing: z.boolean().optional(),
   }),
   z.object({ event: z.literal('error'), error: RunError }),
   z.object({ event: z.literal('finish'), status: name, ms }),

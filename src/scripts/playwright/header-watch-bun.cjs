@@ -1,9 +1,9 @@
-// Watches the clients of Bun, of which no channel of diagnostics tells. As header-watch.cjs it runs inside of people's
-// processes: plain CommonJS, no dependency; what goes wrong in it changes nothing.
+// Watches the clients of Bun, which publish on no diagnostics channel. Like header-watch.cjs it runs in the processes
+// of user code: plain CommonJS, no dependency; its failures change nothing.
 'use strict'
 
 /**
- * `see(name, values)` is told of every header. It is to run before people's own modules are loaded: those that
+ * `see(name, values)` is called with every header. It must run before user modules are loaded: those that
  * import functions by name get what stands there then.
  */
 module.exports = function watchBun(see, attempt) {
@@ -51,7 +51,7 @@ function watchedFetch(fetch, seeAll, attempt) {
   return Object.assign(watched, fetch)
 }
 
-/** Every request tells its own listeners of what becomes of it, and by then its headers are set. */
+/** Every request emits events to its own listeners, and by then its headers are set. */
 function watchRequests({ ClientRequest }, seeAll, attempt) {
   const { emit } = ClientRequest.prototype
   ClientRequest.prototype.emit = function (event, ...given) {
@@ -77,9 +77,9 @@ function watchSessions(http2, seeAll, attempt) {
     const stream = request.call(this, headers, ...given)
     attempt(() => {
       const { emit } = stream
-      stream.emit = function (event, ...told) {
-        if (HEADS.has(event)) attempt(() => seeAll(told[0]))
-        return emit.call(this, event, ...told)
+      stream.emit = function (event, ...values) {
+        if (HEADS.has(event)) attempt(() => seeAll(values[0]))
+        return emit.call(this, event, ...values)
       }
     })
     return stream

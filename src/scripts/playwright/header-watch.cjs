@@ -1,6 +1,6 @@
-// Tells the agent what sensitive headers of a run's requests and answers hold, so that it is found wherever else
-// it stands: in a sentence of the console, in an error. Runs inside of people's processes: plain CommonJS, no
-// dependency, for every Node.js since 18 and for Bun; whatever it does not find, or that fails, changes nothing.
+// Reports to the agent the values of sensitive headers of a run's requests and answers, so that they are scrubbed
+// wherever else they stand: in the console, in an error. Runs in the processes of user code: plain CommonJS, no
+// dependency, for every Node.js since 18 and for Bun. Its failures change nothing for user code.
 'use strict'
 const { subscribe } = require('node:diagnostics_channel')
 
@@ -11,13 +11,13 @@ const VALUES_MAX = 5_001
 const CHARS_MAX = 16 * 1024 * 1024 + VALUE_CHARS_MAX
 
 /**
- * Watches the clients of Node.js, and gives a function for what others see. `source` is the regular expression of
- * `sensitiveNames`; without it nobody asks.
+ * Watches the clients of Node.js, and returns a function that reports further headers. `source` is the regular
+ * expression of `sensitiveNames`; without it nothing is watched.
  */
-module.exports = function watchHeaders(source, tell) {
+module.exports = function watchHeaders(source, report) {
   const sensitive = source === undefined ? undefined : attempt(() => new RegExp(source))
   if (sensitive === undefined) return () => undefined
-  const told = new Set()
+  const reported = new Set()
   let chars = 0
   const see = (name, values) => {
     if (
@@ -30,10 +30,10 @@ module.exports = function watchHeaders(source, tell) {
       return
     for (const one of [values].flat()) {
       const value = String(one).slice(0, VALUE_CHARS_MAX)
-      if (told.size >= VALUES_MAX || chars >= CHARS_MAX || told.has(value)) continue
-      told.add(value)
+      if (reported.size >= VALUES_MAX || chars >= CHARS_MAX || reported.has(value)) continue
+      reported.add(value)
       chars += value.length
-      attempt(() => tell(String(name), value))
+      attempt(() => report(String(name), value))
     }
   }
   watchClients(see)

@@ -1,4 +1,4 @@
-// Follows a file that grows by lines, through a descriptor that is open already: whoever writes into it cannot
+// Follows a file that grows by lines, through a descriptor that is open already: its writer cannot
 // lead the reader elsewhere, or make it read without end.
 import type { FileHandle } from 'node:fs/promises'
 
@@ -32,7 +32,7 @@ export class LineTail {
     this.#bounds = bounds
   }
 
-  /** Calls back with each line as it comes, until `stop`; when that throws, `failed` is told, and no more is called. */
+  /** Calls back with each line as it comes, until `stop`; when that throws, calls `failed` and ends. */
   follow(each: (line: string) => void, failed: (error: unknown) => void): void {
     this.#each = each
     this.#failed = failed
@@ -69,11 +69,11 @@ export class LineTail {
         .catch(() => ({ bytesRead: 0 }))
       if (bytesRead === 0) return
       this.#at += bytesRead
-      this.#take(this.#decoder.decode(this.#chunk.subarray(0, bytesRead), { stream: true }))
+      this.#addText(this.#decoder.decode(this.#chunk.subarray(0, bytesRead), { stream: true }))
     }
   }
 
-  #take(text: string): void {
+  #addText(text: string): void {
     const lines = (this.#rest + text).split('\n')
     this.#rest = lines.pop() ?? ''
     for (const line of lines) {

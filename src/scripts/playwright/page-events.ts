@@ -1,5 +1,5 @@
-// The events that script-preload.cjs and plain.cjs write beside those of Playwright, read with
-// suspicion: they come from processes that run user code.
+// Events that script-preload.cjs and plain.cjs write in addition to those of Playwright. They are untrusted: they
+// come from processes that run user code.
 import * as z from 'zod'
 
 const ms = z.number().min(0).max(1e12)

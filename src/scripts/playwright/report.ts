@@ -1,4 +1,4 @@
-// What a run of Playwright came to: every test with its attempts, steps, errors and attachments, gathered from
+// Report of a run of Playwright: every test with its attempts, steps, errors and attachments, gathered from
 // events and bounded, so that a suite of any size makes a result that can be sent.
 import type {
   AttemptStatus,
@@ -60,11 +60,11 @@ export interface PlaywrightReport {
   tests: TestReport[]
   /** Errors outside of any test. */
   errors: RunError[]
-  /** Tests, steps and texts that were too many to keep. */
+  /** Number of tests, steps and texts beyond the bounds. */
   leftOut: number
 }
 
-/** How much of a run is kept. */
+/** Bounds of a report. */
 export const REPORT_BOUNDS = {
   testsMax: 2000,
   stepsPerAttemptMax: 200,
@@ -101,7 +101,7 @@ export class PlaywrightReportBuilder {
         this.#end(event)
         break
       case 'error':
-        this.#keep(this.#errors, event.error, REPORT_BOUNDS.errorsMax)
+        this.#addBounded(this.#errors, event.error, REPORT_BOUNDS.errorsMax)
         break
       case 'finish':
       default:
@@ -109,7 +109,7 @@ export class PlaywrightReportBuilder {
     }
   }
 
-  /** No more events come: what has begun and was not told to have ended, was interrupted with the run. */
+  /** No more events come: tests that began and reported no end were interrupted with the run. */
   close(atMs: number): void {
     for (const { attempts } of this.#tests.values()) {
       for (const attempt of attempts) {
@@ -126,7 +126,7 @@ export class PlaywrightReportBuilder {
     return { done, total: Math.max(this.#expected, this.#tests.size) }
   }
 
-  /** How people call the test: `shop.spec.ts › order`; undefined where it is not known. */
+  /** The displayed name of the test: `shop.spec.ts › order`; undefined where it is not known. */
   nameOf(id: string): string | undefined {
     const test = this.#tests.get(id)
     return test && `${test.file} › ${test.title}`
@@ -186,7 +186,7 @@ export class PlaywrightReportBuilder {
     if (error !== undefined) step.error = error.message
     const attempt = this.#attempt(event.id, event.retry)
     if (attempt === undefined) this.#leftOut++
-    else this.#keep(attempt.steps, step, REPORT_BOUNDS.stepsPerAttemptMax)
+    else this.#addBounded(attempt.steps, step, REPORT_BOUNDS.stepsPerAttemptMax)
   }
 
   #output({ id, retry, text }: PlaywrightEvent & { event: 'output' }): void {
@@ -209,7 +209,8 @@ export class PlaywrightReportBuilder {
     attempt.status = event.status
     attempt.durationMs = event.ms
     attempt.attachments = event.attachments
-    for (const error of event.errors) this.#keep(attempt.errors, error, REPORT_BOUNDS.errorsMax)
+    for (const error of event.errors)
+      this.#addBounded(attempt.errors, error, REPORT_BOUNDS.errorsMax)
     // A failure that is tried again is no outcome yet. Playwright calls a test that it has interrupted skipped,
     // if it still comes to say so.
     const isLast = event.outcome !== 'unexpected' || event.retry >= test.retries
@@ -220,7 +221,7 @@ export class PlaywrightReportBuilder {
     return this.#tests.get(id ?? '')?.attempts.find((one) => one.retry === retry)
   }
 
-  #keep<T>(list: T[], one: T, most: number): void {
+  #addBounded<T>(list: T[], one: T, most: number): void {
     if (list.length < most) list.push(one)
     else this.#leftOut++
   }

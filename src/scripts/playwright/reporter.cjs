@@ -1,5 +1,5 @@
-// Tells the agent what a Playwright run does, an event a line, in the file that VEDETTE_EVENTS names. It runs
-// inside of people's projects: plain CommonJS, no dependency, for every Node.js since 18 and for Bun, and for
+// Reports to the agent what a Playwright run does, an event a line, in the file that VEDETTE_EVENTS names. It runs
+// inside of user projects: plain CommonJS, no dependency, for every Node.js since 18 and for Bun, and for
 // every Playwright since 1.40. What it writes is read by events.ts, with its own bounds.
 'use strict'
 const { appendFileSync, openSync } = require('node:fs')
@@ -8,7 +8,7 @@ const path = require('node:path')
 const TEXT_CHARS_MAX = 65536
 const BODY_BYTES_MAX = 1048576
 
-/** Categories of steps that people want to see; the rest is Playwright's own business. */
+/** Categories of steps that are reported; the rest is internal to Playwright. */
 const SHOWN_STEPS = new Set(['test.step', 'pw:api', 'expect', 'hook'])
 
 /** What Playwright of the older runtimes makes of a call that script-preload.cjs stands in. */
@@ -112,7 +112,7 @@ class VedetteReporter {
       errors: (result.errors ?? []).map((error) => this.errorOf(error)),
       annotations: test.annotations.map(({ type, description }) => ({ type, description })),
       attachments: result.attachments.map(attachmentOf),
-      ...(lacksVideo(test, result) ? { lacksVideo: true } : {}),
+      ...(isVideoMissing(test, result) ? { isVideoMissing: true } : {}),
     })
   }
 
@@ -145,7 +145,7 @@ class VedetteReporter {
     try {
       appendFileSync(this.file, `${JSON.stringify(event)}\n`)
     } catch {
-      // A full disk ends the telling, not the run; the agent sees that there is no end.
+      // A full disk ends the reports, not the run; the agent sees that the end is missing.
       this.broken = true
     }
   }
@@ -159,7 +159,7 @@ function attachmentOf({ name, contentType, path: file, body }) {
 }
 
 /** Attempts of which Playwright keeps a video, by its mode. */
-const KEPT_VIDEOS = {
+const RETAINED_VIDEOS = {
   on: () => true,
   'retain-on-failure': (retry, hasFailed) => hasFailed,
   'retain-on-first-failure': (retry, hasFailed) => hasFailed && retry === 0,
@@ -170,11 +170,13 @@ const KEPT_VIDEOS = {
 }
 
 /** Whether there would be a video of the attempt, had suite-wrapping.cjs not had to turn them off. */
-function lacksVideo(test, result) {
+function isVideoMissing(test, result) {
   const mode = test.parent?.project?.()?.use?.vedetteVideoWanted
   if (typeof mode !== 'string' || result.status === 'skipped') return false
-  const isKept = Object.hasOwn(KEPT_VIDEOS, mode) ? KEPT_VIDEOS[mode] : () => false
-  return isKept(result.retry, result.status !== test.expectedStatus) && hasPage(result.steps ?? [])
+  const isRetained = Object.hasOwn(RETAINED_VIDEOS, mode) ? RETAINED_VIDEOS[mode] : () => false
+  return (
+    isRetained(result.retry, result.status !== test.expectedStatus) && hasPage(result.steps ?? [])
+  )
 }
 
 /** Whether what a browser is launched with turns its own sandbox off, in any project. */

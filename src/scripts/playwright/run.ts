@@ -1,5 +1,5 @@
-// One run of Playwright's test runner in the sandbox, for suites and scripted monitors alike: with a reporter of
-// ours beside the user's own, a browser that is there, a way out, and events as they happen.
+// One run of Playwright's test runner in the sandbox, for suites and scripted monitors alike: with our reporter in
+// addition to the user's own, an installed browser, egress, and events as they happen.
 import { constants } from 'node:fs'
 import { copyFile, mkdir, open, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -27,16 +27,16 @@ export interface PlaywrightOrder {
   /** Absolute path of the program: an engine with Playwright's `cli.js`, or a shell with the user's command. */
   command: string
   args: readonly string[]
-  /** Beside ours; wins over it. */
+  /** In addition to ours; wins over it. */
   environment?: Readonly<Record<string, string>>
   programs?: readonly string[]
   readable?: readonly string[]
   limits: SandboxLimits
-  /** SIGINT to the command alone where absent, on which Playwright ends its tests and tells of them. */
+  /** SIGINT to the command alone where absent, on which Playwright ends its tests and reports them. */
   ask?: StopRequest
   /** The browser, and the package playwright-core that is to find it; absent: there is none. */
   browser?: { chromium: string; core: string } | undefined
-  /** Told of each event, when it is in the report already. */
+  /** Called with each event, when it is in the report already. */
   onEvent?(event: PlaywrightEvent, report: PlaywrightReportBuilder): void
   /** A line of the events file that is no event of Playwright's. */
   onOther?(line: string): void
@@ -64,7 +64,7 @@ export interface PlaywrightProxy {
 
 const REPORTER = fileURLToPath(new URL('./reporter.cjs', import.meta.url))
 /**
- * What Playwright needs for its JSON and its traces when it is told to end. It waits five seconds for the picture of
+ * What Playwright needs for its JSON and its traces when it is asked to end. It waits five seconds for the picture of
  * a page that does not come, which is what there is to see of a run whose time ran out.
  */
 export const PLAYWRIGHT_ASK: StopRequest = {
@@ -73,7 +73,7 @@ export const PLAYWRIGHT_ASK: StopRequest = {
   graceMs: 3_000,
   lateGraceMs: 9_000,
 }
-/** A run that tells more than this has the rest of it left out. */
+/** Events beyond this are left out. */
 const EVENT_BYTES_MAX = 134_217_728
 /** One event; the reporter's own bounds are below it. */
 const LINE_BYTES_MAX = 4_194_304
@@ -92,7 +92,7 @@ export async function runPlaywright(
   try {
     egress = await openEgress(order.sandbox, order.dial, proxyVariables)
     tail.follow(
-      (line) => take(line, order, report),
+      (line) => receiveLine(line, order, report),
       (error) => fault.abort(error),
     )
     const end = await order.sandbox.run(sandboxRequestOf(order, own, egress), either).ended
@@ -108,7 +108,7 @@ export async function runPlaywright(
   }
 }
 
-function take(line: string, order: PlaywrightOrder, report: PlaywrightReportBuilder): void {
+function receiveLine(line: string, order: PlaywrightOrder, report: PlaywrightReportBuilder): void {
   const event = parsePlaywrightEvent(line)
   if (event === undefined) {
     order.onOther?.(line)

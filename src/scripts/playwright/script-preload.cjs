@@ -1,5 +1,5 @@
-// Tells the agent what the browsers and request contexts of a script do: console and errors of pages, network
-// entries, web vitals. Loaded into the processes of people's scripts: plain CommonJS, no dependency, for every
+// Reports to the agent what the browsers and request contexts of a script do: console and errors of pages, network
+// entries, web vitals. Loaded into the processes of user scripts: plain CommonJS, no dependency, for every
 // Node.js since 18. It hooks in below Playwright's own calls, so that stacks, steps and traces stay as they
 // are; and whatever it does not find, or that fails, changes nothing for the script.
 'use strict'
@@ -24,7 +24,7 @@ const pages = new WeakMap()
 /** Object of Playwright's → hooks by the name of the call. */
 const hooked = new WeakMap()
 let file
-let pagesSeen = 0
+let pageCount = 0
 
 startByLauncher()
 const seeHeader = watchHeaders(process.env.VEDETTE_HEADERS, (name, value) =>
@@ -72,9 +72,9 @@ async function watchContext(context) {
   context.on('request', (request) => seeAll(request.headers()))
   context.on('response', (response) => void seeExchange(response))
   context.on('response', (response) => statuses.set(response.request(), response.status()))
-  context.on('requestfinished', (request) => tellRequest(request, statuses.get(request)))
+  context.on('requestfinished', (request) => writeRequest(request, statuses.get(request)))
   context.on('requestfailed', (request) =>
-    tellRequest(request, statuses.get(request), request.failure()?.errorText ?? 'failed'),
+    writeRequest(request, statuses.get(request), request.failure()?.errorText ?? 'failed'),
   )
   context.on('console', (message) => {
     const { url, lineNumber } = message.location()
@@ -114,7 +114,7 @@ async function seeExchange(response) {
   }
 }
 
-/** Web vitals, told by the page whenever one changes, so that none is lost when the page goes. */
+/** Web vitals, reported by the page whenever one changes, so that none is lost when the page goes. */
 async function watchVitals(context) {
   const name = `__vitals${Math.random().toString(36).slice(2)}`
   await context.exposeBinding(name, ({ page, frame }, vitals) => {
@@ -128,45 +128,45 @@ async function watchVitals(context) {
 function observeVitals(name) {
   // The empty document before the first navigation is no page of the target.
   if (window !== window.top || location.href === 'about:blank') return
-  const seen = { tbtMs: 0, cls: 0 }
+  const vitals = { tbtMs: 0, cls: 0 }
   let [sum, first, last] = [0, 0, 0]
-  const tell = () => {
+  const report = () => {
     const [navigation] = performance.getEntriesByType('navigation')
     if (navigation !== undefined && navigation.responseStart > 0) {
-      seen.ttfbMs = navigation.responseStart
-      if (navigation.loadEventEnd > 0) seen.loadMs = navigation.loadEventEnd
+      vitals.ttfbMs = navigation.responseStart
+      if (navigation.loadEventEnd > 0) vitals.loadMs = navigation.loadEventEnd
     }
     const send = window[name]
-    if (send !== undefined) void send({ ...seen, url: location.href }).catch(() => {})
+    if (send !== undefined) void send({ ...vitals, url: location.href }).catch(() => {})
   }
-  const on = (type, take, options) => {
+  const on = (type, record, options) => {
     try {
       new PerformanceObserver((list) => {
-        list.getEntries().forEach(take)
-        tell()
+        list.getEntries().forEach(record)
+        report()
       }).observe({ type, buffered: true, ...options })
     } catch {
       // Another browser that does not know it.
     }
   }
   on('paint', (entry) => {
-    if (entry.name === 'first-contentful-paint') seen.fcpMs = entry.startTime
+    if (entry.name === 'first-contentful-paint') vitals.fcpMs = entry.startTime
   })
-  on('largest-contentful-paint', (entry) => (seen.lcpMs = entry.startTime))
+  on('largest-contentful-paint', (entry) => (vitals.lcpMs = entry.startTime))
   on('layout-shift', (entry) => {
     if (entry.hadRecentInput) return
     const goesOn = entry.startTime - last < 1000 && entry.startTime - first < 5000
     sum = goesOn ? sum + entry.value : entry.value
     if (!goesOn) first = entry.startTime
     last = entry.startTime
-    seen.cls = Math.max(seen.cls, sum)
+    vitals.cls = Math.max(vitals.cls, sum)
   })
-  on('longtask', (entry) => (seen.tbtMs += Math.max(0, entry.duration - 50)))
+  on('longtask', (entry) => (vitals.tbtMs += Math.max(0, entry.duration - 50)))
   const interaction = (entry) => {
-    if (entry.interactionId > 0) seen.inpMs = Math.max(seen.inpMs ?? 0, entry.duration)
+    if (entry.interactionId > 0) vitals.inpMs = Math.max(vitals.inpMs ?? 0, entry.duration)
   }
   on('event', interaction, { durationThreshold: 16 })
-  window.addEventListener('load', () => setTimeout(tell, 0))
+  window.addEventListener('load', () => setTimeout(report, 0))
 }
 
 function watchRequests(api) {
@@ -183,10 +183,10 @@ function watchRequests(api) {
       try {
         const result = await call(params)
         result.response.vedetteMs = ms()
-        tellEntry(entry, { status: result.response.status, ms: ms() })
+        writeEntry(entry, { status: result.response.status, ms: ms() })
         return result
       } catch (error) {
-        tellEntry(entry, { failure: text(String(error?.message ?? error)), ms: ms() })
+        writeEntry(entry, { failure: text(String(error?.message ?? error)), ms: ms() })
         throw error
       }
     },
@@ -201,10 +201,10 @@ function patchTimings(core) {
   }
 }
 
-function tellRequest(request, status, failure) {
+function writeRequest(request, status, failure) {
   const timing = request.timing()
   const { startTime, responseStart, responseEnd } = timing
-  tellEntry(
+  writeEntry(
     { method: request.method(), url: address(request.url()), type: request.resourceType() },
     {
       page: attempt(() => numberOf(request.frame().page())),
@@ -217,7 +217,7 @@ function tellRequest(request, status, failure) {
   )
 }
 
-function tellEntry(entry, more) {
+function writeEntry(entry, more) {
   write({ event: 'network', ...entry, ...more })
 }
 
@@ -256,7 +256,7 @@ function attempt(work) {
 
 function numberOf(page) {
   if (page === null || page === undefined) return 0
-  if (!pages.has(page)) pages.set(page, ++pagesSeen)
+  if (!pages.has(page)) pages.set(page, ++pageCount)
   return pages.get(page)
 }
 

@@ -1,4 +1,4 @@
-// Adds to the configuration of a check suite what it leaves open. It runs inside of people's projects: plain
+// Adds to the configuration of a check suite what it leaves open. It runs inside of user projects: plain
 // CommonJS, no dependency, for every Node.js since 18 and for Bun.
 'use strict'
 const { appendFileSync } = require('node:fs')
@@ -6,7 +6,7 @@ const startByLauncher = require('./browser-launches.cjs')
 const watchHeaders = require('./header-watch.cjs')
 
 startByLauncher()
-// Of what browsers and Playwright's own requests send and get, the traces tell.
+// Traces record what browsers and Playwright's own requests send and receive.
 watchHeaders(process.env.VEDETTE_HEADERS, (name, value) =>
   appendFileSync(
     process.env.VEDETTE_EVENTS,
@@ -19,7 +19,7 @@ const RETRIES = 2
 /** Where no video can be made, the mode that was asked for stands under this name, for the reporter. */
 const VIDEO_WANTED = 'vedetteVideoWanted'
 /** Left open, a video is made when a test is tried again, and a picture when it failed. */
-const KEPT = { video: 'on-first-retry', screenshot: 'only-on-failure' }
+const DEFAULT_USE = { video: 'on-first-retry', screenshot: 'only-on-failure' }
 
 module.exports = function wrap(loaded) {
   // As Playwright does it: modules that were CommonJS once come with a default in the default.
@@ -28,9 +28,9 @@ module.exports = function wrap(loaded) {
     if (config !== null && typeof config === 'object' && 'default' in config)
       config = config.default
   }
-  // What is no configuration, Playwright itself shall tell.
+  // An invalid configuration is left for Playwright itself to report.
   if (config === null || typeof config !== 'object') return config
-  const use = { ...KEPT, ...proxy(), ...config.use }
+  const use = { ...DEFAULT_USE, ...proxy(), ...config.use }
   const projects = Array.isArray(config.projects) ? config.projects.map(withTrace) : undefined
   return {
     ...config,

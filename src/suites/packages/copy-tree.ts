@@ -133,7 +133,7 @@ const LINKS_MAX = 40
 
 /**
  * Whether the link leads out of the folder at any step, as the system would go: after another link, `..` is
- * where that one led. What does not exist is taken for a folder.
+ * where that one led. A path that does not exist counts as a folder.
  */
 export async function leadsOut(root: string, path: string): Promise<boolean> {
   const at: string[] = []

@@ -1,5 +1,5 @@
-// The packages of suites, kept between runs: under a hash of everything that decides on them, in a folder that
-// no run can change, and put into the folder of a run by links.
+// Cache of the packages of suites: under a hash of everything that determines them, in a folder that no run can change,
+// linked into the folder of a run.
 import { cp, mkdir, opendir, rename, rm, symlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { LIMITS } from '../../contract/versions.ts'
@@ -7,8 +7,8 @@ import { copyTree } from './copy-tree.ts'
 import { ownTree } from '../../sandbox/own-tree.ts'
 import { type CachedTree, TreeCache } from '../../scripts/tree-cache.ts'
 
-/** What is known about packages that are kept. */
-export interface KeptPackages {
+/** Facts about cached packages. */
+export interface CachedPackages {
   /** The folders `node_modules`, from the project's. */
   folders: string[]
   /** They hold links to each other at most: packages of a workspace lead back into the project. */
@@ -16,7 +16,7 @@ export interface KeptPackages {
 }
 
 /** The cache of packages below the folder for caches. */
-export function packagesCache(cacheFolder: string): TreeCache<KeptPackages> {
+export function packagesCache(cacheFolder: string): TreeCache<CachedPackages> {
   return new TreeCache(join(cacheFolder, 'packages'), {
     bytesMax: LIMITS.packagesCacheBytesMax,
     ageMsMax: LIMITS.packagesCacheAgeMsMax,
@@ -40,13 +40,13 @@ export async function packageFolders(folder: string): Promise<string[]> {
 }
 
 /** Moves the packages that a run has installed out of its project into the cache. */
-export async function keepPackages(
-  cache: TreeCache<KeptPackages>,
+export async function storePackages(
+  cache: TreeCache<CachedPackages>,
   key: string,
   project: string,
-): Promise<CachedTree<KeptPackages> | undefined> {
+): Promise<CachedTree<CachedPackages> | undefined> {
   const folders = await packageFolders(project)
-  return cache.keep(key, async (content) => {
+  return cache.store(key, async (content) => {
     let [bytes, standsAlone] = [0, true]
     for (const path of folders) {
       await mkdir(dirname(join(content, path)), { recursive: true })
@@ -71,7 +71,7 @@ async function move(from: string, to: string): Promise<void> {
 
 /** How packages get into the folder of a run. */
 export interface PlaceOrder {
-  tree: CachedTree<KeptPackages>
+  tree: CachedTree<CachedPackages>
   project: string
   /** By links, where these stand alone; what runs must not be able to write there. */
   isLinked: boolean

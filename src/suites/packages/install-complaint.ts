@@ -1,5 +1,5 @@
-// Finds in what a package manager wrote the lines that name why it failed: often far above its last ones, which
-// are how it is to be used, or where it keeps its log.
+// Finds the lines in a package manager's output that name the cause of its failure: often far above the last lines,
+// which print its usage or the path of its log.
 
 /** What went wrong, and what was written from there on. */
 export interface InstallComplaint {
@@ -15,9 +15,9 @@ const CAUSE_LINES_MAX = 3
 
 /** npm's lines about an error, of 7 to 9 with `ERR!`. */
 const OF_NPM = /^npm (?:error|ERR!)\s*/
-/** What says nothing to whoever does not know npm from inside, or is said a second time. */
+/** Lines that mean something only inside of npm, or that repeat another line. */
 const NOISE_OF_NPM = /^(?:errno|syscall|path|A complete log|This is (?:not|probably)|$)/
-/** From here on it tells how it is used. */
+/** From here on it prints its usage. */
 const USAGE_OF_NPM = /^(?:Usage:|Clean install a project|Install a package)$/
 
 /** Others name a cause in one line: pnpm of all ages, Yarn 1 and Bun, then Yarn 2 and newer by its numbers for errors. */
@@ -29,7 +29,7 @@ const IN_ONE_LINE = [
   /\bYN00(?:01|02|09|1[0568]|28|35|41|62|8[0-2]): [│└┌·] +[^\s+-]/,
   /\b(?:error|ERR|failed|not found)\b/i,
 ]
-/** What stands before a cause. */
+/** Prefixes of a cause. */
 const BEFORE = /^\s*(?:╰─▶|➤ YN\d{4}: [│└┌·])\s*/
 
 /** Both streams of one that failed. */

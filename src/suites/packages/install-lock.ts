@@ -1,4 +1,5 @@
-// Knows the words with which package managers refuse a lock file that does not fit package.json, and what fixes it.
+// Recognizes the messages with which package managers refuse a lock file that does not fit package.json, and names
+// the fix.
 import { join, relative } from 'node:path'
 import { LOCK_FILES, type PackageTool, type ProjectPackages } from './packages.ts'
 
@@ -11,7 +12,7 @@ export interface StaleLock {
 }
 
 /** What each writes; Yarn has two such sentences, of version 1 and of newer ones. */
-const REFUSALS: readonly [tool: PackageTool, words: RegExp, fix: string][] = [
+const REFUSALS: readonly [tool: PackageTool, pattern: RegExp, fix: string][] = [
   ['npm', /can only install packages when your package\.json and .*in sync/, 'npm install'],
   [
     'pnpm',
@@ -29,7 +30,7 @@ export function staleLock(
   project: string,
   packages: ProjectPackages | undefined,
 ): StaleLock | undefined {
-  const found = REFUSALS.find(([, words]) => words.test(written))
+  const found = REFUSALS.find(([, pattern]) => pattern.test(written))
   if (found === undefined || packages === undefined) return undefined
   const [tool, , fix] = found
   const name = packages.lockFiles.find((one) => LOCK_FILES.get(one) === tool)

@@ -1,12 +1,12 @@
-// What an installation was at when it was ended before its end: what npm notes of itself, since it writes nothing
-// meanwhile, else the last line that was written.
+// Stage of an installation when it was cut short: from npm's log, since npm writes nothing to its output meanwhile,
+// else the last line of output.
 import { lstat, opendir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { stripVTControlCharacters } from 'node:util'
 import { leadsInside, readUntrusted } from '../../sandbox/untrusted-files.ts'
 
 const LOG_BYTES_MAX = 4_194_304
-const WORDS_CHARS_MAX = 300
+const STAGE_CHARS_MAX = 300
 
 /** Remembers the last line of what is written, piece by piece. */
 export class LastLine {
@@ -22,11 +22,11 @@ export class LastLine {
   }
 }
 
-/** In words that go on a sentence; `home` is that of the installation, in which nothing runs any more. */
+/** The second half of a sentence; `home` is that of the installation, in which nothing runs any more. */
 export async function installWasAt(home: string, lastLine: string): Promise<string> {
   const noted = await notedByNpm(home).catch(() => undefined)
   const written = lastLine === '' ? 'nothing was written until then' : `it was at: ${lastLine}`
-  return (noted ?? written).slice(0, WORDS_CHARS_MAX)
+  return (noted ?? written).slice(0, STAGE_CHARS_MAX)
 }
 
 async function notedByNpm(home: string): Promise<string | undefined> {

@@ -1,5 +1,5 @@
 // Gets the packages of a suite's project into the folder of a run: from the cache, from where the project stands,
-// or by the package manager of its lock file, held like the tests themselves.
+// or by the package manager of its lock file, in the sandbox like the tests themselves.
 import { lstat, opendir, readdir, stat } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import { failure, type Failure } from '../../contract/failure.ts'
@@ -16,7 +16,7 @@ import { isOutOfReach, isReachable } from '../../sandbox/reachable.ts'
 import { blockedNotes } from '../../sandbox/egress/refused-connections.ts'
 import type { ScriptHost } from '../../scripts/host.ts'
 import * as dependencies from './dependencies.ts'
-import type { KeptPackages } from './dependencies.ts'
+import type { CachedPackages } from './dependencies.ts'
 import { packagesPlan } from './packages-plan.ts'
 import {
   folderOf,
@@ -34,7 +34,7 @@ import { openEgress } from '../../sandbox/egress/egress.ts'
 
 /** What is to be installed, and with what. */
 export interface InstallOrder {
-  ground: ScriptHost
+  host: ScriptHost
   sandbox: Sandbox
   dial: Dialler
   /** The run's folder. */
@@ -52,7 +52,7 @@ export interface InstallOrder {
   environment: Readonly<Record<string, string>>
   limits: SandboxLimits
   onOutput(chunk: Buffer): void
-  /** Told in a sentence what it was at when the signal ended it. */
+  /** Called with a sentence about its stage when the signal ended it. */
   onCutShort(note: string): void
   signal: AbortSignal
 }
@@ -64,22 +64,22 @@ export interface InstalledPackages {
   command?: string
   /** Folders outside of the run's that it must be able to read. */
   readable: string[]
-  /** Under which they are kept. */
+  /** Cache key of the packages. */
   key?: string
-  /** Why they are not kept. */
+  /** Why they are not cached. */
   note?: string
 }
 
 /** Puts them there. Rejects with the signal's reason, or when the disk does not take them. */
 export async function installPackages(order: InstallOrder): Promise<InstalledPackages | Failure> {
-  const { project, workingDir, installCommand, engine, owner, ground, signal } = order
+  const { project, workingDir, installCommand, engine, owner, host, signal } = order
   const folders = foldersUpward(project.folder, workingDir)
   const packages = installCommand === '' ? undefined : await packagesOf(folders)
   const command = installCommand ?? packages?.command ?? ''
   const isBrought = project.from !== undefined && (await hasPackages(project.from, workingDir))
   const isLoose = installCommand === undefined && packages?.lockFiles.length === 0 && isBrought
   if (command === '' || isLoose) return bring(order, isBrought)
-  const cache = dependencies.packagesCache(ground.cacheFolder)
+  const cache = dependencies.packagesCache(host.cacheFolder)
   const plan = await packagesPlan({
     folder: project.folder,
     packages,
@@ -91,12 +91,12 @@ export async function installPackages(order: InstallOrder): Promise<InstalledPac
     environment: order.environment,
   })
   const { key } = plan
-  const place = async (tree: CachedTree<KeptPackages>) => {
+  const place = async (tree: CachedTree<CachedPackages>) => {
     const isLinked = (await mayStayOutside(engine)) && (await isReachable(tree.folder))
     return dependencies.placePackages({ tree, project: project.folder, isLinked, signal })
   }
-  const kept = await cache.find(key)
-  if (kept !== undefined) return { how: 'kept', readable: await place(kept), key }
+  const installed = await cache.find(key)
+  if (installed !== undefined) return { how: 'kept', readable: await place(installed), key }
   const alsoMade = makesMore.get(key)
   const staged = alsoMade === undefined ? plan.files : undefined
   const at = await placeFor(order, staged)
@@ -108,20 +108,20 @@ export async function installPackages(order: InstallOrder): Promise<InstalledPac
     if ('code' in changed) return changed
     made = changed[0] ?? alsoMade
     if (made === undefined) {
-      const tree = await dependencies.keepPackages(cache, key, at.project)
+      const tree = await dependencies.storePackages(cache, key, at.project)
       if (tree === undefined) {
-        return failure('INSTALL_FAILED', 'the packages are larger than what may be kept of them')
+        return failure('INSTALL_FAILED', 'the packages are larger than the cache may be')
       }
       return { how: 'installed', command, readable: await place(tree), key }
     }
   } finally {
-    await at.leave()
+    await at.remove()
   }
   if (staged !== undefined) {
     rememberMaking(key, made)
     return installPackages(order)
   }
-  const note = `packages are not kept: the installation has also made ${made}`
+  const note = `packages are not cached: the installation has also made ${made}`
   return { how: 'installed', command, readable: [], note }
 }
 
@@ -131,7 +131,7 @@ async function placeFor(
   staged: ReadonlyMap<string, Buffer> | undefined,
 ): Promise<InstallPlace> {
   if (staged !== undefined) return openStage(folder, project.folder, staged)
-  return { folder, project: project.folder, leave: () => Promise.resolve() }
+  return { folder, project: project.folder, remove: () => Promise.resolve() }
 }
 
 /**
@@ -147,7 +147,7 @@ function rememberMaking(key: string, made: string): void {
   makesMore.set(key, made)
 }
 
-/** The files beside packages that the installation has made or changed. */
+/** The files outside of packages that the installation has made or changed. */
 async function installAt(
   order: InstallOrder,
   command: string,
@@ -299,11 +299,11 @@ function failedWith(
   const stale = staleLock(written, project.folder, packages)
   if (stale === undefined) return failure('INSTALL_FAILED', ended, { output, refused })
   const { lockFile, fix } = stale
-  const message = `${lockFile} does not fit package.json; run ${fix} in the project, and take the new ${lockFile} along: ${ended}`
+  const message = `${lockFile} does not fit package.json; run ${fix} in the project, and include the new ${lockFile}: ${ended}`
   return failure('INSTALL_FAILED', message, { output, refused, lockFile, fix })
 }
 
-/** What package managers are told: no questions, no other version of themselves. */
+/** Settings for package managers: no questions, no other version of themselves. */
 async function managersEnvironment(packages: ProjectPackages | undefined) {
   const folder = packages?.folder
   const bringsCache = folder !== undefined && (await isFolder(join(folder, '.yarn/cache')))
@@ -316,7 +316,7 @@ async function managersEnvironment(packages: ProjectPackages | undefined) {
     pnpm_config_pm_on_fail: 'ignore',
     SKIP_YARN_COREPACK_CHECK: '1',
     YARN_ENABLE_TELEMETRY: '0',
-    // Plug'n'Play is nothing that every test command finds its way in; where folders go, the cache keeps them.
+    // Not every test command works with Plug'n'Play, and folders can be cached.
     YARN_NODE_LINKER: 'node-modules',
     ...(bringsCache ? {} : { YARN_ENABLE_GLOBAL_CACHE: 'true' }),
   }
@@ -334,7 +334,7 @@ interface InstallPrograms {
  * the toolchains, else the machine's own; a failure where there is neither.
  */
 async function programsFor(
-  { ground, engine, programs }: InstallOrder,
+  { host, engine, programs }: InstallOrder,
   packages: ProjectPackages | undefined,
 ): Promise<InstallPrograms | Failure> {
   const own = { programs, readable: [engine.folder] }
@@ -344,24 +344,24 @@ async function programsFor(
   if (tool === 'bun' && isBun) return own
   // All but bun are programs for Node.js, which a project for Bun need not have.
   const node = isBun && tool !== 'bun' ? [dirname(process.execPath)] : programs
-  const kept = await ground.tools.find(tool === 'bun' ? 'engine' : 'package-manager', manager)
-  if (kept !== undefined) {
+  const installed = await host.tools.find(tool === 'bun' ? 'engine' : 'package-manager', manager)
+  if (installed !== undefined) {
     return {
-      programs: [...node, dirname(kept.program)],
-      readable: [engine.folder, kept.folder],
+      programs: [...node, dirname(installed.program)],
+      readable: [engine.folder, installed.folder],
     }
   }
-  const beside = await folderOf(tool, [
+  const otherFolder = await folderOf(tool, [
     ...(isBun ? [] : programs),
     ...SYSTEM_PROGRAMS,
     dirname(process.execPath),
   ])
-  if (beside !== undefined) return { ...own, programs: [...node, beside] }
+  if (otherFolder !== undefined) return { ...own, programs: [...node, otherFolder] }
   const message = `the project needs ${tool}, which is not there; run: vedette engine install ${manager}`
   return failure('PACKAGE_TOOL_MISSING', message, { tool, manager })
 }
 
-/** What package managers write beside packages, and write again. */
+/** Files that package managers write next to packages, and write again. */
 const OF_TOOLS =
   /(?:^|\/)(?:package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|yarn\.lock|bun\.lockb?|\.yarn\/install-state\.gz|\.yarn\/build-state\.yml)$/
 

@@ -1,6 +1,6 @@
-// What decides on the packages of a suite, and nothing else: the key under which they are kept, and the files and
-// variables that they are installed from. What suites share is installed from what its key is made of alone, so
-// that no other file of a project has a say in what another one gets.
+// Inputs that determine the packages of a suite: their cache key, and the files and variables that they are installed
+// from. Shared packages are installed from the inputs of their key alone, so that no other file of one project can
+// influence the packages of another.
 import { createHash, type Hash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { access, opendir, readFile, readlink } from 'node:fs/promises'
@@ -8,8 +8,8 @@ import { join, relative } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { foldersUpward, type PackageTool, type ProjectPackages } from './packages.ts'
 
-/** The packages that a project wants. */
-export interface PackagesWish {
+/** Inputs of the packages of a project. */
+export interface PackagesOptions {
   /** The project. */
   folder: string
   packages: ProjectPackages | undefined
@@ -17,7 +17,7 @@ export interface PackagesWish {
   /** From the project's folder. */
   workingDir: string
   engine: string
-  /** Whose project it is, where its own files have a say in what is installed. */
+  /** Whose project it is, where its own files take part in the installation. */
   owner: string
   isOwnCommand: boolean
   /** Variables of the suite. */
@@ -34,7 +34,7 @@ export interface PackagesPlan {
   environment: Readonly<Record<string, string>>
 }
 
-/** Settings of package managers that change what is installed, beside the lock file. */
+/** Settings of package managers that change what is installed, in addition to the lock file. */
 const SETTINGS_FILES = [
   'package.json',
   'package.json5',
@@ -64,34 +64,34 @@ const MANIFESTS: ReadonlySet<string> = new Set(['package.json', 'package.json5',
  * working folder, engine, architecture, and of variables that steer package managers. Where the project's own files
  * take part in the installation, it is the key of this owner alone and of all these files, since they may do anything.
  */
-export async function packagesPlan(wish: PackagesWish): Promise<PackagesPlan> {
-  const { folder, packages, installCommand, workingDir, engine, owner, isOwnCommand } = wish
+export async function packagesPlan(options: PackagesOptions): Promise<PackagesPlan> {
+  const { folder, packages, installCommand, workingDir, engine, owner, isOwnCommand } = options
   const hash = createHash('sha256')
   const add = (...parts: string[]) => hash.update(`${JSON.stringify(parts)}\n`)
   add('4', installCommand, workingDir, engine, process.arch)
-  const files = await decidingFiles(wish)
+  const files = await decidingFiles(options)
   const mentioned = new Set<string>()
-  let takesOwnFiles =
-    isOwnCommand || (await bringsPackages(packages)) || (await hasFilesForPackages(wish))
+  let usesOwnFiles =
+    isOwnCommand || (await bringsPackages(packages)) || (await hasFilesForPackages(options))
   for (const [path, bytes] of files) {
     add(path, sha256Of(bytes))
     const text = bytes.toString()
-    takesOwnFiles ||= await takesOwn(join(folder, path), text, packages)
+    usesOwnFiles ||= await usesOwn(join(folder, path), text, packages)
     for (const [, variable = ''] of text.matchAll(/\$\{?(\w+)/g)) mentioned.add(variable)
   }
-  const deciding = Object.entries(wish.environment)
+  const deciding = Object.entries(options.environment)
     .filter(([name]) => STEERING.test(name) || mentioned.has(name))
     .sort(([one], [other]) => (one < other ? -1 : 1))
   for (const [name, value] of deciding) {
     add('variable', name, value)
-    takesOwnFiles ||= await namesFileUpward(wish, value)
+    usesOwnFiles ||= await namesFileUpward(options, value)
   }
-  if (!takesOwnFiles) {
+  if (!usesOwnFiles) {
     return { key: hash.digest('hex'), files, environment: Object.fromEntries(deciding) }
   }
   add('owner', owner)
   await addOwnFiles(folder, add)
-  return { key: hash.digest('hex'), environment: wish.environment }
+  return { key: hash.digest('hex'), environment: options.environment }
 }
 
 /** Names of variables that package managers, and what packages run when they are installed, listen to. */
@@ -99,7 +99,7 @@ const STEERING =
   /^(?:(?:npm|yarn|pnpm|bun|corepack|node|git|ssl_cert|puppeteer|cypress|electron|sentrycli)_|(?:https?|no|all)_proxy$|husky$)/i
 
 /** Lock files and settings of the working folder and of those that it is in, since managers look upward. */
-async function decidingFiles({ folder, workingDir, packages }: PackagesWish) {
+async function decidingFiles({ folder, workingDir, packages }: PackagesOptions) {
   const variables = packages === undefined ? [] : (VARIABLE_FILES[packages.tool] ?? [])
   const names = [...SETTINGS_FILES, ...variables, ...(packages?.lockFiles ?? [])]
   const files = new Map<string, Buffer>()
@@ -117,7 +117,7 @@ async function bringsPackages(packages: ProjectPackages | undefined): Promise<bo
   return packages?.tool === 'yarn' && exists(join(packages.folder, '.yarn/cache'))
 }
 
-/** What packages look for in a project when they are installed, to make code of it or to take settings from it. */
+/** Files of a project that packages read when they are installed, for code generation or settings. */
 const FILES_FOR_PACKAGES = [
   'prisma',
   'schema.prisma',
@@ -132,7 +132,7 @@ const FILES_FOR_PACKAGES = [
   '.sentryclirc',
 ]
 
-async function hasFilesForPackages({ folder, workingDir }: PackagesWish): Promise<boolean> {
+async function hasFilesForPackages({ folder, workingDir }: PackagesOptions): Promise<boolean> {
   for (const place of foldersUpward(folder, workingDir)) {
     for (const name of FILES_FOR_PACKAGES) if (await exists(join(place, name))) return true
   }
@@ -158,7 +158,7 @@ const VERSIONS = [
 const BY_PATH = /:"(?:\.{0,2}\/|~\/)|:"(?!https?:)[^"]*\.(?:tgz|tar|tar\.gz)"/
 
 /** Whether installing runs, or takes in, files of the project itself. */
-async function takesOwn(
+async function usesOwn(
   path: string,
   text: string,
   packages: ProjectPackages | undefined,
@@ -168,13 +168,13 @@ async function takesOwn(
   if (packages?.lockFiles.includes(name) === true) return IN_PROJECT.test(text)
   if (!MANIFESTS.has(name)) return NAMES_OWN.test(text) || namesFile(path, text)
   try {
-    return manifestTakesOwn(JSON.parse(text) as Manifest)
+    return manifestUsesOwn(JSON.parse(text) as Manifest)
   } catch {
     return true
   }
 }
 
-function manifestTakesOwn(manifest: Manifest): boolean {
+function manifestUsesOwn(manifest: Manifest): boolean {
   const { scripts = {}, workspaces, ...rest } = manifest
   if (workspaces !== undefined || LIFE_CYCLE.some((one) => Object.hasOwn(scripts, one))) return true
   if (BY_PATH.test(JSON.stringify(VERSIONS.map((one) => rest[one])))) return true
@@ -184,12 +184,14 @@ function manifestTakesOwn(manifest: Manifest): boolean {
 /** Whether a setting is a path of the project, such as that of certificates or of packages without a network. */
 async function namesFile(path: string, text: string): Promise<boolean> {
   const folder = path.slice(0, path.lastIndexOf('/'))
-  const words = new Set(text.split(/[\s"'`=,;[\]{}()]+|:(?!\/\/)/).filter((one) => /\w/.test(one)))
-  for (const word of words) if (await exists(join(folder, word))) return true
+  const candidates = new Set(
+    text.split(/[\s"'`=,;[\]{}()]+|:(?!\/\/)/).filter((one) => /\w/.test(one)),
+  )
+  for (const candidate of candidates) if (await exists(join(folder, candidate))) return true
   return false
 }
 
-async function namesFileUpward({ folder, workingDir }: PackagesWish, text: string) {
+async function namesFileUpward({ folder, workingDir }: PackagesOptions, text: string) {
   for (const place of foldersUpward(folder, workingDir)) {
     if (await namesFile(join(place, 'value'), text)) return true
   }

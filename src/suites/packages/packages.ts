@@ -1,5 +1,4 @@
-// How the packages of a project are installed: the package manager whose lock file the project has, and where
-// that tool is on this machine.
+// Package manager of a project: the one whose lock file the project has, and where it is on this machine.
 import { access, constants, open, readFile } from 'node:fs/promises'
 import { dirname, join, normalize } from 'node:path'
 
@@ -63,7 +62,7 @@ export async function packagesOf(folders: readonly string[]): Promise<ProjectPac
     const wanted = await wantedTool(folder)
     const tool = wanted?.tool ?? 'npm'
     const { manager, command } = await managerOf(tool, folder, wanted)
-    // In CI newer yarns take a missing lock file for a changed one.
+    // In CI newer yarns treat a missing lock file as a changed one.
     const loose = command === YARN_BERRY ? 'yarn install --no-immutable' : WITHOUT_LOCK[tool]
     return { tool, manager, command: loose, folder, lockFiles: [] }
   }
@@ -96,7 +95,7 @@ async function managerOf(
   return { manager: major < 4 ? 'yarn@3' : 'yarn@4', command: YARN_BERRY }
 }
 
-/** What stands at the head of a lock file, which may be large. */
+/** The head of a lock file, which may be large. */
 async function headOf(path: string): Promise<string> {
   const file = await open(path).catch(() => undefined)
   if (file === undefined) return ''

@@ -1,5 +1,5 @@
-// Where packages are installed that suites share: a folder with what decides on them, out of which nothing else of
-// the project can be read.
+// Folder for the installation of shared packages: it has the inputs that determine them, and nothing else of the
+// project can be read from it.
 import { chmod, lstat, mkdir, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { removeTree } from '../../sandbox/remove-tree.ts'
@@ -8,10 +8,10 @@ import { removeTree } from '../../sandbox/remove-tree.ts'
 export interface InstallPlace {
   /** All that it may read and write. */
   folder: string
-  /** The project, or what stands for it. */
+  /** The project, or its substitute. */
   project: string
   /** Removes what was made for it alone. */
-  leave(): Promise<void>
+  remove(): Promise<void>
 }
 
 /** One for these files, by their paths from the project, in the folder of a run. */
@@ -32,7 +32,7 @@ export async function openStage(
   return {
     folder,
     project,
-    async leave() {
+    async remove() {
       await Promise.all([chmod(runFolder, modes[0] ?? 0o700), chmod(ownProject, modes[1] ?? 0o755)])
       await removeTree(folder)
     },

@@ -157,7 +157,7 @@ describe('what is left out', () => {
     const one = await started(temporaryFolder(), platform, small)
     const { result: run, leftOut } = await resultWith(one, { big: trace, little: Buffer.from('x') })
     expect(run.artifacts.map(({ name }) => name)).toEqual(['little'])
-    expect(leftOut).toEqual(['big: it has 300000 bytes, more than the 10 that are taken'])
+    expect(leftOut).toEqual(['big: it has 300000 bytes, more than the limit of 10'])
   })
 
   test('for want of room is said, and older files make room for newer ones', async () => {

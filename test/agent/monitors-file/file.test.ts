@@ -180,7 +180,7 @@ describe('what a good file means', () => {
     expect(file.monitors).toMatchObject([{ request: { assertions: [assertion] } }])
   })
 
-  test('files of tls are read from beside the monitors file', async () => {
+  test('files of tls are read from the folder of the monitors file', async () => {
     const args = 'req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=a'
     const files = ['-keyout', 'a.key', '-out', 'a.crt']
     execFileSync('openssl', [...args.split(' '), ...files], { cwd: folder, stdio: 'ignore' })

@@ -1,5 +1,5 @@
 // Aim: monitors of a file run as their groups make them, without any platform; what is wrong with a group
-// is told once and with its place; types that this agent cannot run stay refused.
+// is reported once and with its place; types that this agent cannot run stay refused.
 import { afterAll, describe, expect, test } from 'vitest'
 import { createFilesFolder } from '../../support/agent/monitors-files.ts'
 import { MONITOR_TYPES } from '../../../src/monitors/registry.ts'
@@ -83,7 +83,7 @@ describe('what is wrong', () => {
     [
       'a group and its number',
       file('  shop: {}', '    group: shop\n    groupId: 5'),
-      [':7:12  monitors[0].group: means the same as groupId beside it; keep one of them'],
+      [':7:12  monitors[0].group: means the same as groupId next to it; keep one of them'],
     ],
     [
       'groups that are a list',
@@ -98,7 +98,7 @@ describe('what is wrong', () => {
       [':2:9  groups.shop: must be a group: a mapping of its fields (got "yes please")'],
     ],
     [
-      'a field of a group, told once',
+      'a field of a group, reported once',
       file('  shop: { runParalel: true }', '    group: shop'),
       [':2:11  groups.shop.runParalel: unknown key; did you mean runParallel?'],
     ],

@@ -1,4 +1,4 @@
-// Aim: no file, however it is made or missing, makes the reader throw, hang, misplace a line or tell a
+// Aim: no file, however it is made or missing, makes the reader throw, hang, misplace a line or reveal a
 // secret.
 import { execFileSync } from 'node:child_process'
 import { chmodSync, symlinkSync } from 'node:fs'
@@ -182,7 +182,7 @@ describe('whatever is in a file', () => {
     )
   })
 
-  const words = fc.constantFrom(
+  const fragments = fc.constantFrom(
     'monitors',
     'name',
     'type',
@@ -214,15 +214,15 @@ describe('whatever is in a file', () => {
   const { value: anything } = fc.letrec((tie) => ({
     value: fc.oneof(
       { maxDepth: 6, depthSize: 'small' },
-      fc.oneof(words, fc.string(), fc.double(), fc.boolean(), fc.constant(null)),
+      fc.oneof(fragments, fc.string(), fc.double(), fc.boolean(), fc.constant(null)),
       fc.array(tie('value'), { maxLength: 4 }),
-      fc.dictionary(words, tie('value'), { maxKeys: 6, noNullPrototype: true }),
+      fc.dictionary(fragments, tie('value'), { maxKeys: 6, noNullPrototype: true }),
     ),
   }))
 
   test('reading any value gives monitors or problems', async () => {
     await fc.assert(
-      fc.asyncProperty(fc.dictionary(words, anything), async (value) => {
+      fc.asyncProperty(fc.dictionary(fragments, anything), async (value) => {
         const path = write(stringify(value), 'any.yaml')
         const read = await readMonitorsFile(path, {}, MONITOR_TYPES)
         expect(read.ok || read.problems.length > 0).toBe(true)
@@ -233,7 +233,11 @@ describe('whatever is in a file', () => {
   })
 
   test('a list is read the same in sections and in one piece', async () => {
-    const scalar = fc.oneof(words, fc.string({ unit: 'binary' }), fc.lorem({ mode: 'sentences' }))
+    const scalar = fc.oneof(
+      fragments,
+      fc.string({ unit: 'binary' }),
+      fc.lorem({ mode: 'sentences' }),
+    )
     const entry = fc.dictionary(fc.string({ minLength: 1 }), fc.oneof(scalar, fc.array(scalar)), {
       noNullPrototype: true,
     })

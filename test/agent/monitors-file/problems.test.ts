@@ -1,5 +1,4 @@
-// Aim: whatever is wrong with a monitors file is told at once, with its line, the value and the fix,
-// word for word as people see it.
+// Aim: all problems of a monitors file are reported at once, with line, value and fix, in their exact text.
 import { afterAll, describe, expect, test } from 'vitest'
 import {
   apiAssertion,
@@ -117,7 +116,7 @@ describe('what is wrong with a file', () => {
     [
       'a type twice',
       urlRequest('    checkType: URL'),
-      [':3:5  monitors[0].type: means the same as checkType beside it; keep one of them'],
+      [':3:5  monitors[0].type: means the same as checkType next to it; keep one of them'],
     ],
     ['no URL', urlMonitor('    request: {}'), [':4:14  monitors[0].request.url: is missing']],
     [
@@ -155,7 +154,7 @@ describe('what is wrong with a file', () => {
       ],
     ],
     [
-      'an interval that the wire form lacks',
+      'an interval that the wire form does not have',
       urlRequest('    every: 7m'),
       [`:6:12  monitors[0].every: must be ${EVERY} (got "7m")`],
     ],
@@ -167,7 +166,7 @@ describe('what is wrong with a file', () => {
     [
       'an interval twice',
       urlRequest('    every: 30s\n    frequency: 1'),
-      [':6:5  monitors[0].every: means the same as frequency beside it; keep one of them'],
+      [':6:5  monitors[0].every: means the same as frequency next to it; keep one of them'],
     ],
     [
       'a bad regular expression',
@@ -247,7 +246,7 @@ describe('what is wrong with a file', () => {
       [':1:16  variables.A: must be a text, a number, or true or false'],
     ],
     [
-      'a variable of a list without a value, beside a good one',
+      'a variable of a list without a value, next to a valid one',
       `variables:\n  - {key: A}\n  - {key: HOST, value: a.test}\n${urlMonitor('    request: {url: "http://{{HOST}}/"}')}`,
       [':2:5  variables[0]: must be {key: NAME, value: text}, with locked and secret where wanted'],
     ],
@@ -312,7 +311,7 @@ describe('what is wrong with a file', () => {
   })
 
   test.each<[string, string, string]>([
-    ['a tab', 'monitors:\n\t- name: A', ':2:1  a tab in the indentation; YAML takes spaces only'],
+    ['a tab', 'monitors:\n\t- name: A', ':2:1  a tab in the indentation; YAML allows spaces only'],
     [
       'a bracket that is not closed',
       'monitors: [',
@@ -346,7 +345,7 @@ describe('what is wrong with a file', () => {
     [
       'an alias in itself',
       'monitors: &a [*a]',
-      ':1:1  an alias stands inside of what it stands for',
+      ':1:1  an alias refers to a value that contains it',
     ],
   ])('not YAML: %s', async (_, content, expected) => {
     expect((await problems(content))[0]).toBe(expected)

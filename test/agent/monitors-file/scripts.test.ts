@@ -55,7 +55,7 @@ describe('a script by its path', () => {
     expect(run.files).toContain(join(folder, 'own.js'))
   })
 
-  test('says only where the script lay when its text stands beside it', async () => {
+  test('names only the path of the script when its text stands next to it', async () => {
     const lines = '    setupScriptPath: nowhere.ts\n    localSetupScript: "1"'
     expect((await load(monitor(lines))).monitors[0]).toMatchObject({ localSetupScript: '1' })
   })
@@ -65,11 +65,11 @@ test.each([
   ['an empty file', '    setupScriptPath: empty.js', 'empty.js: the file is empty'],
   ['a script that is not there', '    setupScriptPath: nowhere.js', 'nowhere.js'],
   ['a snippet', '    tearDownSnippetId: 7', 'no snippets'],
-])('%s is a problem', async (_, lines, words) => {
+])('%s is a problem', async (_, lines, expected) => {
   file('empty.js', ' \n')
   const found = await problems(monitor(lines))
   expect(found).toHaveLength(1)
-  expect(found[0]).toContain(words)
+  expect(found[0]).toContain(expected)
 })
 
 test('a snippet is refused when a file is applied, too, and in groups', async () => {
@@ -85,7 +85,7 @@ test.each([
   ['no text', "script: ''", '5', '""'],
   ['nothing but blanks', 'script: "  "', '13', '"  "'],
   ['nothing but comments', 'script: // one // two', '13', '"// one // two"'],
-])('a script of %s is told with its line and the fix', async (_, line, column, value) => {
+])('a script of %s is reported with its line and the fix', async (_, line, column, value) => {
   const wanted =
     'there is no code in it; write what the monitor is to do, or take the monitor out of the file'
   const text = `monitors:\n  - name: A\n    type: BROWSER\n    ${line}\n`
@@ -111,7 +111,7 @@ describe('a variable that nobody defines', () => {
     ],
     ['is odd where the script does not', `    localSetupScript: "process.env.BASE = 1"`, 0, 1],
     [
-      'is a problem beside a tear-down script alone',
+      'is a problem next to a tear-down script alone',
       `    localTearDownScript: "BASE, STAMP"`,
       2,
       0,

@@ -36,7 +36,7 @@ afterEach(async () => {
   await changes.return?.()
 })
 
-/** A poll so rare that only the watch can have seen a change. */
+/** A poll so rare that only the watch can have noticed a change. */
 const NEVER_MS = 3_600_000
 
 function follow(options: Partial<FileSourceOptions> = {}) {
@@ -68,7 +68,7 @@ async function nextSnapshot(): Promise<Snapshot> {
 
 const namesOf = (snapshot: Snapshot) => snapshot.monitors.map((one) => one.name)
 
-describe('a change is seen', () => {
+describe('a change is noticed', () => {
   test('when the file is written again', async () => {
     writeFileSync(path, text('A'))
     follow()
@@ -114,7 +114,7 @@ describe('a change is seen', () => {
     expect(namesOf(await nextSnapshot())).toEqual(['B'])
   })
 
-  test('by looking, where the system tells nothing of a file elsewhere', async () => {
+  test('by polling, where the system reports nothing about a file elsewhere', async () => {
     const secret = join(files.folder, `secret-${count}`)
     writeFileSync(secret, 'one')
     writeFileSync(path, `secrets: [S]\n${text('A')}`)
@@ -135,7 +135,7 @@ describe('a change is seen', () => {
 })
 
 describe('a bad file', () => {
-  test('is refused with its problems, and a good one after it is taken', async () => {
+  test('is refused with its problems, and a valid one after it is accepted', async () => {
     writeFileSync(path, text('A'))
     follow()
     const first = await nextSnapshot()
@@ -151,7 +151,7 @@ describe('a bad file', () => {
     expect((await good).monitors[0]).toBe(first.monitors[0])
   })
 
-  test('is refused when it vanishes, and taken when it comes back as it was', async () => {
+  test('is refused when it vanishes, and accepted when it returns unchanged', async () => {
     writeFileSync(path, text('A'))
     follow()
     await nextSnapshot()
@@ -214,7 +214,7 @@ test('a file that has been read already is not read again', async () => {
   expect(snapshot.location).toBe('lab')
 })
 
-test('a change between the first reading and the following is seen', async () => {
+test('a change between the first read and the start of the watch is noticed', async () => {
   writeFileSync(path, text('A'))
   follow()
   await source.read()

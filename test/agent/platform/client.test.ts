@@ -196,7 +196,7 @@ describe('how far runs are', () => {
     await at.sync(({ waitMs }) => waitMs > 0)
     const syncs = at.syncs.length
     const place = progress.begin(RUN, { text: (words) => words })
-    place.tell({ phase: 'test', done: 3, total: 10, line: 'shop.spec.ts' })
+    place.report({ phase: 'test', done: 3, total: 10, line: 'shop.spec.ts' })
     const said = await at.presence(() => true)
     expect(said).toEqual({
       agentId: A,

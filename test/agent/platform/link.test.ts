@@ -45,13 +45,13 @@ function trickling(bytes: number, everyMs: number, isEnding = true): Promise<Tes
 describe('an answer that comes slowly', () => {
   test('has as long as it needs while it goes on coming', async () => {
     const { authority: at } = await opened(trickling(12, 50))
-    const ask = anAsk({ deadlineMs: 300, pace: { silenceMs: 400, wholeMs: 10_000 } })
+    const ask = anAsk({ deadlineMs: 300, pace: { idleMs: 400, wholeMs: 10_000 } })
     expect((await linkTo(`http://${at}`).request(ask)).body.toString()).toBe('x'.repeat(12))
   })
 
   test.each<[string, Promise<TestServer>, Partial<LinkRequest>]>([
-    ['stops coming', trickling(3, 20, false), { pace: { silenceMs: 200, wholeMs: 10_000 } }],
-    ['goes on for too long', trickling(1e6, 20), { pace: { silenceMs: 5_000, wholeMs: 300 } }],
+    ['stops coming', trickling(3, 20, false), { pace: { idleMs: 200, wholeMs: 10_000 } }],
+    ['goes on for too long', trickling(1e6, 20), { pace: { idleMs: 5_000, wholeMs: 300 } }],
     ['has to be there as a whole', trickling(1e6, 20), { deadlineMs: 300 }],
   ])('but not one that %s', async (_, starting, more) => {
     const { authority: at } = await opened(starting)

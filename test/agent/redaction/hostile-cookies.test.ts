@@ -29,9 +29,9 @@ const site = await startHttpServer((_, response) => {
   response.setHeader('set-cookie', cookies)
   response.end('ok')
 })
-const ground = testScriptHost()
+const host = testScriptHost()
 afterAll(async () => {
-  ground.close()
+  host.close()
   await site.close()
 })
 
@@ -49,7 +49,7 @@ test.each(Object.entries(COOKIES))('cookies: %s', { timeout: 60_000 }, async (_,
     clock: createClock(),
     workRoot: temporaryFolder(),
     scrubHeaders: [],
-    scripts: ground,
+    scripts: host,
   })
   const monitor = {
     id: 'a',

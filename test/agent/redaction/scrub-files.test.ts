@@ -240,7 +240,7 @@ describe('what is packed', () => {
   test.each([
     ['the comment of a zip', async () => commented(SECRET)],
     ['the copy of a zip', async () => zipOf({ 'in.zip': await zipOf({ a: SECRET }) })],
-  ])('%s loses its secret beside a clean one', async (_, pack) => {
+  ])('%s loses its secret next to a clean one', async (_, pack) => {
     const [clean, dirty] = [fileOf(await zipOf({ a: 'a' })), fileOf(await pack())]
     expect(await scrubFiles([clean, dirty], scrubber)).toEqual(new Map())
     expect(await everything(dirty)).not.toContain(SECRET)
@@ -253,7 +253,7 @@ describe('what is packed', () => {
   })
 })
 
-test('what a header holds in one file is taken out of the others', async () => {
+test('the value of a header in one file is removed from the others', async () => {
   const har = fileOf(`{"name":"authorization","value":"${HEADER}"}`, 'a.har')
   const body = fileOf(`the server said ${HEADER.slice(7)} to me`, 'b.txt')
   await scrubFiles([body, har], scrubber)
@@ -326,7 +326,7 @@ describe('a file that cannot be scrubbed stays and is named', () => {
     expect(String(found['b'])).toBe('kept')
   })
 
-  test('but not what stands in a zip beside it: that one alone is replaced by the reason', async () => {
+  test('but not its neighbour in the zip: that one alone is replaced by the reason', async () => {
     const nested = async (depth: number): Promise<Buffer> =>
       zipOf({ 'a.zip': depth === 0 ? SECRET : await nested(depth - 1), 'b.txt': 'kept' })
     const path = fileOf(await nested(4))

@@ -1,4 +1,4 @@
-// Aim: what a sensitive header held does not leave in a file of UTF-16 of either order of bytes, nor in another
+// Aim: the value of a sensitive header does not leave in a UTF-16 file of either byte order, nor in another
 // file of the same run.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

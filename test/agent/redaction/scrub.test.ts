@@ -98,7 +98,7 @@ describe('a secret value', () => {
     expect(createScrubber({ secrets: ['ab', ''] }).text('cab')).toBe('cab')
   })
 
-  test('with the marks of regular expressions is taken by the letter', () => {
+  test('with the marks of regular expressions is matched literally', () => {
     const one = createScrubber({ secrets: ['a.c*(d)[e]'] })
     expect(one.text('a.c*(d)[e] abc')).toBe(`${SCRUBBED} abc`)
   })
@@ -121,7 +121,7 @@ describe('sensitive headers', () => {
       [{ key: 'api-key', value: SCRUBBED }],
     ],
     [
-      'with a telling part',
+      'with a sensitive part',
       { 'X-My-Token-2': 'a', userPassword: 'b' },
       { 'X-My-Token-2': SCRUBBED, userPassword: SCRUBBED },
     ],
@@ -139,7 +139,7 @@ describe('sensitive headers', () => {
     ['and numbers stay', { cookieCount: 2, cookie: 3 }, { cookieCount: 2, cookie: 3 }],
   ])('%s', (_, given, expected) => expect(named.value(given)).toEqual(expected))
 
-  test('what they held is not left in messages and bodies', () => {
+  test('their values are scrubbed from messages and bodies', () => {
     const given = {
       headers: {
         'set-cookie': ['session=abcdef123456; Path=/'],

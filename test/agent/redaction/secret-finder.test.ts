@@ -280,7 +280,7 @@ describe('a value over the limit', () => {
     ['JSON in JSON', (value) => JSON.stringify([JSON.stringify({ token: value, end: 2 })])],
     ['a list of headers', (value) => JSON.stringify([{ name: 'cookie', value }, 'end'])],
     ['lines', (value) => `cookie: ${value}\nend: 2\n`],
-  ])('or near it stands nowhere beside its name: %s', (_, written) => {
+  ])('or near it stands nowhere next to its name: %s', (_, written) => {
     const inStream = (text: string) => {
       const stream = new ByteScrubber(byteRules([], createNameTest()))
       return Buffer.concat([stream.write(Buffer.from(text)), stream.end()]).toString()
@@ -304,7 +304,7 @@ describe('a value over the limit', () => {
 })
 
 test.each(['little', 'big'])(
-  'UTF-16 with the %s end first that was taken for Latin-1 is searched',
+  'UTF-16 with the %s end first that was decoded as Latin-1 is searched',
   (end) => {
     const secret = 'p\u00e4ss\u20acword'
     const bytes = Buffer.from(`a <${secret}> b`, 'utf16le')

@@ -1,5 +1,5 @@
-// Aim: what sensitive headers held that user code sent or got stands in nothing that its run says, not in
-// a sentence without its name, whichever client was used and though no trace was recorded; ordinary words stay.
+// Aim: values of sensitive headers that user code sent or received appear in no output of its run, not even without
+// their names, with any client and without a recorded trace; ordinary text stays.
 import { once } from 'node:events'
 import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http2'
@@ -47,25 +47,25 @@ cpSync(process.execPath, join(engine, 'node'))
 writeFileSync(join(engine, INSTALLED_FILE), JSON.stringify({ program: 'node', missing: [] }))
 const bun = await packageManager('bun@1.3')
 symlinkSync(bun.folder, toolFolder(tools, 'engine', 'bun@1.3'))
-const ground = { ...testScriptHost({ tools }), ownProjects: true }
+const host = { ...testScriptHost({ tools }), ownProjects: true }
 afterAll(async () => {
-  ground.close()
+  host.close()
   await site.close()
   site2.close()
 })
 
 async function run(checkType: string, definition: Record<string, unknown>) {
-  const kept: Record<string, string> = {}
+  const fileTexts: Record<string, string> = {}
   const runner = createRunner({
     types: MONITOR_TYPES,
     clock: createClock(),
     workRoot: temporaryFolder(),
     scrubHeaders: ['X-Shop'],
-    scripts: ground,
+    scripts: host,
     files: {
       bytesMax: () => 1e9,
       stage(path, { name }) {
-        kept[name] = readFileSync(path, 'latin1')
+        fileTexts[name] = readFileSync(path, 'latin1')
         return Promise.resolve(undefined)
       },
     },
@@ -74,7 +74,7 @@ async function run(checkType: string, definition: Record<string, unknown>) {
   const around = { location: 'home', variables: [], dial: testContext().dial, secrets: [] }
   const job = { monitor: monitor as unknown as Monitor, slot: 1 }
   const result = await runner.run(job, around, new AbortController().signal)
-  return { result, text: JSON.stringify(result), kept }
+  return { result, text: JSON.stringify(result), fileTexts }
 }
 
 /** Says what it knows in sentences, and fails with one. */
@@ -107,10 +107,10 @@ const SAID = [
   `no order for ${SCRUBBED} in ${SCRUBBED}`,
 ]
 
-/** What is told that should not be, and what is not that should. */
+/** Secrets that leaked, and expected text that is missing. */
 function wrongIn(text: string): string[] {
-  const told = ALL.filter((one) => text.includes(one))
-  return [...told, ...SAID.filter((one) => !text.includes(one))]
+  const leaked = ALL.filter((one) => text.includes(one))
+  return [...leaked, ...SAID.filter((one) => !text.includes(one))]
 }
 
 test.each([
@@ -135,9 +135,9 @@ test('a test of requests that records no trace', async () => {
 
 const why = missing('chromium')
 test.skipIf(why !== undefined)(
-  `pages of a browser that record no trace, and a file beside it ${why ?? ''}`,
+  `pages of a browser that record no trace, and a file next to it ${why ?? ''}`,
   async () => {
-    const { text, kept } = await run('BROWSER', {
+    const { text, fileTexts } = await run('BROWSER', {
       playwrightConfig: { use: { trace: 'off', screenshot: 'off', video: 'off' } },
       script: `${TEST}test('orders', async ({ page, context }, info) => {
         await page.goto('${url}/')
@@ -153,7 +153,7 @@ test.skipIf(why !== undefined)(
         ${SAY('sid')} })`,
     })
     expect(wrongIn(text)).toEqual([])
-    expect(Object.values(kept)).toContain(`token ${SCRUBBED} session ${SCRUBBED}`)
+    expect(Object.values(fileTexts)).toContain(`token ${SCRUBBED} session ${SCRUBBED}`)
   },
 )
 
@@ -206,8 +206,8 @@ async function runSuite(on: string, body: string, first = '') {
 }
 
 /** What of all that left the agent should not be there, or is not there that should. */
-function toldOf({ text, kept }: Awaited<ReturnType<typeof run>>): string[] {
-  const whole = text + Object.values(kept).join('')
+function leakedFrom({ text, fileTexts }: Awaited<ReturnType<typeof run>>): string[] {
+  const whole = text + Object.values(fileTexts).join('')
   const said = `no order for ${SCRUBBED} in ${SCRUBBED}`
   return [...ALL.filter((one) => whole.includes(one)), ...(text.includes(said) ? [] : [said])]
 }
@@ -233,6 +233,6 @@ describe('a suite, though its own requests are in no trace,', () => {
       `import { request } from 'undici'`,
     ],
   ])('on %s with %s', async (on, _, body, first) => {
-    expect(toldOf(await runSuite(on, body, first))).toEqual([])
+    expect(leakedFrom(await runSuite(on, body, first))).toEqual([])
   })
 })

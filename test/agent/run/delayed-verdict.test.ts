@@ -7,7 +7,7 @@ import { LIMITS } from '../../../src/contract/versions.ts'
 const times = { elapsedMs: 1000, deadlineMs: 1000, delayMs: 200 }
 const asserted = (source: string, comparison: string, actual: string) =>
   failure('ASSERTION_FAILED', 'x', { source, comparison, target: '500', actual })
-const silent = (code: FailureCode, details = {}) => failure(code, 'x', details)
+const timedOut = (code: FailureCode, details = {}) => failure(code, 'x', details)
 
 test.each([
   [asserted('RESPONSE_TIME', 'LESS_THAN', '600'), true],
@@ -17,15 +17,15 @@ test.each([
   [asserted('RESPONSE_TIME', 'EQUALS', '600'), true],
   [asserted('STATUS_CODE', 'LESS_THAN', '600'), false],
   [asserted('RESPONSE_DATA', 'CONTAINS', ''), true],
-  [silent('TIMEOUT_CONNECT'), true],
-  [silent('TIMEOUT_RUN'), false],
-  [silent('SCRIPT_FAILED'), false],
-  [silent('DNS_SERVER_FAILED', { reason: 'ETIMEOUT' }), true],
-  [silent('DNS_SERVER_FAILED', { reason: 'ESERVFAIL' }), false],
-  [silent('DESTINATION_UNREACHED'), true],
-  [silent('DESTINATION_UNREACHED', { refusal: { from: '::1' } }), false],
-  [silent('HTTP_STATUS', { statusCode: 500 }), false],
-  [silent('RESOLVER_UNREACHABLE'), false],
+  [timedOut('TIMEOUT_CONNECT'), true],
+  [timedOut('TIMEOUT_RUN'), false],
+  [timedOut('SCRIPT_FAILED'), false],
+  [timedOut('DNS_SERVER_FAILED', { reason: 'ETIMEOUT' }), true],
+  [timedOut('DNS_SERVER_FAILED', { reason: 'ESERVFAIL' }), false],
+  [timedOut('DESTINATION_UNREACHED'), true],
+  [timedOut('DESTINATION_UNREACHED', { refusal: { from: '::1' } }), false],
+  [timedOut('HTTP_STATUS', { statusCode: 500 }), false],
+  [timedOut('RESOLVER_UNREACHABLE'), false],
 ])('%j: %s', (failed, expected) => {
   expect(isMadeByDelay({ observed: {}, failures: [failed] }, {}, times)).toBe(expected)
 })
@@ -39,6 +39,6 @@ test.each([
   ['most of a short deadline', { delayMs: 260, elapsedMs: 300, deadlineMs: 60 }, true],
   ['made up for by a short deadline', { delayMs: 60, elapsedMs: 120, deadlineMs: 60 }, false],
 ])('a time-out and a delay that is %s: %s', (_, some, expected) => {
-  const failures = [silent('TIMEOUT_FIRST_BYTE')]
+  const failures = [timedOut('TIMEOUT_FIRST_BYTE')]
   expect(isMadeByDelay({ observed: {}, failures }, {}, { ...times, ...some })).toBe(expected)
 })

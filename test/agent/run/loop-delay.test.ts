@@ -8,7 +8,7 @@ function block(ms: number): void {
   while (performance.now() < untilMs);
 }
 
-test('is seen while it lasts, and after the loop has turned', async () => {
+test('is measured while it lasts, and after the loop has turned', async () => {
   const loop = new LoopDelay()
   const watch = loop.watch()
   block(100)

@@ -1,5 +1,5 @@
 // Aim: what sensitive headers hold leaves in no text of a program's run: not in its console, its errors and the
-// source beside them, not in what it says while it runs, whether it stands beside its name or was seen elsewhere.
+// source next to them, nor in its progress, whether it stands next to its name or was observed elsewhere.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
@@ -102,7 +102,7 @@ describe('a run of a program', () => {
     return { result: await running, line }
   }
 
-  test('tells nothing that stands beside its name, nor the same anywhere else', async () => {
+  test('reveals no value next to its name, nor the same value anywhere else', async () => {
     const { result, line } = await runOf('BROWSER', JSON.stringify(HEADERS))
     expect(JSON.stringify(result)).not.toMatch(GONE)
     expect(result.failures[0]?.message).toBe(`Error: with ${SCRUBBED}`)
@@ -110,7 +110,7 @@ describe('a run of a program', () => {
     expect(line).not.toMatch(GONE)
   })
 
-  test('tells nothing that a header held in its files', async () => {
+  test('reveals no value of a header in its files', async () => {
     const network = `{"headers":[{"name":"Authorization","value":"${AUTH}"}]}\n`
     const { result } = await runOf('BROWSER', 'said RESPAUTH98765', network)
     expect(JSON.stringify(result)).not.toMatch(GONE)
@@ -120,11 +120,11 @@ describe('a run of a program', () => {
     })
   })
 
-  test('keeps what was seen out of texts that were cut through it', () => {
+  test('scrubs observed values from texts that were truncated within them', () => {
     const texts = named()
-    texts.saw(['COOKIESECRET12345'])
+    texts.addValues(['COOKIESECRET12345'])
     const cut = `${'x'.repeat(200)}COOKIESEC`
-    expect(texts.seen()?.text(cut)).toBe(`${'x'.repeat(200)}${SCRUBBED}`)
+    expect(texts.observedScrubber()?.text(cut)).toBe(`${'x'.repeat(200)}${SCRUBBED}`)
   })
 
   test('and the texts of others are read for known secrets alone', async () => {

@@ -1,5 +1,5 @@
-// Aim: of all failures of runs only mistakes in the program itself are told; never a verdict about a target,
-// bad settings, or what a machine lacks.
+// Aim: of all failures of runs only defects of the agent itself are reported; never a verdict about a target,
+// invalid settings, or a missing requirement of the machine.
 import { describe, expect, test } from 'vitest'
 import { createClock } from '../../../src/agent/schedule/clock.ts'
 import { ownFault } from '../../../src/agent/run/own-fault.ts'
@@ -36,7 +36,7 @@ describe('the runner', () => {
     return faults
   }
 
-  test('tells of what a monitor throws, with its place', async () => {
+  test('reports what a monitor throws, with its place', async () => {
     const faults = await faultsOf((run) => run.fail(new TypeError('x is not a function')))
     expect(faults).toEqual([
       {
@@ -50,12 +50,12 @@ describe('the runner', () => {
   test.each([
     ['a target that refuses', 'CONNECT_REFUSED'],
     ['bad settings', 'SETTINGS_INVALID'],
-    ['what the machine lacks', 'RESOURCES_EXHAUSTED'],
-  ] as const)('tells nothing of %s', async (_, code) => {
+    ['missing resources of the machine', 'RESOURCES_EXHAUSTED'],
+  ] as const)('does not report %s', async (_, code) => {
     expect(await faultsOf((run) => run.end({ failures: [failure(code, 'x')] }))).toEqual([])
   })
 
-  test('tells nothing of a run that passes', async () => {
+  test('reports nothing for a run that passes', async () => {
     expect(await faultsOf((run) => run.end())).toEqual([])
   })
 })

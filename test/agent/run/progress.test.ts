@@ -1,4 +1,4 @@
-// Aim: what a run says of how far it is reaches the platform without secrets, the newest word alone, at most
+// Aim: the progress of a run reaches the platform without secrets, the newest report alone, at most
 // once a second, and stops with the run.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -8,7 +8,7 @@ import type * as z from 'zod'
 import { createClock } from '../../../src/agent/schedule/clock.ts'
 import type { LinkRequest } from '../../../src/agent/platform/link.ts'
 import { createProgressBoard } from '../../../src/agent/run/progress-board.ts'
-import { startProgressTelling } from '../../../src/agent/run/progress-telling.ts'
+import { startProgressReporting } from '../../../src/agent/run/progress-telling.ts'
 import { createRunner } from '../../../src/agent/run/runner.ts'
 import { SCRUBBED } from '../../../src/agent/redaction/scrub.ts'
 import { PresenceRequest } from '../../../src/contract/protocol/agent-protocol.ts'
@@ -48,64 +48,64 @@ function runnerWith(board = createProgressBoard()) {
   }
 }
 
-describe('the newest word of a run', () => {
+describe('the newest report of a run', () => {
   test('is known while it runs, without secrets and control characters, cut to its bound', async () => {
     const { board, fake, run } = runnerWith()
     const running = run(RUN)
-    const seen = await fake.next()
+    const started = await fake.next()
     expect(board.newest()).toEqual([])
-    seen.context.progress?.({ phase: 'install' })
+    started.context.progress?.({ phase: 'install' })
     expect(board.newest()).toEqual([{ run: RUN, phase: 'install' }])
     const line = `sent hush-hush\u001B[31m to the shop ${'x'.repeat(1_000)}`
-    seen.context.progress?.({ phase: 'test', done: 3, total: 10, line })
-    const [told] = board.newest()
-    expect(told).toMatchObject({ run: RUN, phase: 'test', done: 3, total: 10 })
-    expect(told?.line).toMatch(/^sent \[scrubbed\] \[31m to the shop x+$/)
-    expect(told?.line).toHaveLength(PROGRESS_BOUNDS.lineCharactersMax)
-    seen.end()
+    started.context.progress?.({ phase: 'test', done: 3, total: 10, line })
+    const [reported] = board.newest()
+    expect(reported).toMatchObject({ run: RUN, phase: 'test', done: 3, total: 10 })
+    expect(reported?.line).toMatch(/^sent \[scrubbed\] \[31m to the shop x+$/)
+    expect(reported?.line).toHaveLength(PROGRESS_BOUNDS.lineCharactersMax)
+    started.end()
     await running
     expect(board.newest()).toEqual([])
-    // One that does not end when it is told goes on talking.
-    seen.context.progress?.({ phase: 'test' })
+    // A run that ignores its abort continues to report.
+    started.context.progress?.({ phase: 'test' })
     expect(board.newest()).toEqual([])
   })
 
   test('never holds the part of a secret at which it is cut', async () => {
     const { board, fake, run } = runnerWith()
     const running = run(RUN)
-    const seen = await fake.next()
-    seen.context.progress?.({ phase: 'p', line: `${'x'.repeat(495)}hush-hush` })
+    const started = await fake.next()
+    started.context.progress?.({ phase: 'p', line: `${'x'.repeat(495)}hush-hush` })
     expect(board.newest()[0]?.line).not.toContain('hush')
-    seen.context.progress?.({ phase: 'p', line: `hush-hush${'x'.repeat(9_986)}hush-hush` })
+    started.context.progress?.({ phase: 'p', line: `hush-hush${'x'.repeat(9_986)}hush-hush` })
     expect(JSON.stringify(board.newest())).not.toContain('hush')
-    seen.context.progress?.({ phase: 'hush-hush' })
+    started.context.progress?.({ phase: 'hush-hush' })
     expect(board.newest()[0]?.phase).toBe(SCRUBBED)
-    seen.end()
+    started.end()
     await running
   })
 
   test('of a slot is nobody’s', async () => {
     const { board, fake, run } = runnerWith()
     const running = run()
-    const seen = await fake.next()
-    seen.context.progress?.({ phase: 'test' })
+    const started = await fake.next()
+    started.context.progress?.({ phase: 'test' })
     expect(board.newest()).toEqual([])
-    seen.end()
+    started.end()
     await running
   })
 
-  test('of a slot of code is told with each sync, from its begin to its end', async () => {
+  test('of a slot of user code is reported with each sync, from its start to its end', async () => {
     const { board, fake, run } = runnerWith()
     const monitor = { ...aMonitor('a'), checkType: 'PLAYWRIGHT' as const }
     const running = run(undefined, monitor)
-    const seen = await fake.next()
+    const started = await fake.next()
     const [begun] = board.slots()
     expect(begun).toEqual({ monitorId: 'a', slot: 1, startedAt: expect.any(Number) as number })
-    seen.context.progress?.({ phase: 'test', done: 3, total: 10, line: 'sent hush-hush' })
+    started.context.progress?.({ phase: 'test', done: 3, total: 10, line: 'sent hush-hush' })
     const now = { phase: 'test', done: 3, total: 10, line: `sent ${SCRUBBED}` }
     expect(board.slots()).toEqual([{ ...begun, ...now }])
     expect(board.newest()).toEqual([])
-    seen.end()
+    started.end()
     await running
     expect(board.slots()).toEqual([])
   })
@@ -115,17 +115,17 @@ describe('the newest word of a run', () => {
     [Number.NaN, 0],
     [2.4, 2],
     [1e300, PROGRESS_BOUNDS.countMax],
-  ])('counts %d as %d', (given, told) => {
+  ])('counts %d as %d', (given, reported) => {
     const board = createProgressBoard()
-    board.begin(RUN, PLAIN).tell({ phase: 'p', done: given, total: given })
-    expect(board.newest()).toEqual([{ run: RUN, phase: 'p', done: told, total: told }])
+    board.begin(RUN, PLAIN).report({ phase: 'p', done: given, total: given })
+    expect(board.newest()).toEqual([{ run: RUN, phase: 'p', done: reported, total: reported }])
   })
 
-  test('is kept of so many as one call takes, those that spoke last in front', () => {
+  test('is limited to as many runs as one call accepts, latest first', () => {
     const board = createProgressBoard()
     const lineMax = '\u2028'.repeat(PROGRESS_BOUNDS.lineCharactersMax)
     for (let index = 0; index < 100; index++) {
-      board.begin(runId(index), PLAIN).tell({ phase: '"'.repeat(40), line: lineMax })
+      board.begin(runId(index), PLAIN).report({ phase: '"'.repeat(40), line: lineMax })
     }
     const all = board.newest()
     expect(all.map(({ run }) => run).slice(0, 2)).toEqual([runId(99), runId(98)])
@@ -136,7 +136,7 @@ describe('the newest word of a run', () => {
   })
 })
 
-describe('telling', () => {
+describe('reporting', () => {
   afterEach(() => void vi.useRealTimers())
 
   const setUp = () => {
@@ -152,7 +152,7 @@ describe('telling', () => {
           calls.push({ ask, end })
         }),
     }
-    const end = startProgressTelling({ link, facts: () => ({ id: AGENT, instance: RUN }), board })
+    const end = startProgressReporting({ link, facts: () => ({ id: AGENT, instance: RUN }), board })
     return {
       board,
       place,
@@ -162,22 +162,22 @@ describe('telling', () => {
     }
   }
 
-  test('is one call for many words, one at a time, a second apart, and survives a failure', async () => {
+  test('is one call for many reports, one at a time, a second apart, and survives a failure', async () => {
     const { place, calls, said, end } = setUp()
-    for (let done = 0; done < 100; done++) place.tell({ phase: 'test', done })
+    for (let done = 0; done < 100; done++) place.report({ phase: 'test', done })
     await vi.advanceTimersByTimeAsync(100)
     expect(said()).toEqual([
       { agentId: AGENT, instance: RUN, progress: [{ run: RUN, phase: 'test', done: 99 }] },
     ])
     expect(calls[0]?.ask).toMatchObject({ method: 'POST', path: '/agent/v1/presence' })
-    place.tell({ phase: 'test', done: 100 })
+    place.report({ phase: 'test', done: 100 })
     await vi.advanceTimersByTimeAsync(5_000)
     expect(calls).toHaveLength(1)
     calls[0]?.end(new Error('the platform is away'))
     await vi.advanceTimersByTimeAsync(100)
     expect(said()[1]?.progress).toEqual([{ run: RUN, phase: 'test', done: 100 }])
     calls[1]?.end()
-    place.tell({ phase: 'test', done: 101 })
+    place.report({ phase: 'test', done: 101 })
     await vi.advanceTimersByTimeAsync(800)
     expect(calls).toHaveLength(2)
     await vi.advanceTimersByTimeAsync(200)
@@ -187,14 +187,14 @@ describe('telling', () => {
 
   test('is not about runs that are over, and ends with its source', async () => {
     const { board, place, calls, end } = setUp()
-    place.tell({ phase: 'test' })
+    place.report({ phase: 'test' })
     place.over()
     await vi.advanceTimersByTimeAsync(2_000)
     expect(calls).toHaveLength(0)
     const other = board.begin(RUN, PLAIN)
-    other.tell({ phase: 'test' })
+    other.report({ phase: 'test' })
     end()
-    other.tell({ phase: 'test' })
+    other.report({ phase: 'test' })
     await vi.advanceTimersByTimeAsync(2_000)
     expect(calls).toHaveLength(0)
     expect(vi.getTimerCount()).toBe(0)

@@ -8,7 +8,7 @@ import { OVERRUN_MS_MAX } from '../../../src/agent/run/attempt.ts'
 import { createClock } from '../../../src/agent/schedule/clock.ts'
 import { definitionSecrets, secretWarnings } from '../../../src/contract/definition-secrets.ts'
 import { loopDelay } from '../../../src/agent/run/loop-delay.ts'
-import type { Surroundings } from '../../../src/agent/run/run-plan.ts'
+import type { LocationContext } from '../../../src/agent/run/run-plan.ts'
 import { createRunner } from '../../../src/agent/run/runner.ts'
 import { SCRUBBED } from '../../../src/agent/redaction/scrub.ts'
 import { createNameTest } from '../../../src/contract/protocol/sensitive-name.ts'
@@ -25,7 +25,7 @@ beforeAll(async () => {
 })
 afterAll(() => rm(workRoot, { recursive: true }))
 
-const around = (variables: Variable[] = [], secrets: string[] = []): Surroundings => ({
+const around = (variables: Variable[] = [], secrets: string[] = []): LocationContext => ({
   location: 'office',
   variables,
   dial: {} as Dialler,
@@ -47,7 +47,7 @@ const never = new AbortController().signal
 const refused = failure('CONNECT_REFUSED', 'refused')
 
 describe('a result', () => {
-  test('has identity, verdict, times and what was seen', async () => {
+  test('has identity, verdict, times and observation', async () => {
     const fake = fakeType()
     const running = runnerOf(fake).run({ monitor: aMonitor('a'), slot: 42 }, around(), never)
     const run = await fake.next()
@@ -134,7 +134,7 @@ describe('what keeps a monitor from running is about us', () => {
 })
 
 describe('time', () => {
-  test('the deadline aborts with a reason that the monitor can tell', async () => {
+  test('the deadline aborts with a reason that the monitor can recognize', async () => {
     const fake = fakeType({ deadlineMs: 20, stubborn: true })
     const running = runnerOf(fake).run({ monitor: aMonitor('a'), slot: 1 }, around(), never)
     const late = await fake.next()
@@ -169,7 +169,7 @@ describe('time', () => {
     expect(onAbandoned.mock.calls).toEqual([['URL']])
   })
 
-  test('a cancelled run says nothing about the target, whatever was seen', async () => {
+  test('a cancelled run says nothing about the target, whatever was observed', async () => {
     const fake = fakeType({ stubborn: true })
     const stop = new AbortController()
     const running = runnerOf(fake).run({ monitor: aMonitor('a'), slot: 1 }, around(), stop.signal)
@@ -190,8 +190,8 @@ describe('retries', () => {
     ['as often as allowed', [[refused], [refused], [refused], []], 'failed', 3],
     ['a passing fault of ours too', [[failure('PROXY_UNREACHABLE', 'x')], []], 'passed', 2],
     ['a lasting fault of ours not', [[failure('ADDRESS_BLOCKED', 'x')], []], 'errored', 1],
-  ])('%s', async (_, seen, verdict, attempts) => {
-    const failures = [...seen]
+  ])('%s', async (_, outcomes, verdict, attempts) => {
+    const failures = [...outcomes]
     const fake = fakeType({ run: () => ({ observed: {}, failures: failures.shift() ?? [] }) })
     const result = await runnerOf(fake).run({ monitor: withRetries, slot: 1 }, around(), never)
     expect([result.verdict, result.attempts.length]).toEqual([verdict, attempts])
@@ -204,7 +204,7 @@ describe('retries', () => {
   })
 
   test('waiting for the next attempt ends when the run is cancelled', async () => {
-    const fake = fakeType({ run: () => ({ observed: { seen: 1 }, failures: [refused] }) })
+    const fake = fakeType({ run: () => ({ observed: { fact: 1 }, failures: [refused] }) })
     const slow = aMonitor('a', { retryStrategy: { type: 'FIXED', baseBackoffSeconds: 500 } })
     const stop = new AbortController()
     const run = runnerOf(fake).begin({ monitor: slow, slot: 1 }, around())
@@ -214,7 +214,7 @@ describe('retries', () => {
     const result = await running
     expect(result.verdict).toBe('cancelled')
     expect(result.failures.map((one) => one.code)).toEqual(['CANCELLED', 'CONNECT_REFUSED'])
-    expect(result.observed).toEqual({ seen: 1 })
+    expect(result.observed).toEqual({ fact: 1 })
   })
 })
 
@@ -261,7 +261,7 @@ describe('variables', () => {
 describe('secrets', () => {
   const seenWith = async (
     monitor: ReturnType<typeof aMonitor>,
-    place: Surroundings,
+    place: LocationContext,
     text: string,
   ) => {
     const fake = fakeType({
@@ -297,7 +297,7 @@ describe('secrets', () => {
     expect(text).toContain('open')
   })
 
-  test('a secret that is a word of ours spoils no verdict and no id', async () => {
+  test('a secret that equals a verdict or id does not scrub these', async () => {
     const place = around([variable('A', 'errored', true), variable('B', 'failed', true)])
     const result = JSON.parse(await seenWith(aMonitor('failed'), place, 'x')) as object
     expect(result).toMatchObject({ monitorId: 'failed', verdict: 'failed' })

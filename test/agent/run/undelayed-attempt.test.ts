@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { createClock } from '../../../src/agent/schedule/clock.ts'
-import type { Surroundings } from '../../../src/agent/run/run-plan.ts'
+import type { LocationContext } from '../../../src/agent/run/run-plan.ts'
 import { createRunner } from '../../../src/agent/run/runner.ts'
 import { failure, type Failure } from '../../../src/contract/failure.ts'
 import type { Monitor } from '../../../src/contract/monitor.ts'
@@ -15,7 +15,7 @@ import type { Observation } from '../../../src/contract/observation.ts'
 import { aMonitor, fakeType, type FakeType } from '../../support/agent/fake-monitors.ts'
 
 const BLOCKED_MS = 200
-const around: Surroundings = { location: 'x', variables: [], dial: {} as Dialler, secrets: [] }
+const around: LocationContext = { location: 'x', variables: [], dial: {} as Dialler, secrets: [] }
 const stopping = new AbortController()
 afterEach(() => void vi.restoreAllMocks())
 
@@ -47,12 +47,12 @@ describe('a verdict that only our delay has made', () => {
   test.each<[string, Partial<Observation>]>([
     ['failed', slow(1000 + BLOCKED_MS / 2)],
     ['degraded', { degraded: true, responseTimeMs: 500 + BLOCKED_MS / 2 }],
-  ])('%s: the attempt is repeated at once, and is no retry', async (_, seen) => {
+  ])('%s: the attempt is repeated at once, and is no retry', async (_, observation) => {
     const fake = fakeType()
     const { result, onRetry } = begin(fake, { degradedResponseTime: 500 })
     const first = await fake.next()
     block()
-    first.end(seen)
+    first.end(observation)
     const again = await fake.next()
     again.end()
     expect(await result).toMatchObject({ verdict: 'passed', attempts: [{ verdict: 'passed' }] })
@@ -123,12 +123,12 @@ describe('what the target has done', () => {
     ['it is degraded by more than our delay', { degraded: true, responseTimeMs: 5000 }, 'degraded'],
     ['it is degraded by itself', { degraded: true, observed: { degradedBy: ['x'] } }, 'degraded'],
     ['it passes', { responseTimeMs: 1 }, 'passed'],
-  ])('stays: %s', async (_, seen, verdict) => {
+  ])('stays: %s', async (_, observation, verdict) => {
     const fake = fakeType()
     const { result } = begin(fake, { degradedResponseTime: 500 })
     const run = await fake.next()
     block()
-    run.end({ responseTimeMs: 600, ...seen })
+    run.end({ responseTimeMs: 600, ...observation })
     expect((await result).verdict).toBe(verdict)
     expect(fake.begun()).toBe(1)
   })

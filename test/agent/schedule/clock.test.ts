@@ -178,7 +178,7 @@ describe('the uncertainty of a remote clock', () => {
     expect(clock.now()).toBe(start + 10 * 3_600_000 - 1500)
   })
 
-  test('is not known of a time that was kept: any difference is our error', () => {
+  test('is not known of a stored time: any difference is our error', () => {
     const { clock, start } = setUp()
     clock.follow(start + 86_400_000)
     expect(clock.now()).toBe(start + 86_400_000)

@@ -1,4 +1,4 @@
-// The heap must always have the earliest on top, whatever is moved or taken out.
+// The heap must always have the earliest on top, whatever is moved or removed.
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { DueHeap, type Due } from '../../../src/agent/schedule/due-heap.ts'
@@ -39,7 +39,7 @@ test('agrees with a sorted list after any steps', () => {
   )
 })
 
-test('what is in no heap is not taken out of it', () => {
+test('an item in no heap is not removed', () => {
   const heap = new DueHeap<Due>()
   heap.add({ dueAt: 1, place: -1 })
   heap.remove({ dueAt: 1, place: -1 })

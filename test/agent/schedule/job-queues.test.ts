@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest'
 import { createClock } from '../../../src/agent/schedule/clock.ts'
 import { createJobQueues, type Watch } from '../../../src/agent/schedule/job-queues.ts'
 import { SKIPPED_ROWS_MAX } from '../../../src/agent/schedule/passed-slots.ts'
-import { laneOf } from '../../../src/agent/schedule/lane.ts'
+import { queueClassOf } from '../../../src/agent/schedule/lane.ts'
 import type { AgentMetrics } from '../../../src/agent/metrics.ts'
 import { createRunner } from '../../../src/agent/run/runner.ts'
 import { failure } from '../../../src/contract/failure.ts'
@@ -31,13 +31,13 @@ function setUp(concurrency = { uptime: 1, scripted: 1 }) {
     reloaded: () => undefined,
     text: () => Promise.resolve(''),
   }
-  const surroundings = { location: 'office', variables: [], dial: {} as Dialler, secrets: [] }
+  const locationContext = { location: 'office', variables: [], dial: {} as Dialler, secrets: [] }
   const queues = createJobQueues({
     concurrency,
     runner: createRunner({ types: fake.types, clock, workRoot: tmpdir(), scrubHeaders: [] }),
     clock,
     metrics,
-    surroundings: () => surroundings,
+    locationContext: () => locationContext,
     onResult(result) {
       results.push(result)
       for (const arrived of arrivals.splice(0)) arrived()
@@ -137,11 +137,11 @@ describe('queues', () => {
     ['MULTI_STEP', {}, 'scripted'],
     ['PLAYWRIGHT', {}, 'scripted'],
     ['TCP', {}, 'uptime'],
-  ])('%s with %j is %s work', (checkType, fields, lane) => {
-    expect(laneOf(aMonitor('a', { checkType, ...fields }))).toBe(lane)
+  ])('%s with %j is %s work', (checkType, fields, queueClass) => {
+    expect(queueClassOf(aMonitor('a', { checkType, ...fields }))).toBe(queueClass)
   })
 
-  test('no more jobs run than allowed, and their state is told', async () => {
+  test('no more jobs run than allowed, and their state is reported', async () => {
     const { fake, queues, resultCount } = setUp({ uptime: 3, scripted: 1 })
     for (let n = 0; n < 10; n++) queues.due(watchOf(`m${n}`), n, n)
     const runs = [await fake.next(), await fake.next(), await fake.next()]

@@ -1,4 +1,4 @@
-// The timetable tells every slot once, in time, and accounts for those that passed unnoticed. Time is
+// The timetable reports every slot once, in time, and accounts for those that passed unnoticed. Time is
 // moved by hand: timers and clocks together.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { createClock } from '../../../src/agent/schedule/clock.ts'
@@ -42,7 +42,7 @@ function setUp() {
 }
 
 describe('slots', () => {
-  test('each is told once, at most two milliseconds late', () => {
+  test('each is reported once, at most two milliseconds late', () => {
     const { clock, timetable, due, run } = setUp()
     const start = clock.now()
     timetable.set([[every(1), 'a']])
@@ -54,7 +54,7 @@ describe('slots', () => {
     expect(Math.max(...due.map(({ at, slot }) => at - slot))).toBeLessThanOrEqual(2)
   })
 
-  test('nothing is told before the start and after the stop', () => {
+  test('nothing is reported before the start and after the stop', () => {
     const { timetable, due, run } = setUp()
     timetable.set([[every(1), 'a']])
     run(900)
@@ -184,8 +184,8 @@ describe('time that passes unnoticed', () => {
     clocks.sleep(60_000)
     run(1000)
     expect(jumps).toEqual([60_000])
-    const told = due.length + skipped.reduce((total, { count }) => total + count, 0)
-    expect(told).toBe(61)
+    const reported = due.length + skipped.reduce((total, { count }) => total + count, 0)
+    expect(reported).toBe(61)
     expect(due[0]?.slot).toBeLessThanOrEqual(clock.now())
     expect(skipped.map(({ reason }) => reason)).toEqual(['suspended'])
   })
@@ -236,7 +236,7 @@ describe('slots that somebody else gave out', () => {
     expect(skipped).toEqual([])
   })
 
-  test('are told although the next one comes soon', () => {
+  test('are reported although the next one comes soon', () => {
     const { clock, clocks, timetable, due, run } = setUp()
     const passed = slotAtOrBefore(slots, clock.now())
     clocks.pass(passed + 9000 - clock.now())
@@ -265,7 +265,7 @@ describe('slots that somebody else gave out', () => {
     expect(timetable.size()).toBe(0)
   })
 
-  test('go on where the end is taken back, and none is told twice', () => {
+  test('continue where the end is withdrawn, and none is reported twice', () => {
     const { clock, timetable, due, run } = setUp()
     const next = slotAtOrAfter(slots, clock.now())
     timetable.set([[{ id: 'a', slots, from: next }, 'a']])
@@ -275,21 +275,21 @@ describe('slots that somebody else gave out', () => {
     run(10_000)
     timetable.set([[{ id: 'a', slots, from: next }, 'a']])
     run(10_000)
-    const told = due.map(({ slot }) => slot)
-    expect(told).toEqual([...new Set(told)])
-    expect(told).toContain(next + 10_000)
-    expect(told).toContain(next + 20_000)
+    const reported = due.map(({ slot }) => slot)
+    expect(reported).toEqual([...new Set(reported)])
+    expect(reported).toContain(next + 10_000)
+    expect(reported).toContain(next + 20_000)
   })
 
-  test('that have passed and were not told can be asked for', () => {
+  test('that have passed and were not reported can be queried', () => {
     const { clock, timetable, run } = setUp()
     const hourly = { everyMs: 3_600_000, offsetMs: 1_800_000 }
     const passed = slotAtOrBefore(hourly, clock.now())
     timetable.set([[{ id: 'a', slots: hourly, from: 0 }, 'a']])
-    expect(timetable.untold(clock.now())).toEqual([{ subject: 'a', slot: passed }])
+    expect(timetable.unreported(clock.now())).toEqual([{ subject: 'a', slot: passed }])
     timetable.start()
     run(3000)
-    expect(timetable.untold(clock.now())).toEqual([])
+    expect(timetable.unreported(clock.now())).toEqual([])
   })
 
   test('go on when the clock that is followed goes far back', () => {
@@ -306,7 +306,7 @@ describe('slots that somebody else gave out', () => {
   })
 
   test.each([[-3800], [3800]])(
-    'are told once each when a correction of %i ms shows that the clock was wrong',
+    'are reported once each when a correction of %i ms shows that the clock was wrong',
     (byMs) => {
       const { clock, timetable, due, skipped, jumps, run } = setUp()
       const everySecond = { everyMs: 1000, offsetMs: 300 }
@@ -321,11 +321,11 @@ describe('slots that somebody else gave out', () => {
       const before = due.length
       run(10_000)
       expect(jumps).toEqual([])
-      const told = due.map(({ slot }) => slot)
-      expect(new Set(told).size).toBe(told.length)
+      const reported = due.map(({ slot }) => slot)
+      expect(new Set(reported).size).toBe(reported.length)
       const skips = skipped.reduce((sum, { count }) => sum + count, 0)
-      const first = told[0] ?? 0
-      expect(told.length + skips).toBe(slotsBetween(everySecond, first, clock.now() + 1))
+      const first = reported[0] ?? 0
+      expect(reported.length + skips).toBe(slotsBetween(everySecond, first, clock.now() + 1))
       expect(skips > 0).toBe(byMs > 0)
       const inTime = due.slice(before).filter(({ slot }) => slot > correctedAt)
       expect(inTime.length).toBeGreaterThanOrEqual(5)
@@ -333,7 +333,7 @@ describe('slots that somebody else gave out', () => {
     },
   )
 
-  test('that were told a day too early are told again when the clock is right', () => {
+  test('that were reported a day too early are reported again when the clock is right', () => {
     const { clock, timetable, due, jumps, run } = setUp()
     const now = clock.now()
     clock.follow(now + 86_400_000)

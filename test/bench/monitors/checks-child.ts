@@ -40,10 +40,15 @@ function throughRunner(definition: Record<string, unknown>): () => Promise<void>
     scrubHeaders: [],
   })
   const monitor = Monitor.parse({ id: 'bench', name: 'bench', ...definition })
-  const surroundings = { location: 'bench', variables: [], dial: plainContext().dial, secrets: [] }
+  const locationContext = {
+    location: 'bench',
+    variables: [],
+    dial: plainContext().dial,
+    secrets: [],
+  }
   const { signal } = new AbortController()
   return async () => {
-    const result = await runner.run({ monitor, slot: Date.now() }, surroundings, signal)
+    const result = await runner.run({ monitor, slot: Date.now() }, locationContext, signal)
     if (result.verdict !== 'passed') throw new Error(JSON.stringify(result.failures))
   }
 }

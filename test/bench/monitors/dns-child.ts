@@ -34,12 +34,12 @@ const monitor = Monitor.parse({
     skipSSL: true,
   },
 })
-const surroundings = { location: 'bench', variables: [], dial: plainContext().dial, secrets: [] }
+const locationContext = { location: 'bench', variables: [], dial: plainContext().dial, secrets: [] }
 const { signal } = new AbortController()
 
 /** The agent's whole way from a job to a scrubbed result. */
 async function once(): Promise<void> {
-  const result = await runner.run({ monitor, slot: Date.now() }, surroundings, signal)
+  const result = await runner.run({ monitor, slot: Date.now() }, locationContext, signal)
   if (result.verdict !== 'passed') throw new Error(JSON.stringify(result.failures))
 }
 

@@ -47,10 +47,15 @@ function throughRunner(port: number, grpcConfig: Record<string, unknown>): () =>
   })
   const request = { url: '127.0.0.1', port, grpcConfig: { tls: false, ...grpcConfig } }
   const monitor = Monitor.parse({ id: 'bench', name: 'bench', checkType: 'GRPC', request })
-  const surroundings = { location: 'bench', variables: [], dial: plainContext().dial, secrets: [] }
+  const locationContext = {
+    location: 'bench',
+    variables: [],
+    dial: plainContext().dial,
+    secrets: [],
+  }
   const { signal } = new AbortController()
   return async () => {
-    const result = await runner.run({ monitor, slot: Date.now() }, surroundings, signal)
+    const result = await runner.run({ monitor, slot: Date.now() }, locationContext, signal)
     if (result.verdict !== 'passed') throw new Error(JSON.stringify(result.failures))
   }
 }

@@ -22,10 +22,15 @@ function throughRunner(request: Record<string, unknown>): () => Promise<Result> 
     scrubHeaders: [],
   })
   const monitor = Monitor.parse({ id: 'bench', name: 'bench', checkType: 'ICMP', request })
-  const surroundings = { location: 'bench', variables: [], dial: plainContext().dial, secrets: [] }
+  const locationContext = {
+    location: 'bench',
+    variables: [],
+    dial: plainContext().dial,
+    secrets: [],
+  }
   const { signal } = new AbortController()
   return async () => {
-    const result = await runner.run({ monitor, slot: Date.now() }, surroundings, signal)
+    const result = await runner.run({ monitor, slot: Date.now() }, locationContext, signal)
     if (result.verdict !== 'passed') throw new Error(JSON.stringify(result.failures))
     const { packetLoss } = result.observed
     if (packetLoss !== 0) throw new Error(`${String(packetLoss)} % of the echoes were lost`)

@@ -25,14 +25,14 @@ const monitor = Monitor.parse({
   checkType: 'TRACEROUTE',
   request: { url, protocol, ipFamily: url?.includes(':') ? 'IPv6' : 'IPv4', ptrLookup: false },
 })
-const surroundings = { location: 'bench', variables: [], dial: plainContext().dial, secrets: [] }
+const locationContext = { location: 'bench', variables: [], dial: plainContext().dial, secrets: [] }
 const { signal } = new AbortController()
 const tookMs: number[] = []
 
 /** The agent's whole way from a job to a scrubbed result. */
 async function once(): Promise<void> {
   const startedAt = performance.now()
-  const result = await runner.run({ monitor, slot: Date.now() }, surroundings, signal)
+  const result = await runner.run({ monitor, slot: Date.now() }, locationContext, signal)
   if (result.verdict !== 'passed') throw new Error(JSON.stringify(result))
   if (kind === 'cost') tookMs.push(performance.now() - startedAt)
 }

@@ -6,7 +6,7 @@ import { createAgentMetrics } from '../../../src/platform/agents/metrics.ts'
 import { createAgentsApp } from '../../../src/platform/agents-app.ts'
 import { createHttpServer } from '../../../src/platform/http/http-server.ts'
 import { createKnownLocationKeys } from '../../../src/platform/accounts/known-keys.ts'
-import { Membership } from '../../../src/platform/agents/membership.ts'
+import { AgentRegistry } from '../../../src/platform/agents/membership.ts'
 import { createPlatformClock } from '../../../src/database/platform-clock.ts'
 import { createResultsMetrics } from '../../../src/platform/results/metrics.ts'
 import { createCipher } from '../../../src/platform/secrets/cipher.ts'
@@ -30,9 +30,9 @@ function serve({ databaseUrl }: IngestOrder): void {
     clock: createPlatformClock(database),
     locationKeys: createKnownLocationKeys(database, log),
     resultsMetrics: createResultsMetrics(registry),
-    membership: new Membership(
+    agentRegistry: new AgentRegistry(
       database,
-      createAgentMetrics(registry, { syncsHeld: () => 0, agents: () => countAgents(database) }),
+      createAgentMetrics(registry, { syncsWaiting: () => 0, agents: () => countAgents(database) }),
     ),
   })
   const server = createHttpServer(agents.app.fetch as never)

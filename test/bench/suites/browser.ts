@@ -79,7 +79,7 @@ export async function benchBrowser(): Promise<void> {
   const found = await openToolchains(tools).find('runtime', RUNTIME)
   if (found === undefined) throw new Error(`the bench needs: vedette runtime install ${RUNTIME}`)
   const shop = await openShop()
-  const ground = {
+  const host = {
     folder,
     runtime: found.folder,
     node: found.program,
@@ -90,8 +90,8 @@ export async function benchBrowser(): Promise<void> {
   }
   const missed: string[] = []
   const rows: (string | number)[][] = []
-  for (const script of SCRIPTS) rows.push(await compare(script, ground, missed))
-  await ground.runner.close()
+  for (const script of SCRIPTS) rows.push(await compare(script, host, missed))
+  await host.runner.close()
   shop.close()
   await rm(folder, { recursive: true })
   const head = ['monitor', 'bare', 'Vedette', 'more', 'memory of all its processes, peak']
@@ -100,18 +100,18 @@ export async function benchBrowser(): Promise<void> {
   if (missed.length > 0) process.exitCode = 1
 }
 
-async function compare(script: Script, ground: Ground, missed: string[]) {
-  const bareRun = await layOutBare(script, ground)
+async function compare(script: Script, host: Ground, missed: string[]) {
+  const bareRun = await layOutBare(script, host)
   const [bare, ours]: [number[], number[]] = [[], []]
   for (let round = 0; round <= ROUNDS; round++) {
-    const pair = [await bareRun(), await runOurs(script, ground)] as const
+    const pair = [await bareRun(), await runOurs(script, host)] as const
     if (round === 0) continue
     bare.push(pair[0])
     ours.push(pair[1])
     if (process.env['BENCH_SHOW'] !== undefined) process.stderr.write(`${pair.join(' ')}\n`)
   }
   // Looking at memory costs time, so it has a run of its own.
-  const memoryMiB = await peakMemoryMiB(ground.runner.pid, () => runOurs(script, ground))
+  const memoryMiB = await peakMemoryMiB(host.runner.pid, () => runOurs(script, host))
   if (memoryMiB === 0) throw new Error(`the processes of ${script.name} were not found`)
   const moreMs = Math.round(median(ours.map((ms, at) => ms - (bare[at] ?? Number.NaN))))
   if (moreMs > MORE_MS_MAX) missed.push(`${script.name} takes ${moreMs} ms more`)
@@ -121,8 +121,8 @@ async function compare(script: Script, ground: Ground, missed: string[]) {
 }
 
 /** The project that somebody would write around the script. */
-async function layOutBare(script: Script, ground: Ground): Promise<() => Promise<number>> {
-  const project = join(ground.folder, script.name.replaceAll(/\W+/g, '-'))
+async function layOutBare(script: Script, host: Ground): Promise<() => Promise<number>> {
+  const project = join(host.folder, script.name.replaceAll(/\W+/g, '-'))
   await mkdir(project)
   const isTest = script.script.includes('@playwright/test')
   const name = isTest ? 'script.spec.ts' : 'script.js'
@@ -132,20 +132,20 @@ async function layOutBare(script: Script, ground: Ground): Promise<() => Promise
   const use = { trace: 'retain-on-failure', screenshot: 'only-on-failure', video }
   const config = `module.exports = ${JSON.stringify({ workers: 1, reporter: 'line', use })}\n`
   await writeFile(join(project, 'playwright.config.js'), config)
-  const modules = join(ground.runtime, 'node_modules')
+  const modules = join(host.runtime, 'node_modules')
   await symlink(modules, join(project, 'node_modules'))
   await giveToBare(project)
   const args = isTest ? [join(modules, '@playwright/test/cli.js'), 'test'] : [name]
   return async () => {
     const began = performance.now()
-    const child = spawn(ground.node, args, {
+    const child = spawn(host.node, args, {
       cwd: project,
       ...bareUser(),
       env: {
         PATH: '/usr/bin:/bin',
-        HOME: ground.home,
-        SHOP: ground.shop,
-        PLAYWRIGHT_BROWSERS_PATH: ground.browsers,
+        HOME: host.home,
+        SHOP: host.shop,
+        PLAYWRIGHT_BROWSERS_PATH: host.browsers,
       },
       stdio: ['ignore', 'ignore', 'inherit'],
     })
@@ -155,14 +155,14 @@ async function layOutBare(script: Script, ground: Ground): Promise<() => Promise
   }
 }
 
-async function runOurs({ name, checkType, script }: Script, ground: Ground): Promise<number> {
-  const { wallMs, result } = await ground.runner.run({
+async function runOurs({ name, checkType, script }: Script, host: Ground): Promise<number> {
+  const { wallMs, result } = await host.runner.run({
     id: 'bench',
     name,
     checkType,
     script,
     runtimeId: RUNTIME,
-    environmentVariables: [{ key: 'SHOP', value: ground.shop }],
+    environmentVariables: [{ key: 'SHOP', value: host.shop }],
   })
   if (result.verdict !== 'passed') throw new Error(JSON.stringify(result).slice(0, 3000))
   return wallMs

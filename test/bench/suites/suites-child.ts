@@ -23,7 +23,7 @@ const sandbox = createSandbox({
   isolation: 'best',
   firstUserId: 64_300,
 })
-const ground: ScriptHost = {
+const host: ScriptHost = {
   sandbox: () => Promise.resolve(sandbox),
   tools: openToolchains(tools),
   chromiumPath: undefined,
@@ -38,7 +38,7 @@ const watched = {
   ...suite,
   run: (settled: unknown, context: Parameters<typeof suite.run>[1]) => {
     const monitor = settled as SuiteMonitor
-    return runSuite(monitor, context as ScriptContext, ground, {
+    return runSuite(monitor, context as ScriptContext, host, {
       onOutput: (chunk) => {
         outputs.set(monitor.id, (outputs.get(monitor.id) ?? '') + chunk.toString())
       },
@@ -51,7 +51,7 @@ const runner = createRunner({
   clock: createClock(),
   workRoot: join(folder, 'work'),
   scrubHeaders: [],
-  scripts: ground,
+  scripts: host,
   files: {
     bytesMax: () => 150 * 1_048_576,
     async stage(path, { name }) {
@@ -69,7 +69,7 @@ function cpuMsOfAll(): number {
 }
 
 const { dial } = plainContext()
-const surroundings = { location: 'bench', variables: [], dial, secrets: [] }
+const locationContext = { location: 'bench', variables: [], dial, secrets: [] }
 const { signal } = new AbortController()
 async function answer(line: string): Promise<void> {
   const { number, definition } = JSON.parse(line) as { number: number; definition: object }
@@ -78,7 +78,7 @@ async function answer(line: string): Promise<void> {
   const askedAt = Date.now()
   const began = performance.now()
   const before = cpuMsOfAll()
-  const result = await runner.run({ monitor, slot: askedAt }, surroundings, signal)
+  const result = await runner.run({ monitor, slot: askedAt }, locationContext, signal)
   const wallMs = performance.now() - began
   const cpuMs = cpuMsOfAll() - before
   const output = outputs.get(monitor.id) ?? ''
@@ -88,4 +88,4 @@ async function answer(line: string): Promise<void> {
 const running: Promise<void>[] = []
 for await (const line of createInterface({ input: process.stdin })) running.push(answer(line))
 await Promise.all(running)
-ground.close()
+host.close()

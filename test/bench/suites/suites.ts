@@ -61,7 +61,7 @@ export async function benchSuites(): Promise<void> {
   const orphans = new Descendants(() => runner.pid)
   const hasVideo = (await findProgram('ffmpeg')) !== undefined
   const browsers = await bareBrowsers(folder, join(project, 'node_modules/playwright-core'))
-  const ground = {
+  const host = {
     project,
     tools,
     browsers,
@@ -74,7 +74,7 @@ export async function benchSuites(): Promise<void> {
   }
   const rows: (string | number)[][] = []
   const missed: string[] = []
-  for (const engine of ENGINES) rows.push(await compare(engine, ground, missed))
+  for (const engine of ENGINES) rows.push(await compare(engine, host, missed))
   await runner.close()
   shop.close()
   packages.close()
@@ -86,10 +86,10 @@ export async function benchSuites(): Promise<void> {
   if (missed.length > 0) process.exitCode = 1
 }
 
-async function compare(engine: string, ground: Ground, missed: string[]) {
+async function compare(engine: string, host: Ground, missed: string[]) {
   const [bare, ours]: [Timed[], Timed[]] = [[], []]
   for (let round = 0; round <= ROUNDS; round++) {
-    const pair = [await runBare(engine, ground), await runOurs(engine, ground)] as const
+    const pair = [await runBare(engine, host), await runOurs(engine, host)] as const
     checkOutcomes(pair[0].outcomes)
     deepStrictEqual(pair[1].outcomes, pair[0].outcomes)
     // Packages and compiled code are there from the second run on.
@@ -126,8 +126,8 @@ function show(which: string, [bare, ours]: readonly [Timed, Timed]): void {
   process.stderr.write(`${which}: bare ${words(bare)}; ours ${words(ours)}\n`)
 }
 
-async function runBare(engine: string, ground: Ground): Promise<Timed> {
-  const { project, tools, browsers } = ground
+async function runBare(engine: string, host: Ground): Promise<Timed> {
+  const { project, tools, browsers } = host
   for (const name of ['test-results', 'playwright-report']) {
     await rm(join(project, name), { recursive: true, force: true })
   }
@@ -136,7 +136,7 @@ async function runBare(engine: string, ground: Ground): Promise<Timed> {
   const isBun = engine.startsWith('bun')
   const command = isBun ? found.program : 'npx'
   const args = [...(isBun ? ['x', '--bun'] : []), 'playwright', 'test']
-  const before = childCpuMs(ground)
+  const before = childCpuMs(host)
   const askedAt = Date.now()
   const began = performance.now()
   const child = spawn(command, args, {
@@ -145,10 +145,10 @@ async function runBare(engine: string, ground: Ground): Promise<Timed> {
     ...bareUser(),
     env: {
       PATH: `${dirname(found.program)}:/usr/local/bin:/usr/bin:/bin`,
-      HOME: ground.home,
+      HOME: host.home,
       PLAYWRIGHT_BROWSERS_PATH: browsers,
       CI: '1',
-      ...environmentOf(ground),
+      ...environmentOf(host),
     },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
@@ -159,7 +159,7 @@ async function runBare(engine: string, ground: Ground): Promise<Timed> {
   await new Promise((resolve) => child.once('close', resolve))
   const wallMs = performance.now() - began
   const { beganAt, outcomes } = tellsOf(output)
-  const cpuMs = childCpuMs(ground) - before
+  const cpuMs = childCpuMs(host) - before
   return { wallMs, cpuMs, startMs: beganAt - askedAt, outcomes }
 }
 
@@ -173,16 +173,16 @@ function environmentOf({ shop, registry, hasVideo }: Ground): Record<string, str
   return { SHOP: shop, WITH_VIDEO: hasVideo ? '1' : '0', npm_config_registry: registry }
 }
 
-async function runOurs(engine: string, ground: Ground): Promise<Timed> {
+async function runOurs(engine: string, host: Ground): Promise<Timed> {
   const [name, engineVersion] = engine.split('@')
-  const { askedAt, wallMs, cpuMs, result, output } = await ground.runner.run({
+  const { askedAt, wallMs, cpuMs, result, output } = await host.runner.run({
     id: 'bench',
     name: 'Shop',
     checkType: 'PLAYWRIGHT',
-    codeBundlePath: ground.project,
+    codeBundlePath: host.project,
     engine: name,
     engineVersion,
-    environmentVariables: Object.entries(environmentOf(ground)).map(([key, value]) => ({
+    environmentVariables: Object.entries(environmentOf(host)).map(([key, value]) => ({
       key,
       value,
     })),

@@ -149,15 +149,15 @@ describe('a set-up script that', () => {
 
   test('reaches for blocked networks itself is refused, and the result names the address', async () => {
     const blocked = ['127.0.0.3/32']
-    const ground = testScriptHost({ blocked })
+    const host = testScriptHost({ blocked })
     const { seen, codes } = await run(
       `const tries = [fetch('http://127.0.0.3:${server.port}/'), new Promise((_, no) =>
           require('net').connect(${server.port}, '127.0.0.3').on('error', no))]
         console.log((await Promise.allSettled(tries)).map((one) => one.status).join())`,
       '',
-      { blocked, ground },
+      { blocked, host },
     )
-    ground.close()
+    host.close()
     expect(codes).toEqual([])
     expect(seen.scripts?.console[0]?.text).toBe('rejected,rejected')
     const { port } = server

@@ -58,11 +58,11 @@ describe('verdicts', () => {
   })
 
   test.each<[string, CheckOptions, string]>([
-    ['an agent that runs no code', { ground: undefined }, 'SCRIPT_UNSUPPORTED'],
+    ['an agent that runs no code', { host: undefined }, 'SCRIPT_UNSUPPORTED'],
     ['a runtime that is not installed', { more: { runtimeId: '2025.04' } }, 'RUNTIME_MISSING'],
     [
       'no runtime at all, and only a tear-down script',
-      { ground: testScriptHost({ tools: temporaryFolder() }) },
+      { host: testScriptHost({ tools: temporaryFolder() }) },
       'RUNTIME_MISSING',
     ],
   ])('nothing is sent by %s', async (_, options, code) => {
@@ -72,7 +72,7 @@ describe('verdicts', () => {
 
   test('the runtime that a monitor names is the one that runs', async () => {
     const other = testScriptHost({ tools: runtimeFolder('2025.04') })
-    const { seen } = await run('1', '', { ground: other, more: { runtimeId: '2025.04' } })
+    const { seen } = await run('1', '', { host: other, more: { runtimeId: '2025.04' } })
     expect(seen.scripts?.runtime).toBe('2025.04')
     other.close()
   })

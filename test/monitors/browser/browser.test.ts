@@ -17,7 +17,7 @@ import {
 import { processesIn } from '../../support/processes-in.ts'
 import { startSmallSite } from '../../support/monitors/small-site.ts'
 
-const ground = testScriptHost()
+const host = testScriptHost()
 const site = await startSmallSite()
 const why = missing('chromium')
 const HEAD = `import { test, expect } from '@playwright/test'\n`
@@ -29,16 +29,12 @@ function run(
   definition: Record<string, unknown> = {},
   options: Partial<ScriptOptions> = {},
 ) {
-  return runScriptMonitor(
-    browser,
-    { script: written(script), ...definition },
-    { ground, ...options },
-  )
+  return runScriptMonitor(browser, { script: written(script), ...definition }, { host, ...options })
 }
 
 test('a browser that is not there is told, with the way out', async () => {
   const lent = testScriptHost({ chromiumPath: '/nowhere/chromium' })
-  const { codes, failures } = await run(HEAD, {}, { ground: lent })
+  const { codes, failures } = await run(HEAD, {}, { host: lent })
   expect(codes).toEqual(['BROWSER_MISSING'])
   expect(failures[0]?.message).toContain('apt-get install chromium')
 })
@@ -132,7 +128,7 @@ describe.skipIf(why !== undefined)(`with Chromium ${why ?? ''}`, () => {
         console.log(ends.join(' '))
       })`,
       {},
-      { ground: testScriptHost({ blocked }), blocked },
+      { host: testScriptHost({ blocked }), blocked },
     )
     expect(failures).toEqual([])
     expect(observed.console.at(-1)?.text).toBe('refused refused refused refused refused')
@@ -169,7 +165,7 @@ describe.skipIf(why !== undefined)(`with Chromium ${why ?? ''}`, () => {
     })`)
     const before = site.requests.length
     const deadline = eventually(() => site.requests.slice(before).includes('GET /api/items'))
-    const options = { ground, deadline }
+    const options = { host, deadline }
     const { codes, artifacts, abandoned } = await runScriptMonitor(patient, { script }, options)
     expect(codes).toEqual(['TIMEOUT_RUN'])
     expect(artifacts).toContain('trace.zip')
@@ -183,7 +179,7 @@ describe.skipIf(why !== undefined)(`with Chromium ${why ?? ''}`, () => {
       await page.evaluate(() => { for (;;); })
     })`)
     const before = site.requests.length
-    const running = startScript(browser, { script }, { ground })
+    const running = startScript(browser, { script }, { host })
     await expect.poll(() => site.requests.length).toBeGreaterThan(before)
     const askedAt = performance.now()
     running.cancel('enough')

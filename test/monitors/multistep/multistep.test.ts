@@ -14,7 +14,7 @@ import {
 import { startSmallSite } from '../../support/monitors/small-site.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
-const ground = testScriptHost()
+const host = testScriptHost()
 const site = await startSmallSite()
 const HEAD = `import { test, expect } from '@playwright/test'\n`
 
@@ -24,7 +24,7 @@ function run(
   options: Partial<ScriptOptions> = {},
 ) {
   const written = script.replaceAll('{site}', site.url)
-  return runScriptMonitor(multistep, { script: written, ...definition }, { ground, ...options })
+  return runScriptMonitor(multistep, { script: written, ...definition }, { host, ...options })
 }
 
 test('steps, requests, console and the environment of a script are told', async () => {
@@ -150,11 +150,7 @@ describe('verdicts', () => {
     expect(late.observed.tests).toMatchObject([{ title: 'a' }])
 
     const asked = site.requests.length
-    const running = startScript(
-      multistep,
-      { script: script.replace('{site}', site.url) },
-      { ground },
-    )
+    const running = startScript(multistep, { script: script.replace('{site}', site.url) }, { host })
     await expect.poll(() => site.requests.length).toBeGreaterThan(asked)
     running.cancel('enough')
     const { observation } = await running.outcome
@@ -270,7 +266,7 @@ test.each([
   ],
   ['an agent without ground', undefined, 'SCRIPT_UNSUPPORTED', 'this agent runs no scripts'],
 ])('%s is told', async (_, lent, code, way) => {
-  const { codes, failures } = await runScriptMonitor(multistep, { script: HEAD }, { ground: lent })
+  const { codes, failures } = await runScriptMonitor(multistep, { script: HEAD }, { host: lent })
   expect(codes).toEqual([code])
   expect(failures[0]?.message).toContain(way)
 })

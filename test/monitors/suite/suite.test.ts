@@ -8,7 +8,7 @@ import { MONITOR_TYPES } from '../../../src/monitors/registry.ts'
 import { DeadlineReached } from '../../../src/network/deadline.ts'
 import { freePort } from '../../support/network/nginx.ts'
 import { testContext } from '../../support/monitors/monitor-context.ts'
-import { runFolder, suiteGround, suiteProject } from '../../support/suites/suite-runs.ts'
+import { runFolder, suiteHost, suiteProject } from '../../support/suites/suite-runs.ts'
 
 const HEAD = `import { test, expect } from '@playwright/test'\n`
 const GOOD = `${HEAD}test('adds', { tag: '@smoke' }, async () => {
@@ -17,7 +17,7 @@ const GOOD = `${HEAD}test('adds', { tag: '@smoke' }, async () => {
 const FAST = `export default { retries: 0, workers: 1, reporter: 'line' }`
 const MANIFEST = JSON.stringify({ name: 'shop-tests', private: true })
 
-const ground = suiteGround()
+const host = suiteHost()
 
 function project(spec: string, more: Record<string, string> = {}): string {
   const files = { 'package.json': MANIFEST, 'playwright.config.ts': FAST, 'a.spec.ts': spec }
@@ -35,7 +35,7 @@ describe('a suite that runs', () => {
       test('attached', async ({}, info) => { await info.attach('note', { body: 'seen' }) })`
     const config = `export default { retries: 1, workers: 2 }`
     const folder = project(spec, { 'playwright.config.ts': config })
-    const run = await runFolder(ground, folder)
+    const run = await runFolder(host, folder)
     expect(run.codes).toEqual(['TESTS_FAILED'])
     expect(run.failures[0]?.details).toMatchObject({
       tests: [{ test: 'never', at: 'a.spec.ts:7' }],
@@ -98,7 +98,7 @@ describe('a suite that runs', () => {
     })`
     const folder = suiteProject({ 'package.json': MANIFEST, 'a.spec.ts': spec })
     const around = { variables: { TOKEN: 'of the monitor' }, accountId: 'mine' }
-    const run = await runFolder(ground, folder, {}, { ...around, source: 'TRIGGER_API' })
+    const run = await runFolder(host, folder, {}, { ...around, source: 'TRIGGER_API' })
     const { tests } = run.observed as { tests: { attempts: { output: string }[] }[] }
     const saw = /SAW(.*)/.exec(tests[0]?.attempts[0]?.output ?? '')?.[1] ?? '{}'
     expect(run.codes).toEqual([])
@@ -131,7 +131,7 @@ describe('a suite that runs', () => {
           webServer: { command: 'npm run start', ${at}, timeout: 20_000 } }`,
       },
     )
-    const run = await runFolder(ground, folder)
+    const run = await runFolder(host, folder)
     expect(run.codes).toEqual([])
     expect(processesIn(run.folder)).toEqual([])
   })
@@ -141,7 +141,7 @@ describe('a suite that runs', () => {
       expect(Object.keys(process.env).filter((one) => /proxy/i.test(one))).toEqual([])
       await expect(request.get('http://203.0.113.9:8080/')).rejects.toThrow('EACCES')
     })`
-    const held = suiteGround({ blocked: ['203.0.113.0/24'] })
+    const held = suiteHost({ blocked: ['203.0.113.0/24'] })
     const run = await runFolder(held, project(spec))
     expect(run.codes).toEqual([])
     expect(run.observed['blocked']).toEqual([
@@ -156,7 +156,7 @@ describe('a suite that runs', () => {
   test('is degraded when a test passes only at the second go', async () => {
     const spec = `${HEAD}test('flaky', ({}, info) => expect(info.retry).toBe(1))`
     const run = await runFolder(
-      ground,
+      host,
       project(spec, { 'playwright.config.ts': 'export default { retries: 1 }' }),
     )
     expect(run).toMatchObject({ codes: [], degraded: true })
@@ -186,7 +186,7 @@ describe('a suite that runs', () => {
     ['tags', { 'playwright.config.ts': FAST }, "npx playwright test --grep '@smoke'"],
   ])('runs with %s', async (_, files, testCommand) => {
     const folder = suiteProject({ 'package.json': MANIFEST, 'a.spec.ts': GOOD, ...files })
-    const run = await runFolder(ground, folder, { testCommand })
+    const run = await runFolder(host, folder, { testCommand })
     expect(run.codes).toEqual([])
     expect(run.observed).toMatchObject({ stats: { total: 1, expected: 1 } })
     // Ours stands in the place of the project's own, and adds what that one leaves open.
@@ -301,7 +301,7 @@ describe('what goes wrong is told apart', () => {
       'target',
     ],
   ])('%s', async (_, folder, options, code, about) => {
-    const run = await runFolder(ground, folder(), options)
+    const run = await runFolder(host, folder(), options)
     expect(run.codes).toContain(code)
     const whom = new Set(run.failures.map(aboutWhom))
     expect([...whom]).toEqual([about])
@@ -313,7 +313,7 @@ test.each([
   ['CI=1 npx --no-install @shop/tool@2 && true', '@shop/tool'],
   ['npx playwright --version && bunx nosuchtool', 'nosuchtool'],
 ])('%s: what the project does not have is not downloaded', async (testCommand, lacking) => {
-  const run = await runFolder(ground, project(GOOD), { testCommand })
+  const run = await runFolder(host, project(GOOD), { testCommand })
   expect(run.codes).toEqual(['SUITE_INVALID'])
   expect(run.failures[0]?.details).toEqual({ command: testCommand, lacking })
   expect(run.failures[0]?.message).toContain('devDependencies')
@@ -330,7 +330,7 @@ describe('a run that is ended', () => {
     const stop = new AbortController()
     let askedAt = 0
     const run = await runFolder(
-      ground,
+      host,
       project(slow),
       {},
       {
@@ -361,7 +361,7 @@ describe('a run that is ended', () => {
   test('while packages are installed, ends at once', async () => {
     const stop = new AbortController()
     const ended = runFolder(
-      ground,
+      host,
       project(GOOD),
       { installCommand: 'echo begun; sleep 60' },
       {
@@ -382,7 +382,7 @@ test('an agent without a ground for code says so', async () => {
 })
 
 test('a path of the machine is refused to what does not come from a file of monitors', async () => {
-  const strict = { ...ground, ownProjects: false }
+  const strict = { ...host, ownProjects: false }
   const run = await runFolder(strict, project(GOOD))
   expect(run.codes).toEqual(['BUNDLE_INVALID'])
 })

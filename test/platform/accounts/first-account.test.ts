@@ -22,7 +22,7 @@ import { temporaryFolder } from '../../support/temporary-folder.ts'
 const unasked = { accountId: undefined, adminApiKey: undefined, keep: () => undefined }
 
 describe.each(DATABASE_SERVERS)('on $name', (server) => {
-  test('platforms that start at once make one account, and one of them tells its key', async () => {
+  test('platforms that start at once make one account, and one of them prints its key', async () => {
     const { database, drop } = await createTestDatabase(server)
     const kept: Credentials[] = []
     const starts = Array.from({ length: 8 }, () =>
@@ -72,7 +72,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     await drop()
   })
 
-  test('no account is made when its key cannot be told', async () => {
+  test('no account is made when its key cannot be printed', async () => {
     const { database, drop } = await createTestDatabase(server)
     const keep = () => {
       throw new Error('disk full')

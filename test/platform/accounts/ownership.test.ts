@@ -1,4 +1,4 @@
-// Aim: through any history of agents that come, leave, fall silent and come back, every monitor has exactly
+// Aim: through any history of agents that join, leave, time out and return, every monitor has exactly
 // one owner at every instant, whichever process an agent asks and however seldom it does.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { PROTOCOL_BOUNDS } from '../../../src/contract/protocol/agent-protocol.ts'
@@ -85,7 +85,7 @@ class History {
        where location_id = $1 and id = $2`,
       [this.#location.id, one.facts.id],
     )
-    await this.#api.membership.loseSilent(this.#location.id)
+    await this.#api.agentRegistry.loseUnresponsive(this.#location.id)
     this.#remove(one)
     return 'lost'
   }
@@ -95,8 +95,8 @@ class History {
     this.gone.push(one)
   }
 
-  /** Every live agent hears of what it does not know yet. */
-  async hear(): Promise<void> {
+  /** Every live agent syncs the changes that it does not know yet. */
+  async syncAll(): Promise<void> {
     for (const one of this.live) await one.sync(this.#api)
   }
 }
@@ -119,9 +119,9 @@ test.each([1, 2, 3, 4])('history %i', async (seed) => {
   const happened: string[] = []
   for (let step = 0; step < 30; step++) {
     happened.push(await history.step())
-    // Most of the time some have not heard of it before the next thing happens.
+    // Most of the time some have not received it before the next thing happens.
     if (step % 3 !== 0) continue
-    await history.hear()
+    await history.syncAll()
     const now = Date.now()
     const expected = history.live.length === 0 ? 0 : 1
     for (const ahead of [

@@ -6,7 +6,7 @@ import {
   capable,
   createAssignment,
   type Member,
-  neededWords,
+  neededText,
   ownerOf,
 } from '../../../src/platform/agents/assignment.ts'
 
@@ -112,6 +112,6 @@ test.each([
     'PLAYWRIGHT with node@24, 2025.04: agent 8.3.0 or newer (image agent), on a machine where `vedette engine install node@24` and `vedette runtime install 2025.04` was run before it started; or move to 2026.04 with `vedette migrate --from 2025.04 --to 2026.04`',
   ],
   [['HEARTBEAT'], 'HEARTBEAT: no agent version can run it'],
-])('what is needed for %j is said as: %s', (needs, words) => {
-  expect(neededWords(needs)).toBe(words)
+])('what is needed for %j is said as: %s', (needs, text) => {
+  expect(neededText(needs)).toBe(text)
 })

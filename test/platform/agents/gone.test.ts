@@ -24,8 +24,8 @@ beforeEach(async () => {
   location = await addLocation(db())
 })
 
-/** As if an agent had said its last word `seconds` ago. */
-async function silent(seconds: number, { facts }: FakeAgent): Promise<void> {
+/** As if an agent had called last `seconds` ago. */
+async function unresponsive(seconds: number, { facts }: FakeAgent): Promise<void> {
   await db().query(
     `update agents set last_seen_at = clock_timestamp() - make_interval(secs => $3)
      where location_id = $1 and id = $2`,
@@ -37,7 +37,7 @@ async function silent(seconds: number, { facts }: FakeAgent): Promise<void> {
 async function presence(): Promise<void> {
   await db().query(`update chores set ran_at = '-infinity'`)
   const { signal } = new AbortController()
-  for (const backgroundJob of presenceJobs(db(), api.membership)) {
+  for (const backgroundJob of presenceJobs(db(), api.agentRegistry)) {
     await doOnce(backgroundJob, { database: db(), log, signal })
   }
 }
@@ -64,19 +64,19 @@ test('one that leaves keeps its runs on demand for as long as it says that it ha
     await handBackLostRuns(db())
     return (await db().query('select state, agent_id from runs where id = $1', [has]))[0]
   }
-  await silent(61, agent)
+  await unresponsive(61, agent)
   await agent.leave(api, { runs: [{ run: has, state: 'running' }] })
   expect(await holder()).toEqual({ state: 'running', agent_id: agent.facts.id })
-  await silent(61, agent)
+  await unresponsive(61, agent)
   expect(await holder()).toEqual({ state: 'queued', agent_id: null })
 })
 
 test('after a month they are forgotten, but the last one of a location', async () => {
   const [first, second] = [await goneAgent(), await goneAgent()]
-  await silent(40 * DAY_S, first)
-  await silent(31 * DAY_S, second)
+  await unresponsive(40 * DAY_S, first)
+  await unresponsive(31 * DAY_S, second)
   await presence()
-  // Without it the location would be told to have no agent that ever reported.
+  // Without it the location would be reported to have no agent that ever reported.
   expect(await db().query('select id from agents where location_id = $1', [location.id])).toEqual([
     { id: second.facts.id },
   ])

@@ -1,4 +1,4 @@
-// Aim: who comes, goes, falls silent or is started anew changes who runs what at one instant, known to all
+// Aim: agents that join, leave, time out or restart change assignments at one instant, known to all
 // ahead where it can be, and nothing moves that need not.
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -60,8 +60,8 @@ async function settle(): Promise<void> {
   )
 }
 
-/** As after `seconds` without a word of these agents, the platform being there all the time. */
-async function silent(seconds: number, ...agents: FakeAgent[]): Promise<void> {
+/** As after `seconds` without a call of these agents, the platform being there all the time. */
+async function unresponsive(seconds: number, ...agents: FakeAgent[]): Promise<void> {
   const { database } = use()
   await database.query(
     `insert into platform_pulse (since, last) values (now() - interval '1 day', clock_timestamp())
@@ -76,7 +76,7 @@ async function silent(seconds: number, ...agents: FakeAgent[]): Promise<void> {
 
 /** Does what the background job of presence does in its turn. */
 async function presence(): Promise<void> {
-  const backgroundJobs = presenceJobs(use().database, api.membership)
+  const backgroundJobs = presenceJobs(use().database, api.agentRegistry)
   await use().database.query(`update chores set ran_at = '-infinity'`)
   for (const backgroundJob of backgroundJobs) {
     await doOnce(backgroundJob, {
@@ -119,11 +119,11 @@ describe('join', () => {
   test('the second one takes a share, at an instant that both know ahead', async () => {
     const first = agent()
     await first.sync(api)
-    const held = first.sync(api, { waitMs: 20_000 })
+    const waitingSync = first.sync(api, { waitMs: 20_000 })
     const before = Date.now()
     const second = agent()
     await second.sync(other)
-    const dropped = (await held).answer?.changes?.drop ?? []
+    const dropped = (await waitingSync).answer?.changes?.drop ?? []
     expect(dropped.map(({ monitorId }) => monitorId).toSorted()).toEqual(
       [...second.monitors.keys()].toSorted(),
     )
@@ -165,7 +165,7 @@ describe('leave', () => {
     const moved = [...first.monitors.keys()]
     const leftAt = Date.now() - 20
     const slot = leftAt - 500
-    const held = second.sync(other, { waitMs: 20_000 })
+    const waitingSync = second.sync(other, { waitMs: 20_000 })
     const [waiting = ''] = moved
     const notStarted = [
       { monitorId: waiting, slot: slot + 100 },
@@ -173,7 +173,7 @@ describe('leave', () => {
     ]
     const { answer } = await first.leave(api, { leftAt, notStarted })
     expect(answer).toMatchObject({ peers: 1, changes: null })
-    const set = (await held).answer?.changes?.set ?? []
+    const set = (await waitingSync).answer?.changes?.set ?? []
     expect(set.map(({ monitor }) => monitor.id).toSorted()).toEqual(moved.toSorted())
     for (const { monitor, from } of set) expect(from).toBe(monitor.id === waiting ? slot : leftAt)
     expect(second.monitors.size).toBe(60)
@@ -217,40 +217,40 @@ describe('leave', () => {
 })
 
 describe('lost', () => {
-  test('after 30 s of silence its monitors are the other one’s, from what was recorded on', async () => {
+  test('after 30 s without a call its monitors are the other one’s, from what was recorded on', async () => {
     const [first, second] = await twoAgents()
     const moved = [...first.monitors.keys()]
     const slotMs = Date.now() - 31_000
     await addResult(use().database, location, { monitorId: moved[0] ?? '', slotMs })
     const kept = new Map(second.monitors)
-    const held = second.sync(api, { waitMs: 20_000 })
-    await silent(30.5, first)
+    const waitingSync = second.sync(api, { waitMs: 20_000 })
+    await unresponsive(30.5, first)
     await presence()
-    const set = (await held).answer?.changes?.set ?? []
+    const set = (await waitingSync).answer?.changes?.set ?? []
     expect(set.map(({ monitor }) => monitor.id).toSorted()).toEqual(moved.toSorted())
     expect(second.monitors.get(moved[0] ?? '')?.from).toBe(slotMs + 1)
     for (const [id, assigned] of kept) expect(second.monitors.get(id)).toEqual(assigned)
     expect([await state(first), await state(second)]).toEqual(['lost', 'live'])
   })
 
-  test('29 s of silence are none', async () => {
+  test('29 s without a call are tolerated', async () => {
     const [first] = await twoAgents()
-    await silent(29, first)
+    await unresponsive(29, first)
     await presence()
     expect(await state(first)).toBe('live')
   })
 
   test('nobody is lost before the platform itself has been there for 30 s', async () => {
     const [first, second] = await twoAgents()
-    await silent(3600, first, second)
+    await unresponsive(3600, first, second)
     const { database } = use()
     await database.query(`update platform_pulse set last = now() - interval '1 hour'`)
     await presence()
     await presence()
     expect([await state(first), await state(second)]).toEqual(['live', 'live'])
-    // The same silence, and a platform that has been there.
+    // The same pause, and a platform that has been there.
     await second.sync(api)
-    await silent(3600, first)
+    await unresponsive(3600, first)
     await presence()
     expect([await state(first), await state(second)]).toEqual(['lost', 'live'])
   })
@@ -258,7 +258,7 @@ describe('lost', () => {
   test('one that comes back gets its share again, and only that moves', async () => {
     const [first, second] = await twoAgents()
     const own = [...first.monitors.keys()].toSorted()
-    await silent(31, first)
+    await unresponsive(31, first)
     await presence()
     await second.sync(api)
     expect(second.monitors.size).toBe(60)
@@ -274,7 +274,7 @@ describe('lost', () => {
 
   test('all of them: monitors without agents are noticed, also where none ever was', async () => {
     const [first, second] = await twoAgents()
-    await silent(31, first, second)
+    await unresponsive(31, first, second)
     const empty = await addLocation(use().database)
     const lonely = await addLocation(use().database)
     await placeMonitors({ database: use().database, cipher: TEST_CIPHER }, lonely, [{}])
@@ -303,10 +303,10 @@ test('a location that is full refuses one more, and does not call it another’s
     'update location_epochs set members = $2::jsonb where location_id = $1',
     [location.id, JSON.stringify(many)],
   )
-  const told = await agent().sync(api)
+  const response = await agent().sync(api)
   // 409 would have it take another id and try again.
-  expect(told.status).toBe(403)
-  expect(told.body.message).toContain('500 agents')
+  expect(response.status).toBe(403)
+  expect(response.body.message).toContain('500 agents')
 })
 
 describe('restart', () => {
@@ -325,16 +325,16 @@ describe('restart', () => {
     expect((await second.sync(api)).answer?.changes).toBeNull()
   })
 
-  test('two processes with one id: the newer one is the agent, the older one is told', async () => {
+  test('two processes with one id: the newer one is the agent, the older one gets 409', async () => {
     const older = agent()
     await older.sync(api)
-    const held = older.sync(api, { waitMs: 20_000 })
-    await expect.poll(() => api.agents.syncsHeld()).toBe(1)
+    const waitingSync = older.sync(api, { waitMs: 20_000 })
+    await expect.poll(() => api.agents.syncsWaiting()).toBe(1)
     const newer = agent({ id: older.facts.id, instance: randomUUID() })
     expect((await newer.sync(other)).status).toBe(200)
-    const told = await held
-    expect(told.status).toBe(409)
-    expect(told.body.message).toContain('DATA_DIR')
+    const response = await waitingSync
+    expect(response.status).toBe(409)
+    expect(response.body.message).toContain('DATA_DIR')
     expect((await older.sync(api)).status).toBe(409)
     expect((await older.leave(api)).status).toBe(409)
     expect((await newer.sync(other)).answer?.changes).toBeNull()

@@ -1,4 +1,4 @@
-// Aim: a real platform, as it is started, keeps agents in step: it hears news, gives up the silent, and
+// Aim: a real platform, as it is started, keeps agents in step: it receives news, gives up unresponsive agents, and
 // sends agents elsewhere when it stops.
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { createTestDatabase, type TestDatabase } from '../../support/database/database.ts'
@@ -40,24 +40,24 @@ test('agents’ paths are theirs alone', async () => {
   expect((await fetch(`${platform.url}/agent/v1/sync`)).status).toBe(404)
 })
 
-test('a change wakes the agent whose call is held', async () => {
+test('a change wakes the agent whose call waits', async () => {
   const agent = new FakeAgent(location.secret)
   await agent.sync(end)
-  const held = agent.sync(end, { waitMs: 20_000 })
+  const waitingSync = agent.sync(end, { waitMs: 20_000 })
   const before = agent.have
   await made.database.transaction((tx) => raiseRevision(tx, location.id))
-  await held
+  await waitingSync
   expect(agent.have).not.toBe(before)
   await agent.leave(end)
 })
 
-test('an agent that is silent is lost within seconds of its 30 s, and the other one hears', async () => {
+test('an unresponsive agent is lost within seconds of its 30 s, and the other one is notified', async () => {
   const [first, second] = [new FakeAgent(location.secret), new FakeAgent(location.secret)]
   await first.sync(end)
   await second.sync(end)
   await second.sync(end)
-  const held = second.sync(end, { waitMs: 20_000 })
-  const silent = async () => {
+  const waitingSync = second.sync(end, { waitMs: 20_000 })
+  const unresponsive = async () => {
     await made.database.query(`update platform_pulse set since = now() - interval '1 hour'`)
     await made.database.query(
       `update agents set last_seen_at = now() - interval '30 seconds'
@@ -65,9 +65,9 @@ test('an agent that is silent is lost within seconds of its 30 s, and the other 
       [location.id, first.facts.id],
     )
   }
-  await silent()
+  await unresponsive()
   const begin = performance.now()
-  const { answer } = await held
+  const { answer } = await waitingSync
   expect(answer?.peers).toBe(0)
   // On an idle machine it takes a second; a busy one must not make this red.
   expect(performance.now() - begin).toBeLessThan(15_000)
@@ -79,17 +79,17 @@ test('an agent that is silent is lost within seconds of its 30 s, and the other 
 })
 
 describe('when it stops', () => {
-  test('held calls are answered at once and it ends with 0', async () => {
+  test('waiting calls are answered at once and it ends with 0', async () => {
     const agent = new FakeAgent(location.secret)
     await agent.sync(end)
     const begin = performance.now()
-    const held = agent.sync(end, { waitMs: 25_000 })
+    const waitingSync = agent.sync(end, { waitMs: 25_000 })
     await untilHolds(async () => {
       const metrics = await (await fetch(`${platform.url}/metrics`)).text()
       expect(metrics).toMatch(/^vedette_syncs_held 1$/m)
     })
     platform.kill('SIGTERM')
-    expect((await held).headers.get('connection')).toBe('close')
+    expect((await waitingSync).headers.get('connection')).toBe('close')
     expect((await platform.ended).code).toBe(0)
     expect(performance.now() - begin).toBeLessThan(20_000)
   })

@@ -1,4 +1,4 @@
-// Aim: an agent that says beside a sync that it is there counts as heard of; nobody else does, and nobody is
+// Aim: an agent that reports presence during a sync counts as seen; nobody else does, and nobody is
 // taken in or brought back by it.
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -45,7 +45,7 @@ async function standing(): Promise<{ state: string; silentS: number }[]> {
 
 const saying = () => ({ agentId: agent.facts.id, instance: agent.facts.instance })
 
-test('an agent that is there counts as heard of, in any spelling of its id', async () => {
+test('an agent that reports presence counts as seen, in any spelling of its id', async () => {
   const { agentId, instance } = saying()
   const { status, body } = await say({ agentId: agentId.toUpperCase(), instance, more: 1 })
   expect([status, body]).toEqual([200, { live: true }])
@@ -102,7 +102,7 @@ describe('how far a run is', () => {
     const rows = await use().database.query<{ progress: unknown }>('select progress from runs')
     return rows[0]?.progress
   }
-  const tell = (more: object = {}, secret = location.secret) =>
+  const notify = (more: object = {}, secret = location.secret) =>
     say({ ...saying(), progress: [{ run: RUN, ...SAID }], ...more }, secret)
 
   test.each(['sent', 'running'])(
@@ -110,7 +110,7 @@ describe('how far a run is', () => {
     async (state) => {
       await addRun(state)
       await use().database.query(`update agents set state = 'left'`)
-      expect((await tell()).status).toBe(200)
+      expect((await notify()).status).toBe(200)
       expect(await kept()).toEqual(SAID)
     },
   )
@@ -127,7 +127,7 @@ describe('how far a run is', () => {
     ],
   ])('is left alone of %s', async (_, state, prepare) => {
     await addRun(state)
-    expect((await tell(...(await prepare()))).status).toBe(200)
+    expect((await notify(...(await prepare()))).status).toBe(200)
     expect(await kept()).toBeNull()
   })
 

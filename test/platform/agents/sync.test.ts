@@ -1,4 +1,4 @@
-// Aim: an agent hears at once and exactly of what concerns it: whole at first, then only what changed, held
+// Aim: an agent receives at once exactly the changes that concern it: whole at first, then only what changed, held
 // while there is nothing; and nothing that it sends does harm.
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -137,16 +137,16 @@ describe('what a sync answers', () => {
   })
 })
 
-describe('a held sync', () => {
+describe('a waiting sync', () => {
   test('is answered when something changes, not before', async () => {
     const [id = ''] = await place(some(1))
     const agent = new FakeAgent(location.secret)
     await agent.sync(api)
     const begin = performance.now()
-    const held = agent.sync(api, { waitMs: 20_000 })
-    await expect.poll(() => api.agents.syncsHeld()).toBe(1)
+    const waitingSync = agent.sync(api, { waitMs: 20_000 })
+    await expect.poll(() => api.agents.syncsWaiting()).toBe(1)
     await changePlacement(use().database, { locationId: location.id, monitorId: id })
-    expect((await held).answer?.changes?.set).toHaveLength(1)
+    expect((await waitingSync).answer?.changes?.set).toHaveLength(1)
     expect(performance.now() - begin).toBeLessThan(10_000)
   })
 
@@ -163,7 +163,7 @@ describe('a held sync', () => {
     const agent = new FakeAgent(location.secret)
     await agent.sync(api)
     const first = agent.sync(api, { waitMs: 20_000 })
-    await expect.poll(() => api.agents.syncsHeld()).toBe(1)
+    await expect.poll(() => api.agents.syncsWaiting()).toBe(1)
     expect((await agent.sync(api)).status).toBe(200)
     expect((await first).status).toBe(200)
     const leave = new AbortController()
@@ -180,20 +180,20 @@ describe('a held sync', () => {
       },
       { signal: leave.signal },
     )
-    await expect.poll(() => api.agents.syncsHeld()).toBe(1)
+    await expect.poll(() => api.agents.syncsWaiting()).toBe(1)
     leave.abort()
     await expect(gone).rejects.toThrow(/abort/)
-    await expect.poll(() => api.agents.syncsHeld()).toBe(0)
+    await expect.poll(() => api.agents.syncsWaiting()).toBe(0)
   })
 
   test('is answered at once when the platform is to stop, and sends the agent elsewhere', async () => {
     const other = await startAgentsApi(use())
     const agent = new FakeAgent(location.secret)
     await agent.sync(other)
-    const held = agent.sync(other, { waitMs: 20_000 })
-    await expect.poll(() => other.agents.syncsHeld()).toBe(1)
+    const waitingSync = agent.sync(other, { waitMs: 20_000 })
+    await expect.poll(() => other.agents.syncsWaiting()).toBe(1)
     other.agents.drain()
-    const { status, headers } = await held
+    const { status, headers } = await waitingSync
     expect([status, headers.get('connection')]).toEqual([200, 'close'])
     await other.close()
   })
@@ -209,7 +209,7 @@ describe('a held sync', () => {
       }
     })()
     while (seen.size < ids.length) {
-      // A lost change would leave this one held for all its time.
+      // A lost change would leave this one waiting for all its time.
       const { answer } = await agent.sync(api, { waitMs: 5_000 })
       expect(answer?.changes).not.toBeNull()
       for (const { monitor } of answer?.changes?.set ?? []) seen.add(monitor.id)
@@ -367,12 +367,12 @@ describe('garbage', () => {
   test.each(rows)('%s', async (_sentence, body, status) => {
     const agent = new FakeAgent(location.secret)
     expect((await agent.send(api, body())).status).toBe(status)
-    // One agent's words must not keep the platform from sampling the queues of all.
+    // One agent's report must not keep the platform from sampling the queues of all.
     await sampleLocations(use().database, 15)
   })
 })
 
-test('an agent that leaves with a lot to hand over packs what it says, and is heard', async () => {
+test('an agent that leaves with a lot to hand over packs its report, and it is accepted', async () => {
   const agent = new FakeAgent(location.secret)
   await agent.sync(api)
   const link = createPlatformLink({ platformUrl: api.url, apiKey: location.secret })

@@ -18,11 +18,11 @@ import {
 } from '../../support/platform/public-api.ts'
 
 const ENVELOPE = 'application/x-sentry-envelope'
-const ground = { release: 'vedette-agent@8.4.0', secrets: [] }
+const host = { release: 'vedette-agent@8.4.0', secrets: [] }
 
 /** The envelope that an agent sends of a fault. */
 const envelope = async (message: string) =>
-  envelopeOf(await eventOf({ type: 'TypeError', message }, ground), '8.4.0')
+  envelopeOf(await eventOf({ type: 'TypeError', message }, host), '8.4.0')
 /** One of another program, with the least that the protocol wants. */
 const plain = (message: string) =>
   Buffer.from(
@@ -83,7 +83,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
 
   test('the same one again is counted, and comes first', async () => {
     const agent = randomUUID()
-    for (const words of ['one', 'two', 'one']) await post(agent, plain(words))
+    for (const text of ['one', 'two', 'one']) await post(agent, plain(text))
     const faults = (await listed(`?agentId=${agent}`)) as { message: string; count: number }[]
     expect(faults.map(({ message, count }) => [message, count])).toEqual([
       ['one', 2],
@@ -146,7 +146,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect([faults[0]?.message, faults.at(-1)?.message]).toEqual([`fault ${all - 1}`, 'fault 3'])
   })
 
-  test('an agent that runs wild is held up', async () => {
+  test('an agent that reports without end is limited', async () => {
     const other = await addLocation(use().database, { accountId: client.accountId })
     const headers = { authorization: `Bearer ${other.secret}` }
     const statuses = new Set<number>()

@@ -104,7 +104,7 @@ describe('403', () => {
 })
 
 describe('keys', () => {
-  test('a revoked key is refused when the app is told, though it was remembered', async () => {
+  test('a revoked key is refused when the app is notified, though it was remembered', async () => {
     const own = await addClient(api, database().database)
     expect((await own.call('GET', INCIDENTS)).status).toBe(200)
     await revokeApiKey(database().database, own.keyId)

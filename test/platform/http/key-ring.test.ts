@@ -1,16 +1,16 @@
 // Aim: keys are looked up seldom, and a revocation is never outlived by an answer that was on its way.
 import { hash as digest } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import type { Claim, KnownKey } from '../../../src/platform/http/auth.ts'
+import type { Credentials, KnownKey } from '../../../src/platform/http/auth.ts'
 import { KeyRing } from '../../../src/platform/http/key-ring.ts'
 
-const claim: Claim = { hash: digest('sha256', 'secret', 'base64'), accountId: 'a' }
+const credentials: Credentials = { hash: digest('sha256', 'secret', 'base64'), accountId: 'a' }
 const key: KnownKey = {
   id: 'k',
   name: 'k',
   accountId: 'a',
   role: 'Admin',
-  hash: Buffer.from(claim.hash, 'base64'),
+  hash: Buffer.from(credentials.hash, 'base64'),
 }
 
 /** A ring whose look-ups are answered by hand. */
@@ -25,42 +25,42 @@ function ringByHand() {
 describe('KeyRing', () => {
   test('asks once for many requests at a time, and remembers', async () => {
     const { ring, asked } = ringByHand()
-    const finding = [ring.find(claim), ring.find(claim)]
+    const finding = [ring.find(credentials), ring.find(credentials)]
     expect(asked).toHaveLength(1)
     asked[0]?.(key)
     expect(await Promise.all(finding)).toEqual([key, key])
-    expect(ring.recall(claim)).toBe(key)
+    expect(ring.recall(credentials)).toBe(key)
   })
 
   test('does not remember an answer from before a revocation', async () => {
     const { ring, asked } = ringByHand()
-    const finding = ring.find(claim)
+    const finding = ring.find(credentials)
     ring.forget()
     asked[0]?.(key)
     await finding
-    expect(ring.recall(claim)).toBeUndefined()
+    expect(ring.recall(credentials)).toBeUndefined()
     // Yet it knows the key for one that was good: a look-up is not refused.
-    expect(ring.isKnown(claim)).toBe(true)
+    expect(ring.isKnown(credentials)).toBe(true)
   })
 
   test('looks up again after a revocation, while an older look-up is still on its way', async () => {
     const { ring, asked } = ringByHand()
-    const old = ring.find(claim)
+    const old = ring.find(credentials)
     ring.forget()
-    const fresh = ring.find(claim)
+    const fresh = ring.find(credentials)
     expect(asked).toHaveLength(2)
     asked[1]?.(undefined)
     asked[0]?.(key)
     expect(await fresh).toBeUndefined()
     await old
-    expect(ring.recall(claim)).toBeUndefined()
+    expect(ring.recall(credentials)).toBeUndefined()
   })
 
   test('refuses a key whose hash is not the one that was asked for', async () => {
     const { ring, asked } = ringByHand()
-    const finding = ring.find(claim)
+    const finding = ring.find(credentials)
     asked[0]?.({ ...key, hash: Buffer.alloc(32) })
     expect(await finding).toBeUndefined()
-    expect(ring.isKnown(claim)).toBe(false)
+    expect(ring.isKnown(credentials)).toBe(false)
   })
 })

@@ -74,7 +74,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     expect(await read(incident)).toMatchObject({ lastUpdateStatus: 'MONITORING', duration: null })
     const last = await post(incident, { status: 'RESOLVED', publicIncidentUpdateDate: at(30) })
     expect(await read(incident)).toMatchObject({ duration: 1800 })
-    // Told afterwards, before the first: the incident began earlier than was known.
+    // NoticeOptions afterwards, before the first: the incident began earlier than was known.
     const early = await post(incident, {
       status: 'IDENTIFIED',
       publicIncidentUpdateDate: '2025-10-09T10:23:20+02:00',

@@ -1,5 +1,5 @@
 // Aim: what has to be done now and then is done by one of all processes, again when it failed, and by
-// another when whoever began it died.
+// another when the process that began it died.
 import { describe, expect, test } from 'vitest'
 import { createLog } from '../../../src/process/log.ts'
 import {
@@ -49,12 +49,12 @@ describe('a background job', () => {
     const one = backgroundJob(async () => {
       if (tries++ === 0) throw new Error('not this time')
     })
-    const heard = createLog({
+    const errorLog = createLog({
       level: 'error',
       pretty: false,
       destination: { write: (line) => void lines.push(line) },
     })
-    await doOnce(one, { ...options(), log: heard })
+    await doOnce(one, { ...options(), log: errorLog })
     expect(lines.join('')).toContain('not this time')
     await doOnce(one, options())
     await doOnce(one, options())
@@ -99,7 +99,7 @@ describe('a background job', () => {
     await begun.promise
     const [row] = await use().database.query<{ seconds: number }>(
       `select extract(epoch from leased_until - clock_timestamp())::double precision as seconds
-       from backgroundJobs where name = $1`,
+       from chores where name = $1`,
       [one.name],
     )
     expect(row?.seconds).toBeLessThan(16)
@@ -126,7 +126,7 @@ describe('a background job', () => {
     ])
     await working
     expect(reasons).toHaveLength(1)
-    const held = `select 1 from background jobs where name = $1 and leased_until > now() + '1 min'`
+    const held = `select 1 from chores where name = $1 and leased_until > now() + '1 min'`
     expect(await database.query(held, [one.name])).toHaveLength(1)
   })
 

@@ -1,4 +1,4 @@
-// Aim: private locations, their keys, what their agents tell and the variables of an account behave as
+// Aim: private locations, their keys, their agents' reports and the variables of an account behave as
 // the contract says, and show no secret.
 import { createHash, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -150,7 +150,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       expect((await client.call('DELETE', one)).status).toBe(204)
     })
 
-    test('tells of its agents: which report, their versions, whether they stopped', async () => {
+    test('reports its agents: which report, their versions, whether they stopped', async () => {
       const location = await add()
       await addAgent(location.id, VERSION)
       await addAgent(location.id, VERSION)
@@ -256,7 +256,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
   })
 
   describe('variables', () => {
-    test('come back as they were made, a secret one masked, and tell all locations', async () => {
+    test('come back as they were made, a secret one masked, and notify all locations', async () => {
       const { id } = await add()
       const before = await revision(id)
       const plain = { key: 'PLAIN', value: 'open', locked: true, secret: false }

@@ -245,7 +245,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
       { monitorId: other.monitorId, from: NOW + 1, to: 8.64e15 },
       { monitorId: randomUUID(), from: 0, to: 8.64e15 },
     ]
-    const tell = () =>
+    const notify = () =>
       recordDropped(database, {
         key: here,
         agentId,
@@ -253,7 +253,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
         nowMs: NOW,
         retentionMs: DAY_MS / 2,
       })
-    await Promise.all([tell(), tell(), tell()])
+    await Promise.all([notify(), notify(), notify()])
     expect(await rowsOf(one.monitorId)).toMatchObject([
       { slot_ms: slotOf(one, 1), missed_reason: 'spool-full', filled: true, agent_id: agentId },
       { slot_ms: slotOf(one, 2), verdict: 'passed', missed_reason: null },

@@ -106,18 +106,18 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
 test('the log has a line a minute for each agent and code', () => {
   const lines: object[] = []
   let now = 0
-  const tell = createRefusalLog(
+  const notify = createRefusalLog(
     { warn: (line: object) => void lines.push(line) } as never,
     () => now,
   )
   const refused = [{ index: 0, code: 'MALFORMED' as const, message: 'x' }]
   const of = { locationId: 'l', agentId: 'a' }
-  for (let n = 0; n < 50; n++) tell(of, refused)
-  tell({ ...of, agentId: 'b' }, refused)
-  tell(of, [{ index: 0, code: 'TOO_OLD', message: 'y' }])
+  for (let n = 0; n < 50; n++) notify(of, refused)
+  notify({ ...of, agentId: 'b' }, refused)
+  notify(of, [{ index: 0, code: 'TOO_OLD', message: 'y' }])
   expect(lines).toHaveLength(3)
   now = 60_000
-  tell(of, refused)
+  notify(of, refused)
   expect(lines).toHaveLength(4)
   expect(lines.at(-1)).toMatchObject({ code: 'MALFORMED', count: 50 })
 })

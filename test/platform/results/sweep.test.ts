@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/contract/versions.ts'
 import { slotAtOrAfter, slotAtOrBefore } from '../../../src/contract/timetable.ts'
-import { createAssignment, neededWords } from '../../../src/platform/agents/assignment.ts'
+import { createAssignment, neededText } from '../../../src/platform/agents/assignment.ts'
 import { sweep, SWEEP_GRACE_MS, SWEEP_RETURN_MS } from '../../../src/platform/results/sweep.ts'
 import { accountOf, readSweptSpan } from '../../../src/platform/results/queries/accounting.ts'
 import type { Database } from '../../../src/database/database.ts'
@@ -85,7 +85,7 @@ describe.each(DATABASE_SERVERS)('on $name', (server) => {
     const now = START + 60_000 + SWEEP_GRACE_MS
     await deliver(here, now, [wireResult({ ...monitor, slot: slotOf(monitor, 5) })])
     expect(await sweepAt(now)).toEqual({ sweptUntilMs: START + 60_000, expected: 6, filled: 5 })
-    const needed = neededWords(['DNS'])
+    const needed = neededText(['DNS'])
     expect(await rows(here)).toMatchObject([
       { missed_reason: 'no-agent', needed: null },
       { missed_reason: 'no-agent', needed: null },

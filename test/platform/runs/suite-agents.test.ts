@@ -1,7 +1,7 @@
 // Aim: a check suite goes to agents that have its engine and to no other; where nobody has it, its runs and its
 // slots are missed for that reason, with what is needed in words.
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { capable, neededWords } from '../../../src/platform/agents/assignment.ts'
+import { capable, neededText } from '../../../src/platform/agents/assignment.ts'
 import { createRuns, type Runs } from '../../../src/platform/runs/routes.ts'
 import { sweep, SWEEP_GRACE_MS } from '../../../src/platform/results/sweep.ts'
 import { ensurePartitions } from '../../../src/platform/results/queries/result-partitions.ts'
@@ -24,7 +24,7 @@ let runs: Runs
 
 beforeAll(async () => {
   const { database } = use()
-  runs = createRuns({ database, keptMs: DAY_MS, capable, neededWords })
+  runs = createRuns({ database, keptMs: DAY_MS, capable, neededText })
   api = await startPublicApi(database, {
     cipher: TEST_CIPHER,
     operations: runs.operations,

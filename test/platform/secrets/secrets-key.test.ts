@@ -36,7 +36,7 @@ describe('a cipher', () => {
     }
   })
 
-  test('has a fingerprint that tells keys apart', () => {
+  test('has a fingerprint that distinguishes keys', () => {
     expect(createCipher(KEY).fingerprint.equals(cipher.fingerprint)).toBe(true)
     expect(createCipher(`${KEY}x`).fingerprint.equals(cipher.fingerprint)).toBe(false)
     expect(cipher.fingerprint.toString()).not.toContain(KEY)

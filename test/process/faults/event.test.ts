@@ -1,4 +1,4 @@
-// Aim: what is told of a fault is its fixed text and its places in the program, and nothing of what the
+// Aim: the report of a fault holds its fixed text and its places in the program, and nothing of what the
 // program works with, whatever stands in an error.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -7,11 +7,11 @@ import { pathToFileURL } from 'node:url'
 import { expect, test } from 'vitest'
 import type { EventException } from '../../../src/process/faults/fault.ts'
 import { eventOf } from '../../../src/process/faults/event.ts'
-import { wordsIn } from '../../../src/process/faults/program-words.ts'
+import { tokensIn } from '../../../src/process/faults/program-words.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
-const ground = { release: 'vedette-agent@8.4.0', secrets: ['monitor'] }
-// No word of them may stand in this program, or a test could not fail by it: they are made of pieces.
+const host = { release: 'vedette-agent@8.4.0', secrets: ['monitor'] }
+// No part of them may stand in this program, or a test could not fail by it: they are made of pieces.
 const PLANTED = [
   ['hunt', 'er2'],
   ['Tr0ub4', 'dor'],
@@ -24,8 +24,8 @@ const PLANTED = [
   ['4111 1111', ' 1111 1111'],
 ].map((pieces) => pieces.join(''))
 
-async function told(thrown: unknown, folder?: string): Promise<EventException[]> {
-  const event = await eventOf(thrown, folder === undefined ? ground : { ...ground, folder })
+async function exceptionsOf(thrown: unknown, folder?: string): Promise<EventException[]> {
+  const event = await eventOf(thrown, folder === undefined ? host : { ...host, folder })
   return event.exception.values
 }
 
@@ -38,7 +38,7 @@ const caught = (work: () => unknown): unknown => {
 }
 
 test.each([
-  ['plain words of it', (one: string) => new Error(`the check of ${one} failed`)],
+  ['plain text of it', (one: string) => new Error(`the check of ${one} failed`)],
   ['a URL', (one: string) => new Error(`GET https://user:${one}@host.example/${one}?q=${one}`)],
   [
     'quotes',
@@ -71,7 +71,10 @@ test.each([
   ],
 ])('no secret leaves in %s', async (_, make) => {
   const texts = await Promise.all(
-    PLANTED.map(async (secret) => ({ secret, text: JSON.stringify(await told(make(secret))) })),
+    PLANTED.map(async (secret) => ({
+      secret,
+      text: JSON.stringify(await exceptionsOf(make(secret))),
+    })),
   )
   for (const { secret, text } of texts) {
     const parts = secret
@@ -82,43 +85,43 @@ test.each([
 })
 
 test('the fixed text of a message stays', async () => {
-  const [one] = await told(caught(() => (undefined as unknown as { body: string }).body))
+  const [one] = await exceptionsOf(caught(() => (undefined as unknown as { body: string }).body))
   expect(one).toMatchObject({
     type: 'TypeError',
     value: 'Cannot read properties of undefined (reading body)',
     mechanism: { handled: true },
   })
-  const [other] = await told(new Error('connect ECONNREFUSED 192.0.2.9:5432'))
+  const [other] = await exceptionsOf(new Error('connect ECONNREFUSED 192.0.2.9:5432'))
   expect(other?.value).toBe('connect ECONNREFUSED …')
 })
 
-test('a text that is known as secret goes, although it is a word of the program', async () => {
-  expect((await told(new Error('the monitor failed')))[0]?.value).toBe('the … failed')
+test('a text that is known as secret goes, although it is a token of the program', async () => {
+  expect((await exceptionsOf(new Error('the monitor failed')))[0]?.value).toBe('the … failed')
 })
 
 test('causes stand before what they caused', async () => {
-  const values = await told(new Error('outer', { cause: new TypeError('inner') }))
+  const values = await exceptionsOf(new Error('outer', { cause: new TypeError('inner') }))
   expect(values.map(({ type }) => type)).toEqual(['TypeError', 'Error'])
 })
 
 test('causes that go in a circle end', async () => {
   const one = new Error('one')
   one.cause = one
-  expect(await told(one)).toHaveLength(3)
+  expect(await exceptionsOf(one)).toHaveLength(3)
 })
 
-test('an error whose fields throw is told as one', async () => {
+test('an error whose fields throw is reported as an Error', async () => {
   const bad = new Error('x')
   Object.defineProperty(bad, 'message', {
     get() {
       throw new Error('no')
     },
   })
-  expect(await told(bad)).toMatchObject([{ type: 'Error' }])
+  expect(await exceptionsOf(bad)).toMatchObject([{ type: 'Error' }])
 })
 
 test('places are named below the program, with function and line, the nearest last', async () => {
-  const [one] = await told(caught(() => wordsIn(undefined as never)))
+  const [one] = await exceptionsOf(caught(() => tokensIn(undefined as never)))
   const frames = one?.stacktrace?.frames ?? []
   expect(frames.at(-1)).toEqual({
     function: 'bare',
@@ -136,12 +139,12 @@ test('a file outside of the program is not named', async () => {
   const { fail } = (await import(/* @vite-ignore */ pathToFileURL(file).href)) as {
     fail: () => void
   }
-  const text = JSON.stringify(await told(caught(fail)))
+  const text = JSON.stringify(await exceptionsOf(caught(fail)))
   expect(text).not.toContain('quokka')
 })
 
 test('the rest is what it runs on', async () => {
-  const { contexts, release, platform, level } = await eventOf(new Error('x'), ground, true)
+  const { contexts, release, platform, level } = await eventOf(new Error('x'), host, true)
   expect({ release, platform, level }).toEqual({
     release: 'vedette-agent@8.4.0',
     platform: 'node',

@@ -1,4 +1,4 @@
-// Aim: faults are told once each and within bounds, receivers are obeyed, and whatever a receiver does holds
+// Aim: faults are reported once each and within bounds, receivers are obeyed, and whatever a receiver does holds
 // nothing up.
 import { Registry } from 'prom-client'
 import { describe, expect, test } from 'vitest'
@@ -43,14 +43,14 @@ function recorder(): Recorder {
   return made
 }
 
-const ground = { release: 'vedette-agent@8.4.0', secrets: [] }
+const host = { release: 'vedette-agent@8.4.0', secrets: [] }
 
 function sendingTo(receiver: FaultReceiver) {
   const clock = { nowMs: 0 }
   const outcomes: string[] = []
   const waiters = new Set<() => void>()
   const sending = createFaultSending(
-    { ...ground, open: () => Promise.resolve(receiver), now: () => clock.nowMs },
+    { ...host, open: () => Promise.resolve(receiver), now: () => clock.nowMs },
     (outcome) => {
       outcomes.push(outcome)
       for (const look of waiters) look()
@@ -65,9 +65,9 @@ function sendingTo(receiver: FaultReceiver) {
   return { sending, clock, outcomes, counted }
 }
 
-/** Faults that differ by their words. */
-const fault = (word: string) => ({ type: 'Error', message: word })
-const words = 'abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz'
+/** Faults that differ by their messages. */
+const fault = (text: string) => ({ type: 'Error', message: text })
+const letters = 'abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz'
   .split('')
   .map((a, n) => a + a.repeat(n))
 
@@ -86,17 +86,17 @@ describe('sending', () => {
   test('errors of one place are the same', async () => {
     const receiver = recorder()
     const { sending, counted } = sendingTo(receiver)
-    for (const word of ['one', 'two']) sending.send(new Error(word))
+    for (const text of ['one', 'two']) sending.send(new Error(text))
     expect((await counted(2)).toSorted()).toEqual(['repeated', 'sent'])
   })
 
   test('ten go at once, then one in six seconds', async () => {
     const { sending, clock, counted } = sendingTo(recorder())
-    for (const word of words.slice(0, 15)) sending.send(fault(word))
+    for (const text of letters.slice(0, 15)) sending.send(fault(text))
     const first = await counted(15)
     expect(first.filter((one) => one === 'limited')).toHaveLength(5)
     clock.nowMs += 12_000
-    for (const word of words.slice(15, 19)) sending.send(fault(word))
+    for (const text of letters.slice(15, 19)) sending.send(fault(text))
     expect((await counted(19)).slice(15).toSorted()).toEqual(['limited', 'limited', 'sent', 'sent'])
   })
 
@@ -104,9 +104,9 @@ describe('sending', () => {
     const receiver = recorder()
     receiver.answer = () => new Promise(() => {})
     const { sending, clock, outcomes } = sendingTo(receiver)
-    for (const word of words.slice(0, 45)) {
+    for (const text of letters.slice(0, 45)) {
       clock.nowMs += 6000
-      sending.send(fault(word))
+      sending.send(fault(text))
     }
     await receiver.came(1)
     expect(receiver.events).toHaveLength(1)
@@ -183,14 +183,14 @@ describe('how long a receiver wants nothing', () => {
 
 describe('reports', () => {
   const reportsTo = (open: () => Promise<FaultReceiver>): FaultReports =>
-    createFaultReports({ ...ground, open })
+    createFaultReports({ ...host, open })
   const metrics = async (reports: FaultReports) => {
     const registry = new Registry()
     reports.registerMetrics(registry)
     return registry.metrics()
   }
 
-  test('an error that comes by several ways is told once', async () => {
+  test('an error that arrives several times is reported once', async () => {
     const receiver = recorder()
     const reports = reportsTo(() => Promise.resolve(receiver))
     const error = new Error('x')
@@ -206,7 +206,7 @@ describe('reports', () => {
   test.each([
     ['the system’s', Object.assign(new Error('no space'), { code: 'ENOSPC' })],
     ['our own', Object.assign(new Error('no answer'), { code: 'UNREACHABLE' })],
-  ])('logged errors of operation are not told: %s', async (_, error) => {
+  ])('logged operational errors are not reported: %s', async (_, error) => {
     const receiver = recorder()
     const reports = reportsTo(() => Promise.resolve(receiver))
     reports.logged(error)

@@ -9,9 +9,14 @@ const proxyUrl = 'http://127.0.0.1:3128'
 
 test.each([
   ['no proxy where its connections are always evaluated', 'require', undefined, undefined],
-  ['one for systems that let nobody evaluate, where that may be', 'best', undefined, 'unheld'],
+  [
+    'one for systems that cannot enforce the policy, where that is allowed',
+    'best',
+    undefined,
+    'unenforced',
+  ],
   ['one in any case where the location has one', 'require', proxyUrl, 'always'],
-  ['one in any case where the location has one, held or not', 'best', proxyUrl, 'always'],
+  ['one in any case where the location has one, enforced or not', 'best', proxyUrl, 'always'],
 ] as const)('a run has %s', async (_, isolation, given, when) => {
   const network = { blocked: [], allowed: [] }
   const sandbox = createSandbox({ network, isolation, firstUserId: 64_500 })

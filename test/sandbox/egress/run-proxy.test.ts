@@ -91,12 +91,12 @@ function raw(text: string): Promise<string> {
   const { port } = new URL(proxy.server)
   return new Promise((resolve, reject) => {
     const socket = connect(Number(port), '127.0.0.1', () => socket.write(text))
-    let heard = ''
+    let received = ''
     socket.setEncoding('latin1').on('data', (part: string) => {
-      heard += part
-      if (heard.includes('\r\n\r\n')) socket.destroy()
+      received += part
+      if (received.includes('\r\n\r\n')) socket.destroy()
     })
-    socket.on('close', () => resolve(heard))
+    socket.on('close', () => resolve(received))
     socket.on('error', reject)
   })
 }
@@ -117,10 +117,10 @@ describe('a target that answers oddly', () => {
     })
     closed.push(() => server.close())
     const port = await listening(server)
-    const heard = await raw(
+    const received = await raw(
       `GET http://site.test:${port}/ HTTP/1.1\r\nhost: x\r\nproxy-authorization: ${authorization()}\r\ntrailer: x\r\n\r\n`,
     )
-    expect(heard.split('\r\n')[0]).toBe(first)
+    expect(received.split('\r\n')[0]).toBe(first)
   })
 })
 
@@ -172,12 +172,12 @@ describe('what is allowed', () => {
     const head = `host: x\r\nproxy-authorization: ${authorization()}\r\n\r\n`
     client.write(`CONNECT ${target} HTTP/1.1\r\n${head}`)
     client.write('early ')
-    let heard = ''
-    client.setEncoding('latin1').on('data', (part: string) => (heard += part))
-    await eventually(() => heard.endsWith('early '), { what: 'what was said early' })
+    let received = ''
+    client.setEncoding('latin1').on('data', (part: string) => (received += part))
+    await eventually(() => received.endsWith('early '), { what: 'what was said early' })
     client.end('late')
     await new Promise((resolve) => client.once('close', resolve))
-    expect(heard).toMatch(/^HTTP\/1\.1 200 .*\r\n\r\nearly late$/s)
+    expect(received).toMatch(/^HTTP\/1\.1 200 .*\r\n\r\nearly late$/s)
   })
 
   test('an upgrade goes through', async () => {
@@ -238,7 +238,7 @@ describe('who may not', () => {
   })
 })
 
-test('what is not there is told apart', async () => {
+test('missing targets have a failure of their own', async () => {
   const free = createTcpServer()
   const port = await listening(free)
   await new Promise((resolve) => free.close(resolve))

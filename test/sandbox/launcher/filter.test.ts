@@ -100,8 +100,8 @@ describe.each(['x64', 'arm64'])('on %s', (name) => {
   test('without a supervisor nothing is asked, and what is refused stays refused', () => {
     const alone = sandboxFilter(architecture, { signals: false, supervisor: false })
     for (const [, call, given, answer] of CALLS) {
-      const told = filtered(alone, { number: numbers[call], audit, arguments: given })
-      expect(told).toBe(answer === ASK ? (STEERS.has(call) ? refused(EPERM) : ALLOW) : answer)
+      const action = filtered(alone, { number: numbers[call], audit, arguments: given })
+      expect(action).toBe(answer === ASK ? (STEERS.has(call) ? refused(EPERM) : ALLOW) : answer)
     }
   })
 })

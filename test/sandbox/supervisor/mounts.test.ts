@@ -22,7 +22,7 @@ import { sandboxed } from '../../support/sandbox/sandboxed.ts'
 import { missing } from '../../support/needs.ts'
 import { runScriptMonitor } from '../../support/scripts/script-runs.ts'
 import { startSmallSite } from '../../support/monitors/small-site.ts'
-import { runFolder, suiteGround, suiteProject } from '../../support/suites/suite-runs.ts'
+import { runFolder, suiteHost, suiteProject } from '../../support/suites/suite-runs.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
 const MODULES = fileURLToPath(new URL('../../../node_modules', import.meta.url))
@@ -51,7 +51,7 @@ for (const path of ${JSON.stringify(paths)}) {
 }`
 
 describe.skipIf(!canMount)(`below a closed folder${cannot}`, () => {
-  test('what an order names is there, and nothing beside it', async () => {
+  test('what an order names is there, and nothing else', async () => {
     const folder = temporaryFolder()
     chmodSync(folder, 0o700)
     const [given, withheld, linked] = ['given', 'withheld', 'linked'].map((name) =>
@@ -78,31 +78,31 @@ describe.skipIf(!canMount)(`below a closed folder${cannot}`, () => {
         '-e',
         `const fs = require('node:fs')
 fs.mkdirSync('made'); fs.renameSync('made', 'moved'); fs.writeFileSync('moved/file', 'x')
-try { fs.writeFileSync(${JSON.stringify(folder)} + '/../beside', 'x') } catch (error) { console.log(error.code) }`,
+try { fs.writeFileSync(${JSON.stringify(folder)} + '/../outside', 'x') } catch (error) { console.log(error.code) }`,
       ],
       inspect: (folder) => expect(existsSync(join(folder, 'moved', 'file'))).toBe(true),
     })
     expect(end).toMatchObject({ outcome: 'exited', exitCode: 0 })
     expect(end.tail.stdout).toBe('EACCES\n')
-    expect(existsSync(join(home, 'beside'))).toBe(false)
+    expect(existsSync(join(home, 'outside'))).toBe(false)
   })
 
   describe('with tools and packages below it', () => {
-    const ground = suiteGround()
-    const runtime = toolFolder(ground.tools.folder, 'runtime', '2026.04')
+    const host = suiteHost()
+    const runtime = toolFolder(host.tools.folder, 'runtime', '2026.04')
     mkdirSync(runtime, { recursive: true })
     cpSync(process.execPath, join(runtime, 'node'))
     for (const name of PACKAGES) {
       cpSync(join(MODULES, name), join(runtime, 'node_modules', name), { recursive: true })
     }
     writeFileSync(join(runtime, INSTALLED_FILE), JSON.stringify({ program: 'node', missing: [] }))
-    afterAll(() => ground.close())
+    afterAll(() => host.close())
 
     test('a script runs', async () => {
       const { failures, observed } = await runScriptMonitor(
         multistep,
         { script: look(secret) },
-        { ground },
+        { host },
       )
       expect(failures).toEqual([])
       expect(JSON.stringify(observed)).toContain('ENOENT')
@@ -116,7 +116,7 @@ test('shop', async ({ page }) => {
   await page.goto('${site.url}/')
   await expect(page.locator('#stock')).toHaveText('in stock')
 })`
-      const { failures } = await runScriptMonitor(browser, { script }, { ground })
+      const { failures } = await runScriptMonitor(browser, { script }, { host })
       expect(failures).toEqual([])
     })
 
@@ -128,7 +128,7 @@ test('shop', async ({ page }) => {
 import { expect, test } from '@playwright/test'
 test('the home is closed', () => expect(existsSync(${JSON.stringify(secret)})).toBe(false))`,
       })
-      const { failures, codes } = await runFolder(ground, folder)
+      const { failures, codes } = await runFolder(host, folder)
       expect(failures).toEqual([])
       expect(codes).toEqual([])
     })

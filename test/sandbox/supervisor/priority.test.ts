@@ -1,4 +1,4 @@
-// Aim: user code ranks behind the agent, in whichever session it runs, so that monitors beside it are punctual.
+// Aim: user code ranks behind the agent, in whichever session it runs, so that monitors of the agent are punctual.
 import { existsSync } from 'node:fs'
 import { getPriority } from 'node:os'
 import { expect, test } from 'vitest'
@@ -6,7 +6,7 @@ import { sandboxed } from '../../support/sandbox/sandboxed.ts'
 
 const LEVEL = Math.min(19, getPriority() + 5)
 /** Prints the level of its process, and of its session as soon as that has one. */
-const TELLS = `const fs = require('node:fs')
+const REPORTS_PRIORITY = `const fs = require('node:fs')
 console.log('process', require('node:os').getPriority())
 const levelOf = () => Number(fs.readFileSync('/proc/self/autogroup', 'utf8').split('nice ')[1])
 const look = () => (levelOf() === 0 ? setTimeout(look, 10) : console.log('session', levelOf()))
@@ -19,7 +19,7 @@ test.for([
     `require('node:child_process').spawn(process.execPath, ['-e', process.argv[1]], { detached: true, stdio: 'inherit' })`,
   ],
 ] as const)('%s ranks behind the agent', async ([, script]) => {
-  const end = await sandboxed({ args: () => ['-e', script, TELLS] })
+  const end = await sandboxed({ args: () => ['-e', script, REPORTS_PRIORITY] })
   const session = existsSync('/proc/self/autogroup') ? 'session 5\n' : ''
   expect(end.tail.stdout).toBe(`process ${LEVEL}\n${session}`)
 })

@@ -5,7 +5,7 @@ import { dirname } from 'node:path'
 import { chmodSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
-  lackedFor,
+  missingFor,
   startStandIn,
   type StandInAnswer,
   type StandIn,
@@ -15,13 +15,13 @@ import { temporaryFolder } from '../../support/temporary-folder.ts'
 
 const project = dirname(dirname(dirname(import.meta.dirname)))
 /** Its connections, as its server saw them. */
-const seen: Socket[] = []
+const accepted: Socket[] = []
 let server: Server
 let port: number
 
 beforeAll(async () => {
   server = createServer((socket) => {
-    seen.push(socket)
+    accepted.push(socket)
     socket.on('error', () => {})
     socket.write('hello\n')
   })
@@ -29,7 +29,7 @@ beforeAll(async () => {
   port = (server.address() as AddressInfo).port
 })
 afterAll(() => {
-  for (const socket of seen) socket.destroy()
+  for (const socket of accepted) socket.destroy()
   server.close()
 })
 
@@ -45,8 +45,8 @@ const fcntl = c('int fcntl(int, int, long)'), poll = c('int poll(void *, long, i
 const epollCreate = c('int epoll_create1(int)'), epollCtl = c('int epoll_ctl(int, int, int, void *)')
 const epollWait = c('int epoll_wait(int, void *, int, int)')
 const address = (port) => { const a = Buffer.alloc(16); a.writeUInt16LE(2); a.writeUInt16BE(port, 2); a.set([127, 0, 0, 1], 4); return a }
-const word = (value) => { const b = Buffer.alloc(4); b.writeInt32LE(value); return b }
-const option = (fd, level, name) => { const v = word(0); getsockopt(fd, level, name, v, word(4)); return v.readInt32LE() }
+const int32 = (value) => { const b = Buffer.alloc(4); b.writeInt32LE(value); return b }
+const option = (fd, level, name) => { const v = int32(0); getsockopt(fd, level, name, v, int32(4)); return v.readInt32LE() }
 const result = (value) => (value < 0 ? 'errno ' + koffi.errno() : value)
 const port = Number(process.argv[1]), STREAM = 1, NONBLOCK = 0o4000, CLOEXEC = 0o2000000
 const ready = (fd) => { const p = Buffer.alloc(8); p.writeInt32LE(fd); p.writeInt16LE(4, 4); return poll(p, 1, 5000) }
@@ -56,7 +56,7 @@ const CASES: [what: string, script: string, says: string[]][] = [
   [
     'a socket keeps its flags, its options and who waits for it',
     `const fd = socket(2, STREAM | NONBLOCK | CLOEXEC, 0), epoll = epollCreate(0)
-setsockopt(fd, 6, 1, word(1), 4); setsockopt(fd, 1, 9, word(1), 4)
+setsockopt(fd, 6, 1, int32(1), 4); setsockopt(fd, 1, 9, int32(1), 4)
 const event = Buffer.alloc(12); event.writeUInt32LE(4); event.writeInt32LE(fd, 4)
 epollCtl(epoll, 1, fd, event)
 const first = result(connect(fd, address(port), 16))
@@ -72,7 +72,7 @@ console.log(result(connect(other, address(port), 16)), result(connect(fd, addres
     ['0 false', '0 errno 106'],
   ],
   [
-    'a refusal is told, and the socket may try again',
+    'a refusal is reported, and the socket may try again',
     `const fd = socket(2, STREAM, 0), free = socket(2, STREAM, 0)
 console.log(result(bind(free, address(0), 16)), result(connect(fd, address(1), 16)), result(connect(fd, address(port), 16)))`,
     ['0 errno 111 0'],
@@ -88,7 +88,7 @@ console.log(first === 'errno 111' || (ready(fd) === 1 && option(fd, 1, 4) === 11
     `const { createServer, connect: dial } = require('node:net')
 const fd = socket(2, STREAM, 0)
 const taken = address(0); bind(fd, taken, 16)
-const size = word(16); c('int getsockname(int, void *, void *)')(fd, taken, size)
+const size = int32(16); c('int getsockname(int, void *, void *)')(fd, taken, size)
 const freed = taken.readUInt16BE(2)
 close(fd)
 console.log(result(bind(socket(2, STREAM, 0), address(freed), 16)))
@@ -100,7 +100,7 @@ again(0, 3)`,
     ['0', ...Array.from({ length: 4 }, () => 'ECONNREFUSED')],
   ],
   [
-    'what is no socket, or open to nobody, is told apart',
+    'a descriptor that is no socket, or not open, has an error of its own',
     `console.log(result(connect(777, address(port), 16)), result(connect(epollCreate(0), address(port), 16)))
 console.log(result(socket(2, 2, 0)), result(socket(2, STREAM | 0x100000, 0)), result(socket(16, 3, 0)) > 0)`,
     ['errno 9 errno 88', 'errno 13 errno 22 true'],
@@ -108,11 +108,11 @@ console.log(result(socket(2, 2, 0)), result(socket(2, STREAM | 0x100000, 0)), re
 ]
 
 describe.each(['root of a container', 'nobody in a container'] as const)('with %s', (as) => {
-  const lacked = lackedFor(as)
+  const missing = missingFor(as)
   let standIn: StandIn
 
   beforeAll(async () => {
-    if (lacked !== undefined) return
+    if (missing !== undefined) return
     const root = temporaryFolder()
     chmodSync(root, 0o777)
     standIn = await startStandIn(root, as)
@@ -127,26 +127,26 @@ describe.each(['root of a container', 'nobody in a container'] as const)('with %
       ...more,
     })
 
-  test.skipIf(lacked !== undefined).for(CASES)(`%s ${lacked ?? ''}`, async ([, script, says]) => {
+  test.skipIf(missing !== undefined).for(CASES)(`%s ${missing ?? ''}`, async ([, script, says]) => {
     const { end } = await run(script)
     expect(end.tail.stderr).toBe('')
     expect(end.tail.stdout.trim().split('\n')).toEqual(says)
     expect(end).toMatchObject({ outcome: 'exited', leftBehind: 0 })
   })
 
-  test.skipIf(lacked !== undefined)(
-    `a connection ends when the run closes it ${lacked ?? ''}`,
+  test.skipIf(missing !== undefined)(
+    `a connection ends when the run closes it ${missing ?? ''}`,
     async () => {
-      const before = seen.length
+      const before = accepted.length
       const ended = run(
         `const fd = socket(2, STREAM, 0); connect(fd, address(port), 16); close(fd)
 const late = socket(2, STREAM | NONBLOCK, 0); connect(late, address(port), 16); ready(late); close(late)
 setInterval(() => {}, 1000); console.log('closed')`,
         { echo: true, limits: { wallMs: 20_000 }, stopAt: 'never' },
       )
-      const gone = () => seen.slice(before).filter((one) => one.readableEnded || one.destroyed)
+      const gone = () => accepted.slice(before).filter((one) => one.readableEnded || one.destroyed)
       await eventually(() => {
-        for (const one of seen.slice(before)) one.resume()
+        for (const one of accepted.slice(before)) one.resume()
         return gone().length === 2
       })
       // It still runs: what ended its connections was that it closed them.
@@ -157,7 +157,7 @@ setInterval(() => {}, 1000); console.log('closed')`,
     },
   )
 
-  test.skipIf(lacked !== undefined)(`a shell connects as anywhere ${lacked ?? ''}`, async () => {
+  test.skipIf(missing !== undefined)(`a shell connects as anywhere ${missing ?? ''}`, async () => {
     const { end } = await standIn.run({
       command: '/bin/bash',
       args: ['-c', `exec 3<>/dev/tcp/127.0.0.1/${port} && read -r line <&3 && echo "$line"`],

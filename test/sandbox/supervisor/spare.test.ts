@@ -12,10 +12,10 @@ import { SpareSupervisor } from '${SOURCE}'
 mock.timers.enable({ apis: ['setTimeout'] })
 const spare = new SpareSupervisor()
 try { for (;;) openSync('/dev/null') } catch {}
-try { spare.take() } catch (error) { console.log(error.message) }
+try { spare.acquire() } catch (error) { console.log(error.message) }
 spare.prepare()
 mock.timers.tick(1000)
-// The system's own word comes a moment later.
+// The system's own report comes a moment later.
 await setImmediate()
 console.log('lives')
 spare.close()`

@@ -21,7 +21,7 @@ const SUPERVISOR = fileURLToPath(
 )
 
 /** A supervisor whose launcher is stopped before it has an order. */
-async function heldUp(startMs: number) {
+async function delayed(startMs: number) {
   const supervisor = spawn(
     process.execPath,
     ['--disable-warning=ExperimentalWarning', SUPERVISOR],
@@ -51,15 +51,15 @@ async function heldUp(startMs: number) {
     network: { blocked: [], allowed: [] },
     isolation: 'best',
   }
-  const tell = (said: SupervisorRequest | SupervisorCommand) =>
+  const send = (said: SupervisorRequest | SupervisorCommand) =>
     supervisor.stdin?.write(`${JSON.stringify(said)}\n`)
-  tell(order)
+  send(order)
   const reports: SupervisorReport[] = []
   if (supervisor.stdout === null) throw new Error('no output')
   createInterface({ input: supervisor.stdout }).on('line', (line) => {
     reports.push(JSON.parse(line) as SupervisorReport)
   })
-  return { tell, exited, reports, launcher, clear: () => removeTree(folder) }
+  return { send, exited, reports, launcher, clear: () => removeTree(folder) }
 }
 
 function childOf(parent: number | undefined): number {
@@ -77,7 +77,7 @@ function parentOf(pid: string): number {
 }
 
 test('a launcher that does not get ready in its time fails the run, with the time', async () => {
-  const { exited, reports, launcher, clear } = await heldUp(300)
+  const { exited, reports, launcher, clear } = await delayed(300)
   expect(await exited).toBe(0)
   expect(reports).toMatchObject([
     {
@@ -96,8 +96,8 @@ test('a launcher that does not get ready in its time fails the run, with the tim
 test.each(['ask', 'kill'] as const)(
   'a run that is called off (%s) meanwhile ends at once',
   async (call) => {
-    const { tell, exited, reports, launcher, clear } = await heldUp(600_000)
-    tell({ do: call, outcome: 'cancelled' })
+    const { send, exited, reports, launcher, clear } = await delayed(600_000)
+    send({ do: call, outcome: 'cancelled' })
     expect(await exited).toBe(0)
     expect(reports).toMatchObject([{ end: { outcome: 'cancelled', leftBehind: 0 } }])
     expect(existsSync(`/proc/${launcher}`)).toBe(false)

@@ -53,34 +53,34 @@ test.each([
 })
 
 test('names are asked of the system, over TCP, and nothing is tried by datagrams', async () => {
-  const words = await started('--headless', 'about:blank')
-  expect(words).toContain('RES_OPTIONS=use-vc')
-  expect(words).toContain('--disable-quic')
-  expect(words.join()).toMatch(/--disable-features=AsyncDns\b/)
-  expect(words).toContain('--enable-features=EnableIPv6ReachabilityOverride')
-  expect(words.slice(-2)).toEqual(['--headless', 'about:blank'])
+  const argv = await started('--headless', 'about:blank')
+  expect(argv).toContain('RES_OPTIONS=use-vc')
+  expect(argv).toContain('--disable-quic')
+  expect(argv.join()).toMatch(/--disable-features=AsyncDns\b/)
+  expect(argv).toContain('--enable-features=EnableIPv6ReachabilityOverride')
+  expect(argv.slice(-2)).toEqual(['--headless', 'about:blank'])
 })
 
 test('nobody is called of the browser’s own accord', async () => {
-  const words = await started('about:blank')
-  expect(words).toContainEqual(expect.stringMatching(/^--component-updater=.*127\.0\.0\.1:9/))
-  const off = words.find((word) => word.startsWith('--disable-features='))
+  const argv = await started('about:blank')
+  expect(argv).toContainEqual(expect.stringMatching(/^--component-updater=.*127\.0\.0\.1:9/))
+  const off = argv.find((arg) => arg.startsWith('--disable-features='))
   expect(off).toContain('NetworkTimeServiceQuerying')
   expect(off).toContain('AutofillServerCommunication')
 })
 
-test('features that a script turns off or on stay so, the last word of each counting as ever', async () => {
-  const words = await started(
+test('features that a script turns off or on stay so, the last argument of each counting as ever', async () => {
+  const argv = await started(
     '--disable-features=A',
     '--disable-features=B,C',
     '--enable-features=D',
     '--user-data-dir=/a b',
   )
-  expect(words.filter((word) => /-features=/.test(word))).toEqual([
+  expect(argv.filter((arg) => /-features=/.test(arg))).toEqual([
     expect.stringMatching(/^--disable-features=B,C,AsyncDns,/),
     '--enable-features=D,EnableIPv6ReachabilityOverride',
   ])
-  expect(words.at(-1)).toBe('--user-data-dir=/a b')
+  expect(argv.at(-1)).toBe('--user-data-dir=/a b')
 })
 
 const LAUNCHES = fileURLToPath(
@@ -100,8 +100,8 @@ async function startedBy(how: string, ...args: string[]): Promise<string[]> {
     const { ${how} } = require('node:child_process')
     ${how}(${JSON.stringify(mine)}, ${JSON.stringify(args)}, { stdio: 'inherit' })`
   const env = { PATH: process.env['PATH'], PLAYWRIGHT_BROWSERS_PATH: browsers }
-  const words = execFileSync(process.execPath, ['-e', code], { env })
-  return words.toString().trim().split('\n')
+  const argv = execFileSync(process.execPath, ['-e', code], { env })
+  return argv.toString().trim().split('\n')
 }
 
 const hasNamespaces = (() => {
@@ -110,16 +110,16 @@ const hasNamespaces = (() => {
 })()
 
 test('a browser that a script names is started with its sandbox, and as the sandbox asks it', async () => {
-  const words = await startedBy('spawn', '--no-sandbox', '--remote-debugging-pipe', '--mute')
-  expect(words[0]).toBe('MINE use-vc')
-  expect(words.includes('--no-sandbox')).toBe(!hasNamespaces)
-  expect(words.slice(-2)).toEqual(['--remote-debugging-pipe', '--mute'])
+  const argv = await startedBy('spawn', '--no-sandbox', '--remote-debugging-pipe', '--mute')
+  expect(argv[0]).toBe('MINE use-vc')
+  expect(argv.includes('--no-sandbox')).toBe(!hasNamespaces)
+  expect(argv.slice(-2)).toEqual(['--remote-debugging-pipe', '--mute'])
 })
 
 test('a browser that cannot be in a sandbox starts without', async () => {
-  const words = await startedBy('spawn', '--no-sandbox', '--no-zygote', '--remote-debugging-pipe')
-  expect(words).toContain('--no-sandbox')
-  expect(words).toContain('--no-zygote')
+  const argv = await startedBy('spawn', '--no-sandbox', '--no-zygote', '--remote-debugging-pipe')
+  expect(argv).toContain('--no-sandbox')
+  expect(argv).toContain('--no-zygote')
 })
 
 test('other programs are started as they are', async () => {

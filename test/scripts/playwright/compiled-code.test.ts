@@ -21,12 +21,12 @@ const LIMITS = {
 }
 
 async function orderOf(options: Partial<CompileOrder> = {}): Promise<CompileOrder> {
-  const ground = testScriptHost({ compilesAnew: true })
+  const host = testScriptHost({ compilesAnew: true })
   const folder = join(temporaryFolder(), 'run')
   mkdirSync(folder)
   return {
-    sandbox: await ground.sandbox(),
-    cacheFolder: ground.cacheFolder,
+    sandbox: await host.sandbox(),
+    cacheFolder: host.cacheFolder,
     folder,
     modules: MODULES,
     program: process.execPath,
@@ -51,8 +51,8 @@ test('is made at the first run, and found by the next', async () => {
   expect(readdirSync(join(folder, code[0] ?? '')).length).toBeGreaterThan(10)
   expect(existsSync(join(order.folder, '.vedette/compiling'))).toBe(false)
   const { sandbox } = order
-  const silent = { ...sandbox, run: () => expect.fail('it is there') }
-  expect(await compiledCode({ ...order, sandbox: silent })).toEqual(made)
+  const unused = { ...sandbox, run: () => expect.fail('it is there') }
+  expect(await compiledCode({ ...order, sandbox: unused })).toEqual(made)
 })
 
 test('is not made of code whose path is the run’s own', async () => {
@@ -60,8 +60,8 @@ test('is not made of code whose path is the run’s own', async () => {
   const modules = join(order.folder, 'node_modules')
   mkdirSync(join(modules, '@playwright/test'), { recursive: true })
   symlinkSync('elsewhere', join(modules, '@playwright/test/cli.js'))
-  const silent = { ...order.sandbox, run: () => expect.fail('there is nothing to run') }
-  expect(await compiledCode({ ...order, modules, sandbox: silent })).toEqual({
+  const unused = { ...order.sandbox, run: () => expect.fail('there is nothing to run') }
+  expect(await compiledCode({ ...order, modules, sandbox: unused })).toEqual({
     environment: {},
     readable: [],
   })
@@ -76,8 +76,8 @@ test('is tried again some time after a try that was cut short', async () => {
   const order = await orderOf()
   const none = { environment: {}, readable: [] }
   expect(await compiledCode({ ...order, limits: { ...LIMITS, cpuMs: 50 } })).toEqual(none)
-  const silent = { ...order.sandbox, run: () => expect.fail('it is too early') }
-  expect(await compiledCode({ ...order, sandbox: silent })).toEqual(none)
+  const unused = { ...order.sandbox, run: () => expect.fail('it is too early') }
+  expect(await compiledCode({ ...order, sandbox: unused })).toEqual(none)
   vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 600_000 })
   onTestFinished(() => void vi.useRealTimers())
   expect((await compiledCode(order)).readable).toHaveLength(1)

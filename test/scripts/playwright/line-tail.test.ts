@@ -1,4 +1,4 @@
-// Aim: a file that grows is followed line by line within bounds of bytes, and whoever takes the lines may fail
+// Aim: a file that grows is followed line by line within bounds of bytes, and the callback that receives the lines may fail
 // without harm to anybody else.
 import { appendFileSync, writeFileSync } from 'node:fs'
 import { open } from 'node:fs/promises'
@@ -15,13 +15,13 @@ async function tailOf(text: string, lineBytesMax = 100) {
   return { path, file, tail: new LineTail(file, { bytesMax: 1_000_000, lineBytesMax }) }
 }
 
-test('who takes a line and fails is told once, and gets no more', async () => {
+test('a callback that fails is reported once, and gets no more lines', async () => {
   const { path, file, tail } = await tailOf('one\ntwo\n')
-  const [taken, faults]: [string[], unknown[]] = [[], []]
+  const [received, faults]: [string[], unknown[]] = [[], []]
   const mistake = new Error('a mistake of ours')
   tail.follow(
     (line) => {
-      taken.push(line)
+      received.push(line)
       throw mistake
     },
     (fault) => faults.push(fault),
@@ -29,7 +29,7 @@ test('who takes a line and fails is told once, and gets no more', async () => {
   await eventually(() => faults.length > 0, { what: 'the fault' })
   appendFileSync(path, 'three\n')
   await tail.rest()
-  expect(taken).toEqual(['one'])
+  expect(received).toEqual(['one'])
   expect(faults).toEqual([mistake])
   await file.close()
 })
@@ -38,12 +38,12 @@ test('the bound of a line counts bytes', async () => {
   // Of two bytes each.
   const lines = ['é'.repeat(50), 'é'.repeat(51), 'é'.repeat(90_000), 'last']
   const { file, tail } = await tailOf(`${lines.join('\n')}\n`)
-  const taken: string[] = []
+  const received: string[] = []
   tail.follow(
-    (line) => taken.push(line),
+    (line) => received.push(line),
     () => {},
   )
   await tail.rest()
-  expect(taken).toEqual([lines[0], 'last'])
+  expect(received).toEqual([lines[0], 'last'])
   await file.close()
 })

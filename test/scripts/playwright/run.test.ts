@@ -1,5 +1,5 @@
-// Aim: Playwright's test runner runs in the sandbox with the system's Chromium, tells what happens while it
-// happens, and ends in order when it is told to; and what the code does to our files leads nowhere.
+// Aim: Playwright's test runner runs in the sandbox with the system's Chromium, reports what happens while it
+// happens, and ends in order when it is asked to; and what the code does to our files leads nowhere.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -18,7 +18,7 @@ import { testScriptHost } from '../../support/scripts/script-ground.ts'
 import { startSmallSite } from '../../support/monitors/small-site.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
-const ground = testScriptHost()
+const host = testScriptHost()
 const why = missing('chromium')
 const site = await startSmallSite()
 const MEBIBYTE = 1_048_576
@@ -33,7 +33,7 @@ async function run(
   options: Partial<PlaywrightOrder> = {},
   context: Context = testContext(),
 ) {
-  const runtime = await ground.tools.find('runtime', '2026.04')
+  const runtime = await host.tools.find('runtime', '2026.04')
   if (runtime === undefined) throw new Error('no runtime')
   const folder = join(temporaryFolder(), 'run')
   mkdirSync(folder)
@@ -43,7 +43,7 @@ async function run(
   const chromium = await findChromium(undefined)
   return runPlaywright(
     {
-      sandbox: await ground.sandbox(),
+      sandbox: await host.sandbox(),
       dial: context.dial,
       folder,
       command: runtime.program,
@@ -94,7 +94,7 @@ describe.skipIf(why !== undefined)(`with a browser ${why ?? ''}`, () => {
     expect(events.at(-1)).toBe('finish')
   })
 
-  test('a browser reaches a blocked network by no address, and the run tells which', async () => {
+  test('a browser reaches a blocked network by no address, and the run reports which', async () => {
     const blocked = ['127.0.0.0/8', '::1/128']
     const { end, report } = await run(
       `${HEAD}test('shop', async ({ page, request }) => {
@@ -139,7 +139,7 @@ describe.skipIf(why !== undefined)(`with a browser ${why ?? ''}`, () => {
     ).toBeGreaterThan(1)
   })
 
-  test('a run that is cancelled tells what it had done until then', async () => {
+  test('a run that is cancelled reports what it had done until then', async () => {
     const stop = new AbortController()
     const { end, report } = await run(
       `${HEAD}test('one', () => {})
@@ -167,7 +167,7 @@ describe.skipIf(why !== undefined)(`with a browser ${why ?? ''}`, () => {
 })
 
 test.each(['onEvent', 'onOutput'] as const)(
-  'a mistake of ours in %s ends the run, and is told as such',
+  'a fault of the agent in %s ends the run, and is reported as such',
   async (callback) => {
     const mistake = new Error('a mistake of ours')
     const ended = run(

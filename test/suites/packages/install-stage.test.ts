@@ -15,11 +15,11 @@ describe('npm', () => {
     ['runs a script', [FETCHED, BEGUN], 'it was running postinstall of slow@1.0.0 (node wait.js)'],
     ['has run one', [BEGUN, ENDED, FETCHED], expect.stringContaining('it was fetching')],
     ['has noted nothing', ['0 verbose cli npm'], 'it was at: added 1 package'],
-  ])('%s', async (_, lines, words) => {
+  ])('%s', async (_, lines, stage) => {
     const home = temporaryFolder()
     mkdirSync(join(home, '.npm/_logs'), { recursive: true })
     writeFileSync(join(home, '.npm/_logs/1-debug-0.log'), lines.join('\n'))
-    expect(await installWasAt(home, 'added 1 package')).toEqual(words)
+    expect(await installWasAt(home, 'added 1 package')).toEqual(stage)
   })
 
   test('has no log of another’s', async () => {
@@ -31,7 +31,7 @@ describe('npm', () => {
   })
 })
 
-test('the last line with words is what was written last', () => {
+test('the last line is the last one with text', () => {
   const last = new LastLine()
   for (const one of ['one\n', '\u001B[1mtwo\u001B[0m\n', ' ---\n']) last.add(Buffer.from(one))
   expect(last.text).toBe('two')

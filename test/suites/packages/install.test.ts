@@ -12,9 +12,9 @@ import {
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { TreeCache } from '../../../src/scripts/tree-cache.ts'
-import { suiteCommand, wordsOf } from '../../../src/suites/command.ts'
+import { suiteCommand, argumentsOf } from '../../../src/suites/command.ts'
 import { type NpmRegistry, startNpmRegistry } from '../../support/suites/npm-registry.ts'
-import { runFolder, suiteGround, suiteProject } from '../../support/suites/suite-runs.ts'
+import { runFolder, suiteHost, suiteProject } from '../../support/suites/suite-runs.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
 let registry: NpmRegistry
@@ -43,7 +43,7 @@ beforeAll(async () => {
 })
 afterAll(() => registry.server.close())
 
-const ground = suiteGround()
+const host = suiteHost()
 
 function project(more: Record<string, string> = {}): string {
   return suiteProject(
@@ -56,15 +56,15 @@ function project(more: Record<string, string> = {}): string {
   )
 }
 
-const entries = () => readdirSync(join(ground.cacheFolder, 'packages'))
+const entries = () => readdirSync(join(host.cacheFolder, 'packages'))
 // It says what it got, and then tries to spoil it for the next one.
 const testCommand = `node -p "'got ' + require('pens')" >&2; echo 'module.exports = "mud"' > node_modules/pens/index.js; exit 1`
 
 describe('packages', () => {
   test('are installed once, kept, and out of reach of runs', async () => {
-    const first = await runFolder(ground, project(), { testCommand })
+    const first = await runFolder(host, project(), { testCommand })
     expect(first.observed).toMatchObject({ packages: 'installed' })
-    const second = await runFolder(ground, project({ 'a.spec.ts': '// new' }), { testCommand })
+    const second = await runFolder(host, project({ 'a.spec.ts': '// new' }), { testCommand })
     expect(second.observed).toMatchObject({ packages: 'kept' })
     for (const run of [first, second]) {
       expect(run.failures[0]?.details?.['output']).toContain('got ink')
@@ -77,8 +77,8 @@ describe('packages', () => {
     const scripts = { postinstall: 'echo hello' }
     const manifest = { private: true, dependencies: { pens: '1.0.0' }, scripts }
     const folder = project({ 'package.json': JSON.stringify(manifest) })
-    await runFolder(ground, folder, { id: 'one', testCommand })
-    await runFolder(ground, folder, { id: 'two', testCommand })
+    await runFolder(host, folder, { id: 'one', testCommand })
+    await runFolder(host, folder, { id: 'two', testCommand })
     expect(entries()).toHaveLength(before + 2)
   })
 
@@ -88,12 +88,12 @@ describe('packages', () => {
     const files = { 'package.json': text, '.npmrc': own, 'a.spec.ts': '', 'shop/.npmrc': 'cache=.' }
     const variables = { SHOP: 'a', STEERS: 'b', PUPPETEER_SKIP_DOWNLOAD: '1' }
     const options = { testCommand: `node -p "require('nosy')" >&2; exit 1` }
-    const first = await runFolder(ground, project(files), options, { variables })
+    const first = await runFolder(host, project(files), options, { variables })
     const seen = { files: [['.npmrc', 'node_modules', 'package.json'], 'ENOENT', 'EACCES'] }
     const known = { ...seen, variables: [null, 'b', '1'] }
     expect(first.failures[0]?.details?.['output']).toContain(JSON.stringify(known))
     const other = project({ ...files, 'a.spec.ts': 'other' })
-    const second = await runFolder(ground, other, options, {
+    const second = await runFolder(host, other, options, {
       variables: { ...variables, SHOP: 'c' },
     })
     expect(second.observed).toMatchObject({ packages: 'kept' })
@@ -110,7 +110,7 @@ describe('packages', () => {
       [{}, 'default'],
     ] as const) {
       const folder = project({ 'package.json': text, ...files })
-      const run = await runFolder(ground, folder, { testCommand: print })
+      const run = await runFolder(host, folder, { testCommand: print })
       expect(run.failures[0]?.details?.['output']).toContain(`built\n${config}\ngot ink`)
       expect(run.observed['notes']).toContainEqual(expect.stringContaining('has also made'))
     }
@@ -120,22 +120,22 @@ describe('packages', () => {
   test('are not kept when the installation makes more than packages', async () => {
     const before = entries().length
     const installCommand = 'npm install --no-audit --no-fund && echo built > built.txt'
-    const run = await runFolder(ground, project(), { installCommand, testCommand })
+    const run = await runFolder(host, project(), { installCommand, testCommand })
     expect(run.observed['notes']).toContainEqual(expect.stringContaining('built.txt'))
     expect(entries()).toHaveLength(before)
   })
 
   test('are copied to runs that cannot come to where they are kept', async () => {
-    chmodSync(ground.cacheFolder, 0o700)
-    const run = await runFolder(ground, project(), { testCommand })
-    chmodSync(ground.cacheFolder, 0o755)
+    chmodSync(host.cacheFolder, 0o700)
+    const run = await runFolder(host, project(), { testCommand })
+    chmodSync(host.cacheFolder, 0o755)
     expect(run.observed).toMatchObject({ packages: 'kept' })
     expect(run.failures[0]?.details?.['output']).toContain('got ink')
   })
 
   test('that the registry does not have are a failure of the installation', async () => {
     const manifest = { private: true, dependencies: { nothing: '1.0.0' } }
-    const run = await runFolder(ground, project({ 'package.json': JSON.stringify(manifest) }))
+    const run = await runFolder(host, project({ 'package.json': JSON.stringify(manifest) }))
     expect(run.codes).toEqual(['INSTALL_FAILED'])
     expect(run.failures[0]?.message).toMatch(/^npm install .*404/)
   })
@@ -207,7 +207,7 @@ describe('what an installation leaves in the run’s folder leads the agent nowh
     const outside = precious()
     const before = contents(outside)
     const folder = project({ 'shop/a.spec.ts': '', 'a.spec.ts': '' })
-    const run = await runFolder(ground, folder, { testCommand: 'true', ...optionsFor(outside) })
+    const run = await runFolder(host, folder, { testCommand: 'true', ...optionsFor(outside) })
     expect(contents(outside)).toEqual(before)
     expect(run.codes).toEqual([code])
     expect(Object.keys(run.files)).not.toContain('playwright-report.zip')
@@ -229,7 +229,7 @@ describe('the cache', () => {
   test('removes what was not used the longest, and nothing that may be in use', async () => {
     const root = join(temporaryFolder(), 'cache')
     const cache = new TreeCache(root, bounds)
-    for (const digit of ['a', 'b', 'c']) await cache.keep(key(digit), fill(60))
+    for (const digit of ['a', 'b', 'c']) await cache.store(key(digit), fill(60))
     expect(readdirSync(root)).toHaveLength(3)
     used(root, key('a'), 300_000)
     used(root, key('b'), 200_000)
@@ -240,7 +240,7 @@ describe('the cache', () => {
   test('removes what is too old, and what a killed agent has begun', async () => {
     const root = join(temporaryFolder(), 'cache')
     const cache = new TreeCache(root, bounds)
-    await cache.keep(key('a'), fill(1))
+    await cache.store(key('a'), fill(1))
     used(root, key('a'), 2 * 86_400_000)
     mkdirSync(join(root, '.draft-1'))
     utimesSync(join(root, '.draft-1'), 0, 0)
@@ -251,9 +251,12 @@ describe('the cache', () => {
   test('keeps the first of two that are made at the same time, and nothing larger than itself', async () => {
     const root = join(temporaryFolder(), 'cache')
     const cache = new TreeCache(root, bounds)
-    const both = await Promise.all([cache.keep(key('a'), fill(10)), cache.keep(key('a'), fill(10))])
+    const both = await Promise.all([
+      cache.store(key('a'), fill(10)),
+      cache.store(key('a'), fill(10)),
+    ])
     expect(both.map((one) => existsSync(one?.folder ?? ''))).toEqual([true, true])
-    expect(await cache.keep(key('b'), fill(101))).toBeUndefined()
+    expect(await cache.store(key('b'), fill(101))).toBeUndefined()
     expect(readdirSync(root)).toEqual([key('a')])
   })
 })
@@ -265,8 +268,8 @@ test.each<[string, string[]]>([
   ['npx playwright test', []],
   [`npx playwright test --grep "@smoke" -c 'a b.ts'`, ['--grep', '@smoke', '-c', 'a b.ts']],
   ['playwright test a.spec.ts', ['a.spec.ts']],
-])('%s is started on the engine itself', (command, words) => {
-  const args = ['/cli.js', 'test', ...words]
+])('%s is started on the engine itself', (command, expected) => {
+  const args = ['/cli.js', 'test', ...expected]
   expect(started(command)).toMatchObject({ command: '/node', args, ask: { to: 'leader' } })
 })
 
@@ -279,8 +282,8 @@ test.each([
   expect(started(command)).toMatchObject({ command: '/bin/sh', ask: { to: 'group' } })
 })
 
-test('words that only a shell understands are none', () => {
-  expect(wordsOf('a "b c"d')).toEqual(['a', 'b cd'])
-  expect(wordsOf('a `b`')).toBeUndefined()
-  expect(wordsOf('"open')).toBeUndefined()
+test('a command line that needs a shell has no arguments', () => {
+  expect(argumentsOf('a "b c"d')).toEqual(['a', 'b cd'])
+  expect(argumentsOf('a `b`')).toBeUndefined()
+  expect(argumentsOf('"open')).toBeUndefined()
 })

@@ -7,14 +7,14 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { toolFolder } from '../../../src/scripts/toolchains.ts'
 import { type NpmRegistry, startNpmRegistry } from '../../support/suites/npm-registry.ts'
 import { packageManager, runManager } from '../../support/suites/package-managers.ts'
-import { runFolder, suiteGround, suiteProject } from '../../support/suites/suite-runs.ts'
+import { runFolder, suiteHost, suiteProject } from '../../support/suites/suite-runs.ts'
 import { startHttpServer } from '../../support/test-server.ts'
 import { INSTALL_MS_MAX } from '../../support/scripts/toolchains.ts'
 
 let registry: NpmRegistry
 /** Bun keeps what it makes of files from 50 kB on. */
 const LARGE = `module.exports = '${'a'.repeat(60_000)}'\n`
-const ground = suiteGround()
+const host = suiteHost()
 
 /** Manager → what writes its lock file. */
 const MANAGERS: Readonly<Record<string, readonly string[]>> = {
@@ -59,7 +59,7 @@ beforeAll(async () => {
   for (const name of Object.keys(MANAGERS)) {
     const tool = await packageManager(name)
     const kind = name.startsWith('bun@') ? 'engine' : 'package-manager'
-    const own = toolFolder(ground.tools.folder, kind, name)
+    const own = toolFolder(host.tools.folder, kind, name)
     mkdirSync(dirname(own), { recursive: true })
     symlinkSync(tool.folder, own)
   }
@@ -69,9 +69,9 @@ afterAll(async () => {
   await site.close()
 })
 
-/** A package manager may tell of a script after it has started it; by so many requests of the script it has. */
-const REQUESTS_UNTIL_TOLD = 20
-/** Takes every request and answers none; each tells that it has come. */
+/** A package manager may report a script after it has started it; by so many requests of the script it has. */
+const REQUESTS_UNTIL_REPORTED = 20
+/** Accepts every request and answers none; emits an event for each. */
 const asked = new EventEmitter()
 const site = await startHttpServer(() => asked.emit('asked'))
 
@@ -116,8 +116,8 @@ const testCommand = `node -p "['got', require('pens'), require('nib')].join(' ')
 describe.each(Object.keys(MANAGERS))('%s', (name) => {
   test('installs what is locked, once', async () => {
     const folder = await lockedProject(name)
-    const first = await runFolder(ground, folder, { testCommand })
-    const second = await runFolder(ground, folder, { testCommand })
+    const first = await runFolder(host, folder, { testCommand })
+    const second = await runFolder(host, folder, { testCommand })
     for (const run of [first, second]) {
       expect(run.failures[0]?.details?.['output']).toContain('got blue blue')
     }
@@ -132,7 +132,7 @@ describe.each(Object.keys(MANAGERS))('%s', (name) => {
       join(folder, 'package.json'),
       JSON.stringify({ ...options, dependencies: { ...options.dependencies, paper: '1.0.0' } }),
     )
-    const run = await runFolder(ground, folder, { testCommand })
+    const run = await runFolder(host, folder, { testCommand })
     expect(run.codes).toEqual(['INSTALL_FAILED'])
     const { message = '', details } = run.failures[0] ?? {}
     const { lockFile, fix } = details as { lockFile: string; fix: string }
@@ -141,7 +141,7 @@ describe.each(Object.keys(MANAGERS))('%s', (name) => {
     const [program, ...args] = fix.split(' ')
     expect(name.startsWith(`${program}@`)).toBe(true)
     await runManager(await packageManager(name), args, folder)
-    const again = await runFolder(ground, folder, { testCommand })
+    const again = await runFolder(host, folder, { testCommand })
     expect(again.failures[0]?.details?.['output']).toContain('got blue blue')
   })
 })
@@ -152,8 +152,8 @@ test.each(['npm@11', 'pnpm@10', 'bun@1.3'])(
     const folder = await lockedProject(name, { dependencies: { '@playwright/test': '1.58.0' } })
     const command = 'cd "$BUN_RUNTIME_TRANSPILER_CACHE_PATH" && echo has *.pile && exit 1'
     const options = { testCommand: command, engine: 'bun', engineVersion: '1.3' }
-    await runFolder(ground, folder, options)
-    const { failures, observed } = await runFolder(ground, folder, options)
+    await runFolder(host, folder, options)
+    const { failures, observed } = await runFolder(host, folder, options)
     expect(observed).toMatchObject({ packages: 'kept' })
     expect(failures[0]?.details?.['output']).toMatch(/has \w+\.pile$/)
   },
@@ -169,20 +169,20 @@ test.each([
   ['pnpm@10', { pnpm: { onlyBuiltDependencies: ['slow'] } }, /it was at: .*slow postinstall/],
   ['yarn@1', {}, 'it was at: [4/4] Building fresh packages...'],
   ['yarn@3', {}, /it was at: .*slow@npm:1\.0\.0.* must be built/],
-])('what %s was at when it was cancelled stands in the result', async (name, more, words) => {
+])('what %s was at when it was cancelled stands in the result', async (name, more, expected) => {
   const folder = await lockedProject(name, { dependencies: { slow: '1.0.0' }, ...more })
   const cancelling = new AbortController()
   let count = 0
-  const hear = () => {
-    if (++count === REQUESTS_UNTIL_TOLD) cancelling.abort(new Error('cancelled'))
+  const onAsked = () => {
+    if (++count === REQUESTS_UNTIL_REPORTED) cancelling.abort(new Error('cancelled'))
   }
-  asked.on('asked', hear)
-  onTestFinished(() => void asked.off('asked', hear))
+  asked.on('asked', onAsked)
+  onTestFinished(() => void asked.off('asked', onAsked))
   const { signal } = cancelling
-  const { observed } = await runFolder(ground, folder, { testCommand }, { signal })
+  const { observed } = await runFolder(host, folder, { testCommand }, { signal })
   const [note = ''] = observed['notes'] as string[]
   expect(note).toMatch(/^the installation \(\w+ .*\) was ended before its end; /)
-  expect(note).toMatch(words)
+  expect(note).toMatch(expected)
 })
 
 test.each([
@@ -190,9 +190,9 @@ test.each([
   ['pnpm-lock.yaml', `lockfileVersion: '9.0'\n`, 'pnpm@10'],
   ['yarn.lock', '# yarn lockfile v1\n', 'yarn@1'],
   ['yarn.lock', '__metadata:\n  version: 8\n', 'yarn@4'],
-])('%s of %j without %s is told with its fix', async (file, text, manager) => {
+])('%s of %j without %s is reported with its fix', async (file, text, manager) => {
   const folder = suiteProject({ 'package.json': manifest(), [file]: text }, false)
-  const run = await runFolder(suiteGround(), folder)
+  const run = await runFolder(suiteHost(), folder)
   expect(run.codes).toEqual(['PACKAGE_TOOL_MISSING'])
   expect(run.failures[0]?.message).toContain(`vedette engine install ${manager}`)
 })

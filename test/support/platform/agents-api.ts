@@ -12,7 +12,7 @@ import {
 } from '../../../src/platform/agents-app.ts'
 import { createHttpServer } from '../../../src/platform/http/http-server.ts'
 import { createKnownLocationKeys } from '../../../src/platform/accounts/known-keys.ts'
-import { Membership } from '../../../src/platform/agents/membership.ts'
+import { AgentRegistry } from '../../../src/platform/agents/membership.ts'
 import { createPlatformClock } from '../../../src/database/platform-clock.ts'
 import { createCipher, type Cipher } from '../../../src/platform/secrets/cipher.ts'
 import { AGENTS_CHANNEL, countAgents } from '../../../src/platform/agents/queries/agents.ts'
@@ -28,7 +28,7 @@ export const TEST_CIPHER: Cipher = createCipher('a secret of tests')
 export interface AgentsApi {
   url: string
   agents: AgentsApp
-  membership: Membership
+  agentRegistry: AgentRegistry
   registry: Registry
   document: ApiDocument
   check: CheckAnswer
@@ -54,17 +54,17 @@ export async function startAgentsApi(
   const locationKeys = createKnownLocationKeys(database, log)
   const registry = new Registry()
   const news = createAgentMetrics(registry, {
-    syncsHeld: () => agents.syncsHeld(),
+    syncsWaiting: () => agents.syncsWaiting(),
     agents: () => countAgents(database),
   })
-  const membership = new Membership(database, news)
+  const agentRegistry = new AgentRegistry(database, news)
   const agents = createAgentsApp({
     database,
     cipher: TEST_CIPHER,
     clock,
     log,
     locationKeys,
-    membership,
+    agentRegistry,
     onRecorded: [],
     ...options,
   })
@@ -72,7 +72,7 @@ export async function startAgentsApi(
   const address = { url: databaseUrl }
   const stands = Promise.withResolvers<void>()
   const onNews = (id?: string) => {
-    agents.tell(id)
+    agents.notify(id)
     stands.resolve()
   }
   const hearing = [
@@ -92,7 +92,7 @@ export async function startAgentsApi(
   return {
     url,
     agents,
-    membership,
+    agentRegistry,
     registry,
     document,
     check: checkAgainst(document),

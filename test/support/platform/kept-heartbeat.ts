@@ -1,6 +1,6 @@
 // A heartbeat check as an earlier version kept it: the API creates none.
 import { randomUUID } from 'node:crypto'
-import { changing, readSurroundings, saveChecks } from '../../../src/platform/checks/writing.ts'
+import { changing, readCheckContext, saveChecks } from '../../../src/platform/checks/writing.ts'
 import { draftCheck } from '../../../src/platform/checks/draft.ts'
 import { effectiveCheck } from '../../../src/platform/checks/effective.ts'
 import type { Cipher } from '../../../src/platform/secrets/cipher.ts'
@@ -22,8 +22,11 @@ export async function keepHeartbeat(
   const id = randomUUID()
   const all = { ...parts, clock: Date }
   await changing(all, accountId, async (tx) => {
-    const surroundings = await readSurroundings(tx, all, { accountId, groupIds: [] })
-    const draft = draftCheck('HEARTBEAT', HEARTBEAT_BODY, { kept: undefined, surroundings })
+    const surroundings = await readCheckContext(tx, all, { accountId, groupIds: [] })
+    const draft = draftCheck('HEARTBEAT', HEARTBEAT_BODY, {
+      kept: undefined,
+      checkContext: surroundings,
+    })
     if (!draft.ok) throw new Error('the heartbeat check is not as declared')
     const check = { id, checkType: 'HEARTBEAT' as const, definition: draft.definition, file }
     const settled = effectiveCheck(check, surroundings)

@@ -69,7 +69,7 @@ class SpawnedProcess implements VedetteProcess {
     alive.add(child)
     child.stdout?.on('data', (chunk: Buffer) => {
       this.stdout += chunk.toString()
-      this.#tell()
+      this.#notify()
     })
     child.stderr?.on('data', (chunk: Buffer) => {
       this.stderr += chunk.toString()
@@ -78,7 +78,7 @@ class SpawnedProcess implements VedetteProcess {
       child.once('close', (code, signal) => {
         this.#isOver = true
         alive.delete(child)
-        this.#tell()
+        this.#notify()
         resolve({ code, signal, stdout: this.stdout, stderr: this.stderr })
       })
     })
@@ -106,7 +106,7 @@ class SpawnedProcess implements VedetteProcess {
     })
   }
 
-  #tell(): void {
+  #notify(): void {
     for (const look of this.#waiting) look()
   }
 }

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { SandboxOutcome } from '../../../src/sandbox/request.ts'
 import {
-  lackedFor,
+  missingFor,
   processesWith,
   startStandIn,
   type StandInAnswer,
@@ -39,7 +39,7 @@ export function testHostileScripts(scripts: readonly HostileScript[]): void {
   describe.each(['root', 'root of a container', 'nobody in a container'] as const)(
     'under an agent that is %s',
     (as) => {
-      const lacked = lackedFor(as)
+      const lacked = missingFor(as)
       let standIn: StandIn
       let root: string
       let beats = 0

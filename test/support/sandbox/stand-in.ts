@@ -81,7 +81,7 @@ export type StandInRights = keyof typeof PREFIXES
 const PROGRAM = fileURLToPath(new URL('./stand-in-agent.ts', import.meta.url))
 
 /** Why it cannot be started with those rights here, or undefined. */
-export function lackedFor(as: StandInRights): string | undefined {
+export function missingFor(as: StandInRights): string | undefined {
   return isRoot || as === 'nobody in a container' ? undefined : 'needs root, to be another user'
 }
 

@@ -12,6 +12,6 @@ createInterface({ input: process.stdin }).on('line', (line) => {
     process.stdout.write('done\n')
     return
   }
-  const taken = Array.from({ length: Number(value) }, () => users.take())
+  const taken = Array.from({ length: Number(value) }, () => users.acquire())
   process.stdout.write(`${JSON.stringify(taken)}\n`)
 })

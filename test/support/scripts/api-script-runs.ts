@@ -47,7 +47,7 @@ async function startTeller(): Promise<TestServer & { received: Received[]; url: 
 }
 
 interface ApiScriptOptions extends ContextOptions {
-  ground: ScriptHost | undefined
+  host: ScriptHost | undefined
   variables?: Variable[]
   signal?: AbortSignal
 }
@@ -64,7 +64,7 @@ async function runScriptedApi(
     clock: createClock(),
     workRoot,
     scrubHeaders: [],
-    scripts: options.ground,
+    scripts: options.host,
   })
   const monitor = api.schema.parse({
     id: 'scripted-1',
@@ -97,12 +97,12 @@ export interface CheckOptions extends Partial<ApiScriptOptions> {
 
 /** Starts what scripted checks need. `{server}` in a script stands for the server's address. */
 export async function startScriptedChecks() {
-  const ground = testScriptHost()
+  const host = testScriptHost()
   const server = await startTeller()
   return {
     server,
     close: async () => {
-      ground.close()
+      host.close()
       await server.close()
     },
     run: async (setUp: string, tearDown = '', options: CheckOptions = {}) => {
@@ -115,7 +115,7 @@ export async function startScriptedChecks() {
           localTearDownScript: tearDown.replaceAll('{server}', server.url),
           ...more,
         },
-        { ground, ...rest },
+        { host, ...rest },
       )
       const received = server.received.slice(before)
       const lines = result.seen.scripts?.console.map(({ text }) => text)

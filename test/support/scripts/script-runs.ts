@@ -19,7 +19,7 @@ export interface ScriptAttempt extends RunningAttempt {
 }
 
 export interface ScriptOptions extends ContextOptions {
-  ground: ScriptHost | undefined
+  host: ScriptHost | undefined
   /** Its deadline comes when this resolves, however long the machine takes to get there. */
   deadline?: Promise<unknown>
   variables?: Record<string, string>
@@ -58,7 +58,7 @@ export function startScript(
       files: { stage, bytesMax: () => 1e9 },
       scrub: () => Promise.resolve(new Map()),
     },
-    scripts: options.ground,
+    scripts: options.host,
     variables: options.variables ?? {},
     location: 'home',
     progress: options.progress,

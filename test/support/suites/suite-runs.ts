@@ -40,7 +40,7 @@ function playwrightModules(): string {
 }
 
 /** A ground with Node 24, this project's own, as an engine. */
-export function suiteGround(
+export function suiteHost(
   options: { blocked?: string[]; compilesAnew?: boolean } = {},
 ): ScriptHost {
   const tools = join(temporaryFolder(), 'tools')
@@ -48,8 +48,8 @@ export function suiteGround(
   mkdirSync(own, { recursive: true })
   cpSync(process.execPath, join(own, 'node'))
   writeFileSync(join(own, INSTALLED_FILE), JSON.stringify({ program: 'node', missing: [] }))
-  const ground = testScriptHost({ tools, ...options })
-  return { ...ground, tools: openToolchains(tools), ownProjects: true }
+  const host = testScriptHost({ tools, ...options })
+  return { ...host, tools: openToolchains(tools), ownProjects: true }
 }
 
 /** A run that has ended. */
@@ -63,7 +63,7 @@ export interface EndedSuite extends Observation {
 
 /** Runs the suite in a folder; `options` are fields of the monitor. */
 export async function runFolder(
-  ground: ScriptHost,
+  host: ScriptHost,
   codeBundlePath: string,
   options: Record<string, unknown> = {},
   around: Partial<ScriptContext> & { watcher?: SuiteWatcher } = {},
@@ -91,7 +91,7 @@ export async function runFolder(
     location: 'here',
     ...around,
   }
-  const observation = await runSuite(monitor, context, ground, around.watcher)
+  const observation = await runSuite(monitor, context, host, around.watcher)
   // They may be attached before they are written.
   const files = Object.fromEntries(attached.map((path) => [basename(path), readFileSync(path)]))
   rmSync(folder, { recursive: true, force: true })

@@ -3,7 +3,7 @@
 const FULL = new Set(['ENOSPC', 'EDQUOT'])
 
 /** Words like `the disk is full`. */
-export function diskWords(error: unknown): string {
+export function diskMessage(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException
   if (isDiskFull(error)) return 'the disk is full'
   return `it could not be kept on disk (${code ?? message})`

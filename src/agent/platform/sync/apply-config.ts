@@ -7,7 +7,7 @@ import {
   type VariableText,
   variableTexts,
 } from '../../../process/env.ts'
-import { anyText, urlSetting, wordList } from '../../../process/settings.ts'
+import { anyText, urlSetting, nameList } from '../../../process/settings.ts'
 import { VARIABLE_TABLE } from '../../config.ts'
 
 const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
@@ -37,7 +37,7 @@ const APPLY_VARIABLE_TABLE = {
   }),
   HTTPS_PROXY: VARIABLE_TABLE.HTTPS_PROXY,
   HTTP_PROXY: VARIABLE_TABLE.HTTP_PROXY,
-  NO_PROXY: wordList({ meaning: VARIABLE_TABLE.NO_PROXY.meaning, alsoAs: ['no_proxy'] }),
+  NO_PROXY: nameList({ meaning: VARIABLE_TABLE.NO_PROXY.meaning, alsoAs: ['no_proxy'] }),
 } as const
 
 /** The table for help, in its order. */

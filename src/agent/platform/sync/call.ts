@@ -24,7 +24,7 @@ export type SyncOutcome =
 const ANSWER_MS = 10_000
 const WHOLE_ANSWER_MS = 60_000
 /** All monitors may be some megabytes, and the line a slow one. */
-const PACE = { silenceMs: 20_000, wholeMs: 600_000 }
+const PACE = { idleMs: 20_000, wholeMs: 600_000 }
 const ANSWER_BYTES_MAX = 64 * 1024 * 1024
 const PACK_BYTES_MIN = 16 * 1024
 

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { Log } from '../../../process/log.ts'
 import { parseAnswer } from '../answer-text.ts'
 import type { AssignedMonitor } from './assigned-monitors.ts'
-import type { KeptTime } from '../../schedule/kept-clock.ts'
+import type { StoredTime } from '../../schedule/kept-clock.ts'
 import { answerOf, type ReadAnswer } from './answer.ts'
 
 /** Where things are kept: the part of an agent's folder that is needed here. */
@@ -26,7 +26,7 @@ export type KeptAnswer = Pick<ReadAnswer, 'location' | 'revision' | 'settings'> 
 /** What was kept, as the answer that would give the same. */
 export interface Kept {
   answer: ReadAnswer
-  time: KeptTime
+  time: StoredTime
 }
 
 export interface KeptMonitors {
@@ -36,7 +36,7 @@ export interface KeptMonitors {
   now(what: {
     answer: KeptAnswer
     monitors: Iterable<AssignedMonitor>
-    time: KeptTime
+    time: StoredTime
   }): Promise<void>
   /** What was kept, if it can be read. Never rejects. */
   read(): Promise<Kept | undefined>
@@ -132,7 +132,7 @@ async function* textOf(what: Parameters<KeptMonitors['now']>[0]): AsyncGenerator
 
 async function parsed(bytes: Buffer): Promise<Kept | undefined> {
   try {
-    const value = (await parseAnswer(bytes)) as Partial<Record<keyof KeptTime, unknown>>
+    const value = (await parseAnswer(bytes)) as Partial<Record<keyof StoredTime, unknown>>
     const { keptAt, aheadMs, bootId, sinceBootMs } = value
     const numberOf = (one: unknown) => (typeof one === 'number' ? one : 0)
     const time = {

@@ -1,5 +1,5 @@
-// Statements on agents: who reported when, and who is in a location now. Whoever changes that holds the
-// location's lock; see platform/membership.ts.
+// Statements on agents: who reported when, and who is in a location now. Changes require the
+// location's lock; see platform/agents/membership.ts.
 import { statement, type Connection } from '../../../database/statement.ts'
 
 /** The channel on which a location's id is announced when its agents have news to fetch. */
@@ -167,17 +167,17 @@ const silent = statement<[number, number], { location_id: string }>(
 )
 
 /** After how many seconds the platform itself counts as paused, and an agent as lost. */
-export interface SilenceBounds {
+export interface HeartbeatBounds {
   pauseS: number
-  silenceS: number
+  timeoutS: number
 }
 
-/** Locations with agents that have been silent for too long. */
-export async function silentLocations(
+/** Locations with agents whose heartbeat timed out. */
+export async function unresponsiveLocations(
   connection: Connection,
-  { pauseS, silenceS }: SilenceBounds,
+  { pauseS, timeoutS }: HeartbeatBounds,
 ): Promise<string[]> {
-  return (await silent(connection, pauseS, silenceS)).map((row) => row.location_id)
+  return (await silent(connection, pauseS, timeoutS)).map((row) => row.location_id)
 }
 
 const lose = statement<[number, number, string], { id: string }>(
@@ -185,13 +185,13 @@ const lose = statement<[number, number, string], { id: string }>(
   `update agents set state = 'lost' where location_id = $3 and ${SILENT} returning id`,
 )
 
-/** Gives the silent agents of a location up; their ids. */
+/** Gives up the unresponsive agents of a location; returns their ids. */
 export async function loseAgents(
   tx: Connection,
   locationId: string,
-  { pauseS, silenceS }: SilenceBounds,
+  { pauseS, timeoutS }: HeartbeatBounds,
 ): Promise<string[]> {
-  return (await lose(tx, pauseS, silenceS, locationId)).map((row) => row.id)
+  return (await lose(tx, pauseS, timeoutS, locationId)).map((row) => row.id)
 }
 
 const count = statement<[], { state: AgentStanding['state']; agents: number }>(
@@ -215,7 +215,7 @@ const forget = statement<[number], never>(
 
 /**
  * Drops agents that have not been there for `days`, but for the last one of each location: one that
- * stopped reporting is told apart from one that never did.
+ * stopped reporting is distinguished from one that never did.
  */
 export async function forgetAgents(connection: Connection, days: number): Promise<void> {
   await forget(connection, days)

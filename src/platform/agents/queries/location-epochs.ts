@@ -92,7 +92,7 @@ const announce = statement<[string], never>(
   `select pg_notify('${AGENTS_CHANNEL}', $1::text)::text as told`,
 )
 
-/** Begins an epoch with the agents that are live, and tells them all at the commit. */
+/** Begins an epoch with the agents that are live, and notifies them all at the commit. */
 export async function beginEpoch(
   tx: Connection,
   locationId: string,

@@ -1,4 +1,4 @@
-// Statements on what is told through channels: the outbox of webhooks and its history.
+// Statements on notifications through channels: the outbox of webhooks and its history.
 import { randomUUID } from 'node:crypto'
 import type { Payload } from '../../../contract/api/alert-payload.ts'
 import { statement, type Connection } from '../../../database/statement.ts'
@@ -7,7 +7,7 @@ function instantText(column: string): string {
   return `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
 }
 
-/** Something to tell through one channel. */
+/** A notification to send through one channel. */
 export interface NewNotification {
   accountId: string
   channelId: number
@@ -230,7 +230,7 @@ export async function dropNotifications(
   return (await drop(connection, days, rowsMax)).length
 }
 
-/** A location as notices tell of it. */
+/** A location as notices report it. */
 export interface LocationRow {
   id: string
   accountId: string
@@ -252,7 +252,7 @@ const unattended = statement<[number], LocationRow>(
    returning ${locationColumns}`,
 )
 
-/** Locations without an agent for `absentMs` of which nobody was told yet; they count as told now. */
+/** Locations without an agent for `absentMs` that were not reported yet; they count as reported now. */
 export async function takeUnattended(tx: Connection, absentMs: number): Promise<LocationRow[]> {
   return unattended(tx, absentMs)
 }
@@ -264,7 +264,7 @@ const attended = statement<[], LocationRow>(
    returning ${locationColumns}`,
 )
 
-/** Locations whose absence was told and that have an agent again. */
+/** Locations whose absence was reported and that have an agent again. */
 export async function takeAttended(tx: Connection): Promise<LocationRow[]> {
   return attended(tx)
 }
@@ -295,8 +295,8 @@ const networkLost = statement<[number], NetworkLossRow>(
 )
 
 /**
- * Locations with a live agent whose network has not worked for `standingMs`, of which nobody was told yet; they
- * count as told now.
+ * Locations with a live agent whose network has not worked for `standingMs` and was not reported yet;
+ * they count as reported now.
  */
 export async function takeNetworkLost(
   tx: Connection,
@@ -315,7 +315,7 @@ const networkBack = statement<[], NetworkLossRow>(
    returning ${networkColumns}`,
 )
 
-/** Locations whose loss was told, and that have live agents, whose networks all work. */
+/** Locations whose loss was reported, and that have live agents, whose networks all work. */
 export async function takeNetworkBack(tx: Connection): Promise<NetworkLossRow[]> {
   return networkBack(tx)
 }

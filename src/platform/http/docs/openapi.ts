@@ -15,9 +15,12 @@ const TAGS = [
   { name: 'Apply', description: 'Whole files of checks, all or nothing' },
   { name: 'Alert Channels', description: 'Where alerts and notices are sent' },
   { name: 'Alert Settings', description: 'When failing checks become alerts' },
-  { name: 'Alert Notifications', description: 'What was told, and whether it arrived' },
+  {
+    name: 'Alert Notifications',
+    description: 'Notifications that were sent, and whether they arrived',
+  },
   { name: 'Status Page Incidents', description: 'Incidents with their services and updates' },
-  { name: 'Status Page Services', description: 'What incidents tell of' },
+  { name: 'Status Page Services', description: 'Services that incidents affect' },
   {
     name: 'Status Pages',
     description: 'Definitions of status pages; this version serves no page and sends no e-mail',
@@ -42,8 +45,8 @@ function textOf(body: string): Text {
   return { body, etag: `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"` }
 }
 
-/** What a document says beside its operations. */
-interface DocumentWords {
+/** Parts of a document in addition to its operations. */
+interface DocumentParts {
   info: { title: string; version: string; description: string }
   tags: { name: string; description: string }[]
   /** Of the bearer key. */
@@ -53,7 +56,7 @@ interface DocumentWords {
 }
 
 /** The text of the document of all operations that are mounted in `app`. */
-function documentText(app: OpenAPIHono, { info, tags, key, publicUrl }: DocumentWords): string {
+function documentText(app: OpenAPIHono, { info, tags, key, publicUrl }: DocumentParts): string {
   app.openAPIRegistry.registerComponent('securitySchemes', 'bearer', {
     type: 'http',
     scheme: 'bearer',
@@ -70,7 +73,7 @@ function documentText(app: OpenAPIHono, { info, tags, key, publicUrl }: Document
   )
 }
 
-const PUBLIC_WORDS = {
+const PUBLIC_DOCUMENT = {
   info: {
     title: 'Vedette Public API v1',
     version: 'v1',
@@ -82,7 +85,7 @@ const PUBLIC_WORDS = {
   key: 'An API key. Its account goes into the header X-Service-Account.',
 }
 
-const AGENT_WORDS = {
+const AGENT_DOCUMENT = {
   info: {
     title: 'Vedette Agent API v1',
     version: 'v1',
@@ -95,7 +98,7 @@ const AGENT_WORDS = {
 
 /** Serves /agent/v1/openapi.json. To be called when all calls of agents are mounted. */
 export function serveAgentDocument(app: OpenAPIHono, publicUrl = '/'): void {
-  const text = textOf(documentText(app, { ...AGENT_WORDS, publicUrl }))
+  const text = textOf(documentText(app, { ...AGENT_DOCUMENT, publicUrl }))
   app.get('/agent/v1/openapi.json', (c) => send(c, text, JSON_HEADERS))
 }
 
@@ -103,7 +106,7 @@ const JSON_HEADERS = { 'Content-Type': 'application/json; charset=utf-8' }
 
 /** Serves /openapi.json, /swagger.json and /docs. To be called when all operations are mounted. */
 export function serveDocuments(app: OpenAPIHono, publicUrl = '/'): void {
-  const current = textOf(documentText(app, { ...PUBLIC_WORDS, publicUrl }))
+  const current = textOf(documentText(app, { ...PUBLIC_DOCUMENT, publicUrl }))
   const legacy = textOf(readFileSync(new URL('./swagger.json', import.meta.url), 'utf8'))
   const page = textOf(docsPage(current.body))
   app.get('/openapi.json', (c) => send(c, current, JSON_HEADERS))

@@ -201,36 +201,36 @@ function resetOf({ endsBy }: Window, now: number): number {
   return Math.max(1, Math.ceil((endsBy - now) / 1000))
 }
 
-interface PolicyWords {
+interface PolicyText {
   policy: string
   start: string
   limit: string
 }
 
-const wordsByPolicy = new WeakMap<RatePolicy, PolicyWords>()
+const textByPolicy = new WeakMap<RatePolicy, PolicyText>()
 
-function wordsOf(policy: RatePolicy): PolicyWords {
-  const known = wordsByPolicy.get(policy)
+function policyTextOf(policy: RatePolicy): PolicyText {
+  const known = textByPolicy.get(policy)
   if (known !== undefined) return known
   const { name, limit, windowS } = policy
-  const words = {
+  const texts = {
     policy: `"${name}";q=${limit};w=${windowS}`,
     start: `"${name}";r=`,
     limit: String(limit),
   }
-  wordsByPolicy.set(policy, words)
-  return words
+  textByPolicy.set(policy, texts)
+  return texts
 }
 
-/** The headers that tell a client where it stands (draft-ietf-httpapi-ratelimit-headers). */
+/** The headers with the client's remaining quota (draft-ietf-httpapi-ratelimit-headers). */
 export function rateHeaders(verdict: RateVerdict): Record<string, string> {
-  const words = wordsOf(verdict.policy)
+  const texts = policyTextOf(verdict.policy)
   const remaining = String(verdict.remaining)
   const resetS = String(verdict.resetS)
   return {
-    'RateLimit-Policy': words.policy,
-    RateLimit: `${words.start}${remaining};t=${resetS}`,
-    'RateLimit-Limit': words.limit,
+    'RateLimit-Policy': texts.policy,
+    RateLimit: `${texts.start}${remaining};t=${resetS}`,
+    'RateLimit-Limit': texts.limit,
     'RateLimit-Remaining': remaining,
     'RateLimit-Reset': resetS,
   }

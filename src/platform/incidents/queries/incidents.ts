@@ -1,4 +1,4 @@
-// Statements on incidents and the services that they tell of.
+// Statements on incidents and the services that they name.
 import { API_BOUNDS } from '../../../contract/api/bounds.ts'
 import type { Course } from '../course.ts'
 import type { IncidentSeverity } from '../../../contract/api/incident.ts'

@@ -30,7 +30,7 @@ export interface PrivateLocationRow {
   keys: LocationKeyText[]
   /** Agents that are live, oldest id first. */
   agents: RunningAgentText[]
-  /** When any agent was heard of last; null when none ever was. */
+  /** When any agent called last; null when none ever was. */
   last_seen_at: Date | null
 }
 

@@ -101,7 +101,7 @@ export interface NewRun {
 }
 
 /**
- * Asks for a run and tells the location's agents; undefined when too many are open there. To be called
+ * Asks for a run and notifies the location's agents; undefined when too many are open there. To be called
  * in a transaction, for several locations in the order of their ids.
  */
 export async function insertRun(tx: Connection, run: NewRun): Promise<string | undefined> {
@@ -134,7 +134,7 @@ const cancel = statement<[string, string | null, string], { id: string }>(
 )
 
 /**
- * Cancels a run: at once when nobody has it, else its agent is told. Does nothing when it is finished or
+ * Cancels a run: at once when nobody has it, else its agent is notified. Does nothing when it is finished or
  * being cancelled.
  */
 export async function cancelRun(connection: Connection, run: RunAddress): Promise<void> {

@@ -22,9 +22,9 @@ export interface OpenRun {
   /** What it takes to run it, in the words of placements.needs. */
   needs: string[]
   state: 'queued' | 'sent' | 'running'
-  /** Who was told of it; null: it is to be given to the monitor's owner. */
+  /** The agent that it was reported to; null: it is to be given to the monitor's owner. */
   agentId: string | null
-  /** That agent has named it among its runs, so that it need not be told again. */
+  /** That agent has named it among its runs, so that it need not be reported again. */
   taken: boolean
   /** Somebody wants it cancelled; never so while it is queued. */
   cancelAsked: boolean

@@ -6,7 +6,7 @@ import { statement, type Connection } from '../../../database/statement.ts'
 
 /** An agent that said goodbye has this long to finish and deliver what it had. */
 const LEFT_MS = 60_000
-/** An agent that was told to cancel a run has this long when it never named the run, or did. */
+/** An agent that was asked to cancel a run has this long when it never named the run, or did. */
 const CANCEL_UNTAKEN_MS = 30_000
 const CANCEL_TAKEN_MS = 600_000
 
@@ -43,7 +43,7 @@ const handBack = statement<[], { id: string }>(
    select id from lost where (select count(*) from told) > 0`,
 )
 
-/** Lets others have the runs of agents that are gone, and tells them. */
+/** Lets others have the runs of agents that are gone, and notifies them. */
 export async function handBackLostRuns(connection: Connection): Promise<void> {
   await handBack(connection)
 }

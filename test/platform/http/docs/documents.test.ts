@@ -63,7 +63,7 @@ describe('/openapi.json', () => {
     )
   })
 
-  test('documents the listing as the contract words it', () => {
+  test('documents the listing as in the contract', () => {
     const listing = api.document.paths['/v1/status-pages/incidents']?.['get'] as Loose
     expect(listing.operationId).toBe('getV1StatuspagesIncidents')
     expect(listing.tags).toEqual(['Status Page Incidents'])
@@ -138,10 +138,10 @@ describe('/openapi.json', () => {
 })
 
 describe('/swagger.json', () => {
-  /** It is never updated: whoever changes it has to say so here. */
+  /** It is never updated: a change must be made here, too. */
   const CHECKSUM = 'd63be8bc6ad9fcd96389d7cc4db32fe6d62c6f2d6134377dc020894c4e78c918'
 
-  test('is the file that was frozen, valid Swagger 2.0, and tells of its successor', async () => {
+  test('is the file that was frozen, valid Swagger 2.0, and names its successor', async () => {
     const response = await fetch(`${api.url}/swagger.json`)
     const text = await response.text()
     expect(await problems(JSON.parse(text))).toEqual([])

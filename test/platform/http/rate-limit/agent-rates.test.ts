@@ -1,5 +1,5 @@
-// Aim: a key whose agents call without end is told when to come again, and only its calls of that kind are;
-// the more agents it has, the more it may, and agents in health never hear of it.
+// Aim: a key whose agents call without end receives the time to retry, and only its calls of that kind are;
+// the more agents it has, the more it may, and healthy agents never reach the limit.
 import { beforeEach, expect, test } from 'vitest'
 import { AGENT_POLICIES, AGENTS_SPARE } from '../../../../src/contract/api/rate-policy.ts'
 import { AgentRates } from '../../../../src/platform/http/rate-limit/agent-rates.ts'
@@ -40,7 +40,7 @@ const call = (api: AgentsApi, path: string, { secret } = location) =>
     body: '{}',
   })
 
-test('past its limit a key hears 429 and when to come again; others go on', () =>
+test('past its limit a key receives 429 and the time to retry; others are not limited', () =>
   withApi(async (api) => {
     const other = await addLocation(use().database)
     const limit = policies.results.limit * AGENTS_SPARE

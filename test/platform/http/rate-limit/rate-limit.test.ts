@@ -1,5 +1,5 @@
 // Aim: never more requests than the limit are accepted in a window, over all processes on one database,
-// and clients are told where they stand.
+// and clients receive their remaining quota.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { CUSTOM_POLICIES } from '../../../../src/contract/api/rate-policy.ts'
 import { windowsOf } from '../../../../src/platform/http/rate-limit/database-windows.ts'
@@ -198,7 +198,7 @@ describe('answers', () => {
   })
   afterAll(() => api.close())
 
-  test('tell what is left, and 429 says when to come again', async () => {
+  test('report what is left, and 429 says when to come again', async () => {
     const left: string[] = []
     for (let asked = 0; asked < 3; asked++) {
       const { headers } = await client.call('GET', INCIDENTS)

@@ -14,7 +14,7 @@ import { createClientAddress } from '../../../../src/platform/http/client-addres
 import { windowsOf } from '../../../../src/platform/http/rate-limit/database-windows.ts'
 import { createHttpServer } from '../../../../src/platform/http/http-server.ts'
 import { KeyRing } from '../../../../src/platform/http/key-ring.ts'
-import { createLocationGate } from '../../../../src/platform/http/location-gate.ts'
+import { createLocationAuth } from '../../../../src/platform/http/location-gate.ts'
 import { RateLimiter } from '../../../../src/platform/http/rate-limit/rate-limit.ts'
 import type { Database } from '../../../../src/database/database.ts'
 import { findLocationKey } from '../../../../src/database/known-location-keys.ts'
@@ -31,7 +31,7 @@ export async function startArtifactServer(
   store: ArtifactStore,
 ): Promise<ArtifactServer> {
   const app = new OpenAPIHono()
-  const gate = createLocationGate({
+  const auth = createLocationAuth({
     database,
     keys: new KeyRing({
       async find(hash) {
@@ -45,7 +45,7 @@ export async function startArtifactServer(
     clientAddress: createClientAddress([]),
   })
   const operations = [artifactOperation({ database, store, log: { warn: () => {} } })]
-  mountAgentOperations(app, { gate, operations, now: Date.now, rates: new AgentRates() })
+  mountAgentOperations(app, { auth, operations, now: Date.now, rates: new AgentRates() })
   const faults: unknown[] = []
   const log = { error: (fault: unknown) => void faults.push(fault) }
   answerFaults(app, { log, logOutage: () => {} })

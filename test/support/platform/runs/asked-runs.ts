@@ -33,7 +33,7 @@ export function useRuns(database: ReturnType<typeof useDatabase>) {
       database: db,
       keptMs: 86_400_000,
       capable: (needs, abilities) => needs.every((one) => abilities.includes(one)),
-      neededWords: (needs) => needs.join(', '),
+      neededText: (needs) => needs.join(', '),
     })
     const ready = Promise.withResolvers<void>()
     const hearing = listen({
