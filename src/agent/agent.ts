@@ -27,7 +27,7 @@ import type { RunningTimetable } from './schedule/running-timetable.ts'
 import type { ResultSink } from './sink.ts'
 import type { SlotLedger } from './schedule/slot-ledger.ts'
 import type { AgentReport, Change, MonitorSource, Snapshot } from './source.ts'
-import { nextLocationContext } from './run/surroundings.ts'
+import { nextLocationContext } from './run/location-context.ts'
 
 /** The settings that the agent itself needs. */
 export type AgentSettings = Pick<

@@ -30,7 +30,7 @@ export async function removeLeftovers(places: LeftoverPlaces, log: Log): Promise
   // The binding to the C library costs memory, which most agents never need.
   if (found.length === 0) return
   try {
-    const { removeUnlocked } = await import('../sandbox/held-folder.ts')
+    const { removeUnlocked } = await import('../sandbox/locked-folder.ts')
     const { endRunsOf } = await import('../sandbox/leftover-processes.ts')
     let removed = 0
     for (const [root, prefix] of found) {

@@ -4,7 +4,7 @@ import type { Result, Verdict } from '../contract/result.ts'
 import { LIMITS } from '../contract/versions.ts'
 import type { Log, LogLevel } from '../process/log.ts'
 import { paint } from '../process/pretty-line.ts'
-import { printable, observationLabels, timeText, verdictLabel } from './run/result-words.ts'
+import { printable, observationLabels, timeText, verdictLabel } from './run/result-text.ts'
 import type { ResultSink } from './sink.ts'
 
 /** How results are logged. */

@@ -17,7 +17,7 @@ import { endOnUncaught } from '../process/faults/uncaught.ts'
 import { MONITOR_TYPES } from '../monitors/registry.ts'
 import { agentFaults } from './fault-reports.ts'
 import { complain, type FileToRun } from './monitors-to-run.ts'
-import { scriptHost } from './script-ground.ts'
+import { scriptHost } from './script-host.ts'
 import { dialFrom, logOf, settings } from './settings.ts'
 
 const { env, stdout, stderr } = process

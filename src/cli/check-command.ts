@@ -8,7 +8,7 @@ import { type LoadedFile, readMonitorsFile } from '../agent/monitors-file/file.t
 import { junitOf } from '../client/report-junit.ts'
 import { tableOf } from '../client/report-table.ts'
 import { createRunner, type Runner } from '../agent/run/runner.ts'
-import { locationContextOf } from '../agent/run/surroundings.ts'
+import { locationContextOf } from '../agent/run/location-context.ts'
 import type { Monitor } from '../contract/monitor.ts'
 import type { Result } from '../contract/result.ts'
 import { counted } from '../contract/schema/amounts.ts'
@@ -16,9 +16,9 @@ import { type Arguments, type Command, EXIT_CONFIGURATION } from '../process/com
 import { isForPeople, mayColour } from '../process/log.ts'
 import { MONITOR_TYPES } from '../monitors/registry.ts'
 import { hearInterruption } from './interruption.ts'
-import { folderOf, type KeptFiles, keepIn } from './kept-files.ts'
+import { folderOf, type KeptFiles, keepIn } from './stored-files.ts'
 import { complain, FILE_HELP, onlyFile, warn, withFile } from './monitors-to-run.ts'
-import { scriptHost } from './script-ground.ts'
+import { scriptHost } from './script-host.ts'
 import { dialFrom, settings } from './settings.ts'
 
 const { env, stdout, stderr } = process

@@ -1,7 +1,7 @@
 // The outcome of `vedette check` for people: one line a result, failures beneath it, a closing count.
 import { type Result, VERDICTS } from '../contract/result.ts'
 import { counted } from '../contract/schema/amounts.ts'
-import { printable, observationLabels, timeText, verdictLabel } from '../agent/run/result-words.ts'
+import { printable, observationLabels, timeText, verdictLabel } from '../agent/run/result-text.ts'
 
 /** The whole report: a table in the order of `results`, then the counts by verdict. */
 export function tableOf(results: readonly Result[], options: { colour: boolean }): string {

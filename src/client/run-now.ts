@@ -8,7 +8,7 @@ import { type Environment, problemText } from '../process/env.ts'
 import { type ApplyTarget, readApplyTarget } from '../agent/platform/sync/apply-config.ts'
 import { PlatformRunError, PlatformRuns } from '../agent/platform/runs.ts'
 import { tableOf } from './report-table.ts'
-import { printable } from '../agent/run/result-words.ts'
+import { printable } from '../agent/run/result-text.ts'
 import { awaitedOf, FILES_WITHIN_MS, withFiles } from './run-files.ts'
 
 /** Exit code when the platform cannot be reached or fails. */

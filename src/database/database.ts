@@ -19,7 +19,7 @@ import {
   DISK_FULL,
   isUnavailable,
 } from './database-failure.ts'
-import { IdleWatch } from './silence-watch.ts'
+import { IdleWatch } from './idle-watch.ts'
 
 /** Where the database is: an URL, or the folder of a unix socket. */
 export type DatabaseAddress =

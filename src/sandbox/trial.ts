@@ -12,7 +12,7 @@ import {
 } from './requirements.ts'
 import type { SandboxLayers } from './request.ts'
 import { diskProblem } from '../process/disk-problem.ts'
-import { makeLockedFolder } from './held-folder.ts'
+import { makeLockedFolder } from './locked-folder.ts'
 import { removeTree } from './remove-tree.ts'
 
 const MEBIBYTE = 1_048_576

@@ -1,7 +1,7 @@
 // Context of one run of user code: a script or a whole suite.
 import type { Dialler } from '../network/dial.ts'
 import type { RunProgress, ScriptHost } from './host.ts'
-import type { HeaderListener } from './playwright/seen-headers.ts'
+import type { HeaderListener } from './playwright/observed-headers.ts'
 
 /** What the runner gives to a run of user code. */
 export interface ScriptContext {

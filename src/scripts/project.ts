@@ -3,7 +3,7 @@
 import { copyFile, mkdir, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join, posix } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { copyHeaderWatch } from './playwright/seen-headers.ts'
+import { copyHeaderWatch } from './playwright/observed-headers.ts'
 import { targetFailure } from '../network/target-failure.ts'
 
 /** The fields of browser and multistep monitors that make a project. */

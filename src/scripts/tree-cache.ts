@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import { chmod, mkdir, opendir, readFile, rename, stat, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { LOCKABLE_MARK, makeLockedFolder } from '../sandbox/held-folder.ts'
+import { LOCKABLE_MARK, makeLockedFolder } from '../sandbox/locked-folder.ts'
 import { removeTree } from '../sandbox/remove-tree.ts'
 
 /** Size and age limits. */

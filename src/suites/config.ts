@@ -3,7 +3,7 @@
 import { copyFile, lstat, mkdir, rename, writeFile } from 'node:fs/promises'
 import { basename, dirname, extname, join, normalize } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { copyHeaderWatch } from '../scripts/playwright/seen-headers.ts'
+import { copyHeaderWatch } from '../scripts/playwright/observed-headers.ts'
 import { leadsInside, readUntrusted } from '../sandbox/untrusted-files.ts'
 
 /** Names under which Playwright looks for a configuration, in its order. */

@@ -4,7 +4,7 @@ import { existsSync, readdirSync } from 'node:fs'
 import { afterAll, expect, test } from 'vitest'
 import { multistep } from '../../src/monitors/multistep/index.ts'
 import { Descendants } from '../../src/sandbox/supervisor/processes.ts'
-import { testScriptHost } from '../support/scripts/script-ground.ts'
+import { testScriptHost } from '../support/scripts/script-host.ts'
 import { runScriptMonitor } from '../support/scripts/script-runs.ts'
 
 const host = testScriptHost()

@@ -9,7 +9,7 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { userLocksFolder } from '../../src/sandbox/user-locks.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
-const TAKER = fileURLToPath(new URL('../support/sandbox/user-taker.ts', import.meta.url))
+const TAKER = fileURLToPath(new URL('../support/sandbox/acquire-users.ts', import.meta.url))
 const FIRST = 150_000 + (process.pid % 10_000) * 256
 const isRoot = process.getuid?.() === 0
 

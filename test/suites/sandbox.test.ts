@@ -5,7 +5,7 @@ import { afterAll, describe, expect, test } from 'vitest'
 import { browser } from '../../src/monitors/browser/index.ts'
 import { findChromium } from '../../src/scripts/chromium.ts'
 import { missing } from '../support/needs.ts'
-import { testScriptHost } from '../support/scripts/script-ground.ts'
+import { testScriptHost } from '../support/scripts/script-host.ts'
 import { runScriptMonitor } from '../support/scripts/script-runs.ts'
 import { runFolder, suiteHost, suiteProject } from '../support/suites/suite-runs.ts'
 

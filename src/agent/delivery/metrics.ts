@@ -1,7 +1,7 @@
 // Metrics of delivery, for Prometheus: where results and artifacts are and what became of them.
 import { Counter, Gauge, Registry } from 'prom-client'
 import type { DeliveryTally } from './tally.ts'
-import type { Loss } from './kept-results.ts'
+import type { Loss } from './stored-results.ts'
 
 /** What is asked for at each scrape. */
 export interface DeliverySources {

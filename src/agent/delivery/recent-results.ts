@@ -1,6 +1,6 @@
 // The newest results, in memory, so that they go out first and need not be read back; what is pushed out of
 // it lies on disk, or, where there is no disk, waits in memory within a bound.
-import type { Kept } from './kept-results.ts'
+import type { Kept } from './stored-results.ts'
 import type { Spool } from './spool/spool.ts'
 
 /** How much is kept in memory. */

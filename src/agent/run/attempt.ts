@@ -9,7 +9,7 @@ import type { AnyMonitorType } from '../../monitors/monitor.ts'
 import type { Observation } from '../../contract/observation.ts'
 import type { RunSource, ScriptContext } from '../../scripts/context.ts'
 import type { RunProgress, ScriptHost } from '../../scripts/host.ts'
-import type { HeaderListener } from '../../scripts/playwright/seen-headers.ts'
+import type { HeaderListener } from '../../scripts/playwright/observed-headers.ts'
 import { createWorkFolder, type FileCare, type WorkFolder } from './work-folder.ts'
 
 /** What to run. */

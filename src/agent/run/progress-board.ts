@@ -7,7 +7,7 @@ import {
   type SlotUnderWay,
 } from '../../contract/protocol/run-progress.ts'
 import type { RunProgress } from '../../scripts/host.ts'
-import { printable } from './result-words.ts'
+import { printable } from './result-text.ts'
 import type { Scrubber } from '../redaction/scrub.ts'
 
 /** Receives the progress of one run. */

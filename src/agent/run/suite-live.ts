@@ -2,7 +2,7 @@
 import { counted } from '../../contract/schema/amounts.ts'
 import type { Result } from '../../contract/result.ts'
 import type { PlaywrightEvent } from '../../scripts/playwright/events.ts'
-import { printable, verdictLabel } from './result-words.ts'
+import { printable, verdictLabel } from './result-text.ts'
 
 type Event<E extends PlaywrightEvent['event']> = PlaywrightEvent & { event: E }
 

@@ -7,7 +7,7 @@ import { pipeline } from 'node:stream/promises'
 import type { Artifact } from '../../contract/result.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { makeFolder } from '../../process/make-folder.ts'
-import type { LockedFolder } from '../../sandbox/held-folder.ts'
+import type { LockedFolder } from '../../sandbox/locked-folder.ts'
 import { removeTree } from '../../sandbox/remove-tree.ts'
 import type { FileKeep } from '../sink.ts'
 
@@ -112,7 +112,7 @@ export function createWorkFolder(root: string, care: FileCare, all?: Set<string>
 async function makeIn(root: string, all: Set<string> | undefined): Promise<LockedFolder> {
   await makeFolder(root, 0o777)
   // An agent for uptime checks alone must not carry it in its memory.
-  const { makeLockedFolder } = await import('../../sandbox/held-folder.ts')
+  const { makeLockedFolder } = await import('../../sandbox/locked-folder.ts')
   const folder = await makeLockedFolder(root, RUN_PREFIX)
   all?.add(folder.path)
   return folder

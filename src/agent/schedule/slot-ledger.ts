@@ -60,7 +60,7 @@ export async function openSlotLedger(
   monitorsFile: string,
   onProblem: (error: unknown) => void,
 ): Promise<SlotLedger> {
-  const { lockFolder } = await import('../../sandbox/held-folder.ts')
+  const { lockFolder } = await import('../../sandbox/locked-folder.ts')
   const root = join(dataDir, 'slots')
   // As the agents' folders: runs of other users pass through DATA_DIR.
   await makeFolder(dataDir, 0o711)

@@ -13,7 +13,7 @@ import {
   planOf,
 } from './migration.ts'
 import { createRunner } from '../../agent/run/runner.ts'
-import { locationContextOf } from '../../agent/run/surroundings.ts'
+import { locationContextOf } from '../../agent/run/location-context.ts'
 import { RUNTIMES } from '../../contract/runtimes.ts'
 import { type Arguments, type Command, EXIT_CONFIGURATION } from '../../process/command-line.ts'
 import type { Environment } from '../../process/env.ts'
@@ -25,7 +25,7 @@ import type { ScriptHost } from '../../scripts/host.ts'
 import type { Toolchains } from '../../scripts/toolchains.ts'
 import { readEnvFile } from '../env-file.ts'
 import { complain, warn } from '../monitors-to-run.ts'
-import { scriptHost } from '../script-ground.ts'
+import { scriptHost } from '../script-host.ts'
 import { dialFrom, refuse, settings } from '../settings.ts'
 import { installHere } from '../tools-command.ts'
 

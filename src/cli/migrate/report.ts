@@ -10,7 +10,7 @@ import type {
   RuntimePlace,
   Trial,
 } from './migration.ts'
-import { printable } from '../../agent/run/result-words.ts'
+import { printable } from '../../agent/run/result-text.ts'
 
 /** All that is to be told. */
 export interface MigrationReport {

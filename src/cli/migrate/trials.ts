@@ -3,7 +3,7 @@ import type { Failure } from '../../contract/failure.ts'
 import type { Monitor } from '../../contract/monitor.ts'
 import { type Result, TARGET_VERDICTS, type Verdict } from '../../contract/result.ts'
 import type { Candidate, Comparison, MigrationState, Move, Trial } from './migration.ts'
-import { printable } from '../../agent/run/result-words.ts'
+import { printable } from '../../agent/run/result-text.ts'
 
 /** Runs a monitor once, on the runtime that it names. Never rejects. */
 export type RunTrial = (monitor: Monitor) => Promise<Result>

@@ -1,6 +1,6 @@
 // The platform's metrics about agents, for Prometheus.
 import { Counter, Gauge, type Registry } from 'prom-client'
-import type { AgentRegistryListener } from './membership.ts'
+import type { AgentRegistryListener } from './agent-registry.ts'
 
 /** What is asked for at each scrape. */
 export interface AgentMetricSources {

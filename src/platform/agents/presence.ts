@@ -5,7 +5,7 @@ import type { Database } from '../../database/database.ts'
 import { forgetEpochs, markAbsences } from './queries/location-epochs.ts'
 import { beatPulse } from '../../database/platform-pulse.ts'
 import type { BackgroundJob } from '../jobs/background-jobs.ts'
-import { type AgentRegistry, HEARTBEAT_BOUNDS } from './membership.ts'
+import { type AgentRegistry, HEARTBEAT_BOUNDS } from './agent-registry.ts'
 
 const PRESENCE_MS = 1_000
 const ABSENCE_MS = 10_000

@@ -23,7 +23,7 @@ import {
 } from './queries/states.ts'
 import type { Connection } from '../../database/statement.ts'
 import { openAlertIncident, resolveAlertIncident, UNWATCHED_DESCRIPTION } from './incidents.ts'
-import { queueAlerts, type AlertToSend } from './telling.ts'
+import { queueAlerts, type AlertToSend } from './alert-queue.ts'
 import type { NoticeOptions } from '../incidents/notices.ts'
 import { openDefinition } from '../checks/encrypted-monitor.ts'
 import type { Cipher } from '../secrets/cipher.ts'

@@ -7,7 +7,7 @@ import { PROBLEM_SCHEMAS, type ErrorStatus } from '../../contract/schema/problem
 import type { AgentCallKind } from '../../contract/api/rate-policy.ts'
 import type { AgentRates } from './rate-limit/agent-rates.ts'
 import { notFound } from './errors.ts'
-import type { KnownLocationKey, LocationAuth } from './location-gate.ts'
+import type { KnownLocationKey, LocationAuth } from './location-auth.ts'
 import { checkTarget } from './operation.ts'
 
 type Fields = Record<string, z.ZodType>

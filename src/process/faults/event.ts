@@ -12,7 +12,7 @@ import {
   programFolder,
   tokensIn,
   tokensOfProgram,
-} from './program-words.ts'
+} from './program-tokens.ts'
 
 const MESSAGE_CHARACTERS_MAX = 1000
 const STACK_CHARACTERS_MAX = 20_000

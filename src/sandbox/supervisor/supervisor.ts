@@ -30,7 +30,7 @@ import {
   hangUp,
   receiveDescriptor,
 } from '../../network/native/descriptor-passing.ts'
-import { launchRequest } from '../launcher/launch-order.ts'
+import { launchRequest } from '../launcher/launch-request.ts'
 import { removeTree } from '../remove-tree.ts'
 import { Meter } from './meter.ts'
 import { endAll, Descendants } from './processes.ts'

@@ -22,7 +22,7 @@ import type { ScriptContext } from '../context.ts'
 import { scriptEnvironment } from '../environment.ts'
 import { pathInside } from '../project.ts'
 import type { ScriptRuntime } from '../runtime.ts'
-import { copyHeaderWatch, headerEnvironment } from '../playwright/seen-headers.ts'
+import { copyHeaderWatch, headerEnvironment } from '../playwright/observed-headers.ts'
 import { TargetFailure } from '../../network/target-failure.ts'
 import {
   refusedConnections,

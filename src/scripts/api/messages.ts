@@ -1,7 +1,7 @@
 // Messages between the agent and the process in which the scripts of an API monitor run. Messages of that process
 // are untrusted: user code runs in it.
 import * as z from 'zod'
-import { ObservedHeader } from '../playwright/seen-headers.ts'
+import { ObservedHeader } from '../playwright/observed-headers.ts'
 
 /** Names with a value each, as often as there are values. */
 export type Pairs = [name: string, value: string][]

@@ -2,7 +2,7 @@
 // as a whole, told and counted; what the agent has to say does not wait.
 import { Registry } from 'prom-client'
 import { describe, expect, test } from 'vitest'
-import type { Keeping } from '../../../src/agent/platform/sync/kept-monitors.ts'
+import type { Keeping } from '../../../src/agent/platform/sync/stored-monitors.ts'
 import { json, NOTHING, type FakePlatform } from '../../support/agent/fake-platform.ts'
 import { aMonitor } from '../../support/agent/fake-monitors.ts'
 import {

@@ -7,7 +7,7 @@ import { SCRUBBED } from '../../../src/agent/redaction/scrub.ts'
 import type { Monitor } from '../../../src/contract/monitor.ts'
 import { MONITOR_TYPES } from '../../../src/monitors/registry.ts'
 import { testContext } from '../../support/monitors/monitor-context.ts'
-import { testScriptHost } from '../../support/scripts/script-ground.ts'
+import { testScriptHost } from '../../support/scripts/script-host.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 import { startHttpServer } from '../../support/test-server.ts'
 

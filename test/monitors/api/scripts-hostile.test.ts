@@ -3,7 +3,7 @@
 import { afterAll, describe, expect, test } from 'vitest'
 import { startScriptedChecks } from '../../support/scripts/api-script-runs.ts'
 import { processesWith } from '../../support/sandbox/stand-in.ts'
-import { testScriptHost } from '../../support/scripts/script-ground.ts'
+import { testScriptHost } from '../../support/scripts/script-host.ts'
 
 const { run, server, close } = await startScriptedChecks()
 afterAll(close)

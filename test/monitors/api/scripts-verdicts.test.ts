@@ -6,7 +6,7 @@ import {
   startScriptedChecks,
   variable,
 } from '../../support/scripts/api-script-runs.ts'
-import { runtimeFolder, testScriptHost } from '../../support/scripts/script-ground.ts'
+import { runtimeFolder, testScriptHost } from '../../support/scripts/script-host.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
 const { run, close } = await startScriptedChecks()

@@ -8,7 +8,7 @@ import { PLAYWRIGHT_ASK } from '../../../src/scripts/playwright/run.ts'
 import { scriptSamples } from '../../../src/scripts/samples.ts'
 import { eventually } from '../../support/eventually.ts'
 import { missing } from '../../support/needs.ts'
-import { testScriptHost } from '../../support/scripts/script-ground.ts'
+import { testScriptHost } from '../../support/scripts/script-host.ts'
 import {
   runScriptMonitor,
   startScript,

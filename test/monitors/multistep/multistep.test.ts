@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { multistep } from '../../../src/monitors/multistep/index.ts'
 import type { RunProgress } from '../../../src/scripts/host.ts'
 import { eventually } from '../../support/eventually.ts'
-import { testScriptHost } from '../../support/scripts/script-ground.ts'
+import { testScriptHost } from '../../support/scripts/script-host.ts'
 import {
   runScriptMonitor,
   startScript,

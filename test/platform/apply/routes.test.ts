@@ -7,7 +7,7 @@ import { openDefinition } from '../../../src/platform/checks/encrypted-monitor.t
 import { createCipher } from '../../../src/platform/secrets/cipher.ts'
 import type { Database, Queryable } from '../../../src/database/database.ts'
 import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
-import { HEARTBEAT_BODY, keepHeartbeat } from '../../support/platform/kept-heartbeat.ts'
+import { HEARTBEAT_BODY, keepHeartbeat } from '../../support/platform/stored-heartbeat.ts'
 import { makeLocation } from '../../support/platform/named-locations.ts'
 import {
   addClient,

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { definitionSchema } from '../../../src/monitors/definitions.ts'
 import { clientCheck } from '../../../src/platform/checks/client-definition.ts'
 import { useDatabase } from '../../support/database/database.ts'
-import { keepHeartbeat } from '../../support/platform/kept-heartbeat.ts'
+import { keepHeartbeat } from '../../support/platform/stored-heartbeat.ts'
 import { makeLocation } from '../../support/platform/named-locations.ts'
 import {
   addClient,

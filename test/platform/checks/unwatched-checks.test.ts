@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { CHECK_UNPLACED, HEARTBEAT_UNWATCHED } from '../../../src/contract/unwatched.ts'
 import { createCipher } from '../../../src/platform/secrets/cipher.ts'
 import { DATABASE_SERVERS, useDatabase } from '../../support/database/database.ts'
-import { HEARTBEAT_BODY, keepHeartbeat } from '../../support/platform/kept-heartbeat.ts'
+import { HEARTBEAT_BODY, keepHeartbeat } from '../../support/platform/stored-heartbeat.ts'
 import { makeLocation } from '../../support/platform/named-locations.ts'
 import {
   addClient,

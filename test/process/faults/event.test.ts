@@ -7,7 +7,7 @@ import { pathToFileURL } from 'node:url'
 import { expect, test } from 'vitest'
 import type { EventException } from '../../../src/process/faults/fault.ts'
 import { eventOf } from '../../../src/process/faults/event.ts'
-import { tokensIn } from '../../../src/process/faults/program-words.ts'
+import { tokensIn } from '../../../src/process/faults/program-tokens.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
 const host = { release: 'vedette-agent@8.4.0', secrets: ['monitor'] }
@@ -125,7 +125,7 @@ test('places are named below the program, with function and line, the nearest la
   const frames = one?.stacktrace?.frames ?? []
   expect(frames.at(-1)).toEqual({
     function: 'bare',
-    filename: 'src/process/faults/program-words.ts',
+    filename: 'src/process/faults/program-tokens.ts',
     lineno: expect.any(Number) as number,
     in_app: true,
   })

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { type CompileOrder, compiledCode } from '../../../src/scripts/playwright/compiled-code.ts'
-import { testScriptHost } from '../../support/scripts/script-ground.ts'
+import { testScriptHost } from '../../support/scripts/script-host.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
 const MODULES = fileURLToPath(new URL('../../../node_modules', import.meta.url))

@@ -14,7 +14,7 @@ import {
 import { startConnectProxy } from '../../support/network/connect-proxy.ts'
 import { fixedResolver, testContext } from '../../support/monitors/monitor-context.ts'
 import { missing } from '../../support/needs.ts'
-import { testScriptHost } from '../../support/scripts/script-ground.ts'
+import { testScriptHost } from '../../support/scripts/script-host.ts'
 import { startSmallSite } from '../../support/monitors/small-site.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 

@@ -1,7 +1,7 @@
 // The platform as a source of monitors, followed from a platform that a test has say what it likes.
 import { onTestFinished } from 'vitest'
 import { createClock, type MachineClocks } from '../../../src/agent/schedule/clock.ts'
-import type { Keeping } from '../../../src/agent/platform/sync/kept-monitors.ts'
+import type { Keeping } from '../../../src/agent/platform/sync/stored-monitors.ts'
 import { createPlatformSource } from '../../../src/agent/platform/client.ts'
 import { createPlatformLink } from '../../../src/agent/platform/link.ts'
 import { createProgressBoard } from '../../../src/agent/run/progress-board.ts'

@@ -12,7 +12,7 @@ import {
 } from '../../../src/platform/agents-app.ts'
 import { createHttpServer } from '../../../src/platform/http/http-server.ts'
 import { createKnownLocationKeys } from '../../../src/platform/accounts/known-keys.ts'
-import { AgentRegistry } from '../../../src/platform/agents/membership.ts'
+import { AgentRegistry } from '../../../src/platform/agents/agent-registry.ts'
 import { createPlatformClock } from '../../../src/database/platform-clock.ts'
 import { createCipher, type Cipher } from '../../../src/platform/secrets/cipher.ts'
 import { AGENTS_CHANNEL, countAgents } from '../../../src/platform/agents/queries/agents.ts'

@@ -11,7 +11,7 @@ import type { HttpObserved } from '../../../src/monitors/http/observed.ts'
 import type { ApiScriptsObserved } from '../../../src/scripts/api/observed.ts'
 import type { ScriptHost } from '../../../src/scripts/host.ts'
 import { type ContextOptions, testContext } from '../monitors/monitor-context.ts'
-import { testScriptHost } from './script-ground.ts'
+import { testScriptHost } from './script-host.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 import { startHttpServer, type TestServer } from '../test-server.ts'
 

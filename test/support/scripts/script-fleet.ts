@@ -21,7 +21,7 @@ import type { DatabaseServer } from '../database/database.ts'
 import { eventually } from '../eventually.ts'
 import { Fleet, type FleetLocation } from '../faults/fleet.ts'
 import { type RecordingProxy, startRecordingProxy } from '../agent/recording-proxy.ts'
-import { runtimeFolder } from './script-ground.ts'
+import { runtimeFolder } from './script-host.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 
 const MODULES = fileURLToPath(new URL('../../../node_modules', import.meta.url))

@@ -9,7 +9,7 @@ import type { RunProgress, ScriptHost } from '../../../src/scripts/host.ts'
 import { runSuite, type SuiteWatcher } from '../../../src/suites/run.ts'
 import { INSTALLED_FILE, openToolchains, toolFolder } from '../../../src/scripts/toolchains.ts'
 import { testContext } from '../monitors/monitor-context.ts'
-import { testScriptHost } from '../scripts/script-ground.ts'
+import { testScriptHost } from '../scripts/script-host.ts'
 import { temporaryFolder } from '../temporary-folder.ts'
 
 const MODULES = fileURLToPath(new URL('../../../node_modules', import.meta.url))

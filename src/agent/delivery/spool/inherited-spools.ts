@@ -1,6 +1,6 @@
 // Spools that this process delivers beside its own: those in its folder that a key encrypted which was API_KEY
 // before, then, one at a time, those of agents that are gone.
-import type { Loss } from '../kept-results.ts'
+import type { Loss } from '../stored-results.ts'
 import type { AdoptedSpool, SpoolAdoption } from './adoption.ts'
 
 const LOSSES = ['full', 'damaged', 'memory'] as const

@@ -6,10 +6,10 @@ import {
   AGENTS_SPARE,
   type RatePolicy,
 } from '../../../contract/api/rate-policy.ts'
-import { tooMany } from '../admission.ts'
+import { tooMany } from '../authenticator.ts'
 import { UNREAD } from '../arriving-bytes.ts'
 import type { ApiError } from '../errors.ts'
-import type { KnownLocationKey } from '../location-gate.ts'
+import type { KnownLocationKey } from '../location-auth.ts'
 
 interface Window {
   endsAt: number

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { array, assert, asyncProperty, nat, record, uint8Array } from 'fast-check'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { createAgentCipher } from '../../../../src/agent/delivery/spool/agent-cipher.ts'
-import type { Kept } from '../../../../src/agent/delivery/kept-results.ts'
+import type { Kept } from '../../../../src/agent/delivery/stored-results.ts'
 import {
   openSpool,
   type Spool,

@@ -2,7 +2,7 @@
 // standard output: `safe <n>` when a result is safe, `done <n>` before it is forgotten.
 import { writeSync } from 'node:fs'
 import { createAgentCipher } from '../../../../src/agent/delivery/spool/agent-cipher.ts'
-import type { Kept } from '../../../../src/agent/delivery/kept-results.ts'
+import type { Kept } from '../../../../src/agent/delivery/stored-results.ts'
 import { openSpool } from '../../../../src/agent/delivery/spool/spool.ts'
 import { createLog } from '../../../../src/process/log.ts'
 

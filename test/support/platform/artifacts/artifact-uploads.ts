@@ -14,7 +14,7 @@ import { createClientAddress } from '../../../../src/platform/http/client-addres
 import { windowsOf } from '../../../../src/platform/http/rate-limit/database-windows.ts'
 import { createHttpServer } from '../../../../src/platform/http/http-server.ts'
 import { KeyRing } from '../../../../src/platform/http/key-ring.ts'
-import { createLocationAuth } from '../../../../src/platform/http/location-gate.ts'
+import { createLocationAuth } from '../../../../src/platform/http/location-auth.ts'
 import { RateLimiter } from '../../../../src/platform/http/rate-limit/rate-limit.ts'
 import type { Database } from '../../../../src/database/database.ts'
 import { findLocationKey } from '../../../../src/database/known-location-keys.ts'

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { Log } from '../../../process/log.ts'
 import { parseAnswer } from '../answer-text.ts'
 import type { AssignedMonitor } from './assigned-monitors.ts'
-import type { StoredTime } from '../../schedule/kept-clock.ts'
+import type { StoredTime } from '../../schedule/stored-clock.ts'
 import { answerOf, type ReadAnswer } from './answer.ts'
 
 /** Where things are kept: the part of an agent's folder that is needed here. */

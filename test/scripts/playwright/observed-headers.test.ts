@@ -2,7 +2,7 @@
 import { createRequire } from 'node:module'
 import { expect, test } from 'vitest'
 import { LIMITS } from '../../../src/contract/versions.ts'
-import { ObservedHeader } from '../../../src/scripts/playwright/seen-headers.ts'
+import { ObservedHeader } from '../../../src/scripts/playwright/observed-headers.ts'
 
 const require = createRequire(import.meta.url)
 

@@ -3,7 +3,7 @@ import { connect, createServer } from 'node:net'
 import { expect, test } from 'vitest'
 import { openDatabase } from '../../src/database/database.ts'
 import { databaseFailure } from '../../src/database/database-failure.ts'
-import { IdleWatch } from '../../src/database/silence-watch.ts'
+import { IdleWatch } from '../../src/database/idle-watch.ts'
 import { useDatabase } from '../support/database/database.ts'
 
 const database = useDatabase()

@@ -5,7 +5,7 @@ import { createCondition, type Condition } from '../platform/condition.ts'
 import type { BatchOutcome } from './batch-sender.ts'
 import { waitBefore } from './actions.ts'
 import { count, type DeliveryTally } from './tally.ts'
-import type { Kept } from './kept-results.ts'
+import type { Kept } from './stored-results.ts'
 
 /** Results to be delivered as one batch, with the spool that keeps them. */
 export interface Batch {

@@ -2,7 +2,7 @@
 import type { Context } from 'hono'
 import { allows } from '../../contract/api/account.ts'
 import type { RatePolicy } from '../../contract/api/rate-policy.ts'
-import { createAuthenticator, noteRate, tooMany, type Admitted } from './admission.ts'
+import { createAuthenticator, noteRate, tooMany, type Admitted } from './authenticator.ts'
 import { checkAccount, readCredentials, type Credentials, type KnownKey } from './auth.ts'
 import type { ClientAddress } from './client-address.ts'
 import { ApiError } from './errors.ts'

@@ -1,7 +1,7 @@
 // Files of runs that a command keeps for whoever called it, in a folder.
 import { chown, copyFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { diskMessage } from '../agent/delivery/spool/disk-words.ts'
+import { diskMessage } from '../agent/delivery/spool/disk-message.ts'
 import type { FileKeep } from '../agent/sink.ts'
 import type { Result } from '../contract/result.ts'
 import { LIMITS } from '../contract/versions.ts'

@@ -3,7 +3,7 @@
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { folderOf, keepIn } from '../../src/cli/kept-files.ts'
+import { folderOf, keepIn } from '../../src/cli/stored-files.ts'
 import { startVedette } from '../support/platform/platform-process.ts'
 import { scriptTools } from '../support/scripts/script-fleet.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
