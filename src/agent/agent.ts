@@ -9,7 +9,7 @@ import type { Log } from '../process/log.ts'
 import { serve, type Served } from '../process/serve.ts'
 import type { Dialler } from '../network/dial.ts'
 import type { AnyMonitorType } from '../monitors/monitor.ts'
-import { SAMPLES } from '../monitors/metrics/samples.ts'
+import { METRICS } from '../monitors/definitions.ts'
 import type { ScriptHost } from '../scripts/host.ts'
 import { createClock, jumpText, type Clock, type ClockJump } from './schedule/clock.ts'
 import type { AgentConfig } from './config.ts'
@@ -109,7 +109,7 @@ class RunningAgent implements Agent {
     const clock = options.clock ?? createClock()
     this.#clock = clock
     this.stopped = new Promise((resolve) => (this.#endStopped = resolve))
-    this.#monitorMetrics = createMonitorMetrics(SAMPLES)
+    this.#monitorMetrics = createMonitorMetrics(METRICS)
     this.#network = createNetworkState(options.log, () => this.#onRunsChanged?.())
     this.#metrics = createAgentMetrics(
       {

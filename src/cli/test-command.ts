@@ -127,7 +127,7 @@ async function runHere(
   const live = new SuiteLive(say, mayColour(stderr, env))
   const watched: AnyMonitorType = {
     ...suite,
-    run: (settled, context) =>
+    prepare: (settled) => (context) =>
       runSuite(settled as SuiteMonitor, context as ScriptContext, host, {
         onEvent: (event) => {
           if (!quiet) live.event(event)

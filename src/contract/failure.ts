@@ -4,10 +4,22 @@
 /** Whom a failure speaks about: the target that was watched, or this agent and its settings. */
 export type About = 'target' | 'agent'
 
-/**
- * The table of failure codes. `about` decides the verdict (`failed` or `errored`), `meaning` is what
- * documentation and help texts show.
- */
+/** What a failure code stands for. */
+export interface FailureKind {
+  /** Decides the verdict: `failed` or `errored`. */
+  about: About
+  /** What documentation and help texts show. */
+  meaning: string
+  /**
+   * Whether something did not arrive in time, so that a delay of the agent's own may be the cause; where
+   * that depends, by the failure's details.
+   */
+  timed?: true | ((details: Record<string, unknown>) => boolean)
+}
+
+export type FailureTable = Readonly<Record<string, FailureKind>>
+
+/** The failure codes that types of monitor share. Those of one type stand in its definition. */
 export const FAILURES = {
   DNS_NOT_FOUND: { about: 'target', meaning: 'the name does not exist (NXDOMAIN)' },
   DNS_NO_ADDRESS: {
@@ -17,6 +29,7 @@ export const FAILURES = {
   DNS_SERVER_FAILED: {
     about: 'target',
     meaning: 'the name server answered with an error, or not at all',
+    timed: ({ reason }) => reason === 'ETIMEOUT',
   },
   RESOLVER_UNREACHABLE: {
     about: 'agent',
@@ -34,20 +47,38 @@ export const FAILURES = {
     about: 'target',
     meaning: 'the target closed the connection before it had answered',
   },
-  TIMEOUT_DNS: { about: 'target', meaning: 'time ran out while the name was looked up' },
-  TIMEOUT_CONNECT: { about: 'target', meaning: 'time ran out while connecting' },
-  TIMEOUT_PROXY: { about: 'target', meaning: 'time ran out while the proxy made the tunnel' },
+  TIMEOUT_DNS: {
+    about: 'target',
+    meaning: 'time ran out while the name was looked up',
+    timed: true,
+  },
+  TIMEOUT_CONNECT: { about: 'target', meaning: 'time ran out while connecting', timed: true },
+  TIMEOUT_PROXY: {
+    about: 'target',
+    meaning: 'time ran out while the proxy made the tunnel',
+    timed: true,
+  },
   TIMEOUT_STARTTLS: {
     about: 'target',
     meaning: 'time ran out while TLS was asked for by STARTTLS',
+    timed: true,
   },
-  TIMEOUT_TLS: { about: 'target', meaning: 'time ran out in the TLS handshake' },
-  TIMEOUT_SEND: { about: 'target', meaning: 'time ran out while the request was sent' },
+  TIMEOUT_TLS: { about: 'target', meaning: 'time ran out in the TLS handshake', timed: true },
+  TIMEOUT_SEND: {
+    about: 'target',
+    meaning: 'time ran out while the request was sent',
+    timed: true,
+  },
   TIMEOUT_FIRST_BYTE: {
     about: 'target',
     meaning: 'time ran out waiting for the first byte of the answer',
+    timed: true,
   },
-  TIMEOUT_DOWNLOAD: { about: 'target', meaning: 'time ran out while the answer was read' },
+  TIMEOUT_DOWNLOAD: {
+    about: 'target',
+    meaning: 'time ran out while the answer was read',
+    timed: true,
+  },
   PROXY_UNREACHABLE: { about: 'agent', meaning: 'the location’s proxy could not be reached' },
   PROXY_REFUSED: { about: 'agent', meaning: 'the location’s proxy refused to make the connection' },
   PROXY_AUTHENTICATION: { about: 'agent', meaning: 'the location’s proxy wants other credentials' },
@@ -73,18 +104,6 @@ export const FAILURES = {
     meaning: 'no TLS version or cipher in common, or a handshake alert',
   },
   TLS_NOT_SPOKEN: { about: 'target', meaning: 'the target does not speak TLS on this port' },
-  TLS_BASELINE: {
-    about: 'target',
-    meaning: 'the target falls short of the monitor’s security baseline',
-  },
-  TLS_REVOCATION_UNKNOWN: {
-    about: 'target',
-    meaning: 'nobody could tell whether the certificate is revoked, and the monitor insists on it',
-  },
-  STARTTLS_REFUSED: {
-    about: 'target',
-    meaning: 'the target does not offer STARTTLS, or refused it',
-  },
   HTTP_STATUS: { about: 'target', meaning: 'the status code is 400 or above' },
   HTTP_MALFORMED: { about: 'target', meaning: 'the answer is not valid HTTP' },
   HTTP_HEADERS_TOO_LARGE: {
@@ -106,107 +125,11 @@ export const FAILURES = {
   },
   HTTP_REDIRECT_LIMIT: { about: 'target', meaning: 'more redirects than the limit' },
   HTTP_REDIRECT_INVALID: { about: 'target', meaning: 'a redirect without a usable Location' },
-  TCP_EXPECT: { about: 'target', meaning: 'the target did not send what was expected' },
   TCP_DATA_TOO_LARGE: { about: 'target', meaning: 'the target sent more than the limit' },
-  DNS_RESPONSE_CODE: { about: 'target', meaning: 'the response code is not NOERROR' },
   DNS_MALFORMED: { about: 'target', meaning: 'the answer is not a valid DNS message' },
-  DNS_MISMATCH: { about: 'target', meaning: 'the answer is one to another question' },
-  DNS_TRUNCATED: { about: 'target', meaning: 'the answer is cut off, over TCP as well' },
-  DNS_HTTP: {
-    about: 'target',
-    meaning: 'the DNS over HTTPS server answered with something else than a DNS message',
-  },
-  ICMP_PACKET_LOSS: {
-    about: 'target',
-    meaning: 'the share of lost echoes has reached maxPacketLossThreshold',
-  },
-  ICMP_UNREACHABLE: {
-    about: 'target',
-    meaning:
-      'a router, or the target, says that the network, host, protocol or port is unreachable',
-  },
-  ICMP_PROHIBITED: {
-    about: 'target',
-    meaning: 'a router, or the target, says that it is prohibited to reach the target',
-  },
-  ICMP_TTL_EXCEEDED: {
-    about: 'target',
-    meaning: 'a router says that the packet had made as many hops as it was allowed',
-  },
-  ICMP_TOO_LARGE: {
-    about: 'target',
-    meaning: 'the packet is larger than the path’s MTU and must not be fragmented',
-  },
-  ICMP_REJECTED: { about: 'target', meaning: 'a router rejects the packet for another reason' },
   ICMP_NOT_PERMITTED: {
     about: 'agent',
     meaning: 'the agent’s system gives it no ICMP socket; the message says what to allow',
-  },
-  HTTP2_NOT_SPOKEN: { about: 'target', meaning: 'the target does not speak HTTP/2 on this port' },
-  HTTP2_PROTOCOL: { about: 'target', meaning: 'the target broke the rules of HTTP/2' },
-  HTTP2_GOAWAY: {
-    about: 'target',
-    meaning: 'the target shut the connection down before it had answered (GOAWAY)',
-  },
-  HTTP2_STREAM_RESET: { about: 'target', meaning: 'the target reset the call (RST_STREAM)' },
-  GRPC_STATUS: { about: 'target', meaning: 'the call ended with a status other than OK' },
-  GRPC_NOT_SERVING: { about: 'target', meaning: 'the state of health is not SERVING' },
-  GRPC_SERVICE_NOT_FOUND: {
-    about: 'target',
-    meaning: 'the health service does not know the service (NOT_FOUND)',
-  },
-  GRPC_HTTP_STATUS: {
-    about: 'target',
-    meaning: 'a proxy or web server answered with an HTTP status instead of gRPC',
-  },
-  GRPC_NOT_SPOKEN: { about: 'target', meaning: 'the answer is of another content type than gRPC' },
-  GRPC_MALFORMED: { about: 'target', meaning: 'the answer is not valid gRPC' },
-  GRPC_UNDECODABLE: {
-    about: 'target',
-    meaning:
-      'the answer is not in the compression that it claims, or in one that was not asked for',
-  },
-  GRPC_MESSAGE_TOO_LARGE: {
-    about: 'target',
-    meaning: 'a message of the answer is larger than the limit',
-  },
-  GRPC_STREAM_TOO_LARGE: {
-    about: 'target',
-    meaning: 'the answer has more messages or bytes than the limits',
-  },
-  GRPC_REFLECTION_UNAVAILABLE: {
-    about: 'target',
-    meaning: 'the server offers no server reflection',
-  },
-  GRPC_SCHEMA_INVALID: {
-    about: 'target',
-    meaning: 'what server reflection says about the types cannot be used',
-  },
-  GRPC_METHOD_NOT_FOUND: { about: 'target', meaning: 'the server has no such service or method' },
-  GRPC_METHOD_UNDEFINED: {
-    about: 'agent',
-    meaning: 'the proto text has no such service or method',
-  },
-  GRPC_METHOD_UNSUPPORTED: {
-    about: 'agent',
-    meaning: 'the method takes a stream of requests, which monitors do not send',
-  },
-  GRPC_PROTO_INVALID: { about: 'agent', meaning: 'the proto text does not parse, or lacks types' },
-  GRPC_MESSAGE_INVALID: {
-    about: 'agent',
-    meaning: 'the request is not JSON, or does not fit the type of the method',
-  },
-  DESTINATION_UNREACHED: {
-    about: 'target',
-    meaning: 'a trace ended without an answer from the target; the message says where, and why',
-  },
-  TIMEOUT_TRACE: {
-    about: 'target',
-    meaning: 'time ran out before a trace had reached the target or come to its end',
-  },
-  TRACE_UNSUPPORTED: {
-    about: 'agent',
-    meaning: 'the agent’s system cannot trace with this protocol; the message says what it lacks',
   },
   ASSERTION_FAILED: { about: 'target', meaning: 'an assertion does not hold' },
   ASSERTION_REGEX_TIMEOUT: {
@@ -231,16 +154,9 @@ export const FAILURES = {
     meaning: 'time ran out before the network policy was decided on',
   },
   SETTINGS_INVALID: { about: 'agent', meaning: 'the monitor’s settings are not valid' },
-  CLIENT_CERTIFICATE_UNKNOWN: {
-    about: 'agent',
-    meaning: 'the client certificate that the monitor names is not known to this agent',
-  },
   VARIABLE_UNKNOWN: { about: 'agent', meaning: 'the monitor uses a variable that is not defined' },
   CHECK_TYPE_UNSUPPORTED: { about: 'agent', meaning: 'this agent cannot run this type of monitor' },
-  SCRIPT_UNSUPPORTED: {
-    about: 'agent',
-    meaning: 'this agent runs no code of monitors',
-  },
+  SCRIPT_UNSUPPORTED: { about: 'agent', meaning: 'this agent runs no code of monitors' },
   SCRIPT_FAILED: {
     about: 'target',
     meaning: 'a test of the script failed, or the script ended with an error',
@@ -278,10 +194,7 @@ export const FAILURES = {
     meaning: 'the packages of a check suite could not be installed',
   },
   TIMEOUT_RUN: { about: 'target', meaning: 'time ran out while user code ran' },
-  RUN_OUT_OF_CPU: {
-    about: 'agent',
-    meaning: 'user code used more processor time than it may',
-  },
+  RUN_OUT_OF_CPU: { about: 'agent', meaning: 'user code used more processor time than it may' },
   RUN_OUT_OF_MEMORY: { about: 'agent', meaning: 'user code used more memory than it may' },
   RUN_OUT_OF_DISK: { about: 'agent', meaning: 'user code wrote more files than it may' },
   RUN_OUT_OF_OUTPUT: { about: 'agent', meaning: 'user code wrote more output than it may' },
@@ -309,7 +222,7 @@ export const FAILURES = {
   DEADLINE_IGNORED: { about: 'agent', meaning: 'the run did not end when its deadline came' },
   CANCELLED: { about: 'agent', meaning: 'the run was cancelled' },
   INTERNAL: { about: 'agent', meaning: 'a fault in the agent itself' },
-} as const satisfies Record<string, { about: About; meaning: string }>
+} as const satisfies FailureTable
 
 export type FailureCode = keyof typeof FAILURES
 
@@ -318,28 +231,32 @@ export const NETWORK_PROBLEMS = ['RESOLVER_UNREACHABLE', 'NETWORK_UNREACHABLE'] 
 export type NetworkProblem = (typeof NETWORK_PROBLEMS)[number]
 
 /** The earlier names of codes that were renamed since the last version. */
-const FORMER_CODES: Partial<Record<FailureCode, string>> = { SANDBOX_FAILED: 'CAGE_FAILED' }
+const FORMER_CODES: Readonly<Record<string, string>> = { SANDBOX_FAILED: 'CAGE_FAILED' }
 
 /** One thing that went wrong, as data. `message` is for people; match on `code`. */
 export interface Failure {
-  code: FailureCode
+  /** A FailureCode, or a code of the type of monitor. */
+  code: string
   message: string
   /** Where it happened: an address, a URL, an assertion's index, a redirect hop… */
   details?: Record<string, unknown>
 }
 
-/** Makes a failure. `message` says what was seen and, where it helps, what was expected. */
-export function failure(
-  code: FailureCode,
+/** Whether the failure is about the target or about this agent; a code that is in no table is about the target. */
+export function aboutWhom({ code }: Failure, own: FailureTable = {}): About {
+  return (own[code] ?? (FAILURES as FailureTable)[code])?.about ?? 'target'
+}
+
+/**
+ * Makes a failure. `message` says what was observed and, where it helps, what was expected. A type with
+ * codes of its own names them: `failure<TcpCode>('TCP_EXPECT', …)`.
+ */
+export function failure<Own extends string = never>(
+  code: FailureCode | NoInfer<Own>,
   message: string,
   details?: Record<string, unknown>,
 ): Failure {
   const formerCode = FORMER_CODES[code]
   const all = formerCode === undefined ? details : { ...details, formerCode }
   return all === undefined ? { code, message } : { code, message, details: all }
-}
-
-/** Whether the failure speaks about the target or about this agent. */
-export function aboutWhom(failed: Failure): About {
-  return FAILURES[failed.code].about
 }

@@ -2,6 +2,7 @@
 import * as z from 'zod'
 import { assertionsSchema, COMPARISONS, NUMERIC, type SourceRules } from './assertion.ts'
 import { monitorSchema, Pair, responseTimes } from './monitor.ts'
+import { counted } from './schema/amounts.ts'
 import { NoSnippet, ScriptDependencies, ScriptPath, ScriptText } from './script-fields.ts'
 import { TlsSettings } from './tls.ts'
 
@@ -140,3 +141,13 @@ export const ApiMonitor = monitorSchema('API', {
   }
 })
 export type ApiMonitor = z.infer<typeof ApiMonitor>
+
+/** Status and redirects of an observation, for people. */
+export function httpSummary(observed: Readonly<Record<string, unknown>>): string[] {
+  const { statusCode, hops } = observed
+  const redirects = Array.isArray(hops) ? hops.length - 1 : 0
+  return [
+    ...(typeof statusCode === 'number' ? [`HTTP ${statusCode}`] : []),
+    ...(redirects > 0 ? [counted(redirects, 'redirect')] : []),
+  ]
+}

@@ -18,7 +18,7 @@ export interface Observation {
 
 /** One number for Prometheus about the newest run of a monitor. */
 export interface Sample {
-  /** A name of SAMPLES. */
+  /** A name of METRICS. */
   name: string
   value: number
   labels?: Record<string, string>

@@ -1,6 +1,6 @@
 // What comes of a job: a verdict with what was observed. A verdict about the target (passed, degraded,
 // failed) is never mixed up with one about us (errored, cancelled, missed).
-import { aboutWhom, type Failure } from './failure.ts'
+import type { Failure } from './failure.ts'
 import type { Instant, RunId } from './job.ts'
 
 export const VERDICTS = ['passed', 'degraded', 'failed', 'errored', 'cancelled', 'missed'] as const
@@ -90,15 +90,4 @@ export interface Result {
   /** Failures of the last attempt. */
   failures: Failure[]
   artifacts: Artifact[]
-}
-
-/**
- * The verdict that follows from what was seen. A fault of ours outweighs everything, because with it
- * nothing can be said about the target.
- */
-export function verdictOf(failures: readonly Failure[], degraded: boolean): Verdict {
-  if (failures.some((one) => one.code === 'CANCELLED')) return 'cancelled'
-  if (failures.some((one) => aboutWhom(one) === 'agent')) return 'errored'
-  if (failures.length > 0) return 'failed'
-  return degraded ? 'degraded' : 'passed'
 }

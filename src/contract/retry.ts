@@ -21,7 +21,7 @@ export const RetryStrategy = z.strictObject({
 export type RetryStrategy = z.infer<typeof RetryStrategy>
 
 /** Failures that count as NETWORK_ERROR: the network failed, not the application behind it. */
-export const NETWORK_FAILURES: ReadonlySet<FailureCode> = new Set<FailureCode>([
+export const NETWORK_FAILURES: ReadonlySet<string> = new Set<FailureCode>([
   'DNS_NOT_FOUND',
   'DNS_NO_ADDRESS',
   'DNS_SERVER_FAILED',

@@ -1,5 +1,6 @@
 // The scripts of monitors, with what they import, in the public wire form.
 import * as z from 'zod'
+import { DEFAULT_RUNTIME } from './versions.ts'
 
 const path = z.string().min(1).max(1000)
 
@@ -46,4 +47,10 @@ export const scriptedFields = {
   dependencies: dependencies.default([]),
   /** Settings of Playwright's `use`, as its configuration file has them. */
   playwrightConfig: z.record(z.string(), z.unknown()).nullable().optional(),
+}
+
+/** What an agent needs for a monitor with scripts: their runtime. */
+export function scriptRequirements(monitor: Readonly<Record<string, unknown>>): string[] {
+  const { runtimeId } = monitor as { runtimeId?: string | null }
+  return [`runtime:${runtimeId ?? DEFAULT_RUNTIME}`]
 }

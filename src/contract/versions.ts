@@ -23,42 +23,12 @@ const currentLimits = z.strictObject({
   addressesMax: z.int().positive(),
   /** Bytes read from a TCP target. */
   tcpReadBytesMax: z.int().positive(),
-  /** Silence after which a TCP answer counts as whole. */
-  tcpQuietMs: z.int().positive(),
   /** Characters that the names of one DNS message may expand to. */
   dnsTextCharactersMax: z.int().positive(),
-  /** Characters of DNS records that are shown in a result. */
-  dnsShownCharactersMax: z.int().positive(),
   /** Name servers of resolv.conf that are asked. */
   nameServersMax: z.int().positive(),
-  /** One message of a gRPC answer, unpacked. */
-  grpcMessageBytesMax: z.int().positive(),
-  /** Messages of a streamed gRPC answer. */
-  grpcMessagesMax: z.int().positive(),
-  /** Values in one message of a gRPC answer. */
-  grpcValuesMax: z.int().positive(),
-  /** Files of types that server reflection may name for one service. */
-  grpcDescriptorFilesMax: z.int().positive(),
-  /** Bytes of these files. */
-  grpcDescriptorBytesMax: z.int().positive(),
-  /** Looking up the name before echoes are sent. */
-  icmpLookupMs: z.int().positive(),
-  /** Sockets that echoes of one family share; each holds as many as its receive buffer has room for. */
-  icmpSocketsMax: z.int().positive(),
   /** Alternative names of a certificate shown in a result. */
   altNamesMax: z.int().positive(),
-  /** Bytes of a server's part of a STARTTLS dialogue. */
-  startTlsBytesMax: z.int().positive(),
-  /** Time for asking about revocation, responders and lists together. */
-  revocationMsMax: z.int().positive(),
-  /** Age at which an answer about revocation is asked for again, even when it still holds. */
-  revocationAgeMsMax: z.int().positive(),
-  /** Bytes of an OCSP response. */
-  ocspBytesMax: z.int().positive(),
-  /** Bytes of one revocation list. */
-  crlBytesMax: z.int().positive(),
-  /** Bytes of all revocation lists that are kept. */
-  crlsBytesMax: z.int().positive(),
   /** Time for one regular expression on one text. */
   regexMs: z.int().positive(),
   /** Nesting of a JSON body that assertions look into. */
@@ -75,14 +45,6 @@ const currentLimits = z.strictObject({
   assertionsWaitingMax: z.int().positive(),
   /** Heap of the thread in which expensive assertions run. */
   assertionHeapMiBMax: z.int().positive(),
-  /** Paths of traces that are remembered, to see when one changes. */
-  tracePathsMax: z.int().positive(),
-  /** Routers whose answers are counted. */
-  routersMax: z.int().positive(),
-  /** Names of addresses that are remembered. */
-  reverseNamesMax: z.int().positive(),
-  /** Look-ups of names of addresses under way at a time. */
-  reverseLookupsMax: z.int().positive(),
   /** One code bundle, as it is packed. */
   codeBundleBytesMax: z.int().positive(),
   /** Code bundles of an account. */

@@ -1,60 +1,76 @@
-// Every type of monitor with the schema of its definition, whether this agent can run it or not, and what
-// it takes to run one.
-import type * as z from 'zod'
-import { BrowserMonitor } from './browser/definition.ts'
-import { DnsMonitor } from './dns/definition.ts'
-import { chooseEngine, type EngineName } from '../contract/engine.ts'
+// Every type of monitor as data, whether this agent can run it or not. The tables by type, code and metric
+// are merged from the definitions. The only file of monitors that the platform imports.
+import type { About, Failure, FailureKind } from '../contract/failure.ts'
+import { FAILURES as SHARED_FAILURES } from '../contract/failure.ts'
+import { Monitor } from '../contract/monitor.ts'
 import { objections, type Objection, valueAt } from '../contract/schema/explain.ts'
-import { GrpcMonitor } from './grpc/definition.ts'
-import { HeartbeatMonitor } from './heartbeat/definition.ts'
-import { ApiMonitor, scriptFields, UrlMonitor } from '../contract/http-monitor.ts'
-import { IcmpMonitor } from './icmp/definition.ts'
-import { CHECK_TYPES, type CheckType, Monitor } from '../contract/monitor.ts'
-import { MultistepMonitor } from './multistep/definition.ts'
-import { SslMonitor } from './ssl/definition.ts'
-import { SuiteMonitor } from './suite/definition.ts'
-import { TcpMonitor } from './tcp/definition.ts'
-import { TracerouteMonitor } from './traceroute/definition.ts'
+import type { TypeDefinition } from '../contract/type/definition.ts'
 import { type Lookup, substitute, substituteOwn } from '../contract/variables.ts'
-import { DEFAULT_RUNTIME } from '../contract/versions.ts'
+import { apiDefinition } from './api/definition.ts'
+import { browserDefinition } from './browser/definition.ts'
+import { dnsDefinition } from './dns/definition.ts'
+import { grpcDefinition } from './grpc/definition.ts'
+import { heartbeatDefinition } from './heartbeat/definition.ts'
+import { icmpDefinition } from './icmp/definition.ts'
+import { multistepDefinition } from './multistep/definition.ts'
+import { sslDefinition } from './ssl/definition.ts'
+import { suiteDefinition } from './suite/definition.ts'
+import { tcpDefinition } from './tcp/definition.ts'
+import { tracerouteDefinition } from './traceroute/definition.ts'
+import { urlDefinition } from './url/definition.ts'
 
-/** checkType → schema of the whole definition. */
-const SCHEMAS: Readonly<Record<Exclude<CheckType, 'AGENTIC'>, z.ZodObject>> = {
-  URL: UrlMonitor,
-  API: ApiMonitor,
-  TCP: TcpMonitor,
-  DNS: DnsMonitor,
-  ICMP: IcmpMonitor,
-  GRPC: GrpcMonitor,
-  TRACEROUTE: TracerouteMonitor,
-  SSL: SslMonitor,
-  BROWSER: BrowserMonitor,
-  MULTI_STEP: MultistepMonitor,
-  PLAYWRIGHT: SuiteMonitor,
-  HEARTBEAT: HeartbeatMonitor,
-}
+const ALL = [
+  urlDefinition,
+  apiDefinition,
+  tcpDefinition,
+  dnsDefinition,
+  icmpDefinition,
+  grpcDefinition,
+  tracerouteDefinition,
+  sslDefinition,
+  browserDefinition,
+  multistepDefinition,
+  suiteDefinition,
+  heartbeatDefinition,
+] as const
 
-/** The types that can be defined, in the order of the contract. */
-export const DEFINED_TYPES = CHECK_TYPES.filter((one) => one !== 'AGENTIC')
-export type DefinedType = (typeof DEFINED_TYPES)[number]
+/** A type that can be defined. */
+export type DefinedType = (typeof ALL)[number]['checkType']
+/** Every type that the public contract knows. */
+export type CheckType = DefinedType | 'AGENTIC'
 
-/**
- * The schema of a whole definition of this type, `id` and `checkType` included; undefined where
- * `typeProblem` says why.
- */
-export function definitionSchema(checkType: string): z.ZodObject | undefined {
-  return Object.hasOwn(SCHEMAS, checkType) ? SCHEMAS[checkType as DefinedType] : undefined
-}
-
-/** All of them by checkType. */
-export const DEFINITION_SCHEMAS: ReadonlyMap<string, { schema: z.ZodType }> = new Map(
-  Object.entries(SCHEMAS).map(([checkType, schema]) => [checkType, { schema }]),
+/** The definition of each type, in the order of the contract. */
+export const DEFINITIONS: ReadonlyMap<string, TypeDefinition> = new Map(
+  ALL.map((one): [string, TypeDefinition] => [one.checkType, one]),
 )
+export const DEFINED_TYPES: readonly DefinedType[] = ALL.map(({ checkType }) => checkType)
+export const CHECK_TYPES: readonly CheckType[] = [...DEFINED_TYPES, 'AGENTIC']
+
+/** The definition of a type that can be defined. */
+export function definitionOf(checkType: DefinedType): TypeDefinition {
+  return DEFINITIONS.get(checkType) as TypeDefinition
+}
+
+/** Every failure code, those of single types included. */
+export const FAILURES: Readonly<Record<string, FailureKind>> = Object.assign(
+  { ...SHARED_FAILURES },
+  ...ALL.map((one: TypeDefinition) => one.failures ?? {}),
+)
+
+/** Every metric that monitors give, with its help text. */
+export const METRICS: ReadonlyMap<string, string> = new Map(
+  ALL.flatMap(({ metrics }) => Object.entries(metrics)),
+)
+
+/** Whether the failure is about the target or about this agent; a code of a later version is about the target. */
+export function aboutWhom({ code }: Failure): About {
+  return FAILURES[code]?.about ?? 'target'
+}
 
 /** What is wrong with a type of monitor, or undefined. */
 export function typeProblem(checkType: unknown): string | undefined {
   if (checkType === 'AGENTIC') return 'AGENTIC monitors cannot run in private locations'
-  if (typeof checkType === 'string' && Object.hasOwn(SCHEMAS, checkType)) return undefined
+  if (typeof checkType === 'string' && DEFINITIONS.has(checkType)) return undefined
   return `must be one of ${DEFINED_TYPES.join(', ')}`
 }
 
@@ -72,7 +88,7 @@ export function readDefinition(
   lookup: Lookup,
 ): DefinitionReading {
   const { checkType } = written
-  const schema = typeof checkType === 'string' ? definitionSchema(checkType) : undefined
+  const schema = DEFINITIONS.get(String(checkType))?.schema
   if (schema === undefined) {
     const message = typeProblem(checkType) ?? ''
     const kind = checkType === undefined ? 'missing' : 'value'
@@ -94,27 +110,13 @@ export function readDefinition(
   return { ok: true, definition: Monitor.parse(written) }
 }
 
-export type { SuiteMonitor }
-
 /**
- * What it takes to run a monitor that `definitionSchema` has parsed, in the words of agents' abilities:
- * its type; `engine:node@24` for a suite; `runtime:2026.04` for what has scripts.
+ * What an agent must be able to do to run a monitor that its schema has parsed: its type, and what the
+ * definition requires, like `engine:node@24` or `runtime:2026.04`.
  */
 export function needsOf(monitor: Monitor): string[] {
-  const { checkType, runtimeId } = monitor
-  if (checkType === 'PLAYWRIGHT') {
-    const { engine, engineVersion } = monitor as unknown as SuiteMonitor
-    return [checkType, `engine:${engineFor(engine, engineVersion)}`]
-  }
-  const isScripted = checkType === 'BROWSER' || checkType === 'MULTI_STEP'
-  if (isScripted || (checkType === 'API' && scriptFields(monitor).length > 0)) {
-    return [checkType, `runtime:${runtimeId ?? DEFAULT_RUNTIME}`]
-  }
-  return [checkType]
+  const more = DEFINITIONS.get(monitor.checkType)?.requirements?.(monitor) ?? []
+  return [monitor.checkType, ...more]
 }
 
-function engineFor(name: EngineName = 'node', version?: string | null): string {
-  const chosen = chooseEngine(name, version)
-  // A version that cannot be had never passes the schema; should it, then no agent is able.
-  return typeof chosen === 'string' ? `${name}@${version}` : chosen.engine
-}
+export type { SuiteMonitor } from './suite/definition.ts'

@@ -16,12 +16,12 @@ export class TargetFailure extends Error {
 }
 
 /** Makes the error for one failure; see `failure` for the arguments. */
-export function targetFailure(
-  code: FailureCode,
+export function targetFailure<Own extends string = never>(
+  code: FailureCode | NoInfer<Own>,
   message: string,
   details?: Record<string, unknown>,
 ): TargetFailure {
-  return new TargetFailure(failure(code, message, details))
+  return new TargetFailure(failure<Own>(code, message, details))
 }
 
 const TIMEOUTS: Record<Phase, { code: FailureCode; doing: string }> = {

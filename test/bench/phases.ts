@@ -35,7 +35,7 @@ export async function benchPhases(): Promise<void> {
   const ours: Phases[] = []
   const curls: Phases[] = []
   for (let round = 0; round < ROUNDS; round++) {
-    const seen = await url.run(monitor, plainContext())
+    const seen = await url.prepare(monitor)(plainContext())
     if (seen.failures.length > 0) throw new Error(JSON.stringify(seen.failures))
     ours.push(seen.observed['phases'] as Phases)
     curls.push(await curlPhases(server.url, caFile))

@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import type * as z from 'zod'
-import { definitionSchema } from '../../src/monitors/definitions.ts'
+import { DEFINITIONS } from '../../src/monitors/definitions.ts'
 import { CheckGroup } from '../../src/contract/api/check-group.ts'
 import { Monitor } from '../../src/contract/monitor.ts'
 
@@ -20,7 +20,7 @@ const checks: Record<string, unknown>[] = resources
   .map((one) => ({ ...one.payload, id: one.logicalId }))
 
 const schemaOf = (check: Record<string, unknown>) =>
-  definitionSchema(String(check['checkType'])) as z.ZodType
+  DEFINITIONS.get(String(check['checkType']))?.schema as z.ZodType
 
 describe('definitions sent on deploy', () => {
   test('are of every network type', () => {

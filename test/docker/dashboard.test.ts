@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { parse } from 'yaml'
-import { SAMPLES } from '../../src/monitors/metrics/samples.ts'
+import { METRICS } from '../../src/monitors/definitions.ts'
 import { type StartedAgent, startAgentProcess } from '../support/agent/agent-process.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database/database.ts'
 import { eventually } from '../support/eventually.ts'
@@ -116,7 +116,7 @@ beforeAll(async () => {
     },
     { what: 'a delivered result' },
   )
-  const samples = [...SAMPLES.keys()].map((name) => `# TYPE ${name} gauge\n`).join('')
+  const samples = [...METRICS.keys()].map((name) => `# TYPE ${name} gauge\n`).join('')
   series = {
     agent: seriesIn(text + samples),
     platform: seriesIn(await metricsOf(platform.url)),
@@ -148,7 +148,7 @@ function wrongIn(query: string, legend = ''): string[] {
       const named = [...matchers.map(({ label }) => label), ...grouped, ...shown]
       // Names of samples that this agent's monitors do not give are known without their labels.
       const own =
-        labels.size === 0 && SAMPLES.has(name) ? series.agent.get('probe_success') : labels
+        labels.size === 0 && METRICS.has(name) ? series.agent.get('probe_success') : labels
       const strange = named.filter((one) => !OF_TARGETS.has(one) && !own?.has(one))
       const unseen = matchers.filter(
         ({ label, operator, value }) =>

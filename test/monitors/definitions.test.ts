@@ -3,27 +3,30 @@
 import { describe, expect, test } from 'vitest'
 import type * as z from 'zod'
 import {
+  CHECK_TYPES,
   DEFINED_TYPES,
-  definitionSchema,
+  DEFINITIONS,
   needsOf,
   readDefinition,
   typeProblem,
 } from '../../src/monitors/definitions.ts'
-import { CHECK_TYPES, type Monitor } from '../../src/contract/monitor.ts'
+import type { Monitor } from '../../src/contract/monitor.ts'
 import { DEFAULT_RUNTIME, MANIFESTS } from '../../src/contract/versions.ts'
 import { definitionOf, type Fields, LEAST } from '../support/definitions.ts'
 
-const schemaOf = (checkType: string) => definitionSchema(checkType) as z.ZodType
+const schemaOf = (checkType: string) => DEFINITIONS.get(checkType)?.schema as z.ZodType
 const parse = (checkType: string, more: Fields = {}) =>
   schemaOf(checkType).parse(definitionOf(checkType, more)) as Monitor
 
 describe('types', () => {
   test('all of the contract have a schema but the one that runs nowhere private', () => {
     expect(DEFINED_TYPES).toEqual(Object.keys(LEAST))
-    expect(CHECK_TYPES.filter((one) => definitionSchema(one) === undefined)).toEqual(['AGENTIC'])
+    expect(CHECK_TYPES.filter((one) => DEFINITIONS.get(one)?.schema === undefined)).toEqual([
+      'AGENTIC',
+    ])
     expect(typeProblem('AGENTIC')).toContain('private locations')
     expect(typeProblem('toString')).toContain('must be one of URL, API')
-    expect(definitionSchema('toString')).toBeUndefined()
+    expect(DEFINITIONS.get('toString')?.schema).toBeUndefined()
   })
 
   test.each(DEFINED_TYPES)('what %s parses to parses to itself, and has no unknown key', (type) => {

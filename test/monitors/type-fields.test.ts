@@ -1,13 +1,13 @@
 // Aim: the own fields and assertions of each type of monitor have the bounds and defaults of the contract.
 import { describe, expect, test } from 'vitest'
 import type * as z from 'zod'
-import { definitionSchema } from '../../src/monitors/definitions.ts'
+import { DEFINITIONS } from '../../src/monitors/definitions.ts'
 import { traceroutePort, unknownHopsMax } from '../../src/monitors/traceroute/definition.ts'
 import type { TracerouteRequest } from '../../src/monitors/traceroute/definition.ts'
 import type { Monitor } from '../../src/contract/monitor.ts'
 import { definitionOf, type Fields, merged } from '../support/definitions.ts'
 
-const schemaOf = (checkType: string) => definitionSchema(checkType) as z.ZodType
+const schemaOf = (checkType: string) => DEFINITIONS.get(checkType)?.schema as z.ZodType
 const parse = (checkType: string, more: Fields = {}) =>
   schemaOf(checkType).parse(definitionOf(checkType, more)) as Monitor
 

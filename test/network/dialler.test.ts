@@ -19,7 +19,7 @@ const authority = createAuthority()
 const good = authority.issue()
 const never = new AbortController().signal
 
-async function codeOf(work: Promise<unknown>, progress: Progress): Promise<FailureCode | 'none'> {
+async function codeOf(work: Promise<unknown>, progress: Progress): Promise<string> {
   return work.then(
     () => 'none' as const,
     (error: unknown) => failureOf(error, progress).code,

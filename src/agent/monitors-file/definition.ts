@@ -2,7 +2,7 @@
 // shorthands, defaults, id, TLS files, variables, schema.
 import { createHash } from 'node:crypto'
 import type * as z from 'zod'
-import { typeProblem } from '../../monitors/definitions.ts'
+import { CHECK_TYPES, typeProblem } from '../../monitors/definitions.ts'
 import {
   type CheckGroup,
   effectiveMonitor,
@@ -11,7 +11,7 @@ import {
 } from '../../contract/api/check-group.ts'
 import { objections, valueAt, type Objection } from '../../contract/schema/explain.ts'
 import { setsVariables } from '../../contract/http-monitor.ts'
-import { CHECK_TYPES, Monitor, type Variable } from '../../contract/monitor.ts'
+import { Monitor, type Variable } from '../../contract/monitor.ts'
 import { substitute, substituteOwn, type Lookup } from '../../contract/variables.ts'
 import { nearest } from '../../process/nearest.ts'
 import type { FileGroups } from './groups.ts'

@@ -2,7 +2,7 @@
 // is wrong with a file is found at once, each problem with its line, the value and the fix.
 import { resolve } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { DEFINITION_SCHEMAS } from '../../monitors/definitions.ts'
+import { DEFINITIONS } from '../../monitors/definitions.ts'
 import { secretWarnings } from '../../contract/definition-secrets.ts'
 import { isLocationName, LOCATION_NAME_RULE } from '../../contract/schema/location-name.ts'
 import type { Monitor, Variable } from '../../contract/monitor.ts'
@@ -129,7 +129,7 @@ export async function readFileToApply(
   env: Environment,
   variables: readonly Variable[] = [],
 ): Promise<ReadFileToApply> {
-  const types = DEFINITION_SCHEMAS
+  const types = DEFINITIONS
   const read = await readFor({ purpose: 'apply', path, env, types, variables })
   if (!read.ok) return read
   return { ok: true, file: read.content, warnings: read.warnings, locate: read.locate }

@@ -4,7 +4,6 @@ import { randomUUID } from 'node:crypto'
 import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { LIMITS, VERSION } from '../../contract/versions.ts'
-import { CHECK_TYPES, type CheckType } from '../../contract/monitor.ts'
 import type { Log } from '../../process/log.ts'
 import { openToolchains } from '../../scripts/toolchains.ts'
 import { openAgentFolder, type AgentFolder } from '../delivery/spool/agent-folder.ts'
@@ -111,12 +110,11 @@ function factsOf(
   installed: { engines: string[]; runtimes: string[] },
   id: () => string,
 ) {
-  const known: readonly string[] = CHECK_TYPES
   const own = {
     instance: randomUUID(),
     version: VERSION,
     image: settings.image,
-    checkTypes: [...checkTypes].filter((one): one is CheckType => known.includes(one)),
+    checkTypes: [...checkTypes],
     engines: installed.engines,
     runtimes: installed.runtimes,
   }

@@ -5,7 +5,7 @@ import type { Artifact } from '../../contract/result.ts'
 import type { Dialler } from '../../network/dial.ts'
 import { DeadlineReached } from '../../network/deadline.ts'
 import { DATA_DIR_CODE, diskProblem } from '../../process/disk-problem.ts'
-import type { AnyMonitorType } from '../../monitors/monitor.ts'
+import type { Run } from '../../monitors/monitor.ts'
 import type { Observation } from '../../contract/observation.ts'
 import type { RunSource, ScriptContext } from '../../scripts/context.ts'
 import type { RunProgress, ScriptHost } from '../../scripts/host.ts'
@@ -14,8 +14,11 @@ import { createWorkFolder, type FileCare, type WorkFolder } from './work-folder.
 
 /** What to run. */
 export interface AttemptOrder {
-  type: AnyMonitorType
+  run: Run
+  /** The monitor as its schema has parsed it. */
   monitor: unknown
+  /** How long the run may take to end after its deadline; `OVERRUN_MS_MAX` where absent. Milliseconds. */
+  overrunMsMax?: number | undefined
   deadlineMs: number
   dial: Dialler
   workRoot: string
@@ -68,9 +71,9 @@ export const OVERRUN_MS_MAX = 2000
 
 /** Starts an attempt. */
 export function startAttempt(order: AttemptOrder): RunningAttempt {
-  const { type, monitor, deadlineMs, dial, workRoot, care, scripts } = order
+  const { run, deadlineMs, dial, workRoot, care, scripts } = order
   const { variables = {}, written, location = '', accountId, source, headers, progress } = order
-  const overrunMs = type.overrunMsMax ?? OVERRUN_MS_MAX
+  const overrunMs = order.overrunMsMax ?? OVERRUN_MS_MAX
   const controller = new AbortController()
   const cut = new AbortController()
   const folder = createWorkFolder(workRoot, care, order.workFolders)
@@ -110,7 +113,7 @@ export function startAttempt(order: AttemptOrder): RunningAttempt {
     ...(progress && { progress }),
     ...(care.clean && { withoutSecrets: care.clean }),
   }
-  const observed = observe(type, monitor, context, controller.signal, workRoot)
+  const observed = observe(run, context, controller.signal, workRoot)
   const first = Promise.race([
     observed.then((observation) => ({ observation, abandoned: false })),
     abandoned.then((observation) => ({ observation, abandoned: true })),
@@ -129,15 +132,14 @@ export function startAttempt(order: AttemptOrder): RunningAttempt {
 }
 
 async function observe(
-  type: AnyMonitorType,
-  monitor: unknown,
-  context: Parameters<AnyMonitorType['run']>[1],
+  run: Run,
+  context: ScriptContext,
   signal: AbortSignal,
   workRoot: string,
 ): Promise<Observation> {
   let observation: Observation
   try {
-    observation = await type.run(monitor, context)
+    observation = await run(context)
   } catch (error) {
     observation = { observed: {}, failures: [failureOfThrown(error, signal, workRoot)] }
   }

@@ -3,7 +3,7 @@ import type { Failure, FailureCode } from '../../contract/failure.ts'
 import type { Fault } from '../../process/faults/fault.ts'
 
 /** Codes of defects in the agent, whatever the target and the settings are. */
-const OWN_FAULTS: ReadonlySet<FailureCode> = new Set<FailureCode>(['INTERNAL', 'DEADLINE_IGNORED'])
+const OWN_FAULTS: ReadonlySet<string> = new Set<FailureCode>(['INTERNAL', 'DEADLINE_IGNORED'])
 
 /** The fault behind a failure; undefined where it concerns the target, the settings or the machine. */
 export function ownFault(failed: Failure, checkType: string): Fault | undefined {

@@ -10,7 +10,7 @@ import { shownFault } from '../../process/faults/uncaught.ts'
 import { createNameTest } from '../../contract/protocol/sensitive-name.ts'
 import { substituteOwn } from '../../contract/variables.ts'
 import type { Dialler } from '../../network/dial.ts'
-import type { AnyMonitorType } from '../../monitors/monitor.ts'
+import type { AnyMonitorType, Run } from '../../monitors/monitor.ts'
 import { createScrubber, type Scrubber } from '../redaction/scrub.ts'
 
 /** Settings shared by all monitors of a location. A new object whenever any of them changes. */
@@ -28,8 +28,11 @@ export interface LocationContext {
 export type RunPlan = { scrub: Scrubber } & (
   | {
       type: AnyMonitorType
+      run: Run
+      /** The monitor as its schema has parsed it. */
       monitor: unknown
       deadlineMs: number
+      overrunMsMax: number | undefined
       /** For the environment of user code. */
       variables: Readonly<Record<string, string>>
       /** Definition before substitution, where its own script may set variables. */
@@ -83,8 +86,10 @@ export function createPlanner(
     return {
       scrub,
       type,
+      run: type.prepare(parsed.data),
       monitor: parsed.data,
       deadlineMs: type.deadlineMs(parsed.data),
+      overrunMsMax: type.overrunMsMax,
       variables: Object.fromEntries(values),
       ...(isLate && { written: monitor }),
     }

@@ -1,6 +1,6 @@
 // An attempt whose verdict is never made by our own delay.
 import { startAttempt, type AttemptOrder, type RunningAttempt } from './attempt.ts'
-import { isMadeByDelay, withoutVerdict } from './delayed-verdict.ts'
+import { isMadeByDelay, withoutVerdict } from './verdict.ts'
 import { loopDelay } from './loop-delay.ts'
 
 /**

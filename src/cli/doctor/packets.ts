@@ -100,7 +100,7 @@ async function run(
 ): Promise<Observation> {
   const policy = createNetworkPolicy({ blocked: [], allowed: [] })
   const resolver = createResolver({ useOsResolver: false })
-  return type.run(monitor, { signal, dial: createDialler({ policy, resolver }) })
+  return type.prepare(monitor)({ signal, dial: createDialler({ policy, resolver }) })
 }
 
 /** Whether they can be opened, or the name of the error. */

@@ -2,7 +2,6 @@
 // Outbound HTTPS with the location's key as bearer. Instants are milliseconds since the Unix epoch on the
 // platform's clock, unless it says otherwise.
 import * as z from 'zod'
-import { FAILURES } from '../failure.ts'
 import { Monitor, Variable } from '../monitor.ts'
 import { AGENT_MISSED_REASONS, VERDICTS } from '../result.ts'
 import { PROGRESS_BOUNDS, ProgressWire, SlotUnderWay } from './run-progress.ts'
@@ -265,8 +264,3 @@ export function artifactOwner(result: {
 /** Why a key is refused, in `attributes.reason` of a 401: a revoked one will never work again. */
 export const KEY_REFUSALS = ['unknown', 'revoked'] as const
 export type KeyRefusal = (typeof KEY_REFUSALS)[number]
-
-/** Whether `code` is one that this version knows. */
-export function isFailureCode(code: string): code is keyof typeof FAILURES {
-  return Object.hasOwn(FAILURES, code)
-}

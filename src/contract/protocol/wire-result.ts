@@ -1,6 +1,6 @@
 // Checks a result as an agent sent it. Most results are short (passed, nothing but numbers), and those are
 // checked by hand: the general schema costs ten times as much as all the rest of recording one.
-import { isFailureCode, PROTOCOL_BOUNDS, type RefusalCode, WireResult } from './agent-protocol.ts'
+import { PROTOCOL_BOUNDS, type RefusalCode, WireResult } from './agent-protocol.ts'
 import { AGENT_MISSED_REASONS, VERDICTS } from '../result.ts'
 
 /** A result that may be recorded, or why it may not. */
@@ -161,9 +161,7 @@ function cleanText(text: string): string {
   return text.toWellFormed().replaceAll('\0', '\uFFFD')
 }
 
-/** The code of a result's first failure as it is kept: one that this version does not know as it came. */
+/** The code of a result's first failure as it is stored; an agent of another version may have its own codes. */
 export function firstFailureCode({ failures }: WireResult): string | null {
-  const code = failures?.[0]?.code
-  if (code === undefined) return null
-  return isFailureCode(code) ? code : code.slice(0, 64)
+  return failures?.[0]?.code.slice(0, 64) ?? null
 }

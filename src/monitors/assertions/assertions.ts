@@ -181,7 +181,7 @@ function failureOf(
   const what = `assertion ${index + 1}: ${readable(assertion)}`
   if ('failure' in outcome) {
     const { code, message } = outcome.failure
-    return failure(code, `${what}: ${message}`, details)
+    return { code, message: `${what}: ${message}`, details }
   }
   const { evaluation } = outcome
   if (evaluation.holds) return undefined

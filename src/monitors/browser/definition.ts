@@ -2,6 +2,9 @@
 import * as z from 'zod'
 import { monitorSchema } from '../../contract/monitor.ts'
 import { scriptedFields } from '../../contract/script-fields.ts'
+import { defineType } from '../../contract/type/definition.ts'
+import { SCRIPT_METRICS } from '../../contract/type/metrics.ts'
+import { scriptRequirements } from '../../contract/script-fields.ts'
 
 export const BrowserMonitor = monitorSchema(
   'BROWSER',
@@ -19,3 +22,12 @@ export const BrowserMonitor = monitorSchema(
   60,
 )
 export type BrowserMonitor = z.infer<typeof BrowserMonitor>
+
+export const browserDefinition = defineType({
+  checkType: 'BROWSER',
+  path: 'browser',
+  schema: BrowserMonitor,
+  metrics: SCRIPT_METRICS,
+  requirements: scriptRequirements,
+  analytics: { paths: ['browser-checks'], unmeasured: ['TTFB', 'FCP', 'LCP', 'CLS', 'TBT'] },
+})

@@ -1,5 +1,5 @@
 // Browser monitors: a Playwright script in Chromium.
-import { BrowserMonitor } from './definition.ts'
+import { browserDefinition, type BrowserMonitor } from './definition.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { defineMonitor } from '../monitor.ts'
 import type { ScriptContext } from '../../scripts/context.ts'
@@ -8,9 +8,8 @@ import { scriptSamples } from '../../scripts/samples.ts'
 
 /** Browser monitors. */
 export const browser = defineMonitor<BrowserMonitor, ScriptContext>({
-  checkType: 'BROWSER',
-  schema: BrowserMonitor,
-  async run(monitor, context) {
+  definition: browserDefinition,
+  prepare: (monitor) => async (context) => {
     const { runScript } = await import('../../scripts/run.ts')
     return runScript(monitor, context, { withBrowser: true, notes: unheeded(monitor) })
   },

@@ -1,5 +1,5 @@
 // An answer as assertions see it, and as results show it.
-import { LIMITS } from '../../contract/versions.ts'
+import { DNS_LIMITS } from './definition.ts'
 import type { DnsMessage, DnsRecord } from '../../network/dns/message.ts'
 
 /** What TEXT_ANSWER looks at: the data of each record of the answer, a line each. */
@@ -55,7 +55,7 @@ export function countsOf({ Answer, Authority, Additional }: DnsMessage): Section
 
 /** The message for a result: of a large one the beginning, and how many records were left out. */
 export function shownMessage(message: DnsMessage): DnsMessage & { leftOut?: number } {
-  let left = LIMITS.dnsShownCharactersMax
+  let left = DNS_LIMITS.dnsShownCharactersMax
   let leftOut = 0
   const shown = { ...message }
   for (const section of SECTIONS) {

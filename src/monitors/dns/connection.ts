@@ -1,4 +1,5 @@
 // One DNS query on a connection of its own: dialled, secured where that belongs to the protocol, asked, closed.
+import type { DnsCode } from './definition.ts'
 import { peerPlace, placeOf } from '../../network/connect-errors.ts'
 import type { Connection, Endpoint } from '../../network/dial.ts'
 import { askOverHttps, DOH_ALPN } from './https.ts'
@@ -85,12 +86,16 @@ function answerIn(bytes: Buffer, query: Buffer, where: string): DnsMessage {
     case 'malformed':
       throw malformedAnswer(where, reading.reason)
     case 'truncated':
-      throw targetFailure('DNS_TRUNCATED', `the answer of ${where} is cut off, over TCP as well`, {
-        where,
-      })
+      throw targetFailure<DnsCode>(
+        'DNS_TRUNCATED',
+        `the answer of ${where} is cut off, over TCP as well`,
+        {
+          where,
+        },
+      )
     case 'other':
     default:
-      throw targetFailure(
+      throw targetFailure<DnsCode>(
         'DNS_MISMATCH',
         `what ${where} sent is no answer to the query: ${reading.reason}`,
         { where, reason: reading.reason },

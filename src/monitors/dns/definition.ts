@@ -13,6 +13,16 @@ import { rcodeProblem } from '../../contract/dns/response-code.ts'
 import { hasNoPort } from '../../contract/schema/host-name.ts'
 import { monitorSchema, responseTimes } from '../../contract/monitor.ts'
 import { TlsSettings } from '../../contract/tls.ts'
+import { defineType, partOf } from '../../contract/type/definition.ts'
+import { counted } from '../../contract/schema/amounts.ts'
+import { ADDRESS_METRICS, TLS_METRICS } from '../../contract/type/metrics.ts'
+import type { FailureTable } from '../../contract/failure.ts'
+
+/** Limits of DNS monitors alone. */
+export const DNS_LIMITS = {
+  /** Characters of DNS records that are shown in a result. */
+  dnsShownCharactersMax: 16_384,
+} as const
 
 export const DNS_SOURCES = {
   RESPONSE_CODE: { comparisons: COMPARISONS, property: 'none' },
@@ -156,3 +166,43 @@ export const DnsMonitor = monitorSchema('DNS', {
   ...responseTimes(500, 1000, 5000),
 })
 export type DnsMonitor = z.infer<typeof DnsMonitor>
+
+const FAILURES = {
+  DNS_RESPONSE_CODE: { about: 'target', meaning: 'the response code is not NOERROR' },
+  DNS_MISMATCH: { about: 'target', meaning: 'the answer is one to another question' },
+  DNS_TRUNCATED: { about: 'target', meaning: 'the answer is cut off, over TCP as well' },
+  DNS_HTTP: {
+    about: 'target',
+    meaning: 'the DNS over HTTPS server answered with something else than a DNS message',
+  },
+} as const satisfies FailureTable
+
+/** A failure code of DNS monitors alone. */
+export type DnsCode = keyof typeof FAILURES
+
+function summary({ responseCode, counts }: Readonly<Record<string, unknown>>): string[] {
+  if (typeof responseCode !== 'string') return []
+  const answers = partOf(counts, 'answers')
+  return typeof answers === 'number' ? [responseCode, counted(answers, 'answer')] : [responseCode]
+}
+
+export const dnsDefinition = defineType({
+  checkType: 'DNS',
+  path: 'dns',
+  schema: DnsMonitor,
+  sources: DNS_SOURCES,
+  failures: FAILURES,
+  metrics: {
+    ...ADDRESS_METRICS,
+    ...TLS_METRICS,
+    probe_dns_additional_rrs: 'Records in the additional section of the answer, without EDNS.',
+    probe_dns_answer_rrs: 'Records in the answer section of the answer.',
+    probe_dns_authority_rrs: 'Records in the authority section of the answer.',
+    probe_dns_duration_seconds: 'Time of each phase of a DNS check.',
+    probe_dns_query_succeeded: 'Whether an answer came, whatever it says.',
+    probe_dns_serial: 'Serial number of the zone, where a SOA record was asked for.',
+  },
+  limits: DNS_LIMITS,
+  summary,
+  analytics: { paths: ['dns', 'dns-monitors'], time: { name: 'total', label: 'Total time' } },
+})

@@ -1,5 +1,6 @@
 // A DNS query over HTTPS (RFC 8484): one POST on a TLS connection that stands, by HTTP/2 where the server
 // speaks it and by HTTP/1.1 otherwise.
+import type { DnsCode } from './definition.ts'
 import {
   connect,
   constants,
@@ -55,16 +56,16 @@ export async function askOverHttps(
   const { where } = order
   if (status !== 200) {
     const message = `${where} answered the query with status ${status} instead of 200`
-    throw targetFailure('DNS_HTTP', message, { where, statusCode: status })
+    throw targetFailure<DnsCode>('DNS_HTTP', message, { where, statusCode: status })
   }
   if (contentType.split(';')[0]?.trim().toLowerCase() !== MEDIA_TYPE) {
     const shown = contentType.slice(0, 100)
     const message = `${where} answered with ${shown || 'no type'} instead of ${MEDIA_TYPE}`
-    throw targetFailure('DNS_HTTP', message, { where, contentType: shown })
+    throw targetFailure<DnsCode>('DNS_HTTP', message, { where, contentType: shown })
   }
   if (body.length > MESSAGE_BYTES_MAX) {
     const message = `${where} answered with more than ${MESSAGE_BYTES_MAX} bytes`
-    throw targetFailure('DNS_HTTP', message, { where })
+    throw targetFailure<DnsCode>('DNS_HTTP', message, { where })
   }
   return body
 }
@@ -179,5 +180,5 @@ function http2Failure(error: NodeJS.ErrnoException, where: string): TargetFailur
     return new TargetFailure(connectionFailure(error, where))
   }
   const message = `${where} broke off the exchange by HTTP/2: ${error.message}`
-  return targetFailure('DNS_HTTP', message, { where, reason: error.code })
+  return targetFailure<DnsCode>('DNS_HTTP', message, { where, reason: error.code })
 }

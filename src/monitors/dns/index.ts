@@ -1,11 +1,11 @@
 // The DNS monitor: does the server answer, with what, and how fast.
-import { DnsMonitor } from './definition.ts'
+import { dnsDefinition, type DnsCode, type DnsMonitor } from './definition.ts'
 import { failure, type Failure, type FailureCode } from '../../contract/failure.ts'
 import { toMicroseconds } from '../../contract/schema/duration.ts'
 import { evaluateAssertions, type AssertionSources } from '../assertions/assertions.ts'
 import { answerJson, answerText } from './answer.ts'
 import type { DnsMessage } from '../../network/dns/message.ts'
-import { dnsPlanOf, type DnsPlan } from './plan.ts'
+import { type DnsPlan, makeDnsPlan } from './plan.ts'
 import { probeDns } from './probe.ts'
 import type { DnsObserved, DnsRun } from './run.ts'
 import { dnsSamples } from './samples.ts'
@@ -18,11 +18,10 @@ import {
   type NameServers,
   type SystemServers,
 } from '../../network/dns/name-servers.ts'
-import { failureOf } from '../../network/target-failure.ts'
 import { isDegraded, tooSlow } from '../thresholds.ts'
 
 /** Failures that `shouldFail` takes for a pass: the server does not answer, or answers with an error. */
-const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<FailureCode> = new Set([
+const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<string> = new Set<FailureCode | DnsCode>([
   'DNS_RESPONSE_CODE',
   'CONNECT_REFUSED',
   'CONNECT_UNREACHABLE',
@@ -37,9 +36,11 @@ export function createDns(
   nameServers: NameServers = createNameServers(system),
 ): AnyMonitorType {
   return defineMonitor({
-    checkType: 'DNS',
-    schema: DnsMonitor,
-    run: (monitor, context) => runDns(monitor, { ...system(), nameServers }, context),
+    definition: dnsDefinition,
+    prepare(monitor: DnsMonitor) {
+      const plan = makeDnsPlan(monitor)
+      return (context) => runDns(monitor, plan, { ...system(), nameServers }, context)
+    },
     samples: dnsSamples,
     deadlineMs: (monitor) => monitor.maxResponseTime,
   })
@@ -50,16 +51,11 @@ export const dns = createDns(systemServers, systemNameServers)
 
 async function runDns(
   monitor: DnsMonitor,
+  plan: DnsPlan,
   system: DnsRun['system'],
   context: Context,
 ): Promise<Observation> {
   const { request, shouldFail } = monitor
-  let plan: DnsPlan
-  try {
-    plan = dnsPlanOf(monitor)
-  } catch (error) {
-    return { observed: {}, failures: [failureOf(error, { phase: 'dns' })] }
-  }
   const probe = await probeDns(plan, request.query, system, context)
   const { observed, message } = probe
   let failures = probe.failure === undefined ? [] : [probe.failure]
@@ -99,10 +95,14 @@ function wrongCode({ Status, Edns }: DnsMessage): Failure {
   const errors = Edns?.extendedErrors ?? []
   const why = errors.map(({ code, name, text }) => [`${code} ${name}`.trim(), text].join(': '))
   const because = why.length === 0 ? '' : ` (${why.join('; ').replace(/: $/, '')})`
-  return failure('DNS_RESPONSE_CODE', `the response code is ${Status}, not NOERROR${because}`, {
-    responseCode: Status,
-    ...(errors.length === 0 ? {} : { extendedErrors: errors }),
-  })
+  return failure<DnsCode>(
+    'DNS_RESPONSE_CODE',
+    `the response code is ${Status}, not NOERROR${because}`,
+    {
+      responseCode: Status,
+      ...(errors.length === 0 ? {} : { extendedErrors: errors }),
+    },
+  )
 }
 
 function round({ phases }: DnsObserved): void {

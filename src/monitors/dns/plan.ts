@@ -8,7 +8,6 @@ import type { TlsSettings } from '../../contract/tls.ts'
 import type { Family } from '../../network/dial.ts'
 import { DNS_CLASSES } from '../../network/dns/codes.ts'
 import { encodeQuery, type DnsQuestion } from '../../network/dns/message.ts'
-import { targetFailure } from '../../network/target-failure.ts'
 
 /** How a server is spoken to. */
 export type DnsProtocol = DnsRequest['protocol']
@@ -36,20 +35,11 @@ export interface DnsPlan {
   maxResponseTime: number
 }
 
-const plans = new WeakMap<DnsMonitor, DnsPlan>()
-
-/** The plan of a monitor; made at first use. Throws TargetFailure (SETTINGS_INVALID) when the name is none. */
-export function dnsPlanOf(monitor: DnsMonitor): DnsPlan {
-  const known = plans.get(monitor)
-  if (known !== undefined) return known
-  const made = makePlan(monitor)
-  plans.set(monitor, made)
-  return made
-}
-
-function makePlan({ request, maxResponseTime }: DnsMonitor): DnsPlan {
+/** What all attempts of a monitor share. */
+export function makeDnsPlan({ request, maxResponseTime }: DnsMonitor): DnsPlan {
   const name = encodeDnsName(dnsQueryName(request))
-  if (typeof name === 'string') throw targetFailure('SETTINGS_INVALID', `the query ${name}`)
+  // The schema has refused such a name.
+  if (typeof name === 'string') throw new Error(`the query ${name}`)
   const type = dnsTypeNumber(request.recordType)
   const question: DnsQuestion = {
     name,

@@ -1,7 +1,8 @@
 // What the answer to a call means: its status, from the server or, where the server gave none, by the
 // mappings of gRPC's documents; and what is wrong with an answer that is no proper one.
+import { GRPC_FAILURES, type GrpcCode } from './definition.ts'
 import type { IncomingHttpHeaders } from 'node:http2'
-import { aboutWhom, failure, type Failure, type FailureCode } from '../../contract/failure.ts'
+import { aboutWhom, failure, type Failure } from '../../contract/failure.ts'
 import { isGrpc, type Answer } from './call.ts'
 import { decodedMessage, STATUS, statusOfHttp, statusOfReset } from './status.ts'
 
@@ -37,7 +38,12 @@ export function endingOf(answer: Answer): Ending {
 }
 
 function malformed(message: string, code: number): Ending {
-  return { code, message: '', origin: 'client', failed: failure('GRPC_MALFORMED', message) }
+  return {
+    code,
+    message: '',
+    origin: 'client',
+    failed: failure<GrpcCode>('GRPC_MALFORMED', message),
+  }
 }
 
 function endingOfHttp(httpStatus: number, headers: IncomingHttpHeaders): Ending {
@@ -48,12 +54,12 @@ function endingOfHttp(httpStatus: number, headers: IncomingHttpHeaders): Ending 
   const details = { httpStatus, contentType, server }
   const failed =
     httpStatus === 200
-      ? failure(
+      ? failure<GrpcCode>(
           'GRPC_NOT_SPOKEN',
           `the answer${who} is not gRPC: its content type is ${contentType || 'missing'}`,
           details,
         )
-      : failure(
+      : failure<GrpcCode>(
           'GRPC_HTTP_STATUS',
           `the answer${who} is the HTTP status ${httpStatus} instead of gRPC`,
           details,
@@ -61,7 +67,7 @@ function endingOfHttp(httpStatus: number, headers: IncomingHttpHeaders): Ending 
   return { code, message: '', origin: 'client', failed }
 }
 
-const CONCLUDED: Partial<Record<FailureCode, number>> = {
+const CONCLUDED: Partial<Record<string, number>> = {
   CONNECTION_CLOSED: STATUS.UNAVAILABLE,
   CONNECTION_RESET: STATUS.UNAVAILABLE,
   HTTP2_GOAWAY: STATUS.UNAVAILABLE,
@@ -80,7 +86,7 @@ const CONCLUDED: Partial<Record<FailureCode, number>> = {
  */
 export function statusOfFailure(failed: Failure): number | undefined {
   const { code, details } = failed
-  if (aboutWhom(failed) === 'agent') return undefined
+  if (aboutWhom(failed, GRPC_FAILURES) === 'agent') return undefined
   if (code.startsWith('TIMEOUT_')) return STATUS.DEADLINE_EXCEEDED
   if (code === 'HTTP2_STREAM_RESET') return statusOfReset(String(details?.['errorCode']))
   if (/^(DNS|CONNECT|TLS)_/.test(code)) return STATUS.UNAVAILABLE

@@ -1,5 +1,6 @@
 // One call: its headers and messages go out, and what comes back is gathered, each part within its bounds.
 // What the answer means is told from it afterwards.
+import { GRPC_LIMITS, type GrpcCode } from './definition.ts'
 import type {
   ClientHttp2Stream,
   IncomingHttpHeaders,
@@ -7,7 +8,6 @@ import type {
   OutgoingHttpHeaders,
 } from 'node:http2'
 import { failure, type Failure } from '../../contract/failure.ts'
-import { LIMITS } from '../../contract/versions.ts'
 import type { Progress } from '../../network/dial.ts'
 import { framed, MessageReader, type PackedMessage } from './frames.ts'
 import type { Link } from './link.ts'
@@ -128,10 +128,10 @@ function take(answer: Answer, messages: PackedMessage[], enough: number | undefi
     answer.cutShort = true
     return
   }
-  const limit = LIMITS.grpcMessagesMax
+  const limit = GRPC_LIMITS.grpcMessagesMax
   if (count <= limit) return
   const message = `the answer has more than ${limit} messages`
-  throw targetFailure('GRPC_STREAM_TOO_LARGE', message, { limit })
+  throw targetFailure<GrpcCode>('GRPC_STREAM_TOO_LARGE', message, { limit })
 }
 
 function isTrailersOnly({ headers }: Answer): boolean {
@@ -140,7 +140,7 @@ function isTrailersOnly({ headers }: Answer): boolean {
 
 function cutOff(reader: MessageReader): Failure | undefined {
   if (reader.isComplete) return undefined
-  return failure('GRPC_MALFORMED', 'the answer ends within a message')
+  return failure<GrpcCode>('GRPC_MALFORMED', 'the answer ends within a message')
 }
 
 /** Why a stream that closed did not end as a call should. */
@@ -153,7 +153,7 @@ function endOf(
   if (answer.trailers !== undefined || isTrailersOnly(answer)) return undefined
   const whole = stream.readableEnded && streamError === undefined && (stream.rstCode ?? 0) === 0
   if (whole && answer.headers !== undefined) {
-    return failure('GRPC_MALFORMED', 'the answer ends without a status')
+    return failure<GrpcCode>('GRPC_MALFORMED', 'the answer ends without a status')
   }
   return link.failureOf(stream, streamError)
 }

@@ -10,10 +10,26 @@ import { grpcMethodName, metadataProblem } from '../../contract/grpc-text.ts'
 import { hostName } from '../../contract/schema/host-name.ts'
 import { monitorSchema, Pair, responseTimes } from '../../contract/monitor.ts'
 import { TlsSettings } from '../../contract/tls.ts'
-import { LIMITS } from '../../contract/versions.ts'
+import { defineType } from '../../contract/type/definition.ts'
+import { ADDRESS_METRICS, TLS_METRICS } from '../../contract/type/metrics.ts'
+import type { FailureTable } from '../../contract/failure.ts'
 
 /** States of grpc.health.v1 by the number that assertions compare with. */
 export const GRPC_HEALTH_STATES = ['UNKNOWN', 'SERVING', 'NOT_SERVING', 'SERVICE_UNKNOWN'] as const
+
+/** Limits of GRPC monitors alone. */
+export const GRPC_LIMITS = {
+  /** One message of a gRPC answer, unpacked. */
+  grpcMessageBytesMax: 4_194_304,
+  /** Messages of a streamed gRPC answer. */
+  grpcMessagesMax: 1000,
+  /** Values in one message of a gRPC answer. */
+  grpcValuesMax: 200_000,
+  /** Files of types that server reflection may name for one service. */
+  grpcDescriptorFilesMax: 500,
+  /** Bytes of these files. */
+  grpcDescriptorBytesMax: 1_048_576,
+} as const
 
 export const GRPC_SOURCES = {
   RESPONSE_TIME: { comparisons: NUMERIC, property: 'none', numeric: true },
@@ -49,7 +65,7 @@ const GrpcConfig = z
      * Ours: with a server-streaming method, messages that are enough. The call is cancelled then, and counts
      * as OK.
      */
-    messagesMax: z.int().min(1).max(LIMITS.grpcMessagesMax).optional(),
+    messagesMax: z.int().min(1).max(GRPC_LIMITS.grpcMessagesMax).optional(),
   })
   .superRefine((config, context) => {
     for (const [field, message] of modeProblems(config)) {
@@ -155,3 +171,92 @@ export const GrpcMonitor = monitorSchema('GRPC', {
   ...responseTimes(10_000, 20_000, 180_000),
 })
 export type GrpcMonitor = z.infer<typeof GrpcMonitor>
+
+export const GRPC_FAILURES = {
+  HTTP2_NOT_SPOKEN: { about: 'target', meaning: 'the target does not speak HTTP/2 on this port' },
+  HTTP2_PROTOCOL: { about: 'target', meaning: 'the target broke the rules of HTTP/2' },
+  HTTP2_GOAWAY: {
+    about: 'target',
+    meaning: 'the target shut the connection down before it had answered (GOAWAY)',
+  },
+  HTTP2_STREAM_RESET: { about: 'target', meaning: 'the target reset the call (RST_STREAM)' },
+  GRPC_STATUS: { about: 'target', meaning: 'the call ended with a status other than OK' },
+  GRPC_NOT_SERVING: { about: 'target', meaning: 'the state of health is not SERVING' },
+  GRPC_SERVICE_NOT_FOUND: {
+    about: 'target',
+    meaning: 'the health service does not know the service (NOT_FOUND)',
+  },
+  GRPC_HTTP_STATUS: {
+    about: 'target',
+    meaning: 'a proxy or web server answered with an HTTP status instead of gRPC',
+  },
+  GRPC_NOT_SPOKEN: { about: 'target', meaning: 'the answer is of another content type than gRPC' },
+  GRPC_MALFORMED: { about: 'target', meaning: 'the answer is not valid gRPC' },
+  GRPC_UNDECODABLE: {
+    about: 'target',
+    meaning:
+      'the answer is not in the compression that it claims, or in one that was not asked for',
+  },
+  GRPC_MESSAGE_TOO_LARGE: {
+    about: 'target',
+    meaning: 'a message of the answer is larger than the limit',
+  },
+  GRPC_STREAM_TOO_LARGE: {
+    about: 'target',
+    meaning: 'the answer has more messages or bytes than the limits',
+  },
+  GRPC_REFLECTION_UNAVAILABLE: {
+    about: 'target',
+    meaning: 'the server offers no server reflection',
+  },
+  GRPC_SCHEMA_INVALID: {
+    about: 'target',
+    meaning: 'what server reflection says about the types cannot be used',
+  },
+  GRPC_METHOD_NOT_FOUND: { about: 'target', meaning: 'the server has no such service or method' },
+  GRPC_METHOD_UNDEFINED: {
+    about: 'agent',
+    meaning: 'the proto text has no such service or method',
+  },
+  GRPC_METHOD_UNSUPPORTED: {
+    about: 'agent',
+    meaning: 'the method takes a stream of requests, which monitors do not send',
+  },
+  GRPC_PROTO_INVALID: { about: 'agent', meaning: 'the proto text does not parse, or lacks types' },
+  GRPC_MESSAGE_INVALID: {
+    about: 'agent',
+    meaning: 'the request is not JSON, or does not fit the type of the method',
+  },
+} as const satisfies FailureTable
+
+/** A failure code of GRPC monitors alone. */
+export type GrpcCode = keyof typeof GRPC_FAILURES
+
+/** A status that the server did not send says less than the failure. */
+function summary(observed: Readonly<Record<string, unknown>>): string[] {
+  const { status, statusOrigin, healthStatus } = observed
+  if (typeof healthStatus === 'string') return [healthStatus]
+  return typeof status === 'string' && statusOrigin === 'server' ? [status] : []
+}
+
+export const grpcDefinition = defineType({
+  checkType: 'GRPC',
+  path: 'grpc',
+  schema: GrpcMonitor,
+  sources: GRPC_SOURCES,
+  failures: GRPC_FAILURES,
+  metrics: {
+    ...ADDRESS_METRICS,
+    ...TLS_METRICS,
+    probe_grpc_duration_seconds: 'Time of each phase of a gRPC check.',
+    probe_grpc_healthcheck_response: 'Whether the state of health was this one.',
+    probe_grpc_ssl: 'Whether the gRPC check spoke TLS.',
+    probe_grpc_status_code: 'Status code of the gRPC call; 14 when the server was not reached.',
+  },
+  limits: GRPC_LIMITS,
+  summary,
+  analytics: {
+    paths: ['grpc-checks', 'grpc-monitors'],
+    time: { name: 'total', label: 'Total time' },
+  },
+})

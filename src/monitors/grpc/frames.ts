@@ -1,5 +1,6 @@
 // Messages within the bytes of a call: each has a byte that tells whether it is compressed, its length, and
 // its bytes (grpc/doc/PROTOCOL-HTTP2.md, "Length-Prefixed-Message"). Bounded while it is read.
+import { GRPC_LIMITS, type GrpcCode } from './definition.ts'
 import { promisify } from 'node:util'
 import { gunzip, gunzipSync, inflate, inflateSync } from 'node:zlib'
 import { failure } from '../../contract/failure.ts'
@@ -74,7 +75,7 @@ export class MessageReader {
     const limitBytes = LIMITS.bodyBytesMax
     if (this.bytes <= limitBytes) return
     const message = `the answer has more than ${limitBytes} bytes`
-    throw targetFailure('GRPC_STREAM_TOO_LARGE', message, { limitBytes })
+    throw targetFailure<GrpcCode>('GRPC_STREAM_TOO_LARGE', message, { limitBytes })
   }
 
   #readHead(chunk: Buffer, at: number): number {
@@ -97,7 +98,7 @@ export class MessageReader {
   #begin(flag: number, length: number): void {
     if (flag > 1) {
       const message = `the answer is not valid gRPC: a message begins with the byte ${flag}`
-      throw targetFailure('GRPC_MALFORMED', message)
+      throw targetFailure<GrpcCode>('GRPC_MALFORMED', message)
     }
     refuseLarge(length)
     this.#compressed = flag === 1
@@ -106,10 +107,10 @@ export class MessageReader {
 }
 
 function refuseLarge(bytes: number): void {
-  const limitBytes = LIMITS.grpcMessageBytesMax
+  const limitBytes = GRPC_LIMITS.grpcMessageBytesMax
   if (bytes <= limitBytes) return
   const message = `a message of the answer has ${bytes} bytes; at most ${limitBytes} are read`
-  throw targetFailure('GRPC_MESSAGE_TOO_LARGE', message, { bytes, limitBytes })
+  throw targetFailure<GrpcCode>('GRPC_MESSAGE_TOO_LARGE', message, { bytes, limitBytes })
 }
 
 /** Larger ones are unpacked beside the event loop. */
@@ -128,9 +129,9 @@ export function unpacked(
   if (codec === undefined) {
     const what = encoding === 'identity' ? 'no grpc-encoding names its compression' : encoding
     const message = `the answer is compressed in a way that was not asked for: ${what}`
-    throw targetFailure('GRPC_UNDECODABLE', message, { encoding })
+    throw targetFailure<GrpcCode>('GRPC_UNDECODABLE', message, { encoding })
   }
-  const options = { maxOutputLength: LIMITS.grpcMessageBytesMax }
+  const options = { maxOutputLength: GRPC_LIMITS.grpcMessageBytesMax }
   if (bytes.length > UNPACKED_INLINE_BYTES_MAX) {
     return codec.later(bytes, options).catch((error: unknown) => refuse(error, encoding))
   }
@@ -155,11 +156,11 @@ const CODECS: Readonly<
 }
 
 function refuse(error: unknown, encoding: string): never {
-  const limitBytes = LIMITS.grpcMessageBytesMax
+  const limitBytes = GRPC_LIMITS.grpcMessageBytesMax
   if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') {
     const message = `a message of the answer has more than ${limitBytes} bytes, unpacked`
-    throw targetFailure('GRPC_MESSAGE_TOO_LARGE', message, { limitBytes })
+    throw targetFailure<GrpcCode>('GRPC_MESSAGE_TOO_LARGE', message, { limitBytes })
   }
   const message = `a message of the answer is not the ${encoding} that it claims to be`
-  throw new TargetFailure(failure('GRPC_UNDECODABLE', message, { encoding }))
+  throw new TargetFailure(failure<GrpcCode>('GRPC_UNDECODABLE', message, { encoding }))
 }

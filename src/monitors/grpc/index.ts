@@ -1,10 +1,15 @@
 // The gRPC monitor: is a server healthy, or does a method answer as it should, and how fast.
 import { failure, type Failure } from '../../contract/failure.ts'
-import { GRPC_HEALTH_STATES, GrpcMonitor } from './definition.ts'
+import {
+  GRPC_HEALTH_STATES,
+  type GrpcCode,
+  grpcDefinition,
+  type GrpcMonitor,
+} from './definition.ts'
 import { evaluateAssertions, type AssertionSources } from '../assertions/assertions.ts'
 import { metadataValue } from './metadata.ts'
 import { roundPhases, type GrpcObserved } from './observed.ts'
-import { deadlineMsOf, planOf, type Plan } from './plan.ts'
+import { deadlineMsOf, type Plan, prepareGrpc } from './plan.ts'
 import { probeGrpc, type Probe } from './probe.ts'
 import { grpcSamples } from './samples.ts'
 import { STATUS } from './status.ts'
@@ -15,17 +20,18 @@ import { isDegraded, tooSlow } from '../thresholds.ts'
 
 /** The gRPC type of monitor. */
 export const grpc = defineMonitor<GrpcMonitor>({
-  checkType: 'GRPC',
-  schema: GrpcMonitor,
-  run: runGrpc,
+  definition: grpcDefinition,
+  prepare(monitor) {
+    const prepared = prepareGrpc(monitor)
+    return 'plan' in prepared
+      ? (context) => runGrpc(monitor, prepared.plan, context)
+      : () => Promise.resolve({ observed: {}, failures: [prepared.failure] })
+  },
   samples: (observed) => grpcSamples(observed),
   deadlineMs: deadlineMsOf,
 })
 
-async function runGrpc(monitor: GrpcMonitor, context: Context): Promise<Observation> {
-  const prepared = planOf(monitor)
-  if ('failure' in prepared) return { observed: {}, failures: [prepared.failure] }
-  const { plan } = prepared
+async function runGrpc(monitor: GrpcMonitor, plan: Plan, context: Context): Promise<Observation> {
   const probe = await probeGrpc(plan, context)
   const { observed, failures, answer } = probe
   roundPhases(observed.phases)
@@ -69,13 +75,13 @@ function statusFailures(
     const details = { statusCode, status, statusMessage }
     if (health !== undefined && statusCode === STATUS.NOT_FOUND) {
       const message = `the health service does not know the service ${JSON.stringify(health)}${words}`
-      return [failure('GRPC_SERVICE_NOT_FOUND', message, details)]
+      return [failure<GrpcCode>('GRPC_SERVICE_NOT_FOUND', message, details)]
     }
-    return [failure('GRPC_STATUS', `the call ended with ${status}${words}`, details)]
+    return [failure<GrpcCode>('GRPC_STATUS', `the call ended with ${status}${words}`, details)]
   }
   if (health === undefined || assertsHealth || healthStatus === 'SERVING') return []
   const message = `the state of health is ${healthStatus}`
-  return [failure('GRPC_NOT_SERVING', message, { healthStatus })]
+  return [failure<GrpcCode>('GRPC_NOT_SERVING', message, { healthStatus })]
 }
 
 function sourcesOf({ observed, answer, json }: Probe, responseTimeMs: number): AssertionSources {

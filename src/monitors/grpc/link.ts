@@ -1,5 +1,6 @@
 // An HTTP/2 connection for the calls of one check, on a socket that stands; and what went wrong with it, by
 // a stable code. It lasts as long as the check and leaves nothing behind.
+import type { GrpcCode } from './definition.ts'
 import { connect, type ClientHttp2Session, type ClientHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 import { failure, type Failure } from '../../contract/failure.ts'
@@ -101,7 +102,7 @@ export class Link {
     if (error !== undefined && isOfSocket(error)) return connectionFailure(error, where)
     if (!this.#hasSettings && (error !== undefined || this.#socket.bytesRead > 0)) {
       const message = `${where} does not speak HTTP/2, which gRPC needs`
-      return failure('HTTP2_NOT_SPOKEN', message, { where })
+      return failure<GrpcCode>('HTTP2_NOT_SPOKEN', message, { where })
     }
     if (this.#goAway !== undefined) return goneAway(this.#goAway, where)
     if (this.#ended) {
@@ -111,12 +112,17 @@ export class Link {
     // The library ends a connection on which the peer breaks the rules, mostly without another word.
     if (error !== undefined || this.session.destroyed) {
       const words = error === undefined ? '' : `: ${error.message}`
-      return failure('HTTP2_PROTOCOL', `${where} broke the rules of HTTP/2${words}`, { where })
+      return failure<GrpcCode>('HTTP2_PROTOCOL', `${where} broke the rules of HTTP/2${words}`, {
+        where,
+      })
     }
     const code = stream.rstCode ?? 0
     const errorCode = http2ErrorName(code)
     const why = streamError === undefined || code > 0 ? errorCode : streamError.message
-    return failure('HTTP2_STREAM_RESET', `${where} reset the call: ${why}`, { where, errorCode })
+    return failure<GrpcCode>('HTTP2_STREAM_RESET', `${where} reset the call: ${why}`, {
+      where,
+      errorCode,
+    })
   }
 }
 
@@ -135,5 +141,5 @@ function goneAway({ code, lastStreamId, debug }: GoAway, where: string): Failure
   const errorCode = http2ErrorName(code)
   const words = debug === '' ? '' : `, "${debug}"`
   const message = `${where} shut the connection down instead of answering (GOAWAY ${errorCode}${words})`
-  return failure('HTTP2_GOAWAY', message, { where, errorCode, lastStreamId, debug })
+  return failure<GrpcCode>('HTTP2_GOAWAY', message, { where, errorCode, lastStreamId, debug })
 }

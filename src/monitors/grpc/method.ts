@@ -1,4 +1,5 @@
 // Finds the method that a monitor calls, in the types that reflection or the given text brought.
+import type { GrpcCode } from './definition.ts'
 import { failure } from '../../contract/failure.ts'
 import type { MethodName } from '../../contract/grpc-text.ts'
 import type { Definition } from './plan.ts'
@@ -15,7 +16,7 @@ export function methodIn(schema: Schema, name: MethodName, from: Definition): Me
   if (!method.clientStreaming) return method
   const kind = method.serverStreaming ? 'a bidirectional stream' : 'a stream of requests'
   const message = `${name.service}/${name.method} takes ${kind}; monitors call unary and server-streaming methods`
-  throw targetFailure('GRPC_METHOD_UNSUPPORTED', message)
+  throw targetFailure<GrpcCode>('GRPC_METHOD_UNSUPPORTED', message)
 }
 
 function missing(schema: Schema, { service, method }: MethodName, from: Definition): TargetFailure {
@@ -28,8 +29,12 @@ function missing(schema: Schema, { service, method }: MethodName, from: Definiti
   const fix = near === '' ? 'there are none' : `did you mean ${near}?`
   // What is missing in a text is missing in the settings; what a server lacks, in the target.
   return from === 'PROTO_FILE'
-    ? targetFailure('GRPC_METHOD_UNDEFINED', `the proto text has no ${what}; ${fix}`, { near })
-    : targetFailure('GRPC_METHOD_NOT_FOUND', `the server has no ${what}; ${fix}`, { near })
+    ? targetFailure<GrpcCode>('GRPC_METHOD_UNDEFINED', `the proto text has no ${what}; ${fix}`, {
+        near,
+      })
+    : targetFailure<GrpcCode>('GRPC_METHOD_NOT_FOUND', `the server has no ${what}; ${fix}`, {
+        near,
+      })
 }
 
 /** The request's bytes. Throws TargetFailure GRPC_MESSAGE_INVALID with the path to what does not fit. */
@@ -39,6 +44,6 @@ export function requestBytes(message: string, method: MethodSchema, schema: Sche
   } catch (error) {
     if (!(error instanceof MessageProblem)) throw error
     const details = { path: error.path, type: method.input.fullName }
-    throw new TargetFailure(failure('GRPC_MESSAGE_INVALID', error.message, details))
+    throw new TargetFailure(failure<GrpcCode>('GRPC_MESSAGE_INVALID', error.message, details))
   }
 }

@@ -48,24 +48,13 @@ export interface Plan {
 /** What a definition comes to: something to run, or what keeps it from running. */
 export type Prepared = { plan: Plan } | { failure: Failure }
 
-const prepared = new WeakMap<GrpcMonitor, Prepared>()
-
-/** The plan of a monitor; made at first use. */
-export function planOf(monitor: GrpcMonitor): Prepared {
-  let made = prepared.get(monitor)
-  if (made === undefined) {
-    made = prepare(monitor)
-    prepared.set(monitor, made)
-  }
-  return made
-}
-
 /** The deadline of an attempt: the one of the call, or the time after which it fails anyway. Milliseconds. */
 export function deadlineMsOf(monitor: GrpcMonitor): number {
   return Math.min(monitor.request.timeout * 1000, monitor.maxResponseTime)
 }
 
-function prepare(monitor: GrpcMonitor): Prepared {
+/** What all attempts of a monitor share, or what keeps it from running. */
+export function prepareGrpc(monitor: GrpcMonitor): Prepared {
   const { request } = monitor
   const { grpcConfig: config, assertions } = request
   const metadata = headersOf(config.metadata)

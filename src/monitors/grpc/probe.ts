@@ -1,5 +1,6 @@
 // One gRPC check from dialling to the status: the connection, the types where they are needed, the call, and
 // what its answer says.
+import type { GrpcCode } from './definition.ts'
 import type { Failure } from '../../contract/failure.ts'
 import { peerPlace } from '../../network/connect-errors.ts'
 import type { Progress } from '../../network/dial.ts'
@@ -98,7 +99,11 @@ async function schemaOfPlan({ protoContent }: Plan): Promise<Schema> {
     const { line, message } = error
     const where = line === undefined ? '' : ` (line ${line})`
     const details = line === undefined ? {} : { line }
-    throw targetFailure('GRPC_PROTO_INVALID', `the proto text: ${message}${where}`, details)
+    throw targetFailure<GrpcCode>(
+      'GRPC_PROTO_INVALID',
+      `the proto text: ${message}${where}`,
+      details,
+    )
   }
 }
 
@@ -143,7 +148,7 @@ async function open({ plan, context, probe, progress }: Running): Promise<Link> 
 
 function noHttp2(where: string): TargetFailure {
   const message = `${where} does not offer HTTP/2 (ALPN h2), which gRPC needs`
-  return targetFailure('HTTP2_NOT_SPOKEN', message, { where })
+  return targetFailure<GrpcCode>('HTTP2_NOT_SPOKEN', message, { where })
 }
 
 /** A server that offers other protocols than ours ends the handshake with an alert. */

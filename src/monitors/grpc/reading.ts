@@ -1,4 +1,5 @@
 // Reads the messages of an answer: unpacks them, takes them apart by their types, and makes JSON of them.
+import { GRPC_LIMITS, type GrpcCode } from './definition.ts'
 import { setImmediate as turn } from 'node:timers/promises'
 import { failure } from '../../contract/failure.ts'
 import { LIMITS } from '../../contract/versions.ts'
@@ -27,7 +28,7 @@ export function refuseCardinality({ messages }: Answer, { code }: Ending): void 
 }
 
 function malformed(what: string): TargetFailure {
-  return targetFailure('GRPC_MALFORMED', what)
+  return targetFailure<GrpcCode>('GRPC_MALFORMED', what)
 }
 
 /** The state of health in an answer; undefined in one without a message. Rejects with TargetFailure. */
@@ -71,7 +72,7 @@ export async function readMessages(
   schema: Schema,
   signal: AbortSignal,
 ): Promise<Read> {
-  const decoder = createDecoder(schema, LIMITS.grpcValuesMax)
+  const decoder = createDecoder(schema, GRPC_LIMITS.grpcValuesMax)
   const texts: string[] = []
   let since = performance.now()
   for (const message of messages) {
@@ -91,12 +92,12 @@ export async function readMessages(
 function tooLarge(): TargetFailure {
   const limitBytes = LIMITS.unpackedBytesMax
   const message = `the answer has more than ${limitBytes} bytes, unpacked`
-  return targetFailure('GRPC_STREAM_TOO_LARGE', message, { limitBytes })
+  return targetFailure<GrpcCode>('GRPC_STREAM_TOO_LARGE', message, { limitBytes })
 }
 
 function asFailure(error: unknown, type: string): unknown {
   if (error instanceof TooManyValues) {
-    return new TargetFailure(failure('GRPC_MESSAGE_TOO_LARGE', error.message))
+    return new TargetFailure(failure<GrpcCode>('GRPC_MESSAGE_TOO_LARGE', error.message))
   }
   if (!(error instanceof ProtobufMalformed)) return error
   return malformed(`a message of the answer is no ${type}: ${error.message}`)

@@ -1,9 +1,9 @@
 // Asks a server for its types by server reflection (grpc/doc/server-reflection.md), v1 and where that is not
 // offered v1alpha. The files are asked for in every check, so that none is out of date; what is made of
 // them is kept by their hash.
+import { GRPC_LIMITS, type GrpcCode } from './definition.ts'
 import { hash } from 'node:crypto'
 import type { OutgoingHttpHeaders } from 'node:http2'
-import { LIMITS } from '../../contract/versions.ts'
 import type { Progress } from '../../network/dial.ts'
 import { endingOf } from './answer.ts'
 import { call } from './call.ts'
@@ -56,7 +56,7 @@ export async function reflect(
     }
   }
   const message = `${link.peer} offers no server reflection, neither v1 nor v1alpha`
-  throw targetFailure('GRPC_REFLECTION_UNAVAILABLE', message)
+  throw targetFailure<GrpcCode>('GRPC_REFLECTION_UNAVAILABLE', message)
 }
 
 /** The server does not know this version of reflection. */
@@ -83,11 +83,11 @@ async function gather(
       files.set(file.name, file)
       raw.set(file.name, one)
     }
-    if (files.size > LIMITS.grpcDescriptorFilesMax) {
-      throw invalid(`it has more than ${LIMITS.grpcDescriptorFilesMax} files`)
+    if (files.size > GRPC_LIMITS.grpcDescriptorFilesMax) {
+      throw invalid(`it has more than ${GRPC_LIMITS.grpcDescriptorFilesMax} files`)
     }
-    if (bytes > LIMITS.grpcDescriptorBytesMax) {
-      throw invalid(`it has more than ${LIMITS.grpcDescriptorBytesMax} bytes`)
+    if (bytes > GRPC_LIMITS.grpcDescriptorBytesMax) {
+      throw invalid(`it has more than ${GRPC_LIMITS.grpcDescriptorBytesMax} bytes`)
     }
   }
   try {
@@ -117,7 +117,7 @@ async function addDependencies(
       .find((name) => !files.has(name) && !asked.has(name))
     if (wanted === undefined) return
     asked.add(wanted)
-    if (asked.size > LIMITS.grpcDescriptorFilesMax) return
+    if (asked.size > GRPC_LIMITS.grpcDescriptorFilesMax) return
     add((await ask(dialogue, ASK.file, wanted)).files)
   }
 }
@@ -139,7 +139,7 @@ function compiled(
 
 function invalid(why: string): TargetFailure {
   const message = `what server reflection says about the types cannot be used: ${why}`
-  return targetFailure('GRPC_SCHEMA_INVALID', message)
+  return targetFailure<GrpcCode>('GRPC_SCHEMA_INVALID', message)
 }
 
 interface ReflectionError {
@@ -154,10 +154,14 @@ async function refuse(dialogue: Dialogue, service: string, error: ReflectionErro
   const { services } = await ask(dialogue, ASK.services, '')
   const near = nearNames(service, services).join(', ')
   const fix = near === '' ? 'it lists no services' : `did you mean ${near}?`
-  throw targetFailure('GRPC_METHOD_NOT_FOUND', `the server knows no service ${service}; ${fix}`, {
-    service,
-    near,
-  })
+  throw targetFailure<GrpcCode>(
+    'GRPC_METHOD_NOT_FOUND',
+    `the server knows no service ${service}; ${fix}`,
+    {
+      service,
+      near,
+    },
+  )
 }
 
 interface Reply {
@@ -204,7 +208,7 @@ function refused(statusCode: number, statusMessage: string): TargetFailure {
   const status = statusName(statusCode)
   const words = statusMessage === '' ? '' : `: ${statusMessage}`
   const message = `server reflection ended with ${status}${words}`
-  return targetFailure('GRPC_STATUS', message, { statusCode, status, statusMessage })
+  return targetFailure<GrpcCode>('GRPC_STATUS', message, { statusCode, status, statusMessage })
 }
 
 /** Fields of ServerReflectionResponse; the files and the error may hold what they like. */

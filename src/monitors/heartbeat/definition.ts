@@ -1,6 +1,7 @@
 // Heartbeat monitors in the public wire form: nothing is sent; what is watched pings the platform.
 import * as z from 'zod'
 import { monitorSchema } from '../../contract/monitor.ts'
+import { defineType } from '../../contract/type/definition.ts'
 
 const UNITS = ['seconds', 'minutes', 'hours', 'days'] as const
 const unit = z.enum(UNITS)
@@ -35,3 +36,10 @@ export type Heartbeat = z.infer<typeof Heartbeat>
 
 export const HeartbeatMonitor = monitorSchema('HEARTBEAT', { heartbeat: Heartbeat })
 export type HeartbeatMonitor = z.infer<typeof HeartbeatMonitor>
+
+export const heartbeatDefinition = defineType({
+  checkType: 'HEARTBEAT',
+  path: 'heartbeat',
+  schema: HeartbeatMonitor,
+  metrics: {},
+})

@@ -167,5 +167,6 @@ async function probeAddress(
 }
 
 function withAddress(failed: Failure, address: string): Failure {
-  return failure(failed.code, `${address}: ${failed.message}`, { ...failed.details, address })
+  const message = `${address}: ${failed.message}`
+  return { ...failed, message, details: { ...failed.details, address } }
 }

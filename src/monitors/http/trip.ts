@@ -1,6 +1,6 @@
 // The way of one HTTP check: from its URL over every redirect to the answer that counts, with what each hop
 // cost and where it led.
-import { failure, type Failure } from '../../contract/failure.ts'
+import type { Failure } from '../../contract/failure.ts'
 import type { TlsSettings } from '../../contract/tls.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { peerPlace } from '../../network/connect-errors.ts'
@@ -232,5 +232,5 @@ async function following(
 function located(failed: Failure, trip: Trip): Failure {
   const { url } = trip.hops.at(-1) as Hop
   const hop = trip.hops.length - 1
-  return failure(failed.code, failed.message, { ...failed.details, url, hop })
+  return { ...failed, details: { ...failed.details, url, hop } }
 }

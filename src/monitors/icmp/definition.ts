@@ -9,8 +9,19 @@ import {
 import { hostName } from '../../contract/schema/host-name.ts'
 import { monitorSchema } from '../../contract/monitor.ts'
 import { LIMITS } from '../../contract/versions.ts'
+import { defineType } from '../../contract/type/definition.ts'
+import { ADDRESS_METRICS } from '../../contract/type/metrics.ts'
+import type { FailureTable } from '../../contract/failure.ts'
 
 const latency: ValueRule = { comparisons: WITHOUT_KEYS, numeric: true }
+
+/** Limits of ICMP monitors alone. */
+export const ICMP_LIMITS = {
+  /** Looking up the name before echoes are sent. */
+  icmpLookupMs: 3000,
+  /** Sockets that echoes of one family share; each holds as many as its receive buffer has room for. */
+  icmpSocketsMax: 64,
+} as const
 
 export const ICMP_SOURCES = {
   /** Round-trip times of the echoes that came back, in milliseconds. */
@@ -26,7 +37,7 @@ interface Echoes {
 
 /** How long a run of echoes may take, looking up the name included. Milliseconds. */
 export function icmpRunMs({ pingCount, intervalMs, timeoutMs }: Echoes): number {
-  return LIMITS.icmpLookupMs + pingCount * intervalMs + timeoutMs
+  return ICMP_LIMITS.icmpLookupMs + pingCount * intervalMs + timeoutMs
 }
 
 /** The request of an ICMP monitor. */
@@ -52,7 +63,7 @@ export const IcmpRequest = z
   .superRefine((request, context) => {
     const runMs = icmpRunMs(request)
     if (runMs <= LIMITS.attemptMsMax) return
-    const message = `the echoes would take up to ${runMs} ms (pingCount × intervalMs + timeoutMs, and ${LIMITS.icmpLookupMs} for the name); at most ${LIMITS.attemptMsMax} are allowed`
+    const message = `the echoes would take up to ${runMs} ms (pingCount × intervalMs + timeoutMs, and ${ICMP_LIMITS.icmpLookupMs} for the name); at most ${LIMITS.attemptMsMax} are allowed`
     context.addIssue({ code: 'custom', path: ['pingCount'], message })
   })
 export type IcmpRequest = z.infer<typeof IcmpRequest>
@@ -68,3 +79,62 @@ export const IcmpMonitor = monitorSchema('ICMP', {
   maxPacketLossThreshold: percentage.default(20),
 })
 export type IcmpMonitor = z.infer<typeof IcmpMonitor>
+
+const FAILURES = {
+  ICMP_PACKET_LOSS: {
+    about: 'target',
+    meaning: 'the share of lost echoes has reached maxPacketLossThreshold',
+  },
+  ICMP_UNREACHABLE: {
+    about: 'target',
+    meaning:
+      'a router, or the target, says that the network, host, protocol or port is unreachable',
+  },
+  ICMP_PROHIBITED: {
+    about: 'target',
+    meaning: 'a router, or the target, says that it is prohibited to reach the target',
+  },
+  ICMP_TTL_EXCEEDED: {
+    about: 'target',
+    meaning: 'a router says that the packet had made as many hops as it was allowed',
+  },
+  ICMP_TOO_LARGE: {
+    about: 'target',
+    meaning: 'the packet is larger than the path’s MTU and must not be fragmented',
+  },
+  ICMP_REJECTED: { about: 'target', meaning: 'a router rejects the packet for another reason' },
+} as const satisfies FailureTable
+
+/** A failure code of ICMP monitors alone. */
+export type IcmpCode = keyof typeof FAILURES
+
+export const icmpDefinition = defineType({
+  checkType: 'ICMP',
+  path: 'icmp',
+  schema: IcmpMonitor,
+  sources: ICMP_SOURCES,
+  failures: FAILURES,
+  metrics: {
+    ...ADDRESS_METRICS,
+    probe_icmp_corrupted_count: 'Replies whose payload was not what was sent.',
+    probe_icmp_duplicates_count: 'Replies beyond the first one to an echo.',
+    probe_icmp_duration_seconds: 'Time of each phase of an ICMP check; rtt is the mean.',
+    probe_icmp_jitter_seconds: 'Mean difference between the round-trip times of neighbours.',
+    probe_icmp_out_of_order_count: 'Replies that came after the reply to a later echo.',
+    probe_icmp_packet_loss_ratio: 'Share of the echoes that did not come back, 0 to 1.',
+    probe_icmp_packets_received_count: 'Echoes that came back.',
+    probe_icmp_packets_sent_count: 'Echoes that were sent.',
+    probe_icmp_reply_hop_limit: 'TTL or hop limit of the last reply.',
+    probe_icmp_rtt_max_seconds: 'The longest round-trip time.',
+    probe_icmp_rtt_min_seconds: 'The shortest round-trip time.',
+    probe_icmp_rtt_stddev_seconds: 'Standard deviation of the round-trip times.',
+  },
+  limits: ICMP_LIMITS,
+  summary: ({ packetLoss }) => (typeof packetLoss === 'number' ? [`${packetLoss} % lost`] : []),
+  analytics: {
+    paths: ['icmp', 'icmp-monitors'],
+    time: { name: 'latencyAvg', label: 'Latency' },
+    isLatency: true,
+    unmeasured: ['packetLoss', 'latencyMin', 'latencyMax', 'latencyStdDev'],
+  },
+})

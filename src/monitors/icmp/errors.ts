@@ -1,5 +1,6 @@
 // Names for what routers, targets and our own kernel say against an echo (RFC 792, RFC 1812, RFC 4443).
-import { failure, type Failure, type FailureCode } from '../../contract/failure.ts'
+import { failure, type Failure } from '../../contract/failure.ts'
+import type { IcmpCode } from './definition.ts'
 import { connectFailure } from '../../network/connect-errors.ts'
 import type { PacketError } from '../../network/native/control-messages.ts'
 import { SystemCallError } from '../../network/native/libc.ts'
@@ -8,7 +9,7 @@ import { ERROR_ORIGIN } from '../../network/native/socket-options.ts'
 
 /** An objection to an echo. */
 export interface IcmpError {
-  code: FailureCode
+  code: string
   /** What was said, in a few words: `host unreachable`. */
   name: string
   /** Type and code of the ICMP message; absent when our own system objects. */
@@ -22,7 +23,7 @@ export interface IcmpError {
   own?: Failure
 }
 
-type Name = readonly [code: FailureCode, name: string]
+type Name = readonly [code: IcmpCode | 'CONNECT_UNREACHABLE', name: string]
 
 const unreachable = (name: string): Name => ['ICMP_UNREACHABLE', name]
 const prohibited = (name: string): Name => ['ICMP_PROHIBITED', name]
@@ -125,5 +126,5 @@ export function errorFailure(error: IcmpError, to: string, count: number, sent: 
   const who = from === undefined ? 'this agent’s own system' : from === to ? 'the target' : from
   const limit = mtu === undefined ? '' : `, at most ${mtu} bytes pass`
   const message = `${who} says about ${to}: ${name}${limit} (${count} of ${sent} echoes)`
-  return failure(code, message, { address: to, error: name, from, mtu, count })
+  return { code, message, details: { address: to, error: name, from, mtu, count } }
 }

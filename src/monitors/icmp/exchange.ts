@@ -1,7 +1,7 @@
 // All echoes of one family, of however many monitors: they share a few sockets (usually one), one wait, and
 // one pace at which they are sent.
+import { ICMP_LIMITS } from './definition.ts'
 import { failure } from '../../contract/failure.ts'
-import { LIMITS } from '../../contract/versions.ts'
 import type { Family } from '../../network/dial.ts'
 import { EchoSocket, type Echo } from './echo-socket.ts'
 import { localError } from './errors.ts'
@@ -125,7 +125,7 @@ class Exchange implements EchoExchange {
 
   #memberFor({ settings }: Echo): Member | undefined {
     const free = this.#members.find(({ socket }) => socket.hasRoomFor(settings))
-    if (free !== undefined || this.#members.length >= LIMITS.icmpSocketsMax) return free
+    if (free !== undefined || this.#members.length >= ICMP_LIMITS.icmpSocketsMax) return free
     try {
       return this.#open()
     } catch (error) {

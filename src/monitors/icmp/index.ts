@@ -1,7 +1,13 @@
 // The ICMP monitor: how many echoes come back, how fast, and who says why the others do not.
 import { toMicroseconds } from '../../contract/schema/duration.ts'
 import { aboutWhom, failure, type Failure, type FailureCode } from '../../contract/failure.ts'
-import { icmpRunMs, IcmpMonitor } from './definition.ts'
+import {
+  icmpRunMs,
+  icmpDefinition,
+  type IcmpMonitor,
+  ICMP_LIMITS,
+  type IcmpCode,
+} from './definition.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { evaluateAssertions, type AssertionSources } from '../assertions/assertions.ts'
 import type { Progress } from '../../network/dial.ts'
@@ -19,7 +25,7 @@ import { unmapped } from '../../network/native/socket-address.ts'
 import { failureOf, targetFailure } from '../../network/target-failure.ts'
 
 /** Failures that `shouldFail` takes for a pass. A name that does not exist is none: it may be a slip. */
-const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<FailureCode> = new Set([
+const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<string> = new Set<FailureCode | IcmpCode>([
   'ICMP_PACKET_LOSS',
   'ICMP_UNREACHABLE',
   'ICMP_PROHIBITED',
@@ -31,9 +37,8 @@ const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<FailureCode> = new Set([
 
 /** The ICMP type of monitor. */
 export const icmp = defineMonitor({
-  checkType: 'ICMP',
-  schema: IcmpMonitor,
-  run: runIcmp,
+  definition: icmpDefinition,
+  prepare: (monitor: IcmpMonitor) => (context) => runIcmp(monitor, context),
   samples: icmpSamples,
   deadlineMs: ({ request }) => icmpRunMs(request),
 })
@@ -72,8 +77,8 @@ async function lookUp({ request }: IcmpMonitor, context: Context): Promise<strin
   const limit = new AbortController()
   const onAbort = () => limit.abort(signal.reason)
   const timer = setTimeout(
-    () => limit.abort(new DeadlineReached(LIMITS.icmpLookupMs)),
-    LIMITS.icmpLookupMs,
+    () => limit.abort(new DeadlineReached(ICMP_LIMITS.icmpLookupMs)),
+    ICMP_LIMITS.icmpLookupMs,
   )
   signal.addEventListener('abort', onAbort, { once: true })
   if (signal.aborted) onAbort()
@@ -201,7 +206,7 @@ function lossFailures(monitor: IcmpMonitor, { observed, errors }: Seen): Failure
     ...firstOfEachCode(
       errors.map(({ error, count }) => errorFailure(error, resolvedIp, count, packetsSent)),
     ),
-    failure('ICMP_PACKET_LOSS', message, { address: resolvedIp, packetLoss, maxLoss }),
+    failure<IcmpCode>('ICMP_PACKET_LOSS', message, { address: resolvedIp, packetLoss, maxLoss }),
   ]
 }
 

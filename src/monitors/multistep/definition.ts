@@ -2,6 +2,9 @@
 import type * as z from 'zod'
 import { monitorSchema } from '../../contract/monitor.ts'
 import { scriptedFields } from '../../contract/script-fields.ts'
+import { defineType } from '../../contract/type/definition.ts'
+import { SCRIPT_METRICS } from '../../contract/type/metrics.ts'
+import { scriptRequirements } from '../../contract/script-fields.ts'
 
 /** Runtimes that came before there were multistep monitors. */
 const TOO_OLD: ReadonlySet<unknown> = new Set(['2022.10', '2023.02'])
@@ -14,3 +17,12 @@ export const MultistepMonitor = monitorSchema('MULTI_STEP', scriptedFields, 60).
   },
 )
 export type MultistepMonitor = z.infer<typeof MultistepMonitor>
+
+export const multistepDefinition = defineType({
+  checkType: 'MULTI_STEP',
+  path: 'multistep',
+  schema: MultistepMonitor,
+  metrics: SCRIPT_METRICS,
+  requirements: scriptRequirements,
+  analytics: { paths: ['multistep-checks'] },
+})

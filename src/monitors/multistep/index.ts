@@ -1,5 +1,5 @@
 // Multistep monitors: a Playwright script of several requests, without a browser.
-import { MultistepMonitor } from './definition.ts'
+import { multistepDefinition, type MultistepMonitor } from './definition.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { defineMonitor } from '../monitor.ts'
 import type { ScriptContext } from '../../scripts/context.ts'
@@ -8,9 +8,8 @@ import { scriptSamples } from '../../scripts/samples.ts'
 
 /** Multistep monitors. */
 export const multistep = defineMonitor<MultistepMonitor, ScriptContext>({
-  checkType: 'MULTI_STEP',
-  schema: MultistepMonitor,
-  async run(monitor, context) {
+  definition: multistepDefinition,
+  prepare: (monitor) => async (context) => {
     const { runScript } = await import('../../scripts/run.ts')
     return runScript(monitor, context, { withBrowser: false })
   },

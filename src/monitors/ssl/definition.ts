@@ -12,6 +12,10 @@ import {
 import { hostName } from '../../contract/schema/host-name.ts'
 import { monitorSchema, responseTimes } from '../../contract/monitor.ts'
 import { TlsSettings } from '../../contract/tls.ts'
+import { defineType, partOf } from '../../contract/type/definition.ts'
+import { counted } from '../../contract/schema/amounts.ts'
+import { ADDRESS_METRICS, TLS_METRICS } from '../../contract/type/metrics.ts'
+import type { FailureTable } from '../../contract/failure.ts'
 
 /** Versions of TLS as the wire names them, oldest first. */
 export const TLS_VERSIONS = ['TLS1.0', 'TLS1.1', 'TLS1.2', 'TLS1.3'] as const
@@ -23,6 +27,22 @@ const number: ValueRule = { comparisons: NUMERIC, numeric: true }
 const text: ValueRule = { comparisons: [...SAME, ...PART] }
 const exact: ValueRule = { comparisons: SAME }
 const yesOrNo: ValueRule = { comparisons: ['EQUALS'], targets: ['true', 'false'] }
+
+/** Limits of SSL monitors alone. */
+export const SSL_LIMITS = {
+  /** Bytes of a server's part of a STARTTLS dialogue. */
+  startTlsBytesMax: 65_536,
+  /** Time for asking about revocation, responders and lists together. */
+  revocationMsMax: 10_000,
+  /** Age at which an answer about revocation is asked for again, even when it still holds. */
+  revocationAgeMsMax: 3_600_000,
+  /** Bytes of an OCSP response. */
+  ocspBytesMax: 65_536,
+  /** Bytes of one revocation list. */
+  crlBytesMax: 10_485_760,
+  /** Bytes of all revocation lists that are kept. */
+  crlsBytesMax: 33_554_432,
+} as const
 
 export const SSL_SOURCES = {
   /** The server's own certificate. */
@@ -176,3 +196,62 @@ export const SslMonitor = monitorSchema(
   60,
 )
 export type SslMonitor = z.infer<typeof SslMonitor>
+
+const FAILURES = {
+  TLS_BASELINE: {
+    about: 'target',
+    meaning: 'the target falls short of the monitor’s security baseline',
+  },
+  TLS_REVOCATION_UNKNOWN: {
+    about: 'target',
+    meaning: 'nobody could tell whether the certificate is revoked, and the monitor insists on it',
+    timed: true,
+  },
+  STARTTLS_REFUSED: {
+    about: 'target',
+    meaning: 'the target does not offer STARTTLS, or refused it',
+  },
+  CLIENT_CERTIFICATE_UNKNOWN: {
+    about: 'agent',
+    meaning: 'the client certificate that the monitor names is not known to this agent',
+  },
+} as const satisfies FailureTable
+
+/** A failure code of SSL monitors alone. */
+export type SslCode = keyof typeof FAILURES
+
+/** Why a run is degraded stands nowhere else: it has no failures. */
+function summary(observed: Readonly<Record<string, unknown>>): string[] {
+  const version = partOf(observed['connection'], 'tlsVersion')
+  const days = partOf(observed['certificate'], 'daysUntilExpiry')
+  const grade = partOf(observed['securityBaseline'], 'grade')
+  const { degradedBy } = observed
+  return [
+    ...(typeof version === 'string' ? [version] : []),
+    ...(typeof days === 'number' && days >= 0 ? [`${counted(days, 'day')} left`] : []),
+    ...(typeof grade === 'string' ? [`grade ${grade}`] : []),
+    ...(Array.isArray(degradedBy) ? degradedBy.map(String) : []),
+  ]
+}
+
+export const sslDefinition = defineType({
+  checkType: 'SSL',
+  path: 'ssl',
+  schema: SslMonitor,
+  sources: SSL_SOURCES,
+  failures: FAILURES,
+  metrics: {
+    ...ADDRESS_METRICS,
+    ...TLS_METRICS,
+    probe_ssl_cert_days_left: 'Whole days until the certificate of the target expires.',
+    probe_ssl_chain_trusted: 'Whether the chain of certificates verifies.',
+    probe_ssl_duration_seconds: 'Time of each phase of an SSL check.',
+    probe_ssl_hostname_verified: 'Whether the certificate is for the name that was asked for.',
+    probe_ssl_last_chain_info: 'The certificate of the target; always 1.',
+    probe_ssl_ocsp_stapled: 'Whether an OCSP response came with the handshake.',
+    probe_ssl_ocsp_status: 'What OCSP says of the certificate: 0 good, 1 revoked, 2 unknown.',
+  },
+  limits: SSL_LIMITS,
+  summary,
+  analytics: { paths: ['ssl', 'ssl-monitors'], unmeasured: ['handshakeTimeMs', 'daysUntilExpiry'] },
+})

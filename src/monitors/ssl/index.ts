@@ -1,11 +1,11 @@
 // The SSL monitor: what a server shows in its TLS handshake, whether that verifies, and how good it is.
 import { toMicroseconds } from '../../contract/schema/duration.ts'
 import { failure, type Failure, type FailureCode } from '../../contract/failure.ts'
-import { SslMonitor } from './definition.ts'
+import { sslDefinition, type SslMonitor, SSL_LIMITS, type SslCode } from './definition.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { defineMonitor, type Context } from '../monitor.ts'
 import type { Observation } from '../../contract/observation.ts'
-import { planOf, type SslPlan } from './plan.ts'
+import { makePlan, type SslPlan } from './plan.ts'
 import { probeSsl } from './probe.ts'
 import { categoryOf, type SslProbe } from './report.ts'
 import { sslSamples } from './samples.ts'
@@ -14,7 +14,7 @@ import { failureOf } from '../../network/target-failure.ts'
 import { isDegraded, tooSlow } from '../thresholds.ts'
 
 /** Failures that `shouldFail` takes for a pass: no connection, no handshake, no certificate to trust. */
-const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<FailureCode> = new Set([
+const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<string> = new Set<FailureCode | SslCode>([
   'CONNECT_REFUSED',
   'CONNECT_UNREACHABLE',
   'CONNECT_FAILED',
@@ -36,22 +36,23 @@ const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<FailureCode> = new Set([
 /** Time for what comes after the handshake, and a second for our own work. */
 function deadlineMs({ maxResponseTime, request }: SslMonitor): number {
   const { revocation, probeVersions } = request.sslConfig
-  const asks = revocation.ocsp || revocation.crl ? LIMITS.revocationMsMax : 0
+  const asks = revocation.ocsp || revocation.crl ? SSL_LIMITS.revocationMsMax : 0
   const versions = probeVersions ? VERSIONS_MS_MAX : 0
   return Math.min(maxResponseTime + asks + versions + 1000, LIMITS.attemptMsMax)
 }
 
 /** The SSL type of monitor. */
 export const ssl = defineMonitor({
-  checkType: 'SSL',
-  schema: SslMonitor,
-  run: runSsl,
+  definition: sslDefinition,
+  prepare(monitor: SslMonitor) {
+    const plan = makePlan(monitor)
+    return (context) => runSsl(monitor, plan, context)
+  },
   samples: sslSamples,
   deadlineMs,
 })
 
-async function runSsl(monitor: SslMonitor, context: Context): Promise<Observation> {
-  const plan = planOf(monitor)
+async function runSsl(monitor: SslMonitor, plan: SslPlan, context: Context): Promise<Observation> {
   const { host, port, family } = plan
   const unknown = certificateProblem(monitor)
   if (unknown !== undefined) return { observed: { hostname: host, port }, failures: [unknown] }
@@ -66,7 +67,7 @@ function certificateProblem({ request }: SslMonitor): Failure | undefined {
   const { sslClientCertificateId: id = null, tls } = request
   if (id === null || tls?.certificate !== undefined) return undefined
   const message = `there is no client certificate ${id} on this agent; give it as tls.certificate and tls.privateKey`
-  return failure('CLIENT_CERTIFICATE_UNKNOWN', message, { id })
+  return failure<SslCode>('CLIENT_CERTIFICATE_UNKNOWN', message, { id })
 }
 
 /** Adds what the time means, and takes off what `shouldFail` expects. */

@@ -23,18 +23,8 @@ export interface SslPlan {
 
 const ALPN_OF_HTTPS = ['h2', 'http/1.1']
 
-const plans = new WeakMap<SslMonitor, SslPlan>()
-
-/** The plan of a monitor; made at first use. */
-export function planOf(monitor: SslMonitor): SslPlan {
-  const known = plans.get(monitor)
-  if (known !== undefined) return known
-  const made = makePlan(monitor)
-  plans.set(monitor, made)
-  return made
-}
-
-function makePlan({ request, maxResponseTime }: SslMonitor): SslPlan {
+/** What all attempts of a monitor share. */
+export function makePlan({ request, maxResponseTime }: SslMonitor): SslPlan {
   const { sslConfig: config, tls } = request
   const { hostname, port, alpnProtocols } = config
   const { serverName, ...rest } = tls ?? {}

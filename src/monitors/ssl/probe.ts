@@ -1,7 +1,7 @@
 // One address of an SSL monitor: its handshake, and all that can be learnt from it afterwards.
-import { failure, type Failure, FAILURES } from '../../contract/failure.ts'
+import { aboutWhom, failure, type Failure } from '../../contract/failure.ts'
 import type { X509Certificate } from 'node:crypto'
-import type { SecurityBaseline } from './definition.ts'
+import type { SecurityBaseline, SslCode } from './definition.ts'
 import { evaluateAssertions } from '../assertions/assertions.ts'
 import type { Endpoint, Progress } from '../../network/dial.ts'
 import { isDeadline } from '../../network/deadline.ts'
@@ -222,7 +222,8 @@ function holdAgainstBaseline(
   })
   probe.securityBaseline = outcome
   for (const { rule, severity, message } of outcome.findings) {
-    if (severity === 'fail') probe.failures.push(failure('TLS_BASELINE', message, { rule }))
+    if (severity === 'fail')
+      probe.failures.push(failure<SslCode>('TLS_BASELINE', message, { rule }))
     else if (severity === 'degrade') degradedBy.push(`${rule}: ${message}`)
   }
 }
@@ -240,9 +241,12 @@ function revocationFailures({ config }: SslPlan, revocation: Revocation | undefi
   for (const word of words) {
     if (word?.status !== 'unavailable' || word.code === undefined) continue
     // That we may not ask says nothing about the target.
-    if (FAILURES[word.code].about === 'agent') return [failure(word.code, word.why)]
+    const failed: Failure = { code: word.code, message: word.why }
+    if (aboutWhom(failed) === 'agent') return [failed]
   }
   const why = words.find((word) => word?.status === 'unavailable')
   const because = why?.status === 'unavailable' ? why.why : NOBODY_ASKED.why
-  return [failure('TLS_REVOCATION_UNKNOWN', `revocation could not be looked up: ${because}`)]
+  return [
+    failure<SslCode>('TLS_REVOCATION_UNKNOWN', `revocation could not be looked up: ${because}`),
+  ]
 }

@@ -1,10 +1,9 @@
 // Asks a server for TLS in its own protocol, before the handshake: STARTTLS and its relatives. Each protocol is
 // a table of what to wait for and what to say; nothing of the answers is trusted beyond that.
+import { SSL_LIMITS, type SslCode, type StartTlsProtocol } from './definition.ts'
 import { isIPv6, type Socket } from 'node:net'
-import type { StartTlsProtocol } from './definition.ts'
-import { LIMITS } from '../../contract/versions.ts'
 import type { Progress } from '../../network/dial.ts'
-import { type TargetFailure, targetFailure } from '../../network/target-failure.ts'
+import { TargetFailure, targetFailure } from '../../network/target-failure.ts'
 import { readableBytes, Received } from '../../network/tcp-received.ts'
 
 /** What an answer so far means: read on, the bytes of it when it is what was wanted, or a refusal. */
@@ -98,11 +97,11 @@ async function answerTo(
     const evaluated = answer.length === 0 ? 'more' : evaluate(answer)
     if (evaluated === 'refused') throw refused(where, protocol, 'refuses it', answer)
     if (evaluated !== 'more') return evaluated.bytes
-    if (answer.length > LIMITS.startTlsBytesMax) {
+    if (answer.length > SSL_LIMITS.startTlsBytesMax) {
       throw refused(where, protocol, 'says more than anybody would read', answer)
     }
     const { ended } = received
-    if (typeof ended === 'object') throw targetFailure(ended.code, ended.message, ended.details)
+    if (typeof ended === 'object') throw new TargetFailure(ended)
     if (ended === 'closed') {
       const message = `${where} closed the connection instead of starting TLS`
       throw targetFailure('CONNECTION_CLOSED', message, { where })
@@ -119,7 +118,7 @@ function refused(
 ): TargetFailure {
   const actual = readableBytes(answer.subarray(0, 200)).slice(0, 200)
   const message = `asked by ${protocol} for TLS, ${where} ${what}: “${actual}”`
-  return targetFailure('STARTTLS_REFUSED', message, { where, protocol, actual })
+  return targetFailure<SslCode>('STARTTLS_REFUSED', message, { where, protocol, actual })
 }
 
 /** A reply of SMTP or FTP: lines with a code, a blank after it in the last one (RFC 5321, 4.2.1). */

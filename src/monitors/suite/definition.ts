@@ -2,6 +2,7 @@
 import * as z from 'zod'
 import { chooseEngine, ENGINE_NAMES } from '../../contract/engine.ts'
 import { monitorSchema } from '../../contract/monitor.ts'
+import { defineType } from '../../contract/type/definition.ts'
 
 const command = z.string().max(10_000)
 
@@ -31,3 +32,20 @@ export const SuiteMonitor = monitorSchema(
   context.addIssue({ code: 'custom', path: ['engineVersion'], message: chosen })
 })
 export type SuiteMonitor = z.infer<typeof SuiteMonitor>
+
+export const suiteDefinition = defineType({
+  checkType: 'PLAYWRIGHT',
+  path: 'playwright',
+  schema: SuiteMonitor,
+  metrics: {
+    probe_suite_duration_seconds: 'Time that the tests of a check suite took, as Playwright says.',
+    probe_suite_tests: 'Tests of a check suite, by what they came to.',
+  },
+  requirements: (monitor) => {
+    const { engine = 'node', engineVersion } = monitor as unknown as SuiteMonitor
+    const chosen = chooseEngine(engine, engineVersion)
+    // A version that does not exist never passes the schema; if it does, no agent has it.
+    return [`engine:${typeof chosen === 'string' ? `${engine}@${engineVersion}` : chosen.engine}`]
+  },
+  analytics: { paths: ['playwright-checks'], unmeasured: ['TTFB', 'FCP', 'LCP', 'CLS', 'TBT'] },
+})

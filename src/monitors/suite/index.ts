@@ -1,16 +1,16 @@
 // Check suites: a Playwright project with its own configuration, on the engine that it asks for. This file ties
 // the type to its run, which is loaded at the first one: an agent for uptime checks alone does not carry it.
 import { failure } from '../../contract/failure.ts'
-import { SuiteMonitor } from './definition.ts'
+import { suiteDefinition, type SuiteMonitor } from './definition.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { defineMonitor } from '../monitor.ts'
 import type { Observation, Sample } from '../../contract/observation.ts'
 import type { ScriptContext } from '../../scripts/context.ts'
 
 export const suite = defineMonitor({
-  checkType: 'PLAYWRIGHT',
-  schema: SuiteMonitor,
-  run: runWhereCodeRuns,
+  definition: suiteDefinition,
+  prepare: (monitor: SuiteMonitor) => (context: ScriptContext) =>
+    runWhereCodeRuns(monitor, context),
   samples: suiteSamples,
   deadlineMs: () => LIMITS.suiteMsMax,
   overrunMsMax: 10_000,

@@ -4,6 +4,15 @@ import { assertionsSchema, TEXTUAL, type SourceRules } from '../../contract/asse
 import { monitorSchema, responseTimes } from '../../contract/monitor.ts'
 import { regexProblem } from '../../contract/schema/regex.ts'
 import { TlsSettings } from '../../contract/tls.ts'
+import { defineType } from '../../contract/type/definition.ts'
+import { ADDRESS_METRICS, TLS_METRICS } from '../../contract/type/metrics.ts'
+import type { FailureTable } from '../../contract/failure.ts'
+
+/** Limits of TCP monitors alone. */
+export const TCP_LIMITS = {
+  /** Silence after which a TCP answer counts as whole. */
+  tcpQuietMs: 500,
+} as const
 
 export const TCP_SOURCES = {
   RESPONSE_DATA: { comparisons: TEXTUAL, property: 'regex' },
@@ -77,3 +86,34 @@ export const TcpMonitor = monitorSchema('TCP', {
   ...responseTimes(3000, 5000),
 })
 export type TcpMonitor = z.infer<typeof TcpMonitor>
+
+const FAILURES = {
+  TCP_EXPECT: {
+    about: 'target',
+    meaning: 'the target did not send what was expected',
+    timed: true,
+  },
+} as const satisfies FailureTable
+
+/** A failure code of TCP monitors alone. */
+export type TcpCode = keyof typeof FAILURES
+
+export const tcpDefinition = defineType({
+  checkType: 'TCP',
+  path: 'tcp',
+  schema: TcpMonitor,
+  sources: TCP_SOURCES,
+  failures: FAILURES,
+  metrics: {
+    ...ADDRESS_METRICS,
+    ...TLS_METRICS,
+    probe_tcp_duration_seconds: 'Time of each phase of a TCP check.',
+    probe_failed_due_to_regex: 'Whether the target sent something else than was expected.',
+  },
+  limits: TCP_LIMITS,
+  analytics: {
+    paths: ['tcp-checks', 'tcp-monitors'],
+    time: { name: 'total', label: 'Total time' },
+    unmeasured: ['dns', 'connection', 'data'],
+  },
+})

@@ -1,4 +1,5 @@
 // A scripted exchange with a TCP target: expect, send and start TLS, step by step, each timed.
+import type { TcpCode } from './definition.ts'
 import { excerptOf } from '../assertions/comparison.ts'
 import { endOfMatch } from '../assertions/assertions.ts'
 import { DeadlineReached } from '../../network/deadline.ts'
@@ -113,7 +114,7 @@ function unexpected(
   const { probe, received } = running
   const ended = received?.ended
   if (typeof ended === 'object' && unread === '') {
-    return targetFailure(ended.code, `step ${step}: ${ended.message}`, details)
+    return new TargetFailure({ ...ended, message: `step ${step}: ${ended.message}`, details })
   }
   if (ended === 'closed' && unread === '') {
     const message = `step ${step}: ${where} closed the connection before it sent what was expected`
@@ -122,7 +123,7 @@ function unexpected(
   probe.failedDueToRegex = true
   const shown = excerptOf(unread, 200)
   const message = `step ${step}: expected ${pattern}, got ${shown}`
-  return targetFailure('TCP_EXPECT', message, { ...details, actual: shown })
+  return targetFailure<TcpCode>('TCP_EXPECT', message, { ...details, actual: shown })
 }
 
 function endOfLine(text: string, at: number): number {

@@ -1,18 +1,18 @@
 // The TCP monitor: does the port answer, does it speak as it should, and how fast.
 import type { Failure, FailureCode } from '../../contract/failure.ts'
-import { TcpMonitor } from './definition.ts'
+import { tcpDefinition, type TcpMonitor } from './definition.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { defineMonitor, type Context } from '../monitor.ts'
 import type { Observation } from '../../contract/observation.ts'
 import { failureOf } from '../../network/target-failure.ts'
-import { planOf, type Plan } from './plan.ts'
+import { makePlan, type Plan } from './plan.ts'
 import type { Probe } from './connection.ts'
 import { probeTcp } from './probe.ts'
 import { tcpSamples } from './samples.ts'
 import { isDegraded, tooSlow } from '../thresholds.ts'
 
 /** Failures that `shouldFail` takes for a pass. A name that does not exist is none: it may be a slip. */
-const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<FailureCode> = new Set([
+const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<string> = new Set<FailureCode>([
   'CONNECT_REFUSED',
   'CONNECT_UNREACHABLE',
   'CONNECT_FAILED',
@@ -21,15 +21,16 @@ const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<FailureCode> = new Set([
 
 /** The TCP type of monitor. */
 export const tcp = defineMonitor({
-  checkType: 'TCP',
-  schema: TcpMonitor,
-  run: runTcp,
+  definition: tcpDefinition,
+  prepare(monitor: TcpMonitor) {
+    const plan = makePlan(monitor)
+    return (context) => runTcp(monitor, plan, context)
+  },
   samples: tcpSamples,
   deadlineMs: (monitor) => monitor.maxResponseTime,
 })
 
-async function runTcp(monitor: TcpMonitor, context: Context): Promise<Observation> {
-  const plan = planOf(monitor)
+async function runTcp(monitor: TcpMonitor, plan: Plan, context: Context): Promise<Observation> {
   const { host, port, family } = plan
   if (monitor.request.allAddresses) return probeAll(monitor, plan, context)
   const probe = await probeTcp(plan, { host, port, family }, context)
@@ -79,11 +80,11 @@ async function probeAll(monitor: TcpMonitor, plan: Plan, context: Context): Prom
       return probe
     }),
   )
-  return summaryOf(monitor, probes, addresses.length)
+  return summaryOf(monitor, plan, probes, addresses.length)
 }
 
-function summaryOf(monitor: TcpMonitor, probes: Probe[], found: number): Observation {
-  const observation = observationOf(monitor, worstOf(probes), planOf(monitor).port)
+function summaryOf(monitor: TcpMonitor, plan: Plan, probes: Probe[], found: number): Observation {
+  const observation = observationOf(monitor, worstOf(probes), plan.port)
   const { observed } = observation
   observed['addresses'] = probes.map(({ address, phases, failures }) => ({
     address,

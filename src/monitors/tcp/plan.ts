@@ -29,18 +29,8 @@ export interface Plan {
   maxResponseTime: number
 }
 
-const plans = new WeakMap<TcpMonitor, Plan>()
-
-/** The plan of a monitor; made at first use. */
-export function planOf(monitor: TcpMonitor): Plan {
-  const known = plans.get(monitor)
-  if (known !== undefined) return known
-  const made = makePlan(monitor)
-  plans.set(monitor, made)
-  return made
-}
-
-function makePlan({ request, maxResponseTime }: TcpMonitor): Plan {
+/** What all attempts of a monitor share. */
+export function makePlan({ request, maxResponseTime }: TcpMonitor): Plan {
   const text = request.data ?? request.body ?? ''
   const dataAssertions = request.assertions.filter(({ source }) => source === 'RESPONSE_DATA')
   const { tls } = request

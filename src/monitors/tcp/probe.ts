@@ -1,4 +1,5 @@
 // One TCP connection from dialling to the last byte of the answer, with what each part of it took.
+import { TCP_LIMITS } from './definition.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { evaluateAssertions, type AssertionSources } from '../assertions/assertions.ts'
 import type { Endpoint, Progress } from '../../network/dial.ts'
@@ -98,7 +99,7 @@ async function readAnswer(running: Running, received: Received): Promise<void> {
       looked = received.bytes
       if (await isSettled(running)) return
     }
-    const wantedMs = bytes === 0 ? 2 * LIMITS.tcpQuietMs : LIMITS.tcpQuietMs
+    const wantedMs = bytes === 0 ? 2 * TCP_LIMITS.tcpQuietMs : TCP_LIMITS.tcpQuietMs
     const idleMs = patient ? undefined : silenceBefore(running, wantedMs)
     if (await received.more(idleMs)) {
       patient = false

@@ -1,7 +1,7 @@
 // How many ICMP errors a router can be expected to send to this agent. Most send few: Linux six at once and
 // then one a second, to each host. Many traces through one router use that up, and its silence then says
 // nothing about the network.
-import { LIMITS } from '../../contract/versions.ts'
+import { TRACEROUTE_LIMITS } from './definition.ts'
 import { LeastRecentlyUsed } from '../../network/least-recently-used.ts'
 
 /** What Linux allows by itself (icmp(7), icmp_ratelimit). */
@@ -26,7 +26,7 @@ export interface AnswerBudget {
 
 /** Makes one in which all routers have all their answers left. */
 export function createAnswerBudget(): AnswerBudget {
-  const accounts = new LeastRecentlyUsed<string, Account>(LIMITS.routersMax)
+  const accounts = new LeastRecentlyUsed<string, Account>(TRACEROUTE_LIMITS.routersMax)
   const leftOf = (router: string, nowMs: number): number => {
     const account = accounts.get(router)
     if (account === undefined) return AT_ONCE

@@ -1,4 +1,5 @@
 // Probes of UDP, ICMP and SCTP: one socket for the whole trace, so that all its packets are one flow.
+import type { TracerouteCode } from './definition.ts'
 import type { Family } from '../../network/dial.ts'
 import { openIcmpSocket } from '../../network/native/icmp-socket.ts'
 import { SystemCallError } from '../../network/native/libc.ts'
@@ -91,7 +92,10 @@ function openRawSctp(native: Native, family: Family): NativeSocket {
       'capability NET_RAW (docker run --user 0 --cap-add NET_RAW, or in Kubernetes securityContext',
       '{runAsUser: 0, capabilities: {add: [NET_RAW]}}), or trace with TCP, UDP or ICMP, which need none',
     ].join(' ')
-    throw targetFailure('TRACE_UNSUPPORTED', message, { protocol: 'SCTP', reason: error.code })
+    throw targetFailure<TracerouteCode>('TRACE_UNSUPPORTED', message, {
+      protocol: 'SCTP',
+      reason: error.code,
+    })
   }
 }
 

@@ -10,10 +10,26 @@ import {
 } from '../../contract/assertion.ts'
 import { hostName } from '../../contract/schema/host-name.ts'
 import { monitorSchema, responseTimes } from '../../contract/monitor.ts'
+import { defineType } from '../../contract/type/definition.ts'
+import { counted } from '../../contract/schema/amounts.ts'
+import { ADDRESS_METRICS } from '../../contract/type/metrics.ts'
+import type { FailureTable } from '../../contract/failure.ts'
 
 const COUNTED: readonly Comparison[] = ['EQUALS', 'GREATER_THAN', 'LESS_THAN']
 
 const time: ValueRule = { comparisons: NUMERIC, numeric: true }
+
+/** Limits of TRACEROUTE monitors alone. */
+export const TRACEROUTE_LIMITS = {
+  /** Paths of traces that are remembered, to see when one changes. */
+  tracePathsMax: 100_000,
+  /** Routers whose answers are counted. */
+  routersMax: 20_000,
+  /** Names of addresses that are remembered. */
+  reverseNamesMax: 20_000,
+  /** Look-ups of names of addresses under way at a time. */
+  reverseLookupsMax: 256,
+} as const
 
 export const TRACEROUTE_SOURCES = {
   /** Round-trip times of the last hop, in milliseconds. */
@@ -85,3 +101,50 @@ export const TracerouteMonitor = monitorSchema(
   30,
 )
 export type TracerouteMonitor = z.infer<typeof TracerouteMonitor>
+
+const FAILURES = {
+  DESTINATION_UNREACHED: {
+    about: 'target',
+    meaning: 'a trace ended without an answer from the target; the message says where, and why',
+    timed: ({ refusal }) => refusal === undefined,
+  },
+  TIMEOUT_TRACE: {
+    about: 'target',
+    meaning: 'time ran out before a trace had reached the target or come to its end',
+    timed: true,
+  },
+  TRACE_UNSUPPORTED: {
+    about: 'agent',
+    meaning: 'the agent’s system cannot trace with this protocol; the message says what it lacks',
+  },
+} as const satisfies FailureTable
+
+/** A failure code of TRACEROUTE monitors alone. */
+export type TracerouteCode = keyof typeof FAILURES
+
+export const tracerouteDefinition = defineType({
+  checkType: 'TRACEROUTE',
+  path: 'traceroute',
+  schema: TracerouteMonitor,
+  sources: TRACEROUTE_SOURCES,
+  failures: FAILURES,
+  metrics: {
+    ...ADDRESS_METRICS,
+    probe_traceroute_duration_seconds: 'Round trips to the target of a trace: statistics of them.',
+    probe_traceroute_mtu_bytes: 'Largest packet that every link of the path takes, as told.',
+    probe_traceroute_packet_loss_percent: 'Share of all probes of a trace without an answer.',
+    probe_traceroute_reached: 'Whether the target of a trace answered.',
+    probe_traceroute_route_changed: 'Whether the path differs from that of the run before.',
+    probe_traceroute_route_hash: 'Hash of the addresses of all hops; another path, another hash.',
+    probe_traceroute_target_loss_percent: 'Share of the probes to the target without an answer.',
+    probe_traceroute_total_hops: 'Hops to the target, or to the last that answered.',
+  },
+  limits: TRACEROUTE_LIMITS,
+  summary: ({ hopCount }) => (typeof hopCount === 'number' ? [counted(hopCount, 'hop')] : []),
+  analytics: {
+    paths: ['traceroute', 'traceroute-monitors'],
+    time: { name: 'finalHopLatencyAvg', label: 'Latency of the final hop' },
+    isLatency: true,
+    unmeasured: ['totalHops'],
+  },
+})

@@ -2,7 +2,7 @@
 // target is reached.
 import { toMicroseconds } from '../../contract/schema/duration.ts'
 import { failure, type Failure } from '../../contract/failure.ts'
-import { TracerouteMonitor } from './definition.ts'
+import { type TracerouteCode, tracerouteDefinition, type TracerouteMonitor } from './definition.ts'
 import { createAnswerBudget } from './answer-budget.ts'
 import { connectFailure, placeOf } from '../../network/connect-errors.ts'
 import { familyOf } from '../../network/ip-address.ts'
@@ -16,7 +16,7 @@ import { reportHops, type Hop, type HopReport } from './hops.ts'
 import { seenOf, type TraceObserved } from './observed.ts'
 import { openerOf } from './open.ts'
 import { createPathMemory, type PathChange } from './path.ts'
-import { tracePlanOf, type TracePlan } from './plan.ts'
+import { makeTracePlan, type TracePlan } from './plan.ts'
 import { tracerouteSamples } from './samples.ts'
 import { runTrace, type Traced, type TraceSettings } from './trace.ts'
 import { evaluateTrace } from './verdict.ts'
@@ -30,15 +30,20 @@ const names = createReverseNames()
 
 /** The traceroute type of monitor. */
 export const traceroute = defineMonitor({
-  checkType: 'TRACEROUTE',
-  schema: TracerouteMonitor,
-  run: runTraceroute,
+  definition: tracerouteDefinition,
+  prepare(monitor: TracerouteMonitor) {
+    const plan = makeTracePlan(monitor)
+    return (context) => runTraceroute(monitor, plan, context)
+  },
   samples: tracerouteSamples,
-  deadlineMs: (monitor) => tracePlanOf(monitor).timeoutMs,
+  deadlineMs: ({ request }) => request.timeout * 1000,
 })
 
-async function runTraceroute(monitor: TracerouteMonitor, context: Context): Promise<Observation> {
-  const plan = tracePlanOf(monitor)
+async function runTraceroute(
+  monitor: TracerouteMonitor,
+  plan: TracePlan,
+  context: Context,
+): Promise<Observation> {
   const { signal } = context
   const startedAt = performance.now()
   const { protocol, port } = plan
@@ -141,9 +146,13 @@ function traceFailure(
   }
   if (error instanceof DeadlineReached) {
     const { deadlineMs } = error
-    return failure('TIMEOUT_TRACE', `the trace could not begin within ${deadlineMs} ms`, {
-      address,
-    })
+    return failure<TracerouteCode>(
+      'TIMEOUT_TRACE',
+      `the trace could not begin within ${deadlineMs} ms`,
+      {
+        address,
+      },
+    )
   }
   return failureOf(error, { phase: 'connect' })
 }

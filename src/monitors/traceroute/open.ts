@@ -1,4 +1,5 @@
 // Opens the sockets of a trace, whatever its protocol, or says exactly what this system lacks for it.
+import type { TracerouteCode } from './definition.ts'
 import { familyOf } from '../../network/ip-address.ts'
 import { LibcUnavailable } from '../../network/native/libc.ts'
 import { loadNative, type Native } from '../../network/native/native-socket.ts'
@@ -33,6 +34,9 @@ async function load(): Promise<Native> {
     return await loadNative()
   } catch (error) {
     if (!(error instanceof LibcUnavailable)) throw error
-    throw targetFailure('TRACE_UNSUPPORTED', `this system cannot trace: ${error.message}`)
+    throw targetFailure<TracerouteCode>(
+      'TRACE_UNSUPPORTED',
+      `this system cannot trace: ${error.message}`,
+    )
   }
 }

@@ -1,6 +1,6 @@
 // The path of a trace as one value: its hash, how it differs from the path of the run before, and where
 // it goes round in circles.
-import { LIMITS } from '../../contract/versions.ts'
+import { TRACEROUTE_LIMITS } from './definition.ts'
 import { LeastRecentlyUsed } from '../../network/least-recently-used.ts'
 
 /** Addresses of the hops in order; undefined for one that was silent. */
@@ -88,7 +88,7 @@ export interface PathMemory {
 }
 
 /** Makes an empty memory, for at most so many paths. */
-export function createPathMemory(max: number = LIMITS.tracePathsMax): PathMemory {
+export function createPathMemory(max: number = TRACEROUTE_LIMITS.tracePathsMax): PathMemory {
   const memory = new LeastRecentlyUsed<string, string>(max)
   return {
     compare(key, now) {

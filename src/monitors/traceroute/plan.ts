@@ -33,18 +33,8 @@ const SOURCE_PORTS = { first: 20_000, count: 12_000 } as const
 const PATIENCE_SHARE = 0.5
 const PATIENCE_MS_MAX = 1000
 
-const plans = new WeakMap<TracerouteMonitor, TracePlan>()
-
-/** The plan of a monitor; made at first use. */
-export function tracePlanOf(monitor: TracerouteMonitor): TracePlan {
-  const known = plans.get(monitor)
-  if (known !== undefined) return known
-  const made = makePlan(monitor)
-  plans.set(monitor, made)
-  return made
-}
-
-function makePlan({ id, request }: TracerouteMonitor): TracePlan {
+/** What all attempts of a monitor share. */
+export function makeTracePlan({ id, request }: TracerouteMonitor): TracePlan {
   const { protocol, maxHops, probesPerHop, timeout } = request
   const timeoutMs = timeout * 1000
   return {

@@ -1,7 +1,7 @@
 // Names of addresses by PTR look-up, for people to read: asked beside the work, kept for a while, and never
 // waited for longer than a moment. A dead name server costs the first run that moment, and the next nothing.
+import { TRACEROUTE_LIMITS } from './definition.ts'
 import { Resolver as NameServers } from 'node:dns'
-import { LIMITS } from '../../contract/versions.ts'
 import { LeastRecentlyUsed } from '../../network/least-recently-used.ts'
 
 export interface ReverseNames {
@@ -40,7 +40,7 @@ interface Entry {
 /** Makes an empty memory of names; the name servers are read at first use. */
 export function createReverseNames(settings: ReverseNameSettings = {}): ReverseNames {
   const now = settings.now ?? (() => performance.now())
-  const entries = new LeastRecentlyUsed<string, Entry>(LIMITS.reverseNamesMax)
+  const entries = new LeastRecentlyUsed<string, Entry>(TRACEROUTE_LIMITS.reverseNamesMax)
   let servers: NameServers | undefined
   let serversUntilMs = 0
   let asking = 0
@@ -64,7 +64,7 @@ export function createReverseNames(settings: ReverseNameSettings = {}): ReverseN
     ask(address) {
       const known = entries.get(address)
       if (known?.asking !== undefined || (known?.untilMs ?? 0) > now()) return
-      if (asking >= LIMITS.reverseLookupsMax) return
+      if (asking >= TRACEROUTE_LIMITS.reverseLookupsMax) return
       const entry = known ?? { name: undefined, untilMs: 0, asking: undefined }
       entries.set(address, entry)
       entry.asking = lookUp(address, entry)

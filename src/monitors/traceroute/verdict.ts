@@ -1,7 +1,7 @@
 // What a trace means: a target that was not reached has failed, and says why; thresholds are compared with
 // the average round trip to it.
 import { failure, type Failure, type FailureCode } from '../../contract/failure.ts'
-import type { TracerouteMonitor } from './definition.ts'
+import type { TracerouteMonitor, TracerouteCode } from './definition.ts'
 import { evaluateAssertions, type AssertionSources } from '../assertions/assertions.ts'
 import type { Latency } from '../../network/native/round-trips.ts'
 import type { Observation } from '../../contract/observation.ts'
@@ -17,7 +17,7 @@ export interface TraceFindings {
 }
 
 /** Failures that `shouldFail` takes for a pass. */
-const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<FailureCode> = new Set([
+const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<string> = new Set<FailureCode | TracerouteCode>([
   'DESTINATION_UNREACHED',
   'CONNECT_UNREACHABLE',
   'TIMEOUT_TRACE',
@@ -82,12 +82,16 @@ function endFailure(
   const answered = last === undefined ? 'no hop answered' : `hop ${placeOf(last)} answered last`
   if (observed.end === 'timeout') {
     const message = `the trace to ${target} did not end within ${request.timeout} s; ${answered}`
-    return failure('TIMEOUT_TRACE', message, details)
+    return failure<TracerouteCode>('TIMEOUT_TRACE', message, details)
   }
   const why =
     report.refusal === undefined ? silenceOf(monitor, observed) : refusalOf(observed, report)
   const whole = report.refusal === undefined ? `${why}; ${answered}` : why
-  return failure('DESTINATION_UNREACHED', `${target} was not reached: ${whole}`, details)
+  return failure<TracerouteCode>(
+    'DESTINATION_UNREACHED',
+    `${target} was not reached: ${whole}`,
+    details,
+  )
 }
 
 function placeOf({ hop, address }: Hop): string {

@@ -1,22 +1,12 @@
 // URL monitors: one GET, its status code and its time.
-import { UrlMonitor } from '../../contract/http-monitor.ts'
+import type { UrlMonitor } from '../../contract/http-monitor.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import { checkHttp, type HttpPlan } from '../http/check.ts'
 import type { HttpObserved } from '../http/observed.ts'
 import { httpSamples } from '../http/samples.ts'
 import { targetFor } from '../../network/http/target.ts'
+import { urlDefinition } from './definition.ts'
 import { defineMonitor } from '../monitor.ts'
-
-const plans = new WeakMap<UrlMonitor, HttpPlan>()
-
-function planFor(monitor: UrlMonitor): HttpPlan {
-  let plan = plans.get(monitor)
-  if (plan === undefined) {
-    plan = makePlan(monitor)
-    plans.set(monitor, plan)
-  }
-  return plan
-}
 
 function makePlan(monitor: UrlMonitor): HttpPlan {
   const { request } = monitor
@@ -37,9 +27,11 @@ function makePlan(monitor: UrlMonitor): HttpPlan {
 
 /** URL monitors. */
 export const url = defineMonitor<UrlMonitor>({
-  checkType: 'URL',
-  schema: UrlMonitor,
-  run: (monitor, context) => checkHttp(planFor(monitor), context),
+  definition: urlDefinition,
+  prepare(monitor) {
+    const plan = makePlan(monitor)
+    return (context) => checkHttp(plan, context)
+  },
   samples: (observed) => httpSamples(observed as unknown as HttpObserved),
   deadlineMs: (monitor) => monitor.maxResponseTime,
 })

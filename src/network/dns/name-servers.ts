@@ -60,7 +60,7 @@ const ROOT_QUERY = encodeQuery({
 })
 
 /** Failures of a question to which no answer came, or none that was of use. */
-const NO_ANSWER: ReadonlySet<FailureCode> = new Set<FailureCode>([
+const NO_ANSWER: ReadonlySet<string> = new Set<FailureCode>([
   'DNS_SERVER_FAILED',
   'CONNECT_REFUSED',
   'CONNECT_UNREACHABLE',

@@ -5,6 +5,9 @@ import { type Manifest, manifestFor, MANIFESTS } from '../../contract/versions.t
 import { abilityNames } from './assignment.ts'
 import { ApiError } from '../http/errors.ts'
 
+/** Types of monitors that a version has had. */
+const RELEASED_TYPES = new Set(MANIFESTS.flatMap(({ checkTypes }) => checkTypes))
+
 /** The manifest of an agent's version. Throws 403 for one before the first milestone. */
 export function manifestOf({ version }: AgentFacts): Manifest {
   const manifest = manifestFor(version)
@@ -20,9 +23,11 @@ export function manifestOf({ version }: AgentFacts): Manifest {
  */
 export function abilitiesOf(agent: AgentFacts, manifest: Manifest): string[] {
   const types = new Set(manifest.images[agent.image] ?? manifest.checkTypes)
+  // A type that no version has yet is for the agent to know.
+  const isAble = (type: string) => types.has(type) || !RELEASED_TYPES.has(type)
   const engines = new Set(manifest.engines)
   const names = abilityNames({
-    checkTypes: agent.checkTypes.filter((type) => types.has(type)),
+    checkTypes: agent.checkTypes.filter(isAble),
     engines: agent.engines.filter((engine) => engines.has(engine)),
     runtimes: agent.runtimes.filter((runtime) => RUNTIMES.has(runtime)),
   })

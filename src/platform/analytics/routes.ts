@@ -4,7 +4,7 @@ import { z } from '@hono/zod-openapi'
 import {
   addTotals,
   Analytics,
-  ANALYTICS_PATHS,
+  analyticsOf,
   ANALYTICS_TYPES,
   AnalyticsAsk,
   AnalyticsSummary,
@@ -20,7 +20,7 @@ import {
   type Totals,
   unmeasuredOf,
 } from './schema.ts'
-import type { CheckType } from '../../contract/monitor.ts'
+import { type CheckType, DEFINITIONS } from '../../monitors/definitions.ts'
 import { CUSTOM_POLICIES } from '../../contract/api/rate-policy.ts'
 import {
   type HourCounts,
@@ -83,8 +83,8 @@ type Query = z.output<z.ZodObject<ReturnType<typeof queryOf>>>
 
 /** One operation for each type of monitor that locations run, and one for several monitors. */
 export function analyticsOperations(parts: AnalyticsParts): DefinedOperation[] {
-  const ofTypes = Object.entries(ANALYTICS_PATHS).flatMap(([checkType, paths]) =>
-    paths.map((path) => ofType(parts, checkType as CheckType, path)),
+  const ofTypes = ANALYTICS_TYPES.flatMap((checkType) =>
+    (analyticsOf(checkType)?.paths ?? []).map((path) => ofType(parts, checkType, path)),
   )
   return [...ofTypes, ofSeveral(parts), metricsListing()]
 }
@@ -169,7 +169,7 @@ function summaryOf({ id, checkType }: MonitorFacts, hours: HourCounts[]): Analyt
   for (const hour of hours) addTotals(totals, { ...hour, counts: hour })
   const { availability, avg, p50, p95, p99 } = figuresOf(totals)
   const base = { checkId: id, checkType, availability }
-  return checkType === 'ICMP' || checkType === 'TRACEROUTE'
+  return DEFINITIONS.get(checkType)?.analytics?.isLatency
     ? { ...base, latency_avg: avg, latency_p50: p50, latency_p95: p95, latency_p99: p99 }
     : {
         ...base,

@@ -2,7 +2,8 @@
 // us (errored, cancelled, missed) say nothing about the target: they count for no availability and are
 // shown beside it.
 import * as z from 'zod'
-import { CHECK_TYPES, type CheckType } from '../../contract/monitor.ts'
+import type { AnalyticsDefinition } from '../../contract/type/definition.ts'
+import { CHECK_TYPES, type CheckType, DEFINITIONS } from '../../monitors/definitions.ts'
 import {
   countOf,
   mergeHistogram,
@@ -12,23 +13,13 @@ import {
 } from './response-histogram.ts'
 import { type Verdict, VERDICTS } from '../../contract/result.ts'
 
-/** Parts of addresses under /v1/analytics/ that name a type of monitor; the first is the preferred one. */
-export const ANALYTICS_PATHS: Partial<Record<CheckType, readonly string[]>> = {
-  URL: ['url-monitors'],
-  API: ['api-checks'],
-  TCP: ['tcp-checks', 'tcp-monitors'],
-  DNS: ['dns', 'dns-monitors'],
-  ICMP: ['icmp', 'icmp-monitors'],
-  GRPC: ['grpc-checks', 'grpc-monitors'],
-  TRACEROUTE: ['traceroute', 'traceroute-monitors'],
-  SSL: ['ssl', 'ssl-monitors'],
-  BROWSER: ['browser-checks'],
-  MULTI_STEP: ['multistep-checks'],
-  PLAYWRIGHT: ['playwright-checks'],
-}
-
 /** The types of monitors that have analytics. */
-export const ANALYTICS_TYPES = CHECK_TYPES.filter((type) => ANALYTICS_PATHS[type] !== undefined)
+export const ANALYTICS_TYPES = CHECK_TYPES.filter((type) => analyticsOf(type) !== undefined)
+
+/** The analytics of a type, where it has any. */
+export function analyticsOf(checkType: CheckType): AnalyticsDefinition | undefined {
+  return DEFINITIONS.get(checkType)?.analytics
+}
 
 /** Spans up to now that have a name, in hours. */
 export const QUICK_HOURS = { last24Hours: 24, last7Days: 7 * 24, last30Days: 30 * 24 } as const
@@ -58,27 +49,6 @@ export const AGGREGATIONS = [
 ] as const
 type Aggregation = (typeof AGGREGATIONS)[number]
 
-/** The name of the response time, where a type has one of its own beside `responseTime`. */
-const TIME_NAMES: Partial<Record<CheckType, { name: string; label: string }>> = {
-  TCP: { name: 'total', label: 'Total time' },
-  DNS: { name: 'total', label: 'Total time' },
-  GRPC: { name: 'total', label: 'Total time' },
-  ICMP: { name: 'latencyAvg', label: 'Latency' },
-  TRACEROUTE: { name: 'finalHopLatencyAvg', label: 'Latency of the final hop' },
-}
-
-/** Figures that the public document declares and nobody measures here: they are left out of answers. */
-const UNMEASURED: Partial<Record<CheckType, readonly string[]>> = {
-  URL: ['wait', 'dns', 'tcp', 'firstByte', 'download'],
-  API: ['wait', 'dns', 'tcp', 'firstByte', 'download'],
-  TCP: ['dns', 'connection', 'data'],
-  ICMP: ['packetLoss', 'latencyMin', 'latencyMax', 'latencyStdDev'],
-  SSL: ['handshakeTimeMs', 'daysUntilExpiry'],
-  TRACEROUTE: ['totalHops'],
-  BROWSER: ['TTFB', 'FCP', 'LCP', 'CLS', 'TBT'],
-  PLAYWRIGHT: ['TTFB', 'FCP', 'LCP', 'CLS', 'TBT'],
-}
-
 /** A figure: its unit, how it comes about, its name for people, and what of the totals it is. */
 export interface Metric {
   unit: 'percentage' | 'milliseconds'
@@ -89,7 +59,7 @@ export interface Metric {
 
 /** The figures of a type of monitor by their names. */
 export function metricsOf(checkType: CheckType): Map<string, Metric> {
-  const own = TIME_NAMES[checkType]
+  const own = analyticsOf(checkType)?.time
   const times = [{ name: 'responseTime', label: 'Response time' }, ...(own ? [own] : [])]
   return new Map<string, Metric>([
     [
@@ -107,7 +77,7 @@ export function metricsOf(checkType: CheckType): Map<string, Metric> {
 
 /** Names of declared figures of a type of monitor that are left out of answers. */
 export function unmeasuredOf(checkType: CheckType): string[] {
-  return (UNMEASURED[checkType] ?? []).flatMap((name) =>
+  return (analyticsOf(checkType)?.unmeasured ?? []).flatMap((name) =>
     [...AGGREGATIONS, 'stddev'].map((aggregation) => `${name}_${aggregation}`),
   )
 }
@@ -192,7 +162,7 @@ const Counts = z.object({
 
 /** Figures under the own names of response times. */
 const OWN_FIGURES = Object.fromEntries(
-  Object.values(TIME_NAMES).flatMap(({ name }) =>
+  ANALYTICS_TYPES.flatMap((type) => analyticsOf(type)?.time ?? []).flatMap(({ name }) =>
     AGGREGATIONS.map((aggregation) => [`${name}_${aggregation}`, figure]),
   ),
 )

@@ -5,7 +5,7 @@ import type * as z from 'zod'
 import {
   type DefinedType,
   DEFINED_TYPES,
-  definitionSchema,
+  definitionOf,
   typeProblem,
 } from '../../monitors/definitions.ts'
 import { CheckGroup } from '../../contract/api/check-group.ts'
@@ -49,7 +49,7 @@ export function draftCheck(
   const written = { ...definition, id: ANY_ID }
   // What a text has to look like is true of its variables' values, and what is kept is the text.
   const { value } = substituteOwn(written, lookupFor(definition, checkContext))
-  const draft = parsed(definitionSchema(checkType), value)
+  const draft = parsed(definitionOf(checkType).schema, value)
   if (!draft.ok) return draft
   const { id: _any, ...whole } = restored(draft.definition, value, written) as Definition
   const found = references(whole)

@@ -1,8 +1,8 @@
 // Monitors: listed, made, read, replaced, changed and deleted in the public wire form.
 import { randomUUID } from 'node:crypto'
 import * as z from 'zod'
-import { DEFINED_TYPES, type DefinedType, definitionSchema } from '../../monitors/definitions.ts'
-import { Check, CHECK_PATHS, CheckFields, checkInput } from './schema.ts'
+import { DEFINED_TYPES, type DefinedType, definitionOf } from '../../monitors/definitions.ts'
+import { Check, CheckFields, checkInput } from './schema.ts'
 import { HEARTBEAT_UNWATCHED } from '../../contract/unwatched.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import type { Queryable } from '../../database/database.ts'
@@ -113,7 +113,7 @@ function list({ database, cipher }: MonitorParts): DefinedOperation {
 }
 
 function ofType(parts: MonitorParts, checkType: DefinedType): DefinedOperation[] {
-  const part = CHECK_PATHS[checkType]
+  const part = definitionOf(checkType).path
   const words = {
     tag: TAG,
     action: 'write' as const,
@@ -268,8 +268,7 @@ async function draftAndSave(
   parts: MonitorParts,
   { accountId, check, body: sent }: { accountId: string; check: KeptCheck; body: Definition },
 ): Promise<void> {
-  const schema = definitionSchema(check.checkType)
-  const body = schema === undefined ? sent : clientCheck(sent, schema)
+  const body = clientCheck(sent, definitionOf(check.checkType).schema)
   const { groupId } = body
   const groupIds = typeof groupId === 'number' && Number.isSafeInteger(groupId) ? [groupId] : []
   const checkContext = await readCheckContext(tx, parts, { accountId, groupIds })

@@ -2,25 +2,9 @@
 // monitors/definitions.ts; here stands what a request may carry beside it and what an answer adds.
 import * as z from 'zod'
 import { READ_ONLY, SECRET_MASK, timestamps } from '../../contract/api/resource.ts'
-import { type DefinedType, definitionSchema } from '../../monitors/definitions.ts'
+import { CHECK_TYPES, type DefinedType, definitionOf } from '../../monitors/definitions.ts'
 import { CheckGroup } from '../../contract/api/check-group.ts'
-import { CHECK_TYPES, commonFields } from '../../contract/monitor.ts'
-
-/** Type → the last part of its path under /v1/checks. */
-export const CHECK_PATHS = {
-  API: 'api',
-  URL: 'url',
-  TCP: 'tcp',
-  DNS: 'dns',
-  ICMP: 'icmp',
-  SSL: 'ssl',
-  GRPC: 'grpc',
-  TRACEROUTE: 'traceroute',
-  BROWSER: 'browser',
-  MULTI_STEP: 'multistep',
-  PLAYWRIGHT: 'playwright',
-  HEARTBEAT: 'heartbeat',
-} as const satisfies Record<DefinedType, string>
+import { commonFields } from '../../contract/monitor.ts'
 
 const { id: _, ...fields } = commonFields
 
@@ -42,10 +26,8 @@ export const Check = z
 
 /** The body that makes or replaces a monitor of a type, for the document. */
 export function checkInput(checkType: DefinedType): z.ZodType {
-  const schema = definitionSchema(checkType)
-  if (!(schema instanceof z.ZodObject)) throw new Error(`${checkType} is defined by no object`)
+  const { path, schema } = definitionOf(checkType)
   const { id: _id, ...shape } = schema.shape
-  const words = CHECK_PATHS[checkType]
   return z
     .strictObject({
       ...shape,
@@ -53,7 +35,7 @@ export function checkInput(checkType: DefinedType): z.ZodType {
       warning: z.unknown().optional(),
       ...READ_ONLY,
     })
-    .meta({ id: `${words[0]?.toUpperCase()}${words.slice(1)}CheckInput` })
+    .meta({ id: `${path[0]?.toUpperCase()}${path.slice(1)}CheckInput` })
 }
 
 /** Part of a body, for changes of some fields, and for those whose type the monitor itself knows. */

@@ -10,7 +10,7 @@ import {
   resultId,
   slotOfResultId,
 } from './schema.ts'
-import { CHECK_TYPES } from '../../contract/monitor.ts'
+import { CHECK_TYPES } from '../../monitors/definitions.ts'
 import { CUSTOM_POLICIES } from '../../contract/api/rate-policy.ts'
 import { VERDICTS } from '../../contract/result.ts'
 import type { ArtifactView } from '../../contract/api/run.ts'

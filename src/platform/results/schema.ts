@@ -1,7 +1,7 @@
 // A result as the public API shows it, and the present state of a monitor.
 import { createHash } from 'node:crypto'
 import * as z from 'zod'
-import { CHECK_TYPES } from '../../contract/monitor.ts'
+import { CHECK_TYPES } from '../../monitors/definitions.ts'
 import {
   MISSED_REASONS,
   OWN_VERDICTS,

@@ -25,7 +25,7 @@ export function refusedConnections(
   blocked: readonly BlockedConnection[],
 ): RefusedConnection[] {
   return [
-    ...refusals.map(({ host, port, failure }) => ({ host, port, code: failure.code as string })),
+    ...refusals.map(({ host, port, failure }) => ({ host, port, code: failure.code })),
     ...blocked.map(({ address, port, network, name }) => ({
       host: name ?? address,
       port,

@@ -5,7 +5,7 @@ import { createServer, request as httpRequest } from 'node:http'
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import type { Failure, FailureCode } from '../../contract/failure.ts'
+import type { Failure } from '../../contract/failure.ts'
 import type { Connection, Dialler, Progress } from '../../network/dial.ts'
 import { DeadlineReached } from '../../network/deadline.ts'
 import { failureOf } from '../../network/target-failure.ts'
@@ -363,7 +363,7 @@ function meaningOf({ code }: Failure): { status: number; type: string } {
   return MEANINGS[code] ?? { status: 502, type: 'destination_unavailable' }
 }
 
-const MEANINGS: Partial<Record<FailureCode, { status: number; type: string }>> = {
+const MEANINGS: Partial<Record<string, { status: number; type: string }>> = {
   ADDRESS_BLOCKED: { status: 403, type: 'destination_ip_prohibited' },
   DNS_NOT_FOUND: { status: 502, type: 'dns_error' },
   DNS_NO_ADDRESS: { status: 502, type: 'dns_error' },

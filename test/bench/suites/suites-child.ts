@@ -10,6 +10,7 @@ import { createSandbox } from '../../../src/sandbox/sandbox.ts'
 import type { SuiteMonitor } from '../../../src/monitors/suite/definition.ts'
 import { MONITOR_TYPES } from '../../../src/monitors/registry.ts'
 import type { ScriptHost } from '../../../src/scripts/host.ts'
+import type { Context } from '../../../src/monitors/monitor.ts'
 import { suite } from '../../../src/monitors/suite/index.ts'
 import { runSuite } from '../../../src/suites/run.ts'
 import { openToolchains } from '../../../src/scripts/toolchains.ts'
@@ -36,7 +37,7 @@ const host: ScriptHost = {
 const outputs = new Map<string, string>()
 const watched = {
   ...suite,
-  run: (settled: unknown, context: Parameters<typeof suite.run>[1]) => {
+  prepare: (settled: unknown) => (context: Context) => {
     const monitor = settled as SuiteMonitor
     return runSuite(monitor, context as ScriptContext, host, {
       onOutput: (chunk) => {

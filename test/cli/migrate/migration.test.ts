@@ -11,7 +11,8 @@ import {
 } from '../../../src/cli/migrate/migration.ts'
 import type { Failure } from '../../../src/contract/failure.ts'
 import { Monitor } from '../../../src/contract/monitor.ts'
-import { verdictOf, type Result } from '../../../src/contract/result.ts'
+import { verdictOf } from '../../../src/agent/run/verdict.ts'
+import type { Result } from '../../../src/contract/result.ts'
 
 const MOVE = { from: '2024.09', to: '2026.04' }
 const monitor = Monitor.parse({

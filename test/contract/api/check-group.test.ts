@@ -2,7 +2,7 @@
 // must be true of any two by property.
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { definitionSchema } from '../../../src/monitors/definitions.ts'
+import { DEFINITIONS } from '../../../src/monitors/definitions.ts'
 import {
   CheckGroup,
   effectiveMonitor,
@@ -12,7 +12,7 @@ import type { Monitor } from '../../../src/contract/monitor.ts'
 import { definitionOf, type Fields } from '../../support/definitions.ts'
 
 const monitorOf = (fields: Fields = {}, checkType = 'URL') =>
-  definitionSchema(checkType)?.parse(definitionOf(checkType, fields)) as Monitor
+  DEFINITIONS.get(checkType)?.schema?.parse(definitionOf(checkType, fields)) as Monitor
 const groupOf = (fields: Fields = {}) => CheckGroup.parse({ name: 'G', ...fields })
 const holds = (own: Fields, group: Fields, checkType = 'URL') =>
   effectiveMonitor(monitorOf(own, checkType), groupOf(group))
@@ -174,7 +174,7 @@ describe('what holds', () => {
         assertions: [assertion],
       },
     })
-    expect(definitionSchema('API')?.parse(effective)).toEqual(effective)
+    expect(DEFINITIONS.get('API')?.schema?.parse(effective)).toEqual(effective)
     expect(holds({}, group, 'URL')).toEqual(monitorOf())
   })
 
@@ -213,7 +213,7 @@ describe('for any monitor in any group', () => {
 
   test('the outcome is a whole definition, and being in the group twice changes nothing more', () =>
     always((_, group, effective) => {
-      expect(definitionSchema('URL')?.parse(effective)).toEqual(effective)
+      expect(DEFINITIONS.get('URL')?.schema?.parse(effective)).toEqual(effective)
       expect(effectiveMonitor(effective, group)).toEqual(effective)
     }))
 

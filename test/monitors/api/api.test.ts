@@ -46,7 +46,7 @@ async function check(request: object, more: object = {}) {
     request: { method: 'GET', ...request },
     ...more,
   })
-  const seen = await api.run(monitor, testContext())
+  const seen = await api.prepare(monitor)(testContext())
   const observed = seen.observed as unknown as HttpObserved
   return { ...seen, observed, codes: seen.failures.map((one) => one.code) }
 }
@@ -299,6 +299,6 @@ test('a body that the server does not take is a time-out in sending', async () =
       body: 'x'.repeat(16_777_216),
     },
   })
-  const seen = await api.run(monitor, testContext({ signal: deadlineAfter(300) }))
+  const seen = await api.prepare(monitor)(testContext({ signal: deadlineAfter(300) }))
   expect(seen.failures.map((one) => one.code)).toEqual(['TIMEOUT_SEND'])
 })

@@ -1,8 +1,8 @@
 // Aim: types are put together from whatever pieces a server's reflection gives them in, are never out of date,
 // and hostile or broken reflection ends with a stable code.
+import { GRPC_LIMITS } from '../../../src/monitors/grpc/definition.ts'
 import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
-import { LIMITS } from '../../../src/contract/versions.ts'
 import {
   errorAnswer,
   field,
@@ -270,7 +270,7 @@ describe('reflection that is broken', () => {
         filesAnswer(fileOf({ name: `f${endless++}`, dependency: [`f${endless}`] })),
     })
     await ask(stub.port)
-    expect(endless).toBeLessThanOrEqual(LIMITS.grpcDescriptorFilesMax + 1)
+    expect(endless).toBeLessThanOrEqual(GRPC_LIMITS.grpcDescriptorFilesMax + 1)
   })
 
   test('names that are repeated make no answer without end', async () => {

@@ -124,7 +124,7 @@ describe.skipIf(why !== undefined)(`beside blackbox_exporter ${why ?? ''}`, () =
     const hostname = places[target] ?? target
     const theirs = await exporter.measure(module, hostname)
     const request = { hostname, pingCount: 1, timeoutMs: 500, ...REQUESTS[module] }
-    const observation = await icmp.run(icmpMonitor({ request }), testContext())
+    const observation = await icmp.prepare(icmpMonitor({ request }))(testContext())
     const samples = icmp.samples(observation.observed)
     const ours = (name: string) => samples.find((one: Sample) => one.name === name)?.value
     return { theirs, observation, ours }

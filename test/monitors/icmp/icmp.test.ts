@@ -1,4 +1,5 @@
 // Aim: the ICMP monitor on loopback: what it shows, how it evaluates, and that it lets go at every stage.
+import { ICMP_LIMITS } from '../../../src/monitors/icmp/definition.ts'
 import { readdirSync, readlinkSync } from 'node:fs'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { Failure } from '../../../src/contract/failure.ts'
@@ -9,7 +10,7 @@ import { DeadlineReached } from '../../../src/network/deadline.ts'
 import type { Context } from '../../../src/monitors/monitor.ts'
 import type { Observation } from '../../../src/contract/observation.ts'
 import { watchedNow } from '../../../src/network/native/readiness.ts'
-import { SAMPLES } from '../../../src/monitors/metrics/samples.ts'
+import { METRICS } from '../../../src/monitors/definitions.ts'
 import { eventually } from '../../support/eventually.ts'
 import { icmpMonitor, type IcmpWish } from '../../support/monitors/icmp/icmp-process.ts'
 import {
@@ -26,7 +27,7 @@ import { startStopwatch } from '../../support/stopwatch.ts'
 import { execFileSync } from 'node:child_process'
 
 function observe(wish: IcmpWish, context: Context = testContext()): Promise<Observation> {
-  return icmp.run(icmpMonitor(wish), context)
+  return icmp.prepare(icmpMonitor(wish))(context)
 }
 
 function codesOf({ failures }: { failures: readonly Failure[] }): string[] {
@@ -141,7 +142,7 @@ describe('what is shown', () => {
     expect(value('probe_icmp_duration_seconds', 'rtt')).toBe((latency?.avg ?? 0) / 1000)
     expect(value('probe_icmp_duration_seconds', 'resolve')).toBeGreaterThanOrEqual(0)
     expect(value('probe_icmp_duration_seconds', 'setup')).toBeGreaterThanOrEqual(0)
-    expect(samples.filter(({ name }) => !SAMPLES.has(name))).toEqual([])
+    expect(samples.filter(({ name }) => !METRICS.has(name))).toEqual([])
     const none = await observe({ request: { ...HERE, hostname: '169.254.169.254' } })
     const names = icmp.samples(none.observed).map(({ name }) => name)
     expect(names).not.toContain('probe_icmp_packet_loss_ratio')
@@ -298,7 +299,7 @@ describe('letting go', () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     const context = testContext({ resolver: fixedResolver({}) })
     const running = observe({ request: { ...HERE, hostname: 'slow.test' } }, context)
-    await vi.advanceTimersByTimeAsync(LIMITS.icmpLookupMs)
+    await vi.advanceTimersByTimeAsync(ICMP_LIMITS.icmpLookupMs)
     expect(codesOf(await running)).toEqual(['TIMEOUT_DNS'])
   })
 
@@ -306,7 +307,7 @@ describe('letting go', () => {
     const monitor = icmpMonitor({
       request: { hostname: 'a.test', pingCount: 50, intervalMs: 500, timeoutMs: 2000 },
     })
-    expect(icmp.deadlineMs(monitor)).toBe(50 * 500 + 2000 + LIMITS.icmpLookupMs)
+    expect(icmp.deadlineMs(monitor)).toBe(50 * 500 + 2000 + ICMP_LIMITS.icmpLookupMs)
   })
 
   test('thousands of runs at once share few sockets, and all are closed when nobody needs them', async ({

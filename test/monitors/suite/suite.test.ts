@@ -303,7 +303,7 @@ describe('what goes wrong is told apart', () => {
   ])('%s', async (_, folder, options, code, about) => {
     const run = await runFolder(host, folder(), options)
     expect(run.codes).toContain(code)
-    const whom = new Set(run.failures.map(aboutWhom))
+    const whom = new Set(run.failures.map((one) => aboutWhom(one)))
     expect([...whom]).toEqual([about])
   })
 })
@@ -377,7 +377,7 @@ describe('a run that is ended', () => {
 
 test('an agent without a ground for code says so', async () => {
   const type = MONITOR_TYPES.get('PLAYWRIGHT')
-  const observation = await type?.run({}, testContext())
+  const observation = await type?.prepare({})(testContext())
   expect(observation?.failures[0]?.code).toBe('SCRIPT_UNSUPPORTED')
 })
 

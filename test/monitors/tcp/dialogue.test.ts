@@ -22,7 +22,7 @@ async function run(request: Record<string, unknown>, maxResponseTime = 3000): Pr
     request: { hostname: '127.0.0.1', ...request },
     maxResponseTime,
   })
-  return tcp.run(monitor, testContext({ signal: deadlineAfter(maxResponseTime) }))
+  return tcp.prepare(monitor)(testContext({ signal: deadlineAfter(maxResponseTime) }))
 }
 
 const authority = createAuthority()

@@ -1,5 +1,6 @@
 // Aim: a TCP check says exactly what the target did, within its deadline and with bounded memory, leaves
 // no connection behind, and lets go at once when it is cancelled.
+import { TCP_LIMITS } from '../../../src/monitors/tcp/definition.ts'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { describe, expect, test } from 'vitest'
@@ -43,7 +44,7 @@ async function run(
     ...settings,
   })
   const signal = deadlineAfter(tcp.deadlineMs(monitor))
-  return tcp.run(monitor, { ...testContext({ signal }), ...context })
+  return tcp.prepare(monitor)({ ...testContext({ signal }), ...context })
 }
 
 const codes = ({ failures }: Observation) => failures.map(({ code }) => code)
@@ -226,12 +227,12 @@ describe('what the target sends', () => {
     const request = { port: server.port, assertions: [assert('EQUALS', 'hello')] }
     const observation = await run(request, { maxResponseTime: 300 })
     expect(codes(observation)).toEqual([])
-    expect(observation.responseTimeMs).toBeLessThan(LIMITS.tcpQuietMs / 2)
+    expect(observation.responseTimeMs).toBeLessThan(TCP_LIMITS.tcpQuietMs / 2)
   })
 
   test('an answer that comes after long silence ends with silence too', async () => {
     const late: Behaviour = (socket) =>
-      void setTimeout(() => socket.write('late'), 2 * LIMITS.tcpQuietMs + 100)
+      void setTimeout(() => socket.write('late'), 2 * TCP_LIMITS.tcpQuietMs + 100)
     await using server = await startRawServer(late)
     const request = { port: server.port, assertions: [assert('EQUALS', 'late')] }
     expect(codes(await run(request))).toEqual([])

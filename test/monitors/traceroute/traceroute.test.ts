@@ -9,7 +9,7 @@ import { describe, expect, test } from 'vitest'
 import type { Context } from '../../../src/monitors/monitor.ts'
 import type { Observation } from '../../../src/contract/observation.ts'
 import { watchedNow } from '../../../src/network/native/readiness.ts'
-import { SAMPLES } from '../../../src/monitors/metrics/samples.ts'
+import { METRICS } from '../../../src/monitors/definitions.ts'
 import type { TracerouteMonitor } from '../../../src/monitors/traceroute/definition.ts'
 import type { TraceObserved } from '../../../src/monitors/traceroute/observed.ts'
 import { evaluateTrace } from '../../../src/monitors/traceroute/verdict.ts'
@@ -52,7 +52,7 @@ async function run(
 ): Promise<Observation & { seen: TraceObserved; codes: string[] }> {
   const monitor = parse(request, settings)
   const signal = deadlineAfter(traceroute.deadlineMs(monitor))
-  const observation = await traceroute.run(monitor, { ...testContext({ signal }), ...context })
+  const observation = await traceroute.prepare(monitor)({ ...testContext({ signal }), ...context })
   return {
     ...observation,
     seen: observation.observed as unknown as TraceObserved,
@@ -220,7 +220,7 @@ describe('what comes out', () => {
   test('metrics, by the names of Grafana’s agent where it has them', async () => {
     const { observed, seen } = await run({})
     const samples = traceroute.samples(observed)
-    expect(samples.map(({ name }) => name).filter((name) => !SAMPLES.has(name))).toEqual([])
+    expect(samples.map(({ name }) => name).filter((name) => !METRICS.has(name))).toEqual([])
     const value = (name: string) => samples.find((sample) => sample.name === name)?.value
     expect(value('probe_traceroute_total_hops')).toBe(1)
     expect(value('probe_traceroute_route_hash')).toBe(Number.parseInt(seen.pathHash, 16))

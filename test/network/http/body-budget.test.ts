@@ -18,7 +18,7 @@ async function check(address: string, signal = new AbortController().signal) {
     checkType: 'API',
     request: { method: 'GET', url: address, assertions: [assertion] },
   })
-  const { failures } = await api.run(monitor, testContext({ signal }))
+  const { failures } = await api.prepare(monitor)(testContext({ signal }))
   return failures.map(({ code }) => code)
 }
 

@@ -27,7 +27,7 @@ async function check(address: string, options: ContextOptions, request: object =
     checkType: 'URL',
     request: { url: address, tls: { ca: authority.ca }, ...request },
   })
-  const seen = await url.run(monitor, testContext(options))
+  const seen = await url.prepare(monitor)(testContext(options))
   const observed = seen.observed as unknown as HttpObserved
   return { ...seen, observed, codes: seen.failures.map((one) => one.code) }
 }
@@ -145,7 +145,7 @@ describe('what is said of a target behind the proxy', () => {
       },
     })
     const proxyUrl = `http://localhost:${proxy.port}`
-    const { failures } = await tcp.run(monitor, testContext({ proxyUrl }))
+    const { failures } = await tcp.prepare(monitor)(testContext({ proxyUrl }))
     expect(failures[0]?.code).toBe('CONNECTION_CLOSED')
     expect(failures[0]?.message).toContain(`127.0.0.1:${target.port} (through the proxy localhost)`)
   })

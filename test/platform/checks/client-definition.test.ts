@@ -1,7 +1,7 @@
 // Aim: definitions as clients of the public API send them are made, read, replaced and deleted; what means
 // nothing to their type is not kept, and a key that nobody knows is refused.
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { definitionSchema } from '../../../src/monitors/definitions.ts'
+import { DEFINITIONS } from '../../../src/monitors/definitions.ts'
 import { clientCheck } from '../../../src/platform/checks/client-definition.ts'
 import { useDatabase } from '../../support/database/database.ts'
 import { keepHeartbeat } from '../../support/platform/stored-heartbeat.ts'
@@ -195,7 +195,7 @@ test('an empty ping token keeps the one that there is', async () => {
 })
 
 test('what is of the type itself or unknown stays as it is, in whatever form', () => {
-  const schema = definitionSchema('TCP')
+  const schema = DEFINITIONS.get('TCP')?.schema
   if (schema === undefined) throw new Error('there is no schema')
   const odd = [
     { request: null },

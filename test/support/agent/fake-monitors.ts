@@ -42,7 +42,7 @@ export function fakeType(
     samples: (observed) => [
       { name: 'probe_http_status_code', value: Number(observed['statusCode']) },
     ],
-    run(monitor, context) {
+    prepare: (monitor) => (context) => {
       begun++
       if (options.run !== undefined) return Promise.resolve(options.run())
       const { promise, resolve, reject } = Promise.withResolvers<Observation>()

@@ -11,7 +11,7 @@ import {
   ApplyRequest,
   type PlannedChange,
 } from '../../../src/contract/api/apply.ts'
-import { definitionSchema } from '../../../src/monitors/definitions.ts'
+import { DEFINITIONS } from '../../../src/monitors/definitions.ts'
 import { CheckGroup } from '../../../src/contract/api/check-group.ts'
 
 /** The one account of the server, and its key. */
@@ -88,7 +88,7 @@ function checkDefinitions({ groups, monitors }: ApplyRequest): void {
   for (const { key, definition } of monitors) {
     const hasReferences = JSON.stringify(definition).includes('{{')
     if (!hasReferences)
-      definitionSchema(String(definition['checkType']))?.parse({ id: key, ...definition })
+      DEFINITIONS.get(String(definition['checkType']))?.schema?.parse({ id: key, ...definition })
   }
 }
 

@@ -17,7 +17,7 @@ export async function checkUrl(
     request: { url: address, ...request },
     ...more,
   })
-  const seen = await url.run(monitor, testContext(options))
+  const seen = await url.prepare(monitor)(testContext(options))
   const observed = seen.observed as unknown as HttpObserved
   return { ...seen, observed, codes: seen.failures.map((one) => one.code) }
 }

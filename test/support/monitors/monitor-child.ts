@@ -35,10 +35,12 @@ async function run(definition: Record<string, unknown>, options: RunOptions): Pr
   }
   const context = testContext({ signal: controller.signal, blocked: options.blocked ?? [] })
   const startedAt = performance.now()
-  const outcome = await type.run(monitor, context).then(
-    (observation) => ({ observation }),
-    (error: Error) => ({ rejected: error.message }),
-  )
+  const outcome = await type
+    .prepare(monitor)(context)
+    .then(
+      (observation) => ({ observation }),
+      (error: Error) => ({ rejected: error.message }),
+    )
   const endedAt = performance.now()
   for (const timer of timers) clearTimeout(timer)
   const ran: Ran = { ...outcome, tookMs: endedAt - startedAt }

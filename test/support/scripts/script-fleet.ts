@@ -13,7 +13,7 @@ import {
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { packBundle } from '../../../src/client/bundle-pack.ts'
-import { CHECK_PATHS } from '../../../src/platform/checks/schema.ts'
+import { type DefinedType, definitionOf } from '../../../src/monitors/definitions.ts'
 import type { RunDetail } from '../../../src/contract/api/run.ts'
 import { INSTALLED_FILE, toolFolder } from '../../../src/scripts/toolchains.ts'
 import type { AgentProcess } from '../agent/agent-process.ts'
@@ -138,14 +138,18 @@ export class ScriptFleet {
   }
 
   /** Makes a monitor that runs when it is asked to alone; its id. */
-  async monitor(type: keyof typeof CHECK_PATHS, fields: Record<string, unknown>): Promise<string> {
-    const { id } = await this.fleet.api<{ id: string }>('POST', `/v1/checks/${CHECK_PATHS[type]}`, {
-      name: `a ${type} monitor`,
-      activated: false,
-      frequency: 10,
-      privateLocations: ['cellar'],
-      ...fields,
-    })
+  async monitor(type: DefinedType, fields: Record<string, unknown>): Promise<string> {
+    const { id } = await this.fleet.api<{ id: string }>(
+      'POST',
+      `/v1/checks/${definitionOf(type).path}`,
+      {
+        name: `a ${type} monitor`,
+        activated: false,
+        frequency: 10,
+        privateLocations: ['cellar'],
+        ...fields,
+      },
+    )
     return id
   }
 

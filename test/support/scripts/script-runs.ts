@@ -49,8 +49,9 @@ export function startScript(
   const deadlineMs = type.deadlineMs(monitor)
   const timers = vi.spyOn(globalThis, 'setTimeout')
   const running = startAttempt({
-    type,
+    run: type.prepare(monitor),
     monitor,
+    overrunMsMax: type.overrunMsMax,
     deadlineMs,
     dial: testContext(options).dial,
     workRoot,

@@ -1,6 +1,6 @@
 // What was learnt about revocation, kept for the next run: answers by certificate, lists by address. Bounded
 // in number and in bytes, and never older than a fixed age, so that news arrives.
-import { LIMITS } from '../../../contract/versions.ts'
+import { SSL_LIMITS } from '../definition.ts'
 import type { Dialler } from '../../../network/dial.ts'
 import { LeastRecentlyUsed } from '../../../network/least-recently-used.ts'
 import type { Problem } from './ocsp-message.ts'
@@ -36,7 +36,7 @@ export class RevocationMemory<A> {
     const until =
       holdsUntil === undefined
         ? now + PROBLEM_AGE_MS_MAX
-        : Math.min(holdsUntil, now + LIMITS.revocationAgeMsMax)
+        : Math.min(holdsUntil, now + SSL_LIMITS.revocationAgeMsMax)
     this.#answers.set(key, { value, until })
   }
 
@@ -48,11 +48,11 @@ export class RevocationMemory<A> {
   /** Keeps a list until its successor is due; the oldest ones make room. */
   keepList(url: string, list: RevocationList, now: number): void {
     this.#forget(url)
-    const until = Math.min(list.nextUpdate ?? Infinity, now + LIMITS.revocationAgeMsMax)
+    const until = Math.min(list.nextUpdate ?? Infinity, now + SSL_LIMITS.revocationAgeMsMax)
     this.#lists.set(url, { value: list, until })
     this.#listBytes += list.bytes.length
     for (const oldest of this.#lists.keys()) {
-      if (this.#listBytes <= LIMITS.crlsBytesMax) break
+      if (this.#listBytes <= SSL_LIMITS.crlsBytesMax) break
       this.#forget(oldest)
     }
   }

@@ -1,9 +1,8 @@
 // Whether a certificate is revoked: by the OCSP answer that the server staples, the responder that the
 // certificate names, or its revocation list, in this order. Whoever cannot be asked says nothing.
+import { SSL_LIMITS } from '../definition.ts'
 import { randomBytes } from 'node:crypto'
-import type { FailureCode } from '../../../contract/failure.ts'
 import type { SslConfig } from '../definition.ts'
-import { LIMITS } from '../../../contract/versions.ts'
 import type { Dialler, Family } from '../../../network/dial.ts'
 import {
   type OcspAnswer,
@@ -28,7 +27,7 @@ export type Word =
       revokedAt?: string
       reason?: string
     }
-  | { status: 'unavailable'; why: string; code?: FailureCode; url?: string }
+  | { status: 'unavailable'; why: string; code?: string; url?: string }
 
 /** All that was learnt about one certificate. */
 export interface Revocation {
@@ -57,7 +56,7 @@ export interface Asking {
 }
 
 /** OCSP gets half of the time, so that a list can still be read when the responder is silent. */
-const ASK_MS_MAX = LIMITS.revocationMsMax / 2
+const ASK_MS_MAX = SSL_LIMITS.revocationMsMax / 2
 const UNTRUSTED: Word = { status: 'unavailable', why: 'the chain leads to no trusted authority' }
 
 /** Whether there is anybody to ask at all. */
@@ -144,7 +143,7 @@ async function askResponder(
     {
       url,
       body: { bytes: ocspRequest(subject, nonce), type: 'application/ocsp-request' },
-      bytesMax: LIMITS.ocspBytesMax,
+      bytesMax: SSL_LIMITS.ocspBytesMax,
       timeoutMs,
       family,
     },
@@ -221,7 +220,7 @@ async function readList(
   signal: AbortSignal,
 ): Promise<RevocationList | Problem> {
   const bytes = await plainFetch(
-    { url, bytesMax: LIMITS.crlBytesMax, timeoutMs, family },
+    { url, bytesMax: SSL_LIMITS.crlBytesMax, timeoutMs, family },
     dial,
     signal,
   )

@@ -1,5 +1,5 @@
 // Statements behind analytics: hours of one monitor, from rollups where there are any, else from rows.
-import type { CheckType } from '../../../contract/monitor.ts'
+import type { CheckType } from '../../../monitors/definitions.ts'
 import type { ResponseHistogram } from '../response-histogram.ts'
 import type { Verdict } from '../../../contract/result.ts'
 import { COUNTED, countHoursSql, HOUR_COUNTS } from './rollups.ts'

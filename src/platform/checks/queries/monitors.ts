@@ -1,5 +1,5 @@
 // Statements on monitors. Definitions are encrypted before they come here.
-import type { CheckType } from '../../../contract/monitor.ts'
+import type { CheckType } from '../../../monitors/definitions.ts'
 import { statement, type Connection } from '../../../database/statement.ts'
 
 /** A monitor that is not deleted. */

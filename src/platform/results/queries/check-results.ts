@@ -1,6 +1,6 @@
 // Statements that read results: pages of a monitor's, one of them, and the newest of each placement.
 import { instantOf, type Place } from '../../../database/cursor.ts'
-import type { CheckType } from '../../../contract/monitor.ts'
+import type { CheckType } from '../../../monitors/definitions.ts'
 import type { MissedReason, OwnVerdict, TargetVerdict, Verdict } from '../../../contract/result.ts'
 import { RUN_BOUNDS } from '../../../contract/api/run.ts'
 import { UNATTENDED } from '../../private-locations/queries/locations.ts'

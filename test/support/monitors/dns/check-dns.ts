@@ -26,7 +26,7 @@ export async function checkDns(
     ...more,
   })
   const signal = options.signal ?? deadlineAfter(type.deadlineMs(monitor))
-  const seen = await type.run(monitor, testContext({ ...contextOptions, signal }))
+  const seen = await type.prepare(monitor)(testContext({ ...contextOptions, signal }))
   const observed = seen.observed as unknown as DnsObserved
   return { ...seen, observed, codes: seen.failures.map(({ code }) => code) }
 }

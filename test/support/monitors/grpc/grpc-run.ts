@@ -41,7 +41,7 @@ export async function runGrpc(order: GrpcOrder): Promise<GrpcObservation> {
   const grpcConfig = { ...request.grpcConfig, ...order.brought }
   const monitor = { ...parsed, request: { ...request, grpcConfig } }
   const signal = order.context?.signal ?? deadlineAfter(grpc.deadlineMs(monitor))
-  const observation = await grpc.run(monitor, { ...testContext({ signal }), ...order.context })
+  const observation = await grpc.prepare(monitor)({ ...testContext({ signal }), ...order.context })
   return observation as GrpcObservation
 }
 

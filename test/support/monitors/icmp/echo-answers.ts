@@ -142,6 +142,6 @@ function answer(native: Native, how: Answers): void {
 if (process.argv[1] === new URL(import.meta.url).pathname) {
   const [how = 'right', wish = '{}'] = process.argv.slice(2)
   answer(await loadNative(), how as Answers)
-  const observation = await icmp.run(icmpMonitor(JSON.parse(wish) as IcmpWish), testContext())
+  const observation = await icmp.prepare(icmpMonitor(JSON.parse(wish) as IcmpWish))(testContext())
   process.stdout.write(JSON.stringify(observation), () => process.exit(0))
 }

@@ -41,7 +41,7 @@ export function openSockets(): number {
 if (process.argv[1] === new URL(import.meta.url).pathname) {
   const options = JSON.parse(process.argv[2] ?? '[]') as IcmpWish[]
   const observations = await Promise.all(
-    options.map((wish) => icmp.run(icmpMonitor(wish), testContext())),
+    options.map((wish) => icmp.prepare(icmpMonitor(wish))(testContext())),
   )
   process.stdout.write(JSON.stringify(observations))
 }

@@ -34,7 +34,7 @@ export async function runSsl(port: number, options: SslOptions = {}): Promise<Ob
     ...settings,
   })
   const signal = deadlineAfter(ssl.deadlineMs(monitor))
-  return ssl.run(monitor, { ...testContext({ signal }), ...context })
+  return ssl.prepare(monitor)({ ...testContext({ signal }), ...context })
 }
 
 /** The codes of an observation. */

@@ -1,5 +1,8 @@
-// Whether a verdict depends on a time that our own delay has stretched. Such a verdict says nothing about the target.
-import { aboutWhom, failure, type Failure, type FailureCode } from '../../contract/failure.ts'
+// The verdict of an attempt, and whether it rests on a time that our own delay has stretched: such a verdict is
+// none about the target.
+import { failure, type Failure } from '../../contract/failure.ts'
+import type { Verdict } from '../../contract/result.ts'
+import { aboutWhom, FAILURES } from '../../monitors/definitions.ts'
 import { LIMITS } from '../../contract/versions.ts'
 import type { Observation } from '../../contract/observation.ts'
 
@@ -14,20 +17,16 @@ export interface AttemptTimes {
 /** A timeout is attributed to us only from this share of delay in the attempt. */
 const DELAY_SHARE_MIN = 0.1
 
-/** Timeout codes. Those of user code are left out, since they are measured elsewhere. */
-const TIMEOUT_CODES: ReadonlySet<FailureCode> = new Set<FailureCode>([
-  'TIMEOUT_DNS',
-  'TIMEOUT_CONNECT',
-  'TIMEOUT_PROXY',
-  'TIMEOUT_STARTTLS',
-  'TIMEOUT_TLS',
-  'TIMEOUT_SEND',
-  'TIMEOUT_FIRST_BYTE',
-  'TIMEOUT_DOWNLOAD',
-  'TIMEOUT_TRACE',
-  'TCP_EXPECT',
-  'TLS_REVOCATION_UNKNOWN',
-])
+/**
+ * The verdict that follows from what was seen. A fault of ours outweighs everything, because with it
+ * nothing can be said about the target.
+ */
+export function verdictOf(failures: readonly Failure[], degraded: boolean): Verdict {
+  if (failures.some((one) => one.code === 'CANCELLED')) return 'cancelled'
+  if (failures.some((one) => aboutWhom(one) === 'agent')) return 'errored'
+  if (failures.length > 0) return 'failed'
+  return degraded ? 'degraded' : 'passed'
+}
 
 /** Sources of assertions whose value is a time. */
 const TIME_SOURCES: ReadonlySet<unknown> = new Set(['RESPONSE_TIME', 'LATENCY'])
@@ -66,7 +65,7 @@ function isByDelay(failed: Failure, times: AttemptTimes): boolean {
     return Number(details['responseTimeMs']) - times.delayMs <= Number(details['maxMs'])
   if (code === 'ASSERTION_FAILED' && TIME_SOURCES.has(details['source']))
     return isAssertedTimeByDelay(details, times.delayMs)
-  return isTimeout(failed) && isCutShort(times)
+  return isTimed(failed) && isCutShort(times)
 }
 
 function isAssertedTimeByDelay(details: Record<string, unknown>, delayMs: number): boolean {
@@ -76,10 +75,10 @@ function isAssertedTimeByDelay(details: Record<string, unknown>, delayMs: number
   return comparison !== 'LESS_THAN' || Number(actual) - delayMs < Number(target)
 }
 
-function isTimeout({ code, details = {} }: Failure): boolean {
-  if (TIMEOUT_CODES.has(code)) return true
-  if (code === 'DNS_SERVER_FAILED') return details['reason'] === 'ETIMEOUT'
-  if (code === 'DESTINATION_UNREACHED') return details['refusal'] === undefined
+/** Whether something did not arrive in time. Time-outs of user code are measured elsewhere. */
+function isTimed({ code, details = {} }: Failure): boolean {
+  const timed = FAILURES[code]?.timed
+  if (timed !== undefined) return timed === true || timed(details)
   // A TCP answer counts as whole after a while without more.
   return code === 'ASSERTION_FAILED' && details['source'] === 'RESPONSE_DATA'
 }

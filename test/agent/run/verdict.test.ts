@@ -1,11 +1,12 @@
 // The verdict: what is about the target is never mixed up with what is about us.
 import { expect, test } from 'vitest'
-import { failure, FAILURES, type FailureCode } from '../../src/contract/failure.ts'
-import { verdictOf } from '../../src/contract/result.ts'
+import { verdictOf } from '../../../src/agent/run/verdict.ts'
+import { failure } from '../../../src/contract/failure.ts'
+import { FAILURES } from '../../../src/monitors/definitions.ts'
 
-const failures = (...codes: FailureCode[]) => codes.map((code) => failure(code, 'seen'))
+const failures = (...codes: string[]) => codes.map((code) => failure<string>(code, 'x'))
 
-test.each<[string, FailureCode[], boolean, string]>([
+test.each<[string, string[], boolean, string]>([
   ['nothing wrong passes', [], false, 'passed'],
   ['slow is degraded', [], true, 'degraded'],
   ['a failure of the target fails', ['CONNECT_REFUSED'], false, 'failed'],
@@ -19,7 +20,7 @@ test.each<[string, FailureCode[], boolean, string]>([
 
 test('every code leads to a verdict that fits whom it is about', () => {
   for (const [code, { about }] of Object.entries(FAILURES)) {
-    const verdict = verdictOf(failures(code as FailureCode), false)
+    const verdict = verdictOf(failures(code), false)
     const expected = code === 'CANCELLED' ? 'cancelled' : about === 'target' ? 'failed' : 'errored'
     expect([code, verdict]).toEqual([code, expected])
   }
