@@ -1,28 +1,39 @@
 // The README must not drift from the code: its tables of failure codes and variables are those of the
 // code, its monitors files are valid, and the commands that it names exist.
-import { readFileSync, realpathSync } from 'node:fs'
+import { existsSync, globSync, readFileSync, realpathSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join, relative } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { VARIABLES } from '../src/agent/config.ts'
 import { readMonitorsFile } from '../src/agent/monitors-file/file.ts'
-import { FAILURES } from '../src/contract/failure.ts'
+import { FAILURES, type FailureTable } from '../src/contract/failure.ts'
 import { RUNTIMES } from '../src/contract/runtimes.ts'
 import { LIMITS } from '../src/contract/versions.ts'
 import { bytesText, durationText } from '../src/contract/schema/amounts.ts'
 import { VARIABLES as PLATFORM_VARIABLES } from '../src/platform/config.ts'
 import { postgresFolder } from '../src/database/embedded/folder.ts'
+import { TLS_METRICS } from '../src/contract/type/metrics.ts'
+import { DEFINITIONS } from '../src/monitors/definitions.ts'
 import { MONITOR_TYPES } from '../src/monitors/registry.ts'
 import { temporaryFolder } from './support/temporary-folder.ts'
 
-const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8')
+const root = new URL('..', import.meta.url).pathname
+/** Path → text of the README and of every manual page beside the code. */
+const pages = new Map(
+  ['README.md', ...globSync('src/**/README.md', { cwd: root })].map((path) => [
+    path,
+    readFileSync(join(root, path), 'utf8'),
+  ]),
+)
+const page = (path: string) => pages.get(path) ?? ''
+const readme = page('README.md')
 
-/** Rows of the first table under a heading that contains `heading`, cells trimmed. */
-function tableUnder(heading: string): string[][] {
-  const from = readme.indexOf(heading)
-  expect(from, `README has ${heading}`).toBeGreaterThan(-1)
-  const table = /(?:^\|.*\|\n)+/m.exec(readme.slice(from))?.[0] ?? ''
+/** Rows of the first table behind `heading`, cells trimmed. */
+function tableUnder(heading: string, text = readme): string[][] {
+  const from = text.indexOf(heading)
+  expect(from, `the page has ${heading}`).toBeGreaterThan(-1)
+  const table = /(?:^\|.*\|\n)+/m.exec(text.slice(from))?.[0] ?? ''
   return table
     .trimEnd()
     .split('\n')
@@ -35,19 +46,71 @@ function tableUnder(heading: string): string[][] {
     )
 }
 
-test('the failure codes are those of the code', () => {
-  const rows = tableUnder('Every failure has a stable `code`').map(([code, about, meaning]) => [
-    code?.replaceAll('`', ''),
-    about,
-    meaning,
-  ])
-  const expected = Object.entries(FAILURES).map(([code, { about, meaning }]) => [
-    code,
-    about,
-    meaning,
-  ])
-  expect(rows).toEqual(expected)
+const codesOf = (table: FailureTable) =>
+  Object.entries(table).map(([code, { about, meaning }]) => [`\`${code}\``, about, meaning])
+
+test('the shared failure codes are those of the code', () => {
+  expect(tableUnder('Every failure has a stable `code`')).toEqual(codesOf(FAILURES))
 })
+
+describe.each([...DEFINITIONS.values()])('the page of $checkType monitors', (definition) => {
+  const { checkType, failures, metrics } = definition
+  const text = page(pageOf(checkType))
+
+  test('has the failure codes of the type', () => {
+    const rows = failures === undefined ? [] : tableUnder('## Failure codes', text)
+    expect(rows).toEqual(codesOf(failures ?? {}))
+  })
+
+  test('or the one that it refers to names each metric', () => {
+    const known = [text, ...pagesNamedIn(text)].join('\n')
+    const names = Object.keys(metrics).filter((name) => !Object.hasOwn(TLS_METRICS, name))
+    expect(names.filter((name) => !known.includes(name))).toEqual([])
+  })
+})
+
+/** Folder of a type, by what its registered path is called: `suite` holds PLAYWRIGHT. */
+function pageOf(checkType: string): string {
+  const folder = [...pages.keys()].find(
+    (path) =>
+      path.startsWith('src/monitors/') &&
+      readFileSync(join(root, path, '../definition.ts'), 'utf8').includes(
+        `checkType: '${checkType}'`,
+      ),
+  )
+  return folder ?? ''
+}
+
+/** Texts of other types' pages that a page links to. */
+function pagesNamedIn(text: string): string[] {
+  return [...text.matchAll(/\]\(\.\.\/(\w+)\/README\.md/g)].map(([, type]) =>
+    page(`src/monitors/${type}/README.md`),
+  )
+}
+
+test('every link between pages leads to a page and a heading that exist', () => {
+  const dead = [...pages].flatMap(([path, text]) =>
+    [...text.matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([\w-]+))?\)/g)].flatMap(
+      ([, to = '', anchor]) => {
+        const target = to === '' ? path : join(dirname(path), to)
+        const isThere = existsSync(join(root, target))
+        const hasHeading = anchor === undefined || headingsOf(page(target)).includes(anchor)
+        return isThere && hasHeading ? [] : [`${path}: ${to}#${anchor}`]
+      },
+    ),
+  )
+  expect(dead).toEqual([])
+})
+
+/** Anchors of headings as GitHub makes them. */
+function headingsOf(text: string): string[] {
+  return [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
+    heading
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-'),
+  )
+}
 
 test('the variables and their defaults are those of the code', () => {
   const rows = tableUnder('## Configuration').map(([name, fallback]) => [name, fallback])
@@ -64,14 +127,8 @@ test('so are those of the platform', () => {
   expect(rows).toEqual(expected)
 })
 
-test('the types of monitors are those that the code runs', () => {
-  const row = tableUnder('### Fields of every monitor').find(([field]) => field === '`type`')
-  const types = Array.from(row?.[1]?.matchAll(/`([A-Z_]+)`/g) ?? [], ([, type]) => type)
-  expect(new Set(types)).toEqual(new Set(MONITOR_TYPES.keys()))
-})
-
 test('it says where a runtime has another Node.js on ARM64', () => {
-  const plain = readme.replaceAll(/\s+/g, ' ')
+  const plain = [...pages.values()].join('\n').replaceAll(/\s+/g, ' ')
   for (const { id, node, nodePackages } of RUNTIMES.values()) {
     const [x64, arm64] = [nodePackages.x64, nodePackages.arm64].map((one) => one.split('@').at(-1))
     expect(x64).toBe(node)
@@ -106,7 +163,8 @@ test('what a run of code may use is what the limits say', () => {
 })
 
 describe('monitors files', () => {
-  const blocks = [...readme.matchAll(/^```yaml\n([\s\S]*?)^```$/gm)]
+  const blocks = [...pages.values()]
+    .flatMap((text) => [...text.matchAll(/^```yaml\n([\s\S]*?)^```$/gm)])
     .map((match) => match[1] ?? '')
     .filter((yaml) => /^monitors:$/m.test(yaml))
 

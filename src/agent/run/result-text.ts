@@ -1,6 +1,6 @@
 // Labels of a result for people: the same in the log of an agent and in the table of `vedette check`.
-import { counted } from '../../contract/schema/amounts.ts'
 import type { Result, Verdict } from '../../contract/result.ts'
+import { DEFINITIONS } from '../../monitors/definitions.ts'
 import { paint } from '../../process/pretty-line.ts'
 
 const COLOURS = {
@@ -24,61 +24,11 @@ export function timeText({ responseTimeMs, durationMs }: Result): string {
   return `${timeMs.toFixed(decimals)} ms`
 }
 
-type Observed = Result['observed']
-
-/** The main facts of the observation, by type of monitor, and the number of attempts. */
+/** The most important observations of a type of monitor, and how many attempts there were. */
 export function observationLabels({ checkType, observed, attempts }: Result): string[] {
-  const labels = LABELS_OF[checkType]?.(observed) ?? []
-  if (attempts.length > 1) labels.push(`${attempts.length} attempts`)
-  return labels
-}
-
-const LABELS_OF: Partial<Record<Result['checkType'], (observed: Observed) => string[]>> = {
-  URL: httpLabels,
-  API: httpLabels,
-  DNS: dnsLabels,
-  ICMP: ({ packetLoss }) => (typeof packetLoss === 'number' ? [`${packetLoss} % lost`] : []),
-  GRPC: grpcLabels,
-  TRACEROUTE: ({ hopCount }) => (typeof hopCount === 'number' ? [counted(hopCount, 'hop')] : []),
-  SSL: sslLabels,
-}
-
-function httpLabels({ statusCode, hops }: Observed): string[] {
-  const labels = typeof statusCode === 'number' ? [`HTTP ${statusCode}`] : []
-  const redirects = Array.isArray(hops) ? hops.length - 1 : 0
-  return redirects > 0 ? [...labels, counted(redirects, 'redirect')] : labels
-}
-
-function dnsLabels({ responseCode, counts }: Observed): string[] {
-  if (typeof responseCode !== 'string') return []
-  const answers = partOf(counts, 'answers')
-  return typeof answers === 'number' ? [responseCode, counted(answers, 'answer')] : [responseCode]
-}
-
-/** A status that the server did not send is ours, and the failure says more. */
-function grpcLabels({ status, statusOrigin, healthStatus }: Observed): string[] {
-  if (typeof healthStatus === 'string') return [healthStatus]
-  return typeof status === 'string' && statusOrigin === 'server' ? [status] : []
-}
-
-/** The reason for degraded stands nowhere else, as there are no failures. */
-function sslLabels({ connection, certificate, securityBaseline, degradedBy }: Observed): string[] {
-  const version = partOf(connection, 'tlsVersion')
-  const days = partOf(certificate, 'daysUntilExpiry')
-  const grade = partOf(securityBaseline, 'grade')
-  return [
-    ...(typeof version === 'string' ? [version] : []),
-    ...(typeof days === 'number' && days >= 0 ? [`${counted(days, 'day')} left`] : []),
-    ...(typeof grade === 'string' ? [`grade ${grade}`] : []),
-    ...(Array.isArray(degradedBy) ? degradedBy.map((one) => printable(String(one))) : []),
-  ]
-}
-
-/** What was observed may come from an agent of another version. */
-function partOf(whole: unknown, name: string): unknown {
-  return typeof whole === 'object' && whole !== null
-    ? (whole as Record<string, unknown>)[name]
-    : undefined
+  const texts = DEFINITIONS.get(checkType)?.summary?.(observed) ?? []
+  const repeated = attempts.length > 1 ? [`${attempts.length} attempts`] : []
+  return [...texts.map(printable), ...repeated]
 }
 
 /** One line without control characters: names and messages come from outside. */
