@@ -68,8 +68,8 @@ describe('manifests', () => {
     expect(unknown).toEqual([])
   })
 
-  test('every registered monitor is promised by the newest manifest', () => {
-    const promised = new Set(manifestFor(VERSION)?.checkTypes)
-    expect([...MONITOR_TYPES.keys()].filter((type) => !promised.has(type))).toEqual([])
+  test('every type that the newest manifest promises is registered', () => {
+    const promised = manifestFor(VERSION)?.checkTypes ?? []
+    expect(promised.filter((type) => !MONITOR_TYPES.has(type))).toEqual([])
   })
 })

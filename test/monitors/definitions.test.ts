@@ -6,13 +6,15 @@ import {
   CHECK_TYPES,
   DEFINED_TYPES,
   DEFINITIONS,
+  METRICS,
   needsOf,
   readDefinition,
   typeProblem,
 } from '../../src/monitors/definitions.ts'
+import { FAILURES } from '../../src/contract/failure.ts'
 import type { Monitor } from '../../src/contract/monitor.ts'
 import { DEFAULT_RUNTIME, MANIFESTS } from '../../src/contract/versions.ts'
-import { definitionOf, type Fields, LEAST } from '../support/definitions.ts'
+import { definitionOf, type Fields } from '../support/definitions.ts'
 
 const schemaOf = (checkType: string) => DEFINITIONS.get(checkType)?.schema as z.ZodType
 const parse = (checkType: string, more: Fields = {}) =>
@@ -20,13 +22,27 @@ const parse = (checkType: string, more: Fields = {}) =>
 
 describe('types', () => {
   test('all of the contract have a schema but the one that runs nowhere private', () => {
-    expect(DEFINED_TYPES).toEqual(Object.keys(LEAST))
     expect(CHECK_TYPES.filter((one) => DEFINITIONS.get(one)?.schema === undefined)).toEqual([
       'AGENTIC',
     ])
     expect(typeProblem('AGENTIC')).toContain('private locations')
     expect(typeProblem('toString')).toContain('must be one of URL, API')
     expect(DEFINITIONS.get('toString')?.schema).toBeUndefined()
+  })
+
+  test('share no failure code, no path and no help text of a metric', () => {
+    const all = [...DEFINITIONS.values()]
+    const owners = [FAILURES, ...all.map(({ failures = {} }) => failures)]
+    const codes = owners.flatMap((table) => Object.keys(table))
+    expect(codes).toEqual([...new Set(codes)])
+    const paths = all.flatMap(({ path, analytics }) => [path, ...(analytics?.paths ?? [])])
+    const ofOneType = all.flatMap(({ path, analytics }) => [
+      ...new Set([path, ...(analytics?.paths ?? [])]),
+    ])
+    expect(new Set(paths).size).toBe(ofOneType.length)
+    for (const [name, help] of all.flatMap(({ metrics }) => Object.entries(metrics))) {
+      expect([name, METRICS.get(name)]).toEqual([name, help])
+    }
   })
 
   test.each(DEFINED_TYPES)('what %s parses to parses to itself, and has no unknown key', (type) => {

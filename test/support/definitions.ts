@@ -1,22 +1,7 @@
-// Definitions of every type of monitor: the least that each needs, and more over it.
+// Definitions of every type of monitor: the example of each, and more over it.
+import { DEFINITIONS } from '../../src/monitors/definitions.ts'
 
 export type Fields = Record<string, unknown>
-
-/** The least that each type needs. */
-export const LEAST: Record<string, Fields> = {
-  URL: { request: { url: 'https://a.test/' } },
-  API: { request: { url: 'https://a.test/', method: 'GET' } },
-  TCP: { request: { hostname: 'a.test', port: 22 } },
-  DNS: { request: { query: 'a.test', recordType: 'A' } },
-  ICMP: { request: { hostname: 'a.test' } },
-  GRPC: { request: { url: 'a.test', port: 443, grpcConfig: { method: 'a.B/C' } } },
-  TRACEROUTE: { request: { url: 'a.test' } },
-  SSL: { request: { sslConfig: { hostname: 'a.test' } } },
-  BROWSER: { script: '1' },
-  MULTI_STEP: { script: '1' },
-  PLAYWRIGHT: { codeBundlePath: 'b.tar.gz' },
-  HEARTBEAT: { heartbeat: { period: 1, periodUnit: 'hours', grace: 0, graceUnit: 'days' } },
-}
 
 const isFields = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -32,4 +17,4 @@ export function merged(least: Fields, more: Fields): Fields {
 
 /** The least definition of a type, with more over it. */
 export const definitionOf = (checkType: string, more: Fields = {}) =>
-  merged({ id: 'a', name: 'A', checkType, ...LEAST[checkType] }, more)
+  merged({ id: 'a', name: 'A', checkType, ...DEFINITIONS.get(checkType)?.example }, more)

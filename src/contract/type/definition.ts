@@ -23,6 +23,8 @@ export interface TypeDefinition {
   path: string
   /** The whole definition of a monitor, `id` and `checkType` included. */
   schema: z.ZodObject
+  /** The smallest definition: what a monitor needs beyond `id`, `name` and `checkType`. */
+  example: Readonly<Record<string, unknown>>
   /** Sources of assertions, and what each can be compared with. */
   sources?: SourceRules
   /** Failure codes that only this type gives. */

@@ -8,6 +8,7 @@ export const apiDefinition = defineType({
   checkType: 'API',
   path: 'api',
   schema: ApiMonitor,
+  example: { request: { url: 'https://example.com/', method: 'GET' } },
   sources: API_SOURCES,
   metrics: HTTP_METRICS,
   requirements: (monitor) => (scriptFields(monitor).length > 0 ? scriptRequirements(monitor) : []),

@@ -27,6 +27,7 @@ export const browserDefinition = defineType({
   checkType: 'BROWSER',
   path: 'browser',
   schema: BrowserMonitor,
+  example: { script: "await page.goto('https://example.com/')" },
   metrics: SCRIPT_METRICS,
   requirements: scriptRequirements,
   analytics: { paths: ['browser-checks'], unmeasured: ['TTFB', 'FCP', 'LCP', 'CLS', 'TBT'] },

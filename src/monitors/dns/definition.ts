@@ -190,6 +190,7 @@ export const dnsDefinition = defineType({
   checkType: 'DNS',
   path: 'dns',
   schema: DnsMonitor,
+  example: { request: { query: 'example.com', recordType: 'A' } },
   sources: DNS_SOURCES,
   failures: FAILURES,
   metrics: {

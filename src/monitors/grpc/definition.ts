@@ -243,6 +243,7 @@ export const grpcDefinition = defineType({
   checkType: 'GRPC',
   path: 'grpc',
   schema: GrpcMonitor,
+  example: { request: { url: 'example.com', port: 443, grpcConfig: { method: 'a.B/C' } } },
   sources: GRPC_SOURCES,
   failures: GRPC_FAILURES,
   metrics: {

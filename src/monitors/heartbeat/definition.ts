@@ -41,5 +41,6 @@ export const heartbeatDefinition = defineType({
   checkType: 'HEARTBEAT',
   path: 'heartbeat',
   schema: HeartbeatMonitor,
+  example: { heartbeat: { period: 1, periodUnit: 'hours', grace: 0, graceUnit: 'days' } },
   metrics: {},
 })

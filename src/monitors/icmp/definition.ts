@@ -112,6 +112,7 @@ export const icmpDefinition = defineType({
   checkType: 'ICMP',
   path: 'icmp',
   schema: IcmpMonitor,
+  example: { request: { hostname: 'example.com' } },
   sources: ICMP_SOURCES,
   failures: FAILURES,
   metrics: {

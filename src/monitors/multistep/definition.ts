@@ -22,6 +22,7 @@ export const multistepDefinition = defineType({
   checkType: 'MULTI_STEP',
   path: 'multistep',
   schema: MultistepMonitor,
+  example: { script: "await request.get('https://example.com/')" },
   metrics: SCRIPT_METRICS,
   requirements: scriptRequirements,
   analytics: { paths: ['multistep-checks'] },

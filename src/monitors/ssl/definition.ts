@@ -238,6 +238,7 @@ export const sslDefinition = defineType({
   checkType: 'SSL',
   path: 'ssl',
   schema: SslMonitor,
+  example: { request: { sslConfig: { hostname: 'example.com' } } },
   sources: SSL_SOURCES,
   failures: FAILURES,
   metrics: {

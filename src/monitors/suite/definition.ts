@@ -37,6 +37,7 @@ export const suiteDefinition = defineType({
   checkType: 'PLAYWRIGHT',
   path: 'playwright',
   schema: SuiteMonitor,
+  example: { codeBundlePath: 'bundle.tar.gz' },
   metrics: {
     probe_suite_duration_seconds: 'Time that the tests of a check suite took, as Playwright says.',
     probe_suite_tests: 'Tests of a check suite, by what they came to.',

@@ -102,6 +102,7 @@ export const tcpDefinition = defineType({
   checkType: 'TCP',
   path: 'tcp',
   schema: TcpMonitor,
+  example: { request: { hostname: 'example.com', port: 22 } },
   sources: TCP_SOURCES,
   failures: FAILURES,
   metrics: {

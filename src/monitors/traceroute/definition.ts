@@ -126,6 +126,7 @@ export const tracerouteDefinition = defineType({
   checkType: 'TRACEROUTE',
   path: 'traceroute',
   schema: TracerouteMonitor,
+  example: { request: { url: 'example.com' } },
   sources: TRACEROUTE_SOURCES,
   failures: FAILURES,
   metrics: {

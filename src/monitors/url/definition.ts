@@ -7,6 +7,7 @@ export const urlDefinition = defineType({
   checkType: 'URL',
   path: 'url',
   schema: UrlMonitor,
+  example: { request: { url: 'https://example.com/' } },
   sources: URL_SOURCES,
   metrics: HTTP_METRICS,
   summary: httpSummary,
