@@ -23,6 +23,8 @@ export interface Outgoing {
 export interface Answer {
   response?: IncomingMessage
   body: Body
+  /** What came behind the head of a switch of protocols; only with `keepsUpgraded`. */
+  upgradedHead?: Buffer
   /** What a tear-down script made of the body's text. */
   changedText?: string
   /** Sending the request; only where it has a body. Milliseconds. */
@@ -40,6 +42,8 @@ export interface ExchangeOptions {
   keepBytes: number
   /** Whether the head was all that is wanted. */
   isEnough(response: IncomingMessage): boolean
+  /** Leaves the socket open, and paused, where the target switched protocols. */
+  keepsUpgraded?: boolean
 }
 
 /** What an exchange works on. */
@@ -55,7 +59,7 @@ export interface ExchangeParts {
 /**
  * Sends the request and reads the answer into `answer`. Rejects with TargetFailure (HTTP_…, CONNECTION_…,
  * late TLS alerts, SETTINGS_INVALID for headers that cannot be sent), or the signal's reason. The socket is
- * destroyed in any case.
+ * destroyed in any case but that of `keepsUpgraded`.
  */
 export function exchange(parts: ExchangeParts): Promise<void> {
   return new Promise((resolve, reject) => new Exchange(parts, resolve, reject).start())
@@ -96,7 +100,7 @@ class Exchange {
     }
     client.on('response', (response) => this.#onResponse(response))
     client.on('error', (error) => this.#onError(error))
-    client.on('upgrade', (response) => this.#onUpgrade(response))
+    client.on('upgrade', (response, _, head) => this.#onUpgrade(response, head))
     client.on('finish', () => {
       this.#sentAt = performance.now()
       if (progress.phase === 'send') progress.phase = 'firstByte'
@@ -134,12 +138,14 @@ class Exchange {
   }
 
   /** A switch of protocols is an answer when the user asked for it by a header, and nonsense when not. */
-  #onUpgrade(response: IncomingMessage): void {
+  #onUpgrade(response: IncomingMessage, head: Buffer): void {
+    if (this.#settled) return
     const { answer, options, outgoing } = this.#parts
     if (outgoing.headers.some((name, at) => at % 2 === 0 && /^upgrade$/i.test(name))) {
       this.#firstByte()
       answer.response = response
       answer.firstByteMs = this.#firstByteAt - (this.#sentAt || this.#firstByteAt)
+      if (options.keepsUpgraded === true) answer.upgradedHead = head
       this.#settle()
     } else {
       const message = `${options.where} switched protocols unasked`
@@ -162,7 +168,8 @@ class Exchange {
     signal.removeEventListener('abort', this.#onAbort)
     if (answer.response !== undefined) answer.downloadMs = performance.now() - this.#firstByteAt
     this.#stopReading?.()
-    socket.destroy()
+    if (answer.upgradedHead === undefined) socket.destroy()
+    else socket.pause()
     if (error === undefined) this.#resolve()
     else this.#reject(error)
   }
