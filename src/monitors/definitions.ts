@@ -18,6 +18,7 @@ import { suiteDefinition } from './suite/definition.ts'
 import { tcpDefinition } from './tcp/definition.ts'
 import { tracerouteDefinition } from './traceroute/definition.ts'
 import { urlDefinition } from './url/definition.ts'
+import { webSocketDefinition } from './websocket/definition.ts'
 
 const ALL = [
   urlDefinition,
@@ -32,6 +33,7 @@ const ALL = [
   multistepDefinition,
   suiteDefinition,
   heartbeatDefinition,
+  webSocketDefinition,
 ] as const
 
 /** A type that can be defined. */

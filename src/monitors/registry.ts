@@ -11,11 +11,11 @@ import { suite } from './suite/index.ts'
 import { tcp } from './tcp/index.ts'
 import { traceroute } from './traceroute/index.ts'
 import { url } from './url/index.ts'
+import { websocket } from './websocket/index.ts'
 
 /** Every type of monitor that this code can run, by checkType. */
 export const MONITOR_TYPES: ReadonlyMap<string, AnyMonitorType> = new Map(
-  [url, api, tcp, dns, grpc, icmp, traceroute, ssl, browser, multistep, suite].map((type) => [
-    type.checkType,
-    type,
-  ]),
+  [url, api, tcp, dns, grpc, icmp, traceroute, ssl, browser, multistep, suite, websocket].map(
+    (type) => [type.checkType, type],
+  ),
 )

@@ -1,0 +1,91 @@
+// The WebSocket monitor: does the target open a WebSocket, answer as it should, and how fast.
+import type { Failure, FailureCode } from '../../contract/failure.ts'
+import type { Observation } from '../../contract/observation.ts'
+import { toMicroseconds } from '../../contract/schema/duration.ts'
+import { type AssertionSources, evaluateAssertions } from '../assertions/assertions.ts'
+import { type Context, defineMonitor } from '../monitor.ts'
+import { isDegraded, tooSlow } from '../thresholds.ts'
+import { type WebSocketCode, webSocketDefinition, type WebSocketMonitor } from './definition.ts'
+import { makePlan, type Plan } from './plan.ts'
+import { type Probe, probeWebSocket, shownMessage, textOf } from './probe.ts'
+import { webSocketSamples } from './samples.ts'
+
+/** Failures that `shouldFail` expects: the target does not open a WebSocket. */
+const EXPECTED_BY_SHOULD_FAIL: ReadonlySet<string> = new Set<FailureCode | WebSocketCode>([
+  'WEBSOCKET_REFUSED',
+  'CONNECT_REFUSED',
+  'CONNECT_UNREACHABLE',
+  'CONNECT_FAILED',
+  'TIMEOUT_CONNECT',
+])
+
+/** The WebSocket type of monitor. */
+export const websocket = defineMonitor({
+  definition: webSocketDefinition,
+  prepare(monitor: WebSocketMonitor) {
+    const plan = makePlan(monitor)
+    return 'code' in plan
+      ? () => Promise.resolve({ observed: {}, failures: [plan] })
+      : (context) => runWebSocket(monitor, plan, context)
+  },
+  samples: webSocketSamples,
+  deadlineMs: (monitor) => monitor.maxResponseTime,
+})
+
+async function runWebSocket(
+  monitor: WebSocketMonitor,
+  plan: Plan,
+  context: Context,
+): Promise<Observation> {
+  const probe = await probeWebSocket(plan, context)
+  const responseTimeMs = probe.phases.totalMs
+  const failures = [...probe.failures]
+  if (probe.statusCode !== undefined && failures.length === 0) {
+    failures.push(...(await assertionFailures(plan, probe, context.signal)))
+    const slow = tooSlow(responseTimeMs, monitor)
+    if (slow !== undefined) failures.push(slow)
+  }
+  const left = monitor.shouldFail
+    ? failures.filter(({ code }) => !EXPECTED_BY_SHOULD_FAIL.has(code))
+    : failures
+  const observed = observedOf(plan, probe)
+  // Without an answer to the handshake there is no time to evaluate.
+  if (probe.statusCode === undefined) return { observed, failures: left }
+  return {
+    observed,
+    failures: left,
+    responseTimeMs,
+    degraded: isDegraded(responseTimeMs, monitor),
+  }
+}
+
+function assertionFailures(
+  { assertions }: Plan,
+  { statusCode, headers, message, phases, closeCode }: Probe,
+  signal: AbortSignal,
+): Promise<Failure[]> {
+  const text = () => (message === undefined ? '' : textOf(message))
+  const sources: AssertionSources = {
+    STATUS_CODE: { kind: 'value', value: () => statusCode },
+    HEADERS: { kind: 'header', value: (name) => headers?.[name.toLowerCase()]?.toString() },
+    MESSAGE: { kind: 'text', text },
+    JSON_MESSAGE: { kind: 'json', text },
+    RESPONSE_TIME: { kind: 'value', value: () => phases.totalMs },
+    PING_TIME: { kind: 'value', value: () => phases.pingMs },
+    CLOSE_CODE: { kind: 'value', value: () => closeCode },
+  }
+  return evaluateAssertions(assertions, sources, signal)
+}
+
+function observedOf({ shownUrl }: Plan, probe: Probe): Record<string, unknown> {
+  const { failures: _, message, headers, phases, ...facts } = probe
+  return {
+    url: shownUrl,
+    ...facts,
+    phases: Object.fromEntries(
+      Object.entries(phases).map(([name, ms]) => [name, toMicroseconds(ms as number)]),
+    ),
+    ...(headers !== undefined && { response: { headers } }),
+    ...(message !== undefined && { message: shownMessage(message) }),
+  }
+}

@@ -1,0 +1,249 @@
+// One attempt of a WebSocket monitor: connects, opens the WebSocket, exchanges messages, pings and closes.
+import { createHash, randomBytes } from 'node:crypto'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
+import type { Failure } from '../../contract/failure.ts'
+import { LIMITS } from '../../contract/versions.ts'
+import { peerPlace } from '../../network/connect-errors.ts'
+import { DeadlineReached } from '../../network/deadline.ts'
+import type { Family, Progress } from '../../network/dial.ts'
+import { type Answer, exchange } from '../../network/http/exchange.ts'
+import { emptyBody, releaseBody } from '../../network/http/body.ts'
+import { failureOf, TargetFailure, targetFailure } from '../../network/target-failure.ts'
+import type { PeerFacts } from '../../network/tls/facts.ts'
+import { endOfMatch } from '../assertions/assertions.ts'
+import { excerptOf } from '../assertions/comparison.ts'
+import type { Context } from '../monitor.ts'
+import type { WebSocketCode } from './definition.ts'
+import { Link, type Message } from './link.ts'
+import type { Plan } from './plan.ts'
+
+/** Milliseconds. `totalMs` ends with the last thing that was waited for, ping and close left out. */
+export interface Phases {
+  dnsMs?: number
+  connectMs?: number
+  proxyMs?: number
+  tlsMs?: number
+  /** From the request of the handshake to its answer. */
+  handshakeMs?: number
+  /** From the open connection to the message that was waited for. */
+  messageMs?: number
+  pingMs?: number
+  totalMs: number
+}
+
+/** What one attempt saw. */
+export interface Probe {
+  address?: string
+  family?: Family
+  statusCode?: number
+  headers?: IncomingHttpHeaders
+  /** The one that the target picked. */
+  subprotocol?: string
+  phases: Phases
+  /** The message that was waited for, or the last one before. */
+  message?: Message
+  messages: number
+  closeCode?: number
+  closeReason?: string
+  tls?: PeerFacts
+  failures: Failure[]
+}
+
+interface Running {
+  plan: Plan
+  context: Context
+  probe: Probe
+  progress: Progress
+  startedAt: number
+}
+
+/**
+ * Makes one attempt. What the target does wrong is in `failures`; rejects with the signal's reason when the
+ * run is cancelled. No socket is left in either case.
+ */
+export async function probeWebSocket(plan: Plan, context: Context): Promise<Probe> {
+  const probe: Probe = { phases: { totalMs: 0 }, messages: 0, failures: [] }
+  const startedAt = performance.now()
+  const running: Running = { plan, context, probe, progress: { phase: 'dns' }, startedAt }
+  let link: Link | undefined
+  try {
+    const { socket, where } = await connect(running)
+    link = await open(running, socket, where)
+    if (link !== undefined) await converse(running, link)
+  } catch (error) {
+    probe.failures.push(failureOf(error, running.progress))
+  } finally {
+    link?.destroy()
+  }
+  if (link !== undefined) noteClosing(probe, link)
+  probe.phases.totalMs ||= performance.now() - startedAt
+  return probe
+}
+
+async function connect({ plan, context, probe, progress }: Running) {
+  const { target, family } = plan
+  const { dial, signal } = context
+  const { phases } = probe
+  const connection = await dial.connect(
+    { host: target.host, port: target.port, family },
+    progress,
+    signal,
+  )
+  probe.address = connection.address
+  probe.family = connection.family
+  phases.dnsMs = connection.dnsMs
+  phases.connectMs = connection.connectMs
+  if (connection.proxyMs !== undefined) phases.proxyMs = connection.proxyMs
+  const where = peerPlace(target, connection)
+  if (!target.secure) return { socket: connection.socket, where }
+  const handshake = { serverName: target.host, settings: plan.tls, where, alpn: ['http/1.1'] }
+  const secured = await dial.secure(connection.socket, handshake, progress, signal)
+  phases.tlsMs = secured.tlsMs
+  probe.tls = secured.peer
+  if (secured.peer.failure !== undefined && !plan.skipSSL) {
+    secured.socket.destroy()
+    throw new TargetFailure(secured.peer.failure)
+  }
+  return { socket: secured.socket, where }
+}
+
+/** The opening handshake (RFC 6455, 4.1); undefined where its status is not 101 and an assertion speaks of it. */
+async function open(
+  { plan, context, probe, progress, startedAt }: Running,
+  socket: Socket,
+  where: string,
+): Promise<Link | undefined> {
+  const { target } = plan
+  const { signal } = context
+  const key = randomBytes(16).toString('base64')
+  const answer: Answer = { body: emptyBody() }
+  const options = {
+    where,
+    keepBytes: 0,
+    isEnough: () => true,
+    keepsUpgraded: true,
+  }
+  const headers = [...target.sentHeaders, 'Sec-WebSocket-Key', key]
+  const outgoing = { method: 'GET', path: target.path, headers, body: undefined }
+  try {
+    await exchange({ socket, outgoing, answer, options, progress, signal })
+  } finally {
+    releaseBody(answer.body)
+  }
+  const response = answer.response as IncomingMessage
+  probe.statusCode = response.statusCode as number
+  probe.headers = response.headers
+  probe.phases.handshakeMs = answer.firstByteMs ?? 0
+  probe.phases.totalMs = performance.now() - startedAt
+  if (answer.upgradedHead === undefined) {
+    if (plan.assertsStatus) return undefined
+    const message = `${where} answered the handshake with ${response.statusCode}, not with 101`
+    throw targetFailure<WebSocketCode>('WEBSOCKET_REFUSED', message, {
+      statusCode: response.statusCode,
+    })
+  }
+  const problem = handshakeProblem(response.headers, key, plan.subprotocols)
+  if (problem !== undefined) {
+    socket.destroy()
+    throw targetFailure<WebSocketCode>('WEBSOCKET_HANDSHAKE', `${where} ${problem}`)
+  }
+  const { 'sec-websocket-protocol': subprotocol } = response.headers
+  if (subprotocol !== undefined) probe.subprotocol = subprotocol
+  return new Link(socket, answer.upgradedHead, where, signal)
+}
+
+const GUID = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11'
+
+/** What is wrong with the answer to the handshake, or undefined. */
+function handshakeProblem(
+  headers: IncomingHttpHeaders,
+  key: string,
+  offered: readonly string[],
+): string | undefined {
+  const { 'sec-websocket-accept': accept, 'sec-websocket-protocol': chosen } = headers
+  if (headers.upgrade?.toLowerCase() !== 'websocket') return 'switched to another protocol'
+  const expected = createHash('sha1')
+    .update(key + GUID)
+    .digest('base64')
+  if (accept?.trim() !== expected)
+    return 'answered another handshake: Sec-WebSocket-Accept is wrong'
+  if (headers['sec-websocket-extensions'] !== undefined)
+    return 'uses an extension that was not offered'
+  if (chosen !== undefined && !offered.includes(chosen)) {
+    return `chose the subprotocol ${excerptOf(chosen, 100)}, which was not offered`
+  }
+  return undefined
+}
+
+async function converse(running: Running, link: Link): Promise<void> {
+  const { plan, probe, progress, startedAt } = running
+  progress.phase = 'download'
+  const openedAt = performance.now()
+  if (plan.message !== undefined) link.send(plan.message)
+  if (plan.reads) {
+    await readExpected(running, link)
+    const nowAt = performance.now()
+    probe.phases.messageMs = nowAt - openedAt
+    probe.phases.totalMs = nowAt - startedAt
+  }
+  if (plan.ping) {
+    const sentAt = performance.now()
+    await orTimedOut('WEBSOCKET_PING', 'the ping was not answered', link.ping())
+    probe.phases.pingMs = performance.now() - sentAt
+  }
+  await link.close()
+}
+
+/** Reads until a message matches; without a pattern the first one does. */
+async function readExpected({ plan, context, probe }: Running, link: Link): Promise<void> {
+  const { expect } = plan
+  const what = () =>
+    probe.message === undefined
+      ? 'no message came'
+      : `no message matched ${expect ?? ''}; the last was ${excerptOf(textOf(probe.message), 200)}`
+  for (;;) {
+    const message = await orTimedOut('WEBSOCKET_EXPECT', what, link.next())
+    probe.message = message
+    if (expect === undefined) return
+    const end = await endOfMatch(expect, textOf(message), context.signal)
+    if (typeof end !== 'number') throw new TargetFailure(end)
+    if (end >= 0) return
+  }
+}
+
+/** A deadline that comes in this wait is this failure. */
+async function orTimedOut<T>(
+  code: WebSocketCode,
+  what: string | (() => string),
+  wait: Promise<T>,
+): Promise<T> {
+  try {
+    return await wait
+  } catch (error) {
+    if (!(error instanceof DeadlineReached)) throw error
+    const message = typeof what === 'string' ? what : what()
+    throw targetFailure<WebSocketCode>(code, `${message} within ${error.deadlineMs} ms`, {
+      deadlineMs: error.deadlineMs,
+    })
+  }
+}
+
+/** A message as text; bytes that are not UTF-8 become replacement characters. */
+export function textOf({ payload }: Message): string {
+  return payload.toString('utf8')
+}
+
+/** The beginning of a message, for results. */
+export function shownMessage(message: Message) {
+  const { type, payload } = message
+  const shown = payload.subarray(0, LIMITS.bodyExcerptBytesMax)
+  const data = type === 'text' ? shown.toString('utf8') : shown.toString('base64')
+  return { type, data, bytes: payload.length, truncated: payload.length > shown.length }
+}
+
+function noteClosing(probe: Probe, { messages, closing }: Link): void {
+  probe.messages = messages
+  if (closing?.code !== undefined) probe.closeCode = closing.code
+  if (closing !== undefined && closing.reason !== '') probe.closeReason = closing.reason
+}

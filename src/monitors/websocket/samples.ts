@@ -1,0 +1,40 @@
+// What an observation of a WebSocket monitor gives Prometheus.
+import type { Sample } from '../../contract/observation.ts'
+import { tlsSamples } from '../metrics/tls-samples.ts'
+import type { Probe } from './probe.ts'
+
+const PHASES: Readonly<Record<string, string>> = {
+  dnsMs: 'resolve',
+  connectMs: 'connect',
+  proxyMs: 'proxy',
+  tlsMs: 'tls',
+  handshakeMs: 'handshake',
+  messageMs: 'message',
+  pingMs: 'ping',
+}
+
+/** The samples of one observation, as `observed` of a WebSocket monitor has it. */
+export function webSocketSamples(observed: Record<string, unknown>): Sample[] {
+  const { phases, family, statusCode = 0, messages = 0, tls } = observed as Partial<Probe>
+  const samples: Sample[] = [
+    { name: 'probe_websocket_status_code', value: statusCode },
+    { name: 'probe_websocket_messages', value: messages },
+    { name: 'probe_websocket_ssl', value: tls === undefined ? 0 : 1 },
+  ]
+  if (family !== undefined) {
+    samples.push({ name: 'probe_ip_protocol', value: family === 'IPv6' ? 6 : 4 })
+  }
+  if (phases !== undefined) {
+    samples.push({ name: 'probe_dns_lookup_time_seconds', value: (phases.dnsMs ?? 0) / 1000 })
+    for (const [name, ms] of Object.entries(phases)) {
+      const phase = PHASES[name]
+      if (phase === undefined) continue
+      samples.push({
+        name: 'probe_websocket_duration_seconds',
+        value: ms / 1000,
+        labels: { phase },
+      })
+    }
+  }
+  return tls === undefined ? samples : [...samples, ...tlsSamples(tls)]
+}

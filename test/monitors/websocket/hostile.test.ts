@@ -1,0 +1,212 @@
+// Aim: a target that breaks RFC 6455, floods, stalls or vanishes is named as such, within the deadline and
+// with bounded memory.
+import { describe, expect, test } from 'vitest'
+import { LIMITS } from '../../../src/contract/versions.ts'
+import { WEBSOCKET_LIMITS } from '../../../src/monitors/websocket/definition.ts'
+import { FrameReader, OPCODE } from '../../../src/monitors/websocket/frames.ts'
+import { websocket } from '../../../src/monitors/websocket/index.ts'
+import { deadlineAfter, testContext } from '../../support/monitors/monitor-context.ts'
+import {
+  type Behaviour,
+  frameOf,
+  type Peer,
+  startWebSocketServer,
+} from '../../support/monitors/websocket/websocket-server.ts'
+import { startStopwatch } from '../../support/stopwatch.ts'
+
+async function against(
+  behaviour: Behaviour,
+  request: Record<string, unknown> = {},
+  maxResponseTime = 5000,
+) {
+  await using server = await startWebSocketServer(behaviour)
+  const monitor = websocket.schema.parse({
+    id: 'm',
+    name: 'm',
+    checkType: 'WEBSOCKET',
+    request: { url: `ws://${server.authority}/`, expect: 'never', ...request },
+    maxResponseTime,
+  })
+  const signal = deadlineAfter(maxResponseTime)
+  const { failures, observed } = await websocket.prepare(monitor)(testContext({ signal }))
+  return { codes: failures.map(({ code }) => code), failures, observed }
+}
+
+const onOpen = (act: (peer: Peer) => void): Behaviour => ({ onOpen: act })
+
+describe('broken rules', () => {
+  test.each<[string, (peer: Peer) => void]>([
+    ['a masked frame', (peer) => peer.frame(0x81, Buffer.from([1, 2, 3, 4, 5]), 0x81)],
+    ['a reserved bit', (peer) => peer.frame(0xc1, 'x')],
+    ['an unknown type', (peer) => peer.frame(0x83, 'x')],
+    ['an unknown control type', (peer) => peer.frame(0x8b, 'x')],
+    ['a split ping', (peer) => peer.frame(0x09, 'x')],
+    ['a long ping', (peer) => peer.frame(0x89, 'x'.repeat(126))],
+    [
+      'a length in more bytes than needed',
+      (peer) => peer.frame(0x81, Buffer.from([0, 1, 0x61]), 126),
+    ],
+    ['a continuation of nothing', (peer) => peer.frame(0x80, 'x')],
+    [
+      'a message within a message',
+      (peer) => {
+        peer.frame(0x01, 'x')
+        peer.frame(0x81, 'y')
+      },
+    ],
+    ['a text that is not UTF-8', (peer) => peer.frame(0x81, Buffer.from([0xc3, 0x28]))],
+    ['a close frame of one byte', (peer) => peer.frame(0x88, 'x')],
+    ['a close code that no frame may carry', (peer) => peer.close(1006)],
+    ['a close code that nobody has defined', (peer) => peer.close(2999)],
+    ['a reason that is not UTF-8', (peer) => peer.frame(0x88, Buffer.from([3, 232, 0xff]))],
+  ])('%s', async (_, act) => {
+    expect((await against(onOpen(act))).codes).toEqual(['WEBSOCKET_PROTOCOL'])
+  })
+
+  test('a character that is split between frames breaks none', async () => {
+    const euro = Buffer.from('€')
+    const { codes } = await against(
+      onOpen((peer) => peer.send(euro.subarray(0, 1), euro.subarray(1))),
+      { expect: '€' },
+    )
+    expect(codes).toEqual([])
+  })
+})
+
+describe('too much', () => {
+  test('a frame that claims more than the limit is not waited for', async () => {
+    const length = Buffer.alloc(8)
+    length.writeBigUInt64BE(BigInt(WEBSOCKET_LIMITS.webSocketBytesMax + 1))
+    const { codes } = await against(onOpen((peer) => peer.frame(0x82, length, 127)))
+    expect(codes).toEqual(['WEBSOCKET_TOO_LARGE'])
+  })
+
+  test('messages without end', async () => {
+    const { codes } = await against(
+      onOpen((peer) => {
+        for (let n = 0; n < 5; n++) peer.send('a'.repeat(1_000_000))
+      }),
+    )
+    expect(codes).toEqual(['WEBSOCKET_TOO_LARGE'])
+  })
+
+  test('empty frames without end', async () => {
+    const many = Buffer.concat(
+      Array.from({ length: WEBSOCKET_LIMITS.webSocketFramesMax + 1 }, () => frameOf(0x89, '')),
+    )
+    const { codes } = await against(onOpen((peer) => void peer.socket.write(many)))
+    expect(codes).toEqual(['WEBSOCKET_TOO_LARGE'])
+  })
+
+  test('a head without end', async () => {
+    const { codes } = await against({
+      headers: () => ({ 'X-Long': 'x'.repeat(LIMITS.headerBytesMax) }),
+    })
+    expect(codes).toEqual(['HTTP_HEADERS_TOO_LARGE'])
+  })
+})
+
+describe('what ends too early or never', () => {
+  test('a close instead of the message names code and reason', async () => {
+    const { codes, failures, observed } = await against(onOpen((peer) => peer.close(1011, 'tired')))
+    expect(codes).toEqual(['WEBSOCKET_CLOSED'])
+    expect(failures[0]?.details).toEqual({ closeCode: 1011 })
+    expect(observed).toMatchObject({ closeCode: 1011, closeReason: 'tired' })
+  })
+
+  test('a close without a code', async () => {
+    const { failures } = await against(onOpen((peer) => peer.close()))
+    expect(failures[0]).toMatchObject({ code: 'WEBSOCKET_CLOSED', details: { closeCode: null } })
+  })
+
+  test('an end of the connection', async () => {
+    const { codes } = await against(onOpen(({ socket }) => void socket.end()))
+    expect(codes).toEqual(['WEBSOCKET_CLOSED'])
+  })
+
+  test('an expected message that never comes', async () => {
+    const { codes, failures } = await against(
+      onOpen((peer) => peer.send('other')),
+      {},
+      300,
+    )
+    expect(codes).toEqual(['WEBSOCKET_EXPECT'])
+    expect(failures[0]?.message).toContain('other')
+  })
+
+  test('a message whose last frame never comes', async () => {
+    expect(
+      (
+        await against(
+          onOpen((peer) => peer.frame(0x01, 'x')),
+          {},
+          300,
+        )
+      ).codes,
+    ).toEqual(['WEBSOCKET_EXPECT'])
+  })
+
+  test('a ping without an answer', async () => {
+    const behaviour: Behaviour = { onControl: (_, opcode) => opcode !== OPCODE.ping }
+    expect((await against(behaviour, { expect: null }, 300)).codes).toEqual(['WEBSOCKET_PING'])
+  })
+
+  test('a pong of another ping is none', async () => {
+    const behaviour: Behaviour = {
+      onControl(peer, opcode) {
+        if (opcode === OPCODE.ping) peer.frame(0x8a, 'another')
+        return opcode !== OPCODE.ping
+      },
+    }
+    expect((await against(behaviour, { expect: null }, 300)).codes).toEqual(['WEBSOCKET_PING'])
+  })
+
+  test('a close without an answer costs a second and no verdict', async () => {
+    const behaviour: Behaviour = { onControl: (_, opcode) => opcode !== OPCODE.close }
+    const { codes, observed } = await against(behaviour, { expect: null })
+    expect(codes).toEqual([])
+    expect(observed).not.toHaveProperty('closeCode')
+  })
+})
+
+test('a cancelled run rejects at once and lets go of the connection', async () => {
+  await using server = await startWebSocketServer()
+  const monitor = websocket.schema.parse({
+    id: 'm',
+    name: 'm',
+    checkType: 'WEBSOCKET',
+    request: { url: `ws://${server.authority}/`, expect: 'never' },
+  })
+  const controller = new AbortController()
+  const running = websocket.prepare(monitor)(testContext({ signal: controller.signal }))
+  await server.connection()
+  const elapsed = startStopwatch()
+  controller.abort(new Error('cancelled'))
+  await expect(running).rejects.toThrow('cancelled')
+  expect(elapsed()).toBeLessThan(50)
+  await expect.poll(() => server.open()).toBe(0)
+})
+
+test('frames are the same however the stream is cut', () => {
+  const stream = Buffer.concat([
+    frameOf(0x81, 'short'),
+    frameOf(0x02, Buffer.alloc(300, 7)),
+    frameOf(0x89, ''),
+    frameOf(0x80, Buffer.alloc(70_000, 9)),
+  ])
+  const whole = new FrameReader().push(stream)
+  expect(whole.map(({ opcode, payload }) => [opcode, payload.length])).toEqual([
+    [1, 5],
+    [2, 300],
+    [9, 0],
+    [0, 70_000],
+  ])
+  for (const size of [1, 2, 3, 7, 1024]) {
+    const reader = new FrameReader()
+    const frames = []
+    for (let at = 0; at < stream.length; at += size) {
+      frames.push(...reader.push(stream.subarray(at, at + size)))
+    }
+    expect(frames).toEqual(whole)
+  }
+})

@@ -1,0 +1,334 @@
+// Aim: a WebSocket check says exactly what the target did, from the handshake to its close, within its
+// deadline, and leaves no connection behind.
+import { describe, expect, test } from 'vitest'
+import { DEFINITIONS, METRICS } from '../../../src/monitors/definitions.ts'
+import type { Context } from '../../../src/monitors/monitor.ts'
+import { websocket } from '../../../src/monitors/websocket/index.ts'
+import { createAuthority } from '../../support/network/certificates.ts'
+import { startConnectProxy } from '../../support/network/connect-proxy.ts'
+import { startHttpServer, startRawServer } from '../../support/test-server.ts'
+import { deadlineAfter, testContext } from '../../support/monitors/monitor-context.ts'
+import {
+  type Behaviour,
+  startWebSocketServer,
+} from '../../support/monitors/websocket/websocket-server.ts'
+
+type Options = Record<string, unknown>
+
+const monitorOf = (request: Options, settings: Options = {}) =>
+  websocket.schema.parse({ id: 'm', name: 'm', checkType: 'WEBSOCKET', request, ...settings })
+
+async function run(request: Options, settings: Options = {}, context: Partial<Context> = {}) {
+  const monitor = monitorOf(request, settings)
+  const signal = deadlineAfter(websocket.deadlineMs(monitor))
+  const seen = await websocket.prepare(monitor)({ ...testContext({ signal }), ...context })
+  return { ...seen, codes: seen.failures.map(({ code }) => code) }
+}
+
+/** Runs against a server of this behaviour. */
+async function against(behaviour: Behaviour, request: Options = {}, settings: Options = {}) {
+  await using server = await startWebSocketServer(behaviour)
+  const outcome = await run({ url: `ws://${server.authority}/`, ...request }, settings)
+  return { ...outcome, open: server.open() }
+}
+
+const echo: Behaviour = { onMessage: (peer, text) => peer.send(text) }
+const assertion = (source: string, comparison: string, target: string, property = '') => ({
+  source,
+  comparison,
+  target,
+  property,
+})
+
+test('the server of these tests is one for another client', async () => {
+  await using server = await startWebSocketServer(echo)
+  const client = new WebSocket(`ws://${server.authority}/`)
+  const said = new Promise((resolve) =>
+    client.addEventListener('message', ({ data }) => resolve(data)),
+  )
+  client.addEventListener('open', () => client.send('hello'))
+  expect(await said).toBe('hello')
+  const closed = new Promise((resolve) =>
+    client.addEventListener('close', ({ code }) => resolve(code)),
+  )
+  client.close(1000)
+  expect(await closed).toBe(1000)
+})
+
+describe('a target that behaves', () => {
+  test('passes, with its phases, its ping and its close', async () => {
+    const { observed, codes, responseTimeMs } = await against({})
+    expect(codes).toEqual([])
+    expect(observed).toMatchObject({
+      address: '127.0.0.1',
+      family: 'IPv4',
+      statusCode: 101,
+      messages: 0,
+      closeCode: 1000,
+    })
+    const { phases } = observed as { phases: Record<string, number> }
+    expect(Object.keys(phases).toSorted()).toEqual(
+      ['connectMs', 'dnsMs', 'handshakeMs', 'pingMs', 'totalMs'].toSorted(),
+    )
+    expect(responseTimeMs).toBeCloseTo(phases['totalMs'] as number, 2)
+  })
+
+  test('gets the request of RFC 6455', async () => {
+    let headers: NodeJS.Dict<string | string[]> = {}
+    let path = ''
+    const { codes } = await against(
+      {
+        onOpen({ request }) {
+          headers = request.headers
+          path = request.url ?? ''
+        },
+      },
+      { headers: [{ key: 'X-Mine', value: 'yes' }], basicAuth: { username: 'a', password: 'b' } },
+    )
+    expect(codes).toEqual([])
+    expect(path).toBe('/')
+    expect(headers).toMatchObject({
+      'sec-websocket-version': '13',
+      upgrade: 'websocket',
+      'x-mine': 'yes',
+      authorization: 'Basic YTpi',
+    })
+    expect(Buffer.from(headers['sec-websocket-key'] as string, 'base64')).toHaveLength(16)
+  })
+
+  test('picks a subprotocol that was offered', async () => {
+    const { observed, codes } = await against(
+      { headers: () => ({ 'Sec-WebSocket-Protocol': 'b' }) },
+      { subprotocols: ['a', 'b'] },
+    )
+    expect([codes, observed['subprotocol']]).toEqual([[], 'b'])
+  })
+
+  test.each([
+    ['one frame', (text: string) => [text]],
+    ['three frames', (text: string) => [text.slice(0, 2), '', text.slice(2)]],
+  ])('answers a message in %s', async (_, parts) => {
+    const { observed, codes } = await against(
+      { onMessage: (peer, text) => peer.send(...parts(text)) },
+      {
+        message: '{"ok": true}',
+        assertions: [assertion('JSON_MESSAGE', 'EQUALS', 'true', '$.ok')],
+      },
+    )
+    expect(codes).toEqual([])
+    expect(observed['message']).toEqual({
+      type: 'text',
+      data: '{"ok": true}',
+      bytes: 12,
+      truncated: false,
+    })
+  })
+
+  test.each([125, 126, 65_535, 65_536, 1_000_000])('answers %i bytes', async (bytes) => {
+    const { observed, codes } = await against(echo, {
+      message: 'a'.repeat(bytes),
+      expect: '^a+$',
+    })
+    expect(codes).toEqual([])
+    expect(observed['message']).toMatchObject({ bytes, truncated: bytes > 4096 })
+  })
+
+  test('sends others before the one that is expected', async () => {
+    const { observed, codes } = await against(
+      { onOpen: (peer) => ['one', 'two', 'ready'].forEach((text) => peer.send(text)) },
+      { expect: '^rea' },
+    )
+    expect([codes, (observed['message'] as { data: string }).data]).toEqual([[], 'ready'])
+  })
+
+  test('sends its first message together with the handshake', async () => {
+    const { codes } = await against(
+      { head: Buffer.from([0x81, 2, 0x68, 0x69]) },
+      { assertions: [assertion('MESSAGE', 'EQUALS', 'hi')] },
+    )
+    expect(codes).toEqual([])
+  })
+
+  test('pings us, and is answered', async () => {
+    let pong: Buffer | undefined
+    const { codes } = await against(
+      {
+        onOpen: (peer) => peer.frame(0x89, 'are you there'),
+        onControl(_, opcode, payload) {
+          if (opcode === 10) pong = payload
+        },
+      },
+      { expect: 'x', message: 'x' },
+      { maxResponseTime: 300 },
+    )
+    expect(codes).toEqual(['WEBSOCKET_EXPECT'])
+    expect(pong?.toString()).toBe('are you there')
+  })
+
+  test('a binary message is shown in base64', async () => {
+    const { observed, codes } = await against(
+      { onOpen: (peer) => peer.frame(0x82, Buffer.from([0xff, 0])) },
+      { expect: '.' },
+    )
+    expect(codes).toEqual([])
+    expect(observed['message']).toMatchObject({ type: 'binary', data: '/wA=', bytes: 2 })
+  })
+
+  test('no connection is left', async () => {
+    await using server = await startWebSocketServer(echo)
+    await run({ url: `ws://${server.authority}/`, message: 'x', expect: 'x' })
+    await expect.poll(() => server.open()).toBe(0)
+  })
+})
+
+describe('assertions', () => {
+  test.each([
+    ['status', assertion('STATUS_CODE', 'EQUALS', '101'), []],
+    ['another status', assertion('STATUS_CODE', 'EQUALS', '200'), ['ASSERTION_FAILED']],
+    ['a header', assertion('HEADERS', 'EQUALS', 'websocket', 'upgrade'), []],
+    ['the message', assertion('MESSAGE', 'EQUALS', '42', 'n=(\\d+)'), []],
+    ['another message', assertion('MESSAGE', 'CONTAINS', 'x'), ['ASSERTION_FAILED']],
+    ['the time', assertion('RESPONSE_TIME', 'LESS_THAN', '4000'), []],
+    ['the ping', assertion('PING_TIME', 'LESS_THAN', '4000'), []],
+    ['the close code', assertion('CLOSE_CODE', 'EQUALS', '1000'), []],
+  ])('on %s', async (_, one, expected) => {
+    const { codes } = await against({ onOpen: (peer) => peer.send('n=42') }, { assertions: [one] })
+    expect(codes).toEqual(expected)
+  })
+
+  test('on the status of a refusal', async () => {
+    await using server = await startWebSocketServer({}, { refuse: 401 })
+    const { codes, observed } = await run({
+      url: `ws://${server.authority}/`,
+      assertions: [
+        assertion('STATUS_CODE', 'EQUALS', '401'),
+        assertion('HEADERS', 'EQUALS', 'because', 'x-why'),
+      ],
+    })
+    expect([codes, observed['statusCode']]).toEqual([[], 401])
+  })
+})
+
+describe('a target that does not open one', () => {
+  test.each([403, 426, 503])('refuses with %i', async (status) => {
+    await using server = await startWebSocketServer({}, { refuse: status })
+    const { codes, observed } = await run({ url: `ws://${server.authority}/` })
+    expect([codes, observed['statusCode']]).toEqual([['WEBSOCKET_REFUSED'], status])
+  })
+
+  test('a web server without WebSockets', async () => {
+    await using server = await startHttpServer((_, response) => response.end('hello'))
+    const { codes } = await run({ url: `ws://${server.authority}/` })
+    expect(codes).toEqual(['WEBSOCKET_REFUSED'])
+  })
+
+  test('shouldFail expects it', async () => {
+    await using server = await startWebSocketServer({}, { refuse: 403 })
+    const { codes } = await run({ url: `ws://${server.authority}/` }, { shouldFail: true })
+    expect(codes).toEqual([])
+  })
+
+  test.each<[string, Record<string, string | null>]>([
+    ['a wrong accept', { 'Sec-WebSocket-Accept': 'AAAA' }],
+    ['no accept', { 'Sec-WebSocket-Accept': null }],
+    ['another protocol', { Upgrade: 'h2c' }],
+    ['an extension', { 'Sec-WebSocket-Extensions': 'permessage-deflate' }],
+    ['a subprotocol that nobody offered', { 'Sec-WebSocket-Protocol': 'chat' }],
+  ])('answers with %s', async (_, headers) => {
+    expect((await against({ headers: () => headers })).codes).toEqual(['WEBSOCKET_HANDSHAKE'])
+  })
+
+  test('no HTTP at all', async () => {
+    await using server = await startRawServer((socket) => socket.end('SSH-2.0-x\r\n'))
+    expect((await run({ url: `ws://${server.authority}/` })).codes).toEqual(['HTTP_MALFORMED'])
+  })
+
+  test('silence', async () => {
+    await using server = await startRawServer(() => {})
+    const { codes } = await run({ url: `ws://${server.authority}/` }, { maxResponseTime: 200 })
+    expect(codes).toEqual(['TIMEOUT_FIRST_BYTE'])
+  })
+})
+
+describe('TLS and proxies', () => {
+  const authority = createAuthority()
+  const tls = { ca: authority.ca }
+
+  test('wss verifies the certificate, and its facts are there', async () => {
+    await using server = await startWebSocketServer(echo, { tls: authority.issue() })
+    const url = `wss://localhost:${server.port}/`
+    const good = await run({ url, tls, message: 'x', expect: 'x' })
+    expect(good.codes).toEqual([])
+    expect(good.observed).toMatchObject({ tls: { protocol: 'TLSv1.3' } })
+    expect((await run({ url })).codes).toEqual(['TLS_UNTRUSTED'])
+    expect((await run({ url, skipSSL: true })).codes).toEqual([])
+  })
+
+  test('the tunnel of a proxy carries it', async () => {
+    await using server = await startWebSocketServer(echo)
+    await using proxy = await startConnectProxy()
+    const context = testContext({ proxyUrl: `http://127.0.0.1:${proxy.port}` })
+    const { codes, observed } = await run(
+      { url: `ws://127.0.0.1:${server.port}/`, message: 'x', expect: 'x' },
+      {},
+      { dial: context.dial },
+    )
+    expect(codes).toEqual([])
+    expect(observed['phases']).toHaveProperty('proxyMs')
+  })
+
+  test('the network policy holds', async () => {
+    const { dial } = testContext({ blocked: ['127.0.0.0/8'] })
+    const { codes } = await run({ url: 'ws://127.0.0.1:9/' }, {}, { dial })
+    expect(codes).toEqual(['ADDRESS_BLOCKED'])
+  })
+})
+
+describe('settings', () => {
+  test.each<[string, Options, string]>([
+    ['another scheme', { url: 'https://a.test/' }, 'request.url'],
+    ['no URL', { url: 'a.test' }, 'request.url'],
+    ['a fragment', { url: 'ws://a.test/#x' }, 'request.url'],
+    [
+      'a header of the handshake',
+      { url: 'ws://a.test/', headers: [{ key: 'Sec-WebSocket-Protocol', value: 'a' }] },
+      'request.headers.0.key',
+    ],
+    [
+      'a subprotocol twice',
+      { url: 'ws://a.test/', subprotocols: ['a', 'a'] },
+      'request.subprotocols',
+    ],
+    ['no token', { url: 'ws://a.test/', subprotocols: ['a b'] }, 'request.subprotocols.0'],
+    ['a broken expression', { url: 'ws://a.test/', expect: '(' }, 'request.expect'],
+    [
+      'PING_TIME without a ping',
+      { url: 'ws://a.test/', ping: false, assertions: [assertion('PING_TIME', 'LESS_THAN', '1')] },
+      'request.assertions.0.source',
+    ],
+  ])('%s is refused at its place', (_, request, path) => {
+    const parsed = websocket.schema.safeParse({
+      id: 'm',
+      name: 'm',
+      checkType: 'WEBSOCKET',
+      request,
+    })
+    expect(parsed.error?.issues.map((issue) => issue.path.join('.'))).toEqual([path])
+  })
+
+  test('a header that cannot be sent is ours', async () => {
+    const { codes } = await run({
+      url: 'ws://127.0.0.1:9/',
+      headers: [{ key: 'X-A', value: 'a\nb' }],
+    })
+    expect(codes).toEqual(['SETTINGS_INVALID'])
+  })
+})
+
+test('metrics and the line for people come from the definition', async () => {
+  const { observed } = await against(echo, { message: 'x', expect: 'x' })
+  const names = websocket.samples(observed).map(({ name }) => name)
+  expect(names.filter((name) => !METRICS.has(name))).toEqual([])
+  expect(names).toContain('probe_websocket_duration_seconds')
+  expect(DEFINITIONS.get('WEBSOCKET')?.summary?.({ statusCode: 403 })).toEqual(['HTTP 403'])
+})
