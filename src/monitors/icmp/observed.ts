@@ -81,7 +81,12 @@ export interface Seen {
 }
 
 /** The result before anything has been sent. */
-export function emptyObservation({ hostname, ipFamily, pingCount, payloadBytes }: IcmpRequest): Seen {
+export function emptyObservation({
+  hostname,
+  ipFamily,
+  pingCount,
+  payloadBytes,
+}: IcmpRequest): Seen {
   const observed: IcmpObserved = {
     hostname,
     ipFamily,
